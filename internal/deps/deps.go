@@ -22,7 +22,6 @@ import (
 	_ "golang.org/x/sync/errgroup"
 	_ "golang.org/x/sys/cpu"
 	_ "golang.org/x/sys/unix"
-	_ "golang.org/x/sys/windows"
 	_ "golang.org/x/term"
 	_ "golang.org/x/text/unicode/norm"
 	_ "gonum.org/v1/plot/plotter"
