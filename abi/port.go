@@ -1,0 +1,114 @@
+package abi
+
+import "fmt"
+
+// Port is one input or output of a module: a tensor (Shape and DType) or, for
+// a skill, a value of a scalar type (Type).
+type Port struct {
+	Name  string `json:"name"`
+	Shape Shape  `json:"shape,omitempty"`
+	DType DType  `json:"dtype,omitempty"`
+	Type  string `json:"type,omitempty"` // uri, str, int, float, bool, json, list[…]
+}
+
+// String prints a port as "patch_tokens [T_enc, D_enc] fp16".
+func (p Port) String() string {
+	if p.Type != "" {
+		return p.Name + " " + p.Type
+	}
+	return fmt.Sprintf("%s %s %s", p.Name, p.Shape, p.DType)
+}
+
+// MismatchKind says in which respect two ports do not fit.
+type MismatchKind string
+
+// The ways two ports can fail to fit.
+const (
+	MismatchRank  MismatchKind = "rank"       // different numbers of dimensions
+	MismatchSize  MismatchKind = "size"       // one dimension, two sizes
+	MismatchName  MismatchKind = "name"       // two build-wide names in one place
+	MismatchDType MismatchKind = "dtype"      // different element types
+	MismatchNone  MismatchKind = "unattached" // nothing to connect to
+)
+
+// Mismatch is one reason why an output does not fit an input. Out and In are
+// the two values as a person should read them.
+type Mismatch struct {
+	What MismatchKind
+	Dim  string // the dimension's name, where it has one
+	Axis int    // the dimension's index, outermost 0
+	Out  string
+	In   string
+}
+
+// Error says what differs, the producing side first.
+func (m *Mismatch) Error() string {
+	if m.Dim != "" {
+		return fmt.Sprintf("%s of %s: %s against %s", m.What, m.Dim, m.Out, m.In)
+	}
+	return fmt.Sprintf("%s: %s against %s", m.What, m.Out, m.In)
+}
+
+// Connect joins output out of module outScope to input in of module inScope:
+// equal rank, each pair of dimensions made one in b, equal element types. It
+// returns every reason why they do not fit; b keeps what did fit, so that a
+// later connection sees it.
+func Connect(outScope string, out Port, inScope string, in Port, b *Binding) []*Mismatch {
+	var faults []*Mismatch
+	if len(out.Shape) != len(in.Shape) {
+		faults = append(faults, &Mismatch{What: MismatchRank, Out: out.Shape.String(), In: in.Shape.String()})
+	} else {
+		for i := range out.Shape {
+			if m := b.unify(outScope, out.Shape[i], inScope, in.Shape[i]); m != nil {
+				m.Axis = i
+				faults = append(faults, m)
+			}
+		}
+	}
+	if out.DType != in.DType {
+		faults = append(faults, &Mismatch{What: MismatchDType, Out: string(out.DType), In: string(in.DType)})
+	}
+	return faults
+}
+
+// ConnectAll joins the outputs of one module to the inputs of the next: by
+// name, or the only output to the only input whatever they are called. An
+// input that finds no output is a [MismatchNone]. The result is keyed by the
+// index of the input.
+func ConnectAll(outScope string, outs []Port, inScope string, ins []Port, b *Binding) map[int][]*Mismatch {
+	faults := map[int][]*Mismatch{}
+	for i, in := range ins {
+		out, ok := findPort(outs, in.Name)
+		if !ok && len(outs) == 1 && len(ins) == 1 {
+			out, ok = outs[0], true
+		}
+		if !ok {
+			faults[i] = []*Mismatch{{What: MismatchNone, Out: portNames(outs), In: in.Name}}
+			continue
+		}
+		if m := Connect(outScope, out, inScope, in, b); m != nil {
+			faults[i] = m
+		}
+	}
+	return faults
+}
+
+func findPort(ports []Port, name string) (Port, bool) {
+	for _, p := range ports {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Port{}, false
+}
+
+func portNames(ports []Port) string {
+	s := ""
+	for i, p := range ports {
+		if i > 0 {
+			s += ", "
+		}
+		s += p.Name
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package diag
+
+import "slices"
+
+// Code is a diagnostic's stable name, MM and four digits. The hundreds say
+// where it arises: 00 reading a document, 01 schema, 02 one module, 03 between
+// modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
+// store and registry, 08 running, 09 settings.
+type Code string
+
+// Entry explains a code: what it means, when it arises and what to do.
+type Entry struct {
+	Code    Code
+	Summary string // the fixed words of the message
+	Cause   string // when it arises
+	Fix     string // what to do
+}
+
+// The codes.
+const (
+	Syntax       Code = "MM0001"
+	DuplicateKey Code = "MM0002"
+	Alias        Code = "MM0003"
+	Tag          Code = "MM0004"
+	ManyDocs     Code = "MM0005"
+	TooLarge     Code = "MM0006"
+	Unreadable   Code = "MM0007"
+	NotMM        Code = "MM0008"
+
+	UnknownKey   Code = "MM0101"
+	MissingKey   Code = "MM0102"
+	WrongType    Code = "MM0103"
+	NotAllowed   Code = "MM0104"
+	OutOfRange   Code = "MM0105"
+	WrongForm    Code = "MM0106"
+	NeedsABI11   Code = "MM0107"
+	OldSpelling  Code = "MM0108"
+	RepeatedItem Code = "MM0109"
+
+	BadVersion   Code = "MM0201"
+	BadLicense   Code = "MM0202"
+	NoLicense    Code = "MM0203"
+	BadPath      Code = "MM0204"
+	FileMissing  Code = "MM0205"
+	FileDiffers  Code = "MM0206"
+	CapExceeded  Code = "MM0207"
+	PortConflict Code = "MM0208"
+	BadTokens    Code = "MM0209"
+	BadLimit     Code = "MM0210"
+	WeightsFault Code = "MM0211"
+
+	PortRank       Code = "MM0301"
+	PortSize       Code = "MM0302"
+	PortDType      Code = "MM0303"
+	PortUnattached Code = "MM0304"
+	WidthDiffers   Code = "MM0305"
+	CapOverABI     Code = "MM0306"
+	SequenceFull   Code = "MM0307"
+	KVUnknown      Code = "MM0308"
+	TokensDiffer   Code = "MM0309"
+	VocabDiffers   Code = "MM0310"
+	ExportUnknown  Code = "MM0311"
+	QuantUnknown   Code = "MM0312"
+	LimitsMerged   Code = "MM0313"
+	WrongRole      Code = "MM0314"
+	ModalityPair   Code = "MM0315"
+	TwiceInBuild   Code = "MM0316"
+	ABIDiffers     Code = "MM0317"
+	NotExported    Code = "MM0318"
+	ParamDiffers   Code = "MM0319"
+	NotChecked     Code = "MM0320"
+
+	BadRef        Code = "MM0401"
+	NotFound      Code = "MM0402"
+	NoVersion     Code = "MM0403"
+	Conflict      Code = "MM0404"
+	LockStale     Code = "MM0405"
+	LockMissing   Code = "MM0406"
+	LockDrift     Code = "MM0407"
+	Offline       Code = "MM0408"
+	TooManySteps  Code = "MM0409"
+	SourceFailed  Code = "MM0410"
+	CompatWritten Code = "MM0411"
+
+	NoExporter    Code = "MM0501"
+	BadExport     Code = "MM0502"
+	ExportFailed  Code = "MM0503"
+	NoTarget      Code = "MM0504"
+	QuantFallback Code = "MM0505"
+	KVMapped      Code = "MM0506"
+	GraphInvalid  Code = "MM0507"
+
+	Unsigned        Code = "MM0601"
+	WrongKey        Code = "MM0602"
+	KeyScope        Code = "MM0603"
+	KeyExpired      Code = "MM0604"
+	KeyRevoked      Code = "MM0605"
+	WrongSubject    Code = "MM0606"
+	AttestationOnly Code = "MM0607"
+	BadBundle       Code = "MM0608"
+	BadSignature    Code = "MM0609"
+	Threshold       Code = "MM0610"
+	NoRule          Code = "MM0611"
+	AmbiguousRule   Code = "MM0612"
+	Tampered        Code = "MM0613"
+	TagMoved        Code = "MM0614"
+	IdentityDiffers Code = "MM0615"
+	SkippedVerify   Code = "MM0616"
+
+	Corrupt      Code = "MM0701"
+	HostileInput Code = "MM0702"
+	NoArtifact   Code = "MM0703"
+
+	NoBackend     Code = "MM0801"
+	GoldenMissed  Code = "MM0802"
+	PromptTooLong Code = "MM0803"
+	BadRequest    Code = "MM0804"
+
+	BadConfig  Code = "MM0901"
+	BadTrust   Code = "MM0902"
+	BadProgram Code = "MM0903"
+)
+
+// Summary is the code's fixed words, or the code itself when it is unknown.
+func (c Code) Summary() string {
+	if i, ok := slices.BinarySearchFunc(table, c, func(e Entry, c Code) int {
+		switch {
+		case e.Code < c:
+			return -1
+		case e.Code > c:
+			return 1
+		}
+		return 0
+	}); ok {
+		return table[i].Summary
+	}
+	return string(c)
+}
+
+// Codes returns the table of codes in ascending order.
+func Codes() []Entry { return slices.Clone(table) }
