@@ -1,0 +1,280 @@
+package schemas
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"mm/diag"
+)
+
+// Limits of a document.
+const (
+	MaxBytes = 1 << 20
+	MaxDepth = 64
+)
+
+// Document is one YAML document that keeps the place of every value.
+type Document struct {
+	File  string
+	value any                   // maps, slices, strings, float64, int64, bool, nil
+	keys  map[string]*yaml.Node // JSON pointer → key in its parent mapping
+	nodes map[string]*yaml.Node // JSON pointer → value
+}
+
+// Parse reads a document under the strict profile. The document is nil when
+// the list holds an error.
+func Parse(file string, data []byte) (*Document, diag.List) {
+	var list diag.List
+	top := diag.Pos{File: file, Line: 1, Col: 1}
+	if len(data) > MaxBytes {
+		list.Add(diag.TooLarge, diag.Pos{File: file}, fmt.Sprintf("%d bytes, the limit is %d", len(data), MaxBytes), "")
+		return nil, list
+	}
+	if !utf8.Valid(data) {
+		list.Add(diag.Unreadable, diag.Pos{File: file}, "not UTF-8 text", "")
+		return nil, list
+	}
+	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	var root yaml.Node
+	if err := dec.Decode(&root); err != nil {
+		if errors.Is(err, io.EOF) {
+			list.Add(diag.NotMM, top, "the file is empty", "")
+		} else {
+			list.Add(diag.Syntax, syntaxPos(file, err), cleanSyntax(err), "")
+		}
+		return nil, list
+	}
+	var more yaml.Node
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		pos := diag.Pos{File: file, Line: more.Line, Col: more.Column}
+		if err != nil {
+			list.Add(diag.Syntax, syntaxPos(file, err), cleanSyntax(err), "")
+		} else {
+			list.Add(diag.ManyDocs, pos, "", "put each document into a file of its own")
+		}
+		return nil, list
+	}
+	d := &Document{File: file, keys: map[string]*yaml.Node{}, nodes: map[string]*yaml.Node{}}
+	d.value = d.walk(root.Content[0], "", 1, &list)
+	if list.Failed() {
+		return nil, list
+	}
+	return d, list
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+)`)
+
+func syntaxPos(file string, err error) diag.Pos {
+	p := diag.Pos{File: file, Line: 1}
+	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		p.Line, _ = strconv.Atoi(m[1])
+	}
+	return p
+}
+
+func cleanSyntax(err error) string {
+	s := strings.TrimPrefix(err.Error(), "yaml: ")
+	if i := strings.Index(s, ": "); i >= 0 && strings.HasPrefix(s, "line ") {
+		s = s[i+2:]
+	}
+	return s
+}
+
+// walk turns a node into plain values and collects what the profile forbids.
+func (d *Document) walk(n *yaml.Node, ptr string, depth int, list *diag.List) any {
+	pos := d.at(n)
+	d.nodes[ptr] = n
+	if depth > MaxDepth {
+		list.Add(diag.TooLarge, pos, fmt.Sprintf("nested deeper than %d", MaxDepth), "")
+		return nil
+	}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		name := n.Anchor
+		if n.Kind == yaml.AliasNode {
+			name = n.Value
+		}
+		list.Add(diag.Alias, pos, fmt.Sprintf("%q", name), "write the value out where it is used")
+		return nil
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		list.Add(diag.Tag, pos, n.Tag, "write the plain value")
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		return d.mapping(n, ptr, depth, list)
+	case yaml.SequenceNode:
+		items := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			items[i] = d.walk(c, ptr+"/"+strconv.Itoa(i), depth+1, list)
+		}
+		return items
+	}
+	return d.scalar(n, pos, list)
+}
+
+func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List) any {
+	m := make(map[string]any, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode || k.Anchor != "" || k.Tag == "!!merge" || k.Style&yaml.TaggedStyle != 0 {
+			list.Add(diag.Alias, d.at(k), "a key must be plain text", "write the keys out")
+			continue
+		}
+		child := ptr + "/" + escape(k.Value)
+		if first, ok := d.keys[child]; ok {
+			list.Add(diag.DuplicateKey, d.at(k), fmt.Sprintf("%q stands on line %d already", k.Value, first.Line), "remove one of them")
+			continue
+		}
+		d.keys[child] = k
+		m[k.Value] = d.walk(v, child, depth+1, list)
+	}
+	return m
+}
+
+// scalar resolves a scalar by YAML's core schema. A date stays text, for none
+// of mm's documents wants anything else of it.
+func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
+	switch n.Tag {
+	case "!!str", "!!timestamp":
+		return n.Value
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return i
+		}
+	case "!!float":
+		var f float64
+		whole := strings.Trim(n.Value, "+-0123456789") == "" // an integer too large for int64
+		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && !whole {
+			return f
+		}
+	default:
+		list.Add(diag.Tag, pos, n.Tag, "write the plain value")
+		return nil
+	}
+	list.Add(diag.OutOfRange, pos, fmt.Sprintf("%q is no number that can be used here", n.Value), "")
+	return nil
+}
+
+func (d *Document) at(n *yaml.Node) diag.Pos {
+	return diag.Pos{File: d.File, Line: n.Line, Col: n.Column}
+}
+
+// Has reports whether the document holds a value at a JSON pointer (RFC 6901).
+func (d *Document) Has(ptr string) bool { return d.nodes[ptr] != nil }
+
+// Pos is the place of the value at a JSON pointer; of the nearest mapping or
+// list around it where there is none.
+func (d *Document) Pos(ptr string) diag.Pos {
+	for {
+		if n := d.nodes[ptr]; n != nil {
+			// A mapping begins at its key: that is where a reader looks.
+			if k := d.keys[ptr]; k != nil && n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle == 0 {
+				return d.at(k)
+			}
+			return d.at(n)
+		}
+		i := strings.LastIndexByte(ptr, '/')
+		if i < 0 {
+			return diag.Pos{File: d.File, Line: 1, Col: 1}
+		}
+		ptr = ptr[:i]
+	}
+}
+
+// KeyPos is the place of the key that a JSON pointer ends in.
+func (d *Document) KeyPos(ptr string) diag.Pos {
+	if k := d.keys[ptr]; k != nil {
+		return d.at(k)
+	}
+	return d.Pos(ptr)
+}
+
+// Keys lists the keys of the mapping at ptr in their order in the file.
+func (d *Document) Keys(ptr string) []string {
+	n := d.nodes[ptr]
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var keys []string
+	for i := 0; i < len(n.Content); i += 2 {
+		keys = append(keys, n.Content[i].Value)
+	}
+	return keys
+}
+
+// Decode fills v by its json tags. A document that has passed Validate decodes
+// without error into the struct made for its kind.
+func (d *Document) Decode(v any) error {
+	b, err := json.Marshal(d.value)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", d.File, err)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("reading %s: %w", d.File, err)
+	}
+	return nil
+}
+
+// Encode writes v, by its json tags, as YAML in mm's own form: two blanks of
+// indentation, keys in the order of the struct.
+func Encode(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("writing yaml: %w", err)
+	}
+	// JSON is YAML: reading it as a node keeps the order of the keys.
+	var n yaml.Node
+	if err := yaml.Unmarshal(b, &n); err != nil {
+		return nil, fmt.Errorf("writing yaml: %w", err)
+	}
+	block(&n)
+	var buf strings.Builder
+	enc := yaml.NewEncoder(&buf)
+	enc.SetIndent(2)
+	if err := enc.Encode(&n); err != nil {
+		return nil, fmt.Errorf("writing yaml: %w", err)
+	}
+	return []byte(buf.String()), nil
+}
+
+// block drops JSON's flow and quote styles, except in short lists of scalars,
+// which read better on one line.
+func block(n *yaml.Node) {
+	n.Style &^= yaml.DoubleQuotedStyle
+	if n.Kind != yaml.SequenceNode || !short(n) {
+		n.Style &^= yaml.FlowStyle
+	}
+	for _, c := range n.Content {
+		block(c)
+	}
+}
+
+func short(n *yaml.Node) bool {
+	total := 0
+	for _, c := range n.Content {
+		if c.Kind != yaml.ScalarNode {
+			return false
+		}
+		total += len(c.Value) + 2
+	}
+	return total <= 72
+}
+
+func escape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}

@@ -1,0 +1,116 @@
+package schemas
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"mm/abi"
+	"mm/diag"
+	"mm/internal/spdx"
+)
+
+// format is a text form that the schemas name and Go checks.
+type format struct {
+	code  diag.Code
+	check func(string) error
+	want  string // what a person should have written
+}
+
+var formats = map[string]format{
+	"name":   {diag.WrongForm, match(abi.ValidName), "lower-case letters and digits joined by . - _"},
+	"semver": {diag.BadVersion, func(s string) error { _, err := abi.ParseVersion(s); return err }, "MAJOR.MINOR.PATCH, such as 1.3.0"},
+	"ref":    {diag.BadRef, func(s string) error { _, err := abi.ParseRef(s); return err }, "name@version, such as core-llm@3.1.0"},
+	"spdx":   {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
+	"path":   {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
+	"digest": {diag.WrongForm, match(regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString), "sha256: and 64 hex digits"},
+	"cpu":    {diag.BadLimit, match(func(s string) bool { _, ok := ParseCPU(s); return ok }), `cores, such as "1" or "500m"`},
+	"mem":    {diag.BadLimit, match(func(s string) bool { _, ok := ParseMem(s); return ok }), `a size, such as "512Mi"`},
+	"when":   {diag.WrongForm, func(s string) error { _, err := ParseWhen(s); return err }, "YYYY-MM-DD or an RFC 3339 time"},
+}
+
+type formError string
+
+func (e formError) Error() string { return string(e) }
+
+func match(ok func(string) bool) func(string) error {
+	return func(s string) error {
+		if ok(s) {
+			return nil
+		}
+		return formError("")
+	}
+}
+
+// ValidPath reports whether s is a relative slash path that stays where it is:
+// clean, no .., no backslash, colon or control character, no element that
+// Windows reserves, at most 255 bytes.
+func ValidPath(s string) bool {
+	if s == "" || len(s) > 255 || s[0] == '/' || strings.ContainsAny(s, "\\:*?\"<>|") {
+		return false
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == 0xFFFD }) >= 0 {
+		return false
+	}
+	for _, e := range strings.Split(s, "/") {
+		if e == "" || e == "." || e == ".." || reserved.MatchString(e) || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
+			return false
+		}
+	}
+	return true
+}
+
+var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
+
+var (
+	cpuForm = regexp.MustCompile(`^([0-9]{1,6})(m?)$|^([0-9]{1,4}\.[0-9]{1,3})$`)
+	memForm = regexp.MustCompile(`^([0-9]{1,12})(Ki|Mi|Gi|k|M|G)?$`)
+)
+
+// ParseCPU reads a number of cores as Kubernetes writes it and returns
+// thousandths of a core.
+func ParseCPU(s string) (milli int64, ok bool) {
+	m := cpuForm.FindStringSubmatch(s)
+	switch {
+	case m == nil:
+		return 0, false
+	case m[3] != "":
+		whole, frac, _ := strings.Cut(m[3], ".")
+		milli = number(whole)*1000 + number((frac + "00")[:3])
+	case m[2] == "m":
+		milli = number(m[1])
+	default:
+		milli = number(m[1]) * 1000
+	}
+	return milli, milli > 0
+}
+
+// ParseMem reads a memory size as Kubernetes writes it and returns bytes.
+func ParseMem(s string) (bytes int64, ok bool) {
+	m := memForm.FindStringSubmatch(s)
+	if m == nil {
+		return 0, false
+	}
+	unit := map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[m[2]]
+	n := number(m[1])
+	if n == 0 || n > (1<<50)/unit {
+		return 0, false
+	}
+	return n * unit, true
+}
+
+// number reads decimal digits that a pattern has bounded.
+func number(s string) (n int64) {
+	for _, c := range s {
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}
+
+// ParseWhen reads a day, which lasts until its end in UTC, or a time.
+func ParseWhen(s string) (time.Time, error) {
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.Add(24*time.Hour - time.Second), nil
+	}
+	return time.Parse(time.RFC3339, s)
+}

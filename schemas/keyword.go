@@ -1,0 +1,135 @@
+package schemas
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// schemaAt walks a keyword location ("/allOf/0/then/$ref/properties/abi/enum")
+// to the schema that holds its last keyword.
+func schemaAt(root *jsonschema.Schema, location string) *jsonschema.Schema {
+	parts := strings.Split(location, "/")
+	s := root
+	for i := 1; i < len(parts)-1 && s != nil; i++ {
+		next := ""
+		if i+1 < len(parts) {
+			next = unescape(parts[i+1])
+		}
+		switch parts[i] {
+		case "$ref":
+			s = s.Ref
+		case "then":
+			s = s.Then
+		case "else":
+			s = s.Else
+		case "if":
+			s = s.If
+		case "not":
+			s = s.Not
+		case "propertyNames":
+			s = s.PropertyNames
+		case "properties":
+			s, i = s.Properties[next], i+1
+		case "allOf":
+			n, err := strconv.Atoi(next)
+			if err != nil || n >= len(s.AllOf) {
+				return nil
+			}
+			s, i = s.AllOf[n], i+1
+		case "additionalProperties":
+			s, _ = s.AdditionalProperties.(*jsonschema.Schema)
+		case "items":
+			if s.Items2020 != nil {
+				s = s.Items2020
+			} else {
+				s, _ = s.Items.(*jsonschema.Schema)
+			}
+		default:
+			return nil
+		}
+	}
+	return s
+}
+
+func properties(s *jsonschema.Schema) []string {
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for name := range s.Properties {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// describe is a property's own description, the best hint for a missing key.
+func describe(s *jsonschema.Schema, key string) string {
+	if s == nil {
+		return ""
+	}
+	text := summary(s.Properties[key])
+	if text == "" {
+		return "add " + key + ":"
+	}
+	return "add " + key + ": " + strings.ToLower(text[:1]) + strings.TrimSuffix(text[1:], ".")
+}
+
+// summary is a schema's description, its own or the one it refers to.
+func summary(s *jsonschema.Schema) string {
+	for s != nil && s.Description == "" {
+		s = s.Ref
+	}
+	if s == nil {
+		return ""
+	}
+	return s.Description
+}
+
+func schemaTypes(s *jsonschema.Schema) []string {
+	if s == nil {
+		return []string{"another type"}
+	}
+	names := map[string]string{"string": "text", "integer": "a whole number", "number": "a number", "object": "a mapping", "array": "a list", "boolean": "true or false", "null": "nothing"}
+	var out []string
+	for _, t := range s.Types {
+		out = append(out, names[t])
+	}
+	return out
+}
+
+// quoteHint helps with the commonest slip: a version that YAML reads as a
+// number.
+func quoteHint(value any, s *jsonschema.Schema) string {
+	if s == nil || !slices.Contains(s.Types, "string") {
+		return ""
+	}
+	switch value.(type) {
+	case float64, int64, bool:
+		if s.Format != "" {
+			return "write " + formats[s.Format].want
+		}
+		return fmt.Sprintf("write it in quotes: %q", fmt.Sprint(value))
+	}
+	return ""
+}
+
+// allowed lists the values of an enum or the one of a const.
+func allowed(s *jsonschema.Schema) []string {
+	if s == nil {
+		return nil
+	}
+	values := s.Enum
+	if s.Constant != nil {
+		values = s.Constant
+	}
+	var out []string
+	for _, v := range values {
+		out = append(out, fmt.Sprint(v))
+	}
+	return out
+}

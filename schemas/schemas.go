@@ -1,0 +1,80 @@
+// Package schemas reads mm's YAML documents strictly and checks them against
+// the JSON Schemas that lie beside this file.
+//
+// [Parse] turns bytes into a [Document]: one document, no anchors, no aliases,
+// no tags, no repeated key, at most 1 MiB and 64 levels. [Document.Validate]
+// checks it against the schema of a [Kind] and reports every fault at its line
+// and column. [Document.Decode] fills a struct by its json tags, so that no
+// other package meets YAML. The schema files carry mm's compatibility promise.
+package schemas
+
+import (
+	"embed"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"mm/diag"
+)
+
+//go:embed *.schema.json
+var files embed.FS
+
+// FS returns the schema files.
+func FS() fs.FS { return files }
+
+// Kind is a kind of document, named as its schema file is.
+type Kind string
+
+// The kinds of documents.
+const (
+	Module  Kind = "module"
+	Graph   Kind = "graph"
+	Lock    Kind = "lock"
+	Config  Kind = "config"
+	Trust   Kind = "trust"
+	Request Kind = "request"
+	Train   Kind = "train"
+)
+
+// Kinds lists the kinds that have a schema of their own.
+func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request} }
+
+// Detect says what a document is: by its file name where that is telling,
+// otherwise by its top-level keys.
+func (d *Document) Detect() (Kind, bool) {
+	base := filepath.Base(d.File)
+	switch {
+	case base == "module.yaml" || base == "module.yml":
+		return Module, true
+	case strings.HasSuffix(base, ".graph.yaml"), strings.HasSuffix(base, ".graph.yml"):
+		return Graph, true
+	case strings.HasSuffix(base, ".lock.yaml"), strings.HasSuffix(base, ".lock.yml"):
+		return Lock, true
+	case base == "mm.yaml":
+		return Config, true
+	case base == "trust.yaml":
+		return Trust, true
+	}
+	switch {
+	case d.Has("/core"):
+		return Graph, true
+	case d.Has("/modules") && d.Has("/graph"):
+		return Lock, true
+	case d.Has("/rules"):
+		return Trust, true
+	case d.Has("/type"):
+		return Module, true
+	}
+	return "", false
+}
+
+// Load parses and validates one document of a known kind.
+func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
+	doc, list := Parse(file, data)
+	if list.Failed() {
+		return nil, list
+	}
+	list = append(list, doc.Validate(kind)...)
+	return doc, list
+}

@@ -1,0 +1,224 @@
+package schemas_test
+
+import (
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm/diag"
+	"mm/schemas"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// The playbook's own examples are the source of the contract: they validate
+// exactly as they stand.
+func TestPlaybookExamples(t *testing.T) {
+	n := 0
+	err := filepath.WalkDir("testdata/playbook", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		doc, list := schemas.Parse(path, data)
+		if len(list) > 0 {
+			t.Fatalf("%s: %v", path, list)
+		}
+		kind, ok := doc.Detect()
+		if !ok {
+			t.Fatalf("%s: not detected", path)
+		}
+		if list := doc.Validate(kind); len(list) > 0 {
+			t.Errorf("%s as %s:\n%v", path, kind, list)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != 5 {
+		t.Fatalf("checked %d examples, want 5: %v", n, err)
+	}
+}
+
+// Every faulty document gives exactly the diagnostics of its golden file.
+func TestFaults(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/faults/*.yaml")
+	if len(paths) < 8 {
+		t.Fatalf("found %d faulty documents", len(paths))
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, list := schemas.Parse(filepath.Base(path), data)
+		if doc != nil {
+			kind, ok := doc.Detect()
+			if !ok {
+				t.Fatalf("%s: not detected", path)
+			}
+			list = append(list, doc.Validate(kind)...)
+		}
+		var got strings.Builder
+		if err := list.Text(&got); err != nil {
+			t.Fatal(err)
+		}
+		golden := strings.TrimSuffix(path, ".yaml") + ".txt"
+		if *update {
+			if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), got.String()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", path, d)
+		}
+	}
+}
+
+// What the strict profile forbids is refused before any schema is asked.
+func TestProfile(t *testing.T) {
+	deep := strings.Repeat("[", 70) + strings.Repeat("]", 70)
+	for _, tc := range []struct {
+		name, in string
+		code     diag.Code
+		line     int
+	}{
+		{"duplicate", "a: 1\nb: 2\na: 3\n", diag.DuplicateKey, 3},
+		{"anchor", "a: &x 1\nb: 2\n", diag.Alias, 1},
+		{"alias", "a: &x [1]\nb: *x\n", diag.Alias, 2},
+		{"merge", "a: 1\n<<: {b: 2}\n", diag.Alias, 2},
+		{"tag", "a: !!binary aGk=\n", diag.Tag, 1},
+		{"own tag", "a: !mine x\n", diag.Tag, 1},
+		{"two documents", "a: 1\n---\nb: 2\n", diag.ManyDocs, 2},
+		{"two documents, second broken", "a: 1\n---\n\t{", diag.Syntax, 3},
+		{"broken", "a: [1,\n", diag.Syntax, 1},
+		{"empty", "", diag.NotMM, 1},
+		{"deep", "a: " + deep, diag.TooLarge, 1},
+		{"large", strings.Repeat("#", schemas.MaxBytes+1), diag.TooLarge, 0},
+		{"latin-1", "a: \xe9\n", diag.Unreadable, 0},
+		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
+		{"huge integer", "a: 123456789012345678901234567890\n", diag.OutOfRange, 1},
+		{"billion laughs", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", diag.Alias, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			doc, list := schemas.Parse("x.yaml", []byte(tc.in))
+			if doc != nil || len(list) == 0 {
+				t.Fatalf("accepted: %v", list)
+			}
+			found := false
+			for _, d := range list {
+				found = found || d.Code == tc.code && d.Pos.Line == tc.line
+			}
+			if !found {
+				t.Errorf("no %s on line %d in %v", tc.code, tc.line, list)
+			}
+		})
+	}
+}
+
+func TestEncodeRoundTrip(t *testing.T) {
+	type item struct {
+		Name string   `json:"name"`
+		Tags []string `json:"tags"`
+		When string   `json:"when"`
+	}
+	in := []item{{"a", []string{"1.0", "true", "x: y"}, "2027-06-01"}, {"b", nil, "~"}}
+	b, err := schemas.Encode(map[string]any{"items": in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, list := schemas.Parse("x.yaml", b)
+	if doc == nil {
+		t.Fatalf("%v\n%s", list, b)
+	}
+	var out struct {
+		Items []item `json:"items"`
+	}
+	if err := doc.Decode(&out); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(in, out.Items); d != "" {
+		t.Errorf("(-want +got):\n%s\n%s", d, b)
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	for in, want := range map[string]int64{"1": 1000, "500m": 500, "0.25": 250, "2.5": 2500} {
+		if got, ok := schemas.ParseCPU(in); !ok || got != want {
+			t.Errorf("ParseCPU(%q) = %d, %v", in, got, ok)
+		}
+	}
+	for in, want := range map[string]int64{"512Mi": 512 << 20, "1Gi": 1 << 30, "64": 64, "5k": 5000} {
+		if got, ok := schemas.ParseMem(in); !ok || got != want {
+			t.Errorf("ParseMem(%q) = %d, %v", in, got, ok)
+		}
+	}
+	for _, in := range []string{"", "-1", "0", "1e3", "m", "1.2.3", "99999999999"} {
+		if n, ok := schemas.ParseCPU(in); ok {
+			t.Errorf("ParseCPU(%q) = %d", in, n)
+		}
+	}
+	for _, in := range []string{"", "-1Mi", "0", "1Ti", "999999999999Gi"} {
+		if n, ok := schemas.ParseMem(in); ok {
+			t.Errorf("ParseMem(%q) = %d", in, n)
+		}
+	}
+}
+
+func TestValidPath(t *testing.T) {
+	for _, ok := range []string{"a", "a/b.onnx", "vision_enc.onnx", ".hidden", "a..b"} {
+		if !schemas.ValidPath(ok) {
+			t.Errorf("%q refused", ok)
+		}
+	}
+	for _, bad := range []string{"", "/a", "../a", "a/../b", "a//b", "a/", `a\b`, "C:x", "a\x00b", "nul", "COM1.txt", "a/con", "a.", "./a", strings.Repeat("a", 256)} {
+		if schemas.ValidPath(bad) {
+			t.Errorf("%q accepted", bad)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/faults/*.yaml", "testdata/playbook/*/*.yaml", "testdata/playbook/*.yaml"} {
+		paths, _ := filepath.Glob(pattern)
+		for _, p := range paths {
+			b, _ := os.ReadFile(p)
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		doc, list := schemas.Parse("fuzz.yaml", data)
+		if doc == nil {
+			if !list.Failed() {
+				t.Fatal("no document and no fault")
+			}
+			return
+		}
+		for _, kind := range schemas.Kinds() {
+			for _, d := range doc.Validate(kind) {
+				if d.Pos.File == "" || d.Summary == string(d.Code) {
+					t.Fatalf("diagnostic without a place or words: %+v", d)
+				}
+			}
+		}
+		var v any
+		if err := doc.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(v); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

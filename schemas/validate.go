@@ -1,0 +1,285 @@
+package schemas
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"mm/diag"
+)
+
+// compiled holds the schemas by kind; compiling them takes milliseconds, so it
+// happens once, at first use.
+var compiled = sync.OnceValue(func() map[Kind]*jsonschema.Schema {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	c.LoadURL = nil
+	for name, f := range formats {
+		c.Formats[name] = func(v any) bool {
+			s, ok := v.(string)
+			return !ok || f.check(s) == nil
+		}
+	}
+	entries, _ := files.ReadDir(".")
+	for _, e := range entries {
+		f, err := files.Open(e.Name())
+		if err == nil {
+			err = c.AddResource("mm-abi://schemas/"+e.Name(), f)
+		}
+		if err != nil {
+			panic("schemas: " + err.Error()) // an embedded file: a test reads them all
+		}
+	}
+	m := map[Kind]*jsonschema.Schema{}
+	for _, e := range entries {
+		kind := Kind(strings.TrimSuffix(e.Name(), ".schema.json"))
+		m[kind] = c.MustCompile("mm-abi://schemas/" + e.Name())
+	}
+	return m
+})
+
+// Validate checks the document against the schema of kind and returns every
+// fault at its place.
+func (d *Document) Validate(kind Kind) diag.List {
+	var list diag.List
+	err := compiled()[kind].Validate(d.value)
+	if err == nil {
+		return nil
+	}
+	v, ok := err.(*jsonschema.ValidationError)
+	if !ok { // infinite loop or a type the validator does not know
+		list.Add(diag.Syntax, diag.Pos{File: d.File}, err.Error(), "")
+		return list
+	}
+	root := compiled()[kind]
+	for _, leaf := range leaves(v) {
+		d.fault(root, leaf, &list)
+	}
+	list.Sort()
+	return list
+}
+
+// leaves returns the innermost errors: those that name a broken keyword rather
+// than the path to it.
+func leaves(v *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(v.Causes) == 0 {
+		return []*jsonschema.ValidationError{v}
+	}
+	var out []*jsonschema.ValidationError
+	for _, c := range v.Causes {
+		out = append(out, leaves(c)...)
+	}
+	return out
+}
+
+// fault translates one broken keyword into mm's words.
+func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError, list *diag.List) {
+	ptr := v.InstanceLocation
+	keyword := path.Base(v.KeywordLocation)
+	value := d.lookup(ptr)
+	schema := schemaAt(root, v.KeywordLocation)
+	pos := d.Pos(ptr)
+	here := where(ptr)
+	switch {
+	case strings.Contains(v.AbsoluteKeywordLocation, "/since_1_1/"):
+		list.Add(diag.NeedsABI11, d.KeyPos(ptr), here, "say abi: mm-abi-1.1")
+	case keyword == "additionalProperties":
+		for _, key := range quoted(v.Message) {
+			list.Add(diag.UnknownKey, d.KeyPos(ptr+"/"+escape(key)), fmt.Sprintf("%q in %s", key, or(here, "the document")), suggest(key, properties(schema)))
+		}
+	case keyword == "required":
+		for _, key := range quoted(v.Message) {
+			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, or(here, "the document")), describe(schema, key))
+		}
+	case keyword == "type":
+		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, wanted %s", or(here, "the document"), typeName(value), strings.Join(schemaTypes(schema), " or ")), quoteHint(value, schema))
+	case keyword == "enum" || keyword == "const":
+		want := allowed(schema)
+		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, show(value), strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
+	case keyword == "format":
+		f := formats[schema.Format]
+		detail := fmt.Sprintf("%s is %s", here, show(value))
+		if s, ok := value.(string); ok {
+			if err := f.check(s); err != nil && err.Error() != "" {
+				detail = here + ": " + err.Error()
+			}
+		}
+		list.Add(f.code, pos, detail, "write "+f.want)
+	case strings.Contains(v.KeywordLocation, "/propertyNames/"):
+		list.Add(diag.WrongForm, pos, fmt.Sprintf("a key in %s: %s", here, v.Message), "")
+	case keyword == "pattern":
+		list.Add(diag.WrongForm, pos, fmt.Sprintf("%s is %s", here, show(value)), or(summary(schema), v.Message))
+	case keyword == "uniqueItems":
+		list.Add(diag.RepeatedItem, pos, fmt.Sprintf("%s: %s", here, v.Message), "remove the repeat")
+	default:
+		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), show(value), v.Message), "")
+	}
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// lookup finds the plain value at a JSON pointer.
+func (d *Document) lookup(ptr string) any {
+	v := d.value
+	for _, key := range strings.Split(ptr, "/")[1:] {
+		switch t := v.(type) {
+		case map[string]any:
+			v = t[unescape(key)]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(t) {
+				return nil
+			}
+			v = t[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func unescape(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~1", "/"), "~0", "~")
+}
+
+// where writes a JSON pointer as people do: modalities[0].proj.out_dim.
+func where(ptr string) string {
+	var b strings.Builder
+	for i, key := range strings.Split(ptr, "/") {
+		if i == 0 {
+			continue
+		}
+		if _, err := strconv.Atoi(key); err == nil {
+			b.WriteString("[" + key + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(unescape(key))
+	}
+	return b.String()
+}
+
+// quoted returns the single-quoted words of a validator's message.
+func quoted(message string) []string {
+	var out []string
+	for {
+		i := strings.IndexByte(message, '\'')
+		if i < 0 {
+			return out
+		}
+		message = message[i+1:]
+		var b strings.Builder
+		j := 0
+		for j < len(message) && message[j] != '\'' {
+			if message[j] == '\\' && j+1 < len(message) {
+				j++
+			}
+			b.WriteByte(message[j])
+			j++
+		}
+		out = append(out, b.String())
+		if j >= len(message) {
+			return out
+		}
+		message = message[j+1:]
+	}
+}
+
+func typeName(v any) string {
+	switch t := v.(type) {
+	case nil:
+		return "empty"
+	case string:
+		return "text " + show(t)
+	case bool:
+		return fmt.Sprintf("the truth value %v", t)
+	case map[string]any:
+		return "a mapping"
+	case []any:
+		return "a list"
+	}
+	return "the number " + show(v)
+}
+
+// show prints a value for a message, short.
+func show(v any) string {
+	switch t := v.(type) {
+	case string:
+		if len(t) > 60 {
+			t = strings.ToValidUTF8(t[:60], "") + "…"
+		}
+		return strconv.Quote(t)
+	case map[string]any:
+		return fmt.Sprintf("a mapping of %d keys", len(t))
+	case []any:
+		return fmt.Sprintf("a list of %d", len(t))
+	case nil:
+		return "empty"
+	}
+	return fmt.Sprint(v)
+}
+
+// suggest names the known word nearest to the one that was written, or all of
+// them when none is near.
+func suggest(got string, known []string) string {
+	if hint := nearest(got, known); hint != "" {
+		return hint
+	}
+	if len(known) == 0 || len(known) > 40 {
+		return ""
+	}
+	known = slices.Clone(known)
+	slices.Sort(known)
+	return "known: " + strings.Join(known, ", ")
+}
+
+// nearest asks whether the known word closest to got was meant.
+func nearest(got string, known []string) string {
+	best, dist := "", 3
+	for _, k := range known {
+		if n := distance(strings.ToLower(got), strings.ToLower(k)); n < dist {
+			best, dist = k, n
+		}
+	}
+	if best == "" || best == got {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// distance is the Levenshtein distance, at most 3 of interest.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 || max(len(a), len(b))-min(len(a), len(b)) > 3 {
+		return 99
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		prev := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := prev
+			if a[i] != b[j] {
+				cost = min(prev, row[j], row[j+1]) + 1
+			}
+			prev, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
