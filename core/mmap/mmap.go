@@ -1,0 +1,73 @@
+// Package mmap maps a file into memory for reading, so that weights of many
+// gigabytes are paged in as they are touched and shared between processes.
+//
+// A [Map] is opened with [Open] and closed once; Data aliases the mapping and
+// must not be used after Close. The file must not shrink while it is mapped:
+// the operating system answers a read past a file's end with a fault that no
+// Go program survives. Files out of a content-addressed store never change;
+// for others the caller takes that risk knowingly.
+package mmap
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+)
+
+// Map is one file mapped read-only. Writing to Data faults.
+type Map struct {
+	// Data is the whole file, of the length it had when it was opened.
+	Data []byte
+
+	unmap func() error
+}
+
+// Open maps the regular file at path. An empty file gives empty Data.
+func Open(path string) (*Map, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return mapFile(f)
+}
+
+func mapFile(f *os.File) (*Map, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("mapping %s: not a regular file", f.Name())
+	}
+	size := info.Size()
+	if size > math.MaxInt {
+		return nil, fmt.Errorf("mapping %s: %d bytes exceed the address space", f.Name(), size)
+	}
+	if size == 0 {
+		return &Map{}, nil
+	}
+	data, unmap, err := mapBytes(f, int(size))
+	if err != nil {
+		return nil, fmt.Errorf("mapping %s: %w", f.Name(), err)
+	}
+	return &Map{Data: data, unmap: unmap}, nil
+}
+
+// ErrClosed is what a second Close returns.
+var ErrClosed = errors.New("mmap: already closed")
+
+// Close gives the mapping back and clears Data. Slices taken from Data before
+// are invalid from here on.
+func (m *Map) Close() error {
+	if m.Data == nil && m.unmap == nil {
+		return nil // an empty file was never mapped
+	}
+	if m.unmap == nil {
+		return ErrClosed
+	}
+	unmap := m.unmap
+	m.Data, m.unmap = []byte{}, nil
+	return unmap()
+}

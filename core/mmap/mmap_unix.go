@@ -1,0 +1,17 @@
+//go:build unix
+
+package mmap
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
+	data, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("mmap", err)
+	}
+	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
+}
