@@ -1,0 +1,268 @@
+// Package builds reads build.graph.yaml, checks that the modules it names fit
+// together, and holds what comes of it: the lock file and the Assembly.
+//
+// A [Graph] says which core, encoders, projectors, decoders and skills make a
+// build and what is shipped of it. [Graph.Check] takes the manifests that its
+// references resolved to and reports every reason why they do not fit. A
+// [Lock] pins each reference to one digest. An [Assembly] is the resolved
+// build with its files: what assemble composes and runtimes runs. The
+// reference graphs, their locks and compat.csv lie beside this file.
+package builds
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm/abi"
+	"mm/diag"
+	"mm/modules"
+	"mm/schemas"
+)
+
+// Graph is a build.graph.yaml.
+type Graph struct {
+	Name        string            `json:"name,omitempty"`    // default: the file's name before .graph.yaml
+	Version     string            `json:"version,omitempty"` // default: 0.1.0
+	ABI         abi.Version       `json:"abi,omitempty"`
+	Description string            `json:"description,omitempty"`
+	License     string            `json:"license,omitempty"`
+	Core        Core              `json:"core"`
+	Modalities  []Modality        `json:"modalities,omitempty"`
+	Decoders    []Decoder         `json:"decoders,omitempty"`
+	Skills      []Skill           `json:"skills,omitempty"`
+	Runtime     Runtime           `json:"runtime"`
+	Exports     map[string]Target `json:"exports,omitempty"`
+	Golden      []modules.Golden  `json:"golden,omitempty"`
+
+	File string `json:"-"`
+	doc  *schemas.Document
+}
+
+// Core is the language model of a build.
+type Core struct {
+	LLM struct {
+		Ref     string    `json:"ref"`
+		DModel  int       `json:"d_model,omitempty"`
+		KVDType abi.DType `json:"kv_dtype,omitempty"`
+		MaxSeq  int       `json:"max_seq,omitempty"` // 0: the core's own
+	} `json:"llm"`
+	Draft *struct {
+		Ref    string `json:"ref"`
+		Tokens int    `json:"tokens,omitempty"` // proposed at a time; 0: the runtime's choice
+	} `json:"draft,omitempty"`
+	Adapters []struct {
+		Ref   string   `json:"ref"`
+		Scale *float64 `json:"scale,omitempty"` // nil: 1
+	} `json:"adapters,omitempty"`
+}
+
+// Modality is an encoder with its projector.
+type Modality struct {
+	Enc struct {
+		Ref string `json:"ref"`
+	} `json:"enc"`
+	Proj struct {
+		Ref     string `json:"ref"`
+		TCapOld int    `json:"T_cap,omitempty"`
+		TCapNew int    `json:"t_cap,omitempty"`
+		OutDim  int    `json:"out_dim,omitempty"`
+	} `json:"proj"`
+}
+
+// TCap is the cap the graph gives the projector, 0 when it gives none.
+func (m Modality) TCap() int { return max(m.Proj.TCapOld, m.Proj.TCapNew) }
+
+// Decoder is a decoder and the parameters it runs with.
+type Decoder struct {
+	Ref    string
+	Params map[string]any
+}
+
+// UnmarshalJSON reads ref and leaves every other key in Params.
+func (d *Decoder) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &d.Params); err != nil {
+		return err
+	}
+	d.Ref, _ = d.Params["ref"].(string)
+	delete(d.Params, "ref")
+	return nil
+}
+
+// Skill is a tool the core may call, with limits tighter than its own.
+type Skill struct {
+	Ref    string          `json:"ref"`
+	Limits *modules.Limits `json:"limits,omitempty"`
+}
+
+// Runtime names the router and the sandbox.
+type Runtime struct {
+	Router *struct {
+		Ref            string   `json:"ref"`
+		ToolCallTokens []string `json:"tool_call_tokens,omitempty"`
+		MaxCalls       int      `json:"max_calls,omitempty"`
+	} `json:"router,omitempty"`
+	Sandbox *struct {
+		Ref string `json:"ref"`
+		modules.Limits
+	} `json:"sandbox,omitempty"`
+}
+
+// Target is what one target is shipped as.
+type Target struct {
+	GGUF        *GGUFExport `json:"gguf,omitempty"`
+	ONNX        []string    `json:"onnx,omitempty"`
+	Safetensors []string    `json:"safetensors,omitempty"`
+	NNAPI       []string    `json:"nnapi,omitempty"`
+	OpenVINO    []string    `json:"openvino,omitempty"`
+	QNN         []string    `json:"qnn,omitempty"`
+	ExecuTorch  *CoreExport `json:"executorch,omitempty"`
+	CoreML      *CoreExport `json:"coreml,omitempty"`
+	Platform    string      `json:"platform,omitempty"` // os/arch
+}
+
+// GGUFExport is the core as GGUF.
+type GGUFExport struct {
+	Quant abi.DType `json:"quant"`
+	KV    abi.DType `json:"kv,omitempty"`
+}
+
+// CoreExport is a format that takes the core in a precision, or a list of
+// modules.
+type CoreExport struct {
+	Core    abi.DType
+	Modules []string
+}
+
+// UnmarshalJSON reads {core: int4} or a list of names.
+func (e *CoreExport) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		return json.Unmarshal(b, &e.Modules)
+	}
+	var v struct {
+		Core abi.DType `json:"core"`
+	}
+	err := json.Unmarshal(b, &v)
+	e.Core = v.Core
+	return err
+}
+
+// Load reads and validates the graph in file.
+func Load(file string) (*Graph, diag.List) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		var list diag.List
+		list.Add(diag.Unreadable, diag.Pos{File: file}, err.Error(), "")
+		return nil, list
+	}
+	return Parse(file, data)
+}
+
+// Parse reads a graph from bytes; file gives the default name and the place of
+// messages.
+func Parse(file string, data []byte) (*Graph, diag.List) {
+	doc, list := schemas.Load(schemas.Graph, file, data)
+	if list.Failed() {
+		return nil, list
+	}
+	g := &Graph{File: file, doc: doc}
+	if err := doc.Decode(g); err != nil {
+		list.Add(diag.WrongType, diag.Pos{File: file}, err.Error(), "")
+		return nil, list
+	}
+	if g.Name == "" {
+		g.Name = stem(file)
+	}
+	if !abi.ValidName(g.Name) {
+		list.Add(diag.WrongForm, diag.Pos{File: file}, fmt.Sprintf("%q, from the file's name, is no name", g.Name), "add name: to the graph")
+		return nil, list
+	}
+	if g.Version == "" {
+		g.Version = "0.1.0"
+	}
+	if g.ABI == "" {
+		g.ABI = abi.V1_0
+	}
+	return g, list
+}
+
+func stem(file string) string {
+	base := filepath.Base(file)
+	for _, ext := range []string{".graph.yaml", ".graph.yml", ".yaml", ".yml"} {
+		if s, ok := strings.CutSuffix(base, ext); ok {
+			return s
+		}
+	}
+	return base
+}
+
+// LockFile is the path of the lock that belongs to the graph.
+func (g *Graph) LockFile() string {
+	return filepath.Join(filepath.Dir(g.File), stem(g.File)+".lock.yaml")
+}
+
+// Pos is the place of the value at a JSON pointer.
+func (g *Graph) Pos(ptr string) diag.Pos {
+	if g.doc == nil {
+		return diag.Pos{File: g.File}
+	}
+	return g.doc.Pos(ptr)
+}
+
+// Node is one reference of the graph: where it stands and what may stand
+// there.
+type Node struct {
+	Ref  abi.Ref
+	Type abi.ModuleType
+	Ptr  string // JSON pointer of the mapping that holds ref
+}
+
+// Nodes lists every reference in the order of the graph: core, draft,
+// adapters, then each encoder with its projector, decoders, skills, router,
+// sandbox.
+func (g *Graph) Nodes() []Node {
+	var nodes []Node
+	add := func(ref string, t abi.ModuleType, ptr string) {
+		r, err := abi.ParseRef(ref) // the schema has checked the form
+		if err == nil {
+			nodes = append(nodes, Node{r, t, ptr})
+		}
+	}
+	add(g.Core.LLM.Ref, abi.Core, "/core/llm")
+	if g.Core.Draft != nil {
+		add(g.Core.Draft.Ref, abi.DraftCore, "/core/draft")
+	}
+	for i, a := range g.Core.Adapters {
+		add(a.Ref, abi.Adapter, fmt.Sprintf("/core/adapters/%d", i))
+	}
+	for i, m := range g.Modalities {
+		add(m.Enc.Ref, abi.Encoder, fmt.Sprintf("/modalities/%d/enc", i))
+		add(m.Proj.Ref, abi.Projector, fmt.Sprintf("/modalities/%d/proj", i))
+	}
+	for i, d := range g.Decoders {
+		add(d.Ref, abi.Decoder, fmt.Sprintf("/decoders/%d", i))
+	}
+	for i, s := range g.Skills {
+		add(s.Ref, abi.Skill, fmt.Sprintf("/skills/%d", i))
+	}
+	if r := g.Runtime.Router; r != nil {
+		add(r.Ref, abi.Router, "/runtime/router")
+	}
+	if s := g.Runtime.Sandbox; s != nil {
+		add(s.Ref, abi.Sandbox, "/runtime/sandbox")
+	}
+	return nodes
+}
+
+// Targets lists the names of the graph's export targets, sorted.
+func (g *Graph) Targets() []string {
+	var names []string
+	for name := range g.Exports {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,228 @@
+package modules
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"mm/abi"
+	"mm/diag"
+)
+
+// check reports what the schema cannot.
+func (m *Manifest) check() diag.List {
+	var list diag.List
+	if m.License == "" {
+		list.Warn(diag.NoLicense, m.Pos("/name"), m.ID(), "add license: with an SPDX expression, such as Apache-2.0")
+	}
+	m.checkSpelling(&list)
+	m.checkPorts(&list)
+	m.checkTokens(&list)
+	m.checkRuntime(&list)
+	m.checkListed(&list)
+	return list
+}
+
+func (m *Manifest) checkSpelling(list *diag.List) {
+	old, hasOld := m.Params["T_cap"]
+	now, hasNow := m.Params["t_cap"]
+	if m.Type != abi.Projector || !hasOld {
+		return
+	}
+	if hasNow && old != now {
+		list.Add(diag.PortConflict, m.Pos("/params/t_cap"), fmt.Sprintf("T_cap is %v, t_cap is %v", old, now), "keep t_cap")
+	}
+	if m.ABI != abi.V1_0 {
+		list.Warn(diag.OldSpelling, m.doc.KeyPos("/params/T_cap"), "T_cap in params", "write t_cap")
+	}
+}
+
+// checkPorts binds every dimension of the module's own ports.
+func (m *Manifest) checkPorts(list *diag.List) {
+	var b abi.Binding
+	for _, f := range m.Bind(&b) {
+		list.Add(diag.PortConflict, m.Pos("/params"), f.Error(), "make params and caps agree")
+	}
+	for _, side := range []struct {
+		key   string
+		ports []abi.Port
+	}{{"inputs", m.Inputs}, {"outputs", m.Outputs}} {
+		seen := map[string]bool{}
+		for i, p := range side.ports {
+			if seen[p.Name] {
+				list.Add(diag.RepeatedItem, m.Pos(pointer(side.key, i)), fmt.Sprintf("%s has two ports called %q", side.key, p.Name), "give each port a name of its own")
+			}
+			seen[p.Name] = true
+		}
+	}
+	if m.Type != abi.Projector {
+		return
+	}
+	limit := int64(m.TCap())
+	for i, p := range m.Outputs {
+		if len(p.Shape) == 0 {
+			continue
+		}
+		if n := p.Shape[0].Size; limit > 0 && n > limit {
+			list.Add(diag.CapExceeded, m.Pos(pointer("outputs", i, "shape", 0)), fmt.Sprintf("%s gives %d vectors, T_cap is %d", p.Name, n, limit), "lower the shape or raise T_cap")
+		}
+		width := p.Shape[len(p.Shape)-1]
+		want, _ := m.Params.Int("d_model")
+		if width.Name != "d_model" && width.Size != want {
+			list.Add(diag.PortConflict, m.Pos(pointer("outputs", i, "shape", len(p.Shape)-1)), fmt.Sprintf("%s is %s wide, params.d_model is %d", p.Name, width, want), "the last dimension of a projector's output is d_model")
+		}
+	}
+}
+
+func (m *Manifest) checkTokens(list *diag.List) {
+	if m.Tokens == nil {
+		return
+	}
+	c := m.Contract()
+	if len(c.SpecialTokens) > c.VocabSize {
+		list.Add(diag.BadTokens, m.Pos("/tokens"), fmt.Sprintf("%d special tokens in a vocabulary of %d", len(c.SpecialTokens), c.VocabSize), "")
+	}
+	for _, mod := range []abi.Modality{abi.Image, abi.Audio, abi.Video} {
+		if n, ok := m.Caps.Int(string(mod)); ok && n > int64(c.MaxSeq) {
+			list.Add(diag.CapExceeded, m.Pos("/caps/"+string(mod)), fmt.Sprintf("%s may take %d of a sequence of %d", mod, n, c.MaxSeq), "lower the cap or raise max_seq")
+		}
+	}
+}
+
+func (m *Manifest) checkRuntime(list *diag.List) {
+	if m.Runtime != nil {
+		n := 0
+		for _, s := range []string{m.Runtime.Container, m.Runtime.Wasm, m.Runtime.Starlark, m.Runtime.Builtin} {
+			if s != "" {
+				n++
+			}
+		}
+		if n != 1 {
+			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, builtin")
+		}
+		checkLimits(m, "/runtime/limits", m.Runtime.Limits, list)
+	}
+	checkLimits(m, "/limits", m.Limits, list)
+}
+
+func checkLimits(m *Manifest, ptr string, l *Limits, list *diag.List) {
+	if l != nil && l.Mem != "" && l.MemMB != 0 {
+		list.Add(diag.BadLimit, m.Pos(ptr+"/mem_mb"), fmt.Sprintf("mem is %s and mem_mb is %d", l.Mem, l.MemMB), "give one of them")
+	}
+}
+
+// checkListed sees that a files list names every exported file.
+func (m *Manifest) checkListed(list *diag.List) {
+	if m.Files == nil {
+		return
+	}
+	listed := map[string]bool{}
+	for i, f := range m.Files {
+		if listed[f.Path] {
+			list.Add(diag.RepeatedItem, m.Pos(pointer("files", i)), fmt.Sprintf("%q is listed twice", f.Path), "remove the repeat")
+		}
+		listed[f.Path] = true
+	}
+	for _, format := range sortedKeys(m.Export) {
+		if path := m.Export[format]; !listed[path] {
+			list.Add(diag.FileMissing, m.Pos("/export/"+format), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
+		}
+	}
+}
+
+// Paths lists the files that belong to the module, module.yaml first, then
+// what it exports, its card and what else it lists, sorted, each once.
+func (m *Manifest) Paths() []string {
+	set := map[string]bool{}
+	for _, p := range m.Export {
+		set[p] = true
+	}
+	for _, f := range m.Files {
+		set[f.Path] = true
+	}
+	for _, p := range []string{m.Card, m.ChatTemplate} {
+		if p != "" {
+			set[p] = true
+		}
+	}
+	if r := m.Runtime; r != nil {
+		for _, p := range []string{r.Wasm, r.Starlark} {
+			if p != "" {
+				set[p] = true
+			}
+		}
+	}
+	delete(set, FileName)
+	return append([]string{FileName}, slices.Sorted(maps.Keys(set))...)
+}
+
+// CheckFiles compares the module's folder with the manifest: every file that
+// Paths names must be there, inside the folder, a regular file, and those in
+// the files list must have their size and SHA-256.
+func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
+	var list diag.List
+	root, err := os.OpenRoot(m.dir)
+	if err != nil {
+		list.Add(diag.Unreadable, diag.Pos{File: m.dir}, err.Error(), "")
+		return list
+	}
+	defer root.Close()
+	declared := map[string]int{}
+	for i, f := range m.Files {
+		declared[f.Path] = i
+	}
+	for _, path := range m.Paths() {
+		if ctx.Err() != nil {
+			break
+		}
+		i, listed := declared[path]
+		pos := m.Pos("/export")
+		if listed {
+			pos = m.Pos(pointer("files", i))
+		}
+		sum, size, err := hashFile(root, path, listed)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			list.Add(diag.FileMissing, pos, fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.dir), "add the file or correct the name")
+		case err != nil:
+			list.Add(diag.FileMissing, pos, fmt.Sprintf("%q: %v", path, err), "")
+		case listed && (size != m.Files[i].Size || sum != m.Files[i].SHA256):
+			list.Add(diag.FileDiffers, pos, fmt.Sprintf("%q has %d bytes, sha256 %s; declared %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
+		}
+	}
+	return list
+}
+
+// hashFile opens path below root, refusing what is no regular file, and hashes
+// it when the digest is wanted.
+func hashFile(root *os.Root, path string, want bool) (sum string, size int64, err error) {
+	f, err := root.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", 0, errors.New("not a regular file")
+	}
+	if !want {
+		return "", info.Size(), nil
+	}
+	h := sha256.New()
+	if size, err = io.Copy(h, f); err != nil {
+		return "", 0, err
+	}
+	return hex.EncodeToString(h.Sum(nil)), size, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

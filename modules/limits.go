@@ -1,0 +1,109 @@
+package modules
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"mm/schemas"
+)
+
+// Limits are the resources one call of a skill may take. A zero field means
+// no limit is stated.
+type Limits struct {
+	CPU         CPU    `json:"cpu,omitempty"`
+	Mem         string `json:"mem,omitempty"`    // "512Mi"
+	MemMB       int64  `json:"mem_mb,omitempty"` // the same, in MiB
+	TimeoutMS   int64  `json:"timeout_ms,omitempty"`
+	OutputBytes int64  `json:"output_bytes,omitempty"`
+}
+
+// CPU is a number of cores, written as a number or as "500m".
+type CPU string
+
+// UnmarshalJSON reads a number or a text.
+func (c *CPU) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		*c = CPU(s)
+		return nil
+	}
+	*c = CPU(b)
+	return nil
+}
+
+// MilliCPU is the CPU limit in thousandths of a core, 0 for none.
+func (l *Limits) MilliCPU() int64 {
+	if l == nil {
+		return 0
+	}
+	n, _ := schemas.ParseCPU(string(l.CPU))
+	return n
+}
+
+// MemBytes is the memory limit in bytes, 0 for none.
+func (l *Limits) MemBytes() int64 {
+	if l == nil {
+		return 0
+	}
+	if l.MemMB > 0 {
+		return l.MemMB << 20
+	}
+	n, _ := schemas.ParseMem(l.Mem)
+	return n
+}
+
+// Effective is what holds when two sides limit the same call: of each resource
+// the smaller figure, where 0 means that a side states none.
+type Effective struct {
+	MilliCPU    int64 `json:"milli_cpu,omitempty"`
+	MemBytes    int64 `json:"mem_bytes,omitempty"`
+	TimeoutMS   int64 `json:"timeout_ms,omitempty"`
+	OutputBytes int64 `json:"output_bytes,omitempty"`
+}
+
+// Effective returns l alone as effective limits.
+func (l *Limits) Effective() Effective {
+	if l == nil {
+		return Effective{}
+	}
+	return Effective{l.MilliCPU(), l.MemBytes(), l.TimeoutMS, l.OutputBytes}
+}
+
+// Merge takes of each resource the smaller limit.
+func (e Effective) Merge(o Effective) Effective {
+	return Effective{
+		MilliCPU:    smaller(e.MilliCPU, o.MilliCPU),
+		MemBytes:    smaller(e.MemBytes, o.MemBytes),
+		TimeoutMS:   smaller(e.TimeoutMS, o.TimeoutMS),
+		OutputBytes: smaller(e.OutputBytes, o.OutputBytes),
+	}
+}
+
+func smaller(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// String prints the limits for a person: "1 cpu, 64 MiB, 300 ms".
+func (e Effective) String() string {
+	var parts []string
+	if e.MilliCPU > 0 {
+		parts = append(parts, fmt.Sprintf("%g cpu", float64(e.MilliCPU)/1000))
+	}
+	if e.MemBytes > 0 {
+		parts = append(parts, fmt.Sprintf("%g MiB", float64(e.MemBytes)/(1<<20)))
+	}
+	if e.TimeoutMS > 0 {
+		parts = append(parts, fmt.Sprintf("%d ms", e.TimeoutMS))
+	}
+	if e.OutputBytes > 0 {
+		parts = append(parts, fmt.Sprintf("%d bytes of output", e.OutputBytes))
+	}
+	if parts == nil {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,275 @@
+// Package modules reads and checks module.yaml, the manifest of one module:
+// an encoder, projector, decoder, skill, core, draft core, router, sandbox or
+// adapter.
+//
+// [Load] reads a manifest from a folder, validates it against its schema and
+// checks what a schema cannot say: that one dimension has one size, that a
+// projector stays within its cap, that a token contract is consistent, that
+// the files are the ones declared. Faults come as a diag.List, all of them.
+// The reference modules lie in the folders beside this file.
+package modules
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"mm/abi"
+	"mm/diag"
+	"mm/schemas"
+)
+
+// FileName is the name of a manifest in its module's folder.
+const FileName = "module.yaml"
+
+// Manifest is a module.yaml. Which fields are set depends on Type; the schema
+// of the type has seen to that.
+type Manifest struct {
+	Name        string         `json:"name"`
+	Version     string         `json:"version"`
+	Type        abi.ModuleType `json:"type"`
+	Modality    abi.Modality   `json:"modality,omitempty"`
+	ABI         abi.Version    `json:"abi"`
+	Description string         `json:"description,omitempty"`
+	License     string         `json:"license,omitempty"`
+
+	Tensors
+	CoreKeys
+	AdapterKeys
+	RouterKeys
+	SkillKeys
+
+	Params   Figures           `json:"params,omitempty"`
+	Caps     Figures           `json:"caps,omitempty"`
+	Export   map[string]string `json:"export,omitempty"` // format → path in the folder
+	Quant    *Quant            `json:"quant,omitempty"`
+	Requires []string          `json:"requires,omitempty"`
+	Files    []File            `json:"files,omitempty"`
+	Card     string            `json:"card,omitempty"`
+	Source   string            `json:"source,omitempty"`
+
+	doc *schemas.Document
+	dir string
+}
+
+// Tensors are the keys of modules that take and give tensors or values.
+type Tensors struct {
+	Inputs     []abi.Port        `json:"inputs,omitempty"`
+	Outputs    []abi.Port        `json:"outputs,omitempty"`
+	Preprocess *Preprocess       `json:"preprocess,omitempty"`
+	State      map[string]string `json:"state,omitempty"` // output → input of the next call
+}
+
+// CoreKeys are the keys of a core and of a draft core.
+type CoreKeys struct {
+	Tokens       *abi.TokenContract `json:"tokens,omitempty"`
+	KVDTypes     []abi.DType        `json:"kv_dtype,omitempty"`
+	RopeScaling  string             `json:"rope_scaling,omitempty"`
+	ChatTemplate string             `json:"chat_template,omitempty"`
+	Golden       []Golden           `json:"golden,omitempty"`
+	For          string             `json:"for,omitempty"` // the core a draft core drafts for
+}
+
+// AdapterKeys are the keys of an adapter.
+type AdapterKeys struct {
+	Base    string   `json:"base,omitempty"` // reference of the core it adapts
+	Method  string   `json:"method,omitempty"`
+	Rank    int      `json:"rank,omitempty"`
+	Alpha   float64  `json:"alpha,omitempty"`
+	Targets []string `json:"targets,omitempty"`
+}
+
+// RouterKeys are the keys of a router.
+type RouterKeys struct {
+	ToolCallTokens []string `json:"tool_call_tokens,omitempty"`
+	MaxCalls       int      `json:"max_calls,omitempty"`
+}
+
+// SkillKeys are the keys of a skill (Runtime) and of a sandbox (the others).
+type SkillKeys struct {
+	Runtime *Runtime `json:"runtime,omitempty"`
+	Limits  *Limits  `json:"limits,omitempty"`
+	Allow   *Allow   `json:"allow,omitempty"`
+	Engines []string `json:"engines,omitempty"`
+}
+
+// Quant lists the weight precisions a module may be exported in.
+type Quant struct {
+	Supported []abi.DType `json:"supported,omitempty"`
+}
+
+// File is one file of the module's folder.
+type File struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"` // lower-case hex
+	Size   int64  `json:"size"`
+}
+
+// Golden is a prompt whose greedy continuation must begin with Expect.
+type Golden struct {
+	Prompt    string `json:"prompt"`
+	Expect    string `json:"expect"`
+	MaxTokens int    `json:"max_tokens,omitempty"` // 0: as many as Expect takes
+}
+
+// Preprocess says how raw input becomes what the file takes.
+type Preprocess struct {
+	Layout     string    `json:"layout,omitempty"`
+	DType      abi.DType `json:"dtype,omitempty"`
+	Resize     []int     `json:"resize,omitempty"`
+	Resample   string    `json:"resample,omitempty"`
+	Color      string    `json:"color,omitempty"`
+	Scale      float64   `json:"scale,omitempty"`
+	Mean       []float64 `json:"mean,omitempty"`
+	Std        []float64 `json:"std,omitempty"`
+	SampleRate int       `json:"sample_rate,omitempty"`
+	Window     int       `json:"window,omitempty"`
+	Hop        int       `json:"hop,omitempty"`
+	NMels      int       `json:"n_mels,omitempty"`
+}
+
+// Runtime says how a skill runs: exactly one of the engines is meant to be
+// set.
+type Runtime struct {
+	Container string  `json:"container,omitempty"`
+	Wasm      string  `json:"wasm,omitempty"`
+	Starlark  string  `json:"starlark,omitempty"`
+	Builtin   string  `json:"builtin,omitempty"`
+	Limits    *Limits `json:"limits,omitempty"`
+	Allow     *Allow  `json:"allow,omitempty"`
+}
+
+// Allow lists what a skill may reach beyond nothing.
+type Allow struct {
+	Network []string `json:"network,omitempty"`
+	Read    []string `json:"read,omitempty"`
+}
+
+// Figures are named numbers, texts and lists, as params and caps hold them.
+type Figures map[string]any
+
+// Int returns the whole number called name.
+func (f Figures) Int(name string) (int64, bool) {
+	v, ok := f[name].(float64)
+	if !ok || v != float64(int64(v)) {
+		return 0, false
+	}
+	return int64(v), true
+}
+
+// Load reads the manifest at path, a module.yaml or a folder that holds one.
+// The manifest is nil when it cannot be read or breaks its schema.
+func Load(path string) (*Manifest, diag.List) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, FileName)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		var list diag.List
+		list.Add(diag.Unreadable, diag.Pos{File: path}, err.Error(), "")
+		return nil, list
+	}
+	m, list := Parse(path, data)
+	if m != nil {
+		m.dir = filepath.Dir(path)
+	}
+	return m, list
+}
+
+// Parse reads a manifest from bytes; file is only for messages.
+func Parse(file string, data []byte) (*Manifest, diag.List) {
+	doc, list := schemas.Load(schemas.Module, file, data)
+	if list.Failed() {
+		return nil, list
+	}
+	m := &Manifest{doc: doc}
+	if err := doc.Decode(m); err != nil {
+		list.Add(diag.WrongType, diag.Pos{File: file}, err.Error(), "")
+		return nil, list
+	}
+	list = append(list, m.check()...)
+	list.Sort()
+	return m, list
+}
+
+// Dir is the folder the manifest was loaded from; empty after Parse.
+func (m *Manifest) Dir() string { return m.dir }
+
+// ID is name@version.
+func (m *Manifest) ID() string { return m.Name + "@" + m.Version }
+
+// Pos is the place of the value at a JSON pointer in the manifest's file.
+func (m *Manifest) Pos(ptr string) diag.Pos {
+	if m.doc == nil {
+		return diag.Pos{}
+	}
+	return m.doc.Pos(ptr)
+}
+
+// TCap is the most vectors a projector gives for one input: its T_cap (t_cap
+// since MM-ABI 1.1), or the modality's default.
+func (m *Manifest) TCap() int {
+	for _, key := range []string{"t_cap", "T_cap"} {
+		if n, ok := m.Params.Int(key); ok {
+			return int(n)
+		}
+	}
+	n, _ := abi.DefaultCaps(m.Modality)
+	return n
+}
+
+// Cap is how many vectors one input of a modality may take of this core's
+// sequence: what its caps say, or MM-ABI's default.
+func (m *Manifest) Cap(modality abi.Modality) int {
+	if n, ok := m.Caps.Int(string(modality)); ok {
+		return int(n)
+	}
+	n, _ := abi.DefaultCaps(modality)
+	return n
+}
+
+// Contract is a core's token contract, absent figures taken from MM-ABI.
+func (m *Manifest) Contract() abi.TokenContract {
+	if m.Tokens == nil {
+		return abi.DefaultTokens()
+	}
+	return m.Tokens.Fill(abi.DefaultTokens())
+}
+
+// Bind enters every size that the manifest states into b: fixed figures of
+// params and caps under their names.
+func (m *Manifest) Bind(b *abi.Binding) []*abi.Mismatch {
+	var faults []*abi.Mismatch
+	for _, section := range []struct {
+		name    string
+		figures Figures
+	}{{"params", m.Params}, {"caps", m.Caps}} {
+		for _, key := range sortedKeys(section.figures) {
+			n, ok := section.figures.Int(key)
+			if !ok || n < 1 {
+				continue
+			}
+			name := key
+			if key == "t_cap" {
+				name = "T_cap"
+			}
+			if f := b.Set(m.ID(), name, n, m.ID()+" "+section.name+"."+key); f != nil {
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
+}
+
+func pointer(parts ...any) string {
+	s := ""
+	for _, p := range parts {
+		switch v := p.(type) {
+		case string:
+			s += "/" + v
+		case int:
+			s += "/" + strconv.Itoa(v)
+		}
+	}
+	return s
+}
