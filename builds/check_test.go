@@ -1,0 +1,102 @@
+package builds_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"mm/builds"
+	"mm/diag"
+	"mm/modules"
+)
+
+var update = flag.Bool("update", false, "rewrite the want section of the archives")
+
+// Each archive of testdata/check holds module manifests, a graph and, under
+// "want", every diagnostic that checking them gives.
+func TestCheck(t *testing.T) {
+	paths, _ := filepath.Glob("testdata/check/*.txtar")
+	if len(paths) < 6 {
+		t.Fatalf("found %d archives", len(paths))
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			ar, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := checkArchive(ar)
+			var got bytes.Buffer
+			if err := list.Text(&got); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(ar.Files, func(f txtar.File) bool { return f.Name == "want" })
+			if *update {
+				if i < 0 {
+					ar.Files = append(ar.Files, txtar.File{Name: "want"})
+					i = len(ar.Files) - 1
+				}
+				ar.Files[i].Data = got.Bytes()
+				if err := os.WriteFile(path, txtar.Format(ar), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i < 0 {
+				t.Fatal("no want section")
+			}
+			if d := cmp.Diff(string(ar.Files[i].Data), got.String()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func checkArchive(ar *txtar.Archive) diag.List {
+	var list diag.List
+	resolved := builds.Resolved{}
+	var graph *builds.Graph
+	for _, f := range ar.Files {
+		switch {
+		case strings.HasSuffix(f.Name, "module.yaml"):
+			m, faults := modules.Parse(f.Name, f.Data)
+			list = append(list, faults...)
+			if m != nil {
+				resolved[m.Name] = m
+			}
+		case strings.HasSuffix(f.Name, ".graph.yaml"):
+			g, faults := builds.Parse(f.Name, f.Data)
+			list = append(list, faults...)
+			graph = g
+		}
+	}
+	if graph != nil {
+		list = append(list, graph.Check(resolved)...)
+	}
+	list.Sort()
+	return list
+}
+
+// The broken build has at least twelve different faults, and one run tells
+// them all.
+func TestAllFaultsAtOnce(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/check/broken.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[diag.Code]bool{}
+	for _, d := range checkArchive(ar) {
+		if d.Severity == diag.Error {
+			codes[d.Code] = true
+		}
+	}
+	if len(codes) < 12 {
+		t.Errorf("%d different faults, want at least 12: %v", len(codes), codes)
+	}
+}
