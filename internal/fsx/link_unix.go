@@ -1,0 +1,28 @@
+//go:build unix
+
+package fsx
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// linkat links the path from as name in the open folder parent.
+func linkat(from string, parent *os.File, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, from, int(parent.Fd()), name, 0)
+}
+
+// cannotLink tells errors that a copy gets around.
+func cannotLink(err error) bool {
+	for _, e := range []error{unix.EXDEV, unix.EPERM, unix.EACCES, unix.EMLINK, unix.ENOSYS, unix.EOPNOTSUPP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// retrySharing runs f; only Windows refuses to rename over an open file.
+func retrySharing(f func() error) error { return f() }

@@ -1,0 +1,42 @@
+//go:build windows
+
+package fsx
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/windows"
+)
+
+// linkat links the path from as name in the open folder parent.
+func linkat(from string, parent *os.File, name string) error {
+	return os.Link(from, filepath.Join(parent.Name(), name))
+}
+
+// cannotLink tells errors that a copy gets around.
+func cannotLink(err error) bool {
+	for _, e := range []error{windows.ERROR_NOT_SAME_DEVICE, windows.ERROR_ACCESS_DENIED,
+		windows.ERROR_TOO_MANY_LINKS, windows.ERROR_NOT_SUPPORTED, windows.ERROR_INVALID_FUNCTION} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// retrySharing runs f again for up to a second while a reader has the target
+// open without sharing deletion.
+func retrySharing(f func() error) error {
+	const tries, pause = 100, 10 * time.Millisecond
+	var err error
+	for range tries {
+		if err = f(); !errors.Is(err, windows.ERROR_SHARING_VIOLATION) && !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			return err
+		}
+		time.Sleep(pause)
+	}
+	return err
+}

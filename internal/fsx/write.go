@@ -1,0 +1,67 @@
+package fsx
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"time"
+)
+
+// WriteFile replaces the file at path with data, durably: after a crash the
+// file holds either what it held before or all of data. On an error nothing
+// has changed and no temporary file is left.
+func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	d, err := Open(filepath.Dir(path), Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.WriteFile(filepath.Base(path), data, perm)
+}
+
+// WriteFile replaces the file name with data, durably.
+func (d *Dir) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	if err := d.replace(name, data, perm, true); err != nil {
+		return err
+	}
+	return d.SyncDir(path.Dir(name))
+}
+
+// WriteCache replaces the file name with data, all or nothing for other
+// processes but not for a power cut, which may leave it empty or torn. It is
+// for files whose loss costs time only and whose content checks itself.
+func (d *Dir) WriteCache(name string, data []byte, perm fs.FileMode) error {
+	return d.replace(name, data, perm, false)
+}
+
+func (d *Dir) replace(name string, data []byte, perm fs.FileMode, sync bool) error {
+	f, err := d.CreateTemp(path.Dir(name), ".tmp-", perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && sync {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = d.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, d.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Touch sets the modification time of name to now, creating an empty file
+// where there is none. It is not durable.
+func (d *Dir) Touch(name string, perm fs.FileMode) error {
+	return d.run(Op{Kind: OpTouch, Name: name, Perm: perm}, func() error {
+		now := time.Now()
+		err := d.root.Chtimes(name, now, now)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return d.root.WriteFile(name, nil, perm)
+	})
+}
