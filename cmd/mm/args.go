@@ -1,0 +1,64 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// permute moves flags before arguments, so that `mm assemble GRAPH --out DIR`
+// works: urfave/cli stops reading flags at the first argument. What follows
+// a lone -- stays as it is.
+func permute(app *cli.App, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	out := []string{args[0]}
+	rest := args[1:]
+	commands, flags := app.Commands, app.Flags
+	for len(rest) > 0 {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(rest[0]) })
+		if i < 0 {
+			break
+		}
+		out = append(out, rest[0])
+		rest = rest[1:]
+		flags, commands = commands[i].Flags, commands[i].Subcommands
+	}
+	if len(commands) > 0 { // a group without its command: nothing to reorder
+		return append(out, rest...)
+	}
+	front, back := split(rest, flags)
+	return append(append(out, front...), back...)
+}
+
+// split separates flags with their values from arguments.
+func split(args []string, flags []cli.Flag) (front, back []string) {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			return append(front, "--"), append(back, args[i+1:]...)
+		}
+		if len(a) < 2 || a[0] != '-' {
+			back = append(back, a)
+			continue
+		}
+		front = append(front, a)
+		if !strings.Contains(a, "=") && takesValue(flags, strings.TrimLeft(a, "-")) && i+1 < len(args) {
+			i++
+			front = append(front, args[i])
+		}
+	}
+	return front, back
+}
+
+func takesValue(flags []cli.Flag, name string) bool {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			_, isBool := f.(*cli.BoolFlag)
+			return !isBool
+		}
+	}
+	return false
+}

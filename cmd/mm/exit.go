@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mm/diag"
+)
+
+// The exit codes, which scripts may rely on.
+const (
+	exitOK          = 0
+	exitFailure     = 1   // something went wrong that no other code names
+	exitUsage       = 2   // the command line is not understood
+	exitInvalid     = 3   // a user's file has faults; they were printed
+	exitRefused     = 4   // verification refused the artifact
+	exitMissed      = 5   // a golden output or a budget was missed
+	exitUnavailable = 6   // a backend that is needed is not there
+	exitInterrupted = 130 // Ctrl-C
+)
+
+// usageError is a fault of the command line itself.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+
+// hinted is an error with a way out.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e hinted) Error() string { return e.err.Error() }
+func (e hinted) Unwrap() error { return e.err }
+
+// exit prints err as a person or, under --json, a program wants it and returns
+// the code to end with.
+func (p *program) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var shown reported
+	if list, ok := diag.From(err); ok {
+		if !errors.As(err, &shown) {
+			p.printDiagnostics(list)
+		}
+		return codeOf(list)
+	}
+	var usage usageError
+	code := exitFailure
+	switch {
+	case errors.As(err, &usage):
+		code = exitUsage
+	case errors.Is(err, context.Canceled):
+		err, code = errors.New("interrupted"), exitInterrupted
+	}
+	p.printError(err)
+	return code
+}
+
+// reported marks faults that a command has printed itself.
+type reported struct{ err error }
+
+func (r reported) Error() string { return r.err.Error() }
+func (r reported) Unwrap() error { return r.err }
+
+// codeOf is the exit code of a list of faults: that of its gravest kind.
+func codeOf(list diag.List) int {
+	code := exitInvalid
+	for _, d := range list {
+		if d.Severity != diag.Error {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput:
+			return exitRefused
+		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
+			code = exitUnavailable
+		case d.Code == diag.GoldenMissed:
+			code = exitMissed
+		}
+	}
+	return code
+}
+
+// printDiagnostics prints faults: as JSON on stdout under --json, as text on
+// stderr otherwise.
+func (p *program) printDiagnostics(list diag.List) {
+	if p.json {
+		list.JSON(p.stdout)
+		return
+	}
+	list.Text(p.stderr)
+}
+
+func (p *program) printError(err error) {
+	var h hinted
+	errors.As(err, &h)
+	if p.json {
+		json.NewEncoder(p.stderr).Encode(struct {
+			Error string `json:"error"`
+			Hint  string `json:"hint,omitempty"`
+		}{err.Error(), h.hint})
+		return
+	}
+	fmt.Fprintf(p.stderr, "mm: error: %s\n", err)
+	if h.hint != "" {
+		fmt.Fprintf(p.stderr, "mm: hint: %s\n", h.hint)
+	}
+}

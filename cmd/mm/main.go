@@ -1,0 +1,82 @@
+// Command mm validates, composes, signs, ships and runs modular multimodal
+// models.
+//
+// This file is the map of the program: every command, and where each is made.
+// A command lives in a file of its own, fills the Options of the library that
+// does the work and prints what comes back. Results go to stdout, messages to
+// stderr. The exit codes are in exit.go.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+)
+
+// version is the release, set by the linker.
+var version = "0.1.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without the process around it.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	app := p.app()
+	return p.exit(app.RunContext(ctx, permute(app, args)))
+}
+
+// program is what every command shares: the streams, and the flags that hold
+// for all of them.
+type program struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
+}
+
+func (p *program) app() *cli.App {
+	app := &cli.App{
+		Name:                      "mm",
+		Usage:                     "compose, sign, ship and run modular multimodal models",
+		Version:                   version,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true, // --export onnx=a,b is one value
+		Reader:                    p.stdin,
+		Writer:                    p.stdout,
+		ErrWriter:                 p.stderr,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+		Action:                    noCommand,
+		Commands: []*cli.Command{
+			p.validateCommand(),
+		},
+	}
+	prepare(app.Commands)
+	return app
+}
+
+// noCommand shows the help, or says that a word is no command.
+func noCommand(c *cli.Context) error {
+	if word := c.Args().First(); word != "" {
+		return usageError{fmt.Errorf("%q is no command; mm --help lists them", word)}
+	}
+	return cli.ShowAppHelp(c)
+}
+
+// prepare gives every command the program's way with usage errors.
+func prepare(commands []*cli.Command) {
+	for _, c := range commands {
+		c.HideHelpCommand = true
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
+		prepare(c.Subcommands)
+	}
+}
