@@ -132,6 +132,9 @@ func (d *Dir) MkdirAll(name string, perm fs.FileMode) error {
 	if name == "." {
 		return nil
 	}
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrInvalid}
+	}
 	if fi, err := d.root.Stat(name); err == nil {
 		if !fi.IsDir() {
 			return &fs.PathError{Op: "mkdir", Path: d.join(name), Err: fs.ErrExist}
