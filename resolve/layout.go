@@ -193,4 +193,3 @@ func manifestOf(ctx context.Context, src content.Fetcher, a *registry.Artifact, 
 	}
 	return nil, fmt.Errorf("reading %s: it holds no %s", id, modules.FileName)
 }
-
