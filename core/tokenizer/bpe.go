@@ -1,0 +1,257 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+)
+
+// bpe merges pairs by rank. Its symbols are token ids; a text that merges
+// produce and no token has is a symbol beyond them, written as bytes.
+type bpe struct {
+	pairs *pairTable
+	// texts are what symbols beyond the vocabulary stand for, by symbol less
+	// the number of tokens.
+	texts  []string
+	tokens int
+	// bytes are the symbols of single bytes; None where there is none.
+	bytes [256]int32
+	// chars are the symbols of single characters, nil when symbols begin as
+	// bytes.
+	chars map[string]int32
+	// unknown stands for what has no token and no byte token.
+	unknown int32
+	// joins tells whether any merge joins a left side that ends in the first
+	// byte to a right side that begins with the second.
+	joins byteJoins
+}
+
+// byteJoins is a set of pairs of bytes. Where two neighbouring bytes are not
+// in it no merge can cross, and text falls into parts that are merged on
+// their own: the tokens are the same, the parts are short and recur.
+type byteJoins [256][4]uint64
+
+func (j *byteJoins) add(a, b byte)      { j[a][b>>6] |= 1 << (b & 63) }
+func (j *byteJoins) has(a, b byte) bool { return j[a][b>>6]>>(b&63)&1 != 0 }
+
+// newBPE builds the tables. ids finds a token by the bytes it stands for.
+func newBPE(v *Vocabulary, ids map[string]int32, chars bool) (*bpe, error) {
+	b := &bpe{tokens: len(v.Tokens), unknown: v.Special.Unknown, pairs: newPairTable(len(v.Merges))}
+	symbols := make(map[string]int32, len(ids))
+	for piece, id := range ids {
+		symbols[piece] = id
+	}
+	intern := func(text string) int32 {
+		id, ok := symbols[text]
+		if !ok {
+			id = int32(b.tokens + len(b.texts))
+			b.texts = append(b.texts, text)
+			symbols[text] = id
+		}
+		return id
+	}
+	for i := range b.bytes {
+		b.bytes[i] = None
+	}
+	if chars {
+		b.chars = symbols
+	} else {
+		for i := range b.bytes {
+			b.bytes[i] = intern(string([]byte{byte(i)}))
+		}
+	}
+	for id, t := range v.Tokens {
+		if c, ok := byteOf(t.Text); chars && ok && t.Text == ByteToken(c) {
+			b.bytes[c] = int32(id)
+		}
+	}
+	for rank, m := range v.Merges {
+		left, right, err := b.sides(m, chars)
+		if err != nil {
+			return nil, fmt.Errorf("merge %d: %w", rank, err)
+		}
+		b.pairs.put(intern(left), intern(right), int32(rank), intern(left+right))
+		b.joins.add(left[len(left)-1], right[0])
+	}
+	if b.tokens+len(b.texts) > math.MaxInt32/2 {
+		return nil, fmt.Errorf("the merges make too many texts")
+	}
+	return b, nil
+}
+
+// sides decodes the two texts of a merge.
+func (b *bpe) sides(m Merge, chars bool) (left, right string, err error) {
+	if chars {
+		left, right = unmark(m.Left), unmark(m.Right)
+	} else {
+		var ok1, ok2 bool
+		left, ok1 = FromAlphabet(m.Left)
+		right, ok2 = FromAlphabet(m.Right)
+		if !ok1 || !ok2 {
+			return "", "", fmt.Errorf("%q and %q hold a character that stands for no byte", m.Left, m.Right)
+		}
+	}
+	if left == "" || right == "" || len(left)+len(right) > maxTokenBytes {
+		return "", "", fmt.Errorf("%q and %q: both sides need a text, together at most %d bytes", m.Left, m.Right, maxTokenBytes)
+	}
+	return left, right, nil
+}
+
+// short is the longest word, in symbols, whose pairs are searched one by one;
+// beyond it a heap is faster.
+const short = 24
+
+// encode appends the tokens of a word that has been cut out of text. Such
+// words are kept by the caller, so their parts are not.
+func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
+	from := 0
+	for i := 1; i < len(word); i++ {
+		if b.apart(word, i) {
+			dst = b.part(dst, word[from:i], s)
+			from = i
+		}
+	}
+	return b.part(dst, word[from:], s)
+}
+
+// encodeText appends the tokens of text that was not cut into words.
+func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
+	from := 0
+	for i := 1; i < len(text); i++ {
+		if b.apart(text, i) {
+			dst = s.cached(dst, text[from:i], b.part)
+			from = i
+		}
+	}
+	return s.cached(dst, text[from:], b.part)
+}
+
+// apart tells that no merge joins what lies before i to what follows.
+func (b *bpe) apart(text string, i int) bool {
+	return !b.joins.has(text[i-1], text[i]) && (b.chars == nil || utf8.RuneStart(text[i]))
+}
+
+// part appends the tokens of a part that is merged on its own.
+func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
+	if b.chars == nil {
+		syms := s.symbols[:0]
+		for i := range len(text) {
+			syms = append(syms, b.bytes[text[i]])
+		}
+		s.symbols = syms
+		return b.merge(dst, syms, s)
+	}
+	syms := s.symbols[:0]
+	for i := 0; i < len(text); {
+		_, n := utf8.DecodeRuneInString(text[i:])
+		id, ok := b.chars[text[i:i+n]]
+		if ok {
+			syms = append(syms, id)
+		} else { // nothing merges with a character that no token holds
+			dst = b.merge(dst, syms, s)
+			syms = syms[:0]
+			dst = b.fallback(dst, text[i:i+n])
+		}
+		i += n
+	}
+	s.symbols = syms
+	return b.merge(dst, syms, s)
+}
+
+// merge merges symbols until no pair has a rank, and appends the tokens.
+func (b *bpe) merge(dst []int32, syms []int32, s *scratch) []int32 {
+	if len(syms) <= short {
+		syms = b.mergeShort(syms, s)
+	} else {
+		syms = b.mergeLong(syms, s)
+	}
+	for _, id := range syms {
+		if int(id) < b.tokens {
+			dst = append(dst, id)
+		} else {
+			dst = b.fallback(dst, b.texts[int(id)-b.tokens])
+		}
+	}
+	return dst
+}
+
+// fallback appends the tokens of single bytes for a text that has no token;
+// the unknown token stands for bytes without one, when there is such a token.
+func (b *bpe) fallback(dst []int32, text string) []int32 {
+	for i := range len(text) {
+		if id := b.bytes[text[i]]; id != None && int(id) < b.tokens {
+			dst = append(dst, id)
+		} else if b.unknown != None {
+			dst = append(dst, b.unknown)
+		}
+	}
+	return dst
+}
+
+// mergeShort searches the best pair anew for each merge.
+func (b *bpe) mergeShort(syms []int32, s *scratch) []int32 {
+	ranks, unions := &s.ranks, &s.unions
+	for i := 0; i+1 < len(syms); i++ {
+		ranks[i], unions[i] = b.pairs.get(syms[i], syms[i+1])
+	}
+	for len(syms) > 1 {
+		best, at := noRank, 0
+		for i, r := range ranks[:len(syms)-1] {
+			if r < best {
+				best, at = r, i
+			}
+		}
+		if best == noRank {
+			break
+		}
+		syms[at] = unions[at]
+		syms = append(syms[:at+1], syms[at+2:]...)
+		copy(ranks[at+1:len(syms)], ranks[at+2:len(syms)+1])
+		copy(unions[at+1:len(syms)], unions[at+2:len(syms)+1])
+		if at+1 < len(syms) {
+			ranks[at], unions[at] = b.pairs.get(syms[at], syms[at+1])
+		}
+		if at > 0 {
+			ranks[at-1], unions[at-1] = b.pairs.get(syms[at-1], syms[at])
+		}
+	}
+	return syms
+}
+
+// mergeLong keeps the pairs in a heap: O(n log n).
+func (b *bpe) mergeLong(syms []int32, s *scratch) []int32 {
+	n := int32(len(syms))
+	links := s.chain(len(syms))
+	q := s.queue[:0]
+	push := func(left, right int32) {
+		if rank, _ := b.pairs.get(syms[left], syms[right]); rank != noRank {
+			q.push(candidate{uint64(rank)<<32 | uint64(left), right, links[left].size + links[right].size})
+		}
+	}
+	for i := int32(0); i+1 < n; i++ {
+		push(i, i+1)
+	}
+	for len(q) > 0 {
+		c := q.pop()
+		left, right := int32(uint32(c.key)), c.right
+		l, r := &links[left], &links[right]
+		if l.size == 0 || r.size == 0 || l.size+r.size != c.size {
+			continue
+		}
+		_, syms[left] = b.pairs.get(syms[left], syms[right])
+		l.size, r.size, l.next = c.size, 0, r.next
+		if r.next < n {
+			links[r.next].prev = left
+			push(left, r.next)
+		}
+		if l.prev >= 0 {
+			push(l.prev, left)
+		}
+	}
+	s.queue = q
+	out := syms[:0]
+	for i := int32(0); i < n; i = links[i].next {
+		out = append(out, syms[i])
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"mm/core/gguf"
+)
+
+// ErrNoVocabulary says that a model file has no tokenizer: it works on token
+// ids alone.
+var ErrNoVocabulary = errors.New("the file has no vocabulary")
+
+// FromGGUF builds the tokenizer that a model file's metadata describes:
+// tokenizer.ggml.model is llama (SPM), gpt2 or gemma4 (BPE). A file with
+// another model is refused, one without any gives [ErrNoVocabulary].
+func FromGGUF(f *gguf.File) (*Tokenizer, error) {
+	v, err := VocabularyFromGGUF(f)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return New(v)
+}
+
+// VocabularyFromGGUF reads the vocabulary without building a tokenizer.
+func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
+	var v Vocabulary
+	model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, "none")
+	if err != nil {
+		return v, err
+	}
+	switch model {
+	case "llama":
+		v = Vocabulary{Model: SPM, SpacePrefix: true, AddBOS: true, Special: NoSpecial}
+		v.Special.BOS, v.Special.EOS, v.Special.Unknown = 1, 2, 0
+	case "gpt2":
+		v = Vocabulary{Model: BPE, Special: NoSpecial}
+		v.Special.BOS, v.Special.EOS = 11, 11
+		if v.Pre, err = gguf.GetOr(f, gguf.KeyTokenizerPre, "default"); err != nil {
+			return v, err
+		}
+		v.AddBOS = preTokenizers[v.Pre].addBOS
+	case "gemma4":
+		v = Vocabulary{Model: BPE, Pre: "gemma4", AddBOS: true, Special: NoSpecial}
+	case "none", "no_vocab":
+		return v, ErrNoVocabulary
+	default:
+		return v, fmt.Errorf("the tokenizer model %q is not supported (llama, gpt2 and gemma4 are)", model)
+	}
+	if err := v.readTokens(f); err != nil {
+		return v, err
+	}
+	if err := v.readRoles(f); err != nil {
+		return v, err
+	}
+	if v.Model == BPE {
+		if err := v.readMerges(f); err != nil {
+			return v, err
+		}
+	}
+	v.stripPhi3(f)
+	v.Template, err = gguf.GetOr(f, gguf.KeyChatTemplate, "")
+	return v, err
+}
+
+// readTokens joins the arrays of texts, scores and types.
+func (v *Vocabulary) readTokens(f *gguf.File) error {
+	texts, err := gguf.Get[[]string](f, gguf.KeyTokens)
+	if err != nil {
+		return err
+	}
+	scores, err := gguf.GetOr[[]float32](f, gguf.KeyScores, nil)
+	if err != nil {
+		return err
+	}
+	types, err := gguf.GetOr[[]int32](f, gguf.KeyTokenTypes, nil)
+	if err != nil {
+		return err
+	}
+	if scores != nil && len(scores) != len(texts) {
+		return fmt.Errorf("%d scores for %d tokens", len(scores), len(texts))
+	}
+	if types != nil && len(types) != len(texts) {
+		return fmt.Errorf("%d token types for %d tokens", len(types), len(texts))
+	}
+	v.Tokens = make([]Token, len(texts))
+	for i, text := range texts {
+		v.Tokens[i].Text = text
+		if scores != nil {
+			v.Tokens[i].Score = scores[i]
+		}
+		if types != nil {
+			v.Tokens[i].Type = Type(types[i])
+		}
+	}
+	return nil
+}
+
+// readRoles reads the special ids and what Encode adds. A default id beyond
+// the vocabulary is dropped, a stated one is an error.
+func (v *Vocabulary) readRoles(f *gguf.File) error {
+	sp := &v.Special
+	for key, id := range map[string]*int32{
+		gguf.KeyBOS: &sp.BOS, gguf.KeyEOS: &sp.EOS, gguf.KeyEOT: &sp.EOT, gguf.KeyEOM: &sp.EOM,
+		gguf.KeyUnknown: &sp.Unknown, gguf.KeySeparator: &sp.Separator, gguf.KeyPadding: &sp.Padding,
+	} {
+		if !f.Has(key) {
+			if int(*id) >= len(v.Tokens) {
+				*id = None
+			}
+			continue
+		}
+		stated, err := gguf.Get[uint32](f, key)
+		if err != nil {
+			return err
+		}
+		if uint64(stated) >= uint64(len(v.Tokens)) {
+			return fmt.Errorf("key %s is %d, beyond the %d tokens", key, stated, len(v.Tokens))
+		}
+		*id = int32(stated)
+	}
+	for key, flag := range map[string]*bool{
+		gguf.KeyAddBOS: &v.AddBOS, gguf.KeyAddEOS: &v.AddEOS, gguf.KeyAddSpacePrefix: &v.SpacePrefix,
+	} {
+		stated, err := gguf.GetOr(f, key, *flag)
+		if err != nil {
+			return err
+		}
+		*flag = stated
+	}
+	if v.Pre == "gemma4" {
+		v.AddBOS = true // its files say otherwise by mistake
+	}
+	if !v.spaced() {
+		v.SpacePrefix = false // on bytes the key has no meaning
+	}
+	v.AddBOS = v.AddBOS && sp.BOS != None
+	v.AddEOS = v.AddEOS && sp.EOS != None
+	return nil
+}
+
+// spaced reports whether the vocabulary's tokens hold ▁ for a space.
+func (v *Vocabulary) spaced() bool { return v.Model == SPM || preTokenizers[v.Pre].chars }
+
+// readMerges splits "left right" at the first space that has a left side.
+func (v *Vocabulary) readMerges(f *gguf.File) error {
+	lines, err := gguf.Get[[]string](f, gguf.KeyMerges)
+	if err != nil {
+		return err
+	}
+	v.Merges = make([]Merge, len(lines))
+	for i, line := range lines {
+		m, err := parseMerge(line)
+		if err != nil {
+			return fmt.Errorf("merge %d: %w", i, err)
+		}
+		v.Merges[i] = m
+	}
+	return nil
+}
+
+func parseMerge(line string) (Merge, error) {
+	if len(line) > 0 {
+		if i := strings.IndexByte(line[1:], ' '); i >= 0 && i+2 < len(line) {
+			return Merge{line[:i+1], line[i+2:]}, nil
+		}
+	}
+	return Merge{}, fmt.Errorf("%q is no pair of texts with a space between", line)
+}
+
+// stripPhi3 gives Phi-3's tokens what their GGUF files lack: white space
+// after a special token is not text.
+func (v *Vocabulary) stripPhi3(f *gguf.File) {
+	name, err := gguf.GetOr(f, gguf.KeyName, "")
+	name = strings.ToLower(name)
+	if err != nil || !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return
+	}
+	for i := range v.Tokens {
+		t := &v.Tokens[i]
+		switch t.Text {
+		case "<unk>", "<s>", "<|endoftext|>":
+		case "</s>":
+			t.RStrip = true
+		default:
+			t.RStrip = t.Type == Control || t.Type == UserDefined || t.Type == Unknown
+		}
+	}
+}
+
+// KVs writes the tokenizer as GGUF metadata, in a fixed order. Reading it
+// back gives the same tokenizer, with two exceptions that GGUF has no keys
+// for: NFC and the stripping of white space around special tokens.
+func (t *Tokenizer) KVs() []gguf.KV {
+	v := t.vocab
+	model, pre := "llama", ""
+	if v.Model == BPE {
+		model, pre = "gpt2", v.Pre
+		if v.Pre == "gemma4" {
+			model, pre = "gemma4", ""
+		}
+	}
+	kvs := []gguf.KV{{Key: gguf.KeyTokenizerModel, Value: model}}
+	put := func(key string, value any) { kvs = append(kvs, gguf.KV{Key: key, Value: value}) }
+	if pre != "" {
+		put(gguf.KeyTokenizerPre, pre)
+	}
+	texts, scores, types := make([]string, len(v.Tokens)), make([]float32, len(v.Tokens)), make([]int32, len(v.Tokens))
+	for i, tok := range v.Tokens {
+		texts[i], scores[i], types[i] = tok.Text, tok.Score, int32(tok.Type)
+	}
+	put(gguf.KeyTokens, texts)
+	if v.Model == SPM {
+		put(gguf.KeyScores, scores)
+	}
+	put(gguf.KeyTokenTypes, types)
+	if v.Model == BPE {
+		merges := make([]string, len(v.Merges))
+		for i, m := range v.Merges {
+			merges[i] = m.Left + " " + m.Right
+		}
+		put(gguf.KeyMerges, merges)
+	}
+	for _, role := range []struct {
+		key string
+		id  int32
+	}{
+		{gguf.KeyBOS, v.Special.BOS}, {gguf.KeyEOS, v.Special.EOS}, {gguf.KeyEOT, v.Special.EOT},
+		{gguf.KeyEOM, v.Special.EOM}, {gguf.KeyUnknown, v.Special.Unknown},
+		{gguf.KeySeparator, v.Special.Separator}, {gguf.KeyPadding, v.Special.Padding},
+	} {
+		if role.id != None {
+			put(role.key, uint32(role.id))
+		}
+	}
+	put(gguf.KeyAddBOS, v.AddBOS)
+	put(gguf.KeyAddEOS, v.AddEOS)
+	if v.spaced() {
+		put(gguf.KeyAddSpacePrefix, v.SpacePrefix)
+	}
+	if v.Template != "" {
+		put(gguf.KeyChatTemplate, v.Template)
+	}
+	return kvs
+}

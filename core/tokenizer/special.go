@@ -1,0 +1,93 @@
+package tokenizer
+
+import "strings"
+
+// specials finds the tokens that stand in text as a whole: control tokens
+// such as <|im_end|> and user-defined ones. Of those that begin at the
+// leftmost place the longest is taken.
+type specials struct {
+	next  map[uint64]int32 // trie: node<<8 | byte to node
+	token []int32          // by node: the token that ends there, or None
+	first [256]bool        // the bytes that tokens begin with
+	bytes []byte           // the same, listed
+}
+
+func newSpecials() *specials {
+	return &specials{next: make(map[uint64]int32), token: []int32{None}}
+}
+
+// add enters a token; of two with the same text the first stays.
+func (s *specials) add(text string, id int32) {
+	if text == "" {
+		return
+	}
+	node := int32(0)
+	for i := range len(text) {
+		key := uint64(node)<<8 | uint64(text[i])
+		child, ok := s.next[key]
+		if !ok {
+			child = int32(len(s.token))
+			s.token = append(s.token, None)
+			s.next[key] = child
+		}
+		node = child
+	}
+	if s.token[node] == None {
+		s.token[node] = id
+	}
+	if !s.first[text[0]] {
+		s.first[text[0]] = true
+		s.bytes = append(s.bytes, text[0])
+	}
+}
+
+// find gives the leftmost, then longest token in text: where it is and which.
+func (s *specials) find(text string) (start, end int, id int32) {
+	if len(s.bytes) == 0 {
+		return 0, 0, None
+	}
+	for i := 0; i < len(text); i++ {
+		if len(s.bytes) == 1 { // most often '<'
+			n := strings.IndexByte(text[i:], s.bytes[0])
+			if n < 0 {
+				break
+			}
+			i += n
+		} else if !s.first[text[i]] {
+			continue
+		}
+		end, id = 0, None
+		for node, j := int32(0), i; j < len(text); j++ {
+			child, ok := s.next[uint64(node)<<8|uint64(text[j])]
+			if !ok {
+				break
+			}
+			node = child
+			if s.token[node] != None {
+				end, id = j+1, s.token[node]
+			}
+		}
+		if id != None {
+			return i, end, id
+		}
+	}
+	return 0, 0, None
+}
+
+// endOfGeneration are the texts of tokens that end a turn or a document,
+// whatever a file says of their type. The list is llama.cpp's.
+var endOfGeneration = map[string]bool{
+	"<|eot_id|>": true, "<|im_end|>": true, "<|end|>": true, "<|return|>": true, "<|call|>": true,
+	"<|flush|>": true, "<|calls|>": true, "<end_of_turn>": true, "<|endoftext|>": true, "</s>": true,
+	"<|eom_id|>": true, "<EOT>": true, "_<EOT>": true, "[EOT]": true, "[EOS]": true, "<|end_of_text|>": true,
+	"<end_of_utterance>": true, "<eos>": true, "<turn|>": true, "<|tool_response>": true,
+	"<｜end▁of▁sentence｜>": true, "[e~[": true,
+	"<|fim_pad|>": true, "<|fim_repo|>": true, "<|repo_name|>": true, "<|file_sep|>": true,
+}
+
+// endOfTurn are the texts by which a missing EOT is found, the first that the
+// vocabulary holds.
+var endOfTurn = []string{
+	"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>", "<EOT>", "_<EOT>", "[EOT]",
+	"<｜end▁of▁sentence｜>", "<|end_of_text|>", "<|endoftext|>",
+}

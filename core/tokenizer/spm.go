@@ -1,0 +1,117 @@
+package tokenizer
+
+import (
+	"math"
+	"unicode/utf8"
+)
+
+// spm merges the two neighbours whose union is the token with the best
+// score, leftmost first among equals, until no union is a token.
+type spm struct {
+	ids   map[string]int32 // by the text that a token stands for
+	order []uint32         // by id: the lesser, the better its score
+	bytes [256]int32       // byte tokens; None where there is none
+	joins byteJoins        // where a token has two bytes side by side
+	// unknown stands for what has no token and no byte token.
+	unknown int32
+}
+
+func newSPM(v *Vocabulary, pieces []string, ids map[string]int32) *spm {
+	s := &spm{ids: ids, order: make([]uint32, len(v.Tokens)), unknown: v.Special.Unknown}
+	for i := range s.bytes {
+		s.bytes[i] = None
+	}
+	for id, t := range v.Tokens {
+		s.order[id] = descending(t.Score)
+		if b, ok := byteOf(t.Text); ok && t.Text == ByteToken(b) {
+			s.bytes[b] = int32(id)
+		}
+	}
+	for _, piece := range pieces {
+		for i := 1; i < len(piece); i++ {
+			s.joins.add(piece[i-1], piece[i])
+		}
+	}
+	return s
+}
+
+// descending maps a float to an integer that is less for greater floats.
+func descending(f float32) uint32 {
+	bits := math.Float32bits(f)
+	if f < 0 {
+		return bits
+	}
+	return ^bits &^ (1 << 31) // -0 is 0
+}
+
+// encode appends the tokens of a text in which spaces are spaces.
+func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
+	from := 0
+	for i := 1; i < len(text); i++ {
+		if !m.joins.has(text[i-1], text[i]) && utf8.RuneStart(text[i]) {
+			dst = s.cached(dst, text[from:i], m.part)
+			from = i
+		}
+	}
+	return s.cached(dst, text[from:], m.part)
+}
+
+// part appends the tokens of a part that is merged on its own.
+func (m *spm) part(dst []int32, text string, s *scratch) []int32 {
+	starts := s.starts[:0] // of each character, and the end
+	for i := 0; i < len(text); {
+		starts = append(starts, int32(i))
+		_, n := utf8.DecodeRuneInString(text[i:])
+		i += n
+	}
+	starts = append(starts, int32(len(text)))
+	s.starts = starts
+	n := int32(len(starts) - 1)
+	links := s.chain(int(n))
+	end := func(i int32) int32 { return starts[i+links[i].size] }
+	q := s.queue[:0]
+	push := func(left, right int32) {
+		if id, ok := m.ids[text[starts[left]:end(right)]]; ok {
+			q.push(candidate{uint64(m.order[id])<<32 | uint64(left), right, links[left].size + links[right].size})
+		}
+	}
+	for i := int32(0); i+1 < n; i++ {
+		push(i, i+1)
+	}
+	for len(q) > 0 {
+		c := q.pop()
+		left, right := int32(uint32(c.key)), c.right
+		l, r := &links[left], &links[right]
+		if l.size == 0 || r.size == 0 || l.size+r.size != c.size {
+			continue
+		}
+		l.size, r.size, l.next = c.size, 0, r.next
+		if r.next < n {
+			links[r.next].prev = left
+			push(left, r.next)
+		}
+		if l.prev >= 0 {
+			push(l.prev, left)
+		}
+	}
+	s.queue = q
+	for i := int32(0); i < n; i = links[i].next {
+		dst = m.append(dst, text[starts[i]:end(i)])
+	}
+	return dst
+}
+
+// append adds the token of a merged text, or those of its bytes.
+func (m *spm) append(dst []int32, text string) []int32 {
+	if id, ok := m.ids[text]; ok {
+		return append(dst, id)
+	}
+	for i := range len(text) {
+		if id := m.bytes[text[i]]; id != None {
+			dst = append(dst, id)
+		} else if m.unknown != None {
+			dst = append(dst, m.unknown)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,338 @@
+// Package tokenizer turns text into token ids and back, the way language
+// models were trained to.
+//
+// A [Vocabulary] says all that defines a tokenizer; it is read from GGUF
+// metadata ([FromGGUF]), from tokenizer.json ([FromHuggingFace]), from
+// llama2.c's tok.bin ([FromLlama2C]) or trained from text ([Train]). [New]
+// checks it and builds a [Tokenizer], which is immutable and safe for use by
+// several goroutines.
+//
+// Two models exist: SPM (SentencePiece with scores) and BPE, on bytes or on
+// characters, behind a pre-tokenizer that cuts text into words. Ids are those
+// of llama.cpp for the same file, with three deliberate differences: text
+// never becomes a control token by merging, bytes that are no UTF-8 keep
+// their value instead of becoming U+FFFD, and where special tokens overlap
+// the leftmost is taken, then the longest.
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Options says how Encode treats text.
+type Options struct {
+	// Add adds the tokens that the model wants at the beginning and the end
+	// (BOS, EOS). The zero value adds none.
+	Add bool
+	// Special finds control tokens such as <|im_end|> in the text. The zero
+	// value takes their text literally, which is right for whatever a user
+	// wrote: a user's text must not end a turn. User-defined tokens are found
+	// either way.
+	Special bool
+}
+
+// Tokenizer encodes and decodes.
+type Tokenizer struct {
+	vocab  Vocabulary
+	pre    preTokenizer
+	ids    map[string]int32 // by piece, what text may become
+	texts  map[string]int32 // by a token's text, every token
+	pieces []string         // by id: the bytes it stands for
+	types  []Type
+	strip  []bool // by id: a space before it is not the text's own
+	always *specials
+	all    *specials
+	ends   map[int32]bool
+	spm    *spm
+	bpe    *bpe
+	pool   sync.Pool
+}
+
+// New checks a vocabulary and builds its tokenizer.
+func New(v Vocabulary) (*Tokenizer, error) {
+	v.Tokens = slices.Clone(v.Tokens)
+	if err := v.check(); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t := &Tokenizer{vocab: v}
+	t.pool.New = func() any { return new(scratch) }
+	if v.Model == BPE {
+		pre, known := preTokenizers[v.Pre]
+		if !known {
+			return nil, fmt.Errorf("tokenizer: unknown pre-tokenizer %q", v.Pre)
+		}
+		t.pre = pre
+	}
+	if err := t.index(); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t.roles()
+	t.findSpecials()
+	if v.Model == SPM {
+		t.spm = newSPM(&t.vocab, t.textPieces(), t.ids)
+		return t, nil
+	}
+	var err error
+	if t.bpe, err = newBPE(&t.vocab, t.ids, t.pre.chars); err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return t, nil
+}
+
+// marked reports whether tokens hold ▁ for a space.
+func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.chars }
+
+// unmark turns ▁ into spaces.
+func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
+
+// index fills the tables by id and by text.
+func (t *Tokenizer) index() error {
+	n := len(t.vocab.Tokens)
+	t.ids = make(map[string]int32, n)
+	t.texts = make(map[string]int32, n)
+	t.pieces = make([]string, n)
+	t.types = make([]Type, n)
+	for id := range t.vocab.Tokens {
+		tok := &t.vocab.Tokens[id]
+		if tok.Text == "" {
+			tok.Text = fmt.Sprintf("[EMPTY_%d]", id)
+			tok.Type = Unused
+		}
+		if tok.Type == 0 {
+			tok.Type = Normal
+		}
+		if first, twice := t.texts[tok.Text]; twice {
+			return fmt.Errorf("tokens %d and %d both read %q", first, id, tok.Text)
+		}
+		t.texts[tok.Text] = int32(id)
+		if endOfGeneration[tok.Text] {
+			tok.Type = Control
+		}
+		t.types[id] = tok.Type
+		piece, inText := t.piece(*tok)
+		t.pieces[id] = piece
+		if !inText {
+			continue
+		}
+		// "▁a" and " a" both stand for " a"; files mean the first.
+		if _, taken := t.ids[piece]; !taken || t.marked() && strings.Contains(tok.Text, spaceMark) {
+			t.ids[piece] = int32(id)
+		}
+	}
+	return nil
+}
+
+// piece gives the bytes that a token stands for, and whether merging text may
+// lead to it.
+func (t *Tokenizer) piece(tok Token) (piece string, inText bool) {
+	switch tok.Type {
+	case Control, Unknown:
+		return tok.Text, false
+	case Byte:
+		b, _ := byteOf(tok.Text)
+		return string([]byte{b}), false
+	}
+	if t.marked() {
+		return unmark(tok.Text), true
+	}
+	piece, ok := FromAlphabet(tok.Text)
+	if !ok || tok.Type == UserDefined { // these are written as they are
+		return tok.Text, ok && piece == tok.Text
+	}
+	return piece, true
+}
+
+// textPieces lists what text may become.
+func (t *Tokenizer) textPieces() []string {
+	out := make([]string, 0, len(t.ids))
+	for piece := range t.ids {
+		out = append(out, piece)
+	}
+	return out
+}
+
+// roles finds the tokens that end generation, and an EOT that a file does
+// not name.
+func (t *Tokenizer) roles() {
+	t.ends = make(map[int32]bool)
+	for text := range endOfGeneration {
+		if id, ok := t.texts[text]; ok {
+			t.ends[id] = true
+		}
+	}
+	sp := &t.vocab.Special
+	for _, text := range endOfTurn {
+		if id, ok := t.texts[text]; ok && sp.EOT == None {
+			sp.EOT = id
+		}
+	}
+	if id, ok := t.texts["<|eom_id|>"]; ok && sp.EOM == None {
+		sp.EOM = id
+	}
+	for _, id := range []int32{sp.EOS, sp.EOT, sp.EOM} {
+		if id != None {
+			t.ends[id] = true
+		}
+	}
+	has := func(text string) bool { _, ok := t.texts[text]; return ok }
+	// In gpt-oss <|end|> closes a message, not a turn; in gemma 4 </s> is an
+	// ordinary token.
+	if has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>") {
+		if id, ok := t.texts["<|end|>"]; ok && id != sp.EOS {
+			delete(t.ends, id)
+		}
+	}
+	if id, ok := t.texts["</s>"]; ok && has("<|tool_response>") && id != sp.EOS {
+		delete(t.ends, id)
+	}
+}
+
+// findSpecials builds the two sets of tokens that stand in text as a whole.
+func (t *Tokenizer) findSpecials() {
+	t.always, t.all = newSpecials(), newSpecials()
+	t.strip = make([]bool, len(t.pieces))
+	for id, typ := range t.types {
+		switch typ {
+		case UserDefined:
+			t.always.add(t.vocab.Tokens[id].Text, int32(id))
+			t.all.add(t.vocab.Tokens[id].Text, int32(id))
+			t.strip[id] = true
+		case Control, Unknown:
+			t.all.add(t.vocab.Tokens[id].Text, int32(id))
+			t.strip[id] = true
+		}
+	}
+}
+
+// Vocabulary gives back what the tokenizer was built from; it must not be
+// changed.
+func (t *Tokenizer) Vocabulary() Vocabulary { return t.vocab }
+
+// Size is the number of tokens, V.
+func (t *Tokenizer) Size() int { return len(t.pieces) }
+
+// Special gives the ids of the tokens that have a role.
+func (t *Tokenizer) Special() Special { return t.vocab.Special }
+
+// Ends reports whether a token ends generation: EOS, EOT or one of the
+// tokens known to end a turn.
+func (t *Tokenizer) Ends(id int32) bool { return t.ends[id] }
+
+// ID finds a token by its text, such as "<image>"; None where there is none.
+func (t *Tokenizer) ID(text string) int32 {
+	if id, ok := t.texts[text]; ok {
+		return id
+	}
+	return None
+}
+
+// Piece gives the bytes that a token stands for; for a control token its
+// text. It is "" for an id outside the vocabulary.
+func (t *Tokenizer) Piece(id int32) string {
+	if id < 0 || int(id) >= len(t.pieces) {
+		return ""
+	}
+	return t.pieces[id]
+}
+
+// Type gives a token's type; 0 for an id outside the vocabulary.
+func (t *Tokenizer) Type(id int32) Type {
+	if id < 0 || int(id) >= len(t.types) {
+		return 0
+	}
+	return t.types[id]
+}
+
+// Encode gives the tokens of text. Any bytes are text: what is no UTF-8 falls
+// back to byte tokens, and is left out where a vocabulary has none.
+func (t *Tokenizer) Encode(text string, opt Options) []int32 {
+	return t.Append(nil, text, opt)
+}
+
+// Append appends the tokens of text to dst.
+func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
+	s := t.pool.Get().(*scratch)
+	defer t.pool.Put(s)
+	if opt.Add && t.vocab.AddBOS {
+		dst = append(dst, t.vocab.Special.BOS)
+	}
+	set := t.always
+	if opt.Special {
+		set = t.all
+	}
+	for text != "" {
+		start, end, id := set.find(text)
+		if id == None {
+			dst = t.fragment(dst, text, s)
+			break
+		}
+		before := text[:start]
+		if t.vocab.Tokens[id].LStrip {
+			before = strings.TrimRight(before, stripped)
+		}
+		if before != "" {
+			dst = t.fragment(dst, before, s)
+		}
+		dst = append(dst, id)
+		if text = text[end:]; t.vocab.Tokens[id].RStrip {
+			text = strings.TrimLeft(text, stripped)
+		}
+	}
+	if opt.Add && t.vocab.AddEOS {
+		dst = append(dst, t.vocab.Special.EOS)
+	}
+	return dst
+}
+
+// stripped is what LStrip and RStrip drop.
+const stripped = " \t\n\v\f\r"
+
+// fragment appends the tokens of text without special tokens in it.
+func (t *Tokenizer) fragment(dst []int32, text string, s *scratch) []int32 {
+	if t.vocab.NFC {
+		text = norm.NFC.String(text)
+	}
+	if t.marked() && strings.Contains(text, spaceMark) {
+		text = unmark(text)
+	}
+	if t.vocab.SpacePrefix {
+		text = " " + text
+	}
+	switch {
+	case t.spm != nil:
+		return t.spm.encode(dst, text, s)
+	case len(t.pre.passes) == 0:
+		return t.bpe.encodeText(dst, text, s)
+	}
+	emit := func(word string) { dst = s.cached(dst, word, t.word) }
+	if t.pre.lineWords {
+		emit = func(line string) { dst = t.line(dst, line, s) }
+	}
+	chain(t.pre.passes, emit)(text)
+	return dst
+}
+
+// word appends the tokens of a word that the pre-tokenizer cut out.
+func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
+	if t.pre.wholeWords {
+		if id, ok := t.ids[word]; ok {
+			return append(dst, id)
+		}
+	}
+	return t.bpe.encode(dst, word, s)
+}
+
+// line appends the tokens of a line, or of a run of line breaks.
+func (t *Tokenizer) line(dst []int32, line string, s *scratch) []int32 {
+	if line[0] == '\n' {
+		if id, ok := t.ids[line]; ok {
+			return append(dst, id)
+		}
+	}
+	return t.bpe.encodeText(dst, line, s)
+}
