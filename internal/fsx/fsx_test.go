@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -241,7 +242,7 @@ func TestLock(t *testing.T) {
 func TestLockRemoved(t *testing.T) {
 	d := open(t, t.TempDir(), nil)
 	var wg sync.WaitGroup
-	inside, total := 0, 0
+	var inside, total atomic.Int32
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
@@ -250,18 +251,18 @@ func TestLockRemoved(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if inside++; inside != 1 {
-					t.Errorf("%d holders", inside)
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d holders", n)
 				}
-				total++
-				inside--
+				total.Add(1)
+				inside.Add(-1)
 				lock.RemoveUnlock()
 			}
 		})
 	}
 	wg.Wait()
-	if total != 400 {
-		t.Errorf("%d turns of 400", total)
+	if total.Load() != 400 {
+		t.Errorf("%d turns of 400", total.Load())
 	}
 }
 

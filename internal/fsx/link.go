@@ -8,8 +8,8 @@ import (
 )
 
 // LinkFrom gives the file at the path from, which may lie outside the Dir, the
-// further name to inside it. Both must be on one file system. The error is
-// [fs.ErrExist] where to is taken.
+// further name to inside it. A symbolic link at from is followed. Both must be
+// on one file system. The error is [fs.ErrExist] where to is taken.
 func (d *Dir) LinkFrom(from, to string) error {
 	return d.run(Op{Kind: OpLink, From: from, To: to}, func() error {
 		parent, err := d.root.Open(path.Dir(to))

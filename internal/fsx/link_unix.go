@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkat links the path from as name in the open folder parent.
+// linkat links the path from, through symbolic links, as name in the open
+// folder parent.
 func linkat(from string, parent *os.File, name string) error {
-	return unix.Linkat(unix.AT_FDCWD, from, int(parent.Fd()), name, 0)
+	return unix.Linkat(unix.AT_FDCWD, from, int(parent.Fd()), name, unix.AT_SYMLINK_FOLLOW)
 }
 
 // cannotLink tells errors that a copy gets around.
