@@ -1,0 +1,122 @@
+package tensor
+
+// Float is an element type that kernels compute in: float32 by assembly where
+// the processor has it, float64 always in plain Go (gradient checks).
+type Float interface{ float32 | float64 }
+
+// Panels is the right factor of a matrix product, a K×N matrix B, stored in
+// the order in which the micro-kernel reads it: ⌈N/width⌉ panels of K rows and
+// width columns, zero beyond N. Packing costs about as much as a copy, so
+// weights are packed once per update and multiplied many times.
+//
+// A Panels may be multiplied by many goroutines at a time; packing is exclusive.
+type Panels[F Float] struct {
+	k, n  int
+	width int
+	data  []F
+}
+
+// NewPanels returns room for a K×N matrix. It is to be packed before use.
+func NewPanels[F Float](k, n int) *Panels[F] {
+	return newPanels[F](k, n, panelWidth[F]())
+}
+
+func newPanels[F Float](k, n, width int) *Panels[F] {
+	p := &Panels[F]{width: width}
+	p.Resize(k, n)
+	return p
+}
+
+// Resize makes room for another K×N matrix, keeping the storage where it is
+// large enough. It is to be packed before use.
+func (p *Panels[F]) Resize(k, n int) {
+	if k < 1 || n < 1 {
+		panic("tensor: panels of an empty matrix")
+	}
+	size := (n + p.width - 1) / p.width * p.width * k
+	if cap(p.data) < size {
+		p.data = make([]F, size)
+	}
+	p.k, p.n, p.data = k, n, p.data[:size]
+}
+
+// Width is the number of columns in one panel: work that is split by columns
+// splits at its multiples.
+func (p *Panels[F]) Width() int { return p.width }
+
+// Pack stores the row-major K×N matrix b, whose rows are ld elements apart.
+func (p *Panels[F]) Pack(b []F, ld int) {
+	checkMatrix(len(b), p.k, p.n, ld)
+	for j := 0; j < p.n; j += p.width {
+		w := min(p.width, p.n-j)
+		packPanel(p.data[j*p.k:(j+p.width)*p.k], p.width, b[j:], ld, p.k, w)
+	}
+}
+
+// PackTransposed stores the transpose of the row-major N×K matrix b, whose
+// rows are ld elements apart.
+func (p *Panels[F]) PackTransposed(b []F, ld int) {
+	checkMatrix(len(b), p.n, p.k, ld)
+	for j := 0; j < p.n; j += p.width {
+		w := min(p.width, p.n-j)
+		packPanelTransposed(p.data[j*p.k:(j+p.width)*p.k], p.width, b[j*ld:], ld, p.k, w)
+	}
+}
+
+// Left is the left factor of a product, read in place: element (i, k) is
+// Data[i*Row+k*Col]. A row-major matrix has Col 1; its transpose has Row 1.
+type Left[F Float] struct {
+	Data     []F
+	Row, Col int
+}
+
+// Rows is the left factor made of the rows of a row-major matrix, ld elements apart.
+func Rows[F Float](a []F, ld int) Left[F] { return Left[F]{a, ld, 1} }
+
+// Columns is the left factor made of the columns of a row-major matrix whose
+// rows are ld elements apart: its transpose.
+func Columns[F Float](a []F, ld int) Left[F] { return Left[F]{a, 1, ld} }
+
+// Blocks of the product: a block of rows of A, blockK deep, stays in the second
+// level cache while every panel of B passes by.
+const (
+	blockK = 512
+	blockM = 240
+)
+
+// Mul computes C = alpha·A·B + beta·C, where A has m rows and C is row-major
+// with rows ldc elements apart; with beta 0, C is written without being read.
+// Element (i, j) is computed by the same operations in the same order whatever
+// m is, so rows may be split over calls and goroutines without changing a bit.
+func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
+	if m == 0 {
+		return
+	}
+	checkMatrix(len(c), m, p.n, ldc)
+	if a.Row < 0 || a.Col < 0 || (m-1)*a.Row+(p.k-1)*a.Col >= len(a.Data) {
+		panic("tensor: left factor is too short")
+	}
+	for i0 := 0; i0 < m; i0 += blockM {
+		mb := min(blockM, m-i0)
+		for k0 := 0; k0 < p.k; k0 += blockK {
+			kb := min(blockK, p.k-k0)
+			b := beta
+			if k0 > 0 {
+				b = 1
+			}
+			block := Left[F]{a.Data[i0*a.Row+k0*a.Col:], a.Row, a.Col}
+			for j := 0; j < p.n; j += p.width {
+				w := min(p.width, p.n-j)
+				panel := p.data[j*p.k+k0*p.width:]
+				mulPanel(p.width, mb, kb, w, alpha, block, panel, b, c[i0*ldc+j:], ldc)
+			}
+		}
+	}
+}
+
+// checkMatrix panics unless rows×cols elements with rows ld apart lie in n.
+func checkMatrix(n, rows, cols, ld int) {
+	if ld < cols || (rows-1)*ld+cols > n {
+		panic("tensor: matrix is larger than its slice")
+	}
+}

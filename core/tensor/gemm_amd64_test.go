@@ -1,0 +1,15 @@
+package tensor
+
+// fmaBurst runs fused multiply-adds from registers and returns how many flops.
+func fmaBurst() float64 {
+	const n = 2_000_000
+	switch gemmWidth {
+	case width512:
+		fmaLoop512(n)
+		return n * 16 * 16 * 2
+	case width256:
+		fmaLoop256(n)
+		return n * 12 * 8 * 2
+	}
+	return fmaScalar(n)
+}

@@ -1,0 +1,17 @@
+//go:build !amd64
+
+package tensor
+
+func panelWidth[F Float]() int { return plainWidth }
+
+func packPanel[F Float](dst []F, width int, b []F, ld, k, w int) {
+	packPanelPlain(dst, width, b, ld, k, w)
+}
+
+func packPanelTransposed[F Float](dst []F, width int, b []F, ld, k, w int) {
+	packPanelTransposedPlain(dst, width, b, ld, k, w)
+}
+
+func mulPanel[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
+	mulPanelPlain(width, m, k, w, alpha, a, b, beta, c, ldc)
+}
