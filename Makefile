@@ -1,0 +1,47 @@
+# One entry point for people and CI. `make check` is what to run before a push.
+GO      ?= go
+T       ?= 30s
+TOOL     = $(GO) tool -modfile=tools/go.mod
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: all check test race fuzz bench fmt vet lint cross faults interop
+
+all: check test
+
+check: fmt vet lint cross
+	$(GO) test ./internal/repotest
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race -short ./...
+
+fmt:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+lint:
+	$(TOOL) staticcheck ./...
+
+cross:
+	@for p in $(PLATFORMS); do echo "build $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/mm || exit 1; done
+
+# Every fuzz target for T each, one after the other.
+fuzz:
+	@scripts/fuzz.sh $(T)
+
+bench:
+	@scripts/bench.sh
+
+# Kill and disk-full sweeps over the real binary (needs strace).
+faults:
+	@scripts/faults.sh
+
+# Signatures and registries of others (needs cosign and two registry servers;
+# scripts/peers.sh installs them).
+interop:
+	@scripts/interop.sh

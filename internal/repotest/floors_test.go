@@ -1,0 +1,147 @@
+package repotest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors is the house of docs/ARCHITECTURE.md: a package may import only
+// packages of a lower floor. Tests may import what they like.
+var floors = map[string]int{
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0,
+	"internal/fsx/fsxtest": 1,
+	"core/mmap":            0, "core/pool": 0,
+	"schemas": 1, "core/tensor": 1,
+	"modules": 2,
+	"builds":  3, "core/quant": 2, "core/gguf": 2, "core/safetensors": 2, "core/onnx": 2, "core/chat": 2,
+	"core/tokenizer": 3, "core/tokenizer/bpe": 4, "core/optim": 2, "core/dataset": 4, "core/llm": 3,
+	"registry": 3, "registry/sign": 4, "registry/remote": 4, "registry/server": 4,
+	"modules/seed": 4,
+	"resolve":      5, "core/infer": 4, "core/train": 5, "runtimes": 5,
+	"runtimes/corellm": 6, "runtimes/runtimetest": 6,
+	"assemble/export": 6, "assemble": 7,
+	"internal/libllama": 8, "cmd/mm": 9,
+}
+
+// thirdParty says which packages may import a module from outside. Modules
+// that are not listed may be imported by nobody.
+var thirdParty = map[string][]string{
+	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "cmd/mm"},
+	"github.com/ebitengine/purego":             {"internal/libllama"},
+	"github.com/gofrs/flock":                   {"internal/fsx"},
+	"github.com/mattn/go-isatty":               {"cmd/mm"},
+	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
+	"github.com/sigstore/sigstore":             {"registry/sign"},
+	"github.com/urfave/cli/v2":                 {"cmd/mm"},
+	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
+	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
+	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant", "cmd/mm", "registry"},
+	"golang.org/x/term":                        {"cmd/mm"},
+	"golang.org/x/text":                        {"core/tokenizer"},
+	"gonum.org/v1/plot":                        {"cmd/mm"},
+	"gopkg.in/yaml.v3":                         {"schemas"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
+}
+
+const module = "mm/"
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Doc        string
+	Dir        string
+	Standard   bool
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc,Dir,Standard", "mm/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		seen[name] = true
+		floor, ok := floors[name]
+		if !ok {
+			if name != "internal/repotest" {
+				t.Errorf("%s has no floor", name)
+			}
+			continue
+		}
+		for _, imp := range p.Imports {
+			below, mine := strings.CutPrefix(imp, module)
+			if !mine {
+				continue
+			}
+			if other, ok := floors[below]; !ok || other >= floor {
+				t.Errorf("%s (floor %d) imports %s (floor %d)", name, floor, below, other)
+			}
+			if strings.HasPrefix(name, "core/") && !strings.HasPrefix(below, "core/") && below != "internal/fsx" {
+				t.Errorf("%s imports %s: the numbers know nothing of the house around them", name, below)
+			}
+		}
+	}
+	for name := range floors {
+		if !seen[name] {
+			t.Errorf("%s has a floor and does not exist", name)
+		}
+	}
+}
+
+func TestThirdParty(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, module) || !strings.Contains(strings.Split(imp, "/")[0], ".") {
+				continue
+			}
+			mod := moduleOf(imp)
+			if mod == "" {
+				t.Errorf("%s imports %s, which no rule allows; a new dependency needs a paragraph in docs/RATIONALE.md", name, imp)
+				continue
+			}
+			used[mod] = true
+			if !slices.Contains(thirdParty[mod], name) {
+				t.Errorf("%s imports %s; only %v may", name, imp, thirdParty[mod])
+			}
+		}
+	}
+	for mod := range thirdParty {
+		if !used[mod] {
+			t.Errorf("%s is allowed and nobody imports it", mod)
+		}
+	}
+}
+
+func moduleOf(imp string) string {
+	for mod := range thirdParty {
+		if imp == mod || strings.HasPrefix(imp, mod+"/") {
+			return mod
+		}
+	}
+	return ""
+}
