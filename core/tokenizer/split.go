@@ -433,17 +433,18 @@ func scanDeepSeek3(s string) int {
 // isCased are the letters of deepseek-llm: those that have case.
 func isCased(r rune) bool { return unicode.Is(casedLetters, r) }
 
-// isSign are the signs of deepseek-llm; the second range holds the letters of
-// ASCII as well, which the expression before has taken.
+// isSign are the signs of deepseek-llm, [!-/:-~！-／：-～‘-‟　-。] less white
+// space; the second range holds ASCII's letters as well, which the expression
+// before has taken.
 func isSign(r rune) bool {
 	return r >= '!' && r <= '/' || r >= ':' && r <= '~' ||
 		r >= 0xff01 && r <= 0xff0f || r >= 0xff1a && r <= 0xff5e ||
-		r >= 0x2018 && r <= 0x201f || r >= 0x3000 && r <= 0x3002
+		r >= 0x2018 && r <= 0x201f || r == 0x3001 || r == 0x3002
 }
 
-// isEastAsian is [一-龥ࠀ-一가-퟿].
+// isEastAsian is [一-龥ࠀ-一가-퟿] less white space, which llama.cpp takes out.
 func isEastAsian(r rune) bool {
-	return r >= 0x800 && r <= 0x9fa5 || r >= 0xac00 && r <= 0xd7ff
+	return (r >= 0x800 && r <= 0x9fa5 || r >= 0xac00 && r <= 0xd7ff) && !unicode.Is(unicode.White_Space, r)
 }
 
 // isIdeograph is [一-龥぀-ゟ゠-ヿ].

@@ -68,10 +68,11 @@ func New(v Vocabulary) (*Tokenizer, error) {
 		}
 		t.pre = pre
 	}
-	if err := t.index(); err != nil {
+	if err := t.name(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t.roles()
+	t.index()
 	t.findSpecials()
 	if v.Model == SPM {
 		t.spm = newSPM(&t.vocab, t.textPieces(), t.ids)
@@ -90,13 +91,9 @@ func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.chars }
 // unmark turns ▁ into spaces.
 func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
 
-// index fills the tables by id and by text.
-func (t *Tokenizer) index() error {
-	n := len(t.vocab.Tokens)
-	t.ids = make(map[string]int32, n)
-	t.texts = make(map[string]int32, n)
-	t.pieces = make([]string, n)
-	t.types = make([]Type, n)
+// name fills the table by text, which every token must have its own of.
+func (t *Tokenizer) name() error {
+	t.texts = make(map[string]int32, len(t.vocab.Tokens))
 	for id := range t.vocab.Tokens {
 		tok := &t.vocab.Tokens[id]
 		if tok.Text == "" {
@@ -110,11 +107,19 @@ func (t *Tokenizer) index() error {
 			return fmt.Errorf("tokens %d and %d both read %q", first, id, tok.Text)
 		}
 		t.texts[tok.Text] = int32(id)
-		if endOfGeneration[tok.Text] {
-			tok.Type = Control
-		}
+	}
+	return nil
+}
+
+// index fills the tables by id and by what text may become.
+func (t *Tokenizer) index() {
+	n := len(t.vocab.Tokens)
+	t.ids = make(map[string]int32, n)
+	t.pieces = make([]string, n)
+	t.types = make([]Type, n)
+	for id, tok := range t.vocab.Tokens {
 		t.types[id] = tok.Type
-		piece, inText := t.piece(*tok)
+		piece, inText := t.piece(tok)
 		t.pieces[id] = piece
 		if !inText {
 			continue
@@ -124,7 +129,6 @@ func (t *Tokenizer) index() error {
 			t.ids[piece] = int32(id)
 		}
 	}
-	return nil
 }
 
 // piece gives the bytes that a token stands for, and whether merging text may
@@ -156,14 +160,24 @@ func (t *Tokenizer) textPieces() []string {
 	return out
 }
 
-// roles finds the tokens that end generation, and an EOT that a file does
-// not name.
+// roles finds the tokens that end generation, whatever type a file gives
+// them, and an EOT that a file does not name.
 func (t *Tokenizer) roles() {
 	t.ends = make(map[int32]bool)
+	has := func(text string) bool { _, ok := t.texts[text]; return ok }
 	for text := range endOfGeneration {
-		if id, ok := t.texts[text]; ok {
-			t.ends[id] = true
+		id, ok := t.texts[text]
+		switch {
+		case !ok:
+			continue
+		case text == "</s>" && has("<|tool_response>"):
+			t.vocab.Tokens[id].Type = Normal // gemma 4: markup in text
+			continue
+		case text == "<|end|>" && (has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>")):
+			continue // gpt-oss: closes a message, not a turn
 		}
+		t.ends[id] = true
+		t.vocab.Tokens[id].Type = Control
 	}
 	sp := &t.vocab.Special
 	for _, text := range endOfTurn {
@@ -178,17 +192,6 @@ func (t *Tokenizer) roles() {
 		if id != None {
 			t.ends[id] = true
 		}
-	}
-	has := func(text string) bool { _, ok := t.texts[text]; return ok }
-	// In gpt-oss <|end|> closes a message, not a turn; in gemma 4 </s> is an
-	// ordinary token.
-	if has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>") {
-		if id, ok := t.texts["<|end|>"]; ok && id != sp.EOS {
-			delete(t.ends, id)
-		}
-	}
-	if id, ok := t.texts["</s>"]; ok && has("<|tool_response>") && id != sp.EOS {
-		delete(t.ends, id)
 	}
 }
 
