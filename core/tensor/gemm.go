@@ -108,7 +108,7 @@ func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 			for j := 0; j < p.n; j += p.width {
 				w := min(p.width, p.n-j)
 				panel := p.data[j*p.k+k0*p.width:]
-				mulPanel(p.width, mb, kb, w, alpha, block, panel, b, c[i0*ldc+j:], ldc)
+				mulTile(p.width, mb, kb, w, alpha, block, panel, b, c[i0*ldc+j:], ldc)
 			}
 		}
 	}

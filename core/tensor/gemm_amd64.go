@@ -1,3 +1,5 @@
+//go:build amd64 && !purego
+
 package tensor
 
 import "golang.org/x/sys/cpu"
@@ -13,16 +15,13 @@ const (
 // gemmWidth is the panel width of the best kernel this processor runs.
 var gemmWidth = func() int {
 	switch {
-	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && hasAVX2:
+	case hasAVX512 && cpu.X86.HasAVX512VL:
 		return width512
 	case hasAVX2:
 		return width256
 	}
 	return plainWidth
 }()
-
-// hasAVX2 tells whether the 256-bit kernels run here.
-var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 //go:noescape
 func gemm12x32(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
@@ -93,12 +92,12 @@ func packPanelTransposed[F Float](dst []F, width int, b []F, ld, k, w int) {
 	}
 }
 
-// mulPanel multiplies m rows of A, k deep, by one panel and blends w columns
+// mulTile multiplies m rows of A, k deep, by one panel and blends w columns
 // of the product into C. The caller has checked every bound.
-func mulPanel[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
+func mulTile[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
 	bf, ok := any(b).([]float32)
 	if !ok || width == plainWidth {
-		mulPanelPlain(width, m, k, w, alpha, a, b, beta, c, ldc)
+		mulTilePlain(width, m, k, w, alpha, a, b, beta, c, ldc)
 		return
 	}
 	af, cf := any(a.Data).([]float32), any(c).([]float32)

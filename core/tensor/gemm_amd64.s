@@ -1,3 +1,5 @@
+//go:build amd64 && !purego
+
 #include "textflag.h"
 
 // The micro-kernels hold one tile of C in registers and walk k once:

@@ -1,3 +1,5 @@
+//go:build amd64 && !purego
+
 package tensor
 
 // fmaBurst runs fused multiply-adds from registers and returns how many flops.

@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build !amd64 || purego
 
 package tensor
 
@@ -12,6 +12,6 @@ func packPanelTransposed[F Float](dst []F, width int, b []F, ld, k, w int) {
 	packPanelTransposedPlain(dst, width, b, ld, k, w)
 }
 
-func mulPanel[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
-	mulPanelPlain(width, m, k, w, alpha, a, b, beta, c, ldc)
+func mulTile[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
+	mulTilePlain(width, m, k, w, alpha, a, b, beta, c, ldc)
 }

@@ -28,9 +28,9 @@ func packPanelTransposedPlain[F Float](dst []F, width int, b []F, ld, k, w int) 
 	}
 }
 
-// mulPanelPlain multiplies m rows of A, k deep, by one panel and blends w
+// mulTilePlain multiplies m rows of A, k deep, by one panel and blends w
 // columns of the product into C.
-func mulPanelPlain[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
+func mulTilePlain[F Float](width, m, k, w int, alpha F, a Left[F], b []F, beta F, c []F, ldc int) {
 	for i := range m {
 		for j := 0; j < w; j += plainWidth {
 			row := c[i*ldc+j : i*ldc+min(j+plainWidth, w)]

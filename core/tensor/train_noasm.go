@@ -1,0 +1,19 @@
+//go:build !amd64 || purego
+
+package tensor
+
+// Without assembly the plain loops of train.go do every element.
+
+func dot3(_, _, _ []float32) (float32, int) { return 0, 0 }
+
+func swiGLUBackward(_, _, _, _, _ []float32) int { return 0 }
+
+func relu2(_, _ []float32) int { return 0 }
+
+func relu2Backward(_, _, _ []float32) int { return 0 }
+
+func normBackward(_, _, _, _, _ []float32, _, _ float32) int { return 0 }
+
+func softmaxBackward(_, _ []float32, _, _ float32) int { return 0 }
+
+func (k *AdamW) update(_, _, _, _ []float32) int { return 0 }
