@@ -1,0 +1,141 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestForDoesEachIndexOnce runs loops of many lengths and chunk sizes, with
+// pauses long enough for the workers to park in between.
+func TestForDoesEachIndexOnce(t *testing.T) {
+	for _, threads := range []int{1, 2, 3, 8} {
+		p := New(threads)
+		if p.Threads() != threads {
+			t.Fatalf("Threads() = %d, want %d", p.Threads(), threads)
+		}
+		for _, n := range []int{0, 1, 2, 7, 64, 1000} {
+			for _, chunk := range []int{-1, 1, 3, 16, 5000} {
+				counts := make([]atomic.Int32, n)
+				p.For(n, chunk, Func(func(thread, lo, hi int) {
+					if thread < 0 || thread >= threads || lo >= hi || hi-lo > max(chunk, 1) || lo%max(chunk, 1) != 0 {
+						t.Errorf("Do(%d, %d, %d) with chunk %d", thread, lo, hi, chunk)
+					}
+					for i := lo; i < hi; i++ {
+						counts[i].Add(1)
+					}
+				}))
+				for i := range counts {
+					if c := counts[i].Load(); c != 1 {
+						t.Fatalf("threads %d n %d chunk %d: index %d was done %d times", threads, n, chunk, i, c)
+					}
+				}
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		p.Close()
+		p.Close()
+	}
+}
+
+// TestManyShortLoops exercises the hand-off.
+func TestManyShortLoops(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	var sum atomic.Int64
+	const loops = 20000
+	for range loops {
+		p.For(8, 1, Func(func(_, lo, hi int) { sum.Add(int64(hi - lo)) }))
+	}
+	if got := sum.Load(); got != 8*loops {
+		t.Fatalf("%d indices were done, want %d", got, 8*loops)
+	}
+}
+
+// TestScratchIsExclusive shows that no two calls share a thread number at a
+// time.
+func TestScratchIsExclusive(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	busy := make([]atomic.Bool, p.Threads())
+	p.For(2000, 1, Func(func(thread, _, _ int) {
+		if !busy[thread].CompareAndSwap(false, true) {
+			t.Errorf("thread %d is in use twice", thread)
+		}
+		runtime.Gosched()
+		busy[thread].Store(false)
+	}))
+}
+
+// TestStealing: a thread that is stuck does not hold up the rest of its range.
+func TestStealing(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	var others atomic.Int32
+	p.For(64, 1, Func(func(_, lo, _ int) {
+		if lo == 0 {
+			for others.Load() < 63 {
+				runtime.Gosched()
+			}
+			return
+		}
+		others.Add(1)
+	}))
+}
+
+func TestCloseWaits(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := New(6)
+	p.For(100, 1, Func(func(int, int, int) {}))
+	p.Close()
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines after Close, %d before New", after, before)
+	}
+}
+
+func TestDefault(t *testing.T) {
+	if n := Default(); n < 1 || n > runtime.GOMAXPROCS(0) {
+		t.Errorf("Default() = %d with GOMAXPROCS %d", n, runtime.GOMAXPROCS(0))
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	task := &nothing{}
+	if n := testing.AllocsPerRun(100, func() { p.For(64, 4, task) }); n != 0 {
+		t.Errorf("%v allocations a loop", n)
+	}
+}
+
+type nothing struct{}
+
+func (*nothing) Do(int, int, int) {}
+
+func BenchmarkFor(b *testing.B) {
+	for _, threads := range []int{1, 2} {
+		b.Run(fmt.Sprint(threads), func(b *testing.B) {
+			p := New(threads)
+			defer p.Close()
+			task := &nothing{}
+			for b.Loop() {
+				p.For(2, 1, task)
+			}
+		})
+	}
+}
+
+func ExamplePool_For() {
+	p := New(2)
+	defer p.Close()
+	squares := make([]int, 5)
+	p.For(len(squares), 2, Func(func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			squares[i] = i * i
+		}
+	}))
+	fmt.Println(squares)
+	// Output: [0 1 4 9 16]
+}
