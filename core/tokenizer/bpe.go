@@ -175,15 +175,24 @@ func (b *bpe) merge(dst []int32, syms []int32, s *scratch) []int32 {
 	return dst
 }
 
-// fallback appends the tokens of single bytes for a text that has no token;
-// the unknown token stands for bytes without one, when there is such a token.
+// fallback appends the tokens of single bytes for a text that has no token.
+// If one of them has none the unknown token stands for the whole text, when
+// there is such a token.
 func (b *bpe) fallback(dst []int32, text string) []int32 {
+	return appendBytes(dst, text, &b.bytes, b.tokens, b.unknown)
+}
+
+func appendBytes(dst []int32, text string, bytes *[256]int32, tokens int, unknown int32) []int32 {
+	from := len(dst)
 	for i := range len(text) {
-		if id := b.bytes[text[i]]; id != None && int(id) < b.tokens {
-			dst = append(dst, id)
-		} else if b.unknown != None {
-			dst = append(dst, b.unknown)
+		id := bytes[text[i]]
+		if id == None || int(id) >= tokens {
+			if dst = dst[:from]; unknown != None {
+				dst = append(dst, unknown)
+			}
+			return dst
 		}
+		dst = append(dst, id)
 	}
 	return dst
 }

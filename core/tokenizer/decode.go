@@ -21,7 +21,7 @@ type DecodeOptions struct {
 // lacks byte tokens or normalises.
 func (t *Tokenizer) Decode(ids []int32, opt DecodeOptions) string {
 	var out strings.Builder
-	d := Decoder{t: t, opt: opt, start: !opt.Continued}
+	d := t.Decoder(opt)
 	for _, id := range ids {
 		out.WriteString(d.bytes(id))
 	}
@@ -39,7 +39,7 @@ type Decoder struct {
 
 // Decoder begins a text.
 func (t *Tokenizer) Decoder(opt DecodeOptions) *Decoder {
-	return &Decoder{t: t, opt: opt, start: !opt.Continued}
+	return &Decoder{t: t, opt: opt, start: !opt.Continued && t.vocab.SpacePrefix != NoPrefix}
 }
 
 // Next gives the text that id completes; it is "" while a character is still
@@ -73,10 +73,11 @@ func (d *Decoder) bytes(id int32) string {
 	if typ := d.t.types[id]; (typ == Control || typ == Unknown) && !d.opt.Special {
 		piece = ""
 	}
-	if d.start && !special && d.t.vocab.SpacePrefix {
+	if d.start && !special {
 		piece = strings.TrimPrefix(piece, " ")
 	}
-	d.start = special
+	rule := d.t.vocab.SpacePrefix
+	d.start = special && (rule == EveryPrefix || rule == WordPrefix)
 	return piece
 }
 

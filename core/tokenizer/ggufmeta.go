@@ -32,7 +32,7 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 	}
 	switch model {
 	case "llama":
-		v = Vocabulary{Model: SPM, SpacePrefix: true, AddBOS: true, Special: NoSpecial}
+		v = Vocabulary{Model: SPM, SpacePrefix: EveryPrefix, AddBOS: true, Special: NoSpecial}
 		v.Special.BOS, v.Special.EOS, v.Special.Unknown = 1, 2, 0
 	case "gpt2":
 		v = Vocabulary{Model: BPE, Special: NoSpecial}
@@ -120,8 +120,9 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 		}
 		*id = int32(stated)
 	}
+	prefix := v.SpacePrefix != NoPrefix
 	for key, flag := range map[string]*bool{
-		gguf.KeyAddBOS: &v.AddBOS, gguf.KeyAddEOS: &v.AddEOS, gguf.KeyAddSpacePrefix: &v.SpacePrefix,
+		gguf.KeyAddBOS: &v.AddBOS, gguf.KeyAddEOS: &v.AddEOS, gguf.KeyAddSpacePrefix: &prefix,
 	} {
 		stated, err := gguf.GetOr(f, key, *flag)
 		if err != nil {
@@ -132,8 +133,9 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 	if v.Pre == "gemma4" {
 		v.AddBOS = true // its files say otherwise by mistake
 	}
-	if !v.spaced() {
-		v.SpacePrefix = false // on bytes the key has no meaning
+	v.SpacePrefix = NoPrefix
+	if prefix && v.spaced() { // on bytes the key has no meaning
+		v.SpacePrefix = EveryPrefix
 	}
 	v.AddBOS = v.AddBOS && sp.BOS != None
 	v.AddEOS = v.AddEOS && sp.EOS != None
@@ -190,8 +192,9 @@ func (v *Vocabulary) stripPhi3(f *gguf.File) {
 }
 
 // KVs writes the tokenizer as GGUF metadata, in a fixed order. Reading it
-// back gives the same tokenizer, with two exceptions that GGUF has no keys
-// for: NFC and the stripping of white space around special tokens.
+// back gives the same tokenizer but for what GGUF has no keys for: NFC, the
+// stripping of white space around special tokens, and prefixes other than
+// [EveryPrefix].
 func (t *Tokenizer) KVs() []gguf.KV {
 	v := t.vocab
 	model, pre := "llama", ""
@@ -237,7 +240,7 @@ func (t *Tokenizer) KVs() []gguf.KV {
 	put(gguf.KeyAddBOS, v.AddBOS)
 	put(gguf.KeyAddEOS, v.AddEOS)
 	if v.spaced() {
-		put(gguf.KeyAddSpacePrefix, v.SpacePrefix)
+		put(gguf.KeyAddSpacePrefix, v.SpacePrefix != NoPrefix)
 	}
 	if v.Template != "" {
 		put(gguf.KeyChatTemplate, v.Template)

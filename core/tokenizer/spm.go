@@ -106,12 +106,5 @@ func (m *spm) append(dst []int32, text string) []int32 {
 	if id, ok := m.ids[text]; ok {
 		return append(dst, id)
 	}
-	for i := range len(text) {
-		if id := m.bytes[text[i]]; id != None {
-			dst = append(dst, id)
-		} else if m.unknown != None {
-			dst = append(dst, m.unknown)
-		}
-	}
-	return dst
+	return appendBytes(dst, text, &m.bytes, len(m.order), m.unknown)
 }

@@ -67,6 +67,7 @@ func New(v Vocabulary) (*Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer: unknown pre-tokenizer %q", v.Pre)
 		}
 		t.pre = pre
+		t.pre.wholeWords = pre.wholeWords || v.WholeWords
 	}
 	if err := t.name(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -268,10 +269,11 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 	if opt.Special {
 		set = t.all
 	}
-	for text != "" {
+	first := true
+	for ; text != ""; first = false {
 		start, end, id := set.find(text)
 		if id == None {
-			dst = t.fragment(dst, text, s)
+			dst = t.fragment(dst, text, first, s)
 			break
 		}
 		before := text[:start]
@@ -279,7 +281,7 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 			before = strings.TrimRight(before, stripped)
 		}
 		if before != "" {
-			dst = t.fragment(dst, before, s)
+			dst = t.fragment(dst, before, first, s)
 		}
 		dst = append(dst, id)
 		if text = text[end:]; t.vocab.Tokens[id].RStrip {
@@ -295,15 +297,16 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 // stripped is what LStrip and RStrip drop.
 const stripped = " \t\n\v\f\r"
 
-// fragment appends the tokens of text without special tokens in it.
-func (t *Tokenizer) fragment(dst []int32, text string, s *scratch) []int32 {
+// fragment appends the tokens of text without special tokens in it; first is
+// whether none came before.
+func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) []int32 {
 	if t.vocab.NFC {
 		text = norm.NFC.String(text)
 	}
 	if t.marked() && strings.Contains(text, spaceMark) {
 		text = unmark(text)
 	}
-	if t.vocab.SpacePrefix {
+	if t.vocab.SpacePrefix.wanted(text, first) {
 		text = " " + text
 	}
 	switch {
@@ -318,6 +321,19 @@ func (t *Tokenizer) fragment(dst []int32, text string, s *scratch) []int32 {
 	}
 	chain(t.pre.passes, emit)(text)
 	return dst
+}
+
+// wanted reports whether a space is put before text.
+func (p Prefix) wanted(text string, first bool) bool {
+	switch p {
+	case EveryPrefix:
+		return true
+	case WordPrefix:
+		return text[0] != ' '
+	case FirstPrefix:
+		return first && text[0] != ' '
+	}
+	return false
 }
 
 // word appends the tokens of a word that the pre-tokenizer cut out.

@@ -48,6 +48,18 @@ type Token struct {
 // Merge is one step of BPE: two texts that become one token.
 type Merge struct{ Left, Right string }
 
+// Prefix says where a space is put before text that a model was trained to see
+// as a word of its own.
+type Prefix uint8
+
+// The rules for the space before text.
+const (
+	NoPrefix    Prefix = iota
+	EveryPrefix        // at the start and after every special token
+	WordPrefix         // the same, unless a space is there already
+	FirstPrefix        // at the start only, unless a space is there already
+)
+
 // None is the id of a special token that a vocabulary does not have.
 const None int32 = -1
 
@@ -69,9 +81,12 @@ type Vocabulary struct {
 	Special Special
 	// AddBOS and AddEOS say what Encode adds when it is asked to.
 	AddBOS, AddEOS bool
-	// SpacePrefix puts a space before text at the start and after every
-	// special token (SPM and BPE on characters).
-	SpacePrefix bool
+	// SpacePrefix says where a space is put before text (SPM and BPE on
+	// characters).
+	SpacePrefix Prefix
+	// WholeWords takes a word that is a token as it is, whether or not merges
+	// lead to it. Some pre-tokenizers imply it.
+	WholeWords bool
 	// NFC normalises text to Unicode's composed form first.
 	NFC bool
 	// Template is the chat template in Jinja, "" for none.
