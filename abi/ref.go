@@ -25,7 +25,7 @@ type Ref struct {
 var (
 	refName   = regexp.MustCompile(`^[a-z0-9]+(?:[._-][a-z0-9]+)*$`)
 	refDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	refHost   = regexp.MustCompile(`^[A-Za-z0-9.-]+(?::[0-9]{1,5})?$`)
+	refHost   = regexp.MustCompile(`^[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]{1,5})?$`)
 )
 
 // maxRef bounds a reference's length in bytes.

@@ -126,12 +126,13 @@ func (b *Binding) unify(outScope string, out Dim, inScope string, in Dim) *Misma
 		}
 		return nil
 	case out.Name == "":
-		return b.Set(inScope, in.Name, out.Size, outScope)
-	case in.Name == "":
-		if m := b.Set(outScope, out.Name, in.Size, inScope); m != nil {
-			return m
+		m := b.Set(inScope, in.Name, out.Size, outScope)
+		if m != nil {
+			m.Out, m.In = m.In, m.Out // Set tells the older side first
 		}
-		return nil
+		return m
+	case in.Name == "":
+		return b.Set(outScope, out.Name, in.Size, inScope)
 	}
 	return b.join(b.root(b.key(outScope, out.Name)), b.root(b.key(inScope, in.Name)), out.Name)
 }
