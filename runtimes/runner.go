@@ -1,0 +1,201 @@
+package runtimes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"mm/abi"
+	"mm/builds"
+)
+
+// Runner answers requests with one assembly.
+type Runner struct {
+	Assembly *builds.Assembly
+	Path     func(file string) (string, error) // where a file of the assembly lies on disk, verified
+	Backend  Backend                           // for the core
+	Settings Settings
+
+	core Generator
+	load time.Duration
+	used bool // the session has a sequence in it
+}
+
+// Open opens the core's session. Answer calls it where it has not been called.
+func (r *Runner) Open(ctx context.Context) error {
+	if r.core != nil && !r.used {
+		return nil
+	}
+	if err := r.Close(); err != nil {
+		return err
+	}
+	start := time.Now()
+	a := r.Assembly
+	w := Weights{Part: a.Core, Paths: map[string]string{}, Tokens: a.Tokens, KV: a.KV}
+	if len(a.Core.Files) == 0 {
+		return &Unavailable{What: a.Core.ID(), Why: "target " + a.Target + " ships no weights of it", Hint: "assemble with --export gguf=int8"}
+	}
+	for format, file := range a.Core.Files {
+		path, err := r.Path(file)
+		if err != nil {
+			return err
+		}
+		w.Paths[format] = path
+	}
+	g, err := r.Backend.OpenGenerator(ctx, w, r.Settings)
+	if err != nil {
+		return fmt.Errorf("opening %s with backend %s: %w", a.Core.ID(), r.Backend.Name(), err)
+	}
+	r.core, r.load, r.used = g, time.Since(start), false
+	return nil
+}
+
+// Close frees the session.
+func (r *Runner) Close() error {
+	if r.core == nil {
+		return nil
+	}
+	err := r.core.Close()
+	r.core = nil
+	return err
+}
+
+// Answer runs one request from an empty sequence and calls emit for each piece
+// of text as it comes.
+func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (*Answer, error) {
+	if err := r.able(req); err != nil {
+		return nil, err
+	}
+	if err := r.Open(ctx); err != nil {
+		return nil, err
+	}
+	r.used = true
+	answer := &Answer{Timings: Timings{Load: r.load}}
+	start := time.Now()
+	for _, in := range req.Inputs {
+		n, err := r.core.Feed(ctx, segment(in))
+		if err != nil {
+			return nil, fmt.Errorf("feeding the %s input: %w", in.Type, err)
+		}
+		answer.Timings.Prompt += n
+	}
+	bounded, cancel := budget(ctx, req.Preferences.BudgetMS)
+	defer cancel()
+	var text strings.Builder
+	var first, last time.Time
+	stop, err := r.core.Generate(bounded, generation(req.Preferences), func(t Token) error {
+		last = time.Now()
+		if first.IsZero() {
+			first = last
+		}
+		answer.Tokens = append(answer.Tokens, t.ID)
+		text.WriteString(t.Text)
+		return emit(t.Text)
+	})
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		stop, err = StopBudget, nil // the request's own time, not the caller's
+	}
+	if err != nil {
+		return nil, fmt.Errorf("generating: %w", err)
+	}
+	answer.Text, answer.Stop = text.String(), stop
+	answer.Timings.Generated = len(answer.Tokens)
+	if !first.IsZero() {
+		answer.Timings.FirstToken, answer.Timings.Generate = first.Sub(start), last.Sub(first)
+	}
+	return answer, nil
+}
+
+func budget(ctx context.Context, ms int64) (context.Context, context.CancelFunc) {
+	if ms <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+}
+
+func segment(in Input) Segment { return Segment{Marked: in.Text} }
+
+func generation(p Preferences) Generation {
+	return Generation{
+		MaxTokens: p.MaxTokens, Temperature: p.Temperature, TopK: p.TopK, TopP: p.TopP, MinP: p.MinP,
+		RepetitionPenalty: p.RepetitionPenalty, Seed: p.Seed, Stop: p.Stop,
+	}
+}
+
+// able says what the request needs that this build or this mm cannot give.
+func (r *Runner) able(req Request) error {
+	for _, in := range req.Inputs {
+		if in.Type == abi.Text {
+			continue
+		}
+		return r.missing(in)
+	}
+	for _, out := range req.Outputs {
+		if abi.Modality(out) != abi.Text {
+			return &Unavailable{What: out + " output", Why: "decoders need the onnx backend, which this build of mm does not have", Hint: "ask for outputs: [text]"}
+		}
+	}
+	for _, tool := range req.ToolsAllowed {
+		if r.Assembly.Router == nil {
+			return &Unavailable{What: "tool " + tool, Why: r.Assembly.Name + " has no router", Hint: "add runtime.router to the graph"}
+		}
+		return &Unavailable{What: "tool " + tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
+	}
+	return nil
+}
+
+// missing explains why an input that is no text cannot be taken.
+func (r *Runner) missing(in Input) error {
+	what := string(in.Type) + " input"
+	if in.Path != "" {
+		what += " " + filepath.Base(in.Path)
+	}
+	for _, m := range r.Assembly.Modalities {
+		if m.Modality != in.Type {
+			continue
+		}
+		for _, p := range []builds.Part{m.Encoder, m.Projector} {
+			if p.Files["onnx"] == "" {
+				return &Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", r.Assembly.Target, p.ID()), Hint: "add it to the target's onnx list"}
+			}
+		}
+		return &Unavailable{What: what, Why: fmt.Sprintf("%s needs the onnx backend, which this build of mm does not have", m.Encoder.ID()), Hint: "ask with text alone"}
+	}
+	return &Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", r.Assembly.Name, in.Type), Hint: "add one to modalities"}
+}
+
+// Missed is a golden prompt whose continuation was another.
+type Missed struct {
+	Prompt, Want, Got string
+}
+
+// Smoke runs the assembly's golden prompts greedily and returns those whose
+// continuation does not begin as it should, with the number that were run.
+func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error) {
+	for _, g := range r.Assembly.Golden {
+		req := Request{Inputs: []Input{{Type: abi.Text, Text: g.Prompt}}, Preferences: Preferences{MaxTokens: g.MaxTokens}}
+		if req.Preferences.MaxTokens == 0 {
+			req.Preferences.MaxTokens = len(g.Expect) // a token gives at least a byte
+		}
+		var got strings.Builder
+		enough := errors.New("enough")
+		_, err := r.Answer(ctx, req, func(text string) error {
+			got.WriteString(text)
+			if got.Len() >= len(g.Expect) {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			return missed, run, err
+		}
+		run++
+		if !strings.HasPrefix(got.String(), g.Expect) {
+			missed = append(missed, Missed{g.Prompt, g.Expect, got.String()})
+		}
+	}
+	return missed, run, nil
+}
