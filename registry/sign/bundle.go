@@ -1,0 +1,203 @@
+package sign
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// Media types and types of the formats involved.
+const (
+	// BundleMediaType is the Sigstore bundle v0.3, as artifact type of the
+	// referrer and as media type of its layer.
+	BundleMediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
+
+	// ReleaseType is the predicate type of a release signature, the one that
+	// cosign sign writes. Statements of any other type are attestations.
+	ReleaseType = "https://sigstore.dev/cosign/sign/v1"
+
+	payloadType   = "application/vnd.in-toto+json"
+	statementType = "https://in-toto.io/Statement/v1"
+	statementV01  = "https://in-toto.io/Statement/v0.1" // same fields; older cosign
+)
+
+// maxBundle bounds a bundle and its OCI manifest, in bytes each.
+const maxBundle = 1 << 20
+
+// bundle is the part of dev.sigstore.bundle.v1.Bundle that mm writes and reads
+// (sigstore protobuf-specs, JSON form).
+type bundle struct {
+	MediaType            string   `json:"mediaType"`
+	VerificationMaterial material `json:"verificationMaterial"`
+	DSSEEnvelope         *dsse    `json:"dsseEnvelope"`
+}
+
+type material struct {
+	PublicKey   *publicKeyHint  `json:"publicKey,omitempty"`
+	Certificate json.RawMessage `json:"certificate,omitempty"`
+	CertChain   json.RawMessage `json:"x509CertificateChain,omitempty"`
+}
+
+type publicKeyHint struct {
+	Hint string `json:"hint"`
+}
+
+// dsse is a DSSE envelope (secure-systems-lab/dsse, envelope.md).
+type dsse struct {
+	Payload     string          `json:"payload"`
+	PayloadType string          `json:"payloadType"`
+	Signatures  []dsseSignature `json:"signatures"`
+}
+
+type dsseSignature struct {
+	Sig string `json:"sig"`
+}
+
+// statement is an in-toto Statement v1 (in-toto/attestation, spec/v1).
+type statement struct {
+	Type          string          `json:"_type"`
+	Subject       []resource      `json:"subject"`
+	PredicateType string          `json:"predicateType"`
+	Predicate     json.RawMessage `json:"predicate"`
+}
+
+type resource struct {
+	Name   string            `json:"name,omitempty"`
+	Digest map[string]string `json:"digest"`
+}
+
+// opened is a bundle taken apart, its signature not yet checked.
+type opened struct {
+	hint      string // of the public key; "" where a certificate is named instead
+	keyless   bool
+	message   []byte // what was signed: the pre-authentication encoding
+	signature []byte
+	statement statement
+}
+
+// pae is DSSE's pre-authentication encoding (protocol.md): unlike the bare
+// payload it covers the payload's type.
+func pae(typ string, payload []byte) []byte {
+	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(typ), typ, len(payload), payload)
+}
+
+// seal makes the bundle of a statement about subject.
+func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicate json.RawMessage) ([]byte, error) {
+	payload, err := json.Marshal(statement{
+		Type:          statementType,
+		Subject:       []resource{{Digest: map[string]string{subject.Algorithm().String(): subject.Encoded()}}},
+		PredicateType: predicateType,
+		Predicate:     predicate,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the statement: %w", err)
+	}
+	sig, err := key.sign(pae(payloadType, payload))
+	if err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	return json.Marshal(bundle{
+		MediaType:            BundleMediaType,
+		VerificationMaterial: material{PublicKey: &publicKeyHint{Hint: key.public.hint()}},
+		DSSEEnvelope: &dsse{
+			Payload:     base64.StdEncoding.EncodeToString(payload),
+			PayloadType: payloadType,
+			Signatures:  []dsseSignature{{Sig: base64.StdEncoding.EncodeToString(sig)}},
+		},
+	})
+}
+
+// open takes a bundle apart. Members that mm does not use (log entries, time
+// stamps) are ignored; a member twice, in any case, is a fault, because two
+// readers could then see two bundles.
+func open(data []byte) (*opened, error) {
+	var b bundle
+	if err := strictJSON(data, &b); err != nil {
+		return nil, err
+	}
+	if b.MediaType != BundleMediaType {
+		return nil, fmt.Errorf("media type %q is not %s", clip(b.MediaType), BundleMediaType)
+	}
+	env := b.DSSEEnvelope
+	if env == nil {
+		return nil, errors.New("no DSSE envelope")
+	}
+	if env.PayloadType != payloadType {
+		return nil, fmt.Errorf("payload type %q is not %s", clip(env.PayloadType), payloadType)
+	}
+	if len(env.Signatures) != 1 {
+		return nil, fmt.Errorf("%d signatures in one envelope, not 1", len(env.Signatures))
+	}
+	payload, err := decodeBase64(env.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("payload: %w", err)
+	}
+	o := &opened{message: pae(env.PayloadType, payload)}
+	if o.signature, err = decodeBase64(env.Signatures[0].Sig); err != nil {
+		return nil, fmt.Errorf("signature: %w", err)
+	}
+	if err := o.identity(b.VerificationMaterial); err != nil {
+		return nil, err
+	}
+	if err := strictJSON(payload, &o.statement); err != nil {
+		return nil, fmt.Errorf("statement: %w", err)
+	}
+	if t := o.statement.Type; t != statementType && t != statementV01 {
+		return nil, fmt.Errorf("statement type %q is not %s", clip(t), statementType)
+	}
+	return o, nil
+}
+
+// identity notes by what the bundle wants to be verified.
+func (o *opened) identity(m material) error {
+	switch {
+	case m.PublicKey != nil && m.Certificate == nil && m.CertChain == nil:
+		o.hint = m.PublicKey.Hint
+	case m.PublicKey == nil && (m.Certificate != nil) != (m.CertChain != nil):
+		o.keyless = true
+	default:
+		return errors.New("not exactly one of public key and certificate")
+	}
+	return nil
+}
+
+// names reports whether the statement is about d.
+func (s *statement) names(d digest.Digest) bool {
+	for _, r := range s.Subject {
+		if r.Digest[d.Algorithm().String()] == d.Encoded() {
+			return true
+		}
+	}
+	return false
+}
+
+// decodeBase64 takes the standard alphabet or the URL one, as DSSE and
+// protobuf's JSON form both allow.
+func decodeBase64(s string) ([]byte, error) {
+	if data, err := base64.StdEncoding.Strict().DecodeString(s); err == nil {
+		return data, nil
+	}
+	return base64.URLEncoding.Strict().DecodeString(s)
+}
+
+// strictJSON decodes the one JSON value in data, which must not name a member
+// twice.
+func strictJSON(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if err := uniqueMembers(dec, 0); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, v) // refuses what follows the value
+}
+
+// clip shortens foreign text for a message.
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}

@@ -1,0 +1,134 @@
+package sign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+)
+
+// Limits on what hangs on one manifest. Whoever may write to a registry may
+// attach referrers, so their number says nothing.
+const (
+	maxReferrers = 10_000 // listed
+	maxBundles   = 256    // read
+)
+
+// errEnough stops a listing.
+var errEnough = errors.New("enough")
+
+// lister lists referrers page by page, as a repository of oras-go does.
+type lister interface {
+	Referrers(ctx context.Context, desc ocispec.Descriptor, artifactType string, fn func(page []ocispec.Descriptor) error) error
+}
+
+// finder returns all referrers at once, as the store does.
+type finder interface {
+	Referrers(ctx context.Context, desc ocispec.Descriptor, artifactType string) ([]ocispec.Descriptor, error)
+}
+
+// bundles lists the manifests of bundles that refer to desc, those that say
+// they hold a release first, each group sorted by digest. The media types and
+// annotations of a listing are claims; they decide the order only.
+func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	var found []ocispec.Descriptor
+	take := func(page []ocispec.Descriptor) error {
+		for _, d := range page {
+			if d.ArtifactType == BundleMediaType || d.ArtifactType == "" {
+				found = append(found, d)
+			}
+			if len(found) >= maxReferrers {
+				return errEnough
+			}
+		}
+		return nil
+	}
+	var err error
+	switch s := src.(type) {
+	case lister:
+		err = s.Referrers(ctx, desc, BundleMediaType, take)
+	case finder:
+		var page []ocispec.Descriptor
+		if page, err = s.Referrers(ctx, desc, BundleMediaType); err == nil {
+			err = take(page)
+		}
+	default:
+		var page []ocispec.Descriptor
+		if page, err = s.Predecessors(ctx, desc); err == nil {
+			err = take(page)
+		}
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("listing what refers to %s: %w", desc.Digest, err)
+	}
+	found = slices.DeleteFunc(found, func(d ocispec.Descriptor) bool { return d.MediaType != ocispec.MediaTypeImageManifest })
+	slices.SortFunc(found, func(a, b ocispec.Descriptor) int {
+		return cmp.Or(cmp.Compare(claim(a), claim(b)), cmp.Compare(a.Digest, b.Digest))
+	})
+	found = slices.CompactFunc(found, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
+	return found[:min(len(found), maxBundles)], nil
+}
+
+// claim ranks a listed bundle by what its annotations promise.
+func claim(d ocispec.Descriptor) int {
+	switch d.Annotations[annotationPredicate] {
+	case ReleaseType:
+		return 0
+	case "":
+		return 1
+	}
+	return 2
+}
+
+// fetchBundle reads the bundle that the manifest desc holds. It returns nil for
+// a manifest that is none of a bundle about subject, and a [*Refusal] for one
+// that is but cannot be read.
+func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, subject digest.Digest) (*opened, error) {
+	if desc.Size > maxBundle {
+		return nil, refusal(Malformed, subject, "the bundle's manifest %s has %d bytes, over the limit of %d", desc.Digest, desc.Size, maxBundle)
+	}
+	data, err := fetchManifest(ctx, src, desc)
+	if err != nil {
+		return nil, malformed(err, subject, desc.Digest)
+	}
+	var m ocispec.Manifest
+	if err := strictJSON(data, &m); err != nil {
+		return nil, refusal(Malformed, subject, "the bundle's manifest %s: %v", desc.Digest, err)
+	}
+	if m.ArtifactType != BundleMediaType {
+		return nil, nil
+	}
+	if m.Subject == nil || m.Subject.Digest != subject {
+		return nil, refusal(OtherSubject, subject, "the bundle %s is attached to another manifest", desc.Digest)
+	}
+	if len(m.Layers) != 1 || m.Layers[0].MediaType != BundleMediaType {
+		return nil, refusal(Malformed, subject, "the bundle's manifest %s holds %d layers, not one bundle", desc.Digest, len(m.Layers))
+	}
+	layer := m.Layers[0]
+	if layer.Size > maxBundle {
+		return nil, refusal(Malformed, subject, "the bundle %s has %d bytes, over the limit of %d", layer.Digest, layer.Size, maxBundle)
+	}
+	if data, err = fetchManifest(ctx, src, layer); err != nil {
+		return nil, malformed(err, subject, layer.Digest)
+	}
+	o, err := open(data)
+	if err != nil {
+		return nil, refusal(Malformed, subject, "the bundle %s: %v", layer.Digest, err)
+	}
+	return o, nil
+}
+
+// malformed turns the refusal of a signature's own bytes into one of the
+// subject: what is refused is the artifact.
+func malformed(err error, subject, part digest.Digest) error {
+	var r *Refusal
+	if errors.As(err, &r) {
+		return refusal(Malformed, subject, "the signature's part %s: %s", part, r.Detail)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package sign
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// Reason says why an artifact was refused. It is a small fixed vocabulary, so
+// that a caller can map each to a code of its own.
+type Reason string
+
+// The reasons, in the order in which they are told where several apply: the
+// one nearest to an accepted signature comes first.
+const (
+	Threshold       Reason = "threshold"        // sound signatures, but too few
+	Revoked         Reason = "key-revoked"      // the policy marks the key as revoked
+	Expired         Reason = "key-expired"      // past the key's not_after
+	Scope           Reason = "key-scope"        // a known key that no rule allows here
+	BadSignature    Reason = "bad-signature"    // a known key is named, but did not sign these bytes
+	OtherSubject    Reason = "other-subject"    // a known key signed another digest
+	UnknownKey      Reason = "unknown-key"      // signed by none of the policy's keys
+	AttestationOnly Reason = "attestation-only" // signed statements, but none that releases
+	Malformed       Reason = "malformed-bundle" // a bundle that cannot be read
+	Unsigned        Reason = "unsigned"         // no bundle at all
+	NoRule          Reason = "no-rule"          // the policy does not name the repository
+	AmbiguousRule   Reason = "ambiguous-rule"   // two rules match equally well
+	Tampered        Reason = "tampered"         // bytes differ from their digest
+	Missing         Reason = "missing"          // bytes that a manifest names are not there
+	Hostile         Reason = "hostile"          // a manifest beyond the limits of this package
+)
+
+// Refusal is the error of everything that was checked and not accepted. Other
+// errors mean that the check could not be made.
+type Refusal struct {
+	Reason     Reason
+	Subject    digest.Digest // the manifest asked about, or the blob that failed
+	Repository string        // as given to Verify; empty where it plays no part
+	KeyID      string        // the key concerned, where there is one
+	Detail     string        // what was found
+	Hint       string        // a way out
+}
+
+// Error names the subject, the reason and what was found.
+func (r *Refusal) Error() string {
+	var b strings.Builder
+	if r.Repository != "" {
+		fmt.Fprintf(&b, "%s@", r.Repository)
+	}
+	fmt.Fprintf(&b, "%s refused: %s", r.Subject, r.Detail)
+	return b.String()
+}
+
+// Is makes errors.Is(err, &Refusal{Reason: Unsigned}) ask for the reason alone.
+func (r *Refusal) Is(target error) bool {
+	t, ok := target.(*Refusal)
+	return ok && t.Reason == r.Reason
+}
+
+// hint is the way out of each reason.
+func (r Reason) hint() string {
+	switch r {
+	case Unsigned, AttestationOnly:
+		return "ask the publisher to sign the release (mm sign, cosign sign)"
+	case UnknownKey:
+		return "if you trust the publisher, add the key to the trust file"
+	case Scope, NoRule:
+		return "add a rule for the repository to the trust file, if that is intended"
+	case Expired:
+		return "ask for a signature by the publisher's current key"
+	case Revoked:
+		return "ask for a release signed with a key that is not revoked"
+	case OtherSubject, BadSignature, Malformed:
+		return "do not use it; ask the publisher to sign again"
+	case Threshold:
+		return "collect the missing signatures"
+	case AmbiguousRule:
+		return "make one of the two patterns more specific"
+	case Tampered, Missing:
+		return "fetch or assemble it again"
+	}
+	return "do not use it"
+}

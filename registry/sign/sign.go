@@ -1,0 +1,132 @@
+package sign
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// Annotations of a bundle's manifest, as cosign sets and lists them.
+const (
+	annotationContent   = "dev.sigstore.bundle.content"
+	annotationPredicate = "dev.sigstore.bundle.predicateType"
+	contentDSSE         = "dsse-envelope"
+)
+
+// Target is where signatures are put: the store, a layout or a repository of a
+// registry. Pushing a manifest with a subject must make it a referrer of it.
+type Target interface {
+	content.Fetcher
+	content.Pusher
+}
+
+// Options for [Sign] and [Attest].
+type Options struct {
+	Created time.Time // the created annotation, from SOURCE_DATE_EPOCH. Zero: none
+}
+
+// Signature is one bundle and the manifest it is about.
+type Signature struct {
+	Subject ocispec.Descriptor
+	Bundle  ocispec.Descriptor // of the OCI manifest that holds the bundle
+}
+
+// Attestation is a signed statement that is not a release.
+type Attestation struct {
+	PredicateType string          // "https://slsa.dev/provenance/v1", …
+	Predicate     json.RawMessage // a JSON object
+}
+
+// Sign releases subject, a manifest or an index that dst holds: it puts a
+// release signature by key beside it and, for an index, beside every manifest
+// below it, since each of them is also used on its own. The result lists them
+// in the order they were made, subject itself last. Signing again with the same
+// key and options changes nothing.
+func Sign(ctx context.Context, dst Target, subject ocispec.Descriptor, key *PrivateKey, opt Options) ([]Signature, error) {
+	var made []Signature
+	done := map[string]bool{}
+	err := walkManifests(ctx, dst, subject, 0, func(d ocispec.Descriptor) error {
+		if done[d.Digest.String()] {
+			return nil
+		}
+		done[d.Digest.String()] = true
+		bundle, err := attach(ctx, dst, d, Attestation{PredicateType: ReleaseType, Predicate: json.RawMessage("{}")}, key, opt)
+		if err != nil {
+			return fmt.Errorf("signing %s: %w", d.Digest, err)
+		}
+		made = append(made, Signature{Subject: d, Bundle: bundle})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// Attest puts a signed statement about subject beside it. It never releases
+// anything: the predicate type of a release is refused.
+func Attest(ctx context.Context, dst Target, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
+	if a.PredicateType == "" || a.PredicateType == ReleaseType {
+		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: predicate type %q is none of an attestation", subject.Digest, a.PredicateType)
+	}
+	if trimmed := bytes.TrimSpace(a.Predicate); len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(trimmed) {
+		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: the predicate is no JSON object", subject.Digest)
+	}
+	bundle, err := attach(ctx, dst, subject, a, key, opt)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("attesting %s: %w", subject.Digest, err)
+	}
+	return bundle, nil
+}
+
+// attach writes bundle, empty config and manifest, in this order, so that
+// nothing names what is not there yet.
+func attach(ctx context.Context, dst content.Pusher, subject ocispec.Descriptor, a Attestation, key *PrivateKey, opt Options) (ocispec.Descriptor, error) {
+	if err := subject.Digest.Validate(); err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("subject: %w", err)
+	}
+	data, err := seal(key, subject.Digest, a.PredicateType, a.Predicate)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	if len(data) > maxBundle {
+		return ocispec.Descriptor{}, fmt.Errorf("a bundle of %d bytes is over the limit of %d", len(data), maxBundle)
+	}
+	layer := content.NewDescriptorFromBytes(BundleMediaType, data)
+	config := ocispec.DescriptorEmptyJSON
+	annotations := map[string]string{annotationContent: contentDSSE, annotationPredicate: a.PredicateType}
+	if !opt.Created.IsZero() {
+		annotations[ocispec.AnnotationCreated] = opt.Created.UTC().Format(time.RFC3339)
+	}
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned:    specs.Versioned{SchemaVersion: 2},
+		MediaType:    ocispec.MediaTypeImageManifest,
+		ArtifactType: BundleMediaType,
+		Config:       ocispec.Descriptor{MediaType: config.MediaType, Digest: config.Digest, Size: config.Size},
+		Layers:       []ocispec.Descriptor{layer},
+		Subject:      &ocispec.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size},
+		Annotations:  annotations,
+	})
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("encoding the manifest: %w", err)
+	}
+	desc := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, manifest)
+	desc.ArtifactType, desc.Annotations = BundleMediaType, annotations
+	for _, part := range []struct {
+		desc ocispec.Descriptor
+		data []byte
+	}{{layer, data}, {config, config.Data}, {desc, manifest}} {
+		if err := dst.Push(ctx, part.desc, bytes.NewReader(part.data)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+			return ocispec.Descriptor{}, fmt.Errorf("storing the signature: %w", err)
+		}
+	}
+	return desc, nil
+}
