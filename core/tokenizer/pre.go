@@ -1,5 +1,7 @@
 package tokenizer
 
+import "fmt"
+
 // preTokenizer is how a named family of models cuts text into words, with the
 // defaults that go with the name.
 type preTokenizer struct {
@@ -70,3 +72,16 @@ const (
 	preMetaspace = "mm-metaspace"
 	preChars     = "mm-chars"
 )
+
+// Words cuts text into the words of the pre-tokenizer named pre: together
+// they are the text. It serves training; Encode cuts for itself.
+func Words(pre, text string, emit func(word string)) error {
+	p, known := preTokenizers[pre]
+	if !known {
+		return fmt.Errorf("tokenizer: unknown pre-tokenizer %q", pre)
+	}
+	if text != "" {
+		chain(p.passes, emit)(text)
+	}
+	return nil
+}
