@@ -1,0 +1,167 @@
+// Package quant turns rows of float32 weights into GGML's storage types and
+// back. A row of n elements of type t is t.RowBytes(n) bytes of consecutive
+// blocks; a block holds its scale and its small integers. The layouts are
+// those of ggml/src/ggml-common.h:
+//
+//	Q8_0         32 elements  f16 d, i8 q[32]                    d·q
+//	Q4_0         32           f16 d, u4 q[32]                    d·(q-8)
+//	Q4_1         32           f16 d, f16 m, u4 q[32]             d·q + m
+//	Q5_0, Q5_1   32           as Q4_, with bit 4 of q in a u32   d·(q-16), d·q + m
+//	Q4_K, Q5_K   256          f16 d, f16 dmin, 8 × (u6 s, u6 m)  d·s·q - dmin·m
+//	Q6_K         256          u6 q[256], 16 × i8 s, f16 d        d·s·(q-32)
+//
+// [Dequantize] reads all of them, [Quantize] writes those that models are
+// exported in. A [Recipe] says which tensor of a model gets which type. How
+// quantised matrices are multiplied is the business of package
+// core/quant/pack.
+package quant
+
+import (
+	"encoding/binary"
+	"math"
+
+	"mm/core/tensor"
+)
+
+const errShape = "quant: bytes do not match the number of elements"
+
+// CanQuantize reports whether Quantize writes t.
+func CanQuantize(t tensor.Type) bool {
+	switch t {
+	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K, tensor.Q8_K:
+		return true
+	}
+	return false
+}
+
+// CanDequantize reports whether Dequantize reads t.
+func CanDequantize(t tensor.Type) bool {
+	switch t {
+	case tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q5_K:
+		return true
+	}
+	return CanQuantize(t)
+}
+
+// Quantize writes src as type t to dst, which must be t.RowBytes(len(src))
+// bytes; len(src) must be a multiple of t's block size, and t one that
+// CanQuantize. Q8_0 and Q4_0 give the bytes that ggml's reference functions
+// give. The result depends on the block alone, so that rows may be quantised
+// in parallel.
+func Quantize(dst []byte, src []float32, t tensor.Type) {
+	if len(dst) != t.RowBytes(len(src)) {
+		panic(errShape)
+	}
+	switch t {
+	case tensor.F32:
+		for i, f := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(f))
+		}
+	case tensor.F16:
+		tensor.ToF16(dst, src)
+	case tensor.BF16:
+		tensor.ToBF16(dst, src)
+	case tensor.Q8_0:
+		eachBlock(dst, src, t, encodeQ8_0)
+	case tensor.Q4_0:
+		eachBlock(dst, src, t, encodeQ4_0)
+	case tensor.Q4_K:
+		eachBlock(dst, src, t, encodeQ4_K)
+	case tensor.Q6_K:
+		eachBlock(dst, src, t, encodeQ6_K)
+	case tensor.Q8_K:
+		eachBlock(dst, src, t, encodeQ8_K)
+	default:
+		panic("quant: type cannot be quantised to")
+	}
+}
+
+// Dequantize writes the elements of src, of type t, to dst. src must be
+// t.RowBytes(len(dst)) bytes and t one that CanDequantize. Every pattern of
+// bytes has a value; it is not finite only where a scale is not.
+func Dequantize(dst []float32, src []byte, t tensor.Type) {
+	if len(src) != t.RowBytes(len(dst)) {
+		panic(errShape)
+	}
+	switch t {
+	case tensor.F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case tensor.F16:
+		tensor.FromF16(dst, src)
+	case tensor.BF16:
+		tensor.FromBF16(dst, src)
+	case tensor.Q8_0:
+		eachBlock(src, dst, t, decodeQ8_0)
+	case tensor.Q4_0:
+		eachBlock(src, dst, t, decodeQ4_0)
+	case tensor.Q4_1:
+		eachBlock(src, dst, t, decodeQ4_1)
+	case tensor.Q5_0:
+		eachBlock(src, dst, t, decodeQ5_0)
+	case tensor.Q5_1:
+		eachBlock(src, dst, t, decodeQ5_1)
+	case tensor.Q4_K:
+		eachBlock(src, dst, t, decodeQ4_K)
+	case tensor.Q5_K:
+		eachBlock(src, dst, t, decodeQ5_K)
+	case tensor.Q6_K:
+		eachBlock(src, dst, t, decodeQ6_K)
+	case tensor.Q8_K:
+		eachBlock(src, dst, t, decodeQ8_K)
+	default:
+		panic("quant: type cannot be dequantised")
+	}
+}
+
+// eachBlock walks a row of blocks and the elements they stand for.
+func eachBlock(blocks []byte, elems []float32, t tensor.Type, f func(block []byte, elems []float32)) {
+	size, n := t.BlockBytes(), t.BlockSize()
+	for i := 0; i*n < len(elems); i++ {
+		f(blocks[i*size:(i+1)*size], elems[i*n:(i+1)*n])
+	}
+}
+
+// half reads the f16 at b.
+func half(b []byte) float32 { return tensor.F16ToF32(binary.LittleEndian.Uint16(b)) }
+
+// putHalf writes v as f16 and gives the value that was stored.
+func putHalf(b []byte, v float32) float32 {
+	h := tensor.F32ToF16(v)
+	binary.LittleEndian.PutUint16(b, h)
+	return tensor.F16ToF32(h)
+}
+
+// inverse is 1/v, and 0 for 0.
+func inverse(v float32) float32 {
+	if v == 0 {
+		return 0
+	}
+	return 1 / v
+}
+
+// peak is the element of largest magnitude, the first of several.
+func peak(x []float32) float32 {
+	var p, most float32
+	for _, v := range x {
+		if a := abs(v); a > most {
+			most, p = a, v
+		}
+	}
+	return p
+}
+
+func abs(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
+
+// nearest rounds to the nearest integer in [lo, hi], ties to even. NaN gives
+// lo.
+func nearest(v float32, lo, hi int) int {
+	if !(v > float32(lo)) {
+		return lo
+	}
+	if v >= float32(hi) {
+		return hi
+	}
+	return int(math.RoundToEven(float64(v)))
+}

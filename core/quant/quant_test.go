@@ -1,0 +1,303 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm/core/tensor"
+)
+
+var (
+	written = []tensor.Type{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K, tensor.Q8_K}
+	read    = append(slices.Clone(written), tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q5_K)
+)
+
+func normal(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// rmse is the root mean square error relative to the rms of want.
+func rmse(got, want []float32) float64 {
+	var e, s float64
+	for i := range got {
+		d := float64(got[i] - want[i])
+		e += d * d
+		s += float64(want[i]) * float64(want[i])
+	}
+	return math.Sqrt(e / s)
+}
+
+// TestRoundTrip bounds the error that each type makes on normal weights.
+func TestRoundTrip(t *testing.T) {
+	bounds := map[tensor.Type]float64{
+		tensor.F32: 0, tensor.F16: 2.5e-4, tensor.BF16: 2e-3, tensor.Q8_0: 6e-3, tensor.Q8_K: 8e-3,
+		tensor.Q6_K: 0.0185, tensor.Q4_K: 0.074, tensor.Q4_0: 0.092,
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	x := normal(r, 256*400)
+	for _, typ := range written {
+		b := make([]byte, typ.RowBytes(len(x)))
+		Quantize(b, x, typ)
+		y := make([]float32, len(x))
+		Dequantize(y, b, typ)
+		if e := rmse(y, x); e > bounds[typ] || e < bounds[typ]*0.8 {
+			t.Errorf("%v: relative error %.5f, want just below %v", typ, e, bounds[typ])
+		}
+	}
+}
+
+// TestQuantizeAgain: a row of values that the type can hold comes back as it
+// was.
+func TestQuantizeAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	x := normal(r, 256*50)
+	for _, typ := range []tensor.Type{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q8_K} {
+		b, y := make([]byte, typ.RowBytes(len(x))), make([]float32, len(x))
+		Quantize(b, x, typ)
+		Dequantize(y, b, typ)
+		z := make([]float32, len(x))
+		Quantize(b, y, typ)
+		Dequantize(z, b, typ)
+		if e := rmse(z, y); e > 1e-3 {
+			t.Errorf("%v: the second round changes values by %v", typ, e)
+		}
+	}
+}
+
+// TestBlocks decodes blocks written by hand from the layouts.
+func TestBlocks(t *testing.T) {
+	ramp := func(b []byte, at, n int) {
+		for i := range n {
+			b[at+i] = byte(i*37 + 11)
+		}
+	}
+	for _, typ := range read {
+		if typ.BlockSize() == 1 {
+			continue
+		}
+		b := make([]byte, typ.BlockBytes())
+		ramp(b, 0, len(b))
+		n := typ.BlockSize()
+		nibble := func(q []byte, i int) float32 { // Q4_0's order
+			if i < 16 {
+				return float32(q[i] & 15)
+			}
+			return float32(q[i-16] >> 4)
+		}
+		bit := func(h []byte, i int) float32 { return float32(h[i/8] >> (i % 8) & 1) }
+		want := make([]float32, n)
+		for i := range want {
+			switch typ {
+			case tensor.Q8_0:
+				want[i] = half(b) * float32(int8(b[2+i]))
+			case tensor.Q4_0:
+				want[i] = half(b) * (nibble(b[2:], i) - 8)
+			case tensor.Q4_1:
+				want[i] = half(b)*nibble(b[4:], i) + half(b[2:])
+			case tensor.Q5_0:
+				want[i] = half(b) * (nibble(b[6:], i) + 16*bit(b[2:], i) - 16)
+			case tensor.Q5_1:
+				want[i] = half(b)*(nibble(b[8:], i)+16*bit(b[4:], i)) + half(b[2:])
+			case tensor.Q4_K, tensor.Q5_K:
+				g, l := i/32, i%32
+				quants := b[16:]
+				if typ == tensor.Q5_K {
+					quants = b[48:]
+				}
+				q := quants[g/2*32+l] >> (g % 2 * 4) & 15
+				if typ == tensor.Q5_K {
+					q += b[16+l] >> g & 1 * 16
+				}
+				s := b[4:16]
+				sc, m := s[g%4]&63, s[g%4+4]&63
+				if g >= 4 {
+					sc, m = s[g+4]&15+s[g-4]>>6*16, s[g+4]>>4+s[g]>>6*16
+				}
+				want[i] = half(b)*float32(sc)*float32(q) - half(b[2:])*float32(m)
+			case tensor.Q6_K:
+				h, l := i/128, i%128
+				low := b[h*64+l%64] >> (l / 64 * 4) & 15
+				high := b[128+h*32+l%32] >> (l / 32 * 2) & 3
+				want[i] = half(b[208:]) * float32(int8(b[192+i/16])) * (float32(low+high*16) - 32)
+			case tensor.Q8_K:
+				want[i] = math.Float32frombits(uint32(b[0])|uint32(b[1])<<8|uint32(b[2])<<16|uint32(b[3])<<24) * float32(int8(b[4+i]))
+			}
+		}
+		got := make([]float32, n)
+		Dequantize(got, b, typ)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%v: (-want +got)\n%s", typ, d)
+		}
+	}
+}
+
+// TestHostileNumbers: whatever is in the weights or the bytes, nothing
+// panics.
+func TestHostileNumbers(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, special := range [][]float32{{0}, {inf}, {-inf}, {nan}, {inf, -inf}, {math.MaxFloat32, -math.MaxFloat32}, {math.SmallestNonzeroFloat32}, {1, nan}, {5}, {-5}} {
+		x := make([]float32, 256)
+		for i := range x {
+			x[i] = special[i%len(special)]
+		}
+		for _, typ := range written {
+			b := make([]byte, typ.RowBytes(256))
+			Quantize(b, x, typ)
+			Dequantize(make([]float32, 256), b, typ)
+		}
+	}
+	for _, typ := range read {
+		b := make([]byte, typ.RowBytes(256))
+		for range 200 {
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			Dequantize(make([]float32, 256), b, typ)
+		}
+	}
+	// A constant row is held exactly, or to the precision of its scale.
+	for _, typ := range written {
+		x, y := make([]float32, 256), make([]float32, 256)
+		for i := range x {
+			x[i] = -0.75
+		}
+		b := make([]byte, typ.RowBytes(256))
+		Quantize(b, x, typ)
+		Dequantize(y, b, typ)
+		if e := rmse(y, x); e > 2e-3 {
+			t.Errorf("%v: a constant row has error %v", typ, e)
+		}
+	}
+}
+
+func TestScaleMin(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 100 {
+		var s [12]byte
+		var want, got [16]byte
+		for g := range 8 {
+			want[2*g], want[2*g+1] = byte(r.Uint32()&63), byte(r.Uint32()&63)
+			putScaleMin(s[:], g, want[2*g], want[2*g+1])
+		}
+		for g := range 8 {
+			got[2*g], got[2*g+1] = ScaleMin(s[:], g)
+		}
+		if want != got {
+			t.Fatalf("%v became %v", want, got)
+		}
+	}
+}
+
+func TestRecipe(t *testing.T) {
+	type row struct {
+		name string
+		dims []int
+		want tensor.Type
+	}
+	llama := Model{Layers: 16}
+	for _, c := range []struct {
+		recipe string
+		model  Model
+		rows   []row
+	}{
+		{"Q4_K_M", llama, []row{
+			{"token_embd.weight", []int{2048, 32000}, tensor.Q4_K},
+			{"output.weight", []int{2048, 32000}, tensor.Q6_K},
+			{"output_norm.weight", []int{2048}, tensor.F32},
+			{"blk.0.attn_q.weight", []int{2048, 2048}, tensor.Q4_K},
+			{"blk.0.attn_q.bias", []int{2048}, tensor.F32},
+			{"blk.0.attn_v.weight", []int{2048, 512}, tensor.Q6_K},    // first eighth
+			{"blk.2.attn_v.weight", []int{2048, 512}, tensor.Q4_K},    // (2-2)%3 = 0
+			{"blk.4.ffn_down.weight", []int{8192, 2048}, tensor.Q6_K}, // (4-2)%3 = 2
+			{"blk.5.ffn_down.weight", []int{8192, 2048}, tensor.Q4_K},
+			{"blk.14.ffn_down.weight", []int{8192, 2048}, tensor.Q6_K}, // last eighth
+			{"blk.14.ffn_up.weight", []int{2048, 8192}, tensor.Q4_K},
+		}},
+		{"Q4_K_M", Model{Layers: 30, Tied: true}, []row{ // SmolLM2's shapes
+			{"token_embd.weight", []int{576, 49152}, tensor.Q8_0},
+			{"blk.7.attn_q.weight", []int{576, 576}, tensor.Q4_0},
+			{"blk.0.attn_v.weight", []int{576, 192}, tensor.Q8_0},
+			{"blk.7.ffn_down.weight", []int{1536, 576}, tensor.Q4_K},
+			{"blk.0.ffn_down.weight", []int{1536, 576}, tensor.Q6_K},
+			{"blk.0.attn_norm.weight", []int{576}, tensor.F32},
+			{"blk.3.attn_q.weight", []int{172, 64}, tensor.F16},
+		}},
+		{"Q4_0", llama, []row{
+			{"token_embd.weight", []int{2048, 32000}, tensor.Q4_0},
+			{"output.weight", []int{2048, 32000}, tensor.Q6_K},
+			{"blk.0.attn_v.weight", []int{2048, 512}, tensor.Q4_0},
+		}},
+		{"Q8_0", llama, []row{
+			{"output.weight", []int{2048, 32000}, tensor.Q8_0},
+			{"blk.9.ffn_down.weight", []int{172, 64}, tensor.F16},
+		}},
+		{"F16", llama, []row{{"output.weight", []int{2048, 32000}, tensor.F16}, {"output_norm.weight", []int{2048}, tensor.F32}}},
+	} {
+		r, err := ParseRecipe(c.recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range c.rows {
+			if got := r.Type(row.name, row.dims, c.model); got != row.want {
+				t.Errorf("%s: %s %v becomes %v, want %v", c.recipe, row.name, row.dims, got, row.want)
+			}
+		}
+	}
+	if _, err := ParseRecipe("Q2_K"); err == nil {
+		t.Error("an unknown recipe is accepted")
+	}
+}
+
+func TestPanics(t *testing.T) {
+	for name, f := range map[string]func(){
+		"short dst":  func() { Quantize(make([]byte, 33), make([]float32, 32), tensor.Q8_0) },
+		"no block":   func() { Quantize(make([]byte, 34), make([]float32, 31), tensor.Q8_0) },
+		"no writer":  func() { Quantize(make([]byte, 20), make([]float32, 32), tensor.Q4_1) },
+		"no reader":  func() { Dequantize(make([]float32, 1), make([]byte, 4), tensor.I32) },
+		"wrong size": func() { Dequantize(make([]float32, 32), make([]byte, 33), tensor.Q8_0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func BenchmarkQuantize(b *testing.B) {
+	x := normal(rand.New(rand.NewPCG(5, 5)), 4096)
+	for _, typ := range written {
+		b.Run(typ.String(), func(b *testing.B) {
+			dst := make([]byte, typ.RowBytes(len(x)))
+			b.SetBytes(int64(4 * len(x)))
+			for b.Loop() {
+				Quantize(dst, x, typ)
+			}
+		})
+	}
+}
+
+func ExampleQuantize() {
+	row := make([]float32, 32)
+	for i := range row {
+		row[i] = float32(i) / 8
+	}
+	block := make([]byte, tensor.Q8_0.RowBytes(len(row)))
+	Quantize(block, row, tensor.Q8_0)
+	Dequantize(row, block, tensor.Q8_0)
+	fmt.Printf("%d bytes, last %.3f\n", len(block), row[31])
+	// Output: 34 bytes, last 3.876
+}
