@@ -58,3 +58,29 @@ func (d *Dir) LinkOrCopy(from, to string, perm fs.FileMode) (linked bool, err er
 	}
 	return false, d.CopyFrom(from, to, perm)
 }
+
+// Freeze takes the write permissions off the open file f and makes its bytes
+// durable, before a link to it counts as stored. thaw gives the permissions
+// back. It is not a seam: the file is the user's and lies outside any Dir.
+func Freeze(f *os.File) (thaw func() error, err error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	perm := fi.Mode().Perm()
+	thaw = func() error {
+		if perm&0o222 == 0 {
+			return nil
+		}
+		return f.Chmod(perm)
+	}
+	if perm&0o222 != 0 {
+		if err := f.Chmod(perm &^ 0o222); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return nil, errors.Join(err, thaw())
+	}
+	return thaw, nil
+}

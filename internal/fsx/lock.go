@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -91,9 +92,14 @@ func current(l *flock.Flock) bool {
 func (l *Lock) Unlock() error { return l.l.Close() }
 
 // RemoveUnlock removes the lock file and releases the lock. Whoever waits for
-// it notices and starts over on a new file. Where an open file cannot be
-// removed (Windows) the file stays.
+// it notices and starts over on a new file. Windows does not remove open files;
+// there the file stays if somebody waits.
 func (l *Lock) RemoveUnlock() error {
+	if runtime.GOOS == "windows" {
+		err := l.l.Close()
+		l.d.Remove(l.name)
+		return err
+	}
 	l.d.Remove(l.name)
 	return l.l.Close()
 }

@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// TempPrefix starts the names of the files that WriteFile writes before it
+// renames them. One is left behind only by a crash.
+const TempPrefix = ".tmp-"
+
 // WriteFile replaces the file at path with data, durably: after a crash the
 // file holds either what it held before or all of data. On an error nothing
 // has changed and no temporary file is left.
@@ -36,7 +40,7 @@ func (d *Dir) WriteCache(name string, data []byte, perm fs.FileMode) error {
 }
 
 func (d *Dir) replace(name string, data []byte, perm fs.FileMode, sync bool) error {
-	f, err := d.CreateTemp(path.Dir(name), ".tmp-", perm)
+	f, err := d.CreateTemp(path.Dir(name), TempPrefix, perm)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm/internal/fsx"
+)
+
+// AddOptions for [Store.AddFile].
+type AddOptions struct {
+	MediaType string // of the descriptor. Zero: application/octet-stream
+	Link      bool   // hard link and make the source read-only, where the disk allows. Zero: copy
+	Rehash    bool   // ignore the digest cache. Zero: trust it
+}
+
+// AddFile stores the file at path as a blob. A file whose digest is remembered
+// and whose blob is there costs a few system calls. A file that changes while
+// it is read is refused.
+//
+// With Link the blob and the file are one: the file loses its write permission,
+// and whoever gives it back and writes changes the blob too, which every use of
+// the blob then detects.
+func (s *Store) AddFile(ctx context.Context, path string, opt AddOptions) (ocispec.Descriptor, error) {
+	desc, err := s.addFile(ctx, path, opt)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("add %s: %w", path, err)
+	}
+	return desc, nil
+}
+
+func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc ocispec.Descriptor, err error) {
+	if err := s.writable(); err != nil {
+		return desc, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return desc, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return desc, err
+	}
+	if !fi.Mode().IsRegular() {
+		return desc, errors.New("not a regular file")
+	}
+	desc = ocispec.Descriptor{MediaType: opt.MediaType, Size: fi.Size()}
+	if desc.MediaType == "" {
+		desc.MediaType = "application/octet-stream"
+	}
+	key, keyed := keyOfInfo(fi)
+	if keyed && !opt.Rehash && key.size >= cacheMin {
+		if desc.Digest = s.cached(key); desc.Digest != "" {
+			if ok, err := s.keep(ctx, desc); ok || err != nil {
+				return desc, err
+			}
+		}
+	}
+	settled := keyed && key.settle(ctx)
+	h := digest.SHA256.Hash()
+	if _, err := copyHash(ctx, nil, h, f); err != nil {
+		return desc, err
+	}
+	desc.Digest = digest.NewDigest(digest.SHA256, h)
+	if err := unchanged(f, fi); err != nil {
+		return desc, err
+	}
+	there, err := s.keep(ctx, desc)
+	if err == nil && !there {
+		in := incoming{s: s, f: f, fi: fi, desc: desc, settled: settled}
+		err = in.store(ctx, opt.Link)
+	}
+	if err == nil {
+		err = unchanged(f, fi)
+	}
+	if key, ok := keyOf(f); err == nil && ok && settled {
+		s.remember(key, desc.Digest)
+	}
+	return desc, err
+}
+
+// incoming is a hashed file on its way into the store.
+type incoming struct {
+	s       *Store
+	f       *os.File
+	fi      fs.FileInfo // before it was hashed
+	desc    ocispec.Descriptor
+	settled bool // its times would show a change since
+}
+
+// store gives the file the blob's name by link or by copy.
+func (in *incoming) store(ctx context.Context, link bool) error {
+	if link {
+		if linked, err := in.link(); linked || err != nil {
+			return err
+		}
+	}
+	if _, err := in.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if in.settled {
+		return in.copy(ctx)
+	}
+	return in.s.ingest(ctx, in.desc, in.f)
+}
+
+// link makes the file itself the blob. It reports false where that cannot be.
+func (in *incoming) link() (linked bool, err error) {
+	thaw, err := fsx.Freeze(in.f)
+	if err != nil {
+		return false, nil
+	}
+	defer func() {
+		if !linked {
+			err = errors.Join(err, thaw())
+		}
+	}()
+	temp := ingestDir + "/" + in.desc.Digest.Encoded()[:12] + "-" + rand.Text()
+	if err := in.s.dir.LinkFrom(in.f.Name(), temp); err != nil {
+		return false, nil
+	}
+	// The path may name another file by now than the one that was hashed.
+	got, err := in.s.dir.Root().Stat(filepath.FromSlash(temp))
+	if err == nil && !os.SameFile(got, in.fi) {
+		err = errChanged
+	}
+	if err == nil {
+		err = unchanged(in.f, in.fi)
+	}
+	if err == nil {
+		err = in.s.mark(in.desc.Digest)
+	}
+	if err == nil {
+		err = in.s.land(temp, in.desc.Digest)
+	}
+	if err != nil {
+		return false, errors.Join(err, ignoreMissing(in.s.dir.Remove(temp)))
+	}
+	return true, nil
+}
+
+// copy has the kernel copy the file, which is faster than to read and hash it
+// again: that its times have not moved says that the hashed bytes are copied.
+func (in *incoming) copy(ctx context.Context) error {
+	temp, err := in.s.dir.CreateTemp(ingestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
+	if err != nil {
+		return err
+	}
+	const chunk = 64 << 20
+	left := in.desc.Size
+	for left > 0 && err == nil {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var n int64
+		n, err = temp.ReadFrom(&io.LimitedReader{R: in.f, N: min(chunk, left)})
+		if err == nil && n == 0 {
+			err = errChanged
+		}
+		left -= n
+	}
+	if err == nil {
+		err = unchanged(in.f, in.fi)
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = in.s.land(temp.Name(), in.desc.Digest)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(in.s.dir.Remove(temp.Name())))
+	}
+	in.s.rememberBlob(in.desc)
+	return nil
+}
+
+// errChanged says that a file moved under the reader.
+var errChanged = errors.New("the file changed while it was read")
+
+// unchanged compares what the file system says of f with what it said before.
+func unchanged(f *os.File, before fs.FileInfo) error {
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if now.Size() != before.Size() || !now.ModTime().Equal(before.ModTime()) {
+		return errChanged
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// The digest cache remembers what a file hashed to, by what the file system
+// says of it: a file of the same device, inode, size, modification time and
+// change time has the same bytes. There is one small file a record, replaced in
+// one step, so that writers need no lock; each carries its own checksum, and
+// one that does not read back right counts as none.
+
+// cacheMin is the size from which a digest is remembered. Below it, hashing
+// costs less than looking.
+const cacheMin = 1 << 20
+
+// A file's times move only as fast as the kernel's clock ticks (10 ms at worst,
+// whole seconds or two on FAT), so a write right after another may leave no
+// trace. A digest is remembered only if the file was older than that when
+// hashing began.
+const (
+	clockTick       = 20 * time.Millisecond
+	coarseClockTick = 2 * time.Second
+)
+
+// fileKey identifies the bytes of a file.
+type fileKey struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds since 1970
+}
+
+// keyOf returns the file's key; not ok where the system gives none.
+func keyOf(f *os.File) (fileKey, bool) {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		return fileKey{}, false
+	}
+	return keyOfInfo(fi)
+}
+
+// changed is when the file last changed, and how exact that is.
+func (k fileKey) changed() (at time.Time, tick time.Duration) {
+	tick = clockTick
+	if k.mtime%1e9 == 0 && k.ctime%1e9 == 0 {
+		tick = coarseClockTick
+	}
+	return time.Unix(0, max(k.mtime, k.ctime)), tick
+}
+
+// settle waits until a write would move the file's times. It reports whether
+// that is so; a clock that runs backwards or by whole seconds is not waited for.
+func (k fileKey) settle(ctx context.Context) bool {
+	at, tick := k.changed()
+	age := time.Since(at)
+	if age >= tick {
+		return true
+	}
+	if age < 0 || tick > clockTick {
+		return false
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(tick - age):
+		return true
+	}
+}
+
+// recordName is where the key's digest is kept.
+func (k fileKey) recordName() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", k.dev, k.ino))
+	return digestDir + "/" + hex.EncodeToString(sum[:16])
+}
+
+// record is a cache record: key, digest, checksum.
+func (k fileKey) record(d digest.Digest) []byte {
+	line := fmt.Sprintf("1 %d %d %d %d %d %s", k.dev, k.ino, k.size, k.mtime, k.ctime, d)
+	sum := sha256.Sum256([]byte(line))
+	return fmt.Appendf(nil, "%s %s\n", line, hex.EncodeToString(sum[:8]))
+}
+
+// cached returns the digest remembered for the key, "" for none.
+func (s *Store) cached(k fileKey) digest.Digest {
+	data, err := s.readSmall(k.recordName(), 1<<10)
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) != 8 {
+		return ""
+	}
+	d := digest.Digest(fields[6])
+	if checkDigest(d) != nil || string(k.record(d)) != string(data) {
+		return ""
+	}
+	return d
+}
+
+// remember notes the key's digest. A cache that cannot be written is no fault.
+func (s *Store) remember(k fileKey, d digest.Digest) {
+	if k.size >= cacheMin && !s.readOnly {
+		_ = s.dir.WriteCache(k.recordName(), k.record(d), 0o644)
+	}
+}
+
+// rememberBlob notes the digest of a blob that this process has just written
+// and hashed. Nobody else had the file open for writing, so its times need not
+// settle.
+func (s *Store) rememberBlob(desc ocispec.Descriptor) {
+	if desc.Size < cacheMin {
+		return
+	}
+	f, err := s.OpenBlob(context.Background(), desc)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if key, ok := keyOf(f); ok {
+		s.remember(key, desc.Digest)
+	}
+}
+
+// VerifyCached is Verify that takes the word of the digest cache for a blob
+// whose file has not changed since it was last hashed, by this store, on this
+// file system. It guards against accidents, not against whoever can write to
+// the store's folder; use [Store.Verify] on first use.
+func (s *Store) VerifyCached(ctx context.Context, desc ocispec.Descriptor) error {
+	f, err := s.OpenBlob(ctx, desc)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	key, ok := keyOf(f)
+	if ok && s.cached(key) == desc.Digest {
+		return nil
+	}
+	ok = ok && key.size >= cacheMin && key.settle(ctx)
+	if err := verifyFile(ctx, f, desc); err != nil {
+		return err
+	}
+	if again, _ := keyOf(f); ok && again == key {
+		s.remember(key, desc.Digest)
+	}
+	return nil
+}

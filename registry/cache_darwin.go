@@ -1,0 +1,14 @@
+package registry
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+func keyOfInfo(fi fs.FileInfo) (fileKey, bool) {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileKey{}, false
+	}
+	return fileKey{uint64(st.Dev), st.Ino, st.Size, st.Mtimespec.Nano(), st.Ctimespec.Nano()}, true
+}

@@ -1,0 +1,308 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm/internal/fsx"
+)
+
+// CheckoutOptions for [Store.Checkout].
+type CheckoutOptions struct {
+	Only   func(Layer) bool // which layers. Zero: all
+	Link   bool             // hard link out of the store where the disk allows; the files are read-only. Zero: copy
+	Force  bool             // replace files that are there. Zero: refuse, unless the file is the blob itself
+	Cached bool             // with Link, take the digest cache's word as VerifyCached does. Zero: hash every blob
+}
+
+// Checkout puts the files of a into dir, which is created where missing, and
+// returns their paths below dir, sorted. Every file is hashed before it is
+// visible; nothing leaves dir, whatever links lie in it. On any fault what it
+// made is removed; files it replaced under Force are then the new ones, whole.
+func (s *Store) Checkout(ctx context.Context, a *Artifact, dir string, opt CheckoutOptions) ([]string, error) {
+	paths, err := s.checkout(ctx, a, dir, opt)
+	if err != nil {
+		return nil, fmt.Errorf("check out %s to %s: %w", a.Name, dir, err)
+	}
+	return paths, nil
+}
+
+func (s *Store) checkout(ctx context.Context, a *Artifact, dir string, opt CheckoutOptions) (paths []string, err error) {
+	if err := checkLayers(a.Layers); err != nil {
+		return nil, err
+	}
+	c := &checkout{s: s, opt: opt}
+	defer func() {
+		if err != nil {
+			c.undo()
+		}
+		err = errors.Join(err, c.close(err != nil))
+	}()
+	if err := c.open(ctx, dir); err != nil {
+		return nil, err
+	}
+	for _, l := range a.Layers {
+		if opt.Only == nil || opt.Only(l) {
+			if err := c.stage(ctx, l); err != nil {
+				return nil, fmt.Errorf("%s: %w", l.Path, err)
+			}
+			paths = append(paths, l.Path)
+		}
+	}
+	if err := c.publish(); err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// stageDir is the folder inside the target in which files wait until all are
+// checked. Its lock lets one checkout at a time use the target; what a killed
+// one left there the next removes.
+const (
+	stageDir  = ".mm-checkout"
+	stageLock = stageDir + "/lock"
+)
+
+// checkout is one run: all files are staged, checked, and only then renamed
+// into place.
+type checkout struct {
+	s     *Store
+	opt   CheckoutOptions
+	dir   *fsx.Dir
+	lock  *fsx.Lock
+	new   []string // folders that were made to hold dir, outermost first
+	files []staged
+	made  []string // folders and files below dir, in order of making
+}
+
+// staged is a checked file and where it goes.
+type staged struct{ temp, path string }
+
+// open opens or creates the target and its staging folder.
+func (c *checkout) open(ctx context.Context, dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for p := abs; ; p = filepath.Dir(p) {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		c.new = append([]string{p}, c.new...)
+	}
+	if c.dir, err = fsx.Create(abs, 0o755, fsx.Options{Hook: c.s.hook}); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		if err = c.dir.MkdirAll(stageDir, 0o755); err != nil {
+			return err
+		}
+		c.lock, err = c.dir.Lock(ctx, stageLock)
+		if err == nil {
+			return c.clearStage()
+		}
+		// Whoever held the lock before us may have removed the folder.
+		if !errors.Is(err, fs.ErrNotExist) || try == 100 {
+			return err
+		}
+	}
+}
+
+// clearStage removes all files of the staging folder but the lock.
+func (c *checkout) clearStage() error {
+	entries, err := fs.ReadDir(c.dir.Root().FS(), stageDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := stageDir + "/" + e.Name(); name != stageLock {
+			err = errors.Join(err, c.dir.Remove(name))
+		}
+	}
+	return err
+}
+
+// stage puts the checked bytes of l into the staging folder, unless the file at
+// its path is the blob already.
+func (c *checkout) stage(ctx context.Context, l Layer) error {
+	there, err := c.dir.Root().Lstat(filepath.FromSlash(l.Path))
+	if err == nil && c.opt.Link && c.isBlob(there, l.Descriptor) {
+		return c.verify(ctx, l.Descriptor)
+	}
+	if err == nil && (!c.opt.Force || !there.Mode().IsRegular()) {
+		return fs.ErrExist
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f := staged{temp: stageDir + "/" + strconv.Itoa(len(c.files)), path: l.Path}
+	if c.opt.Link {
+		linked, err := c.link(ctx, l.Descriptor, f.temp)
+		if err != nil {
+			return err
+		}
+		if linked {
+			c.files = append(c.files, f)
+			return nil
+		}
+	}
+	if err := c.copy(ctx, l.Descriptor, f.temp); err != nil {
+		return err
+	}
+	c.files = append(c.files, f)
+	return nil
+}
+
+func (c *checkout) isBlob(fi fs.FileInfo, desc ocispec.Descriptor) bool {
+	blob, err := os.Stat(c.s.BlobPath(desc))
+	return err == nil && os.SameFile(fi, blob)
+}
+
+func (c *checkout) verify(ctx context.Context, desc ocispec.Descriptor) error {
+	if c.opt.Cached {
+		return c.s.VerifyCached(ctx, desc)
+	}
+	return c.s.Verify(ctx, desc)
+}
+
+// link links the checked blob as temp. A link changes the file's change time,
+// by which the digest cache knows it, so a record of it is renewed.
+func (c *checkout) link(ctx context.Context, desc ocispec.Descriptor, temp string) (bool, error) {
+	if err := c.verify(ctx, desc); err != nil {
+		return false, err
+	}
+	blob, err := c.s.OpenBlob(ctx, desc)
+	if err != nil {
+		return false, err
+	}
+	defer blob.Close()
+	before, keyed := keyOf(blob)
+	keyed = keyed && c.s.cached(before) == desc.Digest
+	if err := c.dir.LinkFrom(c.s.BlobPath(desc), temp); err != nil {
+		return false, nil
+	}
+	linked, err := c.dir.Root().Lstat(filepath.FromSlash(temp))
+	if err != nil {
+		return false, err
+	}
+	if fi, err := blob.Stat(); err != nil || !os.SameFile(fi, linked) {
+		return false, errors.Join(errChanged, err)
+	}
+	if after, ok := keyOf(blob); keyed && ok && after.mtime == before.mtime && after.size == before.size {
+		c.s.remember(after, desc.Digest)
+	}
+	return true, nil
+}
+
+// copy copies the blob to temp, hashing what it writes.
+func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp string) error {
+	blob, err := c.s.OpenBlob(ctx, desc)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	f, err := c.dir.Create(temp, 0o644)
+	if err != nil {
+		return err
+	}
+	h := desc.Digest.Algorithm().Hash()
+	n, err := copyHash(ctx, f, h, io.LimitReader(blob, desc.Size+1))
+	if err == nil {
+		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// publish renames the staged files into place and makes that durable.
+func (c *checkout) publish() error {
+	dirs := map[string]bool{}
+	for _, f := range c.files {
+		dir := path.Dir(f.path)
+		if err := c.makeDir(dir); err != nil {
+			return err
+		}
+		_, err := c.dir.Root().Lstat(filepath.FromSlash(f.path))
+		if err == nil && !c.opt.Force {
+			return fmt.Errorf("%s: %w", f.path, fs.ErrExist)
+		}
+		isNew := errors.Is(err, fs.ErrNotExist)
+		if err := c.dir.Rename(f.temp, f.path); err != nil {
+			return err
+		}
+		if isNew {
+			c.made = append(c.made, f.path)
+		}
+		dirs[dir] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := c.dir.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDir makes the folder name and notes which of its parents are new.
+func (c *checkout) makeDir(name string) error {
+	if name == "." {
+		return nil
+	}
+	if err := c.makeDir(path.Dir(name)); err != nil {
+		return err
+	}
+	_, err := c.dir.Root().Stat(filepath.FromSlash(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		c.made = append(c.made, name)
+	}
+	return c.dir.MkdirAll(name, 0o755)
+}
+
+// undo removes what was published. Folders that hold other files stay.
+func (c *checkout) undo() {
+	for _, name := range slices.Backward(c.made) {
+		c.dir.Remove(name)
+	}
+}
+
+// close removes the staging folder and, after a failure, a target that was
+// made for nothing.
+func (c *checkout) close(failed bool) (err error) {
+	if c.lock != nil {
+		err = errors.Join(c.clearStage(), c.lock.RemoveUnlock())
+	}
+	if c.dir != nil {
+		c.dir.Remove(stageDir) // fails, rightly, if another checkout waits
+		err = errors.Join(err, c.dir.Close())
+	}
+	if failed {
+		c.removeNew()
+		return nil
+	}
+	return err
+}
+
+// removeNew removes the folders that were made to hold the target.
+func (c *checkout) removeNew() {
+	for _, p := range slices.Backward(c.new) {
+		if d, err := fsx.Open(filepath.Dir(p), fsx.Options{Hook: c.s.hook}); err == nil {
+			d.Remove(filepath.Base(p))
+			d.Close()
+		}
+	}
+}

@@ -1,0 +1,405 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/internal/fsx"
+)
+
+// defaultGrace is how long a blob that nothing names yet is left alone: longer
+// than any push or pull takes from its first blob to its tag.
+const defaultGrace = 24 * time.Hour
+
+// GCOptions for [Store.GC].
+type GCOptions struct {
+	DryRun bool          // report only
+	Grace  time.Duration // keep what is younger. Zero: 24 hours; negative: keep nothing, unsafe beside writers
+}
+
+// GCReport says what [Store.GC] removed, or would remove.
+type GCReport struct {
+	Blobs     []digest.Digest `json:"blobs"`     // unreachable blobs, sorted
+	Bytes     int64           `json:"bytes"`     // their size
+	Referrers []digest.Digest `json:"referrers"` // of them, listed in index.json under a subject that is gone
+	Temp      int             `json:"temp"`      // leftovers of interrupted work
+	Kept      int             `json:"kept"`      // blobs that stay
+	Young     int             `json:"young"`     // of them, unreachable but within the grace period
+}
+
+// GC removes what nothing names and nobody has relied on for the grace period:
+// blobs, entries of referrers whose subject is gone, and leftovers of
+// interrupted work.
+//
+// Named is: what an index entry without subject reaches (tags, and the entries
+// of other tools); what a repository's link to a manifest without subject
+// reaches; and every referrer of something named, with what it reaches.
+//
+// It is safe beside pushes and pulls in other processes. Who relies on a blob
+// that is there already, instead of storing it, marks it under a shared lock
+// (Exists, Push, AddFile, Partial, Link); who names a manifest checks under the
+// same lock that all of it is there (Tag, Link). GC holds the lock exclusively
+// from reading the names to removing the last blob, removes only what is old by
+// its own time and by its mark, and drops index entries before the blobs they
+// name. So at any moment, and after a crash at any point, all that is named is
+// there; and whoever stored or marked the parts of an artifact within the grace
+// period can still name it. Readers are not held up; one that resolved a name
+// before it was removed may find the blob gone.
+func (s *Store) GC(ctx context.Context, opt GCOptions) (GCReport, error) {
+	report, err := s.gc(ctx, opt)
+	if err != nil {
+		return report, fmt.Errorf("collect garbage: %w", err)
+	}
+	return report, nil
+}
+
+func (s *Store) gc(ctx context.Context, opt GCOptions) (GCReport, error) {
+	if err := s.writable(); err != nil {
+		return GCReport{}, err
+	}
+	lock, err := s.dir.Lock(ctx, gcLock)
+	if err != nil {
+		return GCReport{}, err
+	}
+	defer lock.Unlock()
+	c := &collection{s: s, dry: opt.DryRun, before: time.Now().Add(-cmp.Or(opt.Grace, defaultGrace)), seen: map[nodeKey]bool{}, live: map[digest.Digest]bool{}}
+	if opt.Grace < 0 {
+		c.before = time.Now().Add(time.Hour)
+	}
+	for _, step := range []func(context.Context) error{c.markNamed, c.dropReferrers, c.removeBlobs, c.sweep} {
+		if err := step(ctx); err != nil {
+			return c.report, err
+		}
+	}
+	return c.report, nil
+}
+
+// collection is one run of GC.
+type collection struct {
+	s      *Store
+	dry    bool
+	before time.Time // what is older may go
+	seen   map[nodeKey]bool
+	live   map[digest.Digest]bool
+	dead   []ocispec.Descriptor // referrer entries without subject
+	report GCReport
+}
+
+// markNamed finds all that is named. A named manifest that cannot be read stops
+// the collection: what it names is unknown.
+func (c *collection) markNamed(ctx context.Context) error {
+	idx, err := c.s.readIndex()
+	if err != nil {
+		return err
+	}
+	var referrers []*node
+	for _, e := range idx.doc.Manifests {
+		if IsManifest(e.MediaType) && refName(e) == "" {
+			n, err := c.s.node(e)
+			if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+				return err
+			}
+			if err == nil && n.subject != nil {
+				referrers = append(referrers, n)
+				continue
+			}
+		}
+		if err := c.reach(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := c.markLinked(ctx); err != nil {
+		return err
+	}
+	for again := true; again; {
+		again = false
+		referrers = slices.DeleteFunc(referrers, func(n *node) bool {
+			if err != nil || !c.live[n.subject.Digest] {
+				return false
+			}
+			err = c.reach(ctx, n.desc)
+			again = true
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range referrers {
+		if !c.live[n.desc.Digest] {
+			c.dead = append(c.dead, n.desc)
+		}
+	}
+	return nil
+}
+
+// markLinked adds what the manifests that repositories show reach.
+func (c *collection) markLinked(ctx context.Context) error {
+	return c.s.eachLink(func(_, name string, d digest.Digest) error {
+		rec, err := c.s.readLink(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if rec.Deleted || !IsManifest(rec.MediaType) {
+			return nil
+		}
+		desc := ocispec.Descriptor{MediaType: rec.MediaType, Digest: d, Size: rec.Size}
+		n, err := c.s.node(desc)
+		if errors.Is(err, errdef.ErrNotFound) || err == nil && n.subject != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return c.reach(ctx, desc)
+	})
+}
+
+// reach marks desc and all below it.
+func (c *collection) reach(ctx context.Context, desc ocispec.Descriptor) error {
+	return c.s.walk(ctx, desc, c.seen, func(d ocispec.Descriptor, _ *node, err error) error {
+		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
+			return err
+		}
+		c.live[d.Digest] = true
+		return nil
+	})
+}
+
+// dropReferrers removes the entries of old referrers without subject. It comes
+// before the removal of blobs, so that the index never names a missing one.
+func (c *collection) dropReferrers(ctx context.Context) error {
+	gone := map[digest.Digest]bool{}
+	for _, desc := range c.dead {
+		name, err := blobName(desc.Digest)
+		if err != nil {
+			return err
+		}
+		fi, err := c.s.dir.Root().Stat(filepath.FromSlash(name))
+		if err == nil && !c.old(fi, desc.Digest) {
+			// Too young to go: neither may what it needs.
+			if err := c.reach(ctx, desc); err != nil {
+				return err
+			}
+			continue
+		}
+		gone[desc.Digest] = true
+		c.report.Referrers = append(c.report.Referrers, desc.Digest)
+	}
+	slices.Sort(c.report.Referrers)
+	if len(gone) == 0 || c.dry {
+		return nil
+	}
+	return c.s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
+		doc.Manifests = slices.DeleteFunc(doc.Manifests, func(e ocispec.Descriptor) bool {
+			return refName(e) == "" && gone[e.Digest]
+		})
+		return true, nil
+	})
+}
+
+// old tells whether neither the file nor its mark is within the grace period.
+func (c *collection) old(fi fs.FileInfo, d digest.Digest) bool {
+	if !fi.ModTime().Before(c.before) {
+		return false
+	}
+	mark, err := c.s.dir.Root().Stat(filepath.FromSlash(keepDir + "/" + flatName(d)))
+	return errors.Is(err, fs.ErrNotExist) || err == nil && mark.ModTime().Before(c.before)
+}
+
+// removeBlobs removes the blobs that are neither named nor young.
+func (c *collection) removeBlobs(ctx context.Context) error {
+	return c.s.eachBlob(func(name string, d digest.Digest, fi fs.FileInfo) error {
+		if c.live[d] || !c.old(fi, d) {
+			c.report.Kept++
+			if !c.live[d] {
+				c.report.Young++
+			}
+			return ctx.Err()
+		}
+		c.report.Blobs = append(c.report.Blobs, d)
+		c.report.Bytes += fi.Size()
+		if c.dry {
+			return ctx.Err()
+		}
+		return errors.Join(c.s.dir.Remove(name), ctx.Err())
+	})
+}
+
+// eachBlob calls fn for every blob file, sorted by digest.
+func (s *Store) eachBlob(fn func(name string, d digest.Digest, fi fs.FileInfo) error) error {
+	for _, a := range []digest.Algorithm{digest.SHA256, digest.SHA512} {
+		dir := blobDir + "/" + a.String()
+		entries, err := s.readDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			d := digest.NewDigestFromEncoded(a, e.Name())
+			fi, err := e.Info()
+			if checkDigest(d) != nil || errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := fn(dir+"/"+e.Name(), d, fi); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readDir reads a folder that may not be there.
+func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(s.dir.Root().FS(), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// sweep removes old leftovers: files of interrupted writes, ingests nobody went
+// on with, marks out of date, cache records and links of blobs that are gone.
+func (c *collection) sweep(ctx context.Context) error {
+	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir} {
+		if err := c.sweepDir(dir, func(name string) bool {
+			return dir == ingestDir || dir == keepDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
+		}); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{partialDir, uploadDir} {
+		if err := c.sweepResumable(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if c.dry {
+		return nil
+	}
+	return errors.Join(c.sweepCache(), c.sweepLinks())
+}
+
+// sweepDir removes the old files of dir that match.
+func (c *collection) sweepDir(dir string, match func(name string) bool) error {
+	entries, err := c.s.readDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		fi, err := e.Info()
+		if err != nil || !fi.Mode().IsRegular() || !match(name) || !fi.ModTime().Before(c.before) {
+			continue
+		}
+		if dir != keepDir {
+			c.report.Temp++
+		}
+		if c.dry {
+			continue
+		}
+		if err := ignoreMissing(c.s.dir.Remove(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepResumable removes the old ingests of dir that nobody holds.
+func (c *collection) sweepResumable(ctx context.Context, dir string) error {
+	entries, err := c.s.readDir(dir)
+	if err != nil {
+		return err
+	}
+	newest := map[string]time.Time{}
+	for _, e := range entries {
+		base := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".lock"), ".state")
+		if fi, err := e.Info(); err == nil && fi.ModTime().After(newest[base]) {
+			newest[base] = fi.ModTime()
+		}
+	}
+	for base, at := range newest {
+		if !at.Before(c.before) {
+			continue
+		}
+		c.report.Temp++
+		if c.dry {
+			continue
+		}
+		if strings.HasPrefix(base, fsx.TempPrefix) {
+			if err := ignoreMissing(c.s.dir.Remove(dir + "/" + base)); err != nil {
+				return err
+			}
+			continue
+		}
+		lock, err := c.s.dir.TryLock(ctx, dir+"/"+base+".lock")
+		if errors.Is(err, fsx.ErrLocked) {
+			c.report.Temp--
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = errors.Join(ignoreMissing(c.s.dir.Remove(dir+"/"+base+".state")), ignoreMissing(c.s.dir.Remove(dir+"/"+base)), lock.RemoveUnlock())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepCache removes digest records whose blob is gone.
+func (c *collection) sweepCache() error {
+	entries, err := c.s.readDir(digestDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := digestDir + "/" + e.Name()
+		data, err := c.s.readSmall(name, 1<<10)
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(data)); len(fields) == 8 {
+			if blob, err := blobName(digest.Digest(fields[6])); err == nil {
+				if _, err := c.s.dir.Root().Stat(filepath.FromSlash(blob)); err == nil {
+					continue
+				}
+			}
+		}
+		if strings.HasPrefix(e.Name(), fsx.TempPrefix) {
+			continue // being written
+		}
+		if err := ignoreMissing(c.s.dir.Remove(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepLinks removes the records of blobs that are gone.
+func (c *collection) sweepLinks() error {
+	return c.s.eachLink(func(_, name string, d digest.Digest) error {
+		blob, err := blobName(d)
+		if err != nil {
+			return err
+		}
+		if _, err := c.s.dir.Root().Stat(filepath.FromSlash(blob)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return ignoreMissing(c.s.dir.Remove(name))
+	})
+}

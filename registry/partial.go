@@ -1,0 +1,392 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/internal/fsx"
+)
+
+// saveEvery is how many bytes a resumable ingest may lose to a kill.
+const saveEvery = 64 << 20
+
+// resumable is a file that grows over several processes' lives. Three files
+// make it up: the bytes, a state that says how many of them are durable and
+// what they hash to so far, and a lock that one process holds at a time.
+//
+// The state is written only after the bytes it speaks of are synced, so bytes
+// past the state are dropped on resumption and those before it are good.
+type resumable struct {
+	s     *Store
+	name  string // of the bytes
+	lock  *fsx.Lock
+	f     *fsx.File
+	h     hash.Hash // SHA-256 of the bytes so far
+	off   int64
+	saved int64
+	err   error // a failed write; the hash no longer matches the file
+}
+
+// resumeState is the state file.
+type resumeState struct {
+	Offset int64  `json:"offset"`
+	SHA256 []byte `json:"sha256"` // encoding.BinaryMarshaler of crypto/sha256
+}
+
+// resume opens the ingest under name, waiting for its lock, and creates it
+// where that is asked for.
+func (s *Store) resume(ctx context.Context, name string, create bool) (*resumable, error) {
+	lock, err := s.dir.Lock(ctx, name+".lock")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); !create && errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(errdef.ErrNotFound, lock.RemoveUnlock())
+	}
+	r := &resumable{s: s, name: name, lock: lock, h: sha256.New()}
+	if err := r.open(); err != nil {
+		return nil, errors.Join(err, r.lock.Unlock())
+	}
+	return r, nil
+}
+
+func (r *resumable) open() error {
+	f, err := r.s.dir.Append(r.name, 0o644)
+	if err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if state, h := r.s.readState(r.name); h != nil && state.Offset <= fi.Size() {
+		r.off, r.h = state.Offset, h
+	}
+	r.saved = r.off
+	if fi.Size() > r.off {
+		if err := f.Truncate(r.off); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	r.f = f
+	return nil
+}
+
+// readState returns the saved state and the hash to go on with; nil where there
+// is none that can be used.
+func (s *Store) readState(name string) (state resumeState, h hash.Hash) {
+	data, err := s.readSmall(name+".state", 4<<10)
+	if err != nil || json.Unmarshal(data, &state) != nil || state.Offset < 0 {
+		return resumeState{}, nil
+	}
+	h = sha256.New()
+	if h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state.SHA256) != nil {
+		return resumeState{}, nil
+	}
+	return state, h
+}
+
+// Offset is the number of bytes taken in; the next Write continues there.
+func (r *resumable) Offset() int64 { return r.off }
+
+// Write appends b.
+func (r *resumable) Write(b []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if r.f == nil {
+		return 0, fs.ErrClosed
+	}
+	n, err := r.f.Write(b)
+	r.h.Write(b[:n])
+	r.off += int64(n)
+	if err == nil && r.off-r.saved >= saveEvery {
+		err = r.save()
+	}
+	r.err = err
+	return n, err
+}
+
+// save makes what was taken in durable and then says so.
+func (r *resumable) save() error {
+	if err := r.f.Sync(); err != nil {
+		return err
+	}
+	sum, err := r.h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(resumeState{Offset: r.off, SHA256: sum})
+	if err != nil {
+		return err
+	}
+	if err := r.s.dir.WriteFile(r.name+".state", data, 0o644); err != nil {
+		return err
+	}
+	r.saved = r.off
+	return nil
+}
+
+// Reset drops what was taken in, so that the next Write starts at 0.
+func (r *resumable) Reset() error {
+	if r.f == nil {
+		return fs.ErrClosed
+	}
+	// The state goes first: without it the bytes count as none.
+	if err := ignoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
+		return err
+	}
+	if err := r.f.Truncate(0); err != nil {
+		return err
+	}
+	r.h, r.off, r.saved, r.err = sha256.New(), 0, 0, nil
+	return nil
+}
+
+// Close keeps what was taken in for the next time. After Commit it does
+// nothing.
+func (r *resumable) Close() error {
+	if r.f == nil {
+		return nil
+	}
+	var err error
+	if r.off > r.saved && r.err == nil {
+		err = r.save()
+	}
+	err = errors.Join(err, r.f.Close(), r.lock.Unlock())
+	r.f = nil
+	return err
+}
+
+// commit checks what was taken in against desc and makes it the blob, unless
+// the blob is there. Bytes that do not match are dropped.
+func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err error) {
+	if r.err != nil {
+		return errors.Join(r.err, r.Close())
+	}
+	if r.f == nil {
+		return fs.ErrClosed
+	}
+	if r.off < desc.Size {
+		return errors.Join(fmt.Errorf("%d bytes of %d: %w", r.off, desc.Size, io.ErrUnexpectedEOF), r.Close())
+	}
+	got := digest.NewDigest(digest.SHA256, r.h)
+	if desc.Digest.Algorithm() != digest.SHA256 {
+		if got, err = r.rehash(ctx, desc.Digest.Algorithm()); err != nil {
+			return errors.Join(err, r.Close())
+		}
+	}
+	if err := matches(desc, r.off, got); err != nil {
+		return errors.Join(err, r.Discard())
+	}
+	there, err := r.s.keep(ctx, desc)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	if there {
+		return r.Discard()
+	}
+	if err := r.place(desc); err != nil {
+		return errors.Join(err, r.Close())
+	}
+	r.s.rememberBlob(desc)
+	err = errors.Join(ignoreMissing(r.s.dir.Remove(r.name+".state")), r.lock.RemoveUnlock())
+	return err
+}
+
+// place renames the complete file into the store. The bytes may be days old, so
+// the blob is marked before gc can see it.
+func (r *resumable) place(desc ocispec.Descriptor) error {
+	if err := r.f.Sync(); err != nil {
+		return err
+	}
+	if err := r.s.mark(desc.Digest); err != nil {
+		return err
+	}
+	if err := r.s.dir.Chmod(r.name, 0o444); err != nil {
+		return err
+	}
+	f := r.f
+	r.f = nil
+	if err := f.Close(); err != nil {
+		return errors.Join(err, r.lock.Unlock())
+	}
+	if err := r.s.land(r.name, desc.Digest); err != nil {
+		return errors.Join(err, r.lock.Unlock())
+	}
+	return nil
+}
+
+// rehash reads the bytes again for another algorithm than SHA-256.
+func (r *resumable) rehash(ctx context.Context, a digest.Algorithm) (digest.Digest, error) {
+	f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := a.Hash()
+	if _, err := copyHash(ctx, nil, h, f); err != nil {
+		return "", err
+	}
+	return digest.NewDigest(a, h), nil
+}
+
+// Discard drops what was taken in and closes.
+func (r *resumable) Discard() error {
+	if r.f == nil {
+		return nil
+	}
+	err := errors.Join(r.f.Close(),
+		ignoreMissing(r.s.dir.Remove(r.name+".state")),
+		ignoreMissing(r.s.dir.Remove(r.name)),
+		r.lock.RemoveUnlock())
+	r.f = nil
+	return err
+}
+
+// Partial is a blob on its way in that survives the process: what was written
+// before a kill need not be fetched again, but for the last 64 MiB. It is not
+// safe for concurrent use.
+type Partial struct {
+	resumable
+	desc ocispec.Descriptor
+}
+
+// Partial opens the resumable ingest of the blob desc, waiting while another
+// process has it. The error is errdef.ErrAlreadyExists where the blob is there.
+// Manifests are small: Push them.
+func (s *Store) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
+	p, err := s.partial(ctx, desc)
+	if err != nil {
+		return nil, fmt.Errorf("take in %s: %w", desc.Digest, err)
+	}
+	return p, nil
+}
+
+func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	if err := checkDescriptor(desc); err != nil {
+		return nil, err
+	}
+	if IsManifest(desc.MediaType) {
+		return nil, fmt.Errorf("a manifest: %w", errdef.ErrUnsupported)
+	}
+	r, err := s.resume(ctx, partialDir+"/"+flatName(desc.Digest), true)
+	if err != nil {
+		return nil, err
+	}
+	there, err := s.keep(ctx, desc)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if there {
+		return nil, errors.Join(errdef.ErrAlreadyExists, r.Discard())
+	}
+	p := &Partial{resumable: *r, desc: desc}
+	if p.off > desc.Size {
+		if err := p.Reset(); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	return p, nil
+}
+
+// Write appends b. More bytes than the descriptor says are refused.
+func (p *Partial) Write(b []byte) (int, error) {
+	if int64(len(b)) > p.desc.Size-p.off {
+		return 0, fmt.Errorf("take in %s: %w: more than %d bytes", p.desc.Digest, ErrCorrupt, p.desc.Size)
+	}
+	return p.resumable.Write(b)
+}
+
+// Commit checks size and digest and puts the blob into the store. Where bytes
+// are missing the error is io.ErrUnexpectedEOF and what is there is kept; where
+// they are wrong it is [ErrCorrupt] and they are dropped. It closes the Partial.
+func (p *Partial) Commit() error {
+	if err := p.commit(context.Background(), p.desc); err != nil {
+		return fmt.Errorf("take in %s: %w", p.desc.Digest, err)
+	}
+	return nil
+}
+
+// Upload is a blob on its way in whose digest is told only at the end, as
+// registry clients send them. It is not safe for concurrent use.
+type Upload struct {
+	resumable
+}
+
+// uploadName keeps the sessions of one owner out of another's reach.
+func uploadName(owner, id string) string {
+	sum := sha256.Sum256([]byte(owner + "\x00" + id))
+	return uploadDir + "/" + hex.EncodeToString(sum[:16])
+}
+
+// NewUpload starts a session for owner (a repository, say) and returns its id.
+// The session survives the process.
+func (s *Store) NewUpload(ctx context.Context, owner string) (id string, err error) {
+	if err := s.writable(); err != nil {
+		return "", fmt.Errorf("start upload: %w", err)
+	}
+	id = rand.Text()
+	r, err := s.resume(ctx, uploadName(owner, id), true)
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		return "", fmt.Errorf("start upload: %w", err)
+	}
+	return id, nil
+}
+
+// OpenUpload goes on with the session id of owner, waiting while another
+// process has it. The error is errdef.ErrNotFound where there is none.
+func (s *Store) OpenUpload(ctx context.Context, owner, id string) (*Upload, error) {
+	if err := s.writable(); err != nil {
+		return nil, fmt.Errorf("go on with upload: %w", err)
+	}
+	r, err := s.resume(ctx, uploadName(owner, id), false)
+	if err != nil {
+		return nil, fmt.Errorf("go on with upload: %w", err)
+	}
+	return &Upload{*r}, nil
+}
+
+// UploadOffset is how many bytes of the session are durable, without waiting
+// for whoever writes to it.
+func (s *Store) UploadOffset(ctx context.Context, owner, id string) (int64, error) {
+	name := uploadName(owner, id)
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); err != nil {
+		return 0, fmt.Errorf("upload: %w", errdef.ErrNotFound)
+	}
+	state, _ := s.readState(name)
+	return state.Offset, ctx.Err()
+}
+
+// Commit checks what came against desc and puts it into the store. A session
+// whose bytes do not match is gone, with [ErrCorrupt]. It closes the Upload.
+func (u *Upload) Commit(ctx context.Context, desc ocispec.Descriptor) error {
+	err := checkDescriptor(desc)
+	if err == nil {
+		err = u.commit(ctx, desc)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("take in %s: %w", desc.Digest, err), u.Close())
+	}
+	return nil
+}

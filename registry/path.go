@@ -1,0 +1,82 @@
+package registry
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxPath bounds the length of a file's path in bytes; it is the length of one
+// name on the common file systems.
+const maxPath = 255
+
+// deviceNames cannot be files on Windows, whatever their extension.
+var deviceNames = map[string]bool{
+	"con": true, "prn": true, "aux": true, "nul": true,
+	"com1": true, "com2": true, "com3": true, "com4": true, "com5": true, "com6": true, "com7": true, "com8": true, "com9": true,
+	"lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
+}
+
+// CheckPath refuses paths that are not a clean relative path on every system:
+// absolute, drive, "..", backslash, control characters, names that Windows
+// keeps for itself or shortens, more than 255 bytes.
+func CheckPath(p string) error {
+	if p == "" || len(p) > maxPath {
+		return fmt.Errorf("path of %d bytes, 1 to %d are taken", len(p), maxPath)
+	}
+	if path.IsAbs(p) || path.Clean(p) != p || p == "." {
+		return fmt.Errorf("path %q is not clean and relative", shorten(p))
+	}
+	for _, r := range p {
+		if r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune(`\:*?"<>|`, r) {
+			return fmt.Errorf("path %q has the character %U", shorten(p), r)
+		}
+	}
+	for _, name := range strings.Split(p, "/") {
+		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
+		if name == ".." || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || deviceNames[strings.TrimRight(stem, " ")] {
+			return fmt.Errorf("path %q has the name %q", shorten(p), shorten(name))
+		}
+	}
+	return nil
+}
+
+// pathSet takes paths that can all lie in one folder, on file systems that
+// ignore case or normalise Unicode too.
+type pathSet struct {
+	files, dirs map[string]string // folded → as given
+}
+
+// add refuses a path that is bad, taken, or a folder of another or below a
+// file, in another case too.
+func (s *pathSet) add(p string) error {
+	if err := CheckPath(p); err != nil {
+		return err
+	}
+	if s.files == nil {
+		s.files, s.dirs = map[string]string{}, map[string]string{}
+	}
+	key := fold(p)
+	if other, ok := s.files[key]; ok {
+		return fmt.Errorf("path %q collides with %q", shorten(p), shorten(other))
+	}
+	if other, ok := s.dirs[key]; ok {
+		return fmt.Errorf("path %q is a folder in %q", shorten(p), shorten(other))
+	}
+	s.files[key] = p
+	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
+		if other, ok := s.files[dir]; ok {
+			return fmt.Errorf("path %q lies below the file %q", shorten(p), shorten(other))
+		}
+		s.dirs[dir] = p
+	}
+	return nil
+}
+
+// fold maps paths that a file system may take for the same to one.
+func fold(p string) string {
+	return norm.NFC.String(strings.ToLower(strings.ToUpper(norm.NFKC.String(p))))
+}

@@ -1,0 +1,208 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/abi"
+)
+
+// ReadArtifact fetches, checks and takes apart the manifest desc. Nothing of
+// src is trusted: digests and sizes are checked, and the manifest is refused
+// unless every file has a path that is safe on every system. Descriptors' URLs
+// are ignored and never fetched.
+func ReadArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
+	a, err := readArtifact(ctx, src, desc)
+	if err != nil {
+		return nil, fmt.Errorf("read artifact %s: %w", shorten(string(desc.Digest)), err)
+	}
+	return a, nil
+}
+
+func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
+	if desc.MediaType != ocispec.MediaTypeImageManifest {
+		return nil, fmt.Errorf("%q is no image manifest: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+	}
+	data, err := fetchSmall(ctx, src, desc)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(data)
+	if err != nil {
+		return nil, err
+	}
+	data, err = fetchSmall(ctx, src, m.Config)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return m.artifact(data)
+}
+
+// manifest is a checked image manifest of the ModelPack kind.
+type manifest struct{ ocispec.Manifest }
+
+func parseManifest(data []byte) (*manifest, error) {
+	var m manifest
+	if err := decodeStrict(data, &m.Manifest); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.SchemaVersion != 2:
+		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", m.SchemaVersion)
+	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest:
+		return nil, fmt.Errorf("mediaType %q in an image manifest", shorten(m.MediaType))
+	case m.ArtifactType != abi.ArtifactModel || m.Config.MediaType != abi.MediaModelConfig:
+		return nil, fmt.Errorf("not a ModelPack artifact (artifactType %q, config %q): %w",
+			shorten(m.ArtifactType), shorten(m.Config.MediaType), errdef.ErrUnsupported)
+	}
+	if err := checkArtifactDescriptor(m.Config); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return &m, nil
+}
+
+// artifact joins the manifest with its config.
+func (m *manifest) artifact(config []byte) (*Artifact, error) {
+	a := &Artifact{Annotations: m.Annotations}
+	if err := decodeStrict(config, &a.Config); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	a.Name, a.Version = a.Config.Descriptor.Name, a.Config.Descriptor.Version
+	for key, want := range map[string]string{abi.AnnotationName: a.Name, abi.AnnotationVersion: a.Version} {
+		if got, ok := m.Annotations[key]; ok && got != want {
+			return nil, fmt.Errorf("annotation %s is %q, the config says %q", key, shorten(got), shorten(want))
+		}
+	}
+	if len(m.Layers) > MaxLayers {
+		return nil, fmt.Errorf("%d files, limit %d", len(m.Layers), MaxLayers)
+	}
+	for i, desc := range m.Layers {
+		l, err := readLayer(desc)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+		a.Layers = append(a.Layers, l)
+	}
+	if err := checkLayers(a.Layers); err != nil {
+		return nil, err
+	}
+	return a, a.checkModelFS()
+}
+
+// readLayer takes a layer's path from its annotations. The readers of ModelPack
+// and of plain OCI go by different ones; they must mean the same file.
+func readLayer(desc ocispec.Descriptor) (Layer, error) {
+	file, title := desc.Annotations[abi.AnnotationFilepath], desc.Annotations[ocispec.AnnotationTitle]
+	switch {
+	case file == "" && title == "":
+		return Layer{}, errors.New("no path")
+	case file == "":
+		file = title
+	case title != "" && title != file && title != path.Base(file):
+		return Layer{}, fmt.Errorf("path %q in one annotation and %q in another", shorten(file), shorten(title))
+	}
+	l := Layer{Path: file, Descriptor: plain(desc)}
+	for key, value := range desc.Annotations {
+		switch key {
+		case abi.AnnotationFilepath, abi.AnnotationFileMeta, ocispec.AnnotationTitle:
+		default:
+			if l.Annotations == nil {
+				l.Annotations = map[string]string{}
+			}
+			l.Annotations[key] = value
+		}
+	}
+	if !strings.HasSuffix(desc.MediaType, ".raw") && !strings.HasPrefix(desc.MediaType, "application/octet-stream") {
+		return Layer{}, fmt.Errorf("%q is not one raw file: %w", shorten(desc.MediaType), errdef.ErrUnsupported)
+	}
+	// Embedded data is held against the digest and then dropped.
+	check := l.Descriptor
+	check.Data = desc.Data
+	return l, checkArtifactDescriptor(check)
+}
+
+// checkModelFS holds the config's list of digests against the layers: of raw
+// layers they are the same.
+func (a *Artifact) checkModelFS() error {
+	ids := a.Config.ModelFS.DiffIDs
+	if a.Config.ModelFS.Type != "layers" || len(ids) != len(a.Layers) {
+		return fmt.Errorf("config: modelfs of type %q with %d digests for %d layers", shorten(a.Config.ModelFS.Type), len(ids), len(a.Layers))
+	}
+	for i, id := range ids {
+		if id != a.Layers[i].Descriptor.Digest {
+			return fmt.Errorf("config: modelfs digest %d is not that of layer %s", i, a.Layers[i].Path)
+		}
+	}
+	return nil
+}
+
+// ReadIndex fetches, checks and takes apart the image index desc.
+func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
+	idx, err := readTargets(ctx, src, desc)
+	if err != nil {
+		return nil, fmt.Errorf("read index %s: %w", shorten(string(desc.Digest)), err)
+	}
+	return idx, nil
+}
+
+func readTargets(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		return nil, fmt.Errorf("%q is no image index: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+	}
+	data, err := fetchSmall(ctx, src, desc)
+	if err != nil {
+		return nil, err
+	}
+	return parseTargets(data)
+}
+
+func parseTargets(data []byte) (*Index, error) {
+	var doc ocispec.Index
+	if err := decodeStrict(data, &doc); err != nil {
+		return nil, err
+	}
+	if doc.SchemaVersion != 2 || doc.MediaType != "" && doc.MediaType != ocispec.MediaTypeImageIndex {
+		return nil, fmt.Errorf("schemaVersion %d, mediaType %q in an image index", doc.SchemaVersion, shorten(doc.MediaType))
+	}
+	if err := checkTargets(doc.Manifests); err != nil {
+		return nil, err
+	}
+	idx := &Index{Annotations: maps.Clone(doc.Annotations)}
+	for _, e := range doc.Manifests {
+		idx.Entries = append(idx.Entries, IndexEntry{Descriptor: plain(e), Target: e.Annotations[abi.AnnotationTarget], Platform: e.Platform})
+	}
+	return idx, nil
+}
+
+// fetchSmall fetches a manifest or config of at most MaxManifestBytes and
+// checks its digest.
+func fetchSmall(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) ([]byte, error) {
+	if err := checkArtifactDescriptor(desc); err != nil {
+		return nil, err
+	}
+	if desc.Size > MaxManifestBytes {
+		return nil, fmt.Errorf("%d bytes, limit %d: %w", desc.Size, MaxManifestBytes, errdef.ErrSizeExceedsLimit)
+	}
+	rc, err := src.Fetch(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	defer rc.Close()
+	var buf bytes.Buffer
+	n, err := io.Copy(&buf, io.LimitReader(rc, desc.Size+1))
+	if err == nil {
+		err = matches(desc, n, digest.FromBytes(buf.Bytes()))
+	}
+	return buf.Bytes(), err
+}

@@ -1,0 +1,218 @@
+// Package registry holds mm's local store: one content-addressed OCI image
+// layout (oci-layout, index.json, blobs/sha256/…) that any number of processes
+// use at once and that a crash, a full disk or a cut cable cannot leave
+// half-written. Packages below it carry artifacts over the wire, sign them and
+// serve them; this one knows bytes, manifests and names, no YAML.
+//
+// # The way of an artifact
+//
+// [Store.AddFile] and [Store.Push] bring blobs in, [Pack] writes the config and
+// manifest over them, [Store.Tag] gives the manifest a name. Back out:
+// [Store.Resolve], [ReadArtifact], [Store.Checkout]. [Store.Partial] takes a
+// blob in over several processes' lives. [Store.Remove] takes names away,
+// [Store.GC] the bytes nobody names, [Store.Fsck] says whether all is sound.
+//
+// # Invariants
+//
+//  1. A blob appears under its digest in one step, complete, synced, read-only.
+//  2. index.json is replaced in one step by one writer at a time (index.lock),
+//     after it was read again under the lock: nobody's tag is lost.
+//  3. index.json never names what is not durable: [Store.Tag] checks that every
+//     blob the manifest reaches is there before it writes.
+//  4. Readers take no lock and wait for nobody.
+//  5. Garbage collection, see [Store.GC].
+//
+// index.json lists tagged manifests and the manifests with a subject
+// (signatures, SBOMs), so that oras finds predecessors after reopening; each
+// entry carries the `kind` annotation that cosign looks for in a local layout.
+// What mm needs beside the layout lies in the folder .mm of the store.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/internal/fsx"
+)
+
+// ErrCorrupt says that stored bytes do not match their digest or size.
+var ErrCorrupt = errors.New("content does not match its digest")
+
+// ErrReadOnly says that the store was opened for reading only.
+var ErrReadOnly = errors.New("store is read-only")
+
+// Limits on what the store reads into memory.
+const (
+	MaxManifestBytes = 4 << 20  // a manifest, an index or a config
+	maxIndexBytes    = 32 << 20 // index.json, some 100,000 entries
+)
+
+// What lies in the store's folder beside the layout's own files.
+const (
+	privateDir = ".mm"
+	indexLock  = privateDir + "/index.lock" // held to change index.json
+	gcLock     = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
+	ingestDir  = privateDir + "/ingest"     // blobs on their way in
+	partialDir = privateDir + "/partial"    // resumable ones, by digest
+	uploadDir  = privateDir + "/upload"     // resumable ones, by session
+	keepDir    = privateDir + "/keep"       // when an old blob was last relied on
+	digestDir  = privateDir + "/digest"     // the digest cache
+	repoDir    = privateDir + "/repo"       // which blobs a served repository shows
+	blobDir    = ocispec.ImageBlobsDir
+)
+
+// Options for [Open].
+type Options struct {
+	ReadOnly  bool     // refuse every write and take no lock; the layout must exist. Zero: read and write
+	MustExist bool     // fail with errdef.ErrNotFound where no layout is. Zero: create one
+	Hook      fsx.Hook // seam for fault tests. Zero: none
+}
+
+// Store is an OCI image layout on disk. It is safe for concurrent use by
+// goroutines and processes, and is an oras.GraphTarget.
+type Store struct {
+	dir      *fsx.Dir
+	path     string // absolute
+	readOnly bool
+	hook     fsx.Hook
+
+	mu    sync.Mutex
+	index *index       // index.json as last parsed
+	nodes manifestPool // parsed manifests
+	graph *graph       // of index
+}
+
+// Open opens the layout at dir, creating it where there is none.
+func Open(dir string, opt Options) (*Store, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook}
+	if err := s.open(opt); err != nil {
+		if s.dir != nil {
+			s.dir.Close()
+		}
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(opt Options) (err error) {
+	if opt.ReadOnly || opt.MustExist {
+		s.dir, err = fsx.Open(s.path, fsx.Options{Hook: opt.Hook})
+	} else {
+		s.dir, err = fsx.Create(s.path, 0o755, fsx.Options{Hook: opt.Hook})
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: no such folder", errdef.ErrNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	err = s.checkLayout()
+	if errors.Is(err, fs.ErrNotExist) {
+		if opt.ReadOnly || opt.MustExist {
+			return fmt.Errorf("%w: no OCI image layout there", errdef.ErrNotFound)
+		}
+		err = s.create()
+	}
+	if err != nil {
+		return err
+	}
+	if !s.readOnly {
+		if err := s.makeDirs(); err != nil {
+			return err
+		}
+	}
+	_, err = s.readIndex()
+	return err
+}
+
+// create writes an empty layout, oci-layout last: with it the layout exists.
+func (s *Store) create() error {
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
+	lock, err := s.dir.Lock(context.Background(), indexLock)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := s.checkLayout(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := s.dir.Root().Stat(ocispec.ImageIndexFile); errors.Is(err, fs.ErrNotExist) {
+		empty := &ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}}
+		if err := s.writeIndex(empty); err != nil {
+			return err
+		}
+	}
+	layout := []byte(`{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`)
+	return s.dir.WriteFile(ocispec.ImageLayoutFile, layout, 0o644)
+}
+
+func (s *Store) makeDirs() error {
+	for _, dir := range []string{blobDir + "/sha256", ingestDir, partialDir, uploadDir, keepDir, digestDir} {
+		if err := s.dir.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLayout reads oci-layout.
+func (s *Store) checkLayout() error {
+	data, err := s.readSmall(ocispec.ImageLayoutFile, 64<<10)
+	if err != nil {
+		return err
+	}
+	var layout ocispec.ImageLayout
+	if err := decodeStrict(data, &layout); err != nil {
+		return fmt.Errorf("%s: %w", ocispec.ImageLayoutFile, err)
+	}
+	if layout.Version != ocispec.ImageLayoutVersion {
+		return fmt.Errorf("%s: version %q: %w", ocispec.ImageLayoutFile, layout.Version, errdef.ErrUnsupportedVersion)
+	}
+	return nil
+}
+
+// Dir returns the absolute path of the store's folder.
+func (s *Store) Dir() string { return s.path }
+
+// Close releases the store's handle on its folder.
+func (s *Store) Close() error { return s.dir.Close() }
+
+// writable refuses where the store is read-only.
+func (s *Store) writable() error {
+	if s.readOnly {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// readSmall reads a whole file of at most limit bytes.
+func (s *Store) readSmall(name string, limit int64) ([]byte, error) {
+	f, err := s.dir.Root().Open(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes: %w", name, limit, errdef.ErrSizeExceedsLimit)
+	}
+	return data, nil
+}

@@ -1,0 +1,234 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// Tag is a reference name and what it points to.
+type Tag struct {
+	Ref        string             `json:"ref"`
+	Descriptor ocispec.Descriptor `json:"descriptor"`
+}
+
+// Resolve finds what a reference name, a digest, or "anything@digest" points
+// to. The error is errdef.ErrNotFound where there is nothing.
+func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
+	if ref == "" {
+		return ocispec.Descriptor{}, fmt.Errorf("resolve: %w", errdef.ErrMissingReference)
+	}
+	idx, err := s.readIndex()
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", shorten(ref), err)
+	}
+	desc, err := idx.lookup(ref)
+	if errors.Is(err, errdef.ErrNotFound) {
+		if d, parseErr := digest.Parse(ref[strings.LastIndexByte(ref, '@')+1:]); parseErr == nil {
+			desc, err = s.resolveDigest(idx, d)
+		}
+	}
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", shorten(ref), err)
+	}
+	return desc, nil
+}
+
+// lookup finds the entry that bears the reference name.
+func (idx *index) lookup(ref string) (ocispec.Descriptor, error) {
+	at := idx.entries[ref]
+	if len(at) == 0 {
+		return ocispec.Descriptor{}, errdef.ErrNotFound
+	}
+	e := idx.doc.Manifests[at[0]]
+	for _, i := range at[1:] {
+		if other := idx.doc.Manifests[i]; other.Digest != e.Digest {
+			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", e.Digest, other.Digest, errdef.ErrInvalidReference)
+		}
+	}
+	desc := plain(e)
+	desc.ArtifactType = e.ArtifactType
+	return desc, nil
+}
+
+// resolveDigest describes the blob d: as index.json does where it is listed,
+// else by what it says of itself.
+func (s *Store) resolveDigest(idx *index, d digest.Digest) (ocispec.Descriptor, error) {
+	if at := idx.digests[d]; len(at) > 0 {
+		desc := plain(idx.doc.Manifests[at[0]])
+		desc.ArtifactType = idx.doc.Manifests[at[0]].ArtifactType
+		return desc, nil
+	}
+	name, err := blobName(d)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	fi, err := s.dir.Root().Stat(filepath.FromSlash(name))
+	if err != nil || !fi.Mode().IsRegular() {
+		return ocispec.Descriptor{}, errdef.ErrNotFound
+	}
+	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: d, Size: fi.Size()}
+	if data, err := s.readBlob(desc, MaxManifestBytes); err == nil {
+		if mediaType := sniff(data); mediaType != "" {
+			desc.MediaType = mediaType
+		}
+	}
+	return desc, nil
+}
+
+// sniff tells a manifest by the media type it states, or by its fields where it
+// states none; "" for anything else.
+func sniff(data []byte) string {
+	var doc struct {
+		SchemaVersion int             `json:"schemaVersion"`
+		MediaType     string          `json:"mediaType"`
+		Config        json.RawMessage `json:"config"`
+		Manifests     json.RawMessage `json:"manifests"`
+	}
+	if len(data) == 0 || data[0] != '{' || json.Unmarshal(data, &doc) != nil || doc.SchemaVersion != 2 {
+		return ""
+	}
+	switch {
+	case IsManifest(doc.MediaType):
+		return doc.MediaType
+	case doc.MediaType == "" && doc.Manifests != nil:
+		return ocispec.MediaTypeImageIndex
+	case doc.MediaType == "" && doc.Config != nil:
+		return ocispec.MediaTypeImageManifest
+	}
+	return ""
+}
+
+// Tag lets ref point to the manifest desc. Every blob that desc reaches must be
+// in the store; the error is errdef.ErrNotFound for the first that is not.
+func (s *Store) Tag(ctx context.Context, desc ocispec.Descriptor, ref string) error {
+	if err := s.tag(ctx, desc, ref); err != nil {
+		return fmt.Errorf("tag %q: %w", shorten(ref), err)
+	}
+	return nil
+}
+
+func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	if err := checkRef(ref); err != nil {
+		return err
+	}
+	if err := checkDescriptor(desc); err != nil {
+		return err
+	}
+	if !IsManifest(desc.MediaType) {
+		return fmt.Errorf("%s is no manifest: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+	}
+	// While the shared lock is held gc removes nothing, so what is found
+	// here is still there when the index names it.
+	lock, err := s.dir.RLock(ctx, gcLock)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := s.Walk(ctx, desc, s.present); err != nil {
+		return err
+	}
+	n, err := s.node(desc)
+	if err != nil {
+		return err
+	}
+	return s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) { return setEntry(doc, n, ref), nil })
+}
+
+// present refuses a descriptor whose blob is not in the store. Layers that by
+// their media type or URLs lie elsewhere need not be.
+func (s *Store) present(desc ocispec.Descriptor) error {
+	ok, err := s.has(desc)
+	if err != nil {
+		return err
+	}
+	if !ok && !elsewhere(desc) {
+		return fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
+	}
+	return nil
+}
+
+// elsewhere tells layers that a registry need not hold (image-spec, layer,
+// non-distributable layers).
+func elsewhere(desc ocispec.Descriptor) bool {
+	return strings.HasPrefix(desc.MediaType, "application/vnd.oci.image.layer.nondistributable.v1.") ||
+		desc.MediaType == "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
+}
+
+// Untag removes the reference name. The error is errdef.ErrNotFound where
+// there is none.
+func (s *Store) Untag(ctx context.Context, ref string) error {
+	err := s.drop(ctx, func(e ocispec.Descriptor) bool { return ref != "" && refName(e) == ref })
+	if err != nil {
+		return fmt.Errorf("untag %q: %w", shorten(ref), err)
+	}
+	return nil
+}
+
+// Remove takes a name away: the tag ref, or, where ref is a digest, every entry
+// of that manifest and of its untagged referrers. The bytes go with the next
+// [Store.GC].
+func (s *Store) Remove(ctx context.Context, ref string) error {
+	d, err := digest.Parse(ref)
+	if err != nil {
+		return s.Untag(ctx, ref)
+	}
+	gone := map[digest.Digest]bool{d: true}
+	referrers, err := s.Referrers(ctx, ocispec.Descriptor{Digest: d}, "")
+	if err == nil {
+		for _, r := range referrers {
+			gone[r.Digest] = true
+		}
+		err = s.drop(ctx, func(e ocispec.Descriptor) bool {
+			return gone[e.Digest] && (e.Digest == d || refName(e) == "")
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", d, err)
+	}
+	return nil
+}
+
+// drop removes the matching entries, of which there must be one. A referrer has
+// an untagged entry beside its tags, so losing a tag does not lose it.
+func (s *Store) drop(ctx context.Context, match func(ocispec.Descriptor) bool) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	return s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
+		before := len(doc.Manifests)
+		doc.Manifests = slices.DeleteFunc(doc.Manifests, match)
+		if len(doc.Manifests) == before {
+			return false, errdef.ErrNotFound
+		}
+		return true, nil
+	})
+}
+
+// Tags lists every reference name, sorted.
+func (s *Store) Tags(ctx context.Context) ([]Tag, error) {
+	idx, err := s.readIndex()
+	if err != nil {
+		return nil, fmt.Errorf("list tags: %w", err)
+	}
+	var tags []Tag
+	for ref := range idx.entries {
+		if desc, err := idx.lookup(ref); err == nil {
+			tags = append(tags, Tag{Ref: ref, Descriptor: desc})
+		}
+	}
+	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Ref, b.Ref) })
+	return tags, ctx.Err()
+}
