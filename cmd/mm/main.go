@@ -41,6 +41,7 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	json           bool
+	quiet          bool
 }
 
 func (p *program) app() *cli.App {
@@ -58,6 +59,11 @@ func (p *program) app() *cli.App {
 		Action:                    noCommand,
 		Commands: []*cli.Command{
 			p.validateCommand(),
+			p.lsCommand(),
+			p.tagCommand(),
+			p.rmCommand(),
+			p.gcCommand(),
+			p.fsckCommand(),
 		},
 	}
 	prepare(app.Commands)
