@@ -1,0 +1,7 @@
+package pack
+
+func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
+func unpackQuants(f format, dst []int8, q []byte)                { unpackQuantsPlain(f, dst, q) }
+func mulTile(y []float32, ldy int, w *panel, x tile)             { mulTilePlain(y, ldy, w, x) }
+func (m *Matrix) mulRow([]float32, *Batch, int, int) bool        { return false }
+func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }

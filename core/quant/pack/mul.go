@@ -1,0 +1,122 @@
+package pack
+
+import (
+	"mm/core/quant"
+	"mm/core/tensor"
+)
+
+// Mul computes columns lo to hi of y = x·Wᵀ: for every row t of the batch,
+//
+//	y[t·ldy + n] = Σ_k x[t][k]·W[n][k],  lo ≤ n < hi
+//
+// lo must be a multiple of Unit, and so must hi unless it is Rows. The output
+// must have room for hi rounded up to Unit, and for the batch's rows rounded
+// up to 8 when there is more than one; what lies between is overwritten.
+func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
+	if b.cols != m.cols {
+		panic("pack: activations and weights have different lengths")
+	}
+	end := (hi + Unit - 1) / Unit * Unit
+	padded := b.Tiles() * b.tile
+	if lo < 0 || lo%Unit != 0 || hi > m.rows || hi%Unit != 0 && hi != m.rows || padded > 1 && ldy < end || len(y) < (padded-1)*ldy+end {
+		panic("pack: range of a product")
+	}
+	if lo >= hi {
+		return
+	}
+	switch {
+	case m.format.scheme == schemeFloat && b.rows == 1:
+		m.mulFloatRow(y, b, lo, end)
+	case m.format.scheme == schemeFloat:
+		m.mulFloats(y, ldy, b, lo, end, s)
+	case b.rows == 1 && m.mulRow(y, b, lo, end):
+	default:
+		for p := lo / lanes; p < end/lanes; p++ {
+			w := m.unpack(p, s)
+			for t := 0; t < padded; t += b.tile {
+				mulTile(y[t*ldy+p*lanes:], ldy, w, b.tileAt(t))
+			}
+		}
+	}
+}
+
+// tile is one tile of a batch as kernels take it.
+type tile struct {
+	rows       int // 1 or 8
+	q          []int8
+	scale, sum []float32
+	fix32      []int32
+	fix16      []int32
+}
+
+// tileAt is the tile whose first row is t.
+func (b *Batch) tileAt(t int) tile {
+	groups := b.cols / groupLen
+	lo, hi := t*groups, (t+b.tile)*groups
+	return tile{
+		rows:  b.tile,
+		q:     b.q[lo*groupLen : hi*groupLen],
+		scale: b.scale[lo:hi],
+		sum:   b.sum[lo:hi],
+		fix32: b.fix32[lo:hi],
+		fix16: b.fix16[2*lo : 2*hi],
+	}
+}
+
+// mulTilePlain multiplies a panel with a tile: y[t·ldy + r], 16 rows r.
+func mulTilePlain(y []float32, ldy int, w *panel, x tile) {
+	k := len(w.quants) / lanes
+	for t := range x.rows {
+		for r := range lanes {
+			var acc float32
+			for g := range k / w.group {
+				var dot int32
+				for u := g * w.group / 4; u < (g+1)*w.group/4; u++ {
+					for j := range 4 {
+						dot += int32(w.quants[(u*lanes+r)*4+j]) * int32(x.q[(u*x.rows+t)*4+j])
+					}
+				}
+				at := g*w.group/groupLen*x.rows + t
+				acc += float32(dot) * (w.scale[g*lanes+r] * x.scale[at])
+				if len(w.minimum) > 0 {
+					acc -= w.minimum[g*lanes+r] * x.sum[at]
+				}
+			}
+			y[t*ldy+r] = acc
+		}
+	}
+}
+
+// floatBlock is how many columns of a float panel are converted at a time:
+// 32 KiB of float32.
+const floatBlock = 256
+
+// mulFloats multiplies panels of floats with several rows: each block of
+// columns is converted once and used for all rows.
+func (m *Matrix) mulFloats(y []float32, ldy int, b *Batch, lo, end int, s *Scratch) {
+	size := m.typ.BlockBytes()
+	for p := lo / Unit; p < end/Unit; p++ {
+		panel := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
+		for c := 0; c < m.cols; c += floatBlock {
+			n := min(floatBlock, m.cols-c)
+			s.floats = grow(s.floats, n*Unit)
+			quant.Dequantize(s.floats, panel[c*Unit*size:(c+n)*Unit*size], m.typ)
+			tensor.MulPanel(y[p*Unit:], ldy, b.x[c:], m.cols, s.floats, b.rows, n, c > 0)
+		}
+	}
+}
+
+// mulFloatRowPlain multiplies panels of floats with a single row.
+func (m *Matrix) mulFloatRowPlain(y []float32, b *Batch, lo, end int) {
+	var w [Unit]float32
+	size := m.typ.BlockBytes()
+	for p := lo / Unit; p < end/Unit; p++ {
+		panel := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
+		out := y[p*Unit : (p+1)*Unit]
+		clear(out)
+		for c, x := range b.Row(0) {
+			quant.Dequantize(w[:], panel[c*Unit*size:(c+1)*Unit*size], m.typ)
+			tensor.Axpy(out, x, w[:])
+		}
+	}
+}
