@@ -43,7 +43,7 @@ func (p *program) exit(err error) int {
 		return exitOK
 	}
 	var shown reported
-	if list, ok := diag.From(err); ok {
+	if list, ok := asDiagnostics(err); ok {
 		if !errors.As(err, &shown) {
 			p.printDiagnostics(list)
 		}

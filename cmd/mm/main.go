@@ -64,6 +64,10 @@ func (p *program) app() *cli.App {
 			p.rmCommand(),
 			p.gcCommand(),
 			p.fsckCommand(),
+			p.keysCommand(),
+			p.trustCommand(),
+			p.signCommand(),
+			p.verifyCommand(),
 		},
 	}
 	prepare(app.Commands)

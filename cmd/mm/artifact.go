@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/urfave/cli/v2"
+	"oras.land/oras-go/v2/content"
+
+	"mm/abi"
+	"mm/diag"
+	"mm/internal/audit"
+	"mm/registry"
+	"mm/registry/sign"
+)
+
+// located is an artifact that a command's argument means: in the store, or in
+// an OCI layout such as the output folder of assemble.
+type located struct {
+	store      *registry.Store
+	desc       ocispec.Descriptor
+	ref        string // as the user wrote it
+	repository string // what trust rules match: local/NAME where no registry is involved
+	name       string // the artifact's own name, where the reference says one
+	tag        string
+	target     string // chosen by DIR/TARGET
+}
+
+// localRepository is the prefix of what never was in a registry.
+const localRepository = "local/"
+
+// locate finds what arg means: an OCI layout, a target folder inside one, or a
+// reference in the store. The caller closes the store.
+func locate(c *cli.Context, arg string) (*located, error) {
+	if dir, target, ok := layoutOf(arg); ok {
+		s, err := registry.Open(dir, registry.Options{MustExist: true, ReadOnly: c.Command.Name != "sign"})
+		if err != nil {
+			return nil, err
+		}
+		l := &located{store: s, ref: arg, target: target}
+		if err := l.newest(c.Context); err != nil {
+			s.Close()
+			return nil, err
+		}
+		return l, nil
+	}
+	s, err := openLayout(c)
+	if err != nil {
+		return nil, err
+	}
+	desc, err := find(c, s, arg)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	l := &located{store: s, desc: desc, ref: arg}
+	l.repository, l.tag = splitRef(arg)
+	if strings.HasPrefix(arg, "sha256:") {
+		l.repository, l.tag = "", ""
+	}
+	l.local()
+	return l, nil
+}
+
+// layoutOf reports whether arg is an OCI layout or a folder in one.
+func layoutOf(arg string) (dir, target string, ok bool) {
+	info, err := os.Stat(arg)
+	if err != nil || !info.IsDir() {
+		return "", "", false
+	}
+	if isLayout(arg) {
+		return arg, "", true
+	}
+	abs, err := filepath.Abs(arg)
+	if err == nil && isLayout(filepath.Dir(abs)) {
+		return filepath.Dir(abs), filepath.Base(abs), true
+	}
+	return "", "", false
+}
+
+// newest takes the layout's tag that names a whole build: the one that is no
+// target's. A layout with several builds wants its ref.
+func (l *located) newest(ctx context.Context) error {
+	tags, err := l.store.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	var found []registry.Tag
+	for _, t := range tags {
+		if _, err := abi.ParseVersion(t.Ref); err == nil && !strings.Contains(t.Ref, "-") {
+			found = append(found, t)
+		}
+	}
+	if len(found) != 1 {
+		return hinted{fmt.Errorf("%s holds %d builds", l.ref, len(found)), "name one by --layout DIR VERSION; mm ls --layout DIR lists them"}
+	}
+	l.desc, l.tag = found[0].Descriptor, found[0].Ref
+	l.local()
+	return nil
+}
+
+// local settles the repository of what has none.
+func (l *located) local() {
+	l.name = path.Base(l.repository)
+	first, _, more := strings.Cut(l.repository, "/")
+	if more && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		return
+	}
+	if l.repository == "" || l.repository == "." {
+		l.repository, l.name = "", ""
+		return
+	}
+	l.repository = localRepository + l.repository
+}
+
+// splitRef cuts host:5000/team/name:1.0.0 or …@sha256:… into repository and
+// tag.
+func splitRef(ref string) (repository, tag string) {
+	ref, _, _ = strings.Cut(ref, "@")
+	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
+		return ref[:i], ref[i+1:]
+	}
+	return ref, ""
+}
+
+// annotations of a manifest or an index.
+func annotationsOf(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (map[string]string, error) {
+	if desc.MediaType == ocispec.MediaTypeImageIndex {
+		ix, err := registry.ReadIndex(ctx, src, desc)
+		if err != nil {
+			return nil, err
+		}
+		return ix.Annotations, nil
+	}
+	a, err := registry.ReadArtifact(ctx, src, desc)
+	if err != nil {
+		return nil, err
+	}
+	return a.Annotations, nil
+}
+
+// checkIdentity compares the name and version in a reference with those in the
+// signed manifest: a signature does not bind a repository, so a release copied
+// to another name is caught here.
+func (l *located) checkIdentity(ctx context.Context) error {
+	notes, err := annotationsOf(ctx, l.store, l.desc)
+	if err != nil {
+		return err
+	}
+	name, version := notes[abi.AnnotationName], notes[abi.AnnotationVersion]
+	if l.repository == "" { // by digest, or a layout: the manifest says what it is
+		l.name, l.repository = name, localRepository+name
+	}
+	var list diag.List
+	if name != "" && l.name != "" && name != l.name {
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", l.ref, name, version), "check the repository")
+	}
+	if _, err := abi.ParseVersion(l.tag); err == nil && version != "" {
+		want := version
+		if t := notes[abi.AnnotationTarget]; t != "" && l.tag != version {
+			want = version + "-" + t
+		}
+		if l.tag != want {
+			list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", l.ref, name, want), "check the tag")
+		}
+	}
+	return list.Err()
+}
+
+// verified makes sure that an artifact was released by a trusted key and that
+// every byte of it is what was released. With --insecure-skip-verify it says
+// so and lets it pass, unless the policy is strict.
+func (p *program) verified(c *cli.Context, l *located) error {
+	v, policy, err := p.verifierOf(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("insecure-skip-verify") {
+		return p.skipVerify(c, l, policy)
+	}
+	keys, err := p.verify(c.Context, v, l)
+	p.record(c.Context, audit.Entry{Action: "verify", Ref: l.ref, Digest: l.desc.Digest.String(), Keys: keys, Result: outcome(err)})
+	return err
+}
+
+// verify checks identity, signatures and bytes, in this order: a stranger's
+// artifact is refused before its layers are read.
+func (p *program) verify(ctx context.Context, v *sign.Verifier, l *located) ([]string, error) {
+	if err := l.checkIdentity(ctx); err != nil {
+		return nil, err
+	}
+	keys, err := v.Verify(ctx, l.store, l.repository, l.desc)
+	if err != nil {
+		return nil, err
+	}
+	_, err = sign.VerifyTree(ctx, l.store, l.desc, sign.TreeOptions{})
+	return keys, err
+}
+
+// skipVerify is what remains without signatures: the bytes are still compared
+// with their digests.
+func (p *program) skipVerify(c *cli.Context, l *located, policy sign.Policy) error {
+	var list diag.List
+	if policy.Strict {
+		list.Add(diag.SkippedVerify, diag.Pos{}, "the trust file is strict", "leave --insecure-skip-verify out")
+		return list.Err()
+	}
+	p.say("mm: warning: %s %s is used UNVERIFIED: nobody vouches for it", l.ref, l.desc.Digest)
+	p.record(c.Context, audit.Entry{Action: "skip-verify", Ref: l.ref, Digest: l.desc.Digest.String(), Result: "skipped"})
+	_, err := sign.VerifyTree(c.Context, l.store, l.desc, sign.TreeOptions{})
+	return err
+}
+
+func outcome(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "ok"
+}
+
+// record writes the audit log. Work is not stopped by a log that cannot be
+// written, but the user is told.
+func (p *program) record(ctx context.Context, e audit.Entry) {
+	dir, err := home()
+	if err == nil {
+		e.Time = time.Now().UTC().Format(time.RFC3339)
+		err = audit.Append(context.WithoutCancel(ctx), filepath.Join(dir, auditFile), e)
+	}
+	if err != nil {
+		p.say("mm: warning: %v", err)
+	}
+}

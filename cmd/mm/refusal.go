@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+
+	"mm/diag"
+	"mm/registry"
+	"mm/registry/sign"
+)
+
+// refusals gives every reason of registry/sign its diagnostic code.
+var refusals = map[sign.Reason]diag.Code{
+	sign.Unsigned: diag.Unsigned, sign.UnknownKey: diag.WrongKey, sign.Scope: diag.KeyScope, sign.Expired: diag.KeyExpired,
+	sign.Revoked: diag.KeyRevoked, sign.OtherSubject: diag.WrongSubject, sign.AttestationOnly: diag.AttestationOnly,
+	sign.Malformed: diag.BadBundle, sign.BadSignature: diag.BadSignature, sign.Threshold: diag.Threshold,
+	sign.NoRule: diag.NoRule, sign.AmbiguousRule: diag.AmbiguousRule, sign.Tampered: diag.Tampered, sign.Missing: diag.Tampered,
+	sign.Hostile: diag.HostileInput,
+}
+
+// asDiagnostics turns an error of the libraries that a code exists for into a
+// diagnostic, so that it is printed and counted like every other.
+func asDiagnostics(err error) (diag.List, bool) {
+	if list, ok := diag.From(err); ok {
+		return list, true
+	}
+	var list diag.List
+	var refusal *sign.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		detail := refusal.Error()
+		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
+	case errors.Is(err, registry.ErrCorrupt):
+		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")
+	default:
+		return nil, false
+	}
+	return list, true
+}
