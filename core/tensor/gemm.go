@@ -13,6 +13,7 @@ type Float interface{ float32 | float64 }
 type Panels[F Float] struct {
 	k, n  int
 	width int
+	depth int // rows stored in each panel: k, or more in a View
 	data  []F
 }
 
@@ -37,7 +38,7 @@ func (p *Panels[F]) Resize(k, n int) {
 	if cap(p.data) < size {
 		p.data = make([]F, size)
 	}
-	p.k, p.n, p.data = k, n, p.data[:size]
+	p.k, p.n, p.depth, p.data = k, n, k, p.data[:size]
 }
 
 // Width is the number of columns in one panel: work that is split by columns
@@ -61,6 +62,15 @@ func (p *Panels[F]) PackTransposed(b []F, ld int) {
 		w := min(p.width, p.n-j)
 		packPanelTransposed(p.data[j*p.k:(j+p.width)*p.k], p.width, b[j*ld:], ld, p.k, w)
 	}
+}
+
+// View is the part of p made of the rows [k0, k1) and the columns [n0, n1),
+// sharing p's storage; n0 must be a multiple of the width. It is for Mul only.
+func (p *Panels[F]) View(k0, k1, n0, n1 int) Panels[F] {
+	if k0 < 0 || k0 >= k1 || k1 > p.k || n0 < 0 || n0 >= n1 || n1 > p.n || n0%p.width != 0 {
+		panic("tensor: view beyond its panels")
+	}
+	return Panels[F]{k: k1 - k0, n: n1 - n0, width: p.width, depth: p.depth, data: p.data[n0*p.depth+k0*p.width:]}
 }
 
 // Left is the left factor of a product, read in place: element (i, k) is
@@ -107,7 +117,7 @@ func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 			block := Left[F]{a.Data[i0*a.Row+k0*a.Col:], a.Row, a.Col}
 			for j := 0; j < p.n; j += p.width {
 				w := min(p.width, p.n-j)
-				panel := p.data[j*p.k+k0*p.width:]
+				panel := p.data[j*p.depth+k0*p.width:]
 				mulTile(p.width, mb, kb, w, alpha, block, panel, b, c[i0*ldc+j:], ldc)
 			}
 		}

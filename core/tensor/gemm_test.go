@@ -233,3 +233,19 @@ func TestMulPanics(t *testing.T) {
 		})
 	}
 }
+
+// A view multiplies as the matrix it shows.
+func TestMulView(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, width := range widths() {
+		p := product(r, 19, 100, 60, false, false, 1, 0)
+		b := newPanels[float32](p.K, p.N, width)
+		b.Pack(p.B, p.LDB)
+		v := b.View(11, 48, 64, 97)
+		part := Product[float32]{M: p.M, N: 33, K: 37, Alpha: 1, A: Left[float32]{p.A.Data[11:], p.A.Row, 1}, B: p.B[11*p.LDB+64:], LDB: p.LDB, C: p.C, LDC: p.LDC}
+		want := reference(part)
+		c := append([]float32(nil), p.C...)
+		v.Mul(part.M, 1, part.A, 0, c, part.LDC)
+		checkClose(t, fmt.Sprintf("view width %d", width), part, c, want)
+	}
+}

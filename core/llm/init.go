@@ -1,0 +1,127 @@
+package llm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"mm/core/tensor"
+)
+
+// Init is how the weights of a new model are drawn. The zero value is the
+// recommended start.
+type Init struct {
+	Seed uint64 `json:"seed,omitempty"`
+	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, at
+	// which a tied head starts with logits of unit size.
+	EmbedStd float64 `json:"embed_std,omitempty"`
+	// Residual is how the matrices that write to the residual stream start:
+	// "zero" (the default: every block starts as the identity), "scaled" (the
+	// others' deviation over √(2L)) or "plain" (as the others).
+	Residual string `json:"residual,omitempty"`
+	// Gain multiplies the deviation of all other matrices; 0 means 1.
+	// The deviation is √(2/(in+out)), Glorot's.
+	Gain float64 `json:"gain,omitempty"`
+}
+
+// Validate names an unknown residual start or a negative size.
+func (i Init) Validate() error {
+	switch i.Residual {
+	case "", "zero", "scaled", "plain":
+	default:
+		return fmt.Errorf("init residual %q is none of zero, scaled, plain", i.Residual)
+	}
+	if !(i.EmbedStd >= 0) || !(i.Gain >= 0) {
+		return fmt.Errorf("init embed_std %v and gain %v must not be negative", i.EmbedStd, i.Gain)
+	}
+	return nil
+}
+
+// Init draws every weight anew: the same bits for the same seed and shape.
+func (m *Model[F]) Init(opt Init) error {
+	if err := opt.Validate(); err != nil {
+		return err
+	}
+	if opt.EmbedStd == 0 {
+		opt.EmbedStd = invSqrt(m.Config.Dim)
+	}
+	if opt.Gain == 0 {
+		opt.Gain = 1
+	}
+	r := newRandom(opt.Seed)
+	for _, t := range m.tensors {
+		m.initTensor(t, opt, r)
+	}
+	m.Stale()
+	return nil
+}
+
+func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *random) {
+	kind := blockKind(t)
+	switch {
+	case kind == "time_mix_decay":
+		// Channels forget at rates from slow to quick: e^(-e^decay) from about
+		// 0.997 down to 0.37, over the channels of each head.
+		for i := range t.Data {
+			d := t.Shape[1]
+			t.Data[i] = F(-6 + 6*float64(i%d)/float64(max(d-1, 1)))
+		}
+	case kind == "time_mix_lerp_r" || kind == "time_mix_lerp_k" || kind == "time_mix_lerp_v" || kind == "time_mix_first":
+		fill(t.Data, 0.5)
+	case t.spread:
+		fill(t.Data, 1)
+	case t == m.embed:
+		fillNormal(t.Data, r, opt.EmbedStd)
+	default:
+		std := opt.Gain * math.Sqrt(2/float64(t.Shape[0]+t.Shape[1]))
+		if kind == "attn_output" || kind == "ffn_down" || kind == "time_mix_output" {
+			switch opt.Residual {
+			case "", "zero":
+				std = 0
+			case "scaled":
+				std *= invSqrt(2 * m.Config.Layers)
+			}
+		}
+		fillNormal(t.Data, r, std)
+	}
+}
+
+func fill[F tensor.Float](x []F, v F) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// fillNormal draws x from a normal distribution. It draws even where the
+// deviation is zero, so that one tensor's start does not change the others'.
+func fillNormal[F tensor.Float](x []F, r *random, std float64) {
+	for i := range x {
+		x[i] = F(std * r.normal())
+	}
+}
+
+func invSqrt(n int) float64 { return 1 / math.Sqrt(float64(n)) }
+
+// random draws normal numbers by the method of Box and Muller from a PCG, so
+// that a seed means the same weights whatever the standard library changes.
+type random struct {
+	pcg   *rand.PCG
+	spare float64
+	has   bool
+}
+
+func newRandom(seed uint64) *random { return &random{pcg: rand.NewPCG(seed, 0x6d6d)} }
+
+// uniform is a number in [0, 1) with 53 random bits.
+func (r *random) uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
+
+func (r *random) normal() float64 {
+	if r.has {
+		r.has = false
+		return r.spare
+	}
+	radius := math.Sqrt(-2 * math.Log(1-r.uniform()))
+	sin, cos := math.Sincos(2 * math.Pi * r.uniform())
+	r.spare, r.has = radius*sin, true
+	return radius * cos
+}
