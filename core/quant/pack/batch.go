@@ -62,6 +62,9 @@ func (b *Batch) TileRows(i int) (lo, hi int) {
 // Row is the activations of row t, to be filled.
 func (b *Batch) Row(t int) []float32 { return b.x[t*b.cols : (t+1)*b.cols] }
 
+// From is the activations of the rows from t on, one after the other.
+func (b *Batch) From(t int) []float32 { return b.x[t*b.cols : b.rows*b.cols] }
+
 // Prepare quantises the rows of tile i. It must follow each change of them,
 // unless only float weights are multiplied. Columns must be a multiple of 32.
 func (b *Batch) Prepare(i int) {

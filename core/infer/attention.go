@@ -1,0 +1,251 @@
+package infer
+
+import (
+	"math"
+
+	"mm/core/infer/kv"
+	"mm/core/tensor"
+)
+
+// angles computes cosine and sine of the angle of every pair at every
+// position of the pass.
+func (w *work) angles() {
+	n := len(w.theta)
+	if cap(w.cos) < w.rows*n {
+		w.cos, w.sin = make([]float32, w.rows*n), make([]float32, w.rows*n)
+	}
+	w.cos, w.sin = w.cos[:w.rows*n], w.sin[:w.rows*n]
+	for t := range w.rows {
+		for i, theta := range w.theta {
+			sin, cos := math.Sincos(float64(w.first+t) * theta)
+			w.cos[t*n+i], w.sin[t*n+i] = float32(cos*w.scale), float32(sin*w.scale)
+		}
+	}
+}
+
+// rotate normalises queries and keys where the model does so, rotates them by
+// their positions, and scales the queries by 1/√D.
+func (w *work) rotate(y *layer) {
+	c := w.m.cfg
+	scale := float32(1 / math.Sqrt(float64(c.HeadDim)))
+	w.eachRow(func(t int) {
+		q, k := w.query.row(t, c.Heads*c.HeadDim), w.key.row(t, c.KVHeads*c.HeadDim)
+		w.rotateHeads(q, y.queryNorm, t)
+		w.rotateHeads(k, y.keyNorm, t)
+		tensor.Scale(q, scale)
+	})
+}
+
+func (w *work) rotateHeads(x, norm []float32, t int) {
+	c := w.m.cfg
+	n := len(w.theta)
+	cos, sin := w.cos[t*n:(t+1)*n], w.sin[t*n:(t+1)*n]
+	for ; len(x) > 0; x = x[c.HeadDim:] {
+		head := x[:c.HeadDim]
+		if len(norm) > 0 {
+			tensor.RMSNorm(head, head, norm, c.Epsilon)
+		}
+		if c.Rope.Halves {
+			tensor.RopeHalves(head[:2*n], cos, sin)
+		} else {
+			tensor.RopePairs(head[:2*n], cos, sin)
+		}
+	}
+}
+
+// store adds the keys and values of the pass to the cache.
+func (w *work) store(layer int) {
+	c := w.m.cfg
+	w.eachRow(func(t int) {
+		k, v := w.key.row(t, c.KVHeads*c.HeadDim), w.value.row(t, c.KVHeads*c.HeadDim)
+		for h := range c.KVHeads {
+			at := h * c.HeadDim
+			w.cache.Store(layer, h, w.first+t, k[at:at+c.HeadDim], v[at:at+c.HeadDim])
+		}
+	})
+}
+
+// eachRow runs f for every row, in parallel when there are several.
+func (w *work) eachRow(f func(t int)) {
+	if w.rows == 1 {
+		f(0)
+		return
+	}
+	w.m.threads.For(w.rows, 8, taskFunc(func(_, lo, hi int) {
+		for t := lo; t < hi; t++ {
+			f(t)
+		}
+	}))
+}
+
+// attend fills attended with softmax(q·kᵀ)·v.
+func (w *work) attend(layer int) {
+	c := w.m.cfg
+	a := &w.attention
+	a.layer = layer
+	a.group = c.Heads / c.KVHeads
+	if w.rows == 1 {
+		// The query heads that share a key head are the rows of one product.
+		a.slices = 1
+		w.m.threads.For(c.KVHeads, 1, a)
+	} else {
+		// Queries of one head are; the later half of them has more to do.
+		a.slices = min((w.rows+7)/8, max(1, 4*w.m.threads.Threads()/c.Heads))
+		w.m.threads.For(c.Heads*a.slices, 1, a)
+	}
+	if w.attended.Cols()%32 == 0 {
+		w.eachTile(&w.attended, func(int) {})
+	}
+}
+
+// attentionTask computes attention in chunks of positions with a running
+// maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al.,
+// arXiv 2205.14135). Its indices are key heads for a single position, and
+// slices of the positions of a query head otherwise.
+type attentionTask struct {
+	w       *work
+	layer   int
+	group   int // query heads that share a key head
+	slices  int
+	scratch []attentionScratch
+}
+
+func (a *attentionTask) Do(thread, lo, hi int) {
+	w := a.w
+	c := w.m.cfg
+	for i := lo; i < hi; i++ {
+		if w.rows == 1 {
+			at := i * a.group * c.HeadDim
+			a.run(&a.scratch[thread], queries{
+				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0,
+				q: w.query.data[at:], out: w.attended.Row(0)[at:], outStride: c.HeadDim,
+			})
+			continue
+		}
+		// Later slices first: they take longest.
+		head, slice := i%c.Heads, a.slices-1-i/c.Heads
+		from, to := w.rows*slice/a.slices, w.rows*(slice+1)/a.slices
+		at := head * c.HeadDim
+		a.run(&a.scratch[thread], queries{
+			head: head / a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1,
+			q: w.query.data[from*w.query.stride+at:], out: w.attended.From(from)[at:], outStride: c.Heads * c.HeadDim,
+		})
+	}
+}
+
+// queries are rows of queries that look at the same keys.
+type queries struct {
+	head      int       // key head
+	rows      int       // number of queries
+	stride    int       // from one to the next in q
+	first     int       // position of the first
+	step      int       // by how much positions grow from row to row, 0 or 1
+	q         []float32 // D numbers a row
+	out       []float32 // D numbers a row
+	outStride int
+}
+
+// run attends q's rows to the cache and writes the weighted values.
+func (a *attentionTask) run(s *attentionScratch, q queries) {
+	dim, panels := a.w.m.cfg.HeadDim, a.w.cache.Panels()
+	s.resize(dim, panels, q.rows)
+	end := q.position(q.rows-1) + 1 // positions that the last row sees
+	for base := 0; base < end; base += kv.Chunk {
+		s.read(a.w.cache, base/kv.Chunk, a.layer, q.head, dim, min(end-base, kv.Chunk))
+		for r := 0; r < q.rows; r += tileRows {
+			rows := min(tileRows, q.rows-r)
+			if n := min(q.position(r+rows-1)+1-base, kv.Chunk); n > 0 {
+				s.tile(q, r, rows, base, n, dim)
+			}
+		}
+	}
+	for r := range q.rows {
+		row := s.sum[r*s.width:][:dim]
+		tensor.Scale(row, 1/s.total[r])
+		copy(q.out[r*q.outStride:], row)
+	}
+}
+
+// position of a row.
+func (q queries) position(r int) int { return q.first + r*q.step }
+
+// tileRows is how many queries share the loads of keys and values.
+const tileRows = 8
+
+// attentionScratch is a thread's memory.
+type attentionScratch struct {
+	scores []float32 // 8 × Chunk
+	keyBuf []float32 // Chunk/32 × D × 32
+	valBuf []float32 // panels × Chunk × 32
+	keys   [][]float32
+	values [][]float32
+	width  int       // of a row of sum: panels·32
+	sum    []float32 // rows × width, the values weighted so far
+	most   []float32 // rows, the largest score so far
+	total  []float32 // rows, the sum of exponentials so far
+}
+
+func (s *attentionScratch) resize(dim, panels, rows int) {
+	s.width = panels * kv.Block
+	if s.scores == nil {
+		s.scores = make([]float32, tileRows*kv.Chunk)
+		s.keyBuf = make([]float32, kv.Chunk*dim)
+		s.valBuf = make([]float32, kv.Chunk*s.width)
+		s.keys = make([][]float32, kv.Chunk/kv.Block)
+		s.values = make([][]float32, panels)
+	}
+	if len(s.total) < rows {
+		s.sum = make([]float32, rows*s.width)
+		s.most, s.total = make([]float32, rows), make([]float32, rows)
+	}
+}
+
+// read takes the keys and values of the first n positions of a chunk.
+func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
+	for b := 0; b*kv.Block < n; b++ {
+		s.keys[b] = c.Keys(chunk, layer, head, b, s.keyBuf[b*dim*kv.Block:])
+	}
+	for p := range s.values {
+		s.values[p] = c.Values(chunk, layer, head, p, n, s.valBuf[p*kv.Chunk*kv.Block:])
+	}
+}
+
+// tile adds n positions from base on to rows r to r+rows of q. What a row must
+// not see gets the score -Inf and adds exactly nothing.
+func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
+	padded := (n + kv.Block - 1) / kv.Block * kv.Block
+	for b := 0; b*kv.Block < n; b++ {
+		// scores (rows × 32) = q (rows × D) · keys (D × 32)
+		tensor.MulPanel(s.scores[b*kv.Block:], kv.Chunk, q.q[r*q.stride:], q.stride, s.keys[b], rows, dim, false)
+	}
+	for i := range rows {
+		scores := s.scores[i*kv.Chunk:][:padded]
+		for j := max(0, min(q.position(r+i)+1-base, padded)); j < padded; j++ {
+			scores[j] = float32(math.Inf(-1))
+		}
+		s.weigh(scores, r+i, base == 0)
+	}
+	for p, values := range s.values {
+		// sum (rows × 32) += scores (rows × n) · values (n × 32)
+		tensor.MulPanel(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, values, rows, n, base > 0)
+	}
+}
+
+// weigh turns the scores of a row into exponentials about its largest score,
+// and makes what was summed before relative to that.
+func (s *attentionScratch) weigh(scores []float32, row int, begin bool) {
+	most := tensor.Max(scores)
+	if begin {
+		s.most[row], s.total[row] = most, tensor.ExpSum(scores, scores, most)
+		return
+	}
+	most = max(most, s.most[row])
+	total := tensor.ExpSum(scores, scores, most)
+	if before := s.most[row]; before != most {
+		f := float32(math.Exp(float64(before - most)))
+		s.total[row] *= f
+		tensor.Scale(s.sum[row*s.width:][:s.width], f)
+	}
+	s.most[row] = most
+	s.total[row] += total
+}

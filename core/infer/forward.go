@@ -1,0 +1,188 @@
+package infer
+
+import (
+	"context"
+
+	"mm/core/infer/kv"
+	"mm/core/quant/pack"
+	"mm/core/tensor"
+)
+
+// maxBatch is how many positions go through the model at a time.
+const maxBatch = 256
+
+// pass is what one trip through the model is about.
+type pass struct {
+	cache *kv.Cache
+	theta []float64 // frequencies of RoPE
+	scale float64   // what rotated vectors are multiplied by
+	first int       // position of the first row
+	rows  int       // T
+	keep  int       // logits are wanted for the last so many rows
+}
+
+// forward sends the rows of w.x through the model. Keys and values of the
+// rows are added to the cache; w.logits holds the logits of the last p.keep
+// rows afterwards.
+func (m *Model) forward(ctx context.Context, p pass) error {
+	w := &m.work
+	w.begin(p)
+	for i := range m.layers {
+		y := &m.layers[i]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		last := i == len(m.layers)-1
+
+		// Attention: x += Wo · softmax(q·kᵀ/√D) · v
+		w.norm(&w.normed, w.x, y.attentionNorm)                               // T×C
+		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, // T×(G·D) both
+			term{&y.query, &w.query}) // T×(H·D)
+		w.rotate(y) // q and k by their positions
+		w.store(i)  // k and v join the cache
+		if last {
+			w.shrink(p.keep) // T is now the number of rows with logits
+			if w.rows == 0 {
+				return nil
+			}
+		}
+		w.attend(i)                                            // T×(H·D)
+		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // T×C
+		w.add(&w.out)                                          // x: T×C
+
+		// SwiGLU: x += Wdown · (silu(Wgate·x) ⊙ (Wup·x))
+		w.norm(&w.normed, w.x, y.hiddenNorm)         // T×C
+		w.gated(&w.normed, &y.gate, &y.up)           // T×F
+		w.multiply(&w.hidden, term{&y.down, &w.out}) // T×C
+		w.add(&w.out)                                // x: T×C
+	}
+	w.norm(&w.normed, w.x, m.outputNorm)              // T×C
+	w.multiply(&w.normed, term{&m.output, &w.logits}) // T×V
+	return nil
+}
+
+// matrix is rows of float32 in memory, padded for the kernels.
+type matrix struct {
+	data   []float32
+	stride int
+}
+
+// resize gives room for rows × cols; the contents are undefined.
+func (a *matrix) resize(rows, cols int) {
+	a.stride = (cols + pack.Unit - 1) / pack.Unit * pack.Unit
+	n := (rows + 7) / 8 * 8 * a.stride
+	if cap(a.data) < n {
+		a.data = make([]float32, n)
+	}
+	a.data = a.data[:n]
+}
+
+func (a *matrix) row(t, cols int) []float32 { return a.data[t*a.stride : t*a.stride+cols] }
+
+// work is the memory of a pass.
+type work struct {
+	m *Model
+	pass
+
+	x          []float32  // T×C, the residual stream
+	normed     pack.Batch // T×C
+	query      matrix     // T×(H·D)
+	key, value matrix     // T×(G·D)
+	attended   pack.Batch // T×(H·D)
+	out        matrix     // T×C
+	gate, up   matrix     // T×F
+	hidden     pack.Batch // T×F
+	logits     matrix     // T×V
+	cos, sin   []float32  // T×(Dims/2)
+
+	scratch   []pack.Scratch // one a thread
+	product   productTask
+	swiglu    swigluTask
+	attention attentionTask
+}
+
+func (w *work) init(m *Model) {
+	w.m = m
+	w.scratch = make([]pack.Scratch, m.threads.Threads())
+	w.product.w, w.swiglu.w, w.attention.w = w, w, w
+	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
+}
+
+// input gives room for the rows of x.
+func (w *work) input(rows int) []float32 {
+	n := rows * w.m.cfg.Width
+	if cap(w.x) < n {
+		w.x = make([]float32, n)
+	}
+	w.x = w.x[:n]
+	return w.x
+}
+
+// begin sizes the memory for a pass and computes the angles of its positions.
+func (w *work) begin(p pass) {
+	c := w.m.cfg
+	w.pass = p
+	w.normed.Resize(p.rows, c.Width)
+	w.attended.Resize(p.rows, c.Heads*c.HeadDim)
+	w.hidden.Resize(p.rows, c.Hidden)
+	w.query.resize(p.rows, c.Heads*c.HeadDim)
+	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
+	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
+	w.out.resize(p.rows, c.Width)
+	w.gate.resize(p.rows, c.Hidden)
+	w.up.resize(p.rows, c.Hidden)
+	w.logits.resize(p.keep, c.Vocab)
+	w.angles()
+}
+
+// shrink leaves only the last n rows: what follows the keys and values of the
+// last layer is needed where logits are wanted only.
+func (w *work) shrink(n int) {
+	drop := w.rows - n
+	if drop == 0 {
+		return
+	}
+	c := w.m.cfg
+	w.first, w.rows = w.first+drop, n
+	if n == 0 {
+		return
+	}
+	copy(w.x, w.x[drop*c.Width:])
+	copy(w.query.data, w.query.data[drop*w.query.stride:])
+	w.normed.Resize(n, c.Width)
+	w.attended.Resize(n, c.Heads*c.HeadDim)
+	w.hidden.Resize(n, c.Hidden)
+}
+
+// norm fills b with the normalised rows of x.
+func (w *work) norm(b *pack.Batch, x, gain []float32) {
+	c, eps := w.m.cfg.Width, w.m.cfg.Epsilon
+	w.eachTile(b, func(t int) { tensor.RMSNorm(b.Row(t), x[t*c:(t+1)*c], gain, eps) })
+}
+
+// eachTile fills the rows of a batch and prepares it for products.
+func (w *work) eachTile(b *pack.Batch, fill func(t int)) {
+	tile := func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			for t, end := b.TileRows(i); t < end; t++ {
+				fill(t)
+			}
+			if b.Cols()%32 == 0 {
+				b.Prepare(i)
+			}
+		}
+	}
+	if b.Tiles() == 1 {
+		tile(0, 0, 1)
+		return
+	}
+	w.m.threads.For(b.Tiles(), 1, taskFunc(tile))
+}
+
+// add adds y to the residual stream.
+func (w *work) add(y *matrix) {
+	c := w.m.cfg.Width
+	for t := range w.rows {
+		tensor.Add(w.x[t*c:(t+1)*c], y.row(t, c))
+	}
+}

@@ -1,0 +1,254 @@
+// Package kv stores the keys and values of attention, of every layer and
+// key/value head, for the positions of one session.
+//
+// The memory is made of chunks of [Chunk] positions, allocated as positions
+// arrive. Within a chunk the keys of a head lie transposed, in blocks of 32
+// positions by D dimensions, so that a vector register holds one dimension of
+// many positions and scores need no sums across registers; values lie as rows
+// of 32 dimensions. Both are the right factor of [tensor.MulPanel].
+//
+// Elements are stored as F32, F16, or Q8_0: signed bytes, with an f16 scale
+// for every 32 dimensions of a position. Attention reads float32 through
+// [Cache.Keys] and [Cache.Values].
+package kv
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"mm/core/tensor"
+)
+
+const (
+	// Chunk is the number of positions that are read at a time.
+	Chunk = 256
+	// Block is the number of positions in a block of keys.
+	Block = tensor.PanelWidth
+)
+
+// Shape is what a cache holds for each position.
+type Shape struct {
+	Layers int
+	Heads  int // key/value heads
+	Dim    int // D, dimensions of a head
+}
+
+// Cache is the keys and values of a session. It is not safe for concurrent
+// use, except that different positions may be stored at the same time, and
+// anything read at the same time.
+type Cache struct {
+	shape  Shape
+	typ    tensor.Type
+	panels int // ⌈D/32⌉
+	chunks [][]byte
+
+	keyBytes   int // a head's keys in a chunk, scales included
+	valueBytes int
+}
+
+// Supported reports whether a cache stores type t: F32, F16 or Q8_0.
+func Supported(t tensor.Type) bool {
+	return t == tensor.F32 || t == tensor.F16 || t == tensor.Q8_0
+}
+
+// New gives an empty cache.
+func New(s Shape, t tensor.Type) (*Cache, error) {
+	if !Supported(t) {
+		return nil, fmt.Errorf("keys and values cannot be stored as %v", t)
+	}
+	if s.Layers < 1 || s.Heads < 1 || s.Dim < 1 {
+		return nil, fmt.Errorf("no cache has the shape %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
+	}
+	c := &Cache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block}
+	size := elemBytes(t)
+	c.keyBytes = s.Dim * Chunk * size
+	c.valueBytes = c.panels * Block * Chunk * size
+	if t == tensor.Q8_0 {
+		c.keyBytes += c.panels * Chunk * 2
+		c.valueBytes += c.panels * Chunk * 2
+	}
+	return c, nil
+}
+
+func elemBytes(t tensor.Type) int {
+	switch t {
+	case tensor.F32:
+		return 4
+	case tensor.F16:
+		return 2
+	}
+	return 1
+}
+
+// Panels is the number of value panels of a head, ⌈D/32⌉.
+func (c *Cache) Panels() int { return c.panels }
+
+// Type is how elements are stored.
+func (c *Cache) Type() tensor.Type { return c.typ }
+
+// ChunkBytes is the memory that a chunk takes.
+func (c *Cache) ChunkBytes() int {
+	return c.shape.Layers * c.shape.Heads * (c.keyBytes + c.valueBytes)
+}
+
+// Reserve makes room for the positions below n.
+func (c *Cache) Reserve(n int) {
+	for len(c.chunks)*Chunk < n {
+		c.chunks = append(c.chunks, make([]byte, c.ChunkBytes()))
+	}
+}
+
+// Release gives back the memory of chunks that hold no position below n.
+func (c *Cache) Release(n int) {
+	keep := min(len(c.chunks), (n+Chunk-1)/Chunk)
+	clear(c.chunks[keep:])
+	c.chunks = c.chunks[:keep]
+}
+
+// Bytes is the memory in use.
+func (c *Cache) Bytes() int { return len(c.chunks) * c.ChunkBytes() }
+
+// keys and values are the memory of one head in a chunk.
+func (c *Cache) keys(chunk, layer, head int) []byte {
+	at := (layer*c.shape.Heads + head) * (c.keyBytes + c.valueBytes)
+	return c.chunks[chunk][at : at+c.keyBytes]
+}
+
+func (c *Cache) values(chunk, layer, head int) []byte {
+	at := (layer*c.shape.Heads+head)*(c.keyBytes+c.valueBytes) + c.keyBytes
+	return c.chunks[chunk][at : at+c.valueBytes]
+}
+
+// Store keeps the key and the value (D numbers each) of a position, for which
+// there must be room.
+func (c *Cache) Store(layer, head, pos int, key, value []float32) {
+	k := c.keys(pos/Chunk, layer, head)
+	v := c.values(pos/Chunk, layer, head)
+	p := pos % Chunk
+	switch c.typ {
+	case tensor.F32:
+		block := floats(k)[p/Block*c.shape.Dim*Block+p%Block:]
+		for d, x := range key {
+			block[d*Block] = x
+		}
+		rows := floats(v)
+		for j := 0; j*Block < len(value); j++ {
+			copy(rows[(j*Chunk+p)*Block:], value[j*Block:min((j+1)*Block, len(value))])
+		}
+	case tensor.F16:
+		c.storeF16(k, v, p, key, value)
+	case tensor.Q8_0:
+		c.storeQ8(k, v, p, key, value)
+	}
+}
+
+func (c *Cache) storeF16(k, v []byte, p int, key, value []float32) {
+	var half [2 * Block]byte
+	block := k[2*(p/Block*c.shape.Dim*Block+p%Block):]
+	for j := 0; j < len(key); j += Block {
+		n := min(Block, len(key)-j)
+		tensor.ToF16(half[:2*n], key[j:j+n])
+		for d := range n {
+			copy(block[2*(j+d)*Block:2*(j+d)*Block+2], half[2*d:2*d+2])
+		}
+		tensor.ToF16(v[2*(j/Block*Chunk+p)*Block:][:2*n], value[j:j+n])
+	}
+}
+
+// Q8_0: the scales follow the elements. A block of keys has ⌈D/32⌉ rows of 32
+// scales, one a position; a panel of values has one a row.
+func (c *Cache) storeQ8(k, v []byte, p int, key, value []float32) {
+	elems := c.shape.Dim * Chunk
+	block := k[p/Block*c.shape.Dim*Block+p%Block:]
+	keyScales := k[elems+2*(p/Block*c.panels*Block+p%Block):]
+	valueScales := v[c.panels*Block*Chunk:]
+	var q [Block]int8
+	for j := 0; j < len(key); j += Block {
+		n := min(Block, len(key)-j)
+		binary.LittleEndian.PutUint16(keyScales[2*j:], quantise(q[:n], key[j:j+n]))
+		for d := range n {
+			block[(j+d)*Block] = byte(q[d])
+		}
+		binary.LittleEndian.PutUint16(valueScales[2*(j/Block*Chunk+p):], quantise(q[:n], value[j:j+n]))
+		row := v[(j/Block*Chunk+p)*Block:]
+		for d := range n {
+			row[d] = byte(q[d])
+		}
+	}
+}
+
+// quantise rounds x to multiples of max|x|/127 and gives that scale as f16.
+func quantise(q []int8, x []float32) uint16 {
+	var most float32
+	for _, v := range x {
+		most = max(most, float32(math.Abs(float64(v))))
+	}
+	if !(most > 0) {
+		clear(q)
+		return tensor.F32ToF16(most)
+	}
+	inv := 127 / most
+	for i, v := range x {
+		q[i] = int8(math.RoundToEven(float64(v * inv)))
+	}
+	return tensor.F32ToF16(most / 127)
+}
+
+// Keys gives the keys of a head for 32 positions, the block-th of a chunk, as
+// D × 32 float32 with the positions side by side. It uses buf, of at least
+// D·32 numbers, where the elements are not float32 already.
+func (c *Cache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
+	k := c.keys(chunk, layer, head)
+	n := c.shape.Dim * Block
+	switch c.typ {
+	case tensor.F32:
+		return floats(k)[block*n : (block+1)*n]
+	case tensor.F16:
+		tensor.FromF16(buf[:n], k[2*block*n:2*(block+1)*n])
+	case tensor.Q8_0:
+		var scales [Block]float32
+		for d := range c.shape.Dim {
+			if d%Block == 0 {
+				at := c.shape.Dim*Chunk + 2*(block*c.panels+d/Block)*Block
+				tensor.FromF16(scales[:], k[at:at+2*Block])
+			}
+			row, out := k[block*n+d*Block:][:Block], buf[d*Block:][:Block]
+			for i, q := range row {
+				out[i] = float32(int8(q)) * scales[i]
+			}
+		}
+	}
+	return buf[:n]
+}
+
+// Values gives a panel of the values of a head, dimensions 32·panel to
+// 32·panel+31, for the first n positions of a chunk: n × 32 float32.
+// Dimensions beyond D are 0. It uses buf, of at least n·32 numbers, where the
+// elements are not float32 already.
+func (c *Cache) Values(chunk, layer, head, panel, n int, buf []float32) []float32 {
+	v := c.values(chunk, layer, head)
+	at := panel * Chunk * Block
+	switch c.typ {
+	case tensor.F32:
+		return floats(v)[at : at+n*Block]
+	case tensor.F16:
+		tensor.FromF16(buf[:n*Block], v[2*at:2*(at+n*Block)])
+	case tensor.Q8_0:
+		scales := v[c.panels*Block*Chunk+2*panel*Chunk:]
+		for p := range n {
+			d := tensor.F16ToF32(binary.LittleEndian.Uint16(scales[2*p:]))
+			row, out := v[at+p*Block:][:Block], buf[p*Block:][:Block]
+			for i, q := range row {
+				out[i] = float32(int8(q)) * d
+			}
+		}
+	}
+	return buf[:n*Block]
+}
+
+// floats views memory that make has aligned.
+func floats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
+}

@@ -1,0 +1,105 @@
+package kv
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"mm/core/tensor"
+)
+
+// TestStore reads back what was stored, for head sizes below, at, between and
+// above the width of a panel, in an order that is not that of the positions.
+func TestStore(t *testing.T) {
+	tolerance := map[tensor.Type]float64{tensor.F32: 0, tensor.F16: 0x1p-11, tensor.Q8_0: 0.5/127 + 0x1p-10}
+	for _, dim := range []int{8, 32, 48, 64, 80, 128} {
+		for typ, tol := range tolerance {
+			c, err := New(Shape{Layers: 2, Heads: 3, Dim: dim}, typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const n = Chunk + 40
+			c.Reserve(n)
+			r := rand.New(rand.NewPCG(uint64(dim), uint64(typ)))
+			rows := make([]float32, n*2*3*2*dim)
+			for i := range rows {
+				rows[i] = float32(r.NormFloat64())
+			}
+			at := func(layer, head, pos, kind int) []float32 {
+				return rows[(((layer*3+head)*n+pos)*2+kind)*dim:][:dim]
+			}
+			for _, pos := range r.Perm(n) {
+				for layer := range 2 {
+					for head := range 3 {
+						c.Store(layer, head, pos, at(layer, head, pos, 0), at(layer, head, pos, 1))
+					}
+				}
+			}
+			check := func(got float32, want []float32, d int, what string) {
+				size := 1.0
+				if typ == tensor.Q8_0 {
+					size = 0
+					for _, v := range want[d/32*32 : min(d/32*32+32, dim)] {
+						size = max(size, math.Abs(float64(v)))
+					}
+				} else {
+					size = max(0x1p-14, math.Abs(float64(want[d])))
+				}
+				if math.Abs(float64(got-want[d])) > tol*size {
+					t.Fatalf("%v D=%d: %s is %v, stored was %v", typ, dim, what, got, want[d])
+				}
+			}
+			buf := make([]float32, Chunk*32*4)
+			for pos := range n {
+				for layer := range 2 {
+					for head := range 3 {
+						k := c.Keys(pos/Chunk, layer, head, pos%Chunk/Block, buf)
+						for d := range dim {
+							check(k[d*Block+pos%Block], at(layer, head, pos, 0), d, "key")
+						}
+						for p := range c.Panels() {
+							v := c.Values(pos/Chunk, layer, head, p, pos%Chunk+1, buf)
+							for d := p * Block; d < (p+1)*Block; d++ {
+								x := v[pos%Chunk*Block+d%Block]
+								if d >= dim {
+									if x != 0 {
+										t.Fatalf("padding is %v", x)
+									}
+									continue
+								}
+								check(x, at(layer, head, pos, 1), d, "value")
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	c, err := New(Shape{Layers: 30, Heads: 3, Dim: 64}, tensor.F16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Bytes() != 0 {
+		t.Error("an empty cache takes memory")
+	}
+	c.Reserve(Chunk + 1)
+	if want := 2 * Chunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
+		t.Errorf("two chunks take %d bytes, want %d", c.Bytes(), want)
+	}
+	c.Release(1)
+	if want := Chunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
+		t.Errorf("one chunk takes %d bytes, want %d", c.Bytes(), want)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	if _, err := New(Shape{1, 1, 64}, tensor.Q4_0); err == nil {
+		t.Error("a type that is not stored is accepted")
+	}
+	if _, err := New(Shape{1, 0, 64}, tensor.F16); err == nil {
+		t.Error("no heads are accepted")
+	}
+}

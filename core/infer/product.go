@@ -1,0 +1,99 @@
+package infer
+
+import (
+	"mm/core/pool"
+	"mm/core/quant/pack"
+	"mm/core/tensor"
+)
+
+type taskFunc = pool.Func
+
+// term is one product of several that share their activations.
+type term struct {
+	by *linear
+	to *matrix
+}
+
+// multiply computes t.to = batch · t.by for each term, as one loop.
+func (w *work) multiply(batch *pack.Batch, terms ...term) {
+	task := &w.product
+	task.batch = batch
+	task.terms = append(task.terms[:0], terms...)
+	units := 0
+	for _, t := range terms {
+		units += unitsOf(t.by)
+	}
+	w.m.threads.For(units, w.chunk(units, terms[0].by), task)
+}
+
+// unitsOf is the number of units of rows of output.
+func unitsOf(l *linear) int { return (l.weight.Rows() + pack.Unit - 1) / pack.Unit }
+
+// chunk is how many units a thread takes at a time: large enough for a few
+// microseconds of work, small enough that the threads end together.
+func (w *work) chunk(units int, l *linear) int {
+	const least = 32 << 10 // bytes of weights
+	perUnit := max(1, l.weight.Bytes()/unitsOf(l))
+	return max(1, min(units/(4*w.m.threads.Threads()), (least+perUnit-1)/perUnit))
+}
+
+// productTask multiplies; its indices are units of the terms' outputs, one
+// after the other.
+type productTask struct {
+	w     *work
+	batch *pack.Batch
+	terms []term
+}
+
+func (p *productTask) Do(thread, lo, hi int) {
+	for _, t := range p.terms {
+		n := unitsOf(t.by)
+		if lo < n {
+			t.by.mul(t.to, p.batch, lo, min(hi, n), &p.w.scratch[thread])
+		}
+		lo, hi = max(lo-n, 0), hi-n
+		if hi <= 0 {
+			return
+		}
+	}
+}
+
+// mul computes the units lo to hi of a product.
+func (l *linear) mul(y *matrix, batch *pack.Batch, lo, hi int, s *pack.Scratch) {
+	lo, hi = lo*pack.Unit, min(hi*pack.Unit, l.weight.Rows())
+	l.weight.Mul(y.data, y.stride, batch, lo, hi, s)
+	if len(l.bias) > 0 {
+		for t := range batch.Rows() {
+			tensor.Add(y.data[t*y.stride+lo:t*y.stride+hi], l.bias[lo:hi])
+		}
+	}
+}
+
+// gated computes hidden = silu(batch·gate) ⊙ (batch·up).
+func (w *work) gated(batch *pack.Batch, gate, up *linear) {
+	task := &w.swiglu
+	task.batch, task.gate, task.up = batch, gate, up
+	w.m.threads.For(unitsOf(gate), w.chunk(unitsOf(gate), gate), task)
+	if w.hidden.Rows() > 1 || w.hidden.Cols()%32 == 0 {
+		w.eachTile(&w.hidden, func(int) {})
+	}
+}
+
+// swigluTask multiplies with both matrices and joins the results; its indices
+// are units of F.
+type swigluTask struct {
+	w        *work
+	batch    *pack.Batch
+	gate, up *linear
+}
+
+func (g *swigluTask) Do(thread, lo, hi int) {
+	w := g.w
+	g.gate.mul(&w.gate, g.batch, lo, hi, &w.scratch[thread])
+	g.up.mul(&w.up, g.batch, lo, hi, &w.scratch[thread])
+	lo, hi = lo*pack.Unit, min(hi*pack.Unit, g.gate.weight.Rows())
+	for t := range w.rows {
+		gate, up := w.gate.data[t*w.gate.stride:], w.up.data[t*w.up.stride:]
+		tensor.SiLUMul(w.hidden.Row(t)[lo:hi], gate[lo:hi], up[lo:hi])
+	}
+}

@@ -1,0 +1,123 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+)
+
+// Rope is rotary position embedding (Su et al., arXiv 2104.09864): dimension
+// pair i of a head is rotated by position · θ_i with θ_i = Base^(-2i/Dims),
+// changed by one of the methods that stretch the context.
+type Rope struct {
+	// Dims is how many dimensions of a head are rotated, the first ones.
+	Dims int
+	// Base of the frequencies.
+	Base float32
+	// Halves pairs dimension i with i+Dims/2, not 2i with 2i+1.
+	Halves bool
+
+	// Scaling is the method:
+	//
+	//	"", "none", "linear"  θ/Factor (position interpolation, arXiv 2306.15595);
+	//	                      "none" ignores the factor
+	//	"ntk"                 Base · Factor^(Dims/(Dims-2))
+	//	"yarn"                arXiv 2309.00071
+	//	"longrope"            per-dimension factors (arXiv 2402.13753), which
+	//	                      the file holds for short and for long contexts
+	Scaling string
+	// Factor is by how much the context is stretched; 0 means 1.
+	Factor float32
+	// OriginalContext is the context before stretching, for yarn and longrope.
+	OriginalContext int
+	// AttentionFactor multiplies the rotated vectors; 0 means 1.
+	AttentionFactor float32
+	// ExtFactor is yarn's share of extrapolation; negative means 1 for yarn
+	// and 0 for others.
+	ExtFactor float32
+	// BetaFast and BetaSlow bound yarn's ramp, in rotations over the original
+	// context; 0 means 32 and 1.
+	BetaFast, BetaSlow float32
+}
+
+func (r Rope) check(headDim int) error {
+	bad := func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }
+	switch {
+	case r.Dims < 2 || r.Dims%2 != 0 || r.Dims > headDim:
+		return fmt.Errorf("%d dimensions of a head of %d cannot be rotated in pairs", r.Dims, headDim)
+	case !(r.Base > 0) || bad(r.Base):
+		return fmt.Errorf("the base of rotary embedding is %v", r.Base)
+	case r.Factor < 0 || bad(r.Factor):
+		return fmt.Errorf("the scaling factor of rotary embedding is %v", r.Factor)
+	case bad(r.AttentionFactor) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
+		return fmt.Errorf("a factor of rotary embedding is no finite number")
+	case r.OriginalContext < 0:
+		return fmt.Errorf("the original context length is %d", r.OriginalContext)
+	}
+	switch r.Scaling {
+	case "", "none", "linear", "ntk", "yarn", "longrope":
+		return nil
+	}
+	return fmt.Errorf("scaling %q of rotary embedding is not supported: known are none, linear, ntk, yarn, longrope", r.Scaling)
+}
+
+// frequencies gives θ of each pair and what cosines and sines are multiplied
+// by. divisors, one a pair or none, divide θ.
+func (r Rope) frequencies(divisors []float32) (theta []float64, scale float64) {
+	factor := orOne(r.Factor)
+	base := float64(r.Base)
+	switch r.Scaling {
+	case "none":
+		factor = 1
+	case "ntk":
+		base *= math.Pow(factor, float64(r.Dims)/max(float64(r.Dims-2), 1))
+		factor = 1
+	}
+	ext := float64(r.ExtFactor)
+	if ext < 0 {
+		ext = 0
+		if r.Scaling == "yarn" {
+			ext = 1
+		}
+	}
+	theta = make([]float64, r.Dims/2)
+	for i := range theta {
+		extrapolated := math.Pow(base, -2*float64(i)/float64(r.Dims))
+		if len(divisors) > 0 {
+			extrapolated /= float64(divisors[i])
+		}
+		interpolated := extrapolated / factor
+		mix := ext * r.yarnRamp(i, base)
+		theta[i] = interpolated*(1-mix) + extrapolated*mix
+	}
+	scale = orOne(r.AttentionFactor)
+	if ext != 0 && factor > 1 {
+		scale *= 1 + 0.1*math.Log(factor)
+	}
+	return theta, scale
+}
+
+// yarnRamp is 1 for the pairs that turn often within the original context,
+// which keep their frequency, and 0 for those that turn hardly at all.
+func (r Rope) yarnRamp(i int, base float64) float64 {
+	fast, slow := float64(r.BetaFast), float64(r.BetaSlow)
+	if fast == 0 {
+		fast = 32
+	}
+	if slow == 0 {
+		slow = 1
+	}
+	// pair is the pair that makes so many rotations.
+	pair := func(rotations float64) float64 {
+		return float64(r.Dims) * math.Log(float64(r.OriginalContext)/(rotations*2*math.Pi)) / (2 * math.Log(base))
+	}
+	low := max(0, math.Floor(pair(fast)))
+	high := min(float64(r.Dims-1), math.Ceil(pair(slow)))
+	return 1 - min(1, max(0, (float64(i)-low)/max(0.001, high-low)))
+}
+
+func orOne(v float32) float64 {
+	if v == 0 {
+		return 1
+	}
+	return float64(v)
+}
