@@ -24,6 +24,9 @@ type bpe struct {
 	// joins tells whether any merge joins a left side that ends in the first
 	// byte to a right side that begins with the second.
 	joins byteJoins
+	// linear encodes text that is not cut into words; nil where its
+	// condition does not hold.
+	linear *linear
 }
 
 // byteJoins is a set of pairs of bytes. Where two neighbouring bytes are not
@@ -116,6 +119,11 @@ func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 
 // encodeText appends the tokens of text that was not cut into words.
 func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
+	if b.linear != nil {
+		if ids, ok := b.linear.encode(dst, text, s); ok {
+			return ids
+		}
+	}
 	from := 0
 	for i := 1; i < len(text); i++ {
 		if b.apart(text, i) {

@@ -13,6 +13,8 @@ type scratch struct {
 	unions  [short]int32
 	links   []link
 	queue   queue
+	known   []uint64 // of linear: pairs with whether they fit
+	dead    []uint64 // of linear: a bit for each place that leads nowhere
 	words   [cacheWords]cachedWord
 }
 

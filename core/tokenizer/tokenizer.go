@@ -83,6 +83,9 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	if t.bpe, err = newBPE(&t.vocab, t.ids, t.pre.chars); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
+	if len(t.pre.passes) == 0 {
+		t.bpe.linear = newLinear(t.bpe, len(v.Merges))
+	}
 	return t, nil
 }
 
