@@ -31,9 +31,9 @@ const maxBundle = 1 << 20
 // bundle is the part of dev.sigstore.bundle.v1.Bundle that mm writes and reads
 // (sigstore protobuf-specs, JSON form).
 type bundle struct {
-	MediaType            string   `json:"mediaType"`
-	VerificationMaterial material `json:"verificationMaterial"`
-	DSSEEnvelope         *dsse    `json:"dsseEnvelope"`
+	MediaType            string    `json:"mediaType"`
+	VerificationMaterial material  `json:"verificationMaterial"`
+	DSSEEnvelope         *envelope `json:"dsseEnvelope"`
 }
 
 type material struct {
@@ -46,14 +46,14 @@ type publicKeyHint struct {
 	Hint string `json:"hint"`
 }
 
-// dsse is a DSSE envelope (secure-systems-lab/dsse, envelope.md).
-type dsse struct {
-	Payload     string          `json:"payload"`
-	PayloadType string          `json:"payloadType"`
-	Signatures  []dsseSignature `json:"signatures"`
+// envelope is a DSSE envelope (secure-systems-lab/dsse, envelope.md).
+type envelope struct {
+	Payload     string              `json:"payload"`
+	PayloadType string              `json:"payloadType"`
+	Signatures  []envelopeSignature `json:"signatures"`
 }
 
-type dsseSignature struct {
+type envelopeSignature struct {
 	Sig string `json:"sig"`
 }
 
@@ -103,10 +103,10 @@ func seal(key *PrivateKey, subject digest.Digest, predicateType string, predicat
 	return json.Marshal(bundle{
 		MediaType:            BundleMediaType,
 		VerificationMaterial: material{PublicKey: &publicKeyHint{Hint: key.public.hint()}},
-		DSSEEnvelope: &dsse{
+		DSSEEnvelope: &envelope{
 			Payload:     base64.StdEncoding.EncodeToString(payload),
 			PayloadType: payloadType,
-			Signatures:  []dsseSignature{{Sig: base64.StdEncoding.EncodeToString(sig)}},
+			Signatures:  []envelopeSignature{{Sig: base64.StdEncoding.EncodeToString(sig)}},
 		},
 	})
 }

@@ -37,8 +37,8 @@ var ErrPassword = errors.New("wrong or missing password")
 
 // PublicKey verifies signatures.
 type PublicKey struct {
-	id       string
-	verifier signature.Verifier
+	id        string
+	verifiers []signature.Verifier // one must accept
 }
 
 // PrivateKey signs.
@@ -153,12 +153,21 @@ func onlyBlock(data []byte) (*pem.Block, error) {
 // newPublic accepts the algorithms of this package only, so that an algorithm
 // is never chosen by whoever made a signature.
 func newPublic(key crypto.PublicKey) (*PublicKey, error) {
+	var verifiers []signature.Verifier
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
 		if k.Curve != elliptic.P256() {
 			return nil, fmt.Errorf("curve %s is not supported, only P-256", k.Curve.Params().Name)
 		}
 	case ed25519.PublicKey:
+		// cosign sign 3.1 makes Ed25519ph of a file key (RFC 8032 §5.1), which
+		// its own verify then refuses. The two are domain-separated: accepting
+		// both lets no signature pass for another.
+		prehashed, err := signature.LoadED25519phVerifier(k)
+		if err != nil {
+			return nil, err
+		}
+		verifiers = append(verifiers, prehashed)
 	default:
 		return nil, fmt.Errorf("%T is not supported, only ECDSA P-256 and Ed25519", key)
 	}
@@ -171,7 +180,7 @@ func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(der)
-	return &PublicKey{id: hex.EncodeToString(sum[:]), verifier: verifier}, nil
+	return &PublicKey{id: hex.EncodeToString(sum[:]), verifiers: append(verifiers, verifier)}, nil
 }
 
 // Public returns the half that verifies.
@@ -189,7 +198,13 @@ func (k *PublicKey) hint() string {
 
 // verify checks sig over message.
 func (k *PublicKey) verify(message, sig []byte) error {
-	return k.verifier.VerifySignature(bytes.NewReader(sig), bytes.NewReader(message))
+	var err error
+	for _, v := range k.verifiers {
+		if err = v.VerifySignature(bytes.NewReader(sig), bytes.NewReader(message)); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // sign signs message. No randomness enters: with no source given, crypto/ecdsa

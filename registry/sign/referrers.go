@@ -33,16 +33,19 @@ type finder interface {
 }
 
 // bundles lists the manifests of bundles that refer to desc, those that say
-// they hold a release first, each group sorted by digest. The media types and
-// annotations of a listing are claims; they decide the order only.
+// they hold a release first, each group sorted by digest. What a listing says
+// of a manifest is a claim, and decides little: some registries list the
+// config's media type as artifact type, so the filtering is done here.
 func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	var found []ocispec.Descriptor
+	listed := 0
 	take := func(page []ocispec.Descriptor) error {
 		for _, d := range page {
-			if d.ArtifactType == BundleMediaType || d.ArtifactType == "" {
+			switch d.ArtifactType {
+			case BundleMediaType, ocispec.MediaTypeEmptyJSON, "":
 				found = append(found, d)
 			}
-			if len(found) >= maxReferrers {
+			if listed++; listed >= maxReferrers {
 				return errEnough
 			}
 		}
@@ -51,10 +54,10 @@ func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec
 	var err error
 	switch s := src.(type) {
 	case lister:
-		err = s.Referrers(ctx, desc, BundleMediaType, take)
+		err = s.Referrers(ctx, desc, "", take)
 	case finder:
 		var page []ocispec.Descriptor
-		if page, err = s.Referrers(ctx, desc, BundleMediaType); err == nil {
+		if page, err = s.Referrers(ctx, desc, ""); err == nil {
 			err = take(page)
 		}
 	default:

@@ -49,7 +49,9 @@ func put(t testing.TB, dst content.Pusher, mediaType string, data []byte) ocispe
 	return d
 }
 
-func isExists(err error) bool { return err != nil && bytes.Contains([]byte(err.Error()), []byte("already exists")) }
+func isExists(err error) bool {
+	return err != nil && bytes.Contains([]byte(err.Error()), []byte("already exists"))
+}
 
 // putJSON stores v as JSON.
 func putJSON(t testing.TB, dst content.Pusher, mediaType string, v any) ocispec.Descriptor {
