@@ -32,7 +32,7 @@ func variants() map[string]Config {
 func TestGradcheck(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
-			results, err := Gradcheck(c, GradcheckOptions{Seed: 7, Entries: 50})
+			results, err := Gradcheck(c, GradcheckOptions{Seed: 7, Entries: 20})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestGradcheckLoRA(t *testing.T) {
 	for name, c := range variants() {
 		for _, targets := range [][]string{nil, {"ffn_down"}} {
 			t.Run(fmt.Sprint(name, targets), func(t *testing.T) {
-				results, err := Gradcheck(c, GradcheckOptions{Seed: 3, Entries: 12, LoRA: &LoRA{Rank: 3, Alpha: 5, Targets: targets}})
+				results, err := Gradcheck(c, GradcheckOptions{Seed: 3, Entries: 6, LoRA: &LoRA{Rank: 3, Alpha: 5, Targets: targets}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -412,3 +412,25 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// An untied model computes what the tied one did.
+func TestUntie(t *testing.T) {
+	c := variants()["tied-norm"]
+	m := randomModel[float64](t, c, 1)
+	u, err := m.Untie()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Config.Tied || u.Tensor("output.weight") == nil || &u.Tensor("output.weight").Data[0] == &u.embed.Data[0] {
+		t.Fatal("the head is still the embedding")
+	}
+	m.Refresh(nil)
+	u.Refresh(nil)
+	b := randomBatch[float64](c, 2, 8, 1)
+	if a, b := train(t, m, m.NewPass(nil, 2, 8), b), train(t, u, u.NewPass(nil, 2, 8), b); a != b {
+		t.Errorf("loss %v tied, %v untied", a, b)
+	}
+	if again, _ := u.Untie(); again != u {
+		t.Error("an untied model was copied")
+	}
+}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"errors"
 	"fmt"
 
 	"mm/core/pool"
@@ -214,6 +215,31 @@ func (m *Model[F]) Freeze(frozen func(name string) bool) {
 			t.Grad = m.grads[t.gradOffset:end:end]
 		}
 	}
+}
+
+// Untie is m with a head of its own, which starts as a copy of the embedding,
+// so that one can train while the other is frozen; m itself where it has one.
+func (m *Model[F]) Untie() (*Model[F], error) {
+	if !m.Config.Tied {
+		return m, nil
+	}
+	if len(m.adapters) > 0 {
+		return nil, errors.New("untying a head beside adapters: merge them first")
+	}
+	c := m.Config
+	c.Tied = false
+	u, err := New[F](c)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range u.tensors {
+		from := m.Tensor(t.Name)
+		if from == nil { // the head
+			from = m.embed
+		}
+		copy(t.Data, from.Data)
+	}
+	return u, nil
 }
 
 // linears lists every matrix product of the model once.
