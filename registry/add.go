@@ -59,7 +59,7 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 		desc.MediaType = "application/octet-stream"
 	}
 	key, keyed := keyOfInfo(fi)
-	if keyed && !opt.Rehash && key.size >= cacheMin {
+	if keyed && !opt.Rehash && key.size >= s.cacheMin {
 		if desc.Digest = s.cached(key); desc.Digest != "" {
 			if ok, err := s.keep(ctx, desc); ok || err != nil {
 				return desc, err
@@ -68,7 +68,7 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	}
 	settled := keyed && key.settle(ctx)
 	h := digest.SHA256.Hash()
-	if _, err := copyHash(ctx, nil, h, f); err != nil {
+	if _, err := copyHash(ctx, nil, h, f, desc.Size); err != nil {
 		return desc, err
 	}
 	desc.Digest = digest.NewDigest(digest.SHA256, h)

@@ -293,7 +293,7 @@ func (s *Store) ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader
 		return err
 	}
 	h := desc.Digest.Algorithm().Hash()
-	n, err := copyHash(ctx, f, h, io.LimitReader(r, desc.Size+1))
+	n, err := copyHash(ctx, f, h, r, desc.Size)
 	if err == nil {
 		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}
@@ -363,7 +363,7 @@ func (s *Store) Verify(ctx context.Context, desc ocispec.Descriptor) error {
 // verifyFile hashes f from its start.
 func verifyFile(ctx context.Context, f *os.File, desc ocispec.Descriptor) error {
 	h := desc.Digest.Algorithm().Hash()
-	n, err := copyHash(ctx, nil, h, io.LimitReader(f, desc.Size+1))
+	n, err := copyHash(ctx, nil, h, f, desc.Size)
 	if err == nil {
 		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}
@@ -373,9 +373,11 @@ func verifyFile(ctx context.Context, f *os.File, desc ocispec.Descriptor) error 
 	return nil
 }
 
-// copyHash moves r to f, where f is not nil, and to h, until the end of r or of ctx.
-func copyHash(ctx context.Context, f *fsx.File, h hash.Hash, r io.Reader) (n int64, err error) {
-	buf := make([]byte, copyBuffer)
+// copyHash moves r to f, where f is not nil, and to h, until the end of r or of
+// ctx, or one byte past the size that is meant.
+func copyHash(ctx context.Context, f *fsx.File, h hash.Hash, r io.Reader, size int64) (n int64, err error) {
+	r = io.LimitReader(r, size+1)
+	buf := make([]byte, min(copyBuffer, size+1))
 	for {
 		if err := ctx.Err(); err != nil {
 			return n, err

@@ -108,7 +108,7 @@ func (s *Store) cached(k fileKey) digest.Digest {
 
 // remember notes the key's digest. A cache that cannot be written is no fault.
 func (s *Store) remember(k fileKey, d digest.Digest) {
-	if k.size >= cacheMin && !s.readOnly {
+	if k.size >= s.cacheMin && !s.readOnly {
 		_ = s.dir.WriteCache(k.recordName(), k.record(d), 0o644)
 	}
 }
@@ -117,7 +117,7 @@ func (s *Store) remember(k fileKey, d digest.Digest) {
 // and hashed. Nobody else had the file open for writing, so its times need not
 // settle.
 func (s *Store) rememberBlob(desc ocispec.Descriptor) {
-	if desc.Size < cacheMin {
+	if desc.Size < s.cacheMin {
 		return
 	}
 	f, err := s.OpenBlob(context.Background(), desc)
@@ -144,7 +144,7 @@ func (s *Store) VerifyCached(ctx context.Context, desc ocispec.Descriptor) error
 	if ok && s.cached(key) == desc.Digest {
 		return nil
 	}
-	ok = ok && key.size >= cacheMin && key.settle(ctx)
+	ok = ok && key.size >= s.cacheMin && key.settle(ctx)
 	if err := verifyFile(ctx, f, desc); err != nil {
 		return err
 	}

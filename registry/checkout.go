@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -219,7 +218,7 @@ func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp strin
 		return err
 	}
 	h := desc.Digest.Algorithm().Hash()
-	n, err := copyHash(ctx, f, h, io.LimitReader(blob, desc.Size+1))
+	n, err := copyHash(ctx, f, h, blob, desc.Size)
 	if err == nil {
 		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}

@@ -239,7 +239,7 @@ func (r *resumable) rehash(ctx context.Context, a digest.Algorithm) (digest.Dige
 	}
 	defer f.Close()
 	h := a.Hash()
-	if _, err := copyHash(ctx, nil, h, f); err != nil {
+	if _, err := copyHash(ctx, nil, h, f, r.off); err != nil {
 		return "", err
 	}
 	return digest.NewDigest(a, h), nil

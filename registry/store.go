@@ -84,6 +84,7 @@ type Store struct {
 	path     string // absolute
 	readOnly bool
 	hook     fsx.Hook
+	cacheMin int64 // size from which digests are remembered
 
 	mu    sync.Mutex
 	index *index       // index.json as last parsed
@@ -97,7 +98,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin}
 	if err := s.open(opt); err != nil {
 		if s.dir != nil {
 			s.dir.Close()

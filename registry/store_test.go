@@ -160,7 +160,9 @@ func TestPushRefuses(t *testing.T) {
 		{"other bytes", with(func(d *ocispec.Descriptor) { d.Digest = digest.FromString("x") }), ErrCorrupt},
 		{"too short", with(func(d *ocispec.Descriptor) { d.Size = 101 }), ErrCorrupt},
 		{"too long", with(func(d *ocispec.Descriptor) { d.Size = 99 }), ErrCorrupt},
-		{"upper case", with(func(d *ocispec.Descriptor) { d.Digest = digest.Digest("sha256:" + strings.ToUpper(right.Digest.Encoded())) }), errdef.ErrInvalidDigest},
+		{"upper case", with(func(d *ocispec.Descriptor) {
+			d.Digest = digest.Digest("sha256:" + strings.ToUpper(right.Digest.Encoded()))
+		}), errdef.ErrInvalidDigest},
 		{"path in digest", with(func(d *ocispec.Descriptor) { d.Digest = "sha256:../../../../etc/passwd" }), errdef.ErrInvalidDigest},
 		{"short digest", with(func(d *ocispec.Descriptor) { d.Digest = "sha256:abcd" }), errdef.ErrInvalidDigest},
 		{"other algorithm", with(func(d *ocispec.Descriptor) { d.Digest = digest.SHA384.FromBytes(data) }), errdef.ErrInvalidDigest},

@@ -1,0 +1,522 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/internal/fsx"
+	"mm/internal/fsx/fsxtest"
+)
+
+// scene is a folder with a store and a source file, before an operation.
+type scene struct {
+	top   string
+	seals map[string]digest.Digest // tags that must outlive whatever happens
+}
+
+func (sc scene) store() string  { return filepath.Join(sc.top, "store") }
+func (sc scene) source() string { return filepath.Join(sc.top, "source.bin") }
+func (sc scene) out() string    { return filepath.Join(sc.top, "out") }
+
+// sourceBytes takes a few writes to store.
+var sourceBytes = noise(9, 100_000)
+
+// reopen opens the scene's store with a digest cache that remembers the source.
+func (sc scene) reopen(hook fsx.Hook) (*Store, error) {
+	s, err := Open(sc.store(), Options{Hook: hook})
+	if err == nil {
+		s.cacheMin = 1000
+	}
+	return s, err
+}
+
+// scratch is a folder in memory where there is one: the sweeps build thousands
+// of stores, and a sync to disk for each write of each tells nothing more.
+func scratch(t *testing.T) string {
+	t.Helper()
+	if dir, err := os.MkdirTemp("/dev/shm", "mm-test-"); err == nil {
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	return t.TempDir()
+}
+
+func newScene(t *testing.T) scene {
+	t.Helper()
+	sc := scene{top: scratch(t), seals: map[string]digest.Digest{}}
+	s, err := Open(sc.store(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range 2 {
+		ref := fmt.Sprintf("old:%d", i)
+		desc := tagged(t, s, ref, uint64(i))
+		sc.seals[ref] = desc.Digest
+		if _, err := attach(s, desc, "x/sig", ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := tagged(t, s, "gone:1", 50)
+	if _, err := attach(s, gone, "x/sig", "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Untag(ctx, "gone:1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sc.source(), sourceBytes, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return sc
+}
+
+// intact checks what no fault may break.
+func (sc scene) intact(t *testing.T, s *Store) {
+	t.Helper()
+	sound(t, s)
+	for ref, want := range sc.seals {
+		desc, err := s.Resolve(ctx, ref)
+		if err != nil || desc.Digest != want {
+			t.Errorf("%s: %v, %v", ref, desc.Digest, err)
+			continue
+		}
+		if _, err := ReadArtifact(ctx, s, desc); err != nil {
+			t.Errorf("%s: %v", ref, err)
+		}
+		if sigs, err := s.Referrers(ctx, desc, "x/sig"); err != nil || len(sigs) != 1 {
+			t.Errorf("%s: %d signatures, %v", ref, len(sigs), err)
+		}
+	}
+}
+
+// operation is one thing a user does, in a form that may be done again after a
+// failure. done checks that it took effect.
+type operation struct {
+	name string
+	act  func(sc scene, s *Store) error
+	done func(sc scene, s *Store) error
+}
+
+func resolves(ref string) func(scene, *Store) error {
+	return func(_ scene, s *Store) error { _, err := s.Resolve(ctx, ref); return err }
+}
+
+var partialDesc = ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(sourceBytes), Size: int64(len(sourceBytes))}
+
+var operations = []operation{
+	{"pack and tag", func(_ scene, s *Store) error {
+		desc, err := sample(s, "new", 100)
+		if err != nil {
+			return err
+		}
+		return s.Tag(ctx, desc, "new:1")
+	}, resolves("new:1")},
+
+	{"tag", func(sc scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:0")
+		if err != nil {
+			return err
+		}
+		return s.Tag(ctx, desc, "new:1")
+	}, resolves("new:1")},
+
+	{"attach", func(sc scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:0")
+		if err != nil {
+			return err
+		}
+		_, err = attach(s, desc, "x/sbom", "new")
+		return err
+	}, func(sc scene, s *Store) error {
+		desc := ocispec.Descriptor{Digest: sc.seals["old:0"]}
+		if got, err := s.Referrers(ctx, desc, "x/sbom"); err != nil || len(got) != 1 {
+			return fmt.Errorf("%d referrers: %w", len(got), errors.Join(err, fs.ErrNotExist))
+		}
+		return nil
+	}},
+
+	{"add by link", func(sc scene, s *Store) error {
+		_, err := s.AddFile(ctx, sc.source(), AddOptions{Link: true})
+		return err
+	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
+
+	{"add by copy", func(sc scene, s *Store) error {
+		_, err := s.AddFile(ctx, sc.source(), AddOptions{})
+		return err
+	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
+
+	{"take in", func(_ scene, s *Store) error {
+		for _, upto := range []int{40_000, 80_000, len(sourceBytes)} {
+			p, err := s.Partial(ctx, partialDesc)
+			if errors.Is(err, errdef.ErrAlreadyExists) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if at := int(p.Offset()); at < upto {
+				if _, err := p.Write(sourceBytes[at:upto]); err != nil {
+					return errors.Join(err, p.Close())
+				}
+			}
+			if upto < len(sourceBytes) {
+				err = p.Close()
+			} else {
+				err = p.Commit()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
+
+	{"remove", func(_ scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:1")
+		if err != nil {
+			return err
+		}
+		if err := s.Tag(ctx, desc, "brief:1"); err != nil {
+			return err
+		}
+		return s.Remove(ctx, "brief:1")
+	}, func(_ scene, s *Store) error { return nil }},
+
+	{"gc", func(_ scene, s *Store) error {
+		_, err := s.GC(ctx, GCOptions{Grace: -1})
+		return err
+	}, func(_ scene, s *Store) error {
+		report, err := s.GC(ctx, GCOptions{Grace: -1, DryRun: true})
+		if err == nil && len(report.Blobs) > 0 {
+			err = fmt.Errorf("%d blobs not collected", len(report.Blobs))
+		}
+		return err
+	}},
+
+	{"link", func(sc scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:0")
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Link(ctx, "a/b", desc), s.Unlink(ctx, "a/c", desc.Digest))
+	}, func(sc scene, s *Store) error {
+		_, b, err := s.Linked(ctx, "a/b", sc.seals["old:0"])
+		_, c, err2 := s.Linked(ctx, "a/c", sc.seals["old:0"])
+		if b != Linked || c != Deleted {
+			return fmt.Errorf("states %d, %d: %w", b, c, errors.Join(err, err2, fs.ErrNotExist))
+		}
+		return nil
+	}},
+
+	{"check out by link", checkoutOld(true), checkedOut},
+	{"check out by copy", checkoutOld(false), checkedOut},
+}
+
+func checkoutOld(link bool) func(sc scene, s *Store) error {
+	return func(sc scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:0")
+		if err != nil {
+			return err
+		}
+		a, err := ReadArtifact(ctx, s, desc)
+		if err != nil {
+			return err
+		}
+		_, err = s.Checkout(ctx, a, sc.out(), CheckoutOptions{Link: link, Force: true})
+		return err
+	}
+}
+
+// checkedOut is fs.ErrNotExist where a file is missing; wrong bytes panic.
+func checkedOut(sc scene, s *Store) error {
+	desc, err := s.Resolve(ctx, "old:0")
+	if err != nil {
+		return err
+	}
+	a, err := ReadArtifact(ctx, s, desc)
+	if err != nil {
+		return err
+	}
+	for _, l := range a.Layers {
+		data, err := os.ReadFile(filepath.Join(sc.out(), l.Path))
+		if err != nil {
+			return err
+		}
+		if digest.FromBytes(data) != l.Descriptor.Digest {
+			panic("a wrong file was visible: " + l.Path)
+		}
+	}
+	return nil
+}
+
+// visible lists the files below the checkout folder, staging apart.
+func (sc scene) visible() []string {
+	var out []string
+	filepath.WalkDir(sc.out(), func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == stageDir {
+			return fs.SkipDir
+		}
+		if err == nil && !d.IsDir() {
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out
+}
+
+// TestFaultSweep fails, and kills, every operation at every one of its calls.
+// Afterwards the store is sound, all earlier names stand, and the operation
+// can be done.
+func TestFaultSweep(t *testing.T) {
+	kinds := []struct {
+		name  string
+		fault fsxtest.Fault
+	}{
+		{"EIO", fsxtest.Fault{Err: syscall.EIO}},
+		{"ENOSPC", fsxtest.Fault{Err: syscall.ENOSPC, Short: true}},
+		{"kill", fsxtest.Fault{Crash: true, Short: true}},
+	}
+	total := 0
+	for _, op := range operations {
+		for i := range kinds {
+			kind := &kinds[i].fault
+			t.Run(op.name+"/"+kinds[i].name, func(t *testing.T) {
+				points := fsxtest.Sweep(t, kind, func(t *testing.T, f *fsxtest.Fault) {
+					sweepOne(t, op, f)
+				})
+				t.Logf("%d points", points)
+				total += points
+			})
+		}
+	}
+	t.Logf("%d points in all: 0 corrupt, 0 names lost", total)
+}
+
+func sweepOne(t *testing.T, op operation, f *fsxtest.Fault) {
+	sc := newScene(t)
+	faulty, err := sc.reopen(f.Hook)
+	if err != nil {
+		if _, fired := f.Fired(); !fired {
+			t.Fatal(err)
+		}
+	} else {
+		err = op.act(sc, faulty)
+		faulty.Close()
+	}
+	if _, fired := f.Fired(); !fired && err != nil {
+		t.Fatal(err)
+	}
+	if err != nil && !f.Crash && len(sc.visible()) > 0 {
+		t.Errorf("failed checkout left %v", sc.visible())
+	}
+	after, openErr := sc.reopen(nil)
+	if openErr != nil {
+		t.Fatal(openErr)
+	}
+	defer after.Close()
+	sc.intact(t, after)
+	if err == nil {
+		if err := op.done(sc, after); err != nil {
+			t.Errorf("reported as done: %v", err)
+		}
+	}
+	if err := op.act(sc, after); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := op.done(sc, after); err != nil {
+		t.Errorf("done again: %v", err)
+	}
+	if _, err := after.GC(ctx, GCOptions{Grace: -1}); err != nil {
+		t.Error(err)
+	}
+	sc.intact(t, after)
+	if report := sound(t, after); report.Temp != 0 {
+		t.Errorf("%d leftovers outlive gc", report.Temp)
+	}
+}
+
+// TestCreateFaults makes a new store under every fault.
+func TestCreateFaults(t *testing.T) {
+	for _, kind := range []*fsxtest.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC, Short: true}, {Crash: true, Short: true}} {
+		points := fsxtest.Sweep(t, kind, func(t *testing.T, f *fsxtest.Fault) {
+			dir := filepath.Join(scratch(t), "new", "store")
+			if s, err := Open(dir, Options{Hook: f.Hook}); err == nil {
+				s.Close()
+			}
+			s := open(t, dir, Options{})
+			tagged(t, s, "a:1", 1)
+			sound(t, s)
+		})
+		t.Logf("%d points", points)
+	}
+}
+
+// TestPowerCut cuts the power after each call of each operation and loses any
+// part of what was not synced: all, each single change, all but each, and
+// random subsets.
+func TestPowerCut(t *testing.T) {
+	states := 0
+	random := 4
+	if testing.Short() {
+		random = 0
+	}
+	for _, op := range operations {
+		t.Run(op.name, func(t *testing.T) {
+			sc := newScene(t)
+			rec, err := fsxtest.Record(sc.top)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := sc.reopen(rec.Hook)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := op.act(sc, s); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for call := 0; call <= rec.Len(); call++ {
+				for _, lose := range rec.Losses(call, random, 7) {
+					after := scene{top: scratch(t), seals: sc.seals}
+					if err := rec.Replay(after.top, call, lose); err != nil {
+						t.Fatal(err)
+					}
+					n++
+					powerOn(t, op, after, call == rec.Len())
+					os.RemoveAll(after.top)
+					if t.Failed() {
+						t.Fatalf("cut after call %d", call)
+					}
+				}
+			}
+			t.Logf("%d calls, %d states", rec.Len(), n)
+			states += n
+		})
+	}
+	t.Logf("%d states in all: 0 corrupt, 0 names lost", states)
+}
+
+// powerOn opens what a cut left. What an operation reported as done must be
+// there; what it did not finish can be done again.
+func powerOn(t *testing.T, op operation, sc scene, finished bool) {
+	t.Helper()
+	s, err := sc.reopen(nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer s.Close()
+	sc.intact(t, s)
+	if finished {
+		if err := op.done(sc, s); err != nil && op.name != "gc" {
+			t.Errorf("lost after it was done: %v", err)
+		}
+		return
+	}
+	for _, p := range sc.visible() {
+		if fi, err := os.Stat(p); err == nil && fi.Size() == 0 {
+			t.Errorf("empty file %s visible", p)
+		}
+	}
+	if err := op.act(sc, s); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := op.done(sc, s); err != nil {
+		t.Errorf("done again: %v", err)
+	}
+}
+
+// TestRealENOSPC fills a 1 MiB tmpfs: the store stays sound and takes small
+// things again once there is room.
+func TestRealENOSPC(t *testing.T) {
+	dir := t.TempDir()
+	if err := mountTmpfs(dir, 1<<20); err != nil {
+		t.Skipf("skipped: no tmpfs: %v", err)
+	}
+	t.Cleanup(func() { unmount(dir) })
+	s := open(t, filepath.Join(dir, "store"), Options{})
+	seal := tagged(t, s, "old:1", 1)
+	failed := 0
+	for i := range 40 {
+		data := noise(uint64(200+i), 100_000)
+		_, err := s.AddBytes(ctx, "x/y", data)
+		if err == nil {
+			continue
+		}
+		failed++
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("error hides ENOSPC: %v", err)
+		}
+		if _, err := sample(s, "full", uint64(300+i)); err != nil && !errors.Is(err, syscall.ENOSPC) {
+			t.Error(err)
+		}
+		p, err := s.Partial(ctx, ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(data), Size: int64(len(data))})
+		if err == nil {
+			io.Copy(p, bytes.NewReader(data))
+			p.Close()
+		}
+		tmp := filepath.Join(dir, "out")
+		if a, err := ReadArtifact(ctx, s, seal); err == nil {
+			if _, err := s.Checkout(ctx, a, tmp, CheckoutOptions{}); err != nil && !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+			os.RemoveAll(tmp)
+		}
+	}
+	if failed == 0 {
+		t.Fatal("the disk did not fill")
+	}
+	if _, err := s.Resolve(ctx, "old:1"); err != nil {
+		t.Error(err)
+	}
+	sound(t, s)
+	if _, err := s.GC(ctx, GCOptions{Grace: -1}); err != nil {
+		t.Fatal(err)
+	}
+	tagged(t, s, "new:1", 5)
+	sound(t, s)
+	t.Logf("%d writes met a full disk", failed)
+}
+
+// TestReadOnlyNeverWrites opens a store on which every write would fail.
+func TestReadOnlyNeverWrites(t *testing.T) {
+	sc := newScene(t)
+	f := &fsxtest.Fault{}
+	s := open(t, sc.store(), Options{ReadOnly: true, Hook: f.Hook})
+	sc.intact(t, s)
+	if _, err := s.Exists(ctx, ocispec.Descriptor{Digest: sc.seals["old:0"], Size: 1}); err != nil {
+		t.Error(err)
+	}
+	if f.Calls() != 0 {
+		t.Errorf("%d writes", f.Calls())
+	}
+	for name, err := range map[string]error{
+		"tag":    s.Tag(ctx, ocispec.Descriptor{}, "a"),
+		"untag":  s.Untag(ctx, "old:0"),
+		"remove": s.Remove(ctx, "old:0"),
+		"push":   s.Push(ctx, partialDesc, bytes.NewReader(sourceBytes)),
+	} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.GC(ctx, GCOptions{Grace: time.Hour}); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("gc: %v", err)
+	}
+	if _, err := s.Partial(ctx, partialDesc); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("partial: %v", err)
+	}
+}
