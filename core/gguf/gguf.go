@@ -17,6 +17,7 @@
 package gguf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,7 @@ func Parse(b []byte) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
+	f.src = bytes.NewReader(b)
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		t.Data = b[t.Offset : t.Offset+t.Size : t.Offset+t.Size]
@@ -148,22 +150,6 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 
 // Section reads the data of one of the file's tensors, however the file was
 // opened.
-func (f *File) Section(t Tensor) io.Reader {
-	if f.src == nil {
-		return &byteReader{t.Data}
-	}
+func (f *File) Section(t Tensor) *io.SectionReader {
 	return io.NewSectionReader(f.src, t.Offset, t.Size)
-}
-
-// byteReader reads a slice; unlike bytes.Reader it has no way to seek past
-// the tensor it stands for.
-type byteReader struct{ b []byte }
-
-func (r *byteReader) Read(p []byte) (int, error) {
-	if len(r.b) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.b)
-	r.b = r.b[n:]
-	return n, nil
 }

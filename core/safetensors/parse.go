@@ -1,0 +1,275 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+const metadataKey = "__metadata__"
+
+// headerSize reads the header's length in front of a file of the given size.
+func headerSize(b []byte, size int64) (int64, error) {
+	if size < 8 {
+		return 0, fmt.Errorf("a file of %d bytes is too short", size)
+	}
+	n := binary.LittleEndian.Uint64(b)
+	switch {
+	case n > maxHeader && bytes.HasPrefix(b, []byte("version ")):
+		return 0, errors.New("not a safetensors file but most likely a Git LFS pointer: fetch the real file")
+	case n > maxHeader:
+		return 0, fmt.Errorf("the header has %d bytes, at most %d are allowed", n, maxHeader)
+	case n > uint64(size-8):
+		return 0, fmt.Errorf("the header has %d bytes, only %d are left in the file", n, size-8)
+	}
+	return int64(n), nil
+}
+
+// parse reads the header of a file of the given size and checks it.
+func parse(header []byte, size int64) (*File, error) {
+	if len(header) == 0 || header[0] != '{' {
+		return nil, errors.New("the header does not begin with {")
+	}
+	if !utf8.Valid(header) {
+		return nil, errors.New("the header is no UTF-8")
+	}
+	p := &parser{dec: json.NewDecoder(bytes.NewReader(header))}
+	p.dec.UseNumber()
+	f := &File{names: make(map[string]int)}
+	if err := p.file(f); err != nil {
+		return nil, err
+	}
+	return f, f.place(int64(8+len(header)), size)
+}
+
+// place checks that the tensors cover the data without gap or overlap, and
+// makes their offsets absolute.
+func (f *File) place(start, size int64) error {
+	slices.SortFunc(f.Tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Name, b.Name))
+	})
+	at := int64(0)
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		if t.Offset != at {
+			return fmt.Errorf("tensor %q begins at %d where %d was expected: gaps and overlaps are not allowed", t.Name, t.Offset, at)
+		}
+		if t.Size > size-start-at {
+			return fmt.Errorf("tensor %q takes %d bytes at %d, the data has %d", t.Name, t.Size, at, size-start)
+		}
+		at += t.Size
+		t.Offset += start
+		f.names[t.Name] = i
+	}
+	if at != size-start {
+		return fmt.Errorf("the tensors take %d bytes, the data has %d", at, size-start)
+	}
+	return nil
+}
+
+// parser reads the header token by token: encoding/json alone would let
+// duplicate keys pass.
+type parser struct{ dec *json.Decoder }
+
+// file reads the whole header; offsets stay relative to the data.
+func (p *parser) file(f *File) error {
+	err := p.object("the header", func(name string) error {
+		if name == metadataKey {
+			f.Metadata = make(map[string]string)
+			return p.object(metadataKey, func(key string) error {
+				value, err := p.string(metadataKey + "." + key)
+				f.Metadata[key] = value
+				return err
+			})
+		}
+		t, err := p.tensor(name)
+		if err != nil {
+			return err
+		}
+		if len(f.Tensors) == maxTensors {
+			return fmt.Errorf("more than %d tensors", maxTensors)
+		}
+		f.Tensors = append(f.Tensors, t)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Spaces may pad the header; nothing else may follow.
+	if _, err := p.dec.Token(); err != io.EOF {
+		return errors.New("something follows the header's object")
+	}
+	return nil
+}
+
+// tensor reads one tensor's entry.
+func (p *parser) tensor(name string) (Tensor, error) {
+	t := Tensor{Name: name}
+	if name == "" {
+		return t, errors.New("a tensor has no name")
+	}
+	what := "tensor " + strconv.Quote(name)
+	var begin, end int64
+	found := 0
+	err := p.object(what, func(key string) error {
+		var err error
+		found++
+		switch key {
+		case "dtype":
+			var s string
+			s, err = p.string(what + ".dtype")
+			t.DType = DType(s)
+		case "shape":
+			t.Shape = []int{}
+			err = p.numbers(what+".shape", maxDims, func(n int64) { t.Shape = append(t.Shape, int(n)) })
+		case "data_offsets":
+			var at []int64
+			err = p.numbers(what+".data_offsets", 2, func(n int64) { at = append(at, n) })
+			if err == nil && len(at) != 2 {
+				return fmt.Errorf("%s.data_offsets has %d numbers, not 2", what, len(at))
+			}
+			if err == nil {
+				begin, end = at[0], at[1]
+			}
+		default:
+			return fmt.Errorf("%s has the unknown key %q", what, key)
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	if found != 3 {
+		return t, fmt.Errorf("%s needs dtype, shape and data_offsets", what)
+	}
+	if end < begin {
+		return t, fmt.Errorf("%s ends at %d before it begins at %d", what, end, begin)
+	}
+	t.Offset, t.Size = begin, end-begin
+	need, err := sizeOf(t.DType, t.Shape)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", what, err)
+	}
+	if need != t.Size {
+		return t, fmt.Errorf("%s of %s %v needs %d bytes, its range has %d", what, t.DType, t.Shape, need, t.Size)
+	}
+	return t, nil
+}
+
+// sizeOf is the number of bytes of a tensor.
+func sizeOf(d DType, shape []int) (int64, error) {
+	total := d.bits()
+	if total == 0 {
+		return 0, fmt.Errorf("unknown dtype %q", d)
+	}
+	empty := false
+	for _, n := range shape {
+		if n == 0 { // the rest must still not overflow
+			empty = true
+			continue
+		}
+		hi, lo := bits.Mul64(total, uint64(n))
+		if hi != 0 || lo > math.MaxInt64 {
+			return 0, fmt.Errorf("shape %v of %s exceeds 2^63 bits", shape, d)
+		}
+		total = lo
+	}
+	if empty {
+		return 0, nil
+	}
+	if total%8 != 0 {
+		return 0, fmt.Errorf("shape %v of %s is no whole number of bytes", shape, d)
+	}
+	return int64(total / 8), nil
+}
+
+// object reads an object, calling do for each key with the decoder in front
+// of its value. A key that appears twice is refused.
+func (p *parser) object(what string, do func(key string) error) error {
+	if err := p.delim(what, '{'); err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for p.dec.More() {
+		tok, err := p.token(what)
+		if err != nil {
+			return err
+		}
+		key := tok.(string) // the decoder allows nothing else here
+		if seen[key] {
+			return fmt.Errorf("%s has the key %q twice", what, key)
+		}
+		seen[key] = true
+		if err := do(key); err != nil {
+			return err
+		}
+	}
+	return p.delim(what, '}')
+}
+
+// token reads one token of JSON; the end of the header is not one.
+func (p *parser) token(what string) (json.Token, error) {
+	tok, err := p.dec.Token()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, short(err))
+	}
+	return tok, nil
+}
+
+func (p *parser) delim(what string, want json.Delim) error {
+	tok, err := p.token(what)
+	if err != nil {
+		return err
+	}
+	if tok != want {
+		return fmt.Errorf("%s: %v where %v was expected", what, tok, want)
+	}
+	return nil
+}
+
+func (p *parser) string(what string) (string, error) {
+	tok, err := p.token(what)
+	if err != nil {
+		return "", err
+	}
+	s, ok := tok.(string)
+	if !ok {
+		return "", fmt.Errorf("%s is %v, not a string", what, tok)
+	}
+	return s, nil
+}
+
+// numbers reads an array of at most limit whole numbers that are not negative.
+func (p *parser) numbers(what string, limit int, do func(int64)) error {
+	if err := p.delim(what, '['); err != nil {
+		return err
+	}
+	for n := 0; p.dec.More(); n++ {
+		tok, err := p.token(what)
+		if err != nil {
+			return err
+		}
+		if n == limit {
+			return fmt.Errorf("%s has more than %d numbers", what, limit)
+		}
+		num, ok := tok.(json.Number)
+		if !ok {
+			return fmt.Errorf("%s holds %v, not a number", what, tok)
+		}
+		v, err := strconv.ParseInt(num.String(), 10, 64)
+		if err != nil || v < 0 {
+			return fmt.Errorf("%s holds %s, not a whole number below 2^63", what, num)
+		}
+		do(v)
+	}
+	return p.delim(what, ']')
+}

@@ -1,0 +1,212 @@
+// Package safetensors reads and writes safetensors, Hugging Face's file format
+// for named arrays: a length (u64, little endian), a JSON header of that many
+// bytes that gives each tensor's dtype, shape and byte range, and one block of
+// data. The format is that of the README of huggingface/safetensors.
+//
+// [Open] maps a file, [Parse] takes one in memory, [Read] takes any
+// io.ReaderAt; all check the whole header, so that a *[File] exists only for a
+// file whose ranges are sound, without gap or overlap, and cover the data to
+// the last byte. [Write] streams tensors; the same tensors and metadata give
+// the same bytes, in whatever order they are given.
+package safetensors
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"mm/core/mmap"
+	"mm/core/tensor"
+)
+
+// The limits of what is read.
+const (
+	maxHeader  = 100_000_000 // bytes; the reference implementation's
+	maxTensors = 1 << 20
+	maxDims    = 32
+)
+
+// DType is an element type, as the header spells it.
+type DType string
+
+// The element types with a whole number of bytes.
+const (
+	BOOL   DType = "BOOL"
+	U8     DType = "U8"
+	I8     DType = "I8"
+	F8E4M3 DType = "F8_E4M3"
+	F8E5M2 DType = "F8_E5M2"
+	F8E8M0 DType = "F8_E8M0"
+	U16    DType = "U16"
+	I16    DType = "I16"
+	F16    DType = "F16"
+	BF16   DType = "BF16"
+	U32    DType = "U32"
+	I32    DType = "I32"
+	F32    DType = "F32"
+	U64    DType = "U64"
+	I64    DType = "I64"
+	F64    DType = "F64"
+	C64    DType = "C64"
+)
+
+// bits is the size of one element; 0 for an unknown type.
+func (d DType) bits() uint64 {
+	switch d {
+	case "F4":
+		return 4
+	case "F6_E2M3", "F6_E3M2":
+		return 6
+	case BOOL, U8, I8, F8E4M3, F8E5M2, F8E8M0:
+		return 8
+	case U16, I16, F16, BF16:
+		return 16
+	case U32, I32, F32:
+		return 32
+	case U64, I64, F64, C64:
+		return 64
+	}
+	return 0
+}
+
+// Type is the same element type in package tensor; false where it has none.
+func (d DType) Type() (tensor.Type, bool) {
+	switch d {
+	case F32:
+		return tensor.F32, true
+	case F16:
+		return tensor.F16, true
+	case BF16:
+		return tensor.BF16, true
+	case I8:
+		return tensor.I8, true
+	case I16:
+		return tensor.I16, true
+	case I32:
+		return tensor.I32, true
+	case I64:
+		return tensor.I64, true
+	case F64:
+		return tensor.F64, true
+	}
+	return 0, false
+}
+
+// Tensor describes one tensor of a file.
+type Tensor struct {
+	Name  string
+	DType DType
+	// Shape is the outermost dimension first; empty for a scalar. A dimension
+	// may be 0.
+	Shape []int
+	// Offset is where the data begins, in bytes from the start of the file.
+	Offset int64
+	// Size is the length of the data in bytes.
+	Size int64
+	// Data is the tensor's bytes, little endian, when the file is mapped or in
+	// memory, and nil when it was opened by Read. It must not be written to,
+	// nor used after the file's Close.
+	Data []byte
+}
+
+// File is a checked safetensors file. Its fields must not be changed.
+type File struct {
+	// Tensors are in the order of their data.
+	Tensors []Tensor
+	// Metadata is the header's __metadata__; nil when there is none.
+	Metadata map[string]string
+
+	names map[string]int
+	src   io.ReaderAt
+	m     *mmap.Map
+}
+
+// Open maps the file at path and checks it. Close gives the mapping back.
+func Open(path string) (*File, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := Parse(m.Data)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
+	}
+	f.m = m
+	return f, nil
+}
+
+// Parse checks a file that lies in memory. Tensor data aliases b.
+func Parse(b []byte) (*File, error) {
+	n, err := headerSize(b, int64(len(b)))
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f, err := parse(b[8:8+n], int64(len(b)))
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f.src = bytes.NewReader(b)
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		t.Data = b[t.Offset : t.Offset+t.Size : t.Offset+t.Size]
+	}
+	return f, nil
+}
+
+// Read checks the file of the given size in r, reading its header only.
+// Tensor data stays where it is: see [File.Section].
+func Read(r io.ReaderAt, size int64) (*File, error) {
+	var length [8]byte
+	if size >= 8 {
+		if _, err := r.ReadAt(length[:], 0); err != nil {
+			return nil, fmt.Errorf("safetensors: reading the header's length: %w", short(err))
+		}
+	}
+	n, err := headerSize(length[:], size)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	header := make([]byte, n)
+	if got, err := r.ReadAt(header, 8); int64(got) < n {
+		return nil, fmt.Errorf("safetensors: reading the header: %w", short(err))
+	}
+	f, err := parse(header, size)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f.src = r
+	return f, nil
+}
+
+// short names the end of a file that should go on.
+func short(err error) error {
+	if err == nil || err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Close gives the mapping back; Data of the tensors is invalid afterwards.
+// It does nothing for files that were not opened by Open.
+func (f *File) Close() error {
+	if f.m == nil {
+		return nil
+	}
+	return f.m.Close()
+}
+
+// Tensor finds a tensor by name.
+func (f *File) Tensor(name string) (Tensor, bool) {
+	i, ok := f.names[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	return f.Tensors[i], true
+}
+
+// Section reads the data of one of the file's tensors, however the file was
+// opened.
+func (f *File) Section(t Tensor) *io.SectionReader {
+	return io.NewSectionReader(f.src, t.Offset, t.Size)
+}
