@@ -91,7 +91,9 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 		if first.IsZero() {
 			first = last
 		}
-		answer.Tokens = append(answer.Tokens, t.ID)
+		if t.ID >= 0 {
+			answer.Tokens = append(answer.Tokens, t.ID)
+		}
 		text.WriteString(t.Text)
 		return emit(t.Text)
 	})

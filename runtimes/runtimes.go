@@ -99,7 +99,7 @@ type Generation struct {
 
 // Token is one generated token.
 type Token struct {
-	ID   int32
+	ID   int32  // -1 for text that was held back until the end
 	Text string // what it adds to the text; UTF-8 is never cut
 }
 

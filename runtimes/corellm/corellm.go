@@ -1,0 +1,159 @@
+// Package corellm is the backend called core: the language model of package
+// core/infer, in pure Go, on any machine. It opens GGUF files with their
+// tokenizer inside.
+package corellm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"mm/abi"
+	"mm/core/infer"
+	"mm/core/infer/sample"
+	"mm/core/tokenizer"
+	"mm/runtimes"
+)
+
+// Backend opens language models. The zero value is ready.
+type Backend struct{}
+
+// Name is "core".
+func (Backend) Name() string { return "core" }
+
+// Probe always finds the backend: it is part of mm.
+func (Backend) Probe(context.Context) error { return nil }
+
+// kvTypes are the engine's names of the KV cache types. An 8-bit float is
+// stored as 8-bit integers with scales, as assemble has said.
+var kvTypes = map[abi.DType]string{"": "", abi.FP32: "f32", abi.FP16: "f16", abi.BF16: "f16", abi.Int8: "q8_0", abi.FP8: "q8_0"}
+
+// OpenGenerator loads the part's GGUF file.
+func (Backend) OpenGenerator(_ context.Context, w runtimes.Weights, s runtimes.Settings) (runtimes.Generator, error) {
+	path := w.Paths["gguf"]
+	if path == "" {
+		return nil, &runtimes.Unavailable{What: w.Part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
+	}
+	kv, ok := kvTypes[w.KV]
+	if !ok {
+		return nil, fmt.Errorf("no KV cache of type %s", w.KV)
+	}
+	model, err := infer.Load(path, infer.Options{Threads: s.Threads})
+	if err != nil {
+		return nil, err
+	}
+	g, err := open(model, w, kv)
+	if err != nil {
+		return nil, errors.Join(err, model.Close())
+	}
+	return g, nil
+}
+
+// generator is a session of the engine with its tokenizer.
+type generator struct {
+	model   *infer.Model
+	session *infer.Session
+	tok     *tokenizer.Tokenizer // nil: the model works on ids alone
+	ends    []int32
+	begun   bool // something was fed: the next segment gets no BOS
+	text    bool // something other than BOS was fed: a leading space is the text's own
+}
+
+func open(model *infer.Model, w runtimes.Weights, kv string) (*generator, error) {
+	g := &generator{model: model}
+	tok, err := tokenizer.FromGGUF(model.File())
+	switch {
+	case errors.Is(err, tokenizer.ErrNoVocabulary):
+	case err != nil:
+		return nil, err
+	default:
+		g.tok = tok
+		for id := range int32(model.Config().Vocab) {
+			if tok.Ends(id) {
+				g.ends = append(g.ends, id)
+			}
+		}
+	}
+	if n := w.Tokens.DModel; n != 0 && n != model.Config().Width {
+		return nil, fmt.Errorf("the file has d_model %d, the assembly %d", model.Config().Width, n)
+	}
+	length := model.Config().Context
+	if n := w.Tokens.MaxSeq; n > 0 && n < length {
+		length = n
+	}
+	g.session, err = model.NewSession(infer.SessionOptions{Context: length, KV: kv})
+	return g, err
+}
+
+// Feed appends a segment.
+func (g *generator) Feed(ctx context.Context, s runtimes.Segment) (int, error) {
+	before := g.session.Len()
+	var err error
+	switch {
+	case len(s.Vectors) > 0:
+		if n := len(s.Vectors[0]); n != g.model.Config().Width {
+			return 0, fmt.Errorf("vectors of %d numbers for a model of d_model %d", n, g.model.Config().Width)
+		}
+		err = g.session.FeedVectors(ctx, slices.Concat(s.Vectors...))
+	case len(s.Tokens) > 0:
+		err = g.session.Feed(ctx, s.Tokens)
+	default:
+		if g.tok == nil {
+			return 0, errors.New("the model has no tokenizer: feed token ids")
+		}
+		text, special := s.Text, false
+		if text == "" {
+			text, special = s.Marked, true
+		}
+		ids := g.tok.Encode(text, tokenizer.Options{Add: !g.begun, Special: special})
+		ids = g.trimEnd(ids)
+		err = g.session.Feed(ctx, ids)
+	}
+	if errors.Is(err, infer.ErrContext) {
+		return 0, fmt.Errorf("%w: max_seq is %d, %d are taken", err, g.session.Context(), before)
+	}
+	if err != nil {
+		return 0, err
+	}
+	g.begun = true
+	g.text = g.text || s.Text != "" || s.Marked != "" || len(s.Tokens)+len(s.Vectors) > 0
+	return g.session.Len() - before, nil
+}
+
+// trimEnd takes away the EOS that some tokenizers put behind a text: the text
+// is to be continued.
+func (g *generator) trimEnd(ids []int32) []int32 {
+	if n := len(ids); n > 1 && ids[n-1] == g.tok.Special().EOS {
+		return ids[:n-1]
+	}
+	return ids
+}
+
+// stops gives the engine's reasons the runner's names.
+var stops = map[infer.Reason]runtimes.Stop{
+	infer.StopLength: runtimes.StopLength, infer.StopContext: runtimes.StopLength,
+	infer.StopToken: runtimes.StopEnd, infer.StopString: runtimes.StopWord,
+}
+
+// Generate continues the sequence.
+func (g *generator) Generate(ctx context.Context, opt runtimes.Generation, emit func(runtimes.Token) error) (runtimes.Stop, error) {
+	o := infer.GenerateOptions{
+		MaxTokens: opt.MaxTokens, StopTokens: g.ends, StopStrings: opt.Stop,
+		Sampler: sample.Options{
+			Temperature: float32(opt.Temperature), TopK: opt.TopK, TopP: float32(opt.TopP), MinP: float32(opt.MinP),
+			RepeatPenalty: float32(opt.RepetitionPenalty), Seed: opt.Seed,
+		},
+	}
+	if g.tok != nil {
+		d := g.tok.Decoder(tokenizer.DecodeOptions{Continued: g.text})
+		o.Decode = d.Next
+	}
+	stats, err := g.session.Generate(ctx, o, func(t infer.Token) error {
+		return emit(runtimes.Token{ID: t.ID, Text: t.Text})
+	})
+	return stops[stats.Reason], err
+}
+
+// Close frees the model.
+func (g *generator) Close() error { return g.model.Close() }
