@@ -175,4 +175,3 @@ func TestBatchesAgree(t *testing.T) {
 		}
 	}
 }
-

@@ -1,0 +1,119 @@
+package infer
+
+import (
+	"context"
+	"slices"
+
+	"mm/core/infer/sample"
+)
+
+// maxDraft bounds the tokens that are proposed at a time.
+const maxDraft = 32
+
+// proposal is a token of the draft model and the distribution it came from.
+type proposal struct {
+	token int32
+	from  []sample.Candidate
+}
+
+// speculate feeds the last token of the history, and with it tokens that the
+// draft model proposes; those that stand are put into the text. It gives the
+// token that follows them (Leviathan et al., arXiv 2211.17192): with p the
+// model's distribution and q the draft's, a token stands with probability
+// min(1, p/q), and the first that does not is replaced by one drawn from
+// max(p-q, 0).
+func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
+	s := g.s
+	proposals, err := g.propose(ctx, min(g.opt.DraftTokens, s.context-s.Len()-1))
+	if err != nil {
+		return 0, err
+	}
+	g.stats.Drafted += len(proposals)
+	tokens := []int32{last}
+	for _, p := range proposals {
+		tokens = append(tokens, p.token)
+	}
+	before := s.Len()
+	var next int32
+	done := false
+	check := func(row int, logits []float32) {
+		if done || err != nil {
+			return
+		}
+		var p []sample.Candidate
+		if logits, err = g.mask(logits, g.history); err != nil {
+			return
+		}
+		if p, err = g.sampler.Distribution(logits, g.history); err != nil {
+			return
+		}
+		if row == len(proposals) { // all of them stand
+			next, done = g.sampler.Draw(p), true
+			return
+		}
+		d := proposals[row]
+		if !g.stands(d, p) {
+			sample.Residual(p, d.from)
+			next, done = g.sampler.Draw(p), true
+			return
+		}
+		g.stats.Accepted++
+		err = g.put(d.token)
+		done = g.stats.Reason != ""
+	}
+	kept := len(g.history)
+	feedErr := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), check)
+	if feedErr != nil {
+		return 0, feedErr
+	}
+	// What stands was fed: last, and all that was put but the token that
+	// ended the text, which Generate does not feed either.
+	stand := len(g.history) - kept
+	if g.stats.Reason != "" {
+		stand--
+	}
+	s.Truncate(before + 1 + stand)
+	return next, err
+}
+
+// stands decides whether the model takes a proposal.
+func (g *generation) stands(d proposal, p []sample.Candidate) bool {
+	has, proposed := sample.Probability(p, d.token), sample.Probability(d.from, d.token)
+	if has >= proposed {
+		return true
+	}
+	return has > 0 && g.sampler.Float64()*proposed < has
+}
+
+// propose lets the draft model continue the history by up to n tokens.
+func (g *generation) propose(ctx context.Context, n int) ([]proposal, error) {
+	d := g.opt.Draft
+	n = min(n, d.context-len(g.history))
+	if n < 1 || slices.Contains(g.history, vector) {
+		return nil, nil // there is no room, or something the draft cannot read
+	}
+	if _, err := d.Prompt(ctx, g.history); err != nil {
+		return nil, err
+	}
+	var out []proposal
+	history := slices.Clone(g.history)
+	for {
+		logits, err := g.mask(d.Logits(), history)
+		if err != nil {
+			return nil, err
+		}
+		q, err := g.drafter.Distribution(logits, history)
+		if err != nil {
+			return nil, err
+		}
+		p := proposal{token: g.drafter.Draw(q), from: slices.Clone(q)}
+		out = append(out, p)
+		history = append(history, p.token)
+		if len(out) == n {
+			return out, nil
+		}
+		if err := d.Feed(ctx, []int32{p.token}); err != nil {
+			return nil, err
+		}
+	}
+}
