@@ -1,0 +1,135 @@
+package dataset
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"mm/core/gguf"
+	"mm/core/mmap"
+	"mm/core/safetensors"
+	"mm/core/tokenizer"
+	"mm/internal/fsx"
+)
+
+// cacheVersion changes when the same text and tokenizer give other tokens.
+const cacheVersion = "1"
+
+// TokenizerDigest is the SHA-256, in hex, of all that defines a tokenizer.
+func TokenizerDigest(tok *tokenizer.Tokenizer) string {
+	h := sha256.New()
+	// GGUF metadata holds every byte of every token; JSON the few rules that
+	// GGUF has no keys for.
+	if _, err := gguf.Write(h, tok.KVs(), nil); err != nil {
+		panic("dataset: a tokenizer's own metadata was refused: " + err.Error())
+	}
+	v, err := json.Marshal(tok.Vocabulary())
+	if err != nil {
+		panic("dataset: a vocabulary was refused: " + err.Error())
+	}
+	h.Write(v)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Cache is Encode through a folder: the tokens are kept in a file named by the
+// digests of the documents and of the tokenizer, and mapped from there the next
+// time, so that neither another text nor another tokenizer can be mistaken for
+// these. Close the result.
+func Cache(dir string, docs []string, tok *tokenizer.Tokenizer) (*Tokens, error) {
+	text := Digest(docs)
+	meta := map[string]string{
+		"format": "mm tokens " + cacheVersion, "text": hex.EncodeToString(text[:]), "tokenizer": TokenizerDigest(tok),
+	}
+	key := sha256.Sum256([]byte(meta["format"] + meta["text"] + meta["tokenizer"]))
+	path := filepath.Join(dir, hex.EncodeToString(key[:16])+".safetensors")
+	t, err := openCache(path, meta)
+	if err == nil || !errors.Is(err, errCache) && !errors.Is(err, os.ErrNotExist) {
+		return t, err
+	}
+	if t, err = Encode(docs, tok); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("token cache: %w", err)
+	}
+	if err := t.save(path, meta); err != nil {
+		return nil, fmt.Errorf("token cache: %w", err)
+	}
+	return t, nil
+}
+
+// errCache says that a cache file is not what it should be: it is made anew.
+var errCache = errors.New("damaged token cache")
+
+func (t *Tokens) save(path string, meta map[string]string) error {
+	dtype := safetensors.U16
+	if t.width == 4 {
+		dtype = safetensors.U32
+	}
+	var docs []byte
+	for _, at := range t.docs {
+		docs = binary.LittleEndian.AppendUint64(docs, uint64(at))
+	}
+	var buf bytes.Buffer
+	if _, err := safetensors.Write(&buf, meta, []safetensors.Source{
+		{Name: "ids", DType: dtype, Shape: []int{t.Len()}, Data: safetensors.Bytes(t.ids)},
+		{Name: "documents", DType: safetensors.I64, Shape: []int{len(t.docs)}, Data: safetensors.Bytes(docs)},
+	}); err != nil {
+		return err
+	}
+	return fsx.WriteFile(path, buf.Bytes(), 0o644)
+}
+
+func openCache(path string, meta map[string]string) (*Tokens, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseCache(m.Data, meta)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	t.file = m
+	return t, nil
+}
+
+// parseCache takes tokens from the bytes of a cache file.
+func parseCache(b []byte, meta map[string]string) (*Tokens, error) {
+	f, err := safetensors.Parse(b)
+	if err != nil {
+		return nil, errCache
+	}
+	for k, v := range meta {
+		if f.Metadata[k] != v {
+			return nil, errCache
+		}
+	}
+	ids, ok1 := f.Tensor("ids")
+	docs, ok2 := f.Tensor("documents")
+	if !ok1 || !ok2 || docs.DType != safetensors.I64 || ids.DType != safetensors.U16 && ids.DType != safetensors.U32 || ids.Size == 0 {
+		return nil, errCache
+	}
+	t := &Tokens{ids: ids.Data, width: 2}
+	if ids.DType == safetensors.U32 {
+		t.width = 4
+	}
+	last := int64(-1)
+	for at := 0; at < len(docs.Data); at += 8 {
+		d := int64(binary.LittleEndian.Uint64(docs.Data[at:]))
+		if d <= last || d >= int64(t.Len()) || len(t.docs) == 0 && d != 0 {
+			return nil, errCache
+		}
+		t.docs, last = append(t.docs, d), d
+	}
+	if len(t.docs) == 0 {
+		return nil, errCache
+	}
+	return t, nil
+}

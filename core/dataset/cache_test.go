@@ -1,0 +1,133 @@
+package dataset
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm/core/tokenizer"
+	"mm/core/tokenizer/bpe"
+)
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func idsOf(t *Tokens) []int32 {
+	ids := make([]int32, t.Len())
+	t.Read(ids, 0)
+	return ids
+}
+
+func TestCache(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	tok := byteTokens(t)
+	docs := []string{"hello", "world", "again"}
+	open := func(docs []string, tok *tokenizer.Tokenizer) *Tokens {
+		t.Helper()
+		c, err := Cache(dir, docs, tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	first := open(docs, tok)
+	if first.file != nil || len(files(t, dir)) != 1 {
+		t.Fatal("the first use did not write one file")
+	}
+	second := open(docs, tok)
+	if second.file == nil {
+		t.Error("the second use did not map the file")
+	}
+	if !cmp.Equal(idsOf(first), idsOf(second)) || !cmp.Equal(first.docs, second.docs) {
+		t.Error("the cache holds other tokens")
+	}
+
+	// Other text, other cuts, another tokenizer of the same size: other files.
+	open([]string{"hello", "world", "aga", "in"}, tok)
+	v, err := bpe.Train(func(yield func(string) bool) {}, bpe.Options{VocabSize: 257, Control: []string{"<|end|>"}, EOS: "<|end|>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(docs, other)
+	if n := len(files(t, dir)); n != 3 {
+		t.Errorf("%d files, want 3", n)
+	}
+}
+
+// A damaged file is made anew, and never read as it is.
+func TestCacheDamaged(t *testing.T) {
+	dir := t.TempDir()
+	tok := byteTokens(t)
+	docs := []string{"hello", "world"}
+	c, err := Cache(dir, docs, tok)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := idsOf(c)
+	path := files(t, dir)[0]
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{
+		"empty": {}, "cut": good[:len(good)-1], "long": append(append([]byte(nil), good...), 0),
+		"other text": bytes.Replace(good, []byte(`"text":"`), []byte(`"text":"0`), 1),
+	} {
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Cache(dir, docs, tok)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !cmp.Equal(want, idsOf(c)) {
+			t.Errorf("%s: other tokens", name)
+		}
+		if now, _ := os.ReadFile(path); !bytes.Equal(now, good) {
+			t.Errorf("%s: the file was not made anew", name)
+		}
+	}
+}
+
+func FuzzCache(f *testing.F) {
+	tok := byteTokens(f)
+	tokens, err := Encode([]string{"ab", "c"}, tok)
+	if err != nil {
+		f.Fatal(err)
+	}
+	path := filepath.Join(f.TempDir(), "x")
+	if err := tokens.save(path, nil); err != nil {
+		f.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tokens, err := parseCache(b, nil)
+		if err != nil {
+			return
+		}
+		batch := NewBatch(2, 3)
+		for range Windows(tokens, batch, 50) {
+		}
+		if l, err := NewLoader(tokens, 3, Position{Seed: 1}); err == nil {
+			l.Next(batch)
+		}
+	})
+}
