@@ -30,6 +30,8 @@ type located struct {
 	name       string // the artifact's own name, where the reference says one
 	tag        string
 	target     string // chosen by DIR/TARGET
+	layout     bool   // ref is the folder of a layout
+	digested   bool   // ref is a digest, which cannot move
 }
 
 // localRepository is the prefix of what never was in a registry.
@@ -43,7 +45,7 @@ func locate(c *cli.Context, arg string) (*located, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := &located{store: s, ref: arg, target: target}
+		l := &located{store: s, ref: arg, target: target, layout: true}
 		if err := l.newest(c.Context); err != nil {
 			s.Close()
 			return nil, err
@@ -62,7 +64,7 @@ func locate(c *cli.Context, arg string) (*located, error) {
 	l := &located{store: s, desc: desc, ref: arg}
 	l.repository, l.tag = splitRef(arg)
 	if strings.HasPrefix(arg, "sha256:") {
-		l.repository, l.tag = "", ""
+		l.repository, l.tag, l.digested = "", "", true
 	}
 	l.local()
 	return l, nil
@@ -129,6 +131,27 @@ func splitRef(ref string) (repository, tag string) {
 	return ref, ""
 }
 
+// unmoved makes sure that the tag still names what was verified: whoever asked
+// for a tag shall not get what it meant a moment ago.
+func (l *located) unmoved(ctx context.Context) error {
+	if l.digested {
+		return nil
+	}
+	ref := l.ref
+	if l.layout {
+		ref = l.tag
+	}
+	now, err := l.store.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	var list diag.List
+	if now.Digest != l.desc.Digest {
+		list.Add(diag.TagMoved, diag.Pos{}, fmt.Sprintf("%s was %s when it was verified and is %s now", l.ref, l.desc.Digest, now.Digest), "run the command again, or use the digest")
+	}
+	return list.Err()
+}
+
 // annotations of a manifest or an index.
 func annotationsOf(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (map[string]string, error) {
 	if desc.MediaType == ocispec.MediaTypeImageIndex {
@@ -185,6 +208,12 @@ func (p *program) verified(c *cli.Context, l *located) error {
 		return p.skipVerify(c, l, policy)
 	}
 	keys, err := p.verify(c.Context, v, l)
+	if err == nil {
+		if p.testOnlyVerified != nil {
+			p.testOnlyVerified(l)
+		}
+		err = l.unmoved(c.Context)
+	}
 	p.record(c.Context, audit.Entry{Action: "verify", Ref: l.ref, Digest: l.desc.Digest.String(), Keys: keys, Result: outcome(err)})
 	return err
 }

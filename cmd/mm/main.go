@@ -16,6 +16,9 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v2"
+
+	"mm/runtimes"
+	"mm/runtimes/corellm"
 )
 
 // version is the release, set by the linker.
@@ -30,9 +33,14 @@ func main() {
 
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr}
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, backends: backends()}
 	app := p.app()
 	return p.exit(app.RunContext(ctx, permute(app, args)))
+}
+
+// backends lists the engines, the preferred one first.
+func backends() []runtimes.Backend {
+	return []runtimes.Backend{corellm.Backend{}}
 }
 
 // program is what every command shares: the streams, and the flags that hold
@@ -42,6 +50,9 @@ type program struct {
 	stdout, stderr io.Writer
 	json           bool
 	quiet          bool
+	backends       []runtimes.Backend // in the order of preference
+
+	testOnlyVerified func(*located) // called between verification and use
 }
 
 func (p *program) app() *cli.App {
@@ -59,6 +70,10 @@ func (p *program) app() *cli.App {
 		Action:                    noCommand,
 		Commands: []*cli.Command{
 			p.validateCommand(),
+			p.lockCommand(),
+			p.assembleCommand(),
+			p.moduleCommand(),
+			p.runCommand(),
 			p.lsCommand(),
 			p.tagCommand(),
 			p.rmCommand(),

@@ -6,6 +6,7 @@ import (
 	"mm/diag"
 	"mm/registry"
 	"mm/registry/sign"
+	"mm/runtimes"
 )
 
 // refusals gives every reason of registry/sign its diagnostic code.
@@ -25,12 +26,15 @@ func asDiagnostics(err error) (diag.List, bool) {
 	}
 	var list diag.List
 	var refusal *sign.Refusal
+	var missing *runtimes.Unavailable
 	switch {
 	case errors.As(err, &refusal):
 		detail := refusal.Error()
 		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
 	case errors.Is(err, registry.ErrCorrupt):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")
+	case errors.As(err, &missing):
+		list.Add(diag.NoBackend, diag.Pos{}, missing.Error(), missing.Hint)
 	default:
 		return nil, false
 	}

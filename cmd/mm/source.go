@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/urfave/cli/v2"
+	"oras.land/oras-go/v2/content"
+
+	"mm/internal/audit"
+	"mm/registry/sign"
+	"mm/resolve"
+)
+
+// moduleVerifier decides about modules that resolution finds in the store, in
+// layouts and in registries: their signatures first, then all their bytes.
+func (p *program) moduleVerifier(c *cli.Context) (resolve.Verifier, error) {
+	v, policy, err := p.verifierOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return &moduleVerifier{p: p, verifier: v, skip: c.Bool("insecure-skip-verify") && !policy.Strict}, nil
+}
+
+type moduleVerifier struct {
+	p        *program
+	verifier *sign.Verifier
+	skip     bool
+}
+
+// Verify implements resolve.Verifier.
+func (m *moduleVerifier) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
+	l := &located{repository: repository}
+	l.local()
+	if m.skip {
+		m.p.say("mm: warning: %s %s is used UNVERIFIED: nobody vouches for it", repository, desc.Digest)
+		m.p.record(ctx, audit.Entry{Action: "skip-verify", Ref: repository, Digest: desc.Digest.String(), Result: "skipped"})
+		return nil, nil
+	}
+	keys, err := m.verifier.Verify(ctx, src, l.repository, desc)
+	if err != nil {
+		return nil, err
+	}
+	_, err = sign.VerifyTree(ctx, src, desc, sign.TreeOptions{})
+	return keys, err
+}

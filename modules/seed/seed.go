@@ -1,0 +1,193 @@
+// Package seed writes new modules: a folder with module.yaml, a card and real
+// files of the right shapes, whose weights are random numbers from a seed.
+//
+// Such a module fits where a trained one of its shape will stand: it
+// validates, assembles, ships and runs, and its card says that it is
+// untrained. The same options give the same bytes on every machine, for the
+// numbers come from a fixed generator (PCG) and the writers are
+// deterministic.
+package seed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mm/abi"
+	"mm/internal/fsx"
+	"mm/modules"
+	"mm/schemas"
+)
+
+// Options for Write.
+type Options struct {
+	Type     abi.ModuleType
+	Name     string
+	Version  string       // empty: 0.1.0
+	Modality abi.Modality // of an encoder, projector or decoder; empty: image
+	Seed     uint64
+	DModel   int    // width of the core's vectors; 0: 256
+	DEnc     int    // width of an encoder's tokens; 0: 128
+	TCap     int    // of a projector; 0: the modality's cap
+	License  string // SPDX; empty: Apache-2.0
+	Base     string // reference an adapter or a draft core is made for; empty: core-llm@^3
+}
+
+func (o Options) filled() (Options, error) {
+	if !abi.ValidName(o.Name) {
+		return o, fmt.Errorf("%q is no module name (lower-case letters and digits joined by . - _)", o.Name)
+	}
+	if o.Version == "" {
+		o.Version = "0.1.0"
+	}
+	if _, err := abi.ParseVersion(o.Version); err != nil {
+		return o, err
+	}
+	if o.Modality == "" {
+		o.Modality = abi.Image
+	}
+	if o.License == "" {
+		o.License = "Apache-2.0"
+	}
+	if o.DModel == 0 {
+		o.DModel = 256
+	}
+	if o.DEnc == 0 {
+		o.DEnc = 128
+	}
+	if o.TCap == 0 {
+		o.TCap, _ = abi.DefaultCaps(o.Modality)
+	}
+	if o.Base == "" {
+		o.Base = "core-llm@^3"
+	}
+	return o, nil
+}
+
+// file is one file of a new module.
+type file struct {
+	path  string
+	write func(w io.Writer) error
+}
+
+// Write makes the module in dir, which must not exist or be empty.
+func Write(dir string, opt Options) error {
+	opt, err := opt.filled()
+	if err != nil {
+		return err
+	}
+	m := modules.Manifest{
+		Name: opt.Name, Version: opt.Version, Type: opt.Type, ABI: abi.V1_0, License: opt.License,
+		Description: "Untrained " + string(opt.Type) + " with weights from seed " + fmt.Sprint(opt.Seed) + ".",
+		Card:        "README.md",
+	}
+	var files []file
+	switch opt.Type {
+	case abi.Core, abi.DraftCore:
+		files = core(&m, opt)
+	case abi.Encoder:
+		files = encoder(&m, opt)
+	case abi.Projector:
+		files = projector(&m, opt)
+	case abi.Decoder:
+		files = decoder(&m, opt)
+	case abi.Adapter:
+		files = adapter(&m, opt)
+	case abi.Skill:
+		skill(&m)
+	case abi.Router:
+		m.ToolCallTokens, m.MaxCalls = []string{abi.ToolCallOpen, abi.ToolCallClose}, 4
+	case abi.Sandbox:
+		m.Limits, m.Engines = &modules.Limits{CPU: "1", Mem: "64Mi", TimeoutMS: 300, OutputBytes: 65536}, []string{"wasm", "starlark", "builtin"}
+	default:
+		return fmt.Errorf("%q is no module type", opt.Type)
+	}
+	return write(dir, m, append(files, file{m.Card, card(m, opt)}))
+}
+
+// write fills the folder; module.yaml comes last, for it makes the folder a
+// module.
+func write(dir string, m modules.Manifest, files []file) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty", dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	d, err := fsx.Create(dir, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, f := range files {
+		if err := writeFile(d, f); err != nil {
+			return fmt.Errorf("writing %s: %w", filepath.Join(dir, f.path), err)
+		}
+	}
+	text, err := schemas.Encode(m)
+	if err != nil {
+		return err
+	}
+	return d.WriteFile(modules.FileName, text, 0o644)
+}
+
+func writeFile(d *fsx.Dir, f file) error {
+	w, err := d.Create(f.path, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := f.write(w); err != nil {
+		return errors.Join(err, w.Close(), d.Remove(f.path))
+	}
+	return errors.Join(w.Sync(), w.Close())
+}
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+// card is the README of a module nobody has trained.
+func card(m modules.Manifest, opt Options) func(io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n**untrained**", m.Name, m.Version, m.Type, m.License)
+	if len(m.Export) > 0 {
+		fmt.Fprintf(&b, ": its weights are random numbers from seed %d. It has the shapes of the\nmodule that will stand here and says nothing of value.\n\nMade by `mm module new %s %s --version %s --seed %d`.\n", opt.Seed, m.Type, m.Name, m.Version, opt.Seed)
+	} else {
+		b.WriteString(": it has no weights.\n")
+	}
+	return text(b.String())
+}
+
+func skill(m *modules.Manifest) {
+	m.Inputs = []abi.Port{{Name: "query", Type: "str"}}
+	m.Outputs = []abi.Port{{Name: "result", Type: "json"}}
+	m.Runtime = &modules.Runtime{Builtin: m.Name, Limits: &modules.Limits{CPU: "1", Mem: "32Mi", TimeoutMS: 200}}
+}
+
+// normal returns n numbers of the normal distribution with standard deviation
+// std, from a stream of its own for each name, so that one tensor's size does
+// not change another's numbers.
+func normal(seed uint64, name string, n int, std float64) []float32 {
+	h := uint64(14695981039346656037) // FNV-1a, 64 bit
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	rng := rand.New(rand.NewPCG(seed, h))
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(rng.NormFloat64() * std)
+	}
+	return out
+}
+
+// glorot is the standard deviation for a matrix from in to out (Glorot and
+// Bengio 2010).
+func glorot(in, out int) float64 { return math.Sqrt(2 / float64(in+out)) }

@@ -1,0 +1,108 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// Import brings desc, everything it reaches and the manifests that refer to it
+// out of the store from, by hard link where the disk allows. Linked bytes are
+// not read: they are what from says they are, and whoever uses them verifies.
+func (s *Store) Import(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
+	if err := s.importAll(ctx, from, desc); err != nil {
+		return fmt.Errorf("import %s: %w", desc.Digest, err)
+	}
+	return nil
+}
+
+func (s *Store) importAll(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
+	if err := s.writable(); err != nil {
+		return err
+	}
+	var manifests []ocispec.Descriptor
+	seen := map[nodeKey]bool{}
+	// Contents before what names them: Walk meets them the other way round.
+	collect := func(d ocispec.Descriptor) error {
+		if key := (nodeKey{d.Digest, d.MediaType}); !seen[key] {
+			seen[key] = true
+			if IsManifest(d.MediaType) {
+				manifests = append(manifests, d)
+				return nil
+			}
+			return s.importBlob(ctx, from, d)
+		}
+		return nil
+	}
+	if err := from.Walk(ctx, desc, collect); err != nil {
+		return err
+	}
+	for _, m := range manifests {
+		referrers, err := from.Referrers(ctx, m, "")
+		if err != nil {
+			return err
+		}
+		for _, r := range referrers {
+			if err := from.Walk(ctx, r, collect); err != nil {
+				return err
+			}
+		}
+	}
+	for i := len(manifests) - 1; i >= 0; i-- {
+		if err := s.importManifest(ctx, from, manifests[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) importManifest(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
+	r, err := from.Fetch(ctx, desc)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := s.Push(ctx, desc, r); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+		return err
+	}
+	return nil
+}
+
+// importBlob links a blob out of from, or copies it. A link changes the file's
+// change time, by which the digest caches know it, so records of it are
+// renewed.
+func (s *Store) importBlob(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
+	if ok, err := s.keep(ctx, desc); ok || err != nil {
+		return err
+	}
+	blob, err := from.OpenBlob(ctx, desc)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	key, keyed := keyOf(blob)
+	known := keyed && from.cached(key) == desc.Digest
+	temp := ingestDir + "/" + desc.Digest.Encoded()[:12] + "-" + rand.Text()
+	if err := s.dir.LinkFrom(blob.Name(), temp); err != nil {
+		if err := s.Push(ctx, desc, blob); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+			return err
+		}
+		return nil
+	}
+	err = s.mark(desc.Digest)
+	if err == nil {
+		err = s.land(temp, desc.Digest)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(s.dir.Remove(temp)))
+	}
+	if known {
+		from.rememberBlob(desc)
+		s.rememberBlob(desc)
+	}
+	return nil
+}
