@@ -260,7 +260,7 @@ func (b *build) compose(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.composeIndex(ctx)
+	return b.composeIndex(ctx, lockDesc.Digest.String())
 }
 
 func (b *build) composeTarget(ctx context.Context, t *target, lock string) error {
@@ -366,7 +366,7 @@ func (b *build) config(t *target) registry.ModelConfig {
 }
 
 // composeIndex points at every target; a single target needs none.
-func (b *build) composeIndex(ctx context.Context) error {
+func (b *build) composeIndex(ctx context.Context, lock string) error {
 	b.result.Ref, b.result.Out = b.ref(""), b.opt.Out
 	if len(b.targets) == 1 {
 		b.result.Descriptor = b.targets[0].desc
@@ -377,7 +377,7 @@ func (b *build) composeIndex(ctx context.Context) error {
 	for _, t := range b.targets {
 		entries = append(entries, registry.IndexEntry{Descriptor: t.desc, Target: t.name, Platform: platform(t)})
 	}
-	desc, err := registry.PackIndex(ctx, b.opt.Store, entries, b.annotations(""))
+	desc, err := registry.PackIndex(ctx, b.opt.Store, entries, b.annotations(lock))
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,8 @@ func (p *program) app() *cli.App {
 			p.assembleCommand(),
 			p.moduleCommand(),
 			p.runCommand(),
+			p.inspectCommand(),
+			p.doctorCommand(),
 			p.lsCommand(),
 			p.tagCommand(),
 			p.rmCommand(),
