@@ -4,15 +4,20 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
 // tiny is a small shape.
 func tiny(arch string, vocab int) Config {
-	return Config{
+	c := Config{
 		Arch: arch, Context: 64, Layers: 2, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: vocab, Epsilon: 1e-5,
 		Rope: Rope{Dims: 16, Base: 10000, Halves: arch != "llama", OriginalContext: 64},
 	}
+	if arch == "qwen2" { // whose heads together are as wide as the model
+		c.HeadDim, c.Rope.Dims = 8, 8
+	}
+	return c
 }
 
 // random gives weights for a shape, large enough for logits that differ.
@@ -31,8 +36,8 @@ func random(c Config, seed uint64) Memory {
 		m[name] = Array{dims, x}
 	}
 	matrix := func(name string, in, out int) {
-		fill(name+".weight", 1.5/math.Sqrt(float64(in)), 0, in, out)
-		if c.Arch == "qwen2" {
+		fill(name+".weight", 1/math.Sqrt(float64(in)), 0, in, out)
+		if part := strings.Split(name, ".")[2]; c.Arch == "qwen2" && (part == "attn_q" || part == "attn_k" || part == "attn_v") {
 			fill(name+".bias", 0.2, 0, out)
 		}
 	}

@@ -1,0 +1,337 @@
+package infer
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"mm/core/gguf"
+	"mm/core/quant"
+	"mm/core/tensor"
+	"mm/internal/libllama"
+	"mm/internal/testfiles"
+)
+
+// native starts llama.cpp; the test is skipped where it is not to be had.
+func native(t *testing.T) *libllama.Client {
+	t.Helper()
+	dir := testfiles.Native(t, "lib", "bins", "linux-x64")
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("skipped: llama.cpp's library is for linux/amd64")
+	}
+	c, err := libllama.Start(testfiles.Root(t), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// write stores a model in a GGUF file, matrices as the type that choose
+// names, without a tokenizer.
+func write(t testing.TB, c Config, weights Memory, choose func(name string, dims []int) tensor.Type) string {
+	t.Helper()
+	kvs := append(c.Metadata(), gguf.KV{Key: gguf.KeyTokenizerModel, Value: "none"}, gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
+	var sources []gguf.Source
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		a := weights[name]
+		typ := choose(name, a.Dims)
+		data := make([]byte, typ.RowBytes(len(a.Data)))
+		quant.Quantize(data, a.Data, typ)
+		sources = append(sources, gguf.Source{Name: name, Type: typ, Dims: a.Dims, Data: gguf.Bytes(data)})
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gguf.Write(f, kvs, sources); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// matrices stores matrices as typ, and vectors as they are.
+func matrices(typ tensor.Type) func(string, []int) tensor.Type {
+	return func(_ string, dims []int) tensor.Type {
+		if len(dims) < 2 {
+			return tensor.F32
+		}
+		return typ
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		ab += float64(a[i]) * float64(b[i])
+		aa += float64(a[i]) * float64(a[i])
+		bb += float64(b[i]) * float64(b[i])
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+// compare feeds tokens to both engines and gives the smallest cosine between
+// their logits, and how often the likeliest token is the same.
+func compare(t *testing.T, c *libllama.Client, path string, tokens []int32, store string, kv tensor.Type) (least, same float64) {
+	t.Helper()
+	if _, err := c.Do(libllama.Request{Op: "load", Path: path, Threads: 1, Context: 512, KV: uint32(kv)}); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := c.Do(libllama.Request{Op: "feed", Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(SessionOptions{Context: 512, KV: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least = 1
+	for i, token := range tokens {
+		if err := s.Feed(t.Context(), []int32{token}); err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, cosine(s.Logits(), theirs.Logits[i]))
+		if argmax(s.Logits()) == argmax(theirs.Logits[i]) {
+			same += 1 / float64(len(tokens))
+		}
+	}
+	return least, same
+}
+
+// TestParityTypes compares logits with llama.cpp's for every type of weights,
+// on a model of random weights whose rows are whole K-blocks.
+func TestParityTypes(t *testing.T) {
+	c := native(t)
+	r := rand.New(rand.NewPCG(11, 11))
+	cfg := Config{
+		Arch: "llama", Context: 512, Layers: 3, Width: 256, Heads: 8, KVHeads: 2, HeadDim: 32, Hidden: 768, Vocab: 1000, Epsilon: 1e-5,
+		Rope: Rope{Dims: 32, Base: 10000, OriginalContext: 512},
+	}
+	weights := random(cfg, 12)
+	tokens := make([]int32, 96)
+	for i := range tokens {
+		tokens[i] = r.Int32N(int32(cfg.Vocab))
+	}
+	for _, typ := range []tensor.Type{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K} {
+		path := write(t, cfg, weights, matrices(typ))
+		least, same := compare(t, c, path, tokens, "f32", tensor.F32)
+		t.Logf("%v: cosine ≥ %.6f, likeliest token the same in %.1f %%", typ, least, 100*same)
+		want := 0.9990
+		if typ == tensor.F32 || typ == tensor.F16 {
+			want = 0.9999
+		}
+		if least < want {
+			t.Errorf("%v: cosine %.6f is below %v", typ, least, want)
+		}
+	}
+	path := write(t, cfg, weights, matrices(tensor.F32))
+	for store, kv := range map[string]tensor.Type{"f16": tensor.F16, "q8_0": tensor.Q8_0} {
+		least, _ := compare(t, c, path, tokens, store, kv)
+		t.Logf("keys and values as %s: cosine ≥ %.6f", store, least)
+		if least < 0.999 {
+			t.Errorf("keys and values as %s: cosine %.6f", store, least)
+		}
+	}
+}
+
+// TestParityArchitectures compares qwen2, and every kind of stretched
+// context.
+func TestParityArchitectures(t *testing.T) {
+	c := native(t)
+	tokens := make([]int32, 300)
+	for i := range tokens {
+		tokens[i] = int32(i * i % 100)
+	}
+	factors := func(n int) Array {
+		a := Array{[]int{n}, make([]float32, n)}
+		for i := range a.Data {
+			a.Data[i] = 1 + float32(i)/3
+		}
+		return a
+	}
+	for name, change := range map[string]func(*Config, Memory){
+		"plain":  func(*Config, Memory) {},
+		"linear": func(c *Config, _ Memory) { c.Rope.Scaling, c.Rope.Factor = "linear", 4 },
+		"yarn": func(c *Config, _ Memory) {
+			c.Rope.Scaling, c.Rope.Factor, c.Rope.OriginalContext, c.Rope.ExtFactor = "yarn", 4, 64, -1
+		},
+		"yarn attention": func(c *Config, _ Memory) {
+			c.Rope.Scaling, c.Rope.Factor, c.Rope.OriginalContext, c.Rope.ExtFactor = "yarn", 8, 32, -1
+			c.Rope.AttentionFactor = 0.9
+		},
+		"llama3": func(_ *Config, w Memory) { w["rope_freqs.weight"] = factors(8) },
+		"longrope short": func(c *Config, w Memory) {
+			c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor, c.Rope.ExtFactor = "longrope", 1024, 1.1, -1
+			w["rope_factors_short.weight"], w["rope_factors_long.weight"] = factors(8), w["output_norm.weight"].first(8)
+		},
+		"longrope long": func(c *Config, w Memory) {
+			c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor, c.Rope.ExtFactor = "longrope", 64, 1.1, -1
+			w["rope_factors_short.weight"], w["rope_factors_long.weight"] = w["output_norm.weight"].first(8), factors(8)
+		},
+		"untied": func(c *Config, w Memory) { w["output.weight"] = random(*c, 77)["token_embd.weight"] },
+	} {
+		for _, arch := range []string{"llama", "qwen2"} {
+			if arch == "qwen2" && (name == "llama3" || name == "longrope short" || name == "longrope long") {
+				continue // llama.cpp's qwen2 has no such tensors
+			}
+			cfg := tiny(arch, 100)
+			cfg.Context = 512
+			cfg.Rope.OriginalContext = 512
+			weights := random(cfg, 21)
+			change(&cfg, weights)
+			path := write(t, cfg, weights, matrices(tensor.F32))
+			least, same := compare(t, c, path, tokens, "f32", tensor.F32)
+			t.Logf("%s %s: cosine ≥ %.7f, likeliest token the same in %.1f %%", arch, name, least, 100*same)
+			if least < 0.9999 {
+				t.Errorf("%s %s: cosine %.6f", arch, name, least)
+			}
+		}
+	}
+}
+
+func (a Array) first(n int) Array { return Array{[]int{n}, a.Data[:n]} }
+
+// TestParityStories: the same 128 greedy tokens, and vectors read like tokens.
+func TestParityStories(t *testing.T) {
+	c := native(t)
+	cfg, weights := stories(t)
+	path := write(t, cfg, weights, matrices(tensor.F32))
+	if _, err := c.Do(libllama.Request{Op: "load", Path: path, Threads: 1, Context: 512}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(SessionOptions{KV: "f32"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := 1.0
+	for token, i := int32(1), 0; i < 128; i++ {
+		if err := s.Feed(t.Context(), []int32{token}); err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := c.Do(libllama.Request{Op: "feed", Tokens: []int32{token}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, cosine(s.Logits(), theirs.Logits[0]))
+		token = argmax(s.Logits())
+		if want := argmax(theirs.Logits[0]); token != want {
+			t.Fatalf("step %d: token %d, llama.cpp says %d", i, token, want)
+		}
+	}
+	t.Logf("128 greedy tokens are the same, cosine ≥ %.7f", least)
+	if least < 0.9999 {
+		t.Errorf("cosine %.6f", least)
+	}
+
+	s.Truncate(0)
+	vectors := make([]float32, 20*cfg.Width)
+	r := rand.New(rand.NewPCG(31, 31))
+	for i := range vectors {
+		vectors[i] = float32(r.NormFloat64())
+	}
+	if err := s.FeedVectors(t.Context(), vectors); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(libllama.Request{Op: "clear"}); err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := c.Do(libllama.Request{Op: "vectors", Vectors: vectors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cos := cosine(s.Logits(), theirs.Logits[0]); cos < 0.9999 {
+		t.Errorf("vectors: cosine %.6f", cos)
+	}
+}
+
+// TestParityRows: rows are quantised to the bits of ggml's where it says how,
+// and at most a little worse than ggml's elsewhere; they are read the same.
+func TestParityRows(t *testing.T) {
+	c := native(t)
+	r := rand.New(rand.NewPCG(41, 41))
+	const n = 256 * 40
+	kinds := map[string]func() float32{
+		"normal": func() float32 { return float32(r.NormFloat64() * 0.02) },
+		"heavy":  func() float32 { return float32(r.NormFloat64() * math.Exp(r.NormFloat64())) },
+		"even":   func() float32 { return float32(r.IntN(33)-16) / 8 },
+	}
+	for kind, draw := range kinds {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = draw()
+		}
+		for _, typ := range []tensor.Type{tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K} {
+			ours := make([]byte, typ.RowBytes(n))
+			quant.Quantize(ours, x, typ)
+			theirs, err := c.Do(libllama.Request{Op: "quantize", Type: uint32(typ), Rows: x})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if typ == tensor.Q8_0 || typ == tensor.Q4_0 {
+				if !slices.Equal(ours, theirs.Blocks) {
+					t.Errorf("%v %s: the bytes differ", typ, kind)
+				}
+				continue
+			}
+			a, b := make([]float32, n), make([]float32, n)
+			quant.Dequantize(a, ours, typ)
+			quant.Dequantize(b, theirs.Blocks, typ)
+			ea, eb := rms(a, x), rms(b, x)
+			t.Logf("%v %s: error %.6f, ggml's %.6f", typ, kind, ea, eb)
+			if ea > 1.02*eb {
+				t.Errorf("%v %s: error %v, ggml's is %v", typ, kind, ea, eb)
+			}
+		}
+	}
+	for _, typ := range []tensor.Type{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K} {
+		b := make([]byte, typ.RowBytes(n))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		theirs, err := c.Do(libllama.Request{Op: "dequantize", Type: uint32(typ), Blocks: b, Elems: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := make([]float32, n)
+		quant.Dequantize(ours, b, typ)
+		for i, v := range ours {
+			w := theirs.Rows[i]
+			if v != w && !(v != v && w != w) {
+				t.Errorf("%v: element %d is %v, ggml's %v", typ, i, v, w)
+				break
+			}
+		}
+	}
+}
+
+func rms(a, b []float32) float64 {
+	var sum float64
+	for i := range a {
+		d := float64(a[i] - b[i])
+		sum += d * d
+	}
+	return math.Sqrt(sum / float64(len(a)))
+}

@@ -1,0 +1,112 @@
+// Package libllama compares mm with llama.cpp: it runs llama.cpp's shared
+// library in a process of its own and asks it for logits, quantised rows and
+// timings. Only tests and benchmarks use it.
+//
+// [Start] builds the program in the folder driver, which loads the library
+// through purego, and speaks with it over its standard input and output: one
+// gob-encoded [Request], one [Reply]. The package itself loads nothing.
+package libllama
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// Request is what the driver is to do.
+type Request struct {
+	// Op is "load", "free", "clear", "adapter", "feed", "vectors", "prefill",
+	// "decode", "quantize" or "dequantize".
+	Op string
+
+	Path    string    // load, adapter: a file
+	Threads int       // load
+	Context int       // load: positions; batches are as large
+	KV      uint32    // load: GGML type of keys and values
+	Scale   float32   // adapter
+	Tokens  []int32   // feed: tokens; all logits are returned
+	Vectors []float32 // vectors: positions as vectors; the last one's logits are returned
+	Count   int       // prefill: how many tokens; decode: how many steps
+	Type    uint32    // quantize, dequantize: GGML type
+	Rows    []float32 // quantize: one row
+	Blocks  []byte    // dequantize: one row
+	Elems   int       // dequantize: its elements
+}
+
+// Reply is what came of it.
+type Reply struct {
+	Err    string
+	Logits [][]float32   // feed, vectors
+	Wall   time.Duration // prefill, decode: elapsed
+	CPU    time.Duration // prefill, decode: processor time of all threads
+	Blocks []byte        // quantize
+	Rows   []float32     // dequantize
+}
+
+// Client is a running driver.
+type Client struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	enc *gob.Encoder
+	dec *gob.Decoder
+	dir string
+}
+
+// Start builds the driver and runs it on the libraries in dir. root is the
+// repository's root. Close ends it.
+func Start(root, dir string) (*Client, error) {
+	tmp, err := os.MkdirTemp("", "libllama")
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{dir: tmp}
+	program := filepath.Join(tmp, "driver")
+	build := exec.Command("go", "build", "-o", program, "./internal/libllama/driver")
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("building the driver: %w\n%s", err, out), os.RemoveAll(tmp))
+	}
+	c.cmd = exec.Command(program, dir)
+	c.cmd.Stderr = os.Stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	c.enc, c.dec = gob.NewEncoder(c.in), gob.NewDecoder(out)
+	return c, nil
+}
+
+// Do has a request carried out.
+func (c *Client) Do(r Request) (Reply, error) {
+	if err := c.enc.Encode(r); err != nil {
+		return Reply{}, err
+	}
+	var reply Reply
+	if err := c.dec.Decode(&reply); err != nil {
+		return Reply{}, fmt.Errorf("%s: the driver ended: %w", r.Op, err)
+	}
+	if reply.Err != "" {
+		return Reply{}, fmt.Errorf("%s: %s", r.Op, reply.Err)
+	}
+	return reply, nil
+}
+
+// Pid is the driver's process.
+func (c *Client) Pid() int { return c.cmd.Process.Pid }
+
+// Close ends the driver.
+func (c *Client) Close() error {
+	return errors.Join(c.in.Close(), c.cmd.Wait(), os.RemoveAll(c.dir))
+}
