@@ -76,6 +76,11 @@ func (k fileKey) settle(ctx context.Context) bool {
 	}
 }
 
+// String is the key as one line.
+func (k fileKey) String() string {
+	return fmt.Sprintf("%d %d %d %d %d", k.dev, k.ino, k.size, k.mtime, k.ctime)
+}
+
 // recordName is where the key's digest is kept.
 func (k fileKey) recordName() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", k.dev, k.ino))
@@ -84,7 +89,7 @@ func (k fileKey) recordName() string {
 
 // record is a cache record: key, digest, checksum.
 func (k fileKey) record(d digest.Digest) []byte {
-	line := fmt.Sprintf("1 %d %d %d %d %d %s", k.dev, k.ino, k.size, k.mtime, k.ctime, d)
+	line := fmt.Sprintf("1 %s %s", k, d)
 	sum := sha256.Sum256([]byte(line))
 	return fmt.Appendf(nil, "%s %s\n", line, hex.EncodeToString(sum[:8]))
 }

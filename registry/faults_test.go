@@ -14,8 +14,11 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 
+	"mm/abi"
 	"mm/internal/fsx"
 	"mm/internal/fsx/fsxtest"
 )
@@ -115,6 +118,26 @@ func resolves(ref string) func(scene, *Store) error {
 
 var partialDesc = ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(sourceBytes), Size: int64(len(sourceBytes))}
 
+// elsewhereStore holds a signed artifact to copy from.
+var elsewhereStore = func() *memory.Store {
+	m := memory.New()
+	layer := []byte("far")
+	a := Artifact{Name: "far", Layers: []Layer{{Path: "f", Descriptor: ocispec.Descriptor{
+		MediaType: abi.MediaWeight, Digest: digest.FromBytes(layer), Size: int64(len(layer))}}}}
+	err := m.Push(ctx, a.Layers[0].Descriptor, bytes.NewReader(layer))
+	if err == nil {
+		var desc ocispec.Descriptor
+		if desc, err = Pack(ctx, m, a); err == nil {
+			_, attachErr := attach(m, desc, "x/sig", "far")
+			err = errors.Join(attachErr, m.Tag(ctx, desc, "far:1"))
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	return m
+}()
+
 var operations = []operation{
 	{"pack and tag", func(_ scene, s *Store) error {
 		desc, err := sample(s, "new", 100)
@@ -143,6 +166,20 @@ var operations = []operation{
 		desc := ocispec.Descriptor{Digest: sc.seals["old:0"]}
 		if got, err := s.Referrers(ctx, desc, "x/sbom"); err != nil || len(got) != 1 {
 			return fmt.Errorf("%d referrers: %w", len(got), errors.Join(err, fs.ErrNotExist))
+		}
+		return nil
+	}},
+
+	{"copy in", func(_ scene, s *Store) error {
+		_, err := oras.ExtendedCopy(ctx, elsewhereStore, "far:1", s, "far:1", oras.DefaultExtendedCopyOptions)
+		return err
+	}, func(_ scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "far:1")
+		if err != nil {
+			return err
+		}
+		if got, err := s.Referrers(ctx, desc, "x/sig"); err != nil || len(got) != 1 {
+			return fmt.Errorf("%d signatures: %w", len(got), errors.Join(err, fs.ErrNotExist))
 		}
 		return nil
 	}},

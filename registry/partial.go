@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -28,8 +29,11 @@ const saveEvery = 64 << 20
 // make it up: the bytes, a state that says how many of them are durable and
 // what they hash to so far, and a lock that one process holds at a time.
 //
-// The state is written only after the bytes it speaks of are synced, so bytes
-// past the state are dropped on resumption and those before it are good.
+// The state is written only after the bytes it speaks of are synced, so on
+// resumption bytes past the state are dropped. Those before it are taken as
+// hashed if the file is untouched since, and read again otherwise (after a kill,
+// say): reading costs little beside fetching, and what Commit puts into the
+// store is what was hashed.
 type resumable struct {
 	s     *Store
 	name  string // of the bytes
@@ -45,6 +49,7 @@ type resumable struct {
 type resumeState struct {
 	Offset int64  `json:"offset"`
 	SHA256 []byte `json:"sha256"` // encoding.BinaryMarshaler of crypto/sha256
+	File   string `json:"file"`   // the file's key when that was so, "" if it has none
 }
 
 // resume opens the ingest under name, waiting for its lock, and creates it
@@ -73,8 +78,8 @@ func (r *resumable) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if state, h := r.s.readState(r.name); h != nil && state.Offset <= fi.Size() {
-		r.off, r.h = state.Offset, h
+	if err := r.restore(fi); err != nil {
+		return errors.Join(err, f.Close())
 	}
 	r.saved = r.off
 	if fi.Size() > r.off {
@@ -83,6 +88,30 @@ func (r *resumable) open() error {
 		}
 	}
 	r.f = f
+	return nil
+}
+
+// restore takes up the saved state where the file bears it out.
+func (r *resumable) restore(fi fs.FileInfo) error {
+	state, h := r.s.readState(r.name)
+	if h == nil || state.Offset > fi.Size() {
+		return nil
+	}
+	if key, ok := keyOfInfo(fi); !ok || key.String() != state.File {
+		f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		again := sha256.New()
+		if _, err := io.CopyBuffer(again, struct{ io.Reader }{io.LimitReader(f, state.Offset)}, make([]byte, copyBuffer)); err != nil {
+			return err
+		}
+		if !bytes.Equal(again.Sum(nil), h.Sum(nil)) {
+			return nil
+		}
+	}
+	r.off, r.h = state.Offset, h
 	return nil
 }
 
@@ -130,7 +159,15 @@ func (r *resumable) save() error {
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(resumeState{Offset: r.off, SHA256: sum})
+	fi, err := r.f.Stat()
+	if err != nil {
+		return err
+	}
+	state := resumeState{Offset: r.off, SHA256: sum}
+	if key, ok := keyOfInfo(fi); ok {
+		state.File = key.String()
+	}
+	data, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,9 @@ import (
 	"mm/internal/fsx"
 )
 
-// ErrCorrupt says that stored bytes do not match their digest or size.
-var ErrCorrupt = errors.New("content does not match its digest")
+// ErrCorrupt says that bytes are not what their digest or size says, or that
+// index.json cannot be read.
+var ErrCorrupt = errors.New("corrupt")
 
 // ErrReadOnly says that the store was opened for reading only.
 var ErrReadOnly = errors.New("store is read-only")
