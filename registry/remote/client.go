@@ -1,0 +1,242 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	orasregistry "oras.land/oras-go/v2/registry"
+	oras "oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+// Options for [New].
+type Options struct {
+	Credentials auth.CredentialFunc // login for a host. Zero: docker's config.json and its helpers
+	PlainHTTP   []string            // hosts (with port) that speak HTTP without TLS. Zero: only this machine's loopback interface
+	TLSLoopback bool                // speak TLS to the loopback interface too. Zero: plain HTTP
+	TLS         *tls.Config         // roots and client certificates. Zero: the system's
+	Parallel    int                 // blobs in flight at a time. Zero: 4
+	Chunk       int64               // bytes of one PATCH; what a cut may cost. Zero: 16 MiB
+	Stall       time.Duration       // give up a request on which nothing moves for so long. Zero: 60 s
+	Retries     int                 // tries again after a failure without progress. Zero: 5; negative: none
+	Progress    func(Event)         // told what happens; called from several goroutines at once. Zero: nobody
+}
+
+// Limits on what registries send.
+const (
+	maxManifest  = 4 << 20 // bytes of a manifest, an index or a page of a listing
+	maxPages     = 1000    // of a listing
+	maxListed    = 100_000 // entries of a listing
+	maxErrorBody = 64 << 10
+)
+
+const (
+	defaultParallel = 4
+	defaultChunk    = 16 << 20
+	defaultStall    = 60 * time.Second
+	defaultRetries  = 5
+	maxRetryAfter   = 2 * time.Minute
+)
+
+// Client talks to registries. It is safe for concurrent use.
+type Client struct {
+	opt     Options
+	backoff backoff
+	meta    *auth.Client // repeats requests by itself
+	bulk    *auth.Client // does not: blobs go on where they stopped
+	bare    *http.Client // sends no credentials
+}
+
+// New makes a client. The error is of reading docker's configuration.
+func New(opt Options) (*Client, error) {
+	if opt.Parallel <= 0 {
+		opt.Parallel = defaultParallel
+	}
+	if opt.Chunk <= 0 {
+		opt.Chunk = defaultChunk
+	}
+	if opt.Stall <= 0 {
+		opt.Stall = defaultStall
+	}
+	if opt.Retries == 0 {
+		opt.Retries = defaultRetries
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(Event) {}
+	}
+	if opt.Credentials == nil {
+		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading docker's credentials: %w", err)
+		}
+		opt.Credentials = credentials.Credential(store)
+	}
+	c := &Client{opt: opt, backoff: backoff{tries: max(opt.Retries, 0), base: 250 * time.Millisecond, longest: maxRetryAfter}}
+	base := newTransport(opt)
+	cache := auth.NewCache()
+	authClient := func(t http.RoundTripper) *auth.Client {
+		return &auth.Client{
+			Client: &http.Client{Transport: t, CheckRedirect: checkRedirect},
+			Header: http.Header{"User-Agent": {userAgent}}, Cache: cache, Credential: opt.Credentials, ClientID: userAgent,
+		}
+	}
+	c.bulk = authClient(base)
+	c.meta = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy { return c.backoff }})
+	c.bare = c.bulk.Client
+	return c, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.bulk.Client.CloseIdleConnections() }
+
+// plain reports whether host is spoken to without TLS.
+func (c *Client) plain(host string) bool {
+	return slices.Contains(c.opt.PlainHTTP, host) || loopback(host) && !c.opt.TLSLoopback
+}
+
+// repository is a repository of a registry.
+type repository struct {
+	*oras.Repository // manifests, tags, referrers
+	c                *Client
+	whole            atomic.Bool // the registry was found to take no chunks
+}
+
+// repository opens the repository that ref names; nothing is sent.
+func (c *Client) repository(ref Reference) *repository {
+	return &repository{c: c, Repository: &oras.Repository{
+		Client:               c.meta,
+		Reference:            orasregistry.Reference{Registry: ref.Host, Repository: ref.Repository},
+		PlainHTTP:            c.plain(ref.Host),
+		MaxMetadataBytes:     maxManifest,
+		TagListMaxPages:      maxPages,
+		ReferrerListMaxPages: maxPages,
+		// The index that a new one replaces is left to the registry's own
+		// clean-up: many registries refuse the deletion, and another client may
+		// just be reading it.
+		SkipReferrersGC: true,
+	}}
+}
+
+// url is the address of a part of the repository.
+func (r *repository) url(part string) string {
+	scheme := "https"
+	if r.PlainHTTP {
+		scheme = "http"
+	}
+	return fmt.Sprintf("%s://%s/v2/%s/%s", scheme, r.Reference.Host(), r.Reference.Repository, part)
+}
+
+// doer sends requests: with credentials and repetition, or without.
+type doer interface {
+	Do(req *http.Request) (*http.Response, error)
+}
+
+// do sends a request and makes errors of the statuses that are not wanted. The
+// caller closes the body.
+func do(by doer, req *http.Request, want ...int) (*http.Response, error) {
+	resp, err := by.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(want, resp.StatusCode) {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, readFailure(resp)
+}
+
+// failure is an answer that says no.
+type failure struct {
+	errcode.ErrorResponse
+	after time.Duration // Retry-After; -1 where there is none
+}
+
+// Unwrap gives errors.As the codes of the registry.
+func (f *failure) Unwrap() error { return &f.ErrorResponse }
+
+// readFailure reads the registry's words from the answer (distribution-spec,
+// Error codes).
+func readFailure(resp *http.Response) error {
+	f := &failure{after: -1}
+	f.Method, f.URL, f.StatusCode = resp.Request.Method, withoutQuery(*resp.Request.URL), resp.StatusCode
+	if d, ok := retryAfter(resp.Header); ok {
+		f.after = d
+	}
+	var body struct {
+		Errors errcode.Errors `json:"errors"`
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err == nil && json.Unmarshal(data, &body) == nil {
+		f.Errors = body.Errors
+	}
+	return f
+}
+
+// status returns the status of a failure, or 0.
+func status(err error) int {
+	var f *failure
+	if errors.As(err, &f) {
+		return f.StatusCode
+	}
+	var r *errcode.ErrorResponse
+	if errors.As(err, &r) {
+		return r.StatusCode
+	}
+	return 0
+}
+
+// again decides whether an operation that can go on where it stopped is tried
+// again after err, and waits. tries counts the failures without progress.
+func (c *Client) again(ctx context.Context, tries int, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	passing := errors.Is(err, errSession)
+	if code := status(err); code != 0 {
+		passing = passing || busy(code)
+	} else {
+		passing = passing || temporary(err)
+	}
+	if !passing || tries >= c.backoff.tries {
+		return err
+	}
+	wait := c.backoff.wait(tries)
+	var f *failure
+	if errors.As(err, &f) && f.after >= 0 {
+		if wait = f.after; wait > c.backoff.longest {
+			return fmt.Errorf("the registry asks to wait for %s: %w", wait.Round(time.Second), err)
+		}
+	}
+	if sleep(ctx, wait) != nil {
+		return err
+	}
+	return nil
+}
+
+// withoutQuery keeps session tokens out of messages.
+func withoutQuery(u url.URL) *url.URL {
+	u.RawQuery, u.User = "", nil
+	return &u
+}
+
+// hostOf is a host in the form in which hosts are compared.
+func hostOf(host, scheme string) string {
+	host = strings.ToLower(host)
+	if scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
+	}
+	return strings.TrimSuffix(host, ":80")
+}

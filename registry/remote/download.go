@@ -1,0 +1,155 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/registry"
+)
+
+// copyBuffer is how much of a blob is read before it is written, in bytes.
+const copyBuffer = 512 << 10
+
+// worthwhile is how much a try must bring to count as progress, in bytes, so
+// that a registry that hands out single bytes does not hold us for ever.
+const worthwhile = 4 << 10
+
+// download brings one blob into the store (distribution-spec, Pulling blobs).
+type download struct {
+	r     *repository
+	desc  ocispec.Descriptor
+	dst   *registry.Store
+	tally *tally
+	begun bool // Started was told
+}
+
+// run fetches the blob. Bytes that were put together from several answers and
+// do not match the digest are fetched once more, whole.
+func (d *download) run(ctx context.Context) error {
+	pieced, err := d.fetch(ctx)
+	if pieced && errors.Is(err, registry.ErrCorrupt) {
+		d.r.c.opt.Progress(Event{Kind: Retried, Descriptor: d.desc, Err: err})
+		_, err = d.fetch(ctx)
+	}
+	return err
+}
+
+// fetch goes on with the blob where the store has got to. pieced says that the
+// bytes come from more than one answer.
+func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
+	tell := d.r.c.opt.Progress
+	p, err := d.dst.Partial(ctx, d.desc)
+	if errors.Is(err, errdef.ErrAlreadyExists) {
+		d.tally.count(Present)
+		tell(Event{Kind: Present, Descriptor: d.desc, Offset: d.desc.Size})
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer p.Close()
+	pieced = p.Offset() > 0
+	if !d.begun {
+		tell(Event{Kind: Started, Descriptor: d.desc, Offset: p.Offset()})
+		d.begun = true
+	}
+	buf := make([]byte, min(copyBuffer, d.desc.Size+1))
+	for tries, best := 0, p.Offset(); p.Offset() < d.desc.Size; tries++ {
+		err := d.read(ctx, p, buf)
+		if err == nil {
+			continue
+		}
+		if p.Offset() >= best+worthwhile {
+			best, tries = p.Offset(), 0
+		}
+		if err := d.r.c.again(ctx, tries, err); err != nil {
+			return pieced, err
+		}
+		pieced = true
+		tell(Event{Kind: Retried, Descriptor: d.desc, Offset: p.Offset(), Err: err})
+	}
+	if err := p.Commit(); err != nil {
+		return pieced, err
+	}
+	d.tally.count(Done)
+	tell(Event{Kind: Done, Descriptor: d.desc, Offset: d.desc.Size})
+	return pieced, nil
+}
+
+// read asks for the bytes from the partial's end on and takes in what comes.
+func (d *download) read(ctx context.Context, p *registry.Partial, buf []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.r.url("blobs/"+d.desc.Digest.String()), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept-Encoding", "identity") // the bytes themselves, or offsets mean nothing
+	if p.Offset() > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.Offset()))
+	}
+	resp, err := do(d.r.c.bulk, req, http.StatusOK, http.StatusPartialContent)
+	if status(err) == http.StatusRequestedRangeNotSatisfiable {
+		return errors.Join(errSession, err, p.Reset())
+	}
+	if status(err) == http.StatusNotFound {
+		return fmt.Errorf("%w: %w", errdef.ErrNotFound, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && p.Offset() > 0 || resp.StatusCode == http.StatusPartialContent && !d.follows(resp, p.Offset()) {
+		if err := p.Reset(); err != nil {
+			return err
+		}
+		if resp.StatusCode == http.StatusPartialContent {
+			return fmt.Errorf("%w: asked for bytes from %d, got %.80q", errSession, p.Offset(), resp.Header.Get("Content-Range"))
+		}
+	}
+	if left := d.desc.Size - p.Offset(); resp.ContentLength > left {
+		return fmt.Errorf("%w: %d bytes where %d are left", ErrHostile, resp.ContentLength, left)
+	}
+	return d.take(p, resp.Body, buf)
+}
+
+// follows reports whether a partial answer begins at off ("bytes 5-41/42").
+func (d *download) follows(resp *http.Response, off int64) bool {
+	span, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
+	first, rest, dash := strings.Cut(span, "-")
+	_, total, slash := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(first, 10, 64)
+	return ok && dash && slash && err == nil && n == off && (total == "*" || total == strconv.FormatInt(d.desc.Size, 10))
+}
+
+// take writes the body to the partial, a buffer at a time.
+func (d *download) take(p *registry.Partial, body io.Reader, buf []byte) error {
+	for {
+		n, err := io.ReadFull(body, buf[:min(int64(len(buf)), d.desc.Size-p.Offset()+1)])
+		d.tally.bytes.Add(int64(n))
+		if int64(n) > d.desc.Size-p.Offset() {
+			return fmt.Errorf("%w: more than %d bytes", ErrHostile, d.desc.Size)
+		}
+		if n > 0 {
+			if _, err := p.Write(buf[:n]); err != nil {
+				return err
+			}
+			d.r.c.opt.Progress(Event{Kind: Moved, Descriptor: d.desc, Offset: p.Offset()})
+		}
+		switch {
+		case err == nil:
+		case p.Offset() == d.desc.Size:
+			return nil // whatever ended the answer, nothing is missing
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		default:
+			return err
+		}
+	}
+}

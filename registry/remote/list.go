@@ -1,0 +1,157 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"mm/registry"
+)
+
+// fallbackTag matches the tags under which registries without the referrers API
+// keep referrers, and cosign's older signatures. They name no artifact.
+var fallbackTag = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.(sig|att|sbom))?$`)
+
+// Resolve finds what ref points to now. The error is errdef.ErrNotFound where
+// there is nothing.
+func (c *Client) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
+	desc, err := c.resolve(ctx, ref)
+	if err != nil {
+		return desc, fmt.Errorf("resolve %s: %w", ref, err)
+	}
+	return desc, nil
+}
+
+func (c *Client) resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
+	from, err := ParseReference(ref)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	if from.Layout == "" {
+		r := c.repository(from)
+		return r.resolve(auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull), from)
+	}
+	src, err := registry.Open(from.Layout, registry.Options{ReadOnly: true})
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	defer src.Close()
+	return resolveLayout(ctx, src, from)
+}
+
+// resolve fetches the manifest behind the tag or digest, so that its digest is
+// computed and not believed.
+func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descriptor, error) {
+	if ref.target() == "" {
+		return ocispec.Descriptor{}, fmt.Errorf("a tag or digest is needed: %w", errdef.ErrMissingReference)
+	}
+	desc, body, err := r.FetchReference(ctx, ref.target())
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	defer body.Close()
+	if !registry.IsManifest(desc.MediaType) {
+		return ocispec.Descriptor{}, fmt.Errorf("%w: %.80q is no manifest", ErrHostile, desc.MediaType)
+	}
+	if desc.Size > maxManifest {
+		return ocispec.Descriptor{}, fmt.Errorf("%w: manifest of %d bytes, limit %d", ErrHostile, desc.Size, maxManifest)
+	}
+	var data bytes.Buffer
+	if _, err := data.ReadFrom(io.LimitReader(body, desc.Size+1)); err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	if int64(data.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(data.Bytes()) != desc.Digest {
+		return ocispec.Descriptor{}, fmt.Errorf("manifest %s: %w", desc.Digest, registry.ErrCorrupt)
+	}
+	return desc, nil
+}
+
+// Tags lists the tags of a repository ("registry.example/team/core-llm"), or
+// the reference names of a layout ("oci:DIR"), sorted, without the tags that
+// stand in for referrers. A repository that is not there has none.
+func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
+	from, err := ParseReference(repo)
+	if err != nil {
+		return nil, fmt.Errorf("tags: %w", err)
+	}
+	var tags []string
+	if from.Layout != "" {
+		tags, err = layoutTags(ctx, from.Layout)
+	} else {
+		r := c.repository(from)
+		err = r.Tags(auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull), "", func(page []string) error {
+			tags = append(tags, page...)
+			if len(tags) > maxListed {
+				return fmt.Errorf("%w: more than %d tags", ErrHostile, maxListed)
+			}
+			return nil
+		})
+	}
+	if err != nil && (status(err) == 404 || errors.Is(err, errdef.ErrNotFound)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tags of %s: %w", repo, err)
+	}
+	tags = slices.DeleteFunc(tags, fallbackTag.MatchString)
+	slices.Sort(tags)
+	return slices.Compact(tags), nil
+}
+
+func layoutTags(ctx context.Context, dir string) ([]string, error) {
+	src, err := registry.Open(dir, registry.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	list, err := src.Tags(ctx)
+	var names []string
+	for _, t := range list {
+		names = append(names, t.Ref)
+	}
+	return names, err
+}
+
+// Referrers lists what refers to desc in the repository of ref, of one artifact
+// type unless that is "". The listing is the registry's word; what counts is
+// the manifests themselves.
+func (c *Client) Referrers(ctx context.Context, repo string, desc ocispec.Descriptor, artifactType string) ([]ocispec.Descriptor, error) {
+	from, err := ParseReference(repo)
+	if err == nil && from.Layout != "" {
+		err = fmt.Errorf("%w: a layout; open it as a store", errdef.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("referrers in %s: %w", repo, err)
+	}
+	r := c.repository(from)
+	list, err := r.referrers(auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull), desc)
+	if err != nil {
+		return nil, fmt.Errorf("referrers in %s: %w", repo, err)
+	}
+	if artifactType != "" {
+		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return d.ArtifactType != artifactType })
+	}
+	return list, nil
+}
+
+// Source opens a repository for reading: manifests, small blobs and referrers,
+// as a verifier needs them. Nothing is sent before it is used.
+func (c *Client) Source(repo string) (content.ReadOnlyGraphStorage, error) {
+	from, err := ParseReference(repo)
+	if err == nil && from.Layout != "" {
+		err = fmt.Errorf("%w: a layout; open it as a store", errdef.ErrUnsupported)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", repo, err)
+	}
+	return c.repository(from), nil
+}

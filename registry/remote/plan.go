@@ -1,0 +1,170 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm/abi"
+	"mm/registry"
+)
+
+// ErrHostile says that a registry or layout sent what no honest one does:
+// manifests beyond the limits, digests that cannot be checked, wrong lengths.
+var ErrHostile = errors.New("refused")
+
+// Limits of an artifact.
+const (
+	maxNesting  = 4        // indexes within indexes
+	maxNodes    = 100_000  // descriptors in all
+	maxMetadata = 32 << 20 // bytes of manifests in all
+)
+
+// plan is everything that has to be moved for one artifact.
+type plan struct {
+	manifests []manifest           // children before parents, each digest once
+	blobs     []ocispec.Descriptor // configs and layers, each digest once
+	left      int                  // layers not asked for
+	seen      map[digest.Digest]int64
+	nodes     int
+	bytes     int64
+}
+
+// manifest is a manifest or index and its checked bytes.
+type manifest struct {
+	desc         ocispec.Descriptor
+	subject      *ocispec.Descriptor
+	artifactType string
+	data         []byte
+}
+
+// filter says which parts of an artifact are wanted. The zero value wants all.
+type filter struct {
+	only   func(layer ocispec.Descriptor) bool
+	target string // of an index, the layers of this target's manifests only
+}
+
+// document is a manifest or an index as far as it is needed here.
+type document struct {
+	ArtifactType string               `json:"artifactType"`
+	Config       *ocispec.Descriptor  `json:"config"`
+	Layers       []ocispec.Descriptor `json:"layers"`
+	Manifests    []ocispec.Descriptor `json:"manifests"`
+	Subject      *ocispec.Descriptor  `json:"subject"`
+}
+
+// newPlan reads the manifests below desc from src.
+func newPlan(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, f filter) (*plan, error) {
+	p := &plan{seen: map[digest.Digest]int64{}}
+	if err := p.add(ctx, src, desc, f, 0); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// add takes desc and what lies below it into the plan.
+func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, f filter, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("%w: indexes nested deeper than %d", ErrHostile, maxNesting)
+	}
+	fresh, err := p.first(desc)
+	if err != nil || !fresh {
+		return err
+	}
+	data, err := readManifest(ctx, src, desc)
+	if err != nil {
+		return err
+	}
+	var doc document
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return fmt.Errorf("%w: manifest %s: %w", ErrHostile, desc.Digest, err)
+	}
+	p.nodes += 2 + len(doc.Layers) + len(doc.Manifests)
+	if p.bytes += desc.Size; p.nodes > maxNodes || p.bytes > maxMetadata {
+		return fmt.Errorf("%w: more than %d blobs or %d bytes of manifests", ErrHostile, maxNodes, maxMetadata)
+	}
+	for _, child := range doc.Manifests {
+		if !registry.IsManifest(child.MediaType) {
+			return fmt.Errorf("%w: index %s names a %.80q", ErrHostile, desc.Digest, child.MediaType)
+		}
+		inner := f
+		if t := child.Annotations[abi.AnnotationTarget]; f.target != "" && t != "" && t != f.target {
+			inner.only = func(ocispec.Descriptor) bool { return false }
+		}
+		if err := p.add(ctx, src, child, inner, depth+1); err != nil {
+			return err
+		}
+	}
+	if err := p.addBlobs(doc, f); err != nil {
+		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
+	}
+	p.manifests = append(p.manifests, manifest{desc: desc, subject: doc.Subject, artifactType: doc.ArtifactType, data: data})
+	return nil
+}
+
+// addBlobs takes the config and the wanted layers of a manifest.
+func (p *plan) addBlobs(doc document, f filter) error {
+	if doc.Config != nil {
+		if fresh, err := p.first(*doc.Config); err != nil {
+			return err
+		} else if fresh {
+			p.blobs = append(p.blobs, *doc.Config)
+		}
+	}
+	for _, l := range doc.Layers {
+		if f.only != nil && !f.only(l) {
+			p.left++
+			continue
+		}
+		if fresh, err := p.first(l); err != nil {
+			return err
+		} else if fresh {
+			p.blobs = append(p.blobs, l)
+		}
+	}
+	return nil
+}
+
+// first reports whether the plan meets desc for the first time, and refuses
+// descriptors that cannot be checked.
+func (p *plan) first(desc ocispec.Descriptor) (bool, error) {
+	if err := desc.Digest.Validate(); err != nil {
+		return false, fmt.Errorf("%w: digest %.80q: %w", ErrHostile, desc.Digest, err)
+	}
+	if desc.Size < 0 {
+		return false, fmt.Errorf("%w: %s has a size of %d", ErrHostile, desc.Digest, desc.Size)
+	}
+	size, seen := p.seen[desc.Digest]
+	if seen && size != desc.Size {
+		return false, fmt.Errorf("%w: %s is named with two sizes, %d and %d", ErrHostile, desc.Digest, size, desc.Size)
+	}
+	p.seen[desc.Digest] = desc.Size
+	return !seen, nil
+}
+
+// readManifest fetches a manifest or index whole and checks its digest.
+func readManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) ([]byte, error) {
+	if desc.Size > maxManifest {
+		return nil, fmt.Errorf("%w: manifest %s of %d bytes, limit %d", ErrHostile, desc.Digest, desc.Size, maxManifest)
+	}
+	r, err := src.Fetch(ctx, desc)
+	if err != nil {
+		return nil, fmt.Errorf("fetching manifest %s: %w", desc.Digest, err)
+	}
+	defer r.Close()
+	var data bytes.Buffer
+	if _, err := data.ReadFrom(io.LimitReader(r, desc.Size+1)); err != nil {
+		return nil, fmt.Errorf("fetching manifest %s: %w", desc.Digest, err)
+	}
+	if int64(data.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(data.Bytes()) != desc.Digest {
+		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, registry.ErrCorrupt)
+	}
+	return data.Bytes(), nil
+}

@@ -1,0 +1,244 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"mm/registry"
+)
+
+// bundleType is the beginning of the artifact types of Sigstore bundles, all
+// versions: signatures, and attestations such as SBOM and provenance.
+const bundleType = "application/vnd.dev.sigstore.bundle"
+
+// Limits on the signatures that are pulled along with a manifest. Anybody who
+// may write to a repository may attach referrers.
+const (
+	maxBundles     = 256
+	maxBundleBytes = 4 << 20 // of a bundle's blobs together
+)
+
+// Verifier decides whether an artifact of a repository may be used, and returns
+// the ids of the keys that released it.
+type Verifier interface {
+	Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error)
+}
+
+// PullOptions for [Client.Pull].
+type PullOptions struct {
+	// Verifier is asked before anything big is fetched, with the registry or
+	// layout as the source. Zero: nobody; the caller verifies what it got.
+	Verifier Verifier
+	// Only says which layers are wanted. Manifests, configs and signatures come
+	// whole. An artifact that lacks layers gets no tag. Zero: all.
+	Only func(layer ocispec.Descriptor) bool
+	// Target leaves out the layers of an index's manifests for other targets
+	// (annotation abi.AnnotationTarget). Zero: all targets.
+	Target string
+	// As is the tag set in the store. Zero: the reference itself, as
+	// HOST/REPOSITORY:TAG or, from a layout, its reference name; none for a
+	// digest.
+	As string
+	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
+	Link bool
+}
+
+// Pull brings the artifact that ref names into dst and returns its descriptor.
+// Each blob is hashed before it is visible; what an earlier run got of it is
+// kept and not fetched again. Signatures come along. The tag is set last.
+func (c *Client) Pull(ctx context.Context, ref string, dst *registry.Store, opt PullOptions) (ocispec.Descriptor, Report, error) {
+	from, err := ParseReference(ref)
+	if err != nil {
+		return ocispec.Descriptor{}, Report{}, fmt.Errorf("pull: %w", err)
+	}
+	var report Report
+	var desc ocispec.Descriptor
+	if from.Layout != "" {
+		desc, err = c.pullLayout(ctx, from, dst, opt, &report)
+	} else {
+		desc, err = c.pullRegistry(ctx, from, dst, opt, &report)
+	}
+	if err != nil {
+		return desc, report, fmt.Errorf("pull %s: %w", ref, err)
+	}
+	return desc, report, nil
+}
+
+// count fills in what the plans reach.
+func (r *Report) count(main, referring *plan) {
+	r.Manifests, r.Referrers, r.Left = len(main.manifests), len(referring.manifests), main.left
+	r.Blobs = len(main.blobs) + len(referring.blobs)
+}
+
+func (c *Client) pullLayout(ctx context.Context, from Reference, dst *registry.Store, opt PullOptions, report *Report) (ocispec.Descriptor, error) {
+	src, err := registry.Open(from.Layout, registry.Options{ReadOnly: true})
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	defer src.Close()
+	desc, err := resolveLayout(ctx, src, from)
+	if err != nil {
+		return desc, err
+	}
+	if err := verify(ctx, src, from, desc, opt, report); err != nil {
+		return desc, err
+	}
+	main, referring, err := plans(ctx, src, desc, filter{only: opt.Only, target: opt.Target})
+	if err != nil {
+		return desc, err
+	}
+	if err := c.copyPlans(ctx, src, dst, main, referring, opt.Link, report); err != nil {
+		return desc, err
+	}
+	as := opt.As
+	if as == "" {
+		as = from.Tag
+	}
+	return desc, setTag(ctx, dst, desc, as, report)
+}
+
+func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry.Store, opt PullOptions, report *Report) (ocispec.Descriptor, error) {
+	r := c.repository(from)
+	ctx = auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull)
+	desc, err := r.resolve(ctx, from)
+	if err != nil {
+		return desc, err
+	}
+	if err := verify(ctx, r, from, desc, opt, report); err != nil {
+		return desc, err
+	}
+	main, err := newPlan(ctx, r, desc, filter{only: opt.Only, target: opt.Target})
+	if err != nil {
+		return desc, err
+	}
+	referring, err := r.bundles(ctx, main)
+	if err != nil {
+		return desc, err
+	}
+	report.count(main, referring)
+	if err := c.fetchBlobs(ctx, r, dst, report, main, referring); err != nil {
+		return desc, err
+	}
+	if err := putManifests(ctx, dst, main, referring); err != nil {
+		return desc, err
+	}
+	as := opt.As
+	if as == "" && from.Tag != "" {
+		as = from.Name() + ":" + from.Tag
+	}
+	return desc, setTag(ctx, dst, desc, as, report)
+}
+
+// verify asks the verifier, if there is one.
+func verify(ctx context.Context, src content.ReadOnlyGraphStorage, from Reference, desc ocispec.Descriptor, opt PullOptions, report *Report) (err error) {
+	if opt.Verifier != nil {
+		report.SignedBy, err = opt.Verifier.Verify(ctx, src, from.Name(), desc)
+	}
+	return err
+}
+
+// setTag names what was pulled, if it is complete.
+func setTag(ctx context.Context, dst *registry.Store, desc ocispec.Descriptor, as string, report *Report) error {
+	if as == "" || report.Left > 0 {
+		return nil
+	}
+	if err := dst.Tag(ctx, desc, as); err != nil {
+		return err
+	}
+	report.Tags = append(report.Tags, as)
+	return nil
+}
+
+// bundles collects the signatures and attestations of the manifests of main.
+// What does not hold together is left out: a broken signature is none.
+func (r *repository) bundles(ctx context.Context, main *plan) (*plan, error) {
+	found := &plan{seen: map[digest.Digest]int64{}}
+	for _, m := range main.manifests {
+		list, err := r.referrers(ctx, m.desc)
+		if err != nil {
+			return nil, err
+		}
+		taken := 0
+		for _, d := range list {
+			if !maybeBundle(d) || taken == maxBundles {
+				continue
+			}
+			one, err := newPlan(ctx, r, d, filter{})
+			if err != nil {
+				if errors.Is(err, ErrHostile) || errors.Is(err, registry.ErrCorrupt) || errors.Is(err, errdef.ErrNotFound) {
+					continue
+				}
+				return nil, err
+			}
+			if !one.bundleOf(m.desc) {
+				continue
+			}
+			taken++
+			found.merge(one)
+		}
+	}
+	return found, nil
+}
+
+// maybeBundle tells by a listing what is worth looking at. Some registries list
+// the config's media type as artifact type.
+func maybeBundle(d ocispec.Descriptor) bool {
+	return d.MediaType == ocispec.MediaTypeImageManifest && d.Size <= maxBundleBytes &&
+		(d.ArtifactType == "" || d.ArtifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(d.ArtifactType, bundleType))
+}
+
+// bundleOf reports whether the plan is that of one bundle about subject.
+func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
+	m := p.manifests[0]
+	var size int64
+	for _, b := range p.blobs {
+		size += min(b.Size, maxBundleBytes+1)
+	}
+	return m.subject != nil && m.subject.Digest == subject.Digest && strings.HasPrefix(m.artifactType, bundleType) && size <= maxBundleBytes
+}
+
+// merge takes what other has and p has not.
+func (p *plan) merge(other *plan) {
+	for _, m := range other.manifests {
+		if _, ok := p.seen[m.desc.Digest]; !ok {
+			p.seen[m.desc.Digest] = m.desc.Size
+			p.manifests = append(p.manifests, m)
+		}
+	}
+	for _, b := range other.blobs {
+		if _, ok := p.seen[b.Digest]; !ok {
+			p.seen[b.Digest] = b.Size
+			p.blobs = append(p.blobs, b)
+		}
+	}
+}
+
+// fetchBlobs brings the blobs of the plans into the store, several at a time.
+func (c *Client) fetchBlobs(ctx context.Context, r *repository, dst *registry.Store, report *Report, plans ...*plan) error {
+	var t tally
+	defer func() { t.into(report) }()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.opt.Parallel)
+	for _, p := range plans {
+		for _, b := range p.blobs {
+			group.Go(func() error {
+				d := &download{r: r, desc: b, dst: dst, tally: &t}
+				if err := d.run(ctx); err != nil {
+					c.opt.Progress(Event{Kind: Failed, Descriptor: b, Err: err})
+					return fmt.Errorf("blob %s: %w", b.Digest, err)
+				}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
+}

@@ -1,0 +1,329 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrStalled says that nothing moved on a request for [Options.Stall].
+var ErrStalled = errors.New("no progress")
+
+// errRedirect says that a redirect was not followed.
+var errRedirect = errors.New("redirect refused")
+
+const (
+	userAgent    = "mm"
+	maxRedirects = 10
+	sendPiece    = 256 << 10 // bytes between two looks at the clock while the kernel sends a file
+)
+
+// newTransport makes the connections: no HTTP/2, since bulk data gains nothing
+// from sharing one connection and the kernel can send files over HTTP/1.1.
+func newTransport(opt Options) http.RoundTripper {
+	dialer := &net.Dialer{Timeout: opt.Stall, KeepAlive: 30 * time.Second}
+	return &watch{stall: opt.Stall, base: &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &conn{Conn: c, stall: opt.Stall}, nil
+		},
+		TLSClientConfig:     opt.TLS,
+		TLSHandshakeTimeout: opt.Stall,
+		MaxIdleConnsPerHost: opt.Parallel + 2,
+		IdleConnTimeout:     90 * time.Second,
+	}}
+}
+
+// conn gives up a write on which nothing moves, and lets the kernel send blobs
+// from their files.
+type conn struct {
+	net.Conn
+	stall time.Duration
+}
+
+// Write writes p, within the stall time.
+func (c *conn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	return n, stalled(err)
+}
+
+// ReadFrom sends what net/http passes for a request body of known length: a
+// section of a file goes by sendfile(2) where the system has it, piece by
+// piece, each within the stall time.
+func (c *conn) ReadFrom(r io.Reader) (sent int64, err error) {
+	lr, ok := r.(*io.LimitedReader)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	s, ok := lr.R.(*section)
+	to, can := c.Conn.(io.ReaderFrom)
+	if !ok || !can {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	if _, err := s.file.Seek(s.off, io.SeekStart); err != nil {
+		return 0, err
+	}
+	for left := min(lr.N, s.end-s.off); left > 0; {
+		if err := c.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+			return sent, err
+		}
+		n, err := to.ReadFrom(&io.LimitedReader{R: s.file, N: min(left, sendPiece)})
+		s.advance(n)
+		sent, left, lr.N = sent+n, left-n, lr.N-n
+		if err != nil {
+			return sent, stalled(err)
+		}
+		if n == 0 {
+			return sent, io.ErrUnexpectedEOF // the file was cut short
+		}
+	}
+	return sent, nil
+}
+
+// stalled names a passed deadline for what it is.
+func stalled(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrStalled, err)
+	}
+	return err
+}
+
+// section is a request body: part of a file, which it owns. Unlike
+// io.SectionReader it can be sent by the kernel (see [conn.ReadFrom]). Each
+// request has a file of its own, since net/http may still be sending one body
+// when the next request begins, and the kernel moves the file's position.
+type section struct {
+	file     *os.File
+	off, end int64
+	moved    func(n, off int64) // told of what was sent, and how far that is
+}
+
+// Read reads the next bytes.
+func (s *section) Read(p []byte) (int, error) {
+	if s.off >= s.end {
+		return 0, io.EOF
+	}
+	n, err := s.file.ReadAt(p[:min(int64(len(p)), s.end-s.off)], s.off)
+	s.advance(int64(n))
+	if n > 0 {
+		err = nil
+	} else if err == io.EOF {
+		err = io.ErrUnexpectedEOF // the file was cut short
+	}
+	return n, err
+}
+
+// Close closes the file.
+func (s *section) Close() error { return s.file.Close() }
+
+func (s *section) advance(n int64) {
+	s.off += n
+	s.moved(n, s.off)
+}
+
+// watch gives up requests on which nothing moves: between the request being
+// written and the answer, and while the answer is read. Writing is watched by
+// conn.
+type watch struct {
+	base  http.RoundTripper
+	stall time.Duration
+}
+
+// patienceKey holds the longer wait that a request may allow for its answer.
+type patienceKey struct{}
+
+// RoundTrip sends the request.
+func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
+	wait := w.stall
+	if d, ok := req.Context().Value(patienceKey{}).(time.Duration); ok {
+		wait = max(wait, d)
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	giveUp := func() { cancel(ErrStalled) }
+	var mu sync.Mutex
+	var answer *time.Timer
+	answered := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) {
+			mu.Lock()
+			defer mu.Unlock()
+			if answer == nil && !answered {
+				answer = time.AfterFunc(wait, giveUp)
+			}
+		},
+	})
+	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	mu.Lock()
+	answered = true
+	if answer != nil {
+		answer.Stop()
+	}
+	mu.Unlock()
+	if err != nil {
+		err = orCause(ctx, err)
+		cancel(nil)
+		return nil, err
+	}
+	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, stall: w.stall, timer: time.AfterFunc(w.stall, giveUp)}
+	return resp, nil
+}
+
+// watchedBody is an answer on which something must move.
+type watchedBody struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stall  time.Duration
+	timer  *time.Timer
+}
+
+// Read reads from the body, within the stall time.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.timer.Reset(b.stall)
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	if err != nil && err != io.EOF {
+		err = orCause(b.ctx, err)
+	}
+	return n, err
+}
+
+// Close closes the body.
+func (b *watchedBody) Close() error {
+	b.timer.Stop()
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+// orCause names the stall where that is why ctx ended.
+func orCause(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), ErrStalled) {
+		return ErrStalled
+	}
+	return err
+}
+
+// checkRedirect keeps redirects few and never leaves HTTPS.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("%w: more than %d", errRedirect, maxRedirects)
+	}
+	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return fmt.Errorf("%w: from HTTPS to %s", errRedirect, withoutQuery(*req.URL))
+	}
+	return nil
+}
+
+// backoff decides whether and when something is tried again. It is the
+// retry.Policy of requests that can be repeated as they are.
+type backoff struct {
+	tries   int
+	base    time.Duration // before the first repetition; doubles
+	longest time.Duration // the longest Retry-After that is obeyed
+}
+
+// Retry implements retry.Policy: it returns the wait, or -1 to give up. attempt
+// counts from 0.
+func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
+	switch {
+	case attempt >= b.tries:
+		return -1, nil
+	case err != nil:
+		if !temporary(err) || refused(err) {
+			return -1, nil
+		}
+		return b.wait(attempt), nil
+	case !busy(resp.StatusCode):
+		return -1, nil
+	}
+	after, ok := retryAfter(resp.Header)
+	if !ok {
+		return b.wait(attempt), nil
+	}
+	if after > b.longest {
+		return -1, nil
+	}
+	return after, nil
+}
+
+// wait is the pause before repetition attempt+1, with a tenth of jitter so that
+// many clients do not return as one.
+func (b backoff) wait(attempt int) time.Duration {
+	d := b.base << min(attempt, 6)
+	return d + time.Duration(rand.Int64N(int64(d)/10+1))
+}
+
+// busy reports whether a status asks for another try.
+func busy(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// temporary reports whether an error of the connection may pass.
+func temporary(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var header tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, errRedirect), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &header):
+		return false
+	case errors.Is(err, ErrStalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	}
+	var n net.Error
+	return errors.As(err, &n)
+}
+
+// refused reports whether there was no connection at all. Before anything
+// worked that is more likely a wrong name than a passing fault.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && !op.Timeout()
+}
+
+// retryAfter reads the header of that name (RFC 9110 §10.2.3).
+func retryAfter(h http.Header) (time.Duration, bool) {
+	v := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(time.Until(at), 0), true
+	}
+	return 0, false
+}
+
+// sleep waits, unless ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

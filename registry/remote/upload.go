@@ -1,0 +1,321 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+)
+
+// minChunk is how small chunks get when something on the way refuses larger
+// request bodies.
+const minChunk = 256 << 10
+
+// errSession says that the registry forgot an upload or has other bytes of it
+// than it should. It is remedied by asking, or from the start.
+var errSession = errors.New("the registry is out of step with the upload")
+
+// upload brings one blob into a repository (distribution-spec, Pushing blobs).
+type upload struct {
+	r     *repository
+	desc  ocispec.Descriptor
+	open  func() (*os.File, error)
+	event func(Event)
+	sent  func(n int64)
+
+	location *url.URL // of the session; nil: none yet
+	off      int64    // what the registry has
+	best     int64    // the most that it ever had; below it nothing counts as progress
+	chunk    int64
+	dropped  bool // off must be asked for
+}
+
+// mount asks the registry to take the blob from one of the repositories, and
+// keeps the session that it opens where it cannot.
+func (u *upload) mount(ctx context.Context, from []string) (bool, error) {
+	for _, repo := range from {
+		ctx := auth.AppendScopesForHost(ctx, u.r.Reference.Host(), auth.ScopeRepository(repo, auth.ActionPull))
+		err := u.start(ctx, url.Values{"mount": {u.desc.Digest.String()}, "from": {repo}})
+		if err == nil && u.location == nil {
+			return true, nil
+		}
+		if err == nil {
+			return false, nil
+		}
+		if code := status(err); code == 0 || busy(code) {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// run sends the blob, going on after faults until [Options.Retries] of them
+// came without progress.
+func (u *upload) run(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := u.attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		if u.adapt(err) {
+			continue
+		}
+		if u.off > u.best {
+			u.best, tries = u.off, 0
+		}
+		u.dropped = true
+		if errors.Is(err, errSession) && (tries > 0 || status(err) == http.StatusNotFound) {
+			u.location, u.off = nil, 0
+		}
+		if err := u.r.c.again(ctx, tries, err); err != nil {
+			return err
+		}
+		u.event(Event{Kind: Retried, Descriptor: u.desc, Offset: u.off, Err: err})
+	}
+}
+
+// adapt changes how the blob is sent where the registry refuses the way tried,
+// and reports whether it did.
+func (u *upload) adapt(err error) bool {
+	var patch *patchError
+	if !errors.As(err, &patch) {
+		return false
+	}
+	switch code := status(err); {
+	case code == http.StatusRequestEntityTooLarge && u.chunk > minChunk:
+		u.chunk = max(u.chunk/2, minChunk)
+		u.dropped = true
+		return true
+	case u.off == 0 && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
+		u.r.whole.Store(true)
+		u.location = nil
+		return true
+	}
+	return false
+}
+
+// patchError marks what a PATCH was answered.
+type patchError struct{ error }
+
+func (e *patchError) Unwrap() error { return e.error }
+
+// attempt goes on with the upload until it is done or something fails.
+func (u *upload) attempt(ctx context.Context) error {
+	if u.dropped && u.location != nil {
+		if err := u.ask(ctx); err != nil {
+			return err
+		}
+	}
+	u.dropped = false
+	if u.location == nil || u.off > 0 && u.r.whole.Load() {
+		if err := u.start(ctx, nil); err != nil {
+			return err
+		}
+		u.off = 0
+	}
+	if u.off == 0 && (u.desc.Size <= u.chunk || u.r.whole.Load()) {
+		return u.commit(ctx, 0)
+	}
+	for u.off < u.desc.Size {
+		if err := u.patch(ctx); err != nil {
+			return &patchError{err}
+		}
+	}
+	return u.commit(ctx, u.off)
+}
+
+// start opens a session; with a mount in query the registry may do without, and
+// location stays nil.
+func (u *upload) start(ctx context.Context, query url.Values) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.r.url("blobs/uploads/"), nil)
+	if err != nil {
+		return err
+	}
+	req.URL.RawQuery = query.Encode()
+	u.location = nil
+	want := []int{http.StatusAccepted}
+	if query != nil {
+		want = append(want, http.StatusCreated)
+	}
+	resp, err := do(u.r.c.meta, req, want...)
+	if err != nil {
+		return fmt.Errorf("starting the upload: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusCreated {
+		return nil
+	}
+	if least, err := strconv.ParseInt(resp.Header.Get("OCI-Chunk-Min-Length"), 10, 64); err == nil && least > u.chunk {
+		u.chunk = least
+	}
+	return u.move(resp)
+}
+
+// move notes where the session goes on.
+func (u *upload) move(resp *http.Response) error {
+	at, err := resp.Request.URL.Parse(resp.Header.Get("Location"))
+	if err != nil || resp.Header.Get("Location") == "" {
+		return fmt.Errorf("%w: upload location %.200q", ErrHostile, resp.Header.Get("Location"))
+	}
+	own, err := url.Parse(u.r.url(""))
+	if err != nil {
+		return err
+	}
+	if hostOf(at.Host, at.Scheme) == hostOf(own.Host, own.Scheme) {
+		at.Scheme, at.Host = own.Scheme, own.Host // registries behind a proxy often do not know that they speak TLS
+	}
+	if at.Scheme != "https" && (at.Scheme != "http" || own.Scheme != "http") {
+		return fmt.Errorf("%w: upload location %s", ErrHostile, withoutQuery(*at))
+	}
+	u.location = at
+	return nil
+}
+
+// by chooses who sends a request to the session: credentials are for the
+// registry's own host.
+func (u *upload) by() doer {
+	own, err := url.Parse(u.r.url(""))
+	if err == nil && own.Scheme == u.location.Scheme && own.Host == u.location.Host {
+		return u.r.c.bulk
+	}
+	return u.r.c.bare
+}
+
+// patch sends the next chunk.
+func (u *upload) patch(ctx context.Context) error {
+	end := min(u.off+u.chunk, u.desc.Size)
+	req, err := u.request(ctx, http.MethodPatch, *u.location, u.off, end)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Range", fmt.Sprintf("%d-%d", u.off, end-1))
+	resp, err := do(u.by(), req, http.StatusAccepted, http.StatusNoContent, http.StatusCreated)
+	if err != nil {
+		return lost(fmt.Errorf("sending bytes %d to %d: %w", u.off, end, err))
+	}
+	defer resp.Body.Close()
+	got, ok := uploaded(resp.Header)
+	if !ok {
+		got = end
+	}
+	if got > end || got <= u.off && end > u.off {
+		return fmt.Errorf("%w: the registry has %d bytes after %d were sent", ErrHostile, got, end)
+	}
+	u.off = got
+	return u.move(resp)
+}
+
+// ask finds out how far the registry got.
+func (u *upload) ask(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.location.String(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := do(u.by(), req, http.StatusNoContent, http.StatusOK, http.StatusAccepted)
+	if err != nil {
+		if code := status(err); code >= 400 && code < 500 && !busy(code) {
+			return fmt.Errorf("%w: %w", errSession, err)
+		}
+		return fmt.Errorf("asking how far the upload got: %w", err)
+	}
+	defer resp.Body.Close()
+	got, ok := uploaded(resp.Header)
+	if !ok || got > u.desc.Size {
+		return fmt.Errorf("%w: it has %d bytes of %d", errSession, got, u.desc.Size)
+	}
+	u.off = got
+	if resp.Header.Get("Location") == "" {
+		return nil
+	}
+	return u.move(resp)
+}
+
+// commit ends the upload with the bytes from off on.
+func (u *upload) commit(ctx context.Context, off int64) error {
+	at := *u.location
+	query := at.Query()
+	query.Set("digest", u.desc.Digest.String())
+	at.RawQuery = query.Encode()
+	// A registry may read the whole blob again before it answers.
+	ctx = context.WithValue(ctx, patienceKey{}, time.Minute+time.Duration(u.desc.Size/(20<<20))*time.Second)
+	req, err := u.request(ctx, http.MethodPut, at, off, u.desc.Size)
+	if err != nil {
+		return err
+	}
+	resp, err := do(u.by(), req, http.StatusCreated, http.StatusNoContent, http.StatusOK)
+	if err != nil {
+		var code errcode.Error
+		if errors.As(err, &code) && code.Code == errcode.ErrorCodeDigestInvalid {
+			return fmt.Errorf("the registry got other bytes than the digest says (is the store sound?): %w", err)
+		}
+		if there, headErr := u.r.Blobs().Exists(ctx, u.desc); headErr == nil && there {
+			return nil // the answer was lost, not the blob
+		}
+		return lost(fmt.Errorf("ending the upload: %w", err))
+	}
+	resp.Body.Close()
+	if d := resp.Header.Get("Docker-Content-Digest"); d != "" && digest.Digest(d) != u.desc.Digest {
+		return fmt.Errorf("%w: the registry stored it as %.80q", ErrHostile, d)
+	}
+	return nil
+}
+
+// lost tells failures of the session from others.
+func lost(err error) error {
+	switch status(err) {
+	case http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable:
+		return fmt.Errorf("%w: %w", errSession, err)
+	}
+	return err
+}
+
+// request makes a request whose body are the blob's bytes from off to end.
+func (u *upload) request(ctx context.Context, method string, at url.URL, off, end int64) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if end == off {
+		return req, nil
+	}
+	req.ContentLength = end - off
+	req.GetBody = func() (io.ReadCloser, error) {
+		f, err := u.open()
+		if err != nil {
+			return nil, err
+		}
+		return &section{file: f, off: off, end: end, moved: func(n, at int64) {
+			u.sent(n)
+			u.event(Event{Kind: Moved, Descriptor: u.desc, Offset: at})
+		}}, nil
+	}
+	req.Body, err = req.GetBody()
+	return req, err
+}
+
+// uploaded reads how many bytes a session has from its Range header, "0-41" for
+// 42. Registries say "0-0" for none too.
+func uploaded(h http.Header) (int64, bool) {
+	_, last, ok := strings.Cut(strings.TrimPrefix(h.Get("Range"), "bytes="), "-")
+	n, err := strconv.ParseInt(last, 10, 64)
+	if !ok || err != nil || n < 0 {
+		return 0, false
+	}
+	if n == 0 {
+		return 0, true
+	}
+	return n + 1, true
+}
