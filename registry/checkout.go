@@ -88,7 +88,11 @@ type checkout struct {
 }
 
 // staged is a checked file and where it goes.
-type staged struct{ temp, path string }
+type staged struct {
+	temp, path string
+	desc       ocispec.Descriptor
+	key        *fileKey // of the blob before it was linked, if its digest was remembered
+}
 
 // open opens or creates the target and its staging folder.
 func (c *checkout) open(ctx context.Context, dir string) error {
@@ -147,9 +151,9 @@ func (c *checkout) stage(ctx context.Context, l Layer) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := staged{temp: stageDir + "/" + strconv.Itoa(len(c.files)), path: l.Path}
+	f := staged{temp: stageDir + "/" + strconv.Itoa(len(c.files)), path: l.Path, desc: l.Descriptor}
 	if c.opt.Link {
-		linked, err := c.link(ctx, l.Descriptor, f.temp)
+		linked, err := c.link(ctx, &f)
 		if err != nil {
 			return err
 		}
@@ -177,33 +181,46 @@ func (c *checkout) verify(ctx context.Context, desc ocispec.Descriptor) error {
 	return c.s.Verify(ctx, desc)
 }
 
-// link links the checked blob as temp. A link changes the file's change time,
-// by which the digest cache knows it, so a record of it is renewed.
-func (c *checkout) link(ctx context.Context, desc ocispec.Descriptor, temp string) (bool, error) {
-	if err := c.verify(ctx, desc); err != nil {
+// link links the checked blob as f.
+func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
+	if err := c.verify(ctx, f.desc); err != nil {
 		return false, err
 	}
-	blob, err := c.s.OpenBlob(ctx, desc)
+	blob, err := c.s.OpenBlob(ctx, f.desc)
 	if err != nil {
 		return false, err
 	}
 	defer blob.Close()
-	before, keyed := keyOf(blob)
-	keyed = keyed && c.s.cached(before) == desc.Digest
-	if err := c.dir.LinkFrom(c.s.BlobPath(desc), temp); err != nil {
+	if key, ok := keyOf(blob); ok && c.s.cached(key) == f.desc.Digest {
+		f.key = &key
+	}
+	if err := c.dir.LinkFrom(c.s.BlobPath(f.desc), f.temp); err != nil {
 		return false, nil
 	}
-	linked, err := c.dir.Root().Lstat(filepath.FromSlash(temp))
+	linked, err := c.dir.Root().Lstat(filepath.FromSlash(f.temp))
 	if err != nil {
 		return false, err
 	}
 	if fi, err := blob.Stat(); err != nil || !os.SameFile(fi, linked) {
 		return false, errors.Join(errChanged, err)
 	}
-	if after, ok := keyOf(blob); keyed && ok && after.mtime == before.mtime && after.size == before.size {
-		c.s.remember(after, desc.Digest)
-	}
 	return true, nil
+}
+
+// remember renews the cache record of a linked blob: link and rename move its
+// change time, and nothing else.
+func (c *checkout) remember(f staged) {
+	if f.key == nil {
+		return
+	}
+	fi, err := c.dir.Root().Lstat(filepath.FromSlash(f.path))
+	if err != nil {
+		return
+	}
+	after, ok := keyOfInfo(fi)
+	if f.key.ctime = after.ctime; ok && after == *f.key {
+		c.s.remember(after, f.desc.Digest)
+	}
 }
 
 // copy copies the blob to temp, hashing what it writes.
@@ -244,6 +261,7 @@ func (c *checkout) publish() error {
 		if err := c.dir.Rename(f.temp, f.path); err != nil {
 			return err
 		}
+		c.remember(f)
 		if isNew {
 			c.made = append(c.made, f.path)
 		}

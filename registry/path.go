@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -78,5 +79,5 @@ func (s *pathSet) add(p string) error {
 
 // fold maps paths that a file system may take for the same to one.
 func fold(p string) string {
-	return norm.NFC.String(strings.ToLower(strings.ToUpper(norm.NFKC.String(p))))
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(p)))
 }

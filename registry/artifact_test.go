@@ -1,0 +1,472 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content/memory"
+
+	"mm/abi"
+)
+
+// full is an artifact that uses every field, over content of its own.
+func full() (Artifact, map[digest.Digest][]byte) {
+	blobs := map[digest.Digest][]byte{}
+	layer := func(path, media, role, format string) Layer {
+		data := []byte("content of " + path)
+		blobs[digest.FromBytes(data)] = data
+		desc := described(data)
+		desc.MediaType = media
+		return Layer{Path: path, Descriptor: desc, Annotations: map[string]string{
+			abi.AnnotationComponent: "sample", abi.AnnotationRole: role, abi.AnnotationFormat: format,
+			abi.AnnotationVersion: "1.2.3", abi.AnnotationQuant: "int4"}}
+	}
+	created := time.Unix(1700000000, 0).UTC()
+	return Artifact{
+		Name: "p-lite", Version: "1.2.3",
+		Config: ModelConfig{
+			Descriptor: ModelDescriptor{CreatedAt: &created, Licenses: []string{"Apache-2.0"}, Family: "mm"},
+			Config: ModelParams{Format: "gguf", Architecture: "transformer", Quantization: "int4",
+				Capabilities: &ModelCapabilities{InputTypes: []string{"text", "image"}, OutputTypes: []string{"text"}}},
+		},
+		Annotations: map[string]string{abi.AnnotationKind: abi.KindAssembly, abi.AnnotationABI: "mm-abi-1.0", abi.AnnotationTarget: "laptop"},
+		Layers: []Layer{
+			layer("vision/enc.onnx", abi.MediaWeight, "encoder", "onnx"),
+			layer("README.md", abi.MediaDoc, abi.RoleDoc, "md"),
+			layer("core/core-llm.gguf", abi.MediaWeight, "core", "gguf"),
+			layer("assembly.json", abi.MediaWeightConfig, abi.RoleAssembly, "json"),
+		},
+	}, blobs
+}
+
+// TestPackRoundTrip packs in every order of layers: one digest; and reads back
+// what went in.
+func TestPackRoundTrip(t *testing.T) {
+	a, blobs := full()
+	var want ocispec.Descriptor
+	for i := range 4 {
+		m := memory.New()
+		for d, data := range blobs {
+			if err := m.Push(ctx, ocispec.Descriptor{MediaType: "x/y", Digest: d, Size: int64(len(data))}, bytes.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Layers = append(a.Layers[1:], a.Layers[0])
+		desc, err := Pack(ctx, m, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && desc.Digest != want.Digest {
+			t.Errorf("order %d gives %s, not %s", i, desc.Digest, want.Digest)
+		}
+		want = desc
+		got, err := ReadArtifact(ctx, m, desc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Pack(ctx, m, *got); err != nil || again.Digest != desc.Digest {
+			t.Errorf("read and packed again: %s, %v", again.Digest, err)
+		}
+		var paths []string
+		for _, l := range got.Layers {
+			paths = append(paths, l.Path)
+		}
+		if diff := cmp.Diff([]string{"core/core-llm.gguf", "README.md", "assembly.json", "vision/enc.onnx"}, paths); diff != "" {
+			t.Error(diff)
+		}
+		if got.Name != a.Name || got.Version != a.Version || !got.Config.Descriptor.CreatedAt.Equal(*a.Config.Descriptor.CreatedAt) {
+			t.Errorf("got %+v", got)
+		}
+		first, _ := full()
+		if diff := cmp.Diff(first.Layers[2].Annotations, got.Layers[0].Annotations); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// The digest is part of the format: who changes it changes every lock file.
+	const golden = "sha256:7fef35ea4e4a735e684c3bf05faa1a056d45faf0fd0912df29584de6b13ac30a"
+	if want.Digest != golden {
+		t.Errorf("the manifest's digest is %s, was %s", want.Digest, golden)
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	for name, edit := range map[string]func(*Artifact){
+		"no name":          func(a *Artifact) { a.Name = "" },
+		"no layers":        func(a *Artifact) { a.Layers = nil },
+		"bad path":         func(a *Artifact) { a.Layers[0].Path = "../x" },
+		"one path twice":   func(a *Artifact) { a.Layers[0].Path = a.Layers[1].Path },
+		"no media type":    func(a *Artifact) { a.Layers[0].Descriptor.MediaType = "" },
+		"another name":     func(a *Artifact) { a.Annotations[abi.AnnotationName] = "other" },
+		"another version":  func(a *Artifact) { a.Annotations[abi.AnnotationVersion] = "9" },
+		"own title":        func(a *Artifact) { a.Layers[0].Annotations[ocispec.AnnotationTitle] = "x" },
+		"manifest as file": func(a *Artifact) { a.Layers[0].Descriptor.MediaType = ocispec.MediaTypeImageManifest },
+	} {
+		a, _ := full()
+		edit(&a)
+		if _, err := Pack(ctx, memory.New(), a); err == nil {
+			t.Errorf("%s: packed", name)
+		}
+	}
+}
+
+func TestPackIndex(t *testing.T) {
+	m := memory.New()
+	a, _ := full()
+	desc, err := Pack(ctx, m, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []IndexEntry{
+		{Descriptor: plain(desc), Target: "laptop", Platform: &ocispec.Platform{OS: "linux", Architecture: "amd64"}},
+		{Descriptor: plain(desc), Target: "server"},
+	}
+	idx, err := PackIndex(ctx, m, entries, map[string]string{abi.AnnotationName: "p-lite"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadIndex(ctx, m, idx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&Index{Annotations: map[string]string{abi.AnnotationName: "p-lite"}, Entries: entries}, got); diff != "" {
+		t.Error(diff)
+	}
+	entries[1].Target = "LAPTOP"
+	if _, err := PackIndex(ctx, m, entries, nil); err == nil {
+		t.Error("one target twice")
+	}
+	if _, err := PackIndex(ctx, m, []IndexEntry{{Descriptor: idx, Target: "deep"}}, nil); err == nil {
+		t.Error("an index within an index")
+	}
+}
+
+func TestCheckPath(t *testing.T) {
+	for _, p := range []string{"a", "a/b.c", "core-llm.gguf", "é/日本.txt", "a b", "..a", "a..b", strings.Repeat("a", 255)} {
+		if err := CheckPath(p); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+	for _, p := range []string{
+		"", ".", "..", "../x", "a/../b", "a/..", "/etc/x", "//x", "a//b", "./a", "a/", `a\b`, `\\host\x`, `C:\x`, "C:x", "c:/x",
+		"a\x00b", "a\nb", "\x7f", "a\u202eb", "a\u200bb", "a\ufffd", "con", "NUL", "aux.txt", "a/Com1.gguf", "a.", "a /b", "a<b", "a|b", "a?", "a*", `a"b`,
+		strings.Repeat("a", 256),
+	} {
+		if err := CheckPath(p); err == nil {
+			t.Errorf("%q is taken", p)
+		}
+	}
+}
+
+// TestPathsCollide: paths that one file system or another holds for the same.
+func TestPathsCollide(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"a", "a"}, {"a", "A"}, {"a/b", "A/B"}, {"é", "e\u0301"}, {"straße", "STRASSE"}, {"ﬁ", "fi"}, {"K", "\u212a"},
+		{"a", "a/b"}, {"A", "a/b"}, {"a/b/c", "A/B"},
+	} {
+		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
+			var s pathSet
+			if err := s.add(p[0]); err != nil {
+				t.Fatalf("%q: %v", p[0], err)
+			}
+			if err := s.add(p[1]); err == nil {
+				t.Errorf("%q beside %q", p[1], p[0])
+			}
+		}
+	}
+	var s pathSet
+	for _, p := range []string{"a/b", "a/c", "ab", "b/a"} {
+		if err := s.add(p); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// hostile is a manifest of which every field can be made wrong.
+type hostile struct {
+	t *testing.T
+	m *memory.Store
+}
+
+func (h hostile) push(mediaType string, data []byte) ocispec.Descriptor {
+	desc := described(data)
+	desc.MediaType = mediaType
+	h.m.Push(ctx, desc, bytes.NewReader(data))
+	return desc
+}
+
+// TestReadArtifactRefuses edits a good manifest or config in one place.
+func TestReadArtifactRefuses(t *testing.T) {
+	h := hostile{t, memory.New()}
+	a, _ := full()
+	desc, err := Pack(ctx, h.m, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := fetchSmall(ctx, h.m, desc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var good ocispec.Manifest
+	if err := json.Unmarshal(data, &good); err != nil {
+		t.Fatal(err)
+	}
+	config, err := fetchSmall(ctx, h.m, good.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := func(i int, path string) func(*ocispec.Manifest) {
+		return func(m *ocispec.Manifest) {
+			m.Layers[i].Annotations[ocispec.AnnotationTitle] = path
+			m.Layers[i].Annotations[abi.AnnotationFilepath] = path
+		}
+	}
+	swapConfig := func(old, new string) func(*ocispec.Manifest) {
+		return func(m *ocispec.Manifest) {
+			edited := strings.Replace(string(config), old, new, 1)
+			if edited == string(config) {
+				t.Fatalf("%q is not in %s", old, config)
+			}
+			m.Config = h.push(abi.MediaModelConfig, []byte(edited))
+		}
+	}
+	for name, edit := range map[string]func(*ocispec.Manifest){
+		"absolute path":  title(0, "/etc/passwd"),
+		"path upwards":   title(1, "../x"),
+		"path up inside": title(1, "a/../../x"),
+		"backslash":      title(2, `a\b`),
+		"drive":          title(2, "C:x"),
+		"nul":            title(2, "a\x00"),
+		"long path":      title(2, strings.Repeat("a", 256)),
+		"one path twice": title(0, "README.md"),
+		"case collision": title(0, "readme.MD"),
+		"file as folder": title(0, "README.md/x"),
+		"two paths":      func(m *ocispec.Manifest) { m.Layers[0].Annotations[ocispec.AnnotationTitle] = "other" },
+		"no path":        func(m *ocispec.Manifest) { m.Layers[0].Annotations = nil },
+		"sha512":         func(m *ocispec.Manifest) { m.Layers[0].Digest = digest.SHA512.FromString("x") },
+		"upper-case digest": func(m *ocispec.Manifest) {
+			m.Layers[0].Digest = digest.Digest("sha256:" + strings.ToUpper(m.Layers[0].Digest.Encoded()))
+		},
+		"short digest":      func(m *ocispec.Manifest) { m.Layers[0].Digest = m.Layers[0].Digest[:60] },
+		"unknown algorithm": func(m *ocispec.Manifest) { m.Layers[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" },
+		"negative size":     func(m *ocispec.Manifest) { m.Layers[0].Size = -1 },
+		"impossible size":   func(m *ocispec.Manifest) { m.Layers[0].Size = 1 << 60 },
+		"sizes that overflow": func(m *ocispec.Manifest) {
+			for i := range m.Layers {
+				m.Layers[i].Size = 1<<50 - 1
+			}
+		},
+		"embedded data":       func(m *ocispec.Manifest) { m.Layers[0].Data = []byte("other") },
+		"embedded data, size": func(m *ocispec.Manifest) { m.Layers[0].Data = []byte("content of core/core-llm.ggu") },
+		"tar layer":           func(m *ocispec.Manifest) { m.Layers[0].MediaType = "application/vnd.cncf.model.weight.v1.tar" },
+		"no media type":       func(m *ocispec.Manifest) { m.Layers[0].MediaType = "" },
+		"no layers":           func(m *ocispec.Manifest) { m.Layers = nil },
+		"too many layers": func(m *ocispec.Manifest) {
+			l := m.Layers[0]
+			m.Layers = nil
+			for i := range MaxLayers + 1 {
+				l.Annotations = map[string]string{ocispec.AnnotationTitle: fmt.Sprint(i)}
+				m.Layers = append(m.Layers, l)
+			}
+		},
+		"other artifact type": func(m *ocispec.Manifest) { m.ArtifactType = "x/y" },
+		"other config type":   func(m *ocispec.Manifest) { m.Config.MediaType = ocispec.MediaTypeImageConfig },
+		"other media type":    func(m *ocispec.Manifest) { m.MediaType = ocispec.MediaTypeImageIndex },
+		"schema version 1":    func(m *ocispec.Manifest) { m.SchemaVersion = 1 },
+		"config size":         func(m *ocispec.Manifest) { m.Config.Size++ },
+		"config missing":      func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("none") },
+		"config too large":    func(m *ocispec.Manifest) { m.Config.Size = MaxManifestBytes + 1 },
+		"config data":         func(m *ocispec.Manifest) { m.Config.Data = []byte("{}") },
+		"config key twice":    swapConfig(`"name":`, `"name":"x","name":`),
+		"config key in case":  swapConfig(`"name":`, `"Name":`),
+		"config name":         swapConfig(`"name":"p-lite"`, `"name":"other"`),
+		"config version":      swapConfig(`"version":"1.2.3"`, `"version":"1.2.4"`),
+		"config not JSON":     swapConfig(`{`, ``),
+		"config trailing":     swapConfig(`}}}`, `}}} {}`),
+		"config deep":         swapConfig(`{`, `{"x":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`,`),
+		"config other digest": swapConfig(`"diffIds":["sha256:`, `"diffIds":["sha256:`+strings.Repeat("0", 64)+`","sha256:`),
+		"config other type":   swapConfig(`"type":"layers"`, `"type":"x"`),
+	} {
+		m := good
+		m.Layers = slices.Clone(good.Layers)
+		for i := range m.Layers {
+			anno := map[string]string{}
+			for k, v := range m.Layers[i].Annotations {
+				anno[k] = v
+			}
+			m.Layers[i].Annotations = anno
+		}
+		edit(&m)
+		raw, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, raw))
+		if err == nil {
+			t.Errorf("%s: read as %+v", name, got)
+		} else if len(err.Error()) > 2000 {
+			t.Errorf("%s: message of %d bytes", name, len(err.Error()))
+		}
+	}
+	for name, swap := range map[string][2]string{
+		"key twice":       {`"schemaVersion":2`, `"schemaVersion":2,"schemaVersion":2`},
+		"key in case":     {`"layers":`, `"Layers":`},
+		"key in case too": {`"layers":`, `"Layers":[],"layers":`},
+		"not UTF-8":       {`"README.md"`, "\"READ\xff.md\""},
+		"size as text":    {`"size":`, `"size":"1","x":`},
+		"size as float":   {`"size":`, `"size":1.5,"x":`},
+		"trailing":        {`"schemaVersion":2`, `"schemaVersion":2}{"x":1`},
+		"deep":            {`{`, `{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `,`},
+	} {
+		raw := strings.Replace(string(data), swap[0], swap[1], 1)
+		if raw == string(data) {
+			t.Fatalf("%s: %q is not there", name, swap[0])
+		}
+		if _, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(raw))); err == nil {
+			t.Errorf("%s: read", name)
+		}
+	}
+	// What must still be read: fields of a later spec, and foreign URLs, which
+	// are dropped.
+	raw := strings.Replace(string(data), `"layers":[{`, `"later":{"Layers":1,"x":[1]},"layers":[{"urls":["http://127.0.0.1:1/x"],`, 1)
+	got, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(strings.Replace(raw, `"Layers":1,`, "", 1))))
+	if err != nil || got.Layers[0].Descriptor.URLs != nil {
+		t.Errorf("with URLs: %v", err)
+	}
+}
+
+func TestCheckout(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	a, blobs := full()
+	for _, data := range blobs {
+		if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onlyCore := func(l Layer) bool { return l.Annotations[abi.AnnotationRole] == "core" }
+	for _, link := range []bool{true, false} {
+		dir := filepath.Join(t.TempDir(), "deep", "out")
+		paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"README.md", "assembly.json", "core/core-llm.gguf", "vision/enc.onnx"}, paths); diff != "" {
+			t.Error(diff)
+		}
+		for _, l := range a.Layers {
+			p := filepath.Join(dir, l.Path)
+			data, err := os.ReadFile(p)
+			if err != nil || !bytes.Equal(data, blobs[l.Descriptor.Digest]) {
+				t.Errorf("%s: %q, %v", l.Path, data, err)
+			}
+			fi, _ := os.Stat(p)
+			blob, _ := os.Stat(s.BlobPath(l.Descriptor))
+			if os.SameFile(fi, blob) != link {
+				t.Errorf("%s: linked %v", l.Path, !link)
+			}
+			if !link && fi.Mode().Perm()&0o200 == 0 {
+				t.Errorf("%s: a copy is read-only", l.Path)
+			}
+		}
+		if list, _ := os.ReadDir(dir); len(list) != 4 {
+			t.Errorf("in the folder: %v", list)
+		}
+		// Again: linked files are the blobs and stay; copies are in the way.
+		_, err = s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link})
+		if (err == nil) != link {
+			t.Errorf("again, link %v: %v", link, err)
+		}
+		if _, err = s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Force: true}); err != nil {
+			t.Errorf("again with force: %v", err)
+		}
+		dir = t.TempDir()
+		if paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Only: onlyCore}); err != nil || len(paths) != 1 {
+			t.Errorf("only the core: %v, %v", paths, err)
+		}
+	}
+}
+
+// TestCheckoutFaults: whatever is wrong, nothing stays.
+func TestCheckoutFaults(t *testing.T) {
+	for _, link := range []bool{true, false} {
+		for name, spoil := range map[string]func(s *Store, dir string, l *Layer){
+			"flipped bit": func(s *Store, _ string, l *Layer) { flip(t, s.BlobPath(l.Descriptor), 5, 1) },
+			"shorter": func(s *Store, _ string, l *Layer) {
+				p := s.BlobPath(l.Descriptor)
+				os.Chmod(p, 0o644)
+				os.Truncate(p, 3)
+			},
+			"missing":    func(s *Store, _ string, l *Layer) { os.Remove(s.BlobPath(l.Descriptor)) },
+			"in the way": func(_ *Store, dir string, l *Layer) { os.MkdirAll(filepath.Join(dir, "vision", "enc.onnx"), 0o755) },
+			"link out": func(_ *Store, dir string, l *Layer) {
+				os.MkdirAll(dir, 0o755)
+				os.Symlink(t.TempDir(), filepath.Join(dir, "vision"))
+			},
+			"bad path": func(_ *Store, _ string, l *Layer) { l.Path = "../x" },
+		} {
+			s := open(t, t.TempDir(), Options{})
+			a, blobs := full()
+			for _, data := range blobs {
+				if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dir := filepath.Join(t.TempDir(), "out")
+			spoil(s, dir, &a.Layers[0])
+			for _, force := range []bool{false, true} {
+				if paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Force: force}); err == nil {
+					t.Errorf("%s: checked out %v", name, paths)
+				}
+				filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+					if err == nil && d.Type().IsRegular() {
+						t.Errorf("%s: left %s", name, p)
+					}
+					return nil
+				})
+			}
+		}
+	}
+}
+
+// flip changes one bit of the file at path, read-only or not.
+func flip(t testing.TB, path string, at, bit int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[at] ^= 1 << bit
+	os.Chmod(path, 0o644)
+	if err := os.WriteFile(path, data, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	os.Chmod(path, 0o444)
+}
+
+func TestCheckoutClearsWhatAKillLeft(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	a, blobs := full()
+	for _, data := range blobs {
+		if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	os.Mkdir(filepath.Join(dir, stageDir), 0o755)
+	os.WriteFile(filepath.Join(dir, stageDir, "17"), []byte("half"), 0o644)
+	if _, err := s.Checkout(ctx, &a, dir, CheckoutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 4 {
+		t.Errorf("in the folder: %v", list)
+	}
+}
