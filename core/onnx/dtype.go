@@ -1,0 +1,244 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// DType is an element type, with TensorProto.DataType's numbers.
+type DType int32
+
+// The element types.
+const (
+	FLOAT          DType = 1
+	UINT8          DType = 2
+	INT8           DType = 3
+	UINT16         DType = 4
+	INT16          DType = 5
+	INT32          DType = 6
+	INT64          DType = 7
+	STRING         DType = 8
+	BOOL           DType = 9
+	FLOAT16        DType = 10
+	DOUBLE         DType = 11
+	UINT32         DType = 12
+	UINT64         DType = 13
+	COMPLEX64      DType = 14
+	COMPLEX128     DType = 15
+	BFLOAT16       DType = 16
+	FLOAT8E4M3FN   DType = 17
+	FLOAT8E4M3FNUZ DType = 18
+	FLOAT8E5M2     DType = 19
+	FLOAT8E5M2FNUZ DType = 20
+	UINT4          DType = 21
+	INT4           DType = 22
+	FLOAT4E2M1     DType = 23
+	FLOAT8E8M0     DType = 24
+	UINT2          DType = 25
+	INT2           DType = 26
+	FLOAT6E2M3     DType = 27
+	FLOAT6E3M2     DType = 28
+)
+
+// dtypes gives, by number, the name, the bits of one element in raw_data (0
+// for strings) and the field of TensorProto that holds elements otherwise.
+var dtypes = [...]struct {
+	name  string
+	bits  uint64
+	field int
+}{
+	FLOAT: {"float32", 32, floatData}, UINT8: {"uint8", 8, int32Data}, INT8: {"int8", 8, int32Data},
+	UINT16: {"uint16", 16, int32Data}, INT16: {"int16", 16, int32Data}, INT32: {"int32", 32, int32Data},
+	INT64: {"int64", 64, int64Data}, STRING: {"string", 0, stringData}, BOOL: {"bool", 8, int32Data},
+	FLOAT16: {"float16", 16, int32Data}, DOUBLE: {"float64", 64, doubleData}, UINT32: {"uint32", 32, uint64Data},
+	UINT64: {"uint64", 64, uint64Data}, COMPLEX64: {"complex64", 64, floatData}, COMPLEX128: {"complex128", 128, doubleData},
+	BFLOAT16: {"bfloat16", 16, int32Data}, FLOAT8E4M3FN: {"float8e4m3fn", 8, int32Data},
+	FLOAT8E4M3FNUZ: {"float8e4m3fnuz", 8, int32Data}, FLOAT8E5M2: {"float8e5m2", 8, int32Data},
+	FLOAT8E5M2FNUZ: {"float8e5m2fnuz", 8, int32Data}, UINT4: {"uint4", 4, int32Data}, INT4: {"int4", 4, int32Data},
+	FLOAT4E2M1: {"float4e2m1", 4, int32Data}, FLOAT8E8M0: {"float8e8m0", 8, int32Data},
+	UINT2: {"uint2", 2, int32Data}, INT2: {"int2", 2, int32Data},
+	FLOAT6E2M3: {"float6e2m3", 6, int32Data}, FLOAT6E3M2: {"float6e3m2", 6, int32Data},
+}
+
+// The fields of TensorProto that hold elements.
+const (
+	floatData  = 4
+	int32Data  = 5
+	stringData = 6
+	int64Data  = 7
+	rawData    = 9
+	doubleData = 10
+	uint64Data = 11
+)
+
+// Known reports whether onnx.proto 1.23 defines d.
+func (d DType) Known() bool { return d > 0 && int(d) < len(dtypes) }
+
+// String is the type's name, such as "float32".
+func (d DType) String() string {
+	if d.Known() {
+		return dtypes[d].name
+	}
+	return fmt.Sprintf("dtype(%d)", int32(d))
+}
+
+// elements is the product of dimensions; false when one is negative or the
+// product exceeds 2^63.
+func elements(dims []int64) (int64, bool) {
+	total, empty := uint64(1), false
+	for _, d := range dims {
+		if d < 0 {
+			return 0, false
+		}
+		if d == 0 {
+			empty = true
+			continue
+		}
+		hi, lo := bits.Mul64(total, uint64(d))
+		if hi != 0 || lo > math.MaxInt64 {
+			return 0, false
+		}
+		total = lo
+	}
+	if empty {
+		return 0, true
+	}
+	return int64(total), true
+}
+
+// rawSize is the number of bytes that n elements take in raw_data.
+func (d DType) rawSize(n int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(n), dtypes[d].bits)
+	if hi != 0 || lo > math.MaxInt64 {
+		return 0, false
+	}
+	return int64((lo + 7) / 8), true
+}
+
+// Elements is the number of elements; 0 when the dimensions are unsound.
+func (t *Tensor) Elements() int64 {
+	n, _ := elements(t.Dims)
+	return n
+}
+
+// Bytes gives the elements as raw_data would hold them, little endian,
+// whichever field they are in; it aliases the file where they are in raw_data
+// already. It is an error when they are strings or external, or when their
+// number does not fit the dimensions.
+func (t *Tensor) Bytes() ([]byte, error) {
+	if err := t.sound(); err != nil {
+		return nil, fmt.Errorf("onnx: tensor %q: %w", t.Name, err)
+	}
+	switch {
+	case t.External != nil:
+		return nil, fmt.Errorf("onnx: tensor %q: its elements are external", t.Name)
+	case t.DType == STRING:
+		return nil, fmt.Errorf("onnx: tensor %q: its elements are strings", t.Name)
+	case t.Raw != nil:
+		return t.Raw, nil
+	}
+	size, _ := t.DType.rawSize(t.Elements())
+	out := make([]byte, 0, size)
+	for _, chunk := range t.typed {
+		out = appendTyped(out, t.DType, t.field, chunk)
+	}
+	return out, nil
+}
+
+// appendTyped writes the elements of a packed payload as raw_data.
+func appendTyped(out []byte, d DType, field int, chunk []byte) []byte {
+	if field == floatData || field == doubleData {
+		return append(out, chunk...)
+	}
+	width := max(dtypes[d].bits/8, 1)
+	var b [8]byte
+	for len(chunk) > 0 {
+		v, n := binary.Uvarint(chunk)
+		chunk = chunk[n:]
+		binary.LittleEndian.PutUint64(b[:], v)
+		out = append(out, b[:width]...)
+	}
+	return out
+}
+
+// sound checks dtype and dimensions and that as many elements are present as
+// the dimensions say.
+func (t *Tensor) sound() error {
+	if !t.DType.Known() {
+		return fmt.Errorf("unknown dtype %d", int32(t.DType))
+	}
+	n, ok := elements(t.Dims)
+	if !ok {
+		return fmt.Errorf("the dimensions %v are negative or their product exceeds 2^63", t.Dims)
+	}
+	if t.External != nil {
+		if t.fields > 0 || t.Raw != nil {
+			return errors.New("it has elements in the file and external ones")
+		}
+		if t.DType == STRING {
+			return errors.New("strings cannot be external")
+		}
+		return nil
+	}
+	if t.fields > 1 {
+		return errors.New("its elements are in more than one field")
+	}
+	if t.DType == STRING {
+		if t.Raw != nil || t.field != 0 || int64(len(t.Strings)) != n {
+			return fmt.Errorf("%d strings where its dimensions %v need %d", len(t.Strings), t.Dims, n)
+		}
+		return nil
+	}
+	want, ok := t.DType.rawSize(n)
+	switch {
+	case !ok:
+		return fmt.Errorf("the dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
+	case len(t.Strings) > 0 || t.field != 0 && t.field != dtypes[t.DType].field:
+		return fmt.Errorf("its elements are in a field that does not hold %s", t.DType)
+	case t.Raw != nil:
+		if int64(len(t.Raw)) != want {
+			return fmt.Errorf("raw_data has %d bytes, %s %v needs %d", len(t.Raw), t.DType, t.Dims, want)
+		}
+	default:
+		if got, want := t.typedCount(), typedWant(t.DType, n); got != want {
+			return fmt.Errorf("it has %d elements, %s %v needs %d", got, t.DType, t.Dims, want)
+		}
+	}
+	return nil
+}
+
+// typedCount counts the values in the typed field.
+func (t *Tensor) typedCount() int64 {
+	n := int64(0)
+	for _, chunk := range t.typed {
+		switch t.field {
+		case floatData:
+			n += int64(len(chunk) / 4)
+		case doubleData:
+			n += int64(len(chunk) / 8)
+		default:
+			for _, b := range chunk {
+				if b < 0x80 {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// typedWant is how many values the typed field needs for n elements: two for
+// a complex one, one for as many small ones as fit into a byte.
+func typedWant(d DType, n int64) int64 {
+	switch b := int64(dtypes[d].bits); {
+	case d == COMPLEX64 || d == COMPLEX128:
+		return 2 * n
+	case b < 8 && b != 6:
+		per := 8 / b
+		return n/per + min(n%per, 1)
+	}
+	return n
+}

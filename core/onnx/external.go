@@ -1,0 +1,148 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// memoryMarker is the location by which ONNX Runtime marks data that lies in
+// its own memory; in a file it would be an address to read from.
+const memoryMarker = "_ORT_MEM_ADDR_"
+
+// Location gives the path of the file that holds the elements, as written.
+func (e *External) Location() string {
+	v, _ := e.get("location")
+	return v
+}
+
+func (e *External) get(key string) (string, bool) {
+	i := slices.IndexFunc(e.Entries, func(en Entry) bool { return en.Key == key })
+	if i < 0 {
+		return "", false
+	}
+	return e.Entries[i].Value, true
+}
+
+// Range gives offset and length in bytes of a tensor's elements in its
+// external file. It is an error when they are not whole numbers, overflow, or
+// do not fit dtype and dimensions.
+func (t *Tensor) Range() (offset, length int64, err error) {
+	n, ok := elements(t.Dims)
+	if !ok || !t.DType.Known() || t.External == nil {
+		return 0, 0, fmt.Errorf("the tensor is not external, or its dtype or dimensions are unsound")
+	}
+	need, ok := t.DType.rawSize(n)
+	if !ok {
+		return 0, 0, fmt.Errorf("the dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
+	}
+	if offset, err = t.External.number("offset", 0); err != nil {
+		return 0, 0, err
+	}
+	if length, err = t.External.number("length", need); err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case length != need:
+		return 0, 0, fmt.Errorf("the length is %d bytes, %s %v needs %d", length, t.DType, t.Dims, need)
+	case offset > math.MaxInt64-length:
+		return 0, 0, fmt.Errorf("offset %d and length %d exceed 2^63", offset, length)
+	}
+	return offset, length, nil
+}
+
+// number reads a decimal number strictly.
+func (e *External) number(key string, absent int64) (int64, error) {
+	s, ok := e.get(key)
+	if !ok {
+		return absent, nil
+	}
+	v, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || strconv.FormatUint(v, 10) != s {
+		return 0, fmt.Errorf("the %s %q is no whole number below 2^63", key, s)
+	}
+	return int64(v), nil
+}
+
+// external checks where a tensor's elements lie.
+func (c *checker) external(at *place, t *Tensor) {
+	seen := make(map[string]bool)
+	for _, en := range t.External.Entries {
+		switch en.Key {
+		case "location", "offset", "length", "checksum", "basepath":
+		default:
+			c.fail(RuleExternal, at, "the key %q is unknown", en.Key)
+		}
+		if seen[en.Key] {
+			c.fail(RuleExternal, at, "the key %q is given twice", en.Key)
+		}
+		seen[en.Key] = true
+	}
+	if base, _ := t.External.get("basepath"); base != "" {
+		c.fail(RuleExternal, at, "it sets a base path, %q", base)
+	}
+	location := t.External.Location()
+	if err := CheckLocation(location); err != nil {
+		c.fail(RuleExternal, at, "%v", err)
+		return
+	}
+	offset, length, err := t.Range()
+	if err != nil {
+		c.fail(RuleExternal, at, "%v", err)
+		return
+	}
+	if c.opt.External == nil {
+		return
+	}
+	switch size, ok := c.opt.External(location); {
+	case !ok:
+		c.fail(RuleExternal, at, "the file %q is not among those declared", location)
+	case offset+length > size:
+		c.fail(RuleExternal, at, "bytes %d to %d of %q, which has %d", offset, offset+length, location, size)
+	}
+}
+
+// CheckLocation refuses every location that is not a plain relative path
+// below the model's folder, on any operating system.
+func CheckLocation(location string) error {
+	bad := func(why string) error { return fmt.Errorf("the location %q %s", location, why) }
+	switch {
+	case location == "":
+		return bad("is empty")
+	case strings.Contains(location, memoryMarker):
+		return bad("is an address in memory")
+	case strings.ContainsRune(location, 0):
+		return bad("holds a NUL")
+	case strings.Contains(location, `\`):
+		return bad("holds a backslash")
+	case strings.HasPrefix(location, "/"):
+		return bad("is absolute")
+	case strings.Contains(location, ":"):
+		return bad("holds a colon: a drive, a scheme or a stream")
+	case slices.Contains(strings.Split(location, "/"), ".."):
+		return bad("leads out of the model's folder")
+	case path.Clean(location) != location || location == ".":
+		return bad("is not in its shortest form")
+	case strings.ContainsFunc(location, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return bad("holds a control character")
+	}
+	for _, part := range strings.Split(location, "/") {
+		stem, _, _ := strings.Cut(part, ".")
+		if strings.HasSuffix(part, " ") || strings.HasSuffix(part, ".") || reserved[strings.ToUpper(strings.TrimRight(stem, " "))] {
+			return bad("names a device or ends in a dot or space, which Windows does not tell apart")
+		}
+	}
+	return nil
+}
+
+// reserved are the names that Windows gives to devices.
+var reserved = func() map[string]bool {
+	m := map[string]bool{"CON": true, "PRN": true, "AUX": true, "NUL": true}
+	for i := range 10 {
+		m[fmt.Sprintf("COM%d", i)], m[fmt.Sprintf("LPT%d", i)] = true, true
+	}
+	return m
+}()

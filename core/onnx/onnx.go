@@ -1,0 +1,294 @@
+// Package onnx reads, checks and writes ONNX models without a protobuf
+// runtime: onnx.proto has a dozen messages, and a validator wants to know more
+// of the bytes than generated code tells.
+//
+// [Open] maps a file and [Parse] reads one in memory; the [Model] they give
+// holds the graph's structure, while weights stay where they are: Tensor.Raw
+// and its like alias the file. [Model.Check] applies the rules that can be
+// decided from the file alone (external data, opsets, custom operators,
+// tensor sizes, names). [Write] serialises a model, byte for byte the same for
+// the same input; with the constructors of this package it builds small models
+// from scratch, and [Cut] takes a part out of a large one.
+//
+// Stricter than protobuf: a singular field that appears twice is an error.
+// Parsers differ in whether they merge or replace, and a check of one reading
+// says nothing of the other.
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"mm/core/mmap"
+)
+
+// The limits of what is read.
+const (
+	maxFile  = math.MaxInt32 // bytes; protobuf's own limit
+	maxDepth = 32            // graphs within graphs, types within types
+	maxName  = 1 << 16       // bytes of one name
+	// minBudget and 16 bytes for each of the file is the memory that the
+	// structure of a model may take. Real models need a fraction of it.
+	minBudget = 16 << 20
+)
+
+// ErrPointer says that a file is a Git LFS pointer, not the model it stands
+// for.
+var ErrPointer = errors.New("a Git LFS pointer, not a model: fetch the real file")
+
+// Model is a ModelProto.
+type Model struct {
+	IRVersion       int64
+	Opsets          []Opset
+	Producer        string
+	ProducerVersion string
+	Domain          string
+	Version         int64
+	Doc             string
+	Metadata        []Entry
+	Graph           Graph
+	Functions       []Function
+	// Training are the graphs of training_info.
+	Training []Graph
+	// Unknown counts fields that onnx.proto 1.23 does not define.
+	Unknown int
+
+	m *mmap.Map
+}
+
+// Opset is a version of a domain's operators; the domain "" is ai.onnx.
+type Opset struct {
+	Domain  string
+	Version int64
+}
+
+// Entry is one key and value of metadata.
+type Entry struct{ Key, Value string }
+
+// Graph is a GraphProto.
+type Graph struct {
+	Name  string
+	Doc   string
+	Nodes []Node
+	// Inputs are what the graph is given. Before IR version 4 initializers
+	// were listed among them: [Model.Inputs] leaves those out.
+	Inputs       []Value
+	Outputs      []Value
+	Initializers []Tensor
+	Sparse       []SparseTensor
+	// Values describe intermediate results.
+	Values []Value
+}
+
+// Node is one operator applied. An empty input name is an input left out.
+type Node struct {
+	Name, Op, Domain string
+	Inputs, Outputs  []string
+	Attributes       []Attribute
+	Doc              string
+	Overload         string
+}
+
+// AttributeType says which field of an Attribute holds its value.
+type AttributeType int32
+
+// The attribute types, with onnx.proto's numbers.
+const (
+	AttrFloat         AttributeType = 1
+	AttrInt           AttributeType = 2
+	AttrString        AttributeType = 3
+	AttrTensor        AttributeType = 4
+	AttrGraph         AttributeType = 5
+	AttrFloats        AttributeType = 6
+	AttrInts          AttributeType = 7
+	AttrStrings       AttributeType = 8
+	AttrTensors       AttributeType = 9
+	AttrGraphs        AttributeType = 10
+	AttrSparseTensor  AttributeType = 11
+	AttrSparseTensors AttributeType = 12
+	AttrType          AttributeType = 13
+	AttrTypes         AttributeType = 14
+)
+
+// Attribute is a named constant of a node.
+type Attribute struct {
+	Name string
+	Type AttributeType
+	// Ref names the attribute of the enclosing function that gives the value.
+	Ref     string
+	Doc     string
+	Float   float32
+	Int     int64
+	String  []byte // aliases the file
+	Tensor  *Tensor
+	Graph   *Graph
+	Sparse  *SparseTensor
+	Floats  []float32
+	Ints    []int64
+	Strings [][]byte
+	Tensors []Tensor
+	Graphs  []Graph
+	Sparses []SparseTensor
+	Types   []Type // one for AttrType
+}
+
+// Value names an input, an output or an intermediate result.
+type Value struct {
+	Name string
+	Type Type
+	Doc  string
+}
+
+// Kind says what a Type is of.
+type Kind uint8
+
+// The kinds of types. A value without a type has NoKind.
+const (
+	NoKind Kind = iota
+	TensorKind
+	SequenceKind
+	MapKind
+	OptionalKind
+	SparseKind
+	OpaqueKind
+)
+
+// Type is a TypeProto.
+type Type struct {
+	Kind  Kind
+	DType DType // of a tensor's elements, of a map's keys
+	// Dims are a tensor's dimensions if Ranked, otherwise even their number
+	// is unknown.
+	Dims   []Dim
+	Ranked bool
+	Elem   *Type // of sequences, maps and optionals
+}
+
+// Dim is a dimension: a number, a name, or unknown when Param is "" and Value
+// is [Unknown].
+type Dim struct {
+	Value int64
+	Param string
+}
+
+// Unknown is the Value of a dimension that is no number.
+const Unknown = int64(-1)
+
+// String writes a dimension as it is usually printed.
+func (d Dim) String() string {
+	switch {
+	case d.Param != "":
+		return d.Param
+	case d.Value == Unknown:
+		return "?"
+	}
+	return fmt.Sprint(d.Value)
+}
+
+// Tensor is a TensorProto. Its elements are in one of Raw, typed fields
+// ([Tensor.Bytes] gives them all the same way), Strings or External.
+type Tensor struct {
+	Name  string
+	DType DType
+	Dims  []int64
+	Doc   string
+	// Raw is raw_data, little endian; it aliases the file. nil when absent.
+	Raw []byte
+	// Strings are string_data; they alias the file.
+	Strings [][]byte
+	// External is where the elements lie when not in the file; nil otherwise.
+	External *External
+
+	typed  [][]byte // packed payloads of the typed field
+	field  int      // its number in TensorProto; 0 for none
+	fields int      // how many of raw_data and the typed fields are present
+}
+
+// External is external_data as it stands, unchecked.
+type External struct{ Entries []Entry }
+
+// SparseTensor is a SparseTensorProto.
+type SparseTensor struct {
+	Values, Indices Tensor
+	Dims            []int64
+}
+
+// Function is a FunctionProto: an operator defined by nodes.
+type Function struct {
+	Name, Domain, Overload string
+	Inputs, Outputs        []string
+	Attributes             []string    // names without default
+	Defaults               []Attribute // names with default
+	Nodes                  []Node
+	Opsets                 []Opset
+	Doc                    string
+}
+
+// Open maps the model at path. Close gives the mapping back.
+func Open(path string) (*Model, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	model, err := Parse(m.Data)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), m.Close())
+	}
+	model.m = m
+	return model, nil
+}
+
+// Close gives the mapping back; data that aliases the file is invalid
+// afterwards. It does nothing for a model that was not opened by Open.
+func (m *Model) Close() error {
+	if m.m == nil {
+		return nil
+	}
+	return m.m.Close()
+}
+
+// Inputs are the graph's inputs less those that an initializer provides.
+func (m *Model) Inputs() []Value {
+	constant := make(map[string]bool)
+	for _, t := range m.Graph.Initializers {
+		constant[t.Name] = true
+	}
+	for _, t := range m.Graph.Sparse {
+		constant[t.Values.Name] = true
+	}
+	var out []Value
+	for _, v := range m.Graph.Inputs {
+		if !constant[v.Name] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Operators counts the nodes of each operator, by domain and name, subgraphs
+// and functions included. The domain ai.onnx is "".
+func (m *Model) Operators() map[[2]string]int {
+	count := make(map[[2]string]int)
+	m.walk(visitor{node: func(_ *place, n *Node) { count[[2]string{canonical(n.Domain), n.Op}]++ }})
+	return count
+}
+
+// Parameters is the number of elements in initializers and constants.
+func (m *Model) Parameters() int64 {
+	total := int64(0)
+	m.walk(visitor{tensor: func(_ *place, t *Tensor) {
+		if n, ok := elements(t.Dims); ok && total+n >= total {
+			total += n
+		}
+	}})
+	return total
+}
+
+// canonical spells the default domain "".
+func canonical(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
