@@ -1,0 +1,150 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+)
+
+// afterStep does what falls due after a step: the frozen hashes before
+// anything is reported or saved, the report, the evaluation, the checkpoint.
+// It reports whether the held-out loss has reached its target.
+func (t *Trainer) afterStep() (reached bool, err error) {
+	due := func(every int) bool { return every > 0 && t.step%every == 0 }
+	if due(t.cfg.Freeze.Every) || due(t.cfg.Eval.Every) || due(t.cfg.SaveEvery) {
+		if err := t.seal.check(t.step); err != nil {
+			return false, err
+		}
+	}
+	if due(t.cfg.LogEvery) {
+		if err := t.logSteps(); err != nil {
+			return false, err
+		}
+	}
+	if due(t.cfg.Eval.Every) {
+		loss, err := t.evaluate()
+		if err != nil {
+			return false, err
+		}
+		reached = t.cfg.Stop.Loss > 0 && loss <= t.cfg.Stop.Loss
+	}
+	if due(t.cfg.SaveEvery) {
+		return reached, t.save()
+	}
+	return reached, nil
+}
+
+// finish evaluates and saves once more at the end of a run.
+func (t *Trainer) finish(reason string) error {
+	if err := t.seal.check(t.step); err != nil {
+		return err
+	}
+	if t.since.Steps > 0 {
+		if err := t.logSteps(); err != nil {
+			return err
+		}
+	}
+	if t.cfg.Eval.Every == 0 || t.step%t.cfg.Eval.Every != 0 {
+		if _, err := t.evaluate(); err != nil {
+			return err
+		}
+	}
+	if err := t.save(); err != nil {
+		return err
+	}
+	if a, ok := t.mover.(averager); ok {
+		a.Average()
+		t.model.Refresh(t.pool)
+	}
+	return t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: reason, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})
+}
+
+// interrupted leaves a checkpoint behind.
+func (t *Trainer) interrupted(ctx context.Context) error {
+	if err := t.seal.check(t.step); err != nil {
+		return err
+	}
+	return errors.Join(ctx.Err(), t.save(),
+		t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: "interrupted", Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()}))
+}
+
+func (t *Trainer) tell(e Event) error {
+	if t.opt.Observer == nil {
+		return nil
+	}
+	return t.opt.Observer.Observe(e)
+}
+
+func (t *Trainer) started() Started {
+	s := Started{Name: t.cfg.Name, Frozen: len(t.seal.tensors), FLOPs: t.model.Config.FLOPs(t.cfg.SeqLen),
+		TrainTokens: t.corpus.Train.Len(), Threads: t.pool.Threads(), Step: t.step}
+	if t.corpus.Held != nil {
+		s.HeldTokens = t.corpus.Held.Len()
+	}
+	for _, w := range t.model.Tensors() {
+		s.Parameters += len(w.Data)
+		s.Trainable += len(w.Grad)
+	}
+	return s
+}
+
+func (t *Trainer) logSteps() error {
+	r := t.since
+	t.since = report{}
+	return t.tell(Step{
+		Step: t.step, Tokens: t.tokens, Epoch: float64(t.tokens) / float64(t.corpus.Train.Len()),
+		Loss: r.Loss / float64(r.Steps), Rate: r.rate, GradNorm: r.norm,
+		Speed: float64(r.Tokens) / r.Busy, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(),
+	})
+}
+
+// evaluate measures the held-out loss, where there is held-out data, and keeps
+// the weights when it is the lowest so far.
+func (t *Trainer) evaluate() (loss float64, err error) {
+	if t.corpus.Held == nil {
+		return 0, nil
+	}
+	var e Evaluation
+	err = t.averaged(func() error {
+		if e, err = evaluate(t.pass, t.corpus.Held, t.held, t.cfg.Eval.Windows, t.pieces); err != nil {
+			return err
+		}
+		if best := t.best == 0 || e.Loss < t.best; best {
+			t.best = e.Loss
+			if t.opt.Dir != "" {
+				return t.write(filepath.Join(t.opt.Dir, BestFile), false)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return e.Loss, t.tell(Evaluated{Step: t.step, Evaluation: e, Tokens: t.tokens, Best: e.Loss == t.best, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})
+}
+
+// averaged runs f with the weights to evaluate or keep in place.
+func (t *Trainer) averaged(f func() error) error {
+	a, ok := t.mover.(averager)
+	if !ok {
+		return f()
+	}
+	a.Average()
+	t.model.Refresh(t.pool)
+	err := f()
+	a.Continue()
+	t.model.Refresh(t.pool)
+	return err
+}
+
+// save writes the checkpoint to resume from.
+func (t *Trainer) save() error {
+	if t.opt.Dir == "" {
+		return nil
+	}
+	path := filepath.Join(t.opt.Dir, LastFile)
+	if err := t.averaged(func() error { return t.write(path, true) }); err != nil {
+		return err
+	}
+	return t.tell(Saved{Step: t.step, Path: path})
+}

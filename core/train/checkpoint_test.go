@@ -1,0 +1,223 @@
+package train
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm/core/safetensors"
+)
+
+// saved is the bytes of a short run's last checkpoint.
+func saved(t testing.TB) (cfg Config, corpus *Corpus, data []byte) {
+	t.Helper()
+	dir := t.TempDir()
+	cfg = smallConfig(t, dir)
+	cfg.Stop.Steps = 3
+	corpus = prepare(t, cfg, dir)
+	run(t, cfg, corpus, Options{Dir: filepath.Join(dir, "run")})
+	data, err := os.ReadFile(filepath.Join(dir, "run", LastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, corpus, data
+}
+
+// rewrite changes a checkpoint's header and tensors.
+func rewrite(t testing.TB, data []byte, header func(*Header), tensors func([]safetensors.Source) []safetensors.Source) []byte {
+	t.Helper()
+	f, err := safetensors.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := parseHeader(f.Metadata[metaKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header != nil {
+		header(&h)
+	}
+	meta, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []safetensors.Source
+	for _, x := range f.Tensors {
+		all = append(all, safetensors.Source{Name: x.Name, DType: x.DType, Shape: x.Shape, Data: safetensors.Bytes(x.Data)})
+	}
+	if tensors != nil {
+		all = tensors(all)
+	}
+	var b bytes.Buffer
+	if _, err := safetensors.Write(&b, map[string]string{metaKey: string(meta)}, all); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// drop leaves out a tensor.
+func drop(name string) func([]safetensors.Source) []safetensors.Source {
+	return func(all []safetensors.Source) []safetensors.Source {
+		var kept []safetensors.Source
+		for _, s := range all {
+			if s.Name != name {
+				kept = append(kept, s)
+			}
+		}
+		return kept
+	}
+}
+
+// transposed swaps the dimensions of a tensor.
+func transposed(name string) func([]safetensors.Source) []safetensors.Source {
+	return func(all []safetensors.Source) []safetensors.Source {
+		for i := range all {
+			if all[i].Name == name {
+				all[i].Shape = []int{all[i].Shape[1], all[i].Shape[0]}
+			}
+		}
+		return all
+	}
+}
+
+func TestResumeRefused(t *testing.T) {
+	_, corpus, good := saved(t)
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	resume := func(data []byte, c *Corpus) error {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := Resume(path, c, Options{Threads: 1, Stop: &Stop{Steps: 9}})
+		if err == nil {
+			tr.Close()
+		}
+		return err
+	}
+	if err := resume(rewrite(t, good, nil, nil), corpus); err != nil {
+		t.Fatal(err)
+	}
+	other := *corpus
+	other.Text = "other"
+	for name, k := range map[string]struct {
+		data []byte
+		c    *Corpus
+		say  string
+	}{
+		"cut":             {good[:len(good)-1], corpus, "opening checkpoint"},
+		"no checkpoint":   {bytes.Replace(good, []byte(metaKey), []byte("mm.chickpoint"), 1), corpus, "not a checkpoint"},
+		"other text":      {good, &other, "other text"},
+		"weights alone":   {rewrite(t, good, func(h *Header) { h.Resumable = false }, nil), corpus, "weights alone"},
+		"version":         {rewrite(t, good, func(h *Header) { h.Version = 7 }, nil), corpus, "version 7"},
+		"model":           {rewrite(t, good, func(h *Header) { h.Model.Hidden++ }, nil), corpus, "not that of its configuration"},
+		"huge model":      {rewrite(t, good, func(h *Header) { h.Config.Model.Dim = 1 << 40 }, nil), corpus, "dim"},
+		"negative step":   {rewrite(t, good, func(h *Header) { h.Step = -1 }, nil), corpus, "below zero"},
+		"position":        {rewrite(t, good, func(h *Header) { h.Position.Next = 1 << 30 }, nil), corpus, "position"},
+		"freeze plan":     {rewrite(t, good, func(h *Header) { h.Config.Freeze.Head = true }, nil), corpus, "tensors that trained"},
+		"weight missing":  {rewrite(t, good, nil, drop("blk.1.attn_k.weight")), corpus, "blk.1.attn_k.weight is missing"},
+		"weight's shape":  {rewrite(t, good, nil, transposed("blk.1.ffn_up.weight")), corpus, "want F32"},
+		"moments missing": {rewrite(t, good, nil, drop("optimizer.output.weight.v")), corpus, "optimizer.output.weight.v"},
+	} {
+		if err := resume(k.data, k.c); err == nil || !strings.Contains(err.Error(), k.say) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A sealed tensor that was exchanged in the file is noticed on resuming.
+func TestResumeChecksSeals(t *testing.T) {
+	dir := t.TempDir()
+	cfg := smallConfig(t, dir)
+	cfg.Stop.Steps, cfg.Freeze.Policy = 3, "boundary"
+	corpus := prepare(t, cfg, dir)
+	run(t, cfg, corpus, Options{Dir: dir})
+	path := filepath.Join(dir, LastFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = rewrite(t, data, nil, func(all []safetensors.Source) []safetensors.Source {
+		for i := range all {
+			if all[i].Name == "blk.1.attn_v.weight" {
+				b := append(safetensors.Bytes(nil), all[i].Data.(safetensors.Bytes)...)
+				b[17] ^= 4
+				all[i].Data = b
+			}
+		}
+		return all
+	})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(path, corpus, Options{}); err == nil || !strings.Contains(err.Error(), "blk.1.attn_v.weight") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A checkpoint carries its tokenizer, and the same run the same bytes but for
+// the clock.
+func TestCheckpointContents(t *testing.T) {
+	cfg, corpus, data := saved(t)
+	path := filepath.Join(t.TempDir(), "c.safetensors")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	tok, err := c.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok.Size() != corpus.Tokenizer.Size() || c.Header.Step != 3 || c.Header.Config.Model.Dim != cfg.Model.Dim || c.Header.Config.Data.Files[0] != "stories.txt" {
+		t.Errorf("%d tokens, %+v", tok.Size(), c.Header)
+	}
+	still := func(h *Header) { h.Seconds, h.CPU, h.Since.Busy = 0, 0, 0 }
+	_, _, again := saved(t)
+	if !bytes.Equal(rewrite(t, data, still, nil), rewrite(t, again, still, nil)) {
+		t.Error("the same run gave another checkpoint")
+	}
+}
+
+// A write that fails leaves the old file and nothing else.
+func TestReplaceKeepsTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := replace(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(path, func(w io.Writer) error { w.Write([]byte("half")); return io.ErrShortWrite }); err == nil {
+		t.Error("no error")
+	}
+	if b, _ := os.ReadFile(path); string(b) != "old" {
+		t.Errorf("the file holds %q", b)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("%d files are left", len(list))
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	_, _, data := saved(f)
+	file, err := safetensors.Parse(data)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file.Metadata[metaKey])
+	f.Add(`{"version":1}`)
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		h, err := parseHeader(s)
+		if err != nil {
+			return
+		}
+		if err := h.Config.Validate(); err != nil {
+			t.Error(err)
+		}
+	})
+}

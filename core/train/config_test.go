@@ -1,0 +1,84 @@
+package train
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm/core/llm"
+)
+
+func TestValidate(t *testing.T) {
+	good := smallConfig(t, t.TempDir())
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, k := range map[string]struct {
+		f   func(*Config)
+		say string
+	}{
+		"no end":        {func(c *Config) { c.Stop = Stop{} }, "must end the run"},
+		"target":        {func(c *Config) { c.Stop.Loss, c.Eval.Every = 2, 0 }, "eval.every"},
+		"optimizer":     {func(c *Config) { c.Optimizer.Name = "sgd" }, `"sgd"`},
+		"rate":          {func(c *Config) { c.Optimizer.Rate = math.NaN() }, "lr"},
+		"beta":          {func(c *Config) { c.Optimizer.Beta2 = 1 }, "beta2"},
+		"rates":         {func(c *Config) { c.Optimizer.Rates = map[string]float64{"[": 1} }, "rates"},
+		"batch":         {func(c *Config) { c.BatchSize = -1 }, "batch_size"},
+		"huge batch":    {func(c *Config) { c.BatchSize, c.SeqLen = 1<<20, 1<<20 }, "batch_size"},
+		"policy":        {func(c *Config) { c.Freeze.Policy = "middle" }, `"middle"`},
+		"policy alone":  {func(c *Config) { c.Freeze.Policy, c.Freeze.Head = "boundary", true }, "alone"},
+		"layers":        {func(c *Config) { c.Freeze.Layers = "0-3" }, "outside 0-2"},
+		"layers text":   {func(c *Config) { c.Freeze.Layers = "first" }, "no layer"},
+		"lora":          {func(c *Config) { c.LoRA, c.Freeze.Head = &llm.LoRA{Rank: 1}, true }, "lora"},
+		"format":        {func(c *Config) { c.Data.Format = "csv" }, "csv"},
+		"files":         {func(c *Config) { c.Data.Files = nil }, "no files"},
+		"held":          {func(c *Config) { c.Data.Held = 1 }, "held_out"},
+		"tokenizer":     {func(c *Config) { c.Tokenizer.File = "t.json" }, "beside it"},
+		"eos":           {func(c *Config) { c.Tokenizer.EOS = "</s>" }, "</s>"},
+		"model":         {func(c *Config) { c.Model.Heads = 5; c.Model.KVHeads = 3 }, "kv_heads"},
+		"residual":      {func(c *Config) { c.Init.Residual = "one" }, "residual"},
+		"schedule":      {func(c *Config) { c.Schedule.Kind = "saw" }, "saw"},
+		"clip":          {func(c *Config) { c.Clip = math.Inf(1) }, "clip"},
+		"negative stop": {func(c *Config) { c.Stop.Seconds = -1 }, "negative"},
+	} {
+		c := good
+		k.f(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), k.say) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	bad := good
+	bad.BatchSize, bad.Stop, bad.Optimizer.Name = -1, Stop{}, "sgd"
+	if err := bad.Validate(); strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("not every fault was told: %v", err)
+	}
+}
+
+func TestParseLayers(t *testing.T) {
+	for list, want := range map[string][]int{"": nil, "0": {0}, "1-3": {1, 2, 3}, "-1, 0": {0, 4}, "2,2-3": {2, 3}} {
+		got, err := parseLayers(list, 5)
+		set := map[int]bool{}
+		for _, l := range want {
+			set[l] = true
+		}
+		if err != nil || !cmp.Equal(set, got) {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+	for _, list := range []string{",", "5", "-6", "3-1", "a", "1-", "--1"} {
+		if _, err := parseLayers(list, 5); err == nil {
+			t.Errorf("%q was accepted", list)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	o := Optimizer{Rates: map[string]float64{"*": 2, "blk.*": 3, "blk.*.attn_q.weight": 4}}
+	for name, want := range map[string]float64{"output.weight": 2, "blk.1.ffn_up.weight": 3, "blk.1.attn_q.weight": 4} {
+		if got := o.rate(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

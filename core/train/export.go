@@ -1,0 +1,160 @@
+package train
+
+import (
+	"fmt"
+	"io"
+
+	"mm/core/gguf"
+	"mm/core/llm"
+	"mm/core/tensor"
+	"mm/core/tokenizer"
+)
+
+// ExportGGUF writes m as a GGUF file in float32 for core/infer and llama.cpp:
+// architecture llama, whose rotation is interleaved, so that queries and keys
+// trained half-split are permuted; or qwen3, whose rotation is half-split, for a
+// model with query and key norms. An embedding norm is worked into the
+// embedding. tok adds the tokenizer's metadata and, where it has fewer tokens
+// than the model, cuts the vocabulary to it; nil adds nothing. kvs are added at
+// the end. Adapters must be merged first.
+//
+// ReLU² and RWKV have no GGUF architecture and are refused.
+func ExportGGUF(w io.Writer, m *llm.Model[float32], tok *tokenizer.Tokenizer, kvs []gguf.KV) error {
+	c := m.Config
+	switch {
+	case c.Activation != llm.SwiGLU:
+		return fmt.Errorf("exporting GGUF: no architecture has the activation %q", c.Activation)
+	case c.Mixer != llm.Attention:
+		return fmt.Errorf("exporting GGUF: no architecture has the mixer %q", c.Mixer)
+	}
+	e := exporter{m: m, arch: "llama", want: llm.RopePairs, rows: c.Vocab}
+	if c.QKNorm {
+		e.arch, e.want = "qwen3", llm.RopeHalf
+	}
+	if tok != nil {
+		e.rows = min(e.rows, tok.Size())
+	}
+	meta := e.metadata()
+	if tok != nil {
+		meta = append(meta, tok.KVs()...)
+	}
+	tensors, err := e.tensors()
+	if err != nil {
+		return err
+	}
+	if _, err := gguf.Write(w, append(meta, kvs...), tensors); err != nil {
+		return fmt.Errorf("exporting GGUF: %w", err)
+	}
+	return nil
+}
+
+// exporter turns the model's layout into the file's.
+type exporter struct {
+	m    *llm.Model[float32]
+	arch string
+	want llm.Rope // rotation that the architecture applies
+	rows int      // tokens to write
+}
+
+func (e exporter) metadata() []gguf.KV {
+	c := e.m.Config
+	in := func(k gguf.ArchKey, v any) gguf.KV { return gguf.KV{Key: k.In(e.arch), Value: v} }
+	return []gguf.KV{
+		{Key: gguf.KeyArchitecture, Value: e.arch},
+		in(gguf.KeyContextLength, uint32(c.Context)),
+		in(gguf.KeyEmbeddingLength, uint32(c.Dim)),
+		in(gguf.KeyBlockCount, uint32(c.Layers)),
+		in(gguf.KeyFeedForward, uint32(c.Hidden)),
+		in(gguf.KeyHeadCount, uint32(c.Heads)),
+		in(gguf.KeyHeadCountKV, uint32(c.KVHeads)),
+		in(gguf.KeyKeyLength, uint32(c.HeadDim)),
+		in(gguf.KeyValueLength, uint32(c.HeadDim)),
+		in(gguf.KeyRMSEpsilon, float32(c.NormEps)),
+		in(gguf.KeyRopeDims, uint32(c.HeadDim)),
+		in(gguf.KeyRopeBase, float32(c.RopeBase)),
+		in(gguf.KeyVocabSize, uint32(e.rows)),
+		{Key: gguf.KeyFileType, Value: uint32(0)}, // all F32
+	}
+}
+
+func (e exporter) tensors() ([]gguf.Source, error) {
+	c := e.m.Config
+	var all []gguf.Source
+	add := func(name string, shape []int, data []float32) {
+		dims := make([]int, len(shape))
+		for i, d := range shape {
+			dims[len(shape)-1-i] = d
+		}
+		all = append(all, gguf.Source{Name: name, Type: tensor.F32, Dims: dims, Data: gguf.Bytes(floatBytes(data))})
+	}
+	for _, t := range e.m.Tensors() {
+		data, shape := t.Data, t.Shape
+		switch kind(t) {
+		case "lora":
+			return nil, fmt.Errorf("exporting GGUF: merge the adapters first")
+		case "token_embd", "output":
+			data, shape = data[:e.rows*c.Dim], []int{e.rows, c.Dim}
+		case "token_embd_norm":
+			continue
+		case "attn_q", "attn_k":
+			data = e.permute(data, shape[0]/c.HeadDim, c.Dim)
+		case "attn_q_norm", "attn_k_norm":
+			data = e.permute(data, 1, 1)
+		}
+		if t.Name == "token_embd.weight" && c.EmbedNorm {
+			if c.Tied {
+				add("output.weight", shape, data)
+			}
+			data = e.normed(data)
+		}
+		add(t.Name, shape, data)
+	}
+	return all, nil
+}
+
+// kind is the name of a tensor without block and ".weight"; "lora" for adapters.
+func kind(t *llm.Tensor[float32]) string {
+	name := t.Name
+	if t.Layer >= 0 {
+		name = name[len(fmt.Sprintf("blk.%d.", t.Layer)):]
+	}
+	if len(name) > 7 && name[len(name)-7:] == ".weight" {
+		return name[:len(name)-7]
+	}
+	return "lora"
+}
+
+// permute moves the rows of each head between the half-split order, where row i
+// turns with row i+D/2, and the interleaved one, where 2i turns with 2i+1.
+func (e exporter) permute(data []float32, heads, cols int) []float32 {
+	c := e.m.Config
+	if c.Rope == e.want {
+		return data
+	}
+	d, half := c.HeadDim, c.HeadDim/2
+	out := make([]float32, len(data))
+	for h := range heads {
+		for i := range half {
+			for side := range 2 {
+				split, pair := (h*d+i+side*half)*cols, (h*d+2*i+side)*cols
+				if e.want == llm.RopePairs {
+					copy(out[pair:pair+cols], data[split:split+cols])
+				} else {
+					copy(out[split:split+cols], data[pair:pair+cols])
+				}
+			}
+		}
+	}
+	return out
+}
+
+// normed is the embedding with its norm applied to every row.
+func (e exporter) normed(data []float32) []float32 {
+	c := e.m.Config
+	gain := e.m.Tensor("token_embd_norm.weight").Data
+	out := make([]float32, len(data))
+	for i := 0; i < len(data); i += c.Dim {
+		tensor.NormForward(out[i:i+c.Dim], data[i:i+c.Dim], gain, float32(c.NormEps))
+	}
+	return out
+}

@@ -1,0 +1,215 @@
+package train
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mm/core/dataset"
+	"mm/core/gguf"
+	"mm/core/tokenizer"
+	"mm/core/tokenizer/bpe"
+)
+
+// Data says which documents to train on.
+type Data struct {
+	Files     []string `json:"files"`               // relative to the configuration
+	Format    string   `json:"format,omitempty"`    // text (default) or jsonl, {"text": …} a line
+	Separator string   `json:"separator,omitempty"` // between documents in text; <|endoftext|>
+	JoinLines bool     `json:"join_lines,omitempty"`
+	MinChars  int      `json:"min_chars,omitempty"` // shorter documents are dropped
+	MaxChars  int      `json:"max_chars,omitempty"` // longer ones too; 0: none
+	Held      float64  `json:"held_out,omitempty"`  // share of the documents kept apart; 0.05
+	HeldFiles []string `json:"held_out_files,omitempty"`
+	SplitSeed uint64   `json:"split_seed,omitempty"`
+	Cache     string   `json:"cache,omitempty"` // folder of token files; none when empty
+}
+
+// Tokenizer says which tokenizer to use: that of a file, or one to train on
+// the training documents.
+type Tokenizer struct {
+	// File is a tokenizer.json, phi-auto's JSON, or a GGUF file with a
+	// vocabulary. When it is given nothing is trained.
+	File    string   `json:"file,omitempty"`
+	Pre     string   `json:"pre,omitempty"`     // pre-tokenizer of byte-level BPE; gpt-2, mm-none does not cut
+	Control []string `json:"control,omitempty"` // control tokens, the first ids
+	BOS     string   `json:"bos,omitempty"`     // one of Control
+	EOS     string   `json:"eos,omitempty"`     // one of Control
+}
+
+func (d Data) validate() error {
+	var errs []error
+	if len(d.Files) == 0 {
+		errs = append(errs, errors.New("data: no files"))
+	}
+	if d.Format != "" && d.Format != "text" && d.Format != "jsonl" {
+		errs = append(errs, fmt.Errorf("data: format %q is neither text nor jsonl", d.Format))
+	}
+	if d.MinChars < 0 || d.MaxChars < 0 || !(d.Held >= 0 && d.Held < 1) {
+		errs = append(errs, fmt.Errorf("data: min_chars %d, max_chars %d, held_out %v: out of range", d.MinChars, d.MaxChars, d.Held))
+	}
+	return errors.Join(errs...)
+}
+
+func (t Tokenizer) validate() error {
+	if t.File != "" && (t.Pre != "" || len(t.Control) > 0 || t.BOS != "" || t.EOS != "") {
+		return errors.New("tokenizer: a file says everything: nothing may stand beside it")
+	}
+	for _, name := range []string{t.BOS, t.EOS} {
+		if name != "" && !slices.Contains(t.Control, name) {
+			return fmt.Errorf("tokenizer: %q is not among the control tokens", name)
+		}
+	}
+	return nil
+}
+
+// Prepare reads the documents and the tokenizer of a configuration. Paths are
+// relative to dir, the folder of the configuration. Close the result.
+func Prepare(cfg Config, dir string) (*Corpus, error) {
+	if err := errors.Join(cfg.Data.validate(), cfg.Tokenizer.validate()); err != nil {
+		return nil, err
+	}
+	train, held, err := cfg.Data.documents(dir)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := cfg.Tokenizer.build(dir, train, cfg.Model.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	if tok.Size() > cfg.Model.Vocab {
+		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab)
+	}
+	digest := dataset.Digest(append(append([]string{fmt.Sprint(len(train))}, train...), held...))
+	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok)}
+	encode := func(docs []string) (*dataset.Tokens, error) {
+		if cfg.Data.Cache == "" {
+			return dataset.Encode(docs, tok)
+		}
+		return dataset.Cache(resolve(dir, cfg.Data.Cache), docs, tok)
+	}
+	if c.Train, err = encode(train); err != nil {
+		return nil, fmt.Errorf("training data: %w", err)
+	}
+	if len(held) == 0 {
+		return c, nil
+	}
+	if c.Held, err = encode(held); err != nil {
+		return nil, errors.Join(fmt.Errorf("held-out data: %w", err), c.Train.Close())
+	}
+	return c, nil
+}
+
+func resolve(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// documents reads and splits what the files hold.
+func (d Data) documents(dir string) (train, held []string, err error) {
+	all, err := d.read(dir, d.Files)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(d.HeldFiles) > 0 {
+		held, err = d.read(dir, d.HeldFiles)
+		train, _ = dataset.Split(all, 0, d.SplitSeed)
+		return train, held, err
+	}
+	share := d.Held
+	if share == 0 {
+		share = 0.05
+	}
+	train, held = dataset.Split(all, share, d.SplitSeed)
+	return train, held, nil
+}
+
+func (d Data) read(dir string, files []string) ([]string, error) {
+	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars}
+	var all []string
+	for _, name := range files {
+		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[string, error] {
+			if d.Format == "jsonl" {
+				return dataset.ReadJSONL(r, f)
+			}
+			return dataset.ReadText(r, d.Separator, f)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, docs...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("data: %d files hold no document that passes the filter", len(files))
+	}
+	return all, nil
+}
+
+func readFile(path string, read func(io.Reader) iter.Seq2[string, error]) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return dataset.Collect(read(f))
+}
+
+// build reads the tokenizer's file or trains one of size tokens.
+func (t Tokenizer) build(dir string, docs []string, size int) (*tokenizer.Tokenizer, error) {
+	if t.File != "" {
+		return ReadTokenizer(resolve(dir, t.File))
+	}
+	v, err := bpe.Train(slices.Values(docs), bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
+	if err != nil {
+		return nil, fmt.Errorf("training a tokenizer: %w", err)
+	}
+	return tokenizer.New(v)
+}
+
+// maxTokenizerFile bounds a tokenizer in JSON.
+const maxTokenizerFile = 256 << 20
+
+// ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or
+// phi-auto's JSON, told apart by their content.
+func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var magic [4]byte
+	if _, err := io.ReadFull(f, magic[:]); err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
+	}
+	if string(magic[:]) == "GGUF" {
+		g, err := gguf.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer %s: %w", path, err)
+		}
+		defer g.Close()
+		return tokenizer.FromGGUF(g)
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxTokenizerFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
+	}
+	if len(rest) > maxTokenizerFile {
+		return nil, fmt.Errorf("tokenizer %s: more than %d bytes", path, maxTokenizerFile)
+	}
+	b := append(magic[:], rest...)
+	tok, hf := tokenizer.FromHuggingFace(b, nil)
+	if hf == nil {
+		return tok, nil
+	}
+	if tok, err = tokenizer.FromPhiAuto(b); err == nil {
+		return tok, nil
+	}
+	return nil, fmt.Errorf("tokenizer %s: as tokenizer.json: %w; as phi-auto's: %w", path, hf, err)
+}
