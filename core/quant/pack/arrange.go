@@ -14,7 +14,8 @@ import (
 var le = binary.LittleEndian
 
 // packFloats fills panel p, 32 rows of F32, F16 or BF16: column by column, the
-// 32 rows of each. Rows beyond the last stay zero.
+// 32 rows of each. Rows beyond the last stay zero. F32 is kept as the machine
+// has it, so that it need not be converted.
 func (m *Matrix) packFloats(p int, data []byte) {
 	size := m.typ.BlockBytes()
 	rowBytes := m.cols * size
@@ -24,7 +25,7 @@ func (m *Matrix) packFloats(p int, data []byte) {
 		for c := range m.cols {
 			at := (c*Unit + r) * size
 			if size == 4 {
-				le.PutUint32(panel[at:], le.Uint32(row[4*c:]))
+				binary.NativeEndian.PutUint32(panel[at:], le.Uint32(row[4*c:]))
 			} else {
 				le.PutUint16(panel[at:], le.Uint16(row[2*c:]))
 			}

@@ -1,6 +1,8 @@
 package pack
 
 import (
+	"unsafe"
+
 	"mm/core/quant"
 	"mm/core/tensor"
 )
@@ -87,36 +89,44 @@ func mulTilePlain(y []float32, ldy int, w *panel, x tile) {
 	}
 }
 
-// floatBlock is how many columns of a float panel are converted at a time:
+// floatBlock is how many columns of a panel of halves are converted at a time:
 // 32 KiB of float32.
 const floatBlock = 256
 
 // mulFloats multiplies panels of floats with several rows: each block of
 // columns is converted once and used for all rows.
 func (m *Matrix) mulFloats(y []float32, ldy int, b *Batch, lo, end int, s *Scratch) {
-	size := m.typ.BlockBytes()
 	for p := lo / Unit; p < end/Unit; p++ {
-		panel := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
 		for c := 0; c < m.cols; c += floatBlock {
 			n := min(floatBlock, m.cols-c)
 			s.floats = grow(s.floats, n*Unit)
-			quant.Dequantize(s.floats, panel[c*Unit*size:(c+n)*Unit*size], m.typ)
-			tensor.MulPanel(y[p*Unit:], ldy, b.x[c:], m.cols, s.floats, b.rows, n, c > 0)
+			w := m.floatColumns(p, c, n, s.floats)
+			tensor.MulPanel(y[p*Unit:], ldy, b.x[c:], m.cols, w, b.rows, n, c > 0)
 		}
 	}
 }
 
 // mulFloatRowPlain multiplies panels of floats with a single row.
 func (m *Matrix) mulFloatRowPlain(y []float32, b *Batch, lo, end int) {
-	var w [Unit]float32
-	size := m.typ.BlockBytes()
+	var buf [Unit]float32
 	for p := lo / Unit; p < end/Unit; p++ {
-		panel := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
 		out := y[p*Unit : (p+1)*Unit]
 		clear(out)
 		for c, x := range b.Row(0) {
-			quant.Dequantize(w[:], panel[c*Unit*size:(c+1)*Unit*size], m.typ)
-			tensor.Axpy(out, x, w[:])
+			tensor.Axpy(out, x, m.floatColumns(p, c, 1, buf[:]))
 		}
 	}
+}
+
+// floatColumns gives n columns of panel p, from c on, as float32: n × 32. It
+// uses buf unless they are float32 already.
+func (m *Matrix) floatColumns(p, c, n int, buf []float32) []float32 {
+	size := m.typ.BlockBytes()
+	w := m.quants[p*m.panelBytes+c*Unit*size:][:n*Unit*size]
+	if m.typ == tensor.F32 {
+		return unsafe.Slice((*float32)(unsafe.Pointer(&w[0])), n*Unit)
+	}
+	buf = buf[:n*Unit]
+	quant.Dequantize(buf, w, m.typ)
+	return buf
 }

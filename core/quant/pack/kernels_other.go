@@ -1,3 +1,5 @@
+//go:build !amd64 || purego
+
 package pack
 
 func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }

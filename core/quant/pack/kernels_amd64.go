@@ -1,0 +1,198 @@
+//go:build amd64 && !purego
+
+package pack
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+
+	"mm/core/tensor"
+)
+
+// What the machine has: AVX2 with FMA and F16C, AVX-512, and its integer
+// products (VNNI).
+var (
+	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
+	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
+	hasVNNI   = hasAVX512 && cpu.X86.HasAVX512VNNI
+)
+
+// The kernels for one row of activations. n counts groups of 32 columns, and
+// blocks of 256 for K-quants.
+
+//go:noescape
+func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+
+//go:noescape
+func rowF16AVX512(y *float32, w *byte, x *float32, k int)
+
+//go:noescape
+func rowBF16AVX512(y *float32, w *byte, x *float32, k int)
+
+//go:noescape
+func rowF16AVX2(y *float32, w *byte, x *float32, k int)
+
+//go:noescape
+func rowBF16AVX2(y *float32, w *byte, x *float32, k int)
+
+// The kernels for a tile of activations and an unpacked panel; minimum may be
+// nil.
+
+//go:noescape
+func tileVNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, fix *int32, groups int)
+
+//go:noescape
+func tile16VNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, fix *int32, groups int)
+
+//go:noescape
+func tile4AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
+
+//go:noescape
+func tile1AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
+
+//go:noescape
+func quantiseAVX2(q *int8, stride int, scale, sum *float32, fix32, fix16 *int32, x *float32, groups int)
+
+//go:noescape
+func unpack4AVX2(dst *int8, q *byte, groups int, offset int8)
+
+//go:noescape
+func unpack5AVX2(dst *int8, q *byte, groups int, offset int8)
+
+//go:noescape
+func unpack6AVX2(dst *int8, q *byte, groups int, offset int8)
+
+func quantiseRow(r quantised, x []float32) {
+	if !hasAVX2 {
+		quantiseRowPlain(r, x)
+		return
+	}
+	quantiseAVX2(&r.q[0], r.stride, &r.scale[0], &r.sum[0], &r.fix32[0], &r.fix16[0], &x[0], len(x)/groupLen)
+}
+
+func unpackQuants(f format, dst []int8, q []byte) {
+	groups := len(q) / f.groupBytes()
+	switch {
+	case !hasAVX2:
+		unpackQuantsPlain(f, dst, q)
+	case f.bits == 4:
+		unpack4AVX2(&dst[0], &q[0], groups, int8(f.offset))
+	case f.bits == 5:
+		unpack5AVX2(&dst[0], &q[0], groups, int8(f.offset))
+	default:
+		unpack6AVX2(&dst[0], &q[0], groups, int8(f.offset))
+	}
+}
+
+func mulTile(y []float32, ldy int, w *panel, x tile) {
+	groups := len(w.quants) / lanes / groupLen
+	minimum := unsafe.SliceData(w.minimum)
+	if len(w.minimum) == 0 {
+		minimum = nil
+	}
+	switch {
+	case hasVNNI && x.rows == tileRows && w.group == groupLen:
+		tileVNNI(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], &x.fix32[0], groups)
+	case hasVNNI && x.rows == tileRows:
+		tile16VNNI(&y[0], ldy, &w.quants[0], &w.scale[0], nil, &x.q[0], &x.scale[0], &x.sum[0], &x.fix16[0], groups)
+	case hasAVX2:
+		mulTileAVX2(y, ldy, w, x, minimum, groups)
+	default:
+		mulTilePlain(y, ldy, w, x)
+	}
+}
+
+// mulTileAVX2 goes over the panel in halves of eight rows, and over the tile
+// in fours.
+func mulTileAVX2(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
+	kernel, step := tile4AVX2, 4
+	if x.rows == 1 {
+		kernel, step = tile1AVX2, 1
+	}
+	parts := groupLen / w.group
+	for half := range 2 {
+		least := minimum
+		if least != nil {
+			least = &w.minimum[8*half]
+		}
+		for t := 0; t < x.rows; t += step {
+			kernel(&y[t*ldy+8*half], ldy, &w.quants[32*half], &w.scale[8*half], least,
+				&x.q[4*t], &x.scale[t], &x.sum[t], x.rows, parts, groups)
+		}
+	}
+}
+
+// mulRow multiplies with one row of activations, unpacking in registers. It
+// reports whether the machine can.
+func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
+	if !hasVNNI {
+		return false
+	}
+	kernel, per, fix := rowQ8VNNI, groupLen, b.fix32
+	switch f := m.format; {
+	case f.scheme == schemeScale && f.bits == 4:
+		kernel = rowQ4VNNI
+	case f.scheme == schemeScale && f.bits == 5:
+		kernel = rowQ5VNNI
+	case f.scheme == schemeScaleMin && f.bits == 4:
+		kernel = rowQ4MinVNNI
+	case f.scheme == schemeScaleMin:
+		kernel = rowQ5MinVNNI
+	case f.scheme == schemeK && f.bits == 4:
+		kernel, per = rowQ4KVNNI, 256
+	case f.scheme == schemeK:
+		kernel, per = rowQ5KVNNI, 256
+	case f.scheme == schemeQ6K:
+		kernel, per, fix = rowQ6KVNNI, 256, b.fix16
+	}
+	for p := lo / lanes; p < end/lanes; p++ {
+		kernel(&y[p*lanes], &m.quants[p*m.panelBytes], &m.scales[p*m.scaleBytes],
+			&b.q[0], &b.scale[0], &b.sum[0], &fix[0], m.cols/per)
+	}
+	return true
+}
+
+// mulFloatRow multiplies panels of floats with one row.
+func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) {
+	if !hasAVX2 {
+		m.mulFloatRowPlain(y, b, lo, end)
+		return
+	}
+	for p := lo / Unit; p < end/Unit; p++ {
+		w, out := m.quants[p*m.panelBytes:], y[p*Unit:]
+		switch {
+		case m.typ == tensor.F16 && hasAVX512:
+			rowF16AVX512(&out[0], &w[0], &b.x[0], m.cols)
+		case m.typ == tensor.F16:
+			rowF16AVX2(&out[0], &w[0], &b.x[0], m.cols)
+		case m.typ == tensor.BF16 && hasAVX512:
+			rowBF16AVX512(&out[0], &w[0], &b.x[0], m.cols)
+		case m.typ == tensor.BF16:
+			rowBF16AVX2(&out[0], &w[0], &b.x[0], m.cols)
+		default:
+			tensor.MulPanel(out, Unit, b.x, m.cols, m.floatColumns(p, 0, m.cols, nil), 1, m.cols, false)
+		}
+	}
+}

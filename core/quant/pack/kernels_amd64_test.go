@@ -1,0 +1,99 @@
+//go:build amd64 && !purego
+
+package pack
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestOlderKernels repeats the tests as if the machine had less.
+func TestOlderKernels(t *testing.T) {
+	avx2, avx512, vnni := hasAVX2, hasAVX512, hasVNNI
+	defer func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, vnni }()
+	for name, set := range map[string]func(){
+		"AVX512": func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, false },
+		"AVX2":   func() { hasAVX2, hasAVX512, hasVNNI = avx2, false, false },
+		"plain":  func() { hasAVX2, hasAVX512, hasVNNI = false, false, false },
+	} {
+		set()
+		t.Run(name, func(t *testing.T) {
+			t.Run("Mul", TestMul)
+			t.Run("BatchInvariance", TestBatchInvariance)
+			t.Run("Prepare", TestPrepare)
+		})
+	}
+}
+
+// TestQuantiseRow: the kernel gives the plain function's bits.
+func TestQuantiseRow(t *testing.T) {
+	if !hasAVX2 {
+		t.Skip("skipped: no AVX2")
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, stride := range []int{1, 8} {
+		for n := 32; n <= 512; n += 32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(r.NormFloat64() * math.Exp(5*r.NormFloat64()))
+			}
+			clear(x[n-32 : n-32+r.IntN(33)]) // zeros, perhaps a whole group
+			x[0] = 127 * 0.5                 // ties
+			for i := 1; i < 16; i++ {
+				x[i] = float32(i) + 0.5
+			}
+			make1 := func() quantised {
+				g := n / 32 * stride
+				return quantised{make([]int8, n), stride, make([]float32, g), make([]float32, g), make([]int32, g), make([]int32, 2*g)}
+			}
+			got, want := make1(), make1()
+			quantiseRow(got, x)
+			quantiseRowPlain(want, x)
+			if !slices.Equal(got.q, want.q) || !slices.Equal(got.scale, want.scale) || !slices.Equal(got.sum, want.sum) ||
+				!slices.Equal(got.fix32, want.fix32) || !slices.Equal(got.fix16, want.fix16) {
+				t.Fatalf("stride %d, %d elements: got %+v, want %+v", stride, n, got, want)
+			}
+		}
+	}
+	// Numbers that are none do no harm.
+	x := make([]float32, 32)
+	x[3], x[9] = float32(math.NaN()), float32(math.Inf(1))
+	quantiseRow(quantised{make([]int8, 32), 1, make([]float32, 1), make([]float32, 1), make([]int32, 1), make([]int32, 2)}, x)
+}
+
+func TestUnpackQuants(t *testing.T) {
+	if !hasAVX2 {
+		t.Skip("skipped: no AVX2")
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, bits := range []int{4, 5, 6} {
+		for _, offset := range []int{0, 8, 16, 32} {
+			f := format{bits: bits, offset: offset}
+			q := make([]byte, 3*f.groupBytes())
+			for i := range q {
+				q[i] = byte(r.Uint32())
+			}
+			got, want := make([]int8, 3*512), make([]int8, 3*512)
+			unpackQuants(f, got, q)
+			unpackQuantsPlain(f, want, q)
+			if !slices.Equal(got, want) {
+				t.Errorf("%d bits less %d differ", bits, offset)
+			}
+		}
+	}
+}
+
+func BenchmarkPrepare(b *testing.B) {
+	for _, rows := range []int{1, 8} {
+		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+			x := randomBatch(rand.New(rand.NewPCG(3, 3)), rows, 1536)
+			b.SetBytes(int64(4 * 1536 * rows))
+			for b.Loop() {
+				x.Prepare(0)
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+// Command bench measures mm's engine side by side with llama.cpp's library:
+// the same file, the same number of threads, taking turns, medians of several
+// rounds. It prints tokens a second, the ratio of the two, and each decoding
+// as a share of the memory bandwidth that was measured in the same run.
+//
+//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2]
+//
+// Models have the shapes of SmolLM2-135M and of a Llama of 1.1 billion
+// parameters with seeded random weights; they are written to -dir once.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mm/core/infer"
+	"mm/internal/libllama"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled; empty measures mm alone")
+	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")
+	models := flag.String("models", "135M-Q8_0,135M-Q4_0,135M-F16,1.1B-Q8_0", "models, SHAPE-TYPE")
+	threads := flag.String("threads", "1,2", "numbers of threads")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds; the median is printed")
+	flag.IntVar(&o.prefill, "prefill", 256, "tokens that are read at once")
+	flag.IntVar(&o.decode, "decode", 64, "tokens that are written one by one")
+	flag.IntVar(&o.depth, "depth", 0, "tokens in the context before decoding")
+	flag.Parse()
+	o.models = strings.Split(*models, ",")
+	for _, s := range strings.Split(*threads, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			fail(fmt.Errorf("threads: %q is no number of threads", s))
+		}
+		o.threads = append(o.threads, n)
+	}
+	if err := run(o); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(1)
+}
+
+type options struct {
+	native, dir                    string
+	models                         []string
+	threads                        []int
+	rounds, prefill, decode, depth int
+}
+
+func run(o options) error {
+	var other *libllama.Client
+	if o.native != "" {
+		root, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		if other, err = libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64")); err != nil {
+			return err
+		}
+		defer other.Close()
+	}
+	bandwidth := make(map[int]float64)
+	for _, n := range o.threads {
+		bandwidth[n] = readBandwidth(n)
+		fmt.Printf("memory read, %d threads: %.1f GB/s\n", n, bandwidth[n])
+	}
+	fmt.Printf("%-10s %7s %-8s %10s %10s %6s %8s %8s\n", "model", "threads", "", "mm tok/s", "llama.cpp", "ratio", "mm GB/s", "of read")
+	for _, model := range o.models {
+		path, err := modelFile(o.dir, model)
+		if err != nil {
+			return err
+		}
+		for _, n := range o.threads {
+			if err := measure(o, other, model, path, n, bandwidth[n]); err != nil {
+				return fmt.Errorf("%s: %w", model, err)
+			}
+		}
+	}
+	return nil
+}
+
+// measure runs both engines in turns on one file.
+func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth float64) error {
+	m, err := infer.Load(path, infer.Options{Threads: threads})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	size := o.depth + max(o.prefill, o.decode) + 8
+	s, err := m.NewSession(infer.SessionOptions{Context: size})
+	if err != nil {
+		return err
+	}
+	if other != nil {
+		const f16 = 1
+		if _, err := other.Do(libllama.Request{Op: "load", Path: path, Threads: threads, Context: size, KV: f16}); err != nil {
+			return err
+		}
+		defer other.Do(libllama.Request{Op: "free"})
+	}
+	ours, theirs := make(map[string][]timing), make(map[string][]timing)
+	for round := range o.rounds + 1 {
+		for _, what := range []string{"prefill", "decode"} {
+			count := o.prefill
+			if what == "decode" {
+				count = o.decode
+			}
+			if count == 0 {
+				continue
+			}
+			a, err := our(s, what, count, o.depth)
+			if err != nil {
+				return err
+			}
+			var b timing
+			if other != nil {
+				if b, err = their(other, what, count, o.depth); err != nil {
+					return err
+				}
+			}
+			if round > 0 { // the first warms up
+				ours[what], theirs[what] = append(ours[what], a), append(theirs[what], b)
+			}
+		}
+	}
+	for _, what := range []string{"prefill", "decode"} {
+		if len(ours[what]) == 0 {
+			continue
+		}
+		a, b := median(ours[what]), median(theirs[what])
+		fmt.Printf("%-10s %7d %-8s %10.1f %10.1f %6.2f", name, threads, what, a.wall, b.wall, a.wall/b.wall)
+		if what == "decode" {
+			gb := a.wall * float64(m.WeightBytes()) / 1e9
+			fmt.Printf(" %8.1f %7.0f%%", gb, 100*gb/bandwidth)
+		} else {
+			fmt.Printf(" %8s %8s", "", "")
+		}
+		fmt.Printf("   per CPU second %.1f, %.1f: %.2f\n", a.cpu, b.cpu, a.cpu/b.cpu)
+	}
+	return nil
+}
+
+// timing is tokens a second, of time elapsed and of processor time.
+type timing struct{ wall, cpu float64 }
+
+func rate(count int, wall, cpu time.Duration) timing {
+	return timing{float64(count) / wall.Seconds(), float64(count) / cpu.Seconds()}
+}
+
+func median(t []timing) timing {
+	at := func(f func(timing) float64) float64 {
+		v := make([]float64, len(t))
+		for i := range t {
+			v[i] = f(t[i])
+		}
+		slices.Sort(v)
+		return v[len(v)/2]
+	}
+	return timing{at(func(t timing) float64 { return t.wall }), at(func(t timing) float64 { return t.cpu })}
+}
+
+// token is the i-th token that is fed; the driver feeds the same.
+func token(i, vocab int) int32 { return int32((i*7919 + 13) % vocab) }
+
+func our(s *infer.Session, what string, count, depth int) (timing, error) {
+	ctx := context.Background()
+	s.Truncate(0)
+	vocab := s.Model().Config().Vocab
+	tokens := make([]int32, max(count, depth))
+	for i := range tokens {
+		tokens[i] = token(i, vocab)
+	}
+	if what == "decode" && depth > 0 {
+		if err := s.Feed(ctx, tokens[:depth]); err != nil {
+			return timing{}, err
+		}
+	}
+	wall, cpu := time.Now(), cpuTime()
+	if what == "prefill" {
+		if err := s.Feed(ctx, tokens[:count]); err != nil {
+			return timing{}, err
+		}
+	} else {
+		for i := range count {
+			if err := s.Feed(ctx, tokens[i:i+1]); err != nil {
+				return timing{}, err
+			}
+		}
+	}
+	return rate(count, time.Since(wall), cpuTime()-cpu), nil
+}
+
+func their(c *libllama.Client, what string, count, depth int) (timing, error) {
+	if _, err := c.Do(libllama.Request{Op: "clear"}); err != nil {
+		return timing{}, err
+	}
+	if what == "decode" && depth > 0 {
+		if _, err := c.Do(libllama.Request{Op: "prefill", Count: depth}); err != nil {
+			return timing{}, err
+		}
+	}
+	r, err := c.Do(libllama.Request{Op: what, Count: count})
+	return rate(count, r.Wall, r.CPU), err
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
