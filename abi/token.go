@@ -6,9 +6,9 @@ import "slices"
 // the size of the vocabulary, the special tokens, the length of the sequence
 // that text and projected vectors share, and the width of a vector in it.
 type TokenContract struct {
-	VocabSize     int      `json:"vocab_size"`
-	MaxSeq        int      `json:"max_seq"`
-	DModel        int      `json:"d_model"`
+	VocabSize     int      `json:"vocab_size,omitempty"`
+	MaxSeq        int      `json:"max_seq,omitempty"`
+	DModel        int      `json:"d_model,omitempty"`
 	SpecialTokens []string `json:"special_tokens,omitempty"`
 }
 

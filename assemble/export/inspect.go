@@ -27,16 +27,15 @@ func Inspect(ctx context.Context, store *registry.Store, m *resolve.Module) (dia
 		if err != nil {
 			return nil, err
 		}
+		if format == "onnx" {
+			inspectONNX(store.BlobPath(l.Descriptor), m, &list)
+			continue
+		}
 		blob, err := store.OpenBlob(ctx, l.Descriptor)
 		if err != nil {
 			return nil, err
 		}
-		switch format {
-		case "gguf":
-			inspectGGUF(blob, l.Descriptor.Size, m, &list)
-		case "onnx":
-			inspectONNX(blob, l.Descriptor.Size, m, &list)
-		}
+		inspectGGUF(blob, l.Descriptor.Size, m, &list)
 		blob.Close()
 	}
 	return list, nil

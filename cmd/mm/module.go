@@ -35,7 +35,7 @@ func (p *program) moduleCommand() *cli.Command {
 					&cli.Uint64Flag{Name: "seed", Usage: "seed of the weights"},
 					&cli.StringFlag{Name: "modality", Usage: "image, audio or video, for encoders, projectors and decoders"},
 					&cli.IntFlag{Name: "d-model", Usage: "width of the core's vectors (default: 256)"},
-					&cli.IntFlag{Name: "d-enc", Usage: "width of an encoder's tokens (default: 128)"},
+					&cli.IntFlag{Name: "d-enc", Usage: "width of an encoder's tokens (default: 64)"},
 					&cli.IntFlag{Name: "t-cap", Usage: "most vectors of a projector (default: the modality's cap)"},
 					&cli.StringFlag{Name: "license", Usage: "SPDX expression (default: Apache-2.0)"},
 				},

@@ -17,7 +17,7 @@ const (
 )
 
 // settings is mm.yaml: where modules are found. Paths in it are relative to
-// its own folder and made absolute here.
+// its own folder and made valid from the current one here.
 type settings struct {
 	Modules    []string `json:"modules"`
 	Layouts    []string `json:"layouts"`
@@ -51,7 +51,7 @@ func loadSettings(dir string) (settings, diag.List) {
 	for at := dir; ; at = filepath.Dir(at) {
 		root := filepath.Join(at, "modules")
 		if info, err := os.Stat(root); err == nil && info.IsDir() {
-			return settings{Modules: []string{root}}, nil
+			return settings{Modules: []string{nearPath(root)}}, nil
 		}
 		if at == filepath.Dir(at) {
 			return settings{}, nil
@@ -73,7 +73,7 @@ func parseSettings(file string, data []byte) (settings, diag.List) {
 	for _, paths := range [][]string{s.Modules, s.Layouts} {
 		for i, path := range paths {
 			if !filepath.IsAbs(path) {
-				paths[i] = filepath.Join(base, path)
+				paths[i] = nearPath(filepath.Join(base, path))
 			}
 		}
 	}
@@ -81,4 +81,18 @@ func parseSettings(file string, data []byte) (settings, diag.List) {
 		s.Trust = filepath.Join(base, s.Trust)
 	}
 	return s, list
+}
+
+// nearPath shortens an absolute path to one below the current folder, which
+// reads better in messages.
+func nearPath(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(here, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return rel
 }

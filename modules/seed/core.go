@@ -2,8 +2,10 @@ package seed
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 
 	"mm/abi"
 	"mm/core/gguf"
@@ -17,9 +19,12 @@ type shape struct {
 	layers, heads, kvHeads, hidden, context int
 }
 
+// seededLayers is the depth of a seeded core.
+const seededLayers = 2
+
 // core describes a Llama-shaped model of F16 weights over a byte vocabulary.
 func core(m *modules.Manifest, opt Options) []file {
-	s := shape{layers: 2, heads: 4, kvHeads: 2, hidden: 2 * opt.DModel, context: 512}
+	s := shape{layers: seededLayers, heads: 4, kvHeads: 2, hidden: 2 * opt.DModel, context: 512}
 	if opt.Type == abi.DraftCore {
 		s.layers = 1
 		m.For = opt.Base
@@ -108,6 +113,12 @@ func coreTensors(opt Options, s shape, vocab int) []gguf.Source {
 	}
 	ones("output_norm.weight", c)
 	return list
+}
+
+func putFloats(b []byte, values []float32) {
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+	}
 }
 
 // lazy makes a tensor's bytes when they are written, so that a large model

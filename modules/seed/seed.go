@@ -33,7 +33,7 @@ type Options struct {
 	Modality abi.Modality // of an encoder, projector or decoder; empty: image
 	Seed     uint64
 	DModel   int    // width of the core's vectors; 0: 256
-	DEnc     int    // width of an encoder's tokens; 0: 128
+	DEnc     int    // width of an encoder's tokens; 0: 64
 	TCap     int    // of a projector; 0: the modality's cap
 	License  string // SPDX; empty: Apache-2.0
 	Base     string // reference an adapter or a draft core is made for; empty: core-llm@^3
@@ -59,7 +59,7 @@ func (o Options) filled() (Options, error) {
 		o.DModel = 256
 	}
 	if o.DEnc == 0 {
-		o.DEnc = 128
+		o.DEnc = 64
 	}
 	if o.TCap == 0 {
 		o.TCap, _ = abi.DefaultCaps(o.Modality)
@@ -84,8 +84,7 @@ func Write(dir string, opt Options) error {
 	}
 	m := modules.Manifest{
 		Name: opt.Name, Version: opt.Version, Type: opt.Type, ABI: abi.V1_0, License: opt.License,
-		Description: "Untrained " + string(opt.Type) + " with weights from seed " + fmt.Sprint(opt.Seed) + ".",
-		Card:        "README.md",
+		Card: "README.md",
 	}
 	var files []file
 	switch opt.Type {
@@ -107,6 +106,9 @@ func Write(dir string, opt Options) error {
 		m.Limits, m.Engines = &modules.Limits{CPU: "1", Mem: "64Mi", TimeoutMS: 300, OutputBytes: 65536}, []string{"wasm", "starlark", "builtin"}
 	default:
 		return fmt.Errorf("%q is no module type", opt.Type)
+	}
+	if len(m.Export) > 0 {
+		m.Description = fmt.Sprintf("Untrained %s with weights from seed %d.", m.Type, opt.Seed)
 	}
 	return write(dir, m, append(files, file{m.Card, card(m, opt)}))
 }
@@ -157,12 +159,20 @@ func text(s string) func(io.Writer) error {
 // card is the README of a module nobody has trained.
 func card(m modules.Manifest, opt Options) func(io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n**untrained**", m.Name, m.Version, m.Type, m.License)
-	if len(m.Export) > 0 {
-		fmt.Fprintf(&b, ": its weights are random numbers from seed %d. It has the shapes of the\nmodule that will stand here and says nothing of value.\n\nMade by `mm module new %s %s --version %s --seed %d`.\n", opt.Seed, m.Type, m.Name, m.Version, opt.Seed)
-	} else {
-		b.WriteString(": it has no weights.\n")
+	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n", m.Name, m.Version, m.Type, m.License)
+	if len(m.Export) == 0 {
+		b.WriteString("This module has no weights; module.yaml says all there is.\n")
+		return text(b.String())
 	}
+	command := fmt.Sprintf("mm module new %s %s --version %s --seed %d --d-model %d", m.Type, m.Name, m.Version, opt.Seed, opt.DModel)
+	switch m.Type {
+	case abi.Encoder, abi.Projector:
+		command += fmt.Sprintf(" --modality %s --d-enc %d", opt.Modality, opt.DEnc)
+	case abi.Decoder:
+		command += " --modality " + string(opt.Modality)
+	}
+	fmt.Fprintf(&b, "**untrained**: its weights are random numbers from seed %d. It has the shapes of the\n"+
+		"module that will stand here and says nothing of value.\n\nMade by\n\n    %s\n", opt.Seed, command)
 	return text(b.String())
 }
 
