@@ -75,6 +75,8 @@ func (p *program) app() *cli.App {
 			p.moduleCommand(),
 			p.runCommand(),
 			p.inspectCommand(),
+			p.pushCommand(),
+			p.pullCommand(),
 			p.doctorCommand(),
 			p.lsCommand(),
 			p.tagCommand(),

@@ -5,6 +5,7 @@ import (
 
 	"mm/diag"
 	"mm/registry"
+	"mm/registry/remote"
 	"mm/registry/sign"
 	"mm/runtimes"
 )
@@ -31,6 +32,8 @@ func asDiagnostics(err error) (diag.List, bool) {
 	case errors.As(err, &refusal):
 		detail := refusal.Error()
 		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
+	case errors.Is(err, remote.ErrHostile):
+		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
 	case errors.Is(err, registry.ErrCorrupt):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")
 	case errors.As(err, &missing):

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/mattn/go-isatty"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"mm/registry/remote"
+)
+
+// transfer shows how blobs get on: as bars on a terminal, as plain lines
+// elsewhere.
+type transfer struct {
+	p    *program
+	verb string // pushing, pulling
+
+	mu   sync.Mutex
+	bars *mpb.Progress // nil: plain lines
+	each map[digest.Digest]*mpb.Bar
+}
+
+// smallest is the size from which a blob gets a bar or a line of its own.
+const smallest = 64 << 10
+
+func (p *program) newTransfer(verb string) *transfer {
+	t := &transfer{p: p, verb: verb, each: map[digest.Digest]*mpb.Bar{}}
+	if f, ok := p.stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) && !p.quiet && !p.json {
+		t.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(48))
+	}
+	return t
+}
+
+// event is the remote client's Progress.
+func (t *transfer) event(e remote.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.Kind == remote.Retried {
+		t.line("trying again: %v", e.Err)
+	}
+	if e.Descriptor.Size < smallest {
+		return
+	}
+	if t.bars == nil {
+		t.plain(e)
+		return
+	}
+	t.bar(e)
+}
+
+func (t *transfer) plain(e remote.Event) {
+	name := title(e.Descriptor)
+	switch e.Kind {
+	case remote.Started:
+		if e.Offset > 0 {
+			t.line("%s %s (%s), from %s on", t.verb, name, size(e.Descriptor.Size), size(e.Offset))
+		} else {
+			t.line("%s %s (%s)", t.verb, name, size(e.Descriptor.Size))
+		}
+	case remote.Present:
+		t.line("%s is there", name)
+	case remote.Mounted:
+		t.line("%s is in another repository there", name)
+	}
+}
+
+func (t *transfer) line(format string, args ...any) {
+	if t.bars != nil {
+		fmt.Fprintf(t.bars, format+"\n", args...)
+		return
+	}
+	t.p.say(format, args...)
+}
+
+func (t *transfer) bar(e remote.Event) {
+	bar := t.each[e.Descriptor.Digest]
+	if bar == nil {
+		bar = t.bars.AddBar(e.Descriptor.Size,
+			mpb.PrependDecorators(decor.Name(title(e.Descriptor), decor.WC{C: decor.DindentRight, W: 28})),
+			mpb.AppendDecorators(decor.CountersKibiByte("% .1f / % .1f"), decor.Name("  "), decor.AverageSpeed(decor.SizeB1024(0), "% .1f")))
+		t.each[e.Descriptor.Digest] = bar
+	}
+	switch e.Kind {
+	case remote.Started, remote.Moved:
+		bar.SetCurrent(e.Offset)
+	case remote.Failed:
+		bar.Abort(false)
+	case remote.Done, remote.Present, remote.Mounted:
+		bar.SetCurrent(e.Descriptor.Size)
+	}
+}
+
+// wait lets the bars draw their end.
+func (t *transfer) wait() {
+	if t.bars == nil {
+		return
+	}
+	t.mu.Lock()
+	for _, b := range t.each {
+		if !b.Completed() {
+			b.Abort(false)
+		}
+	}
+	t.mu.Unlock()
+	t.bars.Wait()
+}
+
+// title is what to call a blob: the file it holds, or the start of its digest.
+func title(d ocispec.Descriptor) string {
+	if s := d.Annotations[ocispec.AnnotationTitle]; s != "" {
+		return s
+	}
+	return short(d.Digest.String())
+}
