@@ -3,6 +3,7 @@ package remote
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -41,6 +42,9 @@ func ParseReference(s string) (Reference, error) {
 	}
 	if err != nil {
 		return Reference{}, fmt.Errorf("reference %q: %w", s, err)
+	}
+	if u, err := url.Parse("https://" + o.Registry + "/"); err != nil || u.Host != o.Registry || u.Hostname() == "" || u.User != nil {
+		return Reference{}, fmt.Errorf("reference %q: %w: host %q", s, errdef.ErrInvalidReference, o.Registry)
 	}
 	r := Reference{Host: o.Registry, Repository: o.Repository}
 	if d, err := o.Digest(); err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -39,11 +40,14 @@ func openStore(t testing.TB) *registry.Store {
 	return s
 }
 
+// nobody has no credentials.
+func nobody(context.Context, string) (auth.Credential, error) { return auth.EmptyCredential, nil }
+
 // newClient makes a client that knows no credentials and does not wait long.
 func newClient(t testing.TB, opt Options) *Client {
 	t.Helper()
 	if opt.Credentials == nil {
-		opt.Credentials = auth.StaticCredential("", auth.EmptyCredential)
+		opt.Credentials = nobody
 	}
 	c, err := New(opt)
 	if err != nil {
@@ -558,4 +562,29 @@ func TestHostileGraphs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// versioned is the schema version of every manifest.
+var versioned = specs.Versioned{SchemaVersion: 2}
+
+// digestOf is the last element of a request's path, if it is a blob's.
+func digestOf(r *http.Request) digest.Digest {
+	if _, d, ok := strings.Cut(r.URL.Path, "/blobs/"); ok {
+		return digest.Digest(d)
+	}
+	return ""
+}
+
+// signWith signs desc with a key of its own.
+func signWith(t testing.TB, s *registry.Store, desc ocispec.Descriptor) ([]sign.Signature, error) {
+	t.Helper()
+	private, _, err := sign.Generate(sign.Ed25519, nil)
+	if err != nil {
+		return nil, err
+	}
+	key, err := sign.LoadPrivate(private, nil)
+	if err != nil {
+		return nil, err
+	}
+	return sign.Sign(context.Background(), s, desc, key, sign.Options{})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,9 +24,9 @@ import (
 // request bodies.
 const minChunk = 256 << 10
 
-// errSession says that the registry forgot an upload or has other bytes of it
-// than it should. It is remedied by asking, or from the start.
-var errSession = errors.New("the registry is out of step with the upload")
+// errSession says that the registry forgot an upload, or stands at another byte
+// of a blob than we do. It is remedied by asking, or from the start.
+var errSession = errors.New("the registry is out of step")
 
 // upload brings one blob into a repository (distribution-spec, Pushing blobs).
 type upload struct {
@@ -311,7 +312,7 @@ func (u *upload) request(ctx context.Context, method string, at url.URL, off, en
 func uploaded(h http.Header) (int64, bool) {
 	_, last, ok := strings.Cut(strings.TrimPrefix(h.Get("Range"), "bytes="), "-")
 	n, err := strconv.ParseInt(last, 10, 64)
-	if !ok || err != nil || n < 0 {
+	if !ok || err != nil || n < 0 || n == math.MaxInt64 {
 		return 0, false
 	}
 	if n == 0 {

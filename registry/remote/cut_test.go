@@ -1,0 +1,358 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm/registry"
+)
+
+// cutter is a TCP proxy that cuts connections after so many bytes in one
+// direction.
+type cutter struct {
+	net.Listener
+	to         string
+	up         bool // count what the client sends, not what it gets
+	budget     atomic.Int64
+	cuts, left atomic.Int64 // made; still to make
+	next       func() int64 // bytes until the next cut
+	wg         sync.WaitGroup
+	conns      sync.Map
+}
+
+// cut starts a proxy to the server at host that makes n cuts.
+func cut(t *testing.T, host string, up bool, n int64, next func() int64) *cutter {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{Listener: l, to: host, up: up, next: next}
+	c.left.Store(n)
+	c.budget.Store(next())
+	c.wg.Go(c.accept)
+	t.Cleanup(func() {
+		l.Close()
+		c.conns.Range(func(conn, _ any) bool { return conn.(net.Conn).Close() == nil || true })
+		c.wg.Wait()
+	})
+	return c
+}
+
+func (c *cutter) accept() {
+	for {
+		client, err := c.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", c.to)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		c.conns.Store(client, nil)
+		c.conns.Store(server, nil)
+		c.wg.Go(func() { c.pipe(server, client, c.up) })
+		c.wg.Go(func() { c.pipe(client, server, !c.up) })
+	}
+}
+
+// pipe copies until one side closes or the budget is spent.
+func (c *cutter) pipe(dst, src net.Conn, counted bool) {
+	defer dst.Close()
+	defer src.Close()
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := src.Read(buf)
+		if n > 0 {
+			if _, err := dst.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+		if counted && c.left.Load() > 0 && c.budget.Add(-int64(n)) <= 0 {
+			c.left.Add(-1)
+			c.cuts.Add(1)
+			c.budget.Store(c.next())
+			dst.(*net.TCPConn).SetLinger(0) // a reset, not an orderly end
+			src.(*net.TCPConn).SetLinger(0)
+			return
+		}
+	}
+}
+
+// TestCuts drops the connection at many places of a push and of a pull, and
+// counts what went over the wire twice.
+func TestCuts(t *testing.T) {
+	const size, chunk, cuts = 64 << 20, 1 << 20, 200
+	ctx := context.Background()
+	src := openStore(t)
+	desc := pack(t, src, "p-lite", layer(t, src, "core-llm.gguf", "core", noise(2, size)))
+	s := newScripted()
+	host := serve(t, s)
+	r := rand.New(rand.NewPCG(1, 1))
+	next := func() int64 { return 50<<10 + r.Int64N(500<<10) }
+
+	up := cut(t, host, true, cuts, next)
+	pusher := newClient(t, Options{Chunk: chunk})
+	pusher.backoff.base = 20 * time.Millisecond
+	pushed, err := pusher.Push(ctx, src, desc, up.Addr().String()+"/x:1", PushOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Bytes counts what was handed to the connection, lost or not.
+	if n, twice := up.cuts.Load(), pushed.Bytes-size; n < cuts/2 || twice > n*chunk {
+		t.Errorf("push: %d cuts, %d bytes sent twice", n, twice)
+	} else {
+		t.Logf("push: %d cuts, %.1f%% sent twice, %d bytes a cut", n, 100*float64(twice)/size, twice/n)
+	}
+
+	dst := openStore(t)
+	down := cut(t, host, false, cuts, next)
+	got, pulled, err := newClient(t, Options{}).Pull(ctx, down.Addr().String()+"/x:1", dst, PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole(t, dst, got)
+	if n := down.cuts.Load(); n < cuts/2 || pulled.Bytes > size+2000 {
+		t.Errorf("pull: %d cuts, %d bytes", n, pulled.Bytes)
+	} else {
+		t.Logf("pull: %d cuts, %d bytes received twice", n, pulled.Bytes-size-pulledConfig(t, dst, got))
+	}
+}
+
+// pulledConfig is the size of the config beside the one layer.
+func pulledConfig(t *testing.T, s *registry.Store, desc ocispec.Descriptor) int64 {
+	t.Helper()
+	p, err := newPlan(context.Background(), s, desc, filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.blobs[0].Size
+}
+
+// killSize is the blob of TestKilledPull; the store keeps what it has of one
+// every 64 MiB.
+const killSize, killKeep = 160 << 20, 64 << 20
+
+// TestKilledPull kills the process that pulls, and counts what the next has to
+// fetch again.
+func TestKilledPull(t *testing.T) {
+	if dir := os.Getenv("MM_TEST_PULL_INTO"); dir != "" {
+		pullInto(t, dir, os.Getenv("MM_TEST_PULL_FROM"))
+		return
+	}
+	if testing.Short() {
+		t.Skip("skipped: -short")
+	}
+	if _, err := os.FindProcess(os.Getpid()); err != nil || os.Getenv("GOOS") == "windows" {
+		t.Skip("skipped: no kill -9 here")
+	}
+	s := newScripted()
+	layer, _ := oneBlob(t, s, killSize)
+	var served atomic.Int64
+	var kill atomic.Pointer[os.Process]
+	marks := []int64{30 << 20, 70 << 20, 130 << 20, 150 << 20} // where the process dies
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || digestOf(r) != layer.Digest {
+			return false
+		}
+		s.blob(&counting{ResponseWriter: w, n: &served, at: func(n int64) {
+			if p := kill.Load(); p != nil && len(marks) > 0 && n >= marks[0] {
+				marks = marks[1:]
+				p.Kill()
+			}
+		}}, r, layer.Digest)
+		return true
+	}
+	ref := serve(t, s) + "/x:1"
+	dir := t.TempDir()
+	kills := 0
+	for range 20 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledPull$")
+		cmd.Env = append(os.Environ(), "MM_TEST_PULL_INTO="+dir, "MM_TEST_PULL_FROM="+ref)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill.Store(cmd.Process)
+		err := cmd.Wait()
+		if err == nil {
+			break
+		}
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatal(err)
+		}
+		kills++
+	}
+	dst, err := registry.Open(dir, registry.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dst.Close()
+	if err := dst.Verify(context.Background(), layer); err != nil {
+		t.Error(err)
+	}
+	if kills != 4 || served.Load() > killSize+int64(kills)*killKeep {
+		t.Errorf("%d kills, %d MiB served for %d", kills, served.Load()>>20, killSize>>20)
+	}
+	t.Logf("%d kills, %d MiB served twice of at most %d", kills, (served.Load()-killSize)>>20, kills*killKeep>>20)
+}
+
+// pullInto is the process that is killed.
+func pullInto(t *testing.T, dir, ref string) {
+	dst, err := registry.Open(dir, registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dst.Close()
+	if _, _, err := newClient(t, Options{}).Pull(context.Background(), ref, dst, PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counting passes a body on in pieces and tells how much of all went out.
+type counting struct {
+	http.ResponseWriter
+	n  *atomic.Int64
+	at func(n int64)
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	sent := 0
+	for len(p) > 0 {
+		n, err := c.ResponseWriter.Write(p[:min(len(p), 256<<10)])
+		sent, p = sent+n, p[n:]
+		c.at(c.n.Add(int64(n)))
+		if err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// TestDistribution runs the whole way against distribution's registry, and
+// kills that in the middle of an upload.
+func TestDistribution(t *testing.T) {
+	binary := findDistribution(t)
+	dir := t.TempDir()
+	config := dir + "/config.yml"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := l.Addr().String()
+	l.Close()
+	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage:\n  filesystem: {rootdirectory: %s/data}\nhttp: {addr: %s}\n", dir, host)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var server *exec.Cmd
+	start := func() {
+		server = exec.Command(binary, "serve", config)
+		server.Stdout, server.Stderr = io.Discard, io.Discard
+		if err := server.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		for range 200 {
+			if resp, err := http.Get("http://" + host + "/v2/"); err == nil {
+				resp.Body.Close()
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error("the registry does not answer")
+	}
+	stop := func() {
+		server.Process.Kill()
+		server.Wait()
+	}
+	start()
+	defer func() { stop() }()
+
+	ctx := context.Background()
+	src, dst := openStore(t), openStore(t)
+	a := newAssembly(t, src)
+	c := newClient(t, Options{Chunk: 256 << 10})
+	ref := host + "/team/p-lite:0.1.0"
+	if _, err := c.Push(ctx, src, a.index, ref, PushOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := c.Push(ctx, src, a.index, ref, PushOptions{})
+	if err != nil || report.Bytes != 0 {
+		t.Errorf("again: %+v, %v", report, err)
+	}
+	got, _, err := c.Pull(ctx, ref, dst, PullOptions{Verifier: a.verifier(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole(t, dst, got)
+	if tags, err := c.Tags(ctx, host+"/team/p-lite"); err != nil || strings.Join(tags, " ") != "0.1.0" {
+		t.Error(tags, err)
+	}
+	report, err = c.Push(ctx, src, a.laptop, host+"/team/copy:1", PushOptions{MountFrom: []string{"team/p-lite"}})
+	if err != nil || report.Mounted < 3 || report.Bytes > 10_000 {
+		t.Errorf("mounting: %+v, %v", report, err)
+	}
+
+	// Killed between and within chunks, it goes on where it was.
+	const size, chunk = 32 << 20, 4 << 20
+	big := pack(t, src, "big", layer(t, src, "core-llm.gguf", "core", noise(7, size)))
+	var restarts int64
+	var mu sync.Mutex
+	marks := []int64{5 << 20, 13 << 20, 26 << 20}
+	c = newClient(t, Options{Chunk: chunk, Progress: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Kind == Moved && len(marks) > 0 && e.Offset > marks[0] {
+			marks = marks[1:]
+			restarts++
+			stop()
+			start()
+		}
+	}})
+	c.backoff.base = 50 * time.Millisecond
+	report, err = c.Push(ctx, src, big, host+"/team/big:1", PushOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if restarts != 3 || report.Bytes > size+restarts*(chunk+1<<20)+10_000 {
+		t.Errorf("%d restarts, %d bytes sent for %d", restarts, report.Bytes, size)
+	}
+	t.Logf("%d restarts of the registry, %d KiB sent twice of at most %d", restarts, (report.Bytes-size)>>10, restarts*chunk>>10)
+}
+
+// findDistribution finds distribution's registry on PATH, under its own name or
+// the one that tells it from others.
+func findDistribution(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"registry-distribution", "registry"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		if out, _ := exec.Command(path, "--version").CombinedOutput(); strings.Contains(string(out), "distribution") {
+			return path
+		}
+	}
+	t.Skip("skipped: no registry of distribution v3 on PATH (as registry-distribution)")
+	return ""
+}

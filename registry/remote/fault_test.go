@@ -1,0 +1,632 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"mm/abi"
+	"mm/registry"
+)
+
+// roundTrip pushes an artifact of 2.3 MiB in chunks of 256 KiB, pulls it into
+// an empty store and checks it. It returns the two reports.
+func roundTrip(t *testing.T, host string, opt Options) (pushed, pulled Report) {
+	t.Helper()
+	ctx := context.Background()
+	src, dst := openStore(t), openStore(t)
+	desc := pack(t, src, "p-lite", layer(t, src, "core-llm.gguf", "core", noise(2, 2<<20)), layer(t, src, "vision-enc.onnx", "encoder", noise(1, 300<<10)))
+	opt.Chunk = 256 << 10
+	c := newClient(t, opt)
+	pushed, err := c.Push(ctx, src, desc, host+"/team/p-lite:1", PushOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, pulled, err := c.Pull(ctx, host+"/team/p-lite:1", dst, PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Digest != desc.Digest {
+		t.Errorf("pulled %s, pushed %s", got.Digest, desc.Digest)
+	}
+	whole(t, dst, got)
+	return pushed, pulled
+}
+
+// every returns a counter that is true on each nth call.
+func every(n int64) func() bool {
+	var calls atomic.Int64
+	return func() bool { return calls.Add(1)%n == 0 }
+}
+
+func TestStatusesThatPass(t *testing.T) {
+	for _, code := range []int{408, 429, 500, 502, 503, 504} {
+		t.Run(strconv.Itoa(code), func(t *testing.T) {
+			s := newScripted()
+			fifth := every(5)
+			faults := 0
+			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				if !fifth() {
+					return false
+				}
+				faults++
+				w.WriteHeader(code)
+				return true
+			}
+			roundTrip(t, serve(t, s), Options{Parallel: 1})
+			if faults < 6 {
+				t.Errorf("only %d faults", faults)
+			}
+		})
+	}
+}
+
+func TestThreeInARowPassSixDoNot(t *testing.T) {
+	for _, inARow := range []int{3, 6} {
+		s := newScripted()
+		desc := s.add("", noise(1, 100))
+		desc.MediaType = abi.MediaWeight
+		calls := 0
+		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if calls++; strings.Contains(r.URL.Path, "/blobs/") && calls <= inARow {
+				w.WriteHeader(http.StatusInternalServerError)
+				return true
+			}
+			return false
+		}
+		c := newClient(t, Options{})
+		d := &download{r: c.repository(Reference{Host: serve(t, s), Repository: "x"}), desc: desc, dst: openStore(t), tally: &tally{}}
+		err := d.run(context.Background())
+		if inARow == 3 && err != nil || inARow == 6 && status(err) != 500 {
+			t.Errorf("%d failures: %v", inARow, err)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	s := newScripted()
+	first := true
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if !first {
+			return false
+		}
+		first = false
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	begin := time.Now()
+	roundTrip(t, serve(t, s), Options{Parallel: 1})
+	if took := time.Since(begin); took < time.Second {
+		t.Errorf("went on after %s", took)
+	}
+
+	// Longer than anybody waits: told at once.
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Retry-After", "86400")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+	begin = time.Now()
+	_, err := newClient(t, Options{}).Resolve(context.Background(), serve(t, s)+"/x:1")
+	if status(err) != http.StatusServiceUnavailable || time.Since(begin) > 10*time.Second {
+		t.Errorf("%v after %s", err, time.Since(begin))
+	}
+	for header, want := range map[string]time.Duration{"7": 7 * time.Second, "": -1, "-3": -1, "x": -1, "99999999999": -1, "Mon, 02 Jan 2006 15:04:05 GMT": 0} {
+		got, ok := retryAfter(http.Header{"Retry-After": {header}})
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %s, %v", header, got, ok)
+		}
+	}
+}
+
+// tokens guards a registry with bearer tokens that expire after a few uses.
+type tokens struct {
+	http.Handler
+	realm string
+	uses  int64
+
+	mu     sync.Mutex
+	issued int
+	left   int64
+	bad    []string
+}
+
+func (k *tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k.mu.Lock()
+	if r.URL.Path == "/token" {
+		user, pass, _ := r.BasicAuth()
+		if user != "mm" || pass != "secret" {
+			k.bad = append(k.bad, "token asked with "+user+":"+pass)
+		}
+		k.issued++
+		k.left = k.uses
+		fmt.Fprintf(w, `{"token":"t%d"}`, k.issued)
+		k.mu.Unlock()
+		return
+	}
+	ok := r.Header.Get("Authorization") == fmt.Sprintf("Bearer t%d", k.issued) && k.left > 0
+	k.left--
+	k.mu.Unlock()
+	if !ok {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+k.realm+`/token",service="test",scope="repository:team/p-lite:pull,push"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	k.Handler.ServeHTTP(w, r)
+}
+
+func TestTokenExpiresMidway(t *testing.T) {
+	k := &tokens{Handler: newScripted(), uses: 4}
+	srv := httptest.NewServer(k)
+	defer srv.Close()
+	k.realm = srv.URL
+	host := strings.TrimPrefix(srv.URL, "http://")
+	roundTrip(t, host, Options{Parallel: 1, Credentials: auth.StaticCredential(host, auth.Credential{Username: "mm", Password: "secret"})})
+	if k.issued < 4 || len(k.bad) > 0 {
+		t.Errorf("%d tokens, %v", k.issued, k.bad)
+	}
+}
+
+func TestWrongPasswordIsTold(t *testing.T) {
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	c := newClient(t, Options{Credentials: auth.StaticCredential(host, auth.Credential{Username: "mm", Password: "old"})})
+	_, err := c.Resolve(context.Background(), host+"/x:1")
+	if status(err) != http.StatusUnauthorized || strings.Contains(err.Error(), "old") {
+		t.Error(err)
+	}
+	if _, err := newClient(t, Options{}).Resolve(context.Background(), host+"/x:1"); !errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		t.Error(err)
+	}
+}
+
+// TestCredentialsStayHome redirects downloads and uploads to another host,
+// which must see no credentials, not even when it asks for them.
+func TestCredentialsStayHome(t *testing.T) {
+	s := newScripted()
+	var leaked, elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		elsewhere.Add(1)
+		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+			leaked.Add(1)
+		}
+		s.ServeHTTP(w, r)
+	}))
+	defer other.Close()
+	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, pass, _ := r.BasicAuth(); user != "mm" || pass != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+			return
+		}
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		for name, v := range rec.Header() {
+			w.Header()[name] = v
+		}
+		if at := rec.Header().Get("Location"); at != "" {
+			w.Header().Set("Location", other.URL+at)
+		}
+		w.WriteHeader(rec.Code)
+		w.Write(rec.Body.Bytes())
+	}))
+	roundTrip(t, host, Options{Credentials: auth.StaticCredential(host, auth.Credential{Username: "mm", Password: "secret"})})
+	if leaked.Load() > 0 || elsewhere.Load() < 10 {
+		t.Errorf("%d of %d requests elsewhere had credentials", leaked.Load(), elsewhere.Load())
+	}
+
+	// A host that asks for a login after the redirect gets none.
+	asking := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			leaked.Add(1)
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer asking.Close()
+	host = serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, asking.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	everyone := func(context.Context, string) (auth.Credential, error) {
+		return auth.Credential{Username: "mm", Password: "secret"}, nil
+	}
+	if _, err := newClient(t, Options{Credentials: everyone}).Resolve(context.Background(), host+"/x:1"); status(err) != http.StatusUnauthorized || leaked.Load() > 0 {
+		t.Errorf("%v, %d leaks", err, leaked.Load())
+	}
+}
+
+func TestHTTPSIsNotLeft(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL) }))
+	defer plain.Close()
+	s := newScripted()
+	mode := "redirect"
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case mode == "redirect":
+			http.Redirect(w, r, plain.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		case mode == "location" && r.Method == http.MethodPost:
+			w.Header().Set("Location", plain.URL+"/v2/x/blobs/uploads/1")
+			w.WriteHeader(http.StatusAccepted)
+		case mode == "scheme" && r.Method == http.MethodPost:
+			rec := httptest.NewRecorder()
+			s.ServeHTTP(rec, r)
+			w.Header().Set("Location", "http://"+r.Host+rec.Header().Get("Location")) // a proxy in front
+			w.WriteHeader(rec.Code)
+		default:
+			s.ServeHTTP(w, r)
+		}
+	}))
+	defer srv.Close()
+	host := strings.TrimPrefix(srv.URL, "https://")
+	opt := Options{TLSLoopback: true, TLS: &tls.Config{RootCAs: srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}
+	if _, err := newClient(t, opt).Resolve(context.Background(), host+"/x:1"); !errors.Is(err, errRedirect) {
+		t.Errorf("redirect: %v", err)
+	}
+	mode = "location"
+	src := openStore(t)
+	desc := pack(t, src, "x", layer(t, src, "x.onnx", "encoder", noise(1, 1000)))
+	if _, err := newClient(t, opt).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); !errors.Is(err, ErrHostile) {
+		t.Errorf("location: %v", err)
+	}
+	mode = "scheme"
+	roundTrip(t, host, opt)
+
+	// A certificate that nobody vouches for is not worth a second try.
+	begin := time.Now()
+	c := newClient(t, Options{TLSLoopback: true})
+	c.backoff.base = time.Minute
+	if _, err := c.Resolve(context.Background(), host+"/x:1"); err == nil || time.Since(begin) > 20*time.Second {
+		t.Errorf("unknown authority: %v after %s", err, time.Since(begin))
+	}
+}
+
+// oneBlob pulls a manifest with one layer of n bytes from a scripted registry.
+func oneBlob(t *testing.T, s *scripted, n int) (layer ocispec.Descriptor, pull func(opt Options) (*registry.Store, Report, error)) {
+	t.Helper()
+	layer = s.add("", noise(9, n))
+	layer.MediaType = "application/octet-stream"
+	config := s.add("", []byte(`{}`))
+	config.MediaType = ocispec.MediaTypeEmptyJSON
+	root := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{layer}, Versioned: versioned,
+	})
+	s.tags["1"] = root.Digest
+	return layer, func(opt Options) (*registry.Store, Report, error) {
+		dst := openStore(t)
+		_, report, err := newClient(t, opt).Pull(context.Background(), serve(t, s)+"/x:1", dst, PullOptions{})
+		return dst, report, err
+	}
+}
+
+// cutBody answers a blob request with a body that ends after n bytes.
+func cutBody(s *scripted, w http.ResponseWriter, r *http.Request, n int) {
+	s.blob(&limited{ResponseWriter: w, left: n}, r, digestOf(r))
+	panic(http.ErrAbortHandler)
+}
+
+// limited passes on the first bytes of a body.
+type limited struct {
+	http.ResponseWriter
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n, err := l.ResponseWriter.Write(p[:min(len(p), l.left)])
+	l.left -= n
+	if err == nil {
+		n = len(p)
+	}
+	l.ResponseWriter.(http.Flusher).Flush()
+	return n, err
+}
+
+func TestShortBodiesGoOn(t *testing.T) {
+	const size, piece = 1 << 20, 100_000
+	for _, noRange := range []bool{false, true} {
+		s := newScripted()
+		s.noRange = noRange
+		layer, pull := oneBlob(t, s, size)
+		cuts := 0
+		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet && digestOf(r) == layer.Digest && cuts < 5 {
+				cuts++
+				cutBody(s, w, r, piece)
+			}
+			return false
+		}
+		dst, report, err := pull(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := dst.Exists(context.Background(), layer); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		again := report.Bytes - size - 2 // the config is {}
+		if noRange && again != 5*piece || !noRange && again != 0 {
+			t.Errorf("no Range %v: %d bytes fetched twice", noRange, again)
+		}
+	}
+}
+
+func TestWrongBytesStayInvisible(t *testing.T) {
+	const size = 1 << 20
+	for name, answer := range map[string]func(s *scripted, w http.ResponseWriter, r *http.Request){
+		"other bytes": func(s *scripted, w http.ResponseWriter, r *http.Request) { w.Write(noise(8, size)) },
+		"longer":      func(s *scripted, w http.ResponseWriter, r *http.Request) { w.Write(noise(9, size+1)) },
+		"endless": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				w.Write(noise(9, size))
+			}
+		},
+		"always short": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(size))
+			panic(http.ErrAbortHandler)
+		},
+		"too long a length": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(size+1))
+			w.Write(noise(9, 100))
+		},
+		"another range": func(s *scripted, w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 5-%d/%d", size-1, size))
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write(noise(9, size-5))
+		},
+		"gone": func(s *scripted, w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScripted()
+			layer, pull := oneBlob(t, s, size)
+			asked := 0
+			s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet || digestOf(r) != layer.Digest {
+					return false
+				}
+				asked++
+				answer(s, w, r)
+				return true
+			}
+			dst, _, err := pull(Options{})
+			if err == nil {
+				t.Fatal("it was pulled")
+			}
+			t.Log(err)
+			if ok, _ := dst.Exists(context.Background(), layer); ok || asked > 2*(defaultRetries+1) { // net/http repeats a GET on its own
+				t.Errorf("in the store %v, asked %d times", ok, asked)
+			}
+			if tags, _ := dst.Tags(context.Background()); len(tags) > 0 {
+				t.Errorf("tagged %v", tags)
+			}
+			s.fault = nil // the store is none the worse
+			if _, _, err := newClient(t, Options{}).Pull(context.Background(), serve(t, s)+"/x:1", dst, PullOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestStalls(t *testing.T) {
+	const stall = 150 * time.Millisecond
+	t.Run("answer", func(t *testing.T) {
+		s := newScripted()
+		layer, pull := oneBlob(t, s, 1<<20)
+		hung := 0
+		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet && digestOf(r) == layer.Digest && hung < 2 {
+				hung++
+				if hung == 2 { // the first says nothing at all
+					s.blob(&limited{ResponseWriter: w, left: 1000}, r, layer.Digest)
+				}
+				<-r.Context().Done()
+				return true
+			}
+			return false
+		}
+		begin := time.Now()
+		if _, _, err := pull(Options{Stall: stall}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); hung != 2 || took < 2*stall {
+			t.Errorf("%d stalls in %s", hung, took)
+		}
+	})
+	t.Run("for ever", func(t *testing.T) {
+		s := newScripted()
+		layer, pull := oneBlob(t, s, 1<<20)
+		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if digestOf(r) == layer.Digest {
+				<-r.Context().Done()
+				return true
+			}
+			return false
+		}
+		begin := time.Now()
+		if _, _, err := pull(Options{Stall: stall, Retries: 2}); !errors.Is(err, ErrStalled) {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 40*stall {
+			t.Errorf("gave up after %s", took)
+		}
+	})
+	t.Run("upload", func(t *testing.T) {
+		s := newScripted()
+		hung := 0
+		s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPatch && hung < 2 {
+				hung++
+				buf := make([]byte, 1000)
+				r.Body.Read(buf) // and not a byte more
+				time.Sleep(3 * stall)
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}
+		roundTrip(t, serve(t, s), Options{Stall: stall, Parallel: 1})
+		if hung != 2 {
+			t.Errorf("%d stalls", hung)
+		}
+	})
+}
+
+// TestTagMovesMeanwhile lets the tag name another artifact as soon as it was
+// asked for once.
+func TestTagMovesMeanwhile(t *testing.T) {
+	s := newScripted()
+	_, pull := oneBlob(t, s, 1000)
+	first := s.tags["1"]
+	config := s.add("", []byte(`{}`))
+	config.MediaType = ocispec.MediaTypeEmptyJSON
+	other := s.addJSON(ocispec.MediaTypeImageManifest, ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Versioned: versioned, Annotations: map[string]string{"evil": "yes"}})
+	asked := 0
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/manifests/1") {
+			if asked++; asked > 1 {
+				s.tags["1"] = other.Digest
+			}
+		}
+		return false
+	}
+	dst, report, err := pull(Options{})
+	if err != nil || asked != 1 {
+		t.Fatalf("asked %d times, %v", asked, err)
+	}
+	if d, err := dst.Resolve(context.Background(), report.Tags[0]); err != nil || d.Digest != first {
+		t.Error(d.Digest, err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	s := newScripted()
+	layer, _ := oneBlob(t, s, 1<<20)
+	ctx, cancel := context.WithCancel(context.Background())
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if digestOf(r) == layer.Digest {
+			cancel()
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	}
+	begin := time.Now()
+	_, _, err := newClient(t, Options{}).Pull(ctx, serve(t, s)+"/x:1", openStore(t), PullOptions{})
+	if !errors.Is(err, context.Canceled) || time.Since(begin) > 5*time.Second {
+		t.Errorf("%v after %s", err, time.Since(begin))
+	}
+}
+
+func TestRegistriesThatTakeNoChunks(t *testing.T) {
+	s := newScripted()
+	s.noPatch = true
+	patches := 0
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			patches++
+		}
+		return false
+	}
+	pushed, _ := roundTrip(t, serve(t, s), Options{Parallel: 1})
+	if patches != 1 {
+		t.Errorf("%d PATCH requests to a registry that refused the first", patches)
+	}
+	if extra := pushed.Bytes - s.received; extra > 1<<20 {
+		t.Errorf("%d bytes sent for nothing", extra)
+	}
+}
+
+func TestProxiesThatTakeNoLargeBodies(t *testing.T) {
+	s := newScripted()
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.ContentLength > 300<<10 {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return true
+		}
+		return false
+	}
+	ctx := context.Background()
+	src := openStore(t)
+	desc := pack(t, src, "p-lite", layer(t, src, "core-llm.gguf", "core", noise(2, 2<<20)))
+	c := newClient(t, Options{Chunk: 1 << 20})
+	if _, err := c.Push(ctx, src, desc, serve(t, s)+"/x:1", PushOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSessionsGetLost(t *testing.T) {
+	s := newScripted()
+	lost := 0
+	s.fault = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch && lost < 3 && strings.HasPrefix(r.Header.Get("Content-Range"), "524288-") {
+			lost++
+			s.mu.Lock()
+			clear(s.sessions)
+			s.sessions["none"], s.sessions["left"], s.sessions["over"] = nil, nil, nil
+			s.mu.Unlock()
+		}
+		return false
+	}
+	roundTrip(t, serve(t, s), Options{Parallel: 1})
+	if lost != 3 {
+		t.Errorf("lost %d sessions", lost)
+	}
+}
+
+// TestReferrersAtOnce has many clients attach signatures to one manifest of a
+// registry that keeps referrers in a tag, where the last writer wins.
+func TestReferrersAtOnce(t *testing.T) {
+	ctx := context.Background()
+	host := serve(t, inMemory(false))
+	const clients = 6
+	stores := make([]*registry.Store, clients)
+	var subject ocispec.Descriptor
+	for i := range stores {
+		stores[i] = openStore(t)
+		subject = pack(t, stores[i], "p-lite", layer(t, stores[i], "core-llm.gguf", "core", noise(2, 1000)))
+		if _, err := signWith(t, stores[i], subject); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newClient(t, Options{}).Push(ctx, stores[0], subject, host+"/x:1", PushOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	failed := atomic.Int64{}
+	for _, s := range stores {
+		c := newClient(t, Options{})
+		c.backoff.base = 20 * time.Millisecond
+		wg.Go(func() {
+			if _, err := c.Push(ctx, s, subject, host+"/x:1", PushOptions{}); err != nil {
+				t.Log(err)
+				failed.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	list, err := newClient(t, Options{}).Referrers(ctx, host+"/x", subject, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever was told that it worked may be overwritten by one that was slower;
+	// but most must be there, and nobody is told so while it is not listed.
+	t.Logf("%d of %d listed, %d told so", len(list), clients, failed.Load())
+	if len(list) < clients/2 {
+		t.Errorf("%d of %d signatures are listed", len(list), clients)
+	}
+}
