@@ -173,9 +173,10 @@ func (m *Model) load(l *loader) {
 func (y *layer) load(l *loader, prefix string, c Config) {
 	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	y.attentionNorm = l.vector(prefix+"attn_norm.weight", c.Width, true)
-	y.query = l.linear(prefix+"attn_q", c.Width, queries)
+	// Weights lie in memory in the order they are loaded: that of their use.
 	y.key = l.linear(prefix+"attn_k", c.Width, keys)
 	y.value = l.linear(prefix+"attn_v", c.Width, keys)
+	y.query = l.linear(prefix+"attn_q", c.Width, queries)
 	y.queryNorm = l.vector(prefix+"attn_q_norm.weight", c.HeadDim, false)
 	y.keyNorm = l.vector(prefix+"attn_k_norm.weight", c.HeadDim, false)
 	y.attentionOut = l.linear(prefix+"attn_output", queries, c.Width)
@@ -189,6 +190,7 @@ func (y *layer) load(l *loader, prefix string, c Config) {
 type loader struct {
 	tensors Tensors
 	threads *pool.Pool
+	arena   pack.Arena
 	err     error
 }
 
@@ -241,7 +243,7 @@ func (l *loader) matrix(name string, in, out int) *pack.Matrix {
 	if l.err != nil {
 		return nil
 	}
-	w, err := pack.New(t.Type, out, in, t.Data, l.threads)
+	w, err := pack.New(t.Type, out, in, t.Data, l.threads, &l.arena)
 	if err != nil {
 		l.fail(fmt.Errorf("tensor %s: %w", name, err))
 	}

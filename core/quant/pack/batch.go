@@ -170,7 +170,7 @@ func asUint32(b []int8) []uint32 {
 // multiple of 64.
 func growAligned(s []int8, n int) []int8 {
 	if cap(s) < n {
-		return asInt8(alloc(n))
+		return asInt8(aligned(n, cacheLine))
 	}
 	return s[:n]
 }

@@ -33,11 +33,9 @@
 package pack
 
 import (
-	"errors"
 	"fmt"
 
 	"mm/core/pool"
-	"mm/core/quant"
 	"mm/core/tensor"
 )
 
@@ -133,8 +131,9 @@ func Supported(t tensor.Type) bool {
 // New packs a tensor of rows × cols elements of type t, row-major as in GGUF.
 // The data is not referred to afterwards. It is an error when t is not
 // Supported, a dimension is not positive, cols is no multiple of t's block
-// size, or data has another length.
-func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool) (*Matrix, error) {
+// size, or data has another length. Memory comes from arena, nil meaning one of
+// its own.
+func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *Arena) (*Matrix, error) {
 	f, ok := formatOf(t)
 	if !ok {
 		return nil, fmt.Errorf("weights of type %v cannot be multiplied", t)
@@ -145,11 +144,14 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool) (*Matri
 	if rows > 1<<31 || cols > 1<<31 || len(data)/rows != t.RowBytes(cols) || len(data)%rows != 0 {
 		return nil, fmt.Errorf("%d × %d weights of type %v do not take %d bytes", rows, cols, t, len(data))
 	}
+	if arena == nil {
+		arena = &Arena{}
+	}
 	m := &Matrix{typ: t, format: f, rows: rows, cols: cols}
 	units := (rows + Unit - 1) / Unit
 	if f.scheme == schemeFloat {
 		m.panelBytes = cols * tensor.PanelWidth * t.BlockBytes()
-		m.quants = alloc(units * m.panelBytes)
+		m.quants = arena.alloc(units * m.panelBytes)
 		threads.For(units, 1, pool.Func(func(_, lo, hi int) {
 			for p := lo; p < hi; p++ {
 				m.packFloats(p, data)
@@ -161,7 +163,7 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool) (*Matri
 	m.panelBytes, m.scaleBytes = cols/groupLen*f.groupBytes(), f.scaleBytes(cols)
 	// Quantised data is never larger than the rows it stands for, padding
 	// apart, so that a hostile file cannot ask for more than its own size.
-	both := alloc(panels * (m.panelBytes + m.scaleBytes))
+	both := arena.alloc(panels * (m.panelBytes + m.scaleBytes))
 	m.quants, m.scales = both[:panels*m.panelBytes], both[panels*m.panelBytes:]
 	threads.For(panels, 4, pool.Func(func(_, lo, hi int) {
 		for p := lo; p < hi; p++ {
@@ -169,16 +171,6 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool) (*Matri
 		}
 	}))
 	return m, nil
-}
-
-// FromFloats packs rows × cols float32 numbers as F32.
-func FromFloats(rows, cols int, data []float32, threads *pool.Pool) (*Matrix, error) {
-	if rows < 1 || cols < 1 || len(data)/rows != cols || len(data)%rows != 0 {
-		return nil, errors.New("weights do not have the size of their dimensions")
-	}
-	b := make([]byte, 4*len(data))
-	quant.Quantize(b, data, tensor.F32)
-	return New(tensor.F32, rows, cols, b, threads)
 }
 
 // Type is the type the weights came in.

@@ -105,7 +105,7 @@ func TestMul(t *testing.T) {
 			T, n, k := shape[0], shape[1], shape[2]
 			r := rand.New(rand.NewPCG(uint64(typ), uint64(n)))
 			data := randomRows(r, typ, n, k)
-			m, err := New(typ, n, k, data, threads)
+			m, err := New(typ, n, k, data, threads, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestBatchInvariance(t *testing.T) {
 	const T, n, k = 11, 96, 768
 	for _, typ := range allTypes {
 		r := rand.New(rand.NewPCG(uint64(typ), 7))
-		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads)
+		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestNewRefuses(t *testing.T) {
 		{tensor.I32, 1, 32, 128}, {tensor.Q8_0, 0, 32, 0}, {tensor.Q8_0, 1, 31, 34}, {tensor.Q8_0, 1, 32, 33},
 		{tensor.Q8_0, 2, 32, 69}, {tensor.Q6_K, 1, 32, 210}, {tensor.F32, -1, -4, 16}, {tensor.F32, 1 << 40, 1 << 40, 0},
 	} {
-		if _, err := New(c.typ, c.rows, c.cols, make([]byte, c.bytes), threads); err == nil {
+		if _, err := New(c.typ, c.rows, c.cols, make([]byte, c.bytes), threads, nil); err == nil {
 			t.Errorf("%d × %d of %v in %d bytes is accepted", c.rows, c.cols, c.typ, c.bytes)
 		}
 	}
@@ -213,7 +213,7 @@ func BenchmarkMul(b *testing.B) {
 	const n, k = 1536, 768
 	for _, typ := range allTypes {
 		r := rand.New(rand.NewPCG(3, 3))
-		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads)
+		m, err := New(typ, n, k, randomRows(r, typ, n, k), threads, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
