@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -36,7 +37,12 @@ type Model struct {
 	threads *pool.Pool
 	work    work
 	closed  bool
+
+	fingerprint   [sha256.Size]byte
+	fingerprinted bool
 }
+
+var errClosed = errors.New("the model is closed")
 
 // layer is one block of the decoder.
 type layer struct {

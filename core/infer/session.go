@@ -150,7 +150,7 @@ func (s *Session) feed(ctx context.Context, in input, keep int, each func(row in
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.closed {
-		return errors.New("the model is closed")
+		return errClosed
 	}
 	before := len(s.tokens)
 	s.known = false

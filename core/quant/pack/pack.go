@@ -34,6 +34,7 @@ package pack
 
 import (
 	"fmt"
+	"hash"
 
 	"mm/core/pool"
 	"mm/core/tensor"
@@ -187,3 +188,9 @@ func (m *Matrix) Bytes() int { return len(m.quants) + len(m.scales) }
 
 // Quantised reports whether the activations are multiplied as integers.
 func (m *Matrix) Quantised() bool { return m.format.scheme != schemeFloat }
+
+// Hash adds the packed weights to h: the same for the same tensor.
+func (m *Matrix) Hash(h hash.Hash) {
+	h.Write(m.quants)
+	h.Write(m.scales)
+}

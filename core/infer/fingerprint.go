@@ -1,0 +1,66 @@
+package infer
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"math"
+)
+
+// Fingerprint identifies what the model computes: the SHA-256 of its shape and
+// of every tensor it uses. It is computed once, at about the speed at which
+// the file can be read.
+func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.fingerprinted {
+		if m.closed {
+			return m.fingerprint, errClosed
+		}
+		h := sha256.New()
+		shape, err := json.Marshal(m.cfg)
+		if err != nil {
+			return m.fingerprint, fmt.Errorf("describing the model: %w", err)
+		}
+		h.Write(shape)
+		m.hashWeights(h)
+		h.Sum(m.fingerprint[:0])
+		m.fingerprinted = true
+	}
+	return m.fingerprint, nil
+}
+
+// hashWeights adds the weights in a fixed order, each with its size. Packed
+// matrices stand for the tensors they were made of.
+func (m *Model) hashWeights(h hash.Hash) {
+	linearWeights := func(l linear) {
+		fmt.Fprintf(h, "%v %d %d\n", l.weight.Type(), l.weight.Rows(), l.weight.Cols())
+		l.weight.Hash(h)
+		hashFloats(h, l.bias)
+	}
+	fmt.Fprintf(h, "%v %d\n", m.embedding.typ, len(m.embedding.data))
+	h.Write(m.embedding.data)
+	hashFloats(h, m.outputNorm)
+	linearWeights(m.output)
+	hashFloats(h, m.ropeShort)
+	hashFloats(h, m.ropeLong)
+	for i := range m.layers {
+		y := &m.layers[i]
+		for _, l := range []linear{y.key, y.value, y.query, y.attentionOut, y.gate, y.up, y.down} {
+			linearWeights(l)
+		}
+		for _, v := range [][]float32{y.attentionNorm, y.queryNorm, y.keyNorm, y.hiddenNorm} {
+			hashFloats(h, v)
+		}
+	}
+}
+
+func hashFloats(h hash.Hash, v []float32) {
+	b := fmt.Appendf(nil, "%d\n", len(v))
+	for _, f := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+	}
+	h.Write(b)
+}

@@ -1,0 +1,219 @@
+package infer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+
+	"mm/core/infer/kv"
+)
+
+// A snapshot is a session's positions on disk, little endian:
+//
+//	magic   "MMKV", u32 version
+//	model   32 bytes, the model's fingerprint
+//	shape   u32 type of keys and values, layers, heads, dimensions of a head
+//	tokens  u32 n, n × i32 (-1 where a vector was fed)
+//	chunks  ⌈n/256⌉ × the memory of a chunk (core/infer/kv)
+//	logits  u32 V or 0, V × f32
+//	digest  32 bytes, SHA-256 of all before
+//
+// The contents of a chunk are in the machine's byte order.
+const (
+	snapshotMagic   = "MMKV"
+	snapshotVersion = 1
+	maxSnapshotHead = 4 + 4 + sha256.Size + 4*4 + 4
+)
+
+// ErrSnapshot says that a snapshot was made by another model, for another
+// shape, or is damaged. The session it was to be read into is unchanged.
+var ErrSnapshot = errors.New("the snapshot does not fit")
+
+// WriteSnapshot saves the positions and the logits of the session.
+func (s *Session) WriteSnapshot(w io.Writer) error {
+	print, err := s.m.Fingerprint()
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	out := io.MultiWriter(w, sum)
+	head := s.snapshotHead(print, len(s.tokens))
+	head, err = binary.Append(head, binary.LittleEndian, s.tokens)
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(head); err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	s.cache.Release(len(s.tokens))
+	s.cache.Blank(len(s.tokens))
+	for i := range kv.Chunks(len(s.tokens)) {
+		if _, err := out.Write(s.cache.Raw(i)); err != nil {
+			return fmt.Errorf("writing a snapshot: %w", err)
+		}
+	}
+	logits := s.Logits()
+	tail := binary.LittleEndian.AppendUint32(nil, uint32(len(logits)))
+	if tail, err = binary.Append(tail, binary.LittleEndian, logits); err != nil {
+		return err
+	}
+	if _, err := out.Write(tail); err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	if _, err := w.Write(sum.Sum(nil)); err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	return nil
+}
+
+// snapshotHead is what a snapshot of n positions of this session begins with.
+func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
+	c := s.m.cfg
+	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, snapshotVersion)...)
+	b = append(b, print[:]...)
+	for _, v := range []int{int(s.cache.Type()), c.Layers, c.KVHeads, c.HeadDim, n} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+// ReadSnapshot makes the session what it was when the snapshot was written, by
+// a session of the same model with the same type of keys and values and a
+// context at least as long as the text. Nothing is taken over before the
+// digest has been checked; anything else is [ErrSnapshot]. The file is read to
+// its end.
+func (s *Session) ReadSnapshot(r io.Reader) error {
+	print, err := s.m.Fingerprint()
+	if err != nil {
+		return err
+	}
+	in := &digestReader{r: r, sum: sha256.New()}
+	head := make([]byte, maxSnapshotHead)
+	if err := in.full(head); err != nil {
+		return err
+	}
+	n := int(binary.LittleEndian.Uint32(head[maxSnapshotHead-4:]))
+	if want := s.snapshotHead(print, n); !bytes.Equal(head, want) {
+		return fmt.Errorf("%w: %s", ErrSnapshot, headDifference(head, want))
+	}
+	if n > s.context {
+		return fmt.Errorf("%w: %d positions, the session has room for %d", ErrSnapshot, n, s.context)
+	}
+	tokens := make([]int32, n)
+	if err := in.ints(tokens); err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if t < vector || int(t) >= s.m.cfg.Vocab {
+			return fmt.Errorf("%w: token %d is not in the vocabulary", ErrSnapshot, t)
+		}
+	}
+	chunks := make([][]byte, 0, kv.Chunks(n))
+	for range kv.Chunks(n) {
+		b := make([]byte, s.cache.ChunkBytes())
+		if err := in.full(b); err != nil {
+			return err
+		}
+		chunks = append(chunks, b)
+	}
+	logits, err := in.logits(s.m.cfg.Vocab, n)
+	if err != nil {
+		return err
+	}
+	if err := in.end(); err != nil {
+		return err
+	}
+	if err := s.cache.Adopt(chunks); err != nil {
+		return err
+	}
+	s.tokens, s.known = tokens, len(logits) > 0
+	s.logits = append(s.logits[:0], logits...)
+	return nil
+}
+
+// headDifference says what is wrong with a head.
+func headDifference(got, want []byte) string {
+	at := func(from, n int) bool { return bytes.Equal(got[from:from+n], want[from:from+n]) }
+	switch {
+	case !at(0, 4):
+		return "it is no snapshot"
+	case !at(4, 4):
+		return fmt.Sprintf("it has version %d, not %d", binary.LittleEndian.Uint32(got[4:]), snapshotVersion)
+	case !at(8, sha256.Size):
+		return "it was made by another model"
+	}
+	return "its keys and values are stored in another shape or type"
+}
+
+// digestReader reads and hashes.
+type digestReader struct {
+	r   io.Reader
+	sum hash.Hash
+}
+
+func (d *digestReader) full(b []byte) error {
+	if _, err := io.ReadFull(d.r, b); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: it ends early", ErrSnapshot)
+		}
+		return fmt.Errorf("reading a snapshot: %w", err)
+	}
+	d.sum.Write(b)
+	return nil
+}
+
+// ints reads numbers of 32 bits, a part at a time so that memory grows with
+// what is really there.
+func (d *digestReader) ints(dst []int32) error {
+	var buf [4096]byte
+	for part := range slices.Chunk(dst, len(buf)/4) {
+		b := buf[:4*len(part)]
+		if err := d.full(b); err != nil {
+			return err
+		}
+		for i := range part {
+			part[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	}
+	return nil
+}
+
+func (d *digestReader) logits(vocab, positions int) ([]float32, error) {
+	var count [4]byte
+	if err := d.full(count[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint32(count[:])
+	if n == 0 {
+		return nil, nil
+	}
+	if int64(n) != int64(vocab) || positions == 0 {
+		return nil, fmt.Errorf("%w: %d logits for a vocabulary of %d", ErrSnapshot, n, vocab)
+	}
+	b := make([]byte, 4*vocab)
+	if err := d.full(b); err != nil {
+		return nil, err
+	}
+	x := make([]float32, vocab)
+	_, err := binary.Decode(b, binary.LittleEndian, x)
+	return x, err
+}
+
+// end checks the digest and that nothing follows.
+func (d *digestReader) end() error {
+	want := d.sum.Sum(nil)
+	got := make([]byte, len(want)+1)
+	n, err := io.ReadFull(d.r, got)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("reading a snapshot: %w", err)
+	}
+	if !bytes.Equal(got[:n], want) {
+		return fmt.Errorf("%w: its digest is wrong", ErrSnapshot)
+	}
+	return nil
+}
