@@ -61,7 +61,7 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	key, keyed := keyOfInfo(fi)
 	if keyed && !opt.Rehash && key.size >= s.cacheMin {
 		if desc.Digest = s.cached(key); desc.Digest != "" {
-			if ok, err := s.keep(ctx, desc); ok || err != nil {
+			if ok, err := s.sound(ctx, desc); ok || err != nil {
 				return desc, err
 			}
 		}
@@ -75,7 +75,7 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if err := unchanged(f, fi); err != nil {
 		return desc, err
 	}
-	there, err := s.keep(ctx, desc)
+	there, err := s.sound(ctx, desc)
 	if err == nil && !there {
 		in := incoming{s: s, f: f, fi: fi, desc: desc, settled: settled}
 		err = in.store(ctx, opt.Link)
@@ -87,6 +87,20 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 		s.remember(key, desc.Digest)
 	}
 	return desc, err
+}
+
+// sound is keep that takes a blob for absent whose bytes have gone bad, so that
+// the right ones replace it.
+func (s *Store) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	ok, err := s.keep(ctx, desc)
+	if !ok || err != nil {
+		return false, err
+	}
+	err = s.VerifyCached(ctx, desc)
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // incoming is a hashed file on its way into the store.

@@ -18,9 +18,10 @@ import (
 )
 
 // linkFrom is the size from which a module's file is hard linked into the
-// store rather than copied: weights are replaced whole, while small texts are
-// edited in place, which a shared file would not survive.
-const linkFrom = 1 << 20
+// store rather than copied. Linked, the file loses its write permission, and
+// damage to one is damage to both; below this size a copy costs too little to
+// be worth that.
+const linkFrom = 64 << 20
 
 // Folder is a Source over a folder of module folders, such as modules/.
 type Folder struct {

@@ -63,8 +63,10 @@ func (o Options) recall(ctx context.Context, key, media string) (Exported, bool)
 		return Exported{}, false
 	}
 	desc := ocispec.Descriptor{MediaType: media, Digest: digest.Digest(r.Digest), Size: r.Size}
-	ok, err := o.Store.Exists(ctx, desc)
-	return Exported{desc, r.Notes}, ok && err == nil
+	if _, err := o.Store.Exists(ctx, desc); err != nil { // keeps it from a gc that runs meanwhile
+		return Exported{}, false
+	}
+	return Exported{desc, r.Notes}, o.Store.VerifyCached(ctx, desc) == nil
 }
 
 // remember notes a result. A result that is not remembered costs time only.

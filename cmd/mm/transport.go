@@ -234,10 +234,48 @@ func (p *program) fetch(c *cli.Context, client *remote.Client, ref remote.Refere
 	if err != nil {
 		return l, report, err
 	}
+	if err := intact(c.Context, store, desc, opt); err != nil {
+		return l, report, err
+	}
 	if p.testOnlyVerified != nil {
 		p.testOnlyVerified(l)
 	}
 	return l, report, p.name(c, client, ref, l, opt.Only != nil || opt.Target != "")
+}
+
+// intact makes sure of what was in the store already: blobs that this pull has
+// hashed cost nothing here.
+func intact(ctx context.Context, store *registry.Store, desc ocispec.Descriptor, opt remote.PullOptions) error {
+	if desc.MediaType == ocispec.MediaTypeImageIndex {
+		ix, err := registry.ReadIndex(ctx, store, desc)
+		if err != nil {
+			return err
+		}
+		for _, e := range ix.Entries {
+			if opt.Target != "" && e.Target != opt.Target {
+				continue
+			}
+			if err := intact(ctx, store, e.Descriptor, opt); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	a, err := registry.ReadArtifact(ctx, store, desc)
+	if err != nil {
+		return err
+	}
+	for _, l := range a.Layers {
+		d := l.Descriptor
+		d.Annotations = l.Annotations
+		if opt.Only != nil && !opt.Only(d) {
+			continue
+		}
+		if err := store.VerifyCached(ctx, l.Descriptor); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // name gives a pulled artifact its name, if the reference still means it and

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"mm": main,
+	})
+}
+
+// Every script of testdata/script is a story of one user: commands, what they
+// print and how they end. A new home, a key without a password and a registry
+// are at hand.
+func TestScripts(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
+			e.Defer(server.Close)
+			e.Setenv("MM_HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("MM_KEY_PASSWORD", "")
+			e.Setenv("DOCKER_CONFIG", filepath.Join(e.WorkDir, "docker"))
+			e.Setenv("REPO", repo)
+			e.Setenv("DATA", filepath.Join(repo, "..", "shared", "data"))
+			e.Setenv("REGISTRY", strings.TrimPrefix(server.URL, "http://"))
+			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond == "data" {
+				_, err := os.Stat(filepath.Join(repo, "..", "shared", "data"))
+				return err == nil, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"flip": flip,
+		},
+	})
+}
+
+// flip changes one byte of a file: flip FILE OFFSET, or flip DIR OFFSET SUFFIX
+// for the largest file below DIR.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE|DIR OFFSET")
+	}
+	path := ts.MkAbs(args[0])
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = largest(ts, path)
+	}
+	var at int64
+	if _, err := fmt.Sscan(args[1], &at); err != nil {
+		ts.Fatalf("%v", err)
+	}
+	ts.Check(os.Chmod(path, 0o644))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	ts.Check(err)
+	defer f.Close()
+	b := make([]byte, 1)
+	_, err = f.ReadAt(b, at)
+	ts.Check(err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b, at)
+	ts.Check(err)
+}
+
+func largest(ts *testscript.TestScript, dir string) (path string) {
+	size := int64(-1)
+	ts.Check(filepath.Walk(dir, func(p string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() && info.Size() > size {
+			path, size = p, info.Size()
+		}
+		return err
+	}))
+	return path
+}
+
+// mm runs the program inside the test and returns what it printed and how it
+// ended.
+func mm(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs strings.Builder
+	code = run(context.Background(), append([]string{"mm"}, args...), strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// The playbook's line works as it is written: flags behind the argument, and
+// commas inside the value of a repeated flag.
+func TestPlaybookCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("MM_HOME", filepath.Join(dir, "home"))
+	t.Chdir("../..")
+	out := filepath.Join(dir, "dist", "p-lite") + "/"
+	stdout, stderr, code := mm(t, "assemble", "builds/p-lite.graph.yaml",
+		"--export", "gguf=int4,kv=fp8",
+		"--export", "onnx=vision-enc,vision-proj,img-dec",
+		"--out", out)
+	if code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if !strings.Contains(stdout, "p-lite:0.1.0-laptop") {
+		t.Errorf("printed %q", stdout)
+	}
+	for _, file := range []string{"oci-layout", "laptop/SHA256SUMS", "laptop/assembly.json", "laptop/core-llm/core-llm.gguf", "laptop/img-dec/img_dec.onnx"} {
+		if _, err := os.Stat(filepath.Join(out, file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
