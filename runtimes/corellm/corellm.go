@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"mm/abi"
 	"mm/core/infer"
@@ -92,8 +93,10 @@ func (g *generator) Feed(ctx context.Context, s runtimes.Segment) (int, error) {
 	var err error
 	switch {
 	case len(s.Vectors) > 0:
-		if n := len(s.Vectors[0]); n != g.model.Config().Width {
-			return 0, fmt.Errorf("vectors of %d numbers for a model of d_model %d", n, g.model.Config().Width)
+		for _, v := range s.Vectors {
+			if len(v) != g.model.Config().Width {
+				return 0, fmt.Errorf("a vector of %d numbers for a model of d_model %d", len(v), g.model.Config().Width)
+			}
 		}
 		err = g.session.FeedVectors(ctx, slices.Concat(s.Vectors...))
 	case len(s.Tokens) > 0:
@@ -150,7 +153,9 @@ func (g *generator) Generate(ctx context.Context, opt runtimes.Generation, emit 
 		o.Decode = d.Next
 	}
 	stats, err := g.session.Generate(ctx, o, func(t infer.Token) error {
-		return emit(runtimes.Token{ID: t.ID, Text: t.Text})
+		// A model may draw bytes that are no text; whoever prints them shall
+		// not have to care.
+		return emit(runtimes.Token{ID: t.ID, Text: strings.ToValidUTF8(t.Text, "\uFFFD")})
 	})
 	return stops[stats.Reason], err
 }
