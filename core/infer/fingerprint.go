@@ -39,6 +39,12 @@ func (m *Model) hashWeights(h hash.Hash) {
 		fmt.Fprintf(h, "%v %d %d\n", l.weight.Type(), l.weight.Rows(), l.weight.Cols())
 		l.weight.Hash(h)
 		hashFloats(h, l.bias)
+		for _, c := range l.changes {
+			hashFloats(h, []float32{float32(c.Rank), c.Scale})
+			hashFloats(h, c.A)
+			hashFloats(h, c.B)
+			hashFloats(h, c.rowScale)
+		}
 	}
 	fmt.Fprintf(h, "%v %d\n", m.embedding.typ, len(m.embedding.data))
 	h.Write(m.embedding.data)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"mm/core/gguf"
+	"mm/core/infer/adapter"
 	"mm/core/pool"
 	"mm/core/quant"
 	"mm/core/quant/pack"
@@ -18,6 +19,20 @@ import (
 type Options struct {
 	// Threads is how many threads compute; 0 means [pool.Default].
 	Threads int
+	// Adapters change the model, one after the other.
+	Adapters []AdapterOptions
+	// MergeAdapters adds the adapters to the weights, which become float32
+	// where they are changed: exact, and as quick to compute as without, but
+	// large. Otherwise the changes stand beside the weights.
+	MergeAdapters bool
+}
+
+// AdapterOptions is an adapter to be applied.
+type AdapterOptions struct {
+	// Path of a GGUF file or of a PEFT folder.
+	Path string
+	// Scale is its strength; 0 means 1.
+	Scale float32
 }
 
 // Model is the weights of a decoder, ready to compute. It may be used by many
@@ -58,10 +73,11 @@ type layer struct {
 	down       linear    // F → C
 }
 
-// linear is y = x·Wᵀ + bias.
+// linear is y = x·Wᵀ + bias, with the changes of adapters.
 type linear struct {
-	weight *pack.Matrix
-	bias   []float32 // N, or none
+	weight  *pack.Matrix
+	bias    []float32 // N, or none
+	changes []change
 }
 
 // embedding is the rows of token vectors, V × C.
@@ -128,9 +144,14 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
+	adapters, err := openAdapters(cfg, opt.Adapters)
+	if err != nil {
+		return nil, err
+	}
 	m := &Model{cfg: cfg, threads: pool.New(opt.Threads)}
-	l := loader{tensors: tensors, threads: m.threads}
+	l := loader{tensors: tensors, threads: m.threads, adapters: adapters, merge: opt.MergeAdapters}
 	m.load(&l)
+	l.checkAdapters()
 	if l.err != nil {
 		m.threads.Close()
 		return nil, l.err
@@ -158,11 +179,10 @@ func (m *Model) load(l *loader) {
 	m.embedding = embedding{e.Type, e.Data}
 	m.outputNorm = l.vector(outputNorm, c.Width, true)
 	if _, untied := l.tensors.Tensor(outputWeight); untied {
-		m.output.weight = l.matrix(outputWeight, c.Width, c.Vocab)
+		m.output = l.linear("output", c.Width, c.Vocab)
 	} else {
-		m.output.weight = l.matrix(tokenEmbedding, c.Width, c.Vocab)
+		m.output = l.linear("token_embd", c.Width, c.Vocab)
 	}
-	m.output.bias = l.vector("output.bias", c.Vocab, false)
 	m.layers = make([]layer, c.Layers)
 	for i := range m.layers {
 		m.layers[i].load(l, fmt.Sprintf("blk.%d.", i), c)
@@ -197,7 +217,10 @@ type loader struct {
 	tensors Tensors
 	threads *pool.Pool
 	arena   pack.Arena
-	err     error
+
+	adapters []adapter.Adapter
+	merge    bool
+	err      error
 }
 
 func (l *loader) fail(err error) {
@@ -239,21 +262,27 @@ func equal(a, b []int) bool {
 	return true
 }
 
-// linear loads a matrix and its bias, if there is one.
+// linear loads a matrix, its bias, if there is one, and its changes.
 func (l *loader) linear(name string, in, out int) linear {
-	return linear{weight: l.matrix(name+".weight", in, out), bias: l.vector(name+".bias", out, false)}
-}
-
-func (l *loader) matrix(name string, in, out int) *pack.Matrix {
+	y := linear{bias: l.vector(name+".bias", out, false)}
+	name += ".weight"
 	t := l.find(name, in, out)
 	if l.err != nil {
-		return nil
+		return y
 	}
-	w, err := pack.New(t.Type, out, in, t.Data, l.threads, &l.arena)
-	if err != nil {
+	var err error
+	if y.changes, err = l.changes(name, t); err != nil {
+		l.fail(err)
+		return y
+	}
+	if l.merge && len(y.changes) > 0 {
+		t = merged(t, y.changes)
+		y.changes = nil
+	}
+	if y.weight, err = pack.New(t.Type, out, in, t.Data, l.threads, &l.arena); err != nil {
 		l.fail(fmt.Errorf("tensor %s: %w", name, err))
 	}
-	return w
+	return y
 }
 
 // vector loads n numbers as float32; nil when the tensor is not there and

@@ -22,6 +22,7 @@ func (w *work) multiply(batch *pack.Batch, terms ...term) {
 	units := 0
 	for _, t := range terms {
 		units += unitsOf(t.by)
+		w.lower(t.by, batch)
 	}
 	w.m.threads.For(units, w.chunk(units, terms[0].by), task)
 }
@@ -62,9 +63,13 @@ func (p *productTask) Do(thread, lo, hi int) {
 func (l *linear) mul(y *matrix, batch *pack.Batch, lo, hi int, s *pack.Scratch) {
 	lo, hi = lo*pack.Unit, min(hi*pack.Unit, l.weight.Rows())
 	l.weight.Mul(y.data, y.stride, batch, lo, hi, s)
-	if len(l.bias) > 0 {
-		for t := range batch.Rows() {
-			tensor.Add(y.data[t*y.stride+lo:t*y.stride+hi], l.bias[lo:hi])
+	for t := range batch.Rows() {
+		row := y.data[t*y.stride+lo : t*y.stride+hi]
+		for i := range l.changes {
+			l.changes[i].add(row, t, lo)
+		}
+		if len(l.bias) > 0 {
+			tensor.Add(row, l.bias[lo:hi])
 		}
 	}
 }
@@ -73,6 +78,8 @@ func (l *linear) mul(y *matrix, batch *pack.Batch, lo, hi int, s *pack.Scratch) 
 func (w *work) gated(batch *pack.Batch, gate, up *linear) {
 	task := &w.swiglu
 	task.batch, task.gate, task.up = batch, gate, up
+	w.lower(gate, batch)
+	w.lower(up, batch)
 	w.m.threads.For(unitsOf(gate), w.chunk(unitsOf(gate), gate), task)
 	if w.hidden.Rows() > 1 || w.hidden.Cols()%32 == 0 {
 		w.eachTile(&w.hidden, func(int) {})

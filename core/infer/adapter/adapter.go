@@ -1,0 +1,199 @@
+// Package adapter reads low-rank changes to a model's matrices: LoRA (Hu et
+// al., arXiv 2106.09685), W + s·B·A with A of r rows and B of r columns, and
+// DoRA (Liu et al., arXiv 2402.09353), which scales each row of that to a
+// magnitude of its own.
+//
+// [Open] reads a GGUF adapter as llama.cpp writes them, or a folder of Hugging
+// Face PEFT (adapter_config.json, adapter_model.safetensors); names, and the
+// order of query and key rows, become those of GGUF. A [Change] is used beside
+// its matrix (core/infer) or merged into it by [Change.Merge].
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"mm/core/gguf"
+	"mm/core/quant"
+	"mm/core/tensor"
+)
+
+// Change is what an adapter does to one matrix of N rows and K columns.
+type Change struct {
+	Rank int // r
+	In   int // K
+	Out  int // N
+	// A is r × K, B is N × r, row by row.
+	A, B []float32
+	// Scale multiplies B·A: alpha over rank.
+	Scale float32
+	// Magnitude is the length each row of the changed matrix gets (DoRA); nil
+	// for LoRA.
+	Magnitude []float32
+}
+
+// Adapter is the changes by the GGUF names of the matrices, such as
+// "blk.0.attn_q.weight".
+type Adapter map[string]Change
+
+// Limits of what is read.
+const (
+	maxRank   = 1 << 12
+	maxDim    = 1 << 24
+	maxConfig = 1 << 20 // bytes of adapter_config.json
+)
+
+// Model is what reading PEFT adapters needs to know of the model they belong
+// to.
+type Model struct {
+	Heads, KVHeads, HeadDim int
+	// Interleaved says that the model rotates pairs of neighbouring
+	// dimensions (architecture llama), for which GGUF reorders the rows of
+	// queries and keys.
+	Interleaved bool
+}
+
+// Open reads the adapter at path: a GGUF file or a PEFT folder.
+func Open(path string, m Model) (Adapter, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading an adapter: %w", err)
+	}
+	var a Adapter
+	if info.IsDir() {
+		a, err = openPEFT(path, m)
+	} else {
+		a, err = openGGUF(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the adapter %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// check holds a change's figures against each other.
+func (c Change) check() error {
+	switch {
+	case c.Rank < 1 || c.Rank > maxRank || c.In < 1 || c.In > maxDim || c.Out < 1 || c.Out > maxDim:
+		return fmt.Errorf("A and B of %d × %d and %d × %d", c.Rank, c.In, c.Out, c.Rank)
+	case len(c.A) != c.Rank*c.In || len(c.B) != c.Out*c.Rank:
+		return fmt.Errorf("A and B have %d and %d elements, not %d × %d and %d × %d", len(c.A), len(c.B), c.Rank, c.In, c.Out, c.Rank)
+	case c.Magnitude != nil && len(c.Magnitude) != c.Out:
+		return fmt.Errorf("%d magnitudes for %d rows", len(c.Magnitude), c.Out)
+	case math.IsNaN(float64(c.Scale)) || math.IsInf(float64(c.Scale), 0):
+		return fmt.Errorf("the scale is %v", c.Scale)
+	}
+	return nil
+}
+
+// Row adds the change to row n of the matrix, as LoRA does.
+func (c Change) Row(row []float32, n int) {
+	for r := range c.Rank {
+		tensor.Axpy(row, c.Scale*c.B[n*c.Rank+r], c.A[r*c.In:(r+1)*c.In])
+	}
+}
+
+// RowScale is what DoRA multiplies row n with, given the row that Row has
+// changed; 1 for LoRA.
+func (c Change) RowScale(row []float32, n int) float32 {
+	if c.Magnitude == nil {
+		return 1
+	}
+	var sum float64
+	for _, v := range row {
+		sum += float64(v) * float64(v)
+	}
+	if sum == 0 {
+		return 0
+	}
+	return float32(float64(c.Magnitude[n]) / math.Sqrt(sum))
+}
+
+// Merge changes a matrix of N × K, row by row, into what the adapter makes of
+// it.
+func (c Change) Merge(w []float32) {
+	for n := range c.Out {
+		row := w[n*c.In : (n+1)*c.In]
+		c.Row(row, n)
+		if c.Magnitude != nil {
+			tensor.Scale(row, c.RowScale(row, n))
+		}
+	}
+}
+
+// Scaled is the change at the given strength. DoRA's magnitudes have none: it
+// is an error unless strength is 1.
+func (c Change) Scaled(strength float32) (Change, error) {
+	if c.Magnitude != nil && strength != 1 {
+		return c, errors.New("a DoRA adapter is applied as it is, not at another strength")
+	}
+	c.Scale *= strength
+	return c, nil
+}
+
+// Suffixes of the tensors of a GGUF adapter; the first two are llama.cpp's.
+const (
+	suffixA         = ".lora_a"
+	suffixB         = ".lora_b"
+	suffixMagnitude = ".lora_magnitude"
+)
+
+// openGGUF reads a GGUF adapter: general.type "adapter", adapter.type "lora",
+// adapter.lora.alpha, and for each matrix NAME the tensors NAME.lora_a (K, r)
+// and NAME.lora_b (r, N), dimensions in GGUF's order. NAME.lora_magnitude (N)
+// makes it DoRA.
+func openGGUF(path string) (Adapter, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := FromGGUF(f)
+	return a, errors.Join(err, f.Close())
+}
+
+// FromGGUF reads the adapter in an open file; nothing refers to the file
+// afterwards.
+func FromGGUF(f *gguf.File) (Adapter, error) {
+	for key, want := range map[string]string{"general.type": "adapter", "adapter.type": "lora"} {
+		if got, err := gguf.Get[string](f, key); err != nil {
+			return nil, err
+		} else if got != want {
+			return nil, fmt.Errorf("%s is %q, not %q", key, got, want)
+		}
+	}
+	alpha, err := gguf.Get[float32](f, "adapter.lora.alpha")
+	if err != nil {
+		return nil, err
+	}
+	p := parts{}
+	for _, t := range f.Tensors {
+		if !quant.CanDequantize(t.Type) {
+			return nil, fmt.Errorf("tensor %s has type %v, which cannot be read", t.Name, t.Type)
+		}
+		v := make([]float32, t.Elements())
+		quant.Dequantize(v, t.Data, t.Type)
+		shape := make([]int, len(t.Dims)) // outermost first
+		for i, d := range t.Dims {
+			shape[len(shape)-1-i] = d
+		}
+		for len(shape) > 2 && shape[0] == 1 {
+			shape = shape[1:]
+		}
+		if err := p.add(t.Name, shape, v); err != nil {
+			return nil, err
+		}
+	}
+	return p.join(func(rank int) float32 {
+		if alpha == 0 { // as llama.cpp: no alpha, no division by the rank
+			return 1
+		}
+		return alpha / float32(rank)
+	})
+}
+
+// configPath and weightsPath are the files of a PEFT folder.
+func configPath(dir string) string  { return filepath.Join(dir, "adapter_config.json") }
+func weightsPath(dir string) string { return filepath.Join(dir, "adapter_model.safetensors") }

@@ -1,0 +1,63 @@
+package adapter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// array is a tensor of an adapter, the outermost dimension first.
+type array struct {
+	shape []int
+	data  []float32
+}
+
+// parts collects the tensors of an adapter by the matrix they belong to and
+// their suffix.
+type parts map[string]map[string]array
+
+func (p parts) add(name string, shape []int, data []float32) error {
+	for _, suffix := range []string{suffixA, suffixB, suffixMagnitude} {
+		base, ok := strings.CutSuffix(name, suffix)
+		if !ok {
+			continue
+		}
+		if p[base] == nil {
+			p[base] = make(map[string]array)
+		}
+		if _, twice := p[base][suffix]; twice {
+			return fmt.Errorf("tensor %s appears twice", name)
+		}
+		p[base][suffix] = array{shape, data}
+		return nil
+	}
+	return fmt.Errorf("tensor %s is no part of a LoRA adapter", name)
+}
+
+// join makes changes of the parts. scale gives the factor for a rank.
+func (p parts) join(scale func(rank int) float32) (Adapter, error) {
+	if len(p) == 0 {
+		return nil, fmt.Errorf("the adapter changes nothing")
+	}
+	out := make(Adapter)
+	for _, base := range slices.Sorted(maps.Keys(p)) {
+		a, hasA := p[base][suffixA]
+		b, hasB := p[base][suffixB]
+		if !hasA || !hasB {
+			return nil, fmt.Errorf("the change of %s lacks A or B", base)
+		}
+		if len(a.shape) != 2 || len(b.shape) != 2 || a.shape[0] != b.shape[1] {
+			return nil, fmt.Errorf("the change of %s has A of %v and B of %v, which cannot be multiplied", base, a.shape, b.shape)
+		}
+		c := Change{
+			Rank: a.shape[0], In: a.shape[1], Out: b.shape[0],
+			A: a.data, B: b.data, Scale: scale(a.shape[0]), Magnitude: p[base][suffixMagnitude].data,
+		}
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("the change of %s: %w", base, err)
+		}
+		out[base] = c
+	}
+	return out, nil
+}

@@ -1,0 +1,161 @@
+package adapter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+
+	"mm/core/quant"
+	"mm/core/safetensors"
+)
+
+// config is what matters of adapter_config.json.
+type config struct {
+	Type          string             `json:"peft_type"`
+	Alpha         float64            `json:"lora_alpha"`
+	RSLoRA        bool               `json:"use_rslora"`
+	FanInFanOut   bool               `json:"fan_in_fan_out"`
+	Bias          string             `json:"bias"`
+	RankPattern   map[string]int     `json:"rank_pattern"`
+	AlphaPattern  map[string]float64 `json:"alpha_pattern"`
+	ModulesToSave []string           `json:"modules_to_save"`
+}
+
+// check refuses what would be applied wrongly.
+func (c config) check() error {
+	switch {
+	case c.Type != "LORA":
+		return fmt.Errorf("adapter_config.json: peft_type is %q, not LORA", c.Type)
+	case !(c.Alpha > 0) || math.IsInf(c.Alpha, 0):
+		return fmt.Errorf("adapter_config.json: lora_alpha is %v", c.Alpha)
+	case c.FanInFanOut:
+		return errors.New("adapter_config.json: fan_in_fan_out is not supported")
+	case c.Bias != "" && c.Bias != "none":
+		return fmt.Errorf("adapter_config.json: trained biases (%q) are not supported", c.Bias)
+	case len(c.AlphaPattern) > 0:
+		return errors.New("adapter_config.json: alpha_pattern is not supported")
+	case len(c.ModulesToSave) > 0:
+		return errors.New("adapter_config.json: modules_to_save is not supported")
+	}
+	return nil
+}
+
+// openPEFT reads a folder of Hugging Face PEFT.
+func openPEFT(dir string, m Model) (Adapter, error) {
+	c, err := readConfig(configPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	f, err := safetensors.Open(weightsPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	a, err := fromPEFT(c, f, m)
+	return a, errors.Join(err, f.Close())
+}
+
+func readConfig(path string) (config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return config{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil {
+		return config{}, err
+	}
+	if len(b) > maxConfig {
+		return config{}, fmt.Errorf("adapter_config.json exceeds %d bytes", maxConfig)
+	}
+	var c config
+	if err := json.Unmarshal(b, &c); err != nil {
+		return config{}, fmt.Errorf("adapter_config.json: %w", err)
+	}
+	return c, c.check()
+}
+
+// peftName takes the names of PEFT apart.
+var peftName = regexp.MustCompile(`^base_model\.model\.(?:model\.layers\.(\d{1,3})\.(?:self_attn|mlp)\.(q|k|v|o|gate|up|down)_proj|(lm_head))\.(lora_A\.weight|lora_B\.weight|lora_magnitude_vector(?:\.weight)?)$`)
+
+// ggufNames are the names of PEFT's projections, and their suffixes.
+var (
+	ggufParts = map[string]string{
+		"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output",
+		"gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
+	}
+	ggufSuffixes = map[string]string{
+		"lora_A.weight": suffixA, "lora_B.weight": suffixB,
+		"lora_magnitude_vector": suffixMagnitude, "lora_magnitude_vector.weight": suffixMagnitude,
+	}
+)
+
+func fromPEFT(c config, f *safetensors.File, m Model) (Adapter, error) {
+	p := parts{}
+	for _, t := range f.Tensors {
+		match := peftName.FindStringSubmatch(t.Name)
+		if match == nil {
+			return nil, fmt.Errorf("tensor %s is of no part that can be adapted", t.Name)
+		}
+		layer, part, head, suffix := match[1], match[2], match[3], ggufSuffixes[match[4]]
+		v, err := floats(t)
+		if err != nil {
+			return nil, err
+		}
+		if m.Interleaved && suffix != suffixA {
+			switch part {
+			case "q":
+				v, err = interleave(v, m.Heads, m.HeadDim, t)
+			case "k":
+				v, err = interleave(v, m.KVHeads, m.HeadDim, t)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		name := "output.weight"
+		if head == "" {
+			name = "blk." + layer + "." + ggufParts[part] + ".weight"
+		}
+		if err := p.add(name+suffix, t.Shape, v); err != nil {
+			return nil, err
+		}
+	}
+	return p.join(func(rank int) float32 {
+		if c.RSLoRA {
+			return float32(c.Alpha / math.Sqrt(float64(rank)))
+		}
+		return float32(c.Alpha / float64(rank))
+	})
+}
+
+func floats(t safetensors.Tensor) ([]float32, error) {
+	typ, ok := t.DType.Type()
+	if !ok || typ.BlockSize() != 1 || !quant.CanDequantize(typ) {
+		return nil, fmt.Errorf("tensor %s has type %s, not one of plain numbers", t.Name, t.DType)
+	}
+	v := make([]float32, len(t.Data)/typ.BlockBytes())
+	quant.Dequantize(v, t.Data, typ)
+	return v, nil
+}
+
+// interleave reorders rows from Hugging Face's order, in which a head's
+// dimensions i and i+D/2 are rotated together, to GGUF's of architecture
+// llama, in which 2i and 2i+1 are.
+func interleave(v []float32, heads, dim int, t safetensors.Tensor) ([]float32, error) {
+	if len(t.Shape) == 0 || t.Shape[0] != heads*dim || dim%2 != 0 {
+		return nil, fmt.Errorf("tensor %s has the shape %v, the model has %d heads of %d", t.Name, t.Shape, heads, dim)
+	}
+	width := len(v) / t.Shape[0]
+	out := make([]float32, len(v))
+	for h := range heads {
+		for i := range dim {
+			from := h*dim + i%2*dim/2 + i/2
+			copy(out[(h*dim+i)*width:(h*dim+i+1)*width], v[from*width:(from+1)*width])
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,146 @@
+package infer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"mm/core/gguf"
+	"mm/core/infer/adapter"
+	"mm/core/quant"
+	"mm/core/quant/pack"
+	"mm/core/tensor"
+)
+
+// change is an adapter's change beside its matrix:
+//
+//	LoRA  y += s·B·(A·x)
+//	DoRA  y = rowScale ⊙ (y + s·B·(A·x))
+type change struct {
+	adapter.Change
+	rowScale []float32 // N, or none
+	lowered  []float32 // T × r, A·x of the pass
+}
+
+// openAdapters reads the adapters of the options.
+func openAdapters(cfg Config, opts []AdapterOptions) ([]adapter.Adapter, error) {
+	var out []adapter.Adapter
+	for _, o := range opts {
+		a, err := adapter.Open(o.Path, adapter.Model{
+			Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves,
+		})
+		if err != nil {
+			return nil, err
+		}
+		strength := o.Scale
+		if strength == 0 {
+			strength = 1
+		}
+		for name, c := range a {
+			if a[name], err = c.Scaled(strength); err != nil {
+				return nil, fmt.Errorf("%s: %w", o.Path, err)
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// changes takes the changes of a matrix from the adapters.
+func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
+	var out []change
+	for _, a := range l.adapters {
+		c, ok := a[name]
+		if !ok || name == tokenEmbedding { // which is no matrix of a product alone
+			continue
+		}
+		delete(a, name)
+		if c.In != t.Dims[0] || c.Out != t.Dims[1] {
+			return nil, fmt.Errorf("the adapter changes tensor %s as one of %d × %d, it has %d × %d", name, c.In, c.Out, t.Dims[0], t.Dims[1])
+		}
+		if !quant.CanDequantize(t.Type) {
+			return nil, fmt.Errorf("tensor %s has type %v, which cannot be read", name, t.Type)
+		}
+		out = append(out, change{Change: c})
+	}
+	for i := range out {
+		if out[i].Magnitude == nil {
+			continue
+		}
+		if i > 0 {
+			// Its magnitudes are those of the matrix with all before it.
+			return nil, fmt.Errorf("tensor %s: a DoRA adapter must be the first", name)
+		}
+		c := &out[i]
+		c.rowScale = make([]float32, c.Out)
+		eachRow(t, func(n int, row []float32) {
+			c.Row(row, n)
+			c.rowScale[n] = c.RowScale(row, n)
+		})
+	}
+	return out, nil
+}
+
+// checkAdapters reports changes that found no matrix.
+func (l *loader) checkAdapters() {
+	for _, a := range l.adapters {
+		for _, name := range slices.Sorted(maps.Keys(a)) {
+			l.fail(fmt.Errorf("the adapter changes %s, which is no matrix of this model that can be adapted", name))
+		}
+	}
+}
+
+// eachRow dequantises a matrix row by row; row is overwritten by the next.
+func eachRow(t gguf.Tensor, f func(n int, row []float32)) {
+	row := make([]float32, t.Dims[0])
+	size := t.Type.RowBytes(len(row))
+	for n := range t.Dims[1] {
+		quant.Dequantize(row, t.Data[n*size:(n+1)*size], t.Type)
+		f(n, row)
+	}
+}
+
+// merged is the matrix with its changes, as float32.
+func merged(t gguf.Tensor, changes []change) gguf.Tensor {
+	in := t.Dims[0]
+	w := make([]float32, in*t.Dims[1])
+	eachRow(t, func(n int, row []float32) { copy(w[n*in:], row) })
+	for _, c := range changes {
+		c.Merge(w)
+	}
+	t.Type = tensor.F32
+	t.Data = make([]byte, 4*len(w))
+	quant.Quantize(t.Data, w, tensor.F32)
+	return t
+}
+
+// lower computes A·x of every change of l, for all rows of the batch.
+func (w *work) lower(l *linear, batch *pack.Batch) {
+	for i := range l.changes {
+		c := &l.changes[i]
+		rows := batch.Rows()
+		if cap(c.lowered) < rows*c.Rank {
+			c.lowered = make([]float32, rows*c.Rank)
+		}
+		c.lowered = c.lowered[:rows*c.Rank]
+		w.eachRow(func(t int) {
+			for r := range c.Rank {
+				c.lowered[t*c.Rank+r] = c.Scale * tensor.Dot(c.A[r*c.In:(r+1)*c.In], batch.Row(t))
+			}
+		})
+	}
+}
+
+// add changes a part of row t of the product, from column lo on.
+func (c *change) add(row []float32, t, lo int) {
+	x := c.lowered[t*c.Rank : (t+1)*c.Rank]
+	for i := range row {
+		n := lo + i
+		row[i] += tensor.Dot(c.B[n*c.Rank:(n+1)*c.Rank], x)
+	}
+	if c.rowScale != nil {
+		for i := range row {
+			row[i] *= c.rowScale[lo+i]
+		}
+	}
+}
