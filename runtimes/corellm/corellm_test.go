@@ -16,7 +16,7 @@ import (
 func weights(t *testing.T) runtimes.Weights {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "core-llm")
-	if err := seed.Write(dir, seed.Options{Type: abi.Core, Name: "core-llm", Seed: 5, DModel: 64}); err != nil {
+	if err := seed.Write(dir, seed.Options{Type: abi.Core, Name: "core-llm", Seed: 3, DModel: 64}); err != nil {
 		t.Fatal(err)
 	}
 	return runtimes.Weights{
