@@ -1,0 +1,364 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// stmt does something: mostly, it writes text.
+type stmt interface {
+	exec(r *run) error
+}
+
+// all runs statements in order.
+func (r *run) all(body []stmt) error {
+	for _, s := range body {
+		if err := r.step(1); err != nil {
+			return err
+		}
+		if err := s.exec(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write adds text to the output.
+func (r *run) write(s string) error {
+	if r.out.Len()+len(s) > maxOutput {
+		return ErrOutput
+	}
+	r.out.WriteString(s)
+	return r.step(len(s) / 64)
+}
+
+// captured gives what a body writes, run in a scope of its own.
+func (r *run) captured(body []stmt, s *scope) (string, error) {
+	out, before := r.out, r.scope
+	r.out, r.scope = &strings.Builder{}, s
+	err := r.all(body)
+	text := r.out.String()
+	r.out, r.scope = out, before
+	return text, err
+}
+
+// inner is a new scope in the one that is open.
+func (r *run) inner() *scope { return &scope{make(map[string]value), r.scope} }
+
+type textStmt struct{ text string }
+
+func (s textStmt) exec(r *run) error { return r.write(s.text) }
+
+type outputStmt struct {
+	e    expr
+	line int
+}
+
+func (s outputStmt) exec(r *run) error {
+	v, err := s.e.eval(r)
+	if err != nil {
+		return at(s.line, err)
+	}
+	text, err := r.text(v)
+	if err != nil {
+		return at(s.line, err)
+	}
+	return at(s.line, r.write(text))
+}
+
+// scopeStmt is a body with a scope of its own.
+type scopeStmt struct{ body []stmt }
+
+func (s scopeStmt) exec(r *run) error {
+	before := r.scope
+	r.scope = r.inner()
+	defer func() { r.scope = before }()
+	return r.all(s.body)
+}
+
+type ifStmt struct {
+	conds     []expr
+	bodies    [][]stmt
+	otherwise []stmt
+	line      int
+}
+
+func (s *ifStmt) exec(r *run) error {
+	for i, c := range s.conds {
+		v, err := c.eval(r)
+		if err != nil {
+			return at(s.line, err)
+		}
+		if truth(v) {
+			return r.all(s.bodies[i])
+		}
+	}
+	return r.all(s.otherwise)
+}
+
+// loop is what a template sees as loop.
+type loop struct {
+	items []value
+	i     int
+}
+
+func (l *loop) attr(name string) (value, bool) {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return int64(l.i + 1), true
+	case "index0":
+		return int64(l.i), true
+	case "revindex":
+		return int64(n - l.i), true
+	case "revindex0":
+		return int64(n - l.i - 1), true
+	case "first":
+		return l.i == 0, true
+	case "last":
+		return l.i == n-1, true
+	case "length":
+		return int64(n), true
+	case "previtem":
+		if l.i > 0 {
+			return l.items[l.i-1], true
+		}
+		return undefined{"loop.previtem"}, true
+	case "nextitem":
+		if l.i+1 < n {
+			return l.items[l.i+1], true
+		}
+		return undefined{"loop.nextitem"}, true
+	case "cycle":
+		return &function{"cycle", func(_ *run, args callArgs) (value, error) {
+			if len(args.plain) == 0 {
+				return nil, errors.New("there is nothing to go round")
+			}
+			return args.plain[l.i%len(args.plain)], nil
+		}}, true
+	}
+	return nil, false
+}
+
+// break and continue travel as errors up to their loop.
+var errBreak, errContinue = errors.New("break outside of a loop"), errors.New("continue outside of a loop")
+
+type loopStmt struct{ kind string }
+
+func (s loopStmt) exec(*run) error {
+	if s.kind == "break" {
+		return errBreak
+	}
+	return errContinue
+}
+
+type forStmt struct {
+	targets   []string
+	over      expr
+	cond      expr // nil for none
+	body      []stmt
+	otherwise []stmt
+	line      int
+}
+
+func (s *forStmt) exec(r *run) error {
+	v, err := s.over.eval(r)
+	if err != nil {
+		return at(s.line, err)
+	}
+	items, err := r.iterate(v)
+	if err != nil {
+		return at(s.line, err)
+	}
+	before := r.scope
+	defer func() { r.scope = before }()
+	if s.cond != nil {
+		if items, err = s.filtered(r, items); err != nil {
+			return at(s.line, err)
+		}
+	}
+	l := &loop{items: items}
+	for l.i = range items {
+		r.scope = &scope{map[string]value{"loop": l}, before}
+		if err := errors.Join(r.assign(s.targets, items[l.i]), r.step(1)); err != nil {
+			return at(s.line, err)
+		}
+		err := r.all(s.body)
+		if errors.Is(err, errBreak) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errContinue) {
+			return err
+		}
+	}
+	r.scope = before
+	if len(items) == 0 {
+		return r.all(s.otherwise)
+	}
+	return nil
+}
+
+// filtered keeps the items for which the loop's condition holds.
+func (s *forStmt) filtered(r *run, items []value) ([]value, error) {
+	before := r.scope
+	defer func() { r.scope = before }()
+	var kept []value
+	for _, item := range items {
+		r.scope = &scope{make(map[string]value), before}
+		if err := r.assign(s.targets, item); err != nil {
+			return nil, err
+		}
+		ok, err := s.cond.eval(r)
+		if err != nil {
+			return nil, err
+		}
+		if truth(ok) {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+// assign gives a value to one name, or its elements to several.
+func (r *run) assign(targets []string, v value) error {
+	if len(targets) == 1 {
+		r.scope.vars[targets[0]] = v
+		return nil
+	}
+	items, err := r.iterate(v)
+	if err != nil {
+		return err
+	}
+	if len(items) != len(targets) {
+		return fmt.Errorf("%d values for %d names", len(items), len(targets))
+	}
+	for i, name := range targets {
+		r.scope.vars[name] = items[i]
+	}
+	return nil
+}
+
+type setStmt struct {
+	targets []string
+	attr    string // of a namespace; "" to set a name
+	value   expr   // nil for a body
+	body    []stmt
+	filters []*filterExpr
+	line    int
+}
+
+func (s *setStmt) exec(r *run) error {
+	v, err := s.compute(r)
+	if err != nil {
+		return at(s.line, err)
+	}
+	if s.attr == "" {
+		return at(s.line, r.assign(s.targets, v))
+	}
+	ns, ok := r.scope.find(s.targets[0]).(*namespace)
+	if !ok {
+		return at(s.line, fmt.Errorf("%s is no namespace: its attributes cannot be set", s.targets[0]))
+	}
+	ns.vars[s.attr] = v
+	return nil
+}
+
+func (s *setStmt) compute(r *run) (value, error) {
+	if s.value != nil {
+		return s.value.eval(r)
+	}
+	text, err := r.captured(s.body, r.inner())
+	if err != nil {
+		return nil, err
+	}
+	return filtered(r, text, s.filters)
+}
+
+// filtered runs text through filters.
+func filtered(r *run, text string, filters []*filterExpr) (value, error) {
+	v := value(text)
+	for _, f := range filters {
+		var err error
+		if v, err = f.apply(r, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+type filterStmt struct {
+	filters []*filterExpr
+	body    []stmt
+	line    int
+}
+
+func (s *filterStmt) exec(r *run) error {
+	text, err := r.captured(s.body, r.inner())
+	if err != nil {
+		return err
+	}
+	v, err := filtered(r, text, s.filters)
+	if err != nil {
+		return at(s.line, err)
+	}
+	if text, err = r.text(v); err != nil {
+		return at(s.line, err)
+	}
+	return at(s.line, r.write(text))
+}
+
+type macroStmt struct {
+	name     string
+	params   []string
+	defaults []expr // nil where there is none
+	body     []stmt
+}
+
+func (m *macroStmt) exec(r *run) error {
+	home := r.scope
+	r.scope.vars[m.name] = &function{m.name, func(r *run, args callArgs) (value, error) { return m.call(r, home, args) }}
+	return nil
+}
+
+// call runs the macro's body in a scope within the one it was defined in.
+func (m *macroStmt) call(r *run, home *scope, args callArgs) (value, error) {
+	if len(args.plain) > len(m.params) {
+		return nil, fmt.Errorf("%d arguments for %d parameters", len(args.plain), len(m.params))
+	}
+	if r.calls++; r.calls > maxCalls {
+		return nil, ErrNesting
+	}
+	defer func() { r.calls-- }()
+	s := &scope{make(map[string]value), home}
+	known := 0
+	for i, name := range m.params {
+		v, ok := args.arg(i, name)
+		if _, named := args.named[name]; named {
+			known++
+		}
+		switch {
+		case ok:
+		case m.defaults[i] != nil:
+			before := r.scope
+			r.scope = s
+			var err error
+			v, err = m.defaults[i].eval(r)
+			r.scope = before
+			if err != nil {
+				return nil, err
+			}
+		default:
+			v = undefined{name}
+		}
+		s.vars[name] = v
+	}
+	if known != len(args.named) {
+		return nil, errors.New("an argument is given by a name that is no parameter")
+	}
+	text, err := r.captured(m.body, s)
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}

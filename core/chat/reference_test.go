@@ -1,0 +1,177 @@
+package chat
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm/core/gguf"
+	"mm/internal/testfiles"
+)
+
+// jinja renders with the reference implementation.
+func jinja(t *testing.T) func(template string, vars map[string]value) (text, failed string) {
+	t.Helper()
+	python := os.Getenv("MM_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import jinja2").Run(); err != nil {
+		t.Skip("skipped: no Python with the package jinja2 (MM_PYTHON names one)")
+	}
+	cmd := exec.Command(python, filepath.Join("testdata", "reference.py"))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	out := bufio.NewReader(pipe)
+	return func(template string, vars map[string]value) (string, string) {
+		t.Helper()
+		data := newDict()
+		for name, v := range vars {
+			if _, isFunc := v.(*function); !isFunc {
+				data.set(name, v)
+			}
+		}
+		var b strings.Builder
+		r := &run{}
+		if err := r.json(&b, newDict("template", template, "vars", data), jsonForm{item: ",", pair: ":"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Write([]byte(b.String() + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		line, err := out.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Text, Error string }
+		if err := json.Unmarshal(line, &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Text, answer.Error
+	}
+}
+
+var weather = json.RawMessage(`{"type":"function","function":{"name":"get_weather","description":"The weather \"now\" in <a city>","parameters":{"type":"object","properties":{"city":{"type":"string","description":"Its name"},"days":{"type":"integer","enum":[1,2,3]},"unit":{"type":["string","null"],"default":"C"}},"required":["city"]},"return":{"type":"string"}}}`)
+
+// conversations are what templates are tried on.
+var conversations = []struct {
+	name     string
+	messages []Message
+	opt      Options
+}{
+	{"one question", []Message{{Role: "user", Content: "  What is 2+2?\n"}}, Options{AddGenerationPrompt: true}},
+	{"several turns", []Message{
+		{Role: "system", Content: "You are terse."}, {Role: "user", Content: "Hi"}, {Role: "assistant", Content: "Hello! "},
+		{Role: "user", Content: "Καλημέρα, 世界 <b>&\"'"}, {Role: "assistant", Content: "<think>\nhm\n</think>\n\nYes."}, {Role: "user", Content: "Bye"},
+	}, Options{AddGenerationPrompt: true}},
+	{"without a prompt", []Message{{Role: "user", Content: "Hi"}, {Role: "assistant", Content: "Hello!"}}, Options{}},
+	{"tools", []Message{{Role: "system", Content: "Use tools."}, {Role: "user", Content: "Weather?"}},
+		Options{AddGenerationPrompt: true, Tools: []json.RawMessage{weather}}},
+	{"a tool call", []Message{
+		{Role: "user", Content: "Weather in Athens?"},
+		{Role: "assistant", ToolCalls: []ToolCall{{ID: "call00001", Name: "get_weather", Arguments: json.RawMessage(`{"city":"Athens","days":2}`)}}},
+		{Role: "tool", Name: "get_weather", ToolCallID: "call00001", Content: `{"temp": 31.5}`},
+		{Role: "assistant", Content: "31.5 degrees."}, {Role: "user", Content: "Thanks"},
+	}, Options{AddGenerationPrompt: true, Tools: []json.RawMessage{weather}}},
+	{"an image", []Message{{Role: "user", Parts: []Part{{Type: "image"}, {Type: "text", Text: "What is this?"}}}}, Options{AddGenerationPrompt: true}},
+	{"reasoning", []Message{{Role: "user", Content: "1+1?"}, {Role: "assistant", Reasoning: "Easy.", Content: "2"}, {Role: "user", Content: "Sure?"}},
+		Options{AddGenerationPrompt: true, Vars: map[string]any{"enable_thinking": false}}},
+	{"roles out of order", []Message{{Role: "assistant", Content: "a"}, {Role: "assistant", Content: "b"}}, Options{}},
+	{"nothing", nil, Options{AddGenerationPrompt: true}},
+}
+
+// templates gathers every chat template that comes with llama.cpp's source
+// and with the models at hand.
+func templates(t *testing.T) map[string]string {
+	t.Helper()
+	dir := testfiles.Native(t, "llama.cpp", "models")
+	found := make(map[string]string)
+	files, err := filepath.Glob(filepath.Join(dir, "templates", "*.jinja"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimSuffix(filepath.Base(path), ".jinja")] = string(b)
+	}
+	models, err := filepath.Glob(filepath.Join(dir, "*.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	models = append(models, filepath.Join(testfiles.Native(t, "models"), "SmolLM2-135M-Instruct.Q4_1.gguf"))
+	for _, path := range models {
+		f, err := gguf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := gguf.Get[string](f, gguf.KeyChatTemplate); err == nil {
+			found[filepath.Base(path)] = s
+		}
+		f.Close()
+	}
+	return found
+}
+
+// TestTemplates renders real templates and compares with Jinja.
+func TestTemplates(t *testing.T) {
+	render := jinja(t)
+	all := templates(t)
+	if len(all) < 60 {
+		t.Errorf("only %d templates", len(all))
+	}
+	texts, refusals := 0, 0
+	for name, source := range all {
+		t.Run(name, func(t *testing.T) {
+			tmpl, err := Parse(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range conversations {
+				opt := c.opt
+				opt.BOS, opt.EOS = "<s>", "</s>"
+				vars, err := globals(c.messages, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, failed := render(source, vars)
+				got, err := tmpl.Render(c.messages, opt)
+				switch {
+				case strings.Contains(failed, "generator is not JSON"): // a list here
+				case failed != "" && err == nil:
+					t.Errorf("%s: rendered, Jinja says %s\n%s", c.name, failed, got)
+				case failed == "" && err != nil:
+					t.Errorf("%s: %v, Jinja renders\n%.300s", c.name, err, want)
+				case failed == "" && got != want:
+					i := 0
+					for i < len(got) && i < len(want) && got[i] == want[i] {
+						i++
+					}
+					t.Errorf("%s: differs from byte %d\n got  %.150q\n want %.150q", c.name, i, got[max(0, i-20):], want[max(0, i-20):])
+				case failed != "":
+					refusals++
+				default:
+					texts++
+				}
+			}
+		})
+	}
+	t.Logf("%d templates: %d texts equal, %d refused by both", len(all), texts, refusals)
+}

@@ -1,0 +1,548 @@
+package chat
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// value is what expressions give: nil (None), undefined, bool, int64, float64,
+// string, *list, *dict, *namespace, *loop or *function. Nothing else exists.
+type value any
+
+// undefined is a name or a key that has no value. It reads as nothing, and to
+// look inside it is an error.
+type undefined struct{ what string }
+
+// list is a list or a tuple.
+type list struct {
+	items []value
+	tuple bool
+}
+
+// dict keeps its keys in the order they came.
+type dict struct {
+	keys []value
+	at   map[value]int
+	vals []value
+}
+
+// namespace is an object whose attributes a template may set.
+type namespace struct{ vars map[string]value }
+
+// function is something that can be called.
+type function struct {
+	name string
+	call func(r *run, args callArgs) (value, error)
+}
+
+// newDict makes a dict of names and values in turn.
+func newDict(pairs ...value) *dict {
+	d := &dict{at: make(map[value]int)}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		d.set(pairs[i], pairs[i+1])
+	}
+	return d
+}
+
+// key is the form under which a dict finds a key: numbers that are equal are
+// one key. Lists and the like are no keys.
+func key(v value) (value, bool) {
+	switch v := v.(type) {
+	case nil, string, int64:
+		return v, true
+	case bool:
+		if v {
+			return int64(1), true
+		}
+		return int64(0), true
+	case float64:
+		if i := int64(v); float64(i) == v {
+			return i, true
+		}
+		return v, true
+	}
+	return nil, false
+}
+
+func (d *dict) get(k value) (value, bool) {
+	k, ok := key(k)
+	if !ok {
+		return nil, false
+	}
+	i, ok := d.at[k]
+	if !ok {
+		return nil, false
+	}
+	return d.vals[i], true
+}
+
+func (d *dict) set(k, v value) bool {
+	norm, ok := key(k)
+	if !ok {
+		return false
+	}
+	if i, have := d.at[norm]; have {
+		d.vals[i] = v
+		return true
+	}
+	d.at[norm] = len(d.keys)
+	d.keys, d.vals = append(d.keys, k), append(d.vals, v)
+	return true
+}
+
+func (d *dict) remove(k value) {
+	k, _ = key(k)
+	i, have := d.at[k]
+	if !have {
+		return
+	}
+	d.keys, d.vals = slices.Delete(d.keys, i, i+1), slices.Delete(d.vals, i, i+1)
+	delete(d.at, k)
+	for other, j := range d.at {
+		if j > i {
+			d.at[other] = j - 1
+		}
+	}
+}
+
+// fromJSON reads a JSON value, objects in the order of the text.
+func fromJSON(raw json.RawMessage) (value, error) {
+	if len(raw) == 0 {
+		return newDict(), nil
+	}
+	if len(raw) > maxOutput {
+		return nil, fmt.Errorf("%d bytes of JSON are more than %d", len(raw), maxOutput)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	v, err := readJSON(dec, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("something follows the JSON value")
+	}
+	return v, nil
+}
+
+func readJSON(dec *json.Decoder, depth int) (value, error) {
+	if depth > maxNesting {
+		return nil, ErrNesting
+	}
+	tok, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch tok := tok.(type) {
+	case json.Delim:
+		if tok == '[' {
+			l := &list{}
+			for dec.More() {
+				v, err := readJSON(dec, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				l.items = append(l.items, v)
+			}
+			_, err := dec.Token()
+			return l, err
+		}
+		d := newDict()
+		for dec.More() {
+			name, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := readJSON(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			d.set(name.(string), v) // the decoder allows nothing else here
+		}
+		_, err := dec.Token()
+		return d, err
+	case json.Number:
+		if i, err := strconv.ParseInt(tok.String(), 10, 64); err == nil {
+			return i, nil
+		}
+		return tok.Float64()
+	case string:
+		return tok, nil
+	case bool:
+		return tok, nil
+	}
+	return nil, nil
+}
+
+// fromGo takes a value of a type that encoding/json decodes into. Keys of maps
+// are sorted, as the map has no order of its own.
+func fromGo(v any, depth int) (value, error) {
+	if depth > maxNesting {
+		return nil, ErrNesting
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case bool:
+		return v, nil
+	case string:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case int64:
+		return v, nil
+	case float64:
+		return v, nil
+	case json.RawMessage:
+		return fromJSON(v)
+	case []any:
+		l := &list{}
+		for _, item := range v {
+			x, err := fromGo(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			l.items = append(l.items, x)
+		}
+		return l, nil
+	case map[string]any:
+		d, keys := newDict(), make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			x, err := fromGo(v[k], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			d.set(k, x)
+		}
+		return d, nil
+	}
+	return nil, fmt.Errorf("a value of Go type %T cannot be given to a template", v)
+}
+
+// kindOf names a value's type as Python does.
+func kindOf(v value) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case undefined:
+		return "Undefined"
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case float64:
+		return "float"
+	case string:
+		return "str"
+	case *list:
+		if v.tuple {
+			return "tuple"
+		}
+		return "list"
+	case *dict:
+		return "dict"
+	case *namespace:
+		return "Namespace"
+	case *loop:
+		return "LoopContext"
+	}
+	return "function"
+}
+
+// truth is whether a value counts as true.
+func truth(v value) bool {
+	switch v := v.(type) {
+	case nil, undefined:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case *list:
+		return len(v.items) > 0
+	case *dict:
+		return len(v.keys) > 0
+	}
+	return true
+}
+
+// number gives a value as a number; booleans are 0 and 1.
+func number(v value) (i int64, f float64, isInt, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, 1, true, true
+		}
+		return 0, 0, true, true
+	case int64:
+		return v, float64(v), true, true
+	case float64:
+		return 0, v, false, true
+	}
+	return 0, 0, false, false
+}
+
+// equal compares by value.
+func (r *run) equal(a, b value, depth int) (bool, error) {
+	if err := r.step(1); err != nil {
+		return false, err
+	}
+	if depth > maxNesting {
+		return false, ErrNesting
+	}
+	ai, af, aInt, aNum := number(a)
+	bi, bf, bInt, bNum := number(b)
+	if aNum && bNum {
+		if aInt && bInt {
+			return ai == bi, nil
+		}
+		return af == bf, nil
+	}
+	switch a := a.(type) {
+	case nil:
+		return b == nil, nil
+	case undefined:
+		_, ok := b.(undefined)
+		return ok, nil
+	case string:
+		s, ok := b.(string)
+		return ok && a == s, r.step(len(a) / 64)
+	case *list:
+		l, ok := b.(*list)
+		if !ok || len(a.items) != len(l.items) || a.tuple != l.tuple {
+			return false, nil
+		}
+		for i := range a.items {
+			if same, err := r.equal(a.items[i], l.items[i], depth+1); err != nil || !same {
+				return false, err
+			}
+		}
+		return true, nil
+	case *dict:
+		d, ok := b.(*dict)
+		if !ok || len(a.keys) != len(d.keys) {
+			return false, nil
+		}
+		for i, k := range a.keys {
+			v, ok := d.get(k)
+			if !ok {
+				return false, nil
+			}
+			if same, err := r.equal(a.vals[i], v, depth+1); err != nil || !same {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	return same(a, b), nil
+}
+
+// same reports whether two values are one object.
+func same(a, b value) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
+}
+
+// order compares values that have an order.
+func (r *run) order(a, b value, depth int) (int, error) {
+	if err := r.step(1); err != nil {
+		return 0, err
+	}
+	if depth > maxNesting {
+		return 0, ErrNesting
+	}
+	ai, af, aInt, aNum := number(a)
+	bi, bf, bInt, bNum := number(b)
+	switch {
+	case aNum && bNum && aInt && bInt:
+		return cmp.Compare(ai, bi), nil
+	case aNum && bNum:
+		return cmp.Compare(af, bf), nil
+	}
+	if x, ok := a.(string); ok {
+		if y, ok := b.(string); ok {
+			return strings.Compare(x, y), r.step(min(len(x), len(y)) / 64)
+		}
+	}
+	x, ok1 := a.(*list)
+	y, ok2 := b.(*list)
+	if !ok1 || !ok2 {
+		return 0, fmt.Errorf("%s and %s have no order", kindOf(a), kindOf(b))
+	}
+	for i := range min(len(x.items), len(y.items)) {
+		if c, err := r.order(x.items[i], y.items[i], depth+1); err != nil || c != 0 {
+			return c, err
+		}
+	}
+	return cmp.Compare(len(x.items), len(y.items)), nil
+}
+
+// text writes a value the way Python's str does.
+func (r *run) text(v value) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case undefined:
+		return "", nil
+	}
+	var b strings.Builder
+	err := r.repr(&b, v, 0)
+	return b.String(), err
+}
+
+// repr writes a value the way Python's repr does.
+func (r *run) repr(b *strings.Builder, v value, depth int) error {
+	if err := r.step(1); err != nil {
+		return err
+	}
+	if depth > maxNesting {
+		return ErrNesting
+	}
+	if b.Len() > maxOutput {
+		return ErrOutput
+	}
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("None")
+	case bool:
+		b.WriteString(map[bool]string{true: "True", false: "False"}[v])
+	case int64:
+		b.WriteString(strconv.FormatInt(v, 10))
+	case float64:
+		b.WriteString(floatText(v))
+	case string:
+		quoted(b, v)
+		return r.step(len(v) / 16)
+	case undefined:
+		b.WriteString("Undefined")
+	case *list:
+		open, closing := "[", "]"
+		if v.tuple {
+			open, closing = "(", ")"
+		}
+		b.WriteString(open)
+		for i, item := range v.items {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			if err := r.repr(b, item, depth+1); err != nil {
+				return err
+			}
+		}
+		if v.tuple && len(v.items) == 1 {
+			b.WriteByte(',')
+		}
+		b.WriteString(closing)
+	case *dict:
+		b.WriteByte('{')
+		for i, k := range v.keys {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			if err := r.repr(b, k, depth+1); err != nil {
+				return err
+			}
+			b.WriteString(": ")
+			if err := r.repr(b, v.vals[i], depth+1); err != nil {
+				return err
+			}
+		}
+		b.WriteByte('}')
+	default:
+		b.WriteString("<" + kindOf(v) + ">")
+	}
+	return nil
+}
+
+// floatText writes a float as Python does: 1.0, 0.1, 1e+16.
+func floatText(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	case math.IsNaN(f):
+		return "nan"
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// quoted writes a string in quotes, single ones unless it holds only those.
+func quoted(b *strings.Builder, s string) {
+	q := byte('\'')
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		q = '"'
+	}
+	b.WriteByte(q)
+	for i, c := range s {
+		switch {
+		case c == rune(q) || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < ' ' || c == 0x7f:
+			fmt.Fprintf(b, `\x%02x`, c)
+		case c == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(b, `\x%02x`, s[i])
+		default:
+			b.WriteRune(c)
+		}
+	}
+	b.WriteByte(q)
+}
+
+// iterate gives the elements of what can be looped over.
+func (r *run) iterate(v value) ([]value, error) {
+	switch v := v.(type) {
+	case undefined:
+		return nil, nil
+	case *list:
+		return v.items, r.step(len(v.items))
+	case *dict:
+		return v.keys, r.step(len(v.keys))
+	case string:
+		if err := r.step(len(v)); err != nil {
+			return nil, err
+		}
+		if len(v) > maxItems {
+			return nil, ErrItems
+		}
+		out := make([]value, 0, len(v))
+		for _, c := range v {
+			out = append(out, string(c))
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%s is not iterable", kindOf(v))
+}
