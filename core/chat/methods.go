@@ -141,7 +141,7 @@ func splitSpace(s string, n int64, fromRight bool) []string {
 			s = strip(s[i:], "", true, false)
 		}
 	}
-	if s = strip(s, "", fromRight, !fromRight); s != "" {
+	if s != "" {
 		parts = append(parts, s)
 	}
 	if fromRight {
