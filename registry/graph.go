@@ -54,6 +54,26 @@ type manifestDoc struct {
 	Annotations   map[string]string    `json:"annotations"`
 }
 
+// Manifest is what any image manifest or index points to.
+type Manifest struct {
+	Subject      *ocispec.Descriptor  // nil: none
+	Children     []ocispec.Descriptor // config and layers, or manifests
+	ArtifactType string               // its own, or its config's media type
+}
+
+// ParseManifest reads a manifest or index of any artifact. The caller has
+// checked that data is what desc describes.
+func ParseManifest(desc ocispec.Descriptor, data []byte) (*Manifest, error) {
+	if !IsManifest(desc.MediaType) {
+		return nil, fmt.Errorf("%q is no manifest: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+	}
+	n, err := parseNode(desc, data)
+	if err != nil {
+		return nil, err
+	}
+	return &Manifest{Subject: n.subject, Children: n.children, ArtifactType: n.artifactType}, nil
+}
+
 // parseNode reads the manifest data whose digest the caller has checked.
 func parseNode(desc ocispec.Descriptor, data []byte) (*node, error) {
 	var doc manifestDoc

@@ -80,6 +80,11 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 	if err == nil {
 		err = s.mark(desc.Digest)
 	}
+	// The same bytes may come as a manifest and then as a blob; what a
+	// repository shows as a manifest stays one.
+	if old, state, _ := s.Linked(ctx, repo, desc.Digest); err == nil && state == Linked && IsManifest(old.MediaType) && !IsManifest(desc.MediaType) {
+		return nil
+	}
 	if err == nil {
 		err = s.writeLink(repo, desc.Digest, linkRecord{MediaType: desc.MediaType, Size: desc.Size})
 	}
@@ -95,6 +100,24 @@ func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error 
 		return fmt.Errorf("unlink %s from %s: %w", d, shorten(repo), err)
 	}
 	return ctx.Err()
+}
+
+// revive forgets that the repository once deleted what desc reaches: a new tag
+// shows it again.
+func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor) error {
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(repoDir + "/" + repo)); err != nil {
+		return nil
+	}
+	return s.Walk(ctx, desc, func(d ocispec.Descriptor) error {
+		if _, state, err := s.Linked(ctx, repo, d.Digest); err != nil || state != Deleted {
+			return err
+		}
+		name, err := linkName(repo, d.Digest)
+		if err != nil {
+			return err
+		}
+		return ignoreMissing(s.dir.Remove(name))
+	})
 }
 
 func (s *Store) writeLink(repo string, d digest.Digest, rec linkRecord) error {
@@ -145,6 +168,93 @@ func (s *Store) readLink(name string) (rec linkRecord, err error) {
 	return rec, nil
 }
 
+// Shows tells whether the repository shows the blob d, and what it is: because
+// of a link, or because a tag of the repository reaches it, or is a referrer of
+// what one reaches. A signature is found wherever its subject is.
+func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispec.Descriptor, bool, error) {
+	desc, state, err := s.Linked(ctx, repo, d)
+	if err != nil || state == Deleted {
+		return ocispec.Descriptor{}, false, err
+	}
+	if state == Unlinked {
+		set, err := s.tagged(ctx, repo)
+		if err != nil {
+			return ocispec.Descriptor{}, false, err
+		}
+		var ok bool
+		if desc, ok = set[d]; !ok {
+			return ocispec.Descriptor{}, false, nil
+		}
+	}
+	ok, err := s.has(desc)
+	return desc, ok, err
+}
+
+// taggedSet is what the tags of one repository reach, under one index.json.
+type taggedSet struct {
+	of   *index
+	repo string
+	set  map[digest.Digest]ocispec.Descriptor // plain
+}
+
+// tagged returns what the tags of repo reach, with all referrers. The last
+// answer is kept: one client asks for one repository many times.
+func (s *Store) tagged(ctx context.Context, repo string) (map[digest.Digest]ocispec.Descriptor, error) {
+	g, err := s.buildGraph(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	last := s.shown
+	s.mu.Unlock()
+	if last.of == g.of && last.repo == repo {
+		return last.set, nil
+	}
+	set := map[digest.Digest]ocispec.Descriptor{}
+	seen := map[nodeKey]bool{}
+	var queue []ocispec.Descriptor
+	for ref := range g.of.entries {
+		if name, _, ok := cutTag(ref); ok && name == repo {
+			if desc, err := g.of.lookup(ref); err == nil {
+				queue = append(queue, desc)
+			}
+		}
+	}
+	for len(queue) > 0 {
+		root := queue[0]
+		queue = queue[1:]
+		err := s.walk(ctx, root, seen, func(desc ocispec.Descriptor, n *node, _ error) error {
+			if _, there := set[desc.Digest]; !there || n != nil {
+				set[desc.Digest] = plain(desc)
+			}
+			if n != nil {
+				for _, parent := range g.parents[desc.Digest] {
+					if p, err := s.node(*parent); err == nil && p.subject != nil && p.subject.Digest == desc.Digest {
+						queue = append(queue, *parent)
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	s.shown = taggedSet{of: g.of, repo: repo, set: set}
+	s.mu.Unlock()
+	return set, nil
+}
+
+// cutTag splits "repository:tag".
+func cutTag(ref string) (repo, tag string, ok bool) {
+	i := strings.LastIndexByte(ref, ':')
+	if i <= 0 || !ValidRepo(ref[:i]) {
+		return "", "", false
+	}
+	return ref[:i], ref[i+1:], true
+}
+
 // Repos lists the repositories that tags or links make up, sorted.
 func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	idx, err := s.readIndex()
@@ -153,8 +263,8 @@ func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	}
 	seen := map[string]bool{}
 	for ref := range idx.entries {
-		if i := strings.LastIndexByte(ref, ':'); i > 0 && ValidRepo(ref[:i]) {
-			seen[ref[:i]] = true
+		if repo, _, ok := cutTag(ref); ok {
+			seen[repo] = true
 		}
 	}
 	err = s.eachLink(func(repo, _ string, _ digest.Digest) error {

@@ -91,6 +91,7 @@ type Store struct {
 	index *index       // index.json as last parsed
 	nodes manifestPool // parsed manifests
 	graph *graph       // of index
+	shown taggedSet    // of the repository last asked for
 }
 
 // Open opens the layout at dir, creating it where there is none.

@@ -144,7 +144,11 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string) er
 	if err != nil {
 		return err
 	}
-	return s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) { return setEntry(doc, n, ref), nil })
+	err = s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) { return setEntry(doc, n, ref), nil })
+	if repo, _, ok := cutTag(ref); ok && err == nil {
+		err = s.revive(ctx, repo, desc)
+	}
+	return err
 }
 
 // present refuses a descriptor whose blob is not in the store. Layers that by
@@ -154,15 +158,15 @@ func (s *Store) present(desc ocispec.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	if !ok && !elsewhere(desc) {
+	if !ok && !Elsewhere(desc) {
 		return fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
 	}
 	return nil
 }
 
-// elsewhere tells layers that a registry need not hold (image-spec, layer,
+// Elsewhere tells layers that a registry need not hold (image-spec, layer,
 // non-distributable layers).
-func elsewhere(desc ocispec.Descriptor) bool {
+func Elsewhere(desc ocispec.Descriptor) bool {
 	return strings.HasPrefix(desc.MediaType, "application/vnd.oci.image.layer.nondistributable.v1.") ||
 		desc.MediaType == "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
 }

@@ -1,0 +1,163 @@
+// Package server serves a [registry.Store] as an OCI registry
+// (distribution-spec v1.1): pull, push (monolithic, chunked, streamed, by
+// mount), tags, referrers, deletion.
+//
+// All repositories share the store's blobs. What a repository shows is decided
+// by [registry.Store.Shows]: links, written by pushes here, and tags
+// "repository:tag", whoever set them. So an artifact that was assembled and
+// tagged on this machine can be pulled at once, and deleting a blob in one
+// repository is immediate there and leaves the others alone.
+//
+// Upload sessions lie on disk and survive the server. Nothing a client sends is
+// visible before its digest is right and its bytes are durable.
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"mm/registry"
+)
+
+// maxManifest bounds a manifest (distribution-spec, Pushing Manifests).
+const maxManifest = registry.MaxManifestBytes
+
+// Options for [New].
+type Options struct {
+	ReadOnly bool   // refuse every change. Zero: take pushes
+	User     string // with Password, the one login. Zero: see Htpasswd
+	Password string
+	Htpasswd []byte // lines of user:bcrypt-hash. Zero, and no User: everybody may do everything
+	MaxBlob  int64  // bytes of one blob. Zero: what the disk holds
+}
+
+// Server is an http.Handler for the paths below /v2/.
+type Server struct {
+	store *registry.Store
+	opt   Options
+	auth  *logins // nil: open
+	cross *http.CrossOriginProtection
+}
+
+// New returns a handler that serves store.
+func New(store *registry.Store, opt Options) (*Server, error) {
+	auth, err := newLogins(opt)
+	if err != nil {
+		return nil, fmt.Errorf("registry server: %w", err)
+	}
+	return &Server{store: store, opt: opt, auth: auth, cross: http.NewCrossOriginProtection()}, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Docker-Distribution-API-Version", "registry/2.0")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := s.admit(w, r); err != nil {
+		writeError(w, r, err)
+		return
+	}
+	req, err := s.route(w, r)
+	if err == nil {
+		err = req.serve()
+	}
+	if err != nil {
+		writeError(w, r, err)
+	}
+}
+
+// admit checks login, origin and whether changes are taken.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
+	if s.auth != nil && !s.auth.allow(r) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="mm registry", charset="UTF-8"`)
+		return fault(http.StatusUnauthorized, "UNAUTHORIZED", "log in first")
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
+	// A page in the user's browser must not push to a registry on loopback.
+	if err := s.cross.Check(r); err != nil {
+		return fault(http.StatusForbidden, "DENIED", "request from a web page")
+	}
+	if s.opt.ReadOnly {
+		return fault(http.StatusMethodNotAllowed, "UNSUPPORTED", "the registry is read-only")
+	}
+	return nil
+}
+
+// request is a request whose path has been understood.
+type request struct {
+	*Server
+	w     http.ResponseWriter
+	r     *http.Request
+	repo  string
+	arg   string // what follows the repository and the kind: digest, tag, session
+	serve func() error
+}
+
+// route finds the handler of a path. A repository's name may hold the words of
+// the API, so the path is read from its end.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) (*request, error) {
+	req := &request{Server: s, w: w, r: r}
+	path, ok := strings.CutPrefix(r.URL.Path, "/v2/")
+	if !ok && r.URL.Path != "/v2" {
+		return nil, fault(http.StatusNotFound, "UNSUPPORTED", "no such path; the API lies below /v2/")
+	}
+	switch path {
+	case "":
+		return req.only(map[string]func() error{http.MethodGet: req.ping})
+	case "_catalog":
+		return req.only(map[string]func() error{http.MethodGet: req.catalog})
+	}
+	parts := strings.Split(path, "/")
+	n := len(parts)
+	var methods map[string]func() error
+	switch {
+	case n >= 4 && parts[n-3] == "blobs" && parts[n-2] == "uploads" && parts[n-1] != "":
+		req.repo, req.arg = strings.Join(parts[:n-3], "/"), parts[n-1]
+		methods = map[string]func() error{http.MethodGet: req.uploadStatus, http.MethodPatch: req.uploadChunk,
+			http.MethodPut: req.uploadEnd, http.MethodDelete: req.uploadCancel}
+	case n >= 4 && parts[n-3] == "blobs" && parts[n-2] == "uploads":
+		req.repo = strings.Join(parts[:n-3], "/")
+		methods = map[string]func() error{http.MethodPost: req.uploadStart}
+	case n >= 3 && parts[n-2] == "blobs" && parts[n-1] == "uploads" && r.Method == http.MethodPost:
+		req.repo = strings.Join(parts[:n-2], "/")
+		methods = map[string]func() error{http.MethodPost: req.uploadStart}
+	case n >= 3 && parts[n-2] == "blobs":
+		methods = map[string]func() error{http.MethodGet: req.blobGet, http.MethodDelete: req.blobDelete}
+	case n >= 3 && parts[n-2] == "manifests":
+		methods = map[string]func() error{http.MethodGet: req.manifestGet, http.MethodPut: req.manifestPut, http.MethodDelete: req.manifestDelete}
+	case n >= 3 && parts[n-2] == "referrers":
+		methods = map[string]func() error{http.MethodGet: req.referrers}
+	case n >= 3 && parts[n-2] == "tags" && parts[n-1] == "list":
+		methods = map[string]func() error{http.MethodGet: req.tagList}
+	default:
+		return nil, fault(http.StatusNotFound, "UNSUPPORTED", "no such path")
+	}
+	if req.repo == "" {
+		req.repo, req.arg = strings.Join(parts[:n-2], "/"), parts[n-1]
+	}
+	if !registry.ValidRepo(req.repo) {
+		return nil, fault(http.StatusBadRequest, "NAME_INVALID", "%q is no repository name", clip(req.repo))
+	}
+	return req.only(methods)
+}
+
+// only picks the handler of the method. HEAD is GET without a body.
+func (req *request) only(methods map[string]func() error) (*request, error) {
+	method := req.r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	serve, ok := methods[method]
+	if !ok {
+		return nil, fault(http.StatusMethodNotAllowed, "UNSUPPORTED", "%s is not for this path", clip(req.r.Method))
+	}
+	req.serve = serve
+	return req, nil
+}
+
+// ping answers that this is a registry (distribution-spec, Determining Support).
+func (req *request) ping() error {
+	return req.json("application/json", struct{}{})
+}

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/registry"
+)
+
+// uploadBuffer is the unit in which bodies are read.
+const uploadBuffer = 256 << 10
+
+// uploadStart opens a session, or ends it at once: by mounting a blob that is
+// here already, or with the whole blob in the request (Pushing blobs).
+func (req *request) uploadStart() error {
+	ctx, query := req.r.Context(), req.r.URL.Query()
+	if text := query.Get("mount"); text != "" {
+		if done, err := req.mount(text, query.Get("from")); done || err != nil {
+			return err
+		}
+	}
+	id, err := req.store.NewUpload(ctx, req.repo)
+	if err != nil {
+		return err
+	}
+	req.arg = id
+	if text := query.Get("digest"); text != "" && query.Get("mount") == "" {
+		err := req.uploadEnd()
+		if err != nil {
+			req.discard() // nobody was told of the session
+		}
+		return err
+	}
+	req.session(0)
+	req.w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// mount shows a blob of another repository in this one. Without a source any
+// repository will do: who may push here may read everywhere.
+func (req *request) mount(text, from string) (done bool, err error) {
+	ctx := req.r.Context()
+	d, err := digestOf(text)
+	if err != nil {
+		return false, err
+	}
+	sources := []string{from}
+	if from == "" {
+		if sources, err = req.store.Repos(ctx); err != nil {
+			return false, err
+		}
+	} else if !registry.ValidRepo(from) {
+		return false, nil
+	}
+	for _, source := range sources {
+		desc, ok, err := req.store.Shows(ctx, source, d)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			continue
+		}
+		desc.MediaType = "application/octet-stream"
+		err = req.store.Link(ctx, req.repo, desc)
+		if errors.Is(err, errdef.ErrNotFound) {
+			return false, nil
+		}
+		if err == nil {
+			req.stored(d)
+		}
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// session tells the client where to go on and how far it has come.
+func (req *request) session(offset int64) {
+	h := req.w.Header()
+	h.Set("Location", "/v2/"+req.repo+"/blobs/uploads/"+req.arg)
+	h.Set("Docker-Upload-UUID", req.arg)
+	h.Set("Range", fmt.Sprintf("0-%d", max(0, offset-1)))
+}
+
+// stored answers that the blob is here.
+func (req *request) stored(d digest.Digest) {
+	h := req.w.Header()
+	h.Set("Location", "/v2/"+req.repo+"/blobs/"+d.String())
+	h.Set("Docker-Content-Digest", d.String())
+	req.w.WriteHeader(http.StatusCreated)
+}
+
+// unknown translates the store's answer to a session that is not there.
+func unknown(err error) error {
+	if errors.Is(err, errdef.ErrNotFound) {
+		return fault(http.StatusNotFound, "BLOB_UPLOAD_UNKNOWN", "no such upload")
+	}
+	return err
+}
+
+func (req *request) uploadStatus() error {
+	offset, err := req.store.UploadOffset(req.r.Context(), req.repo, req.arg)
+	if err != nil {
+		return unknown(err)
+	}
+	req.session(offset)
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// uploadChunk appends the body to the session. What arrived before a cut stays.
+func (req *request) uploadChunk() error {
+	up, err := req.store.OpenUpload(req.r.Context(), req.repo, req.arg)
+	if err != nil {
+		return unknown(err)
+	}
+	err = req.receive(up)
+	offset := up.Offset()
+	if err = errors.Join(err, up.Close()); err != nil {
+		return err
+	}
+	req.session(offset)
+	req.w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// uploadEnd appends the body, if there is one, and makes the session a blob.
+func (req *request) uploadEnd() error {
+	ctx := req.r.Context()
+	d, err := digestOf(req.r.URL.Query().Get("digest"))
+	if err != nil {
+		return err
+	}
+	up, err := req.store.OpenUpload(ctx, req.repo, req.arg)
+	if err != nil {
+		return unknown(err)
+	}
+	if err := req.receive(up); err != nil {
+		return errors.Join(err, up.Close())
+	}
+	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: d, Size: up.Offset()}
+	// A client that hangs up now has sent all of it.
+	ctx = context.WithoutCancel(ctx)
+	if err := up.Commit(ctx, desc); err != nil {
+		if errors.Is(err, registry.ErrCorrupt) {
+			return fault(http.StatusBadRequest, "DIGEST_INVALID", "what was uploaded is not %s", d)
+		}
+		return err
+	}
+	if err := req.store.Link(ctx, req.repo, desc); err != nil {
+		return err
+	}
+	req.stored(d)
+	return nil
+}
+
+// chunkRange is a Content-Range of this API: two offsets, without a unit.
+var chunkRange = regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/.*)?$`)
+
+// receive appends the body to the session. A Content-Range must continue it and
+// be as long as the body says it is.
+func (req *request) receive(up *registry.Upload) error {
+	limit := req.opt.MaxBlob - up.Offset()
+	if text := req.r.Header.Get("Content-Range"); text != "" {
+		m := chunkRange.FindStringSubmatch(text)
+		if m == nil {
+			return fault(http.StatusRequestedRangeNotSatisfiable, "BLOB_UPLOAD_INVALID", "Content-Range %q", clip(text))
+		}
+		first, _ := strconv.ParseInt(m[1], 10, 64)
+		last, _ := strconv.ParseInt(m[2], 10, 64)
+		if first != up.Offset() || last < first {
+			req.session(up.Offset())
+			return fault(http.StatusRequestedRangeNotSatisfiable, "BLOB_UPLOAD_INVALID", "the upload goes on at %d", up.Offset())
+		}
+		if n := req.r.ContentLength; n >= 0 && n != last-first+1 {
+			return fault(http.StatusBadRequest, "SIZE_INVALID", "a body of %d bytes for %q", n, clip(text))
+		}
+	}
+	if req.opt.MaxBlob > 0 && (limit < 0 || req.r.ContentLength > limit) {
+		return fault(http.StatusRequestEntityTooLarge, "SIZE_INVALID", "a blob may have %d bytes", req.opt.MaxBlob)
+	}
+	body := io.Reader(req.r.Body)
+	if req.opt.MaxBlob > 0 {
+		body = io.LimitReader(body, limit+1)
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{up}, struct{ io.Reader }{body}, make([]byte, uploadBuffer))
+	if err == nil && req.opt.MaxBlob > 0 && n > limit {
+		return errors.Join(fault(http.StatusRequestEntityTooLarge, "SIZE_INVALID", "a blob may have %d bytes", req.opt.MaxBlob), up.Discard())
+	}
+	return err
+}
+
+func (req *request) uploadCancel() error {
+	if err := req.discard(); err != nil {
+		return unknown(err)
+	}
+	req.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (req *request) discard() error {
+	up, err := req.store.OpenUpload(context.WithoutCancel(req.r.Context()), req.repo, req.arg)
+	if err != nil {
+		return err
+	}
+	return up.Discard()
+}
