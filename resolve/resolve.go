@@ -86,6 +86,7 @@ type Options struct {
 	Lock    *builds.Lock // what is pinned. Nil: nothing
 	Locked  bool         // any drift from the lock is a fault. False: the lock is only preferred
 	Update  []string     // names whose pin is dropped. "*" drops all
+	Skipped []string     // sources that were not asked because the run is offline; for the message
 }
 
 // Resolve finds a module for every reference of the graph and everything those
@@ -219,6 +220,8 @@ func (r *run) failure(c *conflict) diag.List {
 		}
 	}
 	switch {
+	case len(c.available) == 0 && len(r.opt.Skipped) > 0:
+		list.Add(diag.Offline, pos, fmt.Sprintf("%s; not asked: %s", c.chain(), join(r.opt.Skipped)), "run once without --offline")
 	case len(c.available) == 0:
 		list.Add(diag.NotFound, pos, fmt.Sprintf("%s; looked in %s", c.chain(), or(join(sources), "no source")), "add a source to mm.yaml, or check the name")
 	case len(c.wants) > 1:
@@ -249,9 +252,21 @@ func (r *run) fetch(ctx context.Context, chosen map[string]Candidate, wants map[
 		}
 	}
 	for _, name := range sorted(found) {
-		lock.Modules = append(lock.Modules, found[name].locked(requests(wants[name])))
+		lock.Modules = append(lock.Modules, r.settle(found[name].locked(requests(wants[name]))))
 	}
 	return found, lock, nil
+}
+
+// settle keeps what the lock says of where the same bytes came from: which of
+// several sources had them this time must not change the build.
+func (r *run) settle(l builds.Locked) builds.Locked {
+	if r.opt.Lock == nil {
+		return l
+	}
+	if old, ok := r.opt.Lock.Find(l.Name); ok && old.Digest == l.Digest {
+		l.Source, l.SignedBy = old.Source, old.SignedBy
+	}
+	return l
 }
 
 // locked is the module as the lock records it.

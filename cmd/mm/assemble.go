@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,6 +14,7 @@ import (
 	"mm/diag"
 	"mm/internal/audit"
 	"mm/registry"
+	"mm/registry/remote"
 	"mm/resolve"
 )
 
@@ -20,6 +23,7 @@ func resolveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "locked", Usage: "refuse any drift from the lock file"},
 		&cli.BoolFlag{Name: "offline", Usage: "do not use the network"},
+		&cli.StringSliceFlag{Name: "plain-http", Usage: "speak HTTP without TLS to `HOST[:PORT]` (loopback needs no flag)"},
 	}
 }
 
@@ -133,11 +137,15 @@ type resolver struct {
 
 // Resolve implements assemble.Resolver.
 func (r *resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error) {
-	sources, err := r.sources(filepath.Dir(g.File))
+	opt := resolve.Options{Locked: r.locked, Update: r.update}
+	client, err := r.p.client(r.c, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	opt := resolve.Options{Sources: sources, Locked: r.locked, Update: r.update}
+	defer client.Close()
+	if err := r.sources(g, client, &opt); err != nil {
+		return nil, nil, err
+	}
 	if exists(g.LockFile()) {
 		lock, list := builds.LoadLock(g.LockFile())
 		if err := list.Err(); err != nil {
@@ -145,34 +153,54 @@ func (r *resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*re
 		}
 		opt.Lock = lock
 	}
-	found, lock, err := resolve.Resolve(ctx, g, opt)
-	return found, lock, err
+	return resolve.Resolve(ctx, g, opt)
 }
 
-// sources are the places that mm.yaml around dir names: module folders first,
-// then the store, layouts and, unless offline, registries.
-func (r *resolver) sources(dir string) ([]resolve.Source, error) {
-	set, list := loadSettings(dir)
+// sources are the places that mm.yaml around the graph names: module folders
+// first, then the store, layouts and, unless offline, registries; and those
+// that the graph's own references name.
+func (r *resolver) sources(g *builds.Graph, client *remote.Client, opt *resolve.Options) error {
+	set, list := loadSettings(filepath.Dir(g.File))
 	if err := list.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	verifier, err := r.p.moduleVerifier(r.c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var sources []resolve.Source
 	for _, folder := range set.Modules {
-		sources = append(sources, &resolve.Folder{Dir: folder, Store: r.store})
+		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: folder, Store: r.store})
 	}
-	sources = append(sources, &resolve.Layout{From: r.store, Into: r.store, Verifier: verifier, Label: "store"})
+	opt.Sources = append(opt.Sources, &resolve.Layout{From: r.store, Into: r.store, Verifier: verifier, Label: "store"})
 	for _, layout := range set.Layouts {
 		from, err := registry.Open(layout, registry.Options{ReadOnly: true, MustExist: true})
 		if err != nil {
-			var list diag.List
 			list.Add(diag.SourceFailed, diag.Pos{File: layout}, err.Error(), "correct layouts in mm.yaml")
-			return nil, list.Err()
+			return list.Err()
 		}
-		sources = append(sources, &resolve.Layout{From: from, Into: r.store, Verifier: verifier, Label: layout})
+		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Into: r.store, Verifier: verifier, Label: layout})
 	}
-	return sources, nil
+	for _, prefix := range prefixes(g, set.Registries) {
+		if r.c.Bool("offline") {
+			opt.Skipped = append(opt.Skipped, prefix)
+			continue
+		}
+		opt.Sources = append(opt.Sources, &resolve.Registry{Client: client, Prefix: prefix, Into: r.store, Verifier: verifier})
+	}
+	return nil
+}
+
+// prefixes are the registries of the settings and those that references of the
+// graph name, each once.
+func prefixes(g *builds.Graph, settings []string) []string {
+	out := slices.Clone(settings)
+	for _, n := range g.Nodes() {
+		if n.Ref.Source == "" {
+			continue
+		}
+		if prefix := path.Dir(n.Ref.Source); !slices.Contains(out, prefix) {
+			out = append(out, prefix)
+		}
+	}
+	return out
 }

@@ -77,6 +77,8 @@ func (p *program) app() *cli.App {
 			p.inspectCommand(),
 			p.pushCommand(),
 			p.pullCommand(),
+			p.registryCommand(),
+			p.demoCommand(),
 			p.doctorCommand(),
 			p.lsCommand(),
 			p.tagCommand(),

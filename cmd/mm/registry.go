@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm/registry"
+	"mm/registry/server"
+)
+
+func (p *program) registryCommand() *cli.Command {
+	return &cli.Command{
+		Name: "registry", Usage: "serve the store as an OCI registry",
+		Subcommands: []*cli.Command{{
+			Name: "serve", Usage: "serve until interrupted",
+			Description: "Artifacts of the store are there at once, and what is pushed is in the store. Without a\n" +
+				"login everybody may push: keep it on loopback, or give --htpasswd or --user.",
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "addr", Value: "127.0.0.1:5000", Usage: "listen on `HOST:PORT`"},
+				&cli.StringFlag{Name: "layout", Usage: "serve the OCI layout at `DIR` instead of the store"},
+				&cli.BoolFlag{Name: "read-only", Usage: "refuse every change"},
+				&cli.StringFlag{Name: "htpasswd", Usage: "logins from `FILE` (bcrypt)"},
+				&cli.StringFlag{Name: "user", Usage: "one login; its password comes from MM_REGISTRY_PASSWORD"},
+				&cli.StringFlag{Name: "tls-cert", Usage: "certificate `FILE`; HTTPS instead of HTTP"},
+				&cli.StringFlag{Name: "tls-key", Usage: "private key `FILE` of the certificate"},
+			},
+			Action: p.registryServe,
+		}},
+	}
+}
+
+func (p *program) registryServe(c *cli.Context) error {
+	if err := wantArgs(c, 0, 0); err != nil {
+		return err
+	}
+	opt, err := serverOptions(c)
+	if err != nil {
+		return err
+	}
+	store, err := openServed(c)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	listener, err := net.Listen("tcp", c.String("addr"))
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	if c.String("tls-cert") != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(p.stdout, "%s://%s\n", scheme, listener.Addr())
+	if host, _, err := net.SplitHostPort(listener.Addr().String()); err == nil && !net.ParseIP(host).IsLoopback() && opt.User == "" && opt.Htpasswd == nil && !opt.ReadOnly {
+		p.say("mm: warning: whoever reaches %s may push and delete", listener.Addr())
+	}
+	return serveStore(c.Context, store, listener, opt, c.String("tls-cert"), c.String("tls-key"))
+}
+
+func openServed(c *cli.Context) (*registry.Store, error) {
+	if dir := c.String("layout"); dir != "" {
+		return registry.Open(dir, registry.Options{ReadOnly: c.Bool("read-only")})
+	}
+	return openStore()
+}
+
+func serverOptions(c *cli.Context) (server.Options, error) {
+	opt := server.Options{ReadOnly: c.Bool("read-only"), User: c.String("user")}
+	if opt.User != "" {
+		if opt.Password = os.Getenv("MM_REGISTRY_PASSWORD"); opt.Password == "" {
+			return opt, usageError{errors.New("--user needs its password in MM_REGISTRY_PASSWORD")}
+		}
+	}
+	if file := c.String("htpasswd"); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return opt, err
+		}
+		opt.Htpasswd = data
+	}
+	if (c.String("tls-cert") == "") != (c.String("tls-key") == "") {
+		return opt, usageError{errors.New("--tls-cert and --tls-key go together")}
+	}
+	return opt, nil
+}
+
+// serveStore serves until the context ends; then requests in flight have five
+// seconds to finish.
+func serveStore(ctx context.Context, store *registry.Store, l net.Listener, opt server.Options, cert, key string) error {
+	handler, err := server.New(store, opt)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	failed := make(chan error, 1)
+	go func() {
+		if cert != "" {
+			failed <- s.ServeTLS(l, cert, key)
+			return
+		}
+		failed <- s.Serve(l)
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer stop()
+	err = s.Shutdown(grace)
+	if serve := <-failed; !errors.Is(serve, http.ErrServerClosed) {
+		err = errors.Join(err, serve)
+	}
+	return err
+}

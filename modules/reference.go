@@ -1,0 +1,11 @@
+package modules
+
+import "embed"
+
+// reference holds the reference modules, so that mm demo needs no checkout.
+//
+//go:embed */module.yaml */README.md */*.gguf */*.onnx
+var reference embed.FS
+
+// Reference returns the folders of the reference modules.
+func Reference() embed.FS { return reference }
