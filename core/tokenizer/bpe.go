@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -16,9 +17,9 @@ type bpe struct {
 	tokens int
 	// bytes are the symbols of single bytes; None where there is none.
 	bytes [256]int32
-	// chars are the symbols of single characters, nil when symbols begin as
-	// bytes.
-	chars map[string]int32
+	// chars are the symbols of single characters, extra those that no token
+	// has; nil when symbols begin as bytes.
+	chars, extra map[string]int32
 	// unknown stands for what has no token and no byte token.
 	unknown int32
 	// joins tells whether any merge joins a left side that ends in the first
@@ -37,67 +38,94 @@ type byteJoins [256][4]uint64
 func (j *byteJoins) add(a, b byte)      { j[a][b>>6] |= 1 << (b & 63) }
 func (j *byteJoins) has(a, b byte) bool { return j[a][b>>6]>>(b&63)&1 != 0 }
 
-// newBPE builds the tables. ids finds a token by the bytes it stands for.
-func newBPE(v *Vocabulary, ids map[string]int32, chars bool) (*bpe, error) {
+// newBPE builds the tables of a tokenizer whose tokens have been indexed.
+func newBPE(t *Tokenizer) (*bpe, error) {
+	v := &t.vocab
 	b := &bpe{tokens: len(v.Tokens), unknown: v.Special.Unknown, pairs: newPairTable(len(v.Merges))}
-	symbols := make(map[string]int32, len(ids))
-	for piece, id := range ids {
-		symbols[piece] = id
-	}
-	intern := func(text string) int32 {
-		id, ok := symbols[text]
-		if !ok {
-			id = int32(b.tokens + len(b.texts))
-			b.texts = append(b.texts, text)
-			symbols[text] = id
-		}
-		return id
-	}
+	n := &interner{t: t, b: b}
 	for i := range b.bytes {
 		b.bytes[i] = None
-	}
-	if chars {
-		b.chars = symbols
-	} else {
-		for i := range b.bytes {
-			b.bytes[i] = intern(string([]byte{byte(i)}))
-		}
-	}
-	for id, t := range v.Tokens {
-		if c, ok := byteOf(t.Text); chars && ok && t.Text == ByteToken(c) {
-			b.bytes[c] = int32(id)
+		switch id, ok := t.texts[ByteToken(byte(i))]; {
+		case !t.pre.chars:
+			b.bytes[i] = n.symbol(string(alphabet[i]), "")
+		case ok:
+			b.bytes[i] = id
 		}
 	}
 	for rank, m := range v.Merges {
-		left, right, err := b.sides(m, chars)
+		before, after, err := t.border(m)
 		if err != nil {
 			return nil, fmt.Errorf("merge %d: %w", rank, err)
 		}
-		b.pairs.put(intern(left), intern(right), int32(rank), intern(left+right))
-		b.joins.add(left[len(left)-1], right[0])
+		b.pairs.put(n.symbol(m.Left, ""), n.symbol(m.Right, ""), int32(rank), n.symbol(m.Left, m.Right))
+		b.joins.add(before, after)
 	}
 	if b.tokens+len(b.texts) > math.MaxInt32/2 {
 		return nil, fmt.Errorf("the merges make too many texts")
 	}
+	if t.pre.chars {
+		b.chars = t.ids
+		b.extra = n.extra
+	}
 	return b, nil
 }
 
-// sides decodes the two texts of a merge.
-func (b *bpe) sides(m Merge, chars bool) (left, right string, err error) {
-	if chars {
-		left, right = unmark(m.Left), unmark(m.Right)
-	} else {
-		var ok1, ok2 bool
-		left, ok1 = FromAlphabet(m.Left)
-		right, ok2 = FromAlphabet(m.Right)
-		if !ok1 || !ok2 {
-			return "", "", fmt.Errorf("%q and %q hold a character that stands for no byte", m.Left, m.Right)
+// interner gives symbols to the texts of merges, as they are stored.
+type interner struct {
+	t     *Tokenizer
+	b     *bpe
+	extra map[string]int32 // beyond the vocabulary, by the text they stand for
+	join  []byte
+}
+
+// symbol is the symbol of left+right. A control token is none: text does not
+// become one by merging.
+func (n *interner) symbol(left, right string) int32 {
+	n.join = append(append(n.join[:0], left...), right...)
+	if id, ok := n.t.texts[string(n.join)]; ok && n.t.inText[id] {
+		return id
+	}
+	text := unmark(string(n.join))
+	if !n.t.pre.chars {
+		text, _ = FromAlphabet(string(n.join)) // border has checked it
+	}
+	id, ok := n.extra[text]
+	if !ok {
+		if n.extra == nil {
+			n.extra = make(map[string]int32)
+		}
+		id = int32(n.b.tokens + len(n.b.texts))
+		n.b.texts = append(n.b.texts, text)
+		n.extra[text] = id
+	}
+	return id
+}
+
+// border checks the two texts of a merge and gives the bytes where they meet.
+func (t *Tokenizer) border(m Merge) (before, after byte, err error) {
+	if m.Left == "" || m.Right == "" || len(m.Left)+len(m.Right) > maxTokenBytes {
+		return 0, 0, fmt.Errorf("%.99q and %.99q: both sides need a text, together at most %d bytes", m.Left, m.Right, maxTokenBytes)
+	}
+	if t.pre.chars {
+		before, after = m.Left[len(m.Left)-1], m.Right[0]
+		if strings.HasSuffix(m.Left, spaceMark) {
+			before = ' '
+		}
+		if strings.HasPrefix(m.Right, spaceMark) {
+			after = ' '
+		}
+		return before, after, nil
+	}
+	for _, side := range []string{m.Left, m.Right} {
+		for _, r := range side {
+			if int(r) >= len(byteOfRune) || byteOfRune[r] > 0xff {
+				return 0, 0, fmt.Errorf("%.99q and %.99q hold a character that stands for no byte", m.Left, m.Right)
+			}
 		}
 	}
-	if left == "" || right == "" || len(left)+len(right) > maxTokenBytes {
-		return "", "", fmt.Errorf("%q and %q: both sides need a text, together at most %d bytes", m.Left, m.Right, maxTokenBytes)
-	}
-	return left, right, nil
+	l, _ := utf8.DecodeLastRuneInString(m.Left)
+	r, _ := utf8.DecodeRuneInString(m.Right)
+	return byte(byteOfRune[l]), byte(byteOfRune[r]), nil
 }
 
 // short is the longest word, in symbols, whose pairs are searched one by one;
@@ -153,6 +181,9 @@ func (b *bpe) part(dst []int32, text string, s *scratch) []int32 {
 	for i := 0; i < len(text); {
 		_, n := utf8.DecodeRuneInString(text[i:])
 		id, ok := b.chars[text[i:i+n]]
+		if !ok {
+			id, ok = b.extra[text[i:i+n]]
+		}
 		if ok {
 			syms = append(syms, id)
 		} else { // nothing merges with a character that no token holds

@@ -40,8 +40,9 @@ type Options struct {
 type Tokenizer struct {
 	vocab  Vocabulary
 	pre    preTokenizer
-	ids    map[string]int32 // by piece, what text may become
+	ids    map[string]int32 // by piece, what text may become; where it is asked for
 	texts  map[string]int32 // by a token's text, every token
+	inText []bool           // by id: whether merging text may lead to it
 	pieces []string         // by id: the bytes it stands for
 	types  []Type
 	strip  []bool // by id: a space before it is not the text's own
@@ -80,7 +81,7 @@ func New(v Vocabulary) (*Tokenizer, error) {
 		return t, nil
 	}
 	var err error
-	if t.bpe, err = newBPE(&t.vocab, t.ids, t.pre.chars); err != nil {
+	if t.bpe, err = newBPE(t); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if len(t.pre.passes) == 0 {
@@ -118,19 +119,21 @@ func (t *Tokenizer) name() error {
 // index fills the tables by id and by what text may become.
 func (t *Tokenizer) index() {
 	n := len(t.vocab.Tokens)
-	t.ids = make(map[string]int32, n)
 	t.pieces = make([]string, n)
 	t.types = make([]Type, n)
+	t.inText = make([]bool, n)
+	if t.marked() || t.pre.wholeWords || t.pre.lineWords {
+		t.ids = make(map[string]int32, n)
+	}
 	for id, tok := range t.vocab.Tokens {
 		t.types[id] = tok.Type
-		piece, inText := t.piece(tok)
-		t.pieces[id] = piece
-		if !inText {
+		t.pieces[id], t.inText[id] = t.piece(tok)
+		if !t.inText[id] || t.ids == nil {
 			continue
 		}
 		// "▁a" and " a" both stand for " a"; files mean the first.
-		if _, taken := t.ids[piece]; !taken || t.marked() && strings.Contains(tok.Text, spaceMark) {
-			t.ids[piece] = int32(id)
+		if _, taken := t.ids[t.pieces[id]]; !taken || t.marked() && strings.Contains(tok.Text, spaceMark) {
+			t.ids[t.pieces[id]] = int32(id)
 		}
 	}
 }

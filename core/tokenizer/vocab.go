@@ -210,6 +210,13 @@ func ToAlphabet(s string) string {
 // FromAlphabet is the reverse of ToAlphabet; false when s holds a character
 // outside the alphabet.
 func FromAlphabet(s string) (string, bool) {
+	plain := 0 // printable ASCII stands for itself
+	for plain < len(s) && s[plain] > ' ' && s[plain] <= '~' {
+		plain++
+	}
+	if plain == len(s) {
+		return s, true
+	}
 	out := make([]byte, 0, len(s))
 	for i, r := range s {
 		if int(r) >= len(byteOfRune) || byteOfRune[r] > 0xff || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
