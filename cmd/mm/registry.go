@@ -115,6 +115,9 @@ func serveStore(ctx context.Context, store *registry.Store, l net.Listener, opt 
 	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer stop()
 	err = s.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.Close() // who was not done in time starts again where it was
+	}
 	if serve := <-failed; !errors.Is(serve, http.ErrServerClosed) {
 		err = errors.Join(err, serve)
 	}

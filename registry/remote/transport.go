@@ -150,6 +150,14 @@ type watch struct {
 // patienceKey holds the longer wait that a request may allow for its answer.
 type patienceKey struct{}
 
+// CloseIdleConnections lets http.Client.CloseIdleConnections reach the
+// connections.
+func (w *watch) CloseIdleConnections() {
+	if t, ok := w.base.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
 // RoundTrip sends the request.
 func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	wait := w.stall
