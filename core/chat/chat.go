@@ -1,16 +1,10 @@
 // Package chat turns a conversation into the text a model was trained on, by
 // the chat template that comes with the model.
 //
-// A template is a program in Jinja, written by whoever made the file. It is
-// run by an interpreter for the part of the language that templates use:
-// text, expressions, if, for, set, macro, filters, tests, the string, list
-// and dict methods of Python. There is nothing else to reach: no attributes
-// beyond data, no files, no imports, no clock, no reflection. Time, output and
-// nesting are bounded, each by an error of its own.
-//
-// [Parse] compiles a template, [Template.Render] runs it; [Render] does both.
-// What is rendered is what Hugging Face's apply_chat_template gives with the
-// same template (Jinja 3.1 with trim_blocks and lstrip_blocks).
+// A template is a program in Jinja, written by whoever made the file; package
+// [jinja] runs it as a sandbox. [Parse] compiles one, [Template.Render] gives
+// it a conversation; [Render] does both. The text is that of Hugging Face's
+// apply_chat_template with the same template.
 package chat
 
 import (
@@ -18,40 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
+
+	"mm/core/chat/jinja"
 )
 
-// The limits of a template and of its run.
-const (
-	maxTemplate = 64 << 10 // bytes of source
-	maxOutput   = 4 << 20  // bytes of text, also of any one string
-	maxSteps    = 2 << 20  // expressions evaluated, bytes moved counting too
-	maxItems    = 1 << 17  // elements of a list or a dict
-	maxNesting  = 100      // blocks and expressions within each other
-	maxCalls    = 50       // macros within each other
-)
-
-// The errors for what a template may not do. Errors wrap them.
-var (
-	ErrTemplate = errors.New("the template is larger than 64 KiB")
-	ErrOutput   = errors.New("the template makes more than 4 MiB of text")
-	ErrSteps    = errors.New("the template takes too many steps")
-	ErrItems    = errors.New("the template makes too long a list")
-	ErrNesting  = errors.New("the template is nested too deep")
-	// ErrSyntax wraps what is not understood: wrong, or outside of the subset.
-	ErrSyntax = errors.New("syntax")
-	// ErrNone says that a model has no template.
-	ErrNone = errors.New("the model has no chat template")
-)
-
-// RaisedError is what a template says by raise_exception: it refuses the
-// conversation.
-type RaisedError struct{ Message string }
-
-// Error gives the template's own words.
-func (e *RaisedError) Error() string { return "the chat template refuses: " + e.Message }
+// ErrNone says that a model has no template.
+var ErrNone = errors.New("the model has no chat template")
 
 // Message is one turn of a conversation.
 type Message struct {
@@ -76,7 +43,7 @@ type Part struct {
 // ToolCall is a call of a tool.
 type ToolCall struct {
 	ID, Name string
-	// Arguments is a JSON object.
+	// Arguments is a JSON object; empty for none.
 	Arguments json.RawMessage
 }
 
@@ -104,14 +71,23 @@ type Options struct {
 const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// Template is a compiled template, safe for use by several goroutines.
-type Template struct{ body []stmt }
+// Template is a compiled chat template, safe for use by several goroutines.
+type Template struct{ t *jinja.Template }
+
+// Parse compiles a template.
+func Parse(source string) (*Template, error) {
+	t, err := jinja.Parse(source)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	return &Template{t}, nil
+}
 
 // Render compiles a template and renders a conversation.
 func Render(template string, messages []Message, opt Options) (string, error) {
 	if template == "" {
 		if !opt.ChatML {
-			return "", fmt.Errorf("chat: %w", ErrNone)
+			return "", ErrNone
 		}
 		template = chatML
 	}
@@ -122,114 +98,81 @@ func Render(template string, messages []Message, opt Options) (string, error) {
 	return t.Render(messages, opt)
 }
 
-// Parse compiles a template.
-func Parse(source string) (*Template, error) {
-	if len(source) > maxTemplate {
-		return nil, fmt.Errorf("chat: %w", ErrTemplate)
-	}
-	tokens, err := lex(source)
-	if err != nil {
-		return nil, fmt.Errorf("chat: %w", err)
-	}
-	p := &parser{tokens: tokens}
-	body, err := p.blocks()
-	if err == nil && p.peek().kind != tokenEOF {
-		err = p.unexpected()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("chat: %w", err)
-	}
-	return &Template{body}, nil
-}
-
-// Render gives the text of a conversation.
+// Render gives the text of a conversation. A template that refuses it by
+// raise_exception gives a [jinja.RaisedError], one that does too much one of
+// that package's errors.
 func (t *Template) Render(messages []Message, opt Options) (string, error) {
-	vars, err := globals(messages, opt)
+	text, err := t.t.Render(variables(messages, opt), jinja.Options{Now: opt.Now})
 	if err != nil {
-		return "", fmt.Errorf("chat: %w", err)
+		return "", fmt.Errorf("chat template: %w", err)
 	}
-	var out strings.Builder
-	r := &run{out: &out, scope: &scope{vars: make(map[string]value), up: &scope{vars: vars}}}
-	if err := r.all(t.body); err != nil {
-		return "", fmt.Errorf("chat: %w", err)
-	}
-	return out.String(), nil
+	return text, nil
 }
 
-// globals builds what a template can see.
-func globals(messages []Message, opt Options) (map[string]value, error) {
-	vars := maps.Clone(functions)
-	vars["add_generation_prompt"] = opt.AddGenerationPrompt
-	vars["bos_token"], vars["eos_token"] = opt.BOS, opt.EOS
-	vars["tools"], vars["documents"] = nil, nil
-	if !opt.Now.IsZero() {
-		vars["strftime_now"] = strftimeNow(opt.Now)
-	}
-	for _, name := range slices.Sorted(maps.Keys(opt.Vars)) {
-		v, err := fromGo(opt.Vars[name], 0)
-		if err != nil {
-			return nil, fmt.Errorf("variable %s: %w", name, err)
-		}
-		vars[name] = v
+// variables is what a template can see.
+func variables(messages []Message, opt Options) map[string]any {
+	vars := map[string]any{
+		"messages":              turns(messages),
+		"add_generation_prompt": opt.AddGenerationPrompt,
+		"bos_token":             opt.BOS,
+		"eos_token":             opt.EOS,
+		"tools":                 nil,
+		"documents":             nil,
 	}
 	if opt.Tools != nil {
-		tools := &list{}
-		for i, raw := range opt.Tools {
-			v, err := fromJSON(raw)
-			if err != nil {
-				return nil, fmt.Errorf("tool %d: %w", i, err)
-			}
-			tools.items = append(tools.items, v)
+		tools := make([]any, len(opt.Tools))
+		for i, tool := range opt.Tools {
+			tools[i] = tool
 		}
 		vars["tools"] = tools
 	}
-	turns := &list{}
-	for i, m := range messages {
-		v, err := m.value()
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		turns.items = append(turns.items, v)
-	}
-	vars["messages"] = turns
-	return vars, nil
+	maps.Copy(vars, opt.Vars)
+	return vars
 }
 
-// value is the message as templates see it.
-func (m Message) value() (value, error) {
-	d := newDict("role", m.Role, "content", m.Content)
-	if m.Parts != nil {
-		parts := &list{}
-		for _, p := range m.Parts {
-			part := newDict("type", p.Type)
-			if p.Type == "text" {
-				part.set("text", p.Text)
+// turns are the messages as templates see them.
+func turns(messages []Message) []any {
+	out := make([]any, len(messages))
+	for i, m := range messages {
+		content := any(m.Content)
+		if m.Parts != nil {
+			parts := make([]any, len(m.Parts))
+			for j, p := range m.Parts {
+				part := jinja.Object{{Key: "type", Value: p.Type}}
+				if p.Type == "text" {
+					part = append(part, jinja.Field{Key: "text", Value: p.Text})
+				}
+				parts[j] = part
 			}
-			parts.items = append(parts.items, part)
+			content = parts
 		}
-		d.set("content", parts)
-	}
-	for _, field := range []struct{ key, text string }{
-		{"name", m.Name}, {"tool_call_id", m.ToolCallID}, {"reasoning_content", m.Reasoning},
-	} {
-		if field.text != "" {
-			d.set(field.key, field.text)
-		}
-	}
-	if len(m.ToolCalls) > 0 {
-		calls := &list{}
-		for _, c := range m.ToolCalls {
-			args, err := fromJSON(c.Arguments)
-			if err != nil {
-				return nil, fmt.Errorf("arguments of %s: %w", c.Name, err)
+		turn := jinja.Object{{Key: "role", Value: m.Role}, {Key: "content", Value: content}}
+		for _, f := range []jinja.Field{{Key: "name", Value: m.Name}, {Key: "tool_call_id", Value: m.ToolCallID}, {Key: "reasoning_content", Value: m.Reasoning}} {
+			if f.Value != "" {
+				turn = append(turn, f)
 			}
-			call := newDict("type", "function", "function", newDict("name", c.Name, "arguments", args))
-			if c.ID != "" {
-				call.set("id", c.ID)
-			}
-			calls.items = append(calls.items, call)
 		}
-		d.set("tool_calls", calls)
+		if len(m.ToolCalls) > 0 {
+			turn = append(turn, jinja.Field{Key: "tool_calls", Value: calls(m.ToolCalls)})
+		}
+		out[i] = turn
 	}
-	return d, nil
+	return out
+}
+
+func calls(list []ToolCall) []any {
+	out := make([]any, len(list))
+	for i, c := range list {
+		args := any(jinja.Object{})
+		if len(c.Arguments) > 0 {
+			args = c.Arguments
+		}
+		call := jinja.Object{{Key: "type", Value: "function"},
+			{Key: "function", Value: jinja.Object{{Key: "name", Value: c.Name}, {Key: "arguments", Value: args}}}}
+		if c.ID != "" {
+			call = append(call, jinja.Field{Key: "id", Value: c.ID})
+		}
+		out[i] = call
+	}
+	return out
 }

@@ -1,70 +1,16 @@
 package chat
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"mm/core/chat/jinja/jinjatest"
 	"mm/core/gguf"
 	"mm/internal/testfiles"
 )
-
-// jinja renders with the reference implementation.
-func jinja(t *testing.T) func(template string, vars map[string]value) (text, failed string) {
-	t.Helper()
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import jinja2").Run(); err != nil {
-		t.Skip("skipped: no Python with the package jinja2 (MM_PYTHON names one)")
-	}
-	cmd := exec.Command(python, filepath.Join("testdata", "reference.py"))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	out := bufio.NewReader(pipe)
-	return func(template string, vars map[string]value) (string, string) {
-		t.Helper()
-		data := newDict()
-		for name, v := range vars {
-			if _, isFunc := v.(*function); !isFunc {
-				data.set(name, v)
-			}
-		}
-		var b strings.Builder
-		r := &run{}
-		if err := r.json(&b, newDict("template", template, "vars", data), jsonForm{item: ",", pair: ":"}, 0); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := in.Write([]byte(b.String() + "\n")); err != nil {
-			t.Fatal(err)
-		}
-		line, err := out.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		var answer struct{ Text, Error string }
-		if err := json.Unmarshal(line, &answer); err != nil {
-			t.Fatal(err)
-		}
-		return answer.Text, answer.Error
-	}
-}
 
 var weather = json.RawMessage(`{"type":"function","function":{"name":"get_weather","description":"The weather \"now\" in <a city>","parameters":{"type":"object","properties":{"city":{"type":"string","description":"Its name"},"days":{"type":"integer","enum":[1,2,3]},"unit":{"type":["string","null"],"default":"C"}},"required":["city"]},"return":{"type":"string"}}}`)
 
@@ -132,7 +78,7 @@ func templates(t *testing.T) map[string]string {
 
 // TestTemplates renders real templates and compares with Jinja.
 func TestTemplates(t *testing.T) {
-	render := jinja(t)
+	render := jinjatest.Reference(t)
 	all := templates(t)
 	if len(all) < 60 {
 		t.Errorf("only %d templates", len(all))
@@ -147,11 +93,7 @@ func TestTemplates(t *testing.T) {
 			for _, c := range conversations {
 				opt := c.opt
 				opt.BOS, opt.EOS = "<s>", "</s>"
-				vars, err := globals(c.messages, opt)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, failed := render(source, vars)
+				want, failed := render(source, variables(c.messages, opt))
 				got, err := tmpl.Render(c.messages, opt)
 				switch {
 				case strings.Contains(failed, "generator is not JSON"): // a list here

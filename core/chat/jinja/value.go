@@ -1,9 +1,10 @@
-package chat
+package jinja
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -125,11 +126,14 @@ func fromJSON(raw json.RawMessage) (value, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	v, err := readJSON(dec, 0)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("something follows the JSON value")
+		return nil, errors.New("something follows the JSON value")
 	}
 	return v, nil
 }
@@ -183,8 +187,8 @@ func readJSON(dec *json.Decoder, depth int) (value, error) {
 	return nil, nil
 }
 
-// fromGo takes a value of a type that encoding/json decodes into. Keys of maps
-// are sorted, as the map has no order of its own.
+// fromGo takes a value that Render was given. Keys of maps are sorted, as a
+// map has no order of its own.
 func fromGo(v any, depth int) (value, error) {
 	if depth > maxNesting {
 		return nil, ErrNesting
@@ -204,6 +208,16 @@ func fromGo(v any, depth int) (value, error) {
 		return v, nil
 	case json.RawMessage:
 		return fromJSON(v)
+	case Object:
+		d := newDict()
+		for _, f := range v {
+			x, err := fromGo(f.Value, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			d.set(f.Key, x)
+		}
+		return d, nil
 	case []any:
 		l := &list{}
 		for _, item := range v {

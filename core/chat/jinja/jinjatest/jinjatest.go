@@ -1,0 +1,69 @@
+// Package jinjatest renders templates with the reference implementation of
+// Jinja, for tests that compare with it.
+package jinjatest
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"mm/internal/testfiles"
+)
+
+// Reference starts Python's Jinja, set up as Hugging Face does for chat
+// templates. The function it gives renders a template with variables, which
+// must be fit for JSON: it gives the text, or what failed. A test is skipped
+// where no Python has the package jinja2; $MM_PYTHON names one.
+func Reference(t testing.TB) func(template string, vars map[string]any) (text, failed string) {
+	t.Helper()
+	python := os.Getenv("MM_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import jinja2").Run(); err != nil {
+		t.Skip("skipped: no Python with the package jinja2 (MM_PYTHON names one)")
+	}
+	script := filepath.Join(testfiles.Root(t), "core", "chat", "jinja", "testdata", "reference.py")
+	cmd := exec.Command(python, script)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	out := bufio.NewReader(pipe)
+	return func(template string, vars map[string]any) (string, string) {
+		t.Helper()
+		request, err := json.Marshal(map[string]any{"template": template, "vars": vars})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Write(append(request, '\n')); err != nil {
+			t.Fatal(err)
+		}
+		line, err := out.ReadBytes('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Text, Error string }
+		if err := json.Unmarshal(line, &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Text, answer.Error
+	}
+}
