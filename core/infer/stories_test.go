@@ -135,7 +135,7 @@ func TestStories(t *testing.T) {
 // together, for every storage of keys and values, on any number of threads.
 func TestBatchesAgree(t *testing.T) {
 	cfg, weights := stories(t)
-	tokens := make([]int32, 400)
+	tokens := make([]int32, 300)
 	for i := range tokens {
 		tokens[i] = int32(3 + i*i%500)
 	}
@@ -146,7 +146,7 @@ func TestBatchesAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, batch := range []int{1, 3, 64, 400} {
+			for _, batch := range []int{1, 3, 64, 300} {
 				s, err := m.NewSession(SessionOptions{KV: store})
 				if err != nil {
 					t.Fatal(err)
