@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/chat/jinja/jinjatest"
 	"mm/core/gguf"
+	"mm/internal/jinjatest"
 	"mm/internal/testfiles"
 )
 

@@ -27,18 +27,42 @@ func change(f func(m *Model, g *Graph)) *Model {
 	return m
 }
 
-// TestCheck has one model for each rule, those behind the CVEs of the ONNX
-// tools among them.
-func TestCheck(t *testing.T) {
-	neg := func(in, out string) Node { return Node{Op: "Neg", Inputs: []string{in}, Outputs: []string{out}} }
-	bad := func(raw []byte) Tensor { return Tensor{Name: "bad", DType: FLOAT, Dims: []int64{2}, Raw: raw} }
-	hidden := Tensor{Name: "h", DType: FLOAT, Dims: []int64{1}, External: &External{[]Entry{{"location", "../h"}}}}
-	for _, c := range []struct {
-		name string
-		m    *Model
-		opt  CheckOptions
-		want string // "" for none
-	}{
+// checkCase is a model and what Check finds in it.
+type checkCase struct {
+	name string
+	m    *Model
+	opt  CheckOptions
+	want string // "" for nothing
+}
+
+// check runs cases.
+func check(t *testing.T, cases []checkCase) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			problems := c.m.Check(c.opt)
+			if c.want == "" {
+				if len(problems) > 0 {
+					t.Errorf("found %v", problems)
+				}
+				return
+			}
+			for _, p := range problems {
+				if strings.Contains(p.String(), c.want) {
+					return
+				}
+			}
+			t.Errorf("found %v, nothing of %q", problems, c.want)
+		})
+	}
+}
+
+func neg(in, out string) Node { return Node{Op: "Neg", Inputs: []string{in}, Outputs: []string{out}} }
+
+// TestCheckModel has one model for each rule of versions, operators and
+// content.
+func TestCheckModel(t *testing.T) {
+	check(t, []checkCase{
 		{"sound", visionEncoder(), CheckOptions{}, ""},
 		{"IR version 2", change(func(m *Model, _ *Graph) { m.IRVersion = 2 }), CheckOptions{}, "version: IR version 2, versions 3 to 14"},
 		{"IR version of the future", change(func(m *Model, _ *Graph) { m.IRVersion = 99 }), CheckOptions{}, "IR version 99"},
@@ -70,7 +94,13 @@ func TestCheck(t *testing.T) {
 		{"training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{}} }), CheckOptions{}, "it holds training graphs"},
 		{"attribute twice", change(func(_ *Model, g *Graph) { g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Int("to", 1)) }), CheckOptions{}, `the attribute "to" is without a name or given twice`},
 		{"attribute type", change(func(_ *Model, g *Graph) { g.Nodes[0].Attributes[0].Type = 15 }), CheckOptions{}, `the attribute "to" has the unknown type 15`},
+	})
+}
 
+// TestCheckGraph has one model for each rule of tensors and names.
+func TestCheckGraph(t *testing.T) {
+	bad := func(raw []byte) Tensor { return Tensor{Name: "bad", DType: FLOAT, Dims: []int64{2}, Raw: raw} }
+	check(t, []checkCase{
 		{"raw_data too short (CVE-2024-27319)", change(func(_ *Model, g *Graph) { g.Initializers = append(g.Initializers, bad(make([]byte, 7))) }), CheckOptions{}, "raw_data has 7 bytes, float32 [2] needs 8"},
 		{"raw_data too long", change(func(_ *Model, g *Graph) { g.Initializers = append(g.Initializers, bad(make([]byte, 9))) }), CheckOptions{}, "raw_data has 9 bytes"},
 		{"no data", change(func(_ *Model, g *Graph) { g.Initializers = append(g.Initializers, bad(nil)) }), CheckOptions{}, "it has 0 elements, float32 [2] needs 2"},
@@ -101,7 +131,14 @@ func TestCheck(t *testing.T) {
 		{"name hidden in a branch", change(func(_ *Model, g *Graph) {
 			g.Nodes[1].Attributes = append(g.Nodes[1].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("floats", "floats")}}})
 		}), CheckOptions{}, `the name "floats" hides one of an enclosing graph`},
+	})
+}
 
+// TestCheckExternal has one model for each rule of external data, those behind
+// the CVEs of the ONNX tools among them.
+func TestCheckExternal(t *testing.T) {
+	hidden := Tensor{Name: "h", DType: FLOAT, Dims: []int64{1}, External: &External{[]Entry{{"location", "../h"}}}}
+	check(t, []checkCase{
 		{"external", external("location", "weights/w.bin", "offset", "4096", "length", "1536", "checksum", "abc"), CheckOptions{}, ""},
 		{"external, no range", external("location", "w.bin"), CheckOptions{}, ""},
 		{"external, no location", external(), CheckOptions{}, `the location "" is empty`},
@@ -151,23 +188,7 @@ func TestCheck(t *testing.T) {
 			m.Functions = []Function{{Name: "F", Domain: "mine", Defaults: []Attribute{TensorAttr("d", hidden)}}}
 		}), CheckOptions{}, `default[0] "d": the location "../h"`},
 		{"external in training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{Initializers: []Tensor{hidden}}} }), CheckOptions{}, `training graph[0]/initializer[0] "h": the location "../h"`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			problems := c.m.Check(c.opt)
-			if c.want == "" {
-				if len(problems) > 0 {
-					t.Errorf("found %v", problems)
-				}
-				return
-			}
-			for _, p := range problems {
-				if strings.Contains(p.String(), c.want) {
-					return
-				}
-			}
-			t.Errorf("found %v, nothing of %q", problems, c.want)
-		})
-	}
+	})
 }
 
 func TestCheckStops(t *testing.T) {

@@ -46,7 +46,7 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 	for i := range b.bytes {
 		b.bytes[i] = None
 		switch id, ok := t.texts[ByteToken(byte(i))]; {
-		case !t.pre.chars:
+		case !t.pre.Chars:
 			b.bytes[i] = n.symbol(string(alphabet[i]), "")
 		case ok:
 			b.bytes[i] = id
@@ -63,7 +63,7 @@ func newBPE(t *Tokenizer) (*bpe, error) {
 	if b.tokens+len(b.texts) > math.MaxInt32/2 {
 		return nil, fmt.Errorf("the merges make too many texts")
 	}
-	if t.pre.chars {
+	if t.pre.Chars {
 		b.chars = t.ids
 		b.extra = n.extra
 	}
@@ -86,7 +86,7 @@ func (n *interner) symbol(left, right string) int32 {
 		return id
 	}
 	text := unmark(string(n.join))
-	if !n.t.pre.chars {
+	if !n.t.pre.Chars {
 		text, _ = FromAlphabet(string(n.join)) // border has checked it
 	}
 	id, ok := n.extra[text]
@@ -106,7 +106,7 @@ func (t *Tokenizer) border(m Merge) (before, after byte, err error) {
 	if m.Left == "" || m.Right == "" || len(m.Left)+len(m.Right) > maxTokenBytes {
 		return 0, 0, fmt.Errorf("%.99q and %.99q: both sides need a text, together at most %d bytes", m.Left, m.Right, maxTokenBytes)
 	}
-	if t.pre.chars {
+	if t.pre.Chars {
 		before, after = m.Left[len(m.Left)-1], m.Right[0]
 		if strings.HasSuffix(m.Left, spaceMark) {
 			before = ' '

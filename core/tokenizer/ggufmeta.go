@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mm/core/gguf"
+	"mm/core/tokenizer/words"
 )
 
 // ErrNoVocabulary says that a model file has no tokenizer: it works on token
@@ -40,7 +41,8 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 		if v.Pre, err = gguf.GetOr(f, gguf.KeyTokenizerPre, "default"); err != nil {
 			return v, err
 		}
-		v.AddBOS = preTokenizers[v.Pre].addBOS
+		rule, _ := words.Named(v.Pre)
+		v.AddBOS = rule.AddBOS
 	case "gemma4":
 		v = Vocabulary{Model: BPE, Pre: "gemma4", AddBOS: true, Special: NoSpecial}
 	case "none", "no_vocab":
@@ -143,7 +145,10 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 }
 
 // spaced reports whether the vocabulary's tokens hold ▁ for a space.
-func (v *Vocabulary) spaced() bool { return v.Model == SPM || preTokenizers[v.Pre].chars }
+func (v *Vocabulary) spaced() bool {
+	rule, _ := words.Named(v.Pre)
+	return v.Model == SPM || rule.Chars
+}
 
 // readMerges splits "left right" at the first space that has a left side.
 func (v *Vocabulary) readMerges(f *gguf.File) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"mm/core/tokenizer/words"
 )
 
 // maxHuggingFace is the largest tokenizer.json that is read, in bytes.
@@ -242,7 +244,7 @@ func (h *hfFile) steps(v *Vocabulary) error {
 	}
 	switch {
 	case pre == PreNone && marks:
-		pre = preChars
+		pre = words.Chars
 	case pre == "dbrx" && v.WholeWords:
 		pre = "llama-bpe" // the same words
 	}
@@ -309,7 +311,7 @@ func flatten(s *hfStep, inner func(*hfStep) []hfStep) []hfStep {
 // the pre-tokenizer that does the same here.
 var hfPreTokenizers = map[string]string{
 	"":                      PreNone,
-	"metaspace":             preMetaspace,
+	"metaspace":             words.Metaspace,
 	"gpt2":                  "gpt-2",
 	`\p{N}` + "\n" + "gpt2": "smollm",
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:                                                                                                                                                                "dbrx",

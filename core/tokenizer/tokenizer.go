@@ -22,6 +22,8 @@ import (
 	"sync"
 
 	"golang.org/x/text/unicode/norm"
+
+	"mm/core/tokenizer/words"
 )
 
 // Options says how Encode treats text.
@@ -39,7 +41,7 @@ type Options struct {
 // Tokenizer encodes and decodes.
 type Tokenizer struct {
 	vocab  Vocabulary
-	pre    preTokenizer
+	pre    words.Rule
 	ids    map[string]int32 // by piece, what text may become; where it is asked for
 	texts  map[string]int32 // by a token's text, every token
 	inText []bool           // by id: whether merging text may lead to it
@@ -63,12 +65,12 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: v}
 	t.pool.New = func() any { return new(scratch) }
 	if v.Model == BPE {
-		pre, known := preTokenizers[v.Pre]
+		pre, known := words.Named(v.Pre)
 		if !known {
 			return nil, fmt.Errorf("tokenizer: unknown pre-tokenizer %q", v.Pre)
 		}
 		t.pre = pre
-		t.pre.wholeWords = pre.wholeWords || v.WholeWords
+		t.pre.WholeWords = pre.WholeWords || v.WholeWords
 	}
 	if err := t.name(); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -84,14 +86,14 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	if t.bpe, err = newBPE(t); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	if len(t.pre.passes) == 0 {
+	if !t.pre.Cuts() {
 		t.bpe.linear = newLinear(t.bpe, len(v.Merges))
 	}
 	return t, nil
 }
 
 // marked reports whether tokens hold ▁ for a space.
-func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.chars }
+func (t *Tokenizer) marked() bool { return t.vocab.Model == SPM || t.pre.Chars }
 
 // unmark turns ▁ into spaces.
 func unmark(s string) string { return strings.ReplaceAll(s, spaceMark, " ") }
@@ -122,7 +124,7 @@ func (t *Tokenizer) index() {
 	t.pieces = make([]string, n)
 	t.types = make([]Type, n)
 	t.inText = make([]bool, n)
-	if t.marked() || t.pre.wholeWords || t.pre.lineWords {
+	if t.marked() || t.pre.WholeWords || t.pre.Lines {
 		t.ids = make(map[string]int32, n)
 	}
 	for id, tok := range t.vocab.Tokens {
@@ -318,14 +320,14 @@ func (t *Tokenizer) fragment(dst []int32, text string, first bool, s *scratch) [
 	switch {
 	case t.spm != nil:
 		return t.spm.encode(dst, text, s)
-	case len(t.pre.passes) == 0:
+	case !t.pre.Cuts():
 		return t.bpe.encodeText(dst, text, s)
 	}
 	emit := func(word string) { dst = s.cached(dst, word, t.word) }
-	if t.pre.lineWords {
+	if t.pre.Lines {
 		emit = func(line string) { dst = t.line(dst, line, s) }
 	}
-	chain(t.pre.passes, emit)(text)
+	t.pre.Split(text, emit)
 	return dst
 }
 
@@ -344,7 +346,7 @@ func (p Prefix) wanted(text string, first bool) bool {
 
 // word appends the tokens of a word that the pre-tokenizer cut out.
 func (t *Tokenizer) word(dst []int32, word string, s *scratch) []int32 {
-	if t.pre.wholeWords {
+	if t.pre.WholeWords {
 		if id, ok := t.ids[word]; ok {
 			return append(dst, id)
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"mm/core/tokenizer/words"
 )
 
 // Model is the algorithm that turns text into tokens.
@@ -59,6 +61,9 @@ const (
 	WordPrefix         // the same, unless a space is there already
 	FirstPrefix        // at the start only, unless a space is there already
 )
+
+// PreNone is the pre-tokenizer that does not cut: merges may cross words.
+const PreNone = words.None
 
 // None is the id of a special token that a vocabulary does not have.
 const None int32 = -1

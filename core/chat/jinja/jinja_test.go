@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mm/core/chat/jinja/jinjatest"
+	"mm/internal/jinjatest"
 )
 
 // render compiles and runs a template.

@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"mm/core/tokenizer"
+	"mm/core/tokenizer/words"
 )
 
 // Options says what to train.
@@ -65,11 +66,11 @@ func Train(docs iter.Seq[string], opt Options) (tokenizer.Vocabulary, error) {
 	case opt.MinCount < 1 || opt.MaxTokenBytes < 2:
 		return tokenizer.Vocabulary{}, fmt.Errorf("bpe: MinCount %d or MaxTokenBytes %d is out of range", opt.MinCount, opt.MaxTokenBytes)
 	}
-	words, err := count(docs, opt.Pre)
+	list, err := count(docs, opt.Pre)
 	if err != nil {
 		return tokenizer.Vocabulary{}, err
 	}
-	t, err := newTrainer(words, opt)
+	t, err := newTrainer(list, opt)
 	if err != nil {
 		return tokenizer.Vocabulary{}, err
 	}
@@ -86,23 +87,25 @@ type word struct {
 
 // count counts words, in the order of their first occurrence.
 func count(docs iter.Seq[string], pre string) ([]word, error) {
-	var words []word
+	rule, known := words.Named(pre)
+	if !known || rule.Chars {
+		return nil, fmt.Errorf("bpe: unknown pre-tokenizer %q, or one that does not work on bytes", pre)
+	}
+	var list []word
 	index := make(map[string]int)
 	add := func(w string) {
 		i, seen := index[w]
 		if !seen {
-			i = len(words)
+			i = len(list)
 			index[w] = i
-			words = append(words, word{text: w})
+			list = append(list, word{text: w})
 		}
-		words[i].count++
+		list[i].count++
 	}
 	for doc := range docs {
-		if err := tokenizer.Words(pre, doc, add); err != nil {
-			return nil, err
-		}
+		rule.Split(doc, add)
 	}
-	return words, nil
+	return list, nil
 }
 
 // trainer holds the text as tokens that grow. A token of n bytes takes n
@@ -140,9 +143,9 @@ type pair struct {
 }
 
 // newTrainer lays out the words and indexes their pairs of bytes.
-func newTrainer(words []word, opt Options) (*trainer, error) {
+func newTrainer(list []word, opt Options) (*trainer, error) {
 	total, repeated := 1, false
-	for _, w := range words {
+	for _, w := range list {
 		total += len(w.text) + 1
 		repeated = repeated || w.count > 1
 		if total > math.MaxInt32 {
@@ -163,7 +166,7 @@ func newTrainer(words []word, opt Options) (*trainer, error) {
 	}
 	t.slots[0] = gap
 	at := 1
-	for _, w := range words {
+	for _, w := range list {
 		for i := range len(w.text) {
 			t.slots[at] = int32(w.text[i])
 			if repeated {

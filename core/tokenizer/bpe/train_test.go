@@ -11,22 +11,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm/core/tokenizer"
+	"mm/core/tokenizer/words"
 	"mm/internal/testfiles"
 )
 
 // naive trains by recounting every pair for every merge, on slices of ids.
 func naive(docs []string, opt Options) []tokenizer.Merge {
-	var words [][]int32
+	var list [][]int32
+	rule, _ := words.Named(opt.Pre)
 	for _, doc := range docs {
-		if err := tokenizer.Words(opt.Pre, doc, func(w string) {
+		rule.Split(doc, func(w string) {
 			ids := make([]int32, len(w))
 			for i := range len(w) {
 				ids[i] = int32(w[i])
 			}
-			words = append(words, ids)
-		}); err != nil {
-			panic(err)
-		}
+			list = append(list, ids)
+		})
 	}
 	var texts []string
 	for b := range 256 {
@@ -36,7 +36,7 @@ func naive(docs []string, opt Options) []tokenizer.Merge {
 	seen := make(map[[2]int32]bool)
 	for len(texts) < opt.VocabSize-len(opt.Control) {
 		counts := make(map[[2]int32]int)
-		for _, ids := range words {
+		for _, ids := range list {
 			for i := 0; i+1 < len(ids); i++ {
 				counts[[2]int32{ids[i], ids[i+1]}]++
 			}
@@ -59,7 +59,7 @@ func naive(docs []string, opt Options) []tokenizer.Merge {
 			seen[best] = true
 			merges = append(merges, tokenizer.Merge{Left: tokenizer.ToAlphabet(texts[best[0]]), Right: tokenizer.ToAlphabet(texts[best[1]])})
 		}
-		for w, ids := range words {
+		for w, ids := range list {
 			out := ids[:0]
 			for i := 0; i < len(ids); i++ {
 				if i+1 < len(ids) && ids[i] == best[0] && ids[i+1] == best[1] {
@@ -69,7 +69,7 @@ func naive(docs []string, opt Options) []tokenizer.Merge {
 					out = append(out, ids[i])
 				}
 			}
-			words[w] = out
+			list[w] = out
 		}
 	}
 	return merges

@@ -1,15 +1,9 @@
-package tokenizer
+package words
 
 import (
 	"unicode"
 	"unicode/utf8"
 )
-
-// A pre-tokenizer cuts text into the words that byte pair encoding works on.
-// Models define theirs by a regular expression with lookahead, which Go's
-// regexp does not have and which no untrusted input should drive a
-// backtracking engine with. Each expression in use is written here as a
-// scanner that reads the text once.
 
 // pass cuts one piece of text into pieces that cover it.
 type pass func(text string, emit func(piece string))
