@@ -1,5 +1,7 @@
 package tokenizer
 
+import "testing"
+
 // Linear reports whether text is encoded in linear time.
 func (t *Tokenizer) Linear() bool { return t.bpe != nil && t.bpe.linear != nil }
 
@@ -11,4 +13,12 @@ func (t *Tokenizer) WithoutLinear() *Tokenizer {
 	}
 	u.bpe.linear = nil
 	return u
+}
+
+// Oracle gives libllama's ids for the vocabulary in a GGUF file.
+func Oracle(t *testing.T, path string) func(text string, opt Options) []int32 {
+	t.Helper()
+	program, libs := buildOracle(t)
+	o := startOracle(t, program, libs, path)
+	return func(text string, opt Options) []int32 { return o.encode(t, text, opt) }
 }
