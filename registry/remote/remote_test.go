@@ -26,6 +26,7 @@ import (
 
 	"mm/abi"
 	"mm/registry"
+	"mm/registry/server"
 	"mm/registry/sign"
 )
 
@@ -168,6 +169,16 @@ func inMemory(referrers bool) http.Handler {
 	return ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)), ggcr.WithReferrersSupport(referrers))
 }
 
+// own is mm's registry over a store of its own.
+func own(t testing.TB) http.Handler {
+	t.Helper()
+	h, err := server.New(openStore(t), server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 // serve runs a handler and returns its host:port.
 func serve(t testing.TB, h http.Handler) string {
 	t.Helper()
@@ -179,6 +190,7 @@ func serve(t testing.TB, h http.Handler) string {
 // registries are the servers that every test of the main way runs against.
 func registries(t *testing.T, test func(t *testing.T, host string, seen *requests)) {
 	for name, h := range map[string]func() http.Handler{
+		"our own":       func() http.Handler { return own(t) },
 		"referrers API": func() http.Handler { return inMemory(true) },
 		"referrers tag": func() http.Handler { return inMemory(false) },
 	} {
