@@ -30,6 +30,7 @@ type scene struct {
 }
 
 func (sc scene) store() string  { return filepath.Join(sc.top, "store") }
+func (sc scene) far() string    { return filepath.Join(sc.top, "far") }
 func (sc scene) source() string { return filepath.Join(sc.top, "source.bin") }
 func (sc scene) out() string    { return filepath.Join(sc.top, "out") }
 
@@ -77,6 +78,14 @@ func newScene(t *testing.T) scene {
 		t.Fatal(err)
 	}
 	if err := s.Untag(ctx, "gone:1"); err != nil {
+		t.Fatal(err)
+	}
+	far, err := Open(sc.far(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	if _, err := attach(far, tagged(t, far, "near:1", 70), "x/sig", "near"); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(sc.source(), sourceBytes, 0o644); err != nil {
@@ -175,6 +184,31 @@ var operations = []operation{
 		return err
 	}, func(_ scene, s *Store) error {
 		desc, err := s.Resolve(ctx, "far:1")
+		if err != nil {
+			return err
+		}
+		if got, err := s.Referrers(ctx, desc, "x/sig"); err != nil || len(got) != 1 {
+			return fmt.Errorf("%d signatures: %w", len(got), errors.Join(err, fs.ErrNotExist))
+		}
+		return nil
+	}},
+
+	{"import", func(sc scene, s *Store) error {
+		from, err := Open(sc.far(), Options{ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		desc, err := from.Resolve(ctx, "near:1")
+		if err != nil {
+			return err
+		}
+		if err := s.Import(ctx, from, desc); err != nil {
+			return err
+		}
+		return s.Tag(ctx, desc, "near:1")
+	}, func(_ scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "near:1")
 		if err != nil {
 			return err
 		}
@@ -400,14 +434,17 @@ func TestCreateFaults(t *testing.T) {
 	}
 }
 
+// long asks for the sweeps at full length, which take minutes.
+func long() bool { return os.Getenv("MM_FAULTS") == "long" }
+
 // TestPowerCut cuts the power after each call of each operation and loses any
 // part of what was not synced: all, each single change, all but each, and
-// random subsets.
+// random subsets (many of them with MM_FAULTS=long).
 func TestPowerCut(t *testing.T) {
 	states := 0
-	random := 4
-	if testing.Short() {
-		random = 0
+	random := 2
+	if long() {
+		random = 32
 	}
 	for _, op := range operations {
 		t.Run(op.name, func(t *testing.T) {
@@ -426,6 +463,9 @@ func TestPowerCut(t *testing.T) {
 			}
 			n := 0
 			for call := 0; call <= rec.Len(); call++ {
+				if !rec.Adds(call) && call < rec.Len() && !long() {
+					continue
+				}
 				for _, lose := range rec.Losses(call, random, 7) {
 					after := scene{top: scratch(t), seals: sc.seals}
 					if err := rec.Replay(after.top, call, lose); err != nil {

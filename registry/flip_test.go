@@ -12,7 +12,8 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// TestFlipIndex flips every bit of index.json. Either the store will not open,
+// TestFlipIndex flips a bit of every byte of index.json, and with MM_FAULTS=long
+// all eight. Either the store will not open,
 // or Fsck says so, or the entries mean what they meant; and no name ever leads
 // to other content.
 func TestFlipIndex(t *testing.T) {
@@ -23,9 +24,13 @@ func TestFlipIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := meaning(t, good)
-	refused, told, harmless := 0, 0, 0
+	refused, told, harmless, flips := 0, 0, 0, 0
 	for i := range good {
 		for bit := range 8 {
+			if bit != i%8 && !long() {
+				continue
+			}
+			flips++
 			bad := bytes.Clone(good)
 			bad[i] ^= 1 << bit
 			if err := os.WriteFile(name, bad, 0o644); err != nil {
@@ -58,7 +63,7 @@ func TestFlipIndex(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d flips of %d bytes: %d refused, %d told, %d without meaning, 0 undetected", len(good)*8, len(good), refused, told, harmless)
+	t.Logf("%d flips of %d bytes: %d refused, %d told, %d without meaning, 0 undetected", flips, len(good), refused, told, harmless)
 }
 
 // meaning is what the entries say, by reference and digest.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
@@ -372,6 +373,41 @@ func TestOrasReads(t *testing.T) {
 	}
 	if got, err := s3.Referrers(ctx, desc, ""); err != nil || len(got) != 1 {
 		t.Errorf("referrers in a layout of oras: %v, %v", got, err)
+	}
+}
+
+// TestGGCRReads reads a store through go-containerregistry's layout reader, on
+// which cosign stands.
+func TestGGCRReads(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	desc := tagged(t, s, "v1", 1)
+	if _, err := attach(s, desc, "x/sig", "one"); err != nil {
+		t.Fatal(err)
+	}
+	path, err := layout.FromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idx, err := path.ImageIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := idx.IndexManifest()
+	if err != nil || len(m.Manifests) != 2 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	for _, d := range m.Manifests {
+		img, err := idx.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := img.Digest(); err != nil || got != d.Digest {
+			t.Errorf("%s: %v", got, err)
+		}
+		if d.Annotations["kind"] == kindImage && d.Digest.String() != desc.Digest.String() {
+			t.Errorf("cosign would verify %s", d.Digest)
+		}
 	}
 }
 

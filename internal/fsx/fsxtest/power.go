@@ -202,6 +202,19 @@ func (r *Recorder) pending(n int) []int {
 	return open
 }
 
+// Adds says whether call n changed something. After one that did not (a sync, a
+// close) a power cut can leave nothing that it could not leave before.
+func (r *Recorder) Adds(n int) bool {
+	if n == 0 {
+		return true
+	}
+	switch r.log[n-1].kind {
+	case fsx.OpSync, fsx.OpSyncDir, fsx.OpChmod, fsx.OpClose:
+		return false
+	}
+	return true
+}
+
 // Losses returns ways to lose the changes not safe after call n: nothing,
 // everything, each one alone, all but each one, and some random subsets.
 func (r *Recorder) Losses(n, random int, seed uint64) []func(i int) bool {
