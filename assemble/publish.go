@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -42,7 +43,7 @@ func (b *build) publish(ctx context.Context) error {
 	if b.opt.Out == "" {
 		return nil
 	}
-	out, err := registry.Open(b.opt.Out, registry.Options{})
+	out, err := registry.Open(b.opt.Out, registry.Options{Digests: b.opt.Store})
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", b.opt.Out, err)
 	}
@@ -79,7 +80,7 @@ func (b *build) tag(ctx context.Context, s *registry.Store, prefix string) error
 
 // unpack puts the target's files under the output folder, beside the layout,
 // with a list of their digests. A new folder is filled aside and then takes
-// the place of the old one.
+// the place of the old one; a folder that is right already is left alone.
 func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) error {
 	dir, err := fsx.Open(b.opt.Out, fsx.Options{})
 	if err != nil {
@@ -92,6 +93,10 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 		return err
 	}
 	defer lock.Unlock()
+	a, err := registry.ReadArtifact(ctx, out, t.desc)
+	if err != nil || unpacked(dir, out, a, t.name) {
+		return err
+	}
 	for _, leftover := range []string{fresh, old} { // of a run that was killed
 		if err := dir.Root().RemoveAll(leftover); err != nil {
 			return err
@@ -100,13 +105,22 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 	if err := dir.MkdirAll(fresh, 0o755); err != nil {
 		return err
 	}
-	if err := b.fill(ctx, out, t, dir, fresh); err != nil {
+	if err := b.fill(ctx, out, a, dir, fresh); err != nil {
 		return errors.Join(err, dir.Root().RemoveAll(fresh))
 	}
-	if err := dir.Rename(t.name, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var blobs []ocispec.Descriptor
+	for _, l := range a.Layers {
+		blobs = append(blobs, l.Descriptor)
+	}
+	return out.Relink(ctx, blobs, func() error { return exchange(dir, fresh, t.name, old) })
+}
+
+// exchange puts the folder fresh in the place of name.
+func exchange(dir *fsx.Dir, fresh, name, old string) error {
+	if err := dir.Rename(name, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := dir.Rename(fresh, t.name); err != nil {
+	if err := dir.Rename(fresh, name); err != nil {
 		return err
 	}
 	if err := dir.SyncDir("."); err != nil {
@@ -115,19 +129,42 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 	return dir.Root().RemoveAll(old)
 }
 
-// fill checks the target's files out into the folder fresh of dir.
-func (b *build) fill(ctx context.Context, out *registry.Store, t *target, dir *fsx.Dir, fresh string) error {
-	a, err := registry.ReadArtifact(ctx, out, t.desc)
-	if err != nil {
-		return err
+// unpacked reports whether the folder name holds the artifact: the list of
+// digests is the same and every file is the blob itself.
+func unpacked(dir *fsx.Dir, out *registry.Store, a *registry.Artifact, name string) bool {
+	have, err := dir.Root().ReadFile(name + "/" + sumsFile)
+	if err != nil || string(have) != sums(a) {
+		return false
 	}
+	for _, l := range a.Layers {
+		file, err := dir.Root().Lstat(filepath.FromSlash(name + "/" + l.Path))
+		if err != nil {
+			return false
+		}
+		blob, err := os.Stat(out.BlobPath(l.Descriptor))
+		if err != nil || !os.SameFile(file, blob) {
+			return false
+		}
+	}
+	return true
+}
+
+// sumsFile lists the digests of a target's files as sha256sum(1) reads them.
+const sumsFile = "SHA256SUMS"
+
+func sums(a *registry.Artifact) string {
+	var b strings.Builder
+	for _, l := range a.Layers {
+		fmt.Fprintf(&b, "%s  %s\n", l.Descriptor.Digest.Encoded(), l.Path)
+	}
+	return b.String()
+}
+
+// fill checks the artifact's files out into the folder fresh of dir.
+func (b *build) fill(ctx context.Context, out *registry.Store, a *registry.Artifact, dir *fsx.Dir, fresh string) error {
 	// Cached: this run has hashed what it put there.
 	if _, err := out.Checkout(ctx, a, filepath.Join(b.opt.Out, fresh), registry.CheckoutOptions{Link: true, Cached: true}); err != nil {
 		return err
 	}
-	var sums strings.Builder
-	for _, l := range a.Layers {
-		fmt.Fprintf(&sums, "%s  %s\n", l.Descriptor.Digest.Encoded(), l.Path)
-	}
-	return dir.WriteFile(fresh+"/SHA256SUMS", []byte(sums.String()), 0o644)
+	return dir.WriteFile(fresh+"/"+sumsFile, []byte(sums(a)), 0o644)
 }

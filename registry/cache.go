@@ -96,7 +96,7 @@ func (k fileKey) record(d digest.Digest) []byte {
 
 // cached returns the digest remembered for the key, "" for none.
 func (s *Store) cached(k fileKey) digest.Digest {
-	data, err := s.readSmall(k.recordName(), 1<<10)
+	data, err := s.digests.readSmall(k.recordName(), 1<<10)
 	if err != nil {
 		return ""
 	}
@@ -113,8 +113,8 @@ func (s *Store) cached(k fileKey) digest.Digest {
 
 // remember notes the key's digest. A cache that cannot be written is no fault.
 func (s *Store) remember(k fileKey, d digest.Digest) {
-	if k.size >= s.cacheMin && !s.readOnly {
-		_ = s.dir.WriteCache(k.recordName(), k.record(d), 0o644)
+	if k.size >= s.cacheMin && !s.digests.readOnly {
+		_ = s.digests.dir.WriteCache(k.recordName(), k.record(d), 0o644)
 	}
 }
 
@@ -133,6 +133,41 @@ func (s *Store) rememberBlob(desc ocispec.Descriptor) {
 	if key, ok := keyOf(f); ok {
 		s.remember(key, desc.Digest)
 	}
+}
+
+// Relink runs change, which adds or removes links to the blobs, and then renews
+// their records: a link changes a file's change time, by which the digest cache
+// knows it. Only what was known before and has kept its size and modification
+// time is known after.
+func (s *Store) Relink(ctx context.Context, blobs []ocispec.Descriptor, change func() error) error {
+	known := map[digest.Digest]fileKey{}
+	for _, b := range blobs {
+		if key, ok := s.blobKey(ctx, b); ok && s.cached(key) == b.Digest {
+			known[b.Digest] = key
+		}
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	for _, b := range blobs {
+		before, ok := known[b.Digest]
+		if !ok {
+			continue
+		}
+		if key, ok := s.blobKey(ctx, b); ok && key.ino == before.ino && key.size == before.size && key.mtime == before.mtime {
+			s.remember(key, b.Digest)
+		}
+	}
+	return nil
+}
+
+func (s *Store) blobKey(ctx context.Context, desc ocispec.Descriptor) (fileKey, bool) {
+	f, err := s.OpenBlob(ctx, desc)
+	if err != nil {
+		return fileKey{}, false
+	}
+	defer f.Close()
+	return keyOf(f)
 }
 
 // VerifyCached is Verify that takes the word of the digest cache for a blob

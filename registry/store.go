@@ -76,6 +76,7 @@ type Options struct {
 	ReadOnly  bool     // refuse every write and take no lock; the layout must exist. Zero: read and write
 	MustExist bool     // fail with errdef.ErrNotFound where no layout is. Zero: create one
 	Hook      fsx.Hook // seam for fault tests. Zero: none
+	Digests   *Store   // use this store's digest cache: stores that link to each other share files, and so records. Zero: its own
 }
 
 // Store is an OCI image layout on disk. It is safe for concurrent use by
@@ -85,7 +86,8 @@ type Store struct {
 	path     string // absolute
 	readOnly bool
 	hook     fsx.Hook
-	cacheMin int64 // size from which digests are remembered
+	cacheMin int64  // size from which digests are remembered
+	digests  *Store // whose digest cache is used
 
 	mu    sync.Mutex
 	index *index       // index.json as last parsed
@@ -100,7 +102,10 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin, digests: opt.Digests}
+	if s.digests == nil {
+		s.digests = s
+	}
 	if err := s.open(opt); err != nil {
 		if s.dir != nil {
 			s.dir.Close()

