@@ -161,13 +161,7 @@ func TestReference(t *testing.T) {
 // reference runs testdata/reference.py, or skips the test.
 func reference(t *testing.T, packages ...string) func(mode string, args ...string) string {
 	t.Helper()
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import "+strings.Join(packages, ", ")).Run(); err != nil {
-		t.Skipf("skipped: no Python with %s (MM_PYTHON names one)", strings.Join(packages, " and "))
-	}
+	python := testfiles.Python(t, packages...)
 	return func(mode string, args ...string) string {
 		t.Helper()
 		out, err := exec.Command(python, append([]string{filepath.Join("testdata", "reference.py"), mode}, args...)...).CombinedOutput()

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm/core/tensor"
+	"mm/internal/testfiles"
 )
 
 func f32(vs ...float32) Bytes {
@@ -124,13 +125,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestReference exchanges files with the reference library.
 func TestReference(t *testing.T) {
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import safetensors, numpy").Run(); err != nil {
-		t.Skip("skipped: no Python with the package safetensors (MM_PYTHON names one)")
-	}
+	python := testfiles.Python(t, "safetensors", "numpy")
 	script, path := filepath.Join("testdata", "reference.py"), filepath.Join(t.TempDir(), "m.safetensors")
 	if out, err := exec.Command(python, script, "write", path).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -16,16 +16,10 @@ import (
 // Reference starts Python's Jinja, set up as Hugging Face does for chat
 // templates. The function it gives renders a template with variables, which
 // must be fit for JSON: it gives the text, or what failed. A test is skipped
-// where no Python has the package jinja2; $MM_PYTHON names one.
+// where no Python has the package jinja2.
 func Reference(t testing.TB) func(template string, vars map[string]any) (text, failed string) {
 	t.Helper()
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
-	if err := exec.Command(python, "-c", "import jinja2").Run(); err != nil {
-		t.Skip("skipped: no Python with the package jinja2 (MM_PYTHON names one)")
-	}
+	python := testfiles.Python(t, "jinja2")
 	script := filepath.Join(testfiles.Root(t), "core", "chat", "jinja", "testdata", "reference.py")
 	cmd := exec.Command(python, script)
 	cmd.Stderr = os.Stderr

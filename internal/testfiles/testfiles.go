@@ -6,7 +6,9 @@ package testfiles
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -55,4 +57,25 @@ func Native(t testing.TB, elem ...string) string {
 		t.Skip("skipped: no " + path + " (scripts/fetch-native.sh fetches it; MM_NATIVE_DIR names the folder)")
 	}
 	return path
+}
+
+// Python is the path of a Python that has all of the packages: $MM_PYTHON, the
+// one that scripts/fetch-native.sh sets up, or python3.
+func Python(t testing.TB, packages ...string) string {
+	t.Helper()
+	python := os.Getenv("MM_PYTHON")
+	if python == "" {
+		dir := os.Getenv("MM_NATIVE_DIR")
+		if dir == "" {
+			dir = filepath.Join(filepath.Dir(Root(t)), ".native")
+		}
+		python = filepath.Join(dir, "venv", "bin", "python")
+		if _, err := os.Stat(python); err != nil {
+			python = "python3"
+		}
+	}
+	if err := exec.Command(python, "-c", "import "+strings.Join(packages, ", ")).Run(); err != nil {
+		t.Skip("skipped: no Python with " + strings.Join(packages, " and ") + " (scripts/fetch-native.sh sets one up; MM_PYTHON names it)")
+	}
+	return python
 }

@@ -5,6 +5,7 @@
 #
 # A request is one line of JSON: {"template": ..., "vars": {...}}; an answer is
 # {"text": ...} or {"error": ...}.
+import functools
 import json
 import sys
 
@@ -36,10 +37,12 @@ env.filters["from_json"] = json.loads  # llama.cpp's
 env.filters["safe"] = str  # nothing is escaped, so nothing needs to be marked
 env.globals["raise_exception"] = raise_exception
 
+compiled = functools.lru_cache(maxsize=1)(env.from_string)
+
 for line in sys.stdin:
     request = json.loads(line)
     try:
-        text = env.from_string(request["template"]).render(**request["vars"])
+        text = compiled(request["template"]).render(**request["vars"])
         answer = {"text": text}
     except Exception as e:
         answer = {"error": type(e).__name__ + ": " + str(e)}
