@@ -137,7 +137,7 @@ const short = 24
 func (b *bpe) encode(dst []int32, word string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(word); i++ {
-		if b.apart(word, i) {
+		if b.apart(word, i) || i-from >= maxPart && utf8.RuneStart(word[i]) {
 			dst = b.part(dst, word[from:i], s)
 			from = i
 		}
@@ -154,7 +154,7 @@ func (b *bpe) encodeText(dst []int32, text string, s *scratch) []int32 {
 	}
 	from := 0
 	for i := 1; i < len(text); i++ {
-		if b.apart(text, i) {
+		if b.apart(text, i) || i-from >= maxPart && utf8.RuneStart(text[i]) {
 			dst = s.cached(dst, text[from:i], b.part)
 			from = i
 		}

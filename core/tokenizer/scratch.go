@@ -18,6 +18,10 @@ type scratch struct {
 	words   [cacheWords]cachedWord
 }
 
+// maxPart is the longest text, in bytes, that is merged as one: beyond it
+// places would not fit into 32 bits. Nobody writes a word of 256 MiB.
+const maxPart = 1 << 28
+
 // link chains symbols in mergeLong. Size counts the symbols it began as.
 type link struct{ prev, next, size int32 }
 

@@ -48,7 +48,7 @@ func descending(f float32) uint32 {
 func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 	from := 0
 	for i := 1; i < len(text); i++ {
-		if !m.joins.has(text[i-1], text[i]) && utf8.RuneStart(text[i]) {
+		if (!m.joins.has(text[i-1], text[i]) || i-from >= maxPart) && utf8.RuneStart(text[i]) {
 			dst = s.cached(dst, text[from:i], m.part)
 			from = i
 		}
