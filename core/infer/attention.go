@@ -84,19 +84,26 @@ func (w *work) attend(layer int) {
 	a := &w.attention
 	a.layer = layer
 	a.group = c.Heads / c.KVHeads
-	if w.rows == 1 {
-		// The query heads that share a key head are the rows of one product.
-		a.slices = 1
-		w.m.threads.For(c.KVHeads, 1, a)
-	} else {
-		// Queries of one head are; the later half of them has more to do.
-		a.slices = min((w.rows+7)/8, max(1, 4*w.m.threads.Threads()/c.Heads))
+	switch {
+	case w.rows > 1:
+		// The rows of a product are queries of one head; those of later
+		// positions have more to do.
+		a.slices = min((w.rows+tileRows-1)/tileRows, max(1, 4*w.m.threads.Threads()/c.Heads))
 		w.m.threads.For(c.Heads*a.slices, 1, a)
+	case w.first*c.KVHeads < fewScores:
+		a.Do(0, 0, c.KVHeads)
+	default:
+		// The rows are the query heads that share a key head.
+		w.m.threads.For(c.KVHeads, 1, a)
 	}
 	if w.attended.Cols()%32 == 0 {
 		w.eachTile(&w.attended, func(int) {})
 	}
 }
+
+// fewScores is how many positions, times key heads, are not worth a second
+// thread.
+const fewScores = 64
 
 // attentionTask computes attention in chunks of positions with a running
 // maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al.,
@@ -124,7 +131,8 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 		}
 		// Later slices first: they take longest.
 		head, slice := i%c.Heads, a.slices-1-i/c.Heads
-		from, to := w.rows*slice/a.slices, w.rows*(slice+1)/a.slices
+		tiles := (w.rows + tileRows - 1) / tileRows
+		from, to := tiles*slice/a.slices*tileRows, min(tiles*(slice+1)/a.slices*tileRows, w.rows)
 		at := head * c.HeadDim
 		a.run(&a.scratch[thread], queries{
 			head: head / a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1,
@@ -149,6 +157,9 @@ type queries struct {
 func (a *attentionTask) run(s *attentionScratch, q queries) {
 	dim, panels := a.w.m.cfg.HeadDim, a.w.cache.Panels()
 	s.resize(dim, panels, q.rows)
+	// A single tile of queries reads halves as they are; for several it is
+	// quicker to convert them once.
+	s.halves = a.w.cache.Type() == tensor.F16 && q.rows <= tileRows
 	end := q.position(q.rows-1) + 1 // positions that the last row sees
 	for base := 0; base < end; base += kv.Chunk {
 		s.read(a.w.cache, base/kv.Chunk, a.layer, q.head, dim, min(end-base, kv.Chunk))
@@ -172,13 +183,29 @@ func (q queries) position(r int) int { return q.first + r*q.step }
 // tileRows is how many queries share the loads of keys and values.
 const tileRows = 8
 
+// panel is a right factor, of float32 or of F16.
+type panel struct {
+	floats []float32
+	halves []byte
+}
+
+// mul is tensor.MulPanel.
+func (p panel) mul(c []float32, ldc int, a []float32, lda, m, k int, acc bool) {
+	if p.halves != nil {
+		tensor.MulPanelF16(c, ldc, a, lda, p.halves, m, k, acc)
+	} else {
+		tensor.MulPanel(c, ldc, a, lda, p.floats, m, k, acc)
+	}
+}
+
 // attentionScratch is a thread's memory.
 type attentionScratch struct {
 	scores []float32 // 8 × Chunk
 	keyBuf []float32 // Chunk/32 × D × 32
 	valBuf []float32 // panels × Chunk × 32
-	keys   [][]float32
-	values [][]float32
+	keys   []panel // D × 32, 32 positions each
+	values []panel // positions × 32, 32 dimensions each
+	halves bool    // panels are of F16
 	width  int       // of a row of sum: panels·32
 	sum    []float32 // rows × width, the values weighted so far
 	most   []float32 // rows, the largest score so far
@@ -191,22 +218,31 @@ func (s *attentionScratch) resize(dim, panels, rows int) {
 		s.scores = make([]float32, tileRows*kv.Chunk)
 		s.keyBuf = make([]float32, kv.Chunk*dim)
 		s.valBuf = make([]float32, kv.Chunk*s.width)
-		s.keys = make([][]float32, kv.Chunk/kv.Block)
-		s.values = make([][]float32, panels)
+		s.keys = make([]panel, kv.Chunk/kv.Block)
+		s.values = make([]panel, panels)
 	}
 	if len(s.total) < rows {
-		s.sum = make([]float32, rows*s.width)
-		s.most, s.total = make([]float32, rows), make([]float32, rows)
+		padded := (rows + tileRows - 1) / tileRows * tileRows
+		s.sum = make([]float32, padded*s.width)
+		s.most, s.total = make([]float32, padded), make([]float32, padded)
 	}
 }
 
 // read takes the keys and values of the first n positions of a chunk.
 func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
 	for b := 0; b*kv.Block < n; b++ {
-		s.keys[b] = c.Keys(chunk, layer, head, b, s.keyBuf[b*dim*kv.Block:])
+		if s.halves {
+			s.keys[b] = panel{halves: c.KeysF16(chunk, layer, head, b)}
+		} else {
+			s.keys[b] = panel{floats: c.Keys(chunk, layer, head, b, s.keyBuf[b*dim*kv.Block:])}
+		}
 	}
 	for p := range s.values {
-		s.values[p] = c.Values(chunk, layer, head, p, n, s.valBuf[p*kv.Chunk*kv.Block:])
+		if s.halves {
+			s.values[p] = panel{halves: c.ValuesF16(chunk, layer, head, p, n)}
+		} else {
+			s.values[p] = panel{floats: c.Values(chunk, layer, head, p, n, s.valBuf[p*kv.Chunk*kv.Block:])}
+		}
 	}
 }
 
@@ -214,9 +250,15 @@ func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
 // not see gets the score -Inf and adds exactly nothing.
 func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 	padded := (n + kv.Block - 1) / kv.Block * kv.Block
+	// Kernels are quickest with 4 or 8 rows; what stands behind the last one
+	// in memory may be multiplied as well.
+	m := rows
+	if full := (rows + 3) / 4 * 4; rows > 2 && (r+full-1)*q.stride+dim <= len(q.q) {
+		m = full
+	}
 	for b := 0; b*kv.Block < n; b++ {
 		// scores (rows × 32) = q (rows × D) · keys (D × 32)
-		tensor.MulPanel(s.scores[b*kv.Block:], kv.Chunk, q.q[r*q.stride:], q.stride, s.keys[b], rows, dim, false)
+		s.keys[b].mul(s.scores[b*kv.Block:], kv.Chunk, q.q[r*q.stride:], q.stride, m, dim, false)
 	}
 	for i := range rows {
 		scores := s.scores[i*kv.Chunk:][:padded]
@@ -227,7 +269,7 @@ func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 	}
 	for p, values := range s.values {
 		// sum (rows × 32) += scores (rows × n) · values (n × 32)
-		tensor.MulPanel(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, values, rows, n, base > 0)
+		values.mul(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, base > 0)
 	}
 }
 

@@ -8,9 +8,10 @@
 // done. A loop costs two cache-line hand-offs, below a microsecond.
 //
 // Threads wait for work by spinning for a bounded time and then park, and the
-// caller waits for stragglers the same way. When other programs keep the
-// cores busy the pool gives its core up instead of spinning against them, and
-// a descheduled thread loses only the chunk that it holds.
+// caller waits for stragglers the same way. A thread that has not come to a
+// loop by the time all of it is done is left out of it. So when other programs
+// keep the cores busy, the caller goes on alone while another thread has no
+// core, and waits only for one that lost its core in the middle of a chunk.
 //
 // Which thread does a chunk is not determined; what a chunk computes must not
 // depend on it. Then results are the same for any number of threads.
@@ -36,40 +37,48 @@ type Func func(thread, lo, hi int)
 // Do calls f.
 func (f Func) Do(thread, lo, hi int) { f(thread, lo, hi) }
 
-// Pool is a set of threads. The zero value is not usable; see [New]. One loop
-// runs at a time: For must not be called from two goroutines at once, nor
-// from within a Task.
+// Pool is a set of threads. It is made by [New]. One loop runs at a time: For
+// must not be called from two goroutines at once, nor from within a Task.
 type Pool struct {
-	workers []*worker // those besides the caller
-	ranges  []span    // one a thread
-	task    Task
-	chunk   int
+	lanes  []lane // one a thread; 0 is the caller's
+	exit   sync.WaitGroup
+	closed bool
 
-	_       [64]byte // the caller and the workers write to different lines
-	epoch   atomic.Uint32
-	_       [60]byte
-	pending atomic.Int32 // workers that have not finished this epoch's loop
-	_       [60]byte
+	// The loop, in one cache line with the number that announces it.
+	_     [64]byte
+	task  Task
+	chunk int
+	n     int
+	epoch atomic.Uint32
+	_     [64]byte
 
-	waiting atomic.Bool   // the caller is parked on done
-	done    chan struct{} // wakes the caller
-	exit    sync.WaitGroup
-	closed  bool
+	waiting atomic.Bool   // the caller is parked
+	wake    chan struct{} // wakes it
 }
 
-// span is what is left of a thread's range: lo in the lower half, hi in the
-// upper. Its owner takes from lo, thieves from hi. It fills a cache line.
-type span struct {
+// lane is what belongs to one thread, in cache lines of its own.
+type lane struct {
+	// left is what is left of the thread's range, counted in chunks: its
+	// owner takes from the front, thieves from the back. It carries the
+	// number of the loop: a range of an earlier loop stands for the whole
+	// range of this one, which nobody has touched yet.
 	left atomic.Uint64
 	_    [56]byte
-}
 
-// worker is a thread besides the caller.
-type worker struct {
+	// state is the last loop that the thread came to, or was left out of,
+	// and whether it is at work on it: number<<1 | busy.
+	state  atomic.Uint64
 	parked atomic.Bool
 	wake   chan struct{}
-	_      [48]byte
+	_      [40]byte
 }
+
+// The fields of left: 20 bits each for the ends, 24 for the loop's number.
+const (
+	endBits   = 20
+	maxChunks = 1<<endBits - 1
+	tagMask   = 1<<24 - 1
+)
 
 // How long a thread spins before it parks, in rounds of [pause]. One round is
 // about 20 to 40 ns, so that the limit lies near 50 µs: longer than the gaps
@@ -82,21 +91,17 @@ func New(threads int) *Pool {
 	if threads <= 0 {
 		threads = Default()
 	}
-	p := &Pool{
-		ranges: make([]span, threads),
-		done:   make(chan struct{}, 1),
-	}
+	p := &Pool{lanes: make([]lane, threads), wake: make(chan struct{}, 1)}
 	for i := 1; i < threads; i++ {
-		w := &worker{wake: make(chan struct{}, 1)}
-		p.workers = append(p.workers, w)
+		p.lanes[i].wake = make(chan struct{}, 1)
 		p.exit.Add(1)
-		go p.work(w, i)
+		go p.work(i)
 	}
 	return p
 }
 
 // Threads is the number of threads, the caller's included.
-func (p *Pool) Threads() int { return len(p.ranges) }
+func (p *Pool) Threads() int { return len(p.lanes) }
 
 // Close stops the threads and waits for them. The pool must not be used
 // afterwards; a second Close does nothing.
@@ -111,139 +116,171 @@ func (p *Pool) Close() {
 }
 
 // For does the indices 0 ≤ i < n of t in pieces of at most chunk indices
-// (at least 1) and returns when all are done. n must be below 2³¹.
+// (at least 1, and few enough that there are at most 2²⁰-1 pieces) and returns
+// when all are done.
 func (p *Pool) For(n, chunk int, t Task) {
-	if n < 0 || n >= 1<<31 {
-		panic("pool: loop length out of range")
+	chunk = max(chunk, 1, (n+maxChunks-1)/maxChunks)
+	if n <= 0 {
+		return
 	}
-	chunk = max(chunk, 1)
-	if len(p.workers) == 0 || n <= chunk {
+	if len(p.lanes) == 1 || n <= chunk {
 		for lo := 0; lo < n; lo += chunk {
 			t.Do(0, lo, min(lo+chunk, n))
 		}
 		return
 	}
-	p.task, p.chunk = t, chunk
-	threads := len(p.ranges)
-	for i := range p.ranges {
-		// Range borders fall on multiples of chunk.
-		chunks := (n + chunk - 1) / chunk
-		lo, hi := chunks*i/threads*chunk, min(chunks*(i+1)/threads*chunk, n)
-		p.ranges[i].left.Store(uint64(hi)<<32 | uint64(lo))
-	}
-	p.pending.Store(int32(len(p.workers)))
-	p.release()
-	p.run(0)
-	p.join()
+	p.task, p.n, p.chunk = t, n, chunk
+	epoch := p.release()
+	p.run(0, epoch)
+	p.join(epoch)
 }
 
-// release begins an epoch: the workers see the task.
-func (p *Pool) release() {
-	p.epoch.Add(1)
-	for _, w := range p.workers {
-		if w.parked.Load() && w.parked.CompareAndSwap(true, false) {
-			w.wake <- struct{}{}
+// release begins a loop: the other threads see the task.
+func (p *Pool) release() (epoch uint32) {
+	epoch = p.epoch.Add(1)
+	for i := range p.lanes[1:] {
+		l := &p.lanes[1+i]
+		if l.parked.Load() && l.parked.CompareAndSwap(true, false) {
+			l.wake <- struct{}{}
 		}
 	}
+	return epoch
 }
 
-// join waits until the workers have finished the loop.
-func (p *Pool) join() {
-	for range spinRounds {
-		if p.pending.Load() == 0 {
+// join waits for the threads that are at work on the loop and leaves out the
+// others.
+func (p *Pool) join(epoch uint32) {
+	for {
+		for range spinRounds {
+			if p.finished(epoch) {
+				return
+			}
+			pause()
+		}
+		p.waiting.Store(true)
+		if p.finished(epoch) {
+			if !p.waiting.CompareAndSwap(true, false) {
+				<-p.wake
+			}
 			return
 		}
-		pause()
+		<-p.wake
 	}
-	p.waiting.Store(true)
-	if p.pending.Load() == 0 && p.waiting.CompareAndSwap(true, false) {
-		return
-	}
-	<-p.done
 }
 
-// work is the life of a worker.
-func (p *Pool) work(w *worker, thread int) {
+// finished reports whether no thread is at work on the loop any more, of which
+// nothing is left.
+func (p *Pool) finished(epoch uint32) bool {
+	for i := range p.lanes[1:] {
+		l := &p.lanes[1+i]
+		idle := uint64(epoch) << 1
+		for s := l.state.Load(); s != idle; s = l.state.Load() {
+			if s == idle|1 {
+				return false
+			}
+			if l.state.CompareAndSwap(s, idle) {
+				l.left.Store(tagOf(epoch)) // mark its range, as the thread would have
+			}
+		}
+	}
+	return true
+}
+
+// work is the life of a thread.
+func (p *Pool) work(thread int) {
 	defer p.exit.Done()
-	seen := uint32(0)
+	l := &p.lanes[thread]
+	seen := uint64(0) // the last loop's state
 	for {
-		seen = p.await(w, seen)
+		epoch := p.await(l, uint32(seen>>1))
+		busy := uint64(epoch)<<1 | 1
+		if !l.state.CompareAndSwap(seen, busy) {
+			seen = l.state.Load() // left out
+			continue
+		}
 		if p.task == nil {
 			return
 		}
-		p.run(thread)
-		if p.pending.Add(-1) == 0 && p.waiting.Load() && p.waiting.CompareAndSwap(true, false) {
-			p.done <- struct{}{}
+		p.run(thread, epoch)
+		seen = busy &^ 1
+		l.state.Store(seen)
+		if p.waiting.Load() && p.waiting.CompareAndSwap(true, false) {
+			p.wake <- struct{}{}
 		}
 	}
 }
 
-// await returns the number of the epoch after seen, when it has begun.
-func (p *Pool) await(w *worker, seen uint32) uint32 {
+// await returns the number of the loop after seen, when it has begun.
+func (p *Pool) await(l *lane, seen uint32) uint32 {
 	for range spinRounds {
 		if e := p.epoch.Load(); e != seen {
 			return e
 		}
 		pause()
 	}
-	w.parked.Store(true)
-	if e := p.epoch.Load(); e != seen && w.parked.CompareAndSwap(true, false) {
+	l.parked.Store(true)
+	if e := p.epoch.Load(); e != seen && l.parked.CompareAndSwap(true, false) {
 		return e
 	}
 	// Either nothing has begun, or release has seen parked and wakes us.
-	<-w.wake
+	<-l.wake
 	return p.epoch.Load()
 }
 
+// tagOf marks a range as one of a loop.
+func tagOf(epoch uint32) uint64 { return uint64(epoch&tagMask) << (2 * endBits) }
+
 // run works the thread's own range off and then helps the others.
-func (p *Pool) run(thread int) {
+func (p *Pool) run(thread int, epoch uint32) {
 	for {
-		lo, hi, ok := p.ranges[thread].takeFront(p.chunk)
+		c, ok := p.take(thread, epoch, true)
 		if !ok {
 			break
 		}
-		p.task.Do(thread, lo, hi)
+		p.task.Do(thread, c*p.chunk, min((c+1)*p.chunk, p.n))
 	}
-	for i := 1; i < len(p.ranges); i++ {
-		victim := &p.ranges[(thread+i)%len(p.ranges)]
+	for i := 1; i < len(p.lanes); i++ {
+		victim := (thread + i) % len(p.lanes)
 		for {
-			lo, hi, ok := victim.takeBack(p.chunk)
+			c, ok := p.take(victim, epoch, false)
 			if !ok {
 				break
 			}
-			p.task.Do(thread, lo, hi)
+			p.task.Do(thread, c*p.chunk, min((c+1)*p.chunk, p.n))
 		}
 	}
 }
 
-// takeFront takes up to chunk indices from the beginning.
-func (s *span) takeFront(chunk int) (lo, hi int, ok bool) {
+// take takes a chunk from the front or the back of a thread's range. An owner
+// marks its range as one of this loop even when it is empty, so that numbers
+// of loops may wrap.
+func (p *Pool) take(thread int, epoch uint32, owner bool) (chunk int, ok bool) {
+	left := &p.lanes[thread].left
+	tag := tagOf(epoch)
 	for {
-		v := s.left.Load()
-		lo, hi = int(v&0xffffffff), int(v>>32)
-		if lo >= hi {
-			return 0, 0, false
+		v := left.Load()
+		lo, hi := int(v&maxChunks), int(v>>endBits&maxChunks)
+		fresh := v&^uint64(1<<(2*endBits)-1) != tag
+		if fresh {
+			chunks := (p.n + p.chunk - 1) / p.chunk
+			lo, hi = chunks*thread/len(p.lanes), chunks*(thread+1)/len(p.lanes)
 		}
-		next := min(lo+chunk, hi)
-		if s.left.CompareAndSwap(v, uint64(hi)<<32|uint64(next)) {
-			return lo, next, true
+		switch {
+		case lo >= hi && !(fresh && owner):
+			return 0, false
+		case lo >= hi:
+			hi = lo
+		case owner:
+			chunk, ok = lo, true
+			lo++
+		default:
+			hi--
+			chunk, ok = hi, true
 		}
-	}
-}
-
-// takeBack takes up to chunk indices from the end, so that the pieces begin
-// on multiples of chunk.
-func (s *span) takeBack(chunk int) (lo, hi int, ok bool) {
-	for {
-		v := s.left.Load()
-		lo, hi = int(v&0xffffffff), int(v>>32)
-		if lo >= hi {
-			return 0, 0, false
+		if left.CompareAndSwap(v, tag|uint64(hi)<<endBits|uint64(lo)) {
+			return chunk, ok
 		}
-		cut := max(lo, (hi-1)/chunk*chunk)
-		if s.left.CompareAndSwap(v, uint64(cut)<<32|uint64(lo)) {
-			return cut, hi, true
-		}
+		ok = false
 	}
 }
 

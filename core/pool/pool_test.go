@@ -20,7 +20,7 @@ func TestForDoesEachIndexOnce(t *testing.T) {
 			for _, chunk := range []int{-1, 1, 3, 16, 5000} {
 				counts := make([]atomic.Int32, n)
 				p.For(n, chunk, Func(func(thread, lo, hi int) {
-					if thread < 0 || thread >= threads || lo >= hi || hi-lo > max(chunk, 1) || lo%max(chunk, 1) != 0 {
+					if thread < 0 || thread >= threads || lo >= hi || hi-lo > max(chunk, 1) || lo%max(chunk, 1) != 0 || hi > n {
 						t.Errorf("Do(%d, %d, %d) with chunk %d", thread, lo, hi, chunk)
 					}
 					for i := lo; i < hi; i++ {
@@ -51,6 +51,49 @@ func TestManyShortLoops(t *testing.T) {
 	}
 	if got := sum.Load(); got != 8*loops {
 		t.Fatalf("%d indices were done, want %d", got, 8*loops)
+	}
+}
+
+// TestWrap: the ranges of a loop are told from those of any loop before it,
+// across the end of the numbers that tell them apart.
+func TestWrap(t *testing.T) {
+	p := &Pool{lanes: make([]lane, 2)}
+	for _, first := range []uint32{0, tagMask - 2, 1<<32 - 3} {
+		for epoch := first + 1; epoch != first+8; epoch++ {
+			p.n, p.chunk = int(epoch%5), 1
+			seen := make([]int, p.n)
+			for _, owner := range []bool{false, true} { // a thief may come first
+				for thread := range p.lanes {
+					for {
+						c, ok := p.take(thread, epoch, owner)
+						if !ok {
+							break
+						}
+						seen[c]++
+						if !owner {
+							break
+						}
+					}
+				}
+			}
+			for c, n := range seen {
+				if n != 1 {
+					t.Fatalf("loop %d: chunk %d was taken %d times", epoch, c, n)
+				}
+			}
+		}
+	}
+}
+
+// TestManyIndices: pieces are made larger when there would be too many.
+func TestManyIndices(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	const n = 5 << 20
+	var sum atomic.Int64
+	p.For(n, 1, Func(func(_, lo, hi int) { sum.Add(int64(hi - lo)) }))
+	if got := sum.Load(); got != n {
+		t.Fatalf("%d indices were done, want %d", got, n)
 	}
 }
 

@@ -111,17 +111,30 @@ const PanelWidth = 32
 // element is summed over k in ascending order into one accumulator, whatever
 // m is, so that a row's result does not depend on the rows beside it.
 func MulPanel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, acc bool) {
+	if checkPanel(c, ldc, a, lda, len(b), m, k, acc) {
+		mulPanel(c, ldc, a, lda, b, m, k, acc)
+	}
+}
+
+// MulPanelF16 is MulPanel with a right factor of little endian binary16
+// numbers. The result is that of MulPanel on their values, bit for bit.
+func MulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
+	if checkPanel(c, ldc, a, lda, len(b)/2, m, k, acc) {
+		mulPanelF16(c, ldc, a, lda, b, m, k, acc)
+	}
+}
+
+// checkPanel panics when a panel product is out of range, and does those of
+// no columns, of which there is nothing left to do.
+func checkPanel(c []float32, ldc int, a []float32, lda, elems, m, k int, acc bool) bool {
 	if m < 1 || k < 0 || ldc < PanelWidth && m > 1 || lda < k && m > 1 ||
-		len(c) < (m-1)*ldc+PanelWidth || len(a) < (m-1)*lda+k || len(b) < k*PanelWidth {
+		len(c) < (m-1)*ldc+PanelWidth || len(a) < (m-1)*lda+k || elems < k*PanelWidth {
 		panic("tensor: panel product out of range")
 	}
-	if k == 0 {
-		if !acc {
-			for i := range m {
-				clear(c[i*ldc : i*ldc+PanelWidth])
-			}
+	if k == 0 && !acc {
+		for i := range m {
+			clear(c[i*ldc : i*ldc+PanelWidth])
 		}
-		return
 	}
-	mulPanel(c, ldc, a, lda, b, m, k, acc)
+	return k > 0
 }

@@ -67,13 +67,31 @@ func panel4AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, a
 func panel2AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
 
 //go:noescape
-func panel1AVX512(c *float32, a *float32, b *float32, k int, acc bool)
+func panel1AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+
+//go:noescape
+func panel8F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+
+//go:noescape
+func panel4F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+
+//go:noescape
+func panel2F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+
+//go:noescape
+func panel1F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
 
 //go:noescape
 func panel4AVX2(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
 
 //go:noescape
-func panel1AVX2(c *float32, a *float32, b *float32, k int, acc bool)
+func panel1AVX2(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+
+//go:noescape
+func panel4F16AVX2(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+
+//go:noescape
+func panel1F16AVX2(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
 
 func dot(a, b []float32) float32 {
 	n := len(a) &^ 7
@@ -226,16 +244,46 @@ func mulPanel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int,
 			i += 2
 		}
 		if m-i == 1 {
-			panel1AVX512(&c[i*ldc], &a[i*lda], &b[0], k, acc)
+			panel1AVX512(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
 		}
 	case hasAVX2:
 		for ; m-i >= 4; i += 4 {
 			panel4AVX2(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
 		}
 		for ; i < m; i++ {
-			panel1AVX2(&c[i*ldc], &a[i*lda], &b[0], k, acc)
+			panel1AVX2(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
 		}
 	default:
 		mulPanelPlain(c, ldc, a, lda, b, m, k, acc)
+	}
+}
+
+func mulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
+	i := 0
+	switch {
+	case hasAVX512:
+		for ; m-i >= 8; i += 8 {
+			panel8F16AVX512(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+		}
+		if m-i >= 4 {
+			panel4F16AVX512(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+			i += 4
+		}
+		if m-i >= 2 {
+			panel2F16AVX512(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+			i += 2
+		}
+		if m-i == 1 {
+			panel1F16AVX512(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+		}
+	case hasAVX2:
+		for ; m-i >= 4; i += 4 {
+			panel4F16AVX2(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+		}
+		for ; i < m; i++ {
+			panel1F16AVX2(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
+		}
+	default:
+		mulPanelF16Plain(c, ldc, a, lda, b, m, k, acc)
 	}
 }

@@ -18,3 +18,6 @@ func fromBF16(dst []float32, src []byte)           { fromBF16Plain(dst, src) }
 func mulPanel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int, acc bool) {
 	mulPanelPlain(c, ldc, a, lda, b, m, k, acc)
 }
+func mulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
+	mulPanelF16Plain(c, ldc, a, lda, b, m, k, acc)
+}

@@ -39,9 +39,18 @@
 	VFMADD231PS.BCST mem, Z16, lo \
 	VFMADD231PS.BCST mem, Z17, hi
 
-#define STEP8(off) \
-	VMOVUPS (2*16*off)(BX), Z16      \
-	VMOVUPS (2*16*off+64)(BX), Z17   \
+// LOADF32 and LOADF16 take a row of b into Z16 and Z17. off is the byte offset
+// of the step in a row of a; b advances 32, or 16, times as fast.
+#define LOADF32(off) \
+	VMOVUPS (32*off)(BX), Z16    \
+	VMOVUPS (32*off+64)(BX), Z17
+
+#define LOADF16(off) \
+	VCVTPH2PS (16*off)(BX), Z16    \
+	VCVTPH2PS (16*off+32)(BX), Z17
+
+#define STEP8(off, LOAD) \
+	LOAD(off)                        \
 	FMA2(off(SI), Z0, Z1)            \
 	FMA2(off(SI)(R9*1), Z2, Z3)      \
 	FMA2(off(SI)(R9*2), Z4, Z5)      \
@@ -51,148 +60,133 @@
 	FMA2(off(R11)(R9*2), Z12, Z13)   \
 	FMA2(off(R11)(R10*1), Z14, Z15)
 
-#define STEP4(off) \
-	VMOVUPS (2*16*off)(BX), Z16      \
-	VMOVUPS (2*16*off+64)(BX), Z17   \
+#define STEP4(off, LOAD) \
+	LOAD(off)                        \
 	FMA2(off(SI), Z0, Z1)            \
 	FMA2(off(SI)(R9*1), Z2, Z3)      \
 	FMA2(off(SI)(R9*2), Z4, Z5)      \
 	FMA2(off(SI)(R10*1), Z6, Z7)
 
-#define STEP2(off) \
-	VMOVUPS (2*16*off)(BX), Z16      \
-	VMOVUPS (2*16*off+64)(BX), Z17   \
+#define STEP2(off, LOAD) \
+	LOAD(off)                        \
 	FMA2(off(SI), Z0, Z1)            \
 	FMA2(off(SI)(R9*1), Z2, Z3)
 
-#define STEP1(off) \
-	VMOVUPS (2*16*off)(BX), Z16      \
-	VMOVUPS (2*16*off+64)(BX), Z17   \
+#define STEP1(off, LOAD) \
+	LOAD(off)                        \
 	FMA2(off(SI), Z0, Z1)
 
-// LOOP runs STEP over k, four at a time and then one by one. Each step is
-// numbered by its byte offset in a row of a; b advances 32 times as fast.
-#define LOOP(STEP) \
+// LOOP runs STEP over k, four at a time and then one by one; size is that of a
+// row of b.
+#define LOOP(STEP, LOAD, size) \
 	SUBQ $4, CX     \
 	JLT  rest       \
 four:               \
-	STEP(0)         \
-	STEP(4)         \
-	STEP(8)         \
-	STEP(12)        \
+	STEP(0, LOAD)   \
+	STEP(4, LOAD)   \
+	STEP(8, LOAD)   \
+	STEP(12, LOAD)  \
 	ADDQ $16, SI    \
 	ADDQ $16, R11   \
-	ADDQ $512, BX   \
+	ADDQ $(4*size), BX \
 	SUBQ $4, CX     \
 	JGE  four       \
 rest:               \
 	ADDQ $4, CX     \
 	JZ   store      \
 single:             \
-	STEP(0)         \
+	STEP(0, LOAD)   \
 	ADDQ $4, SI     \
 	ADDQ $4, R11    \
-	ADDQ $128, BX   \
+	ADDQ $size, BX  \
 	DECQ CX         \
 	JNZ  single     \
 store:
 
-// func panel8AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
-TEXT ·panel8AVX512(SB), NOSPLIT, $0-49
-	ARGS
-	ZERO2(Z0, Z1)
-	ZERO2(Z2, Z3)
-	ZERO2(Z4, Z5)
-	ZERO2(Z6, Z7)
-	ZERO2(Z8, Z9)
-	ZERO2(Z10, Z11)
-	ZERO2(Z12, Z13)
-	ZERO2(Z14, Z15)
-	TESTL AX, AX
-	JZ    run
-	MOVQ  DI, DX
-	LOAD2(Z0, Z1)
-	LOAD2(Z2, Z3)
-	LOAD2(Z4, Z5)
-	LOAD2(Z6, Z7)
-	LOAD2(Z8, Z9)
-	LOAD2(Z10, Z11)
-	LOAD2(Z12, Z13)
-	LOAD2(Z14, Z15)
-
-run:
-	LOOP(STEP8)
-	STORE2(Z0, Z1)
-	STORE2(Z2, Z3)
-	STORE2(Z4, Z5)
-	STORE2(Z6, Z7)
-	STORE2(Z8, Z9)
-	STORE2(Z10, Z11)
-	STORE2(Z12, Z13)
-	STORE2(Z14, Z15)
-	VZEROUPPER
+// Whole kernels: BODYn begins with c or zero, multiplies, and stores.
+#define BODY8(LOAD, size) \
+	ARGS                \
+	ZERO2(Z0, Z1)       \
+	ZERO2(Z2, Z3)       \
+	ZERO2(Z4, Z5)       \
+	ZERO2(Z6, Z7)       \
+	ZERO2(Z8, Z9)       \
+	ZERO2(Z10, Z11)     \
+	ZERO2(Z12, Z13)     \
+	ZERO2(Z14, Z15)     \
+	TESTL AX, AX        \
+	JZ    run           \
+	MOVQ  DI, DX        \
+	LOAD2(Z0, Z1)       \
+	LOAD2(Z2, Z3)       \
+	LOAD2(Z4, Z5)       \
+	LOAD2(Z6, Z7)       \
+	LOAD2(Z8, Z9)       \
+	LOAD2(Z10, Z11)     \
+	LOAD2(Z12, Z13)     \
+	LOAD2(Z14, Z15)     \
+run:                    \
+	LOOP(STEP8, LOAD, size) \
+	STORE2(Z0, Z1)      \
+	STORE2(Z2, Z3)      \
+	STORE2(Z4, Z5)      \
+	STORE2(Z6, Z7)      \
+	STORE2(Z8, Z9)      \
+	STORE2(Z10, Z11)    \
+	STORE2(Z12, Z13)    \
+	STORE2(Z14, Z15)    \
+	VZEROUPPER          \
 	RET
 
-// func panel4AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
-TEXT ·panel4AVX512(SB), NOSPLIT, $0-49
-	ARGS
-	ZERO2(Z0, Z1)
-	ZERO2(Z2, Z3)
-	ZERO2(Z4, Z5)
-	ZERO2(Z6, Z7)
-	TESTL AX, AX
-	JZ    run
-	MOVQ  DI, DX
-	LOAD2(Z0, Z1)
-	LOAD2(Z2, Z3)
-	LOAD2(Z4, Z5)
-	LOAD2(Z6, Z7)
-
-run:
-	LOOP(STEP4)
-	STORE2(Z0, Z1)
-	STORE2(Z2, Z3)
-	STORE2(Z4, Z5)
-	STORE2(Z6, Z7)
-	VZEROUPPER
+#define BODY4(LOAD, size) \
+	ARGS                \
+	ZERO2(Z0, Z1)       \
+	ZERO2(Z2, Z3)       \
+	ZERO2(Z4, Z5)       \
+	ZERO2(Z6, Z7)       \
+	TESTL AX, AX        \
+	JZ    run           \
+	MOVQ  DI, DX        \
+	LOAD2(Z0, Z1)       \
+	LOAD2(Z2, Z3)       \
+	LOAD2(Z4, Z5)       \
+	LOAD2(Z6, Z7)       \
+run:                    \
+	LOOP(STEP4, LOAD, size) \
+	STORE2(Z0, Z1)      \
+	STORE2(Z2, Z3)      \
+	STORE2(Z4, Z5)      \
+	STORE2(Z6, Z7)      \
+	VZEROUPPER          \
 	RET
 
-// func panel2AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
-TEXT ·panel2AVX512(SB), NOSPLIT, $0-49
-	ARGS
-	ZERO2(Z0, Z1)
-	ZERO2(Z2, Z3)
-	TESTL AX, AX
-	JZ    run
-	MOVQ  DI, DX
-	LOAD2(Z0, Z1)
-	LOAD2(Z2, Z3)
-
-run:
-	LOOP(STEP2)
-	STORE2(Z0, Z1)
-	STORE2(Z2, Z3)
-	VZEROUPPER
+#define BODY2(LOAD, size) \
+	ARGS                \
+	ZERO2(Z0, Z1)       \
+	ZERO2(Z2, Z3)       \
+	TESTL AX, AX        \
+	JZ    run           \
+	MOVQ  DI, DX        \
+	LOAD2(Z0, Z1)       \
+	LOAD2(Z2, Z3)       \
+run:                    \
+	LOOP(STEP2, LOAD, size) \
+	STORE2(Z0, Z1)      \
+	STORE2(Z2, Z3)      \
+	VZEROUPPER          \
 	RET
 
-// func panel1AVX512(c *float32, a *float32, b *float32, k int, acc bool)
-TEXT ·panel1AVX512(SB), NOSPLIT, $0-33
-	MOVQ    c+0(FP), DI
-	MOVQ    a+8(FP), SI
-	MOVQ    b+16(FP), BX
-	MOVQ    k+24(FP), CX
-	MOVBLZX acc+32(FP), AX
-	XORQ    R8, R8
-	ZERO2(Z0, Z1)
-	TESTL   AX, AX
-	JZ      run
-	MOVQ    DI, DX
-	LOAD2(Z0, Z1)
-
-run:
-	LOOP(STEP1)
-	STORE2(Z0, Z1)
-	VZEROUPPER
+#define BODY1(LOAD, size) \
+	ARGS                \
+	ZERO2(Z0, Z1)       \
+	TESTL AX, AX        \
+	JZ    run           \
+	MOVQ  DI, DX        \
+	LOAD2(Z0, Z1)       \
+run:                    \
+	LOOP(STEP1, LOAD, size) \
+	STORE2(Z0, Z1)      \
+	VZEROUPPER          \
 	RET
 
 // The AVX2 kernels take the 32 columns in two halves of 16.
@@ -216,81 +210,128 @@ run:
 	VFMADD231PS Y10, Y8, lo \
 	VFMADD231PS Y10, Y9, hi
 
+#define YLOADF32 \
+	VMOVUPS (R13), Y8   \
+	VMOVUPS 32(R13), Y9
+
+#define YLOADF16 \
+	VCVTPH2PS (R13), Y8   \
+	VCVTPH2PS 16(R13), Y9
+
+#define YBODY4(LOAD, size) \
+	ARGS                        \
+	MOVQ  $2, R12               \
+half:                           \
+	YZERO2(Y0, Y1)              \
+	YZERO2(Y2, Y3)              \
+	YZERO2(Y4, Y5)              \
+	YZERO2(Y6, Y7)              \
+	TESTL AX, AX                \
+	JZ    run                   \
+	MOVQ  DI, DX                \
+	YLOAD2(Y0, Y1)              \
+	YLOAD2(Y2, Y3)              \
+	YLOAD2(Y4, Y5)              \
+	YLOAD2(Y6, Y7)              \
+run:                            \
+	MOVQ SI, R11                \
+	MOVQ BX, R13                \
+	MOVQ CX, R14                \
+loop:                           \
+	LOAD                        \
+	YFMA2((R11), Y0, Y1)        \
+	YFMA2((R11)(R9*1), Y2, Y3)  \
+	YFMA2((R11)(R9*2), Y4, Y5)  \
+	YFMA2((R11)(R10*1), Y6, Y7) \
+	ADDQ    $4, R11             \
+	ADDQ    $size, R13          \
+	DECQ    R14                 \
+	JNZ     loop                \
+	MOVQ    DI, DX              \
+	YSTORE2(Y0, Y1)             \
+	YSTORE2(Y2, Y3)             \
+	YSTORE2(Y4, Y5)             \
+	YSTORE2(Y6, Y7)             \
+	ADDQ    $64, DI             \
+	ADDQ    $(size/2), BX       \
+	DECQ    R12                 \
+	JNZ     half                \
+	VZEROUPPER                  \
+	RET
+
+#define YBODY1(LOAD, size) \
+	ARGS                        \
+	MOVQ  $2, R12               \
+half:                           \
+	YZERO2(Y0, Y1)              \
+	TESTL AX, AX                \
+	JZ    run                   \
+	MOVQ  DI, DX                \
+	YLOAD2(Y0, Y1)              \
+run:                            \
+	MOVQ SI, R11                \
+	MOVQ BX, R13                \
+	MOVQ CX, R14                \
+loop:                           \
+	LOAD                        \
+	YFMA2((R11), Y0, Y1)        \
+	ADDQ    $4, R11             \
+	ADDQ    $size, R13          \
+	DECQ    R14                 \
+	JNZ     loop                \
+	MOVQ    DI, DX              \
+	YSTORE2(Y0, Y1)             \
+	ADDQ    $64, DI             \
+	ADDQ    $(size/2), BX       \
+	DECQ    R12                 \
+	JNZ     half                \
+	VZEROUPPER                  \
+	RET
+
+// func panel8AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+TEXT ·panel8AVX512(SB), NOSPLIT, $0-49
+	BODY8(LOADF32, 128)
+
+// func panel8F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel8F16AVX512(SB), NOSPLIT, $0-49
+	BODY8(LOADF16, 64)
+
+// func panel4AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+TEXT ·panel4AVX512(SB), NOSPLIT, $0-49
+	BODY4(LOADF32, 128)
+
+// func panel4F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel4F16AVX512(SB), NOSPLIT, $0-49
+	BODY4(LOADF16, 64)
+
+// func panel2AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+TEXT ·panel2AVX512(SB), NOSPLIT, $0-49
+	BODY2(LOADF32, 128)
+
+// func panel2F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel2F16AVX512(SB), NOSPLIT, $0-49
+	BODY2(LOADF16, 64)
+
+// func panel1AVX512(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+TEXT ·panel1AVX512(SB), NOSPLIT, $0-49
+	BODY1(LOADF32, 128)
+
+// func panel1F16AVX512(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel1F16AVX512(SB), NOSPLIT, $0-49
+	BODY1(LOADF16, 64)
+
 // func panel4AVX2(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
 TEXT ·panel4AVX2(SB), NOSPLIT, $0-49
-	ARGS
-	MOVQ  $2, R12
+	YBODY4(YLOADF32, 128)
 
-half:
-	YZERO2(Y0, Y1)
-	YZERO2(Y2, Y3)
-	YZERO2(Y4, Y5)
-	YZERO2(Y6, Y7)
-	TESTL AX, AX
-	JZ    run
-	MOVQ  DI, DX
-	YLOAD2(Y0, Y1)
-	YLOAD2(Y2, Y3)
-	YLOAD2(Y4, Y5)
-	YLOAD2(Y6, Y7)
+// func panel4F16AVX2(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel4F16AVX2(SB), NOSPLIT, $0-49
+	YBODY4(YLOADF16, 64)
 
-run:
-	MOVQ SI, R11
-	MOVQ BX, R13
-	MOVQ CX, R14
+// func panel1AVX2(c *float32, ldc int, a *float32, lda int, b *float32, k int, acc bool)
+TEXT ·panel1AVX2(SB), NOSPLIT, $0-49
+	YBODY1(YLOADF32, 128)
 
-loop:
-	VMOVUPS (R13), Y8
-	VMOVUPS 32(R13), Y9
-	YFMA2((R11), Y0, Y1)
-	YFMA2((R11)(R9*1), Y2, Y3)
-	YFMA2((R11)(R9*2), Y4, Y5)
-	YFMA2((R11)(R10*1), Y6, Y7)
-	ADDQ    $4, R11
-	ADDQ    $128, R13
-	DECQ    R14
-	JNZ     loop
-	MOVQ    DI, DX
-	YSTORE2(Y0, Y1)
-	YSTORE2(Y2, Y3)
-	YSTORE2(Y4, Y5)
-	YSTORE2(Y6, Y7)
-	ADDQ    $64, DI
-	ADDQ    $64, BX
-	DECQ    R12
-	JNZ     half
-	VZEROUPPER
-	RET
-
-// func panel1AVX2(c *float32, a *float32, b *float32, k int, acc bool)
-TEXT ·panel1AVX2(SB), NOSPLIT, $0-33
-	MOVQ    c+0(FP), DI
-	MOVQ    a+8(FP), SI
-	MOVQ    b+16(FP), BX
-	MOVQ    k+24(FP), CX
-	MOVBLZX acc+32(FP), AX
-	YZERO2(Y0, Y1)
-	YZERO2(Y2, Y3)
-	TESTL   AX, AX
-	JZ      loop
-	VMOVUPS (DI), Y0
-	VMOVUPS 32(DI), Y1
-	VMOVUPS 64(DI), Y2
-	VMOVUPS 96(DI), Y3
-
-loop:
-	VBROADCASTSS (SI), Y10
-	VFMADD231PS  (BX), Y10, Y0
-	VFMADD231PS  32(BX), Y10, Y1
-	VFMADD231PS  64(BX), Y10, Y2
-	VFMADD231PS  96(BX), Y10, Y3
-	ADDQ         $4, SI
-	ADDQ         $128, BX
-	DECQ         CX
-	JNZ          loop
-	VMOVUPS      Y0, (DI)
-	VMOVUPS      Y1, 32(DI)
-	VMOVUPS      Y2, 64(DI)
-	VMOVUPS      Y3, 96(DI)
-	VZEROUPPER
-	RET
+// func panel1F16AVX2(c *float32, ldc int, a *float32, lda int, b *byte, k int, acc bool)
+TEXT ·panel1F16AVX2(SB), NOSPLIT, $0-49
+	YBODY1(YLOADF16, 64)

@@ -119,3 +119,9 @@ func mulPanelPlain(c []float32, ldc int, a []float32, lda int, b []float32, m, k
 		}
 	}
 }
+
+func mulPanelF16Plain(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
+	values := make([]float32, k*PanelWidth)
+	fromF16Plain(values, b[:2*len(values)])
+	mulPanelPlain(c, ldc, a, lda, values, m, k, acc)
+}

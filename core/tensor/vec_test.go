@@ -205,6 +205,15 @@ func TestMulPanel(t *testing.T) {
 				MulPanel(got, ldc, a, lda, b, m, k, acc)
 				mulPanelPlain(want, ldc, a, lda, b, m, k, acc)
 				vecNear(t, fmt.Sprintf("panel m=%d k=%d acc=%v", m, k, acc), got, want, 2e-6, 10)
+				// Halves give what their values give.
+				half := make([]byte, 2*len(b))
+				ToF16(half, b)
+				rounded := make([]float32, len(b))
+				FromF16(rounded, half)
+				fromHalves, fromValues := append([]float32(nil), c...), append([]float32(nil), c...)
+				MulPanelF16(fromHalves, ldc, a, lda, half, m, k, acc)
+				MulPanel(fromValues, ldc, a, lda, rounded, m, k, acc)
+				vecNear(t, fmt.Sprintf("F16 panel m=%d k=%d acc=%v", m, k, acc), fromHalves, fromValues, 0, 0)
 				// A row is the same whatever stands beside it.
 				for i := range m {
 					one := append([]float32(nil), c[i*ldc:i*ldc+PanelWidth]...)

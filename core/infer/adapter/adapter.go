@@ -157,11 +157,11 @@ func openGGUF(path string) (Adapter, error) {
 // FromGGUF reads the adapter in an open file; nothing refers to the file
 // afterwards.
 func FromGGUF(f *gguf.File) (Adapter, error) {
-	for key, want := range map[string]string{"general.type": "adapter", "adapter.type": "lora"} {
-		if got, err := gguf.Get[string](f, key); err != nil {
+	for _, want := range []gguf.KV{{Key: "general.type", Value: "adapter"}, {Key: "adapter.type", Value: "lora"}} {
+		if got, err := gguf.Get[string](f, want.Key); err != nil {
 			return nil, err
-		} else if got != want {
-			return nil, fmt.Errorf("%s is %q, not %q", key, got, want)
+		} else if got != want.Value {
+			return nil, fmt.Errorf("%s is %q, not %q", want.Key, got, want.Value)
 		}
 	}
 	alpha, err := gguf.Get[float32](f, "adapter.lora.alpha")

@@ -21,6 +21,8 @@ import (
 	"mm/core/tensor"
 )
 
+var le = binary.LittleEndian
+
 const (
 	// Chunk is the number of positions that are read at a time.
 	Chunk = 256
@@ -150,8 +152,9 @@ func (c *Cache) storeF16(k, v []byte, p int, key, value []float32) {
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
 		tensor.ToF16(half[:2*n], key[j:j+n])
+		column := block[2*j*Block:]
 		for d := range n {
-			copy(block[2*(j+d)*Block:2*(j+d)*Block+2], half[2*d:2*d+2])
+			le.PutUint16(column[2*d*Block:], le.Uint16(half[2*d:]))
 		}
 		tensor.ToF16(v[2*(j/Block*Chunk+p)*Block:][:2*n], value[j:j+n])
 	}
@@ -167,11 +170,11 @@ func (c *Cache) storeQ8(k, v []byte, p int, key, value []float32) {
 	var q [Block]int8
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
-		binary.LittleEndian.PutUint16(keyScales[2*j:], quantise(q[:n], key[j:j+n]))
+		le.PutUint16(keyScales[2*j:], quantise(q[:n], key[j:j+n]))
 		for d := range n {
 			block[(j+d)*Block] = byte(q[d])
 		}
-		binary.LittleEndian.PutUint16(valueScales[2*(j/Block*Chunk+p):], quantise(q[:n], value[j:j+n]))
+		le.PutUint16(valueScales[2*(j/Block*Chunk+p):], quantise(q[:n], value[j:j+n]))
 		row := v[(j/Block*Chunk+p)*Block:]
 		for d := range n {
 			row[d] = byte(q[d])
@@ -196,6 +199,20 @@ func quantise(q []int8, x []float32) uint16 {
 	return tensor.F32ToF16(most / 127)
 }
 
+// KeysF16 gives the keys of a head for 32 positions, the block-th of a chunk,
+// as they are stored in a cache of F16: D × 32 with the positions side by side.
+func (c *Cache) KeysF16(chunk, layer, head, block int) []byte {
+	n := 2 * c.shape.Dim * Block
+	return c.keys(chunk, layer, head)[block*n : (block+1)*n]
+}
+
+// ValuesF16 gives a panel of the values of a head for the first n positions of
+// a chunk, as they are stored in a cache of F16: n × 32.
+func (c *Cache) ValuesF16(chunk, layer, head, panel, n int) []byte {
+	at := 2 * panel * Chunk * Block
+	return c.values(chunk, layer, head)[at : at+2*n*Block]
+}
+
 // Keys gives the keys of a head for 32 positions, the block-th of a chunk, as
 // D × 32 float32 with the positions side by side. It uses buf, of at least
 // D·32 numbers, where the elements are not float32 already.
@@ -206,7 +223,7 @@ func (c *Cache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 	case tensor.F32:
 		return floats(k)[block*n : (block+1)*n]
 	case tensor.F16:
-		tensor.FromF16(buf[:n], k[2*block*n:2*(block+1)*n])
+		tensor.FromF16(buf[:n], c.KeysF16(chunk, layer, head, block))
 	case tensor.Q8_0:
 		var scales [Block]float32
 		for d := range c.shape.Dim {
@@ -234,11 +251,11 @@ func (c *Cache) Values(chunk, layer, head, panel, n int, buf []float32) []float3
 	case tensor.F32:
 		return floats(v)[at : at+n*Block]
 	case tensor.F16:
-		tensor.FromF16(buf[:n*Block], v[2*at:2*(at+n*Block)])
+		tensor.FromF16(buf[:n*Block], c.ValuesF16(chunk, layer, head, panel, n))
 	case tensor.Q8_0:
 		scales := v[c.panels*Block*Chunk+2*panel*Chunk:]
 		for p := range n {
-			d := tensor.F16ToF32(binary.LittleEndian.Uint16(scales[2*p:]))
+			d := tensor.F16ToF32(le.Uint16(scales[2*p:]))
 			row, out := v[at+p*Block:][:Block], buf[p*Block:][:Block]
 			for i, q := range row {
 				out[i] = float32(int8(q)) * d

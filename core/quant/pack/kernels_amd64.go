@@ -18,32 +18,32 @@ var (
 	hasVNNI   = hasAVX512 && cpu.X86.HasAVX512VNNI
 )
 
-// The kernels for one row of activations. n counts groups of 32 columns, and
-// blocks of 256 for K-quants.
+// The kernels for one row of activations and panels that follow each other. n
+// counts groups of 32 columns, and blocks of 256 for K-quants.
 
 //go:noescape
-func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
-func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
+func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
 func rowF16AVX512(y *float32, w *byte, x *float32, k int)
@@ -167,10 +167,9 @@ func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
 	case f.scheme == schemeQ6K:
 		kernel, per, fix = rowQ6KVNNI, 256, b.fix16
 	}
-	for p := lo / lanes; p < end/lanes; p++ {
-		kernel(&y[p*lanes], &m.quants[p*m.panelBytes], &m.scales[p*m.scaleBytes],
-			&b.q[0], &b.scale[0], &b.sum[0], &fix[0], m.cols/per)
-	}
+	p := lo / lanes
+	kernel(&y[lo], &m.quants[p*m.panelBytes], &m.scales[p*m.scaleBytes],
+		&b.q[0], &b.scale[0], &b.sum[0], &fix[0], m.cols/per, (end-lo)/lanes)
 	return true
 }
 

@@ -2,14 +2,14 @@
 
 #include "textflag.h"
 
-// Products of one row of activations with a panel of 16 rows of weights, one
+// Products of one row of activations with panels of 16 rows of weights, one
 // row a lane, by AVX-512 VNNI. VPDPBUSD multiplies unsigned with signed bytes:
 // 8-bit weights have 128 added (their sign bit flipped), narrower ones are
 // unsigned as stored; fix32 and fix16 take off what that adds.
 //
 // Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
-// R11 their sums; R12 fix; CX groups of 32 (blocks of 256 for K-quants).
-// Z0 is the result, Z28 to Z31 are masks.
+// R11 their sums; R12 fix; CX groups of 32 (blocks of 256 for K-quants); BX
+// panels. Z0 is the result, Z28 to Z31 are masks.
 
 DATA bytes0f<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL bytes0f<>(SB), RODATA|NOPTR, $8
@@ -23,15 +23,28 @@ DATA bytesf0<>+0(SB)/8, $0xf0f0f0f0f0f0f0f0
 GLOBL bytesf0<>(SB), RODATA|NOPTR, $8
 
 #define ARGS \
-	MOVQ   y+0(FP), DI     \
-	MOVQ   q+8(FP), SI     \
-	MOVQ   s+16(FP), R8    \
+	MOVQ   y+0(FP), DI       \
+	MOVQ   q+8(FP), SI       \
+	MOVQ   s+16(FP), R8      \
+	MOVQ   panels+64(FP), BX
+
+// PANEL begins a panel: integers and scales go on where the last one's ended.
+#define PANEL \
 	MOVQ   x+24(FP), R9    \
 	MOVQ   d+32(FP), R10   \
 	MOVQ   sum+40(FP), R11 \
 	MOVQ   fix+48(FP), R12 \
 	MOVQ   n+56(FP), CX    \
 	VPXORD Z0, Z0, Z0
+
+// DONE ends a panel, and the function with the last one.
+#define DONE \
+	VMOVUPS Z0, (DI) \
+	ADDQ    $64, DI  \
+	DECQ    BX       \
+	JNZ     panel    \
+	VZEROUPPER       \
+	RET
 
 // PREFETCH asks for the line that will be read some iterations later: the
 // next panel's begins where this one ends.
@@ -163,10 +176,13 @@ GLOBL bytesf0<>(SB), RODATA|NOPTR, $8
 	DECQ CX      \
 	JNZ  loop
 
-// func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ8VNNI(SB), NOSPLIT, $0-64
+// func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ8VNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes80<>(SB), Z31
+
+panel:
+	PANEL
 
 loop:
 	VPBROADCASTD (R12), Z1
@@ -177,15 +193,16 @@ loop:
 	SCALE(Z1, Z8)
 	ADDQ         $32, R8
 	NEXT
-	VMOVUPS      Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ4VNNI(SB), NOSPLIT, $0-64
+// func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4VNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytesf0<>(SB), Z30
+
+panel:
+	PANEL
 
 loop:
 	VPBROADCASTD (R12), Z1
@@ -198,15 +215,16 @@ loop:
 	SCALE(Z1, Z8)
 	ADDQ         $32, R8
 	NEXT
-	VMOVUPS      Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ5VNNI(SB), NOSPLIT, $0-64
+// func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5VNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytes10<>(SB), Z30
+
+panel:
+	PANEL
 
 loop:
 	VPBROADCASTD (R12), Z1
@@ -218,15 +236,16 @@ loop:
 	SCALE(Z1, Z8)
 	ADDQ         $32, R8
 	NEXT
-	VMOVUPS      Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ4MinVNNI(SB), NOSPLIT, $0-64
+// func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4MinVNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytesf0<>(SB), Z30
+
+panel:
+	PANEL
 
 loop:
 	VPXORD           Z1, Z1, Z1
@@ -240,15 +259,16 @@ loop:
 	VFMADD231PS.BCST (R11), Z9, Z0
 	ADDQ             $64, R8
 	NEXT
-	VMOVUPS          Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ5MinVNNI(SB), NOSPLIT, $0-64
+// func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5MinVNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytes10<>(SB), Z30
+
+panel:
+	PANEL
 
 loop:
 	VPXORD           Z1, Z1, Z1
@@ -261,9 +281,7 @@ loop:
 	VFMADD231PS.BCST (R11), Z9, Z0
 	ADDQ             $64, R8
 	NEXT
-	VMOVUPS          Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
 // KSCALE scales the products of a group of a K-quant: Z10 is the block's d,
 // Z11 its dmin, and R8 points to the group's 16 scales and 16 minima.
@@ -278,11 +296,14 @@ loop:
 	VFNMADD231PS.BCST (R11), Z9, Z0   \
 	ADDQ $32, R8
 
-// func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ4KVNNI(SB), NOSPLIT, $0-64
+// func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4KVNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytesf0<>(SB), Z30
+
+panel:
+	PANEL
 
 block:
 	VCVTPH2PS (R8), Z10
@@ -303,15 +324,16 @@ loop:
 	JNZ    loop
 	DECQ   CX
 	JNZ    block
-	VMOVUPS Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ5KVNNI(SB), NOSPLIT, $0-64
+// func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5KVNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytes10<>(SB), Z30
+
+panel:
+	PANEL
 
 block:
 	VCVTPH2PS (R8), Z10
@@ -331,15 +353,16 @@ loop:
 	JNZ    loop
 	DECQ   CX
 	JNZ    block
-	VMOVUPS Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
 
-// func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n int)
-TEXT ·rowQ6KVNNI(SB), NOSPLIT, $0-64
+// func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ6KVNNI(SB), NOSPLIT, $0-72
 	ARGS
 	VPBROADCASTQ bytes0f<>(SB), Z31
 	VPBROADCASTQ bytes30<>(SB), Z30
+
+panel:
+	PANEL
 
 block:
 	VCVTPH2PS (R8), Z10
@@ -367,6 +390,4 @@ loop:
 	JNZ          loop
 	DECQ         CX
 	JNZ          block
-	VMOVUPS      Z0, (DI)
-	VZEROUPPER
-	RET
+	DONE
