@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -149,6 +148,12 @@ type doer interface {
 func do(by doer, req *http.Request, want ...int) (*http.Response, error) {
 	resp, err := by.Do(req)
 	if err != nil {
+		var e *url.Error // redirects and sessions carry signatures in their queries
+		if errors.As(err, &e) {
+			if u, parseErr := url.Parse(e.URL); parseErr == nil {
+				e.URL = withoutQuery(*u).String()
+			}
+		}
 		return nil, err
 	}
 	if slices.Contains(want, resp.StatusCode) {
@@ -196,34 +201,6 @@ func status(err error) int {
 		return r.StatusCode
 	}
 	return 0
-}
-
-// again decides whether an operation that can go on where it stopped is tried
-// again after err, and waits. tries counts the failures without progress.
-func (c *Client) again(ctx context.Context, tries int, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	passing := errors.Is(err, errSession)
-	if code := status(err); code != 0 {
-		passing = passing || busy(code)
-	} else {
-		passing = passing || temporary(err)
-	}
-	if !passing || tries >= c.backoff.tries {
-		return err
-	}
-	wait := c.backoff.wait(tries)
-	var f *failure
-	if errors.As(err, &f) && f.after >= 0 {
-		if wait = f.after; wait > c.backoff.longest {
-			return fmt.Errorf("the registry asks to wait for %s: %w", wait.Round(time.Second), err)
-		}
-	}
-	if sleep(ctx, wait) != nil {
-		return err
-	}
-	return nil
 }
 
 // withoutQuery keeps session tokens out of messages.

@@ -1,0 +1,141 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm/registry"
+)
+
+// listTries is how often a registry is asked whether it lists what was pushed
+// as referrer.
+const listTries = 4
+
+// referrersIn collects what refers to the manifests of main in the store, and
+// what refers to that.
+func referrersIn(ctx context.Context, src *registry.Store, main *plan, depth int) (*plan, error) {
+	found := &plan{seen: map[digest.Digest]int64{}}
+	for _, m := range main.manifests {
+		list, err := src.Referrers(ctx, m.desc, "")
+		if err != nil {
+			return nil, fmt.Errorf("looking for what refers to %s: %w", m.desc.Digest, err)
+		}
+		for _, d := range list {
+			if _, inside := main.seen[d.Digest]; inside {
+				continue
+			}
+			if err := found.add(ctx, src, d, filter{}, 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(found.manifests) == 0 || depth == maxNesting {
+		return found, nil
+	}
+	more, err := referrersIn(ctx, src, found, depth+1)
+	if err != nil {
+		return nil, err
+	}
+	found.manifests = append(found.manifests, more.manifests...)
+	found.blobs = append(found.blobs, more.blobs...)
+	return found, nil
+}
+
+// sendReferrers sends the referrers that the registry does not list, and sees
+// to it that it lists them: where it has no referrers API, two clients that
+// push at once may overwrite each other's list.
+func (p *push) sendReferrers(ctx context.Context, referring *plan) error {
+	missing, err := p.unlisted(ctx, referring.manifests)
+	if err != nil {
+		return err
+	}
+	for tries := 0; len(missing) > 0; tries++ {
+		if tries == listTries {
+			return fmt.Errorf("the registry does not list %s among the referrers of %s", missing[0].desc.Digest, missing[0].subject.Digest)
+		}
+		if tries > 0 {
+			if err := sleep(ctx, p.c.backoff.wait(tries-1)); err != nil {
+				return err
+			}
+		} else if err := p.sendParts(ctx, referring); err != nil {
+			return err
+		}
+		for _, m := range missing {
+			if err := p.r.Manifests().Push(ctx, m.desc, bytes.NewReader(m.data)); err != nil {
+				return fmt.Errorf("referrer %s: %w", m.desc.Digest, err)
+			}
+		}
+		if missing, err = p.unlisted(ctx, missing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendParts sends what referrers are made of.
+func (p *push) sendParts(ctx context.Context, referring *plan) error {
+	if err := p.sendBlobs(ctx, referring.blobs, nil); err != nil {
+		return err
+	}
+	for _, m := range referring.manifests {
+		if m.subject != nil {
+			continue
+		}
+		if err := p.sendManifest(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlisted returns the referrers that the registry does not list.
+func (p *push) unlisted(ctx context.Context, referring []manifest) ([]manifest, error) {
+	listed := map[digest.Digest]map[digest.Digest]bool{} // by subject
+	var missing []manifest
+	for _, m := range referring {
+		if m.subject == nil {
+			continue // part of a referring index
+		}
+		if listed[m.subject.Digest] == nil {
+			list, err := p.r.referrers(ctx, *m.subject)
+			if err != nil {
+				return nil, err
+			}
+			listed[m.subject.Digest] = map[digest.Digest]bool{}
+			for _, d := range list {
+				listed[m.subject.Digest][d.Digest] = true
+			}
+		}
+		if !listed[m.subject.Digest][m.desc.Digest] {
+			missing = append(missing, m)
+		}
+	}
+	return missing, nil
+}
+
+// referrers lists what refers to desc, bounded. Nothing where the repository or
+// the manifest is not there.
+func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	var found []ocispec.Descriptor
+	err := r.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
+		found = append(found, page...)
+		if len(found) > maxListed {
+			return fmt.Errorf("%w: more than %d referrers", ErrHostile, maxListed)
+		}
+		return nil
+	})
+	if status(err) == http.StatusNotFound || errors.Is(err, errdef.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing what refers to %s: %w", desc.Digest, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,138 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// backoff decides whether and when something is tried again. It is the
+// retry.Policy of requests that can be repeated as they are.
+type backoff struct {
+	tries   int
+	base    time.Duration // before the first repetition; doubles
+	longest time.Duration // the longest Retry-After that is obeyed
+}
+
+// Retry implements retry.Policy: it returns the wait, or -1 to give up. attempt
+// counts from 0.
+func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Duration, error) {
+	switch {
+	case attempt >= b.tries:
+		return -1, nil
+	case err != nil:
+		if !temporary(err) || refused(err) {
+			return -1, nil
+		}
+		return b.wait(attempt), nil
+	case !busy(resp.StatusCode):
+		return -1, nil
+	}
+	after, ok := retryAfter(resp.Header)
+	if !ok {
+		return b.wait(attempt), nil
+	}
+	if after > b.longest {
+		return -1, nil
+	}
+	return after, nil
+}
+
+// again decides whether an operation that can go on where it stopped is tried
+// again after err, and waits. tries counts the failures without progress.
+func (c *Client) again(ctx context.Context, tries int, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	passing := errors.Is(err, errSession)
+	if code := status(err); code != 0 {
+		passing = passing || busy(code)
+	} else {
+		passing = passing || temporary(err)
+	}
+	if !passing || tries >= c.backoff.tries {
+		return err
+	}
+	wait := c.backoff.wait(tries)
+	var f *failure
+	if errors.As(err, &f) && f.after >= 0 {
+		if wait = f.after; wait > c.backoff.longest {
+			return fmt.Errorf("the registry asks to wait for %s: %w", wait.Round(time.Second), err)
+		}
+	}
+	if sleep(ctx, wait) != nil {
+		return err
+	}
+	return nil
+}
+
+// wait is the pause before repetition attempt+1, with a tenth of jitter so that
+// many clients do not return as one.
+func (b backoff) wait(attempt int) time.Duration {
+	d := b.base << min(attempt, 6)
+	return d + time.Duration(rand.Int64N(int64(d)/10+1))
+}
+
+// busy reports whether a status asks for another try.
+func busy(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// temporary reports whether an error of the connection may pass.
+func temporary(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var header tls.RecordHeaderError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, errRedirect), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &header):
+		return false
+	case errors.Is(err, ErrStalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	}
+	var n net.Error
+	return errors.As(err, &n)
+}
+
+// refused reports whether there was no connection at all. Before anything
+// worked that is more likely a wrong name than a passing fault.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && !op.Timeout()
+}
+
+// retryAfter reads the header of that name (RFC 9110 §10.2.3).
+func retryAfter(h http.Header) (time.Duration, bool) {
+	v := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(time.Until(at), 0), true
+	}
+	return 0, false
+}
+
+// sleep waits, unless ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
