@@ -118,6 +118,29 @@ func cacheHit(t *testing.T, s *Store, path string) bool {
 	return ok && s.cached(key) != ""
 }
 
+// TestAddFileSwapped puts another file in the path's place between hashing and
+// linking.
+func TestAddFileSwapped(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	writeOld(t, path, []byte("hashed"))
+	writeOld(t, path+"2", []byte("linked"))
+	s := open(t, t.TempDir(), Options{Hook: func(op *fsx.Op, do func() error) error {
+		if op.Kind == fsx.OpLink {
+			if err := os.Rename(path+"2", path); err != nil {
+				t.Error(err)
+			}
+		}
+		return do()
+	}})
+	if _, err := s.AddFile(ctx, path, AddOptions{Link: true}); !errors.Is(err, errChanged) {
+		t.Errorf("%v, want errChanged", err)
+	}
+	if report := sound(t, s); report.Blobs != 0 || report.Temp != 0 {
+		t.Errorf("left behind: %+v", report)
+	}
+}
+
 // TestDigestCache: what is remembered, and what makes it forgotten.
 func TestDigestCache(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {

@@ -69,6 +69,8 @@ func play(role, dir, seedText string) error {
 		return playRead(s)
 	case "partial":
 		return playPartial(s)
+	case "check":
+		return playCheck(s, seed)
 	}
 	return fmt.Errorf("no role %q", role)
 }
@@ -80,6 +82,20 @@ func playTag(s *Store, seed int) error {
 			return err
 		}
 		if err := s.Tag(ctx, desc, fmt.Sprintf("p%d:%d", seed, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playCheck finds the store sound and all tags of the tagger there.
+func playCheck(s *Store, seed int) error {
+	report, err := s.Fsck(ctx, FsckOptions{})
+	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
+		return fmt.Errorf("%+v: %w", report, errors.Join(err, ErrCorrupt))
+	}
+	for i := range 20 {
+		if err := whole(s, fmt.Sprintf("p%d:%d", seed, i)); err != nil {
 			return err
 		}
 	}
