@@ -203,9 +203,9 @@ type attentionScratch struct {
 	scores []float32 // 8 × Chunk
 	keyBuf []float32 // Chunk/32 × D × 32
 	valBuf []float32 // panels × Chunk × 32
-	keys   []panel // D × 32, 32 positions each
-	values []panel // positions × 32, 32 dimensions each
-	halves bool    // panels are of F16
+	keys   []panel   // D × 32, 32 positions each
+	values []panel   // positions × 32, 32 dimensions each
+	halves bool      // panels are of F16
 	width  int       // of a row of sum: panels·32
 	sum    []float32 // rows × width, the values weighted so far
 	most   []float32 // rows, the largest score so far

@@ -1,0 +1,57 @@
+package infer
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"mm/core/tensor"
+)
+
+// scoreBatch is how many positions' logits are held at a time.
+const scoreBatch = 32
+
+// Score reads tokens as Feed does and gives the natural logarithm of the
+// probability that the model gave to each of them before it read it. The first
+// token of an empty session has none: its score is 0.
+func (s *Session) Score(ctx context.Context, tokens []int32) ([]float64, error) {
+	for _, t := range tokens {
+		if t < 0 || int(t) >= s.m.cfg.Vocab {
+			return nil, fmt.Errorf("token %d is not one of the %d of the vocabulary", t, s.m.cfg.Vocab)
+		}
+	}
+	if room := s.context - len(s.tokens); len(tokens) > room {
+		return nil, fmt.Errorf("%w: %d positions of %d are in use, %d more are wanted", ErrContext, len(s.tokens), s.context, len(tokens))
+	}
+	before := len(s.tokens)
+	scores := make([]float64, len(tokens))
+	if before := s.Logits(); before != nil && len(tokens) > 0 {
+		scores[0] = logProbability(before, tokens[0])
+	}
+	for from := 0; from < len(tokens); from += scoreBatch {
+		part := tokens[from:min(from+scoreBatch, len(tokens))]
+		err := s.feed(ctx, input{tokens: part, rows: len(part)}, len(part), func(row int, logits []float32) {
+			if next := from + row + 1; next < len(tokens) {
+				scores[next] = logProbability(logits, tokens[next])
+			}
+		})
+		if err != nil {
+			s.Truncate(before)
+			return nil, err
+		}
+	}
+	return scores, nil
+}
+
+// logProbability is the token's log of softmax(logits), which are left as they
+// are.
+func logProbability(logits []float32, token int32) float64 {
+	most := tensor.Max(logits)
+	sum := 0.0
+	var buf [512]float32
+	for from := 0; from < len(logits); from += len(buf) {
+		part := logits[from:min(from+len(buf), len(logits))]
+		sum += float64(tensor.ExpSum(buf[:len(part)], part, most))
+	}
+	return float64(logits[token]-most) - math.Log(sum)
+}
