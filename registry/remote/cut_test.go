@@ -109,7 +109,12 @@ func cuts(t *testing.T, host string, cuts, size int64) {
 	src := openStore(t)
 	desc := pack(t, src, "p-lite", layer(t, src, "core-llm.gguf", "core", noise(2, int(size))))
 	r := rand.New(rand.NewPCG(1, 1))
-	next := func() int64 { return 50<<10 + r.Int64N(500<<10) }
+	var mu sync.Mutex
+	next := func() int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return 50<<10 + r.Int64N(500<<10)
+	}
 
 	up := cut(t, host, true, cuts, next)
 	pusher := newClient(t, Options{Chunk: chunk})

@@ -40,8 +40,10 @@ func newTransport(opt Options) http.RoundTripper {
 		},
 		TLSClientConfig:     opt.TLS,
 		TLSHandshakeTimeout: opt.Stall,
-		MaxIdleConnsPerHost: opt.Parallel + 2,
-		IdleConnTimeout:     90 * time.Second,
+		// Requests that expect a refusal wait so long for leave to send.
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConnsPerHost:   opt.Parallel + 2,
+		IdleConnTimeout:       90 * time.Second,
 	}}
 }
 

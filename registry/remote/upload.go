@@ -24,6 +24,11 @@ import (
 // request bodies.
 const minChunk = 256 << 10
 
+// restartAfter is how often a registry may be out of step before the upload
+// begins anew: one that is still busy with the bytes of a dropped request says
+// so for a while.
+const restartAfter = 3
+
 // errSession says that the registry forgot an upload, or stands at another byte
 // of a blob than we do. It is remedied by asking, or from the start.
 var errSession = errors.New("the registry is out of step")
@@ -41,6 +46,7 @@ type upload struct {
 	best     int64    // the most that it ever had; below it nothing counts as progress
 	chunk    int64
 	dropped  bool // off must be asked for
+	careful  bool // the registry may refuse what comes next
 }
 
 // mount asks the registry to take the blob from one of the repositories, and
@@ -77,7 +83,7 @@ func (u *upload) run(ctx context.Context) error {
 			u.best, tries = u.off, 0
 		}
 		u.dropped = true
-		if errors.Is(err, errSession) && (tries > 0 || status(err) == http.StatusNotFound) {
+		if errors.Is(err, errSession) && (tries >= restartAfter || status(err) == http.StatusNotFound) {
 			u.location, u.off = nil, 0
 		}
 		if err := u.r.c.again(ctx, tries, err); err != nil {
@@ -118,6 +124,7 @@ func (u *upload) attempt(ctx context.Context) error {
 		if err := u.ask(ctx); err != nil {
 			return err
 		}
+		u.careful = true
 	}
 	u.dropped = false
 	if u.location == nil || u.off > 0 && u.r.whole.Load() {
@@ -202,6 +209,9 @@ func (u *upload) patch(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("Content-Range", fmt.Sprintf("%d-%d", u.off, end-1))
+	if u.careful {
+		req.Header.Set("Expect", "100-continue") // so that a refusal costs no bytes
+	}
 	resp, err := do(u.by(), req, http.StatusAccepted, http.StatusNoContent, http.StatusCreated)
 	if err != nil {
 		return lost(fmt.Errorf("sending bytes %d to %d: %w", u.off, end, err))
@@ -214,7 +224,7 @@ func (u *upload) patch(ctx context.Context) error {
 	if got > end || got <= u.off && end > u.off {
 		return fmt.Errorf("%w: the registry has %d bytes after %d were sent", ErrHostile, got, end)
 	}
-	u.off = got
+	u.off, u.careful = got, false
 	return u.move(resp)
 }
 
@@ -254,6 +264,9 @@ func (u *upload) commit(ctx context.Context, off int64) error {
 	req, err := u.request(ctx, http.MethodPut, at, off, u.desc.Size)
 	if err != nil {
 		return err
+	}
+	if u.desc.Size-off > u.chunk {
+		req.Header.Set("Expect", "100-continue")
 	}
 	resp, err := do(u.by(), req, http.StatusCreated, http.StatusNoContent, http.StatusOK)
 	if err != nil {
