@@ -18,6 +18,7 @@ type Runner struct {
 	Path     func(file string) (string, error) // where a file of the assembly lies on disk, verified
 	Backend  Backend                           // for the core
 	Settings Settings
+	Raw      bool // feed text as it stands, even to a model trained on conversations
 
 	core Generator
 	load time.Duration
@@ -75,10 +76,14 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	r.used = true
 	answer := &Answer{Timings: Timings{Load: r.load}}
 	start := time.Now()
-	for _, in := range req.Inputs {
-		n, err := r.core.Feed(ctx, segment(in))
+	segments, err := r.segments(req)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range segments {
+		n, err := r.core.Feed(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("feeding the %s input: %w", in.Type, err)
+			return nil, fmt.Errorf("feeding the text input: %w", err)
 		}
 		answer.Timings.Prompt += n
 	}
@@ -118,7 +123,23 @@ func budget(ctx context.Context, ms int64) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
 }
 
-func segment(in Input) Segment { return Segment{Marked: in.Text} }
+// segments is the request as the core is fed it.
+func (r *Runner) segments(req Request) ([]Segment, error) {
+	var texts []string
+	for _, in := range req.Inputs {
+		texts = append(texts, in.Text)
+	}
+	if talk, ok := r.core.(Conversant); ok && !r.Raw {
+		if s, err := talk.Conversation(strings.Join(texts, "\n")); s != nil || err != nil {
+			return s, err
+		}
+	}
+	var out []Segment
+	for _, t := range texts {
+		out = append(out, Segment{Marked: t})
+	}
+	return out, nil
+}
 
 func generation(p Preferences) Generation {
 	return Generation{
@@ -177,6 +198,8 @@ type Missed struct {
 // Smoke runs the assembly's golden prompts greedily and returns those whose
 // continuation does not begin as it should, with the number that were run.
 func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error) {
+	defer func(raw bool) { r.Raw = raw }(r.Raw)
+	r.Raw = true // golden prompts are text to continue
 	for _, g := range r.Assembly.Golden {
 		req := Request{Inputs: []Input{{Type: abi.Text, Text: g.Prompt}}, Preferences: Preferences{MaxTokens: g.MaxTokens}}
 		if req.Preferences.MaxTokens == 0 {

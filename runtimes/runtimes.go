@@ -77,6 +77,15 @@ type Generator interface {
 	Close() error
 }
 
+// Conversant is a [Generator] whose model may have been trained on
+// conversations.
+type Conversant interface {
+	// Conversation wraps what a user says as the model was trained to read it,
+	// so that its answer follows. It is nil for a model of plain text. What
+	// the user says stays text: special tokens in it do not count.
+	Conversation(text string) ([]Segment, error)
+}
+
 // Segment is a piece of a sequence: exactly one of the fields is set.
 type Segment struct {
 	Text    string      // plain text: special tokens in it are text

@@ -38,7 +38,7 @@ const (
 )
 
 // Kinds lists the kinds that have a schema of their own.
-func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request} }
+func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request, Train} }
 
 // Detect says what a document is: by its file name where that is telling,
 // otherwise by its top-level keys.

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func TestPlaybookExamples(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir("testdata/playbook", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil || e.IsDir() || e.Name() == "mm.yaml" {
 			return err
 		}
 		data, err := os.ReadFile(path)

@@ -10,6 +10,6 @@ go list ./... | grep -E "$only" | while read -r pkg; do
   dir=$(go list -f '{{.Dir}}' "$pkg")
   grep -hoE '^func (Fuzz[A-Za-z0-9_]*)' "$dir"/*_test.go 2>/dev/null | awk '{print $2}' | sort -u | while read -r target; do
     echo "== $pkg $target ($time)"
-    go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$pkg"
+    go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 2x "$pkg"
   done
 done

@@ -59,6 +59,30 @@ func GGUF(ctx context.Context, m *resolve.Module, opt Options) (Exported, error)
 	return out, nil
 }
 
+// Convert rewrites the GGUF file in r by a recipe such as "Q4_K_M" and tells
+// which tensors fell back to another type.
+func Convert(ctx context.Context, r io.ReaderAt, size int64, recipe string, w io.Writer) (notes []string, err error) {
+	file, err := gguf.Read(r, size)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversion{file: file, model: modelOf(file)}
+	if c.recipe, err = quant.ParseRecipe(recipe); err != nil {
+		return nil, err
+	}
+	b := bufio.NewWriterSize(w, 1<<20)
+	if err := c.write(ctx, b); err != nil {
+		return nil, err
+	}
+	return c.notes(), b.Flush()
+}
+
+// Recipe is the GGUF recipe of a precision: int4 is Q4_K_M.
+func Recipe(quant abi.DType) (string, bool) {
+	name, ok := recipes[quant]
+	return name, ok
+}
+
 // conversion is a GGUF file on its way to another precision.
 type conversion struct {
 	file   *gguf.File

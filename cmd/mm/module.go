@@ -1,25 +1,14 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/llama2c"
-	"mm/core/tokenizer"
-	"mm/internal/fsx"
 	"mm/modules"
 	"mm/modules/seed"
 	"mm/resolve"
-	"mm/schemas"
 )
 
 func (p *program) moduleCommand() *cli.Command {
@@ -52,12 +41,34 @@ func (p *program) moduleCommand() *cli.Command {
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights"},
 					},
-					Action: p.moduleImport,
+					Action: p.importLlama2C,
+				}, {
+					Name: "gguf", Usage: "a GGUF file of architecture llama or qwen2", ArgsUsage: "FILE",
+					Flags: []cli.Flag{
+						dir,
+						&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
+						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
+						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the file's own, if it is one)"},
+					},
+					Action: p.importGGUF,
 				}},
 			},
 			{
-				Name: "pack", Usage: "put a module folder into the store as NAME:VERSION", ArgsUsage: "DIR",
+				Name: "add", Usage: "put a module folder into the store as NAME:VERSION", ArgsUsage: "DIR",
 				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
+				Action: p.moduleAdd,
+			},
+			{
+				Name: "pack", Usage: "make a module folder from a checkpoint of mm train", ArgsUsage: "CHECKPOINT",
+				Flags: []cli.Flag{
+					dir,
+					&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
+					&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
+					&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights", Required: true},
+					&cli.StringFlag{Name: "quant", Value: "fp16", Usage: "precision of the weights: fp32, fp16, bf16, int8, int4"},
+					&cli.StringFlag{Name: "recipe", Usage: "the training configuration, copied beside the weights"},
+					&cli.BoolFlag{Name: "draft", Usage: "make a draft core"},
+				},
 				Action: p.modulePack,
 			},
 		},
@@ -100,107 +111,7 @@ func (p *program) newModule(dir string) error {
 	return err
 }
 
-func (p *program) moduleImport(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
-	name := c.String("name")
-	if !abi.ValidName(name) {
-		return usageError{fmt.Errorf("%q is no module name", name)}
-	}
-	if _, err := abi.ParseVersion(c.String("version")); err != nil {
-		return usageError{err}
-	}
-	in, err := os.Open(c.Args().First())
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	model, err := llama2c.Read(in, info.Size())
-	if err != nil {
-		return err
-	}
-	vocab, err := os.ReadFile(c.String("tokenizer"))
-	if err != nil {
-		return err
-	}
-	tok, err := tokenizer.FromLlama2C(vocab, model.Vocab)
-	if err != nil {
-		return err
-	}
-	dir := moduleDir(c, name)
-	if err := importLlama2C(dir, c, model, tok); err != nil {
-		return err
-	}
-	return p.newModule(dir)
-}
-
-// importLlama2C writes the GGUF and a manifest that says what is in it.
-func importLlama2C(dir string, c *cli.Context, model *llama2c.File, tok *tokenizer.Tokenizer) error {
-	name := c.String("name")
-	if exists(filepath.Join(dir, modules.FileName)) {
-		return fmt.Errorf("%s holds a module already", dir)
-	}
-	d, err := fsx.Create(dir, 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	weights := name + ".gguf"
-	sum, size, err := writeGGUF(d, weights, append(model.Metadata(name), tok.KVs()...), model.Tensors())
-	if err != nil {
-		return err
-	}
-	m := modules.Manifest{
-		Name: name, Version: c.String("version"), Type: abi.Core, Modality: abi.Text, ABI: abi.V1_0, License: c.String("license"),
-		Description: "Imported from a llama2.c checkpoint.",
-		Export:      map[string]string{"gguf": weights},
-		Quant:       &modules.Quant{Supported: abi.WeightDTypes()},
-		Files:       []modules.File{{Path: weights, SHA256: sum, Size: size}},
-	}
-	m.Tokens = &abi.TokenContract{VocabSize: model.Vocab, MaxSeq: model.Context, DModel: model.Dim, SpecialTokens: specials(tok)}
-	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
-	text, err := schemas.Encode(m)
-	if err != nil {
-		return err
-	}
-	return d.WriteFile(modules.FileName, text, 0o644)
-}
-
-// specials lists the control tokens of a tokenizer that have a role.
-func specials(tok *tokenizer.Tokenizer) []string {
-	var out []string
-	s := tok.Special()
-	for _, id := range []int32{s.BOS, s.EOS, s.Padding} {
-		if id != tokenizer.None {
-			out = append(out, tok.Piece(id))
-		}
-	}
-	return out
-}
-
-// writeGGUF writes a GGUF file durably and returns its digest and size.
-func writeGGUF(d *fsx.Dir, name string, kvs []gguf.KV, tensors []gguf.Source) (sum string, size int64, err error) {
-	f, err := d.Create(name, 0o644)
-	if err != nil {
-		return "", 0, err
-	}
-	h := sha256.New()
-	size, err = gguf.Write(io.MultiWriter(f, h), kvs, tensors)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", 0, errors.Join(err, d.Remove(name))
-	}
-	return hex.EncodeToString(h.Sum(nil)), size, nil
-}
-
-func (p *program) modulePack(c *cli.Context) error {
+func (p *program) moduleAdd(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ func (p *program) runCommand() *cli.Command {
 			p.jsonFlag(), layoutFlag(),
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
+			&cli.BoolFlag{Name: "raw", Usage: "continue the prompt as it stands, without the model's chat template"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
 			&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "most tokens to generate (default: until the text ends)"},
 			&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "0 is greedy"},
@@ -63,6 +64,7 @@ func (p *program) run(c *cli.Context) error {
 		return err
 	}
 	defer done()
+	r.Raw = c.Bool("raw")
 	if c.Bool("smoke") {
 		return p.smoke(c, r)
 	}

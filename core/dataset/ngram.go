@@ -166,7 +166,9 @@ func (c *counts) fit(t *Tokens, lo int) {
 			}
 			for b := range all {
 				if all[b] > 0 {
-					c.weight[k][b] = own[b] / all[b]
+					// One more in the denominator keeps the weight below 1:
+					// a word that a few contexts never showed stays possible.
+					c.weight[k][b] = own[b] / (all[b] + 1)
 				}
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"mm/abi"
+	"mm/core/chat"
+	"mm/core/gguf"
 	"mm/core/infer"
 	"mm/core/infer/sample"
 	"mm/core/tokenizer"
@@ -122,6 +124,40 @@ func (g *generator) Feed(ctx context.Context, s runtimes.Segment) (int, error) {
 	g.begun = true
 	g.text = g.text || s.Text != "" || s.Marked != "" || len(s.Tokens)+len(s.Vectors) > 0
 	return g.session.Len() - before, nil
+}
+
+// user stands for what the user says while a template is rendered.
+const user = "\uE000user\uE000"
+
+// Conversation renders the chat template in the model's file around text.
+func (g *generator) Conversation(text string) ([]runtimes.Segment, error) {
+	source, err := gguf.GetOr(g.model.File(), gguf.KeyChatTemplate, "")
+	if err != nil || source == "" || g.tok == nil {
+		return nil, err
+	}
+	rendered, err := chat.Render(source, []chat.Message{{Role: "user", Content: user}}, chat.Options{
+		AddGenerationPrompt: true, BOS: g.piece(g.tok.Special().BOS), EOS: g.piece(g.tok.Special().EOS),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rendering the chat template: %w", err)
+	}
+	before, after, ok := strings.Cut(rendered, user)
+	if !ok {
+		return nil, errors.New("rendering the chat template: it leaves out what the user says")
+	}
+	// The template writes BOS itself, or leaves it to the tokenizer; never twice.
+	before = strings.TrimPrefix(before, g.piece(g.tok.Special().BOS))
+	if slices.Equal(g.tok.Encode(text, tokenizer.Options{}), g.tok.Encode(text, tokenizer.Options{Special: true})) {
+		return []runtimes.Segment{{Marked: before + text + after}}, nil
+	}
+	return []runtimes.Segment{{Marked: before}, {Text: text}, {Marked: after}}, nil
+}
+
+func (g *generator) piece(id int32) string {
+	if id == tokenizer.None {
+		return ""
+	}
+	return g.tok.Piece(id)
 }
 
 // trimEnd takes away the EOS that some tokenizers put behind a text: the text

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"mm/abi"
+	"mm/assemble/export"
+	"mm/core/gguf"
+	"mm/core/tokenizer"
+	"mm/core/train"
+	"mm/internal/fsx"
+	"mm/modules"
+)
+
+// modulePack turns a checkpoint into a module folder: GGUF with its tokenizer,
+// manifest, card and, if given, the recipe it was trained by.
+func (p *program) modulePack(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	recipe, ok := export.Recipe(abi.DType(c.String("quant")))
+	if !ok {
+		return usageError{fmt.Errorf("--quant is %q, wanted fp32, fp16, bf16, int8 or int4", c.String("quant"))}
+	}
+	ck, err := train.Open(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer ck.Close()
+	dir := moduleDir(c, c.String("name"))
+	d, err := newModuleDir(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	k := &packing{c: c, dir: d, ck: ck, recipe: recipe, weights: c.String("name") + ".gguf"}
+	if err := k.run(c.Context); err != nil {
+		return err
+	}
+	return p.newModule(dir)
+}
+
+// packing is a checkpoint on its way to a module.
+type packing struct {
+	c       *cli.Context
+	dir     *fsx.Dir
+	ck      *train.Checkpoint
+	recipe  string
+	weights string
+	tok     *tokenizer.Tokenizer
+	files   []modules.File
+}
+
+func (k *packing) run(ctx context.Context) error {
+	model, err := k.ck.Model()
+	if err != nil {
+		return err
+	}
+	model.Merge()
+	if k.tok, err = k.ck.Tokenizer(); err != nil {
+		return err
+	}
+	if k.tok == nil {
+		return errors.New("the checkpoint holds no tokenizer, so the module could not read text")
+	}
+	full, err := os.CreateTemp("", "mm-pack-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(full.Name())
+	defer full.Close()
+	kvs := []gguf.KV{{Key: gguf.KeyName, Value: k.c.String("name")}, {Key: gguf.KeyLicense, Value: k.c.String("license")}}
+	if err := train.ExportGGUF(full, model, k.tok, kvs); err != nil {
+		return err
+	}
+	info, err := full.Stat()
+	if err != nil {
+		return err
+	}
+	if err := k.write(k.weights, func(w io.Writer) error {
+		_, err := export.Convert(ctx, full, info.Size(), k.recipe, w)
+		return err
+	}); err != nil {
+		return err
+	}
+	if file := k.c.String("recipe"); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := k.write("train.yaml", func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
+			return err
+		}
+	}
+	if err := k.write("README.md", func(w io.Writer) error { _, err := io.WriteString(w, k.card()); return err }); err != nil {
+		return err
+	}
+	return k.manifest()
+}
+
+// write puts one file into the folder and notes its digest.
+func (k *packing) write(name string, fill func(io.Writer) error) error {
+	file, err := writeDigested(k.dir, name, fill)
+	if err == nil {
+		k.files = append(k.files, file)
+	}
+	return err
+}
+
+func (k *packing) manifest() error {
+	h := k.ck.Header
+	m := modules.Manifest{
+		Name: k.c.String("name"), Version: k.c.String("version"), Type: abi.Core, Modality: abi.Text, ABI: abi.V1_0, License: k.c.String("license"),
+		Description: fmt.Sprintf("Language model of %d parameters, trained from scratch by mm train.", h.Model.Parameters()),
+		Export:      map[string]string{"gguf": k.weights},
+		Quant:       &modules.Quant{Supported: abi.WeightDTypes()},
+		Card:        "README.md", Files: k.files,
+	}
+	if k.c.Bool("draft") {
+		m.Type = abi.DraftCore
+	}
+	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.Model.Context, DModel: h.Model.Dim, SpecialTokens: controls(k.tok)}
+	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
+	m.RopeScaling = "none"
+	return writeManifest(k.dir, m)
+}
+
+// controls lists the special tokens of MM-ABI that a tokenizer has, in their
+// order; of one with none of them, those that have a role.
+func controls(tok *tokenizer.Tokenizer) []string {
+	list := slices.DeleteFunc(abi.SpecialTokens(), func(s string) bool { return tok.ID(s) == tokenizer.None })
+	if len(list) == 0 {
+		return specials(tok)
+	}
+	return list
+}
+
+// card tells what the checkpoint itself knows of its training.
+func (k *packing) card() string {
+	h := k.ck.Header
+	c := h.Model
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s %s\n\nType: core. Licence: %s.\n\n", k.c.String("name"), k.c.String("version"), k.c.String("license"))
+	fmt.Fprintf(&b, "A language model of %d parameters: d_model %d, %d layers, %d heads (%d for keys and values), hidden %d,\ncontext %d, vocabulary %d. Weights in %s.\n\n",
+		c.Parameters(), c.Dim, c.Layers, c.Heads, c.KVHeads, c.Hidden, c.Context, k.tok.Size(), k.c.String("quant"))
+	b.WriteString("## Training\n\n| | |\n|---|---|\n")
+	fmt.Fprintf(&b, "| steps | %d |\n| tokens seen | %d |\n| best held-out loss | %.4f nats a token |\n", h.Step, h.Tokens, h.Best)
+	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n| documents | `%s` |\n| tokenizer | `%s` |\n", h.Config.WithDefaults().Optimizer.Name, h.Config.Seed, h.Text, h.Tokenizer)
+	fmt.Fprintf(&b, "| data files | %s |\n", strings.Join(baseNames(h.Config.Data.Files), ", "))
+	if len(h.Frozen) > 0 {
+		fmt.Fprintf(&b, "| frozen tensors | %d |\n", len(h.Frozen))
+	}
+	if k.c.String("recipe") != "" {
+		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
+	}
+	return b.String()
+}
+
+func baseNames(files []string) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, filepath.Base(f))
+	}
+	return out
+}

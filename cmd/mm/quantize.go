@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"mm/abi"
+	"mm/assemble/export"
+	"mm/internal/fsx"
+)
+
+func (p *program) quantizeCommand() *cli.Command {
+	return &cli.Command{
+		Name: "quantize", Usage: "rewrite a GGUF file in another precision", ArgsUsage: "IN.gguf OUT.gguf",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: Q8_0, Q6_K, Q4_K_M, Q4_0"}},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 2, 2); err != nil {
+				return err
+			}
+			recipe, ok := export.Recipe(abi.DType(c.String("to")))
+			if !ok {
+				recipe = c.String("to")
+			}
+			in, err := os.Open(c.Args().Get(0))
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			notes, written, err := quantize(c, in, recipe, c.Args().Get(1))
+			if err != nil {
+				return err
+			}
+			for _, n := range notes {
+				p.say("%s", n)
+			}
+			_, err = fmt.Fprintf(p.stdout, "%s: %s, %s\n", c.Args().Get(1), recipe, size(written))
+			return err
+		},
+	}
+}
+
+// quantize writes the file aside and gives it its name once it is whole.
+func quantize(c *cli.Context, in *os.File, recipe, out string) (notes []string, written int64, err error) {
+	info, err := in.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	d, err := fsx.Create(filepath.Dir(out), 0o755, fsx.Options{})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer d.Close()
+	tmp, err := d.CreateTemp(".", ".mm-quantize-", 0o644)
+	if err != nil {
+		return nil, 0, err
+	}
+	notes, err = export.Convert(c.Context, in, info.Size(), recipe, tmp)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	stat, statErr := tmp.Stat()
+	if err = errors.Join(err, statErr, tmp.Close()); err == nil {
+		err = d.Rename(tmp.Name(), filepath.Base(out))
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, d.Remove(tmp.Name()))
+	}
+	return notes, stat.Size(), d.SyncDir(".")
+}

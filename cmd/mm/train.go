@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"mm/core/train"
+	"mm/schemas"
+)
+
+// metricsFile is the record of a run, one JSON event a line.
+const metricsFile = "metrics.jsonl"
+
+func (p *program) trainCommand() *cli.Command {
+	return &cli.Command{
+		Name: "train", Usage: "train a small language model", ArgsUsage: "CONFIG.yaml",
+		Description: "Writes DIR/last.safetensors and DIR/best.safetensors, and DIR/metrics.jsonl with one event a\n" +
+			"line. The same configuration and data give the same curve, bit for bit, on any number of\n" +
+			"threads and through any number of interruptions; --resume goes on from last.safetensors.",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "folder `DIR` of checkpoints and metrics (default: runs/NAME beside the configuration)"},
+			&cli.BoolFlag{Name: "resume", Usage: "go on from the last checkpoint"},
+			&cli.IntFlag{Name: "threads", Usage: "threads (default: the configuration's, or what the machine has)"},
+			&cli.IntFlag{Name: "steps", Usage: "stop at this step instead"},
+			&cli.DurationFlag{Name: "time", Usage: "stop after this time of training instead"},
+			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE` (.svg or .png)"},
+			&cli.StringFlag{Name: "sample", Usage: "at the end continue this text"},
+		},
+		Action: p.train,
+	}
+}
+
+func (p *program) train(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	file := c.Args().First()
+	cfg, err := loadTraining(file)
+	if err != nil {
+		return err
+	}
+	stop := cfg.Stop
+	if n := c.Int("steps"); n > 0 {
+		stop.Steps, stop.Tokens = n, 0
+	}
+	if d := c.Duration("time"); d > 0 {
+		stop.Seconds = d.Seconds()
+	}
+	dir := c.String("out")
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
+	}
+	p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
+	corpus, err := train.Prepare(cfg, filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer corpus.Close()
+	return p.runTraining(c, cfg, stop, corpus, dir)
+}
+
+func runName(cfg train.Config, file string) string {
+	if cfg.Name != "" {
+		return cfg.Name
+	}
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+}
+
+// loadTraining reads a configuration strictly: an unknown key is a fault.
+func loadTraining(file string) (train.Config, error) {
+	var cfg train.Config
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return cfg, err
+	}
+	doc, list := schemas.Load(schemas.Train, file, data)
+	if err := list.Err(); err != nil {
+		return cfg, err
+	}
+	if err := doc.Decode(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, fmt.Errorf("%s: %w", file, err)
+	}
+	return cfg, nil
+}
+
+func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop, corpus *train.Corpus, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	metrics := filepath.Join(dir, metricsFile)
+	last := filepath.Join(dir, train.LastFile)
+	resume := c.Bool("resume")
+	if !resume && exists(last) {
+		return hinted{fmt.Errorf("%s holds a run already", dir), "--resume goes on with it; --out chooses another folder"}
+	}
+	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	if resume {
+		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	}
+	log, err := os.OpenFile(metrics, mode, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	view := p.newTrainingView(stop)
+	opt := train.Options{Dir: dir, Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
+	var t *train.Trainer
+	if resume {
+		opt.Stop = &stop
+		t, err = train.Resume(last, corpus, opt)
+	} else {
+		cfg.Stop = stop
+		t, err = train.New(cfg, corpus, opt)
+	}
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	err = t.Run(c.Context)
+	view.close()
+	if err != nil {
+		return err
+	}
+	if file := c.String("plot"); file != "" {
+		if err := plotRun(metrics, file, corpus, cfg.Model.Vocab); err != nil {
+			return err
+		}
+		p.say("drew %s", file)
+	}
+	return p.finishTraining(c, t, corpus, dir, view)
+}
+
+// finishTraining tells how it ended and, if asked, what the model says.
+func (p *program) finishTraining(c *cli.Context, t *train.Trainer, corpus *train.Corpus, dir string, view *trainingView) error {
+	out := map[string]any{"dir": dir, "end": view.end, "eval": view.eval}
+	if prompt := c.String("sample"); prompt != "" && corpus.Tokenizer != nil {
+		text, err := train.Sample(t.Model(), corpus.Tokenizer, prompt, train.SampleOptions{Temperature: 0.8})
+		if err != nil {
+			return err
+		}
+		out["sample"] = prompt + text
+		if !p.json {
+			fmt.Fprintf(p.stdout, "%s%s\n", prompt, text)
+		}
+	}
+	if p.json {
+		return p.printJSON(out)
+	}
+	_, err := fmt.Fprintln(p.stdout, filepath.Join(dir, train.BestFile))
+	return err
+}
+
+// trainingView shows a run: a bar on a terminal, and one line a log step.
+type trainingView struct {
+	p    *program
+	stop train.Stop
+	bars *mpb.Progress
+	bar  *mpb.Bar
+	w    io.Writer
+
+	end  train.Finished
+	eval train.Evaluated
+}
+
+func (p *program) newTrainingView(stop train.Stop) *trainingView {
+	v := &trainingView{p: p, stop: stop, w: p.stderr}
+	f, ok := p.stderr.(*os.File)
+	if !ok || !isatty.IsTerminal(f.Fd()) || p.json {
+		return v
+	}
+	total := int64(stop.Steps)
+	if total == 0 {
+		total = int64(stop.Tokens)
+	}
+	if total == 0 {
+		total = int64(stop.Seconds)
+	}
+	v.bars = mpb.New(mpb.WithOutput(f), mpb.WithWidth(40))
+	v.bar = v.bars.AddBar(total, mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageETA(decor.ET_STYLE_GO)))
+	v.w = v.bars
+	return v
+}
+
+// Observe implements train.Observer.
+func (v *trainingView) Observe(e train.Event) error {
+	switch e := e.(type) {
+	case train.Started:
+		v.line("%d parameters, %d trainable, %d tensors frozen; %d tokens to train on, %d held out; %d threads", e.Parameters, e.Trainable, e.Frozen, e.TrainTokens, e.HeldTokens, e.Threads)
+		if e.Step > 0 {
+			v.line("going on from step %d", e.Step)
+		}
+	case train.Step:
+		v.line("step %6d  tokens %9d  loss %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Loss, e.Rate, e.GradNorm, e.Speed)
+		v.advance(e.Step, e.Tokens, e.Seconds)
+	case train.Evaluated:
+		v.eval = e
+		best := ""
+		if e.Best {
+			best = "  best so far"
+		}
+		v.line("held out at step %d: %.4f nats, %.4f bits a byte, after %.1f s%s", e.Step, e.Loss, e.BitsPerByte, e.Seconds, best)
+	case train.Finished:
+		v.end = e
+		v.line("ended by %s: step %d, %d tokens, %.1f s, %.1f CPU seconds", e.Reason, e.Step, e.Tokens, e.Seconds, e.CPU)
+	}
+	return nil
+}
+
+func (v *trainingView) line(format string, args ...any) {
+	if !v.p.quiet {
+		fmt.Fprintf(v.w, format+"\n", args...)
+	}
+}
+
+func (v *trainingView) advance(steps, tokens int, seconds float64) {
+	if v.bar == nil {
+		return
+	}
+	switch {
+	case v.stop.Steps > 0:
+		v.bar.SetCurrent(int64(steps))
+	case v.stop.Tokens > 0:
+		v.bar.SetCurrent(int64(tokens))
+	default:
+		v.bar.SetCurrent(int64(seconds))
+	}
+}
+
+func (v *trainingView) close() {
+	if v.bars != nil {
+		v.bar.Abort(false)
+		v.bars.Wait()
+	}
+}
+
+// curve reads the loss curves of a run back from its metrics: training loss
+// and held-out loss over tokens.
+func curve(metrics string) (training, held []point, err error) {
+	f, err := os.Open(metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		e, err := parseEvent(scan.Bytes())
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %s: %w", metrics, err)
+		}
+		switch e.Event {
+		case "step":
+			training = append(training, point{float64(e.Tokens), e.Loss})
+		case "evaluated":
+			held = append(held, point{float64(e.Tokens), e.Loss})
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, nil, err
+	}
+	if training == nil {
+		return nil, nil, errors.New("the run has no steps to draw")
+	}
+	return training, held, nil
+}
