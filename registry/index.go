@@ -24,7 +24,6 @@ import (
 const (
 	kindAnnotation = "kind"
 	kindImage      = "dev.cosignproject.cosign/image"
-	kindIndex      = "dev.cosignproject.cosign/imageIndex"
 	kindSigs       = "dev.cosignproject.cosign/sigs"
 	kindAtts       = "dev.cosignproject.cosign/atts"
 )
@@ -181,7 +180,8 @@ func sameEntry(a, b ocispec.Descriptor) bool {
 
 // cosignKind says what cosign shall take the entry for. A manifest with a
 // subject gets none of its kinds, or cosign would take the signature for what
-// is signed.
+// is signed. An index is of the same kind as a manifest: under cosign's own word
+// for indexes its verify --local-image finds nothing.
 func cosignKind(n *node, ref string) string {
 	m := cosignTag.FindStringSubmatch(ref)
 	switch {
@@ -191,8 +191,6 @@ func cosignKind(n *node, ref string) string {
 		return kindAtts
 	case n.subject != nil:
 		return ""
-	case isIndex(n.desc.MediaType):
-		return kindIndex
 	}
 	return kindImage
 }

@@ -441,7 +441,7 @@ func TestCosignKinds(t *testing.T) {
 		}
 		got[key] = e.Annotations["kind"]
 	}
-	want := map[string]string{"sample:1": kindImage, "sample:all": kindIndex, legacy: kindSigs, "signature": ""}
+	want := map[string]string{"sample:1": kindImage, "sample:all": kindImage, legacy: kindSigs, "signature": ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
