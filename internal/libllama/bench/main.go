@@ -3,7 +3,7 @@
 // rounds. It prints tokens a second, the ratio of the two, and each decoding
 // as a share of the memory bandwidth that was measured in the same run.
 //
-//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2]
+//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2]
 //
 // Models have the shapes of SmolLM2-135M and of a Llama of 1.1 billion
 // parameters with seeded random weights; they are written to -dir once.
@@ -13,8 +13,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +38,12 @@ func main() {
 	flag.IntVar(&o.prefill, "prefill", 256, "tokens that are read at once")
 	flag.IntVar(&o.decode, "decode", 64, "tokens that are written one by one")
 	flag.IntVar(&o.depth, "depth", 0, "tokens in the context before decoding")
+	flag.IntVar(&o.busy, "busy", 0, "also decode while so many other processes compute without pause")
+	hog := flag.Bool("hog", false, "compute until standard input ends")
 	flag.Parse()
+	if *hog {
+		spin()
+	}
 	o.models = strings.Split(*models, ",")
 	for _, s := range strings.Split(*threads, ",") {
 		n, err := strconv.Atoi(s)
@@ -59,6 +67,7 @@ type options struct {
 	models                         []string
 	threads                        []int
 	rounds, prefill, decode, depth int
+	busy                           int
 }
 
 func run(o options) error {
@@ -151,7 +160,94 @@ func measure(o options, other *libllama.Client, name, path string, threads int, 
 		}
 		fmt.Printf("   per CPU second %.1f, %.1f: %.2f\n", a.cpu, b.cpu, a.cpu/b.cpu)
 	}
+	if o.busy == 0 || len(ours["decode"]) == 0 {
+		return nil
+	}
+	return crowded(o, other, s, name, threads, median(ours["decode"]).wall, median(theirs["decode"]).wall)
+}
+
+// crowded decodes while other processes compute, and compares with the rates
+// without them. A fair scheduler leaves threads of this process the share of
+// the cores that is theirs among all that want to run.
+func crowded(o options, other *libllama.Client, s *infer.Session, name string, threads int, ours, theirs float64) error {
+	hogs, err := startHogs(o.busy)
+	defer hogs.stop()
+	if err != nil {
+		return err
+	}
+	var a, b []timing
+	for range o.rounds {
+		t, err := our(s, "decode", o.decode, o.depth)
+		if err != nil {
+			return err
+		}
+		a = append(a, t)
+		if other == nil {
+			continue
+		}
+		if t, err = their(other, "decode", o.decode, o.depth); err != nil {
+			return err
+		}
+		b = append(b, t)
+	}
+	cores := runtime.NumCPU()
+	share := min(1, float64(cores)/float64(threads+o.busy))
+	fmt.Printf("%-10s %7d %-8s %10.1f", name, threads, fmt.Sprint(o.busy, " busy"), median(a).wall)
+	if other != nil {
+		fmt.Printf(" %10.1f", median(b).wall)
+	}
+	fmt.Printf("   of the rate alone: %.0f%%", 100*median(a).wall/ours)
+	if other != nil {
+		fmt.Printf(", %.0f%%", 100*median(b).wall/theirs)
+	}
+	fmt.Printf("; its share is %.0f%%\n", 100*share)
 	return nil
+}
+
+// hogs are processes that only compute.
+type hogs struct {
+	inputs []io.Closer
+	procs  []*exec.Cmd
+}
+
+func startHogs(n int) (*hogs, error) {
+	h := &hogs{}
+	self, err := os.Executable()
+	if err != nil {
+		return h, err
+	}
+	for range n {
+		c := exec.Command(self, "-hog")
+		in, err := c.StdinPipe()
+		if err != nil {
+			return h, err
+		}
+		if err := c.Start(); err != nil {
+			return h, err
+		}
+		h.inputs, h.procs = append(h.inputs, in), append(h.procs, c)
+	}
+	return h, nil
+}
+
+func (h *hogs) stop() {
+	for i, p := range h.procs {
+		h.inputs[i].Close()
+		p.Wait()
+	}
+}
+
+// spin computes until standard input ends.
+func spin() {
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	for x := 1; ; x = x*48271 + 1 {
+		if x == 0 {
+			fmt.Print("")
+		}
+	}
 }
 
 // timing is tokens a second, of time elapsed and of processor time.
