@@ -292,9 +292,16 @@ func TestLinearTime(t *testing.T) {
 				}
 				return best
 			}
-			small, large := measure(40_000), measure(160_000)
-			if large > 10*small && large > 100*time.Millisecond {
-				t.Errorf("%s, %q: %v for 50 kB, %v for 200 kB", name, unit, small, large)
+			// A busy machine may delay any one measurement, not all of five.
+			for try := 1; ; try++ {
+				small, large := measure(40_000), measure(160_000)
+				if large <= 10*small || large <= 100*time.Millisecond {
+					break
+				}
+				if try == 5 {
+					t.Errorf("%s, %q: %v for 50 kB, %v for 200 kB", name, unit, small, large)
+					break
+				}
 			}
 		}
 	}
