@@ -438,11 +438,11 @@ func TestCreateFaults(t *testing.T) {
 func long() bool { return os.Getenv("MM_FAULTS") == "long" }
 
 // TestPowerCut cuts the power after each call of each operation and loses any
-// part of what was not synced: all, each single change, all but each, and
-// random subsets (many of them with MM_FAULTS=long).
+// part of what was not synced: nothing, all, random subsets, and with
+// MM_FAULTS=long each single change, all but each, and more subsets.
 func TestPowerCut(t *testing.T) {
 	states := 0
-	random := 2
+	random := 6
 	if long() {
 		random = 32
 	}
@@ -466,7 +466,7 @@ func TestPowerCut(t *testing.T) {
 				if !rec.Adds(call) && call < rec.Len() && !long() {
 					continue
 				}
-				for _, lose := range rec.Losses(call, random, 7) {
+				for _, lose := range rec.Losses(call, long(), random, 7) {
 					after := scene{top: scratch(t), seals: sc.seals}
 					if err := rec.Replay(after.top, call, lose); err != nil {
 						t.Fatal(err)

@@ -96,7 +96,7 @@ func TestWriteFilePower(t *testing.T) {
 	}
 	states := 0
 	for n := 0; n <= rec.Len(); n++ {
-		for _, lose := range rec.Losses(n, 8, 1) {
+		for _, lose := range rec.Losses(n, true, 8, 1) {
 			dst := t.TempDir()
 			if err := rec.Replay(dst, n, lose); err != nil {
 				t.Fatal(err)
@@ -129,7 +129,7 @@ func TestRecorderFindsMissingSync(t *testing.T) {
 		t.Fatal(err)
 	}
 	torn, old := false, false
-	for _, lose := range rec.Losses(rec.Len(), 8, 1) {
+	for _, lose := range rec.Losses(rec.Len(), true, 8, 1) {
 		dst := t.TempDir()
 		if err := rec.Replay(dst, rec.Len(), lose); err != nil {
 			t.Fatal(err)

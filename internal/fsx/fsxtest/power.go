@@ -216,15 +216,16 @@ func (r *Recorder) Adds(n int) bool {
 }
 
 // Losses returns ways to lose the changes not safe after call n: nothing,
-// everything, each one alone, all but each one, and some random subsets.
-func (r *Recorder) Losses(n, random int, seed uint64) []func(i int) bool {
+// everything, some random subsets, and, if singles is set, each one alone and
+// all but each one.
+func (r *Recorder) Losses(n int, singles bool, random int, seed uint64) []func(i int) bool {
 	open := r.pending(n)
 	out := []func(int) bool{func(int) bool { return false }}
 	if len(open) == 0 {
 		return out
 	}
 	out = append(out, func(int) bool { return true })
-	if len(open) > 1 {
+	if singles && len(open) > 1 {
 		for _, x := range open {
 			out = append(out, func(i int) bool { return i == x }, func(i int) bool { return i != x })
 		}
