@@ -161,13 +161,14 @@ func (r *Runner) able(req Request) error {
 			return &Unavailable{What: out + " output", Why: "decoders need the onnx backend, which this build of mm does not have", Hint: "ask for outputs: [text]"}
 		}
 	}
-	for _, tool := range req.ToolsAllowed {
-		if r.Assembly.Router == nil {
-			return &Unavailable{What: "tool " + tool, Why: r.Assembly.Name + " has no router", Hint: "add runtime.router to the graph"}
-		}
-		return &Unavailable{What: "tool " + tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
+	if len(req.ToolsAllowed) == 0 {
+		return nil
 	}
-	return nil
+	tool := "tool " + req.ToolsAllowed[0]
+	if r.Assembly.Router == nil {
+		return &Unavailable{What: tool, Why: r.Assembly.Name + " has no router", Hint: "add runtime.router to the graph"}
+	}
+	return &Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
 }
 
 // missing explains why an input that is no text cannot be taken.

@@ -182,10 +182,7 @@ func TestAgainstHuggingFace(t *testing.T) {
 }
 
 func deepSeek3JSON() string {
-	var steps []string
-	for _, regex := range strings.Split(keyOf("deepseek-v3"), "\n") {
-		steps = append(steps, regex)
-	}
+	steps := strings.Split(keyOf("deepseek-v3"), "\n")
 	// The third expression holds line breaks of its own.
 	joined := []string{steps[0], steps[1], strings.Join(steps[2:], "\n")}
 	var b strings.Builder

@@ -78,9 +78,9 @@ func Open(path string, m Model) (Adapter, error) {
 func (c Change) check() error {
 	switch {
 	case c.Rank < 1 || c.Rank > maxRank || c.In < 1 || c.In > maxDim || c.Out < 1 || c.Out > maxDim:
-		return fmt.Errorf("A and B of %d × %d and %d × %d", c.Rank, c.In, c.Out, c.Rank)
+		return fmt.Errorf("factors A and B of %d × %d and %d × %d", c.Rank, c.In, c.Out, c.Rank)
 	case len(c.A) != c.Rank*c.In || len(c.B) != c.Out*c.Rank:
-		return fmt.Errorf("A and B have %d and %d elements, not %d × %d and %d × %d", len(c.A), len(c.B), c.Rank, c.In, c.Out, c.Rank)
+		return fmt.Errorf("factors A and B have %d and %d elements, not %d × %d and %d × %d", len(c.A), len(c.B), c.Rank, c.In, c.Out, c.Rank)
 	case c.Magnitude != nil && len(c.Magnitude) != c.Out:
 		return fmt.Errorf("%d magnitudes for %d rows", len(c.Magnitude), c.Out)
 	case math.IsNaN(float64(c.Scale)) || math.IsInf(float64(c.Scale), 0):

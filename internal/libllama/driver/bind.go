@@ -1,5 +1,7 @@
 //go:build linux && amd64
 
+//lint:file-ignore U1000 the structs mirror llama.h field by field
+
 package main
 
 import (
