@@ -15,6 +15,9 @@ mm=$work/mm
 export MM_KEY_PASSWORD= DOCKER_CONFIG=$work/docker GOMAXPROCS=1 MM_TEST_ONE_THREAD=1
 calls=openat,write,pwrite64,ftruncate,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,fchmod,fchmodat,close,copy_file_range,utimensat
 
+echo "== in process: every call of every operation fails, kills, or loses the power"
+MM_FAULTS=long go test -v -timeout 20m -run 'FaultSweep|PowerCut|FlipIndex|ProcessesTag' ./registry | grep -E 'points|states|flips|of 320|^(ok|FAIL|---)' || { echo "FAIL"; exit 1; }
+echo "== the program itself"
 # A home with one signed build in it, the state that must survive.
 export MM_HOME=$work/base
 "$mm" keys generate >/dev/null

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -52,7 +53,8 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"flip": flip,
+			"flip":    flip,
+			"waitfor": waitFor,
 		},
 	})
 }
@@ -125,4 +127,21 @@ func TestPlaybookCommandLine(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// waitFor waits until the background command has printed a line that begins
+// with a word, and puts the address in it into $LISTEN.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: waitfor BACKGROUND WORD")
+	}
+	for range 100 {
+		out := ts.ReadFile(args[0] + ".out")
+		if line, _, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(line, args[1]) {
+			ts.Setenv("LISTEN", line[strings.Index(line, "://")+3:])
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%s printed nothing", args[0])
 }

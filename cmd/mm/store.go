@@ -216,6 +216,9 @@ func (p *program) fsckCommand() *cli.Command {
 				}
 			} else {
 				fmt.Fprintf(p.stdout, "%d tags, %d blobs, %s, %d leftovers of interrupted work\n", report.Tags, report.Blobs, size(report.Bytes), report.Temp)
+				for _, n := range report.Notes {
+					p.say("note: %s", n)
+				}
 			}
 			return p.damage(report)
 		},

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm/diag"
+	"mm/registry"
+	"mm/registry/sign"
+)
+
+// Every reason to refuse has a diagnostic of its own and ends with exit code 4.
+func TestEveryRefusalHasItsCode(t *testing.T) {
+	seen := map[diag.Code]sign.Reason{}
+	for _, reason := range []sign.Reason{
+		sign.Threshold, sign.Revoked, sign.Expired, sign.Scope, sign.BadSignature, sign.OtherSubject, sign.UnknownKey, sign.AttestationOnly,
+		sign.Malformed, sign.Unsigned, sign.NoRule, sign.AmbiguousRule, sign.Tampered, sign.Hostile,
+	} {
+		var errs strings.Builder
+		p := &program{stdout: &bytes.Buffer{}, stderr: &errs}
+		if code := p.exit(&sign.Refusal{Reason: reason, Repository: "a/b"}); code != exitRefused {
+			t.Errorf("%s ends with %d", reason, code)
+		}
+		code := refusals[reason]
+		if other, ok := seen[code]; ok || code == "" {
+			t.Errorf("%s and %s share %q", reason, other, code)
+		}
+		seen[code] = reason
+		if !strings.Contains(errs.String(), string(code)) {
+			t.Errorf("%s prints %q", reason, errs.String())
+		}
+	}
+}
+
+// An attestation releases nothing, and neither does a sound signature of
+// something else that was attached by hand.
+func TestRefusesWhatIsNoRelease(t *testing.T) {
+	world(t)
+	ctx := context.Background()
+	store, err := openStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, errs, code := mm(t, "assemble", "builds/m-lite.graph.yaml", "--export", "gguf=fp16"); code != exitOK {
+		t.Fatal(errs)
+	}
+	unsigned, err := store.Resolve(ctx, "m-lite:0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(code diag.Code) {
+		t.Helper()
+		_, errs, exit := mm(t, "run", "m-lite:0.1.0", "--max-tokens", "1")
+		if exit != exitRefused || !strings.Contains(errs, string(code)) {
+			t.Errorf("exit %d, want %d with %s: %s", exit, exitRefused, code, errs)
+		}
+	}
+	expect(diag.Unsigned)
+
+	if _, err := sign.Attest(ctx, store, unsigned, sign.Attestation{PredicateType: "https://example.org/test-result/v1", Predicate: []byte(`{"passed":true}`)}, ownKey(t), sign.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(diag.AttestationOnly)
+
+	other, err := store.Resolve(ctx, "m-lite:kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach(t, store, other, unsigned)
+	expect(diag.WrongSubject)
+}
+
+func ownKey(t *testing.T) *sign.PrivateKey {
+	t.Helper()
+	dir, err := home()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, keysDir, defaultKey+".key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sign.LoadPrivate(data, func() ([]byte, error) { return []byte{}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// attach makes a referrer of to out of the signature of from.
+func attach(t *testing.T, s *registry.Store, from, to ocispec.Descriptor) {
+	t.Helper()
+	ctx := context.Background()
+	bundles, err := s.Referrers(ctx, from, sign.BundleMediaType)
+	if err != nil || len(bundles) == 0 {
+		t.Fatalf("no signature to take: %v", err)
+	}
+	r, err := s.Fetch(ctx, bundles[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var m ocispec.Manifest
+	if err := json.NewDecoder(r).Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	m.Versioned, m.Subject = specs.Versioned{SchemaVersion: 2}, &to
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desc := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	if err := s.Push(ctx, desc, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+}
