@@ -1,0 +1,69 @@
+package assemble_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mm/abi"
+	"mm/assemble"
+	"mm/builds"
+	"mm/modules/seed"
+	"mm/registry"
+	"mm/resolve"
+)
+
+// folders resolves references from module folders alone.
+type folders struct {
+	dir   string
+	store *registry.Store
+}
+
+func (f folders) Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error) {
+	return resolve.Resolve(ctx, g, resolve.Options{Sources: []resolve.Source{&resolve.Folder{Dir: f.dir, Store: f.store}}})
+}
+
+// A graph of one seeded core becomes an artifact whose digest is the same on
+// every machine.
+func ExampleAssemble() {
+	dir, err := os.MkdirTemp("", "mm-example-*")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := seed.Write(filepath.Join(dir, "modules", "core-llm"), seed.Options{Type: abi.Core, Name: "core-llm", Version: "3.1.0", Seed: 1, DModel: 32}); err != nil {
+		panic(err)
+	}
+	graph := filepath.Join(dir, "tiny.graph.yaml")
+	if err := os.WriteFile(graph, []byte("core:\n  llm: {ref: core-llm@^3}\nexports:\n  laptop:\n    gguf: {quant: int8}\n"), 0o644); err != nil {
+		panic(err)
+	}
+	store, err := registry.Open(filepath.Join(dir, "store"), registry.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	var steps []string
+	result, err := assemble.Assemble(context.Background(), assemble.Options{
+		Graph: graph, Out: filepath.Join(dir, "dist"), Store: store, Resolver: folders{filepath.Join(dir, "modules"), store},
+		Progress: func(step, detail string) {
+			if detail == "" {
+				steps = append(steps, step)
+			}
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(strings.Join(steps, " "))
+	fmt.Println(result.Ref, result.Digest)
+	for _, t := range result.Targets {
+		fmt.Println(t.Target, t.Files, "files")
+	}
+	// Output:
+	// validate resolve check export compose sign publish
+	// tiny:0.1.0 sha256:35abfb92663632956af6846a2b7c5de9a4d72d7252ab29b49b0e748e61b93c8e
+	// laptop 6 files
+}

@@ -1,0 +1,137 @@
+package builds_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mm/builds"
+	"mm/diag"
+)
+
+func lock() *builds.Lock {
+	digest := "sha256:" + strings.Repeat("0a", 32)
+	return &builds.Lock{
+		Graph: builds.LockedGraph{File: "b.graph.yaml", Digest: digest},
+		Modules: []builds.Locked{
+			{Name: "b", Version: "1.0.0", Type: "skill", Source: "store", Digest: digest, Size: 5, SignedBy: []string{"z", "a"}},
+			{Name: "a", Version: "2.1.0", Type: "core", Source: "modules/a", Digest: digest, Size: 7, Requested: []builds.Request{{By: "graph", Ref: "a@^2"}, {By: "b@1.0.0", Ref: "a@>=2"}}},
+		},
+	}
+}
+
+// What is written reads back the same, sorted, and writes the same again.
+func TestLockRoundTrip(t *testing.T) {
+	text, err := lock().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text), "# Maintained by mm lock.") {
+		t.Errorf("begins %q", text[:30])
+	}
+	l, list := builds.ParseLock("b.lock.yaml", text)
+	if len(list) != 0 {
+		t.Fatal(list)
+	}
+	if l.Modules[0].Name != "a" || l.Modules[1].SignedBy[0] != "a" {
+		t.Errorf("not sorted: %+v", l.Modules)
+	}
+	again, err := l.Encode()
+	if err != nil || string(again) != string(text) {
+		t.Errorf("%v (-first +second):\n%s", err, cmp.Diff(string(text), string(again)))
+	}
+}
+
+func TestLockStale(t *testing.T) {
+	for graph, want := range map[string][]diag.Code{
+		"core: {llm: {ref: a@^2}}\n":                                    nil,
+		"core: {llm: {ref: a@2.1}}\n":                                   nil,
+		"core: {llm: {ref: a@3}}\n":                                     {diag.LockStale},
+		"core: {llm: {ref: other@1.0.0}}":                               {diag.LockStale},
+		"core: {llm: {ref: a@2.1.0-rc.1}}":                              {diag.LockStale},
+		"core: {llm: {ref: a@sha256:" + strings.Repeat("0a", 32) + "}}": nil,
+		"core: {llm: {ref: a@sha256:" + strings.Repeat("0b", 32) + "}}": {diag.LockStale},
+	} {
+		g, list := builds.Parse("b.graph.yaml", []byte(graph))
+		if g == nil {
+			t.Fatal(list)
+		}
+		var got []diag.Code
+		for _, d := range lock().Stale(g) {
+			got = append(got, d.Code)
+		}
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", graph, d)
+		}
+	}
+}
+
+func TestLockRefusesRepeats(t *testing.T) {
+	l := lock()
+	l.Modules[1].Name = "b"
+	text, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, list := builds.ParseLock("x", text); !list.Failed() || list[0].Code != diag.RepeatedItem {
+		t.Errorf("%v", list)
+	}
+}
+
+func TestCompat(t *testing.T) {
+	table := lock().CompatRows("b", "fits")
+	table = append(table, builds.CompatRow{Build: "z", Core: "c", Module: "m", Result: "fits"})
+	read, err := builds.ParseCompat(table.Encode())
+	if err != nil || len(read) != 3 {
+		t.Fatalf("%v, %v", read, err)
+	}
+	if replaced := read.Replace("b", nil); len(replaced) != 1 || replaced[0].Build != "z" {
+		t.Errorf("%v", replaced)
+	}
+	for _, bad := range []string{"", "a,b\n", "build,core,core_version,module,version,type,abi,result,wrong\n"} {
+		if _, err := builds.ParseCompat([]byte(bad)); err == nil {
+			t.Errorf("%q accepted", bad)
+		}
+	}
+}
+
+func FuzzParseAssembly(f *testing.F) {
+	a := builds.Assembly{Name: "a", Core: builds.Part{Name: "c", Files: map[string]string{"gguf": "c/c.gguf"}}, Files: []builds.AssemblyPath{{Path: "c/c.gguf"}}}
+	data, err := a.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"core":{"name":"x","files":{"gguf":"../x"}},"files":[{"path":"../x"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := builds.ParseAssembly(data)
+		if err != nil {
+			return
+		}
+		for _, file := range a.Files {
+			if strings.HasPrefix(file.Path, "/") || strings.Contains(file.Path, "..") && strings.Contains("/"+file.Path+"/", "/../") {
+				t.Fatalf("path %q passed", file.Path)
+			}
+		}
+		if _, err := a.Encode(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("core: {llm: {ref: a@^2}}\n"), []byte("version: 1\n"))
+	f.Fuzz(func(t *testing.T, graph, lock []byte) {
+		g, _ := builds.Parse("f.graph.yaml", graph)
+		l, _ := builds.ParseLock("f.lock.yaml", lock)
+		if g == nil {
+			return
+		}
+		g.Check(builds.Resolved{})
+		if l != nil {
+			l.Stale(g)
+		}
+	})
+}
