@@ -46,7 +46,7 @@ func decodeQ4_K(b []byte, x []float32) {
 		scale, minimum := d*float32(s), dmin*float32(m)
 		q, shift := b[q4KQuants+g/2*32:], g%2*4
 		for i := range 32 {
-			x[g*32+i] = scale*float32(q[i]>>shift&15) - minimum
+			x[g*32+i] = float32(scale*float32(q[i]>>shift&15)) - minimum
 		}
 	}
 }
@@ -58,7 +58,7 @@ func decodeQ5_K(b []byte, x []float32) {
 		scale, minimum := d*float32(s), dmin*float32(m)
 		q, shift, high := b[q5KQuants+g/2*32:], g%2*4, b[q5KHigh:]
 		for i := range 32 {
-			x[g*32+i] = scale*float32(q[i]>>shift&15|high[i]>>g&1<<4) - minimum
+			x[g*32+i] = float32(scale*float32(q[i]>>shift&15|high[i]>>g&1<<4)) - minimum
 		}
 	}
 }

@@ -50,8 +50,8 @@ func decodeQ4_0(b []byte, x []float32) {
 func decodeQ4_1(b []byte, x []float32) {
 	d, m := half(b), half(b[2:])
 	for i, q := range b[4:20] {
-		x[i] = d*float32(q&15) + m
-		x[i+16] = d*float32(q>>4) + m
+		x[i] = float32(d*float32(q&15)) + m
+		x[i+16] = float32(d*float32(q>>4)) + m
 	}
 }
 
@@ -66,7 +66,7 @@ func decodeQ5_0(b []byte, x []float32) {
 func decodeQ5_1(b []byte, x []float32) {
 	d, m, high := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
 	for i, q := range b[8:24] {
-		x[i] = d*float32(int(q&15)+int(high>>i&1)<<4) + m
-		x[i+16] = d*float32(int(q>>4)+int(high>>(i+16)&1)<<4) + m
+		x[i] = float32(d*float32(int(q&15)+int(high>>i&1)<<4)) + m
+		x[i+16] = float32(d*float32(int(q>>4)+int(high>>(i+16)&1)<<4)) + m
 	}
 }

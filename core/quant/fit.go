@@ -5,6 +5,10 @@ import "math"
 // Fitting of scales by weighted least squares: round the elements with a
 // trial scale, solve for the scale that serves these integers best, round
 // again with it, and keep the best of several trials.
+//
+// Products that are added to something are converted to their own type: that
+// keeps processors with a fused multiply-add from rounding otherwise, and the
+// same weights from having two digests.
 
 // trials are the factors on the plain scale, which maps the extremes of a
 // group onto the ends of the integer range, that fits start from. Narrower
@@ -19,7 +23,7 @@ const refinements = 3
 func magnitudeWeights(w, x []float32) {
 	var sum float64
 	for _, v := range x {
-		sum += float64(v) * float64(v)
+		sum += float64(float64(v) * float64(v))
 	}
 	rms := float32(math.Sqrt(sum / float64(len(x))))
 	for i, v := range x {
@@ -61,22 +65,22 @@ func solveAffine(x, w []float32, s, m float32, most int) (e float64, scale, mini
 	var sw, sq, sqq, sx, sxq float64
 	for i, v := range x {
 		q := float32(nearest((v+m)*inv, 0, most))
-		d := float64(s*q - m - v)
+		d := float64(float32(s*q) - m - v)
 		wi := float64(w[i])
-		e += wi * d * d
+		e += float64(wi * d * d)
 		wq := wi * float64(q)
 		sw += wi
 		sq += wq
-		sqq += wq * float64(q)
-		sx += wi * float64(v)
-		sxq += wq * float64(v)
+		sqq += float64(wq * float64(q))
+		sx += float64(wi * float64(v))
+		sxq += float64(wq * float64(v))
 	}
-	det := sw*sqq - sq*sq
+	det := float64(sw*sqq) - float64(sq*sq)
 	if det <= 0 {
 		return e, 0, 0
 	}
-	scale = float32((sw*sxq - sx*sq) / det)
-	minimum = float32((sq*sxq - sqq*sx) / det)
+	scale = float32((float64(sw*sxq) - float64(sx*sq)) / det)
+	minimum = float32((float64(sq*sxq) - float64(sqq*sx)) / det)
 	if minimum < 0 { // the format has no positive offset
 		scale, minimum = float32(sxq/sqq), 0
 	}
@@ -112,11 +116,11 @@ func solveLinear(x []float32, s float32, half int) (e float64, scale float32) {
 	var sqq, sxq float64
 	for _, v := range x {
 		q := float32(nearest(v*inv, -half, half-1))
-		d := float64(s*q - v)
+		d := float64(float32(s*q) - v)
 		w := float64(v) * float64(v)
-		e += w * d * d
-		sqq += w * float64(q) * float64(q)
-		sxq += w * float64(q) * float64(v)
+		e += float64(w * d * d)
+		sqq += float64(w * float64(q) * float64(q))
+		sxq += float64(w * float64(q) * float64(v))
 	}
 	if sqq == 0 {
 		return e, 0

@@ -1,0 +1,35 @@
+package quant_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"mm/core/quant"
+	"mm/core/tensor"
+)
+
+// The same weights give the same bytes on every processor: these digests are
+// those of amd64, and arm64 must find them too.
+func TestQuantizeIsTheSameEverywhere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	x := make([]float32, 64*256)
+	for i := range x {
+		x[i] = float32(rng.IntN(1<<20)-1<<19) / (1 << 18) * float32(1+i%7)
+	}
+	for typ, want := range map[tensor.Type]string{
+		tensor.Q8_0: "3d0e53f29eb1", tensor.Q4_0: "fbb3d09030d7", tensor.Q4_K: "a2983dfa38fc", tensor.Q6_K: "33e3c0a6788e", tensor.F16: "eed2d84d0154", tensor.BF16: "51579da8c36f",
+	} {
+		b := make([]byte, typ.RowBytes(len(x)))
+		quant.Quantize(b, x, typ)
+		back := make([]float32, len(x))
+		quant.Dequantize(back, b, typ)
+		h := sha256.New()
+		h.Write(b)
+		fmt.Fprint(h, back)
+		if got := fmt.Sprintf("%.6x", h.Sum(nil)); got != want {
+			t.Errorf("%s: %s, want %s", typ, got, want)
+		}
+	}
+}
