@@ -23,20 +23,47 @@ func (w *work) angles() {
 	}
 }
 
-// rotate normalises queries and keys where the model does so, rotates them by
-// their positions, and scales the queries by 1/√D.
-func (w *work) rotate(y *layer) {
-	c := w.m.cfg
-	scale := float32(1 / math.Sqrt(float64(c.HeadDim)))
-	w.eachRow(func(t int) {
-		q, k := w.query.row(t, c.Heads*c.HeadDim), w.key.row(t, c.KVHeads*c.HeadDim)
-		w.rotateHeads(q, y.queryNorm, t)
-		w.rotateHeads(k, y.keyNorm, t)
-		tensor.Scale(q, scale)
-	})
+// place rotates the queries and keys of a layer and adds keys and values to the
+// cache. For a single row attend does it, head by head.
+func (w *work) place(layer int) {
+	w.attention.layer = layer
+	if w.single() {
+		return
+	}
+	w.m.threads.For(w.rows, tileRows, &w.placement)
 }
 
-func (w *work) rotateHeads(x, norm []float32, t int) {
+// single says that the pass is one row, all the way.
+func (w *work) single() bool { return w.passed == 1 && w.keep == 1 }
+
+// placeTask places; its indices are rows.
+type placeTask struct{ w *work }
+
+func (p *placeTask) Do(_, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		for h := range p.w.m.cfg.KVHeads {
+			p.w.placeHead(t, h)
+		}
+	}
+}
+
+// placeHead places the key and the value of a head of row t, and the queries
+// that look at them, which are scaled by 1/√D.
+func (w *work) placeHead(t, head int) {
+	c, layer := w.m.cfg, w.attention.layer
+	group := c.Heads / c.KVHeads * c.HeadDim
+	k := w.key.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
+	v := w.value.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
+	q := w.query.row(t, c.Heads*c.HeadDim)[head*group:][:group]
+	w.rotate(q, w.m.layers[layer].queryNorm, t)
+	w.rotate(k, w.m.layers[layer].keyNorm, t)
+	tensor.Scale(q, float32(1/math.Sqrt(float64(c.HeadDim))))
+	w.cache.Store(layer, head, w.first+t, k, v)
+}
+
+// rotate normalises heads where the model does so and rotates them by the
+// position of row t.
+func (w *work) rotate(x, norm []float32, t int) {
 	c := w.m.cfg
 	n := len(w.theta)
 	cos, sin := w.cos[t*n:(t+1)*n], w.sin[t*n:(t+1)*n]
@@ -53,57 +80,22 @@ func (w *work) rotateHeads(x, norm []float32, t int) {
 	}
 }
 
-// store adds the keys and values of the pass to the cache.
-func (w *work) store(layer int) {
-	c := w.m.cfg
-	w.eachRow(func(t int) {
-		k, v := w.key.row(t, c.KVHeads*c.HeadDim), w.value.row(t, c.KVHeads*c.HeadDim)
-		for h := range c.KVHeads {
-			at := h * c.HeadDim
-			w.cache.Store(layer, h, w.first+t, k[at:at+c.HeadDim], v[at:at+c.HeadDim])
-		}
-	})
-}
-
-// eachRow runs f for every row, in parallel when there are several.
-func (w *work) eachRow(f func(t int)) {
-	if w.rows == 1 {
-		f(0)
-		return
-	}
-	w.m.threads.For(w.rows, 8, taskFunc(func(_, lo, hi int) {
-		for t := lo; t < hi; t++ {
-			f(t)
-		}
-	}))
-}
-
 // attend fills attended with softmax(q·kᵀ)·v.
-func (w *work) attend(layer int) {
+func (w *work) attend() {
 	c := w.m.cfg
 	a := &w.attention
-	a.layer = layer
 	a.group = c.Heads / c.KVHeads
-	switch {
-	case w.rows > 1:
-		// The rows of a product are queries of one head; those of later
-		// positions have more to do.
+	if w.rows == 1 {
+		// The rows of a product are the query heads that share a key head.
+		w.m.threads.For(c.KVHeads, 1, a)
+	} else {
+		// They are queries of one head; those of later positions have more
+		// to do.
 		a.slices = min((w.rows+tileRows-1)/tileRows, max(1, 4*w.m.threads.Threads()/c.Heads))
 		w.m.threads.For(c.Heads*a.slices, 1, a)
-	case w.first*c.KVHeads < fewScores:
-		a.Do(0, 0, c.KVHeads)
-	default:
-		// The rows are the query heads that share a key head.
-		w.m.threads.For(c.KVHeads, 1, a)
 	}
-	if w.attended.Cols()%32 == 0 {
-		w.eachTile(&w.attended, func(int) {})
-	}
+	w.ready(&w.attended)
 }
-
-// fewScores is how many positions, times key heads, are not worth a second
-// thread.
-const fewScores = 64
 
 // attentionTask computes attention in chunks of positions with a running
 // maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al.,
@@ -122,6 +114,9 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 	c := w.m.cfg
 	for i := lo; i < hi; i++ {
 		if w.rows == 1 {
+			if w.single() {
+				w.placeHead(0, i)
+			}
 			at := i * a.group * c.HeadDim
 			a.run(&a.scratch[thread], queries{
 				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0,

@@ -7,6 +7,7 @@ import (
 
 	"mm/core/gguf"
 	"mm/core/infer/adapter"
+	"mm/core/pool"
 	"mm/core/quant"
 	"mm/core/quant/pack"
 	"mm/core/tensor"
@@ -123,11 +124,13 @@ func (w *work) lower(l *linear, batch *pack.Batch) {
 			c.lowered = make([]float32, rows*c.Rank)
 		}
 		c.lowered = c.lowered[:rows*c.Rank]
-		w.eachRow(func(t int) {
-			for r := range c.Rank {
-				c.lowered[t*c.Rank+r] = c.Scale * tensor.Dot(c.A[r*c.In:(r+1)*c.In], batch.Row(t))
+		w.m.threads.For(rows, 8, pool.Func(func(_, lo, hi int) {
+			for t := lo; t < hi; t++ {
+				for r := range c.Rank {
+					c.lowered[t*c.Rank+r] = c.Scale * tensor.Dot(c.A[r*c.In:(r+1)*c.In], batch.Row(t))
+				}
 			}
-		})
+		}))
 	}
 }
 

@@ -32,32 +32,29 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		last := i == len(m.layers)-1
 
 		// Attention: x += Wo · softmax(q·kᵀ/√D) · v
-		w.norm(&w.normed, w.x, y.attentionNorm)                               // T×C
-		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, // T×(G·D) both
-			term{&y.query, &w.query}) // T×(H·D)
-		w.rotate(y) // q and k by their positions
-		w.store(i)  // k and v join the cache
-		if last {
+		w.norm(y.attentionNorm)                                                                         // normed: T×C
+		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
+		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
+		if i == len(m.layers)-1 {
 			w.shrink(p.keep) // T is now the number of rows with logits
 			if w.rows == 0 {
 				return nil
 			}
 		}
-		w.attend(i)                                            // T×(H·D)
-		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // T×C
+		w.attend()                                             // attended: T×(H·D)
+		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // out: T×C
 		w.add(&w.out)                                          // x: T×C
 
 		// SwiGLU: x += Wdown · (silu(Wgate·x) ⊙ (Wup·x))
-		w.norm(&w.normed, w.x, y.hiddenNorm)         // T×C
-		w.gated(&w.normed, &y.gate, &y.up)           // T×F
-		w.multiply(&w.hidden, term{&y.down, &w.out}) // T×C
+		w.norm(y.hiddenNorm)                         // normed: T×C
+		w.gated(&w.normed, &y.gate, &y.up)           // hidden: T×F
+		w.multiply(&w.hidden, term{&y.down, &w.out}) // out: T×C
 		w.add(&w.out)                                // x: T×C
 	}
-	w.norm(&w.normed, w.x, m.outputNorm)              // T×C
-	w.multiply(&w.normed, term{&m.output, &w.logits}) // T×V
+	w.norm(m.outputNorm)                              // normed: T×C
+	w.multiply(&w.normed, term{&m.output, &w.logits}) // logits: T×V
 	return nil
 }
 
@@ -83,6 +80,7 @@ func (a *matrix) row(t, cols int) []float32 { return a.data[t*a.stride : t*a.str
 type work struct {
 	m *Model
 	pass
+	passed int // rows at the beginning of the pass
 
 	x          []float32  // T×C, the residual stream
 	normed     pack.Batch // T×C
@@ -96,6 +94,9 @@ type work struct {
 	cos, sin   []float32  // T×(Dims/2)
 
 	scratch   []pack.Scratch // one a thread
+	normalise normTask
+	prepare   prepareTask
+	placement placeTask
 	product   productTask
 	swiglu    swigluTask
 	attention attentionTask
@@ -104,7 +105,7 @@ type work struct {
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]pack.Scratch, m.threads.Threads())
-	w.product.w, w.swiglu.w, w.attention.w = w, w, w
+	w.normalise.w, w.placement.w, w.product.w, w.swiglu.w, w.attention.w = w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
@@ -121,7 +122,7 @@ func (w *work) input(rows int) []float32 {
 // begin sizes the memory for a pass and computes the angles of its positions.
 func (w *work) begin(p pass) {
 	c := w.m.cfg
-	w.pass = p
+	w.pass, w.passed = p, p.rows
 	w.normed.Resize(p.rows, c.Width)
 	w.attended.Resize(p.rows, c.Heads*c.HeadDim)
 	w.hidden.Resize(p.rows, c.Hidden)
@@ -154,29 +155,50 @@ func (w *work) shrink(n int) {
 	w.hidden.Resize(n, c.Hidden)
 }
 
-// norm fills b with the normalised rows of x.
-func (w *work) norm(b *pack.Batch, x, gain []float32) {
-	c, eps := w.m.cfg.Width, w.m.cfg.Epsilon
-	w.eachTile(b, func(t int) { tensor.RMSNorm(b.Row(t), x[t*c:(t+1)*c], gain, eps) })
+// norm fills normed with the normalised rows of x.
+func (w *work) norm(gain []float32) {
+	w.normalise.gain = gain
+	w.m.threads.For(w.normed.Tiles(), 1, &w.normalise)
 }
 
-// eachTile fills the rows of a batch and prepares it for products.
-func (w *work) eachTile(b *pack.Batch, fill func(t int)) {
-	tile := func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			for t, end := b.TileRows(i); t < end; t++ {
-				fill(t)
-			}
-			if b.Cols()%32 == 0 {
-				b.Prepare(i)
-			}
+// normTask normalises; its indices are tiles of the batch.
+type normTask struct {
+	w    *work
+	gain []float32
+}
+
+func (n *normTask) Do(_, lo, hi int) {
+	w := n.w
+	c := w.m.cfg.Width
+	for i := lo; i < hi; i++ {
+		for t, end := w.normed.TileRows(i); t < end; t++ {
+			tensor.RMSNorm(w.normed.Row(t), w.x[t*c:(t+1)*c], n.gain, w.m.cfg.Epsilon)
 		}
+		prepareTile(&w.normed, i)
 	}
-	if b.Tiles() == 1 {
-		tile(0, 0, 1)
-		return
+}
+
+// ready makes a batch whose rows have been filled ready for products.
+func (w *work) ready(b *pack.Batch) {
+	w.prepare.batch = b
+	w.m.threads.For(b.Tiles(), 1, &w.prepare)
+}
+
+// prepareTask prepares; its indices are tiles of the batch.
+type prepareTask struct{ batch *pack.Batch }
+
+func (p *prepareTask) Do(_, lo, hi int) {
+	for i := lo; i < hi; i++ {
+		prepareTile(p.batch, i)
 	}
-	w.m.threads.For(b.Tiles(), 1, taskFunc(tile))
+}
+
+// prepareTile quantises a tile. Rows that are no whole number of groups can be
+// multiplied by floats only.
+func prepareTile(b *pack.Batch, i int) {
+	if b.Cols()%32 == 0 {
+		b.Prepare(i)
+	}
 }
 
 // add adds y to the residual stream.

@@ -1,12 +1,9 @@
 package infer
 
 import (
-	"mm/core/pool"
 	"mm/core/quant/pack"
 	"mm/core/tensor"
 )
-
-type taskFunc = pool.Func
 
 // term is one product of several that share their activations.
 type term struct {
@@ -81,9 +78,7 @@ func (w *work) gated(batch *pack.Batch, gate, up *linear) {
 	w.lower(gate, batch)
 	w.lower(up, batch)
 	w.m.threads.For(unitsOf(gate), w.chunk(unitsOf(gate), gate), task)
-	if w.hidden.Rows() > 1 || w.hidden.Cols()%32 == 0 {
-		w.eachTile(&w.hidden, func(int) {})
-	}
+	w.ready(&w.hidden)
 }
 
 // swigluTask multiplies with both matrices and joins the results; its indices

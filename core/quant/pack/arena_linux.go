@@ -9,7 +9,11 @@ func hugePages(n int) []byte {
 		return aligned(n, cacheLine)
 	}
 	b := aligned(n, size)
-	// A refusal leaves small pages, which work as well.
-	_ = unix.Madvise(b[:n&^(size-1)], unix.MADV_HUGEPAGE)
+	whole := b[:n&^(size-1)]
+	// Memory that was in use before lies on small pages already, which only
+	// the second request changes (Linux 6.1). A refusal of either leaves small
+	// pages, which work as well.
+	_ = unix.Madvise(whole, unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(whole, unix.MADV_COLLAPSE)
 	return b
 }
