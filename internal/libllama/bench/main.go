@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"mm/core/infer"
@@ -285,7 +284,7 @@ func our(s *infer.Session, what string, count, depth int) (timing, error) {
 			return timing{}, err
 		}
 	}
-	wall, cpu := time.Now(), cpuTime()
+	wall, cpu := time.Now(), libllama.CPUTime()
 	if what == "prefill" {
 		if err := s.Feed(ctx, tokens[:count]); err != nil {
 			return timing{}, err
@@ -297,7 +296,7 @@ func our(s *infer.Session, what string, count, depth int) (timing, error) {
 			}
 		}
 	}
-	return rate(count, time.Since(wall), cpuTime()-cpu), nil
+	return rate(count, time.Since(wall), libllama.CPUTime()-cpu), nil
 }
 
 func their(c *libllama.Client, what string, count, depth int) (timing, error) {
@@ -311,12 +310,4 @@ func their(c *libllama.Client, what string, count, depth int) (timing, error) {
 	}
 	r, err := c.Do(libllama.Request{Op: what, Count: count})
 	return rate(count, r.Wall, r.CPU), err
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"mm/internal/libllama"
@@ -185,16 +184,8 @@ func (e *engine) vectors(v []float32) (libllama.Reply, error) {
 
 // timed measures f.
 func (e *engine) timed(f func() error) (libllama.Reply, error) {
-	wall, cpu := time.Now(), cpuTime()
+	wall, cpu := time.Now(), libllama.CPUTime()
 	err := f()
 	e.lib.synchronize(e.ctx)
-	return libllama.Reply{Wall: time.Since(wall), CPU: cpuTime() - cpu}, err
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return libllama.Reply{Wall: time.Since(wall), CPU: libllama.CPUTime() - cpu}, err
 }

@@ -1,0 +1,17 @@
+//go:build unix
+
+package libllama
+
+import (
+	"syscall"
+	"time"
+)
+
+// CPUTime is the processor time that all threads of this process have used.
+func CPUTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
