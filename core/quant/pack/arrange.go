@@ -20,9 +20,14 @@ func (m *Matrix) packFloats(p int, data []byte) {
 	size := m.typ.BlockBytes()
 	rowBytes := m.cols * size
 	panel := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
+	rows := data[p*Unit*rowBytes:]
+	first := 0
+	if size == 2 && (p+1)*Unit <= m.rows {
+		first = transposeHalves(panel, rows, m.cols)
+	}
 	for r := 0; r < Unit && p*Unit+r < m.rows; r++ {
-		row := data[(p*Unit+r)*rowBytes:][:rowBytes]
-		for c := range m.cols {
+		row := rows[r*rowBytes:][:rowBytes]
+		for c := first; c < m.cols; c++ {
 			at := (c*Unit + r) * size
 			if size == 4 {
 				binary.NativeEndian.PutUint32(panel[at:], le.Uint32(row[4*c:]))
@@ -40,48 +45,56 @@ func (m *Matrix) packQuants(p int, data []byte) {
 	q := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
 	s := m.scales[p*m.scaleBytes : (p+1)*m.scaleBytes]
 	qStep, sStep := n/groupLen*m.format.groupBytes(), m.format.scaleBytes(n)
+	rows := data[min(p*lanes*rowBytes, len(data)):]
+	// The integers of simple blocks move in words, whole panels at a time.
+	moved := (p+1)*lanes <= m.rows && transposeInts(m.typ, q, rows, rowBytes, m.cols/n)
 	for r := 0; r < lanes && p*lanes+r < m.rows; r++ {
-		row := data[(p*lanes+r)*rowBytes:][:rowBytes]
-		for b := range m.cols / n {
-			packBlock(m.typ, r, row[b*block:(b+1)*block], q[b*qStep:(b+1)*qStep], s[b*sStep:(b+1)*sStep])
+		row := rows[r*rowBytes:][:rowBytes]
+		for i := range m.cols / n {
+			b, bq, bs := row[i*block:(i+1)*block], q[i*qStep:(i+1)*qStep], s[i*sStep:(i+1)*sStep]
+			if !moved {
+				packInts(m.typ, r, b, bq)
+			}
+			packScales(m.typ, r, b, bq, bs)
 		}
 	}
 }
 
-// packBlock puts one block of row r of a panel in its places.
-func packBlock(t tensor.Type, r int, b, q, s []byte) {
+// intsAt is where the integers of a block of 32 are.
+func intsAt(t tensor.Type) int {
+	switch t {
+	case tensor.Q8_0, tensor.Q4_0:
+		return 2
+	case tensor.Q4_1:
+		return 4
+	case tensor.Q5_0:
+		return 6
+	}
+	return 8 // Q5_1
+}
+
+// packInts puts the integers of one block of row r of a panel in their places,
+// the planes of upper bits of Q5_0 and Q5_1 excepted.
+func packInts(t tensor.Type, r int, b, q []byte) {
 	switch t {
 	case tensor.Q8_0:
-		copy(s[2*r:2*r+2], b)
 		for i := range 8 {
 			le.PutUint32(q[(i*lanes+r)*4:], le.Uint32(b[2+4*i:]))
 		}
-	case tensor.Q4_0:
-		copy(s[2*r:2*r+2], b)
-		putNibbles(q, r, b[2:])
-	case tensor.Q4_1:
-		copy(s[2*r:2*r+2], b)
-		copy(s[2*(lanes+r):2*(lanes+r)+2], b[2:])
-		putNibbles(q, r, b[4:])
-	case tensor.Q5_0:
-		copy(s[2*r:2*r+2], b)
-		putNibbles(q, r, b[6:])
-		le.PutUint32(q[256+4*r:], spread(le.Uint32(b[2:])))
-	case tensor.Q5_1:
-		copy(s[2*r:2*r+2], b)
-		copy(s[2*(lanes+r):2*(lanes+r)+2], b[2:])
-		putNibbles(q, r, b[8:])
-		le.PutUint32(q[256+4*r:], spread(le.Uint32(b[4:])))
+	case tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1:
+		// Byte i holds columns i and i+16, in the panel's order.
+		b = b[intsAt(t):]
+		for i := range 4 {
+			le.PutUint32(q[(i*lanes+r)*4:], le.Uint32(b[4*i:]))
+		}
 	case tensor.Q4_K:
-		packScaleMins(r, b, s)
 		for g := range 8 {
-			putKNibbles(q[g*256:], r, b[16+g/2*32:], g%2*4)
+			putNibbles(q[g*256:], r, b[16+g/2*32:], g%2*4)
 		}
 	case tensor.Q5_K:
-		packScaleMins(r, b, s)
 		for g := range 8 {
 			group := q[g*320:]
-			putKNibbles(group, r, b[48+g/2*32:], g%2*4)
+			putNibbles(group, r, b[48+g/2*32:], g%2*4)
 			var plane uint32
 			for i := range 8 {
 				plane |= le.Uint32(b[16+4*i:]) >> g & 0x01010101 << i
@@ -89,15 +102,11 @@ func packBlock(t tensor.Type, r int, b, q, s []byte) {
 			le.PutUint32(group[256+4*r:], plane)
 		}
 	case tensor.Q6_K:
-		copy(s[2*r:2*r+2], b[208:])
-		for g := range 16 {
-			s[2*lanes+g*lanes+r] = b[192+g]
-		}
 		for g := range 8 {
 			// 128 elements share 64 bytes of low halves and 32 of upper bits.
 			half, quarter := g/4, g%4
 			group := q[g*384:]
-			putKNibbles(group, r, b[half*64+quarter%2*32:], quarter/2*4)
+			putNibbles(group, r, b[half*64+quarter%2*32:], quarter/2*4)
 			for p := range 2 {
 				var plane uint32
 				for i := range 4 {
@@ -109,17 +118,40 @@ func packBlock(t tensor.Type, r int, b, q, s []byte) {
 	}
 }
 
-// putNibbles takes Q4_0's order, which is the panel's: byte i holds columns i
-// and i+16.
-func putNibbles(q []byte, r int, src []byte) {
-	for i := range 4 {
-		le.PutUint32(q[(i*lanes+r)*4:], le.Uint32(src[4*i:]))
+// packScales puts the scales of one block of row r of a panel in their places,
+// and the planes of Q5_0 and Q5_1.
+func packScales(t tensor.Type, r int, b, q, s []byte) {
+	switch t {
+	case tensor.Q8_0, tensor.Q4_0:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+	case tensor.Q4_1:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+		le.PutUint16(s[2*(lanes+r):], le.Uint16(b[2:]))
+	case tensor.Q5_0:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+		le.PutUint32(q[256+4*r:], spread(le.Uint32(b[2:])))
+	case tensor.Q5_1:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+		le.PutUint16(s[2*(lanes+r):], le.Uint16(b[2:]))
+		le.PutUint32(q[256+4*r:], spread(le.Uint32(b[4:])))
+	case tensor.Q4_K, tensor.Q5_K:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+		le.PutUint16(s[2*(lanes+r):], le.Uint16(b[2:]))
+		for g := range 8 {
+			at := 4*lanes + g*2*lanes + r
+			s[at], s[at+lanes] = quant.ScaleMin(b[4:16], g)
+		}
+	case tensor.Q6_K:
+		le.PutUint16(s[2*r:], le.Uint16(b[208:]))
+		for g := range 16 {
+			s[2*lanes+g*lanes+r] = b[192+g]
+		}
 	}
 }
 
-// putKNibbles takes 32 columns of which each has half a byte of its own,
+// putNibbles takes 32 columns of which each has half a byte of its own,
 // beginning at bit shift.
-func putKNibbles(q []byte, r int, src []byte, shift int) {
+func putNibbles(q []byte, r int, src []byte, shift int) {
 	for i := range 4 {
 		lo := le.Uint32(src[4*i:]) >> shift & 0x0f0f0f0f
 		hi := le.Uint32(src[4*i+16:]) >> shift & 0x0f0f0f0f
@@ -135,14 +167,4 @@ func spread(high uint32) uint32 {
 		plane |= four * 0x00204081 & 0x01010101 << i
 	}
 	return plane
-}
-
-// packScaleMins unpacks the 6-bit numbers of a Q4_K or Q5_K block to bytes.
-func packScaleMins(r int, b, s []byte) {
-	copy(s[2*r:2*r+2], b)
-	copy(s[2*(lanes+r):2*(lanes+r)+2], b[2:])
-	for g := range 8 {
-		at := 4*lanes + g*2*lanes + r
-		s[at], s[at+lanes] = quant.ScaleMin(b[4:16], g)
-	}
 }

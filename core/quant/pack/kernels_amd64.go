@@ -84,6 +84,45 @@ func unpack5AVX2(dst *int8, q *byte, groups int, offset int8)
 //go:noescape
 func unpack6AVX2(dst *int8, q *byte, groups int, offset int8)
 
+//go:noescape
+func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep int)
+
+//go:noescape
+func transposeHalvesAVX2(dst, src *byte, stride, n int)
+
+// transposeInts moves the integers of n blocks of 16 rows into a panel, where
+// they need no change. It reports whether that is so.
+func transposeInts(t tensor.Type, q, rows []byte, rowBytes, n int) bool {
+	f, _ := formatOf(t)
+	if !hasAVX2 || f.scheme != schemeScale && f.scheme != schemeScaleMin {
+		return false
+	}
+	block, step := t.BlockBytes(), f.groupBytes()
+	_ = rows[lanes*rowBytes-1]
+	for half := range 2 { // of the rows
+		src, dst := rows[half*8*rowBytes+intsAt(t):], q[half*32:]
+		transposeAVX2(&dst[0], &src[0], rowBytes, n, block, step)
+		if f.bits == 8 {
+			transposeAVX2(&dst[256], &src[16], rowBytes, n, block, step)
+		}
+	}
+	return true
+}
+
+// transposeHalves moves columns of 32 rows of numbers of 2 bytes into a panel
+// and gives how many it moved.
+func transposeHalves(panel, rows []byte, cols int) int {
+	n := cols / 8
+	if !hasAVX2 || n == 0 {
+		return 0
+	}
+	_ = rows[Unit*2*cols-1]
+	for part := range 4 {
+		transposeHalvesAVX2(&panel[part*16], &rows[part*8*2*cols], 2*cols, n)
+	}
+	return 8 * n
+}
+
 func quantiseRow(r quantised, x []float32) {
 	if !hasAVX2 {
 		quantiseRowPlain(r, x)

@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"mm/core/pool"
+	"mm/core/tensor"
 )
 
 // TestOlderKernels repeats the tests as if the machine had less.
@@ -83,6 +86,65 @@ func TestUnpackQuants(t *testing.T) {
 				t.Errorf("%d bits less %d differ", bits, offset)
 			}
 		}
+	}
+}
+
+// TestTransposed: panels are filled the same by words and by rows.
+func TestTransposed(t *testing.T) {
+	avx2 := hasAVX2
+	defer func() { hasAVX2 = avx2 }()
+	threads := pool.New(1)
+	defer threads.Close()
+	r := rand.New(rand.NewPCG(4, 4))
+	for _, typ := range allTypes {
+		for _, shape := range [][2]int{{16, 256}, {32, 768}, {50, 256}, {100, 512}} {
+			data := randomRows(r, typ, shape[0], shape[1])
+			var both [2]*Matrix
+			for i := range both {
+				hasAVX2 = avx2 && i == 0
+				m, err := New(typ, shape[0], shape[1], data, threads, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				both[i] = m
+			}
+			if !slices.Equal(both[0].quants, both[1].quants) || !slices.Equal(both[0].scales, both[1].scales) {
+				t.Errorf("%v %v: panels differ", typ, shape)
+			}
+		}
+	}
+	// Odd numbers of columns, which only floats have.
+	for _, cols := range []int{1, 7, 9, 172} {
+		data := randomRows(r, tensor.F16, 40, cols)
+		hasAVX2 = avx2
+		a, err := New(tensor.F16, 40, cols, data, threads, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasAVX2 = false
+		b, err := New(tensor.F16, 40, cols, data, threads, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(a.quants, b.quants) {
+			t.Errorf("%d columns: panels differ", cols)
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	threads := pool.New(1)
+	defer threads.Close()
+	for _, typ := range allTypes {
+		b.Run(typ.String(), func(b *testing.B) {
+			data := randomRows(rand.New(rand.NewPCG(5, 5)), typ, 1024, 1024)
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if _, err := New(typ, 1024, 1024, data, threads, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
