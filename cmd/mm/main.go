@@ -84,6 +84,7 @@ func (p *program) app() *cli.App {
 			p.registryCommand(),
 			p.demoCommand(),
 			p.trainCommand(),
+			p.dataCommand(),
 			p.gradcheckCommand(),
 			p.evalCommand(),
 			p.tokenizerCommand(),
