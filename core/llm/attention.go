@@ -5,7 +5,7 @@ import "mm/core/tensor"
 // queryBlock is how many queries attend at a time: their scores against the
 // keys up to the last of them, [queryBlock, T], are all that is ever stored, and
 // keys after them are never multiplied.
-const queryBlock = 32
+const queryBlock = 48
 
 // attention is the mixing half of a block: causal softmax attention with
 // rotary positions and grouped heads. The scores are not kept: the backward
@@ -35,7 +35,7 @@ type headScratch[F tensor.Float] struct {
 	kT, vT *tensor.Panels[F] // [D, T]
 	k, v   *tensor.Panels[F] // [T, D]
 	side   *tensor.Panels[F] // [queryBlock, D]: queries or output gradients
-	p, dp  matrix[F]         // [queryBlock, T]: probabilities and their gradient
+	p, dp  matrix[F]         // [queryBlock, T]: scores, then probabilities, and their gradient
 }
 
 func newHeadScratch[F tensor.Float](c Config, T int) headScratch[F] {
@@ -44,9 +44,13 @@ func newHeadScratch[F tensor.Float](c Config, T int) headScratch[F] {
 		kT: tensor.NewPanels[F](c.HeadDim, T), vT: tensor.NewPanels[F](c.HeadDim, T),
 		k: tensor.NewPanels[F](T, c.HeadDim), v: tensor.NewPanels[F](T, c.HeadDim),
 		side: tensor.NewPanels[F](rows, c.HeadDim),
-		p:    newMatrix[F](rows, T), dp: newMatrix[F](rows, T),
+		p:    newMatrix[F](rows, vectors(T)), dp: newMatrix[F](rows, vectors(T)),
 	}
 }
+
+// vectors is n rounded up to whole vectors: the columns that the softmax of a
+// row of n scores works on.
+func vectors(n int) int { return (n + 7) &^ 7 }
 
 // heads of the stacked query, key and value: column ranges of one head.
 func (a *attention[F]) query(m matrix[F], h int) matrix[F] {
@@ -104,11 +108,7 @@ func (a *attention[F]) headGain(b *block[F], h int) *Tensor[F] {
 func (a *attention[F]) attend(p *Pass[F], s *headScratch[F], q, o matrix[F], h, lo, i, j int) {
 	first, prob := a.scores(p, s, q, lo, i, j)
 	for t := i; t < j; t++ {
-		row := prob.row(t - i)
-		from, to := p.start(lo, t)-first, t+1-first
-		a.lse.row(lo + t)[h] = tensor.SoftmaxForward(row[from:to])
-		clear(row[:from])
-		clear(row[to : j-first])
+		a.lse.row(lo + t)[h] = tensor.SoftmaxForward(s.p.row(t - i)[:vectors(j-first)], p.start(lo, t)-first, t+1-first)
 	}
 	v, o := s.v.View(first, j, 0, a.c.HeadDim), o.part(i, j)
 	v.Mul(j-i, 1, prob.left(), 0, o.data, o.ld) // [j-i, j-first]·[j-first, D]
@@ -160,15 +160,9 @@ func (a *attention[F]) attendBackward(p *Pass[F], s *headScratch[F], q, dq, dk, 
 	v := s.vT.View(0, d, first, j)
 	v.Mul(j-i, 1, do.left(), 0, dprob.data, dprob.ld) // [j-i, D]·[D, n]
 	for t := i; t < j; t++ {
-		row := prob.row(t - i)
-		from, to := p.start(lo, t)-first, t+1-first
-		tensor.ExpShifted(row[from:to], a.lse.row(lo + t)[h])
-		clear(row[:from])
-		clear(row[to:n])
 		delta := tensor.Inner(o.row(t-i), do.row(t-i)) // Σ P·dP
-		tensor.SoftmaxBackward(dprob.row(t - i)[from:to], row[from:to], delta, F(invSqrt(d)))
-		clear(dprob.row(t - i)[:from])
-		clear(dprob.row(t - i)[to:n])
+		tensor.SoftmaxBackward(s.p.row(t - i)[:vectors(n)], s.dp.row(t - i)[:vectors(n)], p.start(lo, t)-first, t+1-first,
+			a.lse.row(lo + t)[h], delta, F(invSqrt(d)))
 	}
 	k := s.k.View(first, j, 0, d)
 	k.Mul(j-i, 1, dprob.left(), 0, dq.data, dq.ld) // [j-i, n]·[n, D]

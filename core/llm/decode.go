@@ -145,7 +145,7 @@ func (d *Decoder[F]) attend(y *decodeLayer[F], b *block[F]) {
 		for t := range scores {
 			scores[t] = tensor.Inner(row[h*hd:(h+1)*hd], y.keys.row(t)[g:g+hd]) * F(invSqrt(hd))
 		}
-		tensor.SoftmaxForward(scores)
+		tensor.SoftmaxForward(scores, 0, len(scores))
 		for t, s := range scores {
 			tensor.AddScaled(out[h*hd:(h+1)*hd], s, y.values.row(t)[g:g+hd])
 		}

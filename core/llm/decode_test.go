@@ -20,6 +20,7 @@ func TestDecoderEqualsPass(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass.forward(&pass.works[0], 0, T)
+			pass.head.forward(0, T, false)
 			d := m.NewDecoder()
 			for round := range 2 { // the second after Reset
 				for i, token := range b.Tokens {

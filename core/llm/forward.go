@@ -2,8 +2,8 @@ package llm
 
 import "mm/core/tensor"
 
-// forward takes the sequence at the positions [lo, hi) from tokens to logits.
-// The residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies
+// forward takes the sequence at the positions [lo, hi) from tokens to the
+// normed output of the last block, which the head turns into logits. The residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies
 // between its halves, x[2L] leaves the last block.
 func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 	m := p.model
@@ -29,8 +29,34 @@ func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 	p.head.forward(lo, hi, false)                                             // [T, V]
 }
 
-// backward takes the gradient of the logits, which the loss has left in their
-// place, down to the lowest half block with anything to train. dx[i] is the
+// predict is the head, the loss and the head's backward pass: it returns the
+// sum of nats over the positions with a target, and with dn set leaves there
+// the gradient of the normed output [T, C]. The logits [T, V] turn into their
+// gradient in place.
+func (p *Pass[F]) predict(dn matrix[F], lo, hi int) (sum float64) {
+	for first := lo; lo < hi; lo += rowBlock {
+		end := min(lo+rowBlock, hi)
+		p.head.forward(lo, end, false) // [T, C] → [T, V]
+		for t := lo; t < end; t++ {
+			logits, target := p.head.y.row(t), int(p.batch.Targets[t])
+			switch {
+			case target < 0:
+				clear(logits)
+			case dn.rows > 0:
+				sum += float64(tensor.CrossEntropy(logits, target, p.scale))
+			default:
+				sum += float64(tensor.NegLogLikelihood(logits, target))
+			}
+		}
+		if dn.rows > 0 {
+			p.head.backward(dn.part(lo-first, end-first), lo, end, true) // [T, V] → [T, C]
+		}
+	}
+	return sum
+}
+
+// backward takes w.dn, the gradient of the normed output of the last block,
+// down to the lowest half block with anything to train. dx[i] is the
 // gradient at station i of the residual stream; each half adds its own part to
 // what passed it by:
 //
@@ -38,7 +64,6 @@ func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 func (p *Pass[F]) backward(w *worker[F], spread []F, lo, hi int) {
 	m := p.model
 	last := len(p.x) - 1
-	p.head.backward(w.dn, lo, hi, true) // [T, V] → [T, C]
 	p.dx[last].part(lo, hi).zero()
 	normBackward(p.dx[last], w.dn, p.x[last], m.norm, p.finalR, spread, lo, hi)
 	for l := len(p.layers) - 1; l >= 0; l-- {

@@ -71,7 +71,7 @@ type worker[F tensor.Float] struct {
 	panel *tensor.Panels[F] // one panel of a weight gradient
 	dn    matrix[F]         // [T, C]: gradient of a normed input
 	dm    matrix[F]         // [T, H·D]: gradient of a mixer's output
-	dh    matrix[F]         // [T, F]: gradient inside the feed-forward network
+	dh    matrix[F]         // [rowBlock, F]: gradient inside the feed-forward network
 	heads headScratch[F]
 	mix   mixScratch[F]
 }
@@ -126,7 +126,7 @@ func (p *Pass[F]) newLayer(l int) layer[F] {
 
 func (p *Pass[F]) newWorker() worker[F] {
 	c := p.model.Config
-	w := worker[F]{panel: tensor.NewPanels[F](1, 1), dn: newMatrix[F](p.T, c.Dim), dm: newMatrix[F](p.T, c.Heads*c.HeadDim), dh: newMatrix[F](p.T, c.Hidden)}
+	w := worker[F]{panel: tensor.NewPanels[F](1, 1), dn: newMatrix[F](p.T, c.Dim), dm: newMatrix[F](p.T, c.Heads*c.HeadDim), dh: newMatrix[F](min(p.T, rowBlock), c.Hidden)}
 	if c.Mixer == RWKV {
 		w.mix = newMixScratch[F](c, p.T)
 	} else {

@@ -122,15 +122,7 @@ func (p *Pass[F]) trainSequences(thread, from, to int) {
 		w, lo, hi := &p.works[thread], s*p.T, (s+1)*p.T
 		clear(p.spread[s])
 		p.forward(w, lo, hi)
-		p.loss[s] = 0
-		for t := lo; t < hi; t++ {
-			row, target := p.head.y.row(t), int(p.batch.Targets[t])
-			if target < 0 {
-				clear(row)
-				continue
-			}
-			p.loss[s] += float64(tensor.CrossEntropy(row, target, p.scale))
-		}
+		p.loss[s] = p.predict(w.dn, lo, hi)
 		p.backward(w, p.spread[s], lo, hi)
 	}
 }
@@ -139,12 +131,7 @@ func (p *Pass[F]) evalSequences(thread, from, to int) {
 	for s := from; s < to; s++ {
 		lo, hi := s*p.T, (s+1)*p.T
 		p.forward(&p.works[thread], lo, hi)
-		p.loss[s] = 0
-		for t := lo; t < hi; t++ {
-			if target := int(p.batch.Targets[t]); target >= 0 {
-				p.loss[s] += float64(tensor.NegLogLikelihood(p.head.y.row(t), target))
-			}
-		}
+		p.loss[s] = p.predict(matrix[F]{}, lo, hi)
 	}
 }
 

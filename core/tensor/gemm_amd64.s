@@ -14,6 +14,9 @@
 //
 // func kernel(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
 
+DATA gemmOne<>+0(SB)/4, $0x3f800000
+GLOBL gemmOne<>(SB), RODATA|NOPTR, $4
+
 #define ARGS \
 	MOVQ k+0(FP), CX; \
 	MOVQ a+8(FP), AX; \
@@ -37,26 +40,30 @@
 	VPXORD c0, c0, c0; \
 	VPXORD c1, c1, c1
 
-// Writes one row of an AVX-512 tile. Z0 = alpha, Z1 = beta, the branch
-// on beta is taken once per tile, by the caller of the macro.
+// STORE512 writes one row of an AVX-512 tile, BLEND512 adds beta (Z1) times what
+// was there, SCALE512 multiplies by alpha (Z0) before either.
 #define STORE512(c0, c1) \
-	VMULPS Z0, c0, c0; \
-	VMULPS Z0, c1, c1; \
 	VMOVUPS c0, (DI); \
 	VMOVUPS c1, 64(DI); \
 	ADDQ DX, DI
 
-#define BLEND512(c0, c1) \
+#define SCALE512(c0, c1) \
 	VMULPS Z0, c0, c0; \
-	VMULPS Z0, c1, c1; \
+	VMULPS Z0, c1, c1
+
+#define BLEND512(c0, c1) \
 	VFMADD231PS (DI), Z1, c0; \
 	VFMADD231PS 64(DI), Z1, c1; \
 	VMOVUPS c0, (DI); \
 	VMOVUPS c1, 64(DI); \
 	ADDQ DX, DI
 
-#define SCALARS512 \
+// ALPHA and BETA set the flags: equal when alpha is one, when beta is zero.
+#define ALPHA512 \
 	VBROADCASTSS alpha+56(FP), Z0; \
+	VUCOMISS gemmOne<>(SB), X0
+
+#define BETA512 \
 	VBROADCASTSS beta+60(FP), Z1; \
 	VXORPS X2, X2, X2; \
 	VUCOMISS X2, X1
@@ -76,8 +83,6 @@ TEXT ·gemm12x32(SB), NOSPLIT, $0-64
 	CLEAR512(Z26, Z27)
 	CLEAR512(Z28, Z29)
 	CLEAR512(Z30, Z31)
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
 
 loop:
 	VMOVUPS (BX), Z0
@@ -102,7 +107,23 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS512
+	ALPHA512
+	JEQ  plain
+	SCALE512(Z8, Z9)
+	SCALE512(Z10, Z11)
+	SCALE512(Z12, Z13)
+	SCALE512(Z14, Z15)
+	SCALE512(Z16, Z17)
+	SCALE512(Z18, Z19)
+	SCALE512(Z20, Z21)
+	SCALE512(Z22, Z23)
+	SCALE512(Z24, Z25)
+	SCALE512(Z26, Z27)
+	SCALE512(Z28, Z29)
+	SCALE512(Z30, Z31)
+
+plain:
+	BETA512
 	JNE blend
 	STORE512(Z8, Z9)
 	STORE512(Z10, Z11)
@@ -165,7 +186,19 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS512
+	ALPHA512
+	JEQ  plain
+	SCALE512(Z8, Z9)
+	SCALE512(Z10, Z11)
+	SCALE512(Z12, Z13)
+	SCALE512(Z14, Z15)
+	SCALE512(Z16, Z17)
+	SCALE512(Z18, Z19)
+	SCALE512(Z20, Z21)
+	SCALE512(Z22, Z23)
+
+plain:
+	BETA512
 	JNE blend
 	STORE512(Z8, Z9)
 	STORE512(Z10, Z11)
@@ -211,7 +244,15 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS512
+	ALPHA512
+	JEQ  plain
+	SCALE512(Z8, Z9)
+	SCALE512(Z10, Z11)
+	SCALE512(Z12, Z13)
+	SCALE512(Z14, Z15)
+
+plain:
+	BETA512
 	JNE blend
 	STORE512(Z8, Z9)
 	STORE512(Z10, Z11)
@@ -242,7 +283,12 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS512
+	ALPHA512
+	JEQ  plain
+	SCALE512(Z8, Z9)
+
+plain:
+	BETA512
 	JNE blend
 	STORE512(Z8, Z9)
 	VZEROUPPER
@@ -264,23 +310,26 @@ blend:
 	VXORPS c1, c1, c1
 
 #define STORE256(c0, c1) \
-	VMULPS Y0, c0, c0; \
-	VMULPS Y0, c1, c1; \
 	VMOVUPS c0, (DI); \
 	VMOVUPS c1, 32(DI); \
 	ADDQ DX, DI
 
-#define BLEND256(c0, c1) \
+#define SCALE256(c0, c1) \
 	VMULPS Y0, c0, c0; \
-	VMULPS Y0, c1, c1; \
+	VMULPS Y0, c1, c1
+
+#define BLEND256(c0, c1) \
 	VFMADD231PS (DI), Y1, c0; \
 	VFMADD231PS 32(DI), Y1, c1; \
 	VMOVUPS c0, (DI); \
 	VMOVUPS c1, 32(DI); \
 	ADDQ DX, DI
 
-#define SCALARS256 \
+#define ALPHA256 \
 	VBROADCASTSS alpha+56(FP), Y0; \
+	VUCOMISS gemmOne<>(SB), X0
+
+#define BETA256 \
 	VBROADCASTSS beta+60(FP), Y1; \
 	VXORPS X2, X2, X2; \
 	VUCOMISS X2, X1
@@ -310,7 +359,17 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS256
+	ALPHA256
+	JEQ  plain
+	SCALE256(Y4, Y5)
+	SCALE256(Y6, Y7)
+	SCALE256(Y8, Y9)
+	SCALE256(Y10, Y11)
+	SCALE256(Y12, Y13)
+	SCALE256(Y14, Y15)
+
+plain:
+	BETA256
 	JNE blend
 	STORE256(Y4, Y5)
 	STORE256(Y6, Y7)
@@ -347,7 +406,13 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS256
+	ALPHA256
+	JEQ  plain
+	SCALE256(Y4, Y5)
+	SCALE256(Y6, Y7)
+
+plain:
+	BETA256
 	JNE blend
 	STORE256(Y4, Y5)
 	STORE256(Y6, Y7)
@@ -374,7 +439,12 @@ loop:
 	DECQ CX
 	JNZ  loop
 
-	SCALARS256
+	ALPHA256
+	JEQ  plain
+	SCALE256(Y4, Y5)
+
+plain:
+	BETA256
 	JNE blend
 	STORE256(Y4, Y5)
 	VZEROUPPER

@@ -40,12 +40,12 @@ func NormBackward[F Float](dx, dgain, dy, x, gain []F, r F) {
 
 // SwiGLUForward sets h[i] = gate[i]·σ(gate[i])·up[i] (Shazeer, arXiv 2002.05202).
 func SwiGLUForward[F Float](h, gate, up []F) {
+	n := 0
 	if hf, ok := any(h).([]float32); ok {
-		siluMul(hf, any(gate).([]float32), any(up).([]float32))
-		return
+		n = swiGLU(hf, any(gate).([]float32), any(up).([]float32))
 	}
-	for i, g := range gate {
-		h[i] = g * sigmoid(g) * up[i]
+	for i := n; i < len(h); i++ {
+		h[i] = gate[i] * sigmoid(gate[i]) * up[i]
 	}
 }
 
@@ -86,24 +86,56 @@ func ReLU2Backward[F Float](dx, dh, x []F) {
 	}
 }
 
-// SoftmaxForward replaces x by its softmax and returns the logarithm of the sum
-// of exponentials, from which ExpShifted computes the same row again.
-func SoftmaxForward[F Float](x []F) F {
-	m := largest(x)
-	sum := ExpShifted(x, m)
-	ScaleBy(x, 1/sum)
+// masked is a score so low that its exponential is zero beside any other.
+const masked = -1e30
+
+// SoftmaxForward turns the scores x[from:to] into their softmax and everything
+// around them into zeros: a row of causal attention. It returns the logarithm
+// of the sum of exponentials, by which SoftmaxBackward finds the row again.
+// Rows of a multiple of eight elements are quickest.
+func SoftmaxForward[F Float](x []F, from, to int) F {
+	lo, hi := around(x, from, to)
+	if xf, ok := any(x[lo:hi]).([]float32); ok {
+		if m, sum, ok := softmax(xf); ok {
+			return F(m) + F(math.Log(float64(sum)))
+		}
+	}
+	m := largest(x[lo:hi])
+	sum := ExpShifted(x[lo:hi], m)
+	ScaleBy(x[lo:hi], 1/sum)
 	return m + F(math.Log(float64(sum)))
 }
 
-// SoftmaxBackward sets dp[i] = scale·p[i]·(dp[i] - delta), the gradient of a
-// softmax whose input was scaled; delta is Σ p·dp.
-func SoftmaxBackward[F Float](dp, p []F, delta, scale F) {
-	n := 0
-	if df, ok := any(dp).([]float32); ok {
-		n = softmaxBackward(df, any(p).([]float32), float32(delta), float32(scale))
+// around masks what lies beside x[from:to] in whole vectors and clears the rest:
+// what is left to compute is x[lo:hi].
+func around[F Float](x []F, from, to int) (lo, hi int) {
+	lo, hi = from&^7, min((to+7)&^7, len(x))
+	for i := lo; i < from; i++ {
+		x[i] = masked
 	}
-	for i := n; i < len(p); i++ {
-		dp[i] = scale * p[i] * (dp[i] - delta)
+	for i := to; i < hi; i++ {
+		x[i] = masked
+	}
+	clear(x[:lo])
+	clear(x[hi:])
+	return lo, hi
+}
+
+// SoftmaxBackward takes the scores s and the gradient dp of their softmax p,
+// both of SoftmaxForward's row, to p in s and to the gradient of the scores in
+// dp: scale·p·(dp - delta), with delta = Σ p·dp and scale what the scores had
+// been multiplied by.
+func SoftmaxBackward[F Float](s, dp []F, from, to int, lse, delta, scale F) {
+	lo, hi := around(s, from, to)
+	clear(dp[:lo])
+	clear(dp[hi:])
+	s, dp = s[lo:hi], dp[lo:hi]
+	if sf, ok := any(s).([]float32); ok && softmaxBackward(sf, any(dp).([]float32), float32(lse), float32(delta), float32(scale)) {
+		return
+	}
+	ExpShifted(s, lse)
+	for i, p := range s {
+		dp[i] = scale * p * (dp[i] - delta)
 	}
 }
 

@@ -18,7 +18,13 @@ func trainReLU2Backward(n int, dh, x, dx *float32)
 func trainNormBackward(n int, r, c float32, dy, x, gain, dx, dgain *float32)
 
 //go:noescape
-func trainSoftmaxBackward(n int, delta, scale float32, p, dp *float32)
+func trainSoftmax(n int, x *float32) (max, sum float32)
+
+//go:noescape
+func trainSoftmaxBackward(n int, lse, delta, scale float32, s, dp *float32)
+
+//go:noescape
+func trainSwiGLU(n int, gate, up, h *float32)
 
 //go:noescape
 func trainAdamW(n int, k *AdamW, p, grad, m, v *float32)
@@ -72,10 +78,27 @@ func normBackward(dx, dgain, dy, x, gain []float32, r, c float32) int {
 	return n
 }
 
-func softmaxBackward(dp, p []float32, delta, scale float32) int {
-	n := lanes8(min(len(dp), len(p)))
+// softmax does rows of whole vectors.
+func softmax(x []float32) (m, sum float32, ok bool) {
+	if !hasAVX2 || len(x) == 0 || len(x)%8 != 0 {
+		return 0, 0, false
+	}
+	m, sum = trainSoftmax(len(x), &x[0])
+	return m, sum, true
+}
+
+func softmaxBackward(s, dp []float32, lse, delta, scale float32) bool {
+	if !hasAVX2 || len(s) == 0 || len(s)%8 != 0 || len(dp) != len(s) {
+		return false
+	}
+	trainSoftmaxBackward(len(s), lse, delta, scale, &s[0], &dp[0])
+	return true
+}
+
+func swiGLU(h, gate, up []float32) int {
+	n := lanes8(min(len(h), len(gate), len(up)))
 	if n > 0 {
-		trainSoftmaxBackward(n, delta, scale, &p[0], &dp[0])
+		trainSwiGLU(n, &gate[0], &up[0], &h[0])
 	}
 	return n
 }

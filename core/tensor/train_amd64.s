@@ -9,50 +9,17 @@
 	DATA name<>+0(SB)/4, $bits; \
 	GLOBL name<>(SB), RODATA|NOPTR, $4
 
-CONST(expHi, 0x42b00000)     // 88
-CONST(expLo, 0xc2aeac4f)     // -87.33654
-CONST(log2e, 0x3fb8aa3b)     // 1/ln 2
-CONST(ln2Hi, 0x3f318000)     // 0.693359375
-CONST(ln2Lo, 0xb95e8083)     // ln 2 - ln2Hi
-CONST(expC5, 0x39506967)     // 1.9875691500e-4
-CONST(half, 0x3f000000)      // 0.5
-CONST(one, 0x3f800000)       // 1
-CONST(bias127, 0x0000007f)   // exponent bias
+CONST(expHi, 0x42b00000)  // 88
+CONST(expLo, 0xc2aeac4f)  // -87.33654, below which e^x is no normal number
+CONST(log2e, 0x3fb8aa3b)  // 1/ln 2
+CONST(round, 0x4b400000)  // 1.5·2²³: adding it rounds to a whole number
+CONST(ln2Hi, 0x3f318000)  // 0.693359375
+CONST(ln2Lo, 0xb95e8083)  // ln 2 - ln2Hi
+CONST(half, 0x3f000000)   // 0.5
+CONST(one, 0x3f800000)    // 1
 CONST(signBit, 0x80000000)
 
-// EXPCONSTS loads what EXP needs into Y8…Y15.
-#define EXPCONSTS \
-	VBROADCASTSS expHi<>(SB), Y8; \
-	VBROADCASTSS expLo<>(SB), Y9; \
-	VBROADCASTSS log2e<>(SB), Y10; \
-	VBROADCASTSS ln2Hi<>(SB), Y11; \
-	VBROADCASTSS ln2Lo<>(SB), Y12; \
-	VBROADCASTSS half<>(SB), Y13; \
-	VBROADCASTSS one<>(SB), Y14; \
-	VPBROADCASTD bias127<>(SB), Y15
-
-// EXP replaces x by e to the x: x = n·ln 2 + r, e^r by the polynomial of Cephes'
-// expf, 2^n by the exponent field. a and b are scratch. Relative error < 2e-7.
-#define EXP(x, a, b) \
-	VMINPS Y8, x, x; \
-	VMAXPS Y9, x, x; \
-	VMULPS Y10, x, a; \
-	VROUNDPS $0, a, a; \
-	VFNMADD231PS Y11, a, x; \
-	VFNMADD231PS Y12, a, x; \
-	VCVTPS2DQ a, a; \
-	VPADDD Y15, a, a; \
-	VPSLLD $23, a, a; \
-	VBROADCASTSS expC5<>(SB), b; \
-	VFMADD213PS expC4x8<>(SB), x, b; \
-	VFMADD213PS expC3x8<>(SB), x, b; \
-	VFMADD213PS expC2x8<>(SB), x, b; \
-	VFMADD213PS expC1x8<>(SB), x, b; \
-	VFMADD213PS Y13, x, b; \
-	VFMADD213PS Y14, x, b; \
-	VFMADD213PS Y14, x, b; \
-	VMULPS a, b, x
-
+// The upper coefficients of the polynomial, as whole vectors.
 #define CONST8(name, bits) \
 	DATA name<>+0(SB)/4, $bits; \
 	DATA name<>+4(SB)/4, $bits; \
@@ -64,10 +31,46 @@ CONST(signBit, 0x80000000)
 	DATA name<>+28(SB)/4, $bits; \
 	GLOBL name<>(SB), RODATA|NOPTR, $32
 
-CONST8(expC4x8, 0x3ab743ce)
-CONST8(expC3x8, 0x3c088908)
-CONST8(expC2x8, 0x3d2aa9c1)
-CONST8(expC1x8, 0x3e2aaaaa)
+CONST8(expC5, 0x39506967) // 1.9875691500e-4
+CONST8(expC4, 0x3ab743ce) // 1.3981999507e-3
+CONST8(expC3, 0x3c088908) // 8.3334519073e-3
+CONST8(expC2, 0x3d2aa9c1) // 4.1665795894e-2
+CONST8(expC1, 0x3e2aaaaa) // 1.6666665459e-1
+
+// EXPCONSTS loads what EXP needs into Y8…Y15.
+#define EXPCONSTS \
+	VBROADCASTSS expHi<>(SB), Y8; \
+	VBROADCASTSS expLo<>(SB), Y9; \
+	VBROADCASTSS log2e<>(SB), Y10; \
+	VBROADCASTSS ln2Hi<>(SB), Y11; \
+	VBROADCASTSS ln2Lo<>(SB), Y12; \
+	VBROADCASTSS half<>(SB), Y13; \
+	VBROADCASTSS one<>(SB), Y14; \
+	VBROADCASTSS round<>(SB), Y15
+
+// EXP replaces x by e to the x, x between Y9 and Y8: x = n·ln 2 + r, e^r by the
+// polynomial of Cephes' expf, and n added to the exponent's bits. a and b are
+// scratch. Relative error below 2e-7.
+#define EXP(x, a, b) \
+	VMOVAPS Y15, a; \
+	VFMADD231PS Y10, x, a; \
+	VSUBPS Y15, a, b; \
+	VFNMADD231PS Y11, b, x; \
+	VFNMADD231PS Y12, b, x; \
+	VPSLLD $23, a, a; \
+	VMOVUPS expC5<>(SB), b; \
+	VFMADD213PS expC4<>(SB), x, b; \
+	VFMADD213PS expC3<>(SB), x, b; \
+	VFMADD213PS expC2<>(SB), x, b; \
+	VFMADD213PS expC1<>(SB), x, b; \
+	VFMADD213PS Y13, x, b; \
+	VFMADD213PS Y14, x, b; \
+	VFMADD213PS Y14, x, b; \
+	VPADDD b, a, x
+
+#define CLAMP(x) \
+	VMINPS Y8, x, x; \
+	VMAXPS Y9, x, x
 
 // HSUM adds the lanes of Y0 into X0; X1 is scratch.
 #define HSUM \
@@ -102,6 +105,7 @@ loop:
 
 // func trainSwiGLUBackward(n int, dh, gate, up, dgate, dup *float32)
 // With s = σ(gate): dup = dh·gate·s, dgate = dh·up·s·(1 + gate·(1-s)).
+// The rows are long gone from the near caches: they are fetched ahead.
 TEXT ·trainSwiGLUBackward(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), CX
 	MOVQ dh+8(FP), R8
@@ -113,8 +117,13 @@ TEXT ·trainSwiGLUBackward(SB), NOSPLIT, $0-48
 	VBROADCASTSS signBit<>(SB), Y7
 
 loop:
+	PREFETCHT0 512(SI)
+	PREFETCHT0 512(DX)
+	PREFETCHT0 512(DI)
+	PREFETCHT0 512(BX)
 	VMOVUPS (SI), Y3
 	VXORPS Y7, Y3, Y0
+	CLAMP(Y0)
 	EXP(Y0, Y1, Y2)
 	VADDPS Y14, Y0, Y0
 	VDIVPS Y0, Y14, Y0 // s
@@ -208,22 +217,112 @@ loop:
 	VZEROUPPER
 	RET
 
-// func trainSoftmaxBackward(n int, delta, scale float32, p, dp *float32)
-// dp = scale·p·(dp - delta)
-TEXT ·trainSoftmaxBackward(SB), NOSPLIT, $0-32
+// func trainSoftmax(n int, x *float32) (max, sum float32)
+// x = e^(x - max) / sum; what lies 87 below max becomes 0.
+TEXT ·trainSoftmax(SB), NOSPLIT, $0-24
 	MOVQ n+0(FP), CX
-	VBROADCASTSS delta+8(FP), Y0
-	VBROADCASTSS scale+12(FP), Y1
-	MOVQ p+16(FP), SI
-	MOVQ dp+24(FP), DI
+	MOVQ x+8(FP), SI
+	LEAQ (SI)(CX*4), DX // end
+	MOVQ SI, DI
+	VMOVUPS (SI), Y0
+
+largest:
+	VMAXPS (DI), Y0, Y0
+	ADDQ $32, DI
+	CMPQ DI, DX
+	JNE  largest
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS X1, X0, X0
+	VMOVHLPS X0, X0, X1
+	VMAXPS X1, X0, X0
+	VMOVSHDUP X0, X1
+	VMAXSS X1, X0, X0
+	VMOVSS X0, max+16(FP)
+	VBROADCASTSS X0, Y5
+	EXPCONSTS
+	VXORPS Y6, Y6, Y6
+	MOVQ SI, DI
+
+power:
+	VMOVUPS (DI), Y0
+	VSUBPS Y5, Y0, Y0
+	VCMPPS $5, Y9, Y0, Y4 // not below
+	VMAXPS Y9, Y0, Y0
+	EXP(Y0, Y1, Y2)
+	VANDPS Y4, Y0, Y0
+	VADDPS Y0, Y6, Y6
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	CMPQ DI, DX
+	JNE  power
+	VMOVAPS Y6, Y0
+	HSUM
+	VMOVSS X0, sum+20(FP)
+	VDIVSS X0, X14, X0
+	VBROADCASTSS X0, Y0
+
+share:
+	VMULPS (SI), Y0, Y1
+	VMOVUPS Y1, (SI)
+	ADDQ $32, SI
+	CMPQ SI, DX
+	JNE  share
+	VZEROUPPER
+	RET
+
+// func trainSoftmaxBackward(n int, lse, delta, scale float32, s, dp *float32)
+// s = p = e^(s - lse); dp = scale·p·(dp - delta).
+TEXT ·trainSoftmaxBackward(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), CX
+	VBROADCASTSS lse+8(FP), Y5
+	VBROADCASTSS delta+12(FP), Y6
+	VBROADCASTSS scale+16(FP), Y7
+	MOVQ s+24(FP), SI
+	MOVQ dp+32(FP), DI
+	EXPCONSTS
 
 loop:
-	VMOVUPS (DI), Y2
-	VSUBPS Y0, Y2, Y2
-	VMULPS (SI), Y2, Y2
-	VMULPS Y1, Y2, Y2
-	VMOVUPS Y2, (DI)
+	VMOVUPS (SI), Y0
+	VSUBPS Y5, Y0, Y0
+	VCMPPS $5, Y9, Y0, Y4 // not below
+	VMINPS Y8, Y0, Y0
+	VMAXPS Y9, Y0, Y0
+	EXP(Y0, Y1, Y2)
+	VANDPS Y4, Y0, Y0
+	VMOVUPS Y0, (SI)
+	VMOVUPS (DI), Y3
+	VSUBPS Y6, Y3, Y3
+	VMULPS Y7, Y0, Y0
+	VMULPS Y0, Y3, Y3
+	VMOVUPS Y3, (DI)
 	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
+// func trainSwiGLU(n int, gate, up, h *float32): h = gate·σ(gate)·up
+TEXT ·trainSwiGLU(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), CX
+	MOVQ gate+8(FP), SI
+	MOVQ up+16(FP), DX
+	MOVQ h+24(FP), DI
+	EXPCONSTS
+	VBROADCASTSS signBit<>(SB), Y7
+
+loop:
+	PREFETCHT0 512(DI)
+	VMOVUPS (SI), Y3
+	VXORPS Y7, Y3, Y0
+	CLAMP(Y0)
+	EXP(Y0, Y1, Y2)
+	VADDPS Y14, Y0, Y0
+	VMULPS (DX), Y3, Y3
+	VDIVPS Y0, Y3, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
 	ADDQ $32, DI
 	SUBQ $8, CX
 	JNZ  loop

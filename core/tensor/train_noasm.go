@@ -14,6 +14,10 @@ func relu2Backward(_, _, _ []float32) int { return 0 }
 
 func normBackward(_, _, _, _, _ []float32, _, _ float32) int { return 0 }
 
-func softmaxBackward(_, _ []float32, _, _ float32) int { return 0 }
+func softmax(_ []float32) (m, sum float32, ok bool) { return 0, 0, false }
+
+func softmaxBackward(_, _ []float32, _, _, _ float32) bool { return false }
+
+func swiGLU(_, _, _ []float32) int { return 0 }
 
 func (k *AdamW) update(_, _, _, _ []float32) int { return 0 }

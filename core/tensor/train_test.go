@@ -69,15 +69,9 @@ func TestTrainKernelsAgree(t *testing.T) {
 		near(t, name("relu2 dx"), a[3], b[3])
 
 		a, b = rowsOf(r, 3, n)
-		la, lb := SoftmaxForward(a[0]), SoftmaxForward(b[0])
-		near(t, name("softmax"), a[0], b[0])
-		near(t, name("softmax lse"), []float32{la}, []float64{lb})
-		SoftmaxBackward(a[1], a[0], 0.25, 0.5)
-		SoftmaxBackward(b[1], b[0], 0.25, 0.5)
-		near(t, name("softmax backward"), a[1], b[1])
 		copy(y, a[2])
 		near(t, name("nll"), []float32{NegLogLikelihood(y, n/2)}, []float64{NegLogLikelihood(append([]float64(nil), b[2]...), n/2)})
-		la, lb = CrossEntropy(a[2], n/2, 0.5), CrossEntropy(b[2], n/2, 0.5)
+		la, lb := CrossEntropy(a[2], n/2, 0.5), CrossEntropy(b[2], n/2, 0.5)
 		near(t, name("cross entropy"), []float32{la}, []float64{lb})
 		near(t, name("cross entropy gradient"), a[2], b[2])
 
@@ -139,6 +133,67 @@ func TestAdamWUpdate(t *testing.T) {
 		}
 		for j, name := range []string{"p", "g", "m", "v"} {
 			near(t, fmt.Sprintf("adamw %s %d", name, n), a[j], b[j])
+		}
+	}
+}
+
+// Rows of causal attention at every place of their document in the row.
+func TestSoftmaxAgrees(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	for _, n := range []int{1, 8, 16, 30, 64} {
+		for from := range min(n, 18) {
+			for to := from + 1; to <= n; to++ {
+				name := fmt.Sprintf("%d[%d:%d]", n, from, to)
+				a, b := rowsOf(r, 2, n)
+				scores := append([]float32(nil), a[0]...)
+				la, lb := SoftmaxForward(a[0], from, to), SoftmaxForward(b[0], from, to)
+				near(t, name+" softmax", a[0], b[0])
+				near(t, name+" lse", []float32{la}, []float64{lb})
+				var sum float32
+				for i, p := range a[0] {
+					if (i < from || i >= to) && p != 0 {
+						t.Fatalf("%s: %v beyond the document", name, p)
+					}
+					sum += p
+				}
+				if math.Abs(float64(sum)-1) > 1e-5 {
+					t.Fatalf("%s: the shares add to %v", name, sum)
+				}
+				var delta float64
+				for i, p := range b[0] {
+					delta += p * b[1][i]
+				}
+				want := make([]float64, n)
+				for i := range want {
+					want[i] = 0.5 * b[0][i] * (b[1][i] - delta)
+				}
+				SoftmaxBackward(scores, a[1], from, to, la, float32(delta), 0.5)
+				near(t, name+" again", scores, b[0])
+				near(t, name+" gradient", a[1], want)
+			}
+		}
+	}
+}
+
+// The exponential inside the kernels over its whole range.
+func TestExponential(t *testing.T) {
+	for x := float32(-87); x <= 0; x += 0.0137 {
+		row := []float32{0, x, masked, -88, -1e4, x / 2, x / 4, 0}
+		SoftmaxForward(row, 0, 8)
+		want := math.Exp(float64(x))
+		if got := float64(row[1] / row[0]); math.Abs(got-want) > 3e-7*want {
+			t.Fatalf("e^%v is %v, want %v", x, got, want)
+		}
+		if row[2] != 0 || row[3] != 0 || row[4] != 0 {
+			t.Fatalf("what is too small is %v", row)
+		}
+	}
+	for x := float32(-200); x < 200; x += 0.37 {
+		gate, up, h := []float32{x, x, x, x, x, x, x, x}, []float32{1, 1, 1, 1, 1, 1, 1, 1}, make([]float32, 8)
+		SwiGLUForward(h, gate, up)
+		want := float64(x) / (1 + math.Exp(-float64(x)))
+		if math.Abs(float64(h[3])-want) > 4e-7*max(math.Abs(want), 1e-30) && math.Abs(want) > 1e-35 {
+			t.Fatalf("silu(%v) is %v, want %v", x, h[3], want)
 		}
 	}
 }
