@@ -55,7 +55,11 @@ func (m *Matrix) packQuants(p int, data []byte) {
 			if !moved {
 				packInts(m.typ, r, b, bq)
 			}
-			packScales(m.typ, r, b, bq, bs)
+			if m.format.scheme == schemeScale && m.format.bits != 5 { // most models
+				le.PutUint16(bs[2*r:], le.Uint16(b))
+			} else {
+				packScales(m.typ, r, b, bq, bs)
+			}
 		}
 	}
 }
