@@ -101,6 +101,11 @@ func run(o options) error {
 	return nil
 }
 
+// settle is the pause before each turn. The threads of llama.cpp go on spinning
+// for up to a quarter of a second after their work, on a core that the other
+// engine would then be measured without.
+const settle = 500 * time.Millisecond
+
 // measure runs both engines in turns on one file.
 func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth float64) error {
 	m, err := infer.Load(path, infer.Options{Threads: threads})
@@ -130,12 +135,14 @@ func measure(o options, other *libllama.Client, name, path string, threads int, 
 			if count == 0 {
 				continue
 			}
+			time.Sleep(settle)
 			a, err := our(s, what, count, o.depth)
 			if err != nil {
 				return err
 			}
 			var b timing
 			if other != nil {
+				time.Sleep(settle)
 				if b, err = their(other, what, count, o.depth); err != nil {
 					return err
 				}
@@ -176,6 +183,7 @@ func crowded(o options, other *libllama.Client, s *infer.Session, name string, t
 	}
 	var a, b []timing
 	for range o.rounds {
+		time.Sleep(settle)
 		t, err := our(s, "decode", o.decode, o.depth)
 		if err != nil {
 			return err
@@ -184,6 +192,7 @@ func crowded(o options, other *libllama.Client, s *infer.Session, name string, t
 		if other == nil {
 			continue
 		}
+		time.Sleep(settle)
 		if t, err = their(other, "decode", o.decode, o.depth); err != nil {
 			return err
 		}
