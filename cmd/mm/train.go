@@ -61,7 +61,9 @@ func (p *program) train(c *cli.Context) error {
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
 	}
-	p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
+	if len(cfg.Data.Files) > 0 {
+		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
+	}
 	corpus, err := train.Prepare(cfg, filepath.Dir(file))
 	if err != nil {
 		return err

@@ -41,10 +41,13 @@ func TokenizerDigest(tok *tokenizer.Tokenizer) string {
 // digests of the documents and of the tokenizer, and mapped from there the next
 // time, so that neither another text nor another tokenizer can be mistaken for
 // these. Close the result.
-func Cache(dir string, docs []string, tok *tokenizer.Tokenizer) (*Tokens, error) {
+func Cache(dir string, docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	text := Digest(docs)
 	meta := map[string]string{
 		"format": "mm tokens " + cacheVersion, "text": hex.EncodeToString(text[:]), "tokenizer": TokenizerDigest(tok),
+	}
+	if opt.Special {
+		meta["text"] += " special"
 	}
 	key := sha256.Sum256([]byte(meta["format"] + meta["text"] + meta["tokenizer"]))
 	path := filepath.Join(dir, hex.EncodeToString(key[:16])+".safetensors")
@@ -52,7 +55,7 @@ func Cache(dir string, docs []string, tok *tokenizer.Tokenizer) (*Tokens, error)
 	if err == nil || !errors.Is(err, errCache) && !errors.Is(err, os.ErrNotExist) {
 		return t, err
 	}
-	if t, err = Encode(docs, tok); err != nil {
+	if t, err = Encode(docs, tok, opt); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

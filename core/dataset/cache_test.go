@@ -33,7 +33,7 @@ func TestCache(t *testing.T) {
 	docs := []string{"hello", "world", "again"}
 	open := func(docs []string, tok *tokenizer.Tokenizer) *Tokens {
 		t.Helper()
-		c, err := Cache(dir, docs, tok)
+		c, err := Cache(dir, docs, tok, EncodeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestCacheDamaged(t *testing.T) {
 	dir := t.TempDir()
 	tok := byteTokens(t)
 	docs := []string{"hello", "world"}
-	c, err := Cache(dir, docs, tok)
+	c, err := Cache(dir, docs, tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestCacheDamaged(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c, err := Cache(dir, docs, tok)
+		c, err := Cache(dir, docs, tok, EncodeOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -105,7 +105,7 @@ func TestCacheDamaged(t *testing.T) {
 
 func FuzzCache(f *testing.F) {
 	tok := byteTokens(f)
-	tokens, err := Encode([]string{"ab", "c"}, tok)
+	tokens, err := Encode([]string{"ab", "c"}, tok, EncodeOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func byteTokens(t testing.TB) *tokenizer.Tokenizer {
 
 func TestEncode(t *testing.T) {
 	tok := byteTokens(t)
-	tokens, err := Encode([]string{"ab", "c"}, tok)
+	tokens, err := Encode([]string{"ab", "c"}, tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestEncode(t *testing.T) {
 	if d := cmp.Diff([]int64{0, 3}, tokens.docs); d != "" {
 		t.Error(d)
 	}
-	if _, err := Encode(nil, tok); err == nil {
+	if _, err := Encode(nil, tok, EncodeOptions{}); err == nil {
 		t.Error("no documents gave tokens")
 	}
 	if err := tokens.Check(257); err != nil {
@@ -375,11 +375,11 @@ func TestTinyStoriesBaselines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Encode(train, tok)
+	a, err := Encode(train, tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Encode(held, tok)
+	b, err := Encode(held, tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,9 +62,16 @@ func (t *Tokens) Check(v int) error {
 	return nil
 }
 
+// EncodeOptions is how documents become tokens.
+type EncodeOptions struct {
+	// Special takes the texts of control tokens in a document as these tokens.
+	// The zero value takes them literally, which is right for text of others.
+	Special bool
+}
+
 // Encode makes tokens of documents: each is the tokenizer's BOS, if it adds
 // one, the text, and its EOS, if it has one.
-func Encode(docs []string, tok *tokenizer.Tokenizer) (*Tokens, error) {
+func Encode(docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	t := &Tokens{width: 2}
 	if tok.Size() > 1<<16 {
 		t.width = 4
@@ -72,7 +79,7 @@ func Encode(docs []string, tok *tokenizer.Tokenizer) (*Tokens, error) {
 	eos := tok.Special().EOS
 	var ids []int32
 	for _, doc := range docs {
-		ids = tok.Append(ids[:0], doc, tokenizer.Options{Add: true})
+		ids = tok.Append(ids[:0], doc, tokenizer.Options{Add: true, Special: opt.Special})
 		if n := len(ids); eos != tokenizer.None && (n == 0 || ids[n-1] != eos) {
 			ids = append(ids, eos)
 		}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -8,9 +9,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"mm/core/dataset"
+	"mm/core/dataset/synth"
 	"mm/core/gguf"
 	"mm/core/tokenizer"
 	"mm/core/tokenizer/bpe"
@@ -18,16 +22,21 @@ import (
 
 // Data says which documents to train on.
 type Data struct {
-	Files     []string `json:"files"`               // relative to the configuration
-	Format    string   `json:"format,omitempty"`    // text (default) or jsonl, {"text": …} a line
-	Separator string   `json:"separator,omitempty"` // between documents in text; <|endoftext|>
-	JoinLines bool     `json:"join_lines,omitempty"`
-	MinChars  int      `json:"min_chars,omitempty"` // shorter documents are dropped
-	MaxChars  int      `json:"max_chars,omitempty"` // longer ones too; 0: none
-	Held      float64  `json:"held_out,omitempty"`  // share of the documents kept apart; 0.05
-	HeldFiles []string `json:"held_out_files,omitempty"`
-	SplitSeed uint64   `json:"split_seed,omitempty"`
-	Cache     string   `json:"cache,omitempty"` // folder of token files; none when empty
+	Files []string `json:"files,omitempty"` // relative to the configuration
+	// Generate adds documents from templates, as mm data generate writes them.
+	Generate  *synth.Options `json:"generate,omitempty"`
+	Format    string         `json:"format,omitempty"`    // text (default) or jsonl, {"text": …} a line
+	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
+	JoinLines bool           `json:"join_lines,omitempty"`
+	MinChars  int            `json:"min_chars,omitempty"` // shorter documents are dropped
+	MaxChars  int            `json:"max_chars,omitempty"` // longer ones too; 0: none
+	Held      float64        `json:"held_out,omitempty"`  // share of the documents kept apart; 0.05
+	HeldFiles []string       `json:"held_out_files,omitempty"`
+	SplitSeed uint64         `json:"split_seed,omitempty"`
+	// Special takes control tokens that are written in the documents as such,
+	// which is right only where the text can be trusted.
+	Special bool   `json:"control_tokens,omitempty"`
+	Cache   string `json:"cache,omitempty"` // folder of token files; none when empty
 }
 
 // Tokenizer says which tokenizer to use: that of a file, or one to train on
@@ -44,8 +53,11 @@ type Tokenizer struct {
 
 func (d Data) validate() error {
 	var errs []error
-	if len(d.Files) == 0 {
-		errs = append(errs, errors.New("data: no files"))
+	if len(d.Files) == 0 && d.Generate == nil {
+		errs = append(errs, errors.New("data: no files, and nothing to generate"))
+	}
+	if d.Generate != nil {
+		errs = append(errs, d.Generate.Validate())
 	}
 	if d.Format != "" && d.Format != "text" && d.Format != "jsonl" {
 		errs = append(errs, fmt.Errorf("data: format %q is neither text nor jsonl", d.Format))
@@ -78,7 +90,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if err != nil {
 		return nil, err
 	}
-	tok, err := cfg.Tokenizer.build(dir, train, cfg.Model.Vocab)
+	tok, err := cfg.Tokenizer.build(dir, cfg.plain(train), cfg.Model.Vocab)
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +99,12 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	}
 	digest := dataset.Digest(append(append([]string{fmt.Sprint(len(train))}, train...), held...))
 	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok)}
+	opt := dataset.EncodeOptions{Special: cfg.Data.Special}
 	encode := func(docs []string) (*dataset.Tokens, error) {
 		if cfg.Data.Cache == "" {
-			return dataset.Encode(docs, tok)
+			return dataset.Encode(docs, tok, opt)
 		}
-		return dataset.Cache(resolve(dir, cfg.Data.Cache), docs, tok)
+		return dataset.Cache(resolve(dir, cfg.Data.Cache), docs, tok, opt)
 	}
 	if c.Train, err = encode(train); err != nil {
 		return nil, fmt.Errorf("training data: %w", err)
@@ -117,6 +130,13 @@ func (d Data) documents(dir string) (train, held []string, err error) {
 	all, err := d.read(dir, d.Files)
 	if err != nil {
 		return nil, nil, err
+	}
+	if d.Generate != nil {
+		made, err := d.generate()
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, made...)
 	}
 	if len(d.HeldFiles) > 0 {
 		held, err = d.read(dir, d.HeldFiles)
@@ -146,10 +166,42 @@ func (d Data) read(dir string, files []string) ([]string, error) {
 		}
 		all = append(all, docs...)
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && len(files) > 0 {
 		return nil, fmt.Errorf("data: %d files hold no document that passes the filter", len(files))
 	}
 	return all, nil
+}
+
+func (d Data) generate() ([]string, error) {
+	var text bytes.Buffer
+	opt := *d.Generate
+	opt.Separator = dataset.Separator
+	if err := synth.Write(&text, opt); err != nil {
+		return nil, err
+	}
+	return dataset.Collect(dataset.ReadText(&text, dataset.Separator, dataset.Filter{}))
+}
+
+// plain are the documents as a tokenizer should learn from them: cut where
+// control tokens stand that are no text.
+func (c Config) plain(docs []string) iter.Seq[string] {
+	if !c.Data.Special || len(c.Tokenizer.Control) == 0 {
+		return slices.Values(docs)
+	}
+	var names []string
+	for _, name := range c.Tokenizer.Control {
+		names = append(names, regexp.QuoteMeta(name))
+	}
+	control := regexp.MustCompile(strings.Join(names, "|"))
+	return func(yield func(string) bool) {
+		for _, doc := range docs {
+			for _, part := range control.Split(doc, -1) {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func readFile(path string, read func(io.Reader) iter.Seq2[string, error]) ([]string, error) {
@@ -162,11 +214,11 @@ func readFile(path string, read func(io.Reader) iter.Seq2[string, error]) ([]str
 }
 
 // build reads the tokenizer's file or trains one of size tokens.
-func (t Tokenizer) build(dir string, docs []string, size int) (*tokenizer.Tokenizer, error) {
+func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenizer.Tokenizer, error) {
 	if t.File != "" {
 		return ReadTokenizer(resolve(dir, t.File))
 	}
-	v, err := bpe.Train(slices.Values(docs), bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
+	v, err := bpe.Train(docs, bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
 	if err != nil {
 		return nil, fmt.Errorf("training a tokenizer: %w", err)
 	}

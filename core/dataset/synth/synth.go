@@ -14,15 +14,29 @@ import (
 
 // Options for Write.
 type Options struct {
-	Documents int    // how many; 0: 4,000
-	Seed      uint64 //
-	Separator string // behind each document; empty: "<|endoftext|>"
-	Plain     bool   // stories and sums only, no special tokens
+	Documents int    `json:"documents,omitempty"` // how many; 0: 4,000
+	Seed      uint64 `json:"seed,omitempty"`
+	Separator string `json:"-"`               // behind each document; empty: "<|endoftext|>"
+	Plain     bool   `json:"plain,omitempty"` // stories and sums only, no special tokens
+}
+
+// MaxDocuments is the most that Write writes.
+const MaxDocuments = 1 << 24
+
+// Validate refuses a number of documents out of range.
+func (o Options) Validate() error {
+	if o.Documents < 0 || o.Documents > MaxDocuments {
+		return fmt.Errorf("generate %d documents: between 1 and %d", o.Documents, MaxDocuments)
+	}
+	return nil
 }
 
 // Write writes documents to w: three stories in four, the rest sums and, unless
 // Plain, tool calls.
 func Write(w io.Writer, opt Options) error {
+	if err := opt.Validate(); err != nil {
+		return err
+	}
 	if opt.Documents == 0 {
 		opt.Documents = 4000
 	}
