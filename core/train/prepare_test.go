@@ -6,6 +6,7 @@ import (
 
 	"mm/core/dataset/synth"
 	"mm/core/llm"
+	"mm/core/tokenizer"
 )
 
 // Control tokens that the templates write count as such, and the tokenizer
@@ -40,7 +41,7 @@ func TestControlTokens(t *testing.T) {
 	if n < 15 || n > 25 { // one document in eight asks a tool, 5 % are held out
 		t.Errorf("%d tool calls in 190 documents", n)
 	}
-	if slices.ContainsFunc(c.Tokenizer.Vocabulary().Tokens[4:], func(s string) bool { return s == "tool_call" || s == "_call" }) {
+	if slices.ContainsFunc(c.Tokenizer.Vocabulary().Tokens[4:], func(t tokenizer.Token) bool { return t.Text == "tool_call" || t.Text == "_call" }) {
 		t.Error("the tokenizer learned the name of a control token")
 	}
 	cfg.Data = Data{}
