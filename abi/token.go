@@ -9,7 +9,7 @@ type TokenContract struct {
 	VocabSize     int      `json:"vocab_size,omitempty"`
 	MaxSeq        int      `json:"max_seq,omitempty"`
 	DModel        int      `json:"d_model,omitempty"`
-	SpecialTokens []string `json:"special_tokens,omitempty"`
+	SpecialTokens []string `json:"special_tokens,omitzero"`
 }
 
 // The figures of MM-ABI 1.0 §2.1; a core's manifest may give others.

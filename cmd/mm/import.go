@@ -212,7 +212,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 // specials lists the control tokens of a tokenizer that have a role.
 func specials(tok *tokenizer.Tokenizer) []string {
-	var out []string
+	out := []string{} // not nil, which would mean those of MM-ABI
 	s := tok.Special()
 	for _, id := range []int32{s.BOS, s.EOS, s.Padding} {
 		if id != tokenizer.None && !slices.Contains(out, tok.Piece(id)) {

@@ -53,6 +53,10 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 	if err := v.readTokens(f); err != nil {
 		return v, err
 	}
+	if v.Model == BPE && (len(v.Tokens) <= 11 || v.Tokens[11].Type != Control) {
+		// Token 11 ends text in GPT-2's own vocabulary; in others it is a byte.
+		v.Special.BOS, v.Special.EOS = None, None
+	}
 	if err := v.readRoles(f); err != nil {
 		return v, err
 	}

@@ -124,7 +124,8 @@ func (s *Sampler) Draw(d []Candidate) int32 {
 }
 
 // Distribution gives the tokens that may follow history and their
-// probabilities, the likeliest first. The slice is valid until the next call.
+// probabilities: the likeliest first, and where TopK or TopP choose, all in the
+// order of likelihood. The slice is valid until the next call.
 func (s *Sampler) Distribution(logits []float32, history []int32) ([]Candidate, error) {
 	if s.penalises() {
 		s.logits = append(s.logits[:0], logits...)
@@ -139,7 +140,7 @@ func (s *Sampler) Distribution(logits []float32, history []int32) ([]Candidate, 
 		s.cands = append(s.cands[:0], Candidate{Token: best, P: 1, logit: logits[best]})
 		return s.cands, nil
 	}
-	s.choose(logits, logits[best])
+	s.choose(logits, best)
 	softmax(s.cands, s.opt.Temperature)
 	return s.cands, nil
 }
@@ -183,9 +184,10 @@ func (s *Sampler) penalise(logits []float32, history []int32) {
 	}
 }
 
-// choose fills s.cands with the tokens that pass TopK, TopP and MinP, sorted.
-// most is the largest logit.
-func (s *Sampler) choose(logits []float32, most float32) {
+// choose fills s.cands with the tokens that pass TopK, TopP and MinP, the best
+// first, and sorted where there is a TopK or TopP.
+func (s *Sampler) choose(logits []float32, best int32) {
+	most := logits[best]
 	// Tokens below MinP follow those above it in the order of likelihood, so
 	// that they may be left out from the start, but for what they add to
 	// the mass of which TopP is a share.
@@ -219,8 +221,12 @@ func (s *Sampler) choose(logits []float32, most float32) {
 		slices.SortFunc(s.cands, byLogit)
 		s.nucleus(most, total)
 	default:
+		// Nothing depends on the order, and sorting a vocabulary takes longer
+		// than a small model needs for a token.
 		s.above(logits, floor)
-		slices.SortFunc(s.cands, byLogit)
+		at := slices.IndexFunc(s.cands, func(c Candidate) bool { return c.Token == best })
+		s.cands[0], s.cands[at] = s.cands[at], s.cands[0]
+		return
 	}
 	for len(s.cands) > 1 && s.cands[len(s.cands)-1].logit < floor {
 		s.cands = s.cands[:len(s.cands)-1]
@@ -283,7 +289,8 @@ func (s *Sampler) nucleus(most float32, total float64) {
 	}
 }
 
-// softmax sets the probabilities of sorted candidates.
+// softmax sets the probabilities of candidates, of which the first is the
+// likeliest.
 func softmax(d []Candidate, temperature float32) {
 	var sum float64
 	for i := range d {
