@@ -119,7 +119,7 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	}
 	defer log.Close()
 	view := p.newTrainingView(stop)
-	opt := train.Options{Dir: dir, Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
+	opt := train.Options{Dir: dir, From: filepath.Dir(c.Args().First()), Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
 	var t *train.Trainer
 	if resume {
 		opt.Stop = &stop

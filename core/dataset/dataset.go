@@ -46,6 +46,8 @@ type Filter struct {
 	JoinLines bool // lines are trimmed and joined by single spaces
 	MinChars  int  // shorter documents are dropped; in characters
 	MaxChars  int  // longer ones too; 0 means no limit
+	// Keys are the strings of a JSON line that make a document; none means "text".
+	Keys []string
 }
 
 // clean is the document as it is kept, or false.
@@ -96,8 +98,9 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[string, error] 
 }
 
 // ReadJSONL yields the text of every line of r, a JSON object with a string
-// "text". Blank lines are passed over; anything else is an error, which ends
-// the sequence.
+// "text", or with strings of the names in f.Keys, which are joined by new lines.
+// Blank lines are passed over; anything else is an error, which ends the
+// sequence.
 func ReadJSONL(r io.Reader, f Filter) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		s := bufio.NewScanner(r)
@@ -107,18 +110,12 @@ func ReadJSONL(r io.Reader, f Filter) iter.Seq2[string, error] {
 			if len(line) == 0 {
 				continue
 			}
-			var doc struct {
-				Text *string `json:"text"`
-			}
-			err := json.Unmarshal(line, &doc)
-			if err == nil && doc.Text == nil {
-				err = errors.New(`the object has no string "text"`)
-			}
+			doc, err := f.document(line)
 			if err != nil {
 				yield("", fmt.Errorf("reading JSON lines: line %d: %w", n, err))
 				return
 			}
-			if text, ok := f.clean(*doc.Text); ok && !yield(text, nil) {
+			if text, ok := f.clean(doc); ok && !yield(text, nil) {
 				return
 			}
 		}
@@ -126,6 +123,27 @@ func ReadJSONL(r io.Reader, f Filter) iter.Seq2[string, error] {
 			yield("", fmt.Errorf("reading JSON lines: %w", err))
 		}
 	}
+}
+
+// document is the text of one JSON object.
+func (f Filter) document(line []byte) (string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return "", err
+	}
+	keys := f.Keys
+	if len(keys) == 0 {
+		keys = []string{"text"}
+	}
+	var parts []string
+	for _, k := range keys {
+		var s *string
+		if err := json.Unmarshal(fields[k], &s); err != nil || s == nil {
+			return "", fmt.Errorf("the object has no string %q", k)
+		}
+		parts = append(parts, *s)
+	}
+	return strings.Join(parts, "\n"), nil
 }
 
 func scanError(err error) error {

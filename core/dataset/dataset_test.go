@@ -58,6 +58,19 @@ func TestReadJSONL(t *testing.T) {
 	}
 }
 
+func TestReadJSONLKeys(t *testing.T) {
+	f := Filter{Keys: []string{"question", "answer"}}
+	got, err := Collect(ReadJSONL(strings.NewReader(`{"answer":"2","n":[1],"question":"1+1?"}`), f))
+	if d := cmp.Diff([]string{"1+1?\n2"}, got); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	for _, bad := range []string{`{"question":"?"}`, `{"question":"?","answer":1}`, `{"question":"?","answer":null}`} {
+		if _, err := Collect(ReadJSONL(strings.NewReader(bad), f)); err == nil || !strings.Contains(err.Error(), `"answer"`) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func FuzzReadJSONL(f *testing.F) {
 	f.Add([]byte("{\"text\":\"a\"}\n"), 0, 10)
 	f.Add([]byte("\xff\n{\"text\":\"\\ud800\"}"), 3, 0)

@@ -9,22 +9,18 @@ import (
 	"mm/core/pool"
 )
 
-// startModel is the model a run begins with: drawn, or a checkpoint's.
-func startModel(cfg Config) (*llm.Model[float32], error) {
+// startModel is the model a run begins with: drawn, or that of a file, relative
+// to dir.
+func startModel(cfg Config, dir string) (*llm.Model[float32], error) {
 	var m *llm.Model[float32]
 	if cfg.Base != "" {
-		base, err := Open(cfg.Base)
-		if err != nil {
-			return nil, err
-		}
-		defer base.Close()
-		if m, err = base.Model(); err != nil {
+		var err error
+		if m, err = baseModel(resolve(dir, cfg.Base)); err != nil {
 			return nil, err
 		}
 		if want := cfg.Model; m.Config != want {
 			return nil, fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want)
 		}
-		m.Merge()
 	} else {
 		var err error
 		if m, err = llm.New[float32](cfg.Model); err != nil {

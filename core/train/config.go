@@ -22,7 +22,8 @@ type Config struct {
 
 	Model llm.Config `json:"model"`
 	Init  llm.Init   `json:"init,omitempty"` // its seed defaults to Seed
-	// Base is a checkpoint whose weights the run starts from, in place of Init.
+	// Base is a checkpoint or a GGUF file whose weights the run starts from, in
+	// place of Init.
 	Base string    `json:"base,omitempty"`
 	LoRA *llm.LoRA `json:"lora,omitempty"` // trains adapters alone
 

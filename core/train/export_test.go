@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"context"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,7 +16,8 @@ import (
 )
 
 // The engine that runs an exported model gives the trainer's logits, whatever
-// the layout of its rotation, its norms and its head.
+// the layout of its rotation, its norms and its head; so does the trainer that
+// reads it back.
 func TestExportRunsTheSame(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -58,6 +60,11 @@ func TestExportRunsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			out.Close()
+			back, err := ImportGGUF(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back.Refresh(nil)
 			engine, err := infer.Load(path, infer.Options{Threads: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -67,7 +74,7 @@ func TestExportRunsTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := m.NewDecoder()
+			d, imported := m.NewDecoder(), back.NewDecoder()
 			for i := range c.Context {
 				id := int32(i*37%280 + 3)
 				want, err := d.Feed(id)
@@ -77,9 +84,16 @@ func TestExportRunsTheSame(t *testing.T) {
 				if err := s.Feed(context.Background(), []int32{id}); err != nil {
 					t.Fatal(err)
 				}
+				again, err := imported.Feed(id)
+				if err != nil {
+					t.Fatal(err)
+				}
 				for v, got := range s.Logits() {
 					if math.Abs(float64(got-want[v])) > 2e-4 {
 						t.Fatalf("position %d: logit %d is %v, want %v", i, v, got, want[v])
+					}
+					if math.Abs(float64(again[v]-want[v])) > 2e-4 {
+						t.Fatalf("position %d: the imported model's logit %d is %v, want %v", i, v, again[v], want[v])
 					}
 				}
 			}
@@ -135,5 +149,52 @@ func TestSample(t *testing.T) {
 	b, _ := Sample(tr.Model(), corpus.Tokenizer, "", SampleOptions{Seed: 3, Tokens: 12})
 	if a != b || a == "" {
 		t.Errorf("%q and %q", a, b)
+	}
+}
+
+// A run starts from a GGUF file of its shape, quantised or not, and from no
+// other file.
+func TestImportBase(t *testing.T) {
+	dir := t.TempDir()
+	cfg := smallConfig(t, dir)
+	cfg.Model.Rope = llm.RopePairs
+	cfg.Stop.Steps = 60
+	corpus := prepare(t, cfg, dir)
+	tr, _ := run(t, cfg, corpus, Options{})
+	write := func(name string, data func(io.Writer) error) {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := data(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("base.gguf", func(w io.Writer) error { return ExportGGUF(w, tr.Model(), corpus.Tokenizer, nil) })
+	write("other.gguf", func(w io.Writer) error {
+		_, err := gguf.Write(w, []gguf.KV{{Key: gguf.KeyArchitecture, Value: "qwen2"}}, nil)
+		return err
+	})
+	cfg.Base, cfg.Stop.Steps = "base.gguf", 1
+	cfg.Optimizer.Rate = 1e-9
+	again, _ := run(t, cfg, corpus, Options{From: dir})
+	for i, w := range tr.Model().Tensors() {
+		got := again.Model().Tensors()[i].Data
+		for k := range got {
+			if math.Abs(float64(got[k]-w.Data[k])) > 1e-6 {
+				t.Fatalf("%s[%d] is %v, was %v", w.Name, k, got[k], w.Data[k])
+			}
+		}
+	}
+	for _, bad := range []string{"other.gguf", "none.gguf", "stories.txt"} {
+		cfg.Base = bad
+		if _, err := New(cfg, corpus, Options{From: dir}); err == nil {
+			t.Errorf("%s was taken for a base", bad)
+		}
+	}
+	cfg.Base, cfg.Model.Layers = "base.gguf", 2
+	if _, err := New(cfg, corpus, Options{From: dir}); err == nil || !strings.Contains(err.Error(), "shape") {
+		t.Errorf("another shape: %v", err)
 	}
 }

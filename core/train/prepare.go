@@ -231,16 +231,7 @@ const maxTokenizerFile = 256 << 20
 // ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or
 // phi-auto's JSON, told apart by their content.
 func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var magic [4]byte
-	if _, err := io.ReadFull(f, magic[:]); err != nil {
-		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
-	}
-	if string(magic[:]) == "GGUF" {
+	if isGGUF(path) {
 		g, err := gguf.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("tokenizer %s: %w", path, err)
@@ -248,14 +239,18 @@ func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		defer g.Close()
 		return tokenizer.FromGGUF(g)
 	}
-	rest, err := io.ReadAll(io.LimitReader(f, maxTokenizerFile+1))
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxTokenizerFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
 	}
-	if len(rest) > maxTokenizerFile {
+	if len(b) > maxTokenizerFile {
 		return nil, fmt.Errorf("tokenizer %s: more than %d bytes", path, maxTokenizerFile)
 	}
-	b := append(magic[:], rest...)
 	tok, hf := tokenizer.FromHuggingFace(b, nil)
 	if hf == nil {
 		return tok, nil

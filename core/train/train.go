@@ -48,6 +48,7 @@ func (c *Corpus) Close() error {
 // Options is what surrounds a run and changes nothing in it.
 type Options struct {
 	Dir      string               // folder of checkpoints; "" keeps none
+	From     string               // folder that Config.Base is relative to
 	Observer Observer             // nil tells nobody
 	Threads  int                  // overrides Config.Threads when above 0
 	CPU      func() time.Duration // processor time of this process; nil reports none
@@ -103,7 +104,7 @@ func New(cfg Config, corpus *Corpus, opt Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	m, err := startModel(cfg)
+	m, err := startModel(cfg, opt.From)
 	if err != nil {
 		return nil, err
 	}
