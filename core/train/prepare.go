@@ -25,7 +25,8 @@ type Data struct {
 	Files []string `json:"files,omitempty"` // relative to the configuration
 	// Generate adds documents from templates, as mm data generate writes them.
 	Generate  *synth.Options `json:"generate,omitempty"`
-	Format    string         `json:"format,omitempty"`    // text (default) or jsonl, {"text": …} a line
+	Format    string         `json:"format,omitempty"`    // text (default) or jsonl, an object a line
+	Keys      []string       `json:"keys,omitempty"`      // strings of a line of jsonl that make a document; "text"
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
 	MinChars  int            `json:"min_chars,omitempty"` // shorter documents are dropped
@@ -61,6 +62,9 @@ func (d Data) validate() error {
 	}
 	if d.Format != "" && d.Format != "text" && d.Format != "jsonl" {
 		errs = append(errs, fmt.Errorf("data: format %q is neither text nor jsonl", d.Format))
+	}
+	if len(d.Keys) > 0 && d.Format != "jsonl" {
+		errs = append(errs, errors.New("data: keys belong to the format jsonl"))
 	}
 	if d.MinChars < 0 || d.MaxChars < 0 || !(d.Held >= 0 && d.Held < 1) {
 		errs = append(errs, fmt.Errorf("data: min_chars %d, max_chars %d, held_out %v: out of range", d.MinChars, d.MaxChars, d.Held))
@@ -152,7 +156,7 @@ func (d Data) documents(dir string) (train, held []string, err error) {
 }
 
 func (d Data) read(dir string, files []string) ([]string, error) {
-	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars}
+	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys}
 	var all []string
 	for _, name := range files {
 		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[string, error] {
