@@ -35,16 +35,12 @@ func (r *Runner) Open(ctx context.Context) error {
 	}
 	start := time.Now()
 	a := r.Assembly
-	w := Weights{Part: a.Core, Paths: map[string]string{}, Tokens: a.Tokens, KV: a.KV}
 	if len(a.Core.Files) == 0 {
 		return &Unavailable{What: a.Core.ID(), Why: "target " + a.Target + " ships no weights of it", Hint: "assemble with --export gguf=int8"}
 	}
-	for format, file := range a.Core.Files {
-		path, err := r.Path(file)
-		if err != nil {
-			return err
-		}
-		w.Paths[format] = path
+	w, err := r.weights()
+	if err != nil {
+		return err
 	}
 	g, err := r.Backend.OpenGenerator(ctx, w, r.Settings)
 	if err != nil {
@@ -52,6 +48,43 @@ func (r *Runner) Open(ctx context.Context) error {
 	}
 	r.core, r.load, r.used = g, time.Since(start), false
 	return nil
+}
+
+// weights are the files of the core and of what works on it.
+func (r *Runner) weights() (Weights, error) {
+	a := r.Assembly
+	w := Weights{Part: a.Core, Tokens: a.Tokens, KV: a.KV}
+	var err error
+	if w.Paths, err = r.paths(a.Core); err != nil {
+		return w, err
+	}
+	if a.Draft != nil {
+		w.Draft = &Draft{Part: *a.Draft, Tokens: a.DraftTokens}
+		if w.Draft.Paths, err = r.paths(*a.Draft); err != nil {
+			return w, err
+		}
+	}
+	for _, ad := range a.Adapters {
+		paths, err := r.paths(ad.Part)
+		if err != nil {
+			return w, err
+		}
+		w.Adapters = append(w.Adapters, Adapter{Part: ad.Part, Paths: paths, Scale: ad.Scale})
+	}
+	return w, nil
+}
+
+// paths tells where the files of a part lie, by format.
+func (r *Runner) paths(p builds.Part) (map[string]string, error) {
+	out := map[string]string{}
+	for format, file := range p.Files {
+		path, err := r.Path(file)
+		if err != nil {
+			return nil, err
+		}
+		out[format] = path
+	}
+	return out, nil
 }
 
 // Close frees the session.

@@ -45,6 +45,24 @@ type Weights struct {
 	Paths  map[string]string // format → path on disk
 	Tokens abi.TokenContract
 	KV     abi.DType // "": the backend's choice
+
+	Draft    *Draft    // nil: no speculative decoding
+	Adapters []Adapter // applied in this order
+}
+
+// Draft is a small model that proposes tokens, which the model then checks
+// together. It does not change what is said.
+type Draft struct {
+	Part   builds.Part
+	Paths  map[string]string // format → path on disk
+	Tokens int               // proposed at a time; 0: the backend's choice
+}
+
+// Adapter is a low-rank change to the model's weights.
+type Adapter struct {
+	Part  builds.Part
+	Paths map[string]string // format → path on disk
+	Scale float64
 }
 
 // Settings hold for all sessions of a run.

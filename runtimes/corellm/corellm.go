@@ -42,15 +42,46 @@ func (Backend) OpenGenerator(_ context.Context, w runtimes.Weights, s runtimes.S
 	if !ok {
 		return nil, fmt.Errorf("no KV cache of type %s", w.KV)
 	}
-	model, err := infer.Load(path, infer.Options{Threads: s.Threads})
+	opt := infer.Options{Threads: s.Threads}
+	for _, a := range w.Adapters {
+		file := a.Paths["gguf"]
+		if file == "" {
+			return nil, &runtimes.Unavailable{What: a.Part.ID(), Why: "the core backend reads adapters in GGUF, and the target ships none of it", Hint: "export the adapter as GGUF"}
+		}
+		if a.Scale != 0 { // at 0 it changes nothing
+			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: file, Scale: float32(a.Scale)})
+		}
+	}
+	model, err := infer.Load(path, opt)
 	if err != nil {
 		return nil, err
 	}
 	g, err := open(model, w, kv)
+	if err == nil && w.Draft != nil {
+		err = g.openDraft(w.Draft, s)
+	}
 	if err != nil {
-		return nil, errors.Join(err, model.Close())
+		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
+}
+
+// openDraft loads the model that proposes tokens.
+func (g *generator) openDraft(d *runtimes.Draft, s runtimes.Settings) error {
+	path := d.Paths["gguf"]
+	if path == "" {
+		return &runtimes.Unavailable{What: d.Part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
+	}
+	var err error
+	if g.draft, err = infer.Load(path, infer.Options{Threads: s.Threads}); err != nil {
+		return err
+	}
+	if have, want := g.draft.Config().Vocab, g.model.Config().Vocab; have != want {
+		return fmt.Errorf("draft core %s has %d tokens, the core %d", d.Part.ID(), have, want)
+	}
+	g.proposed = d.Tokens
+	g.drafting, err = g.draft.NewSession(infer.SessionOptions{Context: min(g.session.Context(), g.draft.Config().Context)})
+	return err
 }
 
 // generator is a session of the engine with its tokenizer.
@@ -61,15 +92,21 @@ type generator struct {
 	ends    []int32
 	begun   bool // something was fed: the next segment gets no BOS
 	text    bool // something other than BOS was fed: a leading space is the text's own
+
+	draft    *infer.Model   // nil: none
+	drafting *infer.Session // of draft
+	proposed int            // tokens at a time
 }
 
+// open makes a generator of a model, which is the generator's to close even
+// when there is an error.
 func open(model *infer.Model, w runtimes.Weights, kv string) (*generator, error) {
 	g := &generator{model: model}
 	tok, err := tokenizer.FromGGUF(model.File())
 	switch {
 	case errors.Is(err, tokenizer.ErrNoVocabulary):
 	case err != nil:
-		return nil, err
+		return g, err
 	default:
 		g.tok = tok
 		for id := range int32(model.Config().Vocab) {
@@ -79,7 +116,7 @@ func open(model *infer.Model, w runtimes.Weights, kv string) (*generator, error)
 		}
 	}
 	if n := w.Tokens.DModel; n != 0 && n != model.Config().Width {
-		return nil, fmt.Errorf("the file has d_model %d, the assembly %d", model.Config().Width, n)
+		return g, fmt.Errorf("the file has d_model %d, the assembly %d", model.Config().Width, n)
 	}
 	length := model.Config().Context
 	if n := w.Tokens.MaxSeq; n > 0 && n < length {
@@ -184,6 +221,9 @@ func (g *generator) Generate(ctx context.Context, opt runtimes.Generation, emit 
 			RepeatPenalty: float32(opt.RepetitionPenalty), Seed: opt.Seed,
 		},
 	}
+	if g.drafting != nil {
+		o.Draft, o.DraftTokens = g.drafting, g.proposed
+	}
 	if g.tok != nil {
 		d := g.tok.Decoder(tokenizer.DecodeOptions{Continued: g.text})
 		o.Decode = d.Next
@@ -196,5 +236,11 @@ func (g *generator) Generate(ctx context.Context, opt runtimes.Generation, emit 
 	return stops[stats.Reason], err
 }
 
-// Close frees the model.
-func (g *generator) Close() error { return g.model.Close() }
+// Close frees the models.
+func (g *generator) Close() error {
+	err := g.model.Close()
+	if g.draft != nil {
+		err = errors.Join(err, g.draft.Close())
+	}
+	return err
+}
