@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test race fuzz bench fmt vet lint cross faults interop
+.PHONY: all check test race fuzz bench bench-llm bench-train wall parity fmt vet lint cross faults interop
 
 all: check test
 
@@ -36,6 +36,23 @@ fuzz:
 
 bench:
 	@scripts/bench.sh
+
+# The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
+# brings; MM_NATIVE_DIR).
+bench-llm:
+	@scripts/bench-llm.sh
+
+# The trainer beside NumPy, and phi-auto's figures scaled by it.
+bench-train:
+	@scripts/bench-train.sh
+
+# phi-auto's model past the n-gram lines (needs ../shared/data).
+wall:
+	@scripts/wall.sh
+
+# Logits, tokens and bytes against llama.cpp's (needs MM_NATIVE_DIR).
+parity:
+	$(GO) test -count=1 -v -run 'Parity|SmolLM|Stories|Vocabularies|AgainstLibllama' ./core/infer ./core/tokenizer ./core/quant
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

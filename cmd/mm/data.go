@@ -42,6 +42,9 @@ func (p *program) dataCommand() *cli.Command {
 				if err = errors.Join(err, tmp.Close()); err == nil {
 					err = d.Rename(tmp.Name(), filepath.Base(file))
 				}
+				if err == nil {
+					err = d.SyncDir(".")
+				}
 				if err != nil {
 					return errors.Join(err, d.Remove(tmp.Name()))
 				}

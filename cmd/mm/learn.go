@@ -176,11 +176,15 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 		return err
 	}
 	cfg := ck.Header.Config.WithDefaults()
+	cfg.Data.Cache = "" // measuring writes nothing, wherever a checkpoint wants it
 	corpus, err := train.Prepare(cfg, c.String("data"))
 	if err != nil {
 		return hinted{err, "--data names the folder that the configuration's paths are relative to"}
 	}
 	defer corpus.Close()
+	if !ck.Of(corpus) {
+		return hinted{fmt.Errorf("%s was trained on other text or with another tokenizer than the files give now", file), "measure it beside the files it was trained on"}
+	}
 	workers := pool.New(c.Int("threads"))
 	defer workers.Close()
 	model.Refresh(workers)

@@ -101,7 +101,11 @@ func (k *packing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := k.write("README.md", func(w io.Writer) error { _, err := io.WriteString(w, k.card()); return err }); err != nil {
+	about, err := k.about()
+	if err != nil {
+		return err
+	}
+	if err := k.write("README.md", func(w io.Writer) error { _, err := io.WriteString(w, k.card(about)); return err }); err != nil {
 		return err
 	}
 	return k.manifest()
@@ -119,19 +123,33 @@ func (k *packing) write(name string, fill func(io.Writer) error) error {
 func (k *packing) manifest() error {
 	h := k.ck.Header
 	m := modules.Manifest{
-		Name: k.c.String("name"), Version: k.c.String("version"), Type: abi.Core, Modality: abi.Text, ABI: abi.V1_0, License: k.c.String("license"),
-		Description: fmt.Sprintf("Language model of %d parameters, trained from scratch by mm train.", h.Model.Parameters()),
+		Name: k.c.String("name"), Version: k.c.String("version"), Type: k.kind(), Modality: abi.Text, ABI: abi.V1_0, License: k.c.String("license"),
+		Description: fmt.Sprintf("Language model of %d parameters, trained %s by mm train.", h.Model.Parameters(), k.origin()),
 		Export:      map[string]string{"gguf": k.weights},
 		Quant:       &modules.Quant{Supported: abi.WeightDTypes()},
 		Card:        "README.md", Files: k.files,
 	}
-	if k.c.Bool("draft") {
-		m.Type = abi.DraftCore
-	}
+	m.For = k.c.String("draft")
 	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.Model.Context, DModel: h.Model.Dim, SpecialTokens: controls(k.tok)}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"
 	return writeManifest(k.dir, m)
+}
+
+// origin is what the weights were before the run.
+func (k *packing) origin() string {
+	if base := k.ck.Header.Config.Base; base != "" {
+		return "from " + filepath.Base(base)
+	}
+	return "from scratch"
+}
+
+// kind is what the module is: a core, or a draft core for one.
+func (k *packing) kind() abi.ModuleType {
+	if k.c.String("draft") != "" {
+		return abi.DraftCore
+	}
+	return abi.Core
 }
 
 // controls lists the special tokens of MM-ABI that a tokenizer has, in their
@@ -144,18 +162,39 @@ func controls(tok *tokenizer.Tokenizer) []string {
 	return list
 }
 
+// about is what the user has to say in the card.
+func (k *packing) about() (string, error) {
+	file := k.c.String("about")
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	return strings.TrimSpace(string(text)) + "\n\n", err
+}
+
 // card tells what the checkpoint itself knows of its training.
-func (k *packing) card() string {
+func (k *packing) card(about string) string {
 	h := k.ck.Header
 	c := h.Model
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s\n\nType: core. Licence: %s.\n\n", k.c.String("name"), k.c.String("version"), k.c.String("license"))
+	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n%s", k.c.String("name"), k.c.String("version"), k.kind(), k.c.String("license"), about)
 	fmt.Fprintf(&b, "A language model of %d parameters: d_model %d, %d layers, %d heads (%d for keys and values), hidden %d,\ncontext %d, vocabulary %d. Weights in %s.\n\n",
 		c.Parameters(), c.Dim, c.Layers, c.Heads, c.KVHeads, c.Hidden, c.Context, k.tok.Size(), k.c.String("quant"))
 	b.WriteString("## Training\n\n| | |\n|---|---|\n")
-	fmt.Fprintf(&b, "| steps | %d |\n| tokens seen | %d |\n| best held-out loss | %.4f nats a token |\n", h.Step, h.Tokens, h.Best)
+	fmt.Fprintf(&b, "| steps | %d |\n| tokens seen | %d |\n", h.Step, h.Tokens)
+	if h.Best > 0 {
+		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Best)
+	}
+	if h.Config.Base != "" {
+		fmt.Fprintf(&b, "| base | %s |\n", filepath.Base(h.Config.Base))
+	}
 	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n| documents | `%s` |\n| tokenizer | `%s` |\n", h.Config.WithDefaults().Optimizer.Name, h.Config.Seed, h.Text, h.Tokenizer)
-	fmt.Fprintf(&b, "| data files | %s |\n", strings.Join(baseNames(h.Config.Data.Files), ", "))
+	if files := h.Config.Data.Files; len(files) > 0 {
+		fmt.Fprintf(&b, "| data files | %s |\n", strings.Join(baseNames(files), ", "))
+	}
+	if g := h.Config.Data.Generate; g != nil {
+		fmt.Fprintf(&b, "| generated | %d documents from templates, seed %d |\n", g.Documents, g.Seed)
+	}
 	if len(h.Frozen) > 0 {
 		fmt.Fprintf(&b, "| frozen tensors | %d |\n", len(h.Frozen))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"image/color"
-	"path/filepath"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -20,6 +19,7 @@ type point struct{ tokens, loss float64 }
 // trainEvent is what the plot needs of a line of metrics.
 type trainEvent struct {
 	Event  string  `json:"event"`
+	Step   int     `json:"step"`
 	Tokens int     `json:"tokens"`
 	Loss   float64 `json:"loss"`
 }
@@ -32,14 +32,7 @@ func parseEvent(line []byte) (trainEvent, error) {
 // plotRun draws a run's loss curves over tokens, with the n-gram baselines of
 // the same data, into an SVG or PNG file.
 func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
-	if ext := filepath.Ext(file); ext != ".svg" && ext != ".png" {
-		return usageError{fmt.Errorf("--plot draws .svg and .png, not %q", ext)}
-	}
 	training, held, err := curve(metrics)
-	if err != nil {
-		return err
-	}
-	base, err := dataset.NGrams(corpus.Train, corpus.Held, vocab)
 	if err != nil {
 		return err
 	}
@@ -56,18 +49,31 @@ func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
 			return err
 		}
 	}
-	last := training[len(training)-1].tokens
-	for _, b := range []struct {
-		name string
-		loss float64
-	}{{"unigram", base.Unigram}, {"bigram", base.Bigram}, {"trigram", base.Trigram}} {
-		flat := []point{{0, b.loss}, {last, b.loss}}
-		if err := addCurve(pl, fmt.Sprintf("%s %.2f", b.name, b.loss), flat, grey, []vg.Length{vg.Points(4), vg.Points(3)}); err != nil {
+	if corpus.Held != nil {
+		if err := addBaselines(pl, corpus, vocab, training[len(training)-1].tokens, grey); err != nil {
 			return err
 		}
 	}
 	pl.Y.Min = 0
 	return pl.Save(18*vg.Centimeter, 11*vg.Centimeter, file)
+}
+
+// addBaselines draws what counting alone reaches on the held-out text.
+func addBaselines(pl *plot.Plot, corpus *train.Corpus, vocab int, end float64, c color.Color) error {
+	base, err := dataset.NGrams(corpus.Train, corpus.Held, vocab)
+	if err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		name string
+		loss float64
+	}{{"unigram", base.Unigram}, {"bigram", base.Bigram}, {"trigram", base.Trigram}} {
+		flat := []point{{0, b.loss}, {end, b.loss}}
+		if err := addCurve(pl, fmt.Sprintf("%s %.2f", b.name, b.loss), flat, c, []vg.Length{vg.Points(4), vg.Points(3)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func addCurve(pl *plot.Plot, name string, points []point, c color.Color, dashes []vg.Length) error {

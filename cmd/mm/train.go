@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"mm/core/train"
+	"mm/internal/fsx"
 	"mm/schemas"
 )
 
@@ -52,14 +54,17 @@ func (p *program) train(c *cli.Context) error {
 	}
 	stop := cfg.Stop
 	if n := c.Int("steps"); n > 0 {
-		stop.Steps, stop.Tokens = n, 0
+		stop.Steps, stop.Tokens, stop.Seconds = n, 0, 0
 	}
 	if d := c.Duration("time"); d > 0 {
-		stop.Seconds = d.Seconds()
+		stop.Steps, stop.Tokens, stop.Seconds = c.Int("steps"), 0, d.Seconds()
 	}
 	dir := c.String("out")
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
+	}
+	if ext := filepath.Ext(c.String("plot")); ext != "" && ext != ".svg" && ext != ".png" {
+		return usageError{fmt.Errorf("--plot draws .svg and .png, not %q", ext)}
 	}
 	if len(cfg.Data.Files) > 0 {
 		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
@@ -112,6 +117,9 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 	if resume {
 		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
+		if err := trimMetrics(metrics, last); err != nil {
+			return err
+		}
 	}
 	log, err := os.OpenFile(metrics, mode, 0o644)
 	if err != nil {
@@ -162,8 +170,39 @@ func (p *program) finishTraining(c *cli.Context, t *train.Trainer, corpus *train
 	if p.json {
 		return p.printJSON(out)
 	}
-	_, err := fmt.Fprintln(p.stdout, filepath.Join(dir, train.BestFile))
+	file := filepath.Join(dir, train.BestFile)
+	if corpus.Held == nil {
+		file = filepath.Join(dir, train.LastFile)
+	}
+	_, err := fmt.Fprintln(p.stdout, file)
 	return err
+}
+
+// trimMetrics takes out of the record what came after the checkpoint that a
+// run goes on from: steps that will be made again, and a line cut short.
+func trimMetrics(metrics, last string) error {
+	ck, err := train.Open(last)
+	if err != nil {
+		return err
+	}
+	step := ck.Header.Step
+	if err := ck.Close(); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(metrics)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var kept []byte
+	for line := range bytes.Lines(data) {
+		if e, err := parseEvent(line); err == nil && e.Step <= step && bytes.HasSuffix(line, []byte("\n")) {
+			kept = append(kept, line...)
+		}
+	}
+	return fsx.WriteFile(metrics, kept, 0o644)
 }
 
 // trainingView shows a run: a bar on a terminal, and one line a log step.
@@ -267,7 +306,7 @@ func curve(metrics string) (training, held []point, err error) {
 		switch e.Event {
 		case "step":
 			training = append(training, point{float64(e.Tokens), e.Loss})
-		case "evaluated":
+		case "eval":
 			held = append(held, point{float64(e.Tokens), e.Loss})
 		}
 	}

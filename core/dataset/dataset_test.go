@@ -134,6 +134,19 @@ func byteTokens(t testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
+// fromIDs makes tokens of ids that lie in memory. A document begins at the
+// first and after every id equal to end; a negative end makes one document.
+func fromIDs(ids []int32, end int32) *Tokens {
+	t := &Tokens{width: 4, docs: []int64{0}}
+	for i, id := range ids {
+		t.ids = binary.LittleEndian.AppendUint32(t.ids, uint32(id))
+		if end >= 0 && id == end && i+1 < len(ids) {
+			t.docs = append(t.docs, int64(i+1))
+		}
+	}
+	return t
+}
+
 func TestEncode(t *testing.T) {
 	tok := byteTokens(t)
 	tokens, err := Encode([]string{"ab", "c"}, tok, EncodeOptions{})
@@ -166,7 +179,7 @@ func numbered(n int, docs ...int64) *Tokens {
 	for i := range ids {
 		ids[i] = int32(i)
 	}
-	t := FromIDs(ids, -1)
+	t := fromIDs(ids, -1)
 	t.docs = append([]int64{0}, docs...)
 	return t
 }
@@ -342,7 +355,7 @@ func TestNGrams(t *testing.T) {
 		for i := 1; i < n; i++ {
 			ids[i] = (ids[i-1]*3 + p[i]&1) % 16 // one of two successors, evenly
 		}
-		return FromIDs(ids, -1)
+		return fromIDs(ids, -1)
 	}
 	b, err := NGrams(draw(40000, 1), draw(8000, 2), 16)
 	if err != nil {

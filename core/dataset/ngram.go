@@ -31,6 +31,9 @@ func NGrams(train, held *Tokens, v int) (Baselines, error) {
 	if v < 1 || v > 1<<20 {
 		return Baselines{}, errors.New("n-grams: the vocabulary must have 1 to 2²⁰ tokens")
 	}
+	if held == nil {
+		return Baselines{}, errors.New("n-grams: there is no held-out data")
+	}
 	if err := errors.Join(train.Check(v), held.Check(v)); err != nil {
 		return Baselines{}, err
 	}

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -45,6 +47,12 @@ func (t *Tokens) Close() error {
 	}
 	t.ids, t.docs = nil, nil
 	return t.file.Close()
+}
+
+// Digest is the SHA-256 of the ids, in hex.
+func (t *Tokens) Digest() string {
+	sum := sha256.Sum256(t.ids)
+	return hex.EncodeToString(sum[:])
 }
 
 // Check refuses ids outside a vocabulary of size v.
@@ -99,19 +107,6 @@ func Encode(docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens
 		return nil, errors.New("encoding documents: there are no tokens")
 	}
 	return t, nil
-}
-
-// FromIDs makes tokens of ids that lie in memory. A document begins at the
-// first and after every id equal to end; a negative end makes one document.
-func FromIDs(ids []int32, end int32) *Tokens {
-	t := &Tokens{width: 4, docs: []int64{0}}
-	for i, id := range ids {
-		t.ids = binary.LittleEndian.AppendUint32(t.ids, uint32(id))
-		if end >= 0 && id == end && i+1 < len(ids) {
-			t.docs = append(t.docs, int64(i+1))
-		}
-	}
-	return t
 }
 
 // OpenUint16 maps a file of little-endian uint16 ids: plain, or a NumPy .npy of

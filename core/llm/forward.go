@@ -26,7 +26,6 @@ func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 		y.ffn.forward(lo, hi) // x[2l+2] = x[2l+1] + ffn [T, C]
 	}
 	normForward(p.final, p.x[len(p.x)-1], m.norm, p.finalR, m.Config, lo, hi) // [T, C]
-	p.head.forward(lo, hi, false)                                             // [T, V]
 }
 
 // predict is the head, the loss and the head's backward pass: it returns the

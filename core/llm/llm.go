@@ -76,8 +76,8 @@ type Config struct {
 	EmbedNorm  bool       `json:"embed_norm,omitempty"` // RMSNorm after the embedding
 }
 
-// maxExtent bounds every dimension of a configuration, so that products of
-// three of them cannot overflow.
+// maxExtent bounds every dimension of a configuration and the width of all heads
+// together, so that the number of weights cannot overflow.
 const maxExtent = 1 << 20
 
 // WithDefaults is c with the defaults filled in.
@@ -127,6 +127,7 @@ func (c Config) Validate() error {
 	} {
 		fault(d.n < 1 || d.n > maxExtent, "%s is %d, must lie in 1..%d", d.name, d.n, maxExtent)
 	}
+	fault(c.Heads > 0 && c.HeadDim > maxExtent/c.Heads, "%d heads of %d are wider than %d", c.Heads, c.HeadDim, maxExtent)
 	fault(c.Layers > 1024, "layers is %d, more than 1024", c.Layers)
 	fault(c.KVHeads > 0 && c.Heads%c.KVHeads != 0, "heads %d is no multiple of kv_heads %d", c.Heads, c.KVHeads)
 	fault(c.HeadDim%2 != 0, "head_dim %d is odd", c.HeadDim)

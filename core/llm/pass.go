@@ -143,12 +143,7 @@ func (p *Pass[F]) plan() {
 		if t.Grad == nil {
 			continue
 		}
-		switch half := m.half(t); {
-		case t == m.embed && m.Config.Tied:
-			p.lowest = -1
-		case half < p.lowest:
-			p.lowest = half
-		}
+		p.lowest = min(p.lowest, m.half(t))
 	}
 	p.grads = p.head.grads(m)
 	for l := range p.layers {

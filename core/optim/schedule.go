@@ -14,7 +14,8 @@ type Schedule struct {
 	Kind   string  `json:"kind,omitempty"`
 	Warmup int     `json:"warmup,omitempty"` // steps of linear warm-up
 	Floor  float64 `json:"floor,omitempty"`  // factor at the end
-	// Stable is wsd's flat share of the steps after warm-up; 0 means 0.6.
+	// Stable is the share of the run, warm-up included, after which wsd falls;
+	// 0 means 0.6.
 	Stable float64 `json:"stable,omitempty"`
 }
 
@@ -47,11 +48,17 @@ func (s Schedule) At(step int, done float64) float64 {
 	}
 	done = min(max(done, 0), 1)
 	fall := done
+	if s.Warmup > 0 && s.Kind != "" && s.Kind != "wsd" { // falls from the end of warm-up on
+		warm := min(done*float64(s.Warmup)/float64(step), 1)
+		if fall = 1; warm < 1 {
+			fall = (done - warm) / (1 - warm)
+		}
+	}
 	switch s.Kind {
 	case "constant":
 		return 1
 	case "cosine":
-		fall = (1 - math.Cos(math.Pi*done)) / 2
+		fall = (1 - math.Cos(math.Pi*fall)) / 2
 	case "", "wsd":
 		stable := s.Stable
 		if stable == 0 {

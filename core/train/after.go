@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 )
 
@@ -26,7 +27,7 @@ func (t *Trainer) afterStep() (reached bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		reached = t.cfg.Stop.Loss > 0 && loss <= t.cfg.Stop.Loss
+		reached = t.corpus.Held != nil && t.cfg.Stop.Loss > 0 && loss <= t.cfg.Stop.Loss
 	}
 	if due(t.cfg.SaveEvery) {
 		return reached, t.save()
@@ -34,9 +35,14 @@ func (t *Trainer) afterStep() (reached bool, err error) {
 	return reached, nil
 }
 
-// finish evaluates and saves once more at the end of a run.
+// finish evaluates and saves at the end of a run: saves first, so that nothing
+// that fails afterwards costs the run, and again where the evaluation found the
+// best weights.
 func (t *Trainer) finish(reason string) error {
 	if err := t.seal.check(t.step); err != nil {
+		return err
+	}
+	if err := t.save(); err != nil {
 		return err
 	}
 	if t.since.Steps > 0 {
@@ -45,12 +51,15 @@ func (t *Trainer) finish(reason string) error {
 		}
 	}
 	if t.cfg.Eval.Every == 0 || t.step%t.cfg.Eval.Every != 0 {
+		best := t.best
 		if _, err := t.evaluate(); err != nil {
 			return err
 		}
-	}
-	if err := t.save(); err != nil {
-		return err
+		if t.best != best {
+			if err := t.save(); err != nil {
+				return err
+			}
+		}
 	}
 	if a, ok := t.mover.(averager); ok {
 		a.Average()
@@ -64,8 +73,11 @@ func (t *Trainer) interrupted(ctx context.Context) error {
 	if err := t.seal.check(t.step); err != nil {
 		return err
 	}
-	return errors.Join(ctx.Err(), t.save(),
-		t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: "interrupted", Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()}))
+	if err := errors.Join(t.save(),
+		t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: "interrupted", Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})); err != nil {
+		return fmt.Errorf("interrupted at step %d: %w", t.step, err) // which is worse than the interruption
+	}
+	return ctx.Err()
 }
 
 func (t *Trainer) tell(e Event) error {

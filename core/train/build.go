@@ -2,6 +2,9 @@ package train
 
 import (
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 
 	"mm/core/dataset"
 	"mm/core/llm"
@@ -11,12 +14,16 @@ import (
 
 // startModel is the model a run begins with: drawn, or that of a file, relative
 // to dir.
-func startModel(cfg Config, dir string) (*llm.Model[float32], error) {
+func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], error) {
 	var m *llm.Model[float32]
 	if cfg.Base != "" {
-		var err error
-		if m, err = baseModel(resolve(dir, cfg.Base)); err != nil {
+		base, vocabularies, err := baseModel(resolve(dir, cfg.Base))
+		if err != nil {
 			return nil, err
+		}
+		m = base
+		if len(vocabularies) > 0 && !slices.Contains(vocabularies, corpus.Vocabulary) {
+			return nil, fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base)
 		}
 		if want := cfg.Model; m.Config != want {
 			return nil, fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want)
@@ -47,12 +54,18 @@ func build(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos d
 	if err := corpus.Train.Check(m.Config.Vocab); err != nil {
 		return nil, fmt.Errorf("training data: %w", err)
 	}
+	if corpus.Held == nil && cfg.Stop.Loss > 0 {
+		return nil, fmt.Errorf("a target loss: %w", errNoHeld)
+	}
 	if corpus.Held != nil {
 		if err := corpus.Held.Check(m.Config.Vocab); err != nil {
 			return nil, fmt.Errorf("held-out data: %w", err)
 		}
 	}
-	params := parameters(m, cfg.Optimizer)
+	params, err := parameters(m, cfg.Optimizer)
+	if err != nil {
+		return nil, err
+	}
 	if len(params) == 0 {
 		return nil, fmt.Errorf("training configuration: every tensor is frozen")
 	}
@@ -73,7 +86,12 @@ func build(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos d
 }
 
 // parameters lists what trains for the optimizer.
-func parameters(m *llm.Model[float32], o Optimizer) []optim.Param {
+func parameters(m *llm.Model[float32], o Optimizer) ([]optim.Param, error) {
+	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
+		if !slices.ContainsFunc(m.Tensors(), func(t *llm.Tensor[float32]) bool { ok, _ := path.Match(p, t.Name); return ok }) {
+			return nil, fmt.Errorf("optimizer: rates: no tensor matches %q", p)
+		}
+	}
 	var all []optim.Param
 	for _, w := range m.Tensors() {
 		if w.Grad != nil {
@@ -81,7 +99,7 @@ func parameters(m *llm.Model[float32], o Optimizer) []optim.Param {
 				Decay: w.Matrix(), Hidden: w.Matrix() && w.Layer >= 0, Rate: o.rate(w.Name)})
 		}
 	}
-	return all
+	return all, nil
 }
 
 func newMover(o Optimizer, params []optim.Param, p *pool.Pool) mover {

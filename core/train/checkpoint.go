@@ -189,11 +189,22 @@ func (c *Checkpoint) Close() error { return c.file.Close() }
 // Model builds the checkpoint's model, adapters beside it where it has any,
 // with nothing frozen. Every tensor must be there in its shape.
 func (c *Checkpoint) Model() (*llm.Model[float32], error) {
+	// The file must hold what its header asks for before room is made for it.
+	have := 0
+	for _, t := range c.file.Tensors {
+		have += len(t.Data) / 4
+	}
+	if n := c.Header.Model.Parameters(); n > have {
+		return nil, fmt.Errorf("checkpoint %s: a model of its shape has %d weights, the file at most %d", c.path, n, have)
+	}
 	m, err := llm.New[float32](c.Header.Model)
 	if err != nil {
 		return nil, err
 	}
-	if c.Header.Config.LoRA != nil {
+	if lora := c.Header.Config.LoRA; lora != nil {
+		if lora.Rank > have/m.Config.Dim { // an adapter has rank·dim weights at least
+			return nil, fmt.Errorf("checkpoint %s: adapters of rank %d in a file of at most %d weights", c.path, lora.Rank, have)
+		}
 		if err := m.Adapt(*c.Header.Config.LoRA, 0); err != nil {
 			return nil, err
 		}
@@ -237,6 +248,13 @@ func (c *Checkpoint) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return tok, nil
 }
 
+// Of reports whether the checkpoint was trained on the corpus: the same text
+// and the same tokens.
+func (c *Checkpoint) Of(corpus *Corpus) bool {
+	h := c.Header
+	return h.Text == corpus.Text && h.Tokenizer == corpus.Vocabulary && h.Config.Data.Special == corpus.special
+}
+
 // Resume builds the run that left the checkpoint at path, to go on from there
 // as if it had never stopped. The corpus must be the one it was trained on.
 func Resume(path string, corpus *Corpus, opt Options) (*Trainer, error) {
@@ -249,7 +267,7 @@ func Resume(path string, corpus *Corpus, opt Options) (*Trainer, error) {
 	if !h.Resumable {
 		return nil, fmt.Errorf("resuming %s: it holds weights alone; resume from %s", path, LastFile)
 	}
-	if h.Text != corpus.Text || h.Tokenizer != corpus.Vocabulary {
+	if !c.Of(corpus) {
 		return nil, fmt.Errorf("resuming %s: it was trained on other text or with another tokenizer", path)
 	}
 	if opt.Stop != nil {

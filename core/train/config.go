@@ -131,6 +131,9 @@ const maxPositions = 1 << 22
 // Validate says everything that is wrong with c, defaults filled in first.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
+	if c.Data.Format == uint16Format && c.Tokenizer.File == "" {
+		return errors.New("data: token ids need the file of their tokenizer under tokenizer")
+	}
 	errs := []error{c.Model.Validate(), c.Init.Validate(), c.Schedule.Validate(), c.Optimizer.validate(), c.Freeze.validate(c.Model.Layers), c.Data.validate(), c.Tokenizer.validate()}
 	fault := func(bad bool, format string, args ...any) {
 		if bad {

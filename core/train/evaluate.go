@@ -19,6 +19,8 @@ type Evaluation struct {
 	Bytes       int     `json:"bytes"`         // that they stand for
 }
 
+var errNoHeld = errors.New("there is no held-out data: give more documents, or a separator that cuts the text into some")
+
 // Evaluate measures m, which must be packed, on held in consecutive windows of
 // T positions, each token predicted from what its window holds before it. At
 // most limit windows are taken; 0 means all. tok counts bytes; nil leaves them
@@ -34,6 +36,9 @@ func Evaluate(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limi
 
 func evaluate(pass *llm.Pass[float32], held *dataset.Tokens, b *dataset.Batch, limit int, pieces []int) (Evaluation, error) {
 	var e Evaluation
+	if held == nil {
+		return e, errNoHeld
+	}
 	var sum float64
 	for b := range dataset.Windows(held, b, limit) {
 		loss, err := pass.Loss(llm.Batch[float32]{Tokens: b.Tokens, Targets: b.Targets, Starts: b.Starts})

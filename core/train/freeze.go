@@ -35,7 +35,7 @@ func (f Freeze) frozen(t *llm.Tensor[float32], layers map[int]bool, last int) bo
 	switch {
 	case f.Embeddings && strings.HasPrefix(t.Name, "token_embd"),
 		f.Head && t.Name == "output.weight",
-		f.Norms && strings.Contains(t.Name, "norm"),
+		f.Norms && (strings.Contains(t.Name, "norm") || strings.HasSuffix(t.Name, ".time_mix_ln.weight")),
 		t.Layer >= 0 && layers[t.Layer]:
 		return true
 	}

@@ -1,33 +1,52 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 
+	"mm/core/dataset"
 	"mm/core/gguf"
 	"mm/core/infer"
 	"mm/core/llm"
 	"mm/core/quant"
+	"mm/core/tokenizer"
 )
 
-// baseModel reads the weights that a run starts from: a checkpoint, its
-// adapters merged, or a GGUF file.
-func baseModel(path string) (*llm.Model[float32], error) {
+// baseModel reads the weights that a run starts from, a checkpoint, its adapters
+// merged, or a GGUF file, and the digests that its tokenizer goes by; none
+// where the file has no tokenizer.
+func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err error) {
 	if isGGUF(path) {
-		return ImportGGUF(path)
+		if m, err = ImportGGUF(path); err != nil {
+			return nil, nil, err
+		}
+		tok, err := ReadTokenizer(path)
+		if errors.Is(err, tokenizer.ErrNoVocabulary) {
+			return m, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, []string{dataset.TokenizerDigest(tok)}, nil
 	}
 	base, err := Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer base.Close()
-	m, err := base.Model()
-	if err == nil {
-		m.Merge()
+	if m, err = base.Model(); err != nil {
+		return nil, nil, err
 	}
-	return m, err
+	m.Merge()
+	tok, err := base.Tokenizer()
+	if err != nil || tok == nil {
+		return m, nil, err
+	}
+	// As it was when the run began, and as the file gives it back.
+	return m, []string{base.Header.Tokenizer, dataset.TokenizerDigest(tok)}, nil
 }
 
 // isGGUF tells by the file's first bytes; a file that cannot be read is none.

@@ -25,7 +25,7 @@ type Data struct {
 	Files []string `json:"files,omitempty"` // relative to the configuration
 	// Generate adds documents from templates, as mm data generate writes them.
 	Generate  *synth.Options `json:"generate,omitempty"`
-	Format    string         `json:"format,omitempty"`    // text (default) or jsonl, an object a line
+	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object a line; uint16, token ids
 	Keys      []string       `json:"keys,omitempty"`      // strings of a line of jsonl that make a document; "text"
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
@@ -60,8 +60,14 @@ func (d Data) validate() error {
 	if d.Generate != nil {
 		errs = append(errs, d.Generate.Validate())
 	}
-	if d.Format != "" && d.Format != "text" && d.Format != "jsonl" {
-		errs = append(errs, fmt.Errorf("data: format %q is neither text nor jsonl", d.Format))
+	switch d.Format {
+	case "", "text", "jsonl":
+	case uint16Format:
+		if len(d.Files) != 1 || len(d.HeldFiles) > 1 || d.Generate != nil || d.Held != 0 || d.JoinLines || d.MinChars+d.MaxChars != 0 || d.Special || d.Cache != "" {
+			errs = append(errs, errors.New("data: uint16 is one file of token ids, and one in held_out_files: nothing else may stand beside them"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("data: format %q is none of text, jsonl, uint16", d.Format))
 	}
 	if len(d.Keys) > 0 && d.Format != "jsonl" {
 		errs = append(errs, errors.New("data: keys belong to the format jsonl"))
@@ -90,6 +96,9 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if err := errors.Join(cfg.Data.validate(), cfg.Tokenizer.validate()); err != nil {
 		return nil, err
 	}
+	if cfg.Data.Format == uint16Format {
+		return cfg.tokens(dir)
+	}
 	train, held, err := cfg.Data.documents(dir)
 	if err != nil {
 		return nil, err
@@ -102,7 +111,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab)
 	}
 	digest := dataset.Digest(append(append([]string{fmt.Sprint(len(train))}, train...), held...))
-	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok)}
+	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
 	opt := dataset.EncodeOptions{Special: cfg.Data.Special}
 	encode := func(docs []string) (*dataset.Tokens, error) {
 		if cfg.Data.Cache == "" {
@@ -120,6 +129,33 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, errors.Join(fmt.Errorf("held-out data: %w", err), c.Train.Close())
 	}
 	return c, nil
+}
+
+// uint16Format is the format of files of token ids.
+const uint16Format = "uint16"
+
+// tokens maps files of token ids, which the tokenizer's file explains.
+func (c Config) tokens(dir string) (*Corpus, error) {
+	tok, err := ReadTokenizer(resolve(dir, c.Tokenizer.File))
+	if err != nil {
+		return nil, err
+	}
+	if tok.Size() > c.Model.Vocab {
+		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab)
+	}
+	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
+	end := tok.Special().EOS
+	if corpus.Train, err = dataset.OpenUint16(resolve(dir, c.Data.Files[0]), end); err != nil {
+		return nil, err
+	}
+	corpus.Text = corpus.Train.Digest()
+	if len(c.Data.HeldFiles) > 0 {
+		if corpus.Held, err = dataset.OpenUint16(resolve(dir, c.Data.HeldFiles[0]), end); err != nil {
+			return nil, errors.Join(err, corpus.Train.Close())
+		}
+		corpus.Text += corpus.Held.Digest()
+	}
+	return corpus, nil
 }
 
 func resolve(dir, path string) string {

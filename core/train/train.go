@@ -32,6 +32,8 @@ type Corpus struct {
 	// Text and Vocabulary are the digests of the documents and the tokenizer. A
 	// run is resumed only on the same ones.
 	Text, Vocabulary string
+
+	special bool // control tokens in the documents counted as such
 }
 
 // Close unmaps the tokens.
@@ -104,7 +106,7 @@ func New(cfg Config, corpus *Corpus, opt Options) (*Trainer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	m, err := startModel(cfg, opt.From)
+	m, err := startModel(cfg, opt.From, corpus)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 		return err
 	}
 	t.model.Refresh(t.pool)
-	reason := ""
+	reason := t.stop() // of a run that is resumed at its end
 	for reason == "" {
 		if ctx.Err() != nil {
 			return t.interrupted(ctx)

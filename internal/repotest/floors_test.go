@@ -25,9 +25,9 @@ var floors = map[string]int{
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4,
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4,
 
-	"resolve": 5, "runtimes": 5, "core/infer": 5, "core/train": 5,
+	"resolve": 5, "runtimes": 5, "core/infer": 5,
 
-	"assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
+	"core/train": 6, "assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
 
 	"assemble": 7, "internal/libllama": 7,
 
