@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -113,15 +114,22 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if err != nil {
 		return nil, err
 	}
+	bounded, cancel := budget(ctx, req.Preferences.BudgetMS)
+	defer cancel()
+	over := func(err error) bool { // the request's own time, not the caller's
+		return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+	}
 	for _, s := range segments {
-		n, err := r.core.Feed(ctx, s)
+		n, err := r.core.Feed(bounded, s)
+		if over(err) {
+			answer.Stop = StopBudget
+			return answer, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("feeding the text input: %w", err)
 		}
 		answer.Timings.Prompt += n
 	}
-	bounded, cancel := budget(ctx, req.Preferences.BudgetMS)
-	defer cancel()
 	var text strings.Builder
 	var first, last time.Time
 	stop, err := r.core.Generate(bounded, generation(req.Preferences), func(t Token) error {
@@ -135,8 +143,8 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 		text.WriteString(t.Text)
 		return emit(t.Text)
 	})
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		stop, err = StopBudget, nil // the request's own time, not the caller's
+	if over(err) {
+		stop, err = StopBudget, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("generating: %w", err)
@@ -149,11 +157,14 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	return answer, nil
 }
 
+// maxBudget is the longest time in ms that a duration holds.
+const maxBudget = math.MaxInt64 / int64(time.Millisecond)
+
 func budget(ctx context.Context, ms int64) (context.Context, context.CancelFunc) {
 	if ms <= 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, time.Duration(ms)*time.Millisecond)
+	return context.WithTimeout(ctx, time.Duration(min(ms, maxBudget))*time.Millisecond)
 }
 
 // segments is the request as the core is fed it.

@@ -2,12 +2,14 @@
 //
 // A [Backend] opens one part of an assembly as a session. A [Generator] takes
 // text, tokens or vectors and streams tokens. The seam lies there, not at tensor
-// operations: an engine is free to do its work as it likes between the two. Probe says whether a backend is there, or exactly what is missing and
-// how to get it; a run never falls back to another engine by itself.
+// operations: an engine is free to do its work as it likes between the two. Probe
+// says whether a backend is there, or exactly what is missing and how to get
+// it; a run never falls back to another engine by itself.
 //
-// A [Runner] walks the assembly for one [Request]: encode the inputs that are
-// no text, project them to vectors of d_model, feed text and vectors in their
-// order, generate. Files reach it as paths that the caller has verified.
+// A [Runner] answers a [Request] with the assembly: it feeds the text and
+// generates. Inputs that are no text, which an encoder and a projector would
+// turn into vectors of d_model, are refused with what is missing. Files reach
+// it as paths that the caller has verified.
 package runtimes
 
 import (
@@ -158,7 +160,7 @@ type Input struct {
 
 // Preferences say how to answer.
 type Preferences struct {
-	CoT               bool     `json:"cot,omitempty"`
+	CoT               bool     `json:"cot,omitempty"` // a wish, for models that were trained to heed it
 	MaxTokens         int      `json:"max_tokens,omitempty"`
 	BudgetMS          int64    `json:"budget_ms,omitempty"`
 	Temperature       float64  `json:"temperature,omitempty"`

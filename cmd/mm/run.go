@@ -86,6 +86,11 @@ func (p *program) run(c *cli.Context) error {
 // request builds the request from the flags, or reads it whole.
 func (p *program) request(c *cli.Context) (runtimes.Request, error) {
 	if file := c.String("request"); file != "" {
+		for _, name := range []string{"prompt", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
+			if c.IsSet(name) {
+				return runtimes.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
+			}
+		}
 		return p.readRequest(file)
 	}
 	return runtimes.Request{

@@ -118,9 +118,13 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 				w.placeHead(0, i)
 			}
 			at := i * a.group * c.HeadDim
+			q := w.query.data[at:]
+			if w.single() { // other threads place the next heads
+				q = q[:a.group*c.HeadDim]
+			}
 			a.run(&a.scratch[thread], queries{
 				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0,
-				q: w.query.data[at:], out: w.attended.Row(0)[at:], outStride: c.HeadDim,
+				q: q, out: w.attended.Row(0)[at:], outStride: c.HeadDim,
 			})
 			continue
 		}

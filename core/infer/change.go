@@ -28,7 +28,7 @@ func openAdapters(cfg Config, opts []AdapterOptions) ([]adapter.Adapter, error) 
 	var out []adapter.Adapter
 	for _, o := range opts {
 		a, err := adapter.Open(o.Path, adapter.Model{
-			Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves,
+			Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves,
 		})
 		if err != nil {
 			return nil, err

@@ -53,10 +53,10 @@ func randomAdapter(c Config, rank int, dora bool, seed uint64) adapter.Adapter {
 }
 
 // writeAdapter stores an adapter in a GGUF file.
-func writeAdapter(t testing.TB, a adapter.Adapter) string {
+func writeAdapter(t testing.TB, arch string, a adapter.Adapter) string {
 	t.Helper()
 	kvs := []gguf.KV{
-		{Key: gguf.KeyArchitecture, Value: "llama"}, {Key: "general.type", Value: "adapter"},
+		{Key: gguf.KeyArchitecture, Value: arch}, {Key: "general.type", Value: "adapter"},
 		{Key: "adapter.type", Value: "lora"}, {Key: "adapter.lora.alpha", Value: float32(16)},
 	}
 	var sources []gguf.Source
@@ -167,7 +167,7 @@ func TestAdapters(t *testing.T) {
 			if plain := paper(cfg, weights, tokens); math.Abs(plain[0]-want[0]) < 0.01 {
 				t.Fatal("the adapter changes nothing")
 			}
-			for kind, path := range map[string]string{"GGUF": writeAdapter(t, a), "PEFT": writePEFT(t, a, cfg, "")} {
+			for kind, path := range map[string]string{"GGUF": writeAdapter(t, cfg.Arch, a), "PEFT": writePEFT(t, a, cfg, "")} {
 				for _, merge := range []bool{false, true} {
 					m, err := New(cfg, weights, Options{Threads: 2, Adapters: []AdapterOptions{{Path: path}}, MergeAdapters: merge})
 					if err != nil {
@@ -226,7 +226,7 @@ func byFormula(w []float32, c adapter.Change) {
 func TestAdapterStrength(t *testing.T) {
 	cfg := tiny("llama", 10)
 	weights := random(cfg, 1)
-	path := writeAdapter(t, randomAdapter(cfg, 4, false, 2))
+	path := writeAdapter(t, cfg.Arch, randomAdapter(cfg, 4, false, 2))
 	logits := func(opts ...AdapterOptions) []float32 {
 		m, err := New(cfg, weights, Options{Threads: 1, Adapters: opts})
 		if err != nil {
@@ -257,7 +257,7 @@ func TestAdapterRefused(t *testing.T) {
 	with := func(change func(adapter.Adapter)) string {
 		a := maps.Clone(good)
 		change(a)
-		return writeAdapter(t, a)
+		return writeAdapter(t, cfg.Arch, a)
 	}
 	few := adapter.Adapter{"blk.0.attn_q.weight": good["blk.0.attn_q.weight"]}
 	for name, c := range map[string]struct {
@@ -268,12 +268,14 @@ func TestAdapterRefused(t *testing.T) {
 		"unknown part":    {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.9.attn_q.weight"] = a["blk.0.attn_q.weight"] })}}, "no matrix"},
 		"embedding":       {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["token_embd.weight"] = a["blk.0.attn_q.weight"] })}}, "no matrix"},
 		"wrong size":      {[]AdapterOptions{{Path: with(func(a adapter.Adapter) { a["blk.0.attn_q.weight"] = a["blk.0.ffn_down.weight"] })}}, "blk.0.attn_q.weight as one of"},
-		"dora strength":   {[]AdapterOptions{{Path: writeAdapter(t, randomAdapter(cfg, 2, true, 3)), Scale: 0.5}}, "strength"},
-		"dora second":     {[]AdapterOptions{{Path: writeAdapter(t, few)}, {Path: writeAdapter(t, randomAdapter(cfg, 2, true, 3))}}, "must be the first"},
+		"dora strength":   {[]AdapterOptions{{Path: writeAdapter(t, cfg.Arch, randomAdapter(cfg, 2, true, 3)), Scale: 0.5}}, "strength"},
+		"dora second":     {[]AdapterOptions{{Path: writeAdapter(t, cfg.Arch, few)}, {Path: writeAdapter(t, cfg.Arch, randomAdapter(cfg, 2, true, 3))}}, "must be the first"},
+		"another model":   {[]AdapterOptions{{Path: writeAdapter(t, "qwen2", few)}}, "architecture"},
 		"a model":         {[]AdapterOptions{{Path: write(t, cfg, weights, matrices(tensor.F32))}}, "general.type"},
 		"peft type":       {[]AdapterOptions{{Path: writePEFT(t, good, cfg, `, "peft_type": "IA3"`)}}, "peft_type"},
 		"peft bias":       {[]AdapterOptions{{Path: writePEFT(t, good, cfg, `, "bias": "all"`)}}, "biases"},
 		"peft save":       {[]AdapterOptions{{Path: writePEFT(t, good, cfg, `, "modules_to_save": ["embed"]`)}}, "modules_to_save"},
+		"peft activated":  {[]AdapterOptions{{Path: writePEFT(t, good, cfg, `, "alora_invocation_tokens": [1]`)}}, "activated"},
 		"peft transposed": {[]AdapterOptions{{Path: writePEFT(t, good, cfg, `, "fan_in_fan_out": true`)}}, "fan_in_fan_out"},
 	} {
 		m, err := New(cfg, weights, Options{Threads: 1, Adapters: c.opts})
@@ -292,7 +294,7 @@ func TestParityAdapter(t *testing.T) {
 	cfg := tiny("llama", 100)
 	weights := random(cfg, 1)
 	path := write(t, cfg, weights, matrices(tensor.F32))
-	lora := writeAdapter(t, randomAdapter(cfg, 4, false, 2))
+	lora := writeAdapter(t, cfg.Arch, randomAdapter(cfg, 4, false, 2))
 	if _, err := c.Do(libllama.Request{Op: "load", Path: path, Threads: 1, Context: 64}); err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,7 @@ func (c Config) Check() error {
 	limit("the head size", c.HeadDim, maxDim)
 	limit("the feed forward length", c.Hidden, maxHidden)
 	limit("the vocabulary size", c.Vocab, maxVocab)
+	limit("the number of heads times their size", c.Heads*c.HeadDim, maxHidden)
 	if c.KVHeads > 0 && c.Heads%c.KVHeads != 0 {
 		faults = append(faults, fmt.Errorf("%d heads cannot share %d key/value heads", c.Heads, c.KVHeads))
 	}

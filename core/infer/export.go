@@ -1,6 +1,10 @@
 package infer
 
-import "mm/core/gguf"
+import (
+	"cmp"
+
+	"mm/core/gguf"
+)
 
 // Metadata is what describes the shape in a GGUF file, in a fixed order; the
 // tokenizer's keys are not among it.
@@ -26,8 +30,8 @@ func (c Config) Metadata() []gguf.KV {
 			kvs = append(kvs, key(k, v))
 		}
 	}
-	if r := c.Rope; r.Scaling != "" {
-		kvs = append(kvs, key(gguf.KeyRopeScaling, r.Scaling), key(gguf.KeyRopeOriginal, uint32(r.OriginalContext)))
+	if r := c.Rope; r.Scaling != "" || r.Factor != 0 || r.AttentionFactor != 0 {
+		kvs = append(kvs, key(gguf.KeyRopeScaling, cmp.Or(r.Scaling, "linear")), key(gguf.KeyRopeOriginal, uint32(r.OriginalContext)))
 		add(gguf.KeyRopeFactor, r.Factor, 0)
 		add(gguf.KeyRopeAttention, r.AttentionFactor, 0)
 		add(gguf.KeyRopeExtFactor, r.ExtFactor, -1)

@@ -176,6 +176,9 @@ func (m *Model) load(l *loader) {
 	if l.err == nil && !quant.CanDequantize(e.Type) {
 		l.fail(fmt.Errorf("tensor %s has type %v, which cannot be read", tokenEmbedding, e.Type))
 	}
+	if l.err == nil && len(e.Data) != c.Vocab*e.Type.RowBytes(c.Width) {
+		l.fail(fmt.Errorf("tensor %s has %d bytes of data", tokenEmbedding, len(e.Data)))
+	}
 	m.embedding = embedding{e.Type, e.Data}
 	m.outputNorm = l.vector(outputNorm, c.Width, true)
 	if _, untied := l.tensors.Tensor(outputWeight); untied {

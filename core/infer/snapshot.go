@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"slices"
 
 	"mm/core/infer/kv"
@@ -75,11 +76,25 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
 	c := s.m.cfg
 	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, snapshotVersion)...)
-	b = append(b, print[:]...)
+	b = append(b, s.rotation(print)...)
 	for _, v := range []int{int(s.cache.Type()), c.Layers, c.KVHeads, c.HeadDim, n} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	return b
+}
+
+// rotation is the model's fingerprint; where the context decides which factors
+// keys are rotated with, it is that together with the factors.
+func (s *Session) rotation(print [sha256.Size]byte) []byte {
+	if slices.Equal(s.m.ropeShort, s.m.ropeLong) {
+		return print[:]
+	}
+	h := sha256.New()
+	h.Write(print[:])
+	for _, f := range append(slices.Clone(s.theta), s.scale) {
+		h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
+	}
+	return h.Sum(nil)
 }
 
 // ReadSnapshot makes the session what it was when the snapshot was written, by

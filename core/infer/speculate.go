@@ -2,13 +2,15 @@ package infer
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"mm/core/infer/sample"
 )
 
-// maxDraft bounds the tokens that are proposed at a time.
-const maxDraft = 32
+// maxDraft bounds the tokens that are proposed at a time, as the schema of
+// graphs does.
+const maxDraft = 64
 
 // proposal is a token of the draft model and the distribution it came from.
 type proposal struct {
@@ -24,7 +26,11 @@ type proposal struct {
 // max(p-q, 0).
 func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 	s := g.s
-	proposals, err := g.propose(ctx, min(g.opt.DraftTokens, s.context-s.Len()-1))
+	n := min(g.opt.DraftTokens, s.context-s.Len()-1)
+	if g.opt.MaxTokens > 0 {
+		n = min(n, g.opt.MaxTokens-g.stats.Tokens)
+	}
+	proposals, err := g.propose(ctx, n)
 	if err != nil {
 		return 0, err
 	}
@@ -62,9 +68,17 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 		done = g.stats.Reason != ""
 	}
 	kept := len(g.history)
-	feedErr := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), check)
-	if feedErr != nil {
-		return 0, feedErr
+	// The rows are copied, and looked at when the model is free again: what
+	// emit and the mask do with other sessions of it is theirs to decide.
+	var rows []float32
+	if err := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), func(_ int, logits []float32) {
+		rows = append(rows, logits...)
+	}); err != nil {
+		return 0, err
+	}
+	v := len(rows) / len(tokens)
+	for row := range tokens {
+		check(row, rows[row*v:(row+1)*v])
 	}
 	// What stands was fed: last, and all that was put but the token that
 	// ended the text, which Generate does not feed either.
@@ -103,13 +117,16 @@ func (g *generation) propose(ctx context.Context, n int) ([]proposal, error) {
 			return nil, err
 		}
 		q, err := g.drafter.Distribution(logits, history)
+		if errors.Is(err, sample.ErrNone) {
+			return out, nil // the draft knows no way on; the model may
+		}
 		if err != nil {
 			return nil, err
 		}
 		p := proposal{token: g.drafter.Draw(q), from: slices.Clone(q)}
 		out = append(out, p)
 		history = append(history, p.token)
-		if len(out) == n {
+		if len(out) == n || slices.Contains(g.opt.StopTokens, p.token) {
 			return out, nil
 		}
 		if err := d.Feed(ctx, []int32{p.token}); err != nil {

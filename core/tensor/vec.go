@@ -49,15 +49,6 @@ func ExpSum(dst, x []float32, sub float32) float32 {
 	return expSum(dst, x, sub)
 }
 
-// Softmax replaces x by exp(x[i]) / Σ exp(x[j]), computed about the largest
-// element so that nothing overflows.
-func Softmax(x []float32) {
-	if len(x) == 0 {
-		return
-	}
-	Scale(x, 1/ExpSum(x, x, Max(x)))
-}
-
 // RMSNorm sets dst[i] = x[i] · gain[i] / sqrt(mean(x²) + eps) (Zhang and
 // Sennrich, arXiv 1910.07467). dst and x may be the same slice.
 func RMSNorm(dst, x, gain []float32, eps float32) {

@@ -12,7 +12,7 @@ var (
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
 )
 
-// The kernels in vec_amd64.s and panel_amd64.s. n is a positive multiple of 8.
+// The kernels in vec_amd64.s and vec_panel_amd64.s. n is a positive multiple of 8.
 
 //go:noescape
 func dotAVX2(a, b *float32, n int) float32

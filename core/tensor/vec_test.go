@@ -62,11 +62,6 @@ func TestKernelsAgree(t *testing.T) {
 		pair("mulScaled", 0, 0, func(v []float32) { mulScaled(v, v, y, 1.1) }, func(v []float32) { mulScaledPlain(v, v, y, 1.1) })
 		pair("siluMul", 1e-6, 0, func(v []float32) { SiLUMul(v, v, y) }, func(v []float32) { siluMulPlain(v, v, y) })
 		pair("expSum", 3e-7, 0, func(v []float32) { ExpSum(v, v, 0.5) }, func(v []float32) { expSumPlain(v, v, 0.5) })
-		pair("softmax", 2e-6, 0, Softmax, func(v []float32) {
-			if n > 0 {
-				scalePlain(v, 1/expSumPlain(v, v, maxPlain(v)))
-			}
-		})
 		pair("rmsnorm", 1e-6, 0, func(v []float32) { RMSNorm(v, v, y, 1e-5) }, func(v []float32) {
 			if n > 0 {
 				mulScaledPlain(v, v, y, float32(1/math.Sqrt(float64(dotPlain(v, v)/float32(n)+1e-5))))

@@ -48,8 +48,8 @@ func (Backend) OpenGenerator(_ context.Context, w runtimes.Weights, s runtimes.S
 		if file == "" {
 			return nil, &runtimes.Unavailable{What: a.Part.ID(), Why: "the core backend reads adapters in GGUF, and the target ships none of it", Hint: "export the adapter as GGUF"}
 		}
-		if a.Scale != 0 { // at 0 it changes nothing
-			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: file, Scale: float32(a.Scale)})
+		if scale := float32(a.Scale); scale != 0 { // at 0 it changes nothing
+			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: file, Scale: scale})
 		}
 	}
 	model, err := infer.Load(path, opt)

@@ -46,9 +46,9 @@ const (
 	maxConfig = 1 << 20 // bytes of adapter_config.json
 )
 
-// Model is what reading PEFT adapters needs to know of the model they belong
-// to.
+// Model is what reading adapters needs to know of the model they belong to.
 type Model struct {
+	Arch                    string // GGUF's name of the architecture; empty: any
 	Heads, KVHeads, HeadDim int
 	// Interleaved says that the model rotates pairs of neighbouring
 	// dimensions (architecture llama), for which GGUF reorders the rows of
@@ -66,7 +66,7 @@ func Open(path string, m Model) (Adapter, error) {
 	if info.IsDir() {
 		a, err = openPEFT(path, m)
 	} else {
-		a, err = openGGUF(path)
+		a, err = openGGUF(path, m)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the adapter %s: %w", path, err)
@@ -131,7 +131,7 @@ func (c Change) Scaled(strength float32) (Change, error) {
 		return c, errors.New("a DoRA adapter is applied as it is, not at another strength")
 	}
 	c.Scale *= strength
-	return c, nil
+	return c, c.check()
 }
 
 // Suffixes of the tensors of a GGUF adapter; the first two are llama.cpp's.
@@ -145,24 +145,35 @@ const (
 // adapter.lora.alpha, and for each matrix NAME the tensors NAME.lora_a (K, r)
 // and NAME.lora_b (r, N), dimensions in GGUF's order. NAME.lora_magnitude (N)
 // makes it DoRA.
-func openGGUF(path string) (Adapter, error) {
+func openGGUF(path string, m Model) (Adapter, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	a, err := FromGGUF(f)
+	a, err := FromGGUF(f, m)
 	return a, errors.Join(err, f.Close())
 }
 
 // FromGGUF reads the adapter in an open file; nothing refers to the file
-// afterwards.
-func FromGGUF(f *gguf.File) (Adapter, error) {
+// afterwards. One of another architecture than m's is refused, as its rows may
+// stand in another order.
+func FromGGUF(f *gguf.File, m Model) (Adapter, error) {
 	for _, want := range []gguf.KV{{Key: "general.type", Value: "adapter"}, {Key: "adapter.type", Value: "lora"}} {
 		if got, err := gguf.Get[string](f, want.Key); err != nil {
 			return nil, err
 		} else if got != want.Value {
 			return nil, fmt.Errorf("%s is %q, not %q", want.Key, got, want.Value)
 		}
+	}
+	arch, err := gguf.GetOr(f, gguf.KeyArchitecture, m.Arch)
+	if err != nil {
+		return nil, err
+	}
+	if m.Arch != "" && arch != m.Arch {
+		return nil, fmt.Errorf("it was made for the architecture %q, the model has %q", arch, m.Arch)
+	}
+	if f.Has("adapter.alora.invocation_tokens") {
+		return nil, errors.New("an activated LoRA, which works behind certain tokens only, is not supported")
 	}
 	alpha, err := gguf.Get[float32](f, "adapter.lora.alpha")
 	if err != nil {

@@ -54,7 +54,7 @@ func parse(b []byte) (Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return FromGGUF(f)
+	return FromGGUF(f, Model{Arch: "llama"})
 }
 
 func TestFromGGUF(t *testing.T) {
@@ -254,4 +254,12 @@ func ExampleChange_Merge() {
 	c.Merge(w)
 	fmt.Println(w)
 	// Output: [0.5 5 2 11]
+}
+
+// A strength that leaves no usable scale is an error.
+func TestScaledOutOfRange(t *testing.T) {
+	c := Change{Rank: 1, In: 2, Out: 1, A: []float32{1, 0}, B: []float32{1}, Scale: 1}
+	if _, err := c.Scaled(float32(math.Inf(1))); err == nil {
+		t.Error("an infinite scale")
+	}
 }

@@ -20,9 +20,9 @@ type config struct {
 	RSLoRA        bool               `json:"use_rslora"`
 	FanInFanOut   bool               `json:"fan_in_fan_out"`
 	Bias          string             `json:"bias"`
-	RankPattern   map[string]int     `json:"rank_pattern"`
 	AlphaPattern  map[string]float64 `json:"alpha_pattern"`
 	ModulesToSave []string           `json:"modules_to_save"`
+	Invocation    []int              `json:"alora_invocation_tokens"`
 }
 
 // check refuses what would be applied wrongly.
@@ -38,6 +38,8 @@ func (c config) check() error {
 		return fmt.Errorf("adapter_config.json: trained biases (%q) are not supported", c.Bias)
 	case len(c.AlphaPattern) > 0:
 		return errors.New("adapter_config.json: alpha_pattern is not supported")
+	case len(c.Invocation) > 0:
+		return errors.New("adapter_config.json: an activated LoRA, which works behind certain tokens only, is not supported")
 	case len(c.ModulesToSave) > 0:
 		return errors.New("adapter_config.json: modules_to_save is not supported")
 	}

@@ -9,7 +9,8 @@
 //
 // Elements are stored as F32, F16, or Q8_0: signed bytes, with an f16 scale
 // for every 32 dimensions of a position. Attention reads float32 through
-// [Cache.Keys] and [Cache.Values].
+// [Cache.Keys] and [Cache.Values], or the halves themselves through
+// [Cache.KeysF16] and [Cache.ValuesF16] where that is quicker.
 package kv
 
 import (

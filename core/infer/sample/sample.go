@@ -306,12 +306,20 @@ func softmax(d []Candidate, temperature float32) {
 // from after a token drawn from q was rejected in favour of p (Leviathan et
 // al., arXiv 2211.17192). When nothing is left p is unchanged.
 func Residual(p, q []Candidate) {
+	last := int32(0)
+	for _, c := range p {
+		last = max(last, c.Token)
+	}
+	taken := make([]float64, last+1) // by token: either may be a whole vocabulary
+	for _, c := range q {
+		if c.Token <= last {
+			taken[c.Token] = c.P
+		}
+	}
 	var sum float64
 	rest := make([]float64, len(p))
 	for i, c := range p {
-		if rest[i] = c.P - Probability(q, c.Token); rest[i] < 0 {
-			rest[i] = 0
-		}
+		rest[i] = max(c.P-taken[c.Token], 0)
 		sum += rest[i]
 	}
 	if sum <= 0 {

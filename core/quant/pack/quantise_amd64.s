@@ -47,20 +47,21 @@ loop:
 	VMOVUPS 64(SI), Y2
 	VMOVUPS 96(SI), Y3
 
-	// X4 = max |x|
+	// X4 = max |x|. Of numbers without sign the order is that of their bits,
+	// with what is no number on top, which VMAXPS would lose.
 	VANDPS       Y15, Y0, Y4
 	VANDPS       Y15, Y1, Y5
 	VANDPS       Y15, Y2, Y6
 	VANDPS       Y15, Y3, Y7
-	VMAXPS       Y5, Y4, Y4
-	VMAXPS       Y7, Y6, Y6
-	VMAXPS       Y6, Y4, Y4
+	VPMAXSD      Y5, Y4, Y4
+	VPMAXSD      Y7, Y6, Y6
+	VPMAXSD      Y6, Y4, Y4
 	VEXTRACTF128 $1, Y4, X5
-	VMAXPS       X5, X4, X4
+	VPMAXSD      X5, X4, X4
 	VPERMILPS    $0x4e, X4, X5
-	VMAXPS       X5, X4, X4
+	VPMAXSD      X5, X4, X4
 	VPERMILPS    $0xb1, X4, X5
-	VMAXPS       X5, X4, X4
+	VPMAXSD      X5, X4, X4
 
 	// X8 = d = max / 127, Y5 = 127 / max, or 0
 	VDIVSS       X11, X4, X8
