@@ -52,7 +52,7 @@ wall:
 
 # Logits, tokens and bytes against llama.cpp's (needs MM_NATIVE_DIR).
 parity:
-	$(GO) test -count=1 -v -run 'Parity|SmolLM|Stories|Vocabularies|AgainstLibllama' ./core/infer ./core/tokenizer ./core/quant
+	MM_TEST_TYPES=$${MM_TEST_TYPES-F32,Q8_0,Q4_0} $(GO) test -count=1 -v -run 'Parity|SmolLM|Stories|Vocabularies|AgainstLibllama' ./core/infer ./core/tokenizer ./core/quant
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

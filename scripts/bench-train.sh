@@ -90,9 +90,13 @@ echo
 echo "Generation, 192 tokens after a prompt (phi-auto: 188 tok/s with one thread, 267 with two):"
 (cd "$work" && "$mm" module pack model.safetensors --name bench-llm --version 1.0.0 --license MIT --quant fp32 --dir modules/bench-llm >/dev/null)
 printf 'core:\n  llm: {ref: bench-llm@1.0.0}\n' >"$work/b.graph.yaml"
-for round in $(seq "$rounds"); do
-  "$mm" run "$work/b.graph.yaml" --prompt 'One day' --max-tokens 118 --temperature 0.8 --json
-done | sed 's/^/  /'
+for threads in 1 2; do
+  for round in $(seq "$rounds"); do
+    "$mm" run "$work/b.graph.yaml" --threads "$threads" --prompt 'One day' --max-tokens 118 --temperature 0.8 --json |
+      sed -n 's/.*"tokens_per_second": \([0-9]*\).*/\1/p'
+  done >"$work/generation.$threads"
+  echo "  $threads: $(median <"$work/generation.$threads") tok/s"
+done
 
 echo
 echo "BPE on the TinyStories sample (phi-auto: training 0.034 MB/s of processor time, encoding 1.33 MB/s):"
