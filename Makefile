@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test race fuzz bench bench-llm bench-train wall parity fmt vet lint cross faults interop
+.PHONY: all check test race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
 
 all: check test
 
@@ -49,6 +49,10 @@ bench-train:
 # phi-auto's model past the n-gram lines (needs ../shared/data).
 wall:
 	@scripts/wall.sh
+
+# The shipped core learns with its middle sealed (needs ../shared/data).
+boundary:
+	@scripts/boundary.sh
 
 # Logits, tokens and bytes against llama.cpp's (needs MM_NATIVE_DIR).
 parity:
