@@ -159,20 +159,28 @@ func (b *build) weights(ctx context.Context, t *target, m *resolve.Module) (buil
 		return part, err
 	}
 	quant := t.spec.GGUF.Quant
-	b.say("export", fmt.Sprintf("%s as gguf %s", m.Manifest.ID(), quant))
+	as := "gguf as it is"
+	if quant != "" {
+		as = "gguf " + string(quant)
+	}
+	b.say("export", m.Manifest.ID()+" as "+as)
 	out, err := export.GGUF(ctx, m, export.Options{Quant: quant, Store: b.opt.Store, Cache: b.opt.Cache})
 	if err != nil {
-		b.list.Add(diag.ExportFailed, b.graph.Pos(t.ptr+"/gguf"), fmt.Sprintf("%s as gguf %s: %v", m.Manifest.ID(), quant, err), "")
+		b.list.Add(diag.ExportFailed, b.graph.Pos(t.ptr+"/gguf"), fmt.Sprintf("%s as %s: %v", m.Manifest.ID(), as, err), "")
 		return part, ctx.Err()
 	}
 	for _, note := range out.Notes {
 		b.list.Note(diag.QuantFallback, b.graph.Pos(t.ptr+"/gguf"), m.Manifest.ID()+": "+note, "")
 	}
 	path := m.Manifest.Name + "/" + m.Manifest.Name + ".gguf"
-	t.add(registry.Layer{Path: path, Descriptor: out.Descriptor, Annotations: map[string]string{
+	notes := map[string]string{
 		abi.AnnotationComponent: m.Manifest.Name, abi.AnnotationRole: string(m.Manifest.Type), abi.AnnotationVersion: m.Manifest.Version,
-		abi.AnnotationFormat: "gguf", abi.AnnotationQuant: string(quant),
-	}})
+		abi.AnnotationFormat: "gguf",
+	}
+	if quant != "" {
+		notes[abi.AnnotationQuant] = string(quant)
+	}
+	t.add(registry.Layer{Path: path, Descriptor: out.Descriptor, Annotations: notes})
 	part.Files["gguf"], part.Quant = path, quant
 	return part, nil
 }

@@ -32,7 +32,8 @@ func (b *build) validate(context.Context) error {
 	return nil
 }
 
-// defaultTarget is what a build without exports is shipped as.
+// defaultTarget is what a build without exports is shipped as: with the core's
+// weights as they are.
 const defaultTarget = "laptop"
 
 // chooseTargets applies --target and --export to the graph's exports.
@@ -51,7 +52,7 @@ func (b *build) chooseTargets() {
 		b.graph.Exports = map[string]builds.Target{name: spec}
 	}
 	if len(b.graph.Exports) == 0 {
-		b.graph.Exports = map[string]builds.Target{defaultTarget: {GGUF: &builds.GGUFExport{Quant: abi.FP16}}}
+		b.graph.Exports = map[string]builds.Target{defaultTarget: {GGUF: &builds.GGUFExport{}}}
 	}
 	names := b.graph.Targets()
 	if b.opt.Target != "" {

@@ -95,7 +95,7 @@ func (c *checker) exports() {
 }
 
 func (c *checker) quant(ptr string, m *modules.Manifest, q abi.DType) {
-	if m == nil || m.Quant == nil || slices.Contains(m.Quant.Supported, q) {
+	if m == nil || m.Quant == nil || q == "" || slices.Contains(m.Quant.Supported, q) {
 		return
 	}
 	c.list.Add(diag.QuantUnknown, c.graph.Pos(ptr), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), q, join(m.Quant.Supported)), "")

@@ -24,15 +24,18 @@ var recipes = map[abi.DType]string{
 	abi.FP32: "F32", abi.FP16: "F16", abi.BF16: "BF16", abi.Int8: "Q8_0", abi.Int4: "Q4_K_M",
 }
 
-// GGUF writes a language model's weights in the precision of opt.
+// GGUF writes a language model's weights in the precision of opt; without one
+// they stay as they are.
 func GGUF(ctx context.Context, m *resolve.Module, opt Options) (Exported, error) {
 	src, err := layer(m, "gguf")
 	if err != nil {
 		return Exported{}, err
 	}
-	recipe, err := quant.ParseRecipe(recipes[opt.Quant])
-	if err != nil {
-		return Exported{}, err
+	var recipe quant.Recipe // of no name: none
+	if opt.Quant != "" {
+		if recipe, err = quant.ParseRecipe(recipes[opt.Quant]); err != nil {
+			return Exported{}, err
+		}
 	}
 	key := fmt.Sprintf("gguf %d %s %s", generation, src.Descriptor.Digest, recipe.Name)
 	if e, ok := opt.recall(ctx, key, abi.MediaWeight); ok {
@@ -49,6 +52,9 @@ func GGUF(ctx context.Context, m *resolve.Module, opt Options) (Exported, error)
 	}
 	c := &conversion{file: file, recipe: recipe, model: modelOf(file)}
 	var out Exported
+	if recipe.Name == "" {
+		return Exported{Descriptor: src.Descriptor}, nil
+	}
 	if c.asItIs() {
 		out.Descriptor = src.Descriptor
 	} else if out.Descriptor, err = opt.store(ctx, c); err != nil {
