@@ -78,6 +78,12 @@ func TestParitySmolLM(t *testing.T) {
 	follow(t, c, smollm(t), 128)
 }
 
+// TestParityCore does the same with the core that lies in the tree.
+func TestParityCore(t *testing.T) {
+	c := native(t)
+	follow(t, c, filepath.Join("..", "..", "modules", "core-llm", "core-llm.gguf"), 128)
+}
+
 // TestParitySmolLMTypes does the same with the model's weights in other types.
 // MM_TEST_TYPES names them; F32 needs 1.5 GB of memory and of disk.
 func TestParitySmolLMTypes(t *testing.T) {
