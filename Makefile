@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
+.PHONY: all check test plain race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
 
 all: check test
 
@@ -16,6 +16,10 @@ test:
 
 race:
 	$(GO) test -race -short ./...
+
+# The kernels that processors without assembly run.
+plain:
+	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }

@@ -3,7 +3,6 @@ package pack
 import (
 	"unsafe"
 
-	"mm/core/quant"
 	"mm/core/tensor"
 )
 
@@ -127,6 +126,10 @@ func (m *Matrix) floatColumns(p, c, n int, buf []float32) []float32 {
 		return unsafe.Slice((*float32)(unsafe.Pointer(&w[0])), n*Unit)
 	}
 	buf = buf[:n*Unit]
-	quant.Dequantize(buf, w, m.typ)
+	if m.typ == tensor.F16 {
+		tensor.FromF16(buf, w)
+	} else {
+		tensor.FromBF16(buf, w)
+	}
 	return buf
 }
