@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test plain race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
+.PHONY: all check test plain arm64 race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
 
 all: check test
 
@@ -20,6 +20,10 @@ race:
 # The kernels that processors without assembly run.
 plain:
 	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm
+
+# The NEON kernels, under qemu-user.
+arm64:
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./core/tensor ./core/quant/... ./core/pool
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }

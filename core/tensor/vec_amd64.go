@@ -284,6 +284,6 @@ func mulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int,
 			panel1F16AVX2(&c[i*ldc], ldc, &a[i*lda], lda, &b[0], k, acc)
 		}
 	default:
-		mulPanelF16Plain(c, ldc, a, lda, b, m, k, acc)
+		mulPanelHalves(c, ldc, a, lda, b, m, k, acc)
 	}
 }

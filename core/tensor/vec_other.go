@@ -1,4 +1,4 @@
-//go:build !amd64 || purego
+//go:build (!amd64 && !arm64) || purego
 
 package tensor
 
@@ -19,5 +19,5 @@ func mulPanel(c []float32, ldc int, a []float32, lda int, b []float32, m, k int,
 	mulPanelPlain(c, ldc, a, lda, b, m, k, acc)
 }
 func mulPanelF16(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
-	mulPanelF16Plain(c, ldc, a, lda, b, m, k, acc)
+	mulPanelHalves(c, ldc, a, lda, b, m, k, acc)
 }

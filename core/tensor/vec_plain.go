@@ -120,12 +120,13 @@ func mulPanelPlain(c []float32, ldc int, a []float32, lda int, b []float32, m, k
 	}
 }
 
-func mulPanelF16Plain(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
+// mulPanelHalves converts parts of b for the kernel of float32.
+func mulPanelHalves(c []float32, ldc int, a []float32, lda int, b []byte, m, k int, acc bool) {
 	var values [64 * PanelWidth]float32
 	for at := 0; at < k || at == 0; at += 64 {
 		n := min(k-at, 64)
 		part := values[:n*PanelWidth]
-		fromF16Plain(part, b[2*at*PanelWidth:][:2*len(part)])
-		mulPanelPlain(c, ldc, a[at:], lda, part, m, n, acc || at > 0)
+		fromF16(part, b[2*at*PanelWidth:][:2*len(part)])
+		mulPanel(c, ldc, a[at:], lda, part, m, n, acc || at > 0)
 	}
 }

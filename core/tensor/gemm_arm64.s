@@ -1,0 +1,57 @@
+//go:build !purego
+
+#include "textflag.h"
+
+#define ROW(ptr, low, high) \
+	VLD1R.P (ptr)(R9), [V2.S4]     \
+	VFMLA   V0.S4, V2.S4, low.S4   \
+	VFMLA   V1.S4, V2.S4, high.S4
+
+// func gemm8x8(k int, rows *[8]*float32, cs uintptr, b, out *float32)
+// out (8 × 8) = rows (8 × k, elements cs bytes apart) · b (k × 8); k is
+// positive. The accumulators are V16 to V31.
+TEXT ·gemm8x8(SB), NOSPLIT, $0-40
+	MOVD k+0(FP), R0
+	MOVD rows+8(FP), R11
+	MOVD cs+16(FP), R9
+	MOVD b+24(FP), R10
+	LDP  0(R11), (R1, R2)
+	LDP  16(R11), (R3, R4)
+	LDP  32(R11), (R5, R6)
+	LDP  48(R11), (R7, R8)
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V31.B16, V31.B16, V31.B16
+
+loop:
+	VLD1.P 32(R10), [V0.S4, V1.S4]
+	ROW(R1, V16, V17)
+	ROW(R2, V18, V19)
+	ROW(R3, V20, V21)
+	ROW(R4, V22, V23)
+	ROW(R5, V24, V25)
+	ROW(R6, V26, V27)
+	ROW(R7, V28, V29)
+	ROW(R8, V30, V31)
+	SUBS $1, R0, R0
+	BNE  loop
+
+	MOVD   out+32(FP), R0
+	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0)
+	VST1.P [V20.S4, V21.S4, V22.S4, V23.S4], 64(R0)
+	VST1.P [V24.S4, V25.S4, V26.S4, V27.S4], 64(R0)
+	VST1   [V28.S4, V29.S4, V30.S4, V31.S4], (R0)
+	RET
