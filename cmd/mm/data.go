@@ -1,9 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,29 +25,11 @@ func (p *program) dataCommand() *cli.Command {
 					return err
 				}
 				file := c.Args().First()
-				d, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
-				if err != nil {
+				opt := synth.Options{Documents: c.Int("documents"), Seed: c.Uint64("seed"), Plain: c.Bool("plain")}
+				if err := fsx.Replace(file, 0o644, func(w io.Writer) error { return synth.Write(w, opt) }); err != nil {
 					return err
 				}
-				defer d.Close()
-				tmp, err := d.CreateTemp(".", ".mm-data-", 0o644)
-				if err != nil {
-					return err
-				}
-				err = synth.Write(tmp, synth.Options{Documents: c.Int("documents"), Seed: c.Uint64("seed"), Plain: c.Bool("plain")})
-				if err == nil {
-					err = tmp.Sync()
-				}
-				if err = errors.Join(err, tmp.Close()); err == nil {
-					err = d.Rename(tmp.Name(), filepath.Base(file))
-				}
-				if err == nil {
-					err = d.SyncDir(".")
-				}
-				if err != nil {
-					return errors.Join(err, d.Remove(tmp.Name()))
-				}
-				_, err = fmt.Fprintf(p.stdout, "%d documents in %s\n", c.Int("documents"), file)
+				_, err := fmt.Fprintf(p.stdout, "%d documents in %s\n", c.Int("documents"), file)
 				return err
 			},
 		}},

@@ -40,33 +40,6 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 		tokens = append(tokens, p.token)
 	}
 	before := s.Len()
-	var next int32
-	done := false
-	check := func(row int, logits []float32) {
-		if done || err != nil {
-			return
-		}
-		var p []sample.Candidate
-		if logits, err = g.mask(logits, g.history); err != nil {
-			return
-		}
-		if p, err = g.sampler.Distribution(logits, g.history); err != nil {
-			return
-		}
-		if row == len(proposals) { // all of them stand
-			next, done = g.sampler.Draw(p), true
-			return
-		}
-		d := proposals[row]
-		if !g.stands(d, p) {
-			sample.Residual(p, d.from)
-			next, done = g.sampler.Draw(p), true
-			return
-		}
-		g.stats.Accepted++
-		err = g.put(d.token)
-		done = g.stats.Reason != ""
-	}
 	kept := len(g.history)
 	// The rows are copied, and looked at when the model is free again: what
 	// emit and the mask do with other sessions of it is theirs to decide.
@@ -76,10 +49,7 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 	}); err != nil {
 		return 0, err
 	}
-	v := len(rows) / len(tokens)
-	for row := range tokens {
-		check(row, rows[row*v:(row+1)*v])
-	}
+	next, err := g.accept(proposals, rows)
 	// What stands was fed: last, and all that was put but the token that
 	// ended the text, which Generate does not feed either.
 	stand := len(g.history) - kept
@@ -88,6 +58,36 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 	}
 	s.Truncate(before + 1 + stand)
 	return next, err
+}
+
+// accept puts the proposals that stand into the text and draws the token that
+// follows them; rows are the logits behind the last token and each proposal.
+// What it gives is no token once the text has ended.
+func (g *generation) accept(proposals []proposal, rows []float32) (next int32, err error) {
+	v := len(rows) / (len(proposals) + 1)
+	for row := range len(proposals) + 1 {
+		logits, err := g.mask(rows[row*v:(row+1)*v], g.history)
+		if err != nil {
+			return 0, err
+		}
+		p, err := g.sampler.Distribution(logits, g.history)
+		if err != nil {
+			return 0, err
+		}
+		if row == len(proposals) { // all of them stand
+			return g.sampler.Draw(p), nil
+		}
+		d := proposals[row]
+		if !g.stands(d, p) {
+			sample.Residual(p, d.from)
+			return g.sampler.Draw(p), nil
+		}
+		g.stats.Accepted++
+		if err := g.put(d.token); err != nil || g.stats.Reason != "" {
+			return 0, err
+		}
+	}
+	return 0, nil
 }
 
 // stands decides whether the model takes a proposal.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -91,7 +90,7 @@ func (t *Trainer) write(path string, resumable bool) error {
 	if err != nil {
 		return fmt.Errorf("saving a checkpoint: %w", err)
 	}
-	err = replace(path, func(w io.Writer) error {
+	err = fsx.Replace(path, 0o644, func(w io.Writer) error {
 		_, err := safetensors.Write(w, map[string]string{"format": "pt", metaKey: string(meta)}, tensors)
 		return err
 	})
@@ -103,33 +102,6 @@ func (t *Trainer) write(path string, resumable bool) error {
 
 func source(name string, data []float32, shape ...int) safetensors.Source {
 	return safetensors.Source{Name: name, DType: safetensors.F32, Shape: shape, Data: safetensors.Bytes(floatBytes(data))}
-}
-
-// replace writes the file at path through a temporary one, which takes its
-// place once it is durable.
-func replace(path string, write func(io.Writer) error) error {
-	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	f, err := dir.CreateTemp(".", fsx.TempPrefix, 0o644)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	name := filepath.Base(f.Name())
-	if err == nil {
-		err = dir.Rename(name, filepath.Base(path))
-	}
-	if err != nil {
-		return errors.Join(err, dir.Remove(name))
-	}
-	return dir.SyncDir(".")
 }
 
 // Checkpoint is an open checkpoint file.

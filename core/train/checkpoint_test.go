@@ -3,7 +3,6 @@ package train
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,24 +180,6 @@ func TestCheckpointContents(t *testing.T) {
 	_, _, again := saved(t)
 	if !bytes.Equal(rewrite(t, data, still, nil), rewrite(t, again, still, nil)) {
 		t.Error("the same run gave another checkpoint")
-	}
-}
-
-// A write that fails leaves the old file and nothing else.
-func TestReplaceKeepsTheOldFile(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "f")
-	if err := replace(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
-		t.Fatal(err)
-	}
-	if err := replace(path, func(w io.Writer) error { w.Write([]byte("half")); return io.ErrShortWrite }); err == nil {
-		t.Error("no error")
-	}
-	if b, _ := os.ReadFile(path); string(b) != "old" {
-		t.Errorf("the file holds %q", b)
-	}
-	if list, _ := os.ReadDir(dir); len(list) != 1 {
-		t.Errorf("%d files are left", len(list))
 	}
 }
 

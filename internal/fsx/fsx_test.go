@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -295,5 +296,23 @@ func BenchmarkWriteThrough(b *testing.B) {
 		if _, err := f.Write(nil); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A write that fails leaves the old file and nothing else.
+func TestReplaceKeepsTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := fsx.Replace(path, 0o644, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsx.Replace(path, 0o644, func(w io.Writer) error { w.Write([]byte("half")); return io.ErrShortWrite }); err == nil {
+		t.Error("no error")
+	}
+	if b, _ := os.ReadFile(path); string(b) != "old" {
+		t.Errorf("the file holds %q", b)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 1 {
+		t.Errorf("%d files are left", len(list))
 	}
 }

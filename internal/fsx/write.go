@@ -2,6 +2,7 @@ package fsx
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -22,6 +23,33 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	}
 	defer d.Close()
 	return d.WriteFile(filepath.Base(path), data, perm)
+}
+
+// Replace replaces the file at path with what write writes, as WriteFile does
+// with data. The folder is made where there is none.
+func Replace(path string, perm fs.FileMode, write func(io.Writer) error) error {
+	d, err := Create(filepath.Dir(path), 0o755, Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	f, err := d.CreateTemp(".", TempPrefix, perm)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	name := filepath.Base(f.Name())
+	if err == nil {
+		err = d.Rename(name, filepath.Base(path))
+	}
+	if err != nil {
+		return errors.Join(err, d.Remove(name))
+	}
+	return d.SyncDir(".")
 }
 
 // WriteFile replaces the file name with data, durably.

@@ -2,12 +2,4 @@
 
 package pack
 
-import "mm/core/tensor"
-
-func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
-func unpackQuants(f format, dst []int8, q []byte)                { unpackQuantsPlain(f, dst, q) }
-func mulTile(y []float32, ldy int, w *panel, x tile)             { mulTilePlain(y, ldy, w, x) }
-func (m *Matrix) mulRow([]float32, *Batch, int, int) bool        { return false }
-func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
-func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
-func transposeHalves([]byte, []byte, int) int                    { return 0 }
+func mulTile(y []float32, ldy int, w *panel, x tile) { mulTilePlain(y, ldy, w, x) }
