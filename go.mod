@@ -1,4 +1,4 @@
-module mm
+module mm-abi.org/mm
 
 go 1.26.0
 

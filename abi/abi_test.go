@@ -8,7 +8,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 func TestParseRef(t *testing.T) {

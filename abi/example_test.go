@@ -3,7 +3,7 @@ package abi_test
 import (
 	"fmt"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // An encoder's output meets a projector's input; the projector was made for

@@ -23,10 +23,10 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/builds"
-	"mm/diag"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // Resolver finds the modules that a graph's references mean and brings them

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/assemble/export"
-	"mm/builds"
-	"mm/diag"
-	"mm/modules"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // export makes each target's files and its assembly.

@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm/abi"
-	"mm/assemble"
-	"mm/builds"
-	"mm/modules/seed"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // folders resolves references from module folders alone.

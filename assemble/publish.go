@@ -11,8 +11,8 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/internal/fsx"
-	"mm/registry"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry"
 )
 
 // platforms are the platforms of target names that say what they are for.

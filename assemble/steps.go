@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/assemble/export"
-	"mm/builds"
-	"mm/diag"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/resolve"
 )
 
 // validate reads the graph and settles which targets are built.

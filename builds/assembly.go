@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"mm/abi"
-	"mm/modules"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
 )
 
 // AssemblyFile is the name of the assembly in a target's folder.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 // Resolved are the manifests a graph's references came to, by module name.

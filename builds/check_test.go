@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"mm/builds"
-	"mm/diag"
-	"mm/modules"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 var update = flag.Bool("update", false, "rewrite the want section of the archives")

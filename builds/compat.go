@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // CompatFile is the name of the compatibility table beside the graphs.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 
-	"mm/builds"
-	"mm/modules"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules"
 )
 
 // A projector was made for another core than the one in the graph.

@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/modules"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
 )
 
 // Graph is a build.graph.yaml.

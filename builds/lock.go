@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/schemas"
 )
 
 // Lock is a NAME.lock.yaml: the exact modules of one graph. mm lock maintains

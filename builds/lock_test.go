@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"mm/builds"
-	"mm/diag"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
 )
 
 func lock() *builds.Lock {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 // tools checks the router's tokens against the core and tells which limits

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/diag"
+	"mm-abi.org/mm/diag"
 )
 
 var update = flag.Bool("update", false, "write docs/DIAGNOSTICS.md")

@@ -12,8 +12,8 @@ import (
 	"os"
 	"slices"
 
-	"mm/abi"
-	"mm/diag"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
 )
 
 // check reports what the schema cannot.

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm/modules"
+	"mm-abi.org/mm/modules"
 )
 
 func FuzzParse(f *testing.F) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/schemas"
+	"mm-abi.org/mm/schemas"
 )
 
 // Limits are the resources one call of a skill may take. A zero field means

@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/schemas"
 )
 
 // FileName is the name of a manifest in its module's folder.

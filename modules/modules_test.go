@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/diag"
-	"mm/modules"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 const encoder = `name: enc

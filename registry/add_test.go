@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // writeOld writes a file whose times are past the clock's tick.

@@ -18,7 +18,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // Limits of an artifact.

@@ -16,7 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content/memory"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // full is an artifact that uses every field, over content of its own.

@@ -18,7 +18,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxBlobBytes bounds the size a descriptor may claim: 1 PiB.

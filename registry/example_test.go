@@ -10,8 +10,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/abi"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
 )
 
 // A file becomes a layer, an artifact, a tag, and a file again.

@@ -18,9 +18,9 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
-	"mm/internal/fsx"
-	"mm/internal/fsx/fsxtest"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx/fsxtest"
 )
 
 // scene is a folder with a store and a source file, before an operation.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // FsckOptions for [Store.Fsck].

@@ -14,7 +14,7 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // pairFetcher serves a manifest and, under any other digest, one config.

@@ -17,7 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // cosign finds its way in a layout by this annotation of index entries.

@@ -19,7 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // saveEvery is how many bytes a resumable ingest may lose to a kill.

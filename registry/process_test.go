@@ -15,7 +15,7 @@ import (
 
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // TestMain lets the test binary play the other processes.

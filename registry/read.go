@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // ReadArtifact fetches, checks and takes apart the manifest desc. Nothing of

@@ -41,7 +41,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // ErrCorrupt says that bytes are not what their digest or size says, or that

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/modules"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
 )
 
 // linkFrom is the size from which a module's file is hard linked into the

@@ -10,10 +10,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/modules"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
 )
 
 // maxManifest bounds a module.yaml that is fetched from elsewhere, in bytes.

@@ -9,9 +9,9 @@ import (
 	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/abi"
-	"mm/registry"
-	"mm/registry/remote"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
 )
 
 // maxTags bounds how many versions of a module one registry is asked about;

@@ -23,11 +23,11 @@ import (
 	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/abi"
-	"mm/builds"
-	"mm/diag"
-	"mm/modules"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
 )
 
 // Source is a place where modules are found.

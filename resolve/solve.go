@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/builds"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 )
 
 // maxSteps bounds the search: a step is one candidate tried.

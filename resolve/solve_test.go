@@ -10,7 +10,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"mm/abi"
+	"mm-abi.org/mm/abi"
 )
 
 // world is a set of modules: name → version → requirements.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"mm/abi"
-	"mm/builds"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 )
 
 // Runner answers requests with one assembly.

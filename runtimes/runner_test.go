@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"mm/abi"
-	"mm/builds"
-	"mm/modules"
-	"mm/runtimes"
-	"mm/runtimes/runtimetest"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 func runner(text string) *runtimes.Runner {

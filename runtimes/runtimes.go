@@ -19,8 +19,8 @@ import (
 	"slices"
 	"time"
 
-	"mm/abi"
-	"mm/builds"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 )
 
 // ErrUnavailable says that a backend, or a part of a build, cannot run here.

@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"mm/diag"
+	"mm-abi.org/mm/diag"
 )
 
 // Limits of a document.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/internal/spdx"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/spdx"
 )
 
 // format is a text form that the schemas name and Go checks.

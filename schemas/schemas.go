@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm/diag"
+	"mm-abi.org/mm/diag"
 )
 
 //go:embed *.schema.json

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/diag"
-	"mm/schemas"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/schemas"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")

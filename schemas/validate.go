@@ -10,7 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
-	"mm/diag"
+	"mm-abi.org/mm/diag"
 )
 
 // compiled holds the schemas by kind; compiling them takes milliseconds, so it

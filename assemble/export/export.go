@@ -19,10 +19,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/abi"
-	"mm/internal/fsx"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // Options for GGUF.

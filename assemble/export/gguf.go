@@ -11,12 +11,12 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/tensor"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // recipes are the GGUF recipes of the precisions.

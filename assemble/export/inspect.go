@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/diag"
-	"mm/registry"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 )
 
 // Inspect checks a module's weight files against its manifest, from the files

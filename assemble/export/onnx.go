@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/abi"
-	"mm/core/onnx"
-	"mm/diag"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/resolve"
 )
 
 // elements are ONNX's names of the element types of ports.

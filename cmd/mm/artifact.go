@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 	"oras.land/oras-go/v2/content"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/internal/audit"
-	"mm/registry"
-	"mm/registry/sign"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // located is an artifact that a command's argument means: in the store, or in

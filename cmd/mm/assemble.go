@@ -9,13 +9,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/assemble"
-	"mm/builds"
-	"mm/diag"
-	"mm/internal/audit"
-	"mm/registry"
-	"mm/registry/remote"
-	"mm/resolve"
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/resolve"
 )
 
 // resolveFlags choose where references are looked up and how the lock counts.

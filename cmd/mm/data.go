@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/core/dataset/synth"
-	"mm/internal/fsx"
+	"mm-abi.org/mm/core/dataset/synth"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 func (p *program) dataCommand() *cli.Command {

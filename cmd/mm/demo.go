@@ -14,10 +14,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/builds"
-	"mm/modules"
-	"mm/registry"
-	"mm/registry/server"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/server"
 )
 
 func (p *program) demoCommand() *cli.Command {

@@ -10,9 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/cpu"
 
-	"mm/core/pool"
-	"mm/registry"
-	"mm/runtimes"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/runtimes"
 )
 
 func (p *program) doctorCommand() *cli.Command {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/diag"
+	"mm-abi.org/mm/diag"
 )
 
 // The exit codes, which scripts may rely on.

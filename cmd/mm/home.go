@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // home is the user's folder of mm: the store, the keys and the trust file.

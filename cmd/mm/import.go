@@ -12,15 +12,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/infer"
-	"mm/core/llama2c"
-	"mm/core/tokenizer"
-	"mm/internal/fsx"
-	"mm/internal/spdx"
-	"mm/modules"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/llama2c"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/spdx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
 )
 
 func (p *program) importLlama2C(c *cli.Context) error {

@@ -8,9 +8,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/registry"
-	"mm/registry/sign"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
 )
 
 func (p *program) inspectCommand() *cli.Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"mm/internal/fsx"
-	"mm/registry/sign"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // The environment variables that hold the password of a private key; the

@@ -10,10 +10,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/core/dataset"
-	"mm/core/llm"
-	"mm/core/pool"
-	"mm/core/train"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/train"
 )
 
 // gradcheckVariants are the shapes whose gradients are checked: every branch

@@ -9,10 +9,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/builds"
-	"mm/diag"
-	"mm/internal/fsx"
-	"mm/resolve"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/resolve"
 )
 
 func (p *program) lockCommand() *cli.Command {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/runtimes"
-	"mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/corellm"
 )
 
 // version is the release, set by the linker.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/modules"
-	"mm/modules/seed"
-	"mm/resolve"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/resolve"
 )
 
 func (p *program) moduleCommand() *cli.Command {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm/registry"
-	"mm/registry/server"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/server"
 )
 
 // world is a home with a key and two signed builds of the same name in it.

@@ -12,13 +12,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/assemble/export"
-	"mm/core/gguf"
-	"mm/core/tokenizer"
-	"mm/core/train"
-	"mm/internal/fsx"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 )
 
 // modulePack turns a checkpoint into a module folder: GGUF with its tokenizer,

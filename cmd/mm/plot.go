@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"mm/core/dataset"
-	"mm/core/train"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/train"
 )
 
 // point is one place of a loss curve.

@@ -11,7 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"mm/registry/remote"
+	"mm-abi.org/mm/registry/remote"
 )
 
 // transfer shows how blobs get on: as bars on a terminal, as plain lines

@@ -8,9 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/assemble/export"
-	"mm/internal/fsx"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 func (p *program) quantizeCommand() *cli.Command {

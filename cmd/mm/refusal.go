@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 
-	"mm/diag"
-	"mm/registry"
-	"mm/registry/remote"
-	"mm/registry/sign"
-	"mm/runtimes"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/runtimes"
 )
 
 // refusals gives every reason of registry/sign its diagnostic code.

@@ -13,9 +13,9 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/diag"
-	"mm/registry"
-	"mm/registry/sign"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // Every reason to refuse has a diagnostic of its own and ends with exit code 4.

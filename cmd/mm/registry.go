@@ -11,8 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/registry"
-	"mm/registry/server"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/server"
 )
 
 func (p *program) registryCommand() *cli.Command {

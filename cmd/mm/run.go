@@ -12,14 +12,14 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/assemble"
-	"mm/builds"
-	"mm/diag"
-	"mm/internal/audit"
-	"mm/registry"
-	"mm/runtimes"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/schemas"
 )
 
 func (p *program) runCommand() *cli.Command {

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm/diag"
-	"mm/schemas"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/schemas"
 )
 
 // The names of the settings and of the trust file.

@@ -7,9 +7,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
-	"mm/internal/audit"
-	"mm/registry"
-	"mm/registry/sign"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // signer signs with one private key; it is what assemble is given.

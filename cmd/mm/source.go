@@ -7,9 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"oras.land/oras-go/v2/content"
 
-	"mm/internal/audit"
-	"mm/registry/sign"
-	"mm/resolve"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/resolve"
 )
 
 // moduleVerifier decides about modules that resolution finds in the store, in

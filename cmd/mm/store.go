@@ -9,9 +9,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
 )
 
 func (p *program) lsCommand() *cli.Command {

@@ -14,12 +14,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
-	"mm/core/train"
-	"mm/internal/fsx"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 func (p *program) tokenizerCommand() *cli.Command {

@@ -15,9 +15,9 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"mm/core/train"
-	"mm/internal/fsx"
-	"mm/schemas"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/schemas"
 )
 
 // metricsFile is the record of a run, one JSON event a line.

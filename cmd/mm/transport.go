@@ -11,12 +11,12 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/abi"
-	"mm/diag"
-	"mm/internal/audit"
-	"mm/registry"
-	"mm/registry/remote"
-	"mm/registry/sign"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // remoteFlags say how to speak to a registry.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm/diag"
-	"mm/internal/fsx"
-	"mm/registry/sign"
-	"mm/schemas"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/schemas"
 )
 
 // trust is trust.yaml: which keys may release what.

@@ -12,11 +12,11 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"github.com/urfave/cli/v2"
 
-	"mm/abi"
-	"mm/builds"
-	"mm/diag"
-	"mm/modules"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
 )
 
 func (p *program) validateCommand() *cli.Command {

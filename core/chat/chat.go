@@ -14,7 +14,7 @@ import (
 	"maps"
 	"time"
 
-	"mm/core/chat/jinja"
+	"mm-abi.org/mm/core/chat/jinja"
 )
 
 // ErrNone says that a model has no template.

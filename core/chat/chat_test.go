@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/chat/jinja"
+	"mm-abi.org/mm/core/chat/jinja"
 )
 
 // TestFamilies renders the forms of six families of models, by templates

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/internal/jinjatest"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/internal/jinjatest"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 var weather = json.RawMessage(`{"type":"function","function":{"name":"get_weather","description":"The weather \"now\" in <a city>","parameters":{"type":"object","properties":{"city":{"type":"string","description":"Its name"},"days":{"type":"integer","enum":[1,2,3]},"unit":{"type":["string","null"],"default":"C"}},"required":["city"]},"return":{"type":"string"}}}`)

@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm/core/gguf"
-	"mm/core/mmap"
-	"mm/core/safetensors"
-	"mm/core/tokenizer"
-	"mm/internal/fsx"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/mmap"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // cacheVersion changes when the same text and tokenizer give other tokens.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 func files(t *testing.T, dir string) []string {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 func TestReadText(t *testing.T) {

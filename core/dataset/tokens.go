@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"mm/core/mmap"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/mmap"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // Tokens is a stream of token ids in memory or mapped from a file, and where

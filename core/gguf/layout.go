@@ -1,6 +1,6 @@
 package gguf
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // geometry is the number of elements and of bytes in a block of type t. It
 // knows the types that package tensor computes with and, so that a file for

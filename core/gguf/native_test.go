@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // TestVocabularies reads every vocabulary file that llama.cpp ships: real

@@ -8,7 +8,7 @@ import (
 	"math/bits"
 	"strings"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Smallest sizes that an entry can have in a file, in bytes.

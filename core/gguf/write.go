@@ -9,7 +9,7 @@ import (
 	"math"
 	"strings"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Source is a tensor to be written.

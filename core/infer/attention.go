@@ -3,8 +3,8 @@ package infer
 import (
 	"math"
 
-	"mm/core/infer/kv"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/infer/kv"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // angles computes cosine and sine of the angle of every pair at every

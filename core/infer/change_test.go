@@ -11,12 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/infer/adapter"
-	"mm/core/quant"
-	"mm/core/safetensors"
-	"mm/core/tensor"
-	"mm/internal/libllama"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer/adapter"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 // randomAdapter changes every matrix of the layers.

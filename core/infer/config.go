@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/gguf"
+	"mm-abi.org/mm/core/gguf"
 )
 
 // Config is the shape of a model: a decoder of the Llama family, with the

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"mm/core/infer"
+	"mm-abi.org/mm/core/infer"
 )
 
 // counter is a model that counts: its layers add nothing, and its output

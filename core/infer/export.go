@@ -3,7 +3,7 @@ package infer
 import (
 	"cmp"
 
-	"mm/core/gguf"
+	"mm-abi.org/mm/core/gguf"
 )
 
 // Metadata is what describes the shape in a GGUF file, in a fixed order; the

@@ -3,9 +3,9 @@ package infer
 import (
 	"context"
 
-	"mm/core/infer/kv"
-	"mm/core/quant/pack"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/infer/kv"
+	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // maxBatch is how many positions go through the model at a time.

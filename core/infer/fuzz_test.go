@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // tinyFile is a small model as a file.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm/core/infer/sample"
+	"mm-abi.org/mm/core/infer/sample"
 )
 
 // GenerateOptions is how a text is continued. The zero value takes the

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/infer/sample"
+	"mm-abi.org/mm/core/infer/sample"
 )
 
 func collect(t *testing.T, s *Session, opt GenerateOptions) ([]int32, string, Stats) {

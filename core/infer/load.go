@@ -7,12 +7,12 @@ import (
 	"math"
 	"sync"
 
-	"mm/core/gguf"
-	"mm/core/infer/adapter"
-	"mm/core/pool"
-	"mm/core/quant"
-	"mm/core/quant/pack"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer/adapter"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Options is how a model is loaded.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/gguf"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // TestMetadata: a shape comes back from a file as it was.

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/tensor"
-	"mm/internal/libllama"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // native starts llama.cpp; the test is skipped where it is not to be had.

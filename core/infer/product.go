@@ -1,8 +1,8 @@
 package infer
 
 import (
-	"mm/core/quant/pack"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // term is one product of several that share their activations.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // scoreBatch is how many positions' logits are held at a time.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/core/infer/kv"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/infer/kv"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // SessionOptions is how a session is held.

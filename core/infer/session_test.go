@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mm/core/infer/sample"
+	"mm-abi.org/mm/core/infer/sample"
 )
 
 // TestSessionsTakeTurns: sessions of one model that run at the same time do

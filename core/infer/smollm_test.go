@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/tensor"
-	"mm/core/tokenizer"
-	"mm/internal/libllama"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // smollm is SmolLM2-135M-Instruct as Q4_1, a real model.

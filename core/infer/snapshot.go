@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 
-	"mm/core/infer/kv"
+	"mm-abi.org/mm/core/infer/kv"
 )
 
 // A snapshot is a session's positions on disk, little endian:

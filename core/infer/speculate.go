@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"mm/core/infer/sample"
+	"mm-abi.org/mm/core/infer/sample"
 )
 
 // maxDraft bounds the tokens that are proposed at a time, as the schema of

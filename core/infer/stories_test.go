@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // stories reads stories260K, a Llama of 260 thousand parameters trained on

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 
-	"mm/core/gguf"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Config is the header of a checkpoint.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/llama2c"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/llama2c"
 )
 
 // checkpoint writes a header and as many numbers as it asks for: 0, 1, 2, …

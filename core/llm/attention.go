@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // queryBlock is how many queries attend at a time: their scores against the
 // keys up to the last of them, [queryBlock, T], are all that is ever stored, and

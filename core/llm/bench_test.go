@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mm/core/pool"
+	"mm-abi.org/mm/core/pool"
 )
 
 // BenchmarkTrain reports the best rate of a gradient step, packing included,

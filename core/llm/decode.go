@@ -3,7 +3,7 @@ package llm
 import (
 	"fmt"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Decoder runs a model one token at a time: attention over a cache of keys and

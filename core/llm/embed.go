@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // embed fills x[0]: the token's row of the embedding, or what was injected at
 // that position; then the embedding norm, if there is one.

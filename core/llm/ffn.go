@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // feedForward is the second half of a block: SwiGLU, down·(silu(gate·x)∘(up·x)),
 // or ReLU², down·max(up·x, 0)².

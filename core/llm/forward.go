@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // forward takes the sequence at the positions [lo, hi) from tokens to the
 // normed output of the last block, which the head turns into logits. The residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Init is how the weights of a new model are drawn. The zero value is the

@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // linear is one matrix product, y = x·Wᵀ, with W the stacked rows of one or
 // more tensors that share their input and lie beside each other in memory.

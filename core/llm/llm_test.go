@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // randomModel is a model with every weight drawn, so that nothing is zero.

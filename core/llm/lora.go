@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // LoRA describes low-rank adaptation (Hu et al., arXiv 2106.09685): beside a

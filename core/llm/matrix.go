@@ -1,6 +1,6 @@
 package llm
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // matrix is row-major activations: rows positions, ld elements apart, so that
 // rows never lie at a distance at which caches evict one by the other.

@@ -3,8 +3,8 @@ package llm
 import (
 	"math"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Batch is what one pass works on: B sequences of T positions.

@@ -3,7 +3,7 @@ package llm
 import (
 	"math"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // timeMix is the weights of RWKV time mixing (Peng et al., arXiv 2305.13048;

@@ -3,7 +3,7 @@ package llm
 import (
 	"fmt"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Count is the number of positions of targets that have something to predict.

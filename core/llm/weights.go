@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Tensor is one named weight and its gradient.

@@ -20,7 +20,7 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/mmap"
+	"mm-abi.org/mm/core/mmap"
 )
 
 // The limits of what is read.

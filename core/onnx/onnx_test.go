@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // ramp gives n small values that differ.

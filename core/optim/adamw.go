@@ -3,8 +3,8 @@ package optim
 import (
 	"math"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // AdamWOptions are AdamW's constants. Zero fields take the defaults named.

@@ -1,6 +1,6 @@
 package optim
 
-import "mm/core/pool"
+import "mm-abi.org/mm/core/pool"
 
 // LionOptions are Lion's constants. Zero fields take the defaults named.
 type LionOptions struct {

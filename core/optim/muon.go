@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // MuonOptions are Muon's constants. Zero fields take the defaults named.

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Param is one tensor to train.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/pool"
+	"mm-abi.org/mm/core/pool"
 )
 
 // stepper is what all optimizers do.

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"mm/core/pool"
+	"mm-abi.org/mm/core/pool"
 )
 
 // ScheduleFree is AdamW without a schedule (Defazio et al., arXiv 2405.15682).

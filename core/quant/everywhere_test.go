@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // The same weights give the same bytes on every processor: these digests are

@@ -20,7 +20,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 const errShape = "quant: bytes do not match the number of elements"

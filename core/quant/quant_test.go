@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Recipe says which type each tensor of a model of architecture llama or

@@ -16,8 +16,8 @@ import (
 	"fmt"
 	"io"
 
-	"mm/core/mmap"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/mmap"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // The limits of what is read.

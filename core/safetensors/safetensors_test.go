@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/tensor"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 func f32(vs ...float32) Bytes {

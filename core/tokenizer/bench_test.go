@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // BenchmarkLoad builds tokenizers from vocabularies of 32k to 262k tokens.

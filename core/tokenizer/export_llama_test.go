@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // TestWrittenVocabularies has libllama load vocabularies that were trained or

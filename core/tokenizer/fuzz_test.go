@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mm/core/gguf"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // use encodes and decodes with whatever tokenizer hostile bytes made.

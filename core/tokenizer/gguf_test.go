@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/gguf"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // open reads a vocabulary out of a GGUF file.

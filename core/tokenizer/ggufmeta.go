@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/core/gguf"
-	"mm/core/tokenizer/words"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // ErrNoVocabulary says that a model file has no tokenizer: it works on token

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mm/core/tokenizer/words"
+	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // maxHuggingFace is the largest tokenizer.json that is read, in bytes.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // The pre-tokenizers as real files spell them.

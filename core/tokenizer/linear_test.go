@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // TestLinear compares the linear encoder with the heap, on vocabularies

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // oracle is libllama behind testdata/tokenize.c.

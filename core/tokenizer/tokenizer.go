@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"mm/core/tokenizer/words"
+	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Options says how Encode treats text.

@@ -18,10 +18,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/gguf"
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // corpus is enough text for a small vocabulary.

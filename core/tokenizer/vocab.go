@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"mm/core/tokenizer/words"
+	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Model is the algorithm that turns text into tokens.

@@ -6,10 +6,10 @@ import (
 	"path"
 	"slices"
 
-	"mm/core/dataset"
-	"mm/core/llm"
-	"mm/core/optim"
-	"mm/core/pool"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/optim"
+	"mm-abi.org/mm/core/pool"
 )
 
 // startModel is the model a run begins with: drawn, or that of a file, relative

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"mm/core/dataset"
-	"mm/core/gguf"
-	"mm/core/llm"
-	"mm/core/optim"
-	"mm/core/safetensors"
-	"mm/core/tokenizer"
-	"mm/internal/fsx"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/optim"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // The files in Options.Dir, all safetensors.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/safetensors"
+	"mm-abi.org/mm/core/safetensors"
 )
 
 // saved is the bytes of a short run's last checkpoint.

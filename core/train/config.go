@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"mm/core/llm"
-	"mm/core/optim"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/optim"
 )
 
 // Config is a training run. The JSON names are those of the YAML that `mm

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/llm"
+	"mm-abi.org/mm/core/llm"
 )
 
 func TestValidate(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/llm"
-	"mm/core/safetensors"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/safetensors"
 )
 
 // A run that is resumed at its end stays as it is.

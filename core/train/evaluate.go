@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/dataset"
-	"mm/core/llm"
-	"mm/core/pool"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // Evaluation is a model's loss on a fixed set of tokens.

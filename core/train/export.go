@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 
-	"mm/core/gguf"
-	"mm/core/llm"
-	"mm/core/tensor"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // ExportGGUF writes m as a GGUF file in float32 for core/infer and llama.cpp:

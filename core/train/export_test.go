@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/infer"
-	"mm/core/llm"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/llm"
 )
 
 // The engine that runs an exported model gives the trainer's logits, whatever

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"mm/core/llm"
-	"mm/core/pool"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/pool"
 )
 
 // MovedError says that a tensor that must not move has moved. The run has

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/llm"
+	"mm-abi.org/mm/core/llm"
 )
 
 // boundary trains the first and the last layer and the head; the head of a

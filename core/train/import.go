@@ -7,12 +7,12 @@ import (
 	"os"
 	"strconv"
 
-	"mm/core/dataset"
-	"mm/core/gguf"
-	"mm/core/infer"
-	"mm/core/llm"
-	"mm/core/quant"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // baseModel reads the weights that a run starts from, a checkpoint, its adapters

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"mm/core/dataset"
-	"mm/core/dataset/synth"
-	"mm/core/gguf"
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/bpe"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/dataset/synth"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // Data says which documents to train on.

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"mm/core/dataset/synth"
-	"mm/core/llm"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/dataset/synth"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // Control tokens that the templates write count as such, and the tokenizer

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"mm/core/llm"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // SampleOptions say how Sample draws. The zero value draws 100 tokens from the

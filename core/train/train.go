@@ -18,11 +18,11 @@ import (
 	"fmt"
 	"time"
 
-	"mm/core/dataset"
-	"mm/core/llm"
-	"mm/core/optim"
-	"mm/core/pool"
-	"mm/core/tokenizer"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/optim"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 // Corpus is what a run reads: tokens to train on and tokens kept apart.

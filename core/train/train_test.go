@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/dataset"
-	"mm/core/llm"
-	"mm/core/optim"
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/optim"
 )
 
 // stories writes n template sentences, of which a small model learns a lot in

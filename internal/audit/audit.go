@@ -22,7 +22,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxLine bounds one entry in bytes.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"mm/internal/audit"
+	"mm-abi.org/mm/internal/audit"
 )
 
 func fill(t *testing.T, n int) (path string, data []byte) {

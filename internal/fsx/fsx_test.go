@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"mm/internal/fsx"
-	"mm/internal/fsx/fsxtest"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx/fsxtest"
 )
 
 func open(t *testing.T, dir string, hook fsx.Hook) *fsx.Dir {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // Reference starts Python's Jinja, set up as Hugging Face does for chat

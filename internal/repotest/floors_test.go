@@ -59,7 +59,7 @@ var thirdParty = map[string][]string{
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
 }
 
-const module = "mm/"
+const module = "mm-abi.org/mm/"
 
 type pkg struct {
 	ImportPath string
@@ -71,7 +71,7 @@ type pkg struct {
 
 func list(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc,Dir,Standard", "mm/...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc,Dir,Standard", "mm-abi.org/mm/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/internal/spdx"
+	"mm-abi.org/mm/internal/spdx"
 )
 
 func TestParse(t *testing.T) {

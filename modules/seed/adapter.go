@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/tensor"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/modules"
 )
 
 // adapterRank is the rank of a seeded adapter.

@@ -7,11 +7,11 @@ import (
 	"io"
 	"math"
 
-	"mm/abi"
-	"mm/core/gguf"
-	"mm/core/tensor"
-	"mm/core/tokenizer"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/modules"
 )
 
 // shape is the size of a seeded language model.

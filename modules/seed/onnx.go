@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"mm/abi"
-	"mm/core/onnx"
-	"mm/modules"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/modules"
 )
 
 // opset is the version of the operators in seeded models; every runtime that

@@ -19,10 +19,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm/abi"
-	"mm/internal/fsx"
-	"mm/modules"
-	"mm/schemas"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
 )
 
 // Options for Write.

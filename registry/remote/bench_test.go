@@ -18,7 +18,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // benchSize is the blob of the benchmarks, in bytes.

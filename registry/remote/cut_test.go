@@ -17,7 +17,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // cutter is a TCP proxy that cuts connections after so many bytes in one

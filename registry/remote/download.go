@@ -12,7 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // copyBuffer is how much of a blob is read before it is hashed and written, in

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm/abi"
-	"mm/registry"
-	"mm/registry/remote"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
 )
 
 // An artifact goes onto a stick as an image layout, and from there into

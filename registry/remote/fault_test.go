@@ -18,8 +18,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"mm/abi"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
 )
 
 // roundTrip pushes an artifact of 2.3 MiB in chunks of 256 KiB, pulls it into

@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 func FuzzParseReference(f *testing.F) {

@@ -14,7 +14,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // fallbackTag matches the tags under which registries without the referrers API

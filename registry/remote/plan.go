@@ -12,8 +12,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 
-	"mm/abi"
-	"mm/registry"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
 )
 
 // ErrHostile says that a registry or layout sent what no honest one does:

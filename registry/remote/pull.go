@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // bundleType is the beginning of the artifact types of Sigstore bundles, all

@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // maxSources bounds the tags whose blobs are offered for mounting, and the

@@ -11,7 +11,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // listTries is how often a registry is asked whether it lists what was pushed

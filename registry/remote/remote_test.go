@@ -24,10 +24,10 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
-	"mm/abi"
-	"mm/registry"
-	"mm/registry/server"
-	"mm/registry/sign"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/server"
+	"mm-abi.org/mm/registry/sign"
 )
 
 // openStore makes a store in a folder of the test.

@@ -12,7 +12,7 @@ import (
 
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // apiError is an error with its answer (distribution-spec, Error Codes).

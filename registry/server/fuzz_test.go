@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // FuzzRequest sends any method, path, query, range and body: the answer is never

@@ -22,7 +22,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // signed makes an index of two targets with a referrer on each manifest.

@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // tagPattern is the grammar of tags (distribution-spec, Pulling manifests).

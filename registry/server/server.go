@@ -17,7 +17,7 @@ import (
 	"net/http"
 	"strings"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // maxManifest bounds a manifest (distribution-spec, Pushing Manifests).

@@ -19,7 +19,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/crypto/bcrypt"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // site is a running registry.

@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // tags returns the repository's tags, sorted.

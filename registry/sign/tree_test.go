@@ -13,7 +13,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"mm/registry"
+	"mm-abi.org/mm/registry"
 )
 
 // openStore makes a store in a folder of the test.

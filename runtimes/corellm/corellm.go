@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"mm/abi"
-	"mm/core/chat"
-	"mm/core/gguf"
-	"mm/core/infer"
-	"mm/core/infer/sample"
-	"mm/core/tokenizer"
-	"mm/runtimes"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/runtimes"
 )
 
 // Backend opens language models. The zero value is ready.

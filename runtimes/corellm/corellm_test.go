@@ -7,12 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/abi"
-	"mm/builds"
-	"mm/modules/seed"
-	"mm/runtimes"
-	"mm/runtimes/corellm"
-	"mm/runtimes/runtimetest"
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 func weights(t *testing.T) runtimes.Weights {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"mm/runtimes"
+	"mm-abi.org/mm/runtimes"
 )
 
 // Fake is a backend that recites a text, a word a token, whatever it is fed.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mm/runtimes"
+	"mm-abi.org/mm/runtimes"
 )
 
 // Subject is a backend with a model to test it on. The model's sequence must

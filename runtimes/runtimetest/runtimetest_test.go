@@ -3,8 +3,8 @@ package runtimetest_test
 import (
 	"testing"
 
-	"mm/runtimes"
-	"mm/runtimes/runtimetest"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // The suite passes on the fake, so that a failure elsewhere is the backend's.

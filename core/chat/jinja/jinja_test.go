@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"mm/internal/jinjatest"
+	"mm-abi.org/mm/internal/jinjatest"
 )
 
 // render compiles and runs a template.

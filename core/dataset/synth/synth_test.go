@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/dataset/synth"
+	"mm-abi.org/mm/core/dataset/synth"
 )
 
 func text(t *testing.T, opt synth.Options) string {

@@ -16,9 +16,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Change is what an adapter does to one matrix of N rows and K columns.

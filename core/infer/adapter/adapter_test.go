@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm/core/gguf"
-	"mm/core/quant"
-	"mm/core/safetensors"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // file is a GGUF adapter of the given tensors.

@@ -9,8 +9,8 @@ import (
 	"os"
 	"regexp"
 
-	"mm/core/quant"
-	"mm/core/safetensors"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/safetensors"
 )
 
 // config is what matters of adapter_config.json.

@@ -19,7 +19,7 @@ import (
 	"math"
 	"unsafe"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 var le = binary.LittleEndian

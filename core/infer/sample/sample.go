@@ -19,7 +19,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Options is how tokens are chosen. The zero value takes the likeliest.

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Rearrangement of GGUF rows into panels. Four columns of a row travel as one

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // TestOlderKernels repeats the tests as if the machine had less.

@@ -5,7 +5,7 @@ package pack
 import (
 	"golang.org/x/sys/cpu"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // hasDot says that the processor multiplies bytes four at a time (SDOT of

@@ -2,7 +2,7 @@
 
 package pack
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // The kernels that only amd64 has in assembly.
 

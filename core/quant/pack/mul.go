@@ -3,7 +3,7 @@ package pack
 import (
 	"unsafe"
 
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Mul computes columns lo to hi of y = x·Wᵀ: for every row t of the batch,

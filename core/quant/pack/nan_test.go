@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"mm/core/pool"
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // What is no number stays none, wherever it stands.

@@ -36,8 +36,8 @@ import (
 	"fmt"
 	"hash"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Unit is what ranges of rows given to Mul must be multiples of; the number

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"mm/core/pool"
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 var allTypes = []tensor.Type{

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"mm/core/pool"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // BenchmarkStream measures how near products come to the speed at which memory

@@ -1,6 +1,6 @@
 package pack
 
-import "mm/core/tensor"
+import "mm-abi.org/mm/core/tensor"
 
 // panel is 16 rows of weights as the multi-row kernels take them: signed
 // bytes and float32 scales. With r the row and c the column,

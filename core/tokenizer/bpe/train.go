@@ -18,8 +18,8 @@ import (
 	"math"
 	"slices"
 
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/words"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Options says what to train.

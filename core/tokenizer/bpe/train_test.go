@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm/core/tokenizer"
-	"mm/core/tokenizer/words"
-	"mm/internal/testfiles"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/words"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // naive trains by recounting every pair for every merge, on slices of ids.

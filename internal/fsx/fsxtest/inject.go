@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // ErrInjected is the error of a call that [Fault] refuses by default.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"mm/internal/fsx"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Recorder notes every call below a folder and can lay out the folder as a

@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"mm/core/infer"
-	"mm/internal/libllama"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 func main() {

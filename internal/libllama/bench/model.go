@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"mm/core/gguf"
-	"mm/core/infer"
-	"mm/core/pool"
-	"mm/core/quant"
-	"mm/core/tensor"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // shapes by name.

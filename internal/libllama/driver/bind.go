@@ -13,8 +13,8 @@ import (
 
 	"github.com/ebitengine/purego"
 
-	"mm/core/tensor"
-	"mm/internal/libllama"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 // The structures of llama.h, version 0.5.

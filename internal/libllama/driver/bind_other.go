@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	"mm/internal/libllama"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 // library exists for the platform whose libraries are published.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"mm/internal/libllama"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 func main() {
