@@ -26,6 +26,7 @@ const (
 	TooLarge     Code = "MM0006"
 	Unreadable   Code = "MM0007"
 	NotMM        Code = "MM0008"
+	HiddenText   Code = "MM0009"
 
 	UnknownKey   Code = "MM0101"
 	MissingKey   Code = "MM0102"

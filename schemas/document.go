@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,10 +27,14 @@ type Document struct {
 	value any                   // maps, slices, strings, float64, int64, bool, nil
 	keys  map[string]*yaml.Node // JSON pointer → key in its parent mapping
 	nodes map[string]*yaml.Node // JSON pointer → value
+
+	spoilt []string // JSON pointers whose value the strict profile refused
 }
 
 // Parse reads a document under the strict profile. The document is nil when
-// the list holds an error.
+// the text is no YAML document. With a key that stands twice, an anchor or
+// another fault of the profile it is there, so that Validate can tell what
+// else is wrong; it must not be decoded then.
 func Parse(file string, data []byte) (*Document, diag.List) {
 	var list diag.List
 	top := diag.Pos{File: file, Line: 1, Col: 1}
@@ -40,8 +43,7 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 		return nil, list
 	}
 	if !utf8.Valid(data) {
-		list.Add(diag.Unreadable, diag.Pos{File: file}, "not UTF-8 text", "")
-		return nil, list
+		return nil, append(list, notText(file, data))
 	}
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var root yaml.Node
@@ -49,7 +51,7 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 		if errors.Is(err, io.EOF) {
 			list.Add(diag.NotMM, top, "the file is empty", "")
 		} else {
-			list.Add(diag.Syntax, syntaxPos(file, err), cleanSyntax(err), "")
+			list = append(list, syntax(file, data, err))
 		}
 		return nil, list
 	}
@@ -57,7 +59,7 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		pos := diag.Pos{File: file, Line: more.Line, Col: more.Column}
 		if err != nil {
-			list.Add(diag.Syntax, syntaxPos(file, err), cleanSyntax(err), "")
+			list = append(list, syntax(file, data, err))
 		} else {
 			list.Add(diag.ManyDocs, pos, "", "put each document into a file of its own")
 		}
@@ -65,34 +67,22 @@ func Parse(file string, data []byte) (*Document, diag.List) {
 	}
 	d := &Document{File: file, keys: map[string]*yaml.Node{}, nodes: map[string]*yaml.Node{}}
 	d.value = d.walk(root.Content[0], "", 1, &list)
-	if list.Failed() {
+	if d.value == nil && list.Failed() {
 		return nil, list
 	}
 	return d, list
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+)`)
-
-func syntaxPos(file string, err error) diag.Pos {
-	p := diag.Pos{File: file, Line: 1}
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
-		p.Line, _ = strconv.Atoi(m[1])
-	}
-	return p
-}
-
-func cleanSyntax(err error) string {
-	s := strings.TrimPrefix(err.Error(), "yaml: ")
-	if i := strings.Index(s, ": "); i >= 0 && strings.HasPrefix(s, "line ") {
-		s = s[i+2:]
-	}
-	return s
 }
 
 // walk turns a node into plain values and collects what the profile forbids.
 func (d *Document) walk(n *yaml.Node, ptr string, depth int, list *diag.List) any {
 	pos := d.at(n)
 	d.nodes[ptr] = n
+	before := len(*list)
+	defer func() {
+		if len(*list) > before && (n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode || n.Anchor != "" || depth > MaxDepth) {
+			d.spoilt = append(d.spoilt, ptr)
+		}
+	}()
 	if depth > MaxDepth {
 		list.Add(diag.TooLarge, pos, fmt.Sprintf("nested deeper than %d", MaxDepth), "")
 		return nil
@@ -122,13 +112,28 @@ func (d *Document) walk(n *yaml.Node, ptr string, depth int, list *diag.List) an
 	return d.scalar(n, pos, list)
 }
 
+// spoils reports whether the profile refused the value at ptr or one around
+// it, so that what the schema says of it is no news.
+func (d *Document) spoils(ptr string) bool {
+	for _, s := range d.spoilt {
+		if ptr == s || strings.HasPrefix(ptr, s+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List) any {
 	m := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode || k.Anchor != "" || k.Tag == "!!merge" || k.Style&yaml.TaggedStyle != 0 {
 			list.Add(diag.Alias, d.at(k), "a key must be plain text", "write the keys out")
+			d.spoilt = append(d.spoilt, ptr) // what it would have brought is not known
 			continue
+		}
+		if strings.ContainsFunc(k.Value, hidden) {
+			list.Add(diag.HiddenText, d.at(k), fmt.Sprintf("the key %+q", k.Value), "remove it")
 		}
 		child := ptr + "/" + escape(k.Value)
 		if first, ok := d.keys[child]; ok {
@@ -146,6 +151,9 @@ func (d *Document) mapping(n *yaml.Node, ptr string, depth int, list *diag.List)
 func (d *Document) scalar(n *yaml.Node, pos diag.Pos, list *diag.List) any {
 	switch n.Tag {
 	case "!!str", "!!timestamp":
+		if strings.ContainsFunc(n.Value, hidden) {
+			list.Add(diag.HiddenText, pos, fmt.Sprintf("%+q", shorten(n.Value)), "remove it")
+		}
 		return n.Value
 	case "!!null":
 		return nil

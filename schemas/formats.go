@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -112,5 +113,9 @@ func ParseWhen(s string) (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Add(24*time.Hour - time.Second), nil
 	}
-	return time.Parse(time.RFC3339, s)
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, fmt.Errorf("%q is no day and no time", s)
+	}
+	return t, nil
 }

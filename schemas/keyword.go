@@ -102,20 +102,66 @@ func schemaTypes(s *jsonschema.Schema) []string {
 	return out
 }
 
-// quoteHint helps with the commonest slip: a version that YAML reads as a
-// number.
-func quoteHint(value any, s *jsonschema.Schema) string {
+// quoteHint helps with the commonest slip: a version or a digest that YAML
+// reads as a number. It says nothing where the quoted text would not do.
+func (d *Document) quoteHint(ptr string, s *jsonschema.Schema) string {
 	if s == nil || !slices.Contains(s.Types, "string") {
 		return ""
 	}
-	switch value.(type) {
+	n := d.nodes[ptr]
+	switch d.lookup(ptr).(type) {
 	case float64, int64, bool:
-		if s.Format != "" {
-			return "write " + formats[s.Format].want
-		}
-		return fmt.Sprintf("write it in quotes: %q", fmt.Sprint(value))
+	default:
+		return ""
 	}
-	return ""
+	s = target(s)
+	switch {
+	case s.Format != "":
+		return "write " + formats[s.Format].want
+	case len(allowed(s)) > 0:
+		return "allowed: " + strings.Join(allowed(s), ", ")
+	case n == nil || s.Pattern != nil && !s.Pattern.MatchString(n.Value):
+		return summary(s)
+	}
+	return fmt.Sprintf("write it in quotes: %q", n.Value)
+}
+
+// target follows references to the schema that says something itself.
+func target(s *jsonschema.Schema) *jsonschema.Schema {
+	for s.Ref != nil && s.Pattern == nil && s.Format == "" && len(s.Enum) == 0 {
+		s = s.Ref
+	}
+	return s
+}
+
+// bound words the limit that a number, a text or a list broke.
+func bound(keyword string, s *jsonschema.Schema, message string) string {
+	if s == nil {
+		return message
+	}
+	switch keyword {
+	case "minimum":
+		return "the least is " + s.Minimum.RatString()
+	case "maximum":
+		return "the most is " + s.Maximum.RatString()
+	case "exclusiveMinimum":
+		return "it must be more than " + s.ExclusiveMinimum.RatString()
+	case "exclusiveMaximum":
+		return "it must be less than " + s.ExclusiveMaximum.RatString()
+	case "minLength":
+		return fmt.Sprintf("the least length is %d", s.MinLength)
+	case "maxLength":
+		return fmt.Sprintf("the greatest length is %d", s.MaxLength)
+	case "minItems":
+		return fmt.Sprintf("the least number of items is %d", s.MinItems)
+	case "maxItems":
+		return fmt.Sprintf("the greatest number of items is %d", s.MaxItems)
+	case "minProperties":
+		return fmt.Sprintf("the least number of keys is %d", s.MinProperties)
+	case "maxProperties":
+		return fmt.Sprintf("the greatest number of keys is %d", s.MaxProperties)
+	}
+	return message
 }
 
 // allowed lists the values of an enum or the one of a const.

@@ -69,12 +69,19 @@ func (d *Document) Detect() (Kind, bool) {
 	return "", false
 }
 
-// Load parses and validates one document of a known kind.
+// Load parses and validates one document of a known kind. The document is nil
+// when the list holds an error of the profile; those of the schema are told
+// beside them.
 func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
 	doc, list := Parse(file, data)
-	if list.Failed() {
+	if doc == nil {
 		return nil, list
 	}
+	broken := list.Failed()
 	list = append(list, doc.Validate(kind)...)
+	list.Sort()
+	if broken {
+		return nil, list
+	}
 	return doc, list
 }

@@ -107,16 +107,19 @@ func TestProfile(t *testing.T) {
 		{"empty", "", diag.NotMM, 1},
 		{"deep", "a: " + deep, diag.TooLarge, 1},
 		{"large", strings.Repeat("#", schemas.MaxBytes+1), diag.TooLarge, 0},
-		{"latin-1", "a: \xe9\n", diag.Unreadable, 0},
+		{"latin-1", "a: 1\nb: \xe9\n", diag.Unreadable, 2},
+		{"escape", "a: \"\\e[31mred\"\n", diag.HiddenText, 1},
+		{"right to left", "a: x\nb: \"\u202egnp\"\n", diag.HiddenText, 2},
+		{"hidden key", "\"a\\e\": 1\n", diag.HiddenText, 1},
 		{"infinite", "a: .inf\n", diag.OutOfRange, 1},
 		{"huge integer", "a: 123456789012345678901234567890\n", diag.OutOfRange, 1},
 		{"billion laughs", "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", diag.Alias, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			doc, list := schemas.Parse("x.yaml", []byte(tc.in))
-			if doc != nil || len(list) == 0 {
+			if doc, list := schemas.Load(schemas.Graph, "x.yaml", []byte(tc.in)); doc != nil || !list.Failed() {
 				t.Fatalf("accepted: %v", list)
 			}
+			_, list := schemas.Parse("x.yaml", []byte(tc.in))
 			found := false
 			for _, d := range list {
 				found = found || d.Code == tc.code && d.Pos.Line == tc.line
@@ -221,4 +224,123 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// The place of a syntax error is the line that breaks the document, not the
+// one where the parser began to wonder.
+func TestSyntaxPlace(t *testing.T) {
+	head := "name: x\nversion: 1.0.0\ntype: encoder\ninputs:\n  - name: image\n    shape: [3,\n      224,\n      224]\n    dtype: fp16\n"
+	for _, tc := range []struct {
+		name, tail string
+		line, col  int
+		hint       string
+	}{
+		{"tab", "outputs:\n\t- name: y\nlicense: MIT\n", 11, 1, "blanks"},
+		{"tab after blanks", "outputs:\n  \t- name: y\nlicense: MIT\n", 11, 3, "blanks"},
+		{"open bracket", "more: [224, 224, 3\nlicense: MIT\nother: 1\nlast: 2\n", 10, 1, "close the ["},
+		{"open brace", "more: {a: 1\nlicense: MIT\nother: 1\n", 10, 1, "close the {"},
+		{"open quote", "more: \"abc\nlicense: MIT\nother: 1\n", 10, 1, "quote"},
+		{"indentation", "license: MIT\n other: 1\nlast: 2\n", 11, 2, "indent"},
+		{"colon in value", "license: MIT: or so\nlast: 2\n", 10, 1, "quotes"},
+		{"at sign", "license: @mit\nlast: 2\n", 10, 1, "quotes"},
+		{"no colon", "license\nlast: 2\n", 10, 1, "KEY: VALUE"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, more := range []string{"", strings.Repeat("# a line\nk: [1,\n 2]\n", 200)} {
+				_, list := schemas.Parse("x.yaml", []byte(strings.Replace(head, "name: x\n", "name: x\n"+more, 1)+tc.tail))
+				if len(list) != 1 || list[0].Code != diag.Syntax {
+					if more != "" && len(list) > 0 && list[0].Code == diag.DuplicateKey {
+						continue
+					}
+					t.Fatalf("got %v", list)
+				}
+				want := tc.line + strings.Count(more, "\n")
+				if p := list[0].Pos; p.Line != want || p.Col != tc.col {
+					t.Errorf("at %d:%d, want %d:%d: %v", p.Line, p.Col, want, tc.col, list[0])
+				}
+				if !strings.Contains(list[0].Hint, tc.hint) {
+					t.Errorf("hint %q does not hold %q", list[0].Hint, tc.hint)
+				}
+			}
+		})
+	}
+}
+
+// One fault of the profile hides no other fault.
+func TestAllFaultsBesideProfile(t *testing.T) {
+	in := "name: Bad Name\nversion: 1.0\nversion: 1.0.0\ntype: encoder\nabi: &a mm-abi-1.0\nlicense: !x MIT\ncolour: red\n"
+	doc, list := schemas.Load(schemas.Module, "module.yaml", []byte(in))
+	if doc != nil {
+		t.Fatal("a document with faults of the profile may be decoded")
+	}
+	got := map[diag.Code]int{}
+	for _, d := range list {
+		got[d.Code]++
+	}
+	want := map[diag.Code]int{diag.DuplicateKey: 1, diag.Alias: 1, diag.Tag: 1, diag.WrongForm: 1, diag.WrongType: 1, diag.UnknownKey: 1, diag.MissingKey: 3}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s\n%v", d, list)
+	}
+}
+
+// What a message shows is what stands in the file, and what it advises works.
+func TestHints(t *testing.T) {
+	base := "name: x\nversion: 1.0.0\ntype: encoder\nmodality: image\nabi: mm-abi-1.0\nlicense: MIT\n"
+	for _, tc := range []struct{ name, in, want, not string }{
+		{"abi as number", strings.Replace(base, "mm-abi-1.0", "1.0", 1), "the number 1.0", `"1"`},
+		{"abi advice", strings.Replace(base, "mm-abi-1.0", "1.0", 1), "mm-abi-1.0", "in quotes"},
+		{"version as number", strings.Replace(base, "1.0.0", "1.10", 1), "the number 1.10", "1.1,"},
+		{"dimension", base + "inputs:\n  - {name: a, shape: [3.5], dtype: fp16}\n", "A whole number", "in quotes"},
+		{"digest of zeros", base + "files:\n  - {path: a, size: 1, sha256: " + strings.Repeat("0", 64) + "}\n", `quotes: "` + strings.Repeat("0", 64), `write "0"`},
+		{"short digest", base + "files:\n  - {path: a, size: 1, sha256: abc}\n", "64 lower-case hex digits", "^["},
+		{"u8", base + "inputs:\n  - {name: a, shape: [3], dtype: u8}\n", "uint8", "fp8\"?"},
+		{"look-alike", strings.Replace(base, "name: x", "name: my-\u0435nc", 1), `my-\u0435nc`, "\u0435"},
+		{"large", strings.Replace(base, "type: encoder", "type: projector", 1) + "params: {d_model: 9999999999}\n", "1048576", "e+06"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, list := schemas.Load(schemas.Module, "module.yaml", []byte(tc.in))
+			var b strings.Builder
+			if err := list.Text(&b); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(b.String(), tc.want) || strings.Contains(b.String(), tc.not) {
+				t.Errorf("want %q and not %q in\n%s", tc.want, tc.not, b.String())
+			}
+		})
+	}
+}
+
+// A pattern is no hint: each has words.
+func TestPatternsHaveWords(t *testing.T) {
+	entries, err := fs.Glob(schemas.FS(), "*.json")
+	if err != nil || len(entries) == 0 {
+		t.Fatal(err)
+	}
+	var walk func(file string, v any)
+	walk = func(file string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if p, ok := v["pattern"].(string); ok && v["description"] == nil {
+				t.Errorf("%s: the pattern %s has no description", file, p)
+			}
+			for _, c := range v {
+				walk(file, c)
+			}
+		case []any:
+			for _, c := range v {
+				walk(file, c)
+			}
+		}
+	}
+	for _, e := range entries {
+		data, err := fs.ReadFile(schemas.FS(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := json.Unmarshal(data, &v); err != nil {
+			t.Fatal(err)
+		}
+		walk(e, v)
+	}
 }

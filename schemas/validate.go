@@ -19,6 +19,7 @@ var compiled = sync.OnceValue(func() map[Kind]*jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
 	c.AssertFormat = true
+	c.ExtractAnnotations = true // descriptions are hints
 	c.LoadURL = nil
 	for name, f := range formats {
 		c.Formats[name] = func(v any) bool {
@@ -81,8 +82,12 @@ func leaves(v *jsonschema.ValidationError) []*jsonschema.ValidationError {
 // fault translates one broken keyword into mm's words.
 func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError, list *diag.List) {
 	ptr := v.InstanceLocation
+	if d.spoils(ptr) {
+		return
+	}
 	keyword := path.Base(v.KeywordLocation)
 	value := d.lookup(ptr)
+	shown := d.show(ptr)
 	schema := schemaAt(root, v.KeywordLocation)
 	pos := d.Pos(ptr)
 	here := where(ptr)
@@ -98,13 +103,13 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 			list.Add(diag.MissingKey, pos, fmt.Sprintf("%q in %s", key, or(here, "the document")), describe(schema, key))
 		}
 	case keyword == "type":
-		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, wanted %s", or(here, "the document"), typeName(value), strings.Join(schemaTypes(schema), " or ")), quoteHint(value, schema))
+		list.Add(diag.WrongType, pos, fmt.Sprintf("%s is %s, wanted %s", or(here, "the document"), d.typeName(ptr), strings.Join(schemaTypes(schema), " or ")), d.quoteHint(ptr, schema))
 	case keyword == "enum" || keyword == "const":
 		want := allowed(schema)
-		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, show(value), strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
+		list.Add(diag.NotAllowed, pos, fmt.Sprintf("%s is %s, allowed: %s", here, shown, strings.Join(want, ", ")), nearest(fmt.Sprint(value), want))
 	case keyword == "format":
 		f := formats[schema.Format]
-		detail := fmt.Sprintf("%s is %s", here, show(value))
+		detail := fmt.Sprintf("%s is %s", here, shown)
 		if s, ok := value.(string); ok {
 			if err := f.check(s); err != nil && err.Error() != "" {
 				detail = here + ": " + err.Error()
@@ -112,13 +117,13 @@ func (d *Document) fault(root *jsonschema.Schema, v *jsonschema.ValidationError,
 		}
 		list.Add(f.code, pos, detail, "write "+f.want)
 	case strings.Contains(v.KeywordLocation, "/propertyNames/"):
-		list.Add(diag.WrongForm, pos, fmt.Sprintf("a key in %s: %s", here, v.Message), "")
+		list.Add(diag.WrongForm, pos, fmt.Sprintf("the key %s", here), summary(schema))
 	case keyword == "pattern":
-		list.Add(diag.WrongForm, pos, fmt.Sprintf("%s is %s", here, show(value)), or(summary(schema), v.Message))
+		list.Add(diag.WrongForm, pos, fmt.Sprintf("%s is %s", here, shown), summary(schema))
 	case keyword == "uniqueItems":
 		list.Add(diag.RepeatedItem, pos, fmt.Sprintf("%s: %s", here, v.Message), "remove the repeat")
 	default:
-		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), show(value), v.Message), "")
+		list.Add(diag.OutOfRange, pos, fmt.Sprintf("%s is %s: %s", or(here, "the document"), shown, bound(keyword, schema, v.Message)), "")
 	}
 }
 
@@ -199,38 +204,49 @@ func quoted(message string) []string {
 	}
 }
 
-func typeName(v any) string {
-	switch t := v.(type) {
+// typeName says of what type the value at ptr is, with its text as written.
+func (d *Document) typeName(ptr string) string {
+	switch d.lookup(ptr).(type) {
 	case nil:
 		return "empty"
 	case string:
-		return "text " + show(t)
+		return "text " + d.show(ptr)
 	case bool:
-		return fmt.Sprintf("the truth value %v", t)
+		return "the truth value " + d.show(ptr)
 	case map[string]any:
 		return "a mapping"
 	case []any:
 		return "a list"
 	}
-	return "the number " + show(v)
+	return "the number " + d.show(ptr)
 }
 
-// show prints a value for a message, short.
-func show(v any) string {
-	switch t := v.(type) {
+// show prints the value at ptr for a message, short: a number as it stands in
+// the file, text with everything outside of ASCII spelt out, so that letters
+// that only look alike can be told apart.
+func (d *Document) show(ptr string) string {
+	switch t := d.lookup(ptr).(type) {
 	case string:
-		if len(t) > 60 {
-			t = strings.ToValidUTF8(t[:60], "") + "…"
-		}
-		return strconv.Quote(t)
+		return strconv.QuoteToASCII(shorten(t))
 	case map[string]any:
 		return fmt.Sprintf("a mapping of %d keys", len(t))
 	case []any:
 		return fmt.Sprintf("a list of %d", len(t))
 	case nil:
 		return "empty"
+	default:
+		if n := d.nodes[ptr]; n != nil {
+			return shorten(n.Value)
+		}
+		return fmt.Sprint(t)
 	}
-	return fmt.Sprint(v)
+}
+
+func shorten(s string) string {
+	if len(s) > 60 {
+		return strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return s
 }
 
 // suggest names the known word nearest to the one that was written, or all of
@@ -249,7 +265,7 @@ func suggest(got string, known []string) string {
 
 // nearest asks whether the known word closest to got was meant.
 func nearest(got string, known []string) string {
-	best, dist := "", 3
+	best, dist := "", 2+min(1, len(got)/4) // a short word is near to too many
 	for _, k := range known {
 		if n := distance(strings.ToLower(got), strings.ToLower(k)); n < dist {
 			best, dist = k, n
