@@ -2,8 +2,9 @@
 // stable code, what is wrong, both values and a way out.
 //
 // A check collects every fault it finds into a [List]; nothing stops at the
-// first. A printer of this package renders the list: [List.Text] for people,
-// [List.JSON] for machines, [List.GitHub] for annotations in CI. The table of
+// first. A printer of this package renders the list: [List.Text] for
+// logs, [List.Render] for a terminal, [List.JSON] for machines, [List.GitHub]
+// for annotations in CI. The table of
 // codes (codes.go) is the source of docs/DIAGNOSTICS.md; a code keeps its
 // meaning for ever.
 package diag
@@ -16,7 +17,7 @@ import (
 	"strings"
 )
 
-// Pos is a place in a file. Line and Col count from 1; Col counts bytes. A
+// Pos is a place in a file. Line and Col count from 1; Col counts characters. A
 // zero Line means the file as a whole, an empty File the command line.
 type Pos struct {
 	File string `json:"file,omitempty"`

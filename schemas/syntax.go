@@ -107,7 +107,7 @@ func notText(file string, data []byte) diag.Diagnostic {
 		hint = "this looks like a binary file: check that it is the one you meant"
 	}
 	line := 1 + bytes.Count(data[:at], []byte("\n"))
-	col := at - bytes.LastIndexByte(data[:at], '\n')
+	col := 1 + utf8.RuneCount(data[bytes.LastIndexByte(data[:at], '\n')+1:at])
 	var list diag.List
 	list.Add(diag.Unreadable, diag.Pos{File: file, Line: line, Col: col}, "not UTF-8 text", hint)
 	return list[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/spell"
 )
 
 // compiled holds the schemas by kind; compiling them takes milliseconds, so it
@@ -265,37 +266,8 @@ func suggest(got string, known []string) string {
 
 // nearest asks whether the known word closest to got was meant.
 func nearest(got string, known []string) string {
-	best, dist := "", 2+min(1, len(got)/4) // a short word is near to too many
-	for _, k := range known {
-		if n := distance(strings.ToLower(got), strings.ToLower(k)); n < dist {
-			best, dist = k, n
-		}
+	if k, ok := spell.Nearest(got, known); ok {
+		return fmt.Sprintf("did you mean %q?", k)
 	}
-	if best == "" || best == got {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
-}
-
-// distance is the Levenshtein distance, at most 3 of interest.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 || max(len(a), len(b))-min(len(a), len(b)) > 3 {
-		return 99
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := prev
-			if a[i] != b[j] {
-				cost = min(prev, row[j], row[j+1]) + 1
-			}
-			prev, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return ""
 }

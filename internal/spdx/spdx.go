@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mm-abi.org/mm/internal/spell"
 )
 
 //go:embed licenses.txt
@@ -119,7 +121,7 @@ func (p *parser) simple() error {
 	}
 	known, ok := find(licenses, id)
 	if !ok {
-		return fmt.Errorf("%q is no SPDX licence identifier", t)
+		return fmt.Errorf("%q is no SPDX licence identifier%s", t, p.suggest(id))
 	}
 	p.ids = append(p.ids, known)
 	p.at++
@@ -144,4 +146,31 @@ func find(list, id string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// maxSuggested bounds how many identifiers a message names.
+const maxSuggested = 3
+
+// suggest names the identifiers that may have been meant: the next word joined
+// on (Apache 2.0), a slip (MITT), or the family's own (GPL).
+func (p *parser) suggest(id string) string {
+	if p.at+1 < len(p.tokens) {
+		if known, ok := find(licenses, id+"-"+p.tokens[p.at+1]); ok {
+			return fmt.Sprintf("; did you mean %s?", known)
+		}
+	}
+	all := strings.Fields(licenses)
+	var family []string
+	for _, l := range slices.Backward(all) { // the latest versions first
+		if len(l) > len(id) && strings.EqualFold(l[:len(id)], id) && l[len(id)] == '-' && !strings.Contains(l, "-with-") && len(family) < maxSuggested {
+			family = append(family, l)
+		}
+	}
+	if len(family) > 0 {
+		return "; there is " + strings.Join(family, ", ")
+	}
+	if known, ok := spell.Nearest(id, all); ok {
+		return fmt.Sprintf("; did you mean %s?", known)
+	}
+	return ""
 }

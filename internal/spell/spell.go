@@ -1,0 +1,48 @@
+// Package spell finds the word that was meant: the known one nearest to what
+// was written, by the fewest single letters added, dropped, changed or
+// exchanged with their neighbour (optimal string alignment distance).
+package spell
+
+import "strings"
+
+// maxWord bounds the words compared, in bytes.
+const maxWord = 64
+
+// Nearest returns the known word nearest to got, regardless of case, where one
+// is near enough to be meant: one letter off in a word of up to three, two in
+// a longer one. Of equally near words it is the first.
+func Nearest(got string, known []string) (string, bool) {
+	best, least := "", 2+min(1, len(got)/4)
+	for _, k := range known {
+		if d := distance(strings.ToLower(got), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best, best != "" && best != got
+}
+
+// distance counts the edits between a and b; 99 where there are too many.
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord || max(len(a), len(b))-min(len(a), len(b)) > 3 {
+		return 99
+	}
+	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := row[j]
+			if a[i] != b[j] {
+				cost = min(cost, row[j+1], next[j]) + 1
+			}
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, before[j-1]+1)
+			}
+			next[j+1] = cost
+		}
+		before, row, next = row, next, before
+	}
+	return row[len(b)]
+}
