@@ -11,7 +11,7 @@ import (
 // works: urfave/cli stops reading flags at the first argument. What follows
 // a lone -- stays as it is.
 func permute(app *cli.App, args []string) []string {
-	if len(args) < 2 {
+	if len(args) < 2 || args[len(args)-1] == "--"+cli.BashCompletionFlag.Names()[0] {
 		return args
 	}
 	out := []string{args[0]}

@@ -111,7 +111,7 @@ func (p *program) printResult(r *assemble.Result) error {
 	if p.json {
 		return p.printJSON(r)
 	}
-	if err := r.Diagnostics.Text(p.stderr); err != nil {
+	if err := p.tell(p.stderr, r.Diagnostics); err != nil {
 		return err
 	}
 	var rows [][]string

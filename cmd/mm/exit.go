@@ -26,6 +26,7 @@ const (
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
 
 // hinted is an error with a way out.
 type hinted struct {
@@ -93,7 +94,7 @@ func (p *program) printDiagnostics(list diag.List) {
 		list.JSON(p.stdout)
 		return
 	}
-	list.Text(p.stderr)
+	p.tell(p.stderr, list)
 }
 
 func (p *program) printError(err error) {
@@ -106,8 +107,8 @@ func (p *program) printError(err error) {
 		}{err.Error(), h.hint})
 		return
 	}
-	fmt.Fprintf(p.stderr, "mm: error: %s\n", err)
+	fmt.Fprintf(p.stderr, "mm: error: %s\n", lines(err.Error()))
 	if h.hint != "" {
-		fmt.Fprintf(p.stderr, "mm: hint: %s\n", h.hint)
+		fmt.Fprintf(p.stderr, "mm: hint: %s\n", lines(h.hint))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -97,9 +98,9 @@ func inspect(c *cli.Context, s *registry.Store, desc ocispec.Descriptor) (inspec
 }
 
 func (p *program) printInspected(in inspected, indent string) error {
-	fmt.Fprintf(p.stdout, "%s%s %s  %s\n", indent, in.Name, in.Version, in.Digest)
+	fmt.Fprintf(p.stdout, "%s%s %s  %s\n", indent, diag.Printable(in.Name), diag.Printable(in.Version), in.Digest)
 	for _, key := range slices.Sorted(maps.Keys(in.Annotations)) {
-		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, key, in.Annotations[key])
+		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
 	var rows [][]string
@@ -113,7 +114,7 @@ func (p *program) printInspected(in inspected, indent string) error {
 		}
 	}
 	for _, t := range in.Targets {
-		fmt.Fprintf(p.stdout, "\n%s  target %s\n", indent, t.Target)
+		fmt.Fprintf(p.stdout, "\n%s  target %s\n", indent, diag.Printable(t.Target))
 		if err := p.printInspected(t, indent+"  "); err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func (p *program) writeLock(c *cli.Context, g *builds.Graph, lock *builds.Lock, 
 	if p.json {
 		return p.printJSON(lock)
 	}
-	if err := list.Text(p.stderr); err != nil {
+	if err := p.tell(p.stderr, list); err != nil {
 		return err
 	}
 	var rows [][]string

@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -22,8 +21,11 @@ import (
 	"mm-abi.org/mm/runtimes/corellm"
 )
 
+// unreleased is the version of a program that no release made.
+const unreleased = "0.1.0-dev"
+
 // version is the release, set by the linker.
-var version = "0.1.0-dev"
+var version = unreleased
 
 func main() {
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread
@@ -64,15 +66,16 @@ func (p *program) app() *cli.App {
 	app := &cli.App{
 		Name:                      "mm",
 		Usage:                     "compose, sign, ship and run modular multimodal models",
-		Version:                   version,
+		Version:                   built().Version,
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true, // --export onnx=a,b is one value
 		Reader:                    p.stdin,
 		Writer:                    p.stdout,
 		ErrWriter:                 p.stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
-		Action:                    noCommand,
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, nil)} },
+		Action:                    func(c *cli.Context) error { return noCommand(c, c.App.Name, c.App.Commands) },
+		EnableBashCompletion:      true,
 		Commands: []*cli.Command{
 			p.validateCommand(),
 			p.lockCommand(),
@@ -100,25 +103,13 @@ func (p *program) app() *cli.App {
 			p.trustCommand(),
 			p.signCommand(),
 			p.verifyCommand(),
+			p.loginCommand(),
+			p.logoutCommand(),
+			p.helpCommand(),
+			p.versionCommand(),
+			p.completionCommand(),
 		},
 	}
-	prepare(app.Commands)
+	prepare(app)
 	return app
-}
-
-// noCommand shows the help, or says that a word is no command.
-func noCommand(c *cli.Context) error {
-	if word := c.Args().First(); word != "" {
-		return usageError{fmt.Errorf("%q is no command; mm --help lists them", word)}
-	}
-	return cli.ShowAppHelp(c)
-}
-
-// prepare gives every command the program's way with usage errors.
-func prepare(commands []*cli.Command) {
-	for _, c := range commands {
-		c.HideHelpCommand = true
-		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{err} }
-		prepare(c.Subcommands)
-	}
 }

@@ -105,7 +105,7 @@ func (p *program) newModule(dir string) error {
 	if m == nil || list.Failed() {
 		return list.Err()
 	}
-	if err := list.Text(p.stderr); err != nil {
+	if err := p.tell(p.stderr, list); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(p.stdout, "%s %s in %s\n", m.Type, m.ID(), dir)
@@ -124,7 +124,7 @@ func (p *program) moduleAdd(c *cli.Context) error {
 	if m == nil || list.Failed() {
 		return list.Err()
 	}
-	if err := list.Text(p.stderr); err != nil {
+	if err := p.tell(p.stderr, list); err != nil {
 		return err
 	}
 	store, err := openStore()

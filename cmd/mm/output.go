@@ -1,20 +1,42 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/diag"
 )
 
 // printJSON prints a result as one JSON document.
 func (p *program) printJSON(v any) error {
-	enc := json.NewEncoder(p.stdout)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.stdout, escaped(b.String()))
+	return err
+}
+
+// escaped spells out what JSON may hold as it is and a terminal would obey.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r != '\n' && diag.Printable(string(r)) == "\uFFFD" && r != '\uFFFD' {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // printTable prints rows under a heading, in columns.
@@ -22,6 +44,9 @@ func (p *program) printTable(heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
 	for _, r := range rows {
+		for i := range r {
+			r[i] = diag.Printable(r[i])
+		}
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
 	return w.Flush()
@@ -30,7 +55,7 @@ func (p *program) printTable(heading []string, rows [][]string) error {
 // say prints a line for people, on stderr so that stdout holds results alone.
 func (p *program) say(format string, args ...any) {
 	if !p.quiet {
-		fmt.Fprintf(p.stderr, format+"\n", args...)
+		fmt.Fprintln(p.stderr, lines(fmt.Sprintf(format, args...)))
 	}
 }
 

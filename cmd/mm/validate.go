@@ -201,8 +201,8 @@ func (p *program) report(c *cli.Context, v *validation) error {
 	var err error
 	switch format {
 	case "text":
-		if err = v.list.Text(p.stdout); err == nil {
-			fmt.Fprintf(p.stderr, "checked %d documents: %d errors, %d warnings\n", v.checked, v.list.Count(diag.Error), v.list.Count(diag.Warning))
+		if err = p.tell(p.stdout, v.list); err == nil {
+			p.say("checked %s: %s, %s", count(v.checked, "document"), count(v.list.Count(diag.Error), "error"), count(v.list.Count(diag.Warning), "warning"))
 		}
 	case "json":
 		err = v.list.JSON(p.stdout)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"mm-abi.org/mm/registry/remote"
+)
+
+func (p *program) loginCommand() *cli.Command {
+	return &cli.Command{
+		Name: "login", Usage: "keep the login of a registry, where docker keeps its own", ArgsUsage: "HOST",
+		Description: "The login is tried first. It is kept by docker's credential helper, or in docker's\nconfig.json, which docker, oras and cosign read as well.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "user name; without it the password is an identity token"},
+			&cli.BoolFlag{Name: "password-stdin", Usage: "read the password from standard input"},
+			&cli.BoolFlag{Name: "plaintext", Usage: "keep the password readable where there is no credential helper"},
+			&cli.StringSliceFlag{Name: "plain-http", Usage: "speak HTTP without TLS to `HOST[:PORT]` (loopback needs no flag)"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			opt := remote.LoginOptions{Host: c.Args().First(), User: c.String("user"), Plaintext: c.Bool("plaintext")}
+			var err error
+			if opt.Password, err = p.secret(opt.User, c.Bool("password-stdin")); err != nil {
+				return err
+			}
+			client, err := remote.New(remote.Options{PlainHTTP: c.StringSlice("plain-http")})
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			err = client.Login(c.Context, opt)
+			if errors.Is(err, remote.ErrPlaintext) {
+				return hinted{err, "set up a docker credential helper, or say --plaintext"}
+			}
+			if err == nil {
+				p.say("logged in to %s", opt.Host)
+			}
+			return err
+		},
+	}
+}
+
+func (p *program) logoutCommand() *cli.Command {
+	return &cli.Command{
+		Name: "logout", Usage: "forget the login of a registry", ArgsUsage: "HOST",
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			return remote.Logout(c.Context, c.Args().First())
+		},
+	}
+}
+
+// maxPassword bounds what is read as a password, in bytes.
+const maxPassword = 64 << 10
+
+// secret asks on the terminal, or reads standard input.
+func (p *program) secret(user string, stdin bool) (string, error) {
+	if stdin {
+		line, err := bufio.NewReader(io.LimitReader(p.stdin, maxPassword)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("reading the password: %w", err)
+		}
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			return "", usageError{errors.New("standard input holds no password")}
+		}
+		return line, nil
+	}
+	f, ok := p.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return "", usageError{hinted{errors.New("there is no terminal to ask for the password on"), "say --password-stdin"}}
+	}
+	what := "identity token"
+	if user != "" {
+		what = "password of " + user
+	}
+	fmt.Fprint(p.stderr, what+": ")
+	secret, err := term.ReadPassword(int(f.Fd()))
+	fmt.Fprintln(p.stderr)
+	return string(secret), err
+}
