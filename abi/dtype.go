@@ -25,8 +25,11 @@ const (
 // size: a backend without an 8-bit float stores int8 with scales and says so.
 func KVDTypes() []DType { return []DType{FP32, FP16, BF16, FP8, Int8} }
 
-// WeightDTypes lists the weight precisions an export may ask for.
-func WeightDTypes() []DType { return []DType{FP32, FP16, BF16, Int8, Int4} }
+// Precisions lists the weight precisions that every exporter understands. An
+// exporter may know more, under the names of its format (Q6_K, w8a8).
+func Precisions() []string {
+	return []string{string(FP32), string(FP16), string(BF16), string(Int8), string(Int4)}
+}
 
 // KnownKV reports whether d may be the type of a KV cache.
 func (d DType) KnownKV() bool { return slices.Contains(KVDTypes(), d) }

@@ -94,7 +94,7 @@ func parseExports(values []string) (builds.Target, error) {
 					return t, fmt.Errorf("%q in %q is not understood", item, v)
 				}
 			}
-			if !slices.Contains(abi.WeightDTypes(), t.GGUF.Quant) {
+			if !slices.Contains(abi.Precisions(), string(t.GGUF.Quant)) {
 				return t, fmt.Errorf("%q in %q is no precision", t.GGUF.Quant, v)
 			}
 		case "onnx":

@@ -95,7 +95,7 @@ func (c *checker) exports() {
 }
 
 func (c *checker) quant(ptr string, m *modules.Manifest, q abi.DType) {
-	if m == nil || m.Quant == nil || q == "" || slices.Contains(m.Quant.Supported, q) {
+	if m == nil || m.Quant == nil || q == "" || slices.Contains(m.Quant.Supported, string(q)) {
 		return
 	}
 	c.list.Add(diag.QuantUnknown, c.graph.Pos(ptr), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), q, join(m.Quant.Supported)), "")
@@ -114,7 +114,7 @@ func (c *checker) named(ptr, format string, names []string, from string) {
 			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is no module of the graph", name), "")
 			continue
 		}
-		if m := c.resolved[name]; m != nil && from != "" && m.Export[from] == "" {
+		if m := c.resolved[name]; m != nil && from != "" && m.Entry(abi.Format(from)) == "" {
 			c.list.Add(diag.NotExported, pos, fmt.Sprintf("%s exports no %s", m.ID(), from), "add export."+from+" to its manifest")
 		}
 	}

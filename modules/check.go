@@ -131,8 +131,10 @@ func (m *Manifest) checkListed(list *diag.List) {
 		listed[f.Path] = true
 	}
 	for _, format := range sortedKeys(m.Export) {
-		if path := m.Export[format]; !listed[path] {
-			list.Add(diag.FileMissing, m.Pos("/export/"+format), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
+		for _, path := range m.Export[format].Files() {
+			if !listed[path] {
+				list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
+			}
 		}
 	}
 }
@@ -141,8 +143,10 @@ func (m *Manifest) checkListed(list *diag.List) {
 // what it exports, its card and what else it lists, sorted, each once.
 func (m *Manifest) Paths() []string {
 	set := map[string]bool{}
-	for _, p := range m.Export {
-		set[p] = true
+	for _, e := range m.Export {
+		for _, p := range e.Files() {
+			set[p] = true
+		}
 	}
 	for _, f := range m.Files {
 		set[f.Path] = true
@@ -161,6 +165,32 @@ func (m *Manifest) Paths() []string {
 	}
 	delete(set, FileName)
 	return append([]string{FileName}, slices.Sorted(maps.Keys(set))...)
+}
+
+// PathPos is the place where the manifest names one of its files: the export,
+// else the entry of the files list, the card, the template or the runtime.
+func (m *Manifest) PathPos(path string) diag.Pos {
+	for _, format := range sortedKeys(m.Export) {
+		at := pointer("export", string(format))
+		if e := m.Export[format]; e.Path == path {
+			if m.doc != nil && m.doc.Has(at+"/path") {
+				at += "/path"
+			}
+			return m.Pos(at)
+		} else if i := slices.Index(e.With, path); i >= 0 {
+			return m.Pos(at + pointer("with", i))
+		}
+	}
+	for i, f := range m.Files {
+		if f.Path == path {
+			return m.Pos(pointer("files", i, "path"))
+		}
+	}
+	named := map[string]string{m.Card: "/card", m.ChatTemplate: "/chat_template"}
+	if r := m.Runtime; r != nil {
+		named[r.Wasm], named[r.Starlark] = "/runtime/wasm", "/runtime/starlark"
+	}
+	return m.Pos(named[path])
 }
 
 // CheckFiles compares the module's folder with the manifest: every file that
@@ -183,10 +213,7 @@ func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
 			break
 		}
 		i, listed := declared[path]
-		pos := m.Pos("/export")
-		if listed {
-			pos = m.Pos(pointer("files", i))
-		}
+		pos := m.PathPos(path)
 		sum, size, err := hashFile(root, path, listed)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -194,7 +221,7 @@ func (m *Manifest) CheckFiles(ctx context.Context) diag.List {
 		case err != nil:
 			list.Add(diag.FileMissing, pos, fmt.Sprintf("%q: %v", path, err), "")
 		case listed && (size != m.Files[i].Size || sum != m.Files[i].SHA256):
-			list.Add(diag.FileDiffers, pos, fmt.Sprintf("%q has %d bytes, sha256 %s; declared %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
+			list.Add(diag.FileDiffers, m.Pos(pointer("files", i)), fmt.Sprintf("%q has %d bytes, sha256 %s; declared %d, %s", path, size, sum, m.Files[i].Size, m.Files[i].SHA256), "restore the file, or declare its new digest")
 		}
 	}
 	return list
@@ -225,4 +252,4 @@ func hashFile(root *os.Root, path string, want bool) (sum string, size int64, er
 	return hex.EncodeToString(h.Sum(nil)), size, nil
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

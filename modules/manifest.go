@@ -39,14 +39,14 @@ type Manifest struct {
 	RouterKeys
 	SkillKeys
 
-	Params   Figures           `json:"params,omitempty"`
-	Caps     Figures           `json:"caps,omitempty"`
-	Export   map[string]string `json:"export,omitempty"` // format → path in the folder
-	Quant    *Quant            `json:"quant,omitempty"`
-	Requires []string          `json:"requires,omitempty"`
-	Files    []File            `json:"files,omitempty"`
-	Card     string            `json:"card,omitempty"`
-	Source   string            `json:"source,omitempty"`
+	Params   Figures               `json:"params,omitempty"`
+	Caps     Figures               `json:"caps,omitempty"`
+	Export   map[abi.Format]Export `json:"export,omitempty"` // paths in the folder
+	Quant    *Quant                `json:"quant,omitempty"`
+	Requires []string              `json:"requires,omitempty"`
+	Files    []File                `json:"files,omitempty"`
+	Card     string                `json:"card,omitempty"`
+	Source   string                `json:"source,omitempty"`
 
 	doc *schemas.Document
 	dir string
@@ -93,9 +93,10 @@ type SkillKeys struct {
 	Engines []string `json:"engines,omitempty"`
 }
 
-// Quant lists the weight precisions a module may be exported in.
+// Quant lists the weight precisions a module may be exported in, in the words
+// of abi.Precisions or of a format.
 type Quant struct {
-	Supported []abi.DType `json:"supported,omitempty"`
+	Supported []string `json:"supported,omitempty"`
 }
 
 // File is one file of the module's folder.

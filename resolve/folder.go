@@ -136,9 +136,9 @@ func present(m *modules.Manifest) diag.List {
 		info, err := root.Stat(path)
 		switch {
 		case err != nil:
-			list.Add(diag.FileMissing, m.Pos("/export"), fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.Dir()), "add the file or correct the name")
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.Dir()), "add the file or correct the name")
 		case !info.Mode().IsRegular():
-			list.Add(diag.FileMissing, m.Pos("/export"), fmt.Sprintf("%q is no regular file", path), "")
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is no regular file", path), "")
 		}
 	}
 	return list
@@ -190,8 +190,8 @@ func packFile(ctx context.Context, store *registry.Store, m *modules.Manifest, p
 // formatOf is the format under which the manifest exports path.
 func formatOf(m *modules.Manifest, path string) string {
 	for _, format := range slices.Sorted(maps.Keys(m.Export)) {
-		if m.Export[format] == path {
-			return format
+		if slices.Contains(m.Export[format].Files(), path) {
+			return string(format)
 		}
 	}
 	switch r := m.Runtime; {
@@ -232,9 +232,9 @@ func Config(m *modules.Manifest) registry.ModelConfig {
 	if m.License != "" {
 		c.Descriptor.Licenses = []string{m.License}
 	}
-	for _, format := range []string{"gguf", "onnx", "safetensors"} {
-		if m.Export[format] != "" {
-			c.Config.Format = format
+	for _, format := range []abi.Format{abi.GGUF, abi.ONNX, abi.Safetensors} {
+		if m.Entry(format) != "" {
+			c.Config.Format = string(format)
 			break
 		}
 	}

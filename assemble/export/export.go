@@ -86,7 +86,7 @@ func (o Options) entry(key string) string {
 
 // layer finds the file that a module exports in a format.
 func layer(m *resolve.Module, format string) (registry.Layer, error) {
-	path := m.Manifest.Export[format]
+	path := m.Manifest.Entry(abi.Format(format))
 	if path == "" {
 		return registry.Layer{}, fmt.Errorf("its manifest exports no %s", format)
 	}

@@ -20,7 +20,7 @@ import (
 func Inspect(ctx context.Context, store *registry.Store, m *resolve.Module) (diag.List, error) {
 	var list diag.List
 	for _, format := range []string{"gguf", "onnx"} {
-		if m.Manifest.Export[format] == "" {
+		if m.Manifest.Entry(abi.Format(format)) == "" {
 			continue
 		}
 		l, err := layer(m, format)

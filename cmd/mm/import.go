@@ -103,7 +103,7 @@ func newModuleDir(dir string) (*fsx.Dir, error) {
 func importedCore(c *cli.Context, weights string, file modules.File) modules.Manifest {
 	m := modules.Manifest{
 		Name: c.String("name"), Version: c.String("version"), Type: abi.Core, Modality: abi.Text, ABI: abi.V1_0, License: c.String("license"),
-		Export: map[string]string{"gguf": weights}, Quant: &modules.Quant{Supported: abi.WeightDTypes()}, Files: []modules.File{file},
+		Export: map[abi.Format]modules.Export{abi.GGUF: {Path: weights}}, Quant: &modules.Quant{Supported: abi.Precisions()}, Files: []modules.File{file},
 	}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	return m

@@ -125,8 +125,8 @@ func (k *packing) manifest() error {
 	m := modules.Manifest{
 		Name: k.c.String("name"), Version: k.c.String("version"), Type: k.kind(), Modality: abi.Text, ABI: abi.V1_0, License: k.c.String("license"),
 		Description: fmt.Sprintf("Language model of %d parameters, trained %s by mm train.", h.Model.Parameters(), k.origin()),
-		Export:      map[string]string{"gguf": k.weights},
-		Quant:       &modules.Quant{Supported: abi.WeightDTypes()},
+		Export:      map[abi.Format]modules.Export{abi.GGUF: {Path: k.weights}},
+		Quant:       &modules.Quant{Supported: abi.Precisions()},
 		Card:        "README.md", Files: k.files,
 	}
 	m.For = k.c.String("draft")

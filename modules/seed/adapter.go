@@ -20,7 +20,7 @@ func adapter(m *modules.Manifest, opt Options) []file {
 	path := opt.Name + ".gguf"
 	m.Base, m.Method, m.Rank, m.Alpha, m.Targets = opt.Base, "lora", adapterRank, adapterRank, []string{"attn_q"}
 	m.Tokens = &abi.TokenContract{DModel: opt.DModel}
-	m.Export = map[string]string{"gguf": path}
+	m.Export = map[abi.Format]modules.Export{abi.GGUF: {Path: path}}
 	return []file{{path, func(w io.Writer) error {
 		kvs := []gguf.KV{
 			{Key: gguf.KeyArchitecture, Value: "llama"}, {Key: "general.type", Value: "adapter"}, {Key: gguf.KeyName, Value: opt.Name},

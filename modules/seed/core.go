@@ -34,9 +34,9 @@ func core(m *modules.Manifest, opt Options) []file {
 	m.Tokens = &abi.TokenContract{VocabSize: len(vocab.Tokens), MaxSeq: s.context, DModel: opt.DModel, SpecialTokens: abi.SpecialTokens()}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"
-	m.Export = map[string]string{"gguf": opt.Name + ".gguf"}
-	m.Quant = &modules.Quant{Supported: abi.WeightDTypes()}
-	return []file{{m.Export["gguf"], func(w io.Writer) error { return writeCore(w, opt, s, vocab) }}}
+	m.Export = map[abi.Format]modules.Export{abi.GGUF: {Path: opt.Name + ".gguf"}}
+	m.Quant = &modules.Quant{Supported: abi.Precisions()}
+	return []file{{m.Entry(abi.GGUF), func(w io.Writer) error { return writeCore(w, opt, s, vocab) }}}
 }
 
 // Bytes is the smallest vocabulary that can write any text: MM-ABI's special

@@ -92,9 +92,9 @@ func (n *net) file(path string) file {
 // describe sets what encoders, projectors and decoders have in common.
 func describe(m *modules.Manifest, opt Options, path string) {
 	m.Modality = opt.Modality
-	m.Export = map[string]string{"onnx": path}
+	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: path}}
 	if m.Type == abi.Encoder {
-		m.Quant = &modules.Quant{Supported: []abi.DType{abi.FP32}}
+		m.Quant = &modules.Quant{Supported: []string{string(abi.FP32)}}
 	}
 }
 

@@ -1,0 +1,19 @@
+package abi
+
+// Format names a file format of a module's weights or code, as manifests and
+// graphs spell it. The list is open: a format is whatever an exporter writes.
+type Format string
+
+// The formats that MM-ABI names.
+const (
+	GGUF        Format = "gguf"
+	ONNX        Format = "onnx"
+	Safetensors Format = "safetensors"
+	CoreML      Format = "coreml"
+	ExecuTorch  Format = "executorch"
+	NNAPI       Format = "nnapi"
+	OpenVINO    Format = "openvino"
+	QNN         Format = "qnn"
+	Wasm        Format = "wasm"
+	Starlark    Format = "starlark"
+)
