@@ -97,7 +97,7 @@ func (b *build) exportTools(t *target) error {
 		if err != nil {
 			return err
 		}
-		a.Sandbox = &builds.SandboxPart{Part: part, Limits: box}
+		a.Sandbox = &builds.SandboxPart{Part: part, Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
 	}
 	for _, s := range g.Skills {
 		m := b.module(s.Ref)
@@ -106,10 +106,11 @@ func (b *build) exportTools(t *target) error {
 			return err
 		}
 		limits := s.Limits.Effective().Merge(box)
-		if m.Manifest.Runtime != nil {
-			limits = limits.Merge(m.Manifest.Runtime.Limits.Effective())
+		var allow *modules.Allow
+		if r := m.Manifest.Runtime; r != nil {
+			limits, allow = limits.Merge(r.Limits.Effective()), r.Allow
 		}
-		a.Skills = append(a.Skills, builds.SkillPart{Part: part, Limits: limits})
+		a.Skills = append(a.Skills, builds.SkillPart{Part: part, Limits: limits, Allow: allow})
 	}
 	if r := g.Runtime.Router; r != nil {
 		m := b.module(r.Ref)
@@ -142,8 +143,8 @@ func (b *build) module(ref string) *resolve.Module {
 // the graph says. GGUF has no 8-bit float, which is told.
 func (b *build) kv(t *target) abi.DType {
 	kv, ptr := b.graph.Core.LLM.KVDType, "/core/llm/kv_dtype"
-	if t.spec.GGUF != nil && t.spec.GGUF.KV != "" {
-		kv, ptr = t.spec.GGUF.KV, t.ptr+"/gguf/kv"
+	if e, ok := t.spec.Export(abi.GGUF); ok && e.KV != "" {
+		kv, ptr = e.KV, e.Ptr+"/kv"
 	}
 	if kv == abi.FP8 {
 		b.list.Note(diag.KVMapped, b.graph.Pos(ptr), fmt.Sprintf("target %s: fp8 becomes int8 with scales (q8_0)", t.name), "")
@@ -155,16 +156,17 @@ func (b *build) kv(t *target) abi.DType {
 // weights adds a language model: its GGUF in the target's precision.
 func (b *build) weights(ctx context.Context, t *target, m *resolve.Module) (builds.Part, error) {
 	part, err := b.part(t, m)
-	if err != nil || t.spec.GGUF == nil {
+	e, ok := t.spec.Export(abi.GGUF)
+	if err != nil || !ok {
 		return part, err
 	}
-	quant := t.spec.GGUF.Quant
+	quant := e.Precision
 	as := "gguf as it is"
 	if quant != "" {
 		as = "gguf " + string(quant)
 	}
 	b.say("export", m.Manifest.ID()+" as "+as)
-	out, err := export.GGUF(ctx, m, export.Options{Quant: quant, Store: b.opt.Store, Cache: b.opt.Cache})
+	out, err := export.GGUF(ctx, m, export.Options{Quant: abi.DType(quant), Store: b.opt.Store, Cache: b.opt.Cache})
 	if err != nil {
 		b.list.Add(diag.ExportFailed, b.graph.Pos(t.ptr+"/gguf"), fmt.Sprintf("%s as %s: %v", m.Manifest.ID(), as, err), "")
 		return part, ctx.Err()
@@ -181,7 +183,7 @@ func (b *build) weights(ctx context.Context, t *target, m *resolve.Module) (buil
 		notes[abi.AnnotationQuant] = string(quant)
 	}
 	t.add(registry.Layer{Path: path, Descriptor: out.Descriptor, Annotations: notes})
-	part.Files["gguf"], part.Quant = path, quant
+	part.Files["gguf"], part.Quant = []string{path}, quant
 	return part, nil
 }
 
@@ -189,11 +191,10 @@ func (b *build) weights(ctx context.Context, t *target, m *resolve.Module) (buil
 // it.
 func (b *build) listed(t *target, m *resolve.Module) (builds.Part, error) {
 	var formats []string
-	if slices.Contains(t.spec.ONNX, m.Manifest.Name) {
-		formats = append(formats, "onnx")
-	}
-	if slices.Contains(t.spec.Safetensors, m.Manifest.Name) {
-		formats = append(formats, "safetensors")
+	for _, f := range []abi.Format{abi.ONNX, abi.Safetensors} {
+		if e, ok := t.spec.Export(f); ok && e.Takes(m.Manifest.Name, m.Manifest.Type) {
+			formats = append(formats, string(f))
+		}
 	}
 	return b.part(t, m, formats...)
 }
@@ -204,7 +205,7 @@ func (b *build) part(t *target, m *resolve.Module, formats ...string) (builds.Pa
 	name := m.Manifest.Name
 	p := builds.Part{
 		Name: name, Version: m.Manifest.Version, Type: m.Manifest.Type, Modality: m.Manifest.Modality,
-		Digest: m.Descriptor.Digest.String(), Manifest: name + "/" + modules.FileName, Files: map[string]string{},
+		Digest: m.Descriptor.Digest.String(), Manifest: name + "/" + modules.FileName, Files: builds.Files{},
 	}
 	for _, l := range m.Artifact.Layers {
 		format := l.Annotations[abi.AnnotationFormat]
@@ -215,7 +216,7 @@ func (b *build) part(t *target, m *resolve.Module, formats ...string) (builds.Pa
 		}
 		moved := registry.Layer{Path: name + "/" + l.Path, Descriptor: l.Descriptor, Annotations: maps.Clone(l.Annotations)}
 		if weights {
-			p.Files[format] = moved.Path
+			p.Files[format] = append(p.Files[format], moved.Path)
 		}
 		t.add(moved)
 	}
@@ -273,13 +274,6 @@ func (b *build) compose(ctx context.Context) error {
 
 func (b *build) composeTarget(ctx context.Context, t *target, lock string) error {
 	sortLayers(t.layers)
-	for _, l := range t.layers {
-		t.assembly.Files = append(t.assembly.Files, builds.AssemblyPath{
-			Path: l.Path, Digest: l.Descriptor.Digest.String(), Size: l.Descriptor.Size, MediaType: l.Descriptor.MediaType,
-			Component: l.Annotations[abi.AnnotationComponent], Role: l.Annotations[abi.AnnotationRole], Version: l.Annotations[abi.AnnotationVersion],
-			Format: l.Annotations[abi.AnnotationFormat], Quant: abi.DType(l.Annotations[abi.AnnotationQuant]),
-		})
-	}
 	data, err := t.assembly.Encode()
 	if err != nil {
 		return err
@@ -356,8 +350,8 @@ func (b *build) config(t *target) registry.ModelConfig {
 	if l := b.license(); l != "" {
 		c.Descriptor.Licenses = []string{l}
 	}
-	if t.spec.GGUF != nil {
-		c.Config.Format, c.Config.Quantization = "gguf", string(t.spec.GGUF.Quant)
+	if e, ok := t.spec.Export(abi.GGUF); ok {
+		c.Config.Format, c.Config.Quantization = "gguf", e.Precision
 	}
 	in, out := []string{"text"}, []string{"text"}
 	for _, m := range t.assembly.Modalities {

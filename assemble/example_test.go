@@ -64,6 +64,6 @@ func ExampleAssemble() {
 	}
 	// Output:
 	// validate resolve check export compose sign publish
-	// tiny:0.1.0 sha256:35abfb92663632956af6846a2b7c5de9a4d72d7252ab29b49b0e748e61b93c8e
+	// tiny:0.1.0 sha256:54d0ed0402020b84255a832fd3745436dd081f60680f956e2abc1be0ba99941b
 	// laptop 6 files
 }

@@ -52,7 +52,7 @@ func (b *build) chooseTargets() {
 		b.graph.Exports = map[string]builds.Target{name: spec}
 	}
 	if len(b.graph.Exports) == 0 {
-		b.graph.Exports = map[string]builds.Target{defaultTarget: {GGUF: &builds.GGUFExport{}}}
+		b.graph.Exports = map[string]builds.Target{defaultTarget: {Exports: []builds.Export{{Format: abi.GGUF}}}}
 	}
 	names := b.graph.Targets()
 	if b.opt.Target != "" {
@@ -77,43 +77,26 @@ func parseExports(values []string) (builds.Target, error) {
 		if !ok || rest == "" {
 			return t, fmt.Errorf("%q has no value", v)
 		}
-		items := strings.Split(rest, ",")
-		switch format {
-		case "gguf":
-			t.GGUF = &builds.GGUFExport{}
-			for _, item := range items {
-				key, value, named := strings.Cut(item, "=")
-				switch {
-				case !named && t.GGUF.Quant == "":
-					t.GGUF.Quant = abi.DType(item)
-				case named && key == "quant":
-					t.GGUF.Quant = abi.DType(value)
-				case named && key == "kv":
-					t.GGUF.KV = abi.DType(value)
-				default:
-					return t, fmt.Errorf("%q in %q is not understood", item, v)
-				}
+		e := builds.Export{Format: abi.Format(format)}
+		for _, item := range strings.Split(rest, ",") {
+			key, value, named := strings.Cut(item, "=")
+			switch {
+			case !named && e.Format != abi.GGUF && e.Format != abi.CoreML && e.Format != abi.ExecuTorch:
+				e.Modules = append(e.Modules, item)
+			case !named && e.Precision == "":
+				e.Precision = item
+			case named && key == "quant":
+				e.Precision = value
+			case named && key == "kv":
+				e.KV = abi.DType(value)
+			default:
+				return t, fmt.Errorf("%q in %q is not understood", item, v)
 			}
-			if !slices.Contains(abi.Precisions(), string(t.GGUF.Quant)) {
-				return t, fmt.Errorf("%q in %q is no precision", t.GGUF.Quant, v)
-			}
-		case "onnx":
-			t.ONNX = append(t.ONNX, items...)
-		case "safetensors":
-			t.Safetensors = append(t.Safetensors, items...)
-		case "nnapi":
-			t.NNAPI = append(t.NNAPI, items...)
-		case "openvino":
-			t.OpenVINO = append(t.OpenVINO, items...)
-		case "qnn":
-			t.QNN = append(t.QNN, items...)
-		case "coreml":
-			t.CoreML = &builds.CoreExport{Core: abi.DType(rest)}
-		case "executorch":
-			t.ExecuTorch = &builds.CoreExport{Core: abi.DType(rest)}
-		default:
-			return t, fmt.Errorf("%q is no format", format)
 		}
+		if e.Format == abi.GGUF && !slices.Contains(abi.Precisions(), e.Precision) {
+			return t, fmt.Errorf("%q in %q is no precision", e.Precision, v)
+		}
+		t.Exports = append(t.Exports, e)
 	}
 	return t, nil
 }
@@ -178,20 +161,10 @@ func (b *build) formats() {
 // order of the alphabet.
 func unsupported(t builds.Target) []string {
 	var out []string
-	if t.CoreML != nil {
-		out = append(out, "coreml")
-	}
-	if t.ExecuTorch != nil {
-		out = append(out, "executorch")
-	}
-	if t.NNAPI != nil {
-		out = append(out, "nnapi")
-	}
-	if t.OpenVINO != nil {
-		out = append(out, "openvino")
-	}
-	if t.QNN != nil {
-		out = append(out, "qnn")
+	for _, e := range t.Exports {
+		if !slices.Contains([]abi.Format{abi.GGUF, abi.ONNX, abi.Safetensors}, e.Format) {
+			out = append(out, string(e.Format))
+		}
 	}
 	return out
 }

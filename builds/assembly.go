@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules"
@@ -37,19 +39,56 @@ type Assembly struct {
 	Router      *RouterPart       `json:"router,omitempty"`
 	Sandbox     *SandboxPart      `json:"sandbox,omitempty"`
 	Golden      []modules.Golden  `json:"golden,omitempty"`
-	Files       []AssemblyPath    `json:"files"`
 }
 
 // Part is one module of an assembly.
 type Part struct {
-	Name     string            `json:"name"`
-	Version  string            `json:"version"`
-	Type     abi.ModuleType    `json:"type"`
-	Modality abi.Modality      `json:"modality,omitempty"`
-	Digest   string            `json:"digest"`          // of the module's own OCI manifest
-	Manifest string            `json:"manifest"`        // path of its module.yaml
-	Files    map[string]string `json:"files,omitempty"` // format → path
-	Quant    abi.DType         `json:"quant,omitempty"` // precision of the weights here
+	Name     string         `json:"name"`
+	Version  string         `json:"version"`
+	Type     abi.ModuleType `json:"type"`
+	Modality abi.Modality   `json:"modality,omitempty"`
+	Digest   string         `json:"digest"`          // of the module's own OCI manifest
+	Manifest string         `json:"manifest"`        // path of its module.yaml
+	Files    Files          `json:"files,omitempty"` // nil: nothing of it but its documents is here
+	Quant    string         `json:"quant,omitempty"` // precision of the weights here, in the exporter's words
+}
+
+// Files are a part's files by format, in each the entry first: the file that
+// an engine opens.
+type Files map[string][]string
+
+// Entry is the path that an engine opens in a format; "" where there is none.
+func (f Files) Entry(format abi.Format) string {
+	if paths := f[string(format)]; len(paths) > 0 {
+		return paths[0]
+	}
+	return ""
+}
+
+// UnmarshalJSON reads a list of paths for each format, or one path, as
+// assemblies had it when a format was one file.
+func (f *Files) UnmarshalJSON(b []byte) error {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	*f = Files{}
+	for format, value := range raw {
+		var paths []string
+		if len(value) > 0 && value[0] == '"' {
+			paths = make([]string, 1)
+			if err := json.Unmarshal(value, &paths[0]); err != nil {
+				return err
+			}
+		} else if err := json.Unmarshal(value, &paths); err != nil {
+			return err
+		}
+		if len(paths) == 0 {
+			return fmt.Errorf("no file of format %q", format)
+		}
+		(*f)[format] = paths
+	}
+	return nil
 }
 
 // ID is name@version.
@@ -79,6 +118,7 @@ type DecoderPart struct {
 type SkillPart struct {
 	Part
 	Limits modules.Effective `json:"limits"`
+	Allow  *modules.Allow    `json:"allow,omitempty"` // nil: it may reach nothing
 }
 
 // RouterPart is the router and the tokens around a tool call.
@@ -91,21 +131,9 @@ type RouterPart struct {
 // SandboxPart is the sandbox and its limits.
 type SandboxPart struct {
 	Part
-	Limits modules.Effective `json:"limits"`
-}
-
-// AssemblyPath is one file of the target's folder.
-type AssemblyPath struct {
-	Path      string         `json:"path"`
-	Digest    string         `json:"digest"`
-	Size      int64          `json:"size"`
-	MediaType string         `json:"media_type"`
-	Component string         `json:"component,omitempty"` // the module it belongs to
-	Role      string         `json:"role"`
-	Version   string         `json:"version,omitempty"`
-	Format    string         `json:"format,omitempty"`
-	Quant     abi.DType      `json:"quant,omitempty"`
-	Type      abi.ModuleType `json:"-"`
+	Limits  modules.Effective `json:"limits"`
+	Engines []string          `json:"engines,omitempty"` // that skills may run on; nil: any
+	Allow   *modules.Allow    `json:"allow,omitempty"`   // the most a skill may be allowed; nil: nothing is said
 }
 
 // Parts lists every module of the assembly, the core first.
@@ -148,29 +176,31 @@ func (a *Assembly) Encode() ([]byte, error) {
 }
 
 // ParseAssembly reads an assembly.json. It may come from a stranger: unknown
-// keys, unsafe paths and parts whose files are not listed are errors.
+// keys and unsafe paths are errors.
 func ParseAssembly(data []byte) (*Assembly, error) {
 	if len(data) > maxAssembly {
 		return nil, fmt.Errorf("reading %s: %d bytes are over the limit of %d", AssemblyFile, len(data), maxAssembly)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	var a Assembly
-	if err := dec.Decode(&a); err != nil {
+	var read struct {
+		Assembly
+		Listed json.RawMessage `json:"files"` // older assemblies list the target's files, as its manifest does
+	}
+	if err := dec.Decode(&read); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", AssemblyFile, err)
 	}
-	listed := map[string]bool{}
-	for _, f := range a.Files {
-		if !schemas.ValidPath(f.Path) || listed[f.Path] {
-			return nil, fmt.Errorf("reading %s: file path %q is unsafe or stands twice", AssemblyFile, f.Path)
-		}
-		listed[f.Path] = true
-	}
+	a := read.Assembly
 	for _, p := range a.Parts() {
-		for _, path := range p.Files {
-			if !listed[path] {
-				return nil, fmt.Errorf("reading %s: %s names %q, which is not among its files", AssemblyFile, p.ID(), path)
+		for _, format := range slices.Sorted(maps.Keys(p.Files)) {
+			for _, path := range p.Files[format] {
+				if !schemas.ValidPath(path) {
+					return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), path)
+				}
 			}
+		}
+		if p.Manifest != "" && !schemas.ValidPath(p.Manifest) {
+			return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), p.Manifest)
 		}
 	}
 	if a.Core.Name == "" {

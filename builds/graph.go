@@ -111,45 +111,6 @@ type Runtime struct {
 	} `json:"sandbox,omitempty"`
 }
 
-// Target is what one target is shipped as.
-type Target struct {
-	GGUF        *GGUFExport `json:"gguf,omitempty"`
-	ONNX        []string    `json:"onnx,omitempty"`
-	Safetensors []string    `json:"safetensors,omitempty"`
-	NNAPI       []string    `json:"nnapi,omitempty"`
-	OpenVINO    []string    `json:"openvino,omitempty"`
-	QNN         []string    `json:"qnn,omitempty"`
-	ExecuTorch  *CoreExport `json:"executorch,omitempty"`
-	CoreML      *CoreExport `json:"coreml,omitempty"`
-	Platform    string      `json:"platform,omitempty"` // os/arch
-}
-
-// GGUFExport is the core as GGUF.
-type GGUFExport struct {
-	Quant abi.DType `json:"quant"`
-	KV    abi.DType `json:"kv,omitempty"`
-}
-
-// CoreExport is a format that takes the core in a precision, or a list of
-// modules.
-type CoreExport struct {
-	Core    abi.DType
-	Modules []string
-}
-
-// UnmarshalJSON reads {core: int4} or a list of names.
-func (e *CoreExport) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '[' {
-		return json.Unmarshal(b, &e.Modules)
-	}
-	var v struct {
-		Core abi.DType `json:"core"`
-	}
-	err := json.Unmarshal(b, &v)
-	e.Core = v.Core
-	return err
-}
-
 // Load reads and validates the graph in file.
 func Load(file string) (*Graph, diag.List) {
 	data, err := os.ReadFile(file)
@@ -179,6 +140,11 @@ func Parse(file string, data []byte) (*Graph, diag.List) {
 	if !abi.ValidName(g.Name) {
 		list.Add(diag.WrongForm, diag.Pos{File: file}, fmt.Sprintf("%q, from the file's name, is no name", g.Name), "add name: to the graph")
 		return nil, list
+	}
+	for name, t := range g.Exports {
+		for i := range t.Exports {
+			t.Exports[i].Ptr = "/exports/" + name + "/" + string(t.Exports[i].Format)
+		}
 	}
 	if g.Version == "" {
 		g.Version = "0.1.0"

@@ -98,21 +98,26 @@ func TestCompat(t *testing.T) {
 }
 
 func FuzzParseAssembly(f *testing.F) {
-	a := builds.Assembly{Name: "a", Core: builds.Part{Name: "c", Files: map[string]string{"gguf": "c/c.gguf"}}, Files: []builds.AssemblyPath{{Path: "c/c.gguf"}}}
+	a := builds.Assembly{Name: "a", Core: builds.Part{Name: "c", Files: builds.Files{"gguf": {"c/c.gguf", "c/c.more"}}}}
 	data, err := a.Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(`{"core":{"name":"x","files":{"gguf":"x"}},"files":[{"path":"x","digest":"","size":1,"media_type":"","role":"core"}]}`))
 	f.Add([]byte(`{"core":{"name":"x","files":{"gguf":"../x"}},"files":[{"path":"../x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, err := builds.ParseAssembly(data)
 		if err != nil {
 			return
 		}
-		for _, file := range a.Files {
-			if strings.HasPrefix(file.Path, "/") || strings.Contains(file.Path, "..") && strings.Contains("/"+file.Path+"/", "/../") {
-				t.Fatalf("path %q passed", file.Path)
+		for _, part := range a.Parts() {
+			for _, paths := range part.Files {
+				for _, path := range append(paths, part.Manifest) {
+					if strings.HasPrefix(path, "/") || strings.Contains("/"+path+"/", "/../") {
+						t.Fatalf("path %q passed", path)
+					}
+				}
 			}
 		}
 		if _, err := a.Encode(); err != nil {

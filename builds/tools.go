@@ -63,59 +63,77 @@ func (c *checker) sandbox() modules.Effective {
 	return eff
 }
 
-// exports checks that every export list names modules of the graph that have
-// the format and support the precision.
+// exports checks that every export names modules of the graph that have the
+// format and support the precision.
 func (c *checker) exports() {
 	for _, name := range c.graph.Targets() {
-		t := c.graph.Exports[name]
-		ptr := "/exports/" + name
-		core := c.of(c.graph.Core.LLM.Ref, abi.Core)
-		if t.GGUF != nil {
-			c.quant(ptr+"/gguf/quant", core, t.GGUF.Quant)
-			if kv := t.GGUF.KV; kv != "" && !kv.KnownKV() {
-				c.list.Add(diag.KVUnknown, c.graph.Pos(ptr+"/gguf/kv"), fmt.Sprintf("%q is no KV cache type, known: %s", kv, join(abi.KVDTypes())), "")
-			} else if core != nil && kv != "" && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, kv) {
-				c.list.Add(diag.KVUnknown, c.graph.Pos(ptr+"/gguf/kv"), fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), kv, join(core.KVDTypes)), "")
+		for _, e := range c.graph.Exports[name].Exports {
+			if e.twice {
+				c.list.Add(diag.RepeatedItem, c.graph.doc.KeyPos(e.PrecisionPtr()), "core and quant are two words for one precision", "keep quant")
+			}
+			c.kv(e)
+			c.named(e)
+			for _, m := range c.taken(e) {
+				c.precision(e, m)
 			}
 		}
-		for format, e := range map[string]*CoreExport{"executorch": t.ExecuTorch, "coreml": t.CoreML} {
-			if e != nil && e.Core != "" {
-				c.quant(ptr+"/"+format+"/core", core, e.Core)
-			}
-			if e != nil {
-				c.named(ptr, format, e.Modules, "")
-			}
-		}
-		c.named(ptr, "onnx", t.ONNX, "onnx")
-		c.named(ptr, "safetensors", t.Safetensors, "safetensors")
-		c.named(ptr, "nnapi", t.NNAPI, "onnx")
-		c.named(ptr, "openvino", t.OpenVINO, "onnx")
-		c.named(ptr, "qnn", t.QNN, "onnx")
 	}
 }
 
-func (c *checker) quant(ptr string, m *modules.Manifest, q abi.DType) {
-	if m == nil || m.Quant == nil || q == "" || slices.Contains(m.Quant.Supported, string(q)) {
+// kv checks a target's KV cache type by itself and against the core.
+func (c *checker) kv(e Export) {
+	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
+	pos := c.graph.Pos(e.Ptr + "/kv")
+	if e.KV != "" && !e.KV.KnownKV() {
+		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%q is no KV cache type, known: %s", e.KV, join(abi.KVDTypes())), "")
+	} else if core != nil && e.KV != "" && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, e.KV) {
+		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), e.KV, join(core.KVDTypes)), "")
+	}
+}
+
+// taken are the resolved modules that an export is for, each once, in the
+// order of the graph.
+func (c *checker) taken(e Export) []*modules.Manifest {
+	var list []*modules.Manifest
+	for _, n := range c.graph.Nodes() {
+		m := c.resolved[n.Ref.Name]
+		if m != nil && e.Takes(m.Name, m.Type) && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// precision checks one of the precisions that every format has against what
+// the module lists. What a format calls its own is judged by its exporter.
+func (c *checker) precision(e Export, m *modules.Manifest) {
+	if m.Quant == nil || !slices.Contains(abi.Precisions(), e.Precision) || slices.Contains(m.Quant.Supported, e.Precision) {
 		return
 	}
-	c.list.Add(diag.QuantUnknown, c.graph.Pos(ptr), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), q, join(m.Quant.Supported)), "")
+	c.list.Add(diag.QuantUnknown, c.graph.Pos(e.PrecisionPtr()), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), e.Precision, join(m.Quant.Supported)), "")
 }
 
-// named checks a list of module names against the graph and, where the target
-// is made from an export of the module, against that.
-func (c *checker) named(ptr, format string, names []string, from string) {
+// sources are the formats that other formats are made from.
+var sources = map[abi.Format]abi.Format{
+	abi.ONNX: abi.ONNX, abi.NNAPI: abi.ONNX, abi.OpenVINO: abi.ONNX, abi.QNN: abi.ONNX, abi.Safetensors: abi.Safetensors,
+}
+
+// named checks an export's module names against the graph and, where the
+// target is made from an export of the module, against that.
+func (c *checker) named(e Export) {
 	known := map[string]bool{}
 	for _, n := range c.graph.Nodes() {
 		known[n.Ref.Name] = true
 	}
-	for i, name := range names {
-		pos := c.graph.Pos(fmt.Sprintf("%s/%s/%d", ptr, format, i))
+	for i, name := range e.Modules {
+		pos := c.graph.Pos(e.ModulePtr(i))
 		if !known[name] {
 			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is no module of the graph", name), "")
 			continue
 		}
-		if m := c.resolved[name]; m != nil && from != "" && m.Entry(abi.Format(from)) == "" {
-			c.list.Add(diag.NotExported, pos, fmt.Sprintf("%s exports no %s", m.ID(), from), "add export."+from+" to its manifest")
+		from := sources[e.Format]
+		if m := c.resolved[name]; m != nil && from != "" && m.Entry(from) == "" && m.Entry(e.Format) == "" {
+			c.list.Add(diag.NotExported, pos, fmt.Sprintf("%s exports no %s", m.ID(), from), "add export."+string(from)+" to its manifest")
 		}
 	}
 }

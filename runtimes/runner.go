@@ -78,8 +78,8 @@ func (r *Runner) weights() (Weights, error) {
 // paths tells where the files of a part lie, by format.
 func (r *Runner) paths(p builds.Part) (map[string]string, error) {
 	out := map[string]string{}
-	for format, file := range p.Files {
-		path, err := r.Path(file)
+	for format := range p.Files {
+		path, err := r.Path(p.Files.Entry(abi.Format(format)))
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +226,7 @@ func (r *Runner) missing(in Input) error {
 			continue
 		}
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
-			if p.Files["onnx"] == "" {
+			if p.Files.Entry(abi.ONNX) == "" {
 				return &Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", r.Assembly.Target, p.ID()), Hint: "add it to the target's onnx list"}
 			}
 		}

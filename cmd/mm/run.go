@@ -263,10 +263,10 @@ func loneCore(a *registry.Artifact) (*builds.Assembly, error) {
 	if notes[abi.AnnotationType] != string(abi.Core) && notes[abi.AnnotationType] != string(abi.DraftCore) {
 		return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, notes[abi.AnnotationType]), "run a build that contains it"}
 	}
-	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Files: map[string]string{}}
+	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Files: builds.Files{}}
 	for _, l := range a.Layers {
 		if f := l.Annotations[abi.AnnotationFormat]; f == "gguf" {
-			part.Files[f] = l.Path
+			part.Files[f] = []string{l.Path}
 		}
 	}
 	return &builds.Assembly{Name: a.Name, Version: a.Version, Core: part}, nil
