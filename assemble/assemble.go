@@ -51,6 +51,7 @@ type Options struct {
 	Store     *registry.Store // where blobs and results go
 	Cache     string          // folder that remembers exported files. Empty: export anew each time
 	Resolver  Resolver        // where modules come from
+	Exporters []Exporter      // the formats that can be written, one of each
 	Signer    Signer          // nil: the result stays unsigned
 	Created   *time.Time      // SOURCE_DATE_EPOCH; nil: no time is written
 	Untagged  bool            // leave the store's names alone: the result is known by its digest
@@ -86,6 +87,7 @@ type build struct {
 	graph   *builds.Graph
 	source  []byte // the graph's own bytes
 	modules map[string]*resolve.Module
+	weights map[string][]string // paths of each module's weights, in all formats
 	lock    *builds.Lock
 	targets []*target
 	list    diag.List
@@ -96,7 +98,6 @@ type build struct {
 type target struct {
 	name     string
 	spec     builds.Target
-	ptr      string // of the target in the graph
 	assembly *builds.Assembly
 	layers   []registry.Layer
 	desc     ocispec.Descriptor

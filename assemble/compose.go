@@ -2,6 +2,7 @@ package assemble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/resolve"
+	"mm-abi.org/mm/schemas"
 )
 
 // export makes each target's files and its assembly.
@@ -39,86 +41,54 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 		a.Tokens.MaxSeq = n
 	}
 	a.KV = b.kv(t)
-	var err error
-	if a.Core, err = b.weights(ctx, t, core); err != nil {
-		return err
-	}
+	a.Core = b.part(ctx, t, core)
 	if d := g.Core.Draft; d != nil {
-		part, err := b.weights(ctx, t, b.module(d.Ref))
-		if err != nil {
-			return err
-		}
+		part := b.part(ctx, t, b.module(d.Ref))
 		a.Draft, a.DraftTokens = &part, d.Tokens
 	}
 	for _, ad := range g.Core.Adapters {
-		part, err := b.part(t, b.module(ad.Ref), "gguf", "safetensors")
-		if err != nil {
-			return err
-		}
 		scale := 1.0
 		if ad.Scale != nil {
 			scale = *ad.Scale
 		}
-		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: part, Scale: scale})
+		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: b.adapter(ctx, t, b.module(ad.Ref)), Scale: scale})
 	}
 	for _, mod := range g.Modalities {
-		enc, err := b.listed(t, b.module(mod.Enc.Ref))
-		if err != nil {
-			return err
-		}
-		proj, err := b.listed(t, b.module(mod.Proj.Ref))
-		if err != nil {
-			return err
-		}
+		enc, proj := b.module(mod.Enc.Ref), b.module(mod.Proj.Ref)
 		tcap := mod.TCap()
 		if tcap == 0 {
-			tcap = b.module(mod.Proj.Ref).Manifest.TCap()
+			tcap = proj.Manifest.TCap()
 		}
-		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: b.module(mod.Enc.Ref).Manifest.Modality, Encoder: enc, Projector: proj, TCap: tcap})
+		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc), Projector: b.part(ctx, t, proj), TCap: tcap})
 	}
 	for _, d := range g.Decoders {
-		part, err := b.listed(t, b.module(d.Ref))
-		if err != nil {
-			return err
-		}
-		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: part, Params: d.Params})
+		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref)), Params: d.Params})
 	}
-	return b.exportTools(t)
+	b.exportTools(ctx, t)
+	return ctx.Err()
 }
 
 // exportTools adds skills, router and sandbox, which every target carries.
-func (b *build) exportTools(t *target) error {
+func (b *build) exportTools(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	box := modules.Effective{}
 	if s := g.Runtime.Sandbox; s != nil {
 		m := b.module(s.Ref)
 		box = s.Limits.Effective().Merge(m.Manifest.Limits.Effective())
-		part, err := b.part(t, m)
-		if err != nil {
-			return err
-		}
-		a.Sandbox = &builds.SandboxPart{Part: part, Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
+		a.Sandbox = &builds.SandboxPart{Part: b.part(ctx, t, m), Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
 	}
 	for _, s := range g.Skills {
 		m := b.module(s.Ref)
-		part, err := b.part(t, m, "wasm", "starlark")
-		if err != nil {
-			return err
-		}
 		limits := s.Limits.Effective().Merge(box)
 		var allow *modules.Allow
 		if r := m.Manifest.Runtime; r != nil {
 			limits, allow = limits.Merge(r.Limits.Effective()), r.Allow
 		}
-		a.Skills = append(a.Skills, builds.SkillPart{Part: part, Limits: limits, Allow: allow})
+		a.Skills = append(a.Skills, builds.SkillPart{Part: b.part(ctx, t, m), Limits: limits, Allow: allow})
 	}
 	if r := g.Runtime.Router; r != nil {
 		m := b.module(r.Ref)
-		part, err := b.part(t, m)
-		if err != nil {
-			return err
-		}
-		a.Router = &builds.RouterPart{Part: part, ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
+		a.Router = &builds.RouterPart{Part: b.part(ctx, t, m), ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
 		if a.Router.ToolCallTokens == nil {
 			a.Router.ToolCallTokens = m.Manifest.ToolCallTokens
 		}
@@ -126,7 +96,6 @@ func (b *build) exportTools(t *target) error {
 			a.Router.MaxCalls = m.Manifest.MaxCalls
 		}
 	}
-	return nil
 }
 
 // module finds a resolved module by its reference; resolve has seen to it that
@@ -139,69 +108,42 @@ func (b *build) module(ref string) *resolve.Module {
 	return b.modules[r.Name]
 }
 
-// kv is the KV cache type of a target: what its gguf export says, else what
-// the graph says. GGUF has no 8-bit float, which is told.
+// kv is the KV cache type of a target: what the export of its core says, else
+// what the graph says. GGUF's engines have no 8-bit float, which is told.
 func (b *build) kv(t *target) abi.DType {
-	kv, ptr := b.graph.Core.LLM.KVDType, "/core/llm/kv_dtype"
-	if e, ok := t.spec.Export(abi.GGUF); ok && e.KV != "" {
-		kv, ptr = e.KV, e.Ptr+"/kv"
+	kv, pos, format := b.graph.Core.LLM.KVDType, b.graph.Pos("/core/llm/kv_dtype"), abi.GGUF
+	core := b.module(b.graph.Core.LLM.Ref).Manifest
+	for _, e := range t.spec.Exports {
+		if !e.Takes(core.Name, core.Type) {
+			continue
+		}
+		format = e.Format
+		if e.KV != "" {
+			kv, pos = e.KV, b.pos(e, e.Ptr+"/kv")
+			break
+		}
 	}
-	if kv == abi.FP8 {
-		b.list.Note(diag.KVMapped, b.graph.Pos(ptr), fmt.Sprintf("target %s: fp8 becomes int8 with scales (q8_0)", t.name), "")
+	if kv == abi.FP8 && format == abi.GGUF {
+		b.list.Note(diag.KVMapped, pos, fmt.Sprintf("target %s: fp8 becomes int8 with scales (q8_0)", t.name), "")
 		return abi.Int8
 	}
 	return kv
 }
 
-// weights adds a language model: its GGUF in the target's precision.
-func (b *build) weights(ctx context.Context, t *target, m *resolve.Module) (builds.Part, error) {
-	part, err := b.part(t, m)
-	e, ok := t.spec.Export(abi.GGUF)
-	if err != nil || !ok {
-		return part, err
-	}
-	quant := e.Precision
-	as := "gguf as it is"
-	if quant != "" {
-		as = "gguf " + string(quant)
-	}
-	b.say("export", m.Manifest.ID()+" as "+as)
-	out, err := export.GGUF(ctx, m, export.Options{Quant: abi.DType(quant), Store: b.opt.Store, Cache: b.opt.Cache})
-	if err != nil {
-		b.list.Add(diag.ExportFailed, b.graph.Pos(t.ptr+"/gguf"), fmt.Sprintf("%s as %s: %v", m.Manifest.ID(), as, err), "")
-		return part, ctx.Err()
-	}
-	for _, note := range out.Notes {
-		b.list.Note(diag.QuantFallback, b.graph.Pos(t.ptr+"/gguf"), m.Manifest.ID()+": "+note, "")
-	}
-	path := m.Manifest.Name + "/" + m.Manifest.Name + ".gguf"
-	notes := map[string]string{
-		abi.AnnotationComponent: m.Manifest.Name, abi.AnnotationRole: string(m.Manifest.Type), abi.AnnotationVersion: m.Manifest.Version,
-		abi.AnnotationFormat: "gguf",
-	}
-	if quant != "" {
-		notes[abi.AnnotationQuant] = string(quant)
-	}
-	t.add(registry.Layer{Path: path, Descriptor: out.Descriptor, Annotations: notes})
-	part.Files["gguf"], part.Quant = []string{path}, quant
-	return part, nil
-}
-
-// listed adds an encoder, projector or decoder in the formats whose lists name
-// it.
-func (b *build) listed(t *target, m *resolve.Module) (builds.Part, error) {
-	var formats []string
-	for _, f := range []abi.Format{abi.ONNX, abi.Safetensors} {
-		if e, ok := t.spec.Export(f); ok && e.Takes(m.Manifest.Name, m.Manifest.Type) {
-			formats = append(formats, string(f))
+// part adds a module under a folder of its name: its documents and code, and
+// its weights in the formats for which the target takes it.
+func (b *build) part(ctx context.Context, t *target, m *resolve.Module) builds.Part {
+	p := b.documents(t, m)
+	for _, e := range t.spec.Exports {
+		if e.Takes(m.Manifest.Name, m.Manifest.Type) {
+			b.exportPart(ctx, t, m, e, &p)
 		}
 	}
-	return b.part(t, m, formats...)
+	return p
 }
 
-// part adds a module's manifest and documents, and its files in the formats
-// named, unchanged, under a folder of the module's name.
-func (b *build) part(t *target, m *resolve.Module, formats ...string) (builds.Part, error) {
+// documents adds everything of a module that is no weights.
+func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 	name := m.Manifest.Name
 	p := builds.Part{
 		Name: name, Version: m.Manifest.Version, Type: m.Manifest.Type, Modality: m.Manifest.Modality,
@@ -209,18 +151,79 @@ func (b *build) part(t *target, m *resolve.Module, formats ...string) (builds.Pa
 	}
 	for _, l := range m.Artifact.Layers {
 		format := l.Annotations[abi.AnnotationFormat]
-		role := l.Annotations[abi.AnnotationRole]
-		weights := role == string(m.Manifest.Type) && format != ""
-		if weights && !slices.Contains(formats, format) {
+		code := format == string(abi.Wasm) || format == string(abi.Starlark)
+		if slices.Contains(b.weights[name], l.Path) && !code {
 			continue
 		}
 		moved := registry.Layer{Path: name + "/" + l.Path, Descriptor: l.Descriptor, Annotations: maps.Clone(l.Annotations)}
-		if weights {
+		if code {
 			p.Files[format] = append(p.Files[format], moved.Path)
 		}
 		t.add(moved)
 	}
-	return p, nil
+	return p
+}
+
+// exportPart adds a module's files of one format.
+func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e builds.Export, p *builds.Part) {
+	as := string(e.Format)
+	if e.Precision != "" {
+		as += " " + e.Precision
+	}
+	b.say("export", m.Manifest.ID()+" as "+as)
+	files, notes, err := b.opt.exporter(e.Format).Export(ctx, m, e, export.Sink{Store: b.opt.Store, Cache: b.opt.Cache})
+	if err == nil && len(files) == 0 {
+		err = errors.New("the exporter gave no file")
+	}
+	if err != nil {
+		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %v", m.Manifest.ID(), as, err), "")
+		return
+	}
+	for _, note := range notes {
+		b.list.Note(diag.QuantFallback, b.pos(e, e.Ptr), m.Manifest.ID()+": "+note, "")
+	}
+	for _, l := range files {
+		b.addWeights(t, m, l, e, p)
+	}
+	if p.Quant == "" {
+		p.Quant = e.Precision
+	}
+}
+
+// addWeights adds one file that an exporter gave, with the annotations of the
+// module it belongs to.
+func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e builds.Export, p *builds.Part) {
+	if !schemas.ValidPath(l.Path) {
+		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %q is no path inside a folder", m.Manifest.ID(), e.Format, l.Path), "")
+		return
+	}
+	l.Path = m.Manifest.Name + "/" + l.Path
+	notes := map[string]string{
+		abi.AnnotationComponent: m.Manifest.Name, abi.AnnotationRole: string(m.Manifest.Type), abi.AnnotationVersion: m.Manifest.Version,
+		abi.AnnotationFormat: string(e.Format),
+	}
+	if e.Precision != "" {
+		notes[abi.AnnotationQuant] = e.Precision
+	}
+	maps.Copy(notes, l.Annotations)
+	l.Annotations = notes
+	p.Files[string(e.Format)] = append(p.Files[string(e.Format)], l.Path)
+	t.add(l)
+}
+
+// adapter adds an adapter. Its weights follow the core's: where those are
+// shipped, it is shipped in the formats it has, as it is.
+func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) builds.Part {
+	p := b.part(ctx, t, m)
+	if len(p.Files) > 0 || len(t.assembly.Core.Files) == 0 {
+		return p
+	}
+	for _, f := range []abi.Format{abi.GGUF, abi.Safetensors} {
+		if m.Manifest.Entry(f) != "" && b.opt.exporter(f) != nil {
+			b.exportPart(ctx, t, m, builds.Export{Format: f}, &p)
+		}
+	}
+	return p
 }
 
 // add appends a layer once; two references may share a module.
@@ -273,7 +276,6 @@ func (b *build) compose(ctx context.Context) error {
 }
 
 func (b *build) composeTarget(ctx context.Context, t *target, lock string) error {
-	sortLayers(t.layers)
 	data, err := t.assembly.Encode()
 	if err != nil {
 		return err
@@ -283,7 +285,6 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 		return err
 	}
 	t.add(registry.Layer{Path: builds.AssemblyFile, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "json"}})
-	sortLayers(t.layers)
 	notes := b.annotations(lock)
 	notes[abi.AnnotationTarget] = t.name
 	t.desc, err = registry.Pack(ctx, b.opt.Store, registry.Artifact{
@@ -303,24 +304,6 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 // ref is the build's reference in the store; suffix goes behind the version.
 func (b *build) ref(suffix string) string {
 	return b.graph.Name + ":" + b.graph.Version + suffix
-}
-
-// sortLayers puts the core's GGUF first, where readers that know only "the
-// model" look for it, and the rest by path.
-func sortLayers(layers []registry.Layer) {
-	slices.SortFunc(layers, func(x, y registry.Layer) int {
-		if cx, cy := isCore(x), isCore(y); cx != cy {
-			if cx {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(x.Path, y.Path)
-	})
-}
-
-func isCore(l registry.Layer) bool {
-	return l.Annotations[abi.AnnotationRole] == string(abi.Core) && l.Annotations[abi.AnnotationFormat] == "gguf"
 }
 
 func (b *build) annotations(lock string) map[string]string {
@@ -350,21 +333,39 @@ func (b *build) config(t *target) registry.ModelConfig {
 	if l := b.license(); l != "" {
 		c.Descriptor.Licenses = []string{l}
 	}
-	if e, ok := t.spec.Export(abi.GGUF); ok {
-		c.Config.Format, c.Config.Quantization = "gguf", e.Precision
+	c.Config.Format, c.Config.Quantization = "", t.assembly.Core.Quant
+	for _, e := range t.spec.Exports {
+		if t.assembly.Core.Files.Entry(e.Format) != "" {
+			c.Config.Format = string(e.Format)
+			break
+		}
 	}
-	in, out := []string{"text"}, []string{"text"}
-	for _, m := range t.assembly.Modalities {
-		in = append(in, string(m.Modality))
+	c.Config.Capabilities = capabilities(t.assembly)
+	return c
+}
+
+// capabilities are what a target can do with what is in it. It is signed, so
+// it claims nothing of a module whose files the target leaves out, and no tool
+// use for tools whose code is elsewhere.
+func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
+	var in, out []string
+	if len(a.Core.Files) > 0 {
+		in, out = append(in, string(abi.Text)), append(out, string(abi.Text))
+		for _, m := range a.Modalities {
+			if len(m.Encoder.Files) > 0 && len(m.Projector.Files) > 0 {
+				in = append(in, string(m.Modality))
+			}
+		}
+		for _, d := range a.Decoders {
+			if len(d.Files) > 0 {
+				out = append(out, string(d.Modality))
+			}
+		}
 	}
-	for _, d := range t.assembly.Decoders {
-		out = append(out, string(d.Modality))
-	}
+	tools := a.Router != nil && len(a.Core.Files) > 0 && slices.ContainsFunc(a.Skills, func(s builds.SkillPart) bool { return len(s.Files) > 0 })
 	slices.Sort(in)
 	slices.Sort(out)
-	tools := len(t.assembly.Skills) > 0
-	c.Config.Capabilities = &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
-	return c
+	return &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
 }
 
 // composeIndex points at every target; a single target needs none.

@@ -15,10 +15,18 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// platforms are the platforms of target names that say what they are for.
+// platforms are the platforms of target names that say what they are for. The
+// files run elsewhere too; a platform only lets a client choose from an index.
 var platforms = []struct{ prefix, os, arch string }{
 	{"mobile-android", "android", "arm64"},
+	{"android", "android", "arm64"},
+	{"phone", "android", "arm64"},
 	{"mobile-ios", "ios", "arm64"},
+	{"ios", "ios", "arm64"},
+	{"laptop", "linux", "amd64"},
+	{"desktop", "linux", "amd64"},
+	{"workstation", "linux", "amd64"},
+	{"server", "linux", "amd64"},
 }
 
 func platform(t *target) *ocispec.Platform {
@@ -26,7 +34,7 @@ func platform(t *target) *ocispec.Platform {
 		return &ocispec.Platform{OS: os, Architecture: arch}
 	}
 	for _, p := range platforms {
-		if strings.HasPrefix(t.name, p.prefix) {
+		if rest, ok := strings.CutPrefix(t.name, p.prefix); ok && (rest == "" || strings.ContainsRune("-._", rune(rest[0]))) {
 			return &ocispec.Platform{OS: p.os, Architecture: p.arch}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/resolve"
 )
 
@@ -39,14 +40,18 @@ const defaultTarget = "laptop"
 // chooseTargets applies --target and --export to the graph's exports.
 func (b *build) chooseTargets() {
 	if len(b.opt.Exports) > 0 {
-		spec, err := parseExports(b.opt.Exports)
+		spec, err := b.parseExports(b.opt.Exports)
 		if err != nil {
-			b.list.Add(diag.BadExport, diag.Pos{File: "--export"}, err.Error(), "write gguf=int4,kv=fp8 or onnx=NAME,NAME")
+			b.list.Add(diag.BadExport, diag.Pos{File: exportFlag}, err.Error(), "write gguf=int4,kv=fp8 or onnx=NAME,NAME")
 			return
 		}
 		name := b.opt.Target
 		if name == "" {
 			name = defaultTarget
+		}
+		if !ValidTarget(name) {
+			b.list.Add(diag.NoTarget, diag.Pos{File: "--target"}, fmt.Sprintf("%q is no name of a target", name), "write lower-case letters and digits joined by . - _")
+			return
 		}
 		spec.Platform = b.graph.Exports[name].Platform
 		b.graph.Exports = map[string]builds.Target{name: spec}
@@ -63,42 +68,64 @@ func (b *build) chooseTargets() {
 		names = []string{b.opt.Target}
 	}
 	for _, name := range names {
-		b.targets = append(b.targets, &target{name: name, spec: b.graph.Exports[name], ptr: "/exports/" + name})
+		b.targets = append(b.targets, &target{name: name, spec: b.graph.Exports[name]})
 	}
 }
 
-// parseExports reads the values of --export: FORMAT=VALUE[,MORE…]. For gguf
-// the first value is the precision and kv=TYPE may follow; for other formats
-// every value is a module.
-func parseExports(values []string) (builds.Target, error) {
+// ValidTarget reports whether s may name a target, which becomes a folder and
+// part of a tag: the form that the graph's schema asks for.
+func ValidTarget(s string) bool { return len(s) <= 64 && abi.ValidName(s) }
+
+// lists are the formats in which a bare word of --export is a module even if
+// the graph has none of that name.
+var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN}
+
+// parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
+// is a module, a precision, quant=PRECISION or kv=TYPE. A format may come
+// several times.
+func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
 		format, rest, ok := strings.Cut(v, "=")
 		if !ok || rest == "" {
 			return t, fmt.Errorf("%q has no value", v)
 		}
-		e := builds.Export{Format: abi.Format(format)}
+		i := slices.IndexFunc(t.Exports, func(e builds.Export) bool { return string(e.Format) == format })
+		if i < 0 {
+			i, t.Exports = len(t.Exports), append(t.Exports, builds.Export{Format: abi.Format(format)})
+		}
 		for _, item := range strings.Split(rest, ",") {
-			key, value, named := strings.Cut(item, "=")
-			switch {
-			case !named && e.Format != abi.GGUF && e.Format != abi.CoreML && e.Format != abi.ExecuTorch:
-				e.Modules = append(e.Modules, item)
-			case !named && e.Precision == "":
-				e.Precision = item
-			case named && key == "quant":
-				e.Precision = value
-			case named && key == "kv":
-				e.KV = abi.DType(value)
-			default:
+			if !b.exportItem(&t.Exports[i], item) {
 				return t, fmt.Errorf("%q in %q is not understood", item, v)
 			}
 		}
-		if e.Format == abi.GGUF && !slices.Contains(abi.Precisions(), e.Precision) {
-			return t, fmt.Errorf("%q in %q is no precision", e.Precision, v)
-		}
-		t.Exports = append(t.Exports, e)
 	}
+	slices.SortFunc(t.Exports, func(x, y builds.Export) int { return strings.Compare(string(x.Format), string(y.Format)) })
 	return t, nil
+}
+
+// exportItem enters one item; it reports false for one that is not understood
+// or says a thing twice.
+func (b *build) exportItem(e *builds.Export, item string) bool {
+	key, value, named := strings.Cut(item, "=")
+	switch {
+	case item == "" || named && value == "":
+		return false
+	case !named && (slices.Contains(lists, e.Format) || b.names(item)):
+		e.Modules = append(e.Modules, item)
+	case (!named || key == "quant") && e.Precision == "":
+		e.Precision = strings.TrimPrefix(item, "quant=")
+	case key == "kv" && named && e.KV == "":
+		e.KV = abi.DType(value)
+	default:
+		return false
+	}
+	return true
+}
+
+// names reports whether the graph has a module called name.
+func (b *build) names(name string) bool {
+	return slices.ContainsFunc(b.graph.Nodes(), func(n builds.Node) bool { return n.Ref.Name == name })
 }
 
 // resolve brings every module of the graph into the store.
@@ -116,57 +143,26 @@ func (b *build) resolve(ctx context.Context) error {
 	return nil
 }
 
-// check asks whether the modules fit each other, and whether each one's files
-// are what its manifest says.
-func (b *build) check(ctx context.Context) error {
-	b.list = append(b.list, b.graph.Check(resolve.Manifests(b.modules))...)
+// check asks whether the modules fit each other, whether each one's files are
+// what its manifest says, and whether the targets can be exported.
+func (b *build) check(context.Context) error {
+	for _, d := range b.graph.Check(resolve.Manifests(b.modules)) {
+		if d.Pos == (diag.Pos{}) {
+			d.Pos.File = exportFlag
+		}
+		b.list = append(b.list, d)
+	}
+	b.weights = map[string][]string{}
 	for _, l := range b.lock.Modules {
 		m := b.modules[l.Name]
-		list, err := export.Inspect(ctx, b.opt.Store, m)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", m.Manifest.ID(), err)
+		files := export.Files(b.opt.Store, m)
+		b.list = append(b.list, inspect.Check(m.Manifest, files)...)
+		for _, paths := range inspect.Weights(m.Manifest, files) {
+			b.weights[l.Name] = append(b.weights[l.Name], paths...)
 		}
-		b.list = append(b.list, list...)
 	}
-	b.formats()
+	b.exportable()
 	return nil
-}
-
-// formats reports the formats that no exporter writes yet. Under KeepGoing the
-// targets concerned are dropped with a warning and the others are built.
-func (b *build) formats() {
-	var kept []*target
-	for _, t := range b.targets {
-		missing := unsupported(t.spec)
-		for _, format := range missing {
-			detail := fmt.Sprintf("target %s wants %s", t.name, format)
-			pos := b.graph.Pos(t.ptr + "/" + format)
-			if b.opt.KeepGoing {
-				b.list.Warn(diag.NoExporter, pos, detail+"; the target is left out", "")
-			} else {
-				b.list.Add(diag.NoExporter, pos, detail, "choose another target with --target, or --keep-going builds the others")
-			}
-		}
-		if missing == nil {
-			kept = append(kept, t)
-		}
-	}
-	if len(kept) == 0 && b.opt.KeepGoing {
-		b.list.Add(diag.NoTarget, b.graph.Pos("/exports"), "no target is left that can be built", "")
-	}
-	b.targets = kept
-}
-
-// unsupported lists the formats of a target that nothing writes yet, in the
-// order of the alphabet.
-func unsupported(t builds.Target) []string {
-	var out []string
-	for _, e := range t.Exports {
-		if !slices.Contains([]abi.Format{abi.GGUF, abi.ONNX, abi.Safetensors}, e.Format) {
-			out = append(out, string(e.Format))
-		}
-	}
-	return out
 }
 
 // sign signs the whole build: every target's manifest and the index.

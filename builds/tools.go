@@ -83,12 +83,21 @@ func (c *checker) exports() {
 // kv checks a target's KV cache type by itself and against the core.
 func (c *checker) kv(e Export) {
 	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
-	pos := c.graph.Pos(e.Ptr + "/kv")
+	pos := c.at(e, e.Ptr+"/kv")
 	if e.KV != "" && !e.KV.KnownKV() {
 		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%q is no KV cache type, known: %s", e.KV, join(abi.KVDTypes())), "")
 	} else if core != nil && e.KV != "" && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, e.KV) {
 		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), e.KV, join(core.KVDTypes)), "")
 	}
+}
+
+// at is the place of a part of an export; none for one that stands elsewhere
+// than in the graph.
+func (c *checker) at(e Export, ptr string) diag.Pos {
+	if e.Ptr == "" {
+		return diag.Pos{}
+	}
+	return c.graph.Pos(ptr)
 }
 
 // taken are the resolved modules that an export is for, each once, in the
@@ -110,7 +119,7 @@ func (c *checker) precision(e Export, m *modules.Manifest) {
 	if m.Quant == nil || !slices.Contains(abi.Precisions(), e.Precision) || slices.Contains(m.Quant.Supported, e.Precision) {
 		return
 	}
-	c.list.Add(diag.QuantUnknown, c.graph.Pos(e.PrecisionPtr()), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), e.Precision, join(m.Quant.Supported)), "")
+	c.list.Add(diag.QuantUnknown, c.at(e, e.PrecisionPtr()), fmt.Sprintf("%s does not list %s; it lists %s", m.ID(), e.Precision, join(m.Quant.Supported)), "")
 }
 
 // sources are the formats that other formats are made from.
@@ -126,7 +135,7 @@ func (c *checker) named(e Export) {
 		known[n.Ref.Name] = true
 	}
 	for i, name := range e.Modules {
-		pos := c.graph.Pos(e.ModulePtr(i))
+		pos := c.at(e, e.ModulePtr(i))
 		if !known[name] {
 			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is no module of the graph", name), "")
 			continue

@@ -44,6 +44,12 @@ type Layer struct {
 	Annotations map[string]string  // abi.Annotation… keys: component, role, version, format, quant
 }
 
+// CoreModel reports whether the layer is the core's GGUF: the file that stands
+// first in a manifest and that readers of one model take.
+func (l Layer) CoreModel() bool {
+	return l.Annotations[abi.AnnotationRole] == string(abi.Core) && l.Annotations[abi.AnnotationFormat] == string(abi.GGUF)
+}
+
 // Index is an OCI image index over the targets of an assembly.
 type Index struct {
 	Annotations map[string]string
@@ -135,7 +141,7 @@ func (a *Artifact) labels() map[string]string {
 // look for it, and the rest by path.
 func layerOrder(a, b Layer) int {
 	first := func(l Layer) int {
-		if l.Annotations[abi.AnnotationRole] == "core" && l.Annotations[abi.AnnotationFormat] == "gguf" {
+		if l.CoreModel() {
 			return 0
 		}
 		return 1

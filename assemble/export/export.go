@@ -1,18 +1,19 @@
-// Package export turns a module's weights into the files of a target and
-// checks that weights are what the module's manifest says.
+// Package export is what the exporters of the formats have in common: the
+// files of a resolved module, and the [Sink] that takes what they write.
 //
-// [Inspect] compares a weight file with its manifest from the file alone.
-// [GGUF] rewrites a language model in the precision a target asks for, tensor
-// by tensor in bounded memory; a file that is in that precision already is
-// taken as it is. The same input gives the same bytes, so results are
-// remembered by the digest of the input and the recipe.
+// An exporter is a folder below this one. It turns a module into the files of
+// one format, the entry first, and hands them over as layers; the same input
+// gives the same bytes, so that a result is remembered by the digest of the
+// input and the recipe. assemble names the interface, cmd/mm the exporters.
 package export
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -21,78 +22,135 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/resolve"
 )
 
-// Options for GGUF.
-type Options struct {
-	Quant abi.DType       // precision of the weights
+// Sink takes the files that exporters write.
+type Sink struct {
 	Store *registry.Store // where modules are and the result goes
 	Cache string          // folder of remembered results. Empty: nothing is remembered
 }
 
-// Exported is a file of a target.
-type Exported struct {
-	Descriptor ocispec.Descriptor
-	Notes      []string // what is not exactly as asked for, for people
+// Open opens a file of the module.
+func (s Sink) Open(ctx context.Context, m *resolve.Module, path string) (*os.File, registry.Layer, error) {
+	l, err := s.Layer(m, path)
+	if err != nil {
+		return nil, l, err
+	}
+	f, err := s.Store.OpenBlob(ctx, l.Descriptor)
+	return f, l, err
 }
 
-// generation is part of every cache key: it changes when exporters write other
-// bytes for the same input.
-const generation = 1
+// Layer is a file of the module as weights of a target: its path, media type,
+// digest and size.
+func (s Sink) Layer(m *resolve.Module, path string) (registry.Layer, error) {
+	l, ok := m.Layer(path)
+	if !ok {
+		return l, fmt.Errorf("the artifact of %s does not hold %s", m.Manifest.ID(), path)
+	}
+	desc := l.Descriptor
+	desc.MediaType = abi.MediaWeight
+	return registry.Layer{Path: path, Descriptor: desc}, nil
+}
+
+// Write takes a new file: write is given what becomes its bytes.
+func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) error) (l registry.Layer, err error) {
+	if s.Cache != "" {
+		if err := os.MkdirAll(s.Cache, 0o755); err != nil {
+			return l, err
+		}
+	}
+	tmp, err := os.CreateTemp(s.Cache, "export-*")
+	if err != nil {
+		return l, err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	w := bufio.NewWriterSize(tmp, 1<<20)
+	if err := write(w); err != nil {
+		return l, err
+	}
+	if err := w.Flush(); err != nil {
+		return l, err
+	}
+	if err := tmp.Close(); err != nil {
+		return l, err
+	}
+	desc, err := s.Store.AddFile(ctx, tmp.Name(), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
+	return registry.Layer{Path: path, Descriptor: desc}, err
+}
+
+// Files locates a resolved module's files among the store's blobs.
+func Files(store *registry.Store, m *resolve.Module) inspect.Locate {
+	return func(path string) (string, int64, bool) {
+		l, ok := m.Layer(path)
+		if !ok {
+			return "", 0, false
+		}
+		return store.BlobPath(l.Descriptor), l.Descriptor.Size, true
+	}
+}
 
 // remembered is a cache entry.
 type remembered struct {
-	Digest string   `json:"digest"`
-	Size   int64    `json:"size"`
-	Notes  []string `json:"notes,omitempty"`
+	Files []rememberedFile `json:"files"`
+	Notes []string         `json:"notes,omitempty"`
 }
 
-// recall finds an earlier result whose blob is still in the store.
-func (o Options) recall(ctx context.Context, key, media string) (Exported, bool) {
-	if o.Cache == "" {
-		return Exported{}, false
+type rememberedFile struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// Recall finds an earlier result whose blobs are still in the store. The key
+// is made of the exporter's name and generation, its input's digests and its
+// recipe.
+func (s Sink) Recall(ctx context.Context, key string) (layers []registry.Layer, notes []string, ok bool) {
+	if s.Cache == "" {
+		return nil, nil, false
 	}
-	data, err := os.ReadFile(o.entry(key))
+	data, err := os.ReadFile(s.entry(key))
 	if err != nil {
-		return Exported{}, false
+		return nil, nil, false
 	}
 	var r remembered
-	if json.Unmarshal(data, &r) != nil || digest.Digest(r.Digest).Validate() != nil {
-		return Exported{}, false
+	if json.Unmarshal(data, &r) != nil {
+		return nil, nil, false
 	}
-	desc := ocispec.Descriptor{MediaType: media, Digest: digest.Digest(r.Digest), Size: r.Size}
-	if _, err := o.Store.Exists(ctx, desc); err != nil { // keeps it from a gc that runs meanwhile
-		return Exported{}, false
+	for _, f := range r.Files {
+		desc := ocispec.Descriptor{MediaType: abi.MediaWeight, Digest: digest.Digest(f.Digest), Size: f.Size}
+		if desc.Digest.Validate() != nil {
+			return nil, nil, false
+		}
+		if _, err := s.Store.Exists(ctx, desc); err != nil { // keeps it from a gc that runs meanwhile
+			return nil, nil, false
+		}
+		if s.Store.VerifyCached(ctx, desc) != nil {
+			return nil, nil, false
+		}
+		layers = append(layers, registry.Layer{Path: f.Path, Descriptor: desc})
 	}
-	return Exported{desc, r.Notes}, o.Store.VerifyCached(ctx, desc) == nil
+	return layers, r.Notes, len(layers) > 0
 }
 
-// remember notes a result. A result that is not remembered costs time only.
-func (o Options) remember(key string, e Exported) {
-	if o.Cache == "" {
+// Remember notes a result. A result that is not remembered costs time only.
+func (s Sink) Remember(key string, layers []registry.Layer, notes []string) {
+	if s.Cache == "" {
 		return
 	}
-	data, err := json.Marshal(remembered{e.Descriptor.Digest.String(), e.Descriptor.Size, e.Notes})
-	if err == nil && os.MkdirAll(filepath.Dir(o.entry(key)), 0o755) == nil {
-		_ = fsx.WriteFile(o.entry(key), data, 0o644)
+	r := remembered{Notes: notes}
+	for _, l := range layers {
+		r.Files = append(r.Files, rememberedFile{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size})
+	}
+	data, err := json.Marshal(r)
+	if err == nil && os.MkdirAll(filepath.Dir(s.entry(key)), 0o755) == nil {
+		_ = fsx.WriteFile(s.entry(key), data, 0o644)
 	}
 }
 
-func (o Options) entry(key string) string {
-	return filepath.Join(o.Cache, "export", fmt.Sprintf("%x", sha256.Sum256([]byte(key))))
-}
-
-// layer finds the file that a module exports in a format.
-func layer(m *resolve.Module, format string) (registry.Layer, error) {
-	path := m.Manifest.Entry(abi.Format(format))
-	if path == "" {
-		return registry.Layer{}, fmt.Errorf("its manifest exports no %s", format)
-	}
-	l, ok := m.Layer(path)
-	if !ok {
-		return registry.Layer{}, fmt.Errorf("its artifact does not hold %s", path)
-	}
-	return l, nil
+func (s Sink) entry(key string) string {
+	return filepath.Join(s.Cache, "export", fmt.Sprintf("%x", sha256.Sum256([]byte(key))))
 }

@@ -92,7 +92,7 @@ func (p *program) build(c *cli.Context, opt assemble.Options) (*assemble.Result,
 	if err != nil {
 		return nil, err
 	}
-	opt.Cache = filepath.Join(dir, cacheDir)
+	opt.Cache, opt.Exporters = filepath.Join(dir, cacheDir), exporters()
 	if opt.Created, err = sourceDate(); err != nil {
 		return nil, err
 	}

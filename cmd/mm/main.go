@@ -17,6 +17,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 )
@@ -48,6 +52,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // backends lists the engines, the preferred one first.
 func backends() []runtimes.Backend {
 	return []runtimes.Backend{corellm.Backend{}}
+}
+
+// exporters lists the formats that assemble writes.
+func exporters() []assemble.Exporter {
+	return []assemble.Exporter{
+		gguf.Exporter{},
+		verbatim.New(abi.ONNX),
+		verbatim.New(abi.Safetensors),
+	}
 }
 
 // program is what every command shares: the streams, and the flags that hold

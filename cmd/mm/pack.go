@@ -13,8 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/assemble/export"
+	exportgguf "mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
@@ -27,9 +28,9 @@ func (p *program) modulePack(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	recipe, ok := export.Recipe(abi.DType(c.String("quant")))
-	if !ok {
-		return usageError{fmt.Errorf("--quant is %q, wanted fp32, fp16, bf16, int8 or int4", c.String("quant"))}
+	recipe, err := exportgguf.Recipe(c.String("quant"))
+	if err != nil {
+		return usageError{fmt.Errorf("--quant: %w", err)}
 	}
 	ck, err := train.Open(c.Args().First())
 	if err != nil {
@@ -54,7 +55,7 @@ type packing struct {
 	c       *cli.Context
 	dir     *fsx.Dir
 	ck      *train.Checkpoint
-	recipe  string
+	recipe  quant.Recipe
 	weights string
 	tok     *tokenizer.Tokenizer
 	files   []modules.File
@@ -87,7 +88,7 @@ func (k *packing) run(ctx context.Context) error {
 		return err
 	}
 	if err := k.write(k.weights, func(w io.Writer) error {
-		_, err := export.Convert(ctx, full, info.Size(), k.recipe, w)
+		_, err := exportgguf.Convert(ctx, full, info.Size(), k.recipe, w)
 		return err
 	}); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -21,9 +21,9 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err := wantArgs(c, 2, 2); err != nil {
 				return err
 			}
-			recipe, ok := export.Recipe(abi.DType(c.String("to")))
-			if !ok {
-				recipe = c.String("to")
+			recipe, err := gguf.Recipe(c.String("to"))
+			if err != nil {
+				return usageError{fmt.Errorf("--to: %w", err)}
 			}
 			in, err := os.Open(c.Args().Get(0))
 			if err != nil {
@@ -37,14 +37,14 @@ func (p *program) quantizeCommand() *cli.Command {
 			for _, n := range notes {
 				p.say("%s", n)
 			}
-			_, err = fmt.Fprintf(p.stdout, "%s: %s, %s\n", c.Args().Get(1), recipe, size(written))
+			_, err = fmt.Fprintf(p.stdout, "%s: %s, %s\n", c.Args().Get(1), recipe.Name, size(written))
 			return err
 		},
 	}
 }
 
 // quantize writes the file aside and gives it its name once it is whole.
-func quantize(c *cli.Context, in *os.File, recipe, out string) (notes []string, written int64, err error) {
+func quantize(c *cli.Context, in *os.File, recipe quant.Recipe, out string) (notes []string, written int64, err error) {
 	info, err := in.Stat()
 	if err != nil {
 		return nil, 0, err
@@ -58,7 +58,7 @@ func quantize(c *cli.Context, in *os.File, recipe, out string) (notes []string, 
 	if err != nil {
 		return nil, 0, err
 	}
-	notes, err = export.Convert(c.Context, in, info.Size(), recipe, tmp)
+	notes, err = gguf.Convert(c.Context, in, info.Size(), recipe, tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}

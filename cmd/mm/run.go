@@ -216,7 +216,7 @@ func noTarget(want string, have []string) error {
 
 func shipsCore(a *registry.Artifact) bool {
 	for _, l := range a.Layers {
-		if l.Annotations[abi.AnnotationRole] == string(abi.Core) && l.Annotations[abi.AnnotationFormat] == "gguf" {
+		if l.CoreModel() {
 			return true
 		}
 	}

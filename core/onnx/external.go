@@ -146,3 +146,16 @@ var reserved = func() map[string]bool {
 	}
 	return m
 }()
+
+// Externals lists the locations of the model's external data, as written and
+// unchecked, sorted, each once.
+func (m *Model) Externals() []string {
+	var out []string
+	m.walk(visitor{tensor: func(_ *place, t *Tensor) {
+		if t.External != nil {
+			out = append(out, t.External.Location())
+		}
+	}})
+	slices.Sort(out)
+	return slices.Compact(out)
+}

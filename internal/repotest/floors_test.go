@@ -24,14 +24,14 @@ var floors = map[string]int{
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/llama2c": 3, "core/quant/pack": 3,
 
-	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4,
+	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "modules/seed": 4, "modules/inspect": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4,
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4,
 
 	"resolve": 5, "runtimes": 5, "core/infer": 5,
 
 	"core/train": 6, "assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
 
-	"assemble": 7, "internal/libllama": 7,
+	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "internal/libllama": 7,
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8,
 

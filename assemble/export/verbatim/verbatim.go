@@ -1,0 +1,56 @@
+// Package verbatim exports a format whose files are shipped as they are: the
+// entry, what the manifest says lies beside it, and, of ONNX, the external
+// data that the model names.
+package verbatim
+
+import (
+	"context"
+	"fmt"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/inspect"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
+)
+
+// Exporter ships one format.
+type Exporter struct{ format abi.Format }
+
+// New returns the exporter of a format.
+func New(format abi.Format) Exporter { return Exporter{format} }
+
+// Format is the format that New was given.
+func (x Exporter) Format() abi.Format { return x.format }
+
+// Check refuses a module without the format, and to change what is shipped as
+// it is.
+func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
+	var list diag.List
+	if m.Entry(x.format) == "" {
+		list.Add(diag.NotExported, diag.Pos{}, fmt.Sprintf("%s exports no %s", m.ID(), x.format), fmt.Sprintf("add export.%s to its manifest", x.format))
+	}
+	if e.Precision != "" {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: files of this format are shipped as they are", m.ID(), e.Precision), "leave the precision out")
+	}
+	if e.Options != nil {
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("%s takes no options", x.format), "remove them")
+	}
+	return list
+}
+
+// Export hands over the module's own files.
+func (x Exporter) Export(_ context.Context, m *resolve.Module, _ builds.Export, out export.Sink) ([]registry.Layer, []string, error) {
+	var layers []registry.Layer
+	for _, path := range inspect.Weights(m.Manifest, export.Files(out.Store, m))[x.format] {
+		l, err := out.Layer(m, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		layers = append(layers, l)
+	}
+	return layers, nil, nil
+}

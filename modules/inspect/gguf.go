@@ -1,0 +1,89 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+)
+
+// Types of tokens that text cannot forge (llama.cpp, llama_token_type).
+const (
+	tokenControl     = 3
+	tokenUserDefined = 4
+)
+
+// gguf compares a model file's metadata with the token contract.
+func (c *checker) gguf(entry string) {
+	at := "/export/gguf"
+	file, size, _ := c.locate(entry)
+	r, err := os.Open(file)
+	if err != nil {
+		c.fault(at, fmt.Sprintf("%s: %v", entry, reason(err)))
+		return
+	}
+	defer r.Close()
+	f, err := gguf.Read(r, size)
+	if err == nil {
+		err = f.Check()
+	}
+	if err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			c.fault(at, entry+": "+line)
+		}
+		return
+	}
+	if c.m.Type != abi.Core && c.m.Type != abi.DraftCore {
+		return
+	}
+	want := c.m.Contract()
+	arch, _ := gguf.Get[string](f, gguf.KeyArchitecture)
+	for _, v := range []struct {
+		at, key string
+		want    int
+	}{
+		{"/tokens/d_model", gguf.KeyEmbeddingLength.In(arch), want.DModel},
+		{"/tokens/max_seq", gguf.KeyContextLength.In(arch), want.MaxSeq},
+	} {
+		if got, err := gguf.Get[uint32](f, v.key); err == nil && int64(got) != int64(v.want) {
+			c.fault(v.at, fmt.Sprintf("%s is %d in %s, %d in the manifest", v.key, got, entry, v.want))
+		}
+	}
+	c.vocabulary(f, arch, want, entry)
+}
+
+// vocabulary compares the vocabulary's size and special tokens.
+func (c *checker) vocabulary(f *gguf.File, arch string, want abi.TokenContract, entry string) {
+	size := func(n int) {
+		if n != want.VocabSize {
+			c.fault("/tokens/vocab_size", fmt.Sprintf("%s has %d tokens, the manifest %d", entry, n, want.VocabSize))
+		}
+	}
+	tokens, err := gguf.Get[[]string](f, gguf.KeyTokens)
+	if errors.Is(err, gguf.ErrNoKey) {
+		if n, err := gguf.Get[uint32](f, gguf.KeyVocabSize.In(arch)); err == nil {
+			size(int(n))
+		}
+		return
+	}
+	if err != nil {
+		c.fault("/export/gguf", entry+": "+err.Error())
+		return
+	}
+	size(len(tokens))
+	types, _ := gguf.GetOr[[]int32](f, gguf.KeyTokenTypes, nil)
+	for i, s := range want.SpecialTokens {
+		at := fmt.Sprintf("/tokens/special_tokens/%d", i)
+		id := slices.Index(tokens, s)
+		switch {
+		case id < 0:
+			c.fault(at, fmt.Sprintf("the vocabulary of %s has no %s", entry, s))
+		case id < len(types) && types[id] != tokenControl && types[id] != tokenUserDefined:
+			c.fault(at, fmt.Sprintf("%s is a plain token of %s, so text could forge it", s, entry))
+		}
+	}
+}

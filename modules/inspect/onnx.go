@@ -1,0 +1,158 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/diag"
+)
+
+// elements are ONNX's names of the element types of ports.
+var elements = map[abi.DType]onnx.DType{
+	abi.FP32: onnx.FLOAT, abi.FP16: onnx.FLOAT16, abi.BF16: onnx.BFLOAT16, abi.Int64: onnx.INT64, abi.Int32: onnx.INT32,
+	abi.Int16: onnx.INT16, abi.Int8: onnx.INT8, abi.UInt8: onnx.UINT8, abi.Int4: onnx.INT4, abi.Bool: onnx.BOOL, abi.FP8: onnx.FLOAT8E4M3FN,
+}
+
+// onnx checks the file by ONNX's own rules and its inputs and outputs against
+// the manifest's ports.
+func (c *checker) onnx(entry string) {
+	pos := c.m.PathPos(entry)
+	file, _, _ := c.locate(entry)
+	model, closer, err := openONNX(file)
+	if err != nil {
+		c.list.Add(diag.GraphInvalid, pos, fmt.Sprintf("%s: %s: %v", c.m.ID(), entry, err), "export it again")
+		return
+	}
+	defer closer()
+	external := func(location string) (int64, bool) {
+		_, size, ok := c.locate(beside(entry, location))
+		return size, ok
+	}
+	for _, p := range model.Check(onnx.CheckOptions{External: external}) {
+		detail := fmt.Sprintf("%s: %s: %s", c.m.ID(), entry, p)
+		if p.Warning {
+			c.list.Warn(diag.GraphInvalid, pos, detail, "")
+		} else {
+			c.list.Add(diag.GraphInvalid, pos, detail, "export it again")
+		}
+	}
+	v := ports{checker: c, entry: entry}
+	c.m.Bind(&v.binding)
+	// With a preprocess block the file takes what that block makes of the
+	// manifest's raw input.
+	if c.m.Preprocess == nil {
+		v.compare("inputs", c.m.Inputs, model.Inputs())
+	}
+	v.compare("outputs", c.m.Outputs, model.Graph.Outputs)
+}
+
+// ports compares a manifest's ports with a graph's values.
+type ports struct {
+	*checker
+	entry   string
+	binding abi.Binding
+}
+
+func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
+	for i, p := range want {
+		v, ok := find(have, p.Name)
+		if !ok {
+			c.differ(side, i, -1, fmt.Sprintf("%s %q is not in the file, which has %s", strings.TrimSuffix(side, "s"), p.Name, names(have)))
+			continue
+		}
+		if v.Type.Kind != onnx.TensorKind {
+			c.differ(side, i, -1, fmt.Sprintf("%q is no tensor in the file", p.Name))
+			continue
+		}
+		if want := elements[p.DType]; v.Type.DType != want {
+			c.differ(side, i, -1, fmt.Sprintf("%q is %s in the file, %s in the manifest", p.Name, v.Type.DType, p.DType))
+		}
+		c.shape(side, i, p, v)
+	}
+	for _, v := range have {
+		if len(want) > 0 && !declared(want, v.Name) {
+			c.differ(side, -1, -1, fmt.Sprintf("the file's %s %q is not in the manifest", strings.TrimSuffix(side, "s"), v.Name))
+		}
+	}
+}
+
+// shape compares dimensions. The file may have a leading batch dimension, of
+// size 1 or with a name, that manifests leave out.
+func (c *ports) shape(side string, i int, p abi.Port, v onnx.Value) {
+	if !v.Type.Ranked {
+		return // the smoke test will see
+	}
+	dims := v.Type.Dims
+	if len(dims) == len(p.Shape)+1 && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown) {
+		dims = dims[1:]
+	}
+	if len(dims) != len(p.Shape) {
+		c.differ(side, i, -1, fmt.Sprintf("%q has %d dimensions in the file, %s in the manifest", p.Name, len(v.Type.Dims), p.Shape))
+		return
+	}
+	for k, d := range dims {
+		if d.Value == onnx.Unknown {
+			continue // names in files mean nothing across modules
+		}
+		size, by := p.Shape[k].Size, "the manifest"
+		if name := p.Shape[k].Name; name != "" {
+			n, who, ok := c.binding.Size(c.m.ID(), name)
+			if !ok {
+				continue
+			}
+			size, by = n, who
+		}
+		if d.Value != size {
+			c.differ(side, i, k, fmt.Sprintf("%s of %q is %d in the file, %d in %s", dimension(p.Shape[k], k), p.Name, d.Value, size, by))
+		}
+	}
+}
+
+// dimension names one dimension of a port: D_enc (dimension 1), or dimension 1.
+func dimension(d abi.Dim, axis int) string {
+	if d.Name == "" {
+		return fmt.Sprintf("dimension %d", axis)
+	}
+	return fmt.Sprintf("%s (dimension %d)", d.Name, axis)
+}
+
+// differ reports a difference at port i of a side, at one of its dimensions
+// where axis is not negative, and at the side as a whole where i is.
+func (c *ports) differ(side string, i, axis int, detail string) {
+	ptr := "/" + side
+	if i >= 0 {
+		ptr = fmt.Sprintf("/%s/%d", side, i)
+	}
+	if axis >= 0 {
+		ptr = fmt.Sprintf("%s/shape/%d", ptr, axis)
+	}
+	c.list.Add(diag.WeightsFault, c.m.Pos(ptr), fmt.Sprintf("%s: %s: %s", c.m.ID(), c.entry, detail), "correct the manifest, or export the file again")
+}
+
+func find(values []onnx.Value, name string) (onnx.Value, bool) {
+	for _, v := range values {
+		if v.Name == name {
+			return v, true
+		}
+	}
+	return onnx.Value{}, false
+}
+
+func declared(ports []abi.Port, name string) bool {
+	for _, p := range ports {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func names(values []onnx.Value) string {
+	var out []string
+	for _, v := range values {
+		out = append(out, v.Name)
+	}
+	return strings.Join(out, ", ")
+}
