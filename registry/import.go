@@ -74,9 +74,9 @@ func (s *Store) importManifest(ctx context.Context, from *Store, desc ocispec.De
 
 // importBlob links a blob out of from, or copies it. A link changes the file's
 // change time, by which the digest caches know it, so records of it are
-// renewed.
+// renewed. A blob that has gone bad here is replaced.
 func (s *Store) importBlob(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
-	if ok, err := s.keep(ctx, desc); ok || err != nil {
+	if ok, err := s.sound(ctx, desc); ok || err != nil {
 		return err
 	}
 	blob, err := from.OpenBlob(ctx, desc)

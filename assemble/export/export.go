@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) erro
 	if err := w.Flush(); err != nil {
 		return l, err
 	}
-	if err := tmp.Close(); err != nil {
+	if err := errors.Join(tmp.Chmod(0o644), tmp.Close()); err != nil { // it may become the blob itself
 		return l, err
 	}
 	desc, err := s.Store.AddFile(ctx, tmp.Name(), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
