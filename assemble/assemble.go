@@ -54,6 +54,7 @@ type Options struct {
 	Exporters []Exporter      // the formats that can be written, one of each
 	Signer    Signer          // nil: the result stays unsigned
 	Created   *time.Time      // SOURCE_DATE_EPOCH; nil: no time is written
+	Force     bool            // move a version that other bytes have. False: only an unsigned build gives way
 	Untagged  bool            // leave the store's names alone: the result is known by its digest
 	Progress  func(step, detail string)
 }

@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 )
@@ -74,6 +79,57 @@ func (b *build) publish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// claim sees that the build's names are free in the store: not there, the same
+// bytes, or an earlier build that nothing refers to, no signature above all.
+// Such a build is work in progress and gives way with a note.
+func (b *build) claim(ctx context.Context) error {
+	if b.opt.Untagged || b.opt.Force {
+		return nil
+	}
+	names := map[string]ocispec.Descriptor{b.ref(""): b.result.Descriptor}
+	for _, t := range b.targets {
+		names[b.ref("-"+t.name)] = t.desc
+	}
+	for _, ref := range slices.Sorted(maps.Keys(names)) {
+		have, err := b.opt.Store.Resolve(ctx, ref)
+		if errors.Is(err, errdef.ErrNotFound) || err == nil && have.Digest == names[ref].Digest {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		free, err := b.unreleased(ctx, have)
+		if err != nil {
+			return err
+		}
+		if !free {
+			b.list.Add(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s is %s, this build is %s", ref, have.Digest, names[ref].Digest), "raise version in the graph, or move the name with --force")
+		} else if ref == b.ref("") {
+			b.list.Note(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s was %s, unsigned, and is %s now", ref, have.Digest, names[ref].Digest), "")
+		}
+	}
+	return nil
+}
+
+// unreleased reports whether desc is a build that nothing refers to.
+func (b *build) unreleased(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	referrers, err := b.opt.Store.Referrers(ctx, desc, "")
+	if err != nil || len(referrers) > 0 {
+		return false, err
+	}
+	notes := map[string]string{}
+	if desc.MediaType == ocispec.MediaTypeImageIndex {
+		index, err := registry.ReadIndex(ctx, b.opt.Store, desc)
+		if err != nil {
+			return false, nil
+		}
+		notes = index.Annotations
+	} else if a, err := registry.ReadArtifact(ctx, b.opt.Store, desc); err == nil {
+		notes = a.Annotations
+	}
+	return notes[abi.AnnotationKind] == abi.KindAssembly && notes[abi.AnnotationName] == b.graph.Name, nil
 }
 
 // tag names each target VERSION-TARGET and the whole build VERSION.

@@ -165,10 +165,11 @@ func (b *build) check(context.Context) error {
 	return nil
 }
 
-// sign signs the whole build: every target's manifest and the index.
+// sign signs the whole build: every target's manifest and the index. A build
+// whose version is taken is not signed.
 func (b *build) sign(ctx context.Context) error {
-	if b.opt.Signer == nil {
-		return nil
+	if err := b.claim(ctx); err != nil || b.list.Failed() || b.opt.Signer == nil {
+		return err
 	}
 	signatures, err := b.opt.Signer.Sign(ctx, b.opt.Store, b.result.Descriptor)
 	if err != nil {

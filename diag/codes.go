@@ -111,6 +111,7 @@ const (
 	Corrupt      Code = "MM0701"
 	HostileInput Code = "MM0702"
 	NoArtifact   Code = "MM0703"
+	VersionTaken Code = "MM0704"
 
 	NoBackend     Code = "MM0801"
 	GoldenMissed  Code = "MM0802"

@@ -95,6 +95,7 @@ var table = []Entry{
 	{Corrupt, "store is damaged", "The store's own files do not agree.", "Run mm fsck to see what is damaged."},
 	{HostileInput, "artifact refused", "The artifact's manifest breaks a rule that protects you: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},
 	{NoArtifact, "no such artifact", "Neither the store nor the registry has this reference.", "mm ls lists what the store holds."},
+	{VersionTaken, "version is taken", "The store has other bytes under this name and version already; a version names the same bytes for ever. Only an unsigned build that mm assemble made itself gives way, with a note.", "Give the new bytes a new version, or let --force move the name."},
 
 	{NoBackend, "backend not available", "The graph or the request needs an engine that this machine lacks.", "mm doctor says what is missing and how to get it."},
 	{GoldenMissed, "golden output missed", "A golden prompt of the graph gave another output.", "Compare the two texts; a new core needs new golden outputs."},

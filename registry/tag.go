@@ -13,6 +13,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
 )
 
 // Tag is a reference name and what it points to.
@@ -111,13 +113,36 @@ func sniff(data []byte) string {
 // Tag lets ref point to the manifest desc. Every blob that desc reaches must be
 // in the store; the error is errdef.ErrNotFound for the first that is not.
 func (s *Store) Tag(ctx context.Context, desc ocispec.Descriptor, ref string) error {
-	if err := s.tag(ctx, desc, ref); err != nil {
+	return s.named(ctx, desc, ref, false)
+}
+
+// Claim is Tag for what is called a version: where ref ends in a SemVer version
+// and names another manifest already, nothing moves and the error is a
+// [*TakenError]. Other names, such as latest, move.
+func (s *Store) Claim(ctx context.Context, desc ocispec.Descriptor, ref string) error {
+	_, err := abi.ParseVersion(ref[strings.LastIndexByte(ref, ':')+1:])
+	return s.named(ctx, desc, ref, err == nil)
+}
+
+// TakenError says that a version is other bytes already.
+type TakenError struct {
+	Ref       string
+	Have, New digest.Digest
+}
+
+// Error gives both digests.
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s is %s already, and not %s", e.Ref, e.Have, e.New)
+}
+
+func (s *Store) named(ctx context.Context, desc ocispec.Descriptor, ref string, claim bool) error {
+	if err := s.tag(ctx, desc, ref, claim); err != nil {
 		return fmt.Errorf("tag %q: %w", shorten(ref), err)
 	}
 	return nil
 }
 
-func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string) error {
+func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, claim bool) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
@@ -144,7 +169,14 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string) er
 	if err != nil {
 		return err
 	}
-	err = s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) { return setEntry(doc, n, ref), nil })
+	err = s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
+		for _, e := range doc.Manifests {
+			if claim && refName(e) == ref && e.Digest != desc.Digest {
+				return false, &TakenError{ref, e.Digest, desc.Digest}
+			}
+		}
+		return setEntry(doc, n, ref), nil
+	})
 	if repo, _, ok := cutTag(ref); ok && err == nil {
 		err = s.revive(ctx, repo, desc)
 	}

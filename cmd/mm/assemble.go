@@ -38,6 +38,7 @@ func (p *program) assembleCommand() *cli.Command {
 			&cli.StringFlag{Name: "target", Usage: "build only this target of the graph"},
 			&cli.StringSliceFlag{Name: "export", Usage: "`SPEC` in place of the graph's exports: gguf=int4,kv=fp8 or onnx=NAME,NAME"},
 			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"},
+			forceFlag(),
 			&cli.BoolFlag{Name: "keep-going", Usage: "leave out targets that cannot be built, build the others"},
 		}, resolveFlags()...), trustFlags()...),
 		Action: p.assemble,
@@ -55,7 +56,7 @@ func (p *program) assemble(c *cli.Context) error {
 	defer store.Close()
 	opt := assemble.Options{
 		Graph: c.Args().First(), Out: c.String("out"), Target: c.String("target"), Exports: c.StringSlice("export"),
-		KeepGoing: c.Bool("keep-going"), Store: store, Progress: p.step,
+		KeepGoing: c.Bool("keep-going"), Force: c.Bool("force"), Store: store, Progress: p.step,
 	}
 	if opt.Signer, err = p.assembleSigner(c.String("sign")); err != nil {
 		return err

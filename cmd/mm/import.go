@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -61,12 +60,11 @@ func (p *program) importLlama2C(c *cli.Context) error {
 
 // writeLlama2C writes the GGUF and a manifest that says what is in it.
 func writeLlama2C(dir string, c *cli.Context, model *llama2c.File, tok *tokenizer.Tokenizer) error {
+	return createModule(dir, func(d *fsx.Dir) error { return fillLlama2C(d, c, model, tok) })
+}
+
+func fillLlama2C(d *fsx.Dir, c *cli.Context, model *llama2c.File, tok *tokenizer.Tokenizer) error {
 	name := c.String("name")
-	d, err := newModuleDir(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
 	weights := name + ".gguf"
 	file, err := writeDigested(d, weights, func(w io.Writer) error {
 		_, err := gguf.Write(w, append(model.Metadata(name), tok.KVs()...), model.Tensors())
@@ -91,12 +89,10 @@ func checkIdentity(name, version string) error {
 	return nil
 }
 
-// newModuleDir makes the folder of a new module.
-func newModuleDir(dir string) (*fsx.Dir, error) {
-	if exists(filepath.Join(dir, modules.FileName)) {
-		return nil, fmt.Errorf("%s holds a module already", dir)
-	}
-	return fsx.Create(dir, 0o755, fsx.Options{})
+// createModule makes the folder of a new module, whole or not at all.
+func createModule(dir string, fill func(d *fsx.Dir) error) error {
+	_, _, err := modules.Create(dir, fill)
+	return err
 }
 
 // importedCore is the manifest that imports have in common.
@@ -150,11 +146,10 @@ func (p *program) importGGUF(c *cli.Context) error {
 }
 
 func copyGGUF(dir string, c *cli.Context, f *gguf.File, cfg infer.Config, tok *tokenizer.Tokenizer) error {
-	d, err := newModuleDir(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+	return createModule(dir, func(d *fsx.Dir) error { return fillGGUF(d, c, f, cfg, tok) })
+}
+
+func fillGGUF(d *fsx.Dir, c *cli.Context, f *gguf.File, cfg infer.Config, tok *tokenizer.Tokenizer) error {
 	in, err := os.Open(c.Args().First())
 	if err != nil {
 		return err

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
+	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/resolve"
 )
@@ -55,8 +58,15 @@ func (p *program) moduleCommand() *cli.Command {
 			},
 			{
 				Name: "add", Usage: "put a module folder into the store as NAME:VERSION", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
+				Flags:  []cli.Flag{p.jsonFlag(), forceFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
 				Action: p.moduleAdd,
+			},
+			{
+				Name: "check", Usage: "compare a module's manifest with its files", ArgsUsage: "DIR...",
+				Description: "Reads the ONNX or GGUF files and compares ports, dimensions, vocabulary, special\n" +
+					"tokens, sizes and digests with module.yaml. No graph and no core is needed.",
+				Flags:  []cli.Flag{p.jsonFlag()},
+				Action: p.moduleCheck,
 			},
 			{
 				Name: "pack", Usage: "make a module folder from a checkpoint of mm train", ArgsUsage: "CHECKPOINT",
@@ -86,7 +96,14 @@ func (p *program) moduleNew(c *cli.Context) error {
 	}
 	dir := moduleDir(c, opt.Name)
 	if err := seed.Write(dir, opt); err != nil {
-		return err
+		var wrong *seed.OptionError
+		if !errors.As(err, &wrong) {
+			return err
+		}
+		if wrong.Option != "" {
+			err = fmt.Errorf("--%w", err)
+		}
+		return usageError{err}
 	}
 	return p.newModule(dir)
 }
@@ -112,6 +129,30 @@ func (p *program) newModule(dir string) error {
 	return err
 }
 
+// moduleCheck reports every fault of every module that is named.
+func (p *program) moduleCheck(c *cli.Context) error {
+	if err := wantArgs(c, 1, -1); err != nil {
+		return err
+	}
+	var list diag.List
+	for _, dir := range c.Args().Slice() {
+		_, faults := moduleinspect.Module(c.Context, dir)
+		list = append(list, faults...)
+	}
+	if p.json {
+		if err := list.JSON(p.stdout); err != nil {
+			return err
+		}
+	} else if err := p.tell(p.stdout, list); err != nil {
+		return err
+	}
+	if err := list.Err(); err != nil {
+		return reported{err}
+	}
+	p.say("%d modules agree with their files", c.NArg())
+	return nil
+}
+
 func (p *program) moduleAdd(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
@@ -122,6 +163,9 @@ func (p *program) moduleAdd(c *cli.Context) error {
 	}
 	m, list := modules.Load(c.Args().First())
 	if m == nil || list.Failed() {
+		return list.Err()
+	}
+	if list = append(list, moduleinspect.Check(m, moduleinspect.Folder(m))...); list.Failed() {
 		return list.Err()
 	}
 	if err := p.tell(p.stderr, list); err != nil {
@@ -142,7 +186,7 @@ func (p *program) moduleAdd(c *cli.Context) error {
 		}
 	}
 	ref := m.Name + ":" + m.Version
-	if err := store.Tag(c.Context, packed.Descriptor, ref); err != nil {
+	if err := claim(c, store, packed.Descriptor, ref); err != nil {
 		return err
 	}
 	if p.json {

@@ -38,13 +38,11 @@ func (p *program) modulePack(c *cli.Context) error {
 	}
 	defer ck.Close()
 	dir := moduleDir(c, c.String("name"))
-	d, err := newModuleDir(dir)
+	err = createModule(dir, func(d *fsx.Dir) error {
+		k := &packing{c: c, dir: d, ck: ck, recipe: recipe, weights: c.String("name") + ".gguf"}
+		return k.run(c.Context)
+	})
 	if err != nil {
-		return err
-	}
-	defer d.Close()
-	k := &packing{c: c, dir: d, ck: ck, recipe: recipe, weights: c.String("name") + ".gguf"}
-	if err := k.run(c.Context); err != nil {
 		return err
 	}
 	return p.newModule(dir)

@@ -28,10 +28,13 @@ func asDiagnostics(err error) (diag.List, bool) {
 	var list diag.List
 	var refusal *sign.Refusal
 	var missing *runtimes.Unavailable
+	var taken *registry.TakenError
 	switch {
 	case errors.As(err, &refusal):
 		detail := refusal.Error()
 		list.Add(refusals[refusal.Reason], diag.Pos{File: refusal.Repository}, detail, refusal.Hint)
+	case errors.As(err, &taken):
+		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "give it another version, or move the name with --force")
 	case errors.Is(err, remote.ErrHostile):
 		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
 	case errors.Is(err, registry.ErrCorrupt):

@@ -93,7 +93,7 @@ func artifactSize(c *cli.Context, s *registry.Store, desc ocispec.Descriptor) in
 func (p *program) tagCommand() *cli.Command {
 	return &cli.Command{
 		Name: "tag", Usage: "give an artifact of the store another name", ArgsUsage: "REF NEWREF",
-		Flags: []cli.Flag{layoutFlag()},
+		Flags: []cli.Flag{layoutFlag(), forceFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 2, 2); err != nil {
 				return err
@@ -107,9 +107,23 @@ func (p *program) tagCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.Tag(c.Context, desc, c.Args().Get(1))
+			return claim(c, s, desc, c.Args().Get(1))
 		},
 	}
+}
+
+// forceFlag lets a command move a version to other bytes.
+func forceFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "force", Usage: "move a version that names other bytes already"}
+}
+
+// claim gives desc a name. A version that is other bytes moves under --force
+// only.
+func claim(c *cli.Context, s *registry.Store, desc ocispec.Descriptor, ref string) error {
+	if c.Bool("force") {
+		return s.Tag(c.Context, desc, ref)
+	}
+	return s.Claim(c.Context, desc, ref)
 }
 
 // find resolves a reference in the store and says so well when it is not

@@ -139,7 +139,7 @@ func (p *program) pullCommand() *cli.Command {
 		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR:NAME. A pull that was interrupted goes on\nwhere it was.",
 		Flags: append(append([]cli.Flag{
 			p.jsonFlag(), &cli.StringFlag{Name: "layout", Usage: "pull into the OCI layout at `DIR` instead of the store"},
-			&cli.StringFlag{Name: "as", Usage: "name in the store (default: REF)"},
+			&cli.StringFlag{Name: "as", Usage: "name in the store (default: REF)"}, forceFlag(),
 			&cli.StringFlag{Name: "target", Usage: "only the files of this target"},
 			&cli.StringSliceFlag{Name: "only", Usage: "only some files: `role=ROLE`, format=FORMAT or a module's name"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "put the files into `DIR` as well"},
@@ -302,7 +302,7 @@ func (p *program) name(c *cli.Context, client *remote.Client, ref remote.Referen
 	if part {
 		return nil
 	}
-	return l.store.Tag(c.Context, l.desc, l.ref)
+	return claim(c, l.store, l.desc, l.ref)
 }
 
 // localName is what a pulled artifact is called in the store.

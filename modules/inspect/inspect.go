@@ -10,6 +10,7 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,6 +65,22 @@ func Check(m *modules.Manifest, locate Locate) diag.List {
 	}
 	c.list.Sort()
 	return c.list
+}
+
+// Module loads the module in a folder and checks the whole of it: the manifest
+// by itself, the files it declares, and what is in them. The manifest is nil
+// when it cannot be read.
+func Module(ctx context.Context, dir string) (*modules.Manifest, diag.List) {
+	m, list := modules.Load(dir)
+	if m == nil {
+		return nil, list
+	}
+	faults := m.CheckFiles(ctx)
+	if list = append(list, faults...); !faults.Failed() {
+		list = append(list, Check(m, Folder(m))...)
+	}
+	list.Sort()
+	return m, list
 }
 
 // checker collects what is wrong with one module.

@@ -17,10 +17,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/spdx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/schemas"
 )
@@ -39,18 +41,61 @@ type Options struct {
 	Base     string // reference an adapter or a draft core is made for; empty: core-llm@^3
 }
 
+// OptionError says that an option of Write cannot be.
+type OptionError struct {
+	Option string // as the command line calls it, such as "d-model"; "" for type and name
+	Detail string // the value and what was wanted
+}
+
+// Error says which option is wrong and why.
+func (e *OptionError) Error() string {
+	if e.Option == "" {
+		return e.Detail
+	}
+	return e.Option + " " + e.Detail
+}
+
+// Bounds of the sizes. They keep the largest seeded file below a few GiB.
+const (
+	maxDModel = 8192
+	maxDEnc   = 4096
+	maxTCap   = 4096
+)
+
+// headStep is what d_model of a seeded core is a multiple of: four heads of an
+// even number of elements, which rotary positions turn in pairs.
+const headStep = 8
+
 func (o Options) filled() (Options, error) {
+	if !slices.Contains(abi.ModuleTypes(), o.Type) {
+		var known []string
+		for _, t := range abi.ModuleTypes() {
+			known = append(known, string(t))
+		}
+		return o, &OptionError{"", fmt.Sprintf("%q is no module type; known are %s", o.Type, strings.Join(known, ", "))}
+	}
 	if !abi.ValidName(o.Name) {
-		return o, fmt.Errorf("%q is no module name (lower-case letters and digits joined by . - _)", o.Name)
+		return o, &OptionError{"", fmt.Sprintf("%q is no module name (lower-case letters and digits joined by . - _)", o.Name)}
 	}
 	if o.Version == "" {
 		o.Version = "0.1.0"
 	}
 	if _, err := abi.ParseVersion(o.Version); err != nil {
-		return o, err
+		return o, &OptionError{"version", err.Error()}
+	}
+	if o.License != "" {
+		if _, err := spdx.Parse(o.License); err != nil {
+			return o, &OptionError{"license", fmt.Sprintf("%q is no SPDX expression: %v", o.License, err)}
+		}
 	}
 	if o.Modality == "" {
 		o.Modality = abi.Image
+	}
+	if _, ok := abi.DefaultCaps(o.Modality); !ok {
+		return o, &OptionError{"modality", fmt.Sprintf("is %q, wanted image, audio or video", o.Modality)}
+	}
+	if err := o.sizes(); err != nil {
+		return o, err
 	}
 	if o.License == "" {
 		o.License = "Apache-2.0"
@@ -70,13 +115,30 @@ func (o Options) filled() (Options, error) {
 	return o, nil
 }
 
+// sizes refuses what is out of bounds; 0 stands for the default.
+func (o Options) sizes() error {
+	for _, v := range []struct {
+		option   string
+		got, max int
+	}{{"d-model", o.DModel, maxDModel}, {"d-enc", o.DEnc, maxDEnc}, {"t-cap", o.TCap, maxTCap}} {
+		if v.got < 0 || v.got > v.max {
+			return &OptionError{v.option, fmt.Sprintf("is %d, wanted 1 to %d", v.got, v.max)}
+		}
+	}
+	if (o.Type == abi.Core || o.Type == abi.DraftCore) && o.DModel%headStep != 0 {
+		return &OptionError{"d-model", fmt.Sprintf("is %d, wanted a multiple of %d up to %d for a %s", o.DModel, headStep, maxDModel, o.Type)}
+	}
+	return nil
+}
+
 // file is one file of a new module.
 type file struct {
 	path  string
 	write func(w io.Writer) error
 }
 
-// Write makes the module in dir, which must not exist or be empty.
+// Write makes the module in dir, which must not exist or be empty. Options that
+// cannot be are an *OptionError; on any error nothing is left in dir.
 func Write(dir string, opt Options) error {
 	opt, err := opt.filled()
 	if err != nil {
@@ -104,8 +166,6 @@ func Write(dir string, opt Options) error {
 		m.ToolCallTokens, m.MaxCalls = []string{abi.ToolCallOpen, abi.ToolCallClose}, 4
 	case abi.Sandbox:
 		m.Limits, m.Engines = &modules.Limits{CPU: "1", Mem: "64Mi", TimeoutMS: 300, OutputBytes: 65536}, []string{"wasm", "starlark", "builtin"}
-	default:
-		return fmt.Errorf("%q is no module type", opt.Type)
 	}
 	if len(m.Export) > 0 {
 		m.Description = fmt.Sprintf("Untrained %s with weights from seed %d.", m.Type, opt.Seed)
@@ -113,29 +173,26 @@ func Write(dir string, opt Options) error {
 	return write(dir, m, append(files, file{m.Card, card(m, opt)}))
 }
 
-// write fills the folder; module.yaml comes last, for it makes the folder a
-// module.
+// write fills the folder, module.yaml last.
 func write(dir string, m modules.Manifest, files []file) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	d, err := fsx.Create(dir, 0o755, fsx.Options{})
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for _, f := range files {
-		if err := writeFile(d, f); err != nil {
-			return fmt.Errorf("writing %s: %w", filepath.Join(dir, f.path), err)
+	_, _, err := modules.Create(dir, func(d *fsx.Dir) error {
+		for _, f := range files {
+			if err := writeFile(d, f); err != nil {
+				return fmt.Errorf("writing %s: %w", filepath.Join(dir, f.path), err)
+			}
 		}
-	}
-	text, err := schemas.Encode(m)
-	if err != nil {
-		return err
-	}
-	return d.WriteFile(modules.FileName, text, 0o644)
+		text, err := schemas.Encode(m)
+		if err != nil {
+			return err
+		}
+		return d.WriteFile(modules.FileName, text, 0o644)
+	})
+	return err
 }
 
 func writeFile(d *fsx.Dir, f file) error {

@@ -1,0 +1,100 @@
+package modules
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// Create makes the module folder dir. fill writes the files, a module.yaml
+// among them, into a folder beside it, which becomes dir once the manifest has
+// been read back without a fault: whatever fails, nothing of the module is
+// left. dir may exist and hold other files, but no module and no file that
+// fill writes. Warnings come with the manifest.
+func Create(dir string, fill func(d *fsx.Dir) error) (*Manifest, diag.List, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, FileName)); err == nil {
+		return nil, nil, fmt.Errorf("%s holds a module already", dir)
+	}
+	name := filepath.Base(full)
+	parent, err := fsx.Create(filepath.Dir(full), 0o755, fsx.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer parent.Close()
+	temp := "." + name + ".new-" + rand.Text()[:8]
+	if err := parent.MkdirAll(temp, 0o755); err != nil {
+		return nil, nil, err
+	}
+	list, err := prepare(filepath.Join(parent.Path(), temp), dir, fill)
+	if err == nil {
+		err = settle(parent, temp, name)
+	}
+	if err = errors.Join(err, parent.Root().RemoveAll(temp)); err != nil {
+		return nil, nil, err
+	}
+	m, _ := Load(dir)
+	return m, list, nil
+}
+
+// prepare fills the folder temp and reads the module back. Faults are placed
+// in dir, where the files will be.
+func prepare(temp, dir string, fill func(d *fsx.Dir) error) (diag.List, error) {
+	d, err := fsx.Open(temp, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(fill(d), d.Close()); err != nil {
+		return nil, err
+	}
+	_, list := Load(temp)
+	for i := range list {
+		if rel, err := filepath.Rel(temp, list[i].Pos.File); err == nil {
+			list[i].Pos.File = filepath.Join(dir, rel)
+		}
+	}
+	return list, list.Err()
+}
+
+// settle gives the folder temp the name name, or moves its files into the
+// folder of that name, module.yaml last: it makes a folder a module.
+func settle(parent *fsx.Dir, temp, name string) error {
+	if _, err := parent.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		if err := parent.Rename(temp, name); err != nil {
+			return err
+		}
+		return parent.SyncDir(".")
+	}
+	entries, err := os.ReadDir(filepath.Join(parent.Path(), temp))
+	if err != nil {
+		return err
+	}
+	var files []string
+	for _, e := range entries {
+		if _, err := parent.Root().Lstat(filepath.Join(name, e.Name())); err == nil {
+			return fmt.Errorf("%s is there already", filepath.Join(parent.Path(), name, e.Name()))
+		}
+		if e.Name() != FileName {
+			files = append(files, e.Name())
+		}
+	}
+	for i, f := range append(slices.Clone(files), FileName) {
+		if err := parent.Rename(temp+"/"+f, name+"/"+f); err != nil {
+			for _, moved := range files[:i] {
+				err = errors.Join(err, parent.Root().RemoveAll(filepath.Join(name, moved)))
+			}
+			return err
+		}
+	}
+	return parent.SyncDir(name)
+}
