@@ -147,7 +147,7 @@ func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 	name := m.Manifest.Name
 	p := builds.Part{
 		Name: name, Version: m.Manifest.Version, Type: m.Manifest.Type, Modality: m.Manifest.Modality,
-		Digest: m.Descriptor.Digest.String(), Manifest: name + "/" + modules.FileName, Files: builds.Files{},
+		Digest: m.Descriptor.Digest.String(), Manifest: name + "/" + modules.FileName, Files: builds.Formats{},
 	}
 	for _, l := range m.Artifact.Layers {
 		format := l.Annotations[abi.AnnotationFormat]

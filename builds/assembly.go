@@ -49,16 +49,16 @@ type Part struct {
 	Modality abi.Modality   `json:"modality,omitempty"`
 	Digest   string         `json:"digest"`          // of the module's own OCI manifest
 	Manifest string         `json:"manifest"`        // path of its module.yaml
-	Files    Files          `json:"files,omitempty"` // nil: nothing of it but its documents is here
+	Files    Formats        `json:"files,omitempty"` // nil: nothing of it but its documents is here
 	Quant    string         `json:"quant,omitempty"` // precision of the weights here, in the exporter's words
 }
 
-// Files are a part's files by format, in each the entry first: the file that
+// Formats are a part's files by format, in each the entry first: the file that
 // an engine opens.
-type Files map[string][]string
+type Formats map[string][]string
 
 // Entry is the path that an engine opens in a format; "" where there is none.
-func (f Files) Entry(format abi.Format) string {
+func (f Formats) Entry(format abi.Format) string {
 	if paths := f[string(format)]; len(paths) > 0 {
 		return paths[0]
 	}
@@ -67,12 +67,12 @@ func (f Files) Entry(format abi.Format) string {
 
 // UnmarshalJSON reads a list of paths for each format, or one path, as
 // assemblies had it when a format was one file.
-func (f *Files) UnmarshalJSON(b []byte) error {
+func (f *Formats) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(b, &raw); err != nil {
 		return err
 	}
-	*f = Files{}
+	*f = Formats{}
 	for format, value := range raw {
 		var paths []string
 		if len(value) > 0 && value[0] == '"' {

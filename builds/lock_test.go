@@ -98,7 +98,7 @@ func TestCompat(t *testing.T) {
 }
 
 func FuzzParseAssembly(f *testing.F) {
-	a := builds.Assembly{Name: "a", Core: builds.Part{Name: "c", Files: builds.Files{"gguf": {"c/c.gguf", "c/c.more"}}}}
+	a := builds.Assembly{Name: "a", Core: builds.Part{Name: "c", Files: builds.Formats{"gguf": {"c/c.gguf", "c/c.more"}}}}
 	data, err := a.Encode()
 	if err != nil {
 		f.Fatal(err)

@@ -19,9 +19,9 @@ func runner(text string) *runtimes.Runner {
 	return &runtimes.Runner{
 		Assembly: &builds.Assembly{
 			Name: "b", Target: "laptop",
-			Core: builds.Part{Name: "core-llm", Version: "1.0.0", Files: builds.Files{"gguf": {"core-llm/core-llm.gguf"}}},
+			Core: builds.Part{Name: "core-llm", Version: "1.0.0", Files: builds.Formats{"gguf": {"core-llm/core-llm.gguf"}}},
 			Modalities: []builds.ModalityPart{
-				{Modality: abi.Image, Encoder: builds.Part{Name: "enc", Version: "1.0.0", Files: builds.Files{"onnx": {"e"}}}, Projector: builds.Part{Name: "proj", Version: "1.0.0", Files: builds.Files{"onnx": {"p"}}}},
+				{Modality: abi.Image, Encoder: builds.Part{Name: "enc", Version: "1.0.0", Files: builds.Formats{"onnx": {"e"}}}, Projector: builds.Part{Name: "proj", Version: "1.0.0", Files: builds.Formats{"onnx": {"p"}}}},
 				{Modality: abi.Audio, Encoder: builds.Part{Name: "aenc", Version: "1.0.0"}},
 			},
 			Golden: []modules.Golden{{Prompt: "a", Expect: "Once upon"}, {Prompt: "b", Expect: "Twice"}},

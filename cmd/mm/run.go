@@ -263,7 +263,7 @@ func loneCore(a *registry.Artifact) (*builds.Assembly, error) {
 	if notes[abi.AnnotationType] != string(abi.Core) && notes[abi.AnnotationType] != string(abi.DraftCore) {
 		return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, notes[abi.AnnotationType]), "run a build that contains it"}
 	}
-	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Files: builds.Files{}}
+	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Files: builds.Formats{}}
 	for _, l := range a.Layers {
 		if f := l.Annotations[abi.AnnotationFormat]; f == "gguf" {
 			part.Files[f] = []string{l.Path}
