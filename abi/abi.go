@@ -17,8 +17,9 @@
 //     of max_seq places. [DefaultCaps] bounds what one modality may take of it.
 //   - The core asks for a tool by a JSON block between <tool_call> and
 //     </tool_call> ([ToolCall]); the answer comes back as one line of JSON.
-//   - Modules are named by references, name@constraint ([Ref]), and travel as
-//     OCI artifacts under the media types and annotation keys of media.go.
+//   - Modules and builds are named by references of one grammar ([Ref]) and
+//     travel as OCI artifacts under the media types and annotation keys of
+//     media.go; [TagMeaning] says what a tag means on one.
 //
 // Two versions exist. [V1_0] is the first published contract; [V1_1] adds what
 // real models turned out to need (preprocess and state blocks) and spells

@@ -5,81 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
 )
-
-func TestParseRef(t *testing.T) {
-	for _, tc := range []struct {
-		in   string
-		want abi.Ref
-		fail string
-	}{
-		{in: "core-llm@3.1.0", want: abi.Ref{Name: "core-llm", Constraint: "3.1.0"}},
-		{in: "core-llm", want: abi.Ref{Name: "core-llm"}},
-		{in: "vision-enc@^1.3", want: abi.Ref{Name: "vision-enc", Constraint: "^1.3"}},
-		{in: "vision-enc@>=1.3 <2", want: abi.Ref{Name: "vision-enc", Constraint: ">=1.3 <2"}},
-		{in: "reg.example:5000/team/core-llm@3.1", want: abi.Ref{Source: "reg.example:5000/team/core-llm", Name: "core-llm", Constraint: "3.1"}},
-		{in: "a@sha256:" + strings.Repeat("0f", 32), want: abi.Ref{Name: "a", Digest: "sha256:" + strings.Repeat("0f", 32)}},
-		{in: "a@sha256:" + strings.Repeat("0F", 32), fail: "lower-case hex"},
-		{in: "a@sha256:00", fail: "64"},
-		{in: "a@sha512:" + strings.Repeat("00", 64), fail: "sha256"},
-		{in: "a@", fail: "nothing after the @"},
-		{in: "", fail: "no module name"},
-		{in: "Core@1", fail: "no module name"},
-		{in: "../core@1", fail: "no registry host"},
-		{in: "reg.example/../core@1", fail: "path element"},
-		{in: "a@one", fail: "no version constraint"},
-		{in: strings.Repeat("a", 600), fail: "over the limit"},
-	} {
-		got, err := abi.ParseRef(tc.in)
-		if tc.fail != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.fail) {
-				t.Errorf("ParseRef(%.40q) = %v, want an error with %q", tc.in, err, tc.fail)
-			}
-			continue
-		}
-		if err != nil || got != tc.want {
-			t.Errorf("ParseRef(%q) = %+v, %v; want %+v", tc.in, got, err, tc.want)
-		}
-		if got.String() != tc.in {
-			t.Errorf("%q prints as %q", tc.in, got)
-		}
-	}
-}
-
-func TestRefAllows(t *testing.T) {
-	for _, tc := range []struct {
-		ref     string
-		yes, no []string
-	}{
-		{"a@3.1.0", []string{"3.1.0"}, []string{"3.1.1", "3.1.0-rc.1"}},
-		{"a@1.3", []string{"1.3.0", "1.3.9"}, []string{"1.4.0", "1.2.9", "1.3.1-beta"}},
-		{"a@^1.3", []string{"1.3.0", "1.9.9"}, []string{"2.0.0", "1.2.0"}},
-		{"a@^0.8", []string{"0.8.1"}, []string{"0.9.0"}},
-		{"a@~1.3.2", []string{"1.3.5"}, []string{"1.4.0"}},
-		{"a@>=1.3 <2", []string{"1.5.0"}, []string{"2.0.0"}},
-		{"a@1.0.0-rc.1", []string{"1.0.0-rc.1"}, []string{"1.0.0"}},
-		{"a", []string{"0.0.1", "9.0.0"}, []string{"1.0.0-rc.1"}},
-	} {
-		r, err := abi.ParseRef(tc.ref)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range tc.yes {
-			if !r.Allows(semver.MustParse(v)) {
-				t.Errorf("%s refuses %s", tc.ref, v)
-			}
-		}
-		for _, v := range tc.no {
-			if r.Allows(semver.MustParse(v)) {
-				t.Errorf("%s allows %s", tc.ref, v)
-			}
-		}
-	}
-}
 
 func shape(t *testing.T, s string) abi.Shape {
 	t.Helper()
@@ -163,18 +92,4 @@ func TestToolCall(t *testing.T) {
 	if err != nil || line != `{"text":"a<b\nc"}` {
 		t.Errorf("result line is %q, %v", line, err)
 	}
-}
-
-func FuzzParseRef(f *testing.F) {
-	f.Add("registry.example/team/core-llm@^3.1")
-	f.Add("a@sha256:" + strings.Repeat("0f", 32))
-	f.Fuzz(func(t *testing.T, s string) {
-		r, err := abi.ParseRef(s)
-		if err != nil {
-			return
-		}
-		if again, err := abi.ParseRef(r.String()); err != nil || again != r {
-			t.Fatalf("%q reads as %+v, which reads as %+v, %v", s, r, again, err)
-		}
-	})
 }

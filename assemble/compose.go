@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
 )
@@ -98,15 +99,9 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 	}
 }
 
-// module finds a resolved module by its reference; resolve has seen to it that
-// there is one.
-func (b *build) module(ref string) *resolve.Module {
-	r, err := abi.ParseRef(ref)
-	if err != nil {
-		return nil
-	}
-	return b.modules[r.Name]
-}
+// module finds a resolved module by its reference; the step resolve has seen to
+// it that there is one.
+func (b *build) module(ref abi.Ref) *resolve.Module { return b.modules[ref.Name] }
 
 // kv is the KV cache type of a target: what the export of its core says, else
 // what the graph says. GGUF's engines have no 8-bit float, which is told.
@@ -297,13 +292,17 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 	for _, l := range t.layers {
 		size += l.Descriptor.Size
 	}
-	b.result.Targets = append(b.result.Targets, TargetResult{Target: t.name, Ref: b.ref("-" + t.name), Digest: t.desc.Digest.String(), Files: len(t.layers), Bytes: size})
+	b.result.Targets = append(b.result.Targets, TargetResult{Target: t.name, Ref: b.ref(t.name), Digest: t.desc.Digest.String(), Files: len(t.layers), Bytes: size})
 	return nil
 }
 
-// ref is the build's reference in the store; suffix goes behind the version.
-func (b *build) ref(suffix string) string {
-	return b.graph.Name + ":" + b.graph.Version + suffix
+// ref is the reference of one target of the build, or of all of it.
+func (b *build) ref(target string) string {
+	tag := abi.VersionTag(b.graph.Version)
+	if target != "" {
+		tag = abi.TargetTag(b.graph.Version, target)
+	}
+	return abi.Ref{Name: b.graph.Name, Tag: tag}.String()
 }
 
 func (b *build) annotations(lock string) map[string]string {
@@ -326,7 +325,7 @@ func (b *build) annotations(lock string) map[string]string {
 
 // config is the ModelPack config of a target.
 func (b *build) config(t *target) registry.ModelConfig {
-	c := resolve.Config(b.module(b.graph.Core.LLM.Ref).Manifest)
+	c := modelpack.Config(b.module(b.graph.Core.LLM.Ref).Manifest)
 	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = b.graph.Name, b.graph.Version, b.graph.Description
 	c.Descriptor.CreatedAt = b.opt.Created
 	c.Descriptor.Licenses = nil

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,7 +49,7 @@ func platform(t *target) *ocispec.Platform {
 // publish names the build in the store and fills the output folder.
 func (b *build) publish(ctx context.Context) error {
 	if !b.opt.Untagged {
-		if err := b.tag(ctx, b.opt.Store, b.graph.Name+":"); err != nil {
+		if err := b.tag(ctx, b.opt.Store); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,10 @@ func (b *build) publish(ctx context.Context) error {
 			return fmt.Errorf("filling %s: %w", b.opt.Out, err)
 		}
 	}
-	if err := b.tag(ctx, out, ""); err != nil {
+	if err := b.tag(ctx, out); err != nil {
+		return fmt.Errorf("naming the build in %s: %w", b.opt.Out, err)
+	}
+	if err := b.dropBare(ctx, out); err != nil {
 		return err
 	}
 	for _, t := range b.targets {
@@ -90,7 +93,7 @@ func (b *build) claim(ctx context.Context) error {
 	}
 	names := map[string]ocispec.Descriptor{b.ref(""): b.result.Descriptor}
 	for _, t := range b.targets {
-		names[b.ref("-"+t.name)] = t.desc
+		names[b.ref(t.name)] = t.desc
 	}
 	for _, ref := range slices.Sorted(maps.Keys(names)) {
 		have, err := b.opt.Store.Resolve(ctx, ref)
@@ -113,33 +116,76 @@ func (b *build) claim(ctx context.Context) error {
 	return nil
 }
 
-// unreleased reports whether desc is a build that nothing refers to.
+// unreleased reports whether desc is this build, or one target of it, in an
+// earlier state, and nothing refers to it.
 func (b *build) unreleased(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
 	referrers, err := b.opt.Store.Referrers(ctx, desc, "")
 	if err != nil || len(referrers) > 0 {
 		return false, err
 	}
-	notes := map[string]string{}
-	if desc.MediaType == ocispec.MediaTypeImageIndex {
-		index, err := registry.ReadIndex(ctx, b.opt.Store, desc)
-		if err != nil {
-			return false, nil
-		}
-		notes = index.Annotations
-	} else if a, err := registry.ReadArtifact(ctx, b.opt.Store, desc); err == nil {
-		notes = a.Annotations
-	}
-	return notes[abi.AnnotationKind] == abi.KindAssembly && notes[abi.AnnotationName] == b.graph.Name, nil
+	id, err := registry.Identify(ctx, b.opt.Store, desc)
+	return err == nil && id.Kind == abi.KindAssembly && id.Name == b.graph.Name && id.Version == b.graph.Version, ctx.Err()
 }
 
-// tag names each target VERSION-TARGET and the whole build VERSION.
-func (b *build) tag(ctx context.Context, s *registry.Store, prefix string) error {
+// tag names each target NAME:VERSION-TARGET and the whole build NAME:VERSION,
+// in the store as in the output folder, which may hold several builds and
+// versions. Nothing is named unless every name is free or the build's own.
+func (b *build) tag(ctx context.Context, s *registry.Store) error {
+	var tags []registry.Tag
 	for _, t := range b.targets {
-		if err := s.Tag(ctx, t.desc, prefix+b.graph.Version+"-"+t.name); err != nil {
+		tags = append(tags, registry.Tag{Ref: b.ref(t.name), Descriptor: t.desc})
+	}
+	tags = append(tags, registry.Tag{Ref: b.ref(""), Descriptor: b.result.Descriptor})
+	for _, t := range tags {
+		if err := b.free(ctx, s, t.Ref); err != nil && !b.opt.Force {
 			return err
 		}
 	}
-	return s.Tag(ctx, b.result.Descriptor, prefix+b.graph.Version)
+	for _, t := range tags {
+		if err := s.Tag(ctx, t.Descriptor, t.Ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// free refuses a name that stands for another version of this build: target
+// rc.1 of 1.0.0 and the pre-release 1.0.0-rc.1 would have the same.
+func (b *build) free(ctx context.Context, s *registry.Store, ref string) error {
+	old, err := s.Resolve(ctx, ref)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id, err := registry.Identify(ctx, s, old)
+	if err == nil && id.Name == b.graph.Name && id.Version != b.graph.Version && id.Meaning(ref) != abi.MeansMistake {
+		return fmt.Errorf("%s is the name of %s already; give the target or the version another name", ref, id)
+	}
+	return nil
+}
+
+// dropBare removes the names that this build has in an output folder of an
+// older mm, VERSION and VERSION-TARGET: they would stand for what it was.
+func (b *build) dropBare(ctx context.Context, out *registry.Store) error {
+	tags, err := out.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tags {
+		if r, err := abi.ParseRef(t.Ref); err == nil && r.Tag != "" {
+			continue
+		}
+		id, err := registry.Identify(ctx, out, t.Descriptor)
+		if err != nil || id.Name != b.graph.Name || id.Version != b.graph.Version || id.Meaning(t.Ref) == abi.MeansChannel {
+			continue
+		}
+		if err := out.Untag(ctx, t.Ref); err != nil && !errors.Is(err, errdef.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // unpack puts the target's files under the output folder, beside the layout,

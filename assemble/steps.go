@@ -3,7 +3,6 @@ package assemble
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,13 +12,14 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/resolve"
+	"mm-abi.org/mm/schemas"
 )
 
 // validate reads the graph and settles which targets are built.
 func (b *build) validate(context.Context) error {
-	data, err := os.ReadFile(b.opt.Graph)
-	if err != nil {
-		b.list.Add(diag.Unreadable, diag.Pos{File: b.opt.Graph}, err.Error(), "")
+	data, list := schemas.ReadFile(b.opt.Graph, diag.Unreadable)
+	if list.Failed() {
+		b.list = append(b.list, list...)
 		return nil
 	}
 	g, list := builds.Parse(b.opt.Graph, data)
@@ -146,7 +146,7 @@ func (b *build) resolve(ctx context.Context) error {
 // check asks whether the modules fit each other, whether each one's files are
 // what its manifest says, and whether the targets can be exported.
 func (b *build) check(context.Context) error {
-	for _, d := range b.graph.Check(resolve.Manifests(b.modules)) {
+	for _, d := range b.graph.Check(resolve.Resolved(b.modules)) {
 		if d.Pos == (diag.Pos{}) {
 			d.Pos.File = exportFlag
 		}

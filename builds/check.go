@@ -11,7 +11,9 @@ import (
 	"mm-abi.org/mm/modules"
 )
 
-// Resolved are the manifests a graph's references came to, by module name.
+// Resolved are the manifests a graph's references came to, by module name. A
+// nil manifest is that of a module which is there and has faults of its own,
+// told elsewhere: what follows from them is not told again.
 type Resolved map[string]*modules.Manifest
 
 // checker walks one graph; binding carries what is known of named dimensions.
@@ -50,9 +52,11 @@ func (c *checker) roles() {
 			c.list.Add(diag.TwiceInBuild, pos, fmt.Sprintf("%s stands at %s already", n.Ref.Name, first), "remove one of them")
 		}
 		seen[place+n.Ref.Name] = strings.TrimPrefix(n.Ptr, "/")
-		m := c.resolved[n.Ref.Name]
-		if m == nil {
+		m, ok := c.resolved[n.Ref.Name]
+		if !ok {
 			c.list.Warn(diag.NotChecked, pos, n.Ref.String(), "name its folder, or run mm lock")
+		}
+		if m == nil {
 			continue
 		}
 		if m.Type != n.Type {
@@ -77,12 +81,8 @@ func major(v abi.Version) string {
 
 // of returns the manifest of a reference if it is there and of the type that
 // belongs in its place.
-func (c *checker) of(ref string, t abi.ModuleType) *modules.Manifest {
-	r, err := abi.ParseRef(ref)
-	if err != nil {
-		return nil
-	}
-	if m := c.resolved[r.Name]; m != nil && m.Type == t {
+func (c *checker) of(ref abi.Ref, t abi.ModuleType) *modules.Manifest {
+	if m := c.resolved[ref.Name]; m != nil && m.Type == t {
 		return m
 	}
 	return nil
@@ -173,7 +173,7 @@ func (c *checker) sameTokens(core, m *modules.Manifest, ptr string) {
 }
 
 // madeFor checks a draft core's for and an adapter's base against the core.
-func (c *checker) madeFor(core *modules.Manifest, ref string, t abi.ModuleType, ptr string) {
+func (c *checker) madeFor(core *modules.Manifest, ref abi.Ref, t abi.ModuleType, ptr string) {
 	m := c.of(ref, t)
 	if m == nil {
 		return
@@ -182,12 +182,11 @@ func (c *checker) madeFor(core *modules.Manifest, ref string, t abi.ModuleType, 
 	if t == abi.DraftCore {
 		want = m.For
 	}
-	if want == "" {
+	if want == (abi.Ref{}) {
 		return
 	}
-	r, err := abi.ParseRef(want)
-	v, errV := abi.ParseVersion(core.Version)
-	if err == nil && errV == nil && (r.Name != core.Name || !r.Allows(v)) {
+	v, err := abi.ParseVersion(core.Version)
+	if err == nil && (want.Name != core.Name || !want.Allows(v)) {
 		c.list.Add(diag.Conflict, c.graph.Pos(ptr), fmt.Sprintf("%s is made for %s, the build's core is %s", m.ID(), want, core.ID()), "use a version made for this core")
 	}
 }
@@ -247,11 +246,11 @@ func or(s, otherwise string) string {
 func (c *checker) projector(ptr string, mod Modality, proj *modules.Manifest) {
 	core := c.of(c.graph.Core.LLM.Ref, abi.Core)
 	width, _ := proj.Params.Int("d_model")
-	if n := mod.Proj.OutDim; n != 0 && int64(n) != width {
+	// A projector made for another width than the core's is told as that
+	// already; whatever out_dim says, no number would mend it.
+	misfit := core != nil && int64(core.Contract().DModel) != width
+	if n := mod.Proj.OutDim; n != 0 && int64(n) != width && !misfit {
 		c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/out_dim"), fmt.Sprintf("the graph says %d, %s gives %d", n, proj.ID(), width), fmt.Sprintf("write out_dim: %d", width))
-	}
-	if n := mod.Proj.OutDim; core != nil && n != 0 && n != core.Contract().DModel {
-		c.list.Add(diag.WidthDiffers, c.graph.Pos(ptr+"/out_dim"), fmt.Sprintf("out_dim is %d, %s has d_model %d", n, core.ID(), core.Contract().DModel), "")
 	}
 	capPtr := ptr + "/T_cap"
 	if mod.Proj.TCapNew != 0 {

@@ -100,3 +100,28 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		t.Errorf("%d different faults, want at least 12: %v", len(codes), codes)
 	}
 }
+
+// A reference is read once, where the graph is; every bad one is told at its
+// own place.
+func TestBadRefsAreToldAtOnce(t *testing.T) {
+	_, list := builds.Parse("x.graph.yaml", []byte(`core:
+  llm: {ref: "core-llm@"}
+  draft: {ref: Draft}
+decoders:
+  - {ref: "img-dec:latest", T_img: 4}
+skills:
+  - {ref: "chartqa@0.6.2"}
+runtime:
+  sandbox: {ref: "sha256:00"}
+`))
+	var got []string
+	for _, d := range list {
+		if d.Code == diag.BadRef {
+			got = append(got, d.Pos.String())
+		}
+	}
+	want := []string{"x.graph.yaml:2:14", "x.graph.yaml:3:16", "x.graph.yaml:5:11", "x.graph.yaml:9:18"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s\n%v", d, list)
+	}
+}

@@ -12,7 +12,6 @@ package builds
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,17 +44,17 @@ type Graph struct {
 // Core is the language model of a build.
 type Core struct {
 	LLM struct {
-		Ref     string    `json:"ref"`
+		Ref     abi.Ref   `json:"ref"`
 		DModel  int       `json:"d_model,omitempty"`
 		KVDType abi.DType `json:"kv_dtype,omitempty"`
 		MaxSeq  int       `json:"max_seq,omitempty"` // 0: the core's own
 	} `json:"llm"`
 	Draft *struct {
-		Ref    string `json:"ref"`
-		Tokens int    `json:"tokens,omitempty"` // proposed at a time; 0: the runtime's choice
+		Ref    abi.Ref `json:"ref"`
+		Tokens int     `json:"tokens,omitempty"` // proposed at a time; 0: the runtime's choice
 	} `json:"draft,omitempty"`
 	Adapters []struct {
-		Ref   string   `json:"ref"`
+		Ref   abi.Ref  `json:"ref"`
 		Scale *float64 `json:"scale,omitempty"` // nil: 1
 	} `json:"adapters,omitempty"`
 }
@@ -63,13 +62,13 @@ type Core struct {
 // Modality is an encoder with its projector.
 type Modality struct {
 	Enc struct {
-		Ref string `json:"ref"`
+		Ref abi.Ref `json:"ref"`
 	} `json:"enc"`
 	Proj struct {
-		Ref     string `json:"ref"`
-		TCapOld int    `json:"T_cap,omitempty"`
-		TCapNew int    `json:"t_cap,omitempty"`
-		OutDim  int    `json:"out_dim,omitempty"`
+		Ref     abi.Ref `json:"ref"`
+		TCapOld int     `json:"T_cap,omitempty"`
+		TCapNew int     `json:"t_cap,omitempty"`
+		OutDim  int     `json:"out_dim,omitempty"`
 	} `json:"proj"`
 }
 
@@ -78,7 +77,7 @@ func (m Modality) TCap() int { return max(m.Proj.TCapOld, m.Proj.TCapNew) }
 
 // Decoder is a decoder and the parameters it runs with.
 type Decoder struct {
-	Ref    string
+	Ref    abi.Ref
 	Params map[string]any
 }
 
@@ -87,36 +86,37 @@ func (d *Decoder) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &d.Params); err != nil {
 		return err
 	}
-	d.Ref, _ = d.Params["ref"].(string)
+	ref, _ := d.Params["ref"].(string)
+	if err := d.Ref.UnmarshalText([]byte(ref)); err != nil {
+		return err
+	}
 	delete(d.Params, "ref")
 	return nil
 }
 
 // Skill is a tool the core may call, with limits tighter than its own.
 type Skill struct {
-	Ref    string          `json:"ref"`
+	Ref    abi.Ref         `json:"ref"`
 	Limits *modules.Limits `json:"limits,omitempty"`
 }
 
 // Runtime names the router and the sandbox.
 type Runtime struct {
 	Router *struct {
-		Ref            string   `json:"ref"`
+		Ref            abi.Ref  `json:"ref"`
 		ToolCallTokens []string `json:"tool_call_tokens,omitempty"`
 		MaxCalls       int      `json:"max_calls,omitempty"`
 	} `json:"router,omitempty"`
 	Sandbox *struct {
-		Ref string `json:"ref"`
+		Ref abi.Ref `json:"ref"`
 		modules.Limits
 	} `json:"sandbox,omitempty"`
 }
 
 // Load reads and validates the graph in file.
 func Load(file string) (*Graph, diag.List) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		var list diag.List
-		list.Add(diag.Unreadable, diag.Pos{File: file}, err.Error(), "")
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if list.Failed() {
 		return nil, list
 	}
 	return Parse(file, data)
@@ -191,12 +191,7 @@ type Node struct {
 // sandbox.
 func (g *Graph) Nodes() []Node {
 	var nodes []Node
-	add := func(ref string, t abi.ModuleType, ptr string) {
-		r, err := abi.ParseRef(ref) // the schema has checked the form
-		if err == nil {
-			nodes = append(nodes, Node{r, t, ptr})
-		}
-	}
+	add := func(ref abi.Ref, t abi.ModuleType, ptr string) { nodes = append(nodes, Node{ref, t, ptr}) }
 	add(g.Core.LLM.Ref, abi.Core, "/core/llm")
 	if g.Core.Draft != nil {
 		add(g.Core.Draft.Ref, abi.DraftCore, "/core/draft")

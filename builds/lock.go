@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -64,10 +63,8 @@ const lockHeader = "# Maintained by mm lock. Keep it under version control; do n
 
 // LoadLock reads the lock in file.
 func LoadLock(file string) (*Lock, diag.List) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		var list diag.List
-		list.Add(diag.LockMissing, diag.Pos{File: file}, err.Error(), "run mm lock")
+	data, list := schemas.ReadFile(file, diag.LockMissing)
+	if list.Failed() {
 		return nil, list
 	}
 	return ParseLock(file, data)

@@ -43,7 +43,7 @@ type Manifest struct {
 	Caps     Figures               `json:"caps,omitempty"`
 	Export   map[abi.Format]Export `json:"export,omitempty"` // paths in the folder
 	Quant    *Quant                `json:"quant,omitempty"`
-	Requires []string              `json:"requires,omitempty"`
+	Requires []abi.Ref             `json:"requires,omitempty"`
 	Files    []File                `json:"files,omitempty"`
 	Card     string                `json:"card,omitempty"`
 	Source   string                `json:"source,omitempty"`
@@ -67,12 +67,12 @@ type CoreKeys struct {
 	RopeScaling  string             `json:"rope_scaling,omitempty"`
 	ChatTemplate string             `json:"chat_template,omitempty"`
 	Golden       []Golden           `json:"golden,omitempty"`
-	For          string             `json:"for,omitempty"` // the core a draft core drafts for
+	For          abi.Ref            `json:"for,omitzero"` // the core a draft core drafts for
 }
 
 // AdapterKeys are the keys of an adapter.
 type AdapterKeys struct {
-	Base    string   `json:"base,omitempty"` // reference of the core it adapts
+	Base    abi.Ref  `json:"base,omitzero"` // reference of the core it adapts
 	Method  string   `json:"method,omitempty"`
 	Rank    int      `json:"rank,omitempty"`
 	Alpha   float64  `json:"alpha,omitempty"`
@@ -164,10 +164,8 @@ func Load(path string) (*Manifest, diag.List) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, FileName)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		var list diag.List
-		list.Add(diag.Unreadable, diag.Pos{File: path}, err.Error(), "")
+	data, list := schemas.ReadFile(path, diag.Unreadable)
+	if list.Failed() {
 		return nil, list
 	}
 	m, list := Parse(path, data)
@@ -191,6 +189,20 @@ func Parse(file string, data []byte) (*Manifest, diag.List) {
 	list = append(list, m.check()...)
 	list.Sort()
 	return m, list
+}
+
+// NameIn is the name that a manifest's bytes give, whatever else is wrong with
+// them; empty where they are no YAML or name nothing.
+func NameIn(data []byte) string {
+	doc, _ := schemas.Parse(FileName, data)
+	var head struct {
+		Name any `json:"name"`
+	}
+	if doc == nil || doc.Decode(&head) != nil {
+		return ""
+	}
+	name, _ := head.Name.(string)
+	return name
 }
 
 // Dir is the folder the manifest was loaded from; empty after Parse.

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
 )
 
 // A store served as a registry shows its blobs through repositories. Which blob
@@ -21,13 +22,6 @@ import (
 // one repository is immediate there and costs the others nothing; the bytes are
 // shared and go by gc. Repositories of local tags need no records: "name:tag"
 // shows what it reaches.
-
-// repoPattern is the grammar of repository names (distribution-spec v1.1,
-// Pulling manifests).
-var repoPattern = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
-
-// maxRepoName bounds a repository name.
-const maxRepoName = 255
 
 // linkDir holds a repository's records; no repository name can contain it.
 const linkDir = "_links"
@@ -50,7 +44,7 @@ type linkRecord struct {
 }
 
 // ValidRepo tells whether name can be a repository's.
-func ValidRepo(name string) bool { return len(name) <= maxRepoName && repoPattern.MatchString(name) }
+func ValidRepo(name string) bool { return abi.ValidRepository(name) }
 
 func linkName(repo string, d digest.Digest) (string, error) {
 	if !ValidRepo(repo) {
@@ -214,7 +208,7 @@ func (s *Store) tagged(ctx context.Context, repo string) (map[digest.Digest]ocis
 	seen := map[nodeKey]bool{}
 	var queue []ocispec.Descriptor
 	for ref := range g.of.entries {
-		if name, _, ok := cutTag(ref); ok && name == repo {
+		if name, ok := repoOf(ref); ok && name == repo {
 			if desc, err := g.of.lookup(ref); err == nil {
 				queue = append(queue, desc)
 			}
@@ -246,13 +240,15 @@ func (s *Store) tagged(ctx context.Context, repo string) (map[digest.Digest]ocis
 	return set, nil
 }
 
-// cutTag splits "repository:tag".
-func cutTag(ref string) (repo, tag string, ok bool) {
-	i := strings.LastIndexByte(ref, ':')
-	if i <= 0 || !ValidRepo(ref[:i]) {
-		return "", "", false
+// repoOf is the repository that a reference name with a tag belongs to. What
+// came from a registry with a port is nobody's to show here.
+func repoOf(ref string) (repo string, ok bool) {
+	r, err := abi.ParseRef(ref)
+	if err != nil || r.Tag == "" {
+		return "", false
 	}
-	return ref[:i], ref[i+1:], true
+	repo = r.Bare().String()
+	return repo, ValidRepo(repo)
 }
 
 // Repos lists the repositories that tags or links make up, sorted.
@@ -263,7 +259,7 @@ func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	}
 	seen := map[string]bool{}
 	for ref := range idx.entries {
-		if repo, _, ok := cutTag(ref); ok {
+		if repo, ok := repoOf(ref); ok {
 			seen[repo] = true
 		}
 	}

@@ -177,7 +177,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 		}
 		return setEntry(doc, n, ref), nil
 	})
-	if repo, _, ok := cutTag(ref); ok && err == nil {
+	if repo, ok := repoOf(ref); ok && err == nil {
 		err = s.revive(ctx, repo, desc)
 	}
 	return err

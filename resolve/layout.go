@@ -2,194 +2,147 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path"
-	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
-	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
+	"mm-abi.org/mm/registry/sign"
 )
-
-// maxManifest bounds a module.yaml that is fetched from elsewhere, in bytes.
-const maxManifest = 1 << 20
-
-// Verifier decides whether an artifact of a repository may be used, and says
-// by whose keys it was released.
-type Verifier interface {
-	Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) (keys []string, err error)
-}
 
 // Layout is a Source over the local store or another OCI image layout.
 type Layout struct {
 	From     *registry.Store
-	Into     *registry.Store // may be From
+	Into     *registry.Store // may be From; nil where nothing is fetched
 	Verifier Verifier
-	Label    string // "store", or the layout's path
+	Label    string // "store" for the local store, or the layout's path
 }
 
 // String is the label.
 func (l *Layout) String() string { return l.Label }
 
-// Candidates returns the tags REPOSITORY:VERSION whose repository ends in name.
-func (l *Layout) Candidates(ctx context.Context, name string) ([]Candidate, error) {
+// Candidates returns the modules under tags REPOSITORY:VERSION whose repository
+// ends in the name; or the module of one digest, whatever names it has.
+func (l *Layout) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
 	tags, err := l.From.Tags(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []Candidate
 	for _, t := range tags {
-		repository, tag, ok := cutTag(t.Ref)
-		if !ok || path.Base(repository) != name {
+		ref, err := abi.ParseRef(t.Ref)
+		if err != nil || ref.Name != q.Name || ref.Tag == "" {
 			continue
 		}
-		version, err := abi.ParseVersion(tag)
-		if err != nil {
-			continue // a channel, or another tool's tag
+		if q.Digest != "" {
+			if t.Descriptor.Digest.String() == q.Digest && (len(found) == 0 || ref.Source() == q.Repository) {
+				found = l.candidate(ctx, ref.Bare(), "", t.Descriptor)
+			}
+			continue
 		}
-		if c, ok := l.candidate(ctx, name, repository, version, t.Descriptor); ok {
-			found = append(found, c)
+		if version, err := abi.TagVersion(ref.Tag); err == nil {
+			found = append(found, l.candidate(ctx, ref, version.String(), t.Descriptor)...)
 		}
+	}
+	if q.Digest != "" && len(found) == 0 {
+		return l.unnamed(ctx, q)
 	}
 	return found, nil
 }
 
-// cutTag splits host:5000/team/name:1.0.0 at the last colon after the last
-// slash.
-func cutTag(ref string) (repository, tag string, ok bool) {
-	i := strings.LastIndexByte(ref, ':')
-	if i < strings.LastIndexByte(ref, '/') || i < 0 {
-		return ref, "", false
+// unnamed finds bytes that no tag names: what an earlier run fetched is there
+// for the lock that asks for it.
+func (l *Layout) unnamed(ctx context.Context, q Query) ([]Candidate, error) {
+	desc, err := l.From.Resolve(ctx, q.Digest)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, nil
 	}
-	return ref[:i], ref[i+1:], true
+	if err != nil {
+		return nil, err
+	}
+	ref := abi.Ref{Name: q.Name}
+	if from, err := abi.ParseRef(q.Repository); err == nil && from.Name == q.Name {
+		ref = from.Bare()
+	}
+	return l.candidate(ctx, ref, "", desc), nil
 }
 
-// candidate describes one tag; an artifact that is no module is none.
-func (l *Layout) candidate(ctx context.Context, name, repository string, version *semver.Version, desc ocispec.Descriptor) (Candidate, bool) {
+// candidate describes one artifact; one that is no module is none. version is
+// what a tag says; without one the artifact says it.
+func (l *Layout) candidate(ctx context.Context, ref abi.Ref, version string, desc ocispec.Descriptor) []Candidate {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
-		return Candidate{}, false
-	}
-	a, err := registry.ReadArtifact(ctx, l.From, desc)
-	if err != nil || a.Annotations[abi.AnnotationKind] != abi.KindModule {
-		return Candidate{}, false
-	}
-	r := &remoteModule{name: name, repository: repository, version: version, desc: desc, src: l.From, verifier: l.Verifier}
-	r.copy = func(ctx context.Context) error { return copyInto(ctx, l.From, l.Into, desc) }
-	return Candidate{
-		Name: name, Version: version, Digest: desc.Digest.String(), Repository: repository, Origin: l.Label,
-		manifest: r.manifest,
-		fetch: func(ctx context.Context) (*Module, error) {
-			m, err := r.fetch(ctx, l.Into)
-			if m != nil {
-				m.Origin = l.Label
-			}
-			return m, err
-		},
-	}, true
-}
-
-// copyInto brings desc and everything below it, with its referrers, from one
-// layout into another. Each blob is hashed on the way.
-func copyInto(ctx context.Context, from, into *registry.Store, desc ocispec.Descriptor) error {
-	if from.Dir() == into.Dir() {
 		return nil
 	}
+	id, err := registry.Identify(ctx, l.From, desc)
+	if err != nil || id.Kind != abi.KindModule {
+		return nil
+	}
+	if version == "" {
+		version = id.Version
+	}
+	v, err := abi.ParseVersion(version)
+	if err != nil {
+		return nil
+	}
+	s := &stored{ref: ref, version: version, src: l.From, verifier: l.Verifier, into: l.Into, desc: desc, copy: l.copy}
+	origin := l.Label
+	if ref.Host != "" { // it came from there, and another machine finds it there
+		origin = ref.Source()
+	}
+	return []Candidate{{Name: ref.Name, Version: v, Repository: ref.Bare().String(), Origin: origin, module: s}}
+}
+
+// copy brings desc and everything below it, with its referrers, from one layout
+// into another. Each byte is hashed, on the way or where it lies.
+func (l *Layout) copy(ctx context.Context, desc ocispec.Descriptor) error {
+	if l.From.Dir() == l.Into.Dir() {
+		_, err := sign.VerifyTree(ctx, l.From, desc, sign.TreeOptions{})
+		return err
+	}
 	roots := []ocispec.Descriptor{desc}
-	referrers, err := from.Referrers(ctx, desc, "")
+	referrers, err := l.From.Referrers(ctx, desc, "")
 	if err != nil {
 		return err
 	}
 	for _, root := range append(roots, referrers...) {
-		err := from.Walk(ctx, root, func(d ocispec.Descriptor) error {
-			if ok, err := into.Exists(ctx, d); ok || err != nil {
-				return err
-			}
-			_, err := into.AddFile(ctx, from.BlobPath(d), registry.AddOptions{MediaType: d.MediaType, Link: d.Size >= linkFrom})
-			return err
-		})
-		if err != nil {
+		if err := l.copyTree(ctx, root); err != nil {
 			return fmt.Errorf("copying %s: %w", root.Digest, err)
 		}
 	}
 	return nil
 }
 
-// remoteModule is a module that lies as an OCI artifact somewhere else than in
-// a folder.
-type remoteModule struct {
-	name, repository string
-	version          *semver.Version
-	desc             ocispec.Descriptor
-	src              content.ReadOnlyGraphStorage
-	verifier         Verifier
-	copy             func(ctx context.Context) error
-
-	signedBy []string
-	read     *modules.Manifest
-	artifact *registry.Artifact
-}
-
-// manifest verifies the artifact's signature and reads its module.yaml.
-func (r *remoteModule) manifest(ctx context.Context) (*modules.Manifest, error) {
-	if r.read != nil {
-		return r.read, nil
-	}
-	keys, err := r.verifier.Verify(ctx, r.src, r.repository, r.desc)
-	if err != nil {
-		return nil, err
-	}
-	a, err := registry.ReadArtifact(ctx, r.src, r.desc)
-	if err != nil {
-		return nil, err
-	}
-	m, err := manifestOf(ctx, r.src, a, r.name+"@"+r.version.String())
-	if err != nil {
-		return nil, err
-	}
-	if m.Name != r.name || m.Version != r.version.String() {
-		var list diag.List
-		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s:%s holds %s", r.repository, r.version, m.ID()), "check the repository")
-		return nil, list.Err()
-	}
-	r.signedBy, r.artifact, r.read = keys, a, m
-	return m, nil
-}
-
-// fetch brings the whole module into the store.
-func (r *remoteModule) fetch(ctx context.Context, into *registry.Store) (*Module, error) {
-	m, err := r.manifest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.copy(ctx); err != nil {
-		return nil, err
-	}
-	return &Module{Manifest: m, Artifact: r.artifact, Descriptor: r.desc, Repository: r.repository, SignedBy: r.signedBy}, nil
-}
-
-// manifestOf reads the module.yaml among an artifact's layers.
-func manifestOf(ctx context.Context, src content.Fetcher, a *registry.Artifact, id string) (*modules.Manifest, error) {
-	for _, l := range a.Layers {
-		if l.Path != modules.FileName {
-			continue
+// copyTree copies what root reaches, blobs before the manifests that name them.
+func (l *Layout) copyTree(ctx context.Context, root ocispec.Descriptor) error {
+	var manifests []ocispec.Descriptor
+	err := l.From.Walk(ctx, root, func(d ocispec.Descriptor) error {
+		if registry.IsManifest(d.MediaType) {
+			manifests = append(manifests, d)
+			return nil
 		}
-		if l.Descriptor.Size > maxManifest {
-			return nil, fmt.Errorf("reading %s: its module.yaml of %d bytes is over the limit", id, l.Descriptor.Size)
+		got, err := l.Into.AddFile(ctx, l.From.BlobPath(d), registry.AddOptions{MediaType: d.MediaType, Link: d.Size >= modelpack.LinkFrom, Rehash: true})
+		if err == nil && (got.Digest != d.Digest || got.Size != d.Size) {
+			err = fmt.Errorf("blob %s: %w", d.Digest, registry.ErrCorrupt)
 		}
-		data, err := content.FetchAll(ctx, src, l.Descriptor)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := len(manifests) - 1; i >= 0; i-- {
+		r, err := l.From.Fetch(ctx, manifests[i])
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", id, err)
+			return err
 		}
-		m, list := modules.Parse(id+"/"+modules.FileName, data)
-		if err := list.Err(); err != nil {
-			return nil, err
+		err = l.Into.Push(ctx, manifests[i], r)
+		r.Close()
+		if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+			return err
 		}
-		return m, nil
 	}
-	return nil, fmt.Errorf("reading %s: it holds no %s", id, modules.FileName)
+	return nil
 }

@@ -2,12 +2,14 @@ package resolve
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
@@ -29,58 +31,68 @@ type Registry struct {
 // String is the prefix.
 func (r *Registry) String() string { return r.Prefix }
 
-// Candidates returns the tags of PREFIX/name that are versions.
-func (r *Registry) Candidates(ctx context.Context, name string) ([]Candidate, error) {
-	repository := r.Prefix + "/" + name
-	tags, err := r.Client.Tags(ctx, repository)
+// Candidates lists the tags of PREFIX/name that are versions; what they point
+// to is asked only of those that the search tries. With a digest it asks for
+// that one manifest.
+func (r *Registry) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
+	ref, err := abi.ParseRef(r.Prefix + "/" + q.Name)
+	if err != nil {
+		return nil, err
+	}
+	src, err := r.Client.Source(ref.String())
+	if err != nil {
+		return nil, err
+	}
+	if q.Digest != "" {
+		return r.byDigest(ctx, ref, src, q.Digest)
+	}
+	tags, err := r.Client.Tags(ctx, ref.String())
 	if err != nil {
 		return nil, err
 	}
 	var versions []*semver.Version
 	for _, t := range tags {
-		if v, err := abi.ParseVersion(t); err == nil {
+		if v, err := abi.TagVersion(t); err == nil {
 			versions = append(versions, v)
 		}
 	}
-	slices.SortFunc(versions, func(a, b *semver.Version) int { return b.Compare(a) })
+	slices.SortFunc(versions, abi.CompareVersions)
 	var found []Candidate
 	for _, v := range versions[:min(len(versions), maxTags)] {
-		desc, err := r.Client.Resolve(ctx, repository+":"+v.Original())
-		if err != nil {
-			return nil, err
-		}
-		if desc.MediaType != ocispec.MediaTypeImageManifest {
-			continue // a build, not a module
-		}
-		c, err := r.candidate(repository, v, desc)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, c)
+		at := ref.Tagged(abi.VersionTag(v.String()))
+		found = append(found, r.candidate(at, v, &stored{src: src, find: func(ctx context.Context) (ocispec.Descriptor, error) {
+			return r.Client.Resolve(ctx, at.String())
+		}}))
 	}
 	return found, nil
 }
 
-func (r *Registry) candidate(repository string, version *semver.Version, desc ocispec.Descriptor) (Candidate, error) {
-	src, err := r.Client.Source(repository)
-	if err != nil {
-		return Candidate{}, err
+// byDigest finds one manifest, under whatever tag or none.
+func (r *Registry) byDigest(ctx context.Context, ref abi.Ref, src content.ReadOnlyGraphStorage, digest string) ([]Candidate, error) {
+	ref.Digest = digest
+	desc, err := r.Client.Resolve(ctx, ref.String())
+	if errors.Is(err, errdef.ErrNotFound) || err == nil && desc.MediaType != ocispec.MediaTypeImageManifest {
+		return nil, nil
 	}
-	name := path.Base(repository)
-	m := &remoteModule{name: name, repository: repository, version: version, desc: desc, src: src, verifier: r.Verifier}
-	m.copy = func(ctx context.Context) error {
-		_, _, err := r.Client.Pull(ctx, fmt.Sprintf("%s@%s", repository, desc.Digest), r.Into, remote.PullOptions{})
+	if err != nil {
+		return nil, err
+	}
+	id, err := registry.Identify(ctx, src, desc)
+	if err != nil {
+		return nil, err
+	}
+	version, err := abi.ParseVersion(id.Version)
+	if err != nil || id.Kind != abi.KindModule {
+		return nil, nil
+	}
+	return []Candidate{r.candidate(ref.Bare(), version, &stored{src: src, desc: desc})}, nil
+}
+
+func (r *Registry) candidate(ref abi.Ref, version *semver.Version, s *stored) Candidate {
+	s.ref, s.version, s.verifier, s.into = ref, version.String(), r.Verifier, r.Into
+	s.copy = func(ctx context.Context, desc ocispec.Descriptor) error {
+		_, _, err := r.Client.Pull(ctx, fmt.Sprintf("%s@%s", ref.Source(), desc.Digest), r.Into, remote.PullOptions{})
 		return err
 	}
-	return Candidate{
-		Name: name, Version: version, Digest: desc.Digest.String(), Repository: repository, Origin: repository,
-		manifest: m.manifest,
-		fetch: func(ctx context.Context) (*Module, error) {
-			found, err := m.fetch(ctx, r.Into)
-			if found != nil {
-				found.Origin = repository
-			}
-			return found, err
-		},
-	}, nil
+	return Candidate{Name: ref.Name, Version: version, Repository: ref.Source(), Origin: ref.Source(), module: s}
 }

@@ -5,12 +5,21 @@
 //
 // The flow is [Resolve]: collect what the graph asks for, search (solve.go:
 // depth first, newest first, bounded, deterministic), verify and fetch the
-// winners, check them against the lock. A [Source] is one place to look; the
-// order of the sources decides between equal versions, so that a module folder
-// goes before the store, and the store before a registry.
+// winners, compare them with the lock. [Look] is the search alone. A [Source]
+// is one place to look; the order of the sources decides between equal
+// versions, so that a module folder goes before the store, and the store before
+// a registry. Looking stores nothing: a [Candidate] is a name and a version,
+// its digest is found out when a reference asks for it, its bytes are moved
+// when it has won.
+//
+// What a lock pins is looked for by its digest, in the order of the sources,
+// and the first that has it ends the search: with the bytes in the store no
+// registry is asked. A module in a folder is edited, so there the version is
+// looked for, and under [Options.Locked] its digest must be the lock's.
 //
 // Everything that comes from elsewhere than a module folder is verified before
-// its bytes are used ([Verifier]).
+// its bytes are used ([Verifier]), hashed when it is fetched, and named in the
+// store, so that gc leaves it there.
 package resolve
 
 import (
@@ -19,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/Masterminds/semver/v3"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -32,23 +42,36 @@ import (
 
 // Source is a place where modules are found.
 type Source interface {
-	// Candidates returns every version of name that the source holds, in any
-	// order. To hold none is no error.
-	Candidates(ctx context.Context, name string) ([]Candidate, error)
+	// Candidates returns the versions that the source holds of what is asked
+	// for, in any order. To hold none is no error.
+	Candidates(ctx context.Context, q Query) ([]Candidate, error)
 	// String names the source in messages.
 	String() string
 }
 
-// Candidate is one version of a module in one source.
+// Query asks a source for modules.
+type Query struct {
+	Name       string
+	Digest     string // of the OCI manifest: only that one is wanted, but a folder gives all its versions. Empty: all
+	Repository string // where a lock says that the digest came from; may be empty
+}
+
+// Candidate is one version of a module in one source. Nothing of it has been
+// fetched.
 type Candidate struct {
 	Name       string
 	Version    *semver.Version
-	Digest     string // of its OCI manifest
 	Repository string // "registry.example/team/core-llm"; empty for a folder
 	Origin     string // what the lock names as its source
 
-	manifest func(ctx context.Context) (*modules.Manifest, error) // verified
-	fetch    func(ctx context.Context) (*Module, error)           // verified, all of it in the store
+	module module
+}
+
+// module is what stands behind a candidate. Each answer is found once.
+type module interface {
+	digest(ctx context.Context) (string, error)              // of the OCI manifest
+	manifest(ctx context.Context) (*modules.Manifest, error) // verified
+	fetch(ctx context.Context) (*Module, error)              // verified, all of it in the store
 }
 
 // Module is a resolved module whose bytes are in the store.
@@ -62,13 +85,7 @@ type Module struct {
 }
 
 // Size is the sum of the module's files in bytes.
-func (m *Module) Size() int64 {
-	var n int64
-	for _, l := range m.Artifact.Layers {
-		n += l.Descriptor.Size
-	}
-	return n
-}
+func (m *Module) Size() int64 { return m.Artifact.Size() }
 
 // Layer returns the layer at path.
 func (m *Module) Layer(path string) (registry.Layer, bool) {
@@ -80,7 +97,7 @@ func (m *Module) Layer(path string) (registry.Layer, bool) {
 	return registry.Layer{}, false
 }
 
-// Options for Resolve.
+// Options for Resolve and Look.
 type Options struct {
 	Sources []Source     // where to look, in order of preference
 	Lock    *builds.Lock // what is pinned. Nil: nothing
@@ -102,18 +119,9 @@ func Resolve(ctx context.Context, g *builds.Graph, opt Options) (map[string]*Mod
 			return nil, nil, list.Err()
 		}
 	}
-	r := &run{opt: opt, graph: g, cache: map[string][]Candidate{}}
-	wants := map[string][]want{}
-	for _, n := range g.Nodes() {
-		wants[n.Ref.Name] = append(wants[n.Ref.Name], want{n.Ref, "graph"})
-	}
-	s := &solver{ctx: ctx, candidates: r.candidates, requires: requires, pinned: r.pinned}
-	chosen, err := s.solve(wants, map[string]Candidate{})
-	if chosen == nil && err == nil && !opt.Locked && opt.Lock != nil {
-		// What is pinned no longer fits; the pins give way.
-		s = &solver{ctx: ctx, candidates: r.candidates, requires: requires, pinned: nothing}
-		chosen, err = s.solve(wants, map[string]Candidate{})
-	}
+	r := newRun(g, opt)
+	wants := wantsOf(g)
+	chosen, worst, err := r.search(ctx, wants)
 	switch {
 	case errors.Is(err, errSteps):
 		list.Add(diag.TooManySteps, diag.Pos{File: g.File}, err.Error(), "")
@@ -121,135 +129,194 @@ func Resolve(ctx context.Context, g *builds.Graph, opt Options) (map[string]*Mod
 	case err != nil:
 		return nil, nil, err
 	case chosen == nil:
-		return nil, nil, r.failure(s.worst).Err()
+		return nil, nil, r.failure(worst).Err()
 	}
 	return r.fetch(ctx, chosen, wants)
 }
 
 // run is one resolution.
 type run struct {
-	opt   Options
-	graph *builds.Graph
-	cache map[string][]Candidate
+	opt      Options
+	graph    *builds.Graph
+	unpinned map[string]bool // names whose pin no longer counts; "*" is all
+	ignored  map[string]bool // names that Look leaves out
+	cache    map[string][]Candidate
 }
 
-// candidates asks every source once and sorts: newest first, and of equal
-// versions the one of the earlier source.
-func (r *run) candidates(ctx context.Context, name string) ([]Candidate, error) {
-	if all, ok := r.cache[name]; ok {
-		return all, nil
+func newRun(g *builds.Graph, opt Options) *run {
+	r := &run{opt: opt, graph: g, unpinned: map[string]bool{}, ignored: map[string]bool{}, cache: map[string][]Candidate{}}
+	for _, name := range opt.Update {
+		r.unpinned[name] = true
 	}
-	var all []Candidate
-	for _, src := range r.opt.Sources {
-		found, err := src.Candidates(ctx, name)
+	return r
+}
+
+// wantsOf collects what the graph itself asks for.
+func wantsOf(g *builds.Graph) map[string][]want {
+	wants := map[string][]want{}
+	for _, n := range g.Nodes() {
+		wants[n.Ref.Name] = append(wants[n.Ref.Name], want{n.Ref, "graph"})
+	}
+	return wants
+}
+
+// search solves with the pins of the lock. Where they no longer fit and need
+// not hold, the pin of the module in conflict gives way, then all of them.
+func (r *run) search(ctx context.Context, wants map[string][]want) (map[string]Candidate, *conflict, error) {
+	for {
+		s := &solver{ctx: ctx, candidates: r.candidates, requires: requires, ignored: r.ignored}
+		chosen, err := s.solve(wants, map[string]Candidate{})
+		if chosen != nil || err != nil || r.opt.Locked || r.opt.Lock == nil || r.unpinned["*"] {
+			return chosen, s.worst, err
+		}
+		name := "*"
+		if s.worst != nil {
+			if _, pinned := r.pin(s.worst.name); pinned {
+				name = s.worst.name
+			}
+		}
+		r.unpinned[name] = true
+	}
+}
+
+// pin returns what the lock has for a module, unless it is to be updated.
+func (r *run) pin(name string) (builds.Locked, bool) {
+	if r.opt.Lock == nil || r.unpinned[name] || r.unpinned["*"] {
+		return builds.Locked{}, false
+	}
+	return r.opt.Lock.Find(name)
+}
+
+// candidates are the versions of a module to try, newest first and of equal
+// versions the one of the earlier source. A pin that is found leaves no choice.
+func (r *run) candidates(ctx context.Context, name string, wants []want) ([]Candidate, error) {
+	pin, pinned := r.pin(name)
+	if pinned {
+		c, err := r.pinned(ctx, pin)
+		if c != nil || err != nil || r.opt.Locked {
+			return c, err
+		}
+	}
+	return r.all(ctx, name, wants)
+}
+
+// pinned looks for what the lock has: the first source that holds it ends the
+// search.
+func (r *run) pinned(ctx context.Context, pin builds.Locked) ([]Candidate, error) {
+	q := Query{Name: pin.Name, Digest: pin.Digest, Repository: pin.Source}
+	sources := r.opt.Sources
+	if from, err := abi.ParseRef(pin.Source); err == nil && from.Host != "" || pin.Source == storeLabel || pin.SignedBy != nil {
+		// It is no folder's: a folder of that name and version comes last.
+		sources = slices.Clone(sources)
+		slices.SortStableFunc(sources, func(a, b Source) int { return boolCompare(isFolder(a), isFolder(b)) })
+	}
+	for _, src := range sources {
+		found, err := r.ask(ctx, src, q)
 		if err != nil {
-			return nil, fmt.Errorf("looking for %s in %s: %w", name, src, err)
+			return nil, err
 		}
-		slices.SortStableFunc(found, func(a, b Candidate) int { return cmp.Compare(a.Digest, b.Digest) })
-		all = append(all, found...)
-	}
-	slices.SortStableFunc(all, func(a, b Candidate) int { return b.Version.Compare(a.Version) })
-	r.cache[name] = all
-	return all, nil
-}
-
-func requires(ctx context.Context, c Candidate) ([]abi.Ref, error) {
-	m, err := c.manifest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var refs []abi.Ref
-	for _, s := range m.Requires {
-		ref, err := abi.ParseRef(s)
-		if err != nil {
-			return nil, fmt.Errorf("reading requires of %s: %w", m.ID(), err)
-		}
-		refs = append(refs, ref)
-	}
-	return refs, nil
-}
-
-// pinned returns the digest the lock has for a module, unless it is to be
-// updated. Without Locked a folder's pin does not hold: folders are edited.
-func (r *run) pinned(name string) (string, bool) {
-	if r.opt.Lock == nil || slices.Contains(r.opt.Update, name) || slices.Contains(r.opt.Update, "*") {
-		return "", false
-	}
-	m, ok := r.opt.Lock.Find(name)
-	if !ok {
-		return "", false
-	}
-	if r.opt.Locked {
-		return m.Digest, true
-	}
-	for _, c := range r.cache[name] {
-		if c.Digest == m.Digest {
-			return m.Digest, true
-		}
-	}
-	return "", false
-}
-
-func nothing(string) (string, bool) { return "", false }
-
-// failure turns a conflict into a diagnostic at the graph's reference.
-func (r *run) failure(c *conflict) diag.List {
-	var list diag.List
-	if c == nil {
-		return list
-	}
-	pos := diag.Pos{File: r.graph.File}
-	for _, n := range r.graph.Nodes() {
-		if n.Ref.Name == c.name {
-			pos = r.graph.Pos(n.Ptr + "/ref")
-			break
-		}
-	}
-	var sources []string
-	for _, s := range r.opt.Sources {
-		sources = append(sources, s.String())
-	}
-	if r.opt.Locked {
-		if m, ok := r.opt.Lock.Find(c.name); ok {
-			for _, have := range r.cache[c.name] {
-				if have.Version.String() == m.Version && have.Digest != m.Digest {
-					list.Add(diag.LockDrift, pos, fmt.Sprintf("%s@%s is locked to %s, %s has %s", c.name, m.Version, m.Digest, have.Origin, have.Digest), "if the change is wanted: mm lock --update "+c.name)
-					return list
-				}
+		for _, c := range found {
+			if c.Version.String() == pin.Version {
+				return []Candidate{c}, nil
 			}
 		}
 	}
+	return nil, nil
+}
+
+// storeLabel is what a lock calls the local store.
+const storeLabel = "store"
+
+func isFolder(s Source) bool {
+	_, ok := s.(*Folder)
+	return ok
+}
+
+// boolCompare puts false before true.
+func boolCompare(a, b bool) int {
 	switch {
-	case len(c.available) == 0 && len(r.opt.Skipped) > 0:
-		list.Add(diag.Offline, pos, fmt.Sprintf("%s; not asked: %s", c.chain(), join(r.opt.Skipped)), "run once without --offline")
-	case len(c.available) == 0:
-		list.Add(diag.NotFound, pos, fmt.Sprintf("%s; looked in %s", c.chain(), or(join(sources), "no source")), "add a source to mm.yaml, or check the name")
-	case len(c.wants) > 1:
-		list.Add(diag.Conflict, pos, c.chain(), "loosen one of the references")
-	default:
-		list.Add(diag.NoVersion, pos, c.chain(), "use a version that there is")
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return list
+	return 1
+}
+
+// all asks every source for every version, and for the digests that references
+// name.
+func (r *run) all(ctx context.Context, name string, wants []want) ([]Candidate, error) {
+	queries := []Query{{Name: name}}
+	for _, w := range wants {
+		if w.ref.Digest != "" {
+			queries = append(queries, Query{Name: name, Digest: w.ref.Digest, Repository: w.ref.Source()})
+		}
+	}
+	var all []Candidate
+	for _, src := range r.opt.Sources {
+		for i, q := range queries {
+			if i > 0 && isFolder(src) {
+				continue // it gave all it has
+			}
+			found, err := r.ask(ctx, src, q)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Candidate) int {
+		return cmp.Or(b.Version.Compare(a.Version), strings.Compare(b.Version.Metadata(), a.Version.Metadata()))
+	})
+	return all, nil
+}
+
+// ask asks one source once for the same thing. Two candidates of one source and
+// version are put in order by where they are from.
+func (r *run) ask(ctx context.Context, src Source, q Query) ([]Candidate, error) {
+	key := fmt.Sprintf("%p %s %v", src, src, q)
+	if found, ok := r.cache[key]; ok {
+		return found, nil
+	}
+	found, err := src.Candidates(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s in %s: %w", q.Name, src, err)
+	}
+	slices.SortStableFunc(found, func(a, b Candidate) int {
+		return cmp.Or(strings.Compare(a.Repository, b.Repository), strings.Compare(a.Origin, b.Origin))
+	})
+	r.cache[key] = found
+	return found, nil
+}
+
+func requires(ctx context.Context, c Candidate) ([]abi.Ref, error) {
+	m, err := c.module.manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.Requires, nil
 }
 
 // fetch brings the chosen modules into the store and writes the lock.
 func (r *run) fetch(ctx context.Context, chosen map[string]Candidate, wants map[string][]want) (map[string]*Module, *builds.Lock, error) {
 	found := map[string]*Module{}
 	lock := &builds.Lock{File: r.graph.LockFile()}
+	var drift diag.List
 	for _, name := range sorted(chosen) {
 		c := chosen[name]
-		m, err := c.fetch(ctx)
+		m, err := c.module.fetch(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
+		m.Repository, m.Origin = c.Repository, c.Origin
 		found[name] = m
-		needs, err := requires(ctx, c)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, ref := range needs {
+		drift = append(drift, r.drift(m)...)
+		for _, ref := range m.Manifest.Requires {
 			wants[ref.Name] = append(wants[ref.Name], want{ref, m.Manifest.ID()})
 		}
+	}
+	if drift.Failed() {
+		return nil, nil, drift.Err()
 	}
 	for _, name := range sorted(found) {
 		lock.Modules = append(lock.Modules, r.settle(found[name].locked(requests(wants[name]))))
@@ -281,8 +348,8 @@ func (m *Module) locked(requested []builds.Request) builds.Locked {
 	return l
 }
 
-// Manifests returns the manifests of resolved modules, as builds checks them.
-func Manifests(found map[string]*Module) builds.Resolved {
+// Resolved returns the manifests of resolved modules, as builds checks them.
+func Resolved(found map[string]*Module) builds.Resolved {
 	out := builds.Resolved{}
 	for name, m := range found {
 		out[name] = m.Manifest

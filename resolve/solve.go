@@ -1,9 +1,11 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,12 +47,22 @@ func (c *conflict) chain() string {
 	return strings.Join(parts, ", ") + "; " + have
 }
 
+// moduleError is an error about one module.
+type moduleError struct {
+	name   string
+	stored bool // the module is an artifact, not a folder
+	err    error
+}
+
+func (e *moduleError) Error() string { return e.err.Error() }
+func (e *moduleError) Unwrap() error { return e.err }
+
 // solver looks for one version of each module that satisfies everybody.
 type solver struct {
 	ctx        context.Context
-	candidates func(ctx context.Context, name string) ([]Candidate, error)
+	candidates func(ctx context.Context, name string, wants []want) ([]Candidate, error)
 	requires   func(ctx context.Context, c Candidate) ([]abi.Ref, error)
-	pinned     func(name string) (digest string, ok bool)
+	ignored    map[string]bool // modules that need no answer
 	steps      int
 	worst      *conflict // the first conflict met on the most promising path
 	depth      int
@@ -60,33 +72,46 @@ type solver struct {
 // requirements, depth first in order of name, going back when a choice turns
 // out wrong. The same input gives the same answer.
 func (s *solver) solve(wants map[string][]want, chosen map[string]Candidate) (map[string]Candidate, error) {
-	name := undecided(wants, chosen)
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	name := s.undecided(wants, chosen)
 	if name == "" {
 		return chosen, nil
 	}
-	all, err := s.candidates(s.ctx, name)
+	all, err := s.candidates(s.ctx, name, wants[name])
 	if err != nil {
-		return nil, err
+		return nil, &moduleError{name: name, err: err}
 	}
 	tried := false
 	for _, c := range all {
-		if !satisfies(c, wants[name]) || !s.allowed(name, c) {
+		fits, err := satisfies(s.ctx, c, wants[name])
+		if err != nil {
+			return nil, &moduleError{name, c.Repository != "", err}
+		}
+		if !fits {
 			continue
 		}
-		tried = true
 		if s.steps++; s.steps > maxSteps {
 			return nil, errSteps
 		}
 		needs, err := s.requires(s.ctx, c)
+		if errors.Is(err, errNoModule) {
+			continue
+		}
+		if err != nil {
+			return nil, &moduleError{name, c.Repository != "", err}
+		}
+		tried = true
+		next, clash, err := add(s.ctx, wants, needs, c, chosen)
 		if err != nil {
 			return nil, err
 		}
-		next, clash := add(wants, needs, c, chosen)
 		if clash != nil {
 			s.note(clash, len(chosen), all)
 			continue
 		}
-		with := clone(chosen)
+		with := maps.Clone(chosen)
 		with[name] = c
 		if answer, err := s.solve(next, with); answer != nil || err != nil {
 			return answer, err
@@ -96,11 +121,6 @@ func (s *solver) solve(wants map[string][]want, chosen map[string]Candidate) (ma
 		s.note(&conflict{name: name, wants: wants[name]}, len(chosen), all)
 	}
 	return nil, nil
-}
-
-func (s *solver) allowed(name string, c Candidate) bool {
-	digest, ok := s.pinned(name)
-	return !ok || digest == c.Digest
 }
 
 // note keeps the conflict that was met with the most modules decided: it is
@@ -119,10 +139,10 @@ func (s *solver) note(c *conflict, depth int, all []Candidate) {
 
 // undecided returns the first module in order of name that is wanted and not
 // chosen.
-func undecided(wants map[string][]want, chosen map[string]Candidate) string {
+func (s *solver) undecided(wants map[string][]want, chosen map[string]Candidate) string {
 	var names []string
 	for name := range wants {
-		if _, ok := chosen[name]; !ok {
+		if _, ok := chosen[name]; !ok && !s.ignored[name] {
 			names = append(names, name)
 		}
 	}
@@ -132,21 +152,29 @@ func undecided(wants map[string][]want, chosen map[string]Candidate) string {
 	return slices.Min(names)
 }
 
-func satisfies(c Candidate, wants []want) bool {
+// satisfies reports whether a candidate is what everybody wants. Its digest is
+// found out only where one is asked for and all else fits.
+func satisfies(ctx context.Context, c Candidate, wants []want) (bool, error) {
+	digest := ""
 	for _, w := range wants {
-		if !w.ref.Allows(c.Version) || w.ref.Digest != "" && w.ref.Digest != c.Digest {
-			return false
+		if !w.ref.Allows(c.Version) || w.ref.Source() != "" && w.ref.Source() != c.Repository {
+			return false, nil
 		}
-		if w.ref.Source != "" && w.ref.Source != c.Repository {
-			return false
+		if w.ref.Digest != "" && digest != "" && w.ref.Digest != digest {
+			return false, nil
 		}
+		digest = cmp.Or(w.ref.Digest, digest)
 	}
-	return true
+	if digest == "" {
+		return true, nil
+	}
+	have, err := c.module.digest(ctx)
+	return have == digest, err
 }
 
 // add returns wants with what c needs. It is a clash when a module that is
 // already chosen does not satisfy a new requirement.
-func add(wants map[string][]want, needs []abi.Ref, c Candidate, chosen map[string]Candidate) (map[string][]want, *conflict) {
+func add(ctx context.Context, wants map[string][]want, needs []abi.Ref, c Candidate, chosen map[string]Candidate) (map[string][]want, *conflict, error) {
 	next := make(map[string][]want, len(wants)+len(needs))
 	for name, list := range wants {
 		next[name] = list
@@ -154,22 +182,22 @@ func add(wants map[string][]want, needs []abi.Ref, c Candidate, chosen map[strin
 	by := c.Name + "@" + c.Version.String()
 	for _, ref := range needs {
 		next[ref.Name] = append(slices.Clip(next[ref.Name]), want{ref, by})
-		if other, ok := chosen[ref.Name]; ok && !satisfies(other, next[ref.Name]) {
-			return nil, &conflict{name: ref.Name, wants: next[ref.Name], available: []string{other.Version.String() + " (chosen)"}}
+		other, ok := chosen[ref.Name]
+		if ref.Name == c.Name {
+			other, ok = c, true
 		}
-		if ref.Name == c.Name && !satisfies(c, next[ref.Name]) {
-			return nil, &conflict{name: ref.Name, wants: next[ref.Name], available: []string{c.Version.String() + " (chosen)"}}
+		if !ok {
+			continue
+		}
+		fits, err := satisfies(ctx, other, next[ref.Name])
+		if err != nil {
+			return nil, nil, &moduleError{ref.Name, other.Repository != "", err}
+		}
+		if !fits {
+			return nil, &conflict{name: ref.Name, wants: next[ref.Name], available: []string{other.Version.String() + " (chosen)"}}, nil
 		}
 	}
-	return next, nil
-}
-
-func clone(m map[string]Candidate) map[string]Candidate {
-	out := make(map[string]Candidate, len(m)+1)
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
+	return next, nil, nil
 }
 
 // requests lists who asked for a module, for the lock.

@@ -2,7 +2,9 @@ package resolve
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,7 +13,17 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
 )
+
+// digested is a module of which only the digest is known.
+type digested string
+
+func (d digested) digest(context.Context) (string, error)              { return string(d), nil }
+func (d digested) manifest(context.Context) (*modules.Manifest, error) { panic("not asked for") }
+func (d digested) fetch(context.Context) (*Module, error)              { panic("not asked for") }
+
+func fakeDigest(s string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(s))) }
 
 // world is a set of modules: name → version → requirements.
 type world map[string]map[string][]string
@@ -19,10 +31,14 @@ type world map[string]map[string][]string
 func (w world) solver(t *testing.T) *solver {
 	return &solver{
 		ctx: context.Background(),
-		candidates: func(_ context.Context, name string) ([]Candidate, error) {
+		candidates: func(_ context.Context, name string, _ []want) ([]Candidate, error) {
 			var all []Candidate
 			for v := range w[name] {
-				all = append(all, Candidate{Name: name, Version: semver.MustParse(v), Digest: name + v})
+				from := ""
+				if name == "core" && v == "3.0.0" {
+					from = "r.example/x/core"
+				}
+				all = append(all, Candidate{Repository: from, Name: name, Version: semver.MustParse(v), module: digested(fakeDigest(name + v))})
 			}
 			slices.SortFunc(all, func(a, b Candidate) int { return b.Version.Compare(a.Version) })
 			return all, nil
@@ -30,7 +46,6 @@ func (w world) solver(t *testing.T) *solver {
 		requires: func(_ context.Context, c Candidate) ([]abi.Ref, error) {
 			return refs(t, w[c.Name][c.Version.String()]), nil
 		},
-		pinned: nothing,
 	}
 }
 
@@ -82,6 +97,14 @@ func TestSolve(t *testing.T) {
 		{"requirement narrows", "enc@^1.3,proj@1.2.0,core@3", "core@3.1.0 enc@1.4.2 proj@1.2.0", ""},
 		{"goes back", "enc@1.3.0,proj@^1", "enc@1.3.0 proj@1.1.0", ""},
 		{"pulls in what is required", "proj@1.2.0", "enc@1.4.2 proj@1.2.0", ""},
+		{"by digest", "core@" + fakeDigest("core3.0.0"), "core@3.0.0", ""},
+		{"a pre-release by digest", "core@" + fakeDigest("core4.0.0-rc.1"), "core@4.0.0-rc.1", ""},
+		{"digest and version differ", "core@3.1.0,core@" + fakeDigest("core3.0.0"), "", "graph asks for core@3.1.0, graph asks for core@sha256:"},
+		{"two digests", "core@" + fakeDigest("core3.1.0") + ",core@" + fakeDigest("core3.0.0"), "", "graph asks for core@sha256:"},
+		{"no such digest", "core@" + fakeDigest("else"), "", "there is 4.0.0-rc.1, 3.1.0, 3.0.0"},
+		{"by tag", "core:3.0.0", "core@3.0.0", ""},
+		{"source", "r.example/x/core@^3", "core@3.0.0", ""},
+		{"wrong source", "r.example/y/core@^3", "", "there is 4.0.0-rc.1, 3.1.0, 3.0.0"},
 		{"conflict", "enc@1.3,proj@1.2.0", "", "graph asks for enc@1.3, proj@1.2.0 asks for enc@>=1.4 <2"},
 		{"no version", "enc@^7", "", "graph asks for enc@^7; there is 2.0.0, 1.5.0, 1.4.2, 1.3.0"},
 		{"unknown", "nobody@1", "", "graph asks for nobody@1; no version of it is at hand"},
@@ -160,7 +183,7 @@ func (w world) bruteForce(t *testing.T, graph []string) bool {
 			return true
 		}
 		for v := range w[names[i]] {
-			next := clone(chosen)
+			next := maps.Clone(chosen)
 			next[names[i]] = Candidate{Name: names[i], Version: semver.MustParse(v)}
 			if try(i+1, next) {
 				return true

@@ -21,7 +21,7 @@ type format struct {
 var formats = map[string]format{
 	"name":   {diag.WrongForm, match(abi.ValidName), "lower-case letters and digits joined by . - _"},
 	"semver": {diag.BadVersion, func(s string) error { _, err := abi.ParseVersion(s); return err }, "MAJOR.MINOR.PATCH, such as 1.3.0"},
-	"ref":    {diag.BadRef, func(s string) error { _, err := abi.ParseRef(s); return err }, "name@version, such as core-llm@3.1.0"},
+	"ref":    {diag.BadRef, func(s string) error { _, err := abi.ParseModuleRef(s); return err }, "name@version, such as core-llm@3.1.0"},
 	"spdx":   {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
 	"path":   {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
 	"digest": {diag.WrongForm, match(regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString), "sha256: and 64 hex digits"},

@@ -10,11 +10,13 @@ package schemas
 
 import (
 	"embed"
+	"errors"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 //go:embed *.schema.json
@@ -84,4 +86,26 @@ func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
 		return nil, list
 	}
 	return doc, list
+}
+
+// ReadFile reads a document's bytes. A file that cannot be read, is no regular
+// file or is over [MaxBytes] is a fault at code, and costs no more memory than
+// the limit.
+func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
+	data, err := fsx.ReadFile(file, MaxBytes)
+	if err == nil {
+		return data, nil
+	}
+	var list diag.List
+	var at *fs.PathError
+	reason := err.Error()
+	if errors.As(err, &at) {
+		reason = at.Err.Error()
+	}
+	hint := ""
+	if errors.Is(err, fsx.ErrTooLarge) {
+		code, hint = diag.TooLarge, "manifests and graphs are small; check that this is the file you meant"
+	}
+	list.Add(code, diag.Pos{File: file}, reason, hint)
+	return nil, list
 }

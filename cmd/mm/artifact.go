@@ -29,6 +29,7 @@ type located struct {
 	repository string // what trust rules match: local/NAME where no registry is involved
 	name       string // the artifact's own name, where the reference says one
 	tag        string
+	entry      string // reference name in the layout, where ref is its folder
 	target     string // chosen by DIR/TARGET
 	layout     bool   // ref is the folder of a layout
 	digested   bool   // ref is a digest, which cannot move
@@ -62,11 +63,11 @@ func locate(c *cli.Context, arg string) (*located, error) {
 		return nil, err
 	}
 	l := &located{store: s, desc: desc, ref: arg}
-	l.repository, l.tag = splitRef(arg)
-	if strings.HasPrefix(arg, "sha256:") {
-		l.repository, l.tag, l.digested = "", "", true
+	if ref, err := abi.ParseRef(arg); err == nil && (ref.Tag != "" || ref.Digest != "") {
+		l.repository, l.name, l.tag, l.digested = ref.Repository(), ref.Name, ref.Tag, ref.Digest != ""
+	} else {
+		l.tag = arg
 	}
-	l.local()
 	return l, nil
 }
 
@@ -86,25 +87,28 @@ func layoutOf(arg string) (dir, target string, ok bool) {
 	return "", "", false
 }
 
-// newest takes the layout's tag that names a whole build: the one that is no
-// target's. A layout with several builds wants its ref.
+// newest takes the newest build of the layout. A layout with builds of several
+// names wants a name.
 func (l *located) newest(ctx context.Context) error {
-	tags, err := l.store.Tags(ctx)
+	found, err := l.store.Builds(ctx)
 	if err != nil {
 		return err
 	}
-	var found []registry.Tag
-	for _, t := range tags {
-		if _, err := abi.ParseVersion(t.Ref); err == nil && !strings.Contains(t.Ref, "-") {
-			found = append(found, t)
-		}
+	if len(found) == 0 || found[0].Name != found[len(found)-1].Name {
+		return hinted{fmt.Errorf("%s holds builds of %d names", l.ref, names(found)), "name one: NAME:VERSION --layout DIR; mm ls --layout DIR lists them"}
 	}
-	if len(found) != 1 {
-		return hinted{fmt.Errorf("%s holds %d builds", l.ref, len(found)), "name one by --layout DIR VERSION; mm ls --layout DIR lists them"}
-	}
-	l.desc, l.tag = found[0].Descriptor, found[0].Ref
+	l.desc, l.tag, l.entry = found[0].Descriptor, abi.VersionTag(found[0].Version), found[0].Ref
 	l.local()
 	return nil
+}
+
+// names counts the different names of builds.
+func names(builds []registry.Build) int {
+	set := map[string]bool{}
+	for _, b := range builds {
+		set[b.Name] = true
+	}
+	return len(set)
 }
 
 // local settles the repository of what has none.
@@ -121,16 +125,6 @@ func (l *located) local() {
 	l.repository = localRepository + l.repository
 }
 
-// splitRef cuts host:5000/team/name:1.0.0 or …@sha256:… into repository and
-// tag.
-func splitRef(ref string) (repository, tag string) {
-	ref, _, _ = strings.Cut(ref, "@")
-	if i := strings.LastIndexByte(ref, ':'); i > strings.LastIndexByte(ref, '/') {
-		return ref[:i], ref[i+1:]
-	}
-	return ref, ""
-}
-
 // unmoved makes sure that the tag still names what was verified: whoever asked
 // for a tag shall not get what it meant a moment ago.
 func (l *located) unmoved(ctx context.Context) error {
@@ -139,7 +133,7 @@ func (l *located) unmoved(ctx context.Context) error {
 	}
 	ref := l.ref
 	if l.layout {
-		ref = l.tag
+		ref = l.entry
 	}
 	now, err := l.store.Resolve(ctx, ref)
 	if err != nil {
@@ -184,14 +178,8 @@ func (l *located) checkIdentity(ctx context.Context) error {
 	if name != "" && l.name != "" && name != l.name {
 		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", l.ref, name, version), "check the repository")
 	}
-	if _, err := abi.ParseVersion(l.tag); err == nil && version != "" {
-		want := version
-		if t := notes[abi.AnnotationTarget]; t != "" && l.tag != version {
-			want = version + "-" + t
-		}
-		if l.tag != want {
-			list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", l.ref, name, want), "check the tag")
-		}
+	if version != "" && abi.TagMeaning(l.tag, version, notes[abi.AnnotationTarget]) == abi.MeansMistake {
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", l.ref, name, version), "check the tag")
 	}
 	return list.Err()
 }

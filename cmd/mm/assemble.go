@@ -196,10 +196,10 @@ func (r *resolver) sources(g *builds.Graph, client *remote.Client, opt *resolve.
 func prefixes(g *builds.Graph, settings []string) []string {
 	out := slices.Clone(settings)
 	for _, n := range g.Nodes() {
-		if n.Ref.Source == "" {
+		if n.Ref.Source() == "" {
 			continue
 		}
-		if prefix := path.Dir(n.Ref.Source); !slices.Contains(out, prefix) {
+		if prefix := path.Dir(n.Ref.Source()); !slices.Contains(out, prefix) {
 			out = append(out, prefix)
 		}
 	}

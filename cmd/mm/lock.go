@@ -52,7 +52,7 @@ func (p *program) lock(c *cli.Context) error {
 		return err
 	}
 	lock.Graph = builds.NewLock(g, data).Graph
-	list = append(list, g.Check(resolve.Manifests(found))...)
+	list = append(list, g.Check(resolve.Resolved(found))...)
 	if err := list.Err(); err != nil {
 		return err
 	}

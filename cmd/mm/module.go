@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/modules"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
-	"mm-abi.org/mm/resolve"
+	"mm-abi.org/mm/registry/modelpack"
 )
 
 func (p *program) moduleCommand() *cli.Command {
@@ -176,22 +176,22 @@ func (p *program) moduleAdd(c *cli.Context) error {
 		return err
 	}
 	defer store.Close()
-	packed, err := resolve.Pack(c.Context, store, m)
+	packed, desc, err := modelpack.Pack(c.Context, store, m)
 	if err != nil {
 		return err
 	}
 	if signer != nil {
-		if _, err := signer.Sign(c.Context, store, packed.Descriptor); err != nil {
+		if _, err := signer.Sign(c.Context, store, desc); err != nil {
 			return err
 		}
 	}
-	ref := m.Name + ":" + m.Version
-	if err := claim(c, store, packed.Descriptor, ref); err != nil {
+	ref := abi.Ref{Name: m.Name, Tag: abi.VersionTag(m.Version)}.String()
+	if err := claim(c, store, desc, ref); err != nil {
 		return err
 	}
 	if p.json {
-		return p.printJSON(map[string]any{"ref": ref, "digest": packed.Descriptor.Digest, "size": packed.Size()})
+		return p.printJSON(map[string]any{"ref": ref, "digest": desc.Digest, "size": packed.Size()})
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s)\n", ref, packed.Descriptor.Digest, size(packed.Size()))
+	_, err = fmt.Fprintf(p.stdout, "%s %s (%s)\n", ref, desc.Digest, size(packed.Size()))
 	return err
 }

@@ -128,7 +128,12 @@ func (k *packing) manifest() error {
 		Quant:       &modules.Quant{Supported: abi.Precisions()},
 		Card:        "README.md", Files: k.files,
 	}
-	m.For = k.c.String("draft")
+	if draft := k.c.String("draft"); draft != "" {
+		var err error
+		if m.For, err = abi.ParseModuleRef(draft); err != nil {
+			return usageError{fmt.Errorf("--draft: %w", err)}
+		}
+	}
 	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.Model.Context, DModel: h.Model.Dim, SpecialTokens: controls(k.tok)}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"

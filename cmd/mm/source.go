@@ -13,7 +13,7 @@ import (
 )
 
 // moduleVerifier decides about modules that resolution finds in the store, in
-// layouts and in registries: their signatures first, then all their bytes.
+// layouts and in registries. Their bytes are hashed when they are fetched.
 func (p *program) moduleVerifier(c *cli.Context) (resolve.Verifier, error) {
 	v, policy, err := p.verifierOf(c)
 	if err != nil {
@@ -30,17 +30,10 @@ type moduleVerifier struct {
 
 // Verify implements resolve.Verifier.
 func (m *moduleVerifier) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
-	l := &located{repository: repository}
-	l.local()
 	if m.skip {
 		m.p.say("mm: warning: %s %s is used UNVERIFIED: nobody vouches for it", repository, desc.Digest)
 		m.p.record(ctx, audit.Entry{Action: "skip-verify", Ref: repository, Digest: desc.Digest.String(), Result: "skipped"})
 		return nil, nil
 	}
-	keys, err := m.verifier.Verify(ctx, src, l.repository, desc)
-	if err != nil {
-		return nil, err
-	}
-	_, err = sign.VerifyTree(ctx, src, desc, sign.TreeOptions{})
-	return keys, err
+	return m.verifier.Verify(ctx, src, repository, desc)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (p *program) push(c *cli.Context) error {
 		return err
 	}
 	defer client.Close()
-	also, err := targetTags(c.Context, l, dest.Tag)
+	also, err := targetTags(c.Context, l, cmp.Or(dest.Entry, dest.Ref.Tag))
 	if err != nil {
 		return err
 	}
@@ -91,15 +92,21 @@ func destination(c *cli.Context, l *located, s string) (remote.Reference, error)
 	if err != nil {
 		return dest, usageError{err}
 	}
-	if dest.Tag != "" || dest.Digest != "" {
+	if dest.Entry != "" || dest.Ref.Tag != "" || dest.Ref.Digest != "" {
 		return dest, nil
 	}
 	notes, err := annotationsOf(c.Context, l.store, l.desc)
 	if err != nil {
 		return dest, err
 	}
-	if dest.Tag = notes[abi.AnnotationVersion]; dest.Tag == "" {
+	name, tag := notes[abi.AnnotationName], abi.VersionTag(notes[abi.AnnotationVersion])
+	switch {
+	case tag == "":
 		return dest, usageError{fmt.Errorf("%s needs a tag: %s:TAG", s, s)}
+	case dest.Layout != "":
+		dest.Entry = name + ":" + tag
+	default:
+		dest.Ref.Tag = tag
 	}
 	return dest, nil
 }
@@ -222,9 +229,9 @@ func (p *program) fetch(c *cli.Context, client *remote.Client, ref remote.Refere
 	if !skip {
 		opt.Verifier = pullVerifier{verifier, ref}
 	}
-	l := &located{store: store, desc: desc, ref: localName(c, ref), repository: ref.Name(), tag: ref.Tag}
+	l := &located{store: store, desc: desc, ref: localName(c, ref), repository: ref.Place(), tag: ref.Ref.Tag}
 	pinned := ref
-	pinned.Digest = desc.Digest
+	pinned.Ref.Digest = desc.Digest.String()
 	if skip {
 		if err := p.skipPull(c, l, policy); err != nil {
 			return l, remote.Report{}, err
@@ -287,7 +294,7 @@ func (p *program) name(c *cli.Context, client *remote.Client, ref remote.Referen
 			return err
 		}
 	}
-	if ref.Digest != "" || ref.Tag == "" {
+	if ref.Ref.Digest != "" || ref.Entry == "" && ref.Ref.Tag == "" {
 		return nil
 	}
 	now, err := client.Resolve(c.Context, ref.String())
@@ -311,11 +318,11 @@ func localName(c *cli.Context, ref remote.Reference) string {
 	case c.String("as") != "":
 		return c.String("as")
 	case ref.Layout != "":
-		return ref.Tag
-	case ref.Tag != "":
-		return ref.Name() + ":" + ref.Tag
+		return ref.Entry
+	case ref.Ref.Tag != "":
+		return ref.Ref.Tagged(ref.Ref.Tag).String()
 	}
-	return ref.Name() + "@" + string(ref.Digest)
+	return ref.String()
 }
 
 func (p *program) skipPull(c *cli.Context, l *located, policy sign.Policy) error {

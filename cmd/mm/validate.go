@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -25,8 +25,9 @@ func (p *program) validateCommand() *cli.Command {
 		Usage:     "check module.yaml files, graphs and locks against MM-ABI",
 		ArgsUsage: "[PATH…]",
 		Description: "Each PATH is a document or a folder of them; the default is the current folder.\n" +
-			"Graphs are checked against the modules among the paths, and against those in the\n" +
-			"module folders of mm.yaml. Every fault is told, not only the first.",
+			"Graphs are checked against the modules that mm lock would choose offline: among the\n" +
+			"paths, in the module folders and layouts of mm.yaml and in the store. Every fault is\n" +
+			"told, not only the first.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "format", Usage: "text, json or github (annotations in CI)", Value: "text"},
@@ -38,16 +39,18 @@ func (p *program) validateCommand() *cli.Command {
 			if len(paths) == 0 {
 				paths = []string{"."}
 			}
-			v := &validation{}
+			v := &validation{told: map[string]bool{}, broken: map[string]bool{}}
 			for _, path := range paths {
 				v.path(path)
 			}
 			if c.Bool("files") {
-				for _, m := range v.modules {
+				for _, m := range v.loaded {
 					v.list = append(v.list, m.CheckFiles(c.Context)...)
 				}
 			}
-			v.check()
+			if err := p.checkGraphs(c, v); err != nil {
+				return err
+			}
 			return p.report(c, v)
 		},
 	}
@@ -60,9 +63,12 @@ func (p *program) jsonFlag() cli.Flag {
 // validation collects the documents of one run and what is wrong with them.
 type validation struct {
 	list    diag.List
-	modules []*modules.Manifest
+	modules []*modules.Manifest // those without faults
+	loaded  []*modules.Manifest // those that can be read
 	graphs  []*builds.Graph
 	checked int
+	told    map[string]bool // absolute paths of the documents read
+	broken  map[string]bool // names of modules with faults of their own
 }
 
 // path reads a document, or every document below a folder.
@@ -119,8 +125,12 @@ func (v *validation) document(path string, named bool) {
 		return
 	}
 	v.checked++
+	v.told[absolute(path)] = true
 	doc, faults := schemas.Parse(path, data)
 	if doc == nil {
+		if filepath.Base(path) == modules.FileName {
+			v.broken[filepath.Base(filepath.Dir(absolute(path)))] = true // as far as one can tell
+		}
 		v.list = append(v.list, faults...)
 		return
 	}
@@ -132,6 +142,11 @@ func (v *validation) document(path string, named bool) {
 		m, faults := modules.Load(path)
 		v.list = append(v.list, faults...)
 		if m != nil {
+			v.loaded = append(v.loaded, m)
+		}
+		if m == nil || faults.Failed() {
+			v.broken[modules.NameIn(data)] = true
+		} else {
 			v.modules = append(v.modules, m)
 		}
 	case kind == schemas.Graph:
@@ -148,48 +163,70 @@ func (v *validation) document(path string, named bool) {
 	}
 }
 
-// check joins each graph with the modules at hand: those of this run and those
-// in the module folders that the graph's mm.yaml names.
-func (v *validation) check() {
+// checkGraphs joins each graph with the modules at hand, as mm lock would choose
+// them: those of this run first, then those of the module folders and, offline,
+// of the store and the layouts that the graph's mm.yaml names. Nothing is
+// stored.
+func (p *program) checkGraphs(c *cli.Context, v *validation) error {
 	for _, g := range v.graphs {
-		set, faults := loadSettings(filepath.Dir(g.File))
-		v.list = append(v.list, faults...)
-		resolved := builds.Resolved{}
-		for _, n := range g.Nodes() {
-			var found []*modules.Manifest
-			for _, m := range v.modules {
-				if m.Name == n.Ref.Name {
-					found = append(found, m)
-				}
+		resolved, list, err := p.look(c, v, g)
+		if err != nil {
+			return err
+		}
+		for name := range v.broken {
+			if _, ok := resolved[name]; !ok {
+				resolved[name] = nil
 			}
-			for _, root := range set.Modules {
-				if m, _ := modules.Load(filepath.Join(root, n.Ref.Name)); m != nil && m.Name == n.Ref.Name {
-					found = append(found, m)
-				}
+		}
+		for _, d := range list {
+			if !v.told[absolute(d.Pos.File)] || d.Severity != diag.Error {
+				v.list = append(v.list, d)
 			}
-			v.pick(g, n, found, resolved)
 		}
 		v.list = append(v.list, g.Check(resolved)...)
 	}
 	v.list.Sort()
+	v.list = slices.Compact(v.list)
+	return nil
 }
 
-// pick enters the highest version that the reference allows.
-func (v *validation) pick(g *builds.Graph, n builds.Node, found []*modules.Manifest, resolved builds.Resolved) {
-	var best *semver.Version
-	var have []string
-	for _, m := range found {
-		version, err := abi.ParseVersion(m.Version)
+// look resolves one graph without the network.
+func (p *program) look(c *cli.Context, v *validation, g *builds.Graph) (builds.Resolved, diag.List, error) {
+	set, list := loadSettings(filepath.Dir(g.File))
+	opt := resolve.Options{Sources: []resolve.Source{resolve.Manifests(v.modules)}}
+	for _, dir := range set.Modules {
+		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: dir})
+	}
+	places := set.Layouts
+	if dir, err := home(); err == nil && isLayout(filepath.Join(dir, storeDir)) {
+		places = append([]string{filepath.Join(dir, storeDir)}, places...)
+	}
+	for _, dir := range places {
+		verifier, err := p.moduleVerifier(c)
 		if err != nil {
+			list.Warn(diag.SourceFailed, diag.Pos{File: dir}, err.Error(), "")
 			continue
 		}
-		if have = append(have, m.Version); n.Ref.Allows(version) && (best == nil || version.GreaterThan(best)) {
-			best, resolved[n.Ref.Name] = version, m
+		from, err := registry.Open(dir, registry.Options{ReadOnly: true, MustExist: true})
+		if err != nil {
+			list.Warn(diag.SourceFailed, diag.Pos{File: dir}, err.Error(), "correct layouts in mm.yaml")
+			continue
 		}
+		defer from.Close()
+		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Verifier: verifier, Label: dir})
 	}
-	if best == nil && have != nil {
-		v.list.Warn(diag.NoVersion, g.Pos(n.Ptr+"/ref"), fmt.Sprintf("%s; the folders at hand have %s", n.Ref, strings.Join(have, ", ")), "")
+	if exists(g.LockFile()) {
+		opt.Lock, _ = builds.LoadLock(g.LockFile()) // its own faults are told where it is validated
 	}
+	resolved, faults, err := resolve.Look(c.Context, g, opt)
+	return resolved, append(list, faults...), err
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // report prints what was found in the format asked for.

@@ -24,7 +24,7 @@ var floors = map[string]int{
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/llama2c": 3, "core/quant/pack": 3,
 
-	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "modules/seed": 4, "modules/inspect": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4,
+	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "modules/inspect": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4,
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4,
 
 	"resolve": 5, "runtimes": 5, "core/infer": 5,
@@ -45,8 +45,8 @@ var thirdParty = map[string][]string{
 	"github.com/ebitengine/purego":             {"internal/libllama/driver"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
-	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},
@@ -58,7 +58,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/plot":                        {"cmd/mm"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
-	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

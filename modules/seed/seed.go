@@ -34,11 +34,11 @@ type Options struct {
 	Version  string       // empty: 0.1.0
 	Modality abi.Modality // of an encoder, projector or decoder; empty: image
 	Seed     uint64
-	DModel   int    // width of the core's vectors; 0: 256
-	DEnc     int    // width of an encoder's tokens; 0: 64
-	TCap     int    // of a projector; 0: the modality's cap
-	License  string // SPDX; empty: Apache-2.0
-	Base     string // reference an adapter or a draft core is made for; empty: core-llm@^3
+	DModel   int     // width of the core's vectors; 0: 256
+	DEnc     int     // width of an encoder's tokens; 0: 64
+	TCap     int     // of a projector; 0: the modality's cap
+	License  string  // SPDX; empty: Apache-2.0
+	Base     abi.Ref // an adapter or a draft core is made for. Zero: core-llm@^3
 }
 
 // OptionError says that an option of Write cannot be.
@@ -109,8 +109,8 @@ func (o Options) filled() (Options, error) {
 	if o.TCap == 0 {
 		o.TCap, _ = abi.DefaultCaps(o.Modality)
 	}
-	if o.Base == "" {
-		o.Base = "core-llm@^3"
+	if o.Base == (abi.Ref{}) {
+		o.Base = abi.Ref{Name: "core-llm", Constraint: "^3"}
 	}
 	return o, nil
 }

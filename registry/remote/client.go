@@ -117,8 +117,8 @@ type repository struct {
 func (c *Client) repository(ref Reference) *repository {
 	return &repository{c: c, Repository: &oras.Repository{
 		Client:               c.meta,
-		Reference:            orasregistry.Reference{Registry: ref.Host, Repository: ref.Repository},
-		PlainHTTP:            c.plain(ref.Host),
+		Reference:            orasregistry.Reference{Registry: ref.Ref.Host, Repository: ref.Ref.FullName()},
+		PlainHTTP:            c.plain(ref.Ref.Host),
 		MaxMetadataBytes:     maxManifest,
 		TagListMaxPages:      maxPages,
 		ReferrerListMaxPages: maxPages,

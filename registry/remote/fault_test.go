@@ -88,7 +88,7 @@ func TestThreeInARowPassSixDoNot(t *testing.T) {
 			return false
 		}
 		c := newClient(t, Options{})
-		d := &download{r: c.repository(Reference{Host: serve(t, s), Repository: "x"}), desc: desc, dst: openStore(t), tally: &tally{}}
+		d := &download{r: c.repository(Reference{Ref: abi.Ref{Host: serve(t, s), Name: "x"}}), desc: desc, dst: openStore(t), tally: &tally{}}
 		err := d.run(context.Background())
 		if inARow == 3 && err != nil || inARow == 6 && status(err) != 500 {
 			t.Errorf("%d failures: %v", inARow, err)

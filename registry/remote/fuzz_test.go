@@ -13,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/content/memory"
 	"oras.land/oras-go/v2/errdef"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 )
 
@@ -33,8 +34,8 @@ func FuzzParseReference(f *testing.F) {
 			t.Fatalf("%q is %+v, its spelling %q is %+v, %v", s, r, r.String(), again, err)
 		}
 		if r.Layout == "" {
-			if u, err := url.Parse("https://" + r.Name()); err != nil || u.Host != r.Host || u.Path != "/"+r.Repository {
-				t.Fatalf("%q: host %q and repository %q make the address %v", s, r.Host, r.Repository, u)
+			if u, err := url.Parse("https://" + r.Place()); err != nil || u.Host != r.Ref.Host || u.Path != "/"+r.Ref.FullName() {
+				t.Fatalf("%q: host %q and repository %q make the address %v", s, r.Ref.Host, r.Ref.FullName(), u)
 			}
 		}
 	})
@@ -97,7 +98,7 @@ func FuzzHeaders(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			u := &upload{r: c.repository(Reference{Host: host, Repository: "x"})}
+			u := &upload{r: c.repository(Reference{Ref: abi.Ref{Host: host, Name: "x"}})}
 			own, _ := url.Parse(u.r.url("blobs/uploads/"))
 			if u.move(&http.Response{Header: http.Header{"Location": {location}}, Request: &http.Request{URL: own}}) != nil {
 				continue

@@ -100,8 +100,8 @@ func (c *Client) pullLayout(ctx context.Context, from Reference, dst *registry.S
 		return desc, err
 	}
 	as := opt.As
-	if as == "" {
-		as = from.Tag
+	if as == "" && from.Ref.Digest == "" {
+		as = from.Entry
 	}
 	return desc, setTag(ctx, dst, desc, as, report)
 }
@@ -132,8 +132,8 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 		return desc, err
 	}
 	as := opt.As
-	if as == "" && from.Tag != "" {
-		as = from.Name() + ":" + from.Tag
+	if as == "" && from.Ref.Tag != "" && from.Ref.Digest == "" {
+		as = from.Ref.Tagged(from.Ref.Tag).String()
 	}
 	return desc, setTag(ctx, dst, desc, as, report)
 }
@@ -141,7 +141,7 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 // verify asks the verifier, if there is one.
 func verify(ctx context.Context, src content.ReadOnlyGraphStorage, from Reference, desc ocispec.Descriptor, opt PullOptions, report *Report) (err error) {
 	if opt.Verifier != nil {
-		report.SignedBy, err = opt.Verifier.Verify(ctx, src, from.Name(), desc)
+		report.SignedBy, err = opt.Verifier.Verify(ctx, src, from.Place(), desc)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 )
 
@@ -47,12 +48,12 @@ func (c *Client) Push(ctx context.Context, src *registry.Store, desc ocispec.Des
 	if err != nil {
 		return Report{}, fmt.Errorf("push: %w", err)
 	}
-	if to.Digest != "" && to.Digest != desc.Digest {
+	if to.Ref.Digest != "" && to.Ref.Digest != desc.Digest.String() {
 		return Report{}, fmt.Errorf("push to %s: the artifact is %s: %w", ref, desc.Digest, errdef.ErrInvalidReference)
 	}
 	tags := slices.Clone(opt.Also)
-	if to.Tag != "" {
-		tags = append(tags, registry.Tag{Ref: to.Tag, Descriptor: desc})
+	if tag := to.tag(); tag != "" {
+		tags = append(tags, registry.Tag{Ref: tag, Descriptor: desc})
 	}
 	var report Report
 	if to.Layout != "" {
@@ -227,16 +228,16 @@ func mountSources(ctx context.Context, src *registry.Store, to Reference) map[di
 	}
 	looked := 0
 	for _, t := range tags {
-		ref, err := ParseReference(t.Ref)
-		if err != nil || ref.Host != to.Host || ref.Repository == to.Repository {
+		ref, err := abi.ParseRef(t.Ref)
+		if err != nil || ref.Host != to.Ref.Host || ref.FullName() == to.Ref.FullName() {
 			continue
 		}
 		if looked++; looked > maxSources {
 			break
 		}
 		_ = src.Walk(ctx, t.Descriptor, func(d ocispec.Descriptor) error {
-			if !registry.IsManifest(d.MediaType) && !slices.Contains(from[d.Digest], ref.Repository) {
-				from[d.Digest] = append(from[d.Digest], ref.Repository)
+			if !registry.IsManifest(d.MediaType) && !slices.Contains(from[d.Digest], ref.FullName()) {
+				from[d.Digest] = append(from[d.Digest], ref.FullName())
 			}
 			return nil
 		})

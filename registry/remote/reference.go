@@ -6,26 +6,25 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/errdef"
-	orasregistry "oras.land/oras-go/v2/registry"
+
+	"mm-abi.org/mm/abi"
 )
 
 // layoutPrefix marks references to image layouts.
 const layoutPrefix = "oci:"
 
-// Reference names an artifact, or a place for one, outside the local store:
+// Reference names an artifact, or a place for one, outside the local store: an
+// [abi.Ref] with a registry's host, or an image layout and a reference in it.
 //
 //	registry.example:5000/team/p-lite:0.1.0        a tag in a registry
 //	registry.example/team/p-lite@sha256:…          a digest
 //	oci:dist/p-lite:p-lite:0.1.0                   a reference name in the image layout dist/p-lite
 //	oci:dist/p-lite@sha256:…                       a digest there
 type Reference struct {
-	Layout     string        // folder of an image layout; empty for a registry
-	Host       string        // registry.example:5000
-	Repository string        // team/p-lite
-	Tag        string        // or the reference name in a layout; may be empty
-	Digest     digest.Digest // goes before Tag; may be empty
+	Ref    abi.Ref // in a registry; in a layout the digest, and Entry taken apart where it is a reference
+	Layout string  // folder of an image layout; empty for a registry
+	Entry  string  // reference name in the layout, as it stands in index.json; may be empty
 }
 
 // ParseReference reads a reference. In a layout the folder ends at the first
@@ -33,81 +32,103 @@ type Reference struct {
 // colons; a name with slashes is told by its digest only. The error wraps
 // errdef.ErrInvalidReference.
 func ParseReference(s string) (Reference, error) {
-	if rest, ok := strings.CutPrefix(s, layoutPrefix); ok {
-		return parseLayout(s, rest)
-	}
-	o, err := orasregistry.ParseReference(s)
-	if err == nil && strings.HasSuffix(s, ":") {
-		err = fmt.Errorf("%w: nothing after the colon", errdef.ErrInvalidReference)
-	}
+	r, err := parseReference(s)
 	if err != nil {
-		return Reference{}, fmt.Errorf("reference %q: %w", s, err)
-	}
-	if u, err := url.Parse("https://" + o.Registry + "/"); err != nil || u.Host != o.Registry || u.Hostname() == "" || u.User != nil {
-		return Reference{}, fmt.Errorf("reference %q: %w: host %q", s, errdef.ErrInvalidReference, o.Registry)
-	}
-	r := Reference{Host: o.Registry, Repository: o.Repository}
-	if d, err := o.Digest(); err == nil {
-		r.Digest = d
-	} else {
-		r.Tag = o.Reference
+		return Reference{}, fmt.Errorf("%w: %w", errdef.ErrInvalidReference, err)
 	}
 	return r, nil
 }
 
-func parseLayout(s, rest string) (Reference, error) {
-	var r Reference
+func parseReference(s string) (Reference, error) {
+	if rest, ok := strings.CutPrefix(s, layoutPrefix); ok {
+		return parseLayout(s, rest)
+	}
+	ref, err := abi.ParseRef(s)
+	switch {
+	case err != nil:
+		return Reference{}, err
+	case ref.Host == "":
+		return Reference{}, fmt.Errorf("reference %q names no registry; a host has a dot or a port, or is localhost", s)
+	case ref.Constraint != "":
+		return Reference{}, fmt.Errorf("reference %q: a registry has tags and digests, no version constraints", s)
+	}
+	if u, err := url.Parse("https://" + ref.Host + "/"); err != nil || u.Host != ref.Host || u.Hostname() == "" || u.User != nil {
+		return Reference{}, fmt.Errorf("reference %q: host %q", s, ref.Host)
+	}
+	return Reference{Ref: ref}, nil
+}
+
+func parseLayout(s, rest string) (r Reference, err error) {
+	digest := ""
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		d, err := digest.Parse(rest[at+1:])
-		if err != nil {
-			return Reference{}, fmt.Errorf("reference %q: %w: %w", s, errdef.ErrInvalidReference, err)
+		digest, rest = rest[at+1:], rest[:at]
+		if !abi.ValidDigest(digest) {
+			return r, fmt.Errorf("reference %q: %q is no digest", s, digest)
 		}
-		r.Digest, rest = d, rest[:at]
 	}
 	base := strings.LastIndexAny(rest, `/\`) + 1
+	r.Layout = rest
 	if colon := strings.IndexByte(rest[base:], ':'); colon >= 0 {
-		r.Tag, rest = rest[base+colon+1:], rest[:base+colon]
-		if r.Tag == "" {
-			return Reference{}, fmt.Errorf("reference %q: %w: nothing after the colon", s, errdef.ErrInvalidReference)
+		r.Layout, r.Entry = rest[:base+colon], rest[base+colon+1:]
+		if r.Entry == "" {
+			return r, fmt.Errorf("reference %q has nothing after the colon", s)
 		}
 	}
-	if rest == "" {
-		return Reference{}, fmt.Errorf("reference %q: %w: no folder", s, errdef.ErrInvalidReference)
+	if r.Layout == "" {
+		return r, fmt.Errorf("reference %q names no folder", s)
 	}
-	r.Layout = rest
+	// Other tools' layouts hold names that are no references: Entry is what
+	// counts.
+	if ref, err := abi.ParseRef(r.Entry); err == nil && ref.Digest == "" {
+		r.Ref = ref
+	}
+	r.Ref.Digest = digest
 	return r, nil
 }
 
 // String spells the reference as [ParseReference] reads it.
 func (r Reference) String() string {
-	s := r.Name()
-	if r.Layout != "" {
-		s = layoutPrefix + r.Layout
+	if r.Layout == "" {
+		return r.Ref.String()
 	}
-	if r.Tag != "" {
-		s += ":" + r.Tag
+	s := layoutPrefix + r.Layout
+	if r.Entry != "" {
+		s += ":" + r.Entry
 	}
-	if r.Digest != "" {
-		s += "@" + r.Digest.String()
+	if r.Ref.Digest != "" {
+		s += "@" + r.Ref.Digest
 	}
 	return s
 }
 
-// Name is the repository with its host, as trust policies and the store's tags
+// Place is the repository with its host, as trust policies and the store's tags
 // spell it; for a layout it is its folder.
-func (r Reference) Name() string {
+func (r Reference) Place() string {
 	if r.Layout != "" {
 		return r.Layout
 	}
-	return r.Host + "/" + r.Repository
+	return r.Ref.Source()
 }
 
-// target is what stands for the artifact in requests: the digest or the tag.
+// target is what stands for the artifact in requests: the digest, the tag or
+// the name in a layout.
 func (r Reference) target() string {
-	if r.Digest != "" {
-		return r.Digest.String()
+	switch {
+	case r.Ref.Digest != "":
+		return r.Ref.Digest
+	case r.Layout != "":
+		return r.Entry
 	}
-	return r.Tag
+	return r.Ref.Tag
+}
+
+// tag is the name under which the artifact is put: a tag, or a name in a
+// layout; empty where only a digest leads to it.
+func (r Reference) tag() string {
+	if r.Layout != "" {
+		return r.Entry
+	}
+	return r.Ref.Tag
 }
 
 // loopback reports whether host (with or without a port) is this machine by

@@ -484,14 +484,15 @@ func TestPushChecksItsTags(t *testing.T) {
 func TestParseReference(t *testing.T) {
 	d := content.NewDescriptorFromBytes("", []byte("x")).Digest
 	for in, want := range map[string]Reference{
-		"registry.example/team/p-lite:0.1.0": {Host: "registry.example", Repository: "team/p-lite", Tag: "0.1.0"},
-		"localhost:5000/p":                   {Host: "localhost:5000", Repository: "p"},
-		"[::1]:5000/p:1":                     {Host: "[::1]:5000", Repository: "p", Tag: "1"},
-		"registry.example/p@" + d.String():   {Host: "registry.example", Repository: "p", Digest: d},
+		"registry.example/team/p-lite:0.1.0": {Ref: abi.Ref{Host: "registry.example", Path: "team", Name: "p-lite", Tag: "0.1.0"}},
+		"localhost:5000/p":                   {Ref: abi.Ref{Host: "localhost:5000", Name: "p"}},
+		"[::1]:5000/p:1":                     {Ref: abi.Ref{Host: "[::1]:5000", Name: "p", Tag: "1"}},
+		"registry.example/p@" + d.String():   {Ref: abi.Ref{Host: "registry.example", Name: "p", Digest: d.String()}},
 		"oci:dist/p-lite":                    {Layout: "dist/p-lite"},
-		"oci:dist/p-lite:p-lite:0.1.0":       {Layout: "dist/p-lite", Tag: "p-lite:0.1.0"},
-		"oci:/abs/dir@" + d.String():         {Layout: "/abs/dir", Digest: d},
-		`oci:C:\dist\p-lite:0.1.0`:           {Layout: `C:\dist\p-lite`, Tag: "0.1.0"},
+		"oci:dist/p-lite:p-lite:0.1.0":       {Layout: "dist/p-lite", Entry: "p-lite:0.1.0", Ref: abi.Ref{Name: "p-lite", Tag: "0.1.0"}},
+		"oci:/abs/dir@" + d.String():         {Layout: "/abs/dir", Ref: abi.Ref{Digest: d.String()}},
+		`oci:C:\dist\p-lite:0.1.0`:           {Layout: `C:\dist\p-lite`, Entry: "0.1.0", Ref: abi.Ref{Name: "0.1.0"}},
+		"oci:dist:1.0.0+abc":                 {Layout: "dist", Entry: "1.0.0+abc"},
 		"oci:.":                              {Layout: "."},
 	} {
 		got, err := ParseReference(in)
@@ -502,7 +503,7 @@ func TestParseReference(t *testing.T) {
 			t.Errorf("%s is spelt %s", in, got)
 		}
 	}
-	for _, bad := range []string{"", "p", "p:1", "Registry/UPPER:1", "registry.example/p:", "registry.example/p@sha256:x", "oci:", "oci::x", "oci:dir:", "oci:dir@sha256:x", "registry.example/p@" + strings.ToUpper(d.String()), "registry.example/../x:1"} {
+	for _, bad := range []string{"", "p", "p:1", "Registry/UPPER:1", "registry.example/p:", "registry.example/p@sha256:x", "oci:", "oci::x", "oci:dir:", "oci:dir@sha256:x", "registry.example/p@^1", "registry/p:1", d.String(), "registry.example/p@" + strings.ToUpper(d.String()), "registry.example/../x:1"} {
 		if got, err := ParseReference(bad); !errors.Is(err, errdef.ErrInvalidReference) {
 			t.Errorf("%q is read as %+v, %v", bad, got, err)
 		}

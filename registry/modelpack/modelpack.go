@@ -1,0 +1,201 @@
+// Package modelpack packs a module's folder as a CNCF ModelPack artifact
+// (model-spec v0.0.7): one raw layer a file, module.yaml among them.
+//
+// [Pack] sees that the folder holds the files that the manifest names, puts
+// each into the store, compares them with the manifest's files list and writes
+// config and manifest over them. [Digest] is the digest that Pack would give,
+// with nothing stored. The same folder gives the same digest on every machine:
+// no clock, owner or order of the disk goes in.
+package modelpack
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+)
+
+// LinkFrom is the size in bytes from which a module's file is hard linked into
+// the store rather than copied. Linked, the file loses its write permission,
+// and damage to one is damage to both; below this size a copy costs too little
+// to be worth that.
+const LinkFrom = 64 << 20
+
+// Pack puts the files of a module's folder into the store and writes the OCI
+// manifest over them. Files that are missing, or are not those that the
+// manifest declares, come as a diag.Faults. The artifact gets no name.
+func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*registry.Artifact, ocispec.Descriptor, error) {
+	a, err := describe(m, func(path, media string) (ocispec.Descriptor, error) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return ocispec.Descriptor{}, err
+		}
+		return store.AddFile(ctx, path, registry.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom})
+	})
+	if err != nil {
+		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)
+	}
+	desc, err := registry.Pack(ctx, store, a)
+	if err != nil {
+		return nil, desc, fmt.Errorf("packing %s: %w", m.ID(), err)
+	}
+	read, err := registry.ReadArtifact(ctx, store, desc)
+	if err != nil {
+		return nil, desc, fmt.Errorf("packing %s: %w", m.ID(), err)
+	}
+	return read, desc, nil
+}
+
+// Digest is the digest of the manifest that [Pack] would write. Every file of
+// the module is read; nothing is stored.
+func Digest(ctx context.Context, m *modules.Manifest) (digest.Digest, error) {
+	a, err := describe(m, func(path, media string) (ocispec.Descriptor, error) { return hash(ctx, path, media) })
+	if err != nil {
+		return "", fmt.Errorf("hashing %s: %w", m.ID(), err)
+	}
+	desc, err := registry.Pack(ctx, nowhere{}, a)
+	if err != nil {
+		return "", fmt.Errorf("hashing %s: %w", m.ID(), err)
+	}
+	return desc.Digest, nil
+}
+
+// describe is the artifact of a module; add turns a file into a blob.
+func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descriptor, error)) (registry.Artifact, error) {
+	a := registry.Artifact{Name: m.Name, Version: m.Version, Annotations: annotations(m), Config: Config(m)}
+	if err := present(m).Err(); err != nil {
+		return a, err
+	}
+	for _, path := range m.Paths() {
+		l := layer(m, path)
+		var err error
+		if l.Descriptor, err = add(filepath.Join(m.Dir(), filepath.FromSlash(path)), l.Descriptor.MediaType); err != nil {
+			return a, err
+		}
+		a.Layers = append(a.Layers, l)
+	}
+	return a, declared(m, a.Layers).Err()
+}
+
+// hash describes a file by its bytes.
+func hash(ctx context.Context, path, media string) (ocispec.Descriptor, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, reader{ctx, f})
+	return ocispec.Descriptor{MediaType: media, Digest: digest.NewDigest(digest.SHA256, h), Size: n}, err
+}
+
+// reader stops when the context does.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// nowhere takes blobs and keeps none.
+type nowhere struct{}
+
+// Push implements content.Pusher.
+func (nowhere) Push(_ context.Context, _ ocispec.Descriptor, r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// present reports every file that the manifest names and the folder lacks, or
+// holds as something else than a regular file inside the folder.
+func present(m *modules.Manifest) diag.List {
+	var list diag.List
+	root, err := os.OpenRoot(m.Dir())
+	if err != nil {
+		list.Add(diag.Unreadable, diag.Pos{File: m.Dir()}, err.Error(), "")
+		return list
+	}
+	defer root.Close()
+	for _, path := range m.Paths() {
+		info, err := root.Stat(path)
+		switch {
+		case err != nil:
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%s names %q, which %s does not hold", m.ID(), path, m.Dir()), "add the file or correct the name")
+		case !info.Mode().IsRegular():
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is no regular file", path), "")
+		}
+	}
+	return list
+}
+
+// declared compares what was packed with the manifest's files list.
+func declared(m *modules.Manifest, layers []registry.Layer) diag.List {
+	var list diag.List
+	for i, f := range m.Files {
+		for _, l := range layers {
+			if l.Path == f.Path && (l.Descriptor.Digest.Encoded() != f.SHA256 || l.Descriptor.Size != f.Size) {
+				list.Add(diag.FileDiffers, m.Pos(fmt.Sprintf("/files/%d", i)), fmt.Sprintf("%q has %d bytes, sha256 %s; declared %d, %s", f.Path, l.Descriptor.Size, l.Descriptor.Digest.Encoded(), f.Size, f.SHA256), "restore the file, or declare its new digest")
+			}
+		}
+	}
+	return list
+}
+
+// layer describes one file but for its bytes.
+func layer(m *modules.Manifest, path string) registry.Layer {
+	format := formatOf(m, path)
+	role, media := string(m.Type), abi.MediaWeight
+	switch {
+	case path == modules.FileName:
+		role, media = abi.RoleManifest, abi.MediaWeightConfig
+	case path == m.Card || strings.HasPrefix(filepath.Base(path), "LICENSE"):
+		role, media = abi.RoleDoc, abi.MediaDoc
+	case path == m.ChatTemplate || format == "":
+		media = abi.MediaWeightConfig
+	case format == "wasm" || format == "starlark":
+		media = abi.MediaCode
+	}
+	notes := map[string]string{abi.AnnotationComponent: m.Name, abi.AnnotationRole: role, abi.AnnotationVersion: m.Version}
+	if format != "" {
+		notes[abi.AnnotationFormat] = format
+	}
+	return registry.Layer{Path: path, Descriptor: ocispec.Descriptor{MediaType: media}, Annotations: notes}
+}
+
+// formatOf is the format under which the manifest exports path.
+func formatOf(m *modules.Manifest, path string) string {
+	for _, format := range slices.Sorted(maps.Keys(m.Export)) {
+		if slices.Contains(m.Export[format].Files(), path) {
+			return string(format)
+		}
+	}
+	switch r := m.Runtime; {
+	case path == modules.FileName:
+		return "yaml"
+	case r != nil && r.Wasm == path:
+		return "wasm"
+	case r != nil && r.Starlark == path:
+		return "starlark"
+	case path == m.Card:
+		return "markdown"
+	}
+	return ""
+}
