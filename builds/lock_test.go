@@ -140,3 +140,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A module that is there and has faults of its own is nil: nothing is told of
+// it here, and what is nowhere is told as not checked.
+func TestCheckOfFaultyModules(t *testing.T) {
+	g, list := builds.Parse("g.graph.yaml", []byte("core:\n  llm: {ref: core-llm@^3}\n  draft: {ref: draft-llm@^1}\n"))
+	if list.Failed() {
+		t.Fatal(list)
+	}
+	got := g.Check(builds.Resolved{"core-llm": nil})
+	if len(got) != 1 || got[0].Code != diag.NotChecked || got[0].Pos.Line != 3 {
+		t.Errorf("%v", got)
+	}
+}
