@@ -283,14 +283,17 @@ func TestParityRows(t *testing.T) {
 		for i := range x {
 			x[i] = draw()
 		}
-		for _, typ := range []tensor.Type{tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K} {
+		for _, typ := range []tensor.Type{
+			tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.MXFP4,
+			tensor.IQ4_NL, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+		} {
 			ours := make([]byte, typ.RowBytes(n))
 			quant.Quantize(ours, x, typ)
 			theirs, err := c.Do(libllama.Request{Op: "quantize", Type: uint32(typ), Rows: x})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if typ == tensor.Q8_0 || typ == tensor.Q4_0 {
+			if typ.BlockSize() == 32 && typ != tensor.IQ4_NL {
 				if !slices.Equal(ours, theirs.Blocks) {
 					t.Errorf("%v %s: the bytes differ", typ, kind)
 				}
@@ -306,7 +309,10 @@ func TestParityRows(t *testing.T) {
 			}
 		}
 	}
-	for _, typ := range []tensor.Type{tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K} {
+	for _, typ := range []tensor.Type{
+		tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4,
+		tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+	} {
 		b := make([]byte, typ.RowBytes(n))
 		for i := range b {
 			b[i] = byte(r.Uint32())

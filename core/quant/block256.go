@@ -107,12 +107,29 @@ func decodeQ8_K(b []byte, x []float32) {
 // six bits against the block's largest, and then the elements.
 func encodeQ4_K(b []byte, x []float32) {
 	clear(b)
+	encodeGroups(b, x, 15, func(i int, q byte) {
+		b[q4KQuants+i/64*32+i%32] |= q << (i / 32 % 2 * 4)
+	})
+}
+
+// encodeQ5_K does the same with five bits.
+func encodeQ5_K(b []byte, x []float32) {
+	clear(b)
+	encodeGroups(b, x, 31, func(i int, q byte) {
+		b[q5KQuants+i/64*32+i%32] |= q & 15 << (i / 32 % 2 * 4)
+		b[q5KHigh+i%32] |= q >> 4 << (i / 32)
+	})
+}
+
+// encodeGroups writes the scales and minima of a Q4_K or Q5_K block and puts
+// each element, 0 to most.
+func encodeGroups(b []byte, x []float32, most int, put func(i int, q byte)) {
 	var scales, minima [8]float32
 	var w [32]float32
 	for g := range 8 {
 		part := x[g*32 : g*32+32]
 		magnitudeWeights(w[:], part)
-		scales[g], minima[g] = fitAffine(part, w[:], 15)
+		scales[g], minima[g] = fitAffine(part, w[:], most)
 	}
 	d := putHalf(b, largest(scales[:])/63)
 	dmin := putHalf(b[2:], largest(minima[:])/63)
@@ -121,9 +138,8 @@ func encodeQ4_K(b []byte, x []float32) {
 		m := nearest(minima[g]*inverse(dmin), 0, 63)
 		putScaleMin(b[q4KScales:], g, byte(s), byte(m))
 		inv, minimum := inverse(d*float32(s)), dmin*float32(m)
-		for i, v := range x[g*32 : g*32+32] {
-			q := nearest((v+minimum)*inv, 0, 15)
-			b[q4KQuants+g/2*32+i] |= byte(q) << (g % 2 * 4)
+		for i := g * 32; i < g*32+32; i++ {
+			put(i, byte(nearest((x[i]+minimum)*inv, 0, most)))
 		}
 	}
 }

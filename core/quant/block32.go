@@ -70,3 +70,63 @@ func decodeQ5_1(b []byte, x []float32) {
 		x[i+16] = float32(d*float32(int(q>>4)+int(high>>(i+16)&1)<<4)) + m
 	}
 }
+
+// encodeQ4_1: the least element becomes m, the largest 15.
+func encodeQ4_1(b []byte, x []float32) {
+	inv, m := encodeRange(b, x, 15)
+	for i := range 16 {
+		b[4+i] = upward(x[i]-m, inv, 15) | upward(x[i+16]-m, inv, 15)<<4
+	}
+}
+
+// encodeQ5_1: the least element becomes m, the largest 31.
+func encodeQ5_1(b []byte, x []float32) {
+	inv, m := encodeRange(b, x, 31)
+	var high uint32
+	for i := range 16 {
+		lo, hi := upward(x[i]-m, inv, 31), upward(x[i+16]-m, inv, 31)
+		b[8+i] = lo&15 | hi<<4
+		high |= uint32(lo>>4)<<i | uint32(hi>>4)<<(i+16)
+	}
+	binary.LittleEndian.PutUint32(b[4:], high)
+}
+
+// encodeQ5_0: as Q4_0, the element of largest magnitude becomes -16.
+func encodeQ5_0(b []byte, x []float32) {
+	d := peak(x) / -16
+	inv := inverse(d)
+	putHalf(b, d)
+	var high uint32
+	for i := range 16 {
+		lo := byte(min(31, int(int8(float32(x[i]*inv)+16.5))))
+		hi := byte(min(31, int(int8(float32(x[i+16]*inv)+16.5))))
+		b[6+i] = lo&15 | hi<<4
+		high |= uint32(lo>>4&1)<<i | uint32(hi>>4&1)<<(i+16)
+	}
+	binary.LittleEndian.PutUint32(b[2:], high)
+}
+
+// encodeRange writes the scale and the minimum that map a block onto 0 to
+// most, and gives what to subtract and to multiply with.
+func encodeRange(b []byte, x []float32, most int) (inv, least float32) {
+	least, hi := x[0], x[0]
+	for _, v := range x {
+		least, hi = min(least, v), max(hi, v)
+	}
+	d := (hi - least) / float32(most)
+	putHalf(b, d)
+	putHalf(b[2:], least)
+	return inverse(d), least
+}
+
+// upward rounds v·inv to an integer from 0 to most, ties upwards.
+func upward(v, inv float32, most int) byte {
+	q := float32(v*inv) + 0.5
+	if !(q > 0) {
+		return 0
+	}
+	if q >= float32(most) {
+		return byte(most)
+	}
+	return byte(q)
+}

@@ -7,13 +7,17 @@
 //	Q4_0         32           f16 d, u4 q[32]                    d·(q-8)
 //	Q4_1         32           f16 d, f16 m, u4 q[32]             d·q + m
 //	Q5_0, Q5_1   32           as Q4_, with bit 4 of q in a u32   d·(q-16), d·q + m
+//	IQ4_NL       32           f16 d, u4 q[32]                    d·table[q]
+//	MXFP4        32           u8 e, u4 q[32]                     2^(e-128)·table[q]
+//	Q2_K         256          16 × (u4 s, u4 m), f16 d, f16 dmin d·s·q - dmin·m
+//	Q3_K         256          u3 q[256], 16 × i6 s, f16 d        d·s·(q-4)
 //	Q4_K, Q5_K   256          f16 d, f16 dmin, 8 × (u6 s, u6 m)  d·s·q - dmin·m
 //	Q6_K         256          u6 q[256], 16 × i8 s, f16 d        d·s·(q-32)
+//	IQ4_XS       256          f16 d, 8 × i6 s, u4 q[256]         d·s·table[q]
 //
-// [Dequantize] reads all of them, [Quantize] writes those that models are
-// exported in. A [Recipe] says which tensor of a model gets which type. How
-// quantised matrices are multiplied is the business of package
-// core/quant/pack.
+// [Dequantize] reads all of them, [Quantize] writes all but IQ4_XS. A [Recipe]
+// says which tensor of a model gets which type. How quantised matrices are
+// multiplied is the business of package core/quant/pack.
 package quant
 
 import (
@@ -25,29 +29,64 @@ import (
 
 const errShape = "quant: bytes do not match the number of elements"
 
-// CanQuantize reports whether Quantize writes t.
-func CanQuantize(t tensor.Type) bool {
-	switch t {
-	case tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K, tensor.Q8_K:
-		return true
-	}
-	return false
+// codec is how one block of a type is written and read; encode is nil where
+// there is no writer.
+type codec struct {
+	encode func(block []byte, elems []float32)
+	decode func(block []byte, elems []float32)
 }
 
-// CanDequantize reports whether Dequantize reads t.
-func CanDequantize(t tensor.Type) bool {
+// codecOf gives the codec of a type of blocks; its decode is nil where there
+// is none.
+func codecOf(t tensor.Type) codec {
 	switch t {
-	case tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q5_K:
-		return true
+	case tensor.Q8_0:
+		return codec{encodeQ8_0, decodeQ8_0}
+	case tensor.Q4_0:
+		return codec{encodeQ4_0, decodeQ4_0}
+	case tensor.Q4_1:
+		return codec{encodeQ4_1, decodeQ4_1}
+	case tensor.Q5_0:
+		return codec{encodeQ5_0, decodeQ5_0}
+	case tensor.Q5_1:
+		return codec{encodeQ5_1, decodeQ5_1}
+	case tensor.IQ4_NL:
+		return codec{encodeIQ4_NL, decodeIQ4_NL}
+	case tensor.IQ4_XS:
+		return codec{nil, decodeIQ4_XS}
+	case tensor.MXFP4:
+		return codec{encodeMXFP4, decodeMXFP4}
+	case tensor.Q2_K:
+		return codec{encodeQ2_K, decodeQ2_K}
+	case tensor.Q3_K:
+		return codec{encodeQ3_K, decodeQ3_K}
+	case tensor.Q4_K:
+		return codec{encodeQ4_K, decodeQ4_K}
+	case tensor.Q5_K:
+		return codec{encodeQ5_K, decodeQ5_K}
+	case tensor.Q6_K:
+		return codec{encodeQ6_K, decodeQ6_K}
+	case tensor.Q8_K:
+		return codec{encodeQ8_K, decodeQ8_K}
 	}
-	return CanQuantize(t)
+	return codec{}
 }
+
+func isFloat(t tensor.Type) bool {
+	return t == tensor.F32 || t == tensor.F16 || t == tensor.BF16
+}
+
+// CanQuantize reports whether Quantize writes t.
+func CanQuantize(t tensor.Type) bool { return isFloat(t) || codecOf(t).encode != nil }
+
+// CanDequantize reports whether Dequantize reads t.
+func CanDequantize(t tensor.Type) bool { return isFloat(t) || codecOf(t).decode != nil }
 
 // Quantize writes src as type t to dst, which must be t.RowBytes(len(src))
 // bytes; len(src) must be a multiple of t's block size, and t one that
-// CanQuantize. Q8_0 and Q4_0 give the bytes that ggml's reference functions
-// give. The result depends on the block alone, so that rows may be quantised
-// in parallel.
+// CanQuantize. The types of blocks of 32, IQ4_NL apart, give the bytes that
+// ggml's reference functions give. The result depends on the block alone, so
+// that rows may be quantised in parallel.
 func Quantize(dst []byte, src []float32, t tensor.Type) {
 	if len(dst) != t.RowBytes(len(src)) {
 		panic(errShape)
@@ -61,18 +100,12 @@ func Quantize(dst []byte, src []float32, t tensor.Type) {
 		tensor.ToF16(dst, src)
 	case tensor.BF16:
 		tensor.ToBF16(dst, src)
-	case tensor.Q8_0:
-		eachBlock(dst, src, t, encodeQ8_0)
-	case tensor.Q4_0:
-		eachBlock(dst, src, t, encodeQ4_0)
-	case tensor.Q4_K:
-		eachBlock(dst, src, t, encodeQ4_K)
-	case tensor.Q6_K:
-		eachBlock(dst, src, t, encodeQ6_K)
-	case tensor.Q8_K:
-		eachBlock(dst, src, t, encodeQ8_K)
 	default:
-		panic("quant: type cannot be quantised to")
+		c := codecOf(t)
+		if c.encode == nil {
+			panic("quant: type cannot be quantised to")
+		}
+		eachBlock(dst, src, t, c.encode)
 	}
 }
 
@@ -92,26 +125,12 @@ func Dequantize(dst []float32, src []byte, t tensor.Type) {
 		tensor.FromF16(dst, src)
 	case tensor.BF16:
 		tensor.FromBF16(dst, src)
-	case tensor.Q8_0:
-		eachBlock(src, dst, t, decodeQ8_0)
-	case tensor.Q4_0:
-		eachBlock(src, dst, t, decodeQ4_0)
-	case tensor.Q4_1:
-		eachBlock(src, dst, t, decodeQ4_1)
-	case tensor.Q5_0:
-		eachBlock(src, dst, t, decodeQ5_0)
-	case tensor.Q5_1:
-		eachBlock(src, dst, t, decodeQ5_1)
-	case tensor.Q4_K:
-		eachBlock(src, dst, t, decodeQ4_K)
-	case tensor.Q5_K:
-		eachBlock(src, dst, t, decodeQ5_K)
-	case tensor.Q6_K:
-		eachBlock(src, dst, t, decodeQ6_K)
-	case tensor.Q8_K:
-		eachBlock(src, dst, t, decodeQ8_K)
 	default:
-		panic("quant: type cannot be dequantised")
+		c := codecOf(t)
+		if c.decode == nil {
+			panic("quant: type cannot be dequantised")
+		}
+		eachBlock(src, dst, t, c.decode)
 	}
 }
 

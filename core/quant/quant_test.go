@@ -13,8 +13,11 @@ import (
 )
 
 var (
-	written = []tensor.Type{tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_K, tensor.Q6_K, tensor.Q8_K}
-	read    = append(slices.Clone(written), tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.Q5_K)
+	written = []tensor.Type{
+		tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.IQ4_NL,
+		tensor.MXFP4, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q8_K,
+	}
+	read = append(slices.Clone(written), tensor.IQ4_XS)
 )
 
 func normal(r *rand.Rand, n int) []float32 {
@@ -40,7 +43,8 @@ func rmse(got, want []float32) float64 {
 func TestRoundTrip(t *testing.T) {
 	bounds := map[tensor.Type]float64{
 		tensor.F32: 0, tensor.F16: 2.5e-4, tensor.BF16: 2e-3, tensor.Q8_0: 6e-3, tensor.Q8_K: 8e-3,
-		tensor.Q6_K: 0.0185, tensor.Q4_K: 0.074, tensor.Q4_0: 0.092,
+		tensor.Q6_K: 0.0185, tensor.Q4_K: 0.074, tensor.Q4_0: 0.092, tensor.Q4_1: 0.084, tensor.Q5_0: 0.046,
+		tensor.Q5_1: 0.041, tensor.Q5_K: 0.038, tensor.IQ4_NL: 0.08, tensor.MXFP4: 0.14, tensor.Q3_K: 0.16, tensor.Q2_K: 0.31,
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	x := normal(r, 256*400)
@@ -107,6 +111,23 @@ func TestBlocks(t *testing.T) {
 				want[i] = half(b) * (nibble(b[6:], i) + 16*bit(b[2:], i) - 16)
 			case tensor.Q5_1:
 				want[i] = half(b)*(nibble(b[8:], i)+16*bit(b[4:], i)) + half(b[2:])
+			case tensor.IQ4_NL:
+				want[i] = half(b) * float32(TableIQ4()[int(nibble(b[2:], i))])
+			case tensor.MXFP4: // e is 11
+				want[i] = float32(math.Ldexp(float64(TableMXFP4()[int(nibble(b[1:], i))]), 11-128))
+			case tensor.IQ4_XS:
+				g := i / 32
+				s := int(b[4+g/2]>>(g%2*4)&15) + int(b[2+g/4]>>(g%4*2)&3)*16 - 32
+				want[i] = half(b) * float32(s) * float32(TableIQ4()[int(nibble(b[8+g*16:], i%32))])
+			case tensor.Q2_K:
+				s := b[i/16]
+				q := b[16+i/128*32+i%32] >> (i / 32 % 4 * 2) & 3
+				want[i] = half(b[80:])*float32(s&15)*float32(q) - half(b[82:])*float32(s>>4)
+			case tensor.Q3_K:
+				g := i / 16
+				q := int(b[32+i/128*32+i%32]>>(i/32%4*2)&3) + int(b[i%32]>>(i/32)&1)*4
+				s := int(b[96+g%8]>>(g/8*4)&15) + int(b[104+g%4]>>(g/4*2)&3)*16 - 32
+				want[i] = half(b[108:]) * float32(s) * float32(q-4)
 			case tensor.Q4_K, tensor.Q5_K:
 				g, l := i/32, i%32
 				quants := b[16:]
@@ -262,7 +283,7 @@ func TestPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"short dst":  func() { Quantize(make([]byte, 33), make([]float32, 32), tensor.Q8_0) },
 		"no block":   func() { Quantize(make([]byte, 34), make([]float32, 31), tensor.Q8_0) },
-		"no writer":  func() { Quantize(make([]byte, 20), make([]float32, 32), tensor.Q4_1) },
+		"no writer":  func() { Quantize(make([]byte, 136), make([]float32, 256), tensor.IQ4_XS) },
 		"no reader":  func() { Dequantize(make([]float32, 1), make([]byte, 4), tensor.I32) },
 		"wrong size": func() { Dequantize(make([]float32, 32), make([]byte, 33), tensor.Q8_0) },
 	} {

@@ -138,7 +138,7 @@ func readWeights(f *gguf.File, t *llm.Tensor[float32]) error {
 		}
 	}
 	if !fits || !quant.CanDequantize(src.Type) {
-		return fmt.Errorf("tensor %s is %s %v, not weights of %v", t.Name, gguf.TensorTypeName(src.Type), src.Dims, t.Shape)
+		return fmt.Errorf("tensor %s is %s %v, not weights of %v", t.Name, src.Type, src.Dims, t.Shape)
 	}
 	b := make([]byte, src.Size)
 	if _, err := io.ReadFull(f.Section(src), b); err != nil {

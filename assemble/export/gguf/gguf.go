@@ -209,7 +209,7 @@ func (c *conversion) write(ctx context.Context, w io.Writer) error {
 	for _, t := range c.file.Tensors {
 		to := c.recipe.Type(t.Name, t.Dims, c.model)
 		if t.Type != to && (!quant.CanDequantize(t.Type) || !quant.CanQuantize(to)) {
-			return fmt.Errorf("tensor %s is %s, which cannot be written as %s", t.Name, gguf.TensorTypeName(t.Type), to)
+			return fmt.Errorf("tensor %s is %s, which cannot be written as %s", t.Name, t.Type, to)
 		}
 		sources = append(sources, gguf.Source{Name: t.Name, Type: to, Dims: t.Dims, Data: &rows{ctx: ctx, file: c.file, tensor: t, to: to}})
 	}

@@ -243,6 +243,7 @@ func (l *library) quantize(typ uint32, row []float32) ([]byte, error) {
 func (l *library) dequantize(typ uint32, blocks []byte, n int) ([]float32, error) {
 	names := map[tensor.Type]string{
 		tensor.Q4_0: "q4_0", tensor.Q4_1: "q4_1", tensor.Q5_0: "q5_0", tensor.Q5_1: "q5_1", tensor.Q8_0: "q8_0",
+		tensor.IQ4_NL: "iq4_nl", tensor.IQ4_XS: "iq4_xs", tensor.MXFP4: "mxfp4", tensor.Q2_K: "q2_K", tensor.Q3_K: "q3_K",
 		tensor.Q4_K: "q4_K", tensor.Q5_K: "q5_K", tensor.Q6_K: "q6_K", tensor.Q8_K: "q8_K",
 	}
 	t := tensor.Type(typ)

@@ -1,0 +1,100 @@
+package quant
+
+// The types with blocks of 256 elements and a scale of few bits for each 16 of
+// them: Q2_K and Q3_K.
+
+// Offsets of the fields.
+const (
+	q2KScales, q2KQuants, q2KD, q2KDmin   = 0, 16, 80, 82
+	q3KHigh, q3KQuants, q3KScales, q3KD   = 0, 32, 96, 108
+	q2KMost, q3KHalf                      = 3, 4
+	q2KScaleMost, q3KScaleHalf, groupSize = 15, 32, 16
+)
+
+// pairOf says where element i of a block keeps its lower two bits: 128
+// elements share 32 bytes, and a byte holds one element of each 32.
+func pairOf(i int) (at, shift int) { return i/128*32 + i%32, i % 128 / 32 * 2 }
+
+// ScaleQ3K takes the scale of group g, 0 to 15, from the 12 bytes of a Q3_K
+// block that hold them: -32 to 31. The lower halves of the 16 share 8 bytes,
+// the upper two bits the last four.
+func ScaleQ3K(s []byte, g int) int8 {
+	low := s[g%8] >> (g / 8 * 4) & 15
+	return int8(low|s[8+g%4]>>(g/4*2)&3<<4) - q3KScaleHalf
+}
+
+// putScaleQ3K is the reverse of ScaleQ3K; s must be zero before the first.
+func putScaleQ3K(s []byte, g int, scale int) {
+	v := byte(scale + q3KScaleHalf)
+	s[g%8] |= v & 15 << (g / 8 * 4)
+	s[8+g%4] |= v >> 4 << (g / 4 * 2)
+}
+
+func decodeQ2_K(b []byte, x []float32) {
+	d, dmin := half(b[q2KD:]), half(b[q2KDmin:])
+	for i := range x {
+		s := b[q2KScales+i/groupSize]
+		at, shift := pairOf(i)
+		scale, minimum := d*float32(s&15), dmin*float32(s>>4)
+		x[i] = float32(scale*float32(b[q2KQuants+at]>>shift&3)) - minimum
+	}
+}
+
+func decodeQ3_K(b []byte, x []float32) {
+	d := half(b[q3KD:])
+	for i := range x {
+		at, shift := pairOf(i)
+		q := b[q3KQuants+at]>>shift&3 | b[q3KHigh+i%32]>>(i/32)&1<<2
+		x[i] = d * float32(ScaleQ3K(b[q3KScales:], i/groupSize)) * float32(int(q)-q3KHalf)
+	}
+}
+
+// encodeQ2_K fits a scale and a minimum to each group of 16, rounds these to
+// four bits against the block's largest, and then the elements.
+func encodeQ2_K(b []byte, x []float32) {
+	clear(b)
+	var scales, minima [16]float32
+	var w [groupSize]float32
+	for g := range scales {
+		part := x[g*groupSize : (g+1)*groupSize]
+		for i, v := range part {
+			w[i] = abs(v)
+		}
+		scales[g], minima[g] = fitAffine(part, w[:], q2KMost)
+	}
+	d := putHalf(b[q2KD:], largest(scales[:])/q2KScaleMost)
+	dmin := putHalf(b[q2KDmin:], largest(minima[:])/q2KScaleMost)
+	for g := range scales {
+		s := nearest(scales[g]*inverse(d), 0, q2KScaleMost)
+		m := nearest(minima[g]*inverse(dmin), 0, q2KScaleMost)
+		b[q2KScales+g] = byte(s) | byte(m)<<4
+		inv, minimum := inverse(d*float32(s)), dmin*float32(m)
+		for i := g * groupSize; i < (g+1)*groupSize; i++ {
+			at, shift := pairOf(i)
+			b[q2KQuants+at] |= byte(nearest((x[i]+minimum)*inv, 0, q2KMost)) << shift
+		}
+	}
+}
+
+// encodeQ3_K fits a scale to each group of 16, rounds these to six bits
+// against the one of largest magnitude, which becomes -32, and then the
+// elements.
+func encodeQ3_K(b []byte, x []float32) {
+	clear(b)
+	var scales [16]float32
+	for g := range scales {
+		scales[g] = fitLinear(x[g*groupSize:(g+1)*groupSize], q3KHalf)
+	}
+	d := putHalf(b[q3KD:], peak(scales[:])/-q3KScaleHalf)
+	for g := range scales {
+		s := nearest(scales[g]*inverse(d), -q3KScaleHalf, q3KScaleHalf-1)
+		putScaleQ3K(b[q3KScales:], g, s)
+		inv := inverse(d * float32(s))
+		for i := g * groupSize; i < (g+1)*groupSize; i++ {
+			q := byte(nearest(x[i]*inv, -q3KHalf, q3KHalf-1) + q3KHalf)
+			at, shift := pairOf(i)
+			b[q3KQuants+at] |= q & 3 << shift
+			b[q3KHigh+i%32] |= q >> 2 << (i / 32)
+		}
+	}
+}

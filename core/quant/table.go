@@ -1,0 +1,137 @@
+package quant
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// The types whose four bits choose one of 16 values: IQ4_NL and IQ4_XS, whose
+// values lie closer around zero, and MXFP4, which is a float of four bits
+// (E2M1: OCP Microscaling Formats 1.0, §5.3.3) times a power of two.
+
+// TableIQ4 is what the four bits of IQ4_NL and IQ4_XS stand for, ascending.
+func TableIQ4() [16]int8 {
+	return [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+}
+
+// TableMXFP4 is what the four bits of MXFP4 stand for, doubled so that all are
+// whole: the upper bit is the sign.
+func TableMXFP4() [16]int8 {
+	return [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
+}
+
+// ScaleMXFP4 is what an element of [TableMXFP4] is multiplied with in a block
+// whose exponent is e: 2^(e-128), which is half of the format's scale.
+func ScaleMXFP4(e byte) float32 {
+	if e < 2 {
+		return math.Float32frombits(1 << 21 << e) // below the normal numbers
+	}
+	return math.Float32frombits(uint32(e-1) << 23)
+}
+
+// ScaleIQ4XS takes the scale of group g, 0 to 7, of an IQ4_XS block: -32 to 31.
+func ScaleIQ4XS(b []byte, g int) int8 {
+	low := b[4+g/2] >> (g % 2 * 4) & 15
+	high := byte(binary.LittleEndian.Uint16(b[2:])>>(2*g)) & 3
+	return int8(low|high<<4) - 32
+}
+
+// look writes 32 elements whose indices lie as in Q4_0.
+func look(x []float32, q []byte, d float32, table [16]int8) {
+	for i, v := range q[:16] {
+		x[i] = d * float32(table[v&15])
+		x[i+16] = d * float32(table[v>>4])
+	}
+}
+
+func decodeIQ4_NL(b []byte, x []float32) { look(x, b[2:], half(b), TableIQ4()) }
+
+func decodeIQ4_XS(b []byte, x []float32) {
+	d := half(b)
+	for g := range 8 {
+		look(x[g*32:], b[8+g*16:], d*float32(ScaleIQ4XS(b, g)), TableIQ4())
+	}
+}
+
+func decodeMXFP4(b []byte, x []float32) { look(x, b[1:], ScaleMXFP4(b[0]), TableMXFP4()) }
+
+// nearestIQ4 is the index of the value of the table that is nearest to v; of
+// two, the upper one.
+func nearestIQ4(v float32, table *[16]int8) byte {
+	i, _ := slices.BinarySearchFunc(table[:], v, func(t int8, v float32) int {
+		if float32(t) < v {
+			return -1
+		}
+		return 1
+	})
+	switch {
+	case i == 0:
+		return 0
+	case i == len(table):
+		return 15
+	case v-float32(table[i-1]) < float32(table[i])-v:
+		return byte(i - 1)
+	}
+	return byte(i)
+}
+
+// encodeIQ4_NL looks for the scale of least squared error, weighted by x²,
+// among those that map the largest element near the end of the table on either
+// side, and solves for the best one of the indices that these give.
+func encodeIQ4_NL(b []byte, x []float32) {
+	clear(b)
+	p := peak(x)
+	if p == 0 || math.IsInf(float64(p), 0) {
+		return
+	}
+	table := TableIQ4()
+	var best float64
+	var d float32
+	for try := -8; try <= 7; try++ {
+		inv := (float32(try) - 127) / p
+		if try == -8 {
+			inv = 127 / p
+		}
+		var sqq, sxq float64
+		for _, v := range x {
+			q := float64(table[nearestIQ4(v*inv, &table)])
+			w := float64(v) * float64(v)
+			sqq += float64(w * q * q)
+			sxq += float64(w * q * float64(v))
+		}
+		if sqq > 0 && sxq*sxq/sqq > best {
+			best, d = sxq*sxq/sqq, float32(sxq/sqq)
+		}
+	}
+	inv := inverse(putHalf(b, d))
+	for i := range 16 {
+		b[2+i] = nearestIQ4(x[i]*inv, &table) | nearestIQ4(x[i+16]*inv, &table)<<4
+	}
+}
+
+// encodeMXFP4: the exponent is that of the largest magnitude less 2, the
+// greatest one of an element, as the format's conversion prescribes (§6.3);
+// elements are rounded to the nearest, ties towards zero.
+func encodeMXFP4(b []byte, x []float32) {
+	most := abs(peak(x))
+	b[0] = byte(max(2, math.Float32bits(most)>>23) - 2)
+	inv := 1 / float64(ScaleMXFP4(b[0]))
+	for i := range 16 {
+		b[1+i] = nearestE2M1(float64(x[i])*inv) | nearestE2M1(float64(x[i+16])*inv)<<4
+	}
+}
+
+// nearestE2M1 is the index of the value of TableMXFP4 nearest to v.
+func nearestE2M1(v float64) byte {
+	var q byte
+	for _, middle := range [...]float64{0.5, 1.5, 2.5, 3.5, 5, 7, 10} {
+		if math.Abs(v) > middle {
+			q++
+		}
+	}
+	if q > 0 && v < 0 {
+		q |= 8
+	}
+	return q
+}
