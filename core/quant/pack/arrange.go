@@ -2,6 +2,7 @@ package pack
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"mm-abi.org/mm/core/quant"
@@ -67,7 +68,9 @@ func (m *Matrix) packQuants(p int, data []byte) {
 // intsAt is where the integers of a block of 32 are.
 func intsAt(t tensor.Type) int {
 	switch t {
-	case tensor.Q8_0, tensor.Q4_0:
+	case tensor.MXFP4:
+		return 1
+	case tensor.Q8_0, tensor.Q4_0, tensor.IQ4_NL:
 		return 2
 	case tensor.Q4_1:
 		return 4
@@ -85,11 +88,27 @@ func packInts(t tensor.Type, r int, b, q []byte) {
 		for i := range 8 {
 			le.PutUint32(q[(i*lanes+r)*4:], le.Uint32(b[2+4*i:]))
 		}
-	case tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1:
+	case tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.IQ4_NL, tensor.MXFP4:
 		// Byte i holds columns i and i+16, in the panel's order.
 		b = b[intsAt(t):]
 		for i := range 4 {
 			le.PutUint32(q[(i*lanes+r)*4:], le.Uint32(b[4*i:]))
+		}
+	case tensor.IQ4_XS:
+		for g := range 8 {
+			for i := range 4 {
+				le.PutUint32(q[g*256+(i*lanes+r)*4:], le.Uint32(b[8+16*g+4*i:]))
+			}
+		}
+	case tensor.Q2_K:
+		for g := range 8 {
+			putPairs(q[g*128:], r, b[16:], g)
+		}
+	case tensor.Q3_K:
+		for g := range 8 {
+			group := q[g*192:]
+			putPairs(group, r, b[32:], g)
+			le.PutUint32(group[128+4*r:], bitPlane(b, g))
 		}
 	case tensor.Q4_K:
 		for g := range 8 {
@@ -99,25 +118,15 @@ func packInts(t tensor.Type, r int, b, q []byte) {
 		for g := range 8 {
 			group := q[g*320:]
 			putNibbles(group, r, b[48+g/2*32:], g%2*4)
-			var plane uint32
-			for i := range 8 {
-				plane |= le.Uint32(b[16+4*i:]) >> g & 0x01010101 << i
-			}
-			le.PutUint32(group[256+4*r:], plane)
+			le.PutUint32(group[256+4*r:], bitPlane(b[16:], g))
 		}
 	case tensor.Q6_K:
 		for g := range 8 {
-			// 128 elements share 64 bytes of low halves and 32 of upper bits.
+			// 128 elements share 64 bytes of low halves.
 			half, quarter := g/4, g%4
 			group := q[g*384:]
 			putNibbles(group, r, b[half*64+quarter%2*32:], quarter/2*4)
-			for p := range 2 {
-				var plane uint32
-				for i := range 4 {
-					plane |= le.Uint32(b[128+half*32+4*(4*p+i):]) >> (2 * quarter) & 0x03030303 << (2 * i)
-				}
-				le.PutUint32(group[256+64*p+4*r:], plane)
-			}
+			putPairs(group[256:], r, b[128:], g)
 		}
 	}
 }
@@ -126,8 +135,26 @@ func packInts(t tensor.Type, r int, b, q []byte) {
 // and the planes of Q5_0 and Q5_1.
 func packScales(t tensor.Type, r int, b, q, s []byte) {
 	switch t {
-	case tensor.Q8_0, tensor.Q4_0:
+	case tensor.Q8_0, tensor.Q4_0, tensor.IQ4_NL:
 		le.PutUint16(s[2*r:], le.Uint16(b))
+	case tensor.MXFP4: // a bfloat16 has the exponents of a float32
+		le.PutUint16(s[2*r:], uint16(math.Float32bits(quant.ScaleMXFP4(b[0]))>>16))
+	case tensor.IQ4_XS:
+		le.PutUint16(s[2*r:], le.Uint16(b))
+		for g := range 8 {
+			s[2*lanes+g*lanes+r] = byte(quant.ScaleIQ4XS(b, g))
+		}
+	case tensor.Q2_K:
+		le.PutUint16(s[2*r:], le.Uint16(b[80:]))
+		le.PutUint16(s[2*(lanes+r):], le.Uint16(b[82:]))
+		for g := range 16 {
+			s[4*lanes+g*lanes+r] = b[g]
+		}
+	case tensor.Q3_K:
+		le.PutUint16(s[2*r:], le.Uint16(b[108:]))
+		for g := range 16 {
+			s[2*lanes+g*lanes+r] = byte(quant.ScaleQ3K(b[96:108], g))
+		}
 	case tensor.Q4_1:
 		le.PutUint16(s[2*r:], le.Uint16(b))
 		le.PutUint16(s[2*(lanes+r):], le.Uint16(b[2:]))
@@ -161,6 +188,28 @@ func putNibbles(q []byte, r int, src []byte, shift int) {
 		hi := le.Uint32(src[4*i+16:]) >> shift & 0x0f0f0f0f
 		le.PutUint32(q[(i*lanes+r)*4:], lo|hi<<4)
 	}
+}
+
+// putPairs takes the 32 columns of group g, of which each has two bits of its
+// own: 128 columns share 32 bytes, and a byte has one of each group.
+func putPairs(q []byte, r int, src []byte, g int) {
+	src = src[g/4*32:]
+	for p := range 2 {
+		var plane uint32
+		for i := range 4 {
+			plane |= le.Uint32(src[4*(4*p+i):]) >> (g % 4 * 2) & 0x03030303 << (2 * i)
+		}
+		le.PutUint32(q[64*p+4*r:], plane)
+	}
+}
+
+// bitPlane takes the 32 columns of group g, of which each has bit g of a byte
+// of its own: bit i of the result's bytes is unit i's.
+func bitPlane(src []byte, g int) (plane uint32) {
+	for i := range 8 {
+		plane |= le.Uint32(src[4*i:]) >> g & 0x01010101 << i
+	}
+	return plane
 }
 
 // spread takes bits e = 4i+j to bit i of byte j.

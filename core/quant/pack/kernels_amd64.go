@@ -15,7 +15,7 @@ import (
 var (
 	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
-	hasVNNI   = hasAVX512 && cpu.X86.HasAVX512VNNI
+	hasVNNI   = hasAVX512 && cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BW
 )
 
 // The kernels for one row of activations and panels that follow each other. n
@@ -44,6 +44,21 @@ func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n,
 
 //go:noescape
 func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ2KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ3KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowIQ4NLVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowIQ4XSVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowMXFP4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
 func rowF16AVX512(y *float32, w *byte, x *float32, k int)
@@ -76,6 +91,15 @@ func tile1AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d
 func quantiseAVX2(q *int8, stride int, scale, sum *float32, fix32, fix16 *int32, x *float32, groups int)
 
 //go:noescape
+func unpack2AVX2(dst *int8, q *byte, groups int, offset int8)
+
+//go:noescape
+func unpack3AVX2(dst *int8, q *byte, groups int, offset int8)
+
+//go:noescape
+func unpackTableAVX2(dst *int8, q *byte, groups int, table *int8)
+
+//go:noescape
 func unpack4AVX2(dst *int8, q *byte, groups int, offset int8)
 
 //go:noescape
@@ -94,7 +118,7 @@ func transposeHalvesAVX2(dst, src *byte, stride, n int)
 // they need no change. It reports whether that is so.
 func transposeInts(t tensor.Type, q, rows []byte, rowBytes, n int) bool {
 	f, _ := formatOf(t)
-	if !hasAVX2 || f.scheme != schemeScale && f.scheme != schemeScaleMin {
+	if !hasAVX2 || f.scheme != schemeScale && f.scheme != schemeScaleMin && f.scheme != schemePower {
 		return false
 	}
 	block, step := t.BlockBytes(), f.groupBytes()
@@ -136,6 +160,13 @@ func unpackQuants(f format, dst []int8, q []byte) {
 	switch {
 	case !hasAVX2:
 		unpackQuantsPlain(f, dst, q)
+	case f.table != noTable:
+		values := f.table.values()
+		unpackTableAVX2(&dst[0], &q[0], groups, &values[0])
+	case f.bits == 2:
+		unpack2AVX2(&dst[0], &q[0], groups, int8(f.offset))
+	case f.bits == 3:
+		unpack3AVX2(&dst[0], &q[0], groups, int8(f.offset))
 	case f.bits == 4:
 		unpack4AVX2(&dst[0], &q[0], groups, int8(f.offset))
 	case f.bits == 5:
@@ -190,20 +221,30 @@ func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
 		return false
 	}
 	kernel, per, fix := rowQ8VNNI, groupLen, b.fix32
-	switch f := m.format; {
-	case f.scheme == schemeScale && f.bits == 4:
+	switch m.typ {
+	case tensor.Q4_0:
 		kernel = rowQ4VNNI
-	case f.scheme == schemeScale && f.bits == 5:
+	case tensor.Q5_0:
 		kernel = rowQ5VNNI
-	case f.scheme == schemeScaleMin && f.bits == 4:
+	case tensor.Q4_1:
 		kernel = rowQ4MinVNNI
-	case f.scheme == schemeScaleMin:
+	case tensor.Q5_1:
 		kernel = rowQ5MinVNNI
-	case f.scheme == schemeK && f.bits == 4:
+	case tensor.IQ4_NL:
+		kernel = rowIQ4NLVNNI
+	case tensor.MXFP4:
+		kernel = rowMXFP4VNNI
+	case tensor.IQ4_XS:
+		kernel, per = rowIQ4XSVNNI, 256
+	case tensor.Q4_K:
 		kernel, per = rowQ4KVNNI, 256
-	case f.scheme == schemeK:
+	case tensor.Q5_K:
 		kernel, per = rowQ5KVNNI, 256
-	case f.scheme == schemeQ6K:
+	case tensor.Q2_K:
+		kernel, per, fix = rowQ2KVNNI, 256, b.fix16
+	case tensor.Q3_K:
+		kernel, per, fix = rowQ3KVNNI, 256, b.fix16
+	case tensor.Q6_K:
 		kernel, per, fix = rowQ6KVNNI, 256, b.fix16
 	}
 	p := lo / lanes

@@ -72,9 +72,12 @@ func TestUnpackQuants(t *testing.T) {
 		t.Skip("skipped: no AVX2")
 	}
 	r := rand.New(rand.NewPCG(2, 2))
-	for _, bits := range []int{4, 5, 6} {
-		for _, offset := range []int{0, 8, 16, 32} {
+	for _, bits := range []int{2, 3, 4, 5, 6} {
+		for _, offset := range []int{0, 4, 8, 16, 32, -1, -2} {
 			f := format{bits: bits, offset: offset}
+			if offset < 0 { // a table
+				f = format{bits: 4, table: table(-offset)}
+			}
 			q := make([]byte, 3*f.groupBytes())
 			for i := range q {
 				q[i] = byte(r.Uint32())

@@ -36,7 +36,26 @@ func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
 			w := m.unpack(p, s)
 			for t := 0; t < padded; t += b.tile {
 				mulTile(y[t*ldy+p*lanes:], ldy, w, b.tileAt(t))
+				if len(w.addend) > 0 {
+					s.add(y[t*ldy+p*lanes:], ldy, w, b.tileAt(t))
+				}
 			}
+		}
+	}
+}
+
+// add adds the products with w's addend, which are those with a panel of ones
+// that has it for a scale. Their sum is a second one, so that a kernel for one
+// row that has both at hand can round as this does.
+func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
+	for len(s.ones) < len(w.quants) {
+		s.ones = append(s.ones, 1)
+	}
+	var sums [tileRows * lanes]float32
+	mulTile(sums[:], lanes, &panel{quants: s.ones[:len(w.quants)], scale: w.addend, group: halfLen}, x)
+	for t := range x.rows {
+		for r, v := range sums[t*lanes : (t+1)*lanes] {
+			y[t*ldy+r] += v
 		}
 	}
 }

@@ -28,6 +28,8 @@
 //	4 bit   four units of bytes; byte = unit i | unit i+4 << 4
 //	5 bit   the same, then 64 bytes whose bit i is bit 4 of unit i
 //	6 bit   the same, then 2 × 64 bytes: bits 4 and 5 of units 0 to 3, 4 to 7
+//	2 bit   2 × 64 bytes: units 0 to 3, 4 to 7
+//	3 bit   the same, then 64 bytes whose bit i is bit 2 of unit i
 //
 // and the scales of the panel in a second array, described at [scheme].
 package pack
@@ -37,6 +39,7 @@ import (
 	"hash"
 
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -48,6 +51,7 @@ const (
 	lanes    = 16 // rows in a quantised panel
 	groupLen = 32 // columns that share an activation scale
 	tileRows = 8  // rows of activations in a tile
+	halfLen  = 16 // columns that share a weight scale in some types
 )
 
 // scheme says what the weights' integers stand for, and how a panel's scales
@@ -58,15 +62,35 @@ const (
 	schemeFloat    scheme = iota // no integers: F32, F16, BF16
 	schemeScale                  // d·(q-offset); per 32 columns: f16 d
 	schemeScaleMin               // d·q + m; per 32 columns: f16 d, f16 m
+	schemePower                  // d·q; per 32 columns: bf16 d, a power of two
 	schemeK                      // d·s·q - dmin·m; per 256: f16 d, f16 dmin, 8 × (u8 s, u8 m)
-	schemeQ6K                    // d·s·(q-32); per 256: f16 d, 16 × i8 s
+	schemeK2                     // d·s·q - dmin·m; per 256: f16 d, f16 dmin, 16 × (u4 s, u4 m)
+	schemeSigned                 // d·s·q; per 256: f16 d, 8 × i8 s
+	schemeSigned16               // d·s·(q-offset); per 256: f16 d, 16 × i8 s
 )
 
 // format is how a type is packed.
 type format struct {
 	scheme scheme
-	bits   int // 4, 5, 6 or 8
+	bits   int // 2, 3, 4, 5, 6 or 8
 	offset int // subtracted from the stored integer; 8 bit integers are signed
+	table  table
+}
+
+// table says what four bits stand for, where they are no integers.
+type table uint8
+
+const (
+	noTable table = iota
+	tableIQ4
+	tableMXFP4
+)
+
+func (t table) values() [16]int8 {
+	if t == tableIQ4 {
+		return quant.TableIQ4()
+	}
+	return quant.TableMXFP4()
 }
 
 func formatOf(t tensor.Type) (format, bool) {
@@ -74,21 +98,31 @@ func formatOf(t tensor.Type) (format, bool) {
 	case tensor.F32, tensor.F16, tensor.BF16:
 		return format{scheme: schemeFloat}, true
 	case tensor.Q8_0:
-		return format{schemeScale, 8, 0}, true
+		return format{scheme: schemeScale, bits: 8}, true
 	case tensor.Q4_0:
-		return format{schemeScale, 4, 8}, true
+		return format{scheme: schemeScale, bits: 4, offset: 8}, true
 	case tensor.Q5_0:
-		return format{schemeScale, 5, 16}, true
+		return format{scheme: schemeScale, bits: 5, offset: 16}, true
+	case tensor.IQ4_NL:
+		return format{scheme: schemeScale, bits: 4, table: tableIQ4}, true
 	case tensor.Q4_1:
-		return format{schemeScaleMin, 4, 0}, true
+		return format{scheme: schemeScaleMin, bits: 4}, true
 	case tensor.Q5_1:
-		return format{schemeScaleMin, 5, 0}, true
+		return format{scheme: schemeScaleMin, bits: 5}, true
+	case tensor.MXFP4:
+		return format{scheme: schemePower, bits: 4, table: tableMXFP4}, true
 	case tensor.Q4_K:
-		return format{schemeK, 4, 0}, true
+		return format{scheme: schemeK, bits: 4}, true
 	case tensor.Q5_K:
-		return format{schemeK, 5, 0}, true
+		return format{scheme: schemeK, bits: 5}, true
+	case tensor.Q2_K:
+		return format{scheme: schemeK2, bits: 2}, true
+	case tensor.IQ4_XS:
+		return format{scheme: schemeSigned, bits: 4, table: tableIQ4}, true
 	case tensor.Q6_K:
-		return format{schemeQ6K, 6, 32}, true
+		return format{scheme: schemeSigned16, bits: 6, offset: 32}, true
+	case tensor.Q3_K:
+		return format{scheme: schemeSigned16, bits: 3, offset: 4}, true
 	}
 	return format{}, false
 }
@@ -99,13 +133,17 @@ func (f format) groupBytes() int { return f.bits * groupLen * lanes / 8 }
 // scaleBytes is the size of the scales of k columns of a panel.
 func (f format) scaleBytes(k int) int {
 	switch f.scheme {
-	case schemeScale:
+	case schemeScale, schemePower:
 		return k / 32 * lanes * 2
 	case schemeScaleMin:
 		return k / 32 * lanes * 4
 	case schemeK:
 		return k / 256 * lanes * (4 + 16)
-	case schemeQ6K:
+	case schemeK2:
+		return k / 256 * lanes * (4 + 16)
+	case schemeSigned:
+		return k / 256 * lanes * (2 + 8)
+	case schemeSigned16:
 		return k / 256 * lanes * (2 + 16)
 	}
 	return 0
@@ -162,8 +200,8 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *
 	}
 	panels := units * Unit / lanes
 	m.panelBytes, m.scaleBytes = cols/groupLen*f.groupBytes(), f.scaleBytes(cols)
-	// Quantised data is never larger than the rows it stands for, padding
-	// apart, so that a hostile file cannot ask for more than its own size.
+	// Packed data is at most a sixteenth larger than the rows it stands for,
+	// padding apart: a hostile file cannot ask for much more than its own size.
 	both := arena.alloc(panels * (m.panelBytes + m.scaleBytes))
 	m.quants, m.scales = both[:panels*m.panelBytes], both[panels*m.panelBytes:]
 	threads.For(panels, 4, pool.Func(func(_, lo, hi int) {

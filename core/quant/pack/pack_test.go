@@ -15,12 +15,14 @@ import (
 var allTypes = []tensor.Type{
 	tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1,
 	tensor.Q5_0, tensor.Q5_1, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+	tensor.Q2_K, tensor.Q3_K, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4,
 }
 
 // halves says where the f16 scales of a block are.
 var halves = map[tensor.Type][]int{
 	tensor.Q8_0: {0}, tensor.Q4_0: {0}, tensor.Q4_1: {0, 2}, tensor.Q5_0: {0}, tensor.Q5_1: {0, 2},
 	tensor.Q4_K: {0, 2}, tensor.Q5_K: {0, 2}, tensor.Q6_K: {208},
+	tensor.Q2_K: {80, 82}, tensor.Q3_K: {108}, tensor.IQ4_NL: {0}, tensor.IQ4_XS: {0},
 }
 
 // randomRows gives rows of blocks with every bit random, scales apart, which
@@ -42,6 +44,9 @@ func randomRows(r *rand.Rand, t tensor.Type, rows, cols int) []byte {
 	for at := 0; at < len(b); at += t.BlockBytes() {
 		for _, h := range halves[t] {
 			le.PutUint16(b[at+h:], tensor.F32ToF16(float32(0.5+r.Float64())))
+		}
+		if t == tensor.MXFP4 {
+			b[at] = byte(120 + r.IntN(10))
 		}
 	}
 	return b

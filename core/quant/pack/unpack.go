@@ -5,12 +5,13 @@ import "mm-abi.org/mm/core/tensor"
 // panel is 16 rows of weights as the multi-row kernels take them: signed
 // bytes and float32 scales. With r the row and c the column,
 //
-//	W[r][c] = scale[c/group][r] · quants[c/4][r][c%4] - minimum[c/32][r]
+//	W[r][c] = scale[c/group][r] · quants[c/4][r][c%4] - minimum[c/32][r] + addend[c/16][r]
 type panel struct {
 	quants  []int8    // K/4 × 16 × 4
 	scale   []float32 // K/group × 16
 	minimum []float32 // K/32 × 16, or empty
-	group   int       // 32, or 16 for Q6_K
+	addend  []float32 // K/16 × 16, or empty; kernels leave it out
+	group   int       // 32, or 16
 }
 
 // Scratch is a thread's working memory. The zero value is ready for use.
@@ -18,6 +19,7 @@ type Scratch struct {
 	p      panel
 	buf    []int8
 	floats []float32
+	ones   []int8 // K × 16
 }
 
 // unpack makes panel p of m ready for the multi-row kernels.
@@ -26,11 +28,14 @@ func (m *Matrix) unpack(p int, s *Scratch) *panel {
 	sc := m.scales[p*m.scaleBytes : (p+1)*m.scaleBytes]
 	w, k := &s.p, m.cols
 	w.group = groupLen
-	if m.format.scheme == schemeQ6K {
-		w.group = 16
+	if m.format.scheme == schemeSigned16 || m.format.scheme == schemeK2 {
+		w.group = halfLen
 	}
 	w.scale = grow(w.scale, k/w.group*lanes)
-	w.minimum = w.minimum[:0]
+	w.minimum, w.addend = w.minimum[:0], w.addend[:0]
+	if m.format.scheme == schemeK2 {
+		w.addend = grow(w.addend, k/halfLen*lanes)
+	}
 	if m.format.scheme == schemeScaleMin || m.format.scheme == schemeK {
 		w.minimum = grow(w.minimum, k/groupLen*lanes)
 	}
@@ -57,10 +62,33 @@ func unpackScales(f format, k int, sc []byte, w *panel) {
 			tensor.FromF16(w.minimum[at:at+lanes], sc[4*at+2*lanes:4*at+4*lanes])
 		}
 		tensor.Scale(w.minimum, -1) // the format adds it
+	case schemePower:
+		tensor.FromBF16(w.scale, sc)
 	case schemeK:
 		unpackScaleMins(k, sc, w)
-	case schemeQ6K:
-		unpackScales6(k, sc, w)
+	case schemeK2:
+		unpackPairs(k, sc, w)
+	case schemeSigned, schemeSigned16:
+		unpackSigned(k, sc, w)
+	}
+}
+
+// unpackPairs takes scales and minima of four bits.
+func unpackPairs(k int, sc []byte, w *panel) {
+	var d, dmin [lanes]float32
+	for b := range k / 256 {
+		s := sc[b*lanes*20 : (b+1)*lanes*20]
+		tensor.FromF16(d[:], s[:2*lanes])
+		tensor.FromF16(dmin[:], s[2*lanes:4*lanes])
+		for g := range 16 {
+			bytes := s[4*lanes+g*lanes:][:lanes]
+			scale := w.scale[(b*16+g)*lanes:][:lanes]
+			addend := w.addend[(b*16+g)*lanes:][:lanes]
+			for r := range lanes {
+				scale[r] = d[r] * float32(bytes[r]&15)
+				addend[r] = -(dmin[r] * float32(bytes[r]>>4))
+			}
+		}
 	}
 }
 
@@ -82,14 +110,17 @@ func unpackScaleMins(k int, sc []byte, w *panel) {
 	}
 }
 
-func unpackScales6(k int, sc []byte, w *panel) {
+// unpackSigned takes scales of eight bits, one a group.
+func unpackSigned(k int, sc []byte, w *panel) {
 	var d [lanes]float32
+	groups := 256 / w.group
+	size := (2 + groups) * lanes
 	for b := range k / 256 {
-		s := sc[b*lanes*18 : (b+1)*lanes*18]
+		s := sc[b*size : (b+1)*size]
 		tensor.FromF16(d[:], s[:2*lanes])
-		for g := range 16 {
+		for g := range groups {
 			bytes := s[2*lanes+g*lanes:][:lanes]
-			scale := w.scale[(b*16+g)*lanes:][:lanes]
+			scale := w.scale[(b*groups+g)*lanes:][:lanes]
 			for r := range lanes {
 				scale[r] = d[r] * float32(int8(bytes[r]))
 			}
@@ -97,25 +128,43 @@ func unpackScales6(k int, sc []byte, w *panel) {
 	}
 }
 
-// unpackQuantsPlain writes the integers of 4, 5 and 6 bits as signed bytes,
-// the offset subtracted.
+// unpackQuantsPlain writes integers of fewer than 8 bits as signed bytes: the
+// offset subtracted, or the table's.
 func unpackQuantsPlain(f format, dst []int8, q []byte) {
 	size := f.groupBytes()
+	values := f.table.values()
 	for g := range len(q) / size {
 		src, out := q[g*size:(g+1)*size], dst[g*512:(g+1)*512]
 		for i := range 8 {
 			for j := range 64 {
-				v := src[i%4*64+j] >> (i / 4 * 4) & 15
-				switch f.bits {
-				case 5:
-					v |= src[256+j] >> i & 1 << 4
-				case 6:
-					v |= src[256+i/4*64+j] >> (i % 4 * 2) & 3 << 4
+				v := bitsOf(f.bits, src, i, j)
+				if f.table == noTable {
+					out[i*64+j] = int8(v) - int8(f.offset)
+				} else {
+					out[i*64+j] = values[v]
 				}
-				out[i*64+j] = int8(v) - int8(f.offset)
 			}
 		}
 	}
+}
+
+// bitsOf is byte j of unit i as it is stored.
+func bitsOf(bits int, src []byte, i, j int) byte {
+	if bits < 4 {
+		v := src[i/4*64+j] >> (i % 4 * 2) & 3
+		if bits == 3 {
+			v |= src[128+j] >> i & 1 << 2
+		}
+		return v
+	}
+	v := src[i%4*64+j] >> (i / 4 * 4) & 15
+	switch bits {
+	case 5:
+		v |= src[256+j] >> i & 1 << 4
+	case 6:
+		v |= src[256+i/4*64+j] >> (i % 4 * 2) & 3 << 4
+	}
+	return v
 }
 
 // grow gives s the length n; its contents are undefined.

@@ -12,9 +12,11 @@
 CONST32(nibble, $0x0f0f0f0f0f0f0f0f)
 CONST32(bit4, $0x1010101010101010)
 CONST32(bits45, $0x3030303030303030)
+CONST32(bits01, $0x0303030303030303)
+CONST32(bit2, $0x0404040404040404)
 
-// The unpacking kernels write 32 columns of 16 rows, 512 bytes, from 256, 320
-// or 384. Registers: DI to, SI from, CX groups; Y15 nibble, Y14 offset, Y13
+// The unpacking kernels write 32 columns of 16 rows, 512 bytes, from 128, 192,
+// 256, 320 or 384. Registers: DI to, SI from, CX groups; Y15 nibble, Y14 offset, Y13
 // the mask of the upper bits.
 
 #define UNPACK \
@@ -140,3 +142,120 @@ loop:
 	VZEROUPPER
 	RET
 
+
+
+// PAIR writes unit i of Y0 at to, two bits and the bit that HIGH takes.
+#define PAIR(i, HIGH, to) \
+	VPSRLD  $(2*i), Y0, Y1 \
+	VPAND   Y15, Y1, Y1    \
+	HIGH                   \
+	VPSUBB  Y14, Y1, Y1    \
+	VMOVDQU Y1, to(DI)
+
+#define NOTHING
+
+#define BIT2 \
+	VPAND Y13, Y3, Y3  \
+	VPOR  Y3, Y1, Y1
+
+#define PAIRS(from, to, H0, H1, H2, H3) \
+	VMOVDQU from(SI), Y0   \
+	PAIR(0, H0, to)        \
+	PAIR(1, H1, (to+64))   \
+	PAIR(2, H2, (to+128))  \
+	PAIR(3, H3, (to+192))
+
+// func unpack2AVX2(dst *int8, q *byte, groups int, offset int8)
+TEXT ·unpack2AVX2(SB), NOSPLIT, $0-25
+	UNPACK
+	VMOVDQU bits01<>(SB), Y15
+
+loop:
+	PAIRS(0, 0, NOTHING, NOTHING, NOTHING, NOTHING)
+	PAIRS(32, 32, NOTHING, NOTHING, NOTHING, NOTHING)
+	PAIRS(64, 256, NOTHING, NOTHING, NOTHING, NOTHING)
+	PAIRS(96, 288, NOTHING, NOTHING, NOTHING, NOTHING)
+	ADDQ $128, SI
+	ADDQ $512, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
+// Bit i of Y2 becomes bit 2.
+#define HIGH0 \
+	VPSLLD $2, Y2, Y3 \
+	BIT2
+#define HIGH1 \
+	VPSLLD $1, Y2, Y3 \
+	BIT2
+#define HIGH2 \
+	VMOVDQA Y2, Y3 \
+	BIT2
+#define HIGH3 \
+	VPSRLD $1, Y2, Y3 \
+	BIT2
+#define HIGH4 \
+	VPSRLD $2, Y2, Y3 \
+	BIT2
+#define HIGH5 \
+	VPSRLD $3, Y2, Y3 \
+	BIT2
+#define HIGH6 \
+	VPSRLD $4, Y2, Y3 \
+	BIT2
+#define HIGH7 \
+	VPSRLD $5, Y2, Y3 \
+	BIT2
+
+// func unpack3AVX2(dst *int8, q *byte, groups int, offset int8)
+TEXT ·unpack3AVX2(SB), NOSPLIT, $0-25
+	UNPACK
+	VMOVDQU bits01<>(SB), Y15
+	VMOVDQU bit2<>(SB), Y13
+
+loop:
+	VMOVDQU 128(SI), Y2
+	PAIRS(0, 0, HIGH0, HIGH1, HIGH2, HIGH3)
+	PAIRS(64, 256, HIGH4, HIGH5, HIGH6, HIGH7)
+	VMOVDQU 160(SI), Y2
+	PAIRS(32, 32, HIGH0, HIGH1, HIGH2, HIGH3)
+	PAIRS(96, 288, HIGH4, HIGH5, HIGH6, HIGH7)
+	ADDQ $192, SI
+	ADDQ $512, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
+#define LOOK(at) \
+	NIBBLES(at)             \
+	VPSHUFB Y1, Y14, Y1     \
+	VPSHUFB Y0, Y14, Y0     \
+	VMOVDQU Y1, at(DI)      \
+	VMOVDQU Y0, (at+256)(DI)
+
+// func unpackTableAVX2(dst *int8, q *byte, groups int, table *int8)
+TEXT ·unpackTableAVX2(SB), NOSPLIT, $0-32
+	MOVQ           dst+0(FP), DI
+	MOVQ           q+8(FP), SI
+	MOVQ           groups+16(FP), CX
+	MOVQ           table+24(FP), AX
+	VMOVDQU        nibble<>(SB), Y15
+	VBROADCASTI128 (AX), Y14
+
+loop:
+	LOOK(0)
+	LOOK(32)
+	LOOK(64)
+	LOOK(96)
+	LOOK(128)
+	LOOK(160)
+	LOOK(192)
+	LOOK(224)
+	ADDQ $256, SI
+	ADDQ $512, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
