@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,7 +18,10 @@ import (
 func (p *program) quantizeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "quantize", Usage: "rewrite a GGUF file in another precision", ArgsUsage: "IN.gguf OUT.gguf",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: Q8_0, Q6_K, Q4_K_M, Q4_0"}},
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: " + strings.Join(quant.RecipeNames(), ", ")},
+			&cli.BoolFlag{Name: "force", Usage: "replace OUT.gguf if there is one"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 2, 2); err != nil {
 				return err
@@ -30,6 +35,9 @@ func (p *program) quantizeCommand() *cli.Command {
 				return err
 			}
 			defer in.Close()
+			if err := mayWrite(in, c.Args().Get(1), c.Bool("force")); err != nil {
+				return err
+			}
 			notes, written, err := quantize(c, in, recipe, c.Args().Get(1))
 			if err != nil {
 				return err
@@ -41,6 +49,31 @@ func (p *program) quantizeCommand() *cli.Command {
 			return err
 		},
 	}
+}
+
+// mayWrite refuses to write over the file that is read, by whatever name, and
+// over another unless it is forced.
+func mayWrite(in *os.File, out string, force bool) error {
+	there, err := os.Stat(out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	from, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	switch {
+	case os.SameFile(from, there):
+		return hinted{fmt.Errorf("%s is the file that is read", out), "quantising loses what the file holds; write another one"}
+	case there.IsDir():
+		return fmt.Errorf("%s is a folder", out)
+	case !force:
+		return hinted{fmt.Errorf("%s exists already", out), "--force replaces it"}
+	}
+	return nil
 }
 
 // quantize writes the file aside and gives it its name once it is whole.

@@ -246,13 +246,44 @@ func TestRecipe(t *testing.T) {
 		}},
 		{"Q4_K_M", Model{Layers: 30, Tied: true}, []row{ // SmolLM2's shapes
 			{"token_embd.weight", []int{576, 49152}, tensor.Q8_0},
-			{"blk.7.attn_q.weight", []int{576, 576}, tensor.Q4_0},
+			{"blk.7.attn_q.weight", []int{576, 576}, tensor.Q5_0},
 			{"blk.0.attn_v.weight", []int{576, 192}, tensor.Q8_0},
 			{"blk.7.ffn_down.weight", []int{1536, 576}, tensor.Q4_K},
 			{"blk.0.ffn_down.weight", []int{1536, 576}, tensor.Q6_K},
 			{"blk.0.attn_norm.weight", []int{576}, tensor.F32},
 			{"blk.3.attn_q.weight", []int{172, 64}, tensor.F16},
 		}},
+		{"Q5_K_M", Model{Layers: 30}, []row{
+			{"blk.0.attn_v.weight", []int{576, 192}, tensor.Q8_0},
+			{"blk.7.attn_q.weight", []int{576, 576}, tensor.Q5_1},
+			{"blk.7.ffn_down.weight", []int{1536, 576}, tensor.Q5_K},
+			{"blk.29.ffn_down.weight", []int{1536, 576}, tensor.Q6_K},
+		}},
+		{"Q4_K_S", llama, []row{
+			{"blk.3.attn_v.weight", []int{2048, 512}, tensor.Q5_K}, {"blk.4.attn_v.weight", []int{2048, 512}, tensor.Q4_K},
+			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.2.ffn_down.weight", []int{8192, 2048}, tensor.Q4_K},
+		}},
+		{"Q3_K_M", Model{Layers: 32}, []row{
+			{"token_embd.weight", []int{2048, 32000}, tensor.Q3_K},
+			{"blk.1.attn_v.weight", []int{2048, 512}, tensor.Q5_K}, {"blk.2.attn_v.weight", []int{2048, 512}, tensor.Q4_K},
+			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.2.ffn_down.weight", []int{8192, 2048}, tensor.Q4_K},
+			{"blk.9.attn_output.weight", []int{2048, 2048}, tensor.Q4_K}, {"blk.9.ffn_gate.weight", []int{2048, 8192}, tensor.Q3_K},
+			{"blk.9.ffn_gate.weight", []int{576, 8192}, tensor.Q4_0},
+		}},
+		{"Q3_K_L", llama, []row{{"blk.9.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.9.attn_output.weight", []int{2048, 2048}, tensor.Q5_K}}},
+		{"Q3_K_S", llama, []row{{"blk.9.ffn_down.weight", []int{8192, 2048}, tensor.Q3_K}}},
+		{"Q2_K", llama, []row{
+			{"blk.9.attn_v.weight", []int{2048, 512}, tensor.Q3_K}, {"blk.9.ffn_down.weight", []int{8192, 2048}, tensor.Q3_K},
+			{"blk.9.attn_output.weight", []int{2048, 2048}, tensor.Q3_K}, {"blk.9.attn_q.weight", []int{2048, 2048}, tensor.Q2_K},
+			{"blk.9.attn_q.weight", []int{576, 576}, tensor.Q4_0},
+		}},
+		{"Q2_K", Model{Layers: 16, Group: 4}, []row{{"blk.9.attn_v.weight", []int{2048, 512}, tensor.Q4_K}}},
+		{"IQ4_NL", Model{Layers: 16, Group: 4}, []row{
+			{"blk.9.attn_v.weight", []int{2048, 512}, tensor.Q5_K}, {"blk.9.attn_v.weight", []int{576, 512}, tensor.Q5_1},
+			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.2.ffn_down.weight", []int{8192, 2048}, tensor.IQ4_NL},
+		}},
+		{"IQ4_NL", llama, []row{{"blk.9.attn_v.weight", []int{2048, 512}, tensor.IQ4_NL}}},
+		{"Q4_1", llama, []row{{"blk.9.ffn_down.weight", []int{172, 64}, tensor.F16}, {"blk.0.attn_v.weight", []int{2048, 512}, tensor.Q4_1}}},
 		{"Q4_0", llama, []row{
 			{"token_embd.weight", []int{2048, 32000}, tensor.Q4_0},
 			{"output.weight", []int{2048, 32000}, tensor.Q6_K},
@@ -274,7 +305,7 @@ func TestRecipe(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ParseRecipe("Q2_K"); err == nil {
+	if _, err := ParseRecipe("Q1_K"); err == nil {
 		t.Error("an unknown recipe is accepted")
 	}
 }

@@ -2,17 +2,15 @@ package quant
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Recipe says which type each tensor of a model of architecture llama or
-// qwen2 is stored in. The recipes are llama.cpp's of the same name
-// (src/llama-quant.cpp), with one difference: a row that is no multiple of
-// 256 falls back to Q4_0 instead of Q4_K, where llama.cpp takes Q5_0.
+// Recipe says which type each tensor of a dense decoder is stored in. The
+// recipes are llama.cpp's of the same name (src/llama-quant.cpp of 0.5), those
+// for 70B models and for experts apart.
 type Recipe struct {
 	// Name is how llama.cpp calls it, such as "Q4_K_M".
 	Name string
@@ -21,30 +19,67 @@ type Recipe struct {
 
 	matrix tensor.Type // of matrices in general
 	output tensor.Type // of the output head, tied or not
-	more   tensor.Type // of attn_v and ffn_down in the layers that get more bits
+	better []exception // the first that applies
 }
+
+// exception gives matrices that matter more another type.
+type exception struct {
+	part   string // of the tensor's name
+	layers func(layer int, m Model) bool
+	to     tensor.Type
+}
+
+const (
+	values = "attn_v.weight"
+	mixing = "attn_output.weight"
+	down   = "ffn_down.weight"
+)
 
 // recipes in the order of falling size.
 var recipes = []Recipe{
-	{"F32", 0, tensor.F32, tensor.F32, tensor.F32},
-	{"F16", 1, tensor.F16, tensor.F16, tensor.F16},
-	{"BF16", 32, tensor.BF16, tensor.BF16, tensor.BF16},
-	{"Q8_0", 7, tensor.Q8_0, tensor.Q8_0, tensor.Q8_0},
-	{"Q6_K", 18, tensor.Q6_K, tensor.Q6_K, tensor.Q6_K},
-	{"Q4_K_M", 15, tensor.Q4_K, tensor.Q6_K, tensor.Q6_K},
-	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, tensor.Q4_0},
+	{"F32", 0, tensor.F32, tensor.F32, nil},
+	{"F16", 1, tensor.F16, tensor.F16, nil},
+	{"BF16", 32, tensor.BF16, tensor.BF16, nil},
+	{"Q8_0", 7, tensor.Q8_0, tensor.Q8_0, nil},
+	{"Q6_K", 18, tensor.Q6_K, tensor.Q6_K, nil},
+	{"Q5_1", 9, tensor.Q5_1, tensor.Q6_K, nil},
+	{"Q5_K_M", 17, tensor.Q5_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
+	{"Q5_K_S", 16, tensor.Q5_K, tensor.Q6_K, nil},
+	{"Q5_0", 8, tensor.Q5_0, tensor.Q6_K, nil},
+	{"Q4_1", 3, tensor.Q4_1, tensor.Q6_K, nil},
+	{"Q4_K_M", 15, tensor.Q4_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
+	{"Q4_K_S", 14, tensor.Q4_K, tensor.Q6_K, []exception{{values, below(4), tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
+	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
+	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, nil},
+	{"Q3_K_L", 13, tensor.Q3_K, tensor.Q6_K, []exception{{values, all, tensor.Q5_K}, {down, all, tensor.Q5_K}, {mixing, all, tensor.Q5_K}}},
+	{"Q3_K_M", 12, tensor.Q3_K, tensor.Q6_K, []exception{
+		{values, below(2), tensor.Q5_K}, {values, all, tensor.Q4_K},
+		{down, firstPart(16), tensor.Q5_K}, {down, all, tensor.Q4_K}, {mixing, all, tensor.Q4_K},
+	}},
+	{"Q3_K_S", 11, tensor.Q3_K, tensor.Q6_K, nil},
+	{"Q2_K", 10, tensor.Q2_K, tensor.Q6_K, []exception{
+		{values, grouped, tensor.Q4_K}, {values, all, tensor.Q3_K}, {down, all, tensor.Q3_K}, {mixing, all, tensor.Q3_K},
+	}},
+}
+
+// RecipeNames are the names that ParseRecipe knows, in the order of falling
+// size.
+func RecipeNames() []string {
+	names := make([]string, len(recipes))
+	for i, r := range recipes {
+		names[i] = r.Name
+	}
+	return names
 }
 
 // ParseRecipe finds a recipe by name.
 func ParseRecipe(name string) (Recipe, error) {
-	names := make([]string, len(recipes))
-	for i, r := range recipes {
+	for _, r := range recipes {
 		if r.Name == name {
 			return r, nil
 		}
-		names[i] = r.Name
 	}
-	return Recipe{}, fmt.Errorf("unknown quantisation %q: known are %s", name, strings.Join(names, ", "))
+	return Recipe{}, fmt.Errorf("unknown quantisation %q: known are %s", name, strings.Join(RecipeNames(), ", "))
 }
 
 // Model is what a recipe needs to know of the whole.
@@ -53,6 +88,8 @@ type Model struct {
 	Layers int
 	// Tied says that token_embd.weight is the output head as well.
 	Tied bool
+	// Group is how many query heads share a head of keys and values; 0 means 1.
+	Group int
 }
 
 // Type is the type for the tensor of this name whose dimensions are dims, the
@@ -64,11 +101,14 @@ func (r Recipe) Type(name string, dims []int, m Model) tensor.Type {
 	}
 	t := r.matrix
 	layer, part := split(name)
-	switch {
-	case name == "output.weight", name == "token_embd.weight" && m.Tied:
-		t = r.output
-	case slices.Contains([]string{"attn_v.weight", "ffn_down.weight"}, part) && moreBits(layer, m.Layers):
-		t = r.more
+	if name == "output.weight" || name == "token_embd.weight" && m.Tied {
+		return fit(r.output, dims[0])
+	}
+	for _, e := range r.better {
+		if e.part == part && e.layers(layer, m) {
+			t = e.to
+			break
+		}
 	}
 	return fit(t, dims[0])
 }
@@ -88,22 +128,42 @@ func split(name string) (layer int, part string) {
 	return layer, part
 }
 
-// moreBits chooses the first and the last eighth of the layers and every
+// spreadOut chooses the first and the last eighth of the layers and every
 // third between them.
-func moreBits(layer, layers int) bool {
-	eighth := layers / 8
-	return layer < eighth || layer >= 7*layers/8 || (layer-eighth)%3 == 2
+func spreadOut(layer int, m Model) bool {
+	eighth := m.Layers / 8
+	return layer < eighth || layer >= 7*m.Layers/8 || (layer-eighth)%3 == 2
 }
 
-// fit is t where a row of n elements is a whole number of its blocks, and
-// else the nearest type that is.
+func all(int, Model) bool { return true }
+
+// grouped chooses models whose values are few and serve many heads.
+func grouped(_ int, m Model) bool { return m.Group >= 4 }
+
+// below chooses the first n layers.
+func below(n int) func(int, Model) bool {
+	return func(layer int, _ Model) bool { return layer < n }
+}
+
+// firstPart chooses the first one of n parts of the layers.
+func firstPart(n int) func(int, Model) bool {
+	return func(layer int, m Model) bool { return layer < m.Layers/n }
+}
+
+// fit is t where a row of n elements is a whole number of its blocks, and else
+// the type with blocks of 32 that llama.cpp takes in its place: a little
+// larger, and at least as exact. F16 fits every row.
 func fit(t tensor.Type, n int) tensor.Type {
 	if n%t.BlockSize() == 0 {
 		return t
 	}
 	switch t {
-	case tensor.Q4_K:
+	case tensor.Q2_K, tensor.Q3_K:
 		t = tensor.Q4_0
+	case tensor.Q4_K:
+		t = tensor.Q5_0
+	case tensor.Q5_K:
+		t = tensor.Q5_1
 	case tensor.Q6_K:
 		t = tensor.Q8_0
 	}

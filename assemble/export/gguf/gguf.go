@@ -30,7 +30,7 @@ type Exporter struct{}
 
 // generation is part of every cache key: it changes when other bytes are
 // written for the same input.
-const generation = 2
+const generation = 3
 
 // aliases are the recipes of the precisions that every format has.
 var aliases = map[string]string{
@@ -38,9 +38,11 @@ var aliases = map[string]string{
 }
 
 // listed is the precision whose listing in quant.supported allows a recipe: a
-// module that stands four bits stands what keeps more of each weight.
+// module that stands four bits stands what keeps more of each weight. What
+// keeps less must be listed by its own name.
 var listed = map[string]abi.DType{
-	"F32": abi.FP32, "F16": abi.FP16, "BF16": abi.BF16, "Q8_0": abi.Int8, "Q6_K": abi.Int4, "Q4_K_M": abi.Int4, "Q4_0": abi.Int4,
+	"F32": abi.FP32, "F16": abi.FP16, "BF16": abi.BF16, "Q8_0": abi.Int8, "Q6_K": abi.Int4, "Q5_1": abi.Int4, "Q5_0": abi.Int4,
+	"Q5_K_M": abi.Int4, "Q5_K_S": abi.Int4, "Q4_K_M": abi.Int4, "Q4_K_S": abi.Int4, "Q4_1": abi.Int4, "Q4_0": abi.Int4, "IQ4_NL": abi.Int4,
 }
 
 // Recipe is the recipe of a precision; int4 is Q4_K_M. Case does not count.
@@ -175,7 +177,9 @@ func modelOf(f *gguf.File) quant.Model {
 	arch, _ := gguf.Get[string](f, gguf.KeyArchitecture)
 	layers, _ := gguf.GetOr[uint32](f, gguf.KeyBlockCount.In(arch), 0)
 	_, head := f.Tensor("output.weight")
-	return quant.Model{Layers: int(layers), Tied: !head}
+	heads, _ := gguf.GetOr[uint32](f, gguf.KeyHeadCount.In(arch), 1)
+	keys, _ := gguf.GetOr(f, gguf.KeyHeadCountKV.In(arch), heads)
+	return quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys))}
 }
 
 // asItIs reports whether every tensor has its type already.
