@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test plain arm64 race fuzz bench bench-llm bench-train wall boundary parity fmt vet lint cross faults interop
+.PHONY: all check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop
 
 all: check test
 
@@ -49,6 +49,10 @@ bench:
 # brings; MM_NATIVE_DIR).
 bench-llm:
 	@scripts/bench-llm.sh
+
+# What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
+types:
+	@scripts/types.sh
 
 # The trainer beside NumPy, and phi-auto's figures scaled by it.
 bench-train:

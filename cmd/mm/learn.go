@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -118,15 +123,20 @@ func (p *program) evalCommand() *cli.Command {
 	return &cli.Command{
 		Name: "eval", Usage: "measure models",
 		Subcommands: []*cli.Command{{
-			Name: "lm", Usage: "held-out loss and bits a byte of a checkpoint; n-gram baselines of its data", ArgsUsage: "CHECKPOINT|CONFIG.yaml",
+			Name: "lm", Usage: "loss, perplexity and bits a byte of a checkpoint or a GGUF file; n-gram baselines of a checkpoint's data",
+			ArgsUsage: "CHECKPOINT|CONFIG.yaml|FILE.gguf",
 			Description: "A checkpoint is measured on the data of the configuration it was trained by. With --ngram\n" +
-				"the baselines of the same split are printed too; for a CONFIG alone, only those.",
+				"the baselines of the same split are printed too; for a CONFIG alone, only those. A GGUF file is\n" +
+				"measured on the text that --data names, each token predicted from what its window holds before it.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
 				&cli.BoolFlag{Name: "ngram", Usage: "held-out uniform, unigram, bigram and trigram cross-entropy"},
-				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: the current one)"},
+				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: the current one); for a GGUF file, the text"},
 				&cli.IntFlag{Name: "windows", Usage: "at most so many windows (default: all)"},
-				&cli.StringSliceFlag{Name: "sample", Usage: "continue this text"},
+				&cli.IntFlag{Name: "window", Usage: "GGUF: positions of a window (default: 512, or the model's context)"},
+				&cli.StringFlag{Name: "separator", Usage: "GGUF: what stands between documents, such as '<|endoftext|>'"},
+				&cli.BoolFlag{Name: "special", Usage: "GGUF: read the texts of control tokens as these tokens"},
+				&cli.StringSliceFlag{Name: "sample", Usage: "continue this text (checkpoints)"},
 				&cli.IntFlag{Name: "threads", Usage: "threads"},
 			},
 			Action: p.evalLM,
@@ -136,10 +146,18 @@ func (p *program) evalCommand() *cli.Command {
 
 // measured is what mm eval lm prints.
 type measured struct {
-	Model   *train.Evaluation  `json:"model,omitempty"`
+	Model   *evaluation        `json:"model,omitempty"`
 	NGram   *dataset.Baselines `json:"ngram,omitempty"`
 	Samples []string           `json:"samples,omitempty"`
 }
+
+// evaluation is a model's loss, and the same as perplexity.
+type evaluation struct {
+	train.Evaluation
+	Perplexity float64 `json:"perplexity"` // e^loss
+}
+
+func evaluated(e train.Evaluation) *evaluation { return &evaluation{e, math.Exp(e.Loss)} }
 
 func (p *program) evalLM(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
@@ -162,7 +180,63 @@ func (p *program) evalLM(c *cli.Context) error {
 		}
 		return p.printMeasured(measured{NGram: &base})
 	}
+	if strings.HasSuffix(arg, ".gguf") {
+		return p.evalGGUF(c, arg)
+	}
 	return p.evalCheckpoint(c, arg)
+}
+
+// mostText is the largest text that a model is measured on.
+const mostText = 256 << 20
+
+func (p *program) evalGGUF(c *cli.Context, file string) error {
+	for _, flag := range []string{"ngram", "sample"} {
+		if c.IsSet(flag) {
+			return usageError{fmt.Errorf("--%s is for checkpoints and configurations", flag)}
+		}
+	}
+	data := c.String("data")
+	if data == "" {
+		return usageError{errors.New("a GGUF file is measured on a text: --data FILE")}
+	}
+	text, err := readBounded(data, mostText)
+	if err != nil {
+		return err
+	}
+	m, err := infer.Load(file, infer.Options{Threads: c.Int("threads")})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	tok, err := tokenizer.FromGGUF(m.File())
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	ev, err := score.Text(c.Context, m, tok, text, score.Options{
+		Window: c.Int("window"), Limit: c.Int("windows"), Separator: c.String("separator"), Special: c.Bool("special"),
+	})
+	if err != nil {
+		return err
+	}
+	return p.printMeasured(measured{Model: evaluated(train.Evaluation(ev))})
+}
+
+// readBounded reads a text file of at most so many bytes.
+func readBounded(file string, most int64) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var b strings.Builder
+	n, err := io.Copy(&b, io.LimitReader(f, most+1))
+	if err != nil {
+		return "", err
+	}
+	if n > most {
+		return "", fmt.Errorf("%s is larger than %s, the most that is read", file, size(most))
+	}
+	return b.String(), nil
 }
 
 func (p *program) evalCheckpoint(c *cli.Context, file string) error {
@@ -192,7 +266,7 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	out := measured{Model: &ev}
+	out := measured{Model: evaluated(ev)}
 	if c.Bool("ngram") {
 		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.Header.Model.Vocab)
 		if err != nil {
@@ -220,13 +294,13 @@ func (p *program) printMeasured(m measured) error {
 			name string
 			loss float64
 		}{{"uniform", m.NGram.Uniform}, {"unigram", m.NGram.Unigram}, {"bigram", m.NGram.Bigram}, {"trigram", m.NGram.Trigram}} {
-			rows = append(rows, []string{b.name, fmt.Sprintf("%.4f", b.loss), "", fmt.Sprint(m.NGram.Predictions)})
+			rows = append(rows, []string{b.name, fmt.Sprintf("%.4f", b.loss), "", fmt.Sprint(m.NGram.Predictions), fmt.Sprintf("%.4f", math.Exp(b.loss))})
 		}
 	}
 	if m.Model != nil {
-		rows = append(rows, []string{"model", fmt.Sprintf("%.4f", m.Model.Loss), fmt.Sprintf("%.4f", m.Model.BitsPerByte), fmt.Sprint(m.Model.Predictions)})
+		rows = append(rows, []string{"model", fmt.Sprintf("%.4f", m.Model.Loss), fmt.Sprintf("%.4f", m.Model.BitsPerByte), fmt.Sprint(m.Model.Predictions), fmt.Sprintf("%.4f", m.Model.Perplexity)})
 	}
-	if err := p.printTable([]string{"HELD OUT", "NATS A TOKEN", "BITS A BYTE", "PREDICTIONS"}, rows); err != nil {
+	if err := p.printTable([]string{"HELD OUT", "NATS A TOKEN", "BITS A BYTE", "PREDICTIONS", "PERPLEXITY"}, rows); err != nil {
 		return err
 	}
 	for _, s := range m.Samples {

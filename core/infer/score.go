@@ -43,6 +43,23 @@ func (s *Session) Score(ctx context.Context, tokens []int32) ([]float64, error) 
 	return scores, nil
 }
 
+// Loss reads tokens as Feed does and gives the sum of -ln p over those that
+// follow each: all but the first, and next.
+func (s *Session) Loss(ctx context.Context, tokens []int32, next int32) (float64, error) {
+	if next < 0 || int(next) >= s.m.cfg.Vocab {
+		return 0, fmt.Errorf("token %d is not one of the %d of the vocabulary", next, s.m.cfg.Vocab)
+	}
+	scores, err := s.Score(ctx, tokens)
+	if err != nil || len(tokens) == 0 {
+		return 0, err
+	}
+	sum := -logProbability(s.Logits(), next)
+	for _, v := range scores[1:] {
+		sum -= v
+	}
+	return sum, nil
+}
+
 // logProbability is the token's log of softmax(logits), which are left as they
 // are.
 func logProbability(logits []float32, token int32) float64 {

@@ -21,7 +21,7 @@ import (
 // Request is what the driver is to do.
 type Request struct {
 	// Op is "load", "free", "clear", "adapter", "feed", "vectors", "prefill",
-	// "decode", "quantize" or "dequantize".
+	// "decode", "loss", "quantize", "dequantize" or "convert".
 	Op string
 
 	Path    string    // load, adapter: a file
@@ -29,10 +29,13 @@ type Request struct {
 	Context int       // load: positions; batches are as large
 	KV      uint32    // load: GGML type of keys and values
 	Scale   float32   // adapter
-	Tokens  []int32   // feed: tokens; all logits are returned
+	Tokens  []int32   // feed: tokens; all logits are returned. loss: an empty context is filled with them
+	Next    int32     // loss: the token that follows
+	Out     string    // convert: the file to be written
+	Pure    bool      // convert: every matrix in the one type
 	Vectors []float32 // vectors: positions as vectors; the last one's logits are returned
 	Count   int       // prefill: how many tokens; decode: how many steps
-	Type    uint32    // quantize, dequantize: GGML type
+	Type    uint32    // quantize, dequantize: GGML type. convert: llama_ftype
 	Rows    []float32 // quantize: one row
 	Blocks  []byte    // dequantize: one row
 	Elems   int       // dequantize: its elements
@@ -46,6 +49,7 @@ type Reply struct {
 	CPU    time.Duration // prefill, decode: processor time of all threads
 	Blocks []byte        // quantize
 	Rows   []float32     // dequantize
+	Loss   float64       // loss: the sum of -ln p of all tokens but the first, and of the next
 }
 
 // Client is a running driver.

@@ -29,11 +29,11 @@ var floors = map[string]int{
 
 	"resolve": 5, "runtimes": 5, "core/infer": 5,
 
-	"core/train": 6, "assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
+	"core/train": 6, "core/infer/score": 6, "assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
 
 	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "internal/libllama": 7,
 
-	"internal/libllama/driver": 8, "internal/libllama/bench": 8,
+	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
 	"cmd/mm": 9,
 }
@@ -53,7 +53,7 @@ var thirdParty = map[string][]string{
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "cmd/mm", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/plot":                        {"cmd/mm"},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -51,6 +52,15 @@ type contextParams struct {
 	samplers, samplersN, contextOther uintptr
 }
 
+type quantizeParams struct {
+	threads, ftype, output, embedding      int32
+	requantize, quantizeOutput, onlyCopy   bool
+	pure, keepSplit, dryRun                bool
+	_                                      [2]byte
+	imatrix, overrides, tensorTypes, prune uintptr
+	maxBuffer                              uintptr
+}
+
 type batch struct {
 	tokens int32
 	_      int32
@@ -84,6 +94,8 @@ type library struct {
 	attach         func(ctx, pool, poolBatch uintptr)
 	logSet         func(callback, data uintptr)
 	adapterInit    func(model uintptr, path string) uintptr
+	defaultQuant   func() quantizeParams
+	quantizeFile   func(in, out string, p *quantizeParams) uint32
 	setAdapters    func(ctx uintptr, adapters *uintptr, n uintptr, scales *float32) int32
 
 	poolParams    func(p *byte, threads int32)
@@ -95,7 +107,7 @@ type library struct {
 
 // open loads the libraries of a folder and binds what is used of them.
 func open(dir string) (*library, error) {
-	if unsafe.Sizeof(modelParams{}) != 80 || unsafe.Sizeof(contextParams{}) != 160 || unsafe.Sizeof(batch{}) != 56 {
+	if unsafe.Sizeof(modelParams{}) != 80 || unsafe.Sizeof(contextParams{}) != 160 || unsafe.Sizeof(batch{}) != 56 || unsafe.Sizeof(quantizeParams{}) != 64 {
 		return nil, errors.New("structures do not have llama.cpp's sizes")
 	}
 	load := func(pattern string) (uintptr, error) {
@@ -128,6 +140,7 @@ func open(dir string) (*library, error) {
 		"llama_decode": &l.decode, "llama_get_logits_ith": &l.logitsAt, "llama_get_memory": &l.getMemory,
 		"llama_memory_clear": &l.memoryClear, "llama_synchronize": &l.synchronize, "llama_attach_threadpool": &l.attach,
 		"llama_log_set": &l.logSet, "llama_adapter_lora_init": &l.adapterInit, "llama_set_adapters_lora": &l.setAdapters,
+		"llama_model_quantize_default_params": &l.defaultQuant, "llama_model_quantize": &l.quantizeFile,
 	} {
 		purego.RegisterLibFunc(f, llama, name)
 	}
@@ -201,18 +214,45 @@ func (l *library) decodeTokens(ctx uintptr, tokens []int32) error {
 	return nil
 }
 
+// convert quantises a file.
+func (l *library) convert(r libllama.Request) error {
+	p := l.defaultQuant()
+	p.threads, p.ftype, p.requantize, p.pure = int32(r.Threads), int32(r.Type), true, r.Pure
+	if code := l.quantizeFile(r.Path, r.Out, &p); code != 0 {
+		return fmt.Errorf("llama_model_quantize gave %d", code)
+	}
+	return nil
+}
+
+// decodeAll decodes tokens from position 0 on, with the logits of each.
+func (l *library) decodeAll(ctx uintptr, tokens []int32) error {
+	b := l.batchInit(int32(len(tokens)), 0, 1)
+	defer l.batchFree(b)
+	copy(unsafe.Slice((*int32)(pointer(b.token)), len(tokens)), tokens)
+	return l.decodeBatch(ctx, b, len(tokens), 0, true)
+}
+
 func (l *library) decodeVectors(ctx uintptr, v []float32, width int, pos int32) error {
 	n := len(v) / width
 	b := l.batchInit(int32(n), int32(width), 1)
 	defer l.batchFree(b)
-	b.tokens = int32(n)
 	copy(unsafe.Slice((*float32)(pointer(b.embd)), len(v)), v)
+	return l.decodeBatch(ctx, b, n, pos, false)
+}
+
+// decodeBatch decodes the n positions of b, from pos on, and keeps the logits
+// of all or of the last.
+func (l *library) decodeBatch(ctx uintptr, b batch, n int, pos int32, all bool) error {
+	b.tokens = int32(n)
 	positions := unsafe.Slice((*int32)(pointer(b.pos)), n)
 	counts := unsafe.Slice((*int32)(pointer(b.seqN)), n)
 	ids := unsafe.Slice((*uintptr)(pointer(b.seqID)), n)
 	wanted := unsafe.Slice((*int8)(pointer(b.logits)), n)
 	for i := range n {
 		positions[i], counts[i], wanted[i] = pos+int32(i), 1, 0
+		if all {
+			wanted[i] = 1
+		}
 		*(*int32)(pointer(ids[i])) = 0
 	}
 	wanted[n-1] = 1
@@ -222,10 +262,14 @@ func (l *library) decodeVectors(ctx uintptr, v []float32, width int, pos int32) 
 	return nil
 }
 
+// logits copies those of the last position.
 func (l *library) logits(ctx uintptr, vocab int) []float32 {
-	out := make([]float32, vocab)
-	copy(out, unsafe.Slice((*float32)(pointer(l.logitsAt(ctx, -1))), vocab))
-	return out
+	return slices.Clone(l.logitsOf(ctx, -1, vocab))
+}
+
+// logitsOf are those of a position of the last batch, until the next one.
+func (l *library) logitsOf(ctx uintptr, i int32, vocab int) []float32 {
+	return unsafe.Slice((*float32)(pointer(l.logitsAt(ctx, i))), vocab)
 }
 
 func (l *library) quantize(typ uint32, row []float32) ([]byte, error) {

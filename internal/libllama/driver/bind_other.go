@@ -19,7 +19,10 @@ func (*library) newContext(uintptr, libllama.Request) (uintptr, error)  { return
 func (*library) attachPool(uintptr, int) uintptr                        { return 0 }
 func (*library) decodeTokens(uintptr, []int32) error                    { return errPlatform }
 func (*library) decodeVectors(uintptr, []float32, int, int32) error     { return errPlatform }
+func (*library) decodeAll(uintptr, []int32) error                       { return errPlatform }
+func (*library) convert(libllama.Request) error                         { return errPlatform }
 func (*library) logits(uintptr, int) []float32                          { return nil }
+func (*library) logitsOf(uintptr, int32, int) []float32                 { return nil }
 func (*library) quantize(uint32, []float32) ([]byte, error)             { return nil, errPlatform }
 func (*library) dequantize(uint32, []byte, int) ([]float32, error)      { return nil, errPlatform }
 func (*library) vocabTokens(uintptr) int32                              { return 0 }

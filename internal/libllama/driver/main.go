@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"time"
 
 	"mm-abi.org/mm/internal/libllama"
@@ -63,7 +65,7 @@ type engine struct {
 func (e *engine) do(r libllama.Request) (libllama.Reply, error) {
 	if e.ctx == 0 {
 		switch r.Op {
-		case "feed", "vectors", "prefill", "decode", "clear", "adapter":
+		case "feed", "vectors", "prefill", "decode", "loss", "clear", "adapter":
 			return libllama.Reply{}, errors.New("no model is loaded")
 		}
 	}
@@ -80,6 +82,10 @@ func (e *engine) do(r libllama.Request) (libllama.Reply, error) {
 		return libllama.Reply{}, e.adapter(r.Path, r.Scale)
 	case "feed":
 		return e.feed(r.Tokens)
+	case "loss":
+		return e.loss(r.Tokens, r.Next)
+	case "convert":
+		return libllama.Reply{}, e.lib.convert(r)
 	case "vectors":
 		return e.vectors(r.Vectors)
 	case "prefill":
@@ -180,6 +186,33 @@ func (e *engine) vectors(v []float32) (libllama.Reply, error) {
 	}
 	e.pos += int32(len(v) / e.width)
 	return libllama.Reply{Logits: [][]float32{e.lib.logits(e.ctx, e.vocab)}}, nil
+}
+
+// loss decodes tokens at once, in an empty context, and sums -ln p of those
+// that follow each.
+func (e *engine) loss(tokens []int32, next int32) (libllama.Reply, error) {
+	e.clear()
+	if len(tokens) == 0 || next < 0 || int(next) >= e.vocab {
+		return libllama.Reply{}, fmt.Errorf("%d tokens and the token %d are no text", len(tokens), next)
+	}
+	if err := e.lib.decodeAll(e.ctx, tokens); err != nil {
+		return libllama.Reply{}, err
+	}
+	e.pos = int32(len(tokens))
+	var reply libllama.Reply
+	for i := range tokens {
+		follows := next
+		if i+1 < len(tokens) {
+			follows = tokens[i+1]
+		}
+		logits := e.lib.logitsOf(e.ctx, int32(i), e.vocab)
+		most, sum := float64(slices.Max(logits)), 0.0
+		for _, v := range logits {
+			sum += math.Exp(float64(v) - most)
+		}
+		reply.Loss -= float64(logits[follows]) - most - math.Log(sum)
+	}
+	return reply, nil
 }
 
 // timed measures f.

@@ -1,0 +1,151 @@
+// Package score measures how well a model predicts a text: its loss, as the
+// evaluation of a checkpoint in training has it (core/train), of a model that
+// runs.
+//
+// [Cut] makes windows of the text's tokens and [Evaluate] has a session read
+// them one by one. Each token is predicted from what its window holds before
+// it; consecutive windows of a document share one token, the last one's last
+// target, so that all tokens but the first are predicted once. Where the
+// vocabulary says that texts begin with a BOS token each window begins with
+// one, and the first token is predicted as well.
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// Options is how a text is measured.
+type Options struct {
+	// Window is the positions of a window; 0 means 512, or the model's context
+	// where that is less.
+	Window int
+	// Limit is the most windows that are read; 0 means all.
+	Limit int
+	// Separator cuts the text into documents that say nothing of each other;
+	// "" means that it is one. It is no part of them.
+	Separator string
+	// Special reads the texts of control tokens as these tokens.
+	Special bool
+	// KV is how keys and values are stored, as in [infer.SessionOptions].
+	KV string
+}
+
+const defaultWindow = 512
+
+// Window is a stretch of text: the tokens that a model reads, and the one that
+// follows them. All but the first are predicted.
+type Window struct {
+	Tokens []int32
+	Next   int32
+}
+
+// Evaluation is a model's loss on a text.
+type Evaluation struct {
+	Loss        float64 `json:"loss"`          // nats a token
+	BitsPerByte float64 `json:"bits_per_byte"` // of the bytes the predicted tokens stand for
+	Predictions int     `json:"predictions"`   // tokens predicted
+	Bytes       int     `json:"bytes"`         // that they stand for
+}
+
+// Text measures m on a text. tok is the model's tokenizer.
+func Text(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (Evaluation, error) {
+	if opt.Window == 0 {
+		opt.Window = min(defaultWindow, m.Config().Context)
+	}
+	if opt.Window < 1 || opt.Window > m.Config().Context {
+		return Evaluation{}, fmt.Errorf("windows of %d positions: the model has 1 to %d", opt.Window, m.Config().Context)
+	}
+	return Evaluate(ctx, m, Cut(tok, text, opt), tok, opt.KV)
+}
+
+// Cut makes windows of a text. opt.Window must be positive.
+func Cut(tok *tokenizer.Tokenizer, text string, opt Options) []Window {
+	var windows []Window
+	for text != "" && (opt.Limit <= 0 || len(windows) < opt.Limit) {
+		var doc string
+		if opt.Separator == "" {
+			doc, text = text, ""
+		} else {
+			doc, text, _ = strings.Cut(text, opt.Separator)
+		}
+		ids := tok.Encode(doc, tokenizer.Options{Special: opt.Special})
+		bos := tokenizer.None
+		if v := tok.Vocabulary(); v.AddBOS {
+			bos = v.Special.BOS
+		}
+		windows = append(windows, cut(ids, opt.Window, bos)...)
+	}
+	if opt.Limit > 0 {
+		windows = windows[:min(len(windows), opt.Limit)]
+	}
+	return windows
+}
+
+// cut takes the windows of one document. A BOS that is not None stands before
+// each of them.
+func cut(ids []int32, size int, bos int32) (windows []Window) {
+	if bos == tokenizer.None {
+		for at := 0; at+1 < len(ids); at += size {
+			end := min(at+size, len(ids)-1)
+			windows = append(windows, Window{ids[at:end], ids[end]})
+		}
+		return windows
+	}
+	for at := 0; at < len(ids); at += size {
+		end := min(at+size, len(ids))
+		windows = append(windows, Window{append([]int32{bos}, ids[at:end-1]...), ids[end-1]})
+	}
+	return windows
+}
+
+// Evaluate measures m on windows, none longer than its context. tok counts
+// bytes.
+func Evaluate(ctx context.Context, m *infer.Model, windows []Window, tok *tokenizer.Tokenizer, kv string) (Evaluation, error) {
+	longest := 0
+	for _, w := range windows {
+		longest = max(longest, len(w.Tokens))
+	}
+	if longest == 0 {
+		return Evaluation{}, errors.New("evaluation: the text has nothing to predict")
+	}
+	s, err := m.NewSession(infer.SessionOptions{Context: longest, KV: kv})
+	if err != nil {
+		return Evaluation{}, err
+	}
+	var e Evaluation
+	var sum float64
+	for _, w := range windows {
+		s.Truncate(0)
+		loss, err := s.Loss(ctx, w.Tokens, w.Next)
+		if err != nil {
+			return Evaluation{}, err
+		}
+		sum += loss
+		e.Predictions += len(w.Tokens)
+		e.Bytes += size(tok, w.Next)
+		for _, id := range w.Tokens[1:] {
+			e.Bytes += size(tok, id)
+		}
+	}
+	e.Loss = sum / float64(e.Predictions)
+	if e.Bytes > 0 {
+		e.BitsPerByte = sum / math.Ln2 / float64(e.Bytes)
+	}
+	return e, nil
+}
+
+// size is the bytes that a token stands for; control tokens stand for none.
+func size(tok *tokenizer.Tokenizer, id int32) int {
+	switch tok.Type(id) {
+	case tokenizer.Control, tokenizer.Unknown, tokenizer.Unused:
+		return 0
+	}
+	return len(tok.Piece(id))
+}
