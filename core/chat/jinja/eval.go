@@ -253,15 +253,15 @@ func (e *indexExpr) eval(r *run) (value, error) {
 		return nil, err
 	}
 	if s, ok := e.index.(*sliceExpr); ok {
-		v, err = s.slice(r, v)
-		return v, at(e.line, err)
+		part, err := s.slice(r, plain(v))
+		return remark(v, part), at(e.line, err)
 	}
 	i, err := e.index.eval(r)
 	if err != nil {
 		return nil, err
 	}
-	v, err = r.index(v, i)
-	return v, at(e.line, errors.Join(err, r.step(1)))
+	item, err := r.index(plain(v), i)
+	return remark(v, item), at(e.line, errors.Join(err, r.step(1)))
 }
 
 type sliceExpr struct{ parts [3]expr }
@@ -325,12 +325,25 @@ type arguments struct {
 	plain []expr
 	names []string
 	named []expr
+	list  expr // whose elements go on behind plain, or nil
+	dict  expr // whose fields go on behind named, or nil
 }
 
 // callArgs are the values of arguments.
 type callArgs struct {
 	plain []value
+	names []string // of named, in the order they came
 	named map[string]value
+}
+
+func (a *callArgs) name(name string, v value) {
+	if a.named == nil {
+		a.named = make(map[string]value)
+	}
+	if _, have := a.named[name]; !have {
+		a.names = append(a.names, name)
+	}
+	a.named[name] = v
 }
 
 func (a arguments) eval(r *run) (callArgs, error) {
@@ -339,17 +352,56 @@ func (a arguments) eval(r *run) (callArgs, error) {
 	if out.plain, err = r.each(a.plain); err != nil {
 		return out, err
 	}
-	if len(a.named) > 0 {
-		values, err := r.each(a.named)
+	values, err := r.each(a.named)
+	if err != nil {
+		return out, err
+	}
+	for i, v := range values {
+		out.name(a.names[i], v)
+	}
+	return out, a.spread(r, &out)
+}
+
+// spread adds the elements of *list and the fields of **dict.
+func (a arguments) spread(r *run, out *callArgs) error {
+	if a.list != nil {
+		v, err := a.list.eval(r)
 		if err != nil {
-			return out, err
+			return err
 		}
-		out.named = make(map[string]value, len(values))
-		for i, v := range values {
-			out.named[a.names[i]] = v
+		if _, missing := v.(undefined); missing {
+			return errors.New("what stands behind * is undefined")
+		}
+		items, err := r.iterate(v)
+		if err != nil {
+			return err
+		}
+		if out.plain = append(out.plain, items...); len(out.plain) > maxItems {
+			return ErrItems
 		}
 	}
-	return out, nil
+	if a.dict == nil {
+		return nil
+	}
+	v, err := a.dict.eval(r)
+	if err != nil {
+		return err
+	}
+	d, ok := v.(*dict)
+	if !ok {
+		return fmt.Errorf("%s stands behind **, not a dict", kindOf(v))
+	}
+	for i, k := range d.keys {
+		name, ok := plain(k).(string)
+		if !ok {
+			return fmt.Errorf("%s is no name of an argument", kindOf(k))
+		}
+		if _, twice := out.named[name]; twice {
+			return fmt.Errorf("the argument %s is given twice", name)
+		}
+		out.name(name, d.vals[i])
+	}
+	return r.step(len(d.keys))
 }
 
 // arg gives argument i, which may also be given by name.
@@ -367,7 +419,7 @@ func (a callArgs) str(i int, name, absent string) (string, error) {
 	if !ok || v == nil {
 		return absent, nil
 	}
-	s, ok := v.(string)
+	s, ok := plain(v).(string)
 	if !ok {
 		return "", fmt.Errorf("the argument %s is %s, not a string", name, kindOf(v))
 	}
@@ -393,7 +445,10 @@ type callExpr struct {
 	line int
 }
 
-func (e *callExpr) eval(r *run) (value, error) {
+func (e *callExpr) eval(r *run) (value, error) { return e.with(r, nil) }
+
+// with calls with a caller, unless that is nil.
+func (e *callExpr) with(r *run, caller *function) (value, error) {
 	f, err := e.on.eval(r)
 	if err != nil {
 		return nil, err
@@ -407,7 +462,10 @@ func (e *callExpr) eval(r *run) (value, error) {
 	}
 	args, err := e.args.eval(r)
 	if err != nil {
-		return nil, err
+		return nil, at(e.line, err)
+	}
+	if caller != nil {
+		args.name("caller", caller)
 	}
 	v, err := fn.call(r, args)
 	if err != nil {
@@ -437,7 +495,7 @@ func (e *filterExpr) apply(r *run, v value) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err = e.run(r, v, args)
+	v, err = e.marked(r, v, args)
 	if err != nil {
 		err = fmt.Errorf("filter %s: %w", e.name, err)
 	}
@@ -462,7 +520,7 @@ func (e *testExpr) eval(r *run) (value, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := e.run(r, v, args)
+	ok, err := e.run(r, plain(v), args.unmarked())
 	if err != nil {
 		err = fmt.Errorf("test %s: %w", e.name, err)
 	}

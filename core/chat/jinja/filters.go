@@ -492,7 +492,7 @@ func mapped(r *run, v value, args callArgs) (value, error) {
 		if f == nil {
 			return nil, fmt.Errorf("there is no filter %q", name)
 		}
-		rest := callArgs{plain: args.plain[min(1, len(args.plain)):], named: args.named}
+		rest := callArgs{plain: args.plain[min(1, len(args.plain)):], names: args.names, named: args.named}
 		apply = func(v value) (value, error) { return f(r, v, rest) }
 	}
 	out := make([]value, len(items))
@@ -532,7 +532,7 @@ func chosen(r *run, v value, args callArgs, attr, keep bool) (value, error) {
 		if t == nil {
 			return nil, fmt.Errorf("there is no test %q", name)
 		}
-		rest := callArgs{plain: args.plain[1:], named: args.named}
+		rest := callArgs{plain: args.plain[1:], names: args.names, named: args.named}
 		pass = func(v value) (bool, error) { return t(r, v, rest) }
 	}
 	var out []value

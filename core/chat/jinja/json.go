@@ -55,7 +55,7 @@ func (r *run) json(b *strings.Builder, v value, f jsonForm, depth int) error {
 	if b.Len() > maxOutput {
 		return ErrOutput
 	}
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case nil:
 		b.WriteString("null")
 	case bool:

@@ -299,7 +299,9 @@ func (l *lexer) number(rest string) {
 		return i
 	}
 	n, kind := digits(0), tokenInt
-	if n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
+	// What follows a dot is an element of an element: a.0.1.
+	element := l.pos > 0 && l.src[l.pos-1] == '.'
+	if !element && n+1 < len(rest) && rest[n] == '.' && rest[n+1] >= '0' && rest[n+1] <= '9' {
 		n, kind = digits(n+1), tokenFloat
 	}
 	if n < len(rest) && (rest[n] == 'e' || rest[n] == 'E') {

@@ -456,12 +456,7 @@ var functions = map[string]value{
 				d.set(k, from.vals[i])
 			}
 		}
-		names := make([]string, 0, len(args.named))
-		for name := range args.named {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		for _, name := range args.names {
 			d.set(name, args.named[name])
 		}
 		return d, nil

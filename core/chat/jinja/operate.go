@@ -10,6 +10,7 @@ import (
 )
 
 func (r *run) compare(op string, a, b value) (bool, error) {
+	a, b = plain(a), plain(b)
 	switch op {
 	case "==":
 		return r.equal(a, b, 0)
@@ -73,6 +74,9 @@ func (r *run) binary(op string, a, b value) (value, error) {
 		}
 		return r.join(x, y)
 	}
+	if v, ok, err := r.markedOp(op, a, b); ok || err != nil {
+		return v, err
+	}
 	ai, af, aInt, aNum := number(a)
 	bi, bf, bInt, bNum := number(b)
 	switch {
@@ -103,6 +107,31 @@ func (r *run) binary(op string, a, b value) (value, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s %s %s is not possible", kindOf(a), op, kindOf(b))
+}
+
+// markedOp joins or repeats text of which one is marked.
+func (r *run) markedOp(op string, a, b value) (v value, ok bool, err error) {
+	_, first := a.(markup)
+	_, second := b.(markup)
+	if !first && !second {
+		return nil, false, nil
+	}
+	_, text1 := plain(a).(string)
+	_, text2 := plain(b).(string)
+	switch {
+	case op == "+" && text1 && text2:
+		x, err1 := r.escaped(a)
+		y, err2 := r.escaped(b)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, true, err
+		}
+		v, err = r.join(x, y)
+	case op == "*" && text1 != text2:
+		v, err = r.binary(op, plain(a), plain(b))
+	default:
+		return nil, false, nil
+	}
+	return remark(markup(""), v), true, err
 }
 
 func (r *run) join(x, y string) (value, error) {
@@ -233,6 +262,10 @@ func (r *run) attr(v value, name string) (value, error) {
 		if m := stringMethod(v, name); m != nil {
 			return m, nil
 		}
+	case markup:
+		if m := markupMethod(v, name); m != nil {
+			return m, nil
+		}
 	case *namespace:
 		if x, ok := v.vars[name]; ok {
 			return x, nil
@@ -329,7 +362,7 @@ func positions(bounds [3]*int64, n int) ([]int, error) {
 
 // length is the number of elements or characters.
 func length(v value) (int, bool) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case undefined:
 		return 0, true
 	case string:

@@ -16,7 +16,7 @@ import (
 )
 
 // value is what expressions give: nil (None), undefined, bool, int64, float64,
-// string, *list, *dict, *namespace, *loop or *function. Nothing else exists.
+// string, markup, *list, *dict, *namespace, *loop or *function. Nothing else exists.
 type value any
 
 // undefined is a name or a key that has no value. It reads as nothing, and to
@@ -57,7 +57,7 @@ func newDict(pairs ...value) *dict {
 // key is the form under which a dict finds a key: numbers that are equal are
 // one key. Lists and the like are no keys.
 func key(v value) (value, bool) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case nil, string, int64:
 		return v, true
 	case bool:
@@ -261,6 +261,8 @@ func kindOf(v value) string {
 		return "float"
 	case string:
 		return "str"
+	case markup:
+		return "Markup"
 	case *list:
 		if v.tuple {
 			return "tuple"
@@ -278,7 +280,7 @@ func kindOf(v value) string {
 
 // truth is whether a value counts as true.
 func truth(v value) bool {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case nil, undefined:
 		return false
 	case bool:
@@ -315,6 +317,7 @@ func number(v value) (i int64, f float64, isInt, ok bool) {
 
 // equal compares by value.
 func (r *run) equal(a, b value, depth int) (bool, error) {
+	a, b = plain(a), plain(b)
 	if err := r.step(1); err != nil {
 		return false, err
 	}
@@ -378,6 +381,7 @@ func same(a, b value) bool {
 
 // order compares values that have an order.
 func (r *run) order(a, b value, depth int) (int, error) {
+	a, b = plain(a), plain(b)
 	if err := r.step(1); err != nil {
 		return 0, err
 	}
@@ -412,7 +416,7 @@ func (r *run) order(a, b value, depth int) (int, error) {
 
 // text writes a value the way Python's str does.
 func (r *run) text(v value) (string, error) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case string:
 		return v, nil
 	case undefined:
@@ -445,6 +449,11 @@ func (r *run) repr(b *strings.Builder, v value, depth int) error {
 		b.WriteString(floatText(v))
 	case string:
 		quoted(b, v)
+		return r.step(len(v) / 16)
+	case markup:
+		b.WriteString("Markup(")
+		quoted(b, string(v))
+		b.WriteByte(')')
 		return r.step(len(v) / 16)
 	case undefined:
 		b.WriteString("Undefined")
@@ -538,7 +547,7 @@ func quoted(b *strings.Builder, s string) {
 
 // iterate gives the elements of what can be looped over.
 func (r *run) iterate(v value) ([]value, error) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case undefined:
 		return nil, nil
 	case *list:

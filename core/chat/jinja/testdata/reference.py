@@ -34,7 +34,6 @@ def raise_exception(message):
 env = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
 env.filters["tojson"] = tojson
 env.filters["from_json"] = json.loads  # llama.cpp's
-env.filters["safe"] = str  # nothing is escaped, so nothing needs to be marked
 env.globals["raise_exception"] = raise_exception
 
 compiled = functools.lru_cache(maxsize=1)(env.from_string)

@@ -1,0 +1,133 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+)
+
+type macroStmt struct {
+	name     string
+	params   []string
+	defaults []expr // nil where there is none
+	body     []stmt
+
+	caller, varargs, kwargs bool // whether the body speaks of them
+}
+
+// mention notes a name in the body of m, which may be nil.
+func (m *macroStmt) mention(name string) {
+	if m == nil {
+		return
+	}
+	switch name {
+	case "caller":
+		m.caller = true
+	case "varargs":
+		m.varargs = true
+	case "kwargs":
+		m.kwargs = true
+	}
+}
+
+func (m *macroStmt) exec(r *run) error {
+	r.scope.vars[m.name] = m.in(r.scope)
+	return nil
+}
+
+// in is the macro as a function whose body knows the names of a scope.
+func (m *macroStmt) in(home *scope) *function {
+	return &function{m.name, func(r *run, args callArgs) (value, error) { return m.call(r, home, args) }}
+}
+
+// call runs the macro's body in a scope within the one it was defined in.
+func (m *macroStmt) call(r *run, home *scope, args callArgs) (value, error) {
+	if r.calls++; r.calls > maxCalls {
+		return nil, ErrNesting
+	}
+	defer func() { r.calls-- }()
+	s := &scope{make(map[string]value), home}
+	if err := m.more(s, args); err != nil {
+		return nil, err
+	}
+	for i, name := range m.params {
+		v, ok := args.arg(i, name)
+		switch {
+		case ok:
+		case m.defaults[i] != nil:
+			before := r.scope
+			r.scope = s
+			var err error
+			v, err = m.defaults[i].eval(r)
+			r.scope = before
+			if err != nil {
+				return nil, err
+			}
+		default:
+			v = undefined{name}
+		}
+		s.vars[name] = v
+	}
+	text, err := r.captured(m.body, s)
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// more takes the arguments that no parameter takes, if the body wants them.
+func (m *macroStmt) more(s *scope, args callArgs) error {
+	if m.caller {
+		s.vars["caller"] = undefined{"the caller"}
+	}
+	rest := newDict()
+	taken := make(map[string]bool, len(m.params))
+	for i, name := range m.params {
+		taken[name] = true
+		if _, named := args.named[name]; named && i < len(args.plain) {
+			return fmt.Errorf("the argument %s is given twice", name)
+		}
+	}
+	for _, name := range args.names {
+		switch {
+		case taken[name]:
+		case name == "caller" && m.caller:
+			s.vars[name] = args.named[name]
+		case name != "caller" && m.kwargs:
+			rest.set(name, args.named[name])
+		default:
+			return errors.New("an argument is given by a name that is no parameter")
+		}
+	}
+	if m.kwargs {
+		s.vars["kwargs"] = rest
+	}
+	var behind []value
+	if len(args.plain) > len(m.params) {
+		behind = args.plain[len(m.params):]
+	}
+	if m.varargs {
+		s.vars["varargs"] = &list{items: behind, tuple: true}
+	} else if len(behind) > 0 {
+		return fmt.Errorf("%d arguments for %d parameters", len(args.plain), len(m.params))
+	}
+	return nil
+}
+
+// callStmt calls a macro that can call the block's body.
+type callStmt struct {
+	call *callExpr
+	body *macroStmt
+	line int
+}
+
+func (s *callStmt) exec(r *run) error {
+	v, err := s.call.with(r, s.body.in(r.scope))
+	if err != nil {
+		return at(s.line, err)
+	}
+	text, err := r.text(v)
+	if err != nil {
+		return at(s.line, err)
+	}
+	return at(s.line, r.write(text))
+}

@@ -1,0 +1,121 @@
+package jinja
+
+import "slices"
+
+// markup is text that the filter safe or escape has marked as HTML. Nothing is
+// escaped unasked, but text that is joined to marked text by + or by its
+// methods is, and the whole is marked: MarkupSafe's Markup. Everywhere else
+// marked text is text.
+type markup string
+
+// plain gives marked text as text, and other values as they are.
+func plain(v value) value {
+	if m, ok := v.(markup); ok {
+		return string(m)
+	}
+	return v
+}
+
+// remark marks text that was made of marked text.
+func remark(from, v value) value {
+	if _, ok := from.(markup); !ok {
+		return v
+	}
+	switch v := v.(type) {
+	case string:
+		return markup(v)
+	case *list:
+		out := &list{slices.Clone(v.items), v.tuple}
+		for i, item := range out.items {
+			out.items[i] = remark(from, item)
+		}
+		return out
+	}
+	return v
+}
+
+// escaped gives a value as text that may stand in marked text.
+func (r *run) escaped(v value) (string, error) {
+	if m, ok := v.(markup); ok {
+		return string(m), nil
+	}
+	s, err := r.text(v)
+	return escapeHTML(s), err
+}
+
+// unmarked gives the arguments with marked text as text.
+func (a callArgs) unmarked() callArgs {
+	out := callArgs{plain: slices.Clone(a.plain)}
+	for i, v := range out.plain {
+		out.plain[i] = plain(v)
+	}
+	for _, name := range a.names {
+		out.name(name, plain(a.named[name]))
+	}
+	return out
+}
+
+// marked runs a filter, and marks what it makes of marked text.
+func (e *filterExpr) marked(r *run, v value, args callArgs) (value, error) {
+	_, before := v.(markup)
+	switch e.name {
+	case "d", "default": // gives what it is given
+		return e.run(r, v, args)
+	case "e", "escape":
+		if before {
+			return v, nil
+		}
+	}
+	out, err := e.run(r, plain(v), args.unmarked())
+	switch e.name {
+	case "safe", "e", "escape":
+		return remark(markup(""), out), err
+	case "capitalize", "lower", "upper", "string", "trim", "indent":
+		return remark(v, out), err
+	}
+	return out, err
+}
+
+// markupMethod gives a method of marked text: the string's, whose result is
+// marked and whose arguments are escaped where they go into it.
+func markupMethod(m markup, name string) any {
+	f, ok := stringMethod(string(m), name).(*function)
+	if !ok {
+		return nil
+	}
+	return method(name, func(r *run, args callArgs) (value, error) {
+		var err error
+		switch name {
+		case "replace":
+			if len(args.plain) > 1 {
+				args.plain = slices.Clone(args.plain)
+				args.plain[1], err = r.escaped(args.plain[1])
+			}
+		case "join":
+			of, _ := args.arg(0, "iterable")
+			items, failed := r.iterate(of)
+			texts := make([]value, len(items))
+			for i, item := range items {
+				if texts[i], err = r.escaped(item); err != nil {
+					break
+				}
+			}
+			if err == nil {
+				err = failed
+			}
+			args = callArgs{plain: []value{&list{items: texts}}}
+		case "format":
+			args.plain = slices.Clone(args.plain)
+			for i, v := range args.plain {
+				if args.plain[i], err = r.escaped(v); err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		out, err := f.call(r, args.unmarked())
+		return remark(m, out), err
+	})
+}
