@@ -12,6 +12,7 @@ type run struct {
 	out   *strings.Builder
 	scope *scope
 	steps int
+	most  int // steps
 	calls int
 }
 
@@ -32,7 +33,7 @@ func (s *scope) find(name string) value {
 
 // step counts work; every loop of the interpreter goes through it.
 func (r *run) step(n int) error {
-	if r.steps += n; r.steps > maxSteps {
+	if r.steps += n; r.steps > r.most {
 		return ErrSteps
 	}
 	return nil

@@ -26,7 +26,9 @@ import (
 const (
 	maxTemplate = 64 << 10 // bytes of source
 	maxOutput   = 4 << 20  // bytes of text, also of any one string
-	maxSteps    = 2 << 20  // expressions evaluated, bytes moved counting too
+	maxSteps    = 2 << 20  // expressions evaluated, bytes moved counting too; more
+	stepsEach   = 4 << 10  // for each value that the template is given, as some
+	mostSteps   = 16 << 20 // go over all messages at each, but never more than this
 	maxItems    = 1 << 17  // elements of a list
 	maxNesting  = 100      // blocks and expressions within each other
 	maxCalls    = 50       // macros within each other
@@ -121,15 +123,17 @@ func (t *Template) Render(vars map[string]any, opt Options) (string, error) {
 	if !opt.Now.IsZero() {
 		global.vars["strftime_now"] = strftimeNow(opt.Now)
 	}
+	given := 0
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v, err := fromGo(vars[name], 0)
 		if err != nil {
 			return "", fmt.Errorf("variable %s: %w", name, err)
 		}
 		global.vars[name] = v
+		given += count(v)
 	}
 	var out strings.Builder
-	r := &run{out: &out, scope: &scope{vars: make(map[string]value), up: global}}
+	r := &run{out: &out, most: min(maxSteps+given*stepsEach, mostSteps), scope: &scope{vars: make(map[string]value), up: global}}
 	if err := r.all(t.body); err != nil {
 		return "", err
 	}

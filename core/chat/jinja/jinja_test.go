@@ -302,6 +302,20 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s took %v", c.name, d)
 		}
 	}
+	// A template may go over a long talk at each of its messages, but not at
+	// each pair of them.
+	talk := make([]any, 1500)
+	for i := range talk {
+		talk[i] = Object{{"role", "user"}, {"content", "a message"}}
+	}
+	vars := map[string]any{"messages": talk}
+	const each = "{% for a in messages %}{% for b in messages %}{% if b.role == 'x' %}{% endif %}{% endfor %}{% endfor %}"
+	if _, err := render(each, vars, Options{}); err != nil {
+		t.Errorf("a long talk: %v", err)
+	}
+	if _, err := render("{% for c in messages %}"+each+"{% endfor %}", vars, Options{}); !errors.Is(err, ErrSteps) {
+		t.Errorf("pairs in a long talk: %v", err)
+	}
 	// Long chains are no nesting.
 	if got, err := render("{{ "+strings.Repeat("1 + ", 10000)+"1 }}", nil, Options{}); err != nil || got != "10001" {
 		t.Errorf("%q, %v", got, err)

@@ -246,6 +246,22 @@ func fromGo(v any, depth int) (value, error) {
 	return nil, fmt.Errorf("a value of Go type %T cannot be given to a template", v)
 }
 
+// count is how many values there are in one that Render was given.
+func count(v value) int {
+	n := 1
+	switch v := v.(type) {
+	case *list:
+		for _, item := range v.items {
+			n += count(item)
+		}
+	case *dict:
+		for _, item := range v.vals {
+			n += count(item)
+		}
+	}
+	return n
+}
+
 // kindOf names a value's type as Python does.
 func kindOf(v value) string {
 	switch v := v.(type) {
