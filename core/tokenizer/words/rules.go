@@ -74,12 +74,18 @@ var rules = func() map[string]Rule {
 		"falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano")
 	add(Rule{passes: cl100k(3)}, "dbrx", "smaug-bpe", "glm4", "chatglm-bpe")
 	add(Rule{passes: cl100k(1)}, "qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2",
-		"hunyuan", "solar-open", "grok-2")
+		"hunyuan", "solar-open", "grok-2", "bailingmoe", "bailingmoe2", "llada-moe")
+	add(Rule{passes: append([]pass{each(scanLine)}, cl100k(1)...)}, "laguna")
+	add(Rule{passes: []pass{each(wordRule{word: letter, digits: 1, bare: true}.scan)}}, "seed-coder")
+	add(Rule{passes: []pass{each(wordRule{word: letter, digits: 1, joined: true}.scan)}}, "ufakzeka")
+	add(Rule{passes: append([]pass{each(scanThreeNumbers)}, cl100k(0)...), WholeWords: true}, "minicpm5")
+	add(Rule{passes: []pass{each(scanBloom)}}, "bloom", "poro-chat", "gpt3-finnish")
+	add(Rule{passes: []pass{each(scanBloom), each(scanDigit)}}, "viking")
 	add(Rule{passes: []pass{each(wordRule{word: letter | mark, digits: 1}.scan)}}, "qwen35")
 	add(Rule{passes: []pass{each(wordRule{word: letter, digits: 1, slash: true, cased: true}.scan)},
 		WholeWords: true, AddBOS: true}, "tekken")
 	add(Rule{passes: []pass{each(wordRule{word: letter, digits: 3, slash: true, cased: true}.scan)}},
-		"gpt-4o", "llama4", "kanana2", "talkie")
+		"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2")
 	add(Rule{passes: []pass{each(scanPunctuationFalcon), gpt2, each(scanThreeDigits)}}, "falcon")
 	add(Rule{passes: []pass{each(scanLineBreak), each(spaced(func(r rune, _ class) bool { return isCased(r) })),
 		each(spaced(func(r rune, _ class) bool { return isSign(r) })), cutTrailingBlanks,

@@ -1,6 +1,7 @@
 package words
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -156,11 +157,13 @@ type wordRule struct {
 	word   class // W
 	digits int   // 0 for no bound
 	slash  bool  // T is [\r\n/], otherwise [\r\n]
+	bare   bool  // there is no T*
+	joined bool  // there are no contractions
 	cased  bool  // words change from upper to lower case once: see casedWord
 }
 
 func (r wordRule) scan(s string) int {
-	if s[0] == '\'' && !r.cased {
+	if s[0] == '\'' && !r.cased && !r.joined {
 		if n := contraction(s, 0x20); n > 0 {
 			return n
 		}
@@ -210,7 +213,7 @@ func (r wordRule) number(s string) int {
 
 // trailing is T*.
 func (r wordRule) trailing(s string, i int) int {
-	for i < len(s) && (s[i] == '\r' || s[i] == '\n' || r.slash && s[i] == '/') {
+	for !r.bare && i < len(s) && (s[i] == '\r' || s[i] == '\n' || r.slash && s[i] == '/') {
 		i++
 	}
 	return i
@@ -334,6 +337,27 @@ func punctuationRun(s string, also byte) int {
 		}
 		i += n
 	}
+}
+
+// scanBloom is " ?[^(\s|.,!?…。，、।۔،)]+": words that end at white space and at
+// the signs that end a clause.
+func scanBloom(s string) int {
+	i := 0
+	if s[0] == ' ' {
+		i = 1
+	}
+	from := i
+	for i < len(s) {
+		c, n := at(s, i)
+		if r, _ := utf8.DecodeRuneInString(s[i:]); c&space != 0 || strings.ContainsRune("(|.,!?…。，、।۔،)", r) {
+			break
+		}
+		i += n
+	}
+	if i == from {
+		return 0
+	}
+	return i
 }
 
 // scanMetaspace cuts before every space: "a  b" is "a", " ", " b".

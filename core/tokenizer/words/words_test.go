@@ -33,12 +33,22 @@ func TestSplit(t *testing.T) {
 		"falcon":         {"I", "'", "ll", " pay", "  ", "$", "123", "4", ".", "50", ",", "\n\n", "\t", "DON", "'", "T", " ", " ask"},
 		"deepseek-coder": {"I", "'", "ll", " pay", "  $", "1", "2", "3", "4", ".", "5", "0", ",", "\n", "\n", "\tDON", "'", "T", " ", " ask"},
 		"gemma4":         {"I'll pay  $1234.50,", "\n\n", "\tDON'T  ask"},
+		"bailingmoe":     {"I", "'ll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",\n\n", "\tDON", "'T", " ", " ask"},
+		"laguna":         {"I", "'ll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",", "\n\n", "\tDON", "'T", " ", " ask"},
+		"seed-coder":     {"I", "'ll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",", "\n\n", "\tDON", "'T", " ", " ask"},
+		"ufakzeka":       {"I", "'ll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",\n\n", "\tDON", "'T", " ", " ask"},
+		"minicpm5":       {"I", "'ll", " pay", " ", " $", "123", "4", ".", "50", ",\n\n", "\tDON", "'T", " ", " ask"},
+		"bloom":          {"I'll", " pay", " ", " $1234", ".", "50", ",\n\n\t", "DON'T", " ", " ask"},
+		"viking":         {"I'll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",\n\n\t", "DON'T", " ", " ask"},
 		Metaspace:        {"I'll", " pay", " ", " $1234.50,\n\n\tDON'T", " ", " ask"},
 		None:             {text},
 	} {
 		if diff := cmp.Diff(want, split(t, name, text)); diff != "" {
 			t.Errorf("%s (- want, + got):\n%s", name, diff)
 		}
+	}
+	if diff := cmp.Diff([]string{"we", "'refined", " a", "'llama"}, split(t, "ufakzeka", "we'refined a'llama")); diff != "" {
+		t.Errorf("words without contractions (- want, + got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"GPTModel字", "ABCñandú", "É"}, split(t, "tekken", "GPTModel字ABCñandúÉ")); diff != "" {
 		t.Errorf("words that change case (- want, + got):\n%s", diff)
