@@ -201,6 +201,93 @@ func TestHostileNumbers(t *testing.T) {
 	}
 }
 
+// TestTies: halves are rounded away from zero, as ggml rounds them, so that
+// its bytes and ours are the same.
+func TestTies(t *testing.T) {
+	x := make([]float32, 32)
+	copy(x, []float32{127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, -126.5, 0.25})
+	b := make([]byte, 34)
+	Quantize(b, x, tensor.Q8_0)
+	want := []int8{127, 1, 2, 3, -1, -2, -3, 127, -127, 0}
+	for i, w := range want {
+		if got := int8(b[2+i]); got != w {
+			t.Errorf("Q8_0: %v becomes %d, want %d", x[i], got, w)
+		}
+	}
+	// The types with a minimum round upwards from it.
+	clear(x)
+	copy(x, []float32{0, 15, 0.5, 1.5, 14.5, 0.25})
+	b = make([]byte, 20)
+	Quantize(b, x, tensor.Q4_1)
+	for i, w := range []byte{0, 15, 1, 2, 15, 0} {
+		if got := b[4+i] & 15; got != w {
+			t.Errorf("Q4_1: %v becomes %d, want %d", x[i], got, w)
+		}
+	}
+	// E2M1 rounds towards zero.
+	clear(x)
+	copy(x, []float32{12, 0.5, 1.5, 2.5, 3.5, 5, 7, -10, 10.5, -0.5})
+	b = make([]byte, 17)
+	Quantize(b, x, tensor.MXFP4)
+	for i, w := range []byte{7, 0, 1, 2, 3, 4, 5, 8 + 6, 7, 0} {
+		if got := b[1+i] & 15; got != w {
+			t.Errorf("MXFP4: %v becomes %d, want %d", x[i], got, w)
+		}
+	}
+}
+
+// TestOneSided: the formats whose minimum is taken off cannot hold one above
+// zero. Groups that lie above it are spread over 0 to their largest, as well
+// as that goes.
+func TestOneSided(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	x, y := make([]float32, 256*20), make([]float32, 256*20)
+	for i := range x {
+		x[i] = 1 + float32(r.Float64())
+	}
+	for typ, bound := range map[tensor.Type]float64{tensor.Q4_K: 0.0255, tensor.Q5_K: 0.0125, tensor.Q2_K: 0.1} {
+		b := make([]byte, typ.RowBytes(len(x)))
+		Quantize(b, x, typ)
+		Dequantize(y, b, typ)
+		if e := rmse(y, x); e > bound || e < 0.8*bound {
+			t.Errorf("%v: relative error %.5f, want just below %v", typ, e, bound)
+		}
+	}
+	// Those with an added minimum lose nothing.
+	for typ, bound := range map[tensor.Type]float64{tensor.Q4_1: 0.0135, tensor.Q5_1: 0.0066} {
+		b := make([]byte, typ.RowBytes(len(x)))
+		Quantize(b, x, typ)
+		Dequantize(y, b, typ)
+		if e := rmse(y, x); e > bound || e < 0.8*bound {
+			t.Errorf("%v: relative error %.5f, want just below %v", typ, e, bound)
+		}
+	}
+}
+
+// TestScales: the scales of few bits come back as they were put, and MXFP4's
+// exponents are the powers of two that the standard says.
+func TestScales(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 100 {
+		var b [12]byte
+		var want [16]int8
+		for g := range want {
+			want[g] = int8(r.IntN(64) - 32)
+			putScaleQ3K(b[:], g, int(want[g]))
+		}
+		for g, w := range want {
+			if got := ScaleQ3K(b[:], g); got != w {
+				t.Fatalf("group %d: %d became %d", g, w, got)
+			}
+		}
+	}
+	for e := range 256 {
+		if got, want := ScaleMXFP4(byte(e)), float32(math.Ldexp(1, e-128)); got != want {
+			t.Errorf("exponent %d: %v, want %v", e, got, want)
+		}
+	}
+}
+
 func TestScaleMin(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 100 {

@@ -23,7 +23,9 @@ func TestWrittenVocabularies(t *testing.T) {
 	}
 	docs := strings.Split(string(stories[:400_000]), "<|endoftext|>")
 	toks := map[string]*tokenizer.Tokenizer{"spm": build(t, spm())}
-	for _, pre := range []string{"gpt-2", "llama-bpe", "qwen2", "smollm"} {
+	for _, pre := range []string{
+		"gpt-2", "llama-bpe", "qwen2", "smollm", "bailingmoe", "laguna", "seed-coder", "ufakzeka", "minicpm5", "bloom", "viking", "minimax-m2",
+	} {
 		v, err := bpe.Train(slices.Values(docs), bpe.Options{VocabSize: 1000, Pre: pre,
 			Control: []string{"<unk>", "<s>", "</s>", "<image>", "<tool_call>"}, BOS: "<s>", EOS: "</s>", AddEOS: true})
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +192,29 @@ func TestPrepare(t *testing.T) {
 		}
 		if b.fix32[g] != -128*sum || b.fix16[2*g] != -128*lo || b.fix16[2*g+1] != -128*(sum-lo) || b.sum[g] != b.scale[g]*float32(sum) {
 			t.Errorf("group %d: figures %v %v %v do not fit the sum %d", g, b.fix32[g], b.fix16[2*g:2*g+2], b.sum[g], sum)
+		}
+	}
+}
+
+// TestPowers: a panel holds MXFP4's scales exactly.
+func TestPowers(t *testing.T) {
+	for e := range 256 {
+		b, s := make([]byte, 17), make([]byte, 2*lanes)
+		b[0] = byte(e)
+		packScales(tensor.MXFP4, 3, b, nil, s)
+		var got [lanes]float32
+		tensor.FromBF16(got[:], s)
+		if want := quant.ScaleMXFP4(byte(e)); got[3] != want {
+			t.Errorf("exponent %d: %v, want %v", e, got[3], want)
+		}
+	}
+}
+
+// TestRefusalNamesType: the types that have no kernels are called by name.
+func TestRefusalNamesType(t *testing.T) {
+	for typ, want := range map[tensor.Type]string{tensor.IQ2_XXS: "IQ2_XXS", tensor.TQ1_0: "TQ1_0", tensor.NVFP4: "NVFP4", tensor.Q2_0: "Q2_0", tensor.I8: "I8"} {
+		if _, err := New(typ, 1, 256, make([]byte, 1), nil, nil); err == nil || !strings.Contains(err.Error(), "type "+want+" ") {
+			t.Errorf("%d: %v", typ, err)
 		}
 	}
 }
