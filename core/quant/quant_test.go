@@ -224,6 +224,13 @@ func TestTies(t *testing.T) {
 			t.Errorf("Q4_1: %v becomes %d, want %d", x[i], got, w)
 		}
 	}
+	// Between two values of IQ4's table the upper one is taken.
+	table := TableIQ4()
+	for v, want := range map[float32]int8{7: 13, -4.5: 1, 6.9: 1, -115.5: -104, -200: -127, 200: 113, 0: 1} {
+		if got := table[nearestIQ4(v, &table)]; got != want {
+			t.Errorf("IQ4: %v becomes %d, want %d", v, got, want)
+		}
+	}
 	// E2M1 rounds towards zero.
 	clear(x)
 	copy(x, []float32{12, 0.5, 1.5, 2.5, 3.5, 5, 7, -10, 10.5, -0.5})
