@@ -227,7 +227,7 @@ func TestTies(t *testing.T) {
 	// Between two values of IQ4's table the upper one is taken.
 	table := TableIQ4()
 	for v, want := range map[float32]int8{7: 13, -4.5: 1, 6.9: 1, -115.5: -104, -200: -127, 200: 113, 0: 1} {
-		if got := table[nearestIQ4(v, &table)]; got != want {
+		if got := table[nearestIQ4(v)]; got != want {
 			t.Errorf("IQ4: %v becomes %d, want %d", v, got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package quant
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 )
 
 // The types whose four bits choose one of 16 values: IQ4_NL and IQ4_XS, whose
@@ -56,24 +55,29 @@ func decodeIQ4_XS(b []byte, x []float32) {
 
 func decodeMXFP4(b []byte, x []float32) { look(x, b[1:], ScaleMXFP4(b[0]), TableMXFP4()) }
 
-// nearestIQ4 is the index of the value of the table that is nearest to v; of
-// two, the upper one.
-func nearestIQ4(v float32, table *[16]int8) byte {
-	i, _ := slices.BinarySearchFunc(table[:], v, func(t int8, v float32) int {
-		if float32(t) < v {
-			return -1
+// nearIQ4 is the index of the nearest value for each half from -127 on: the
+// middles between values lie on halves. Of two the upper one is taken.
+var nearIQ4 = func() (near [2 * (127 + 113)]byte) {
+	table := TableIQ4()
+	i := 0
+	for half := range near {
+		if i < 15 && half-254 >= int(table[i])+int(table[i+1]) {
+			i++
 		}
-		return 1
-	})
-	switch {
-	case i == 0:
-		return 0
-	case i == len(table):
-		return 15
-	case v-float32(table[i-1]) < float32(table[i])-v:
-		return byte(i - 1)
+		near[half] = byte(i)
 	}
-	return byte(i)
+	return near
+}()
+
+// nearestIQ4 is the index of the value of TableIQ4 that is nearest to v.
+func nearestIQ4(v float32) byte {
+	if !(v > -127) {
+		return 0
+	}
+	if v >= 113 {
+		return 15
+	}
+	return nearIQ4[int(2*(float64(v)+127))]
 }
 
 // encodeIQ4_NL looks for the scale of least squared error, weighted by x²,
@@ -95,7 +99,7 @@ func encodeIQ4_NL(b []byte, x []float32) {
 		}
 		var sqq, sxq float64
 		for _, v := range x {
-			q := float64(table[nearestIQ4(v*inv, &table)])
+			q := float64(table[nearestIQ4(v*inv)])
 			w := float64(v) * float64(v)
 			sqq += float64(w * q * q)
 			sxq += float64(w * q * float64(v))
@@ -106,7 +110,7 @@ func encodeIQ4_NL(b []byte, x []float32) {
 	}
 	inv := inverse(putHalf(b, d))
 	for i := range 16 {
-		b[2+i] = nearestIQ4(x[i]*inv, &table) | nearestIQ4(x[i+16]*inv, &table)<<4
+		b[2+i] = nearestIQ4(x[i]*inv) | nearestIQ4(x[i+16]*inv)<<4
 	}
 }
 
