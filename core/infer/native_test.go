@@ -285,7 +285,7 @@ func TestParityRows(t *testing.T) {
 		}
 		for _, typ := range []tensor.Type{
 			tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.MXFP4,
-			tensor.IQ4_NL, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
+			tensor.IQ4_NL, tensor.IQ4_XS, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
 		} {
 			ours := make([]byte, typ.RowBytes(n))
 			quant.Quantize(ours, x, typ)

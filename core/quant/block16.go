@@ -35,7 +35,7 @@ func decodeQ2_K(b []byte, x []float32) {
 	for i := range x {
 		s := b[q2KScales+i/groupSize]
 		at, shift := pairOf(i)
-		scale, minimum := d*float32(s&15), dmin*float32(s>>4)
+		scale, minimum := d*float32(s&15), float32(dmin*float32(s>>4))
 		x[i] = float32(scale*float32(b[q2KQuants+at]>>shift&3)) - minimum
 	}
 }
@@ -68,7 +68,7 @@ func encodeQ2_K(b []byte, x []float32) {
 		s := nearest(scales[g]*inverse(d), 0, q2KScaleMost)
 		m := nearest(minima[g]*inverse(dmin), 0, q2KScaleMost)
 		b[q2KScales+g] = byte(s) | byte(m)<<4
-		inv, minimum := inverse(d*float32(s)), dmin*float32(m)
+		inv, minimum := inverse(d*float32(s)), float32(dmin*float32(m))
 		for i := g * groupSize; i < (g+1)*groupSize; i++ {
 			at, shift := pairOf(i)
 			b[q2KQuants+at] |= byte(nearest((x[i]+minimum)*inv, 0, q2KMost)) << shift

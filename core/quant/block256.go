@@ -137,7 +137,7 @@ func encodeGroups(b []byte, x []float32, most int, put func(i int, q byte)) {
 		s := nearest(scales[g]*inverse(d), 0, 63)
 		m := nearest(minima[g]*inverse(dmin), 0, 63)
 		putScaleMin(b[q4KScales:], g, byte(s), byte(m))
-		inv, minimum := inverse(d*float32(s)), dmin*float32(m)
+		inv, minimum := inverse(d*float32(s)), float32(dmin*float32(m))
 		for i := g * 32; i < g*32+32; i++ {
 			put(i, byte(nearest((x[i]+minimum)*inv, 0, most)))
 		}

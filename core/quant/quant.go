@@ -15,9 +15,9 @@
 //	Q6_K         256          u6 q[256], 16 × i8 s, f16 d        d·s·(q-32)
 //	IQ4_XS       256          f16 d, 8 × i6 s, u4 q[256]         d·s·table[q]
 //
-// [Dequantize] reads all of them, [Quantize] writes all but IQ4_XS. A [Recipe]
-// says which tensor of a model gets which type. How quantised matrices are
-// multiplied is the business of package core/quant/pack.
+// [Dequantize] reads all of them, [Quantize] writes them. A [Recipe] says which
+// tensor of a model gets which type. How quantised matrices are multiplied is
+// the business of package core/quant/pack.
 package quant
 
 import (
@@ -29,15 +29,14 @@ import (
 
 const errShape = "quant: bytes do not match the number of elements"
 
-// codec is how one block of a type is written and read; encode is nil where
-// there is no writer.
+// codec is how one block of a type is written and read.
 type codec struct {
 	encode func(block []byte, elems []float32)
 	decode func(block []byte, elems []float32)
 }
 
-// codecOf gives the codec of a type of blocks; its decode is nil where there
-// is none.
+// codecOf gives the codec of a type of blocks; an empty one where there is
+// none.
 func codecOf(t tensor.Type) codec {
 	switch t {
 	case tensor.Q8_0:
@@ -53,7 +52,7 @@ func codecOf(t tensor.Type) codec {
 	case tensor.IQ4_NL:
 		return codec{encodeIQ4_NL, decodeIQ4_NL}
 	case tensor.IQ4_XS:
-		return codec{nil, decodeIQ4_XS}
+		return codec{encodeIQ4_XS, decodeIQ4_XS}
 	case tensor.MXFP4:
 		return codec{encodeMXFP4, decodeMXFP4}
 	case tensor.Q2_K:

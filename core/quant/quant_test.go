@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,9 +14,8 @@ import (
 var (
 	written = []tensor.Type{
 		tensor.F32, tensor.F16, tensor.BF16, tensor.Q8_0, tensor.Q4_0, tensor.Q4_1, tensor.Q5_0, tensor.Q5_1, tensor.IQ4_NL,
-		tensor.MXFP4, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q8_K,
+		tensor.IQ4_XS, tensor.MXFP4, tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K, tensor.Q8_K,
 	}
-	read = append(slices.Clone(written), tensor.IQ4_XS)
 )
 
 func normal(r *rand.Rand, n int) []float32 {
@@ -44,7 +42,7 @@ func TestRoundTrip(t *testing.T) {
 	bounds := map[tensor.Type]float64{
 		tensor.F32: 0, tensor.F16: 2.5e-4, tensor.BF16: 2e-3, tensor.Q8_0: 6e-3, tensor.Q8_K: 8e-3,
 		tensor.Q6_K: 0.0185, tensor.Q4_K: 0.074, tensor.Q4_0: 0.092, tensor.Q4_1: 0.084, tensor.Q5_0: 0.046,
-		tensor.Q5_1: 0.041, tensor.Q5_K: 0.038, tensor.IQ4_NL: 0.08, tensor.MXFP4: 0.14, tensor.Q3_K: 0.16, tensor.Q2_K: 0.31,
+		tensor.Q5_1: 0.041, tensor.Q5_K: 0.038, tensor.IQ4_NL: 0.08, tensor.IQ4_XS: 0.081, tensor.MXFP4: 0.14, tensor.Q3_K: 0.16, tensor.Q2_K: 0.31,
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	x := normal(r, 256*400)
@@ -84,7 +82,7 @@ func TestBlocks(t *testing.T) {
 			b[at+i] = byte(i*37 + 11)
 		}
 	}
-	for _, typ := range read {
+	for _, typ := range written {
 		if typ.BlockSize() == 1 {
 			continue
 		}
@@ -177,7 +175,7 @@ func TestHostileNumbers(t *testing.T) {
 			Dequantize(make([]float32, 256), b, typ)
 		}
 	}
-	for _, typ := range read {
+	for _, typ := range written {
 		b := make([]byte, typ.RowBytes(256))
 		for range 200 {
 			for i := range b {
@@ -377,6 +375,7 @@ func TestRecipe(t *testing.T) {
 			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_K}, {"blk.2.ffn_down.weight", []int{8192, 2048}, tensor.IQ4_NL},
 		}},
 		{"IQ4_NL", llama, []row{{"blk.9.attn_v.weight", []int{2048, 512}, tensor.IQ4_NL}}},
+		{"IQ4_XS", llama, []row{{"blk.9.attn_v.weight", []int{2048, 512}, tensor.IQ4_XS}, {"blk.9.attn_q.weight", []int{576, 512}, tensor.IQ4_NL}}},
 		{"Q4_1", llama, []row{{"blk.9.ffn_down.weight", []int{172, 64}, tensor.F16}, {"blk.0.attn_v.weight", []int{2048, 512}, tensor.Q4_1}}},
 		{"Q4_0", llama, []row{
 			{"token_embd.weight", []int{2048, 32000}, tensor.Q4_0},
@@ -408,7 +407,7 @@ func TestPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"short dst":  func() { Quantize(make([]byte, 33), make([]float32, 32), tensor.Q8_0) },
 		"no block":   func() { Quantize(make([]byte, 34), make([]float32, 31), tensor.Q8_0) },
-		"no writer":  func() { Quantize(make([]byte, 136), make([]float32, 256), tensor.IQ4_XS) },
+		"no writer":  func() { Quantize(make([]byte, 66), make([]float32, 256), tensor.IQ2_XXS) },
 		"no reader":  func() { Dequantize(make([]float32, 1), make([]byte, 4), tensor.I32) },
 		"wrong size": func() { Dequantize(make([]float32, 32), make([]byte, 33), tensor.Q8_0) },
 	} {

@@ -50,6 +50,7 @@ var recipes = []Recipe{
 	{"Q4_K_M", 15, tensor.Q4_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
 	{"Q4_K_S", 14, tensor.Q4_K, tensor.Q6_K, []exception{{values, below(4), tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
 	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
+	{"IQ4_XS", 30, tensor.IQ4_XS, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
 	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, nil},
 	{"Q3_K_L", 13, tensor.Q3_K, tensor.Q6_K, []exception{{values, all, tensor.Q5_K}, {down, all, tensor.Q5_K}, {mixing, all, tensor.Q5_K}}},
 	{"Q3_K_M", 12, tensor.Q3_K, tensor.Q6_K, []exception{
@@ -160,6 +161,8 @@ func fit(t tensor.Type, n int) tensor.Type {
 	switch t {
 	case tensor.Q2_K, tensor.Q3_K:
 		t = tensor.Q4_0
+	case tensor.IQ4_XS:
+		t = tensor.IQ4_NL
 	case tensor.Q4_K:
 		t = tensor.Q5_0
 	case tensor.Q5_K:

@@ -80,14 +80,13 @@ func nearestIQ4(v float32) byte {
 	return nearIQ4[int(2*(float64(v)+127))]
 }
 
-// encodeIQ4_NL looks for the scale of least squared error, weighted by x²,
-// among those that map the largest element near the end of the table on either
-// side, and solves for the best one of the indices that these give.
-func encodeIQ4_NL(b []byte, x []float32) {
-	clear(b)
+// fitIQ4 looks for the scale of least squared error, weighted by x², among
+// those that map the largest element near the end of the table on either side,
+// and solves for the best one of the indices that these give.
+func fitIQ4(x []float32) float32 {
 	p := peak(x)
 	if p == 0 || math.IsInf(float64(p), 0) {
-		return
+		return 0
 	}
 	table := TableIQ4()
 	var best float64
@@ -108,10 +107,38 @@ func encodeIQ4_NL(b []byte, x []float32) {
 			best, d = sxq*sxq/sqq, float32(sxq/sqq)
 		}
 	}
-	inv := inverse(putHalf(b, d))
+	return d
+}
+
+// putIQ4 writes the indices of 32 elements.
+func putIQ4(q []byte, x []float32, inv float32) {
 	for i := range 16 {
-		b[2+i] = nearestIQ4(x[i]*inv) | nearestIQ4(x[i+16]*inv)<<4
+		q[i] = nearestIQ4(x[i]*inv) | nearestIQ4(x[i+16]*inv)<<4
 	}
+}
+
+func encodeIQ4_NL(b []byte, x []float32) {
+	putIQ4(b[2:], x, inverse(putHalf(b, fitIQ4(x))))
+}
+
+// encodeIQ4_XS fits a scale to each group of 32, rounds these to six bits
+// against the one of largest magnitude, which becomes -32, and then the
+// elements.
+func encodeIQ4_XS(b []byte, x []float32) {
+	clear(b)
+	var scales [8]float32
+	for g := range scales {
+		scales[g] = fitIQ4(x[g*32 : g*32+32])
+	}
+	d := putHalf(b, peak(scales[:])/-32)
+	var high uint16
+	for g := range scales {
+		s := nearest(scales[g]*inverse(d), -32, 31)
+		b[4+g/2] |= byte(s+32) & 15 << (g % 2 * 4)
+		high |= uint16(s+32) >> 4 << (2 * g)
+		putIQ4(b[8+g*16:], x[g*32:], inverse(d*float32(s)))
+	}
+	binary.LittleEndian.PutUint16(b[2:], high)
 }
 
 // encodeMXFP4: the exponent is that of the largest magnitude less 2, the

@@ -43,6 +43,7 @@ var aliases = map[string]string{
 var listed = map[string]abi.DType{
 	"F32": abi.FP32, "F16": abi.FP16, "BF16": abi.BF16, "Q8_0": abi.Int8, "Q6_K": abi.Int4, "Q5_1": abi.Int4, "Q5_0": abi.Int4,
 	"Q5_K_M": abi.Int4, "Q5_K_S": abi.Int4, "Q4_K_M": abi.Int4, "Q4_K_S": abi.Int4, "Q4_1": abi.Int4, "Q4_0": abi.Int4, "IQ4_NL": abi.Int4,
+	"IQ4_XS": abi.Int4,
 }
 
 // Recipe is the recipe of a precision; int4 is Q4_K_M. Case does not count.

@@ -70,7 +70,7 @@ var rows = []row{
 	{name: "F32"}, {name: "F16"}, {name: "BF16"}, {name: "Q8_0"}, {name: "Q6_K"},
 	{name: "Q5_1"}, {name: "Q5_K_M"}, {name: "Q5_K_M", other: true, ftype: 17}, {name: "Q5_K_S"}, {name: "Q5_0"},
 	{name: "Q4_1"}, {name: "Q4_K_M"}, {name: "Q4_K_M", other: true, ftype: 15}, {name: "Q4_K_S"},
-	{name: "IQ4_NL"}, {name: "IQ4_NL", other: true, ftype: 25}, {name: "Q4_0"}, {name: "IQ4_XS", other: true, ftype: 30},
+	{name: "IQ4_NL"}, {name: "IQ4_NL", other: true, ftype: 25}, {name: "Q4_0"}, {name: "IQ4_XS"}, {name: "IQ4_XS", other: true, ftype: 30},
 	{name: "MXFP4", other: true, ftype: 38, pure: true},
 	{name: "Q3_K_L"}, {name: "Q3_K_M"}, {name: "Q3_K_M", other: true, ftype: 12}, {name: "Q3_K_S"},
 	{name: "Q2_K"}, {name: "Q2_K", other: true, ftype: 10},
