@@ -48,7 +48,10 @@ func Recipe(precision string) (quant.Recipe, error) {
 	if name, ok := aliases[strings.ToLower(precision)]; ok {
 		precision = name
 	}
-	return quant.ParseRecipe(strings.ToUpper(precision))
+	if r, err := quant.ParseRecipe(strings.ToUpper(precision)); err == nil {
+		return r, nil
+	}
+	return quant.ParseRecipe(precision) // for its error
 }
 
 // Format is abi.GGUF.
