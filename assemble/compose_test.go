@@ -44,11 +44,11 @@ func TestTargetFiles(t *testing.T) {
 	if first := laptop.Layers[0]; first.Path != "core-llm/core-llm.gguf" || !first.CoreModel() {
 		t.Errorf("first is %s", first.Path)
 	}
-	files := map[string]builds.Files{}
+	files := map[string]builds.Formats{}
 	for _, p := range build.Parts() {
 		files[p.Name] = p.Files
 	}
-	wantFiles := map[string]builds.Files{
+	wantFiles := map[string]builds.Formats{
 		"core-llm": {"gguf": {"core-llm/core-llm.gguf"}}, "draft": {"gguf": {"draft/draft.gguf"}}, "tuned": {"gguf": {"tuned/tuned.gguf"}},
 		"enc": {"onnx": {"enc/enc.onnx", "enc/enc.data"}}, "proj": {"onnx": {"proj/proj.onnx"}}, "dec": {"onnx": {"dec/dec.onnx"}},
 		"tool": {"starlark": {"tool/tool.star"}}, "router": nil, "box": nil,
@@ -151,7 +151,7 @@ func TestNewFormat(t *testing.T) {
 	with := func(o *assemble.Options) { o.Exporters = append(o.Exporters, boxed{}) }
 	r := k.must(with)
 	a, build := k.artifact(r, "laptop")
-	want := builds.Files{"boxed": {"enc/m.box/model", "enc/m.box/data/weights", "enc/m.box/info.json"}}
+	want := builds.Formats{"boxed": {"enc/m.box/model", "enc/m.box/data/weights", "enc/m.box/info.json"}}
 	if d := cmp.Diff(want, build.Modalities[0].Encoder.Files); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
