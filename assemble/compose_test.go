@@ -193,6 +193,26 @@ func TestNewFormat(t *testing.T) {
 	}
 }
 
+// An 8-bit float is mapped where the core is shipped as GGUF, and left to the
+// engine of another format.
+func TestKV(t *testing.T) {
+	for export, want := range map[string]abi.DType{
+		"gguf=int8": abi.Int8, "gguf=int8,kv=fp16": abi.FP16, "boxed=palette4,core-llm": abi.FP8, "boxed=palette4,core-llm,kv=bf16": abi.BF16, "onnx=enc": abi.Int8,
+	} {
+		t.Run(export, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t)
+			k.edit("modules/core-llm/module.yaml", "kv_dtype: [fp32, fp16, int8, fp8]", "kv_dtype: [fp32, fp16, bf16, int8, fp8]")
+			r := k.must(func(o *assemble.Options) { o.Exports, o.Exporters = []string{export}, append(o.Exporters, boxed{}) })
+			_, a := k.artifact(r, "laptop")
+			noted := slices.ContainsFunc(r.Diagnostics, func(d diag.Diagnostic) bool { return d.Code == diag.KVMapped })
+			if a.KV != want || noted != (want == abi.Int8) {
+				t.Errorf("%s, noted %v", a.KV, noted)
+			}
+		})
+	}
+}
+
 // The same inputs give the same digests in another store, without a cache; a
 // date changes them.
 func TestDeterministic(t *testing.T) {
@@ -326,9 +346,6 @@ func TestVersionTaken(t *testing.T) {
 	if head("kit:0.1.0") != all.Digest {
 		t.Error("the whole does not take over from its part")
 	}
-	if err := fresh.store.Tag(context.Background(), phone.Descriptor, "kit:0.2.0"); err != nil {
-		t.Fatal(err)
-	}
 	module, err := fresh.store.Resolve(context.Background(), laptop.Lock.Modules[0].Digest)
 	if err == nil {
 		err = fresh.store.Tag(context.Background(), module, "kit:0.3.0")
@@ -339,6 +356,15 @@ func TestVersionTaken(t *testing.T) {
 	fresh.edit("kit.graph.yaml", "name: kit", "name: kit\nversion: 0.3.0")
 	if _, err := fresh.assemble(nil); err == nil {
 		t.Error("took the name of a module")
+	}
+	fresh.edit("kit.graph.yaml", "name: kit\nversion: 0.3.0", "name: other\nversion: 0.4.0")
+	other := fresh.must(nil)
+	if err := fresh.store.Tag(context.Background(), other.Descriptor, "kit:0.4.0"); err != nil {
+		t.Fatal(err)
+	}
+	fresh.edit("kit.graph.yaml", "name: other", "name: kit")
+	if _, err := fresh.assemble(nil); err == nil {
+		t.Error("took the name of another build")
 	}
 }
 
