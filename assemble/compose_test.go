@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
@@ -259,6 +260,15 @@ func TestPlatforms(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
+	// As oras pull --platform chooses.
+	for platform, target := range map[string]string{"linux/amd64": "laptop", "windows/arm64": "own"} {
+		system, arch, _ := strings.Cut(platform, "/")
+		desc, err := oras.Resolve(context.Background(), k.store, r.Ref, oras.ResolveOptions{TargetPlatform: &ocispec.Platform{OS: system, Architecture: arch}})
+		i := slices.IndexFunc(r.Targets, func(t assemble.TargetResult) bool { return t.Target == target })
+		if err != nil || desc.Digest.String() != r.Targets[i].Digest {
+			t.Errorf("%s: %s, %v", platform, desc.Digest, err)
+		}
+	}
 	one := k.must(func(o *assemble.Options) { o.Target = "phone" })
 	if one.Descriptor.MediaType != ocispec.MediaTypeImageManifest || one.Digest != one.Targets[0].Digest {
 		t.Errorf("%+v", one)
@@ -346,18 +356,19 @@ func TestVersionTaken(t *testing.T) {
 	if head("kit:0.1.0") != all.Digest {
 		t.Error("the whole does not take over from its part")
 	}
-	module, err := fresh.store.Resolve(context.Background(), laptop.Lock.Modules[0].Digest)
+	locked, _ := laptop.Lock.Find("core-llm")
+	module, err := fresh.store.Resolve(context.Background(), locked.Digest)
 	if err == nil {
-		err = fresh.store.Tag(context.Background(), module, "kit:0.3.0")
+		err = fresh.store.Tag(context.Background(), module, "core-llm:3.1.0")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh.edit("kit.graph.yaml", "name: kit", "name: kit\nversion: 0.3.0")
+	fresh.edit("kit.graph.yaml", "name: kit", "name: core-llm\nversion: 3.1.0")
 	if _, err := fresh.assemble(nil); err == nil {
 		t.Error("took the name of a module")
 	}
-	fresh.edit("kit.graph.yaml", "name: kit\nversion: 0.3.0", "name: other\nversion: 0.4.0")
+	fresh.edit("kit.graph.yaml", "name: core-llm\nversion: 3.1.0", "name: other\nversion: 0.4.0")
 	other := fresh.must(nil)
 	if err := fresh.store.Tag(context.Background(), other.Descriptor, "kit:0.4.0"); err != nil {
 		t.Fatal(err)
