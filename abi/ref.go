@@ -73,6 +73,10 @@ func ValidTag(s string) bool { return refTag.MatchString(s) }
 // ValidDigest reports whether s is the SHA-256 digest of something.
 func ValidDigest(s string) bool { return refDigest.MatchString(s) }
 
+// ValidTarget reports whether s may name a target of a build, which becomes a
+// folder and part of a tag: the form of a module's name, at most 64 bytes.
+func ValidTarget(s string) bool { return len(s) <= 64 && refName.MatchString(s) }
+
 // ParseRef reads a reference.
 func ParseRef(s string) (Ref, error) {
 	if len(s) > maxRef {

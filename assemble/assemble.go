@@ -91,8 +91,11 @@ type build struct {
 	weights map[string][]string // paths of each module's weights, in all formats
 	lock    *builds.Lock
 	targets []*target
-	list    diag.List
-	result  *Result
+	// keepVersion leaves the version's name in the store to the build that has
+	// it: this one is of some of the targets.
+	keepVersion bool
+	list        diag.List
+	result      *Result
 }
 
 // target is one export target on its way.

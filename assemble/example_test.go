@@ -10,21 +10,9 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
-
-// folders resolves references from module folders alone.
-type folders struct {
-	dir   string
-	store *registry.Store
-}
-
-func (f folders) Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error) {
-	return resolve.Resolve(ctx, g, resolve.Options{Sources: []resolve.Source{&resolve.Folder{Dir: f.dir, Store: f.store}}})
-}
 
 // A graph of one seeded core becomes an artifact whose digest is the same on
 // every machine.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,27 +90,54 @@ func (b *build) claim(ctx context.Context) error {
 	if b.opt.Untagged || b.opt.Force {
 		return nil
 	}
-	names := map[string]ocispec.Descriptor{b.ref(""): b.result.Descriptor}
-	for _, t := range b.targets {
-		names[b.ref(t.name)] = t.desc
+	if err := b.claimVersion(ctx); err != nil {
+		return err
 	}
-	for _, ref := range slices.Sorted(maps.Keys(names)) {
-		have, err := b.opt.Store.Resolve(ctx, ref)
-		if errors.Is(err, errdef.ErrNotFound) || err == nil && have.Digest == names[ref].Digest {
-			continue
-		}
-		if err != nil {
+	for _, t := range b.targets {
+		if err := b.claimName(ctx, b.ref(t.name), t.desc); err != nil {
 			return err
 		}
-		free, err := b.unreleased(ctx, have)
-		if err != nil {
-			return err
-		}
-		if !free {
-			b.list.Add(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s is %s, this build is %s", ref, have.Digest, names[ref].Digest), "raise version in the graph, or move the name with --force")
-		} else if ref == b.ref("") {
-			b.list.Note(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s was %s, unsigned, and is %s now", ref, have.Digest, names[ref].Digest), "")
-		}
+	}
+	return nil
+}
+
+// claimVersion claims the name of the whole build. A build of some targets
+// takes it where it is free and otherwise leaves it to the build that has it,
+// so that targets can be built one by one; a build of more targets that holds
+// the one there takes it over.
+func (b *build) claimVersion(ctx context.Context) error {
+	ref := b.ref("")
+	have, err := b.opt.Store.Resolve(ctx, ref)
+	switch {
+	case errors.Is(err, errdef.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case slices.ContainsFunc(b.targets, func(t *target) bool { return t.desc.Digest == have.Digest }):
+		return nil
+	case len(b.targets) < len(b.graph.Exports):
+		b.keepVersion = have.Digest != b.result.Descriptor.Digest
+		return nil
+	}
+	return b.claimName(ctx, ref, b.result.Descriptor)
+}
+
+func (b *build) claimName(ctx context.Context, ref string, desc ocispec.Descriptor) error {
+	have, err := b.opt.Store.Resolve(ctx, ref)
+	if errors.Is(err, errdef.ErrNotFound) || err == nil && have.Digest == desc.Digest {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	free, err := b.unreleased(ctx, have)
+	switch {
+	case err != nil:
+		return err
+	case free:
+		b.list.Note(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s was %s, unsigned, and is %s now", ref, have.Digest, desc.Digest), "")
+	default:
+		b.list.Add(diag.VersionTaken, b.graph.Pos("/version"), fmt.Sprintf("%s is %s, this build is %s", ref, have.Digest, desc.Digest), "raise version in the graph, or move the name with --force")
 	}
 	return nil
 }
@@ -135,7 +161,9 @@ func (b *build) tag(ctx context.Context, s *registry.Store) error {
 	for _, t := range b.targets {
 		tags = append(tags, registry.Tag{Ref: b.ref(t.name), Descriptor: t.desc})
 	}
-	tags = append(tags, registry.Tag{Ref: b.ref(""), Descriptor: b.result.Descriptor})
+	if !b.keepVersion || s != b.opt.Store {
+		tags = append(tags, registry.Tag{Ref: b.ref(""), Descriptor: b.result.Descriptor})
+	}
 	for _, t := range tags {
 		if err := b.free(ctx, s, t.Ref); err != nil && !b.opt.Force {
 			return err
@@ -203,14 +231,14 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 		return err
 	}
 	defer lock.Unlock()
-	a, err := registry.ReadArtifact(ctx, out, t.desc)
-	if err != nil || unpacked(dir, out, a, t.name) {
-		return err
-	}
 	for _, leftover := range []string{fresh, old} { // of a run that was killed
 		if err := dir.Root().RemoveAll(leftover); err != nil {
 			return err
 		}
+	}
+	a, err := registry.ReadArtifact(ctx, out, t.desc)
+	if err != nil || unpacked(dir, out, a, t.name) {
+		return err
 	}
 	if err := dir.MkdirAll(fresh, 0o755); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (b *build) chooseTargets() {
 		if name == "" {
 			name = defaultTarget
 		}
-		if !ValidTarget(name) {
+		if !abi.ValidTarget(name) {
 			b.list.Add(diag.NoTarget, diag.Pos{File: "--target"}, fmt.Sprintf("%q is no name of a target", name), "write lower-case letters and digits joined by . - _")
 			return
 		}
@@ -71,10 +71,6 @@ func (b *build) chooseTargets() {
 		b.targets = append(b.targets, &target{name: name, spec: b.graph.Exports[name]})
 	}
 }
-
-// ValidTarget reports whether s may name a target, which becomes a folder and
-// part of a tag: the form that the graph's schema asks for.
-func ValidTarget(s string) bool { return len(s) <= 64 && abi.ValidName(s) }
 
 // lists are the formats in which a bare word of --export is a module even if
 // the graph has none of that name.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -265,10 +264,13 @@ func checkTargets(entries []ocispec.Descriptor) error {
 			return fmt.Errorf("target %d: %q is no image manifest", i, shorten(e.MediaType))
 		}
 		name := e.Annotations[abi.AnnotationTarget]
-		if name == "" || seen[strings.ToLower(name)] {
-			return fmt.Errorf("target %d: its name %q is empty or taken", i, shorten(name))
+		if !abi.ValidTarget(name) { // it becomes a folder
+			return fmt.Errorf("target %d: %q is no name of a target", i, shorten(name))
 		}
-		seen[strings.ToLower(name)] = true
+		if seen[name] {
+			return fmt.Errorf("target %d: its name %q is taken", i, name)
+		}
+		seen[name] = true
 	}
 	return nil
 }

@@ -141,7 +141,13 @@ func TestPackIndex(t *testing.T) {
 	if diff := cmp.Diff(&Index{Annotations: map[string]string{abi.AnnotationName: "p-lite"}, Entries: entries}, got); diff != "" {
 		t.Error(diff)
 	}
-	entries[1].Target = "LAPTOP"
+	for _, bad := range []string{"", "LAPTOP", "../escaped", "a/b", "..", ".", "a b", "a\x00", strings.Repeat("a", 65)} {
+		entries[1].Target = bad
+		if _, err := PackIndex(ctx, m, entries, nil); err == nil {
+			t.Errorf("target %q accepted", bad)
+		}
+	}
+	entries[1].Target = "laptop"
 	if _, err := PackIndex(ctx, m, entries, nil); err == nil {
 		t.Error("one target twice")
 	}

@@ -58,28 +58,28 @@ func (s Sink) Layer(m *resolve.Module, path string) (registry.Layer, error) {
 
 // Write takes a new file: write is given what becomes its bytes.
 func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) error) (l registry.Layer, err error) {
-	if s.Cache != "" {
-		if err := os.MkdirAll(s.Cache, 0o755); err != nil {
-			return l, err
-		}
+	dir := s.Cache
+	if dir == "" {
+		dir = os.TempDir()
 	}
-	tmp, err := os.CreateTemp(s.Cache, "export-*")
+	d, err := fsx.Create(dir, 0o755, fsx.Options{})
 	if err != nil {
 		return l, err
 	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
+	defer d.Close()
+	tmp, err := d.CreateTemp(".", "export-", 0o644) // it may become the blob itself
+	if err != nil {
+		return l, err
+	}
+	defer d.Remove(tmp.Name())
 	w := bufio.NewWriterSize(tmp, 1<<20)
-	if err := write(w); err != nil {
+	if err = write(w); err == nil {
+		err = w.Flush()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
 		return l, err
 	}
-	if err := w.Flush(); err != nil {
-		return l, err
-	}
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Close()); err != nil { // it may become the blob itself
-		return l, err
-	}
-	desc, err := s.Store.AddFile(ctx, tmp.Name(), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
+	desc, err := s.Store.AddFile(ctx, filepath.Join(dir, tmp.Name()), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
 	return registry.Layer{Path: path, Descriptor: desc}, err
 }
 
@@ -147,8 +147,12 @@ func (s Sink) Remember(key string, layers []registry.Layer, notes []string) {
 		r.Files = append(r.Files, rememberedFile{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size})
 	}
 	data, err := json.Marshal(r)
-	if err == nil && os.MkdirAll(filepath.Dir(s.entry(key)), 0o755) == nil {
-		_ = fsx.WriteFile(s.entry(key), data, 0o644)
+	if err != nil {
+		return
+	}
+	if d, err := fsx.Create(filepath.Dir(s.entry(key)), 0o755, fsx.Options{}); err == nil {
+		_ = d.WriteFile(filepath.Base(s.entry(key)), data, 0o644)
+		_ = d.Close()
 	}
 }
 

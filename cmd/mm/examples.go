@@ -8,6 +8,7 @@ var examples = map[string][]string{
 	"module":                {"mm module new projector my-proj --modality image --d-model 256", "mm module import gguf model.gguf --name my-core --version 1.0.0"},
 	"module new":            {"mm module new encoder my-enc --modality image --seed 7", "mm module new core my-core --d-model 256 --dir modules/my-core"},
 	"module add":            {"mm module add modules/core-llm --sign default"},
+	"module check":          {"mm module check modules/vision-enc", "mm module check my-enc --json"},
 	"module pack":           {"mm module pack runs/core-llm/best.safetensors --name core-llm --version 3.3.0 --license Apache-2.0"},
 	"module import":         {"mm module import gguf model.gguf --name my-core --version 1.0.0"},
 	"module import gguf":    {"mm module import gguf model.gguf --name my-core --version 1.0.0 --license Apache-2.0"},

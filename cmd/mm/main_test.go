@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"flip":    flip,
+			"replace": replace,
 			"waitfor": waitFor,
 		},
 	})
@@ -83,6 +84,19 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	b[0] ^= 1
 	_, err = f.WriteAt(b, at)
 	ts.Check(err)
+}
+
+// replace puts one text in the place of another, which must be there: replace
+// OLD NEW FILE.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace OLD NEW FILE")
+	}
+	text := ts.ReadFile(args[2])
+	if !strings.Contains(text, args[0]) {
+		ts.Fatalf("%s has no %q", args[2], args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.Replace(text, args[0], args[1], 1)), 0o644))
 }
 
 func largest(ts *testscript.TestScript, dir string) (path string) {

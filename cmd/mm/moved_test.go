@@ -23,6 +23,7 @@ func world(t *testing.T) {
 		{"assemble", "builds/m-lite.graph.yaml", "--sign", "default", "--target", "laptop"},
 		{"tag", "m-lite:0.1.0", "m-lite:kept"},
 		{"assemble", "builds/m-lite.graph.yaml", "--sign", "default", "--target", "phone"},
+		{"tag", "m-lite:0.1.0-phone", "m-lite:0.1.0", "--force"},
 	} {
 		if _, stderr, code := mm(t, args...); code != exitOK {
 			t.Fatalf("mm %v: exit %d: %s", args, code, stderr)
@@ -49,7 +50,7 @@ func moving(t *testing.T, move func(), args ...string) (stderr string, code int)
 func TestTagMoved(t *testing.T) {
 	world(t)
 	stderr, code := moving(t, func() {
-		if _, errs, code := mm(t, "tag", "m-lite:kept", "m-lite:0.1.0"); code != exitOK {
+		if _, errs, code := mm(t, "tag", "m-lite:kept", "m-lite:0.1.0", "--force"); code != exitOK {
 			t.Fatal(errs)
 		}
 	}, "run", "m-lite:0.1.0", "--max-tokens", "1")

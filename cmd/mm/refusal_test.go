@@ -51,7 +51,7 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if _, errs, code := mm(t, "assemble", "builds/m-lite.graph.yaml", "--export", "gguf=fp16"); code != exitOK {
+	if _, errs, code := mm(t, "assemble", "builds/m-lite.graph.yaml", "--export", "gguf=fp16", "--force"); code != exitOK {
 		t.Fatal(errs)
 	}
 	unsigned, err := store.Resolve(ctx, "m-lite:0.1.0")

@@ -51,7 +51,10 @@ func Recipe(precision string) (quant.Recipe, error) {
 	if name, ok := aliases[strings.ToLower(precision)]; ok {
 		precision = name
 	}
-	return quant.ParseRecipe(strings.ToUpper(precision))
+	if r, err := quant.ParseRecipe(strings.ToUpper(precision)); err == nil {
+		return r, nil
+	}
+	return quant.ParseRecipe(precision) // for its error
 }
 
 // Format is abi.GGUF.
@@ -88,12 +91,12 @@ func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 // allowed reports whether a module that lists the precisions supported may be
 // exported by a recipe: it lists the word, the recipe, or what covers it.
 func allowed(supported []string, precision, recipe string) bool {
-	word := strings.ToLower(precision)
-	if slices.Contains(supported, word) || slices.Contains(supported, recipe) {
-		return true
+	for _, word := range []string{strings.ToLower(precision), recipe, string(listed[recipe])} {
+		if slices.Contains(supported, word) {
+			return true
+		}
 	}
-	_, common := aliases[word]
-	return !common && slices.Contains(supported, string(listed[recipe]))
+	return false
 }
 
 // Export writes the model in the export's precision; without one its files

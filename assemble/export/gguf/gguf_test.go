@@ -1,0 +1,207 @@
+package gguf
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
+)
+
+// packed is a seeded core in a store.
+func packed(t *testing.T, edit func(manifest string) string) (*resolve.Module, export.Sink) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := seed.Write(filepath.Join(dir, "core"), seed.Options{Type: abi.Core, Name: "core", DModel: 64}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "core", "module.yaml")
+	data, err := os.ReadFile(file)
+	if err == nil && edit != nil {
+		err = os.WriteFile(file, []byte(edit(string(data))), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, list := modules.Load(file)
+	if m == nil {
+		t.Fatal(list)
+	}
+	for _, e := range m.Export {
+		for _, path := range e.With {
+			if err := os.WriteFile(filepath.Join(dir, "core", path), []byte(path), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	store, err := registry.Open(filepath.Join(dir, "store"), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	r, err := resolve.Pack(context.Background(), store, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, export.Sink{Store: store, Cache: filepath.Join(dir, "cache")}
+}
+
+// Every precision gives a file of its type, the same a second time, and one
+// that is of the type already stays what it is.
+func TestExport(t *testing.T) {
+	m, out := packed(t, nil)
+	src, _ := m.Layer("core.gguf")
+	for precision, want := range map[string]tensor.Type{
+		"fp32": tensor.F32, "fp16": tensor.F16, "bf16": tensor.BF16, "int8": tensor.Q8_0, "Q4_0": tensor.Q4_0, "q8_0": tensor.Q8_0,
+	} {
+		layers, notes, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: precision}, out)
+		if err != nil || len(layers) != 1 || layers[0].Path != "core.gguf" {
+			t.Fatal(precision, layers, err)
+		}
+		f, err := gguf.Open(out.Store.BlobPath(layers[0].Descriptor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tensor, ok := f.Tensor("blk.0.attn_q.weight"); !ok || tensor.Type != want {
+			t.Errorf("%s gives %v", precision, tensor)
+		}
+		f.Close()
+		if same := layers[0].Descriptor.Digest == src.Descriptor.Digest; same != (precision == "fp16") {
+			t.Errorf("%s: the file itself: %v", precision, same)
+		}
+		again, notesAgain, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: precision}, out)
+		if d := cmp.Diff(layers, again); err != nil || d != "" || !cmp.Equal(notes, notesAgain) {
+			t.Errorf("%s: %s %v", precision, d, err)
+		}
+	}
+	// A row of 64 is no whole block of 256, which is told.
+	_, notes, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: "int4"}, out)
+	if err != nil || len(notes) == 0 || !strings.Contains(strings.Join(notes, "\n"), "as Q4_0 instead of Q4_K, rows of 64") {
+		t.Errorf("%v, %v", notes, err)
+	}
+	if _, _, err := (Exporter{}).Export(t.Context(), m, builds.Export{Precision: "int3"}, out); err == nil {
+		t.Error("int3")
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := (Exporter{}).Export(stopped, m, builds.Export{Precision: "Q6_K"}, export.Sink{Store: out.Store}); err == nil {
+		t.Error("went on after its end")
+	}
+}
+
+// Without a precision the files stay as they are: one under the module's name,
+// several under their own.
+func TestAsItIs(t *testing.T) {
+	m, out := packed(t, func(s string) string { return strings.Replace(s, "name: core\n", "name: other\n", 1) })
+	layers, notes, err := Exporter{}.Export(t.Context(), m, builds.Export{}, out)
+	src, _ := m.Layer("core.gguf")
+	if err != nil || len(layers) != 1 || layers[0].Path != "other.gguf" || layers[0].Descriptor.Digest != src.Descriptor.Digest || notes != nil {
+		t.Errorf("%+v, %v, %v", layers, notes, err)
+	}
+	m, out = packed(t, func(s string) string {
+		return strings.Replace(s, "gguf: core.gguf", "gguf: {path: core.gguf, with: [more.gguf]}", 1)
+	})
+	layers, _, err = Exporter{}.Export(t.Context(), m, builds.Export{}, out)
+	if err != nil || len(layers) != 2 || layers[0].Path != "core.gguf" || layers[1].Path != "more.gguf" {
+		t.Errorf("%+v, %v", layers, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	with := func(supported ...string) *modules.Manifest {
+		m := &modules.Manifest{Name: "m", Version: "1.0.0", Export: map[abi.Format]modules.Export{abi.GGUF: {Path: "m.gguf"}}}
+		if supported != nil {
+			m.Quant = &modules.Quant{Supported: supported}
+		}
+		return m
+	}
+	none, several := with(), with()
+	none.Export = nil
+	several.Export[abi.GGUF] = modules.Export{Path: "a", With: []string{"b"}}
+	for _, tc := range []struct {
+		m         *modules.Manifest
+		precision string
+		options   string
+		want      []diag.Code
+	}{
+		{with(), "", "", nil},
+		{with(), "int4", "", nil},
+		{with(), "Q6_K", "", nil},
+		{with(), "Q3_K", "", []diag.Code{diag.QuantUnknown}},
+		{with(), "int8", "{}", []diag.Code{diag.BadExport}},
+		{none, "int8", "", []diag.Code{diag.NotExported}},
+		{several, "", "", nil},
+		{several, "int8", "", []diag.Code{diag.ExportFailed}},
+		{with("int8"), "int8", "", nil},
+		{with("int8"), "INT8", "", nil},
+		{with("int8"), "int4", "", []diag.Code{diag.QuantUnknown}},
+		{with("int8"), "Q8_0", "", nil},
+		{with("int8"), "Q6_K", "", []diag.Code{diag.QuantUnknown}},
+		{with("int4"), "Q6_K", "", nil},
+		{with("int4"), "Q4_0", "", nil},
+		{with("int4"), "int8", "", []diag.Code{diag.QuantUnknown}},
+		{with("int4"), "Q8_0", "", []diag.Code{diag.QuantUnknown}},
+		{with("Q4_0"), "Q4_0", "", nil},
+		{with("Q4_0"), "q4_0", "", nil},
+		{with("Q4_0"), "int4", "", []diag.Code{diag.QuantUnknown}},
+		{with("fp16"), "BF16", "", []diag.Code{diag.QuantUnknown}},
+	} {
+		e := builds.Export{Precision: tc.precision}
+		if tc.options != "" {
+			e.Options = []byte(tc.options)
+		}
+		var got []diag.Code
+		for _, d := range (Exporter{}).Check(tc.m, e) {
+			got = append(got, d.Code)
+		}
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("%v as %q: %s", tc.m.Quant, tc.precision, d)
+		}
+	}
+	if (Exporter{}).Format() != abi.GGUF {
+		t.Error("another format")
+	}
+}
+
+// Convert writes what Export does.
+func TestConvert(t *testing.T) {
+	m, out := packed(t, nil)
+	layers, _, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: "int8"}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(out.Store.BlobPath(layers[0].Descriptor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, l, err := out.Open(t.Context(), m, "core.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	recipe, err := Recipe("int8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if _, err := Convert(t.Context(), f, l.Descriptor.Size, recipe, &got); err != nil || !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%v, %d bytes against %d", err, got.Len(), len(want))
+	}
+	if _, err := Convert(t.Context(), strings.NewReader("no gguf"), 7, recipe, &got); err == nil {
+		t.Error("converted what is no GGUF")
+	}
+}
