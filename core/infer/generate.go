@@ -128,7 +128,7 @@ type generation struct {
 
 func (s *Session) newGeneration(opt GenerateOptions, emit func(Token) error) (*generation, error) {
 	if s.Logits() == nil {
-		return nil, errors.New("nothing was fed to continue from")
+		return nil, ErrNoLogits
 	}
 	if len(opt.StopStrings) > 0 && opt.Decode == nil {
 		return nil, errors.New("stop strings need a decoder")

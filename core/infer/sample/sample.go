@@ -22,26 +22,27 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Options is how tokens are chosen. The zero value takes the likeliest.
+// Options is how tokens are chosen: the one struct for it, from a request or
+// the command line to here. The zero value takes the likeliest.
 type Options struct {
 	// Temperature divides the logits; 0 takes the likeliest token.
-	Temperature float32
+	Temperature float32 `json:"temperature,omitempty"`
 	// TopK keeps the K likeliest tokens; 0 keeps all.
-	TopK int
+	TopK int `json:"top_k,omitempty"`
 	// TopP keeps the likeliest tokens that together have this probability; 0
 	// or 1 keeps all.
-	TopP float32
+	TopP float32 `json:"top_p,omitempty"`
 	// MinP keeps tokens at least this often as likely as the likeliest; 0
 	// keeps all.
-	MinP float32
+	MinP float32 `json:"min_p,omitempty"`
 	// RepeatPenalty makes recent tokens less likely: positive logits are
 	// divided and negative ones multiplied by it. 0 or 1 does nothing.
-	RepeatPenalty float32
+	RepeatPenalty float32 `json:"repetition_penalty,omitempty"`
 	// RepeatLast is how many tokens count as recent; 0 means 64, and a
 	// negative number all.
-	RepeatLast int
+	RepeatLast int `json:"repeat_last,omitempty"`
 	// Seed of the draws.
-	Seed uint64
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // Check reports options that make no sense.
