@@ -53,6 +53,8 @@ type Model struct {
 	work    work
 	closed  bool
 
+	pace pace // of the model as a draft
+
 	fingerprint   [sha256.Size]byte
 	fingerprinted bool
 }

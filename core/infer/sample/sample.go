@@ -7,7 +7,8 @@
 // temperature of 0 takes the likeliest token and draws nothing.
 //
 // [Sampler.Distribution] gives the probabilities that [Sampler.Sample] draws
-// from, which speculative decoding needs. The same seed, logits and history
+// from; [Sampler.Follow] lets one sampler draw as another will, which
+// speculative decoding needs. The same seed, logits and history
 // give the same tokens.
 package sample
 
@@ -79,6 +80,7 @@ var ErrNone = errors.New("no token is allowed")
 // Sampler draws tokens. It is not safe for concurrent use.
 type Sampler struct {
 	opt    Options
+	source *rand.PCG
 	rng    *rand.Rand
 	logits []float32 // a copy that may be changed
 	exps   []float32
@@ -91,8 +93,13 @@ func New(opt Options) (*Sampler, error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}
-	return &Sampler{opt: opt, rng: rand.New(rand.NewPCG(opt.Seed, 0x9e3779b97f4a7c15)), seen: make(map[int32]bool)}, nil
+	source := rand.NewPCG(opt.Seed, 0x9e3779b97f4a7c15)
+	return &Sampler{opt: opt, source: source, rng: rand.New(source), seen: make(map[int32]bool)}, nil
 }
+
+// Follow makes the sampler's next draws those that other's would be; other is
+// not touched.
+func (s *Sampler) Follow(other *Sampler) { *s.source = *other.source }
 
 // Sample draws the token that follows history.
 func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
@@ -105,9 +112,6 @@ func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
 	}
 	return s.Draw(d), nil
 }
-
-// Float64 is the next number of the sampler's source, in [0, 1).
-func (s *Sampler) Float64() float64 { return s.rng.Float64() }
 
 // Draw takes a token of d at random, by its probabilities.
 func (s *Sampler) Draw(d []Candidate) int32 {
@@ -301,42 +305,4 @@ func softmax(d []Candidate, temperature float32) {
 	for i := range d {
 		d[i].P /= sum
 	}
-}
-
-// Residual replaces p by max(p-q, 0), scaled to sum to 1: what is left to draw
-// from after a token drawn from q was rejected in favour of p (Leviathan et
-// al., arXiv 2211.17192). When nothing is left p is unchanged.
-func Residual(p, q []Candidate) {
-	last := int32(0)
-	for _, c := range p {
-		last = max(last, c.Token)
-	}
-	taken := make([]float64, last+1) // by token: either may be a whole vocabulary
-	for _, c := range q {
-		if c.Token <= last {
-			taken[c.Token] = c.P
-		}
-	}
-	var sum float64
-	rest := make([]float64, len(p))
-	for i, c := range p {
-		rest[i] = max(c.P-taken[c.Token], 0)
-		sum += rest[i]
-	}
-	if sum <= 0 {
-		return
-	}
-	for i := range p {
-		p[i].P = rest[i] / sum
-	}
-}
-
-// Probability of a token in a distribution.
-func Probability(d []Candidate, token int32) float64 {
-	for _, c := range d {
-		if c.Token == token {
-			return c.P
-		}
-	}
-	return 0
 }
