@@ -206,7 +206,7 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, req.Preferences, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking}, emit)
+	return r.answer(ctx, prompt, req.Preferences, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
 }
 
 // answer feeds a prompt and reads what follows.

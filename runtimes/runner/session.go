@@ -115,7 +115,7 @@ func (r *Runner) take(ctx context.Context, in *positions) (*session, error) {
 	}
 	// A few positions in common, BOS or a template's first words, are not
 	// worth another conversation's place.
-	if best >= 0 && 2*most < len(r.idle[best].held) && len(r.idle) < r.opt.Sequences {
+	if best >= 0 && 2*most < min(in.len(), len(r.idle[best].held)) && len(r.idle) < r.opt.Sequences {
 		best = -1
 	}
 	if best < 0 && len(r.idle) >= r.opt.Sequences {

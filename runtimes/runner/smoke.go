@@ -31,7 +31,8 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			p.MaxTokens = len(g.Expect) // a token gives at least a byte
 		}
 		var got strings.Builder
-		_, err := r.answer(ctx, r.talk.Plain(g.Prompt), p, talk.ReadOptions{Plain: true}, func(text string) error {
+		prompt := r.talk.Plain(g.Prompt)
+		_, err := r.answer(ctx, prompt, p, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
 				return enough

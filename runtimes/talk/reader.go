@@ -11,6 +11,7 @@ import (
 type ReadOptions struct {
 	Stop     []string // texts that end the answer before them; none may be empty
 	Thinking bool     // the answer begins within reasoning, see [Prompt]
+	Begins   bool     // the answer begins a text: a space that encoding put before it is dropped
 	Plain    bool     // all is text: no calls, no reasoning
 }
 
@@ -43,7 +44,7 @@ const (
 
 // Reader begins to read an answer.
 func (t *Talk) Reader(opt ReadOptions) *Reader {
-	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: true})}
+	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: !opt.Begins})}
 	if opt.Thinking && !opt.Plain {
 		r.state = inReasoning
 	}

@@ -76,6 +76,7 @@ type Piece struct {
 type Prompt struct {
 	Pieces   []Piece
 	Thinking bool // the template has begun the model's reasoning
+	Begins   bool // nothing is said yet: the answer is the beginning of a text
 }
 
 // Options is how a model talks besides its tokenizer.
@@ -174,9 +175,9 @@ func (t *Talk) Tokenizer() *tokenizer.Tokenizer { return t.tok }
 func (t *Talk) Plain(text string) Prompt {
 	ids := t.begin(t.tok.Encode(text, tokenizer.Options{Literal: t.guard.literal(text)}))
 	if len(ids) == 0 {
-		return Prompt{}
+		return Prompt{Begins: true}
 	}
-	return Prompt{Pieces: []Piece{{Tokens: ids}}}
+	return Prompt{Pieces: []Piece{{Tokens: ids}}, Begins: text == ""}
 }
 
 // Render makes a conversation what the model reads before it answers. Without

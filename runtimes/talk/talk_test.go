@@ -367,6 +367,28 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// An answer that begins a text has no space before it, one that goes on keeps
+// its own.
+func TestReaderBegins(t *testing.T) {
+	tk, err := talk.New(byteTokens(t, func(v *tokenizer.Vocabulary) { v.SpacePrefix = tokenizer.FirstPrefix }), talk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tk.Plain("").Begins || tk.Plain("a").Begins {
+		t.Error("what begins a text is mistaken")
+	}
+	for begins, want := range map[bool]string{true: "so", false: " so"} {
+		r := tk.Reader(talk.ReadOptions{Begins: begins})
+		got := ""
+		for _, id := range tk.Tokenizer().Encode("so", tokenizer.Options{}) {
+			got += r.Next(id).Text
+		}
+		if got != want {
+			t.Errorf("begins %v: %q, want %q", begins, got, want)
+		}
+	}
+}
+
 // A block that never ends is bounded, bytes that are no text are repaired.
 func TestReaderBounds(t *testing.T) {
 	tk := newTalk(t, "")
