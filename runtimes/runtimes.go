@@ -106,10 +106,10 @@ type Adapter struct {
 
 // Entry is the path on disk of the file that an engine for format opens first.
 // A part that ships none is [Unavailable].
-func (b *Bundle) Entry(format string) (string, error) {
-	name := b.Part.Files[format]
+func (b *Bundle) Entry(format abi.Format) (string, error) {
+	name := b.Part.Files.Entry(format)
 	if name == "" {
-		return "", &Unavailable{What: b.Part.ID(), Why: "the target ships no " + format + " file of it", Hint: "assemble with --export " + format + "=…"}
+		return "", &Unavailable{What: b.Part.ID(), Why: "the target ships no " + string(format) + " file of it", Hint: "assemble with --export " + string(format) + "=…"}
 	}
 	return b.Files.Path(name)
 }

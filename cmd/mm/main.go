@@ -95,6 +95,7 @@ func (p *program) app() *cli.App {
 			p.assembleCommand(),
 			p.moduleCommand(),
 			p.runCommand(),
+			p.chatCommand(),
 			p.inspectCommand(),
 			p.pushCommand(),
 			p.pullCommand(),

@@ -22,14 +22,14 @@ import (
 type Engine struct{}
 
 // format is the one that the engine reads.
-const format = "gguf"
+const format = abi.GGUF
 
 // Name is "core".
 func (Engine) Name() string { return "core" }
 
 // Probe always finds the engine: it is part of mm.
 func (Engine) Probe(context.Context) (runtimes.Info, error) {
-	info := runtimes.Info{Version: "(devel)", Devices: []string{device}, Formats: []string{format}, License: "Apache-2.0"}
+	info := runtimes.Info{Version: "(devel)", Devices: []string{device}, Formats: []string{string(format)}, License: "Apache-2.0"}
 	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
 		info.Version = b.Main.Version
 	}
@@ -40,7 +40,7 @@ const device = "cpu"
 
 // Can wants a GGUF file of a language model or of an adapter.
 func (Engine) Can(part builds.Part) error {
-	if part.Files[format] == "" {
+	if part.Files.Entry(format) == "" {
 		return &runtimes.Unavailable{What: part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
 	}
 	return nil

@@ -37,7 +37,7 @@ func module(t *testing.T, typ abi.ModuleType, width int) runtimes.Bundle {
 		t.Fatal(err)
 	}
 	return runtimes.Bundle{
-		Part:  builds.Part{Name: name, Version: "0.1.0", Type: typ, Files: map[string]string{"gguf": name + "/" + name + ".gguf"}},
+		Part:  builds.Part{Name: name, Version: "0.1.0", Type: typ, Files: builds.Formats{"gguf": {name + "/" + name + ".gguf"}}},
 		Files: folder(dir),
 	}
 }

@@ -149,7 +149,7 @@ func missing(a *builds.Assembly, in talk.Part) error {
 			continue
 		}
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
-			if p.Files["onnx"] == "" {
+			if p.Files.Entry(abi.ONNX) == "" {
 				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
 			}
 		}

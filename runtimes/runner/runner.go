@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
@@ -124,7 +125,7 @@ func (r *Runner) bundle() runtimes.Bundle {
 // conversant reads tokenizer and chat template out of the core's GGUF file.
 // It is nil for a model that has none and works on ids alone.
 func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*talk.Talk, error) {
-	path, err := core.Entry("gguf")
+	path, err := core.Entry(abi.GGUF)
 	if err != nil {
 		return nil, err
 	}

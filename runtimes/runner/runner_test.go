@@ -93,9 +93,9 @@ func build(t testing.TB) *builds.Build {
 	return &builds.Build{
 		Assembly: &builds.Assembly{
 			Name: "b", Target: "laptop",
-			Core: builds.Part{Name: "core", Version: "1.0.0", Files: map[string]string{"gguf": "core/core.gguf"}},
+			Core: builds.Part{Name: "core", Version: "1.0.0", Files: builds.Formats{"gguf": {"core/core.gguf"}}},
 			Modalities: []builds.ModalityPart{
-				{Modality: abi.Image, Encoder: builds.Part{Name: "enc", Version: "1.0.0", Files: map[string]string{"onnx": "e"}}, Projector: builds.Part{Name: "proj", Version: "1.0.0", Files: map[string]string{"onnx": "p"}}},
+				{Modality: abi.Image, Encoder: builds.Part{Name: "enc", Version: "1.0.0", Files: builds.Formats{"onnx": {"e"}}}, Projector: builds.Part{Name: "proj", Version: "1.0.0", Files: builds.Formats{"onnx": {"p"}}}},
 				{Modality: abi.Audio, Encoder: builds.Part{Name: "aenc", Version: "1.0.0"}},
 			},
 		},
@@ -457,7 +457,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("emit's error: %v, after %d calls", err, calls)
 	}
 	b := build(t)
-	b.Assembly.Core.Files["gguf"] = "none"
+	b.Assembly.Core.Files = builds.Formats{"gguf": {"none"}}
 	r, _ = open(t, b, runner.Options{})
 	if _, err := r.Answer(t.Context(), ask("x", 1), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
@@ -570,8 +570,8 @@ func TestShippedCore(t *testing.T) {
 	root := testfiles.Root(t)
 	b := &builds.Build{
 		Assembly: &builds.Assembly{
-			Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: map[string]string{"gguf": "modules/core-llm/core-llm.gguf"}},
-			Draft: &builds.Part{Name: "draft-llm", Version: "1.0.0", Files: map[string]string{"gguf": "modules/draft-llm/draft-llm.gguf"}}, DraftTokens: 4,
+			Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"modules/core-llm/core-llm.gguf"}}},
+			Draft: &builds.Part{Name: "draft-llm", Version: "1.0.0", Files: builds.Formats{"gguf": {"modules/draft-llm/draft-llm.gguf"}}}, DraftTokens: 4,
 			Router: &builds.RouterPart{ToolCallTokens: []string{"<tool_call>", "</tool_call>"}},
 			Golden: []modules.Golden{{Prompt: "Once upon a time", Expect: ", there was a little"}, {Prompt: "Once upon a time", Expect: "nothing"}, {Prompt: "Once", Expect: " upon", MaxTokens: 3}},
 		},
@@ -607,7 +607,7 @@ func TestShippedCore(t *testing.T) {
 
 func ExampleRunner() {
 	build := &builds.Build{
-		Assembly: &builds.Assembly{Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: map[string]string{"gguf": "modules/core-llm/core-llm.gguf"}}},
+		Assembly: &builds.Assembly{Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"modules/core-llm/core-llm.gguf"}}}},
 		Files:    folder("../.."),
 	}
 	ctx := context.Background()

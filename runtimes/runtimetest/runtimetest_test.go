@@ -24,7 +24,7 @@ func (twice) Probe(context.Context) (runtimes.Info, error) {
 }
 
 func (twice) Can(p builds.Part) error {
-	if p.Files["none"] == "" {
+	if p.Files.Entry("none") == "" {
 		return &runtimes.Unavailable{What: p.ID(), Why: "no file"}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (d *doubler) Close() error {
 
 func subject(fault string) runtimetest.Function {
 	return runtimetest.Function{
-		Engine: twice{fault}, Bundle: runtimes.Bundle{Part: builds.Part{Name: "f", Version: "1.0.0", Files: map[string]string{"none": "x"}}},
+		Engine: twice{fault}, Bundle: runtimes.Bundle{Part: builds.Part{Name: "f", Version: "1.0.0", Files: builds.Formats{"none": {"x"}}}},
 		In: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}}},
 	}
 }
