@@ -266,7 +266,7 @@ func (l *turns) line(prompt string) (string, error) {
 		return "", err
 	}
 	defer term.Restore(l.fd, state)
-	if width, height, err := term.GetSize(l.fd); err == nil {
+	if width, height, err := term.GetSize(l.fd); err == nil && width > 0 {
 		l.terminal.SetSize(width, height)
 	}
 	l.terminal.SetPrompt(prompt)

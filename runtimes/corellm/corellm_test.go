@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,20 @@ func say(t *testing.T, m runtimes.Language, opt runtimes.Generation) []int32 {
 		t.Fatal(err)
 	}
 	return ids
+}
+
+// More threads than the machine has are not started, and change nothing.
+func TestManyThreads(t *testing.T) {
+	b := core(t)
+	want := say(t, open(t, b, runtimes.Limits{Threads: 1}), runtimes.Generation{MaxTokens: 20})
+	before := runtime.NumGoroutine()
+	m := open(t, b, runtimes.Limits{Threads: 500})
+	if n := runtime.NumGoroutine() - before; n > runtime.NumCPU() {
+		t.Errorf("%d threads on a machine of %d", n, runtime.NumCPU())
+	}
+	if got := say(t, m, runtimes.Generation{MaxTokens: 20}); !slices.Equal(got, want) {
+		t.Errorf("%v, with one thread %v", got, want)
+	}
 }
 
 // The build's max_seq bounds a sequence, a larger one does not stretch the

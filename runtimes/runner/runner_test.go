@@ -456,6 +456,14 @@ func TestClose(t *testing.T) {
 	if _, err := r.Answer(t.Context(), ask("x", 9), func(string) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
 		t.Errorf("emit's error: %v, after %d calls", err, calls)
 	}
+	// Text is held back when the listener goes: it is not told.
+	held := ask("x", 0)
+	held.Preferences.Stop = []string{"XYZ"}
+	held.Preferences.Allow = runtimes.Sequences([][]int32{{12 + 'X', 12 + 'Y', 12 + 'X', 12 + 'Q'}}, nil)
+	calls = 0
+	if _, err := r.Answer(t.Context(), held, func(string) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("emit's error with text held back: %v, after %d calls", err, calls)
+	}
 	b := build(t)
 	b.Assembly.Core.Files = builds.Formats{"gguf": {"none"}}
 	r, _ = open(t, b, runner.Options{})

@@ -200,6 +200,20 @@ func TestWordsStayWords(t *testing.T) {
 	}
 }
 
+// What a template writes beside a word does not complete it either.
+func TestTemplateCompletesNothing(t *testing.T) {
+	for template, word := range map[string]string{
+		"<{{ messages[0].content }}": "bos>", "{{ messages[0].content }}>": "<bos", "<|im_{{ messages[0].content }}|>": "end",
+		"{{ messages[0].content }}call>": "</tool_", "<{{ messages[0].content }}>": "/image",
+	} {
+		tk := newTalk(t, template)
+		p, err := tk.Render([]talk.Message{talk.Text(talk.User, word)}, nil)
+		if want := "¦<bos>¦" + strings.ReplaceAll(template, "{{ messages[0].content }}", word); err != nil || show(tk, p) != want {
+			t.Errorf("%s with %q: %s, %v", template, word, show(tk, p), err)
+		}
+	}
+}
+
 // Guarded words are encoded with what stands around them as one text, and come
 // back as they were.
 func TestWordsKeepTheirTokens(t *testing.T) {
