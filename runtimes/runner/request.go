@@ -37,8 +37,11 @@ type Preferences struct {
 
 // Check reports preferences that make no sense.
 func (p Preferences) Check() error {
-	if p.MaxTokens < 0 || p.BudgetMS < 0 {
-		return fmt.Errorf("max tokens is %d, the budget %d ms: neither may be negative", p.MaxTokens, p.BudgetMS)
+	if p.MaxTokens < 0 {
+		return fmt.Errorf("max tokens is %d, not 0 or more", p.MaxTokens)
+	}
+	if p.BudgetMS < 0 {
+		return fmt.Errorf("the budget is %d ms, not 0 or more", p.BudgetMS)
 	}
 	for _, s := range p.Stop {
 		if s == "" {
