@@ -117,6 +117,7 @@ const (
 	GoldenMissed  Code = "MM0802"
 	PromptTooLong Code = "MM0803"
 	BadRequest    Code = "MM0804"
+	BudgetMissed  Code = "MM0805"
 
 	BadConfig  Code = "MM0901"
 	BadTrust   Code = "MM0902"

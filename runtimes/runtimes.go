@@ -1,29 +1,39 @@
-// Package runtimes runs an assembled build.
+// Package runtimes is the contract between a build and the engines that
+// compute it.
 //
-// A [Backend] opens one part of an assembly as a session. A [Generator] takes
-// text, tokens or vectors and streams tokens. The seam lies there, not at tensor
-// operations: an engine is free to do its work as it likes between the two. Probe
-// says whether a backend is there, or exactly what is missing and how to get
-// it; a run never falls back to another engine by itself.
+// An [Engine] opens the files of one part ([Bundle]) as a [Model]: the weights,
+// once. A [Language] model gives any number of sequences; a [Sequence] takes
+// token ids or vectors and continues them with ids. A [Function] takes named
+// tensors and gives named tensors. The seam lies there, not at tensor
+// operations, and below text: tokenizer, chat template and tool calls are
+// written once for all engines, in runtimes/talk.
 //
-// A [Runner] answers a [Request] with the assembly: it feeds the text and
-// generates. Inputs that are no text, which an encoder and a projector would
-// turn into vectors of d_model, are refused with what is missing. Files reach
-// it as paths that the caller has verified.
+// Every argument that goes through a Sequence or a Function is plain data, so
+// that an engine may live in a child process: the pipe protocol is these two
+// interfaces and nothing else. What only some engines can do is a small
+// interface of its own ([Scorer], [Hidden], [Saver], [Embedder]) that a caller
+// asks for.
+//
+// [Engine.Probe] says whether an engine is there, or exactly what is missing
+// and how to get it; a run never falls back to another engine by itself.
+// runtimes/runtimetest holds what every engine must keep.
 package runtimes
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/modules"
 )
 
-// ErrUnavailable says that a backend, or a part of a build, cannot run here.
+// ErrUnavailable says that an engine, or a part of a build, cannot run here.
 // The error that wraps it names what is missing.
 var ErrUnavailable = errors.New("not available")
 
@@ -40,96 +50,144 @@ func (u *Unavailable) Error() string { return fmt.Sprintf("%s is not available: 
 // Is makes errors.Is(err, ErrUnavailable) true.
 func (u *Unavailable) Is(err error) bool { return err == ErrUnavailable }
 
-// Weights is what a backend opens: the files of one part, by format, and what
-// the assembly says of them. The files have been verified.
-type Weights struct {
-	Part   builds.Part
-	Paths  map[string]string // format → path on disk
-	Tokens abi.TokenContract
-	KV     abi.DType // "": the backend's choice
+// ErrFull says that a sequence has no room for what was to be fed.
+var ErrFull = errors.New("the sequence is full")
 
-	Draft    *Draft    // nil: no speculative decoding
-	Adapters []Adapter // applied in this order
+// ErrClosed says that a model or a sequence was used after its Close.
+var ErrClosed = errors.New("closed")
+
+// ErrTime says that a call took longer than Limits.Time.
+var ErrTime = errors.New("the time limit is over")
+
+// Info is what an engine says of itself.
+type Info struct {
+	Version string   // of the engine
+	Devices []string // what it can compute on: "cpu", "cuda:0"
+	Formats []string // what it opens: "gguf", "onnx"
+	License string   // SPDX, of the engine
 }
 
-// Draft is a small model that proposes tokens, which the model then checks
-// together. It does not change what is said.
-type Draft struct {
-	Part   builds.Part
-	Paths  map[string]string // format → path on disk
-	Tokens int               // proposed at a time; 0: the backend's choice
+// Limits bound what a model may take. The zero value takes what the machine
+// has to give.
+type Limits struct {
+	Threads int           // 0: the physical cores at hand; more than the machine has are not used
+	Memory  int64         // bytes of weights and sequences together; 0: no limit
+	Time    time.Duration // of one Feed, Generate or Run; 0: no limit
+	Device  string        // one of Info.Devices; "": the engine's choice
+}
+
+// Check reports limits that make no sense.
+func (l Limits) Check() error {
+	if l.Threads < 0 || l.Memory < 0 || l.Time < 0 {
+		return fmt.Errorf("%d threads, %d bytes of memory, %v: a limit must not be negative", l.Threads, l.Memory, l.Time)
+	}
+	return nil
+}
+
+// Bundle is one part of a build with all that an engine needs to open it.
+type Bundle struct {
+	Part     builds.Part       // name, version, type and the paths of its files
+	Manifest *modules.Manifest // ports, preprocessing, state; nil for a file on its own
+	Files    builds.Files      // the verified files of the build
+
+	Tokens abi.TokenContract // what the build counts on; an absent figure is the file's
+	KV     abi.DType         // how keys and values are stored; "": the engine's choice
+
+	Draft       *Bundle // a small model that proposes tokens; nil: none
+	DraftTokens int     // proposed at a time; 0: the engine's choice
+	Adapters    []Adapter
 }
 
 // Adapter is a low-rank change to the model's weights.
 type Adapter struct {
-	Part  builds.Part
-	Paths map[string]string // format → path on disk
-	Scale float64
+	Bundle
+	Scale float64 // its strength; at 0 it changes nothing
 }
 
-// Settings hold for all sessions of a run.
-type Settings struct {
-	Threads int // 0: what the machine has to give
+// Entry is the path on disk of the file that an engine for format opens first.
+// A part that ships none is [Unavailable].
+func (b *Bundle) Entry(format abi.Format) (string, error) {
+	name := b.Part.Files.Entry(format)
+	if name == "" {
+		return "", &Unavailable{What: b.Part.ID(), Why: "the target ships no " + string(format) + " file of it", Hint: "assemble with --export " + string(format) + "=…"}
+	}
+	return b.Files.Path(name)
 }
 
-// Backend is an engine. It is safe for concurrent use.
-type Backend interface {
-	// Name is how the command line and graphs call it: core, gguf, onnx, qnn.
+// Engine is a way to compute. It is safe for concurrent use.
+type Engine interface {
+	// Name is how the command line calls it: core, gguf, onnx, qnn.
 	Name() string
-	// Probe returns nil when the backend can open sessions here, and an
-	// [Unavailable] otherwise.
-	Probe(ctx context.Context) error
-	// OpenGenerator opens a language model as an empty sequence.
-	OpenGenerator(ctx context.Context, w Weights, s Settings) (Generator, error)
+	// Probe describes the engine, or returns an [Unavailable].
+	Probe(ctx context.Context) (Info, error)
+	// Can says why the engine cannot open a part with these files (format →
+	// paths); nil when it can try.
+	Can(part builds.Part) error
+	// Open loads the weights. The model is a [Language] or a [Function].
+	Open(ctx context.Context, b Bundle, l Limits) (Model, error)
 }
 
-// Generator is one sequence of a language model. It is not safe for
-// concurrent use.
-type Generator interface {
-	// Feed appends a segment to the sequence and reports how many places it
-	// took. A segment that does not fit into max_seq is an error and leaves
-	// the sequence as it was.
-	Feed(ctx context.Context, s Segment) (places int, err error)
-	// Generate continues the sequence and calls emit for each token as it is
-	// chosen; an error of emit stops it and is returned.
-	Generate(ctx context.Context, opt Generation, emit func(Token) error) (Stop, error)
-	// Close frees what the session holds.
+// Model is loaded weights. It is safe for concurrent use.
+type Model interface {
+	// Close frees the weights; sequences of the model then give errors. A
+	// second Close does nothing.
 	Close() error
 }
 
-// Conversant is a [Generator] whose model may have been trained on
-// conversations.
-type Conversant interface {
-	// Conversation wraps what a user says as the model was trained to read it,
-	// so that its answer follows. It is nil for a model of plain text. What
-	// the user says stays text: special tokens in it do not count.
-	Conversation(text string) ([]Segment, error)
+// Shape is the size of a language model.
+type Shape struct {
+	Vocab   int // tokens
+	Width   int // numbers of a vector, d_model
+	Context int // positions of a sequence
 }
 
-// Segment is a piece of a sequence: exactly one of the fields is set.
-type Segment struct {
-	Text    string      // plain text: special tokens in it are text
-	Marked  string      // text whose special tokens count, such as a chat prompt
-	Tokens  []int32     // ids
-	Vectors [][]float32 // n vectors of d_model, as a projector gives them
+// Language is a Model of tokens. It knows ids and vectors, no text.
+type Language interface {
+	Model
+	Shape() Shape
+	// NewSequence begins an empty sequence. Sequences are independent and may
+	// be used at the same time.
+	NewSequence(ctx context.Context, opt SequenceOptions) (Sequence, error)
 }
 
-// Generation says how to continue a sequence. The zero value is greedy.
+// SequenceOptions is how a sequence is held.
+type SequenceOptions struct {
+	Context int  // most positions; 0: Shape's
+	Hidden  bool // keep the states that [Hidden] gives
+}
+
+// Sequence is one text in the course of being read and written. It is not
+// safe for concurrent use.
+type Sequence interface {
+	// Feed appends positions: all of them, or none and an error. What does
+	// not fit is [ErrFull].
+	Feed(ctx context.Context, in ...Positions) error
+	// Truncate forgets the positions from n on, 0 ≤ n ≤ Len.
+	Truncate(n int) error
+	// Len is the number of positions held.
+	Len() int
+	// Generate continues the sequence and calls emit for each token as it is
+	// chosen, the one that stops it included; an error of emit ends it and is
+	// returned. The sequence then holds a beginning of what was fed and
+	// emitted that lacks the last token at most; Len says which.
+	Generate(ctx context.Context, opt Generation, emit func(id int32) error) (Stop, error)
+	// Close frees the sequence. A second Close does nothing.
+	Close() error
+}
+
+// Positions are tokens or vectors, exactly one of the two.
+type Positions struct {
+	Tokens  []int32   // ids
+	Vectors []float32 // n × d_model, as a projector gives them
+}
+
+// Generation says how to continue a sequence. The zero value takes the
+// likeliest tokens until the sequence is full.
 type Generation struct {
-	MaxTokens         int     // 0: until the model ends or the sequence is full
-	Temperature       float64 // 0: greedy
-	TopK              int     // 0: all
-	TopP              float64 // 0: all
-	MinP              float64 // 0: none is cut
-	RepetitionPenalty float64 // 0: 1, no penalty
-	Seed              uint64  // of the sampler; the same seed gives the same text
-	Stop              []string
-}
-
-// Token is one generated token.
-type Token struct {
-	ID   int32  // -1 for text that was held back until the end
-	Text string // what it adds to the text; UTF-8 is never cut
+	sample.Options          // how tokens are chosen
+	MaxTokens      int      // 0: as many as there is room for
+	StopIDs        []int32  // tokens that end the text
+	Allow          *Grammar // which tokens may follow; nil: any
 }
 
 // Stop says why generation ended.
@@ -137,86 +195,77 @@ type Stop string
 
 // The reasons why generation ends.
 const (
-	StopEnd    Stop = "end"    // the model ended its text
-	StopLength Stop = "length" // MaxTokens, or the sequence is full
-	StopWord   Stop = "stop"   // one of the stop strings
-	StopBudget Stop = "budget" // the request's time was over
+	StopEnd     Stop = "end"     // one of StopIDs
+	StopLength  Stop = "length"  // MaxTokens
+	StopContext Stop = "context" // the sequence is full
 )
 
-// Request asks for one answer. It is the playbook's inference request (§13.2).
-type Request struct {
-	Inputs       []Input     `json:"inputs"`
-	Preferences  Preferences `json:"preferences"`
-	ToolsAllowed []string    `json:"tools_allowed,omitempty"`
-	Outputs      []string    `json:"outputs,omitempty"` // modalities; none: text
+// Scorer is a [Sequence] that tells what it expects next.
+type Scorer interface {
+	// Logits are the unnormalised log probabilities, one a token of the
+	// vocabulary, of what follows the last position.
+	Logits(ctx context.Context) ([]float32, error)
 }
 
-// Input is one input of a request, in the order it is fed.
-type Input struct {
-	Type abi.Modality `json:"type"`
-	Text string       `json:"text,omitempty"`
-	Path string       `json:"path,omitempty"`
+// Hidden is a [Sequence] that shows what a decoder takes.
+type Hidden interface {
+	// Hidden gives the states of the positions from ≤ i < to behind the last
+	// norm: (to-from) × d_model numbers. The sequence must have been made
+	// with SequenceOptions.Hidden.
+	Hidden(from, to int) ([]float32, error)
 }
 
-// Preferences say how to answer.
-type Preferences struct {
-	CoT               bool     `json:"cot,omitempty"` // a wish, for models that were trained to heed it
-	MaxTokens         int      `json:"max_tokens,omitempty"`
-	BudgetMS          int64    `json:"budget_ms,omitempty"`
-	Temperature       float64  `json:"temperature,omitempty"`
-	TopK              int      `json:"top_k,omitempty"`
-	TopP              float64  `json:"top_p,omitempty"`
-	MinP              float64  `json:"min_p,omitempty"`
-	RepetitionPenalty float64  `json:"repetition_penalty,omitempty"`
-	Seed              uint64   `json:"seed,omitempty"`
-	Stop              []string `json:"stop,omitempty"`
+// Saver is a [Sequence] that can be put on disk. What it writes is for the
+// same engine, model and kind of sequence; Restore of anything else is an
+// error and changes nothing.
+type Saver interface {
+	Save(w io.Writer) error
+	Restore(r io.Reader) error
 }
 
-// Timings of one answer.
-type Timings struct {
-	Load       time.Duration // opening the core's session
-	FirstToken time.Duration // from the first Feed to the first token
-	Prompt     int           // places the inputs took
-	Generated  int           // tokens
-	Generate   time.Duration // from the first token to the last
+// Embedder is a [Language] that gives the vectors it reads tokens as.
+type Embedder interface {
+	// Embed gives n × d_model numbers for n tokens.
+	Embed(tokens []int32) ([]float32, error)
 }
 
-// PerSecond is the generation speed in tokens a second, counted after the
-// first token.
-func (t Timings) PerSecond() float64 {
-	if t.Generated < 2 || t.Generate <= 0 {
-		return 0
-	}
-	return float64(t.Generated-1) / t.Generate.Seconds()
+// Function is a Model of named tensors in and named tensors out.
+type Function interface {
+	Model
+	// Run computes. An input that is missing, unknown or of another type or
+	// shape is an error that names it.
+	Run(ctx context.Context, in map[string]Tensor) (map[string]Tensor, error)
 }
 
-// Answer is what a request came to.
-type Answer struct {
-	Text    string
-	Tokens  []int32
-	Stop    Stop
-	Timings Timings
-}
-
-// Select returns the backend called name. With no name it is the first of the
-// backends that Probe says is there; the order of the list is the preference.
-func Select(ctx context.Context, backends []Backend, name string) (Backend, error) {
-	if name == "" {
-		var first error
-		for _, b := range backends {
-			err := b.Probe(ctx)
-			if err == nil {
-				return b, nil
-			}
-			if first == nil {
-				first = err
-			}
+// Select returns the engine called name. With no name it is the first that is
+// there and can open the part; the order of the list is the preference.
+func Select(ctx context.Context, engines []Engine, name string, part builds.Part) (Engine, error) {
+	if name != "" {
+		i := slices.IndexFunc(engines, func(e Engine) bool { return e.Name() == name })
+		if i < 0 {
+			return nil, &Unavailable{What: "backend " + name, Why: "this build of mm does not have it", Hint: "mm doctor lists the backends"}
 		}
-		return nil, first
+		e := engines[i]
+		if _, err := e.Probe(ctx); err != nil {
+			return nil, err
+		}
+		return e, e.Can(part)
 	}
-	i := slices.IndexFunc(backends, func(b Backend) bool { return b.Name() == name })
-	if i < 0 {
-		return nil, &Unavailable{What: "backend " + name, Why: "this build of mm does not have it", Hint: "mm doctor lists the backends"}
+	var first error
+	for _, e := range engines {
+		_, err := e.Probe(ctx)
+		if err == nil {
+			err = e.Can(part)
+		}
+		if err == nil {
+			return e, nil
+		}
+		if first == nil {
+			first = err
+		}
 	}
-	return backends[i], backends[i].Probe(ctx)
+	if first == nil {
+		first = &Unavailable{What: part.ID(), Why: "this build of mm has no backend"}
+	}
+	return nil, first
 }

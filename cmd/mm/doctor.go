@@ -57,10 +57,10 @@ func (p *program) examine(c *cli.Context) []check {
 		{"program", "ok", fmt.Sprintf("mm %s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
 		{"processor", "ok", fmt.Sprintf("%d threads to use of %d; %s", pool.Default(), runtime.NumCPU(), kernels()), ""},
 	}
-	for _, b := range p.backends {
+	for _, b := range p.engines {
 		ch := check{"backend " + b.Name(), "ok", "runs GGUF language models in this process", ""}
 		var missing *runtimes.Unavailable
-		if err := b.Probe(c.Context); errors.As(err, &missing) {
+		if _, err := b.Probe(c.Context); errors.As(err, &missing) {
 			ch.State, ch.Detail, ch.Hint = "missing", missing.Why, missing.Hint
 		} else if err != nil {
 			ch.State, ch.Detail = "fault", err.Error()

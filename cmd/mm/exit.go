@@ -80,7 +80,7 @@ func codeOf(list diag.List) int {
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable
-		case d.Code == diag.GoldenMissed:
+		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed:
 			code = exitMissed
 		}
 	}

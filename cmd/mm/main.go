@@ -44,14 +44,14 @@ func main() {
 
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, backends: backends()}
+	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines()}
 	app := p.app()
 	return p.exit(app.RunContext(ctx, permute(app, args)))
 }
 
-// backends lists the engines, the preferred one first.
-func backends() []runtimes.Backend {
-	return []runtimes.Backend{corellm.Backend{}}
+// engines lists the engines, the preferred one first.
+func engines() []runtimes.Engine {
+	return []runtimes.Engine{corellm.Engine{}}
 }
 
 // exporters lists the formats that assemble writes.
@@ -70,7 +70,7 @@ type program struct {
 	stdout, stderr io.Writer
 	json           bool
 	quiet          bool
-	backends       []runtimes.Backend // in the order of preference
+	engines        []runtimes.Engine // in the order of preference
 
 	testOnlyVerified func(*located) // called between verification and use
 }
@@ -95,6 +95,7 @@ func (p *program) app() *cli.App {
 			p.assembleCommand(),
 			p.moduleCommand(),
 			p.runCommand(),
+			p.chatCommand(),
 			p.inspectCommand(),
 			p.pushCommand(),
 			p.pullCommand(),

@@ -35,7 +35,7 @@ func world(t *testing.T) {
 func moving(t *testing.T, move func(), args ...string) (stderr string, code int) {
 	t.Helper()
 	var out, errs strings.Builder
-	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, backends: backends()}
+	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, engines: engines()}
 	p.testOnlyVerified = func(*located) { move() }
 	app := p.app()
 	code = p.exit(app.RunContext(context.Background(), permute(app, append([]string{"mm"}, args...))))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,60 +12,80 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
 )
 
 func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run", Usage: "run a build: verify it, load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH",
+		Name: "run", Usage: "run a build: verify it, load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH [PROMPT]",
 		Description: "REF is in the store, DIR an output folder of assemble (or one of its targets), GRAPH a\n" +
-			"build.graph.yaml, which is assembled first. A request is JSON:\n\n" +
+			"build.graph.yaml, which is assembled first. The prompt is an argument, --prompt, or what\n" +
+			"comes on standard input. mm chat holds a conversation. A request is JSON:\n\n" +
 			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}`,
-		Flags: append(append([]cli.Flag{
+		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
-			&cli.BoolFlag{Name: "raw", Usage: "continue the prompt as it stands, without the model's chat template"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-			&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "most tokens to generate (default: until the text ends)"},
-			&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "0 is greedy"},
-			&cli.IntFlag{Name: "top-k", Usage: "sample from the K likeliest tokens"},
-			&cli.Float64Flag{Name: "top-p", Usage: "sample from the likeliest tokens of this total probability"},
-			&cli.Float64Flag{Name: "min-p", Usage: "cut tokens less likely than this share of the likeliest"},
-			&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens that were used less likely (1 does nothing)"},
-			&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
-			&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
-			&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
-			&cli.StringFlag{Name: "backend", Usage: "engine for the core (mm doctor lists them)"},
-			&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet},
-		}, resolveFlags()...), trustFlags()...),
+		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), trustFlags()...)...),
 		Action: p.run,
 	}
 }
 
+func (p *program) quietFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
+}
+
+// answerFlags say how to answer, for run and chat.
+func answerFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "raw", Usage: "continue the prompt as it stands, without the model's chat template"},
+		&cli.IntFlag{Name: "max-tokens", Aliases: []string{"n"}, Usage: "most tokens to generate (default: until the text ends)"},
+		&cli.Float64Flag{Name: "temperature", Aliases: []string{"t"}, Usage: "0 is greedy"},
+		&cli.IntFlag{Name: "top-k", Usage: "sample from the K likeliest tokens"},
+		&cli.Float64Flag{Name: "top-p", Usage: "sample from the likeliest tokens of this total probability"},
+		&cli.Float64Flag{Name: "min-p", Usage: "cut tokens less likely than this share of the likeliest"},
+		&cli.Float64Flag{Name: "repetition-penalty", Usage: "make tokens that were used less likely (1 does nothing)"},
+		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
+		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
+		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
+		&cli.StringFlag{Name: "backend", Usage: "engine for the core (mm doctor lists them)"},
+		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
+		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core propose tokens"},
+	}
+}
+
 func (p *program) run(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
+	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
-	req, err := p.request(c)
+	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
-	r, done, err := p.runner(c, c.Args().First())
+	var req runner.Request
+	if !c.Bool("smoke") {
+		if req, err = p.request(c); err != nil {
+			return err
+		}
+	}
+	r, done, err := p.runner(c, c.Args().First(), opt)
 	if err != nil {
 		return err
 	}
 	defer done()
-	r.Raw = c.Bool("raw")
 	if c.Bool("smoke") {
 		return p.smoke(c, r)
 	}
@@ -78,32 +99,110 @@ func (p *program) run(c *cli.Context) error {
 	answer, err := r.Answer(c.Context, req, emit)
 	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First(), Result: outcome(err)})
 	if err != nil {
+		return explained(err)
+	}
+	if err := p.printAnswer(r, answer); err != nil {
 		return err
 	}
-	return p.printAnswer(r, answer)
+	if answer.Stop == runner.StopBudget {
+		return overBudget(req.Preferences.BudgetMS, answer)
+	}
+	return nil
+}
+
+// explained gives an error of a runner its diagnostic.
+func explained(err error) error {
+	if !errors.Is(err, runtimes.ErrFull) {
+		return err
+	}
+	var list diag.List
+	list.Add(diag.PromptTooLong, diag.Pos{}, err.Error(), "shorten the prompt")
+	return list.Err()
+}
+
+func overBudget(ms int64, a *runner.Answer) error {
+	var list diag.List
+	list.Add(diag.BudgetMissed, diag.Pos{}, fmt.Sprintf("%d tokens in %d ms", a.Timings.Generated, ms), "raise budget_ms, or ask for fewer tokens")
+	return list.Err()
+}
+
+// runOptions takes what holds for the whole run from the flags.
+func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
+	opt := runner.Options{
+		Engines: p.engines, Engine: c.String("backend"), Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
+		Limits: runtimes.Limits{Threads: c.Int("threads")},
+	}
+	if opt.Limits.Threads < 0 {
+		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
+	}
+	return opt, nil
+}
+
+// preferences takes how to answer from the flags.
+func preferences(c *cli.Context) (runner.Preferences, error) {
+	p := runner.Preferences{
+		Options: sample.Options{
+			Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
+			MinP: float32(c.Float64("min-p")), RepeatPenalty: float32(c.Float64("repetition-penalty")), Seed: c.Uint64("seed"),
+		},
+		MaxTokens: c.Int("max-tokens"), Stop: c.StringSlice("stop"),
+	}
+	if err := p.Check(); err != nil {
+		return p, usageError{err}
+	}
+	return p, nil
 }
 
 // request builds the request from the flags, or reads it whole.
-func (p *program) request(c *cli.Context) (runtimes.Request, error) {
+func (p *program) request(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
 		for _, name := range []string{"prompt", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
-				return runtimes.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
+				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
+		}
+		if c.NArg() > 1 {
+			return runner.Request{}, usageError{errors.New("a prompt beside --request, which says everything")}
 		}
 		return p.readRequest(file)
 	}
-	return runtimes.Request{
-		Inputs: []runtimes.Input{{Type: abi.Text, Text: c.String("prompt")}},
-		Preferences: runtimes.Preferences{
-			MaxTokens: c.Int("max-tokens"), Temperature: c.Float64("temperature"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"),
-			MinP: c.Float64("min-p"), RepetitionPenalty: c.Float64("repetition-penalty"), Seed: c.Uint64("seed"), Stop: c.StringSlice("stop"),
-		},
-	}, nil
+	prefs, err := preferences(c)
+	if err != nil {
+		return runner.Request{}, err
+	}
+	text, err := p.prompt(c)
+	if err != nil {
+		return runner.Request{}, err
+	}
+	return runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: text}}, Preferences: prefs}, nil
 }
 
-func (p *program) readRequest(file string) (runtimes.Request, error) {
-	var req runtimes.Request
+// prompt is the second argument, --prompt, or standard input where that is no
+// terminal.
+func (p *program) prompt(c *cli.Context) (string, error) {
+	switch {
+	case c.NArg() > 1 && c.IsSet("prompt"):
+		return "", usageError{fmt.Errorf("two prompts, %q and --prompt %q", c.Args().Get(1), c.String("prompt"))}
+	case c.NArg() > 1:
+		return c.Args().Get(1), nil
+	case c.IsSet("prompt"):
+		return c.String("prompt"), nil
+	}
+	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
+	}
+	data, err := io.ReadAll(io.LimitReader(p.stdin, schemas.MaxBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the prompt: %w", err)
+	}
+	if len(data) > schemas.MaxBytes {
+		return "", fmt.Errorf("reading the prompt: standard input holds more than %d bytes", schemas.MaxBytes)
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+func (p *program) readRequest(file string) (runner.Request, error) {
+	var req runner.Request
 	in := p.stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -128,11 +227,7 @@ func (p *program) readRequest(file string) (runtimes.Request, error) {
 }
 
 // runner makes a Runner for what arg means. done frees it.
-func (p *program) runner(c *cli.Context, arg string) (r *runtimes.Runner, done func(), err error) {
-	backend, err := runtimes.Select(c.Context, p.backends, c.String("backend"))
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *program) runner(c *cli.Context, arg string, opt runner.Options) (r *runner.Runner, done func(), err error) {
 	var l *located
 	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
 		l, err = p.buildToRun(c, arg)
@@ -150,7 +245,7 @@ func (p *program) runner(c *cli.Context, arg string) (r *runtimes.Runner, done f
 	}
 	artifact, err := chooseTarget(c, l)
 	if err == nil {
-		r, err = newRunner(c, l.store, artifact, backend)
+		r, err = newRunner(c, l.store, artifact, opt)
 	}
 	if err != nil {
 		l.store.Close()
@@ -224,25 +319,45 @@ func shipsCore(a *registry.Artifact) bool {
 }
 
 // newRunner reads the assembly out of an artifact. A core on its own runs, too.
-func newRunner(c *cli.Context, store *registry.Store, a *registry.Artifact, backend runtimes.Backend) (*runtimes.Runner, error) {
-	layers := map[string]registry.Layer{}
+func newRunner(c *cli.Context, store *registry.Store, a *registry.Artifact, opt runner.Options) (*runner.Runner, error) {
+	files := artifactFiles{store: store, layers: map[string]registry.Layer{}}
 	for _, l := range a.Layers {
-		layers[l.Path] = l
+		files.layers[l.Path] = l
 	}
-	assembly, err := assemblyOf(c, store, a, layers)
+	assembly, err := assemblyOf(c, store, a, files.layers)
 	if err != nil {
 		return nil, err
 	}
-	return &runtimes.Runner{
-		Assembly: assembly, Backend: backend, Settings: runtimes.Settings{Threads: c.Int("threads")},
-		Path: func(file string) (string, error) {
-			l, ok := layers[file]
-			if !ok {
-				return "", fmt.Errorf("the artifact does not hold %s", file)
-			}
-			return filepath.Abs(store.BlobPath(l.Descriptor))
-		},
-	}, nil
+	return runner.Open(c.Context, &builds.Build{Assembly: assembly, Files: files}, opt)
+}
+
+// artifactFiles are the verified blobs of an artifact.
+type artifactFiles struct {
+	store  *registry.Store
+	layers map[string]registry.Layer
+}
+
+// Path is where the blob lies.
+func (f artifactFiles) Path(name string) (string, error) {
+	l, ok := f.layers[name]
+	if !ok {
+		return "", fmt.Errorf("the artifact does not hold %s", name)
+	}
+	return filepath.Abs(f.store.BlobPath(l.Descriptor))
+}
+
+// Open opens the blob.
+func (f artifactFiles) Open(name string) (*os.File, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+// Dir cannot be had: no engine of this mm asks for it.
+func (f artifactFiles) Dir(context.Context, ...string) (string, error) {
+	return "", errors.New("the artifact's files do not lie under their own names")
 }
 
 func assemblyOf(c *cli.Context, store *registry.Store, a *registry.Artifact, layers map[string]registry.Layer) (*builds.Assembly, error) {
@@ -289,10 +404,12 @@ func readLayer(c *cli.Context, store *registry.Store, l registry.Layer) ([]byte,
 
 // ran is the answer as --json prints it.
 type ran struct {
-	Text    string  `json:"text"`
-	Tokens  []int32 `json:"tokens"`
-	Stop    string  `json:"stop"`
-	Timings struct {
+	Text      string      `json:"text"`
+	Reasoning string      `json:"reasoning,omitempty"`
+	Calls     []talk.Call `json:"calls,omitempty"`
+	Tokens    []int32     `json:"tokens"`
+	Stop      string      `json:"stop"`
+	Timings   struct {
 		LoadMS       float64 `json:"load_ms"`
 		FirstTokenMS float64 `json:"first_token_ms"`
 		PromptTokens int     `json:"prompt_tokens"`
@@ -302,10 +419,10 @@ type ran struct {
 	Backend string `json:"backend"`
 }
 
-func (p *program) printAnswer(r *runtimes.Runner, a *runtimes.Answer) error {
+func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 	t := a.Timings
 	if p.json {
-		out := ran{Text: a.Text, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Backend.Name()}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name()}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -316,15 +433,27 @@ func (p *program) printAnswer(r *runtimes.Runner, a *runtimes.Answer) error {
 	if _, err := fmt.Fprintln(p.stdout); err != nil {
 		return err
 	}
+	p.sayCalls(a.Calls)
 	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s",
 		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond())
 	return nil
 }
 
+// sayCalls tells which tools the model called: nothing runs them.
+func (p *program) sayCalls(calls []talk.Call) {
+	for _, c := range calls {
+		if c.Fault != "" {
+			p.say("the model calls a tool and is not understood: %s: %q", c.Fault, c.Block)
+			continue
+		}
+		p.say("the model calls %s %s", c.Name, c.Arguments)
+	}
+}
+
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // smoke runs the golden prompts and tells every one that missed.
-func (p *program) smoke(c *cli.Context, r *runtimes.Runner) error {
+func (p *program) smoke(c *cli.Context, r *runner.Runner) error {
 	missed, n, err := r.Smoke(c.Context)
 	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First() + " (smoke)", Result: outcome(err)})
 	if err != nil {
@@ -335,7 +464,7 @@ func (p *program) smoke(c *cli.Context, r *runtimes.Runner) error {
 	}
 	var list diag.List
 	for _, m := range missed {
-		list.Add(diag.GoldenMissed, diag.Pos{File: r.Assembly.Name}, fmt.Sprintf("%q wants %q, got %q", m.Prompt, m.Want, m.Got), "compare the two; a new core needs new golden outputs")
+		list.Add(diag.GoldenMissed, diag.Pos{File: r.Build().Assembly.Name}, fmt.Sprintf("%q wants %q, got %q", m.Prompt, m.Want, m.Got), "compare the two; a new core needs new golden outputs")
 	}
 	if err := list.Err(); err != nil {
 		return err

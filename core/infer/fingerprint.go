@@ -17,7 +17,7 @@ func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
 	defer m.mu.Unlock()
 	if !m.fingerprinted {
 		if m.closed {
-			return m.fingerprint, errClosed
+			return m.fingerprint, ErrClosed
 		}
 		h := sha256.New()
 		shape, err := json.Marshal(m.cfg)

@@ -19,6 +19,8 @@ type pass struct {
 	first int       // position of the first row
 	rows  int       // T
 	keep  int       // logits are wanted for the last so many rows
+
+	hidden []float32 // T×C for the rows behind the last norm, or none
 }
 
 // forward sends the rows of w.x through the model. Keys and values of the
@@ -38,7 +40,9 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
-			w.shrink(p.keep) // T is now the number of rows with logits
+			if p.hidden == nil {
+				w.shrink(p.keep) // T is now the number of rows with logits
+			}
 			if w.rows == 0 {
 				return nil
 			}
@@ -53,7 +57,17 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.multiply(&w.hidden, term{&y.down, &w.out}) // out: T×C
 		w.add(&w.out)                                // x: T×C
 	}
-	w.norm(m.outputNorm)                              // normed: T×C
+	w.norm(m.outputNorm) // normed: T×C
+	if p.hidden != nil {
+		w.show(p.hidden)
+		if p.keep < w.rows {
+			w.shrink(p.keep)
+			if w.rows == 0 {
+				return nil
+			}
+			w.norm(m.outputNorm)
+		}
+	}
 	w.multiply(&w.normed, term{&m.output, &w.logits}) // logits: T×V
 	return nil
 }
@@ -153,6 +167,14 @@ func (w *work) shrink(n int) {
 	w.normed.Resize(n, c.Width)
 	w.attended.Resize(n, c.Heads*c.HeadDim)
 	w.hidden.Resize(n, c.Hidden)
+}
+
+// show copies the normalised rows.
+func (w *work) show(dst []float32) {
+	c := w.m.cfg.Width
+	for t := range w.rows {
+		copy(dst[t*c:(t+1)*c], w.normed.Row(t))
+	}
 }
 
 // norm fills normed with the normalised rows of x.

@@ -30,12 +30,14 @@ type GenerateOptions struct {
 	// set those to -Inf that a grammar does not allow. The logits are a copy.
 	Mask func(history []int32, logits []float32) error
 	// Draft is a session of a smaller model of the same vocabulary, which
-	// proposes tokens that this model then checks together. The text has the
-	// same distribution as without, and is the same when the temperature is
-	// 0. Its contents are replaced.
+	// proposes tokens that this model then checks together, where that is
+	// measured to be faster. The text is the same as without. The contents of
+	// the session are replaced.
 	Draft *Session
 	// DraftTokens is how many are proposed at a time; 0 means 4.
 	DraftTokens int
+	// AlwaysDraft does not ask whether a draft pays.
+	AlwaysDraft bool
 }
 
 // Token is a step of the text.
@@ -102,11 +104,7 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 		if s.Len() == s.context {
 			return g.stats, g.end(StopContext)
 		}
-		if opt.Draft != nil {
-			token, err = g.speculate(ctx, token)
-		} else if err = s.Feed(ctx, []int32{token}); err == nil {
-			token, err = g.choose(s.Logits())
-		}
+		token, err = g.step(ctx, token)
 		if err != nil || g.stats.Reason != "" {
 			return g.stats, err
 		}
@@ -122,13 +120,14 @@ type generation struct {
 	drafter *sample.Sampler
 	history []int32 // fed and drawn
 	masked  []float32
-	held    string // text that may belong to a stop string
+	rows    []float32 // logits of a batch that is verified
+	held    string    // text that may belong to a stop string
 	stats   Stats
 }
 
 func (s *Session) newGeneration(opt GenerateOptions, emit func(Token) error) (*generation, error) {
 	if s.Logits() == nil {
-		return nil, errors.New("nothing was fed to continue from")
+		return nil, ErrNoLogits
 	}
 	if len(opt.StopStrings) > 0 && opt.Decode == nil {
 		return nil, errors.New("stop strings need a decoder")
@@ -149,7 +148,6 @@ func (s *Session) newGeneration(opt GenerateOptions, emit func(Token) error) (*g
 	if err != nil {
 		return nil, err
 	}
-	opt.Sampler.Seed++ // the draft's draws must not depend on the model's
 	drafter, err := sample.New(opt.Sampler)
 	if err != nil {
 		return nil, err

@@ -53,11 +53,14 @@ type Model struct {
 	work    work
 	closed  bool
 
+	pace pace // of the model as a draft
+
 	fingerprint   [sha256.Size]byte
 	fingerprinted bool
 }
 
-var errClosed = errors.New("the model is closed")
+// ErrClosed says that a model was used after its Close.
+var ErrClosed = errors.New("the model is closed")
 
 // layer is one block of the decoder.
 type layer struct {
@@ -321,6 +324,25 @@ func (l *loader) divisors(name string, n int) []float32 {
 
 // Config is the shape of the model.
 func (m *Model) Config() Config { return m.cfg }
+
+// Embed gives the vectors that tokens are read as, n × C for n tokens: fed by
+// [Session.FeedVectors] they are what the tokens are.
+func (m *Model) Embed(tokens []int32) ([]float32, error) {
+	m.mu.Lock() // the embedding lies in the file, which Close unmaps
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	c := m.cfg.Width
+	out := make([]float32, len(tokens)*c)
+	for i, t := range tokens {
+		if t < 0 || int(t) >= m.cfg.Vocab {
+			return nil, fmt.Errorf("token %d is not one of the %d of the vocabulary", t, m.cfg.Vocab)
+		}
+		m.embedding.row(out[i*c:(i+1)*c], t)
+	}
+	return out, nil
+}
 
 // File is the GGUF file the model was loaded from, for its other metadata; nil
 // when it was not. It is open until Close.

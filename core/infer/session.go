@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/core/infer/kv"
@@ -19,6 +20,9 @@ type SessionOptions struct {
 	// KV is how keys and values are stored: "f32", "f16" or "q8_0"; "" means
 	// f16.
 	KV string
+	// Hidden keeps the state of every position for [Session.Hidden]: C float32
+	// each.
+	Hidden bool
 }
 
 // defaultContext bounds the memory that is taken unasked.
@@ -36,10 +40,17 @@ type Session struct {
 	tokens []int32   // fed so far; vector where a vector was
 	logits []float32 // V, of the last position
 	known  bool      // logits are those of the last position
+
+	keepHidden bool
+	hidden     []float32 // C a position, from position unseen on
+	unseen     int       // positions that came from a snapshot
 }
 
 // vector stands for a position that was no token, which is never reused.
 const vector int32 = -1
+
+// ErrNoLogits says that there is nothing to continue from.
+var ErrNoLogits = errors.New("nothing was fed to continue from")
 
 // ErrContext says that a session has no room for what was to be fed.
 var ErrContext = errors.New("the context is full")
@@ -64,7 +75,7 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{m: m, context: opt.Context, cache: cache}
+	s := &Session{m: m, context: opt.Context, cache: cache, keepHidden: opt.Hidden}
 	divisors := m.ropeShort
 	if opt.Context > m.cfg.Rope.OriginalContext {
 		divisors = m.ropeLong
@@ -96,15 +107,64 @@ func (s *Session) Logits() []float32 {
 	return s.logits
 }
 
+// Recall makes Logits known again after a Truncate, by computing the last
+// position once more. A session that is empty has none, and a vector cannot
+// be read again: both are errors. The positions stay as they are.
+func (s *Session) Recall(ctx context.Context) error {
+	n := len(s.tokens)
+	if s.known {
+		return nil
+	}
+	if n == 0 || s.tokens[n-1] == vector {
+		return fmt.Errorf("%w: the last of the %d positions is no token", ErrNoLogits, n)
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.m.closed {
+		return ErrClosed
+	}
+	s.m.embedding.row(s.m.work.input(1), s.tokens[n-1])
+	if err := s.m.forward(ctx, pass{cache: s.cache, theta: s.theta, scale: s.scale, first: n - 1, rows: 1, keep: 1}); err != nil {
+		return err
+	}
+	s.logits = append(s.logits[:0], s.m.work.logits.row(0, s.m.cfg.Vocab)...)
+	s.known = true
+	return nil
+}
+
 // Truncate forgets the positions from n on; Logits is nil afterwards, unless
 // that was nothing.
 func (s *Session) Truncate(n int) {
 	if n >= len(s.tokens) {
 		return
 	}
-	s.tokens = s.tokens[:max(n, 0)]
-	s.cache.Release(len(s.tokens))
+	s.cut(max(n, 0))
+}
+
+// cut leaves n positions, of which there are at least as many.
+func (s *Session) cut(n int) {
+	s.tokens = s.tokens[:n]
+	s.cache.Release(n)
 	s.known = false
+	s.unseen = min(s.unseen, n)
+	if s.keepHidden {
+		s.hidden = s.hidden[:(n-s.unseen)*s.m.cfg.Width]
+	}
+}
+
+// Hidden gives the states of the positions from ≤ i < to behind the output
+// norm, (to-from) × C, which the output matrix makes logits of. The session
+// must keep them, and have computed them itself: positions of a snapshot have
+// none. The slice is a copy.
+func (s *Session) Hidden(from, to int) ([]float32, error) {
+	if !s.keepHidden {
+		return nil, errors.New("the session keeps no hidden states")
+	}
+	if from < s.unseen || to < from || to > len(s.tokens) {
+		return nil, fmt.Errorf("hidden states of the positions %d to %d: those of %d to %d are known", from, to, s.unseen, len(s.tokens))
+	}
+	c := s.m.cfg.Width
+	return slices.Clone(s.hidden[(from-s.unseen)*c : (to-s.unseen)*c]), nil
 }
 
 // Feed reads tokens. It is an error when one is not in the vocabulary, or
@@ -150,7 +210,7 @@ func (s *Session) feed(ctx context.Context, in input, keep int, each func(row in
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.closed {
-		return errClosed
+		return ErrClosed
 	}
 	before := len(s.tokens)
 	s.known = false
@@ -161,13 +221,17 @@ func (s *Session) feed(ctx context.Context, in input, keep int, each func(row in
 		s.load(in, from, to)
 		// Rows whose logits are wanted are the last of the whole input.
 		kept = max(0, min(to-from, to-(in.rows-keep)))
-		err := s.m.forward(ctx, pass{
+		p := pass{
 			cache: s.cache, theta: s.theta, scale: s.scale,
 			first: before + from, rows: to - from, keep: kept,
-		})
-		if err != nil {
-			s.tokens = s.tokens[:before]
-			s.cache.Release(before)
+		}
+		if s.keepHidden {
+			at := len(s.hidden)
+			s.hidden = slices.Grow(s.hidden, p.rows*s.m.cfg.Width)[:at+p.rows*s.m.cfg.Width]
+			p.hidden = s.hidden[at:]
+		}
+		if err := s.m.forward(ctx, p); err != nil {
+			s.cut(before)
 			return err
 		}
 		for i := range kept {

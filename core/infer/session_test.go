@@ -102,3 +102,37 @@ func TestDecodeAllocations(t *testing.T) {
 		t.Errorf("%v allocations a token", n)
 	}
 }
+
+// TestRecall: the logits behind a Truncate are those of a fresh session.
+func TestRecall(t *testing.T) {
+	cfg := tiny("llama", 10)
+	weights := random(cfg, 5)
+	for _, kv := range []string{"f32", "f16", "q8_0"} {
+		s, fresh := open(t, cfg, weights, SessionOptions{KV: kv}), open(t, cfg, weights, SessionOptions{KV: kv})
+		if err := s.Recall(t.Context()); !errors.Is(err, ErrNoLogits) {
+			t.Errorf("an empty session: %v", err)
+		}
+		if err := errors.Join(s.Feed(t.Context(), []int32{1, 2, 3, 4}), fresh.Feed(t.Context(), []int32{1, 2, 3})); err != nil {
+			t.Fatal(err)
+		}
+		s.Truncate(3)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := s.Recall(ended); !errors.Is(err, context.Canceled) || s.Len() != 3 {
+			t.Errorf("cancelled: %v, %d positions", err, s.Len())
+		}
+		if err := s.Recall(t.Context()); err != nil || !slices.Equal(s.Logits(), fresh.Logits()) {
+			t.Errorf("%s: %v, or other logits", kv, err)
+		}
+		if err := errors.Join(s.Feed(t.Context(), []int32{5}), fresh.Feed(t.Context(), []int32{5})); err != nil || !slices.Equal(s.Logits(), fresh.Logits()) {
+			t.Errorf("%s: %v, or other logits behind it", kv, err)
+		}
+		if err := s.FeedVectors(t.Context(), make([]float32, 2*cfg.Width)); err != nil {
+			t.Fatal(err)
+		}
+		s.Truncate(5)
+		if err := s.Recall(t.Context()); !errors.Is(err, ErrNoLogits) {
+			t.Errorf("a vector: %v", err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"mm-abi.org/mm/core/infer/sample"
 )
@@ -12,18 +13,17 @@ import (
 // graphs does.
 const maxDraft = 64
 
-// proposal is a token of the draft model and the distribution it came from.
-type proposal struct {
-	token int32
-	from  []sample.Candidate
-}
-
 // speculate feeds the last token of the history, and with it tokens that the
 // draft model proposes; those that stand are put into the text. It gives the
-// token that follows them (Leviathan et al., arXiv 2211.17192): with p the
-// model's distribution and q the draft's, a token stands with probability
-// min(1, p/q), and the first that does not is replaced by one drawn from
-// max(p-q, 0).
+// token that follows them.
+//
+// The model draws as it would have without a draft, by the same numbers of
+// the sampler, and a proposal stands when it is what was drawn: the text is
+// the same at any temperature, whether a draft helps or not. (The rule of
+// Leviathan et al., arXiv 2211.17192, lets a few more stand, and gives another
+// text each time the draft, or what it may propose, is another.) The draft
+// draws by a copy of the sampler, so that two models of one opinion draw the
+// same.
 func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 	s := g.s
 	n := min(g.opt.DraftTokens, s.context-s.Len()-1)
@@ -35,21 +35,18 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 		return 0, err
 	}
 	g.stats.Drafted += len(proposals)
-	tokens := []int32{last}
-	for _, p := range proposals {
-		tokens = append(tokens, p.token)
-	}
+	tokens := append([]int32{last}, proposals...)
 	before := s.Len()
 	kept := len(g.history)
 	// The rows are copied, and looked at when the model is free again: what
 	// emit and the mask do with other sessions of it is theirs to decide.
-	var rows []float32
+	g.rows = g.rows[:0]
 	if err := s.feed(ctx, input{tokens: tokens, rows: len(tokens)}, len(tokens), func(_ int, logits []float32) {
-		rows = append(rows, logits...)
+		g.rows = append(g.rows, logits...)
 	}); err != nil {
 		return 0, err
 	}
-	next, err := g.accept(proposals, rows)
+	next, err := g.accept(proposals, g.rows)
 	// What stands was fed: last, and all that was put but the token that
 	// ended the text, which Generate does not feed either.
 	stand := len(g.history) - kept
@@ -63,44 +60,26 @@ func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
 // accept puts the proposals that stand into the text and draws the token that
 // follows them; rows are the logits behind the last token and each proposal.
 // What it gives is no token once the text has ended.
-func (g *generation) accept(proposals []proposal, rows []float32) (next int32, err error) {
+func (g *generation) accept(proposals []int32, rows []float32) (next int32, err error) {
 	v := len(rows) / (len(proposals) + 1)
 	for row := range len(proposals) + 1 {
-		logits, err := g.mask(rows[row*v:(row+1)*v], g.history)
+		token, err := g.choose(rows[row*v : (row+1)*v])
 		if err != nil {
 			return 0, err
 		}
-		p, err := g.sampler.Distribution(logits, g.history)
-		if err != nil {
-			return 0, err
-		}
-		if row == len(proposals) { // all of them stand
-			return g.sampler.Draw(p), nil
-		}
-		d := proposals[row]
-		if !g.stands(d, p) {
-			sample.Residual(p, d.from)
-			return g.sampler.Draw(p), nil
+		if row == len(proposals) || token != proposals[row] {
+			return token, nil
 		}
 		g.stats.Accepted++
-		if err := g.put(d.token); err != nil || g.stats.Reason != "" {
+		if err := g.put(token); err != nil || g.stats.Reason != "" {
 			return 0, err
 		}
 	}
 	return 0, nil
 }
 
-// stands decides whether the model takes a proposal.
-func (g *generation) stands(d proposal, p []sample.Candidate) bool {
-	has, proposed := sample.Probability(p, d.token), sample.Probability(d.from, d.token)
-	if has >= proposed {
-		return true
-	}
-	return has > 0 && g.sampler.Float64()*proposed < has
-}
-
 // propose lets the draft model continue the history by up to n tokens.
-func (g *generation) propose(ctx context.Context, n int) ([]proposal, error) {
+func (g *generation) propose(ctx context.Context, n int) ([]int32, error) {
 	d := g.opt.Draft
 	n = min(n, d.context-len(g.history))
 	if n < 1 || slices.Contains(g.history, vector) {
@@ -109,28 +88,58 @@ func (g *generation) propose(ctx context.Context, n int) ([]proposal, error) {
 	if _, err := d.Prompt(ctx, g.history); err != nil {
 		return nil, err
 	}
-	var out []proposal
-	history := slices.Clone(g.history)
+	g.drafter.Follow(g.sampler)
+	var out []int32
+	history := g.history
 	for {
 		logits, err := g.mask(d.Logits(), history)
 		if err != nil {
 			return nil, err
 		}
-		q, err := g.drafter.Distribution(logits, history)
+		token, err := g.drafter.Sample(logits, history)
 		if errors.Is(err, sample.ErrNone) {
 			return out, nil // the draft knows no way on; the model may
 		}
 		if err != nil {
 			return nil, err
 		}
-		p := proposal{token: g.drafter.Draw(q), from: slices.Clone(q)}
-		out = append(out, p)
-		history = append(history, p.token)
-		if len(out) == n || slices.Contains(g.opt.StopTokens, p.token) {
+		out = append(out, token)
+		history = append(history, token)
+		if len(out) == n || slices.Contains(g.opt.StopTokens, token) {
 			return out, nil
 		}
-		if err := d.Feed(ctx, []int32{p.token}); err != nil {
+		if err := d.Feed(ctx, []int32{token}); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// step reads the last token of the history and gives the one that follows,
+// with the draft's help while that pays.
+func (g *generation) step(ctx context.Context, last int32) (int32, error) {
+	if g.opt.Draft == nil {
+		return g.alone(ctx, last)
+	}
+	if g.opt.AlwaysDraft {
+		return g.speculate(ctx, last)
+	}
+	p := &g.opt.Draft.m.pace
+	tokens, start := g.stats.Tokens, time.Now()
+	if !p.draft() {
+		next, err := g.alone(ctx, last)
+		p.walked(1, time.Since(start))
+		return next, err
+	}
+	next, err := g.speculate(ctx, last)
+	// The tokens that were put, and the one that will be.
+	p.drafted(g.stats.Tokens-tokens+1, time.Since(start))
+	return next, err
+}
+
+// alone reads the last token and chooses the next.
+func (g *generation) alone(ctx context.Context, last int32) (int32, error) {
+	if err := g.s.Feed(ctx, []int32{last}); err != nil {
+		return 0, err
+	}
+	return g.choose(g.s.Logits())
 }

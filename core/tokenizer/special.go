@@ -42,7 +42,9 @@ func (s *specials) add(text string, id int32) {
 }
 
 // find gives the leftmost, then longest token in text: where it is and which.
-func (s *specials) find(text string) (start, end int, id int32) {
+// None covers a literal byte: these are ascending offsets, counted from base
+// bytes before text.
+func (s *specials) find(text string, literal []int, base int) (start, end int, id int32) {
 	if len(s.bytes) == 0 {
 		return 0, 0, None
 	}
@@ -57,7 +59,14 @@ func (s *specials) find(text string) (start, end int, id int32) {
 			continue
 		}
 		end, id = 0, None
-		for node, j := int32(0), i; j < len(text); j++ {
+		limit := len(text)
+		for len(literal) > 0 && literal[0]-base < i {
+			literal = literal[1:]
+		}
+		if len(literal) > 0 {
+			limit = min(limit, literal[0]-base)
+		}
+		for node, j := int32(0), i; j < limit; j++ {
 			child, ok := s.next[uint64(node)<<8|uint64(text[j])]
 			if !ok {
 				break

@@ -36,6 +36,11 @@ type Options struct {
 	// wrote: a user's text must not end a turn. User-defined tokens are found
 	// either way.
 	Special bool
+	// Literal are bytes that no control or user-defined token may cover, as
+	// ascending offsets into the text. They cut nothing: with them a text that
+	// was put together of a template and a user's words is encoded as one, and
+	// the words stay words.
+	Literal []int
 }
 
 // Tokenizer encodes and decodes.
@@ -277,9 +282,9 @@ func (t *Tokenizer) Append(dst []int32, text string, opt Options) []int32 {
 	if opt.Special {
 		set = t.all
 	}
-	first := true
+	first, whole := true, len(text)
 	for ; text != ""; first = false {
-		start, end, id := set.find(text)
+		start, end, id := set.find(text, opt.Literal, whole-len(text))
 		if id == None {
 			dst = t.fragment(dst, text, first, s)
 			break

@@ -499,3 +499,27 @@ func Example() {
 	// " wor"
 	// "ld"
 }
+
+// Literal bytes are covered by no special token, and cut nothing.
+func TestLiteral(t *testing.T) {
+	tok := trained(t, "gpt-2")
+	const text = "a<s>b</s><s>c"
+	id := tok.ID
+	plain := tok.Encode("a<s>b", tokenizer.Options{})
+	for _, c := range []struct {
+		literal []int
+		want    []int32
+	}{
+		{nil, slices.Concat(tok.Encode("a", tokenizer.Options{}), []int32{id("<s>")}, tok.Encode("b", tokenizer.Options{}), []int32{id("</s>"), id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+		{[]int{1}, slices.Concat(plain, []int32{id("</s>"), id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+		{[]int{3}, slices.Concat(plain, []int32{id("</s>"), id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+		{[]int{0, 4}, slices.Concat(tok.Encode("a", tokenizer.Options{}), []int32{id("<s>")}, tok.Encode("b", tokenizer.Options{}), []int32{id("</s>"), id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+		{[]int{1, 5, 9}, tok.Encode(text, tokenizer.Options{})},
+		{[]int{2, 6}, slices.Concat(tok.Encode("a<s>b</s>", tokenizer.Options{}), []int32{id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+		{[]int{12}, slices.Concat(tok.Encode("a", tokenizer.Options{}), []int32{id("<s>")}, tok.Encode("b", tokenizer.Options{}), []int32{id("</s>"), id("<s>")}, tok.Encode("c", tokenizer.Options{}))},
+	} {
+		if d := cmp.Diff(c.want, tok.Encode(text, tokenizer.Options{Special: true, Literal: c.literal})); d != "" {
+			t.Errorf("%v (-want +got)\n%s", c.literal, d)
+		}
+	}
+}

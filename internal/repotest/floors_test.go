@@ -29,9 +29,9 @@ var floors = map[string]int{
 
 	"resolve": 5, "runtimes": 5, "core/infer": 5,
 
-	"core/train": 6, "core/infer/score": 6, "assemble/export": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
+	"core/train": 6, "core/infer/score": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6,
 
-	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "internal/libllama": 7,
+	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7,
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 

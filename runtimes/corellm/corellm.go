@@ -1,246 +1,180 @@
-// Package corellm is the backend called core: the language model of package
-// core/infer, in pure Go, on any machine. It opens GGUF files with their
-// tokenizer inside.
+// Package corellm is the engine called core: the language models of package
+// core/infer, in pure Go, on any machine, in this process. It opens GGUF
+// files.
 package corellm
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/chat"
-	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/infer/sample"
-	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 )
 
-// Backend opens language models. The zero value is ready.
-type Backend struct{}
+// Engine opens language models. The zero value is ready.
+type Engine struct{}
+
+// format is the one that the engine reads.
+const format = abi.GGUF
 
 // Name is "core".
-func (Backend) Name() string { return "core" }
+func (Engine) Name() string { return "core" }
 
-// Probe always finds the backend: it is part of mm.
-func (Backend) Probe(context.Context) error { return nil }
+// Probe always finds the engine: it is part of mm.
+func (Engine) Probe(context.Context) (runtimes.Info, error) {
+	info := runtimes.Info{Version: "(devel)", Devices: []string{device}, Formats: []string{string(format)}, License: "Apache-2.0"}
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		info.Version = b.Main.Version
+	}
+	return info, nil
+}
+
+const device = "cpu"
+
+// Can wants a GGUF file of a language model or of an adapter.
+func (Engine) Can(part builds.Part) error {
+	if part.Files.Entry(format) == "" {
+		return &runtimes.Unavailable{What: part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
+	}
+	return nil
+}
 
 // kvTypes are the engine's names of the KV cache types. An 8-bit float is
 // stored as 8-bit integers with scales, as assemble has said.
 var kvTypes = map[abi.DType]string{"": "", abi.FP32: "f32", abi.FP16: "f16", abi.BF16: "f16", abi.Int8: "q8_0", abi.FP8: "q8_0"}
 
-// OpenGenerator loads the part's GGUF file.
-func (Backend) OpenGenerator(_ context.Context, w runtimes.Weights, s runtimes.Settings) (runtimes.Generator, error) {
-	path := w.Paths["gguf"]
-	if path == "" {
-		return nil, &runtimes.Unavailable{What: w.Part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
-	}
-	kv, ok := kvTypes[w.KV]
-	if !ok {
-		return nil, fmt.Errorf("no KV cache of type %s", w.KV)
-	}
-	opt := infer.Options{Threads: s.Threads}
-	for _, a := range w.Adapters {
-		file := a.Paths["gguf"]
-		if file == "" {
-			return nil, &runtimes.Unavailable{What: a.Part.ID(), Why: "the core backend reads adapters in GGUF, and the target ships none of it", Hint: "export the adapter as GGUF"}
-		}
-		if scale := float32(a.Scale); scale != 0 { // at 0 it changes nothing
-			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: file, Scale: scale})
-		}
-	}
-	model, err := infer.Load(path, opt)
-	if err != nil {
+// Open loads the part's GGUF file with its draft model and adapters. More
+// threads than the machine has processors only wait for each other; they are
+// not started.
+func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := l.Check(); err != nil {
 		return nil, err
 	}
-	g, err := open(model, w, kv)
-	if err == nil && w.Draft != nil {
-		err = g.openDraft(w.Draft, s)
+	if l.Device != "" && l.Device != device {
+		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the core backend computes on the processor", Hint: "leave the device out"}
+	}
+	kv, ok := kvTypes[b.KV]
+	if !ok {
+		return nil, fmt.Errorf("no KV cache of type %s", b.KV)
+	}
+	m := &model{kv: kv, proposed: b.DraftTokens, limit: l.Time}
+	opt := infer.Options{Threads: min(l.Threads, runtime.NumCPU())}
+	left := l.Memory
+	for _, a := range b.Adapters {
+		path, err := e.entry(&a.Bundle, l, &left)
+		if err != nil {
+			return nil, err
+		}
+		if scale := float32(a.Scale); scale != 0 { // at 0 it changes nothing
+			opt.Adapters = append(opt.Adapters, infer.AdapterOptions{Path: path, Scale: scale})
+		}
+	}
+	err := e.load(ctx, &m.weights, &b, l, &left, opt)
+	if err == nil && b.Draft != nil {
+		opt.Adapters = nil
+		err = e.load(ctx, &m.draft, b.Draft, l, &left, opt)
+	}
+	if err == nil {
+		err = m.fit(&b)
 	}
 	if err != nil {
-		return nil, errors.Join(err, g.Close())
+		return nil, errors.Join(err, m.Close())
 	}
-	return g, nil
+	return m, nil
 }
 
-// openDraft loads the model that proposes tokens.
-func (g *generator) openDraft(d *runtimes.Draft, s runtimes.Settings) error {
-	path := d.Paths["gguf"]
-	if path == "" {
-		return &runtimes.Unavailable{What: d.Part.ID(), Why: "the core backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
+// entry is the path of a part's file, which counts against the memory that is
+// left.
+func (e Engine) entry(b *runtimes.Bundle, l runtimes.Limits, left *int64) (string, error) {
+	if err := e.Can(b.Part); err != nil {
+		return "", err
 	}
-	var err error
-	if g.draft, err = infer.Load(path, infer.Options{Threads: s.Threads}); err != nil {
+	path, err := b.Entry(format)
+	if err != nil || l.Memory == 0 {
+		return path, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
+	}
+	if *left -= info.Size(); *left < 0 {
+		return "", &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit, or export with fewer bits"}
+	}
+	return path, nil
+}
+
+func (e Engine) load(ctx context.Context, to **infer.Model, b *runtimes.Bundle, l runtimes.Limits, left *int64, opt infer.Options) error {
+	path, err := e.entry(b, l, left)
+	if err != nil {
 		return err
 	}
-	if have, want := g.draft.Config().Vocab, g.model.Config().Vocab; have != want {
-		return fmt.Errorf("draft core %s has %d tokens, the core %d", d.Part.ID(), have, want)
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	g.proposed = d.Tokens
-	g.drafting, err = g.draft.NewSession(infer.SessionOptions{Context: min(g.session.Context(), g.draft.Config().Context)})
+	*to, err = infer.Load(path, opt)
 	return err
 }
 
-// generator is a session of the engine with its tokenizer.
-type generator struct {
-	model   *infer.Model
-	session *infer.Session
-	tok     *tokenizer.Tokenizer // nil: the model works on ids alone
-	ends    []int32
-	begun   bool // something was fed: the next segment gets no BOS
-	text    bool // something other than BOS was fed: a leading space is the text's own
-
-	draft    *infer.Model   // nil: none
-	drafting *infer.Session // of draft
-	proposed int            // tokens at a time
+// model is a language model with the model that drafts for it.
+type model struct {
+	weights  *infer.Model
+	draft    *infer.Model // nil: none
+	proposed int          // tokens at a time
+	kv       string
+	context  int
+	limit    time.Duration
 }
 
-// open makes a generator of a model, which is the generator's to close even
-// when there is an error.
-func open(model *infer.Model, w runtimes.Weights, kv string) (*generator, error) {
-	g := &generator{model: model}
-	tok, err := tokenizer.FromGGUF(model.File())
-	switch {
-	case errors.Is(err, tokenizer.ErrNoVocabulary):
-	case err != nil:
-		return g, err
-	default:
-		g.tok = tok
-		for id := range int32(model.Config().Vocab) {
-			if tok.Ends(id) {
-				g.ends = append(g.ends, id)
-			}
-		}
+// fit holds the files against what the build says of them.
+func (m *model) fit(b *runtimes.Bundle) error {
+	c := m.weights.Config()
+	if n := b.Tokens.DModel; n != 0 && n != c.Width {
+		return fmt.Errorf("the file of %s has d_model %d, the build %d", b.Part.ID(), c.Width, n)
 	}
-	if n := w.Tokens.DModel; n != 0 && n != model.Config().Width {
-		return g, fmt.Errorf("the file has d_model %d, the assembly %d", model.Config().Width, n)
+	if m.draft != nil && m.draft.Config().Vocab != c.Vocab {
+		return fmt.Errorf("draft core %s has %d tokens, the core %d", b.Draft.Part.ID(), m.draft.Config().Vocab, c.Vocab)
 	}
-	length := model.Config().Context
-	if n := w.Tokens.MaxSeq; n > 0 && n < length {
-		length = n
+	m.context = c.Context
+	if n := b.Tokens.MaxSeq; n > 0 {
+		m.context = min(m.context, n)
 	}
-	g.session, err = model.NewSession(infer.SessionOptions{Context: length, KV: kv})
-	return g, err
+	return nil
 }
 
-// Feed appends a segment.
-func (g *generator) Feed(ctx context.Context, s runtimes.Segment) (int, error) {
-	before := g.session.Len()
-	var err error
-	switch {
-	case len(s.Vectors) > 0:
-		for _, v := range s.Vectors {
-			if len(v) != g.model.Config().Width {
-				return 0, fmt.Errorf("a vector of %d numbers for a model of d_model %d", len(v), g.model.Config().Width)
-			}
-		}
-		err = g.session.FeedVectors(ctx, slices.Concat(s.Vectors...))
-	case len(s.Tokens) > 0:
-		err = g.session.Feed(ctx, s.Tokens)
-	default:
-		if g.tok == nil {
-			return 0, errors.New("the model has no tokenizer: feed token ids")
-		}
-		text, special := s.Text, false
-		if text == "" {
-			text, special = s.Marked, true
-		}
-		ids := g.tok.Encode(text, tokenizer.Options{Add: !g.begun, Special: special})
-		ids = g.trimEnd(ids)
-		err = g.session.Feed(ctx, ids)
-	}
-	if errors.Is(err, infer.ErrContext) {
-		return 0, fmt.Errorf("%w: max_seq is %d, %d are taken", err, g.session.Context(), before)
-	}
-	if err != nil {
-		return 0, err
-	}
-	g.begun = true
-	g.text = g.text || s.Text != "" || s.Marked != "" || len(s.Tokens)+len(s.Vectors) > 0
-	return g.session.Len() - before, nil
+// Shape is the size of the model; the context is that of the build.
+func (m *model) Shape() runtimes.Shape {
+	c := m.weights.Config()
+	return runtimes.Shape{Vocab: c.Vocab, Width: c.Width, Context: m.context}
 }
 
-// user stands for what the user says while a template is rendered.
-const user = "\uE000user\uE000"
-
-// Conversation renders the chat template in the model's file around text.
-func (g *generator) Conversation(text string) ([]runtimes.Segment, error) {
-	source, err := gguf.GetOr(g.model.File(), gguf.KeyChatTemplate, "")
-	if err != nil || source == "" || g.tok == nil {
-		return nil, err
-	}
-	rendered, err := chat.Render(source, []chat.Message{{Role: "user", Content: user}}, chat.Options{
-		AddGenerationPrompt: true, BOS: g.piece(g.tok.Special().BOS), EOS: g.piece(g.tok.Special().EOS),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering the chat template: %w", err)
-	}
-	before, after, ok := strings.Cut(rendered, user)
-	if !ok {
-		return nil, errors.New("rendering the chat template: it leaves out what the user says")
-	}
-	// The template writes BOS itself, or leaves it to the tokenizer; never twice.
-	before = strings.TrimPrefix(before, g.piece(g.tok.Special().BOS))
-	if slices.Equal(g.tok.Encode(text, tokenizer.Options{}), g.tok.Encode(text, tokenizer.Options{Special: true})) {
-		return []runtimes.Segment{{Marked: before + text + after}}, nil
-	}
-	return []runtimes.Segment{{Marked: before}, {Text: text}, {Marked: after}}, nil
-}
-
-func (g *generator) piece(id int32) string {
-	if id == tokenizer.None {
-		return ""
-	}
-	return g.tok.Piece(id)
-}
-
-// trimEnd takes away the EOS that some tokenizers put behind a text: the text
-// is to be continued.
-func (g *generator) trimEnd(ids []int32) []int32 {
-	if n := len(ids); n > 1 && ids[n-1] == g.tok.Special().EOS {
-		return ids[:n-1]
-	}
-	return ids
-}
-
-// stops gives the engine's reasons the runner's names.
-var stops = map[infer.Reason]runtimes.Stop{
-	infer.StopLength: runtimes.StopLength, infer.StopContext: runtimes.StopLength,
-	infer.StopToken: runtimes.StopEnd, infer.StopString: runtimes.StopWord,
-}
-
-// Generate continues the sequence.
-func (g *generator) Generate(ctx context.Context, opt runtimes.Generation, emit func(runtimes.Token) error) (runtimes.Stop, error) {
-	o := infer.GenerateOptions{
-		MaxTokens: opt.MaxTokens, StopTokens: g.ends, StopStrings: opt.Stop,
-		Sampler: sample.Options{
-			Temperature: float32(opt.Temperature), TopK: opt.TopK, TopP: float32(opt.TopP), MinP: float32(opt.MinP),
-			RepeatPenalty: float32(opt.RepetitionPenalty), Seed: opt.Seed,
-		},
-	}
-	if g.drafting != nil {
-		o.Draft, o.DraftTokens = g.drafting, g.proposed
-	}
-	if g.tok != nil {
-		d := g.tok.Decoder(tokenizer.DecodeOptions{Continued: g.text})
-		o.Decode = d.Next
-	}
-	stats, err := g.session.Generate(ctx, o, func(t infer.Token) error {
-		// A model may draw bytes that are no text; whoever prints them shall
-		// not have to care.
-		return emit(runtimes.Token{ID: t.ID, Text: strings.ToValidUTF8(t.Text, "\uFFFD")})
-	})
-	return stops[stats.Reason], err
+// Embed gives the rows of the token embedding.
+func (m *model) Embed(tokens []int32) ([]float32, error) {
+	v, err := m.weights.Embed(tokens)
+	return v, closed(err)
 }
 
 // Close frees the models.
-func (g *generator) Close() error {
-	err := g.model.Close()
-	if g.draft != nil {
-		err = errors.Join(err, g.draft.Close())
+func (m *model) Close() error {
+	var errs []error
+	for _, w := range []*infer.Model{m.weights, m.draft} {
+		if w != nil {
+			errs = append(errs, w.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closed gives infer's error the contract's name.
+func closed(err error) error {
+	if errors.Is(err, infer.ErrClosed) {
+		return fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	}
 	return err
 }

@@ -1,16 +1,122 @@
 package runtimetest_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
-// The suite passes on the fake, so that a failure elsewhere is the backend's.
-func TestFake(t *testing.T) {
-	runtimetest.Test(t, runtimetest.Subject{
-		Backend: &runtimetest.Fake{Text: "one two three four five six seven eight nine ten"},
-		Weights: runtimes.Weights{Paths: map[string]string{"gguf": "x"}},
-	})
+// twice is an engine of one function: y is x, every byte doubled. Each fault
+// breaks one thing that the suite asks for.
+type twice struct{ fault string }
+
+func (twice) Name() string { return "twice" }
+
+func (twice) Probe(context.Context) (runtimes.Info, error) {
+	return runtimes.Info{Version: "1", Devices: []string{"cpu"}, Formats: []string{"none"}, License: "Apache-2.0"}, nil
+}
+
+func (twice) Can(p builds.Part) error {
+	if p.Files.Entry("none") == "" {
+		return &runtimes.Unavailable{What: p.ID(), Why: "no file"}
+	}
+	return nil
+}
+
+func (e twice) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := errors.Join(ctx.Err(), l.Check(), e.Can(b.Part)); err != nil && e.fault != "open" {
+		return nil, err
+	}
+	if l.Memory == 1 || l.Device != "" {
+		return nil, &runtimes.Unavailable{What: "twice", Why: "limits"}
+	}
+	return &doubler{fault: e.fault}, nil
+}
+
+type doubler struct {
+	fault  string
+	closed atomic.Bool
+	last   runtimes.Tensor
+	runs   atomic.Int64
+}
+
+func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	if d.closed.Load() && d.fault != "closed" {
+		return nil, runtimes.ErrClosed
+	}
+	if err := ctx.Err(); err != nil && d.fault != "cancel" {
+		return nil, err
+	}
+	x, ok := in["x"]
+	if !ok {
+		if d.fault == "nameless" {
+			return nil, errors.New("an input is missing")
+		}
+		return nil, errors.New("input x is missing")
+	}
+	for name := range in {
+		if name != "x" && d.fault != "unknown" {
+			return nil, fmt.Errorf("input %s is not known", name)
+		}
+	}
+	if err := x.Check(); d.fault != "unchecked" && (err != nil || x.Type != runtimes.Float32 || len(x.Shape) != 1) {
+		return nil, fmt.Errorf("input x is %s %v: %w", x.Type, x.Shape, err)
+	}
+	y := runtimes.Tensor{Type: x.Type, Shape: slices.Clone(x.Shape), Data: slices.Clone(x.Data)}
+	switch n := d.runs.Add(1); {
+	case d.fault == "random" && len(y.Data) > 0:
+		y.Data[0] = byte(n)
+	case d.fault == "shared":
+		if d.last.Data == nil {
+			d.last = y
+		}
+		y = d.last
+	case d.fault == "changes":
+		x.Data[0]++
+	case d.fault == "bad output":
+		y.Shape = []int64{99}
+	}
+	return map[string]runtimes.Tensor{"y": y}, nil
+}
+
+func (d *doubler) Close() error {
+	if d.closed.Swap(true) && d.fault == "close" {
+		return errors.New("closed twice")
+	}
+	return nil
+}
+
+func subject(fault string) runtimetest.Function {
+	return runtimetest.Function{
+		Engine: twice{fault}, Bundle: runtimes.Bundle{Part: builds.Part{Name: "f", Version: "1.0.0", Files: builds.Formats{"none": {"x"}}}},
+		In: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}}},
+	}
+}
+
+func TestFunction(t *testing.T) { runtimetest.Run(t, subject("").Cases()) }
+
+// The suite notices what it is for.
+func TestFaultsAreFound(t *testing.T) {
+	for fault, want := range map[string]string{
+		"open": "negative threads", "closed": "closed", "cancel": "cancelled", "nameless": "inputs that do not fit",
+		"unknown": "inputs that do not fit", "unchecked": "inputs that do not fit", "random": "the same twice",
+		"shared": "results are the caller's", "changes": "the same twice", "bad output": "the same twice", "close": "Close twice",
+	} {
+		var found []string
+		for _, c := range subject(fault).Cases() {
+			if c.Run(t.Context()) != nil {
+				found = append(found, c.Name)
+			}
+		}
+		if !slices.Contains(found, want) {
+			t.Errorf("%s: the cases %q noticed, want %q among them", fault, found, want)
+		}
+	}
 }

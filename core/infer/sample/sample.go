@@ -7,7 +7,8 @@
 // temperature of 0 takes the likeliest token and draws nothing.
 //
 // [Sampler.Distribution] gives the probabilities that [Sampler.Sample] draws
-// from, which speculative decoding needs. The same seed, logits and history
+// from; [Sampler.Follow] lets one sampler draw as another will, which
+// speculative decoding needs. The same seed, logits and history
 // give the same tokens.
 package sample
 
@@ -22,26 +23,27 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Options is how tokens are chosen. The zero value takes the likeliest.
+// Options is how tokens are chosen: the one struct for it, from a request or
+// the command line to here. The zero value takes the likeliest.
 type Options struct {
 	// Temperature divides the logits; 0 takes the likeliest token.
-	Temperature float32
+	Temperature float32 `json:"temperature,omitempty"`
 	// TopK keeps the K likeliest tokens; 0 keeps all.
-	TopK int
+	TopK int `json:"top_k,omitempty"`
 	// TopP keeps the likeliest tokens that together have this probability; 0
 	// or 1 keeps all.
-	TopP float32
+	TopP float32 `json:"top_p,omitempty"`
 	// MinP keeps tokens at least this often as likely as the likeliest; 0
 	// keeps all.
-	MinP float32
+	MinP float32 `json:"min_p,omitempty"`
 	// RepeatPenalty makes recent tokens less likely: positive logits are
 	// divided and negative ones multiplied by it. 0 or 1 does nothing.
-	RepeatPenalty float32
+	RepeatPenalty float32 `json:"repetition_penalty,omitempty"`
 	// RepeatLast is how many tokens count as recent; 0 means 64, and a
 	// negative number all.
-	RepeatLast int
+	RepeatLast int `json:"repeat_last,omitempty"`
 	// Seed of the draws.
-	Seed uint64
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // Check reports options that make no sense.
@@ -78,6 +80,7 @@ var ErrNone = errors.New("no token is allowed")
 // Sampler draws tokens. It is not safe for concurrent use.
 type Sampler struct {
 	opt    Options
+	source *rand.PCG
 	rng    *rand.Rand
 	logits []float32 // a copy that may be changed
 	exps   []float32
@@ -90,8 +93,13 @@ func New(opt Options) (*Sampler, error) {
 	if err := opt.Check(); err != nil {
 		return nil, err
 	}
-	return &Sampler{opt: opt, rng: rand.New(rand.NewPCG(opt.Seed, 0x9e3779b97f4a7c15)), seen: make(map[int32]bool)}, nil
+	source := rand.NewPCG(opt.Seed, 0x9e3779b97f4a7c15)
+	return &Sampler{opt: opt, source: source, rng: rand.New(source), seen: make(map[int32]bool)}, nil
 }
+
+// Follow makes the sampler's next draws those that other's would be; other is
+// not touched.
+func (s *Sampler) Follow(other *Sampler) { *s.source = *other.source }
 
 // Sample draws the token that follows history.
 func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
@@ -104,9 +112,6 @@ func (s *Sampler) Sample(logits []float32, history []int32) (int32, error) {
 	}
 	return s.Draw(d), nil
 }
-
-// Float64 is the next number of the sampler's source, in [0, 1).
-func (s *Sampler) Float64() float64 { return s.rng.Float64() }
 
 // Draw takes a token of d at random, by its probabilities.
 func (s *Sampler) Draw(d []Candidate) int32 {
@@ -300,42 +305,4 @@ func softmax(d []Candidate, temperature float32) {
 	for i := range d {
 		d[i].P /= sum
 	}
-}
-
-// Residual replaces p by max(p-q, 0), scaled to sum to 1: what is left to draw
-// from after a token drawn from q was rejected in favour of p (Leviathan et
-// al., arXiv 2211.17192). When nothing is left p is unchanged.
-func Residual(p, q []Candidate) {
-	last := int32(0)
-	for _, c := range p {
-		last = max(last, c.Token)
-	}
-	taken := make([]float64, last+1) // by token: either may be a whole vocabulary
-	for _, c := range q {
-		if c.Token <= last {
-			taken[c.Token] = c.P
-		}
-	}
-	var sum float64
-	rest := make([]float64, len(p))
-	for i, c := range p {
-		rest[i] = max(c.P-taken[c.Token], 0)
-		sum += rest[i]
-	}
-	if sum <= 0 {
-		return
-	}
-	for i := range p {
-		p[i].P = rest[i] / sum
-	}
-}
-
-// Probability of a token in a distribution.
-func Probability(d []Candidate, token int32) float64 {
-	for _, c := range d {
-		if c.Token == token {
-			return c.P
-		}
-	}
-	return 0
 }

@@ -133,16 +133,23 @@ func TestSampleFrequencies(t *testing.T) {
 	}
 }
 
-func TestResidual(t *testing.T) {
-	p := []Candidate{{Token: 0, P: .5}, {Token: 1, P: .5}}
-	Residual(p, []Candidate{{Token: 0, P: .8}, {Token: 2, P: .2}})
-	if p[0].P != 0 || p[1].P != 1 {
-		t.Errorf("residual %v", p)
-	}
-	same := []Candidate{{Token: 0, P: 1}}
-	Residual(same, []Candidate{{Token: 0, P: 1}})
-	if same[0].P != 1 {
-		t.Errorf("nothing left became %v", same)
+// TestFollow: who follows draws what the other draws next, and does not take
+// the draw from it.
+func TestFollow(t *testing.T) {
+	opt := Options{Temperature: 1, Seed: 9}
+	a, _ := New(opt)
+	plain, _ := New(opt)
+	b, _ := New(Options{Temperature: 1, Seed: 10})
+	x := make([]float32, 1000)
+	for i := range 50 {
+		b.Follow(a)
+		ahead, _ := b.Sample(x, nil)
+		ahead2, _ := b.Sample(x, nil)
+		got, _ := a.Sample(x, nil)
+		want, _ := plain.Sample(x, nil)
+		if got != ahead || got != want || ahead == ahead2 {
+			t.Fatalf("draw %d is %d, was followed as %d, is %d alone", i, got, ahead, want)
+		}
 	}
 }
 

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/schemas"
+)
+
+func (p *program) chatCommand() *cli.Command {
+	return &cli.Command{
+		Name: "chat", Usage: "hold a conversation with a build", ArgsUsage: "REF|DIR|GRAPH",
+		Description: "A line is a turn. Text between lines of three quotes (\"\"\") is one turn, and a line that\n" +
+			"ends in a backslash goes on. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
+			"/help lists the commands.",
+		Flags: append(append(append([]cli.Flag{
+			layoutFlag(),
+			&cli.StringFlag{Name: "system", Usage: "tell the model how to behave"},
+		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), trustFlags()...)...),
+		Action: p.chat,
+	}
+}
+
+func (p *program) chat(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	opt, err := p.runOptions(c)
+	if err != nil {
+		return err
+	}
+	prefs, err := preferences(c)
+	if err != nil {
+		return err
+	}
+	r, done, err := p.runner(c, c.Args().First(), opt)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := r.Load(c.Context); err != nil {
+		return err
+	}
+	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: &runner.Conversation{Runner: r, Preferences: prefs}}
+	t.talk.System(c.String("system"))
+	if t.in.terminal != nil {
+		p.say("%s; /help lists the commands, Ctrl-D ends", r.Build().Assembly.Core.ID())
+	}
+	err = t.hold(c.Context)
+	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First() + " (chat)", Result: outcome(err)})
+	return err
+}
+
+// chat is a conversation on the command line.
+type chat struct {
+	*program
+	in   *turns
+	talk *runner.Conversation
+}
+
+// hold takes turns until the input ends.
+func (t *chat) hold(ctx context.Context) error {
+	// An interrupt ends the program's context; here it ends an answer only.
+	ctx = context.WithoutCancel(ctx)
+	for {
+		text, err := t.in.turn()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading a turn: %w", err)
+		}
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
+			if t.command(text) {
+				return nil
+			}
+			continue
+		}
+		if err := t.ask(ctx, strings.TrimPrefix(text, "/")); err != nil {
+			return err
+		}
+	}
+}
+
+// ask has a turn answered. What is wrong with an answer is told; only output
+// that cannot be written is an error.
+func (t *chat) ask(ctx context.Context, text string) error {
+	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt)
+	defer cancel()
+	var written error
+	answer, err := t.talk.Ask(ctx, text, func(s string) error {
+		_, written = io.WriteString(t.stdout, s)
+		return written
+	})
+	if written == nil {
+		_, written = fmt.Fprintln(t.stdout)
+	}
+	switch {
+	case written != nil:
+		return written
+	case ctx.Err() != nil:
+		t.say("(interrupted)")
+	case errors.Is(err, runtimes.ErrFull):
+		fmt.Fprintf(t.stderr, "mm: the conversation is longer than the model can read; /reset begins anew (%v)\n", err)
+	case err != nil:
+		fmt.Fprintf(t.stderr, "mm: %v\n", err)
+	}
+	if answer != nil {
+		t.sayCalls(answer.Calls)
+	}
+	return nil
+}
+
+// chatHelp is what /help prints.
+const chatHelp = `/help         this list
+/reset        forget the conversation
+/system TEXT  tell the model how to behave; without TEXT, nothing
+/save FILE    write the conversation to FILE
+/load FILE    go on with the conversation in FILE
+/bye          end
+//TEXT        a turn that begins with a slash`
+
+// command does what a line that begins with a slash says, and reports whether
+// it was the last.
+func (t *chat) command(line string) (last bool) {
+	name, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
+	arg = strings.TrimSpace(arg)
+	var err error
+	switch name {
+	case "/help", "/?":
+		fmt.Fprintln(t.stderr, chatHelp)
+	case "/bye", "/exit", "/quit":
+		return true
+	case "/reset":
+		t.talk.Reset()
+	case "/system":
+		t.talk.System(arg)
+	case "/save":
+		err = t.save(arg)
+	case "/load":
+		err = t.load(arg)
+	default:
+		err = fmt.Errorf("%s is no command; /help lists them", name)
+	}
+	if err != nil {
+		fmt.Fprintf(t.stderr, "mm: %v\n", err)
+	}
+	return false
+}
+
+func (t *chat) save(file string) error {
+	if file == "" {
+		return errors.New("/save wants a file")
+	}
+	if err := fsx.Replace(file, 0o600, t.talk.Save); err != nil {
+		return err
+	}
+	t.say("%d turns are in %s", len(t.talk.Messages()), file)
+	return nil
+}
+
+func (t *chat) load(file string) error {
+	if file == "" {
+		return errors.New("/load wants a file")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := t.talk.Restore(f); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	t.say("%d turns from %s", len(t.talk.Messages()), file)
+	return nil
+}
+
+// turns reads turns: on a terminal with editing and a history, elsewhere as
+// they come.
+type turns struct {
+	terminal *term.Terminal // nil: none
+	fd       int
+	plain    *bufio.Reader
+}
+
+func newTurns(in io.Reader, out io.Writer) *turns {
+	f, ok := in.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return &turns{plain: bufio.NewReader(in)}
+	}
+	screen := struct {
+		io.Reader
+		io.Writer
+	}{in, out}
+	return &turns{terminal: term.NewTerminal(screen, ""), fd: int(f.Fd())}
+}
+
+// The prompts of a terminal.
+const (
+	firstPrompt = "> "
+	morePrompt  = ". "
+)
+
+// quotes stand alone on a line before and behind a turn of several.
+const quotes = `"""`
+
+// turn reads the next turn, without its markers.
+func (l *turns) turn() (string, error) {
+	line, err := l.line(firstPrompt)
+	if err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	quoted := strings.HasPrefix(strings.TrimSpace(line), quotes)
+	if quoted {
+		line = strings.TrimPrefix(strings.TrimSpace(line), quotes)
+	}
+	for {
+		if text.Len()+len(line) > schemas.MaxBytes {
+			return "", fmt.Errorf("a turn of more than %d bytes", schemas.MaxBytes)
+		}
+		end, goesOn := strings.CutSuffix(line, `\`)
+		if quoted {
+			end, goesOn = strings.CutSuffix(strings.TrimRight(line, " \t"), quotes)
+			if goesOn = !goesOn; goesOn {
+				end = line
+			}
+		}
+		text.WriteString(end)
+		if !goesOn {
+			return strings.Trim(text.String(), "\n"), nil
+		}
+		text.WriteByte('\n')
+		if line, err = l.line(morePrompt); errors.Is(err, io.EOF) { // what there is of it
+			return strings.Trim(text.String(), "\n"), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// line reads a line, without its end.
+func (l *turns) line(prompt string) (string, error) {
+	if l.terminal == nil {
+		return boundedLine(l.plain, schemas.MaxBytes)
+	}
+	state, err := term.MakeRaw(l.fd)
+	if err != nil {
+		return "", err
+	}
+	defer term.Restore(l.fd, state)
+	if width, height, err := term.GetSize(l.fd); err == nil && width > 0 {
+		l.terminal.SetSize(width, height)
+	}
+	l.terminal.SetPrompt(prompt)
+	line, err := l.terminal.ReadLine()
+	if errors.Is(err, term.ErrPasteIndicator) {
+		err = nil
+	}
+	return line, err
+}
+
+// boundedLine reads a line of at most limit bytes; the last need not end.
+func boundedLine(r *bufio.Reader, limit int) (string, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > limit {
+			return "", fmt.Errorf("a line of more than %d bytes", limit)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) == 0, err != nil && !errors.Is(err, io.EOF):
+			return "", err
+		}
+		return string(bytes.TrimRight(line, "\r\n")), nil
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/schemas"
+)
+
+// An interrupt stops the answer and not the conversation.
+func TestChatInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("skipped: no interrupts to send here")
+	}
+	dir := t.TempDir()
+	t.Setenv("MM_HOME", filepath.Join(dir, "home"))
+	t.Chdir("../..")
+	if _, stderr, code := mm(t, "assemble", "builds/m-lite.graph.yaml", "--export", "gguf=int8", "--out", filepath.Join(dir, "d")); code != exitOK {
+		t.Fatal(stderr)
+	}
+	kept := make(chan os.Signal, 1) // an interrupt that comes too late must not end the tests
+	signal.Notify(kept, os.Interrupt)
+	defer signal.Stop(kept)
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, say := io.Pipe()
+	var stdout, stderr strings.Builder
+	interrupting := writer(func(b []byte) (int, error) {
+		if stdout.Len() < 100 && stdout.Len()+len(b) >= 100 {
+			if err := self.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(50 * time.Millisecond) // it is on its way
+		}
+		return stdout.Write(b)
+	})
+	go func() {
+		io.WriteString(say, "Once upon a time\nOnce upon a time there\n")
+		say.Close()
+	}()
+	code := run(t.Context(), []string{"mm", "chat", filepath.Join(dir, "d"), "--temperature", "0.5", "--insecure-skip-verify"}, in, interrupting, &stderr)
+	if code != exitOK || strings.Count(stderr.String(), "(interrupted)") != 1 {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+	if answers := strings.Split(strings.TrimSpace(stdout.String()), "\n"); len(answers) < 2 {
+		t.Errorf("answers %q", answers)
+	}
+}
+
+type writer func(b []byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+func TestTurns(t *testing.T) {
+	long := strings.Repeat("x", schemas.MaxBytes)
+	for in, want := range map[string][]string{
+		"a\nb\r\nc":                 {"a", "b", "c"},
+		"a\\\nb\\\n\nc":             {"a\nb", "c"},
+		"\"\"\"\na\n\nb\n\"\"\"\nc": {"a\n\nb", "c"},
+		"\"\"\"a\"\"\"\nc":          {"a", "c"},
+		"\"\"\"a\nb\"\"\"\n":        {"a\nb"},
+		"\"\"\"\nnever closed\n":    {"never closed"},
+		"a\\":                       {"a"},
+		"":                          nil,
+		long + "\n":                 {"!"},
+		strings.Repeat("x\\\n", schemas.MaxBytes) + "\n": {"!"},
+	} {
+		l := &turns{plain: bufio.NewReader(strings.NewReader(in))}
+		var got []string
+		for {
+			s, err := l.turn()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				got = append(got, "!")
+				break
+			}
+			got = append(got, s)
+		}
+		if strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("%.40q is %.60q, want %q", in, got, want)
+		}
+	}
+}

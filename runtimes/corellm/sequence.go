@@ -1,0 +1,227 @@
+package corellm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/runtimes"
+)
+
+// NewSequence begins an empty sequence.
+func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
+	n := opt.Context
+	if n == 0 {
+		n = m.context
+	}
+	if n < 0 || n > m.context {
+		return nil, fmt.Errorf("a sequence of %d positions: the model has room for %d", n, m.context)
+	}
+	s := &sequence{m: m}
+	var err error
+	if s.session, err = m.weights.NewSession(infer.SessionOptions{Context: n, KV: m.kv, Hidden: opt.Hidden}); err != nil {
+		return nil, err
+	}
+	if m.draft != nil {
+		s.drafting, err = m.draft.NewSession(infer.SessionOptions{Context: min(n, m.draft.Config().Context)})
+	}
+	return s, err
+}
+
+// sequence is a session of the engine.
+type sequence struct {
+	m        *model
+	session  *infer.Session // nil: closed
+	drafting *infer.Session // nil: no draft
+}
+
+// Feed appends positions, all or none.
+func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
+	if s.session == nil {
+		return runtimes.ErrClosed
+	}
+	before, rows, width := s.session.Len(), 0, s.m.weights.Config().Width
+	for _, p := range in {
+		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
+			return errors.New("positions that are tokens and vectors at once")
+		}
+		if len(p.Vectors)%width != 0 {
+			return fmt.Errorf("%d numbers are no whole number of vectors of %d", len(p.Vectors), width)
+		}
+		rows += len(p.Tokens) + len(p.Vectors)/width
+	}
+	if room := s.session.Context() - before; rows > room {
+		return fmt.Errorf("%w: max_seq is %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.session.Context(), before, rows)
+	}
+	ctx, end := s.bounded(ctx)
+	defer end()
+	for _, p := range in {
+		var err error
+		if len(p.Vectors) > 0 {
+			err = s.session.FeedVectors(ctx, p.Vectors)
+		} else {
+			err = s.session.Feed(ctx, p.Tokens)
+		}
+		if err != nil {
+			s.session.Truncate(before)
+			return s.told(ctx, err)
+		}
+	}
+	return nil
+}
+
+// bounded ends ctx after the time that a call may take.
+func (s *sequence) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.m.limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, s.m.limit, runtimes.ErrTime)
+}
+
+// told gives an error its name in the contract.
+func (s *sequence) told(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
+		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, s.m.limit.Round(time.Microsecond))
+	}
+	return closed(err)
+}
+
+// Truncate forgets the positions from n on.
+func (s *sequence) Truncate(n int) error {
+	if s.session == nil {
+		return runtimes.ErrClosed
+	}
+	if n < 0 || n > s.session.Len() {
+		return fmt.Errorf("truncating %d positions to %d", s.session.Len(), n)
+	}
+	s.session.Truncate(n)
+	return nil
+}
+
+// Len is the number of positions held.
+func (s *sequence) Len() int {
+	if s.session == nil {
+		return 0
+	}
+	return s.session.Len()
+}
+
+// stops gives the engine's reasons the contract's names.
+var stops = map[infer.Reason]runtimes.Stop{
+	infer.StopLength: runtimes.StopLength, infer.StopContext: runtimes.StopContext, infer.StopToken: runtimes.StopEnd,
+}
+
+// Generate continues the sequence.
+func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit func(id int32) error) (runtimes.Stop, error) {
+	if s.session == nil {
+		return "", runtimes.ErrClosed
+	}
+	o := infer.GenerateOptions{
+		MaxTokens: opt.MaxTokens, StopTokens: opt.StopIDs, Sampler: opt.Options, Draft: s.drafting, DraftTokens: s.m.proposed,
+	}
+	if opt.Allow != nil {
+		if err := opt.Allow.Check(); err != nil {
+			return "", err
+		}
+		o.Mask = (&walk{grammar: opt.Allow, from: s.session.Len()}).mask
+	}
+	ctx, end := s.bounded(ctx)
+	defer end()
+	if err := s.session.Recall(ctx); err != nil {
+		return "", s.told(ctx, err)
+	}
+	stats, err := s.session.Generate(ctx, o, func(t infer.Token) error {
+		if err := emit(t.ID); err != nil {
+			return &refused{err}
+		}
+		return nil
+	})
+	var own *refused
+	switch {
+	case errors.As(err, &own): // emit's, as it is
+		return "", own.error
+	case opt.Allow != nil && errors.Is(err, sample.ErrNone): // the grammar is at its end
+		return runtimes.StopEnd, nil
+	}
+	return stops[stats.Reason], s.told(ctx, err)
+}
+
+// refused marks an error of emit.
+type refused struct{ error }
+
+// walk follows a grammar along what is generated.
+type walk struct {
+	grammar *runtimes.Grammar
+	from    int     // positions before the first token that it speaks of
+	tokens  []int32 // that were followed
+	states  []int32 // behind each of them
+}
+
+// mask forbids what the grammar does not allow behind history. A draft's
+// proposals are looked at as well, so that a history may branch off from the
+// one before it.
+func (w *walk) mask(history []int32, logits []float32) error {
+	drawn := history[w.from:]
+	same := 0
+	for same < len(drawn) && same < len(w.tokens) && drawn[same] == w.tokens[same] {
+		same++
+	}
+	w.tokens, w.states = w.tokens[:same], w.states[:same]
+	state := int32(0)
+	if same > 0 {
+		state = w.states[same-1]
+	}
+	for _, token := range drawn[same:] {
+		state = w.grammar.Next(state, token)
+		w.tokens, w.states = append(w.tokens, token), append(w.states, state)
+	}
+	w.grammar.Mask(state, logits)
+	return nil
+}
+
+// Logits are those behind the last position.
+func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
+	if s.session == nil {
+		return nil, runtimes.ErrClosed
+	}
+	ctx, end := s.bounded(ctx)
+	defer end()
+	if err := s.session.Recall(ctx); err != nil {
+		return nil, s.told(ctx, err)
+	}
+	return append([]float32(nil), s.session.Logits()...), nil
+}
+
+// Hidden gives the states of positions.
+func (s *sequence) Hidden(from, to int) ([]float32, error) {
+	if s.session == nil {
+		return nil, runtimes.ErrClosed
+	}
+	return s.session.Hidden(from, to)
+}
+
+// Save writes the sequence.
+func (s *sequence) Save(w io.Writer) error {
+	if s.session == nil {
+		return runtimes.ErrClosed
+	}
+	return closed(s.session.WriteSnapshot(w))
+}
+
+// Restore takes up a sequence that was saved.
+func (s *sequence) Restore(r io.Reader) error {
+	if s.session == nil {
+		return runtimes.ErrClosed
+	}
+	return closed(s.session.ReadSnapshot(r))
+}
+
+// Close lets go of the sequence.
+func (s *sequence) Close() error {
+	s.session, s.drafting = nil, nil
+	return nil
+}

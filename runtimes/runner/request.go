@@ -1,0 +1,162 @@
+package runner
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// Request asks for one answer. It is the playbook's inference request (§13.2),
+// of inputs or of the turns of a conversation.
+type Request struct {
+	Inputs       []talk.Part       `json:"inputs,omitempty"`   // what a user says, in this order
+	Messages     []talk.Message    `json:"messages,omitempty"` // in their place, a conversation
+	Tools        []talk.Definition `json:"tools,omitempty"`    // told to the model, if its template has a way to
+	Preferences  Preferences       `json:"preferences"`
+	ToolsAllowed []string          `json:"tools_allowed,omitempty"`
+	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
+}
+
+// Preferences say how to answer.
+type Preferences struct {
+	sample.Options
+	CoT       bool     `json:"cot,omitempty"` // a wish, for models that were trained to heed it
+	MaxTokens int      `json:"max_tokens,omitempty"`
+	BudgetMS  int64    `json:"budget_ms,omitempty"`
+	Stop      []string `json:"stop,omitempty"`
+
+	// Allow says which tokens may follow; nil: any.
+	Allow *runtimes.Grammar `json:"allow,omitempty"`
+}
+
+// Check reports preferences that make no sense.
+func (p Preferences) Check() error {
+	if p.MaxTokens < 0 {
+		return fmt.Errorf("max tokens is %d, not 0 or more", p.MaxTokens)
+	}
+	if p.BudgetMS < 0 {
+		return fmt.Errorf("the budget is %d ms, not 0 or more", p.BudgetMS)
+	}
+	for _, s := range p.Stop {
+		if s == "" {
+			return fmt.Errorf("a stop text is empty")
+		}
+	}
+	return p.Options.Check()
+}
+
+// messages are the turns of a request.
+func (r Request) messages() []talk.Message {
+	if r.Messages != nil {
+		return r.Messages
+	}
+	return []talk.Message{{Role: talk.User, Parts: r.Inputs}}
+}
+
+// parts are all inputs of a request.
+func (r Request) parts() []talk.Part {
+	var out []talk.Part
+	for _, m := range r.messages() {
+		out = append(out, m.Parts...)
+	}
+	return out
+}
+
+// The reasons why an answer ends beside those of an engine.
+const (
+	StopWord   runtimes.Stop = "stop"      // one of the stop texts
+	StopCall   runtimes.Stop = "tool_call" // the model calls a tool
+	StopBudget runtimes.Stop = "budget"    // the request's time was over
+)
+
+// Answer is what a request came to.
+type Answer struct {
+	Text      string
+	Reasoning string
+	Calls     []talk.Call // the tools that the model calls, for the caller to run
+	Tokens    []int32
+	Stop      runtimes.Stop
+	Timings   Timings
+}
+
+// Message is the answer as a turn of the conversation.
+func (a *Answer) Message() talk.Message {
+	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning}
+	if a.Text != "" {
+		m.Parts = []talk.Part{{Type: abi.Text, Text: a.Text}}
+	}
+	for _, c := range a.Calls {
+		if c.Fault == "" {
+			m.Calls = append(m.Calls, c)
+		}
+	}
+	return m
+}
+
+// Timings of one answer.
+type Timings struct {
+	Load       time.Duration // opening the model, by the first answer only
+	FirstToken time.Duration // from the first Feed to the first token
+	Prompt     int           // places the inputs took
+	Reused     int           // of them, those that were in the sequence already
+	Generated  int           // tokens
+	Generate   time.Duration // from the first token to the last
+}
+
+// PerSecond is the generation speed in tokens a second, counted after the
+// first token.
+func (t Timings) PerSecond() float64 {
+	if t.Generated < 2 || t.Generate <= 0 {
+		return 0
+	}
+	return float64(t.Generated-1) / t.Generate.Seconds()
+}
+
+// able says what the request needs that this build or this mm cannot give.
+func (r *Runner) able(req Request) error {
+	a := r.build.Assembly
+	for _, in := range req.parts() {
+		if in.Type != abi.Text && in.Type != "" && r.opt.Project == nil {
+			return missing(a, in)
+		}
+	}
+	for _, out := range req.Outputs {
+		if abi.Modality(out) != abi.Text {
+			return &runtimes.Unavailable{What: out + " output", Why: "decoders need the onnx backend, which this build of mm does not have", Hint: "ask for outputs: [text]"}
+		}
+	}
+	if len(req.ToolsAllowed) == 0 {
+		return nil
+	}
+	tool := "tool " + req.ToolsAllowed[0]
+	if a.Router == nil {
+		return &runtimes.Unavailable{What: tool, Why: a.Name + " has no router", Hint: "add runtime.router to the graph"}
+	}
+	return &runtimes.Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
+}
+
+// missing explains why an input that is no text cannot be taken.
+func missing(a *builds.Assembly, in talk.Part) error {
+	what := string(in.Type) + " input"
+	if in.Path != "" {
+		what += " " + filepath.Base(in.Path)
+	}
+	for _, m := range a.Modalities {
+		if m.Modality != in.Type {
+			continue
+		}
+		for _, p := range []builds.Part{m.Encoder, m.Projector} {
+			if p.Files.Entry(abi.ONNX) == "" {
+				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
+			}
+		}
+		return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s needs the onnx backend, which this build of mm does not have", m.Encoder.ID()), Hint: "ask with text alone"}
+	}
+	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
+}

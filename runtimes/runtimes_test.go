@@ -1,0 +1,179 @@
+package runtimes_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/runtimes"
+)
+
+// engine is one that may be missing, or unable.
+type engine struct {
+	name         string
+	gone, unable error
+}
+
+func (e engine) Name() string                                 { return e.name }
+func (e engine) Probe(context.Context) (runtimes.Info, error) { return runtimes.Info{}, e.gone }
+func (e engine) Can(builds.Part) error                        { return e.unable }
+func (e engine) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+	return nil, nil
+}
+
+func TestSelect(t *testing.T) {
+	ctx := context.Background()
+	gone := engine{name: "gone", gone: &runtimes.Unavailable{What: "backend gone", Why: "it left"}}
+	unable := engine{name: "unable", unable: &runtimes.Unavailable{What: "x@1.0.0", Why: "no file"}}
+	here := engine{name: "here"}
+	for _, c := range []struct {
+		engines []runtimes.Engine
+		name    string
+		want    string // the engine, or what the error says
+	}{
+		{[]runtimes.Engine{gone, unable, here}, "", "here"},
+		{[]runtimes.Engine{here, engine{name: "second"}}, "", "here"},
+		{[]runtimes.Engine{gone, unable}, "", "it left"},
+		{[]runtimes.Engine{unable, gone}, "", "no file"},
+		{nil, "", "has no backend"},
+		{[]runtimes.Engine{gone, here}, "gone", "it left"},
+		{[]runtimes.Engine{here, unable}, "unable", "no file"},
+		{[]runtimes.Engine{here}, "qnn", "does not have it"},
+		{[]runtimes.Engine{here, engine{name: "second"}}, "second", "second"},
+	} {
+		e, err := runtimes.Select(ctx, c.engines, c.name, builds.Part{Name: "x", Version: "1.0.0"})
+		if err == nil && e.Name() != c.want {
+			t.Errorf("%q of %v is %s, want %s", c.name, c.engines, e.Name(), c.want)
+		}
+		if err != nil && (!errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q of %v: %v, want %q", c.name, c.engines, err, c.want)
+		}
+	}
+}
+
+func TestTensorCheck(t *testing.T) {
+	for _, c := range []struct {
+		t    runtimes.Tensor
+		want string // of the error; "": none
+	}{
+		{runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2, 3}, Data: make([]byte, 24)}, ""},
+		{runtimes.Tensor{Type: runtimes.Float64, Data: make([]byte, 8)}, ""},
+		{runtimes.Tensor{Type: runtimes.Uint16, Shape: []int64{0, 5}}, ""},
+		{runtimes.Tensor{Type: runtimes.Bool, Shape: []int64{3}, Data: make([]byte, 3)}, ""},
+		{runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2, 3}, Data: make([]byte, 23)}, "23 bytes"},
+		{runtimes.Tensor{Type: "int4", Shape: []int64{2}, Data: make([]byte, 1)}, "no element type"},
+		{runtimes.Tensor{Type: runtimes.Int8, Shape: []int64{-1, -1}, Data: make([]byte, 1)}, "negative"},
+		{runtimes.Tensor{Type: runtimes.Int8, Shape: make([]int64, 33)}, "33 dimensions"},
+		{runtimes.Tensor{Type: runtimes.Int64, Shape: []int64{1 << 32, 1 << 32}}, "0 bytes"},
+		{runtimes.Tensor{Type: runtimes.Int64, Shape: []int64{1 << 61}}, "0 bytes"}, // 2⁶⁴ bytes
+		{runtimes.Tensor{Type: runtimes.Int8, Shape: []int64{math.MaxInt64, 2, 0}}, ""},
+	} {
+		err := c.t.Check()
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s %v with %d bytes: %v, want %q", c.t.Type, c.t.Shape, len(c.t.Data), err, c.want)
+		}
+	}
+}
+
+func TestElemSizes(t *testing.T) {
+	for size, types := range map[int][]runtimes.Elem{
+		8: {runtimes.Float64, runtimes.Int64, runtimes.Uint64}, 4: {runtimes.Float32, runtimes.Int32, runtimes.Uint32},
+		2: {runtimes.Float16, runtimes.BFloat16, runtimes.Int16, runtimes.Uint16}, 1: {runtimes.Int8, runtimes.Uint8, runtimes.Bool}, 0: {"fp8", ""},
+	} {
+		for _, e := range types {
+			if e.Size() != size {
+				t.Errorf("%s has %d bytes, want %d", e, e.Size(), size)
+			}
+		}
+	}
+}
+
+func TestGrammar(t *testing.T) {
+	g := &runtimes.Grammar{States: []runtimes.State{
+		{Else: 0, Edges: []runtimes.Edge{{From: 2, To: 3, Next: 1}, {From: 5, To: 5, Next: runtimes.Nowhere}}},
+		{Else: runtimes.Nowhere, Edges: []runtimes.Edge{{From: 7, To: 9, Next: 0}}},
+	}}
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range [][]int32{{0, 0, 1, 1, 0, -1, 0, 0}, {-1, -1, -1, -1, -1, -1, -1, 0}} {
+		logits := make([]float32, 8)
+		g.Mask(int32(state), logits)
+		for token, next := range want {
+			if got := g.Next(int32(state), int32(token)); got != next {
+				t.Errorf("state %d, token %d leads to %d, want %d", state, token, got, next)
+			}
+			if forbidden := math.IsInf(float64(logits[token]), -1); forbidden != (next == runtimes.Nowhere) {
+				t.Errorf("state %d, token %d: forbidden %v", state, token, forbidden)
+			}
+		}
+	}
+	for _, state := range []int32{runtimes.Nowhere, 2} {
+		logits := make([]float32, 3)
+		if g.Mask(state, logits); g.Next(state, 0) != runtimes.Nowhere || slices.Max(logits) == 0 {
+			t.Errorf("state %d allows something", state)
+		}
+	}
+	for name, bad := range map[string]*runtimes.Grammar{
+		"no states":        {},
+		"an unknown state": {States: []runtimes.State{{Else: 1}}},
+		"an unknown edge":  {States: []runtimes.State{{Edges: []runtimes.Edge{{From: 0, To: 0, Next: 4}}}}},
+		"overlapping":      {States: []runtimes.State{{Edges: []runtimes.Edge{{From: 0, To: 3}, {From: 3, To: 4}}}}},
+		"backwards":        {States: []runtimes.State{{Edges: []runtimes.Edge{{From: 3, To: 2}}}}},
+		"negative":         {States: []runtimes.State{{Edges: []runtimes.Edge{{From: -5, To: 2}}}}},
+		"below nowhere":    {States: []runtimes.State{{Else: -2}}},
+		"too large":        {States: make([]runtimes.State, 1<<20+1)},
+	} {
+		if bad.Check() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Choices that begin alike, one of them the other's beginning.
+func TestSequences(t *testing.T) {
+	g := runtimes.Sequences([][]int32{{5, 6}, {5, 6, 7}, {4}}, []int32{0, 1})
+	if err := g.Check(); err != nil {
+		t.Fatal(err)
+	}
+	ends := func(tokens ...int32) bool {
+		state := int32(0)
+		for _, token := range tokens {
+			state = g.Next(state, token)
+		}
+		return state != runtimes.Nowhere
+	}
+	for _, c := range []struct {
+		tokens []int32
+		want   bool
+	}{
+		{[]int32{5, 6, 0}, true}, {[]int32{5, 6, 7, 1}, true}, {[]int32{4, 0}, true}, {[]int32{5, 6}, true},
+		{[]int32{5, 0}, false}, {[]int32{6}, false}, {[]int32{4, 0, 0}, false}, {[]int32{5, 6, 7, 7}, false}, {[]int32{0}, false},
+	} {
+		if got := ends(c.tokens...); got != c.want {
+			t.Errorf("%v is allowed: %v", c.tokens, got)
+		}
+	}
+}
+
+func TestEntry(t *testing.T) {
+	b := runtimes.Bundle{Part: builds.Part{Name: "x", Version: "1.0.0"}}
+	if _, err := b.Entry("onnx"); !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "x@1.0.0") {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, l := range []runtimes.Limits{{Threads: -1}, {Memory: -1}, {Time: -1}} {
+		if l.Check() == nil {
+			t.Errorf("%+v", l)
+		}
+	}
+	if err := (runtimes.Limits{Threads: 3}).Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,186 @@
+package talk
+
+import (
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// ReadOptions is how an answer is read.
+type ReadOptions struct {
+	Stop     []string // texts that end the answer before them; none may be empty
+	Thinking bool     // the answer begins within reasoning, see [Prompt]
+	Begins   bool     // the answer begins a text: a space that encoding put before it is dropped
+	Plain    bool     // all is text: no calls, no reasoning
+}
+
+// Delta is what a token added. More than one field may be set.
+type Delta struct {
+	Text      string
+	Reasoning string
+	Call      *Call
+}
+
+// Reader reads one answer, token by token.
+type Reader struct {
+	t       *Talk
+	opt     ReadOptions
+	decoder *tokenizer.Decoder
+	state   state
+	block   strings.Builder // of a call
+	held    string          // text that may belong to a stop string
+	stopped bool
+}
+
+// state is what a token belongs to.
+type state int
+
+const (
+	inText state = iota
+	inReasoning
+	inCall
+)
+
+// Reader begins to read an answer.
+func (t *Talk) Reader(opt ReadOptions) *Reader {
+	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: !opt.Begins})}
+	if opt.Thinking && !opt.Plain {
+		r.state = inReasoning
+	}
+	return r
+}
+
+// Next takes a token. Text may be held back while a character is incomplete or
+// a stop string may have begun. Once a stop string was there, Stopped is true
+// and nothing more comes.
+func (r *Reader) Next(id int32) Delta {
+	var d Delta
+	if r.stopped {
+		return d
+	}
+	to, marker := r.turn(id)
+	if !marker {
+		r.put(&d, r.decoder.Next(id))
+		return d
+	}
+	r.put(&d, r.decoder.Flush())
+	if r.state == inText && !r.stopped {
+		r.release(&d)
+	}
+	if r.state == inCall {
+		d.Call = r.call("")
+	}
+	r.state = to
+	return d
+}
+
+// turn is the state that a marker leads to.
+func (r *Reader) turn(id int32) (to state, marker bool) {
+	if r.opt.Plain || id == tokenizer.None {
+		return r.state, false
+	}
+	switch {
+	case id == r.t.open && r.state != inCall:
+		return inCall, true
+	case id == r.t.close && r.state == inCall:
+		return inText, true
+	case id == r.t.thinking && r.state == inText:
+		return inReasoning, true
+	case id == r.t.thought && r.state == inReasoning:
+		return inText, true
+	}
+	return r.state, false
+}
+
+// put adds text to what the state says.
+func (r *Reader) put(d *Delta, text string) {
+	// A model may draw bytes that are no text; whoever prints them shall not
+	// have to care.
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	switch r.state {
+	case inReasoning:
+		d.Reasoning += text
+	case inCall:
+		if r.block.Len() <= abi.MaxToolCall {
+			r.block.WriteString(text)
+		}
+	default:
+		r.held += text
+		if at := firstOf(r.held, r.opt.Stop); at >= 0 {
+			d.Text += r.held[:at]
+			r.held, r.stopped = "", true
+			return
+		}
+		free := len(r.held) - maybeStop(r.held, r.opt.Stop)
+		d.Text += r.held[:free]
+		r.held = r.held[free:]
+	}
+}
+
+// release lets go of text that was held back.
+func (r *Reader) release(d *Delta) {
+	d.Text += r.held
+	r.held = ""
+}
+
+// call reads the block that ended; fault says that it did not end well.
+func (r *Reader) call(fault string) *Call {
+	block := r.block.String()
+	r.block.Reset()
+	c, err := ParseCall(block)
+	if fault == "" && err != nil {
+		fault = err.Error()
+	}
+	if fault != "" {
+		return &Call{Fault: fault, Block: block[:min(len(block), 1024)]}
+	}
+	return &c
+}
+
+// End gives what was held back when the answer ended. A call that was cut off
+// comes as one with a Fault.
+func (r *Reader) End() Delta {
+	var d Delta
+	if r.stopped {
+		return d
+	}
+	r.put(&d, r.decoder.Flush())
+	switch {
+	case r.stopped:
+	case r.state == inCall:
+		d.Call = r.call("the answer ended within the call")
+	default:
+		r.release(&d)
+	}
+	r.state = inText
+	return d
+}
+
+// Stopped reports whether a stop string ended the answer.
+func (r *Reader) Stopped() bool { return r.stopped }
+
+// firstOf is where the first occurrence of any of the strings begins, or -1.
+func firstOf(text string, stops []string) int {
+	first := -1
+	for _, s := range stops {
+		if at := strings.Index(text, s); s != "" && at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// maybeStop is the length of the longest end of text that could be the
+// beginning of a stop string.
+func maybeStop(text string, stops []string) int {
+	longest := 0
+	for _, s := range stops {
+		for n := min(len(s)-1, len(text)); n > longest; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				longest = n
+			}
+		}
+	}
+	return longest
+}

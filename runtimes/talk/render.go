@@ -1,0 +1,187 @@
+package talk
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/chat"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// draft is a text in the making: a template's, with words from outside in it.
+// The runes letter and hole occur in neither; letter stands behind a rune that
+// must stay one, hole around the number of a part.
+type draft struct {
+	*Talk
+	letter, hole rune
+	holes        []*Part
+}
+
+func (t *Talk) newDraft(outside []string) (*draft, error) {
+	runes, err := unused(append(outside, t.source), 2)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{Talk: t, letter: runes[0], hole: runes[1]}, nil
+}
+
+// words are all texts of a conversation that come from outside.
+func words(messages []Message, tools []Definition) []string {
+	var out []string
+	for _, m := range messages {
+		out = append(out, m.Reasoning, m.Name, m.CallID)
+		for _, p := range m.Parts {
+			out = append(out, p.Text)
+		}
+		for _, c := range m.Calls {
+			out = append(out, c.ID, c.Name, string(c.Arguments))
+		}
+	}
+	for _, d := range tools {
+		out = append(out, d.Name, d.Description, string(d.Parameters))
+	}
+	return out
+}
+
+// outside marks words that must stay words.
+func (d *draft) outside(text string) string { return d.guard.mark(text, d.letter) }
+
+// content is the parts of a turn as one text, a line for each text, with a
+// hole between its markers for everything else.
+func (d *draft) content(parts []Part) string {
+	var b strings.Builder
+	for i := range parts {
+		p := &parts[i]
+		if p.Type == abi.Text || p.Type == "" {
+			if i > 0 && (parts[i-1].Type == abi.Text || parts[i-1].Type == "") {
+				b.WriteByte('\n')
+			}
+			b.WriteString(d.outside(p.Text))
+			continue
+		}
+		open, closing := "<"+string(p.Type)+">", "</"+string(p.Type)+">"
+		if a, _ := d.pair(open, closing); a == tokenizer.None {
+			open, closing = "", ""
+		}
+		fmt.Fprintf(&b, "%s%c%d%c%s", open, d.hole, len(d.holes), d.hole, closing)
+		d.holes = append(d.holes, p)
+	}
+	return b.String()
+}
+
+// templated renders the model's own template.
+func (d *draft) templated(messages []Message, tools []Definition) (string, error) {
+	turns := make([]chat.Message, len(messages))
+	for i, m := range messages {
+		turns[i] = chat.Message{
+			Role: string(m.Role), Content: d.content(m.Parts), Reasoning: d.outside(m.Reasoning),
+			Name: d.outside(m.Name), ToolCallID: d.outside(m.CallID),
+		}
+		for _, c := range m.Calls {
+			turns[i].ToolCalls = append(turns[i].ToolCalls, chat.ToolCall{
+				ID: d.outside(c.ID), Name: d.outside(c.Name), Arguments: d.guard.json(c.Arguments, d.letter),
+			})
+		}
+	}
+	opt := chat.Options{AddGenerationPrompt: true, BOS: d.piece(d.tok.Special().BOS), EOS: d.piece(d.tok.Special().EOS)}
+	for _, t := range tools {
+		raw, err := json.Marshal(struct {
+			Type     string     `json:"type"`
+			Function Definition `json:"function"`
+		}{"function", t})
+		if err != nil {
+			return "", fmt.Errorf("describing the tool %s: %w", t.Name, err)
+		}
+		opt.Tools = append(opt.Tools, d.guard.json(raw, d.letter))
+	}
+	text, err := d.template.Render(turns, opt)
+	if err != nil {
+		return "", fmt.Errorf("rendering the conversation: %w", err)
+	}
+	// A template may write JSON as ASCII.
+	text = strings.ReplaceAll(text, escape(d.letter), string(d.letter))
+	text = strings.ReplaceAll(text, escape(d.hole), string(d.hole))
+	for i := range d.holes {
+		if !strings.Contains(text, fmt.Sprintf("%c%d%c", d.hole, i, d.hole)) {
+			return "", fmt.Errorf("rendering the conversation: the model's template leaves out the %s of a turn", d.holes[i].Type)
+		}
+	}
+	return text, nil
+}
+
+func (t *Talk) piece(id int32) string {
+	if id == tokenizer.None {
+		return ""
+	}
+	return t.tok.Piece(id)
+}
+
+// lines is a conversation for a model that knows no turns.
+func (d *draft) lines(messages []Message) string {
+	var b strings.Builder
+	for i, m := range messages {
+		if i > 0 && m.Role != Assistant && m.Role != Tool {
+			b.WriteByte('\n')
+		}
+		b.WriteString(d.content(m.Parts))
+		for _, c := range m.Calls {
+			block := string(d.guard.json(d.dialect.Format(c), d.letter))
+			if d.open == tokenizer.None {
+				b.WriteString(block) // there is no other way to say it
+				continue
+			}
+			b.WriteString(d.dialect.Open + block + d.dialect.Close)
+		}
+		if m.Role == Tool {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// pieces encodes a text that is done, once for what lies between two holes.
+func (d *draft) pieces(text string) []Piece {
+	var out []Piece
+	for i, s := range strings.Split(text, string(d.hole)) {
+		if i%2 == 1 {
+			if n, err := strconv.Atoi(s); err == nil && n < len(d.holes) {
+				out = append(out, Piece{Part: d.holes[n]})
+			}
+			continue
+		}
+		ids := d.encode(s)
+		if i == 0 {
+			ids = d.begin(ids)
+		}
+		if len(ids) > 0 {
+			out = append(out, Piece{Tokens: ids})
+		}
+	}
+	return out
+}
+
+// encode takes the marks out of a text and encodes it with them.
+func (d *draft) encode(marked string) []int32 {
+	var literal []int
+	var b strings.Builder
+	for i, s := range strings.Split(marked, string(d.letter)) {
+		if i > 0 && b.Len() > 0 {
+			literal = append(literal, b.Len()-1)
+		}
+		b.WriteString(s)
+	}
+	return d.tok.Encode(b.String(), tokenizer.Options{Special: true, Literal: literal})
+}
+
+// begin puts BOS before the ids where the model wants it and the template has
+// not written it: never twice.
+func (t *Talk) begin(ids []int32) []int32 {
+	bos := t.tok.Special().BOS
+	if !t.tok.Vocabulary().AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {
+		return ids
+	}
+	return append([]int32{bos}, ids...)
+}
