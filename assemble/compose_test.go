@@ -464,7 +464,7 @@ func TestPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer layout.Close()
-	for ref, want := range map[string]string{"0.1.0": r.Digest, "0.1.0-laptop": r.Targets[0].Digest, "0.1.0-phone": r.Targets[1].Digest} {
+	for ref, want := range map[string]string{"kit:0.1.0": r.Digest, "kit:0.1.0-laptop": r.Targets[0].Digest, "kit:0.1.0-phone": r.Targets[1].Digest} {
 		if desc, err := layout.Resolve(context.Background(), ref); err != nil || desc.Digest.String() != want {
 			t.Errorf("%s is %s, %v", ref, desc.Digest, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/resolve"
 )
 
@@ -132,10 +133,11 @@ func TestFiles(t *testing.T) {
 	if manifest == nil {
 		t.Fatal(list)
 	}
-	m, err := resolve.Pack(context.Background(), store, manifest)
+	artifact, desc, err := modelpack.Pack(context.Background(), store, manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := &resolve.Module{Manifest: manifest, Artifact: artifact, Descriptor: desc}
 	out := export.Sink{Store: store}
 	locate := export.Files(store, m)
 	file, size, ok := locate("enc.onnx")

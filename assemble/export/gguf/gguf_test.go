@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/resolve"
 )
 
@@ -53,10 +54,11 @@ func packed(t *testing.T, edit func(manifest string) string) (*resolve.Module, e
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	r, err := resolve.Pack(context.Background(), store, m)
+	artifact, desc, err := modelpack.Pack(context.Background(), store, m)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := &resolve.Module{Manifest: m, Artifact: artifact, Descriptor: desc}
 	return r, export.Sink{Store: store, Cache: filepath.Join(dir, "cache")}
 }
 

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/resolve"
 )
 
@@ -51,10 +52,11 @@ func TestExport(t *testing.T) {
 	if m == nil {
 		t.Fatal(list)
 	}
-	r, err := resolve.Pack(context.Background(), store, m)
+	artifact, desc, err := modelpack.Pack(context.Background(), store, m)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := &resolve.Module{Manifest: m, Artifact: artifact, Descriptor: desc}
 	layers, notes, err := verbatim.New(abi.Safetensors).Export(t.Context(), r, builds.Export{}, export.Sink{Store: store})
 	var paths []string
 	for _, l := range layers {
