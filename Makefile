@@ -4,9 +4,21 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop
+.PHONY: all demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop
 
 all: check test
+
+# The whole way of a build, in a temporary home.
+demo:
+	$(GO) run ./cmd/mm demo
+
+# Archives for every platform in dist/release (VERSION=1.2.0).
+release:
+	$(GO) run ./internal/release -version $(VERSION) -out dist/release
+
+# Two checkouts give the same archives; go install by module path works.
+release-check:
+	@scripts/release-check.sh
 
 check: fmt vet lint cross
 	$(GO) test ./internal/repotest

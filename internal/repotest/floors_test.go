@@ -35,7 +35,7 @@ var floors = map[string]int{
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
-	"cmd/mm": 9,
+	"cmd/mm": 9, "internal/release": 9,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
