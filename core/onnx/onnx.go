@@ -8,7 +8,7 @@
 // decided from the file alone (external data, opsets, custom operators,
 // tensor sizes, names). [Write] serialises a model, byte for byte the same for
 // the same input; with the constructors of this package it builds small models
-// from scratch, and [Cut] takes a part out of a large one.
+// from scratch, and [Model.Cut] takes a part out of a large one.
 //
 // Stricter than protobuf: a singular field that appears twice is an error.
 // Parsers differ in whether they merge or replace, and a check of one reading

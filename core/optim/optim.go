@@ -2,7 +2,7 @@
 // [ScheduleFree] AdamW and [Muon], the learning-rate [Schedule], and the global
 // gradient norm.
 //
-// The way of a step: [Norm] measures the gradients of all [Param]s before
+// The way of a step: [Gauge.Norm] measures the gradients of all [Param]s before
 // anything is clipped; the trainer turns that into a factor; an optimizer's
 // Step applies the factor, decays what is to decay and moves the weights. Each
 // splits its work over a pool into pieces that depend on the shapes alone, and

@@ -3,7 +3,7 @@
 //
 // A [Vocabulary] says all that defines a tokenizer; it is read from GGUF
 // metadata ([FromGGUF]), from tokenizer.json ([FromHuggingFace]), from
-// llama2.c's tok.bin ([FromLlama2C]) or trained from text ([Train]). [New]
+// llama2.c's tok.bin ([FromLlama2C]) or trained from text (package bpe). [New]
 // checks it and builds a [Tokenizer], which is immutable and safe for use by
 // several goroutines.
 //
