@@ -108,10 +108,12 @@ const (
 	IdentityDiffers Code = "MM0615"
 	SkippedVerify   Code = "MM0616"
 
-	Corrupt      Code = "MM0701"
-	HostileInput Code = "MM0702"
-	NoArtifact   Code = "MM0703"
-	VersionTaken Code = "MM0704"
+	Corrupt         Code = "MM0701"
+	HostileInput    Code = "MM0702"
+	NoArtifact      Code = "MM0703"
+	VersionTaken    Code = "MM0704"
+	ForeignArtifact Code = "MM0705"
+	UnknownABI      Code = "MM0706"
 
 	NoBackend     Code = "MM0801"
 	GoldenMissed  Code = "MM0802"

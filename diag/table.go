@@ -96,6 +96,8 @@ var table = []Entry{
 	{HostileInput, "artifact refused", "The artifact's manifest breaks a rule that protects you: unsafe paths, wrong sizes, too many layers.", "Do not use the artifact."},
 	{NoArtifact, "no such artifact", "Neither the store nor the registry has this reference.", "mm ls lists what the store holds."},
 	{VersionTaken, "version is taken", "The store has other bytes under this name and version already; a version names the same bytes for ever. Only an unsigned build that mm assemble made itself gives way, with a note.", "Give the new bytes a new version, or let --force move the name."},
+	{ForeignArtifact, "artifact of another kind", "It is an OCI artifact, but no ModelPack one of raw files: another tool packed it, as tar layers or with a config of its own.", "Pack the files again with mm module add or mm assemble."},
+	{UnknownABI, "made for an unknown MM-ABI", "The artifact states a version of MM-ABI that this mm does not know, and may mean what it cannot read.", "Use a newer mm, or an older release of the artifact."},
 
 	{NoBackend, "backend not available", "The graph or the request needs an engine that this machine lacks.", "mm doctor says what is missing and how to get it."},
 	{GoldenMissed, "golden output missed", "A golden prompt of the graph gave another output.", "Compare the two texts; a new core needs new golden outputs."},

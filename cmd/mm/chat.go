@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) chatCommand() *cli.Command {
@@ -30,7 +31,7 @@ func (p *program) chatCommand() *cli.Command {
 		Flags: append(append(append([]cli.Flag{
 			layoutFlag(),
 			&cli.StringFlag{Name: "system", Usage: "tell the model how to behave"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), trustFlags()...)...),
+		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
 	}
 }
@@ -43,25 +44,32 @@ func (p *program) chat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	prefs, err := preferences(c)
+	prefs, err := preferenceOptions(c)
 	if err != nil {
 		return err
 	}
-	r, done, err := p.runner(c, c.Args().First(), opt)
+	u := useOptions(c)
+	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
+		return p.converse(c.Context, w, u, opt, prefs, c.String("system"))
+	})
+}
+
+func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, prefs runner.Preferences, system string) error {
+	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if err := r.Load(c.Context); err != nil {
+	defer r.Close()
+	if err := r.Load(ctx); err != nil {
 		return err
 	}
 	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: &runner.Conversation{Runner: r, Preferences: prefs}}
-	t.talk.System(c.String("system"))
+	t.talk.System(system)
 	if t.in.terminal != nil {
 		p.say("%s; /help lists the commands, Ctrl-D ends", r.Build().Assembly.Core.ID())
 	}
-	err = t.hold(c.Context)
-	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First() + " (chat)", Result: outcome(err)})
+	err = t.hold(ctx)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg + " (chat)", Result: workspace.Outcome(err)})
 	return err
 }
 

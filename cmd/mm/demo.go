@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
@@ -59,10 +60,10 @@ func (p *program) demo(c *cli.Context) (err error) {
 	}
 	d := &demonstration{p: p, ctx: c.Context, dir: c.String("keep")}
 	if d.dir == "" {
-		if d.dir, err = os.MkdirTemp("", "mm-demo-*"); err != nil {
+		if d.dir, err = fsx.MkdirTemp("mm-demo-*"); err != nil {
 			return err
 		}
-		defer removeAll(d.dir)
+		defer fsx.RemoveAll(d.dir)
 	}
 	if err := d.unpack(); err != nil {
 		return err
@@ -84,21 +85,10 @@ func (p *program) demo(c *cli.Context) (err error) {
 	return d.print(c.String("prompt"), text)
 }
 
-// removeAll removes a folder in which files are read-only.
-func removeAll(dir string) {
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() {
-			os.Chmod(path, 0o755)
-		}
-		return nil
-	})
-	os.RemoveAll(dir)
-}
-
 // unpack writes the embedded modules and graphs.
 func (d *demonstration) unpack() error {
 	for name, files := range map[string]fs.FS{"modules": modules.Reference(), "builds": builds.Reference()} {
-		if err := os.CopyFS(filepath.Join(d.dir, name), files); err != nil {
+		if err := fsx.CopyFS(filepath.Join(d.dir, name), files); err != nil {
 			return err
 		}
 	}

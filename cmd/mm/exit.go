@@ -36,6 +36,7 @@ type hinted struct {
 
 func (e hinted) Error() string { return e.err.Error() }
 func (e hinted) Unwrap() error { return e.err }
+func (e hinted) Hint() string  { return e.hint }
 
 // exit prints err as a person or, under --json, a program wants it and returns
 // the code to end with.
@@ -76,7 +77,7 @@ func codeOf(list diag.List) int {
 			continue
 		}
 		switch {
-		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput:
+		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput, d.Code == diag.ForeignArtifact, d.Code == diag.UnknownABI:
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable
@@ -98,17 +99,20 @@ func (p *program) printDiagnostics(list diag.List) {
 }
 
 func (p *program) printError(err error) {
-	var h hinted
-	errors.As(err, &h)
+	hint := ""
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		hint = h.Hint()
+	}
 	if p.json {
 		json.NewEncoder(p.stderr).Encode(struct {
 			Error string `json:"error"`
 			Hint  string `json:"hint,omitempty"`
-		}{err.Error(), h.hint})
+		}{err.Error(), hint})
 		return
 	}
 	fmt.Fprintf(p.stderr, "mm: error: %s\n", lines(err.Error()))
-	if h.hint != "" {
-		fmt.Fprintf(p.stderr, "mm: hint: %s\n", lines(h.hint))
+	if hint != "" {
+		fmt.Fprintf(p.stderr, "mm: hint: %s\n", lines(hint))
 	}
 }

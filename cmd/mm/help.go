@@ -55,7 +55,7 @@ func prepareCommand(c *cli.Command, path string, must map[cli.Flag]bool) {
 	known := flagNames(c.Flags)
 	c.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, known)} }
 	if len(c.Subcommands) > 0 && c.Action == nil {
-		c.Action = func(ctx *cli.Context) error { return noCommand(ctx, path, c.Subcommands) }
+		c.Action = noCommand(path, c.Subcommands)
 	}
 	required(c, must)
 	for _, sub := range c.Subcommands {
@@ -95,17 +95,22 @@ func required(c *cli.Command, must map[cli.Flag]bool) {
 // literal makes a text stand for itself as a template.
 func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
 
-// noCommand shows the help, or says that a word is no command.
-func noCommand(c *cli.Context, path string, commands []*cli.Command) error {
-	word := c.Args().First()
-	if word == "" {
-		if c.Command != nil && c.Command.Name != "" && path != c.App.Name {
-			_, err := fmt.Fprint(c.App.Writer, commandHelp(c.Command, path))
-			return err
+// noCommand is the action of a group of commands, of the program itself where
+// path is empty: it shows the help, or says that a word is no command.
+func noCommand(path string, commands []*cli.Command) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		word := c.Args().First()
+		switch {
+		case word != "" && path == "":
+			return unknown(word, c.App.Name, c.App.Commands)
+		case word != "":
+			return unknown(word, path, commands)
+		case path == "":
+			return cli.ShowAppHelp(c)
 		}
-		return cli.ShowAppHelp(c)
+		_, err := fmt.Fprint(c.App.Writer, commandHelp(c.Command, path))
+		return err
 	}
-	return unknown(word, path, commands)
 }
 
 // unknown says that a word is no command, and which one may have been meant.

@@ -1,103 +1,63 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
-	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name: "inspect", Usage: "show what an artifact is made of", ArgsUsage: "REF|DIR",
-		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
+		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, of which manifests and signatures\nalone are fetched.",
+		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
-			l, err := locate(c, c.Args().First())
-			if err != nil {
-				return err
-			}
-			defer l.store.Close()
-			in, err := inspect(c, l.store, l.desc)
-			if err != nil {
-				return err
-			}
-			if p.json {
-				return p.printJSON(in)
-			}
-			return p.printInspected(in, "")
+			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+				return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))
+			})
 		},
 	}
 }
 
-// inspected is an artifact as mm inspect shows it.
-type inspected struct {
-	Digest      string            `json:"digest"`
-	MediaType   string            `json:"media_type"`
-	Name        string            `json:"name,omitempty"`
-	Version     string            `json:"version,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-	Signatures  []string          `json:"signatures"` // digests of the bundles' manifests; their worth is mm verify's business
-	Layers      []inspectedLayer  `json:"layers,omitempty"`
-	Targets     []inspected       `json:"targets,omitempty"`
-	Target      string            `json:"target,omitempty"`
+// remoteFlag asks the registry about a reference that the store has, too.
+func remoteFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "remote", Usage: "look at the registry, even if the store has the reference"}
 }
 
-type inspectedLayer struct {
-	Path        string            `json:"path"`
-	Digest      string            `json:"digest"`
-	Size        int64             `json:"size"`
-	MediaType   string            `json:"media_type"`
-	Annotations map[string]string `json:"annotations,omitempty"`
+// find finds an argument, at the registry if that is asked for.
+func find(ctx context.Context, w *workspace.Workspace, arg string, remote bool) (*workspace.Located, error) {
+	if remote {
+		return w.FindRemote(ctx, arg)
+	}
+	return w.Find(ctx, arg)
 }
 
-func inspect(c *cli.Context, s *registry.Store, desc ocispec.Descriptor) (inspected, error) {
-	in := inspected{Digest: desc.Digest.String(), MediaType: desc.MediaType, Signatures: []string{}}
-	bundles, err := s.Referrers(c.Context, desc, sign.BundleMediaType)
+func (p *program) inspect(ctx context.Context, w *workspace.Workspace, arg string, remote bool) error {
+	at, err := find(ctx, w, arg, remote)
 	if err != nil {
-		return in, err
+		return err
 	}
-	for _, b := range bundles {
-		in.Signatures = append(in.Signatures, b.Digest.String())
-	}
-	if desc.MediaType == ocispec.MediaTypeImageIndex {
-		ix, err := registry.ReadIndex(c.Context, s, desc)
-		if err != nil {
-			return in, err
-		}
-		in.Annotations = ix.Annotations
-		in.Name, in.Version = ix.Annotations[abi.AnnotationName], ix.Annotations[abi.AnnotationVersion]
-		for _, e := range ix.Entries {
-			t, err := inspect(c, s, e.Descriptor)
-			if err != nil {
-				return in, err
-			}
-			t.Target = e.Target
-			in.Targets = append(in.Targets, t)
-		}
-		return in, nil
-	}
-	a, err := registry.ReadArtifact(c.Context, s, desc)
+	v, err := w.Inspect(ctx, at)
 	if err != nil {
-		return in, err
+		return err
 	}
-	in.Name, in.Version, in.Annotations = a.Name, a.Version, a.Annotations
-	for _, l := range a.Layers {
-		in.Layers = append(in.Layers, inspectedLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations})
+	if p.json {
+		return p.printJSON(v)
 	}
-	return in, nil
+	return p.printInspected(v, "")
 }
 
-func (p *program) printInspected(in inspected, indent string) error {
+func (p *program) printInspected(in workspace.View, indent string) error {
 	fmt.Fprintf(p.stdout, "%s%s %s  %s\n", indent, diag.Printable(in.Name), diag.Printable(in.Version), in.Digest)
 	for _, key := range slices.Sorted(maps.Keys(in.Annotations)) {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))

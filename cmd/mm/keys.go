@@ -2,18 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
 )
 
 // The environment variables that hold the password of a private key; the
@@ -23,9 +21,6 @@ const (
 	passwordEnv       = "MM_KEY_PASSWORD"
 	cosignPasswordEnv = "COSIGN_PASSWORD"
 )
-
-// defaultKey is the name of the user's own key.
-const defaultKey = "mm"
 
 func (p *program) keysCommand() *cli.Command {
 	return &cli.Command{
@@ -38,71 +33,36 @@ func (p *program) keysCommand() *cli.Command {
 			Flags: []cli.Flag{
 				p.jsonFlag(),
 				&cli.StringFlag{Name: "type", Value: string(sign.P256), Usage: "p256 or ed25519"},
-				&cli.StringFlag{Name: "name", Value: defaultKey, Usage: "what to call the key"},
+				&cli.StringFlag{Name: "name", Value: workspace.DefaultKey, Usage: "what to call the key"},
 				&cli.StringFlag{Name: "out", Usage: "write `PREFIX`.key and PREFIX.pub"},
 				&cli.BoolFlag{Name: "no-trust", Usage: "do not add the key to the trust file"},
 			},
-			Action: p.keysGenerate,
+			Action: func(c *cli.Context) error {
+				if err := wantArgs(c, 0, 0); err != nil {
+					return err
+				}
+				opt := workspace.KeyOptions{
+					Algorithm: sign.Algorithm(c.String("type")), Name: c.String("name"), Prefix: c.String("out"), NoTrust: c.Bool("no-trust"),
+				}
+				if opt.Algorithm != sign.P256 && opt.Algorithm != sign.Ed25519 {
+					return usageError{fmt.Errorf("--type is %q, wanted %s or %s", opt.Algorithm, sign.P256, sign.Ed25519)}
+				}
+				return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.keysGenerate(c.Context, w, opt) })
+			},
 		}},
 	}
 }
 
-func (p *program) keysGenerate(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
-	name := c.String("name")
-	prefix := c.String("out")
-	if prefix == "" {
-		dir, err := home()
-		if err != nil {
-			return err
-		}
-		prefix = filepath.Join(dir, keysDir, name)
-	}
-	for _, file := range []string{prefix + ".key", prefix + ".pub"} {
-		if exists(file) {
-			return hinted{fmt.Errorf("%s is there already", file), "move it away, or choose another --name"}
-		}
-	}
-	password, err := p.newPassword()
+func (p *program) keysGenerate(ctx context.Context, w *workspace.Workspace, opt workspace.KeyOptions) error {
+	made, err := w.GenerateKey(ctx, opt, p.newPassword)
 	if err != nil {
 		return err
-	}
-	private, public, err := sign.Generate(sign.Algorithm(c.String("type")), password)
-	if err != nil {
-		return usageError{err}
-	}
-	if err := os.MkdirAll(filepath.Dir(prefix), 0o700); err != nil {
-		return err
-	}
-	if err := fsx.WriteFile(prefix+".key", private, 0o600); err != nil {
-		return err
-	}
-	if err := fsx.WriteFile(prefix+".pub", public, 0o644); err != nil {
-		return err
-	}
-	key, err := sign.LoadPublic(public)
-	if err != nil {
-		return err
-	}
-	if !c.Bool("no-trust") {
-		dir, err := home()
-		if err != nil {
-			return err
-		}
-		err = changeTrust(c.Context, filepath.Join(dir, trustFile), func(t *trust) error {
-			return t.add(name, trustKey{PEM: string(public)}, []string{"**"})
-		})
-		if err != nil {
-			return err
-		}
 	}
 	if p.json {
-		return p.printJSON(map[string]string{"private": prefix + ".key", "public": prefix + ".pub", "id": key.KeyID()})
+		return p.printJSON(made)
 	}
-	fmt.Fprintf(p.stdout, "%s.key\n%s.pub\n", prefix, prefix)
-	return nil
+	_, err = fmt.Fprintf(p.stdout, "%s\n%s\n", made.Private, made.Public)
+	return err
 }
 
 // newPassword takes the password of a new key from the environment or asks
@@ -126,13 +86,11 @@ func (p *program) newPassword() ([]byte, error) {
 }
 
 // password takes the password of an existing key.
-func (p *program) password(file string) func() ([]byte, error) {
-	return func() ([]byte, error) {
-		if pass, ok := passwordFromEnv(); ok {
-			return pass, nil
-		}
-		return p.ask("password for " + file + ": ")
+func (p *program) password(file string) ([]byte, error) {
+	if pass, ok := passwordFromEnv(); ok {
+		return pass, nil
 	}
+	return p.ask("password for " + file + ": ")
 }
 
 func passwordFromEnv() ([]byte, bool) {
@@ -153,28 +111,4 @@ func (p *program) ask(prompt string) ([]byte, error) {
 	pass, err := term.ReadPassword(int(f.Fd()))
 	fmt.Fprintln(p.stderr)
 	return pass, err
-}
-
-// loadKey reads the private key in file, or the user's own where file is
-// empty.
-func (p *program) loadKey(file string) (*sign.PrivateKey, error) {
-	if file == "" {
-		dir, err := home()
-		if err != nil {
-			return nil, err
-		}
-		file = filepath.Join(dir, keysDir, defaultKey+".key")
-	}
-	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hinted{fmt.Errorf("no private key at %s", file), "mm keys generate makes one"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	key, err := sign.LoadPrivate(data, p.password(file))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", strings.TrimSpace(file), err)
-	}
-	return key, nil
 }

@@ -71,8 +71,6 @@ type program struct {
 	json           bool
 	quiet          bool
 	engines        []runtimes.Engine // in the order of preference
-
-	testOnlyVerified func(*located) // called between verification and use
 }
 
 func (p *program) app() *cli.App {
@@ -87,7 +85,7 @@ func (p *program) app() *cli.App {
 		ErrWriter:                 p.stderr,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, nil)} },
-		Action:                    func(c *cli.Context) error { return noCommand(c, c.App.Name, c.App.Commands) },
+		Action:                    noCommand("", nil),
 		EnableBashCompletion:      true,
 		Commands: []*cli.Command{
 			p.validateCommand(),
@@ -117,6 +115,7 @@ func (p *program) app() *cli.App {
 			p.trustCommand(),
 			p.signCommand(),
 			p.verifyCommand(),
+			p.auditCommand(),
 			p.loginCommand(),
 			p.logoutCommand(),
 			p.helpCommand(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -11,7 +12,7 @@ import (
 	"mm-abi.org/mm/modules"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
-	"mm-abi.org/mm/registry/modelpack"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) moduleCommand() *cli.Command {
@@ -58,8 +59,15 @@ func (p *program) moduleCommand() *cli.Command {
 			},
 			{
 				Name: "add", Usage: "put a module folder into the store as NAME:VERSION", ArgsUsage: "DIR",
-				Flags:  []cli.Flag{p.jsonFlag(), forceFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
-				Action: p.moduleAdd,
+				Flags: []cli.Flag{p.jsonFlag(), forceFlag(), &cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"}},
+				Action: func(c *cli.Context) error {
+					if err := wantArgs(c, 1, 1); err != nil {
+						return err
+					}
+					return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+						return p.moduleAdd(c.Context, w, c.Args().First(), c.String("sign"), c.Bool("force"))
+					})
+				},
 			},
 			{
 				Name: "check", Usage: "compare a module's manifest with its files", ArgsUsage: "DIR...",
@@ -153,45 +161,21 @@ func (p *program) moduleCheck(c *cli.Context) error {
 	return nil
 }
 
-func (p *program) moduleAdd(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
-	signer, err := p.assembleSigner(c.String("sign"))
+func (p *program) moduleAdd(ctx context.Context, w *workspace.Workspace, dir, key string, force bool) error {
+	signer, err := p.signer(w, key)
 	if err != nil {
 		return err
 	}
-	m, list := modules.Load(c.Args().First())
-	if m == nil || list.Failed() {
-		return list.Err()
-	}
-	if list = append(list, moduleinspect.Check(m, moduleinspect.Folder(m))...); list.Failed() {
-		return list.Err()
-	}
-	if err := p.tell(p.stderr, list); err != nil {
-		return err
-	}
-	store, err := openStore()
+	added, err := w.AddModule(ctx, dir, signer, force)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	packed, desc, err := modelpack.Pack(c.Context, store, m)
-	if err != nil {
-		return err
-	}
-	if signer != nil {
-		if _, err := signer.Sign(c.Context, store, desc); err != nil {
-			return err
-		}
-	}
-	ref := abi.Ref{Name: m.Name, Tag: abi.VersionTag(m.Version)}.String()
-	if err := claim(c, store, desc, ref); err != nil {
+	if err := p.tell(p.stderr, added.Diagnostics); err != nil {
 		return err
 	}
 	if p.json {
-		return p.printJSON(map[string]any{"ref": ref, "digest": desc.Digest, "size": packed.Size()})
+		return p.printJSON(added)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s)\n", ref, desc.Digest, size(packed.Size()))
+	_, err = fmt.Fprintf(p.stdout, "%s %s (%s)\n", added.Ref, added.Digest, size(added.Size))
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +39,7 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err := mayWrite(in, c.Args().Get(1), c.Bool("force")); err != nil {
 				return err
 			}
-			notes, written, err := quantize(c, in, recipe, c.Args().Get(1))
+			notes, written, err := quantize(c.Context, in, recipe, c.Args().Get(1))
 			if err != nil {
 				return err
 			}
@@ -77,7 +78,7 @@ func mayWrite(in *os.File, out string, force bool) error {
 }
 
 // quantize writes the file aside and gives it its name once it is whole.
-func quantize(c *cli.Context, in *os.File, recipe quant.Recipe, out string) (notes []string, written int64, err error) {
+func quantize(ctx context.Context, in *os.File, recipe quant.Recipe, out string) (notes []string, written int64, err error) {
 	info, err := in.Stat()
 	if err != nil {
 		return nil, 0, err
@@ -91,7 +92,7 @@ func quantize(c *cli.Context, in *os.File, recipe quant.Recipe, out string) (not
 	if err != nil {
 		return nil, 0, err
 	}
-	notes, err = gguf.Convert(c.Context, in, info.Size(), recipe, tmp)
+	notes, err = gguf.Convert(ctx, in, info.Size(), recipe, tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
 )
 
 // Every reason to refuse has a diagnostic of its own and ends with exit code 4.
@@ -46,11 +47,15 @@ func TestEveryRefusalHasItsCode(t *testing.T) {
 func TestRefusesWhatIsNoRelease(t *testing.T) {
 	world(t)
 	ctx := context.Background()
-	store, err := openStore()
+	w, err := workspace.Open(workspace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	defer w.Close()
+	store, err := w.Store()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, errs, code := mm(t, "assemble", "builds/m-lite.graph.yaml", "--export", "gguf=fp16", "--force"); code != exitOK {
 		t.Fatal(errs)
 	}
@@ -82,11 +87,11 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 
 func ownKey(t *testing.T) *sign.PrivateKey {
 	t.Helper()
-	dir, err := home()
+	home, err := workspace.DefaultHome()
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, keysDir, defaultKey+".key"))
+	data, err := os.ReadFile(filepath.Join(home, "keys", workspace.DefaultKey+".key"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) registryCommand() *cli.Command {
@@ -31,64 +33,78 @@ func (p *program) registryCommand() *cli.Command {
 				&cli.StringFlag{Name: "tls-cert", Usage: "certificate `FILE`; HTTPS instead of HTTP"},
 				&cli.StringFlag{Name: "tls-key", Usage: "private key `FILE` of the certificate"},
 			},
-			Action: p.registryServe,
+			Action: func(c *cli.Context) error {
+				if err := wantArgs(c, 0, 0); err != nil {
+					return err
+				}
+				return p.registryServe(c.Context, servingOptions(c), c.String("layout"))
+			},
 		}},
 	}
 }
 
-func (p *program) registryServe(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
+// serving is what mm registry serve was asked.
+type serving struct {
+	addr, cert, key, htpasswd string
+	server.Options
+}
+
+func servingOptions(c *cli.Context) serving {
+	return serving{
+		addr: c.String("addr"), cert: c.String("tls-cert"), key: c.String("tls-key"), htpasswd: c.String("htpasswd"),
+		Options: server.Options{ReadOnly: c.Bool("read-only"), User: c.String("user")},
+	}
+}
+
+// maxHtpasswd bounds the file of logins, in bytes.
+const maxHtpasswd = 16 << 20
+
+// check completes the options, or says what does not fit together.
+func (s *serving) check() error {
+	if s.User != "" {
+		if s.Password = os.Getenv("MM_REGISTRY_PASSWORD"); s.Password == "" {
+			return usageError{errors.New("--user needs its password in MM_REGISTRY_PASSWORD")}
+		}
+	}
+	if s.htpasswd != "" {
+		data, err := fsx.ReadFile(s.htpasswd, maxHtpasswd)
+		if err != nil {
+			return err
+		}
+		s.Htpasswd = data
+	}
+	if (s.cert == "") != (s.key == "") {
+		return usageError{errors.New("--tls-cert and --tls-key go together")}
+	}
+	return nil
+}
+
+func (p *program) registryServe(ctx context.Context, opt serving, layout string) error {
+	if err := opt.check(); err != nil {
 		return err
 	}
-	opt, err := serverOptions(c)
+	w, err := p.open(workspace.Options{})
 	if err != nil {
 		return err
 	}
-	store, err := openServed(c)
+	defer w.Close()
+	store, err := w.Served(layout, opt.ReadOnly)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	listener, err := net.Listen("tcp", c.String("addr"))
+	listener, err := net.Listen("tcp", opt.addr)
 	if err != nil {
 		return err
 	}
 	scheme := "http"
-	if c.String("tls-cert") != "" {
+	if opt.cert != "" {
 		scheme = "https"
 	}
 	fmt.Fprintf(p.stdout, "%s://%s\n", scheme, listener.Addr())
 	if host, _, err := net.SplitHostPort(listener.Addr().String()); err == nil && !net.ParseIP(host).IsLoopback() && opt.User == "" && opt.Htpasswd == nil && !opt.ReadOnly {
 		p.say("mm: warning: whoever reaches %s may push and delete", listener.Addr())
 	}
-	return serveStore(c.Context, store, listener, opt, c.String("tls-cert"), c.String("tls-key"))
-}
-
-func openServed(c *cli.Context) (*registry.Store, error) {
-	if dir := c.String("layout"); dir != "" {
-		return registry.Open(dir, registry.Options{ReadOnly: c.Bool("read-only")})
-	}
-	return openStore()
-}
-
-func serverOptions(c *cli.Context) (server.Options, error) {
-	opt := server.Options{ReadOnly: c.Bool("read-only"), User: c.String("user")}
-	if opt.User != "" {
-		if opt.Password = os.Getenv("MM_REGISTRY_PASSWORD"); opt.Password == "" {
-			return opt, usageError{errors.New("--user needs its password in MM_REGISTRY_PASSWORD")}
-		}
-	}
-	if file := c.String("htpasswd"); file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return opt, err
-		}
-		opt.Htpasswd = data
-	}
-	if (c.String("tls-cert") == "") != (c.String("tls-key") == "") {
-		return opt, usageError{errors.New("--tls-cert and --tls-key go together")}
-	}
-	return opt, nil
+	return serveStore(ctx, store, listener, opt.Options, opt.cert, opt.key)
 }
 
 // serveStore serves until the context ends; then requests in flight have five

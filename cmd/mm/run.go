@@ -6,25 +6,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) runCommand() *cli.Command {
@@ -39,7 +36,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), trustFlags()...)...),
+		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -77,17 +74,33 @@ func (p *program) run(c *cli.Context) error {
 	}
 	var req runner.Request
 	if !c.Bool("smoke") {
-		if req, err = p.request(c); err != nil {
+		if req, err = p.requestOptions(c); err != nil {
 			return err
 		}
 	}
-	r, done, err := p.runner(c, c.Args().First(), opt)
+	use := useOptions(c)
+	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.answer(c.Context, w, use, opt, req) })
+}
+
+// use is what an argument means and with what right it is used.
+type use struct {
+	arg, target string
+	smoke       bool
+	resolve     workspace.ResolveOptions
+}
+
+func useOptions(c *cli.Context) use {
+	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
+}
+
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request) error {
+	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if c.Bool("smoke") {
-		return p.smoke(c, r)
+	defer r.Close()
+	if u.smoke {
+		return p.smoke(ctx, w, r, u.arg)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -96,8 +109,8 @@ func (p *program) run(c *cli.Context) error {
 		_, err := io.WriteString(p.stdout, text)
 		return err
 	}
-	answer, err := r.Answer(c.Context, req, emit)
-	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First(), Result: outcome(err)})
+	answer, err := r.Answer(ctx, req, emit)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Result: workspace.Outcome(err)})
 	if err != nil {
 		return explained(err)
 	}
@@ -138,8 +151,8 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	return opt, nil
 }
 
-// preferences takes how to answer from the flags.
-func preferences(c *cli.Context) (runner.Preferences, error) {
+// preferenceOptions takes how to answer from the flags.
+func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 	p := runner.Preferences{
 		Options: sample.Options{
 			Temperature: float32(c.Float64("temperature")), TopK: c.Int("top-k"), TopP: float32(c.Float64("top-p")),
@@ -153,8 +166,8 @@ func preferences(c *cli.Context) (runner.Preferences, error) {
 	return p, nil
 }
 
-// request builds the request from the flags, or reads it whole.
-func (p *program) request(c *cli.Context) (runner.Request, error) {
+// requestOptions builds the request from the flags, or reads it whole.
+func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
 		for _, name := range []string{"prompt", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
@@ -166,20 +179,20 @@ func (p *program) request(c *cli.Context) (runner.Request, error) {
 		}
 		return p.readRequest(file)
 	}
-	prefs, err := preferences(c)
+	prefs, err := preferenceOptions(c)
 	if err != nil {
 		return runner.Request{}, err
 	}
-	text, err := p.prompt(c)
+	text, err := p.promptOptions(c)
 	if err != nil {
 		return runner.Request{}, err
 	}
 	return runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: text}}, Preferences: prefs}, nil
 }
 
-// prompt is the second argument, --prompt, or standard input where that is no
+// promptOptions is the second argument, --prompt, or standard input where that is no
 // terminal.
-func (p *program) prompt(c *cli.Context) (string, error) {
+func (p *program) promptOptions(c *cli.Context) (string, error) {
 	switch {
 	case c.NArg() > 1 && c.IsSet("prompt"):
 		return "", usageError{fmt.Errorf("two prompts, %q and --prompt %q", c.Args().Get(1), c.String("prompt"))}
@@ -226,180 +239,34 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 	return req, doc.Decode(&req)
 }
 
-// runner makes a Runner for what arg means. done frees it.
-func (p *program) runner(c *cli.Context, arg string, opt runner.Options) (r *runner.Runner, done func(), err error) {
-	var l *located
-	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
-		l, err = p.buildToRun(c, arg)
-		if err != nil {
-			return nil, nil, err
-		}
+// runner makes a Runner for what the argument means: a graph, which is
+// assembled into the store without a name, an artifact at hand, or one at a
+// registry, which is pulled.
+func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
+	var v *workspace.Verified
+	var err error
+	if info, statErr := os.Stat(u.arg); statErr == nil && info.Mode().IsRegular() {
+		v, err = p.made(ctx, w, u)
 	} else {
-		if l, err = locate(c, arg); err != nil {
-			return nil, nil, err
-		}
-		if err := p.verified(c, l); err != nil {
-			l.store.Close()
-			return nil, nil, err
-		}
+		v, err = w.Use(ctx, u.arg, u.resolve.Claim)
 	}
-	artifact, err := chooseTarget(c, l)
-	if err == nil {
-		r, err = newRunner(c, l.store, artifact, opt)
-	}
-	if err != nil {
-		l.store.Close()
-		return nil, nil, err
-	}
-	return r, func() { r.Close(); l.store.Close() }, nil
-}
-
-// buildToRun assembles a graph into the store, without giving it a name.
-func (p *program) buildToRun(c *cli.Context, graph string) (*located, error) {
-	store, err := openStore()
 	if err != nil {
 		return nil, err
 	}
-	quiet := p.quiet
-	p.quiet = true
-	result, err := p.build(c, assemble.Options{Graph: graph, Target: c.String("target"), KeepGoing: true, Store: store, Untagged: true})
-	p.quiet = quiet
-	if err != nil {
-		store.Close()
-		return nil, err
-	}
-	return &located{store: store, desc: result.Descriptor, ref: graph, digested: true}, nil
-}
-
-// chooseTarget finds the manifest to run: the one asked for, or the first that
-// ships the core.
-func chooseTarget(c *cli.Context, l *located) (*registry.Artifact, error) {
-	want := c.String("target")
-	if want == "" {
-		want = l.target
-	}
-	if l.desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := registry.ReadArtifact(c.Context, l.store, l.desc)
-		if err == nil && want != "" && a.Annotations[abi.AnnotationTarget] != want {
-			err = noTarget(want, []string{a.Annotations[abi.AnnotationTarget]})
-		}
-		return a, err
-	}
-	ix, err := registry.ReadIndex(c.Context, l.store, l.desc)
+	b, err := v.Build(ctx, u.target)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, e := range ix.Entries {
-		names = append(names, e.Target)
-		a, err := registry.ReadArtifact(c.Context, l.store, e.Descriptor)
-		if err != nil {
-			return nil, err
-		}
-		if e.Target == want || want == "" && shipsCore(a) {
-			return a, nil
-		}
-	}
-	return nil, noTarget(want, names)
+	return runner.Open(ctx, b, opt)
 }
 
-func noTarget(want string, have []string) error {
-	var list diag.List
-	list.Add(diag.NoTarget, diag.Pos{}, fmt.Sprintf("%q; there is %s", want, strings.Join(have, ", ")), "choose one with --target")
-	return list.Err()
-}
-
-func shipsCore(a *registry.Artifact) bool {
-	for _, l := range a.Layers {
-		if l.CoreModel() {
-			return true
-		}
-	}
-	return false
-}
-
-// newRunner reads the assembly out of an artifact. A core on its own runs, too.
-func newRunner(c *cli.Context, store *registry.Store, a *registry.Artifact, opt runner.Options) (*runner.Runner, error) {
-	files := artifactFiles{store: store, layers: map[string]registry.Layer{}}
-	for _, l := range a.Layers {
-		files.layers[l.Path] = l
-	}
-	assembly, err := assemblyOf(c, store, a, files.layers)
+func (p *program) made(ctx context.Context, w *workspace.Workspace, u use) (*workspace.Verified, error) {
+	opt := assemble.Options{Graph: u.arg, Target: u.target, KeepGoing: true, Untagged: true, Exporters: exporters()}
+	made, err := w.Assemble(ctx, opt, u.resolve)
 	if err != nil {
 		return nil, err
 	}
-	return runner.Open(c.Context, &builds.Build{Assembly: assembly, Files: files}, opt)
-}
-
-// artifactFiles are the verified blobs of an artifact.
-type artifactFiles struct {
-	store  *registry.Store
-	layers map[string]registry.Layer
-}
-
-// Path is where the blob lies.
-func (f artifactFiles) Path(name string) (string, error) {
-	l, ok := f.layers[name]
-	if !ok {
-		return "", fmt.Errorf("the artifact does not hold %s", name)
-	}
-	return filepath.Abs(f.store.BlobPath(l.Descriptor))
-}
-
-// Open opens the blob.
-func (f artifactFiles) Open(name string) (*os.File, error) {
-	path, err := f.Path(name)
-	if err != nil {
-		return nil, err
-	}
-	return os.Open(path)
-}
-
-// Dir cannot be had: no engine of this mm asks for it.
-func (f artifactFiles) Dir(context.Context, ...string) (string, error) {
-	return "", errors.New("the artifact's files do not lie under their own names")
-}
-
-func assemblyOf(c *cli.Context, store *registry.Store, a *registry.Artifact, layers map[string]registry.Layer) (*builds.Assembly, error) {
-	l, ok := layers[builds.AssemblyFile]
-	if !ok {
-		return loneCore(a)
-	}
-	data, err := readLayer(c, store, l)
-	if err != nil {
-		return nil, err
-	}
-	return builds.ParseAssembly(data)
-}
-
-// loneCore makes an assembly of a single core module.
-func loneCore(a *registry.Artifact) (*builds.Assembly, error) {
-	notes := a.Annotations
-	if notes[abi.AnnotationType] != string(abi.Core) && notes[abi.AnnotationType] != string(abi.DraftCore) {
-		return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, notes[abi.AnnotationType]), "run a build that contains it"}
-	}
-	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Files: builds.Formats{}}
-	for _, l := range a.Layers {
-		if f := l.Annotations[abi.AnnotationFormat]; f == "gguf" {
-			part.Files[f] = []string{l.Path}
-		}
-	}
-	return &builds.Assembly{Name: a.Name, Version: a.Version, Core: part}, nil
-}
-
-// maxSmall bounds a layer that is read into memory.
-const maxSmall = 4 << 20
-
-func readLayer(c *cli.Context, store *registry.Store, l registry.Layer) ([]byte, error) {
-	if l.Descriptor.Size > maxSmall {
-		return nil, fmt.Errorf("%s of %d bytes is over the limit of %d", l.Path, l.Descriptor.Size, maxSmall)
-	}
-	r, err := store.Fetch(c.Context, l.Descriptor)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(io.LimitReader(r, maxSmall))
+	return w.Made(ctx, u.arg, made)
 }
 
 // ran is the answer as --json prints it.
@@ -453,9 +320,9 @@ func (p *program) sayCalls(calls []talk.Call) {
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // smoke runs the golden prompts and tells every one that missed.
-func (p *program) smoke(c *cli.Context, r *runner.Runner) error {
-	missed, n, err := r.Smoke(c.Context)
-	p.record(c.Context, audit.Entry{Action: "run", Ref: c.Args().First() + " (smoke)", Result: outcome(err)})
+func (p *program) smoke(ctx context.Context, w *workspace.Workspace, r *runner.Runner, arg string) error {
+	missed, n, err := r.Smoke(ctx)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: arg + " (smoke)", Result: workspace.Outcome(err)})
 	if err != nil {
 		return err
 	}

@@ -3,47 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
 )
-
-// signer signs with one private key; it is what assemble is given.
-type signer struct {
-	key *sign.PrivateKey
-	opt sign.Options
-}
-
-// Sign attaches release signatures in the store.
-func (s signer) Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	made, err := sign.Sign(ctx, store, subject, s.key, s.opt)
-	var bundles []ocispec.Descriptor
-	for _, m := range made {
-		bundles = append(bundles, m.Bundle)
-	}
-	return bundles, err
-}
-
-// newSigner loads the key in file, or the user's own.
-func (p *program) newSigner(file string) (signer, error) {
-	key, err := p.loadKey(file)
-	if err != nil {
-		return signer{}, err
-	}
-	created, err := sourceDate()
-	if err != nil {
-		return signer{}, err
-	}
-	s := signer{key: key}
-	if created != nil {
-		s.opt.Created = *created
-	}
-	return s, nil
-}
 
 func (p *program) signCommand() *cli.Command {
 	return &cli.Command{
@@ -54,23 +21,38 @@ func (p *program) signCommand() *cli.Command {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
-			s, err := p.newSigner(c.String("key"))
-			if err != nil {
-				return err
-			}
-			l, err := locate(c, c.Args().First())
-			if err != nil {
-				return err
-			}
-			defer l.store.Close()
-			made, err := sign.Sign(c.Context, l.store, l.desc, s.key, s.opt)
-			p.record(c.Context, audit.Entry{Action: "sign", Ref: l.ref, Digest: l.desc.Digest.String(), Keys: []string{s.key.Public().KeyID()}, Result: outcome(err)})
-			if err != nil {
-				return err
-			}
-			return p.printSignatures(made)
+			opt := workspace.Options{Layout: c.String("layout")}
+			return p.inWorkspace(opt, func(w *workspace.Workspace) error { return p.sign(c.Context, w, c.Args().First(), c.String("key")) })
 		},
 	}
+}
+
+// signer is the Signer that --sign asks for; nil without the flag.
+func (p *program) signer(w *workspace.Workspace, key string) (assemble.Signer, error) {
+	if key == "" {
+		return nil, nil
+	}
+	s, err := w.Signer(key, p.password)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (p *program) sign(ctx context.Context, w *workspace.Workspace, arg, key string) error {
+	s, err := w.Signer(key, p.password)
+	if err != nil {
+		return err
+	}
+	at, err := w.Find(ctx, arg)
+	if err != nil {
+		return err
+	}
+	made, err := w.Sign(ctx, at, s.Key, s.Options)
+	if err != nil {
+		return err
+	}
+	return p.printSignatures(made)
 }
 
 func (p *program) printSignatures(made []sign.Signature) error {
@@ -94,32 +76,53 @@ func (p *program) printSignatures(made []sign.Signature) error {
 func (p *program) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "verify", Usage: "check who released an artifact, and every byte of it", ArgsUsage: "REF|DIR",
-		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag()}, trustFlags()[:2]...),
+		Description: "REF is in the store; DIR is an OCI layout, DIR@VERSION one of its builds, DIR/TARGET a folder\n" +
+			"in it, whose files are compared as well. Of HOST/REPOSITORY:TAG at a registry the manifest and\n" +
+			"the signatures are checked and nothing else is fetched.",
+		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), expectFlag(), plainHTTPFlag()}, trustFlags()...),
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
-			l, err := locate(c, c.Args().First())
-			if err != nil {
-				return err
-			}
-			defer l.store.Close()
-			v, _, err := p.verifierOf(c)
-			if err != nil {
-				return err
-			}
-			keys, err := p.verify(c.Context, v, l)
-			p.record(c.Context, audit.Entry{Action: "verify", Ref: l.ref, Digest: l.desc.Digest.String(), Keys: keys, Result: outcome(err)})
-			if err != nil {
-				return err
-			}
-			if p.json {
-				return p.printJSON(map[string]any{"ref": l.ref, "digest": l.desc.Digest, "keys": keys})
-			}
-			for _, k := range keys {
-				fmt.Fprintf(p.stdout, "verified %s: released by key %s\n", l.desc.Digest, k[:12])
-			}
-			return nil
+			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
+				return p.verify(c.Context, w, c.Args().First(), claimOptions(c), c.Bool("remote"))
+			})
 		},
 	}
+}
+
+// verification is what mm verify --json prints.
+type verification struct {
+	Ref     string          `json:"ref"`
+	Digest  string          `json:"digest"`
+	Keys    []string        `json:"keys"`    // ids
+	Signers []workspace.Key `json:"signers"` // the same with the names of the trust file
+	Trust   []string        `json:"trust"`   // the files that decided
+	Unread  int64           `json:"unread"`  // bytes of files at the registry that were not looked at
+}
+
+func (p *program) verify(ctx context.Context, w *workspace.Workspace, arg string, claim workspace.Claim, remote bool) error {
+	at, err := find(ctx, w, arg, remote)
+	if err != nil {
+		return err
+	}
+	j, files, unread, err := w.Verify(ctx, at, claim)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		v := verification{Ref: j.Ref, Digest: j.Digest, Keys: []string{}, Signers: j.Keys, Trust: j.Decided, Unread: unread}
+		for _, k := range j.Keys {
+			v.Keys = append(v.Keys, k.ID)
+		}
+		return p.printJSON(v)
+	}
+	for _, k := range j.Keys {
+		fmt.Fprintf(p.stdout, "verified %s: released by key %s\n", j.Digest, k)
+	}
+	fmt.Fprintf(p.stdout, "trusted by %s\n", strings.Join(j.Decided, " and "))
+	if files > 0 {
+		fmt.Fprintf(p.stdout, "at the registry: %s (%s) were not looked at\n", count(files, "file"), size(unread))
+	}
+	return nil
 }

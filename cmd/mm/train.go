@@ -111,7 +111,7 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	metrics := filepath.Join(dir, metricsFile)
 	last := filepath.Join(dir, train.LastFile)
 	resume := c.Bool("resume")
-	if !resume && exists(last) {
+	if _, err := os.Stat(last); !resume && err == nil {
 		return hinted{fmt.Errorf("%s holds a run already", dir), "--resume goes on with it; --out chooses another folder"}
 	}
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC

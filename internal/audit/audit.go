@@ -3,9 +3,11 @@
 // with the SHA-256 of the line before it.
 //
 // A line that is changed or taken out breaks the chain, which [Verify] finds.
-// The chain alone does not show that lines were cut off the end; whoever needs
-// that compares the last hash with one noted elsewhere. A line that a crash
-// left unfinished at the end is dropped by the next [Append].
+// The chain alone does not show that lines were cut off the end: a record beside
+// the log holds the number and the hash of the last line, and [Check] compares
+// the two. Who may write to the folder can forge both; whoever needs to notice
+// that notes the last hash elsewhere. A line that a crash left unfinished at the
+// end is dropped by the next [Append].
 package audit
 
 import (
@@ -75,7 +77,13 @@ func Append(ctx context.Context, path string, e Entry) error {
 	if err := write(f, end, append(line, '\n')); err != nil {
 		return errors.Join(fmt.Errorf("writing audit log: %w", err), f.Close())
 	}
-	return f.Close()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := advance(dir, path, prev, line); err != nil {
+		return fmt.Errorf("recording the end of the audit log: %w", err)
+	}
+	return nil
 }
 
 func write(f *fsx.File, end int64, line []byte) error {
@@ -132,14 +140,9 @@ func Verify(r io.Reader) ([]Entry, error) {
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, maxLine+1)
 	for n := 1; scan.Scan(); n++ {
-		var e Entry
-		dec := json.NewDecoder(bytes.NewReader(scan.Bytes()))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&e); err != nil {
-			return entries, fmt.Errorf("audit log, line %d: %w", n, err)
-		}
-		if e.Prev != prev {
-			return entries, fmt.Errorf("audit log, line %d: it follows %.12s…, the line before it is %.12s…", n, e.Prev, prev)
+		e, err := entryAfter(n, scan.Bytes(), prev)
+		if err != nil {
+			return entries, err
 		}
 		prev = hash(scan.Bytes())
 		entries = append(entries, e)
@@ -148,4 +151,17 @@ func Verify(r io.Reader) ([]Entry, error) {
 		return entries, fmt.Errorf("audit log: %w", err)
 	}
 	return entries, nil
+}
+
+// entryAfter reads line n, which must follow from the line with the hash prev.
+func entryAfter(n int, line []byte, prev string) (e Entry, err error) {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&e); err != nil {
+		return e, fmt.Errorf("audit log, line %d: %w", n, err)
+	}
+	if e.Prev != prev {
+		return e, fmt.Errorf("audit log, line %d: it follows %.12s…, the line before it is %.12s…", n, e.Prev, prev)
+	}
+	return e, nil
 }

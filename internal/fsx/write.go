@@ -97,3 +97,18 @@ func (d *Dir) Touch(name string, perm fs.FileMode) error {
 		return d.root.WriteFile(name, nil, perm)
 	})
 }
+
+// Writable reports why no file can be made in the folder at path; nil where one
+// can.
+func Writable(path string) error {
+	d, err := Open(path, Options{})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	f, err := d.CreateTemp(".", TempPrefix, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), d.Remove(f.Name()))
+}

@@ -33,6 +33,8 @@ var floors = map[string]int{
 
 	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7,
 
+	"workspace": 8,
+
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
 	"cmd/mm": 9, "internal/release": 9,
@@ -41,12 +43,12 @@ var floors = map[string]int{
 // thirdParty says which packages may import a module from outside. Modules
 // that are not listed may be imported by nobody.
 var thirdParty = map[string][]string{
-	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "cmd/mm"},
+	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "cmd/mm"},
 	"github.com/ebitengine/purego":             {"internal/libllama/driver"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
-	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},
@@ -58,7 +60,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/plot":                        {"cmd/mm"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
-	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "cmd/mm"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) pullCommand() *cli.Command {
+	return &cli.Command{
+		Name: "pull", Usage: "verify an artifact at a registry or layout and bring it into the store", ArgsUsage: "REF",
+		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. A pull that was interrupted goes on\n" +
+			"where it was. Kind, name, version and signatures are checked before a layer is fetched.",
+		Flags: append(append([]cli.Flag{
+			p.jsonFlag(), &cli.StringFlag{Name: "layout", Usage: "pull into the OCI layout at `DIR` instead of the store"},
+			&cli.StringFlag{Name: "as", Usage: "name in the store; another than the artifact's own is remembered as an alias", DefaultText: "REF"},
+			expectFlag(),
+			&cli.StringFlag{Name: "target", Usage: "only the files of this target"},
+			&cli.StringSliceFlag{Name: "only", Usage: "only some files: `role=ROLE`, format=FORMAT or a module's name"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "put the files into `DIR` as well"},
+		}, remoteFlags()...), claimFlags()...),
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			opt := workspace.PullOptions{
+				Claim: claimOptions(c), As: c.String("as"), Target: c.String("target"), Only: c.StringSlice("only"), Out: c.String("out"),
+			}
+			if len(opt.Only) > 0 && opt.Out == "" {
+				return usageError{errors.New("--only needs --out DIR: a part of an artifact gets no name in the store")}
+			}
+			return p.pull(c.Context, workspaceOptions(c, "."), c.Args().First(), opt)
+		},
+	}
+}
+
+func (p *program) pull(ctx context.Context, open workspace.Options, ref string, opt workspace.PullOptions) error {
+	t := p.newTransfer("pulling")
+	open.Progress = t.event
+	w, err := p.open(open)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	got, err := w.Pull(ctx, ref, opt)
+	t.wait()
+	if errors.Is(err, errdef.ErrInvalidReference) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	name := got.Name
+	if name == "" {
+		name = ref
+	}
+	if p.json {
+		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report})
+	}
+	r := got.Report
+	p.say("%d of %d blobs received (%s), %d there already", r.Moved, r.Blobs, size(r.Bytes), r.Present)
+	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", name, got.Digest)
+	return err
+}

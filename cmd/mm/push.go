@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) pushCommand() *cli.Command {
+	return &cli.Command{
+		Name: "push", Usage: "send an artifact with its signatures to a registry or layout", ArgsUsage: "REF|DIR DEST",
+		Description: "DEST is HOST/REPOSITORY[:TAG] or oci:DIR[:NAME]. The tag defaults to the artifact's version.\n" +
+			"Each target of a build gets a tag of its own, TAG-TARGET, for clients that read no index.\n" +
+			"A repository of another name than the artifact's, or the tag of another version, would be\n" +
+			"refused by every pull and is refused here; for a mirror say --expect NAME.",
+		Flags: append([]cli.Flag{p.jsonFlag(), layoutFlag(), expectFlag()}, remoteFlags()...),
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 2, 2); err != nil {
+				return err
+			}
+			opt := workspace.PushOptions{Expect: c.String("expect")}
+			return p.push(c.Context, workspaceOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
+		},
+	}
+}
+
+func (p *program) push(ctx context.Context, open workspace.Options, ref, dest string, opt workspace.PushOptions) error {
+	t := p.newTransfer("pushing")
+	open.Progress = t.event
+	w, err := p.open(open)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	done, err := w.Push(ctx, ref, dest, opt)
+	t.wait()
+	if errors.Is(err, errdef.ErrInvalidReference) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(map[string]any{"ref": done.Ref, "digest": done.Digest, "report": done.Report})
+	}
+	r := done.Report
+	p.say("%d of %d blobs sent (%s), %d there already, %d mounted; %s and other referrers", r.Moved, r.Blobs, size(r.Bytes), r.Present, r.Mounted, count(r.Referrers, "signature"))
+	_, err = fmt.Fprintf(p.stdout, "%s@%s\n", done.Ref, done.Digest)
+	return err
+}

@@ -1,0 +1,198 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// Claim is with what right an artifact is to be used. The zero value asks for
+// everything: the name it is called by, a trusted signature, every byte.
+type Claim struct {
+	Skip   bool   // use it although nobody vouches for it: said, logged, and refused where the trust is strict. Bytes are hashed all the same
+	Expect string // the user's word for the name of what the reference holds. Empty: what the reference says
+}
+
+// Judgement is what a manifest and its signatures say of an artifact. Of the
+// bytes that the manifest names it says nothing.
+type Judgement struct {
+	Ref      string
+	Digest   string
+	Identity Identity
+	Keys     []Key    // that released it; nil where verification was skipped or only a warning let it pass
+	Decided  []string // the trust files that were asked
+	Skipped  bool
+
+	repository string
+	expect     string
+}
+
+// Verified is an artifact that may be used: it is what it is called, who
+// released it is trusted (or the user said to do without), and every byte of it
+// was hashed. [Workspace.Admit] makes one, and [Workspace.Made] of what was just
+// built.
+type Verified struct {
+	Judgement
+	at *Located
+	w  *Workspace
+}
+
+// Descriptor is the manifest or index.
+func (v *Verified) Descriptor() ocispec.Descriptor { return v.at.desc }
+
+// Store holds the bytes.
+func (v *Verified) Store() *registry.Store { return v.at.store }
+
+// Admit decides whether what was found may be used. In this order, so that a
+// stranger's artifact is refused before its layers are read: identity and kind,
+// signatures by policy, every byte, the files of the folder it was named by,
+// and that the reference still means the same. The decision goes to the audit
+// log.
+func (w *Workspace) Admit(ctx context.Context, at *Located, claim Claim) (*Verified, error) {
+	if at.store == nil {
+		return nil, fmt.Errorf("%s is at a registry: pull it first", at.ref)
+	}
+	v, err := w.admit(ctx, at, claim)
+	e := audit.Entry{Action: "verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: Outcome(err)}
+	if v != nil {
+		e.Keys = ids(v.Keys)
+	}
+	if !claim.Skip || err != nil {
+		w.Record(ctx, e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (w *Workspace) admit(ctx context.Context, at *Located, claim Claim) (*Verified, error) {
+	j, err := w.Judge(ctx, at, claim)
+	if err != nil {
+		return nil, err
+	}
+	v, err := w.hashed(ctx, at, j)
+	if err != nil {
+		return nil, err
+	}
+	if at.folder != "" {
+		if err := compareFolder(ctx, at); err != nil {
+			return nil, err
+		}
+	}
+	if w.admitted != nil {
+		w.admitted()
+	}
+	if err := at.unmoved(ctx); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// hashed is the only place where a Verified is made: after every byte was read.
+func (w *Workspace) hashed(ctx context.Context, at *Located, j *Judgement) (*Verified, error) {
+	if _, err := sign.VerifyTree(ctx, at.store, at.desc, sign.TreeOptions{}); err != nil {
+		return nil, explainBytes(err, at.store)
+	}
+	return &Verified{Judgement: *j, at: at, w: w}, nil
+}
+
+// Judge decides by the manifest, its config and its signatures alone, at a
+// registry as well as in a store.
+func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judgement, error) {
+	b, err := w.judges()
+	if err != nil {
+		return nil, err
+	}
+	id, err := identify(ctx, at.src, at.desc, at.ref)
+	if err != nil {
+		return nil, err
+	}
+	j := &Judgement{Ref: at.ref, Digest: at.desc.Digest.String(), Identity: id, Decided: b.files(), repository: at.repository, expect: at.name}
+	if j.repository == "" { // by digest, or a layout: the manifest says what it is
+		j.repository = abi.LocalHost + "/" + id.Name
+	}
+	switch mirror := b.mirrors[at.repository]; {
+	case claim.Expect != "":
+		j.expect = claim.Expect
+	case at.alias:
+	case mirror != "":
+		j.expect = mirror
+	}
+	if err := checkIdentity(at.ref, j.expect, at.tag, id); err != nil {
+		return nil, err
+	}
+	if claim.Skip {
+		j.Skipped = true
+		return j, w.skip(ctx, at, b)
+	}
+	j.Keys, err = b.verify(ctx, at.src, j.repository, at.desc)
+	return j, err
+}
+
+// skip lets an artifact pass that nobody vouches for, unless the trust is
+// strict.
+func (w *Workspace) skip(ctx context.Context, at *Located, b *bench) error {
+	if b.strict {
+		return fault(diag.SkippedVerify, "the trust file is strict", "leave --insecure-skip-verify out")
+	}
+	w.say("warning: %s %s is used UNVERIFIED: nobody vouches for it", at.ref, at.desc.Digest)
+	w.Record(ctx, audit.Entry{Action: "skip-verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: "skipped"})
+	return nil
+}
+
+// unmoved makes sure that the reference still names what was verified: whoever
+// asked for a tag shall not get what it meant a moment ago.
+func (l *Located) unmoved(ctx context.Context) error {
+	if l.now == nil {
+		return nil
+	}
+	now, err := l.now(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Digest != l.desc.Digest {
+		return fault(diag.TagMoved, fmt.Sprintf("%s was %s when it was verified and is %s now", l.ref, l.desc.Digest, now.Digest), "run the command again, or use the digest")
+	}
+	return nil
+}
+
+func ids(keys []Key) []string {
+	var out []string
+	for _, k := range keys {
+		out = append(out, k.ID)
+	}
+	return out
+}
+
+// Verify admits what is at hand, and judges what is at a registry, where the
+// given number of files, with so many bytes, was not looked at.
+func (w *Workspace) Verify(ctx context.Context, at *Located, claim Claim) (j *Judgement, files int, unread int64, err error) {
+	if !at.Remote() {
+		v, err := w.Admit(ctx, at, claim)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		return &v.Judgement, 0, 0, nil
+	}
+	j, err = w.Judge(ctx, at, claim)
+	if err == nil {
+		err = at.unmoved(ctx)
+	}
+	if err == nil {
+		files, unread, err = w.unread(ctx, at)
+	}
+	e := audit.Entry{Action: "verify", Ref: at.ref, Digest: at.desc.Digest.String(), Result: Outcome(err)}
+	if j != nil {
+		e.Keys = ids(j.Keys)
+	}
+	w.Record(ctx, e)
+	return j, files, unread, err
+}

@@ -1,0 +1,237 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/schemas"
+)
+
+// maxSmall bounds a layer that is read into memory, in bytes.
+const maxSmall = 4 << 20
+
+// Build is the target of the artifact as engines take it: the one asked for,
+// the one that the argument named, or the first that ships the core. A core
+// module is a build of its own.
+func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, error) {
+	a, err := v.choose(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	f := &files{v: v, artifact: a, layers: map[string]registry.Layer{}}
+	for _, l := range a.Layers {
+		f.layers[l.Path] = l
+	}
+	b := &builds.Build{Manifests: map[string]*modules.Manifest{}, Files: f}
+	if l, ok := f.layers[builds.AssemblyFile]; ok {
+		data, err := v.small(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if b.Assembly, err = builds.ParseAssembly(data); err != nil {
+			return nil, fault(diag.HostileInput, v.Ref+": "+err.Error(), "do not use the artifact")
+		}
+	} else if b.Assembly, err = loneCore(a); err != nil {
+		return nil, err
+	}
+	for _, p := range b.Assembly.Parts() {
+		if err := f.holds(p); err != nil {
+			return nil, err
+		}
+		m, err := v.manifest(ctx, f, p)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			b.Manifests[p.Name] = m
+		}
+	}
+	return b, nil
+}
+
+// manifest reads what a part says of itself; nil where the build ships no
+// manifest of it.
+func (v *Verified) manifest(ctx context.Context, f *files, p builds.Part) (*modules.Manifest, error) {
+	l, ok := f.layers[p.Manifest]
+	if !ok {
+		return nil, nil
+	}
+	if l.Descriptor.Size > schemas.MaxBytes {
+		return nil, fault(diag.HostileInput, fmt.Sprintf("%s: %s of %d bytes", v.Ref, l.Path, l.Descriptor.Size), "do not use the artifact")
+	}
+	data, err := v.small(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	m, list := modules.Parse(v.Ref+"/"+l.Path, data)
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// choose finds the manifest that is meant.
+func (v *Verified) choose(ctx context.Context, want string) (*registry.Artifact, error) {
+	if want == "" {
+		want = v.at.target
+	}
+	if v.at.desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := registry.ReadArtifact(ctx, v.at.store, v.at.desc)
+		if have := v.Identity.Target; err == nil && want != "" && have != want {
+			err = noTarget(want, []string{have})
+		}
+		return a, err
+	}
+	ix, err := registry.ReadIndex(ctx, v.at.store, v.at.desc)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range ix.Entries {
+		names = append(names, e.Target)
+		a, err := registry.ReadArtifact(ctx, v.at.store, e.Descriptor)
+		if err != nil {
+			return nil, err
+		}
+		if e.Target == want || want == "" && shipsCore(a) {
+			return a, nil
+		}
+	}
+	return nil, noTarget(want, names)
+}
+
+func noTarget(want string, have []string) error {
+	if want == "" {
+		return fault(diag.NoTarget, "none of "+strings.Join(have, ", ")+" ships the core", "choose one with --target")
+	}
+	return fault(diag.NoTarget, fmt.Sprintf("%q; there is %s", want, or(strings.Join(have, ", "), "one without a name")), "choose one with --target")
+}
+
+func shipsCore(a *registry.Artifact) bool {
+	return slices.ContainsFunc(a.Layers, registry.Layer.CoreModel)
+}
+
+// loneCore makes an assembly of a single core module.
+func loneCore(a *registry.Artifact) (*builds.Assembly, error) {
+	typ := abi.ModuleType(a.Annotations[abi.AnnotationType])
+	if typ != abi.Core && typ != abi.DraftCore {
+		return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, or(string(typ), "model of another tool")), "run a build that contains it"}
+	}
+	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Manifest: modules.FileName, Files: builds.Formats{}}
+	assembly := &builds.Assembly{Name: a.Name, Version: a.Version, ABI: abi.Version(a.Annotations[abi.AnnotationABI])}
+	for _, l := range a.Layers {
+		if f := l.Annotations[abi.AnnotationFormat]; f == string(abi.GGUF) {
+			part.Files[f] = append(part.Files[f], l.Path)
+		}
+	}
+	assembly.Core = part
+	return assembly, nil
+}
+
+// small reads a layer into memory.
+func (v *Verified) small(ctx context.Context, l registry.Layer) ([]byte, error) {
+	if l.Descriptor.Size > maxSmall {
+		return nil, fault(diag.HostileInput, fmt.Sprintf("%s: %s of %d bytes is over the limit of %d", v.Ref, l.Path, l.Descriptor.Size, maxSmall), "do not use the artifact")
+	}
+	r, err := v.at.store.Fetch(ctx, l.Descriptor)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, maxSmall))
+}
+
+// files are the layers of a verified artifact.
+type files struct {
+	v        *Verified
+	artifact *registry.Artifact
+	layers   map[string]registry.Layer
+
+	mu      sync.Mutex
+	scratch *fsx.Dir
+}
+
+// holds refuses a part whose files the artifact does not have.
+func (f *files) holds(p builds.Part) error {
+	for _, format := range slices.Sorted(maps.Keys(p.Files)) {
+		for _, path := range p.Files[format] {
+			if _, ok := f.layers[path]; !ok {
+				return fault(diag.HostileInput, fmt.Sprintf("%s: %s names %s, which the artifact does not hold", f.v.Ref, p.ID(), path), "do not use the artifact")
+			}
+		}
+	}
+	return nil
+}
+
+// Open implements builds.Files.
+func (f *files) Open(name string) (*os.File, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+// Path implements builds.Files.
+func (f *files) Path(name string) (string, error) {
+	l, ok := f.layers[name]
+	if !ok {
+		return "", fmt.Errorf("%s does not hold %s", f.v.Ref, name)
+	}
+	return filepath.Abs(f.v.at.store.BlobPath(l.Descriptor))
+}
+
+// Dir implements builds.Files. The folder lies in the home and goes when the
+// workspace is closed.
+func (f *files) Dir(ctx context.Context, names ...string) (string, error) {
+	for _, name := range names {
+		if _, ok := f.layers[name]; !ok {
+			return "", fmt.Errorf("%s does not hold %s", f.v.Ref, name)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.scratch == nil {
+		dir, err := f.v.w.scratch()
+		if err != nil {
+			return "", err
+		}
+		f.scratch = dir
+	}
+	opt := registry.CheckoutOptions{Link: true, Cached: true, Only: func(l registry.Layer) bool { return slices.Contains(names, l.Path) }}
+	if _, err := f.v.at.store.Checkout(ctx, f.artifact, f.scratch.Path(), opt); err != nil {
+		return "", err
+	}
+	return f.scratch.Path(), nil
+}
+
+// scratch makes a private folder of the home that goes when the workspace is
+// closed. Folders that killed processes left, whose lock nobody holds, go first.
+func (w *Workspace) scratch() (*fsx.Dir, error) {
+	top, err := fsx.Create(filepath.Join(w.home, scratchDir), 0o700, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	dir, done, err := top.Scratch(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	w.later(done)
+	return dir, nil
+}

@@ -1,0 +1,414 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+)
+
+// Located is an artifact that an argument means. Nothing of it has been checked.
+type Located struct {
+	ref        string // as the user wrote it
+	desc       ocispec.Descriptor
+	src        content.ReadOnlyGraphStorage
+	store      *registry.Store // nil at a registry
+	remote     remote.Reference
+	repository string // whose trust rules hold; empty: the artifact's own name decides
+	name       string // the name that the reference promises; empty: none
+	tag        string // the tag that it promises; empty: none
+	alias      bool   // name and repository are the user's word
+	target     string // chosen by DIR/TARGET
+	folder     string // DIR/TARGET itself, whose files must be those of the artifact
+
+	now func(context.Context) (ocispec.Descriptor, error) // what the reference means by now; nil for a digest
+}
+
+// Ref is the argument as the user wrote it.
+func (l *Located) Ref() string { return l.ref }
+
+// Descriptor is the manifest or index that was found.
+func (l *Located) Descriptor() ocispec.Descriptor { return l.desc }
+
+// Store holds the artifact; nil for one at a registry.
+func (l *Located) Store() *registry.Store { return l.store }
+
+// Remote reports whether the artifact is at a registry.
+func (l *Located) Remote() bool { return l.store == nil }
+
+// Find reads an argument:
+//
+//	p-lite:0.1.0, p-lite@^0.1, p-lite, sha256:…    in the store (or the layout of the options); without a version the newest
+//	0.1.0                                          in the layout of the options, which holds one name
+//	dist/p-lite, dist/p-lite@0.1.0                 an OCI layout, its newest build or that one
+//	dist/p-lite/laptop                             a target's folder in one
+//	oci:dist/p-lite:p-lite:0.1.0                   a reference name in a layout
+//	registry.example/team/p-lite:0.1.0             in the store, or else at the registry
+//
+// What is not there is a diag.NoArtifact.
+func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
+	if rest, ok := strings.CutPrefix(arg, "oci:"); ok {
+		return w.findEntry(ctx, arg, rest)
+	}
+	if w.opt.Layout == "" {
+		if l, err := w.findFolder(ctx, arg); l != nil || err != nil {
+			return l, err
+		}
+	}
+	l, err := w.findStored(ctx, arg)
+	if !errors.Is(err, errdef.ErrNotFound) {
+		return l, err
+	}
+	if ref, bad := abi.ParseRef(arg); bad == nil && ref.Host != "" && w.opt.Layout == "" && !w.opt.Offline {
+		return w.FindRemote(ctx, arg)
+	}
+	return nil, w.absent(arg)
+}
+
+// absent says that nothing answers to arg, and where it was looked for.
+func (w *Workspace) absent(arg string) error {
+	place := w.StoreDir()
+	if w.opt.Layout != "" {
+		place = w.opt.Layout
+	}
+	detail, hint := fmt.Sprintf("%s is not in %s", arg, place), "mm ls lists what is there; mm pull fetches it"
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		detail, hint = arg+" is a folder, but neither an OCI layout nor the folder of a target in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store"
+	}
+	return fault(diag.NoArtifact, detail, hint)
+}
+
+// FindRemote finds a reference at its registry, whatever the store has.
+func (w *Workspace) FindRemote(ctx context.Context, arg string) (*Located, error) {
+	ref, err := remote.ParseReference(arg)
+	if err != nil || ref.Layout != "" {
+		return nil, errors.Join(errdef.ErrInvalidReference, err)
+	}
+	if w.opt.Offline {
+		return nil, fault(diag.Offline, arg, "run it without --offline, or mm pull it before")
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	now := func(ctx context.Context) (ocispec.Descriptor, error) { return client.Resolve(ctx, arg) }
+	desc, err := now(ctx)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, fault(diag.NoArtifact, arg+" is not there", "check the name and the tag")
+	}
+	if err != nil {
+		return nil, err
+	}
+	src, err := client.Source(ref.Place())
+	if err != nil {
+		return nil, err
+	}
+	l := &Located{ref: arg, desc: desc, src: src, remote: ref, repository: ref.Ref.Repository(), name: ref.Ref.Name, tag: ref.Ref.Tag, now: now}
+	if ref.Ref.Digest != "" {
+		l.now = nil
+	}
+	return l, nil
+}
+
+// findStored finds arg in the store. The error is errdef.ErrNotFound where
+// nothing answers to it.
+func (w *Workspace) findStored(ctx context.Context, arg string) (*Located, error) {
+	s, err := w.store()
+	if err != nil {
+		return nil, err
+	}
+	entry := arg
+	desc, err := s.Resolve(ctx, arg)
+	if errors.Is(err, errdef.ErrNotFound) {
+		entry, desc, err = w.search(ctx, s, arg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := inStore(s, arg, entry, desc)
+	if a, ok, err := w.alias(entry); err != nil {
+		return nil, err
+	} else if ok {
+		l.repository, l.name, l.alias = a.Repository, a.Name, true
+		if a.Version != "" {
+			l.tag = abi.VersionTag(a.Version)
+		}
+	}
+	return l, nil
+}
+
+// inStore describes what an entry of a store names.
+func inStore(s *registry.Store, arg, entry string, desc ocispec.Descriptor) *Located {
+	l := &Located{ref: arg, desc: desc, src: s, store: s}
+	ref, err := abi.ParseRef(entry)
+	switch {
+	case err != nil, ref.Name == "": // another tool's name, or a digest: the manifest says what it is
+	case ref.Tag == "" && ref.Digest == "":
+		l.tag = entry // a layout's bare version
+	default:
+		l.repository, l.name, l.tag = ref.Repository(), ref.Name, ref.Tag
+	}
+	if err != nil || ref.Digest == "" {
+		l.now = func(ctx context.Context) (ocispec.Descriptor, error) { return s.Resolve(ctx, entry) }
+	}
+	return l
+}
+
+// search finds the newest version that a reference without a tag allows and, in
+// a layout, what bears a bare version.
+func (w *Workspace) search(ctx context.Context, s *registry.Store, arg string) (entry string, desc ocispec.Descriptor, err error) {
+	none := fmt.Errorf("%s: %w", arg, errdef.ErrNotFound)
+	if v, err := abi.ParseVersion(arg); err == nil && w.opt.Layout != "" {
+		b, err := newest(ctx, s, w.opt.Layout, "", func(have *semver.Version) bool { return have.String() == v.String() })
+		if err != nil {
+			return "", desc, err
+		}
+		return b.entry, b.desc, nil
+	}
+	ref, bad := abi.ParseRef(arg)
+	if bad != nil || ref.Tag != "" || ref.Digest != "" {
+		return "", desc, none
+	}
+	b, err := newest(ctx, s, arg, ref.Bare().String(), ref.Allows)
+	if err != nil {
+		return "", desc, err
+	}
+	return b.entry, b.desc, nil
+}
+
+// named is one whole build or module of a store.
+type named struct {
+	entry   string
+	place   string // without the tag; empty where the entry is a bare version
+	version *semver.Version
+	desc    ocispec.Descriptor
+}
+
+// newest is the newest version among the entries of place (of any one, where it
+// is empty) that allow lets pass. Tags of single targets and channels do not
+// count. The error is errdef.ErrNotFound where there is none.
+func newest(ctx context.Context, s *registry.Store, where, place string, allow func(*semver.Version) bool) (named, error) {
+	tags, err := s.Tags(ctx)
+	if err != nil {
+		return named{}, err
+	}
+	var found []named
+	for _, t := range tags {
+		n, ok := whole(ctx, s, t)
+		if ok && (place == "" || n.place == place) && allow(n.version) {
+			found = append(found, n)
+		}
+	}
+	if len(found) == 0 {
+		return named{}, fmt.Errorf("%s: %w", where, errdef.ErrNotFound)
+	}
+	slices.SortStableFunc(found, func(a, b named) int { return abi.CompareVersions(a.version, b.version) })
+	if names := placesOf(found); len(names) > 1 {
+		return named{}, hinted{fmt.Errorf("%s holds builds of %d names: %s", where, len(names), strings.Join(names, ", ")), "name one: --layout DIR NAME:VERSION; mm ls --layout DIR lists them"}
+	}
+	return found[0], nil
+}
+
+// placesOf lists the different names, sorted.
+func placesOf(found []named) []string {
+	var names []string
+	for _, n := range found {
+		if n.place != "" {
+			names = append(names, n.place)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// whole takes the entries that bear the version of what they name, whole.
+func whole(ctx context.Context, s *registry.Store, t registry.Tag) (named, bool) {
+	n := named{entry: t.Ref, desc: t.Descriptor}
+	tag := t.Ref
+	if ref, err := abi.ParseRef(t.Ref); err == nil && ref.Tag != "" {
+		n.place, tag = ref.Bare().String(), ref.Tag
+	}
+	var err error
+	if n.version, err = abi.TagVersion(tag); err != nil {
+		return n, false
+	}
+	id, err := identify(ctx, s, t.Descriptor, t.Ref)
+	return n, err == nil && abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansVersion
+}
+
+// IsLayout reports whether dir is an OCI image layout.
+func IsLayout(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, ocispec.ImageLayoutFile))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// openLayout opens a layout for reading, until the workspace is closed.
+func (w *Workspace) openLayout(dir string) (*registry.Store, error) {
+	s, err := registry.Open(dir, registry.Options{MustExist: true, ReadOnly: true})
+	if err == nil {
+		w.later(s.Close)
+	}
+	return s, err
+}
+
+// findEntry finds DIR[:NAME][@DIGEST] of oci:….
+func (w *Workspace) findEntry(ctx context.Context, arg, rest string) (*Located, error) {
+	ref, err := remote.ParseReference(arg)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Entry == "" && ref.Ref.Digest == "" {
+		l, err := w.findFolder(ctx, rest)
+		if l == nil && err == nil {
+			err = fault(diag.NoArtifact, "no OCI layout at "+rest, "mm push REF oci:DIR makes one")
+		}
+		return l, err
+	}
+	s, err := w.openLayout(ref.Layout)
+	if err != nil {
+		return nil, err
+	}
+	entry := ref.Entry
+	if ref.Ref.Digest != "" {
+		entry = ref.Ref.Digest
+	}
+	desc, err := s.Resolve(ctx, entry)
+	if v, bad := abi.ParseVersion(entry); errors.Is(err, errdef.ErrNotFound) && bad == nil {
+		var n named
+		n, err = newest(ctx, s, ref.Layout, "", func(have *semver.Version) bool { return have.String() == v.String() })
+		entry, desc = n.entry, n.desc
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, fault(diag.NoArtifact, fmt.Sprintf("%s is not in %s", ref.Entry+ref.Ref.Digest, ref.Layout), "mm ls --layout "+ref.Layout+" lists what is there")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return inStore(s, arg, entry, desc), nil
+}
+
+// findFolder finds DIR, DIR@VERSION and DIR/TARGET; nil where arg is none of
+// them.
+func (w *Workspace) findFolder(ctx context.Context, arg string) (*Located, error) {
+	dir, want := arg, ""
+	info, err := os.Stat(arg)
+	if at := strings.LastIndexByte(arg, '@'); err != nil && at > 0 {
+		dir, want = arg[:at], arg[at+1:]
+		info, err = os.Stat(dir)
+	}
+	if err != nil || !info.IsDir() {
+		return nil, nil
+	}
+	if IsLayout(dir) {
+		return w.findBuild(ctx, arg, dir, want)
+	}
+	if want != "" {
+		return nil, nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if IsLayout(filepath.Dir(abs)) {
+		return w.findTarget(ctx, arg, abs)
+	}
+	if exists(filepath.Join(dir, builds.AssemblyFile)) {
+		return nil, w.loose(ctx, dir)
+	}
+	return nil, nil
+}
+
+// findBuild finds the newest build of a layout that want allows.
+func (w *Workspace) findBuild(ctx context.Context, arg, dir, want string) (*Located, error) {
+	s, err := w.openLayout(dir)
+	if err != nil {
+		return nil, err
+	}
+	allow := func(*semver.Version) bool { return true }
+	if want != "" {
+		ref, err := abi.ParseRef("build@" + want)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is no version", arg, want)
+		}
+		allow = ref.Allows
+	}
+	n, err := newest(ctx, s, dir, "", allow)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return nil, fault(diag.NoArtifact, arg+" holds no such build", "mm ls --layout "+dir+" lists what is there")
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := inStore(s, arg, n.entry, n.desc)
+	l.repository, l.name = "", "" // a folder promises no name
+	return l, nil
+}
+
+// findTarget finds the build whose target's files lie in the folder dir of a
+// layout: its assembly says which.
+func (w *Workspace) findTarget(ctx context.Context, arg, dir string) (*Located, error) {
+	a, err := assemblyIn(dir)
+	if err != nil {
+		return nil, fault(diag.Tampered, fmt.Sprintf("%s does not say which build it holds: %v", arg, err), "assemble it again, or use the layout "+filepath.Dir(dir))
+	}
+	s, err := w.openLayout(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	tag := abi.TargetTag(a.Version, filepath.Base(dir))
+	for _, entry := range []string{a.Name + ":" + tag, tag} {
+		desc, err := s.Resolve(ctx, entry)
+		if errors.Is(err, errdef.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l := inStore(s, arg, entry, desc)
+		l.repository, l.name, l.target, l.folder = "", "", filepath.Base(dir), dir
+		return l, nil
+	}
+	return nil, fault(diag.Tampered, fmt.Sprintf("%s says it holds %s %s, which the layout around it does not", arg, a.Name, a.Version), "assemble it again, or use the layout "+filepath.Dir(dir))
+}
+
+// assemblyIn reads the assembly of a target's folder.
+func assemblyIn(dir string) (*builds.Assembly, error) {
+	data, err := fsx.ReadFile(filepath.Join(dir, builds.AssemblyFile), maxSmall)
+	if err != nil {
+		return nil, err
+	}
+	return builds.ParseAssembly(data)
+}
+
+// loose refuses a target's folder that lies alone: its files are there, and
+// what was signed is not.
+func (w *Workspace) loose(ctx context.Context, dir string) error {
+	detail := dir + " holds the files of a build, but not the manifest and the signatures they were released with"
+	hint := "use the layout it was copied from, or mm pull REF and then mm run REF; mm push REF oci:DIR makes a layout to carry about"
+	a, err := assemblyIn(dir)
+	if err != nil {
+		return fault(diag.NoArtifact, detail, hint)
+	}
+	tag := abi.TargetTag(a.Version, a.Target)
+	if s, err := w.store(); err == nil {
+		if _, err := s.Resolve(ctx, a.Name+":"+tag); err == nil {
+			hint = fmt.Sprintf("the store has it: use %s:%s in place of the folder", a.Name, tag)
+		}
+	}
+	return fault(diag.NoArtifact, fmt.Sprintf("%s (%s %s, target %s)", detail, a.Name, a.Version, a.Target), hint)
+}

@@ -1,0 +1,83 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// compareFolder holds the files of a target's folder against the artifact that
+// it is said to be. Whoever names the folder means those files.
+func compareFolder(ctx context.Context, at *Located) error {
+	a, err := registry.ReadArtifact(ctx, at.store, at.desc)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(at.folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var list diag.List
+	for _, l := range a.Layers {
+		if err := compareFile(ctx, root, at.store, l); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			list.Add(diag.Tampered, diag.Pos{File: filepath.Join(at.ref, l.Path)}, err.Error(), "assemble it again, or use the layout around the folder")
+		}
+	}
+	return list.Err()
+}
+
+// compareFile compares one file with its blob: by its identity, where the
+// folder shares it with the layout, by its bytes elsewhere.
+func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l registry.Layer) error {
+	name := filepath.FromSlash(l.Path)
+	info, err := root.Lstat(name)
+	if err != nil {
+		return errors.New("the file is not there")
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	if blob, err := os.Stat(s.BlobPath(l.Descriptor)); err == nil && os.SameFile(info, blob) {
+		return nil // hashed with the layout
+	}
+	if info.Size() != l.Descriptor.Size {
+		return fmt.Errorf("it has %d bytes, %d were released", info.Size(), l.Descriptor.Size)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := content.NewVerifyReader(io.LimitReader(f, l.Descriptor.Size+1), l.Descriptor)
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return err
+	}
+	if err := r.Verify(); err != nil {
+		return errors.New("its bytes are not those that were released")
+	}
+	return ctx.Err()
+}
+
+// explainBytes gives a refusal about bytes the way out that mends them.
+func explainBytes(err error, s *registry.Store) error {
+	var r *sign.Refusal
+	if !errors.As(err, &r) || r.Reason != sign.Tampered {
+		return err
+	}
+	told := *r
+	told.Hint = "mm fsck --repair removes the damaged blob; then pull or assemble it again"
+	return &told
+}

@@ -1,0 +1,176 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/registry"
+)
+
+// Identity is what an artifact says of itself, in the bytes that are signed.
+type Identity struct {
+	Name    string
+	Version string
+	Target  string // of one target's manifest
+	Kind    string // abi.KindModule, abi.KindAssembly, or empty for other tools' models
+	Type    abi.ModuleType
+}
+
+// identify reads manifests and configs alone, and refuses what mm cannot use:
+// artifacts of other kinds, paths and sizes that protect nobody, versions of
+// MM-ABI that it does not know.
+func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (Identity, error) {
+	src := &watched{Fetcher: from}
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := registry.ReadArtifact(ctx, src, desc)
+		if err != nil {
+			return Identity{}, src.unusable(ref, err)
+		}
+		return identityOf(ref, a.Name, a.Version, a.Annotations)
+	}
+	ix, err := registry.ReadIndex(ctx, src, desc)
+	if err != nil {
+		return Identity{}, src.unusable(ref, err)
+	}
+	id, err := identityOf(ref, "", "", ix.Annotations)
+	if err != nil {
+		return Identity{}, err
+	}
+	for _, e := range ix.Entries {
+		if !abi.ValidName(e.Target) {
+			return Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
+		}
+		a, err := registry.ReadArtifact(ctx, src, e.Descriptor)
+		if err != nil {
+			return Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
+		}
+		one, err := identityOf(ref, a.Name, a.Version, a.Annotations)
+		if err != nil {
+			return Identity{}, err
+		}
+		if id.Name == "" {
+			id.Name, id.Version = one.Name, one.Version
+		}
+		if one.Name != id.Name || one.Version != id.Version {
+			return Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
+		}
+	}
+	return id, nil
+}
+
+// identityOf takes name and version from the annotations, and from the config
+// where there are none. registry has seen to it that the two agree.
+func identityOf(ref, name, version string, notes map[string]string) (Identity, error) {
+	id := Identity{
+		Name: or(notes[abi.AnnotationName], name), Version: or(notes[abi.AnnotationVersion], version),
+		Target: notes[abi.AnnotationTarget], Kind: notes[abi.AnnotationKind], Type: abi.ModuleType(notes[abi.AnnotationType]),
+	}
+	if v, ok := notes[abi.AnnotationABI]; ok && !abi.Version(v).Known() {
+		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(v), knownABI()), "use a newer mm, or an older release of the artifact")
+	}
+	return id, nil
+}
+
+func knownABI() string {
+	var list []string
+	for _, v := range abi.Versions() {
+		list = append(list, string(v))
+	}
+	return strings.Join(list, ", ")
+}
+
+// watched is a source that remembers whether it failed itself.
+type watched struct {
+	content.Fetcher
+	failed error
+}
+
+// Fetch implements content.Fetcher.
+func (w *watched) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	r, err := w.Fetcher.Fetch(ctx, desc)
+	if err != nil {
+		w.failed = err
+		return nil, err
+	}
+	return &watchedBody{r, w}, nil
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	w *watched
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.w.failed = err
+	}
+	return n, err
+}
+
+// unusable tells other tools' artifacts from those that break a rule. A source
+// that failed, and bytes that are not those of their digest, stay what they are.
+func (w *watched) unusable(ref string, err error) error {
+	switch {
+	case w.failed != nil, errors.Is(err, registry.ErrCorrupt), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errdef.ErrUnsupported), errors.Is(err, errdef.ErrInvalidMediaType):
+		return fault(diag.ForeignArtifact, ref+": "+err.Error(), "mm takes ModelPack artifacts of raw files; pack it again with mm module add or mm assemble")
+	}
+	return fault(diag.HostileInput, ref+": "+err.Error(), "do not use the artifact")
+}
+
+// checkIdentity compares the name and the version in a reference with those in
+// the signed manifest: a signature does not bind a repository, so a release
+// copied to another name is caught here. want is the name that the reference,
+// or the user's word about it, promises; empty where it promises none.
+func checkIdentity(ref, want, tag string, id Identity) error {
+	var list diag.List
+	if want != "" && id.Name != want {
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, or(id.Name, "something without a name"), id.Version),
+			fmt.Sprintf("check the repository; if it is a mirror of %s, say so with --expect %s or under mirrors: in trust.yaml", id.Name, id.Name))
+	}
+	if abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansMistake && id.Version != "" {
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, id.Name, id.own()), "check the tag")
+	}
+	return list.Err()
+}
+
+// own is the tag that the artifact bears by itself.
+func (id Identity) own() string {
+	if id.Target != "" {
+		return abi.VersionTag(id.Version) + " (target " + id.Target + ")"
+	}
+	return abi.VersionTag(id.Version)
+}
+
+func fault(code diag.Code, detail, hint string) error {
+	var list diag.List
+	list.Add(code, diag.Pos{}, detail, hint)
+	return list.Err()
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// shorten keeps foreign text in messages short.
+func shorten(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}

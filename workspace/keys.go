@@ -1,0 +1,123 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// DefaultKey is the name of the user's own key.
+const DefaultKey = "mm"
+
+// Signer signs with one private key; it is an assemble.Signer.
+type Signer struct {
+	Key     *sign.PrivateKey
+	Options sign.Options
+}
+
+// Sign attaches release signatures in the store.
+func (s *Signer) Sign(ctx context.Context, store *registry.Store, subject ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	made, err := sign.Sign(ctx, store, subject, s.Key, s.Options)
+	var bundles []ocispec.Descriptor
+	for _, m := range made {
+		bundles = append(bundles, m.Bundle)
+	}
+	return bundles, err
+}
+
+// Signer loads the private key in file, or the user's own where file is empty
+// or "default". password is asked with the file's name where the key has one.
+func (w *Workspace) Signer(file string, password func(file string) ([]byte, error)) (*Signer, error) {
+	if file == "" || file == "default" {
+		file = w.KeyPrefix(DefaultKey) + ".key"
+	}
+	data, err := fsx.ReadFile(file, MaxKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, hinted{fmt.Errorf("no private key at %s", file), "mm keys generate makes one"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := sign.LoadPrivate(data, func() ([]byte, error) { return password(file) })
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", strings.TrimSpace(file), err)
+	}
+	created, err := SourceDate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Signer{Key: key}
+	if created != nil {
+		s.Options.Created = *created
+	}
+	return s, nil
+}
+
+// KeyOptions for [Workspace.GenerateKey].
+type KeyOptions struct {
+	Algorithm sign.Algorithm // empty is refused
+	Name      string         // what the key is called
+	Prefix    string         // files PREFIX.key and PREFIX.pub. Empty: in the home's keys folder
+	NoTrust   bool           // leave the trust file alone
+}
+
+// NewKey is a key pair on disk.
+type NewKey struct {
+	Private string `json:"private"`
+	Public  string `json:"public"`
+	ID      string `json:"id"`
+}
+
+// GenerateKey makes a key pair, encrypted with the password, and trusts it on
+// this machine. Nothing is asked or made where a file of that name is.
+func (w *Workspace) GenerateKey(ctx context.Context, opt KeyOptions, password func() ([]byte, error)) (*NewKey, error) {
+	prefix := opt.Prefix
+	if prefix == "" {
+		prefix = w.KeyPrefix(opt.Name)
+	}
+	made := &NewKey{Private: prefix + ".key", Public: prefix + ".pub"}
+	for _, file := range []string{made.Private, made.Public} {
+		if exists(file) {
+			return nil, hinted{fmt.Errorf("%s is there already", file), "move it away, or choose another --name"}
+		}
+	}
+	secret, err := password()
+	if err != nil {
+		return nil, err
+	}
+	private, public, err := sign.Generate(opt.Algorithm, secret)
+	if err != nil {
+		return nil, err
+	}
+	key, err := sign.LoadPublic(public)
+	if err != nil {
+		return nil, err
+	}
+	made.ID = key.KeyID()
+	dir, err := fsx.Create(filepath.Dir(prefix), 0o700, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := dir.WriteFile(filepath.Base(made.Private), private, 0o600); err != nil {
+		return nil, err
+	}
+	if err := dir.WriteFile(filepath.Base(made.Public), public, 0o644); err != nil {
+		return nil, err
+	}
+	if opt.NoTrust {
+		return made, nil
+	}
+	return made, ChangeTrust(ctx, w.TrustFile(), func(t *Trust) error {
+		return t.Add(opt.Name, TrustKey{PEM: string(public)}, []string{"**"})
+	})
+}

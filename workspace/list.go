@@ -1,0 +1,188 @@
+package workspace
+
+import (
+	"context"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// Listed is one name of the store.
+type Listed struct {
+	Ref     string `json:"ref"`
+	Kind    string `json:"kind"` // module, assembly, index; ? for what is no artifact of ours
+	Type    string `json:"type,omitempty"`
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest"`
+	Size    int64  `json:"size"`            // of all layers, in bytes
+	Alias   string `json:"alias,omitempty"` // what it really is, where the name is the user's word
+}
+
+// List lists the names of the store, sorted.
+func (w *Workspace) List(ctx context.Context) ([]Listed, error) {
+	s, err := w.store()
+	if err != nil {
+		return nil, err
+	}
+	tags, err := s.Tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Listed{}
+	for _, t := range tags {
+		l := Listed{Ref: t.Ref, Kind: "?", Digest: t.Descriptor.Digest.String()}
+		if id, err := identify(ctx, s, t.Descriptor, t.Ref); err == nil {
+			l.Kind, l.Type, l.Version = id.Kind, string(id.Type), id.Version
+			if t.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
+				l.Kind = "index"
+			}
+			l.Size = weight(ctx, s, t.Descriptor)
+		}
+		if a, ok, err := w.alias(t.Ref); err == nil && ok {
+			l.Alias = a.Repository + ":" + abi.VersionTag(a.Version)
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// weight is the size of all layers in bytes.
+func weight(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (n int64) {
+	v, err := view(ctx, src, desc)
+	if err != nil {
+		return 0
+	}
+	for _, t := range append(v.Targets, v) {
+		for _, l := range t.Layers {
+			n += l.Size
+		}
+	}
+	return n
+}
+
+// View is an artifact taken apart, for people to look at.
+type View struct {
+	Digest      string            `json:"digest"`
+	MediaType   string            `json:"media_type"`
+	Name        string            `json:"name,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Signatures  []string          `json:"signatures"` // digests of the bundles' manifests; their worth is verification's business
+	Layers      []ViewLayer       `json:"layers,omitempty"`
+	Targets     []View            `json:"targets,omitempty"`
+	Target      string            `json:"target,omitempty"`
+	Remote      bool              `json:"remote,omitempty"` // at a registry: the layers were not looked at
+}
+
+// ViewLayer is one file of a [View].
+type ViewLayer struct {
+	Path        string            `json:"path"`
+	Digest      string            `json:"digest"`
+	Size        int64             `json:"size"`
+	MediaType   string            `json:"media_type"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Inspect reads manifests, configs and the list of signatures. It decides
+// nothing.
+func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
+	src := &watched{Fetcher: at.src}
+	v, err := view(ctx, src, at.desc)
+	if err != nil {
+		return v, src.unusable(at.ref, err)
+	}
+	v.Remote = at.Remote()
+	if v.Signatures, err = bundles(ctx, at.src, at.desc); err != nil {
+		return v, err
+	}
+	for i := range v.Targets {
+		t := &v.Targets[i]
+		ix, err := registry.ReadIndex(ctx, at.src, at.desc)
+		if err != nil {
+			return v, err
+		}
+		if t.Signatures, err = bundles(ctx, at.src, ix.Entries[i].Descriptor); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+func view(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (View, error) {
+	v := View{Digest: desc.Digest.String(), MediaType: desc.MediaType, Signatures: []string{}}
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := registry.ReadArtifact(ctx, src, desc)
+		if err != nil {
+			return v, err
+		}
+		v.Name, v.Version, v.Annotations = a.Name, a.Version, a.Annotations
+		for _, l := range a.Layers {
+			v.Layers = append(v.Layers, ViewLayer{l.Path, l.Descriptor.Digest.String(), l.Descriptor.Size, l.Descriptor.MediaType, l.Annotations})
+		}
+		return v, nil
+	}
+	ix, err := registry.ReadIndex(ctx, src, desc)
+	if err != nil {
+		return v, err
+	}
+	v.Annotations = ix.Annotations
+	v.Name, v.Version = ix.Annotations[abi.AnnotationName], ix.Annotations[abi.AnnotationVersion]
+	for _, e := range ix.Entries {
+		t, err := view(ctx, src, e.Descriptor)
+		if err != nil {
+			return v, err
+		}
+		t.Target = e.Target
+		v.Targets = append(v.Targets, t)
+	}
+	return v, nil
+}
+
+// maxSignatures bounds the bundles that are listed for one manifest.
+const maxSignatures = 256
+
+// bundles lists the digests of the bundles that refer to desc.
+func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) ([]string, error) {
+	found := []string{}
+	take := func(page []ocispec.Descriptor) {
+		for _, d := range page {
+			if d.ArtifactType == sign.BundleMediaType && len(found) < maxSignatures {
+				found = append(found, d.Digest.String())
+			}
+		}
+	}
+	switch s := src.(type) {
+	case interface {
+		Referrers(context.Context, ocispec.Descriptor, string) ([]ocispec.Descriptor, error)
+	}:
+		list, err := s.Referrers(ctx, desc, sign.BundleMediaType)
+		take(list)
+		return found, err
+	case interface {
+		Referrers(context.Context, ocispec.Descriptor, string, func([]ocispec.Descriptor) error) error
+	}:
+		err := s.Referrers(ctx, desc, sign.BundleMediaType, func(page []ocispec.Descriptor) error { take(page); return nil })
+		return found, err
+	}
+	return found, nil
+}
+
+// unread is how many files, and of how many bytes together, an artifact at a
+// registry has that nobody looked at.
+func (w *Workspace) unread(ctx context.Context, at *Located) (files int, bytes int64, err error) {
+	if !at.Remote() {
+		return 0, 0, nil
+	}
+	v, err := view(ctx, at.src, at.desc)
+	for _, t := range append(v.Targets, v) {
+		files += len(t.Layers)
+		for _, l := range t.Layers {
+			bytes += l.Size
+		}
+	}
+	return files, bytes, err
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// own refuses a file that another user could have put where it lies: one that
+// another user owns, or whose folder another user owns or everybody may write
+// to. The superuser owns everything anyway.
+func own(file string) error {
+	for _, path := range []string{file, filepath.Dir(file)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if why := foreign(info); why != "" {
+			return fmt.Errorf("%s is not used: %s %s", file, path, why)
+		}
+	}
+	return nil
+}
+
+func foreign(info fs.FileInfo) string {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Sprintf("belongs to another user (%d)", st.Uid)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return "may be written to by everybody"
+	}
+	return ""
+}

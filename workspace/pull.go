@@ -1,0 +1,366 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// PullOptions for [Workspace.Pull].
+type PullOptions struct {
+	Claim
+	Force  bool     // let the name move from other bytes that it names
+	As     string   // name in the store. Empty: the reference's own
+	Target string   // only the files of this target. Empty: all
+	Only   []string // only some files: role=ROLE, format=FORMAT, or a module's name; any of them is enough. Nil: all
+	Out    string   // folder that gets the files as well. Empty: none
+}
+
+// Pulled is what [Workspace.Pull] brought.
+type Pulled struct {
+	Judgement
+	Name   string // in the store; empty for a part, which gets none
+	Report remote.Report
+}
+
+// Pull brings an artifact into the store. What the manifest alone can tell is
+// asked before a layer is fetched: kind, MM-ABI, identity, signatures, whether
+// the name in the store can be kept. Every byte is hashed on its way, and what
+// the store has already is hashed where the digest cache does not vouch for it;
+// only then, and if the reference still means the same, it gets its name.
+func (w *Workspace) Pull(ctx context.Context, arg string, opt PullOptions) (*Pulled, error) {
+	if len(opt.Only) > 0 && opt.Out == "" {
+		return nil, errors.New("a part of an artifact gets no name in the store: it needs a folder (--out)")
+	}
+	at, err := w.findPull(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.pull(ctx, at, opt)
+	e := audit.Entry{Action: "pull", Ref: arg, Digest: at.desc.Digest.String(), Result: Outcome(err)}
+	if p != nil {
+		e.Keys = ids(p.Keys)
+	}
+	w.Record(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// findPull finds what pull brings: at a registry or in a layout, never in the
+// store itself.
+func (w *Workspace) findPull(ctx context.Context, arg string) (*Located, error) {
+	if strings.HasPrefix(arg, "oci:") {
+		return w.Find(ctx, arg)
+	}
+	if l, err := w.findFolder(ctx, arg); l != nil || err != nil {
+		return l, err
+	}
+	return w.FindRemote(ctx, arg)
+}
+
+func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pulled, error) {
+	j, err := w.Judge(ctx, at, opt.Claim)
+	if err != nil {
+		return nil, err
+	}
+	name, alias, err := w.nameFor(at, j, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTarget(ctx, at, opt.Target); err != nil {
+		return nil, err
+	}
+	into, err := w.pullStore()
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pulled{Judgement: *j}
+	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true}
+	if _, p.Report, err = client.Pull(ctx, at.pinned(), into, move); err != nil {
+		return p, err
+	}
+	p.Report.SignedBy = ids(j.Keys)
+	if err := intact(ctx, into, at.desc, move); err != nil {
+		return p, explainBytes(err, into)
+	}
+	if w.admitted != nil {
+		w.admitted()
+	}
+	if err := at.unmoved(ctx); err != nil {
+		return p, err
+	}
+	if opt.Out != "" {
+		if err := checkout(ctx, into, at.desc, opt); err != nil {
+			return p, err
+		}
+	}
+	if move.Only != nil || opt.Target != "" || name == "" {
+		return p, nil
+	}
+	if err := claim(ctx, into, at.desc, name, opt.Force); err != nil {
+		return p, err
+	}
+	p.Name, p.Report.Tags = name, append(p.Report.Tags, name)
+	return p, w.setAlias(ctx, name, alias)
+}
+
+// pinned is the reference by digest: what was judged is what is fetched.
+func (l *Located) pinned() string {
+	if l.store != nil {
+		return "oci:" + l.store.Dir() + "@" + l.desc.Digest.String()
+	}
+	return l.remote.Place() + "@" + l.desc.Digest.String()
+}
+
+// pullStore is the store or the layout that pull fills, which may be new.
+func (w *Workspace) pullStore() (*registry.Store, error) {
+	if w.opt.Layout == "" {
+		return w.store()
+	}
+	s, err := registry.Open(w.opt.Layout, registry.Options{})
+	if err == nil {
+		w.later(s.Close)
+	}
+	return s, err
+}
+
+// nameFor is what the pulled artifact is called in the store, and what has to
+// be recorded with it so that the name can be used.
+func (w *Workspace) nameFor(at *Located, j *Judgement, opt PullOptions) (string, *Alias, error) {
+	name := opt.As
+	if name == "" {
+		name = at.storeName(j)
+	}
+	if name == "" || len(opt.Only) > 0 || opt.Target != "" {
+		return name, nil, nil
+	}
+	ref, err := abi.ParseRef(name)
+	if err != nil {
+		return "", nil, err
+	}
+	own := ref.Name == j.Identity.Name && abi.TagMeaning(ref.Tag, j.Identity.Version, j.Identity.Target) != abi.MeansMistake
+	switch {
+	case own && (w.opt.Layout != "" || ref.Repository() == j.repository):
+		return name, nil, nil
+	case ref.Repository() == at.repository && ref.Name == at.name && opt.Expect == "":
+		return name, nil, nil // a mirror that the trust file names
+	case w.opt.Layout != "":
+		return "", nil, fault(diag.IdentityDiffers, fmt.Sprintf("%s would name %s %s in the layout %s", name, j.Identity.Name, j.Identity.Version, w.opt.Layout),
+			"a layout keeps no aliases: pull it as "+j.Identity.Name+":"+abi.VersionTag(j.Identity.Version))
+	}
+	return name, &Alias{Repository: j.repository, Name: j.Identity.Name, Version: j.Identity.Version}, nil
+}
+
+// storeName is what a reference is called in the store by itself.
+func (l *Located) storeName(j *Judgement) string {
+	switch {
+	case l.store != nil:
+		tag := abi.VersionTag(j.Identity.Version)
+		if j.Identity.Target != "" && abi.TagMeaning(l.tag, j.Identity.Version, j.Identity.Target) == abi.MeansTarget {
+			tag = l.tag
+		}
+		return j.Identity.Name + ":" + tag
+	case l.remote.Ref.Tag != "":
+		return l.remote.Ref.Tagged(l.remote.Ref.Tag).String()
+	}
+	return ""
+}
+
+// checkTarget refuses a target that the artifact does not have before anything
+// is fetched.
+func checkTarget(ctx context.Context, at *Located, want string) error {
+	if want == "" {
+		return nil
+	}
+	var have []string
+	if at.desc.MediaType == ocispec.MediaTypeImageIndex {
+		ix, err := registry.ReadIndex(ctx, at.src, at.desc)
+		if err != nil {
+			return err
+		}
+		for _, e := range ix.Entries {
+			have = append(have, e.Target)
+		}
+	} else {
+		a, err := registry.ReadArtifact(ctx, at.src, at.desc)
+		if err != nil {
+			return err
+		}
+		have = append(have, a.Annotations[abi.AnnotationTarget])
+	}
+	for _, t := range have {
+		if t == want {
+			return nil
+		}
+	}
+	return noTarget(want, have)
+}
+
+// only turns the values of PullOptions.Only into a choice of layers.
+func only(values []string) func(ocispec.Descriptor) bool {
+	if len(values) == 0 {
+		return nil
+	}
+	return func(d ocispec.Descriptor) bool {
+		for _, v := range values {
+			key, want, ok := strings.Cut(v, "=")
+			switch {
+			case !ok && d.Annotations[abi.AnnotationComponent] == v,
+				ok && key == "role" && d.Annotations[abi.AnnotationRole] == want,
+				ok && key == "format" && d.Annotations[abi.AnnotationFormat] == want:
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// intact makes sure of what was in the store already: blobs that this pull has
+// hashed cost nothing here.
+func intact(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt remote.PullOptions) error {
+	return eachTarget(ctx, s, desc, opt.Target, func(_ string, a *registry.Artifact) error {
+		for _, l := range a.Layers {
+			d := l.Descriptor
+			d.Annotations = l.Annotations
+			if opt.Only != nil && !opt.Only(d) {
+				continue
+			}
+			if err := present(ctx, s, l.Descriptor); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// present hashes one blob of the store, unless the digest cache vouches for it.
+func present(ctx context.Context, s *registry.Store, desc ocispec.Descriptor) error {
+	err := s.VerifyCached(ctx, desc)
+	switch {
+	case errors.Is(err, registry.ErrCorrupt):
+		return &sign.Refusal{Reason: sign.Tampered, Subject: desc.Digest, Detail: "its bytes do not match its digest"}
+	case errors.Is(err, errdef.ErrNotFound):
+		return &sign.Refusal{Reason: sign.Missing, Subject: desc.Digest, Detail: "it is not there", Hint: "fetch or assemble it again"}
+	}
+	return err
+}
+
+// eachTarget calls fn for the artifact desc, or for those of an index that want
+// names; want is empty for all.
+func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, want string, fn func(target string, a *registry.Artifact) error) error {
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := registry.ReadArtifact(ctx, s, desc)
+		if err != nil {
+			return err
+		}
+		return fn("", a)
+	}
+	ix, err := registry.ReadIndex(ctx, s, desc)
+	if err != nil {
+		return err
+	}
+	for _, e := range ix.Entries {
+		if want != "" && e.Target != want {
+			continue
+		}
+		a, err := registry.ReadArtifact(ctx, s, e.Descriptor)
+		if err != nil {
+			return err
+		}
+		if err := fn(e.Target, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkout puts the pulled files into a folder, each target of an index into
+// one of its own.
+func checkout(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt PullOptions) error {
+	out := registry.CheckoutOptions{Link: true, Cached: true}
+	if choose := only(opt.Only); choose != nil {
+		out.Only = func(l registry.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
+	}
+	return eachTarget(ctx, s, desc, opt.Target, func(target string, a *registry.Artifact) error {
+		dir := opt.Out
+		if target != "" && opt.Target == "" {
+			var err error
+			if dir, err = below(opt.Out, target); err != nil {
+				return err
+			}
+		}
+		_, err := s.Checkout(ctx, a, dir, out)
+		return err
+	})
+}
+
+// below is the folder of a target in out. The name is an artifact's word: it
+// must be that of one folder, and a link in its place is not followed.
+func below(out, target string) (string, error) {
+	if !abi.ValidName(target) {
+		return "", fault(diag.HostileInput, fmt.Sprintf("target %q is no name of a target", shorten(target)), "do not use the artifact")
+	}
+	dir, err := fsx.Create(out, 0o755, fsx.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	if info, err := dir.Root().Lstat(target); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return "", fmt.Errorf("%s is a link; files are put into folders of their own", filepath.Join(out, target))
+	}
+	return filepath.Join(out, target), nil
+}
+
+// Use finds an argument and admits it. What is at a registry is pulled into the
+// store first, under the name that it was asked for by.
+func (w *Workspace) Use(ctx context.Context, arg string, claim Claim) (*Verified, error) {
+	at, err := w.Find(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	if at.Remote() {
+		got, err := w.Pull(ctx, arg, PullOptions{Claim: claim})
+		if err != nil {
+			return nil, err
+		}
+		if at, err = w.pulled(ctx, got, at); err != nil {
+			return nil, err
+		}
+	}
+	return w.Admit(ctx, at, claim)
+}
+
+// pulled is the pulled artifact in the store: by its name, or by its digest
+// where the reference was one.
+func (w *Workspace) pulled(ctx context.Context, got *Pulled, at *Located) (*Located, error) {
+	if got.Name != "" {
+		return w.findStored(ctx, got.Name)
+	}
+	s, err := w.store()
+	if err != nil {
+		return nil, err
+	}
+	l := *at
+	l.src, l.store, l.now = s, s, nil
+	return &l, nil
+}

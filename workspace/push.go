@@ -1,0 +1,263 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// PushOptions for [Workspace.Push].
+type PushOptions struct {
+	Expect string // the user's word that the repository is a mirror of this name. Empty: its own name decides
+}
+
+// Pushed is what [Workspace.Push] sent.
+type Pushed struct {
+	Ref    string // with the tag
+	Digest string
+	Report remote.Report
+}
+
+// Push sends an artifact with its signatures to HOST/REPOSITORY[:TAG] or
+// oci:DIR[:NAME]. Names that whoever pulls would refuse are refused here, and
+// nothing is sent whose bytes are not those of their digests. Whether anybody
+// trusts the artifact is for who pulls it to say; that nobody can is said.
+func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions) (*Pushed, error) {
+	at, err := w.Find(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	if at.store == nil {
+		return nil, fault(diag.NoArtifact, arg+" is not in "+w.StoreDir(), "mm pull fetches it")
+	}
+	id, err := identify(ctx, at.src, at.desc, arg)
+	if err != nil {
+		return nil, err
+	}
+	to, err := w.destination(dest, id, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := intact(ctx, at.store, at.desc, remote.PullOptions{}); err != nil {
+		return nil, explainBytes(err, at.store)
+	}
+	if err := w.warnUnsigned(ctx, at); err != nil {
+		return nil, err
+	}
+	also, err := targetTags(ctx, at, to, id)
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	if err := at.unmoved(ctx); err != nil {
+		return nil, err
+	}
+	report, err := client.Push(ctx, at.store, at.desc, to.String(), remote.PushOptions{Also: also, Link: true})
+	w.Record(ctx, audit.Entry{Action: "push", Ref: to.String(), Digest: at.desc.Digest.String(), Result: Outcome(err)})
+	if err != nil {
+		return nil, err
+	}
+	return &Pushed{Ref: to.String(), Digest: at.desc.Digest.String(), Report: report}, nil
+}
+
+// destination reads where to push, fills in the tag and holds both against the
+// artifact's own name and version.
+func (w *Workspace) destination(dest string, id Identity, opt PushOptions) (remote.Reference, error) {
+	to, err := remote.ParseReference(dest)
+	if err != nil {
+		return to, err
+	}
+	tag := abi.VersionTag(id.Version)
+	if to.Layout != "" {
+		return w.entry(dest, to, id, opt)
+	}
+	if to.Ref.Tag == "" && to.Ref.Digest == "" {
+		if to.Ref.Tag = tag; tag == "" {
+			return to, fmt.Errorf("%s needs a tag: %s:TAG: %w", dest, dest, errdef.ErrInvalidReference)
+		}
+	}
+	want := to.Ref.Name
+	if b, err := w.judges(); err == nil && b.mirrors[to.Place()] != "" {
+		want = b.mirrors[to.Place()]
+	}
+	return to, w.checkDestination(to.String(), want, to.Ref.Tag, id, opt)
+}
+
+// entry settles the name in a layout: NAME:VERSION where none, or only the
+// version, is given.
+func (w *Workspace) entry(dest string, to remote.Reference, id Identity, opt PushOptions) (remote.Reference, error) {
+	if to.Ref.Digest != "" {
+		return to, nil
+	}
+	if id.Name == "" || id.Version == "" {
+		if to.Entry == "" {
+			return to, fmt.Errorf("%s needs a name: %s:NAME:TAG: %w", dest, dest, errdef.ErrInvalidReference)
+		}
+		return to, nil
+	}
+	if to.Entry == "" {
+		to.Entry = abi.VersionTag(id.Version)
+	}
+	if _, err := abi.TagVersion(to.Entry); err == nil { // a bare version
+		to.Entry = id.Name + ":" + to.Entry
+	}
+	ref, err := abi.ParseRef(to.Entry)
+	if err != nil || ref.Tag == "" {
+		return to, nil // another tool's way to name things
+	}
+	to.Ref = ref
+	return to, w.checkDestination(to.Entry, ref.Name, ref.Tag, id, opt)
+}
+
+// checkDestination is checkIdentity with the ways out of whoever pushes.
+func (w *Workspace) checkDestination(to, want, tag string, id Identity, opt PushOptions) error {
+	if opt.Expect != "" {
+		want = opt.Expect
+	}
+	if want != id.Name {
+		return fault(diag.IdentityDiffers, fmt.Sprintf("%s would hold %s %s, and every pull of it be refused", to, id.Name, id.Version),
+			fmt.Sprintf("push to a repository called %s; or, for a mirror, say --expect %s, as whoever pulls must (or name it under mirrors: in trust.yaml)", id.Name, id.Name))
+	}
+	if abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansMistake {
+		return fault(diag.IdentityDiffers, fmt.Sprintf("%s would hold version %s, and every pull of it be refused", to, id.Version),
+			"use the tag "+abi.VersionTag(id.Version)+", or one that is no version")
+	}
+	return nil
+}
+
+// warnUnsigned says that whoever pulls will be refused.
+func (w *Workspace) warnUnsigned(ctx context.Context, at *Located) error {
+	list, err := bundles(ctx, at.store, at.desc)
+	if err == nil && len(list) == 0 {
+		w.say("warning: %s is not signed: whoever pulls it is refused, unless they skip verification; mm sign %s releases it", at.ref, at.ref)
+	}
+	return err
+}
+
+// targetTags are the further tags of a build: TAG-TARGET for each target.
+func targetTags(ctx context.Context, at *Located, to remote.Reference, id Identity) ([]registry.Tag, error) {
+	prefix := to.Ref.Tag
+	if to.Layout != "" && to.Ref.Tag != "" {
+		prefix = to.Ref.Bare().String() + ":" + to.Ref.Tag
+	}
+	if prefix == "" || abi.TagMeaning(to.Ref.Tag, id.Version, id.Target) == abi.MeansTarget {
+		return nil, nil
+	}
+	var tags []registry.Tag
+	err := eachTarget(ctx, at.store, at.desc, "", func(target string, a *registry.Artifact) error {
+		if target == "" {
+			if target = a.Annotations[abi.AnnotationTarget]; target != "" {
+				tags = append(tags, registry.Tag{Ref: prefix + "-" + target, Descriptor: at.desc})
+			}
+		}
+		return nil
+	})
+	if err != nil || at.desc.MediaType != ocispec.MediaTypeImageIndex {
+		return tags, err
+	}
+	ix, err := registry.ReadIndex(ctx, at.store, at.desc)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range ix.Entries {
+		tags = append(tags, registry.Tag{Ref: prefix + "-" + e.Target, Descriptor: e.Descriptor})
+	}
+	return tags, nil
+}
+
+// TagOptions for [Workspace.Tag].
+type TagOptions struct {
+	Alias bool // the name or version is the user's own: remember what it stands for
+	Force bool // let a version move from other bytes that it names
+}
+
+// Tag gives an artifact of the store another name. A name or version that is
+// not the artifact's own is refused, unless it is the user's word.
+func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) error {
+	at, err := w.findStored(ctx, arg)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return w.absent(arg)
+	}
+	if err != nil {
+		return err
+	}
+	id, err := identify(ctx, at.src, at.desc, arg)
+	if err != nil {
+		return err
+	}
+	ref, err := abi.ParseRef(name)
+	if err != nil {
+		return err
+	}
+	var record *Alias
+	if ref.Name != id.Name || abi.TagMeaning(ref.Tag, id.Version, id.Target) == abi.MeansMistake {
+		if !opt.Alias || w.opt.Layout != "" {
+			hint := fmt.Sprintf("mm tag %s %s --alias says that you mean it: the store then remembers what it is", arg, name)
+			if w.opt.Layout != "" {
+				hint = "a layout keeps no aliases; name it " + id.Name + ":" + abi.VersionTag(id.Version)
+			}
+			return fault(diag.IdentityDiffers, fmt.Sprintf("%s would name %s %s, and every use of it be refused", name, id.Name, id.Version), hint)
+		}
+		record = &Alias{Repository: or(at.repository, abi.LocalHost+"/"+id.Name), Name: id.Name, Version: id.Version}
+	}
+	s, err := w.store()
+	if err != nil {
+		return err
+	}
+	if err := claim(ctx, s, at.desc, name, opt.Force); err != nil {
+		return err
+	}
+	return w.setAlias(ctx, name, record)
+}
+
+// Remove takes names from the store; the bytes go with the next gc.
+func (w *Workspace) Remove(ctx context.Context, names ...string) error {
+	s, err := w.store()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := s.Resolve(ctx, name); errors.Is(err, errdef.ErrNotFound) {
+			return w.absent(name)
+		}
+		if err := s.Remove(ctx, name); err != nil {
+			return err
+		}
+		if err := w.setAlias(ctx, name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sign releases what was found with a private key: an artifact, or an index and
+// every manifest below it.
+func (w *Workspace) Sign(ctx context.Context, at *Located, key *sign.PrivateKey, opt sign.Options) ([]sign.Signature, error) {
+	if at.store == nil {
+		return nil, fault(diag.NoArtifact, at.ref+" is at a registry", "mm pull it, sign it, mm push it")
+	}
+	if _, err := identify(ctx, at.src, at.desc, at.ref); err != nil {
+		return nil, err
+	}
+	s, err := registry.Open(at.store.Dir(), registry.Options{MustExist: true})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	made, err := sign.Sign(ctx, s, at.desc, key, opt)
+	w.Record(ctx, audit.Entry{Action: "sign", Ref: at.ref, Digest: at.desc.Digest.String(), Keys: []string{key.Public().KeyID()}, Result: Outcome(err)})
+	return made, err
+}

@@ -1,0 +1,215 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/resolve"
+)
+
+// ResolveOptions say how the modules of a graph are found.
+type ResolveOptions struct {
+	Claim           // holds for each module from elsewhere than a folder
+	Locked bool     // refuse any drift from the lock beside the graph
+	Update []string // names whose pin is dropped; * for all
+}
+
+// Resolver finds modules for assemble and lock: it joins the sources of the
+// settings with the lock beside the graph. It is an assemble.Resolver.
+type Resolver struct {
+	w   *Workspace
+	opt ResolveOptions
+
+	mu     sync.Mutex
+	judged map[digest.Digest]*Judgement
+}
+
+// Resolver makes a Resolver.
+func (w *Workspace) Resolver(opt ResolveOptions) *Resolver {
+	return &Resolver{w: w, opt: opt, judged: map[digest.Digest]*Judgement{}}
+}
+
+// Resolve implements assemble.Resolver. Candidates are judged by their
+// manifests while the search goes on; of those that were chosen every byte is
+// hashed on its way, or where it lay already.
+func (r *Resolver) Resolve(ctx context.Context, g *builds.Graph) (map[string]*resolve.Module, *builds.Lock, error) {
+	opt := resolve.Options{Locked: r.opt.Locked, Update: r.opt.Update}
+	store, err := r.w.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	done, err := r.sources(g, store, &opt)
+	defer done()
+	if err != nil {
+		return nil, nil, err
+	}
+	if exists(g.LockFile()) {
+		lock, list := builds.LoadLock(g.LockFile())
+		if err := list.Err(); err != nil {
+			return nil, nil, err
+		}
+		opt.Lock = lock
+	}
+	found, lock, err := resolve.Resolve(ctx, g, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range found {
+		if err := intact(ctx, store, m.Descriptor, remote.PullOptions{}); err != nil {
+			return nil, nil, explainBytes(err, store)
+		}
+	}
+	return found, lock, nil
+}
+
+// sources are the places that mm.yaml around the anchor names: module folders
+// first, then the store, layouts and, unless offline, registries; and those
+// that the graph's own references name. done closes what was opened.
+func (r *Resolver) sources(g *builds.Graph, store *registry.Store, opt *resolve.Options) (done func(), err error) {
+	var layouts []*registry.Store
+	done = func() {
+		for _, s := range layouts {
+			s.Close()
+		}
+	}
+	set, err := r.w.settings()
+	if err != nil {
+		return done, err
+	}
+	for _, folder := range set.Modules {
+		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: folder, Store: store})
+	}
+	opt.Sources = append(opt.Sources, &resolve.Layout{From: store, Into: store, Verifier: r, Label: "store"})
+	for _, layout := range set.Layouts {
+		from, err := registry.Open(layout, registry.Options{ReadOnly: true, MustExist: true})
+		if err != nil {
+			var list diag.List
+			list.Add(diag.SourceFailed, diag.Pos{File: layout}, err.Error(), "correct layouts in "+ConfigName)
+			return done, list.Err()
+		}
+		layouts = append(layouts, from)
+		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Into: store, Verifier: r, Label: layout})
+	}
+	for _, prefix := range prefixes(g, set.Registries) {
+		if r.w.opt.Offline {
+			opt.Skipped = append(opt.Skipped, prefix)
+			continue
+		}
+		client, err := r.w.client()
+		if err != nil {
+			return done, err
+		}
+		opt.Sources = append(opt.Sources, &resolve.Registry{Client: client, Prefix: prefix, Into: store, Verifier: r})
+	}
+	return done, nil
+}
+
+// prefixes are the registries of the settings and those that references of the
+// graph name, each once.
+func prefixes(g *builds.Graph, settings []string) []string {
+	out := slices.Clone(settings)
+	for _, n := range g.Nodes() {
+		if n.Ref.Source() == "" {
+			continue
+		}
+		if prefix := path.Dir(n.Ref.Source()); !slices.Contains(out, prefix) {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
+
+// Verify implements resolve.Verifier: a module is judged as anything else is.
+func (r *Resolver) Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j, ok := r.judged[desc.Digest]; ok {
+		return ids(j.Keys), nil
+	}
+	at := &Located{ref: repository, desc: desc, src: src, repository: repository, name: path.Base(repository)}
+	j, err := r.w.Judge(ctx, at, r.opt.Claim)
+	if err != nil {
+		return nil, err
+	}
+	r.judged[desc.Digest] = j
+	return ids(j.Keys), nil
+}
+
+// Assemble builds a graph with the modules, the cache and the date of this
+// workspace. The bytes of what it made were hashed on their way into the store.
+func (w *Workspace) Assemble(ctx context.Context, opt assemble.Options, res ResolveOptions) (*assemble.Result, error) {
+	var err error
+	if opt.Store, err = w.store(); err != nil {
+		return nil, err
+	}
+	if opt.Created, err = SourceDate(); err != nil {
+		return nil, err
+	}
+	opt.Cache, opt.Resolver = w.Cache(), w.Resolver(res)
+	result, err := assemble.Assemble(ctx, opt)
+	if err == nil && opt.Signer != nil {
+		w.Record(ctx, audit.Entry{Action: "sign", Ref: result.Ref, Digest: result.Digest, Result: "ok"})
+	}
+	return result, err
+}
+
+// Made admits what this workspace has just assembled of admitted modules: who
+// would vouch for it is the user who asked for it, so its bytes alone are in
+// question.
+func (w *Workspace) Made(ctx context.Context, graph string, result *assemble.Result) (*Verified, error) {
+	s, err := w.store()
+	if err != nil {
+		return nil, err
+	}
+	at := &Located{ref: graph, desc: result.Descriptor, src: s, store: s}
+	id, err := identify(ctx, s, result.Descriptor, graph)
+	if err != nil {
+		return nil, err
+	}
+	j := &Judgement{Ref: graph, Digest: result.Digest, Identity: id}
+	return w.hashed(ctx, at, j)
+}
+
+// SourceDate is SOURCE_DATE_EPOCH, or nil: mm writes no time by itself.
+func SourceDate() (*time.Time, error) {
+	s := os.Getenv("SOURCE_DATE_EPOCH")
+	if s == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("reading SOURCE_DATE_EPOCH: %w", err)
+	}
+	t := time.Unix(n, 0).UTC()
+	return &t, nil
+}
+
+// Anchor is the folder whose settings hold for an argument of a command: the
+// folder itself, the one of a file, or the current one.
+func Anchor(arg string) string {
+	info, err := os.Stat(arg)
+	switch {
+	case err != nil:
+		return "."
+	case info.IsDir():
+		return arg
+	}
+	return filepath.Dir(arg)
+}

@@ -1,0 +1,125 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/schemas"
+)
+
+// The names of the settings and of the user's trust file.
+const (
+	ConfigName = "mm.yaml"
+	TrustName  = "trust.yaml"
+)
+
+// Settings is mm.yaml: where modules are found and what the project asks of
+// releases. Its paths are relative to its own folder and valid from the
+// current one here.
+type Settings struct {
+	Modules    []string `json:"modules"`
+	Layouts    []string `json:"layouts"`
+	Registries []string `json:"registries"`
+	PlainHTTP  []string `json:"plain_http"`
+	Trust      string   `json:"trust"`
+	File       string   `json:"-"` // the mm.yaml; empty where there is none
+}
+
+func (w *Workspace) loadSettings() (Settings, error) {
+	s, passed, list := LoadSettings(w.opt.Dir)
+	for _, p := range passed {
+		w.say("warning: %v", p)
+	}
+	return s, list.Err()
+}
+
+// LoadSettings reads the mm.yaml of dir or of the nearest folder above it. With
+// none, modules are looked for in the nearest folder called modules. Folders in
+// which others may write are passed over, with a reason for each that held
+// something: whoever can put an mm.yaml above yours would choose what you build
+// from.
+func LoadSettings(dir string) (s Settings, passed []error, list diag.List) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Settings{}, nil, nil
+	}
+	taken := func(path string) bool {
+		if _, err := os.Lstat(path); err != nil {
+			return false
+		}
+		if err := own(path); err != nil {
+			passed = append(passed, err)
+			return false
+		}
+		return true
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if file := filepath.Join(at, ConfigName); taken(file) {
+			s, list = parseSettings(file)
+			return s, passed, list
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		root := filepath.Join(at, "modules")
+		if info, err := os.Stat(root); err == nil && info.IsDir() && taken(root) {
+			return Settings{Modules: []string{nearPath(root)}}, passed, nil
+		}
+		if at == filepath.Dir(at) {
+			return Settings{}, passed, nil
+		}
+	}
+}
+
+func parseSettings(file string) (Settings, diag.List) {
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if list.Failed() {
+		return Settings{}, list
+	}
+	doc, list := schemas.Load(schemas.Config, file, data)
+	if list.Failed() {
+		return Settings{}, list
+	}
+	s := Settings{File: file}
+	if err := doc.Decode(&s); err != nil {
+		list.Add(diag.BadConfig, diag.Pos{File: file}, err.Error(), "")
+		return Settings{}, list
+	}
+	base := filepath.Dir(file)
+	for _, paths := range [][]string{s.Modules, s.Layouts} {
+		for i, path := range paths {
+			if !filepath.IsAbs(path) {
+				paths[i] = nearPath(filepath.Join(base, path))
+			}
+		}
+	}
+	if s.Trust != "" && !filepath.IsAbs(s.Trust) {
+		s.Trust = filepath.Join(base, s.Trust)
+	}
+	return s, list
+}
+
+// nearPath shortens an absolute path to one below the current folder, which
+// reads better in messages.
+func nearPath(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(here, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return rel
+}
+
+// exists reports whether something is at path.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,249 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/schemas"
+)
+
+// Trust is a trust file: which keys may release what.
+type Trust struct {
+	Version int                 `json:"version"`
+	Strict  bool                `json:"strict,omitempty"`
+	Default string              `json:"default,omitempty"`
+	Rules   []TrustRule         `json:"rules,omitempty"`
+	Keys    map[string]TrustKey `json:"keys,omitempty"`
+	Mirrors map[string]string   `json:"mirrors,omitempty"` // repository → the name of what it holds
+
+	doc  *schemas.Document
+	file string
+	sum  string // of the file and of the keys it names; empty where there is no file
+}
+
+// TrustRule lets keys sign for the repositories of a pattern.
+type TrustRule struct {
+	Match     string   `json:"match"`
+	Keys      []string `json:"keys"`
+	Threshold int      `json:"threshold,omitempty"`
+}
+
+// TrustKey is a public key, in the file or beside it.
+type TrustKey struct {
+	File     string `json:"file,omitempty"` // relative to the trust file
+	PEM      string `json:"pem,omitempty"`
+	NotAfter string `json:"not_after,omitempty"`
+	Revoked  bool   `json:"revoked,omitempty"`
+}
+
+const trustHeader = "# Which keys may release what. `mm trust add` and `mm trust rm` write this file anew.\n"
+
+// MaxKey bounds the file of a key, in bytes.
+const MaxKey = 64 << 10
+
+// LoadTrust reads a trust file. One that is not there trusts nobody.
+func LoadTrust(file string) (*Trust, error) {
+	t := &Trust{Version: 1, file: file}
+	if !exists(file) {
+		return t, nil
+	}
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	doc, list := schemas.Load(schemas.Trust, file, data)
+	if err := list.Err(); err != nil {
+		return nil, err
+	}
+	t.doc = doc
+	if err := doc.Decode(t); err != nil {
+		return nil, err
+	}
+	t.sum = t.fingerprint(data)
+	return t, nil
+}
+
+// File is where the trust file lies.
+func (t *Trust) File() string { return t.file }
+
+// trustKeys is the trust file that --key stands for.
+func trustKeys(files []string) (*Trust, error) {
+	t := &Trust{Keys: map[string]TrustKey{}, file: "--key"}
+	var names []string
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		t.Keys[file] = TrustKey{File: path}
+		names = append(names, file)
+	}
+	t.Rules = []TrustRule{{Match: "**", Keys: names}}
+	return t, nil
+}
+
+// pem reads the public key called name.
+func (t *Trust) pem(name string) ([]byte, error) {
+	k := t.Keys[name]
+	if k.File == "" {
+		return []byte(k.PEM), nil
+	}
+	file := k.File
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(filepath.Dir(t.file), filepath.FromSlash(file))
+	}
+	return fsx.ReadFile(file, MaxKey)
+}
+
+// Policy turns the file into what registry/sign decides by. Faults are
+// diagnostics at the key or rule concerned.
+func (t *Trust) Policy() (sign.Policy, error) {
+	p := sign.Policy{Strict: t.Strict, Default: sign.Action(t.Default), Keys: map[string]sign.TrustedKey{}}
+	var list diag.List
+	for _, r := range t.Rules {
+		p.Rules = append(p.Rules, sign.Rule{Match: r.Match, Keys: r.Keys, Threshold: r.Threshold})
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
+		k := t.Keys[name]
+		pem, err := t.pem(name)
+		if err != nil {
+			list.Add(diag.BadTrust, t.pos("/keys/"+name), err.Error(), "name the public key's file, relative to the trust file")
+			continue
+		}
+		key := sign.TrustedKey{PEM: pem, Revoked: k.Revoked}
+		if k.NotAfter != "" {
+			when, err := schemas.ParseWhen(k.NotAfter)
+			if err != nil {
+				list.Add(diag.BadTrust, t.pos("/keys/"+name), err.Error(), "")
+			}
+			key.NotAfter = when
+		}
+		p.Keys[name] = key
+	}
+	if list.Failed() {
+		return p, list.Err()
+	}
+	return p, t.faults(p.Validate())
+}
+
+// faults places the policy's own faults in the file.
+func (t *Trust) faults(err error) error {
+	if err == nil {
+		return nil
+	}
+	var list diag.List
+	var each interface{ Unwrap() []error }
+	all := []error{err}
+	if errors.As(err, &each) {
+		all = each.Unwrap()
+	}
+	for _, e := range all {
+		var pe *sign.PolicyError
+		if errors.As(e, &pe) {
+			list.Add(diag.BadTrust, t.pos(pointerOf(pe.Path)), pe.Error(), "")
+		} else {
+			list.Add(diag.BadTrust, diag.Pos{File: t.file}, e.Error(), "")
+		}
+	}
+	return list.Err()
+}
+
+// pointerOf turns rules[2].match into /rules/2/match.
+func pointerOf(path string) string {
+	return "/" + strings.NewReplacer("[", "/", "]", "", ".", "/").Replace(path)
+}
+
+func (t *Trust) pos(ptr string) diag.Pos {
+	if t.doc == nil {
+		return diag.Pos{File: t.file}
+	}
+	return t.doc.Pos(ptr)
+}
+
+// ChangeTrust reads, changes and writes a trust file under a lock, and only
+// writes what is a sound policy.
+func ChangeTrust(ctx context.Context, file string, change func(*Trust) error) error {
+	dir, err := fsx.Create(filepath.Dir(file), 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	lock, err := dir.Lock(ctx, "."+filepath.Base(file)+".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	t, err := LoadTrust(file)
+	if err != nil {
+		return err
+	}
+	if err := change(t); err != nil {
+		return err
+	}
+	if _, err := t.Policy(); err != nil {
+		return err
+	}
+	data, err := schemas.Encode(t)
+	if err != nil {
+		return err
+	}
+	return dir.WriteFile(filepath.Base(file), append([]byte(trustHeader), data...), 0o644)
+}
+
+// Add trusts key under name for every pattern, joining a rule that is there.
+func (t *Trust) Add(name string, key TrustKey, match []string) error {
+	if old, ok := t.Keys[name]; ok && old.PEM != key.PEM {
+		return hinted{fmt.Errorf("%s has another key called %q", t.file, name), "choose a name with --name, or mm trust rm " + name}
+	}
+	if t.Keys == nil {
+		t.Keys = map[string]TrustKey{}
+	}
+	t.Keys[name] = key
+	for _, m := range match {
+		i := slices.IndexFunc(t.Rules, func(r TrustRule) bool { return r.Match == m })
+		if i < 0 {
+			t.Rules = append(t.Rules, TrustRule{Match: m, Keys: []string{name}})
+		} else if !slices.Contains(t.Rules[i].Keys, name) {
+			t.Rules[i].Keys = append(t.Rules[i].Keys, name)
+		}
+	}
+	return nil
+}
+
+// Remove stops trusting the key called name, and drops rules that it leaves
+// without a key.
+func (t *Trust) Remove(name string) error {
+	if _, ok := t.Keys[name]; !ok {
+		return fmt.Errorf("%s has no key called %q: %w", t.file, name, fs.ErrNotExist)
+	}
+	delete(t.Keys, name)
+	t.Rules = slices.DeleteFunc(t.Rules, func(r TrustRule) bool { return len(r.Keys) == 1 && r.Keys[0] == name })
+	for i := range t.Rules {
+		t.Rules[i].Keys = slices.DeleteFunc(t.Rules[i].Keys, func(k string) bool { return k == name })
+	}
+	return nil
+}
+
+// hinted is an error with a way out, which whoever prints it asks for.
+type hinted struct {
+	err  error
+	hint string
+}
+
+// Error is the error without the hint.
+func (h hinted) Error() string { return h.err.Error() }
+
+// Unwrap is the error.
+func (h hinted) Unwrap() error { return h.err }
+
+// Hint is the way out.
+func (h hinted) Hint() string { return h.hint }

@@ -1,0 +1,236 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
+	"mm-abi.org/mm/schemas"
+)
+
+// ValidateOptions for [Workspace.Validate].
+type ValidateOptions struct {
+	Files bool // also compare each module with its files
+}
+
+// Validation is what [Workspace.Validate] found.
+type Validation struct {
+	Diagnostics diag.List // of every document, sorted
+	Checked     int       // documents
+}
+
+// Validate checks documents, and folders of them, against their schemas and
+// against each other: every fault, not only the first. Graphs are joined with
+// the modules that Lock would choose offline. The error is that of a check that
+// could not be made.
+func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOptions) (*Validation, error) {
+	v := &validation{told: map[string]bool{}, broken: map[string]bool{}}
+	for _, path := range paths {
+		v.path(path)
+	}
+	if opt.Files {
+		for _, m := range v.loaded {
+			v.list = append(v.list, m.CheckFiles(ctx)...)
+		}
+	}
+	if err := w.checkGraphs(ctx, v); err != nil {
+		return nil, err
+	}
+	return &Validation{Diagnostics: v.list, Checked: v.checked}, nil
+}
+
+// validation collects the documents of one run and what is wrong with them.
+type validation struct {
+	list    diag.List
+	modules []*modules.Manifest // those without faults
+	loaded  []*modules.Manifest // those that can be read
+	graphs  []*builds.Graph
+	checked int
+	told    map[string]bool // absolute paths of the documents read
+	broken  map[string]bool // names of modules with faults of their own
+}
+
+// path reads a document, or every document below a folder.
+func (v *validation) path(path string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		v.list.Add(diag.Unreadable, diag.Pos{File: path}, reason(err), "")
+		return
+	}
+	if !info.IsDir() {
+		v.document(path, true)
+		return
+	}
+	err = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			v.list.Add(diag.Unreadable, diag.Pos{File: p}, reason(err), "")
+		case e.IsDir() && p != path && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata"):
+			return fs.SkipDir
+		case e.Type().IsRegular() && isDocument(e.Name()):
+			v.document(p, false)
+		}
+		return nil
+	})
+	if err != nil {
+		v.list.Add(diag.Unreadable, diag.Pos{File: path}, reason(err), "")
+	}
+}
+
+// reason is an error without the path that the position shows already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// isDocument reports whether a folder's file is one of mm's by its name.
+func isDocument(name string) bool {
+	switch name {
+	case modules.FileName, ConfigName, TrustName:
+		return true
+	}
+	return strings.HasSuffix(name, ".graph.yaml") || strings.HasSuffix(name, ".lock.yaml")
+}
+
+// document reads one file. A file named on the command line must be one of
+// mm's; in a folder others are passed over.
+func (v *validation) document(path string, named bool) {
+	data, faults := schemas.ReadFile(path, diag.Unreadable)
+	if faults.Failed() {
+		v.list = append(v.list, faults...)
+		return
+	}
+	v.checked++
+	v.told[absolute(path)] = true
+	doc, faults := schemas.Parse(path, data)
+	if doc == nil {
+		if filepath.Base(path) == modules.FileName {
+			v.broken[filepath.Base(filepath.Dir(absolute(path)))] = true // as far as one can tell
+		}
+		v.list = append(v.list, faults...)
+		return
+	}
+	kind, ok := doc.Detect()
+	switch {
+	case !ok && named:
+		v.list.Add(diag.NotMM, diag.Pos{File: path, Line: 1, Col: 1}, "", "a module has a type key, a graph a core key, a lock a modules key")
+	case kind == schemas.Module:
+		m, faults := modules.Load(path)
+		v.list = append(v.list, faults...)
+		if m != nil {
+			v.loaded = append(v.loaded, m)
+		}
+		if m == nil || faults.Failed() {
+			v.broken[modules.NameIn(data)] = true
+		} else {
+			v.modules = append(v.modules, m)
+		}
+	case kind == schemas.Graph:
+		g, faults := builds.Parse(path, data)
+		v.list = append(v.list, faults...)
+		if g != nil {
+			v.graphs = append(v.graphs, g)
+		}
+	case kind == schemas.Lock:
+		_, faults := builds.ParseLock(path, data)
+		v.list = append(v.list, faults...)
+	case ok:
+		v.list = append(v.list, doc.Validate(kind)...)
+	}
+}
+
+// checkGraphs joins each graph with the modules at hand, as mm lock would choose
+// them: those of this run first, then those of the module folders and, offline,
+// of the store and the layouts that the graph's mm.yaml names. Nothing is
+// stored.
+func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
+	for _, g := range v.graphs {
+		resolved, list, err := w.look(ctx, v, g)
+		if err != nil {
+			return err
+		}
+		for name := range v.broken {
+			if _, ok := resolved[name]; !ok {
+				resolved[name] = nil
+			}
+		}
+		for _, d := range list {
+			if !v.told[absolute(d.Pos.File)] || d.Severity != diag.Error {
+				v.list = append(v.list, d)
+			}
+		}
+		v.list = append(v.list, g.Check(resolved)...)
+	}
+	v.list.Sort()
+	v.list = slices.Compact(v.list)
+	return nil
+}
+
+// look resolves one graph without the network.
+func (w *Workspace) look(ctx context.Context, v *validation, g *builds.Graph) (builds.Resolved, diag.List, error) {
+	set, passed, list := LoadSettings(filepath.Dir(g.File))
+	for _, p := range passed {
+		w.say("warning: %v", p)
+	}
+	opt := resolve.Options{Sources: []resolve.Source{resolve.Manifests(v.modules)}}
+	for _, dir := range set.Modules {
+		opt.Sources = append(opt.Sources, &resolve.Folder{Dir: dir})
+	}
+	places := set.Layouts
+	if IsLayout(w.StoreDir()) {
+		places = append([]string{w.StoreDir()}, places...)
+	}
+	verifier, err := w.around(g)
+	if err != nil {
+		list.Warn(diag.SourceFailed, diag.Pos{File: g.File}, err.Error(), "")
+		places = nil
+	}
+	for _, dir := range places {
+		from, err := registry.Open(dir, registry.Options{ReadOnly: true, MustExist: true})
+		if err != nil {
+			list.Warn(diag.SourceFailed, diag.Pos{File: dir}, err.Error(), "correct layouts in "+ConfigName)
+			continue
+		}
+		defer from.Close()
+		opt.Sources = append(opt.Sources, &resolve.Layout{From: from, Verifier: verifier, Label: dir})
+	}
+	if exists(g.LockFile()) {
+		opt.Lock, _ = builds.LoadLock(g.LockFile()) // its own faults are told where it is validated
+	}
+	resolved, faults, err := resolve.Look(ctx, g, opt)
+	return resolved, append(list, faults...), err
+}
+
+// around is who judges the modules of a graph: as its own folder says.
+func (w *Workspace) around(g *builds.Graph) (resolve.Verifier, error) {
+	opt := w.opt
+	opt.Dir, opt.Home = filepath.Dir(g.File), w.home
+	there, err := Open(opt)
+	if err != nil {
+		return nil, err
+	}
+	w.later(there.Close)
+	if _, err := there.judges(); err != nil {
+		return nil, err
+	}
+	return there.Resolver(ResolveOptions{}), nil
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
