@@ -203,7 +203,11 @@ func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) e
 		return err
 	}
 	var record *Alias
-	if ref.Name != id.Name || abi.TagMeaning(ref.Tag, id.Version, id.Target) == abi.MeansMistake {
+	own := ref.Name == id.Name && abi.TagMeaning(ref.Tag, id.Version, id.Target) != abi.MeansMistake
+	if bare := abi.TagMeaning(name, id.Version, id.Target); w.opt.Layout != "" && (bare == abi.MeansVersion || bare == abi.MeansTarget) {
+		own = true // as other tools name what a layout of one build holds
+	}
+	if !own {
 		if !opt.Alias || w.opt.Layout != "" {
 			hint := fmt.Sprintf("mm tag %s %s --alias says that you mean it: the store then remembers what it is", arg, name)
 			if w.opt.Layout != "" {

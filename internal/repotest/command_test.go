@@ -141,12 +141,11 @@ var writes = map[string]bool{
 // writers are the packages and files outside of internal/fsx that write, and
 // why they may.
 var writers = map[string]string{
-	"internal/fsx/":             "the seam itself",
-	"internal/libllama/":        "a test's bridge to another engine, in the system's temporary folder",
-	"core/dataset/cache.go":     "a cache that is checked as it is read",
-	"assemble/export/export.go": "a cache that is checked as it is read, and files on their way into the store",
-	"cmd/mm/train.go":           "the metrics of a run, appended line by line",
-	"cmd/mm/pack.go":            "a temporary file between two conversions",
+	"internal/fsx/":         "the seam itself",
+	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
+	"core/dataset/cache.go": "a cache that is checked as it is read",
+	"cmd/mm/train.go":       "the metrics of a run, appended line by line",
+	"cmd/mm/pack.go":        "a temporary file between two conversions",
 }
 
 // Nothing outside of internal/fsx writes to disk, but for what is listed.
