@@ -360,41 +360,13 @@ func only(values []string) func(ocispec.Descriptor) bool {
 // one of its own.
 func (p *program) checkout(c *cli.Context, l *located, out string) error {
 	choose := only(c.StringSlice("only"))
-	opt := registry.CheckoutOptions{Link: true, Cached: true}
+	opt := registry.CheckoutOptions{Link: true, Cached: true, Target: c.String("target")}
 	if choose != nil {
 		opt.Only = func(layer registry.Layer) bool {
 			return choose(ocispec.Descriptor{Annotations: layer.Annotations})
 		}
 	}
-	if l.desc.MediaType != ocispec.MediaTypeImageIndex {
-		return checkoutOne(c, l.store, l.desc, out, opt)
-	}
-	ix, err := registry.ReadIndex(c.Context, l.store, l.desc)
-	if err != nil {
-		return err
-	}
-	for _, e := range ix.Entries {
-		dir := out + "/" + e.Target
-		switch want := c.String("target"); want {
-		case "":
-		case e.Target:
-			dir = out
-		default:
-			continue
-		}
-		if err := checkoutOne(c, l.store, e.Descriptor, dir, opt); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkoutOne(c *cli.Context, s *registry.Store, desc ocispec.Descriptor, dir string, opt registry.CheckoutOptions) error {
-	a, err := registry.ReadArtifact(c.Context, s, desc)
-	if err != nil {
-		return err
-	}
-	_, err = s.Checkout(c.Context, a, dir, opt)
+	_, err := l.store.CheckoutTree(c.Context, l.desc, out, opt)
 	return err
 }
 
