@@ -16,7 +16,7 @@ import (
 
 // tags returns the repository's tags, sorted.
 func (req *request) tags() ([]registry.Tag, error) {
-	all, err := req.store.Tags(req.r.Context())
+	all, err := req.store.RepoTags(req.r.Context(), req.repo)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +33,11 @@ func (req *request) tagList() error {
 		return err
 	}
 	if len(tags) == 0 {
-		repos, err := req.store.Repos(req.r.Context())
+		there, err := req.store.HasRepo(req.r.Context(), req.repo)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(repos, req.repo) {
+		if !there {
 			return fault(http.StatusNotFound, "NAME_UNKNOWN", "no repository %s", req.repo)
 		}
 	}
