@@ -52,6 +52,7 @@ type FsckReport struct {
 	Blobs    int       `json:"blobs"`
 	Bytes    int64     `json:"bytes"`
 	Temp     int       `json:"temp"` // leftovers of interrupted work; harmless
+	Left     []Problem `json:"left"` // of them, blobs on their way in, which take up room until gc or the next try
 	Problems []Problem `json:"problems"`
 	Notes    []Problem `json:"notes"` // what another tool may have done as well as damage
 }
@@ -95,7 +96,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	if err := c.links(); err != nil {
 		return c.report, err
 	}
-	if err := c.leftovers(); err != nil {
+	if err := c.leftovers(ctx); err != nil {
 		return c.report, err
 	}
 	slices.SortFunc(c.report.Problems, func(a, b Problem) int {
@@ -267,7 +268,15 @@ func (c *check) links() error {
 }
 
 // leftovers counts what interrupted work left behind.
-func (c *check) leftovers() error {
+func (c *check) leftovers(ctx context.Context) error {
+	left, err := c.s.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range left {
+		c.report.Temp++
+		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of a blob that is not whole", u.Bytes)})
+	}
 	for _, dir := range []string{".", privateDir, ingestDir, partialDir, uploadDir, digestDir, keepDir} {
 		entries, err := c.s.readDir(dir)
 		if err != nil {

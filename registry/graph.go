@@ -21,6 +21,7 @@ const (
 // Limits of the manifest graph.
 const (
 	maxReach     = 100_000 // manifests one name may reach
+	maxMediaType = 255     // bytes of a media type (RFC 6838 §4.2), which entries of the index repeat
 	maxPoolBytes = 8 << 20 // manifests held in memory
 )
 
@@ -98,6 +99,9 @@ func parseNode(desc ocispec.Descriptor, data []byte) (*node, error) {
 		}
 		n.children = append([]ocispec.Descriptor{*doc.Config}, doc.Layers...)
 		n.artifactType = cmp.Or(n.artifactType, doc.Config.MediaType)
+	}
+	if len(n.artifactType) > maxMediaType {
+		return nil, fmt.Errorf("artifactType of %d bytes, limit %d", len(n.artifactType), maxMediaType)
 	}
 	for i, child := range n.children {
 		if err := checkDescriptor(child); err != nil {

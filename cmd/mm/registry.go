@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -28,6 +32,9 @@ func (p *program) registryCommand() *cli.Command {
 				&cli.BoolFlag{Name: "read-only", Usage: "refuse every change"},
 				&cli.StringFlag{Name: "htpasswd", Usage: "logins from `FILE` (bcrypt)"},
 				&cli.StringFlag{Name: "user", Usage: "one login; its password comes from MM_REGISTRY_PASSWORD"},
+				&cli.StringSliceFlag{Name: "host", Usage: "`NAME` by which clients ask for it (on loopback: beside localhost and addresses)"},
+				&cli.StringFlag{Name: "max-blob", Usage: "largest blob, such as 20G (default: what the disk holds)"},
+				&cli.StringFlag{Name: "max-store", Usage: "`SIZE` of all blobs together, such as 500G (default: what the disk holds)"},
 				&cli.StringFlag{Name: "tls-cert", Usage: "certificate `FILE`; HTTPS instead of HTTP"},
 				&cli.StringFlag{Name: "tls-key", Usage: "private key `FILE` of the certificate"},
 			},
@@ -53,12 +60,17 @@ func (p *program) registryServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	// A web page can give its name this machine's loopback address, or its
+	// network's; where all the world asks by some name, that is for --host.
+	host, _, err := net.SplitHostPort(listener.Addr().String())
+	loopback := err == nil && net.ParseIP(host).IsLoopback()
+	opt.AnyHost = !loopback && len(opt.Hosts) == 0
 	scheme := "http"
 	if c.String("tls-cert") != "" {
 		scheme = "https"
 	}
 	fmt.Fprintf(p.stdout, "%s://%s\n", scheme, listener.Addr())
-	if host, _, err := net.SplitHostPort(listener.Addr().String()); err == nil && !net.ParseIP(host).IsLoopback() && opt.User == "" && opt.Htpasswd == nil && !opt.ReadOnly {
+	if !loopback && opt.User == "" && opt.Htpasswd == nil && !opt.ReadOnly {
 		p.say("mm: warning: whoever reaches %s may push and delete", listener.Addr())
 	}
 	return serveStore(c.Context, store, listener, opt, c.String("tls-cert"), c.String("tls-key"))
@@ -68,11 +80,21 @@ func openServed(c *cli.Context) (*registry.Store, error) {
 	if dir := c.String("layout"); dir != "" {
 		return registry.Open(dir, registry.Options{ReadOnly: c.Bool("read-only")})
 	}
-	return openStore()
+	dir, err := home()
+	if err != nil {
+		return nil, err
+	}
+	return registry.Open(filepath.Join(dir, storeDir), registry.Options{Journal: true})
 }
 
 func serverOptions(c *cli.Context) (server.Options, error) {
-	opt := server.Options{ReadOnly: c.Bool("read-only"), User: c.String("user")}
+	opt := server.Options{ReadOnly: c.Bool("read-only"), User: c.String("user"), Hosts: c.StringSlice("host")}
+	for name, to := range map[string]*int64{"max-blob": &opt.MaxBlob, "max-store": &opt.MaxStore} {
+		var err error
+		if *to, err = byteCount(c.String(name)); err != nil {
+			return opt, usageError{fmt.Errorf("--%s: %w", name, err)}
+		}
+	}
 	if opt.User != "" {
 		if opt.Password = os.Getenv("MM_REGISTRY_PASSWORD"); opt.Password == "" {
 			return opt, usageError{errors.New("--user needs its password in MM_REGISTRY_PASSWORD")}
@@ -91,6 +113,22 @@ func serverOptions(c *cli.Context) (server.Options, error) {
 	return opt, nil
 }
 
+// byteCount reads 500M, 20G, 1T (powers of 1024) or plain bytes; "" is 0.
+func byteCount(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	number, shift := text, 0
+	if i := strings.IndexByte("KMGT", text[len(text)-1]&^0x20); i >= 0 {
+		number, shift = text[:len(text)-1], 10*(i+1)
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("%q is no size (500M, 20G, 1T, or bytes)", text)
+	}
+	return n << shift, nil
+}
+
 // serveStore serves until the context ends; then requests in flight have five
 // seconds to finish.
 func serveStore(ctx context.Context, store *registry.Store, l net.Listener, opt server.Options, cert, key string) error {
@@ -99,6 +137,13 @@ func serveStore(ctx context.Context, store *registry.Store, l net.Listener, opt 
 		return errors.Join(err, l.Close())
 	}
 	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	tended := make(chan struct{})
+	tend, stopTending := context.WithCancel(ctx)
+	go func() {
+		defer close(tended)
+		_ = handler.Tend(tend) // ends with its context
+	}()
+	defer func() { stopTending(); <-tended }()
 	failed := make(chan error, 1)
 	go func() {
 		if cert != "" {
