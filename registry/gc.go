@@ -277,9 +277,9 @@ func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 // sweep removes old leftovers: files of interrupted writes, ingests nobody went
 // on with, marks out of date, cache records and links of blobs that are gone.
 func (c *collection) sweep(ctx context.Context) error {
-	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir} {
+	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir, outgoingDir} {
 		if err := c.sweepDir(dir, func(name string) bool {
-			return dir == ingestDir || dir == keepDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
+			return dir == ingestDir || dir == keepDir || dir == outgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
 		}); err != nil {
 			return err
 		}

@@ -167,8 +167,9 @@ func (g *graph) unlink(d digest.Digest, v *vertex) {
 // contains reports whether the manifest names d as a part of it.
 func (v *vertex) contains(d digest.Digest) bool { return slices.Contains(v.blobs, d) }
 
-// manyParents is how many manifests may hold a blob before a repository of few
-// tags is searched from its tags.
+// manyParents is how many manifests for each tag of a repository may hold a blob
+// before it is looked for from the tags down. Up is the faster way to a yes: most
+// of what holds it lies in that repository, or nothing does.
 const manyParents = 64
 
 // shown reports whether a tag of repo reaches d, or what d refers to.
@@ -177,36 +178,32 @@ func (g *graph) shown(idx *index, repo string, d digest.Digest) bool {
 	if len(tags) == 0 {
 		return false
 	}
-	if len(g.parents[d]) > manyParents && len(tags) < len(g.parents[d]) {
+	if len(tags) < len(g.parents[d])/manyParents {
 		return g.searchDown(idx, tags, d)
 	}
-	return g.searchUp(idx, repo, d)
+	return g.searchUp(idx, repo, d, map[digest.Digest]bool{})
 }
 
-// searchUp looks for a tag of repo among all that holds d.
-func (g *graph) searchUp(idx *index, repo string, d digest.Digest) bool {
-	seen := map[digest.Digest]bool{d: true}
-	for queue := []digest.Digest{d}; len(queue) > 0; queue = queue[1:] {
-		for _, ref := range idx.digests[queue[0]] {
-			if name, ok := repoOf(ref); ok && name == repo {
-				return true
-			}
+// searchUp looks for a tag of repo among all that holds d, depth first: what
+// holds a blob that many share is looked at one by one, until one is tagged.
+func (g *graph) searchUp(idx *index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
+	if seen[d] {
+		return false
+	}
+	seen[d] = true
+	for _, ref := range idx.digests[d] {
+		if idx.repos[repo][ref] {
+			return true
 		}
-		next := func(d digest.Digest) {
-			if !seen[d] {
-				seen[d] = true
-				queue = append(queue, d)
-			}
+	}
+	for _, mediaType := range manifestTypes {
+		if v := g.at[nodeKey{d, mediaType}]; v != nil && v.subject != "" && g.searchUp(idx, repo, v.subject, seen) {
+			return true
 		}
-		for _, v := range g.parents[queue[0]] {
-			if v.contains(queue[0]) {
-				next(v.desc.Digest)
-			}
-		}
-		for _, mediaType := range manifestTypes {
-			if v := g.at[nodeKey{queue[0], mediaType}]; v != nil && v.subject != "" {
-				next(v.subject)
-			}
+	}
+	for _, v := range g.parents[d] {
+		if v.contains(d) && g.searchUp(idx, repo, v.desc.Digest, seen) {
+			return true
 		}
 	}
 	return false

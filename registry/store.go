@@ -65,17 +65,18 @@ const journalMax = 256 << 10
 
 // What lies in the store's folder beside the layout's own files.
 const (
-	privateDir = ".mm"
-	indexLock  = privateDir + "/index.lock" // held to change index.json
-	gcLock     = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
-	ingestDir  = privateDir + "/ingest"     // blobs on their way in
-	partialDir = privateDir + "/partial"    // resumable ones, by digest
-	uploadDir  = privateDir + "/upload"     // resumable ones, by session
-	keepDir    = privateDir + "/keep"       // when an old blob was last relied on
-	digestDir  = privateDir + "/digest"     // the digest cache
-	journalDir = privateDir + "/journal"    // changes of the index since index.json was written
-	repoDir    = privateDir + "/repo"       // which blobs a served repository shows
-	blobDir    = ocispec.ImageBlobsDir
+	privateDir  = ".mm"
+	indexLock   = privateDir + "/index.lock" // held to change index.json
+	gcLock      = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
+	ingestDir   = privateDir + "/ingest"     // blobs on their way in
+	partialDir  = privateDir + "/partial"    // resumable ones, by digest
+	uploadDir   = privateDir + "/upload"     // resumable ones, by session
+	outgoingDir = privateDir + "/upload-out" // sessions at registries that a push may go on with
+	keepDir     = privateDir + "/keep"       // when an old blob was last relied on
+	digestDir   = privateDir + "/digest"     // the digest cache
+	journalDir  = privateDir + "/journal"    // changes of the index since index.json was written
+	repoDir     = privateDir + "/repo"       // which blobs a served repository shows
+	blobDir     = ocispec.ImageBlobsDir
 )
 
 // Options for [Open].

@@ -24,6 +24,9 @@ import (
 func remoteFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "plain-http", Usage: "speak HTTP without TLS to `HOST[:PORT]` (loopback needs no flag)"},
+		&cli.BoolFlag{Name: "tls", Usage: "speak TLS to registries on this machine too"},
+		&cli.StringFlag{Name: "ca-file", Usage: "trust the certificate authorities in `FILE` (PEM) as well"},
+		&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, such as 10m (default: never, while something moves)"},
 		&cli.IntFlag{Name: "parallel", Usage: "blobs in flight at a time (default: 4)"},
 	}
 }
@@ -36,6 +39,7 @@ func (p *program) client(c *cli.Context, progress func(remote.Event)) (*remote.C
 	}
 	return remote.New(remote.Options{
 		PlainHTTP: append(set.PlainHTTP, c.StringSlice("plain-http")...), Parallel: c.Int("parallel"), Progress: progress,
+		TLSLoopback: c.Bool("tls"), CAFile: c.String("ca-file"), Timeout: c.Duration("timeout"),
 	})
 }
 
@@ -227,8 +231,9 @@ func (p *program) fetch(c *cli.Context, client *remote.Client, ref remote.Refere
 	}
 	skip := c.Bool("insecure-skip-verify")
 	if !skip {
-		opt.Verifier = pullVerifier{verifier, ref}
+		opt.Verifier, opt.Keep = pullVerifier{verifier, ref}, verifier.Vouches
 	}
+	opt.Admit = registry.CheckTree
 	l := &located{store: store, desc: desc, ref: localName(c, ref), repository: ref.Place(), tag: ref.Ref.Tag}
 	pinned := ref
 	pinned.Ref.Digest = desc.Digest.String()

@@ -43,24 +43,34 @@ func (req *request) body() *body {
 func (b *body) Read(p []byte) (int, error) {
 	if now := time.Now(); now.After(b.until) {
 		if !b.until.IsZero() && b.got < b.least {
+			b.spent()
 			return 0, errSlow
 		}
 		b.until, b.got = now.Add(b.window), 0
-		if !b.deadline(b.until) {
+		// A window more, so that one that keeps the rate never meets it.
+		if !b.deadline(b.until.Add(b.window)) {
 			return 0, errOvertaken
 		}
 	}
 	n, err := b.r.Read(p)
 	b.got += int64(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.over {
+		if !b.deadline(time.Unix(1, 0)) {
 			return n, errOvertaken
 		}
+		b.spent()
 		return n, errSlow
 	}
 	return n, err
+}
+
+// spent keeps the connection's deadline in the past: the server would wait for
+// the rest of the body before it answers.
+func (b *body) spent() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	_ = b.rc.SetReadDeadline(time.Unix(1, 0))
 }
 
 // deadline sets the connection's, unless the body was interrupted. A writer that
@@ -88,10 +98,10 @@ func (b *body) interrupt() {
 func (b *body) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ended = true
-	if !b.over {
+	if !b.over && !b.ended {
 		_ = b.rc.SetReadDeadline(time.Time{})
 	}
+	b.ended = true
 }
 
 // turns knows which request is at which upload: one that comes back after a cut

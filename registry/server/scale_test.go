@@ -87,7 +87,7 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 // and with more artifacts in the store; MM_SCALE gives the sizes. The pushes go
 // into the repository of all the others, and each into one of its own.
 func TestScale(t *testing.T) {
-	sizes := []int{100, 1000}
+	sizes := []int{50, 500}
 	if text := os.Getenv("MM_SCALE"); text != "" {
 		sizes = nil
 		for _, f := range strings.Split(text, ",") {
@@ -100,7 +100,7 @@ func TestScale(t *testing.T) {
 	} else if testing.Short() {
 		t.Skip("skipped: -short")
 	}
-	const pushes = 60
+	const pushes = 40
 	dir, err := os.MkdirTemp("/dev/shm", "mm-scale-")
 	if err != nil {
 		dir = t.TempDir()
@@ -162,7 +162,7 @@ func TestScale(t *testing.T) {
 	}
 	for kind, each := range results {
 		first, last := each[0], each[len(each)-1]
-		// The clock ticks in 10 ms, and 60 pushes take some 0.3 s.
+		// The clock ticks in 10 ms, and 40 pushes take some 0.4 s.
 		if last > 2*first+time.Millisecond {
 			t.Errorf("%s: a push takes %v with %d artifacts and %v with %d", kind, first, sizes[0], last, sizes[len(sizes)-1])
 		}
