@@ -150,7 +150,8 @@ func (u *upload) adapt(err error) bool {
 		u.chunk = max(u.chunk/2, minChunk)
 		u.dropped = true
 		return true
-	case u.off == 0 && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
+	// After a cut the same answers only say that the registry has got further.
+	case u.off == 0 && !u.careful && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
 		u.r.whole.Store(true)
 		u.location = nil
 		return true
