@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop
+.PHONY: all demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale
 
 all: check test
 
@@ -90,3 +90,8 @@ faults:
 # scripts/peers.sh installs them).
 interop:
 	@scripts/interop.sh
+
+# The registry server's processor time for one signed push, with 100 to 10,000
+# artifacts in the store.
+scale:
+	MM_SCALE=$${MM_SCALE-100,1000,10000} $(GO) test -count=1 -v -timeout 30m -run TestScale ./registry/server

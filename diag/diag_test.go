@@ -37,7 +37,7 @@ func TestPrinters(t *testing.T) {
 	}{
 		{"text", func(b *bytes.Buffer) error { return l.Text(b) },
 			"a.yaml: note MM0506: KV cache type mapped\n" +
-				"a.yaml:2:1: warning MM0203: no licence given: x@1.0.0\uFFFD::error::forged \uFFFD[31m\n" +
+				"a.yaml:2:1: warning MM0203: no licence given: x@1.0.0\\n::error::forged \\x1b[31m\n" +
 				"b.yaml:7:3: error MM0305: width does not match the core: 1536 against 2048\n    hint: change out_dim\n"},
 		{"github", func(b *bytes.Buffer) error { return l.GitHub(b) },
 			"::notice file=a.yaml,line=1,col=1,title=MM0506::KV cache type mapped\n" +

@@ -68,15 +68,3 @@ func data(s string) string {
 func property(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
 }
-
-// Printable replaces what would steer a terminal (control characters, line
-// separators, changes of the writing direction) by a mark, so that text from a
-// file or from the network cannot move the cursor or forge a line.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r == '\u2028' || r == '\u2029' || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}

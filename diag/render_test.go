@@ -52,7 +52,7 @@ note MM0008: no mm document
    |
  4 |     - "日本": "a \" b"
    |       ^^^^^^
-   = wide` + "\uFFFD" + `[31m
+   = wide\x1b[31m
 
 error MM0008: no mm document
   --> a.yaml:4:10

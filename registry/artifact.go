@@ -246,6 +246,15 @@ func checkLayers(layers []Layer) error {
 	return nil
 }
 
+// checkTarget refuses names that cannot be a folder of their own on every
+// system: a checkout puts each target into the folder of its name.
+func checkTarget(name string) error {
+	if !abi.ValidTarget(name) {
+		return fmt.Errorf("its name %q is not made of lower-case letters and digits with single . _ - between them", shorten(name))
+	}
+	return CheckPath(name)
+}
+
 // checkTargets holds the entries of an index against the limits and against
 // each other. An index within an index is refused.
 func checkTargets(entries []ocispec.Descriptor) error {
@@ -264,11 +273,11 @@ func checkTargets(entries []ocispec.Descriptor) error {
 			return fmt.Errorf("target %d: %q is no image manifest", i, shorten(e.MediaType))
 		}
 		name := e.Annotations[abi.AnnotationTarget]
-		if !abi.ValidTarget(name) { // it becomes a folder
-			return fmt.Errorf("target %d: %q is no name of a target", i, shorten(name))
+		if err := checkTarget(name); err != nil {
+			return fmt.Errorf("target %d: %w", i, err)
 		}
 		if seen[name] {
-			return fmt.Errorf("target %d: its name %q is taken", i, name)
+			return fmt.Errorf("target %d: its name %q is taken", i, shorten(name))
 		}
 		seen[name] = true
 	}

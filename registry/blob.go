@@ -134,11 +134,9 @@ func (s *Store) listed(desc ocispec.Descriptor) (bool, error) {
 	if n.subject == nil {
 		return true, nil
 	}
-	idx, err := s.readIndex()
-	if err != nil {
-		return false, err
-	}
-	return len(idx.digests[desc.Digest]) > 0, nil
+	there := false
+	err = s.view(func(idx *index) error { there = len(idx.digests[desc.Digest]) > 0; return nil })
+	return there, err
 }
 
 // Fetch opens the blob (an *os.File). The error is errdef.ErrNotFound where
@@ -161,7 +159,7 @@ func (s *Store) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.dir.Root().Open(filepath.FromSlash(name))
+	f, err := s.openRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
 	}
@@ -169,7 +167,7 @@ func (s *Store) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 		return nil, fmt.Errorf("blob %s: %w", desc.Digest, err)
 	}
 	fi, err := f.Stat()
-	if err == nil && (!fi.Mode().IsRegular() || fi.Size() != desc.Size) {
+	if err == nil && fi.Size() != desc.Size {
 		err = fmt.Errorf("%w: %d bytes where %d are meant", ErrCorrupt, fi.Size(), desc.Size)
 	}
 	if err != nil {
@@ -282,7 +280,7 @@ func (s *Store) list(ctx context.Context, n *node) error {
 	if ok, err := s.has(n.desc); err != nil || !ok {
 		return errors.Join(err, errdef.ErrNotFound)
 	}
-	return s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) { return setEntry(doc, n, ""), nil })
+	return s.updateIndex(ctx, func(e *edit) error { e.set(n, ""); return nil })
 }
 
 // ingest writes r to a file of its own, hashing on the way, and gives it the

@@ -76,6 +76,12 @@ func (k fileKey) settle(ctx context.Context) bool {
 	}
 }
 
+// settled reports whether a write from now on would move the file's times.
+func (k fileKey) settled() bool {
+	at, tick := k.changed()
+	return time.Since(at) >= tick
+}
+
 // String is the key as one line.
 func (k fileKey) String() string {
 	return fmt.Sprintf("%d %d %d %d %d", k.dev, k.ino, k.size, k.mtime, k.ctime)

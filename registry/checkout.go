@@ -14,6 +14,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -23,6 +24,7 @@ type CheckoutOptions struct {
 	Only   func(Layer) bool // which layers. Zero: all
 	Link   bool             // hard link out of the store where the disk allows; the files are read-only. Zero: copy
 	Force  bool             // replace files that are there. Zero: refuse, unless the file is the blob itself
+	Target string           // of an index, this target alone ([Store.CheckoutTree]). Zero: all
 	Cached bool             // with Link, take the digest cache's word as VerifyCached does. Zero: hash every blob
 }
 
@@ -31,16 +33,77 @@ type CheckoutOptions struct {
 // visible; nothing leaves dir, whatever links lie in it. On any fault what it
 // made is removed; files it replaced under Force are then the new ones, whole.
 func (s *Store) Checkout(ctx context.Context, a *Artifact, dir string, opt CheckoutOptions) ([]string, error) {
-	paths, err := s.checkout(ctx, a, dir, opt)
+	paths, err := s.checkout(ctx, []part{{artifact: a}}, dir, opt)
 	if err != nil {
 		return nil, fmt.Errorf("check out %s to %s: %w", a.Name, dir, err)
 	}
 	return paths, nil
 }
 
-func (s *Store) checkout(ctx context.Context, a *Artifact, dir string, opt CheckoutOptions) (paths []string, err error) {
-	if err := checkLayers(a.Layers); err != nil {
+// CheckoutTree puts the files of the manifest or index desc into dir, as
+// [Store.Checkout] does: of an index each target's into the folder of its name,
+// or those of [CheckoutOptions.Target] alone straight into dir. All of it is one
+// step: either every file is there afterwards or none.
+func (s *Store) CheckoutTree(ctx context.Context, desc ocispec.Descriptor, dir string, opt CheckoutOptions) ([]string, error) {
+	parts, err := s.parts(ctx, desc, opt.Target)
+	if err != nil {
 		return nil, err
+	}
+	paths, err := s.checkout(ctx, parts, dir, opt)
+	if err != nil {
+		return nil, fmt.Errorf("check out %s to %s: %w", desc.Digest, dir, err)
+	}
+	return paths, nil
+}
+
+// part is an artifact and the folder below the target that its files go to, ""
+// for the target itself.
+type part struct {
+	below    string
+	artifact *Artifact
+}
+
+// parts reads the artifacts below desc.
+func (s *Store) parts(ctx context.Context, desc ocispec.Descriptor, target string) ([]part, error) {
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := ReadArtifact(ctx, s, desc)
+		return []part{{artifact: a}}, err
+	}
+	ix, err := ReadIndex(ctx, s, desc)
+	if err != nil {
+		return nil, err
+	}
+	var parts []part
+	for _, e := range ix.Entries {
+		if target != "" && e.Target != target {
+			continue
+		}
+		a, err := ReadArtifact(ctx, s, e.Descriptor)
+		if err != nil {
+			return nil, err
+		}
+		below := e.Target
+		if target != "" {
+			below = ""
+		}
+		parts = append(parts, part{below, a})
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("check out %s: it has no target %q: %w", desc.Digest, target, errdef.ErrNotFound)
+	}
+	return parts, nil
+}
+
+func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt CheckoutOptions) (paths []string, err error) {
+	for _, p := range parts {
+		if err := checkLayers(p.artifact.Layers); err != nil {
+			return nil, err
+		}
+		if p.below != "" {
+			if err := checkTarget(p.below); err != nil {
+				return nil, err
+			}
+		}
 	}
 	c := &checkout{s: s, opt: opt}
 	defer func() {
@@ -52,8 +115,12 @@ func (s *Store) checkout(ctx context.Context, a *Artifact, dir string, opt Check
 	if err := c.open(ctx, dir); err != nil {
 		return nil, err
 	}
-	for _, l := range a.Layers {
-		if opt.Only == nil || opt.Only(l) {
+	for _, p := range parts {
+		for _, l := range p.artifact.Layers {
+			if opt.Only != nil && !opt.Only(l) {
+				continue
+			}
+			l.Path = path.Join(p.below, l.Path)
 			if err := c.stage(ctx, l); err != nil {
 				return nil, fmt.Errorf("%s: %w", l.Path, err)
 			}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +27,9 @@ import (
 
 // scene is a folder with a store and a source file, before an operation.
 type scene struct {
-	top   string
-	seals map[string]digest.Digest // tags that must outlive whatever happens
+	top     string
+	journal bool                     // the store is opened with a journal
+	seals   map[string]digest.Digest // tags that must outlive whatever happens
 }
 
 func (sc scene) store() string  { return filepath.Join(sc.top, "store") }
@@ -39,9 +42,10 @@ var sourceBytes = noise(9, 100_000)
 
 // reopen opens the scene's store with a digest cache that remembers the source.
 func (sc scene) reopen(hook fsx.Hook) (*Store, error) {
-	s, err := Open(sc.store(), Options{Hook: hook})
+	s, err := Open(sc.store(), Options{Hook: hook, Journal: sc.journal})
 	if err == nil {
 		s.cacheMin = 1000
+		s.journalMax = 500 // folded in at the second or third change
 	}
 	return s, err
 }
@@ -116,9 +120,11 @@ func (sc scene) intact(t *testing.T, s *Store) {
 // operation is one thing a user does, in a form that may be done again after a
 // failure. done checks that it took effect.
 type operation struct {
-	name string
-	act  func(sc scene, s *Store) error
-	done func(sc scene, s *Store) error
+	name    string
+	names   bool // it changes names: done with a journal too
+	journal bool
+	act     func(sc scene, s *Store) error
+	done    func(sc scene, s *Store) error
 }
 
 func resolves(ref string) func(scene, *Store) error {
@@ -148,7 +154,7 @@ var elsewhereStore = func() *memory.Store {
 }()
 
 var operations = []operation{
-	{"pack and tag", func(_ scene, s *Store) error {
+	{"pack and tag", true, false, func(_ scene, s *Store) error {
 		desc, err := sample(s, "new", 100)
 		if err != nil {
 			return err
@@ -156,7 +162,7 @@ var operations = []operation{
 		return s.Tag(ctx, desc, "new:1")
 	}, resolves("new:1")},
 
-	{"tag", func(sc scene, s *Store) error {
+	{"tag", true, false, func(sc scene, s *Store) error {
 		desc, err := s.Resolve(ctx, "old:0")
 		if err != nil {
 			return err
@@ -164,7 +170,7 @@ var operations = []operation{
 		return s.Tag(ctx, desc, "new:1")
 	}, resolves("new:1")},
 
-	{"attach", func(sc scene, s *Store) error {
+	{"attach", true, false, func(sc scene, s *Store) error {
 		desc, err := s.Resolve(ctx, "old:0")
 		if err != nil {
 			return err
@@ -179,7 +185,7 @@ var operations = []operation{
 		return nil
 	}},
 
-	{"copy in", func(_ scene, s *Store) error {
+	{"copy in", true, false, func(_ scene, s *Store) error {
 		_, err := oras.ExtendedCopy(ctx, elsewhereStore, "far:1", s, "far:1", oras.DefaultExtendedCopyOptions)
 		return err
 	}, func(_ scene, s *Store) error {
@@ -193,7 +199,7 @@ var operations = []operation{
 		return nil
 	}},
 
-	{"import", func(sc scene, s *Store) error {
+	{"import", false, false, func(sc scene, s *Store) error {
 		from, err := Open(sc.far(), Options{ReadOnly: true})
 		if err != nil {
 			return err
@@ -218,17 +224,17 @@ var operations = []operation{
 		return nil
 	}},
 
-	{"add by link", func(sc scene, s *Store) error {
+	{"add by link", false, false, func(sc scene, s *Store) error {
 		_, err := s.AddFile(ctx, sc.source(), AddOptions{Link: true})
 		return err
 	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
 
-	{"add by copy", func(sc scene, s *Store) error {
+	{"add by copy", false, false, func(sc scene, s *Store) error {
 		_, err := s.AddFile(ctx, sc.source(), AddOptions{})
 		return err
 	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
 
-	{"take in", func(_ scene, s *Store) error {
+	{"take in", false, false, func(_ scene, s *Store) error {
 		for _, upto := range []int{40_000, 80_000, len(sourceBytes)} {
 			p, err := s.Partial(ctx, partialDesc)
 			if errors.Is(err, errdef.ErrAlreadyExists) {
@@ -254,7 +260,7 @@ var operations = []operation{
 		return nil
 	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
 
-	{"remove", func(_ scene, s *Store) error {
+	{"remove", true, false, func(_ scene, s *Store) error {
 		desc, err := s.Resolve(ctx, "old:1")
 		if err != nil {
 			return err
@@ -265,7 +271,36 @@ var operations = []operation{
 		return s.Remove(ctx, "brief:1")
 	}, func(_ scene, s *Store) error { return nil }},
 
-	{"gc", func(_ scene, s *Store) error {
+	{"name and compact", true, false, func(_ scene, s *Store) error {
+		desc, err := s.Resolve(ctx, "old:0")
+		if err != nil {
+			return err
+		}
+		for _, ref := range []string{"n:1", "n:2", "n:3", "n:4"} {
+			if err := s.Tag(ctx, desc, ref); err != nil {
+				return err
+			}
+		}
+		if err := s.Untag(ctx, "n:2"); err != nil {
+			return err
+		}
+		if err := s.Compact(ctx); err != nil {
+			return err
+		}
+		return s.Tag(ctx, desc, "n:5")
+	}, func(_ scene, s *Store) error {
+		if _, err := s.Resolve(ctx, "n:2"); !errors.Is(err, errdef.ErrNotFound) {
+			return fmt.Errorf("n:2 is back: %v", err)
+		}
+		for _, ref := range []string{"n:1", "n:3", "n:4", "n:5"} {
+			if _, err := s.Resolve(ctx, ref); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+
+	{"gc", true, false, func(_ scene, s *Store) error {
 		_, err := s.GC(ctx, GCOptions{Grace: -1})
 		return err
 	}, func(_ scene, s *Store) error {
@@ -276,7 +311,7 @@ var operations = []operation{
 		return err
 	}},
 
-	{"link", func(sc scene, s *Store) error {
+	{"link", false, false, func(sc scene, s *Store) error {
 		desc, err := s.Resolve(ctx, "old:0")
 		if err != nil {
 			return err
@@ -291,8 +326,8 @@ var operations = []operation{
 		return nil
 	}},
 
-	{"check out by link", checkoutOld(true), checkedOut},
-	{"check out by copy", checkoutOld(false), checkedOut},
+	{"check out by link", false, false, checkoutOld(true), checkedOut},
+	{"check out by copy", false, false, checkoutOld(false), checkedOut},
 }
 
 func checkoutOld(link bool) func(sc scene, s *Store) error {
@@ -360,7 +395,7 @@ func TestFaultSweep(t *testing.T) {
 		{"kill", fsxtest.Fault{Crash: true, Short: true}},
 	}
 	total := 0
-	for _, op := range operations {
+	for _, op := range withJournal(operations) {
 		for i := range kinds {
 			kind := &kinds[i].fault
 			t.Run(op.name+"/"+kinds[i].name, func(t *testing.T) {
@@ -375,8 +410,22 @@ func TestFaultSweep(t *testing.T) {
 	t.Logf("%d points in all: 0 corrupt, 0 names lost", total)
 }
 
+// withJournal lists the operations, and those that change names once more on a
+// store with a journal.
+func withJournal(ops []operation) []operation {
+	out := slices.Clone(ops)
+	for _, op := range ops {
+		if op.names {
+			op.name, op.journal = op.name+" (journal)", true
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
 func sweepOne(t *testing.T, op operation, f *fsxtest.Fault) {
 	sc := newScene(t)
+	sc.journal = op.journal
 	faulty, err := sc.reopen(f.Hook)
 	if err != nil {
 		if _, fired := f.Fired(); !fired {
@@ -446,9 +495,10 @@ func TestPowerCut(t *testing.T) {
 	if long() {
 		random = 32
 	}
-	for _, op := range operations {
+	for _, op := range withJournal(operations) {
 		t.Run(op.name, func(t *testing.T) {
 			sc := newScene(t)
+			sc.journal = op.journal
 			rec, err := fsxtest.Record(sc.top)
 			if err != nil {
 				t.Fatal(err)
@@ -467,7 +517,7 @@ func TestPowerCut(t *testing.T) {
 					continue
 				}
 				for _, lose := range rec.Losses(call, long(), random, 7) {
-					after := scene{top: scratch(t), seals: sc.seals}
+					after := scene{top: scratch(t), seals: sc.seals, journal: sc.journal}
 					if err := rec.Replay(after.top, call, lose); err != nil {
 						t.Fatal(err)
 					}
@@ -498,7 +548,7 @@ func powerOn(t *testing.T, op operation, sc scene, finished bool) {
 	defer s.Close()
 	sc.intact(t, s)
 	if finished {
-		if err := op.done(sc, s); err != nil && op.name != "gc" {
+		if err := op.done(sc, s); err != nil && !strings.HasPrefix(op.name, "gc") {
 			t.Errorf("lost after it was done: %v", err)
 		}
 		return

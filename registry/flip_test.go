@@ -74,7 +74,7 @@ func meaning(t *testing.T, raw []byte) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	for _, e := range idx.doc.Manifests {
+	for _, e := range idx.all() {
 		out[refName(e)+" "+e.Digest.String()] = fmt.Sprint(e.Size, e.MediaType, e.ArtifactType, e.Annotations["kind"])
 	}
 	return out

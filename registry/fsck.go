@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -51,6 +52,7 @@ type FsckReport struct {
 	Blobs    int       `json:"blobs"`
 	Bytes    int64     `json:"bytes"`
 	Temp     int       `json:"temp"` // leftovers of interrupted work; harmless
+	Left     []Problem `json:"left"` // of them, blobs on their way in, which take up room until gc or the next try
 	Problems []Problem `json:"problems"`
 	Notes    []Problem `json:"notes"` // what another tool may have done as well as damage
 }
@@ -83,9 +85,9 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	if err := s.checkLayout(); err != nil {
 		c.problem(Problem{Path: ocispec.ImageLayoutFile, Detail: err.Error()})
 	}
-	if idx, err := s.readIndex(); err != nil {
+	if entries, err := s.entries(); err != nil {
 		c.problem(Problem{Path: ocispec.ImageIndexFile, Detail: err.Error()})
-	} else if err := c.named(ctx, idx); err != nil {
+	} else if err := c.named(ctx, entries); err != nil {
 		return c.report, err
 	}
 	if err := c.blobs(ctx); err != nil {
@@ -94,7 +96,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	if err := c.links(); err != nil {
 		return c.report, err
 	}
-	if err := c.leftovers(); err != nil {
+	if err := c.leftovers(ctx); err != nil {
 		return c.report, err
 	}
 	slices.SortFunc(c.report.Problems, func(a, b Problem) int {
@@ -124,22 +126,67 @@ func (c *check) problem(p Problem) {
 	c.report.Problems = append(c.report.Problems, p)
 }
 
-// named checks that all that index.json names is there.
-func (c *check) named(ctx context.Context, idx *index) error {
-	if sum, err := sumEntries(&idx.doc); err != nil {
+// written notes where index.json or its journal are not what mm last wrote.
+func (c *check) written() error {
+	raw, err := c.s.readSmall(ocispec.ImageIndexFile, maxIndexBytes)
+	if err != nil {
 		return err
-	} else if want, ok := idx.doc.Annotations[sumAnnotation]; ok && want != sum.String() {
+	}
+	var doc ocispec.Index
+	if err := decodeStrict(raw, &doc); err != nil {
+		return err
+	}
+	sum, err := sumEntries(&doc)
+	if err != nil {
+		return err
+	}
+	if want, ok := doc.Annotations[sumAnnotation]; ok && want != sum.String() {
 		c.report.Notes = append(c.report.Notes, Problem{Path: ocispec.ImageIndexFile,
 			Detail: "its entries are not those last written by mm: another tool changed them, or they are damaged"})
 	}
+	var live string
+	var off int64
+	if err := c.s.view(func(*index) error { live, off = c.s.names.journal, c.s.names.off; return nil }); err != nil {
+		return err
+	}
+	entries, err := c.s.readDir(journalDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != live {
+			c.report.Temp++
+			continue
+		}
+		rest, err := c.s.readFrom(journalDir+"/"+live, off, maxIndexBytes)
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		if bytes.ContainsRune(rest, '\n') {
+			c.report.Notes = append(c.report.Notes, Problem{Path: journalDir + "/" + live,
+				Detail: "its last record does not match its checksum: it is damaged, and its change is lost"})
+		} else if off == 0 || len(rest) > 0 {
+			c.report.Temp++ // cut off before it was whole
+		}
+	}
+	return nil
+}
+
+// named checks that all that the index names is there.
+func (c *check) named(ctx context.Context, entries []ocispec.Descriptor) error {
+	if err := c.written(); err != nil {
+		return err
+	}
+	digests := map[string]digest.Digest{}
 	seen := map[nodeKey]bool{}
-	for _, e := range idx.doc.Manifests {
+	for _, e := range entries {
 		ref := refName(e)
 		if ref != "" {
 			c.report.Tags++
-			if _, err := idx.lookup(ref); err != nil {
-				c.problem(Problem{Ref: ref, Detail: err.Error()})
+			if other, ok := digests[ref]; ok && other != e.Digest {
+				c.problem(Problem{Ref: ref, Detail: fmt.Sprintf("names both %s and %s", other, e.Digest)})
 			}
+			digests[ref] = e.Digest
 		}
 		err := c.s.walk(ctx, e, seen, func(desc ocispec.Descriptor, _ *node, err error) error {
 			if c.ref[desc.Digest] == "" {
@@ -221,7 +268,15 @@ func (c *check) links() error {
 }
 
 // leftovers counts what interrupted work left behind.
-func (c *check) leftovers() error {
+func (c *check) leftovers(ctx context.Context) error {
+	left, err := c.s.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range left {
+		c.report.Temp++
+		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of a blob that is not whole", u.Bytes)})
+	}
 	for _, dir := range []string{".", privateDir, ingestDir, partialDir, uploadDir, digestDir, keepDir} {
 		entries, err := c.s.readDir(dir)
 		if err != nil {
@@ -244,7 +299,10 @@ func (c *check) repair() error {
 		}
 	}
 	c.s.mu.Lock()
-	c.s.nodes, c.s.graph = manifestPool{}, nil
+	c.s.nodes = manifestPool{}
 	c.s.mu.Unlock()
+	c.s.indexMu.Lock()
+	c.s.graph = nil
+	c.s.indexMu.Unlock()
 	return nil
 }

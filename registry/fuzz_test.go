@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,17 +150,19 @@ func FuzzIndexJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for ref := range idx.entries {
+		for ref := range idx.tags {
 			if desc, err := idx.lookup(ref); err == nil && checkDescriptor(desc) != nil {
 				t.Fatalf("%q leads to %+v", ref, desc)
 			}
 		}
-		again, err := json.Marshal(idx.doc)
+		doc := idx.doc
+		doc.Manifests = idx.all()
+		again, err := marshalIndex(doc, "7")
 		if err != nil {
 			t.Fatal(err)
 		}
 		second, err := parseIndex(again)
-		if err != nil || len(second.entries) != len(idx.entries) {
+		if err != nil || len(second.all()) != len(idx.all()) {
 			t.Fatalf("written again: %v", err)
 		}
 	})
@@ -213,12 +216,10 @@ func FuzzRef(f *testing.F) {
 		if checkRef(ref) != nil {
 			return
 		}
-		doc := ocispec.Index{}
-		doc.SchemaVersion = 2
 		desc := described(nil)
 		desc.MediaType = ocispec.MediaTypeImageManifest
-		setEntry(&doc, &node{desc: desc, artifactType: abi.ArtifactModel}, ref)
-		raw, err := json.Marshal(doc)
+		doc := ocispec.Index{Manifests: []ocispec.Descriptor{entryOf(&node{desc: desc, artifactType: abi.ArtifactModel}, ref)}}
+		raw, err := marshalIndex(doc, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,6 +229,51 @@ func FuzzRef(f *testing.F) {
 		}
 		if got, err := idx.lookup(ref); err != nil || got.Digest != desc.Digest {
 			t.Fatalf("%q: %v", ref, err)
+		}
+	})
+}
+
+// FuzzJournal: whatever a journal holds, what is taken from it is whole, and
+// applies and reads the same a second time.
+func FuzzJournal(f *testing.F) {
+	desc := described(nil)
+	desc.MediaType = ocispec.MediaTypeImageManifest
+	r := record{Set: []ocispec.Descriptor{entryOf(&node{desc: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
+	line, err := r.line()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Add(append(slices.Clone(line), line[:20]...))
+	f.Add([]byte("00000000 {}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, used, err := parseJournal(data)
+		if err != nil {
+			return
+		}
+		idx, err := parseIndex([]byte(`{"schemaVersion":2}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again []byte
+		for _, r := range records {
+			r.apply(idx)
+			line, err := r.line()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again = append(again, line...)
+		}
+		for _, e := range idx.all() {
+			if checkDescriptor(e) != nil {
+				t.Fatalf("%+v accepted", e)
+			}
+		}
+		if more, _, err := parseJournal(data[:used]); err != nil || len(more) != len(records) {
+			t.Fatalf("%d records, then %d: %v", len(records), len(more), err)
+		}
+		if more, _, err := parseJournal(again); err != nil || len(more) != len(records) {
+			t.Fatalf("%d records, written again %d: %v", len(records), len(more), err)
 		}
 	})
 }

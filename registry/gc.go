@@ -100,12 +100,12 @@ type collection struct {
 // markNamed finds all that is named. A named manifest that cannot be read stops
 // the collection: what it names is unknown.
 func (c *collection) markNamed(ctx context.Context) error {
-	idx, err := c.s.readIndex()
+	entries, err := c.s.entries()
 	if err != nil {
 		return err
 	}
 	var referrers []*node
-	for _, e := range idx.doc.Manifests {
+	for _, e := range entries {
 		if IsManifest(e.MediaType) && refName(e) == "" {
 			n, err := c.s.node(e)
 			if err != nil && !errors.Is(err, errdef.ErrNotFound) {
@@ -202,11 +202,13 @@ func (c *collection) dropReferrers(ctx context.Context) error {
 	if len(gone) == 0 || c.dry {
 		return nil
 	}
-	return c.s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
-		doc.Manifests = slices.DeleteFunc(doc.Manifests, func(e ocispec.Descriptor) bool {
-			return refName(e) == "" && gone[e.Digest]
-		})
-		return true, nil
+	return c.s.updateIndex(ctx, func(e *edit) error {
+		for _, d := range c.report.Referrers {
+			if gone[d] {
+				e.drop("", d)
+			}
+		}
+		return nil
 	})
 }
 
@@ -275,9 +277,9 @@ func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 // sweep removes old leftovers: files of interrupted writes, ingests nobody went
 // on with, marks out of date, cache records and links of blobs that are gone.
 func (c *collection) sweep(ctx context.Context) error {
-	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir} {
+	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir, outgoingDir} {
 		if err := c.sweepDir(dir, func(name string) bool {
-			return dir == ingestDir || dir == keepDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
+			return dir == ingestDir || dir == keepDir || dir == outgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
 		}); err != nil {
 			return err
 		}
@@ -290,7 +292,7 @@ func (c *collection) sweep(ctx context.Context) error {
 	if c.dry {
 		return nil
 	}
-	return errors.Join(c.sweepCache(), c.sweepLinks())
+	return errors.Join(c.sweepCache(), c.sweepLinks(), c.s.compact(ctx))
 }
 
 // sweepDir removes the old files of dir that match.

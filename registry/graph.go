@@ -21,6 +21,7 @@ const (
 // Limits of the manifest graph.
 const (
 	maxReach     = 100_000 // manifests one name may reach
+	maxMediaType = 255     // bytes of a media type (RFC 6838 §4.2), which entries of the index repeat
 	maxPoolBytes = 8 << 20 // manifests held in memory
 )
 
@@ -98,6 +99,9 @@ func parseNode(desc ocispec.Descriptor, data []byte) (*node, error) {
 		}
 		n.children = append([]ocispec.Descriptor{*doc.Config}, doc.Layers...)
 		n.artifactType = cmp.Or(n.artifactType, doc.Config.MediaType)
+	}
+	if len(n.artifactType) > maxMediaType {
+		return nil, fmt.Errorf("artifactType of %d bytes, limit %d", len(n.artifactType), maxMediaType)
 	}
 	for i, child := range n.children {
 		if err := checkDescriptor(child); err != nil {
@@ -202,61 +206,6 @@ func (s *Store) walk(ctx context.Context, desc ocispec.Descriptor, seen map[node
 	return nil
 }
 
-// graph is who points to what, over all that one index.json reaches.
-type graph struct {
-	of      *index
-	parents map[digest.Digest][]*ocispec.Descriptor // plain, sorted by digest
-}
-
-// buildGraph returns the graph of index.json as it is now. What cannot be read
-// points to nothing: a lost or broken signature is no signature, and Fsck tells.
-func (s *Store) buildGraph(ctx context.Context) (*graph, error) {
-	idx, err := s.readIndex()
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	g := s.graph
-	s.mu.Unlock()
-	if g != nil && g.of == idx {
-		return g, nil
-	}
-	g = &graph{of: idx, parents: map[digest.Digest][]*ocispec.Descriptor{}}
-	seen := map[nodeKey]bool{}
-	for _, e := range idx.doc.Manifests {
-		err := s.walk(ctx, e, seen, func(_ ocispec.Descriptor, n *node, _ error) error {
-			if n != nil {
-				g.add(n)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, to := range g.parents {
-		slices.SortFunc(to, func(a, b *ocispec.Descriptor) int { return cmp.Compare(a.Digest, b.Digest) })
-	}
-	s.mu.Lock()
-	s.graph = g
-	s.mu.Unlock()
-	return g, nil
-}
-
-func (g *graph) add(n *node) {
-	to := map[digest.Digest]bool{}
-	for _, child := range n.children {
-		to[child.Digest] = true
-	}
-	if n.subject != nil {
-		to[n.subject.Digest] = true
-	}
-	desc := n.desc
-	for d := range to {
-		g.parents[d] = append(g.parents[d], &desc)
-	}
-}
-
 // Predecessors returns the manifests that point to desc: its referrers, and the
 // indexes and manifests that contain it, with artifact type and annotations
 // filled in, sorted by digest.
@@ -273,13 +222,20 @@ func (s *Store) Referrers(ctx context.Context, desc ocispec.Descriptor, artifact
 }
 
 func (s *Store) pointing(ctx context.Context, desc ocispec.Descriptor, want func(*node) bool) ([]ocispec.Descriptor, error) {
-	g, err := s.buildGraph(ctx)
+	var parents []ocispec.Descriptor
+	err := s.withGraph(ctx, func(g *graph, _ *index) error {
+		for _, v := range g.parents[desc.Digest] {
+			parents = append(parents, v.desc)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("look for what points to %s: %w", desc.Digest, err)
 	}
+	slices.SortFunc(parents, func(a, b ocispec.Descriptor) int { return cmp.Compare(a.Digest, b.Digest) })
 	var out []ocispec.Descriptor
-	for _, d := range g.parents[desc.Digest] {
-		if n, err := s.node(*d); err == nil && want(n) {
+	for _, d := range parents {
+		if n, err := s.node(d); err == nil && want(n) {
 			out = append(out, n.described())
 		}
 	}

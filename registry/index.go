@@ -1,13 +1,9 @@
 package registry
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -28,92 +24,116 @@ const (
 	kindAtts       = "dev.cosignproject.cosign/atts"
 )
 
-// sumAnnotation of index.json holds the digest of its list of entries, so that
+// journalAnnotation of index.json names the file in journalDir that holds the
+// changes made since.
+const journalAnnotation = abi.Namespace + ".journal"
+
+// sumAnnotation of index.json holds what sumEntries says of it, so that
 // Fsck can tell damage: no other file says what index.json should hold.
 const sumAnnotation = abi.Namespace + ".sum"
 
 // cosignTag matches the tags of cosign's older signature scheme.
 var cosignTag = regexp.MustCompile(`(?:^|[:/])sha256-[0-9a-f]{64}\.(sig|att)$`)
 
-// index is index.json at one moment. It is immutable.
+// index is the entries of index.json and its journal at one moment. The store
+// changes it as the files change, under Store.indexMu.
 type index struct {
-	raw     []byte
-	doc     ocispec.Index
-	entries map[string][]int        // by reference name; several in layouts of other tools
-	digests map[digest.Digest][]int // by digest
-}
-
-// readIndex returns index.json as it is now, without a lock: it is only ever
-// replaced whole. Its bytes are read every time, since file times are too
-// coarse to tell two replacements apart, and parsed when they differ.
-func (s *Store) readIndex() (*index, error) {
-	raw, err := s.readSmall(ocispec.ImageIndexFile, maxIndexBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: %w", ocispec.ImageIndexFile, ErrCorrupt)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	last := s.index
-	s.mu.Unlock()
-	if last != nil && bytes.Equal(raw, last.raw) {
-		return last, nil
-	}
-	idx, err := parseIndex(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", ocispec.ImageIndexFile, ErrCorrupt, err)
-	}
-	s.mu.Lock()
-	s.index = idx
-	s.mu.Unlock()
-	return idx, nil
+	doc     ocispec.Index                          // without its entries
+	tags    map[string][]ocispec.Descriptor        // by reference name; several in layouts of other tools
+	loose   map[digest.Digest][]ocispec.Descriptor // without reference name
+	digests map[digest.Digest][]string             // the reference names of each digest, "" for none
+	repos   map[string]map[string]bool             // the reference names "repository:tag" of each repository
 }
 
 func parseIndex(raw []byte) (*index, error) {
-	idx := &index{raw: raw, entries: map[string][]int{}, digests: map[digest.Digest][]int{}}
-	if err := decodeStrict(raw, &idx.doc); err != nil {
+	var doc ocispec.Index
+	if err := decodeStrict(raw, &doc); err != nil {
 		return nil, err
 	}
-	if idx.doc.SchemaVersion != 2 {
-		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", idx.doc.SchemaVersion)
+	if doc.SchemaVersion != 2 {
+		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", doc.SchemaVersion)
 	}
-	for i, e := range idx.doc.Manifests {
+	for i, e := range doc.Manifests {
 		if err := checkDescriptor(e); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
-		idx.digests[e.Digest] = append(idx.digests[e.Digest], i)
-		if ref := refName(e); ref != "" {
-			idx.entries[ref] = append(idx.entries[ref], i)
-		}
 	}
+	idx := &index{tags: map[string][]ocispec.Descriptor{}, loose: map[digest.Digest][]ocispec.Descriptor{},
+		digests: map[digest.Digest][]string{}, repos: map[string]map[string]bool{}}
+	for _, e := range doc.Manifests {
+		idx.add(e)
+	}
+	idx.doc, idx.doc.Manifests = doc, nil
 	return idx, nil
 }
 
-// updateIndex lets change edit index.json under the lock, and replaces the
-// file if change says that it did. Entries come out sorted: tags by name, then
-// the untagged by digest.
-func (s *Store) updateIndex(ctx context.Context, change func(doc *ocispec.Index) (bool, error)) error {
-	lock, err := s.dir.Lock(ctx, indexLock)
-	if err != nil {
-		return err
+// add puts e beside what is there.
+func (idx *index) add(e ocispec.Descriptor) {
+	ref := refName(e)
+	idx.digests[e.Digest] = append(idx.digests[e.Digest], ref)
+	if ref == "" {
+		idx.loose[e.Digest] = append(idx.loose[e.Digest], e)
+		return
 	}
-	defer lock.Unlock()
-	idx, err := s.readIndex()
-	if err != nil {
-		return err
+	idx.tags[ref] = append(idx.tags[ref], e)
+	if repo, ok := repoOf(ref); ok {
+		if idx.repos[repo] == nil {
+			idx.repos[repo] = map[string]bool{}
+		}
+		idx.repos[repo][ref] = true
 	}
-	doc := idx.doc
-	doc.Manifests = slices.Clone(doc.Manifests)
-	changed, err := change(&doc)
-	if err != nil || !changed {
-		return err
-	}
-	return s.writeIndex(&doc)
 }
 
-func (s *Store) writeIndex(doc *ocispec.Index) error {
-	doc.MediaType = ocispec.MediaTypeImageIndex
+// at returns the entries under ref, or, where ref is "", those of d without
+// reference name.
+func (idx *index) at(ref string, d digest.Digest) []ocispec.Descriptor {
+	if ref == "" {
+		return idx.loose[d]
+	}
+	return idx.tags[ref]
+}
+
+// drop removes what [index.at] returns, and returns it.
+func (idx *index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
+	gone := idx.at(ref, d)
+	for _, e := range gone {
+		refs := idx.digests[e.Digest]
+		if i := slices.Index(refs, ref); i >= 0 {
+			idx.digests[e.Digest] = slices.Delete(refs, i, i+1)
+		}
+		if len(idx.digests[e.Digest]) == 0 {
+			delete(idx.digests, e.Digest)
+		}
+	}
+	if ref == "" {
+		delete(idx.loose, d)
+		return gone
+	}
+	delete(idx.tags, ref)
+	if repo, ok := repoOf(ref); ok {
+		delete(idx.repos[repo], ref)
+		if len(idx.repos[repo]) == 0 {
+			delete(idx.repos, repo)
+		}
+	}
+	return gone
+}
+
+// all returns the entries sorted: tags by name, then the untagged by digest.
+func (idx *index) all() []ocispec.Descriptor {
+	out := []ocispec.Descriptor{}
+	for _, ref := range slices.Sorted(maps.Keys(idx.tags)) {
+		out = append(out, idx.tags[ref]...)
+	}
+	for _, d := range slices.Sorted(maps.Keys(idx.loose)) {
+		out = append(out, idx.loose[d]...)
+	}
+	return out
+}
+
+// marshalIndex is index.json with the entries and annotations of doc.
+func marshalIndex(doc ocispec.Index, journal string) ([]byte, error) {
+	doc.SchemaVersion, doc.MediaType = 2, ocispec.MediaTypeImageIndex
 	if doc.Manifests == nil {
 		doc.Manifests = []ocispec.Descriptor{}
 	}
@@ -124,34 +144,59 @@ func (s *Store) writeIndex(doc *ocispec.Index) error {
 		}
 		return cmp.Or(cmp.Compare(ra, rb), cmp.Compare(a.Digest, b.Digest))
 	})
-	sum, err := sumEntries(doc)
-	if err != nil {
-		return err
-	}
 	doc.Annotations = maps.Clone(doc.Annotations)
 	if doc.Annotations == nil {
 		doc.Annotations = map[string]string{}
 	}
+	if doc.Annotations[journalAnnotation] = journal; journal == "" {
+		delete(doc.Annotations, journalAnnotation)
+	}
+	sum, err := sumEntries(&doc)
+	if err != nil {
+		return nil, err
+	}
 	doc.Annotations[sumAnnotation] = sum.String()
 	data, err := json.Marshal(doc)
-	if err != nil {
-		return err
+	if err == nil && len(data) > maxIndexBytes {
+		err = fmt.Errorf("%s would exceed %d bytes", ocispec.ImageIndexFile, maxIndexBytes)
 	}
-	if len(data) > maxIndexBytes {
-		return fmt.Errorf("%s would exceed %d bytes", ocispec.ImageIndexFile, maxIndexBytes)
-	}
-	return s.dir.WriteFile(ocispec.ImageIndexFile, data, 0o644)
+	return data, err
 }
 
-// sumEntries is the digest of the entries as compact JSON.
+// sumEntries is the digest of the entries as compact JSON, and of the journal's
+// name where there is one.
 func sumEntries(doc *ocispec.Index) (digest.Digest, error) {
 	data, err := json.Marshal(doc.Manifests)
-	return digest.FromBytes(data), err
+	return digest.FromBytes(append(data, doc.Annotations[journalAnnotation]...)), err
 }
 
-// setEntry puts n into doc under ref, or untagged where ref is "". It reports
-// whether anything changed.
-func setEntry(doc *ocispec.Index, n *node, ref string) bool {
+// edit is a change of the index on its way to disk.
+type edit struct {
+	idx *index
+	rec record
+}
+
+// set puts n under ref, or untagged where ref is "", in place of what is there.
+func (e *edit) set(n *node, ref string) {
+	desc := entryOf(n, ref)
+	if old := e.idx.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
+		e.rec.Set = append(e.rec.Set, desc)
+	}
+}
+
+// drop removes what is under ref or, where ref is "", the untagged entry of d.
+func (e *edit) drop(ref string, d digest.Digest) {
+	if len(e.idx.at(ref, d)) == 0 {
+		return
+	}
+	if ref != "" {
+		d = ""
+	}
+	e.rec.Drop = append(e.rec.Drop, entryName{Ref: ref, Digest: d})
+}
+
+// entryOf is the entry of n under ref.
+func entryOf(n *node, ref string) ocispec.Descriptor {
 	e := plain(n.desc)
 	e.ArtifactType = n.artifactType
 	if kind := cosignKind(n, ref); kind != "" {
@@ -163,14 +208,7 @@ func setEntry(doc *ocispec.Index, n *node, ref string) bool {
 		}
 		e.Annotations[ocispec.AnnotationRefName] = ref
 	}
-	same := func(old ocispec.Descriptor) bool {
-		return refName(old) == ref && (ref != "" || old.Digest == e.Digest)
-	}
-	if i := slices.IndexFunc(doc.Manifests, same); i >= 0 && sameEntry(doc.Manifests[i], e) {
-		return false
-	}
-	doc.Manifests = append(slices.DeleteFunc(doc.Manifests, same), e)
-	return true
+	return e
 }
 
 func sameEntry(a, b ocispec.Descriptor) bool {

@@ -21,9 +21,14 @@ var deviceNames = map[string]bool{
 	"lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }
 
+// keptNames are folders whose files steer programs: git's, in which a hook or a
+// setting runs code, and mm's own. git~1 is how Windows shortens the first.
+var keptNames = map[string]bool{".git": true, "git~1": true, privateDir: true, stageDir: true}
+
 // CheckPath refuses paths that are not a clean relative path on every system:
 // absolute, drive, "..", backslash, control characters, names that Windows
-// keeps for itself or shortens, more than 255 bytes.
+// keeps for itself or shortens, the folders of git and mm at any depth, more
+// than 255 bytes.
 func CheckPath(p string) error {
 	if p == "" || len(p) > maxPath {
 		return fmt.Errorf("path of %d bytes, 1 to %d are taken", len(p), maxPath)
@@ -40,6 +45,9 @@ func CheckPath(p string) error {
 		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
 		if name == ".." || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || deviceNames[strings.TrimRight(stem, " ")] {
 			return fmt.Errorf("path %q has the name %q", shorten(p), shorten(name))
+		}
+		if keptNames[fold(name)] {
+			return fmt.Errorf("path %q lies in the folder %q, which is not for files of artifacts", shorten(p), shorten(name))
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func play(role, dir, seedText string) error {
 	if err != nil {
 		return err
 	}
-	s, err := Open(dir, Options{ReadOnly: role == "read"})
+	s, err := Open(dir, Options{ReadOnly: role == "read", Journal: seed%2 == 1})
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,12 @@ import (
 // ReadArtifact fetches, checks and takes apart the manifest desc. Nothing of
 // src is trusted: digests and sizes are checked, and the manifest is refused
 // unless every file has a path that is safe on every system. Descriptors' URLs
-// are ignored and never fetched.
+// are ignored and never fetched. What is refused for its content is
+// [ErrManifest].
 func ReadArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
 	a, err := readArtifact(ctx, src, desc)
 	if err != nil {
-		return nil, fmt.Errorf("read artifact %s: %w", shorten(string(desc.Digest)), err)
+		return nil, fmt.Errorf("read artifact %s: %w", shorten(string(desc.Digest)), refuseManifest(err))
 	}
 	return a, nil
 }
@@ -147,11 +148,12 @@ func (a *Artifact) checkModelFS() error {
 	return nil
 }
 
-// ReadIndex fetches, checks and takes apart the image index desc.
+// ReadIndex fetches, checks and takes apart the image index desc, as ReadArtifact
+// does a manifest.
 func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
 	idx, err := readTargets(ctx, src, desc)
 	if err != nil {
-		return nil, fmt.Errorf("read index %s: %w", shorten(string(desc.Digest)), err)
+		return nil, fmt.Errorf("read index %s: %w", shorten(string(desc.Digest)), refuseManifest(err))
 	}
 	return idx, nil
 }
@@ -196,7 +198,7 @@ func fetchSmall(ctx context.Context, src content.Fetcher, desc ocispec.Descripto
 	}
 	rc, err := src.Fetch(ctx, desc)
 	if err != nil {
-		return nil, err
+		return nil, fetchError{err}
 	}
 	defer rc.Close()
 	var buf bytes.Buffer
@@ -204,5 +206,8 @@ func fetchSmall(ctx context.Context, src content.Fetcher, desc ocispec.Descripto
 	if err == nil {
 		err = matches(desc, n, digest.FromBytes(buf.Bytes()))
 	}
-	return buf.Bytes(), err
+	if err != nil {
+		return nil, fetchError{err}
+	}
+	return buf.Bytes(), nil
 }

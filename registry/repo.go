@@ -171,97 +171,43 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 		return ocispec.Descriptor{}, false, err
 	}
 	if state == Unlinked {
-		set, err := s.tagged(ctx, repo)
-		if err != nil {
+		reached := false
+		err := s.withGraph(ctx, func(g *graph, idx *index) error {
+			if reached = g.shown(idx, repo, d); reached {
+				desc, reached = s.described(g, idx, d)
+			}
+			return nil
+		})
+		if err != nil || !reached {
 			return ocispec.Descriptor{}, false, err
-		}
-		var ok bool
-		if desc, ok = set[d]; !ok {
-			return ocispec.Descriptor{}, false, nil
 		}
 	}
 	ok, err := s.has(desc)
 	return desc, ok, err
 }
 
-// taggedSet is what the tags of one repository reach, under one index.json.
-type taggedSet struct {
-	of   *index
-	repo string
-	set  map[digest.Digest]ocispec.Descriptor // plain
-}
-
-// tagged returns what the tags of repo reach, with all referrers. The last
-// answer is kept: one client asks for one repository many times.
-func (s *Store) tagged(ctx context.Context, repo string) (map[digest.Digest]ocispec.Descriptor, error) {
-	g, err := s.buildGraph(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	last := s.shown
-	s.mu.Unlock()
-	if last.of == g.of && last.repo == repo {
-		return last.set, nil
-	}
-	set := map[digest.Digest]ocispec.Descriptor{}
-	seen := map[nodeKey]bool{}
-	var queue []ocispec.Descriptor
-	for ref := range g.of.entries {
-		if name, ok := repoOf(ref); ok && name == repo {
-			if desc, err := g.of.lookup(ref); err == nil {
-				queue = append(queue, desc)
-			}
-		}
-	}
-	for len(queue) > 0 {
-		root := queue[0]
-		queue = queue[1:]
-		err := s.walk(ctx, root, seen, func(desc ocispec.Descriptor, n *node, _ error) error {
-			if _, there := set[desc.Digest]; !there || n != nil {
-				set[desc.Digest] = plain(desc)
-			}
-			if n != nil {
-				for _, parent := range g.parents[desc.Digest] {
-					if p, err := s.node(*parent); err == nil && p.subject != nil && p.subject.Digest == desc.Digest {
-						queue = append(queue, *parent)
-					}
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	s.mu.Lock()
-	s.shown = taggedSet{of: g.of, repo: repo, set: set}
-	s.mu.Unlock()
-	return set, nil
-}
-
-// repoOf is the repository that a reference name with a tag belongs to. What
-// came from a registry with a port is nobody's to show here.
+// repoOf is the repository that a reference name "repository:tag" belongs to, by
+// the distribution-spec's grammar, which is wider than that of mm's own names.
+// What came from a registry with a port is nobody's to show here.
 func repoOf(ref string) (repo string, ok bool) {
-	r, err := abi.ParseRef(ref)
-	if err != nil || r.Tag == "" {
+	i := strings.LastIndexByte(ref, ':')
+	if i <= 0 || !ValidRepo(ref[:i]) {
 		return "", false
 	}
-	repo = r.Bare().String()
-	return repo, ValidRepo(repo)
+	return ref[:i], true
 }
 
 // Repos lists the repositories that tags or links make up, sorted.
 func (s *Store) Repos(ctx context.Context) ([]string, error) {
-	idx, err := s.readIndex()
-	if err != nil {
-		return nil, fmt.Errorf("list repositories: %w", err)
-	}
 	seen := map[string]bool{}
-	for ref := range idx.entries {
-		if repo, ok := repoOf(ref); ok {
+	err := s.view(func(idx *index) error {
+		for repo := range idx.repos {
 			seen[repo] = true
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list repositories: %w", err)
 	}
 	err = s.eachLink(func(repo, _ string, _ digest.Digest) error {
 		seen[repo] = true
@@ -276,6 +222,20 @@ func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(repos)
 	return repos, nil
+}
+
+// HasRepo tells whether a tag or a link makes up the repository.
+func (s *Store) HasRepo(ctx context.Context, repo string) (bool, error) {
+	if !ValidRepo(repo) {
+		return false, nil
+	}
+	tagged := false
+	err := s.view(func(idx *index) error { tagged = len(idx.repos[repo]) > 0; return nil })
+	if tagged || err != nil {
+		return tagged, err
+	}
+	entries, err := s.readDir(repoDir + "/" + repo + "/" + linkDir)
+	return len(entries) > 0, errors.Join(err, ctx.Err())
 }
 
 // eachLink calls fn for every link record, of whatever state.

@@ -15,9 +15,10 @@
 // # Invariants
 //
 //  1. A blob appears under its digest in one step, complete, synced, read-only.
-//  2. index.json is replaced in one step by one writer at a time (index.lock),
-//     after it was read again under the lock: nobody's tag is lost.
-//  3. index.json never names what is not durable: [Store.Tag] checks that every
+//  2. Names change by one writer at a time (index.lock), after they were read
+//     again under the lock: nobody's tag is lost. index.json is replaced in one
+//     step; with [Options].Journal changes are appended to a file beside it.
+//  3. Names never name what is not durable: [Store.Tag] checks that every
 //     blob the manifest reaches is there before it writes.
 //  4. Readers take no lock and wait for nobody.
 //  5. Garbage collection, see [Store.GC].
@@ -34,10 +35,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 
-	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
@@ -54,27 +55,35 @@ var ErrReadOnly = errors.New("store is read-only")
 // Limits on what the store reads into memory.
 const (
 	MaxManifestBytes = 4 << 20  // a manifest, an index or a config
-	maxIndexBytes    = 32 << 20 // index.json, some 100,000 entries
+	maxIndexBytes    = 64 << 20 // index.json, some 200,000 entries, and a journal
 )
+
+// journalMax is the least size of a journal that is folded into index.json on
+// the way. Above it, half the size of index.json is waited for, so that the
+// folding's share of a change stays the same however much there is to fold.
+const journalMax = 256 << 10
 
 // What lies in the store's folder beside the layout's own files.
 const (
-	privateDir = ".mm"
-	indexLock  = privateDir + "/index.lock" // held to change index.json
-	gcLock     = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
-	ingestDir  = privateDir + "/ingest"     // blobs on their way in
-	partialDir = privateDir + "/partial"    // resumable ones, by digest
-	uploadDir  = privateDir + "/upload"     // resumable ones, by session
-	keepDir    = privateDir + "/keep"       // when an old blob was last relied on
-	digestDir  = privateDir + "/digest"     // the digest cache
-	repoDir    = privateDir + "/repo"       // which blobs a served repository shows
-	blobDir    = ocispec.ImageBlobsDir
+	privateDir  = ".mm"
+	indexLock   = privateDir + "/index.lock" // held to change index.json
+	gcLock      = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
+	ingestDir   = privateDir + "/ingest"     // blobs on their way in
+	partialDir  = privateDir + "/partial"    // resumable ones, by digest
+	uploadDir   = privateDir + "/upload"     // resumable ones, by session
+	outgoingDir = privateDir + "/upload-out" // sessions at registries that a push may go on with
+	keepDir     = privateDir + "/keep"       // when an old blob was last relied on
+	digestDir   = privateDir + "/digest"     // the digest cache
+	journalDir  = privateDir + "/journal"    // changes of the index since index.json was written
+	repoDir     = privateDir + "/repo"       // which blobs a served repository shows
+	blobDir     = ocispec.ImageBlobsDir
 )
 
 // Options for [Open].
 type Options struct {
 	ReadOnly  bool     // refuse every write and take no lock; the layout must exist. Zero: read and write
 	MustExist bool     // fail with errdef.ErrNotFound where no layout is. Zero: create one
+	Journal   bool     // write changes of names to a journal, at a cost that does not grow with the store, and index.json by [Store.Compact], [Store.Close] and now and then. Zero: index.json with every change
 	Hook      fsx.Hook // seam for fault tests. Zero: none
 	Digests   *Store   // use this store's digest cache: stores that link to each other share files, and so records. Zero: its own
 }
@@ -89,11 +98,15 @@ type Store struct {
 	cacheMin int64  // size from which digests are remembered
 	digests  *Store // whose digest cache is used
 
+	journalled bool
+	journalMax int64
+
 	mu    sync.Mutex
-	index *index       // index.json as last parsed
 	nodes manifestPool // parsed manifests
-	graph *graph       // of index
-	shown taggedSet    // of the repository last asked for
+
+	indexMu sync.Mutex // held while the files behind the next two are read
+	names   names      // index.json and its journal as last read
+	graph   *graph     // of names; nil: not asked for yet
 }
 
 // Open opens the layout at dir, creating it where there is none.
@@ -102,7 +115,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin, digests: opt.Digests}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin, digests: opt.Digests, journalled: opt.Journal, journalMax: journalMax}
 	if s.digests == nil {
 		s.digests = s
 	}
@@ -142,8 +155,7 @@ func (s *Store) open(opt Options) (err error) {
 			return err
 		}
 	}
-	_, err = s.readIndex()
-	return err
+	return s.view(func(*index) error { return nil })
 }
 
 // create writes an empty layout, oci-layout last: with it the layout exists.
@@ -160,8 +172,11 @@ func (s *Store) create() error {
 		return err
 	}
 	if _, err := s.dir.Root().Stat(ocispec.ImageIndexFile); errors.Is(err, fs.ErrNotExist) {
-		empty := &ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}}
-		if err := s.writeIndex(empty); err != nil {
+		empty, err := marshalIndex(ocispec.Index{}, "")
+		if err != nil {
+			return err
+		}
+		if err := s.dir.WriteFile(ocispec.ImageIndexFile, empty, 0o644); err != nil {
 			return err
 		}
 	}
@@ -197,8 +212,15 @@ func (s *Store) checkLayout() error {
 // Dir returns the absolute path of the store's folder.
 func (s *Store) Dir() string { return s.path }
 
-// Close releases the store's handle on its folder.
-func (s *Store) Close() error { return s.dir.Close() }
+// Close makes index.json complete where the store was opened with a journal,
+// and releases the store's handle on its folder.
+func (s *Store) Close() error {
+	var err error
+	if s.journalled && !s.readOnly {
+		err = s.Compact(context.Background())
+	}
+	return errors.Join(err, s.dir.Close())
+}
 
 // writable refuses where the store is read-only.
 func (s *Store) writable() error {
@@ -210,7 +232,7 @@ func (s *Store) writable() error {
 
 // readSmall reads a whole file of at most limit bytes.
 func (s *Store) readSmall(name string, limit int64) ([]byte, error) {
-	f, err := s.dir.Root().Open(filepath.FromSlash(name))
+	f, err := s.openRegular(name)
 	if err != nil {
 		return nil, err
 	}
@@ -223,4 +245,22 @@ func (s *Store) readSmall(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes: %w", name, limit, errdef.ErrSizeExceedsLimit)
 	}
 	return data, nil
+}
+
+// openRegular opens a file for reading, and refuses what is none without
+// waiting for it: opening a FIFO for reading waits for a writer.
+func (s *Store) openRegular(name string) (*os.File, error) {
+	f, err := s.dir.Root().OpenFile(filepath.FromSlash(name), os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w: no regular file", name, ErrCorrupt)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

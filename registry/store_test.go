@@ -429,12 +429,12 @@ func TestCosignKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	doc, err := s.readIndex()
+	entries, err := s.entries()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
-	for _, e := range doc.doc.Manifests {
+	for _, e := range entries {
 		key := refName(e)
 		if e.Digest == sig.Digest {
 			key = "signature"
@@ -494,11 +494,11 @@ func TestRemove(t *testing.T) {
 	if err := s.Remove(ctx, desc.Digest.String()); err != nil {
 		t.Fatal(err)
 	}
-	idx, err := s.readIndex()
+	entries, err := s.entries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(idx.doc.Manifests); n != 2 {
+	if n := len(entries); n != 2 {
 		t.Errorf("%d entries left, want the third sample and its signature", n)
 	}
 	if err := s.Remove(ctx, desc.Digest.String()); !errors.Is(err, errdef.ErrNotFound) {

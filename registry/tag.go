@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,47 +31,67 @@ func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, er
 	if ref == "" {
 		return ocispec.Descriptor{}, fmt.Errorf("resolve: %w", errdef.ErrMissingReference)
 	}
-	idx, err := s.readIndex()
+	desc, err := s.resolve(ref)
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", shorten(ref), err)
 	}
-	desc, err := idx.lookup(ref)
+	return desc, ctx.Err()
+}
+
+func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
+	err = s.view(func(idx *index) error {
+		desc, err = idx.lookup(ref)
+		if !errors.Is(err, errdef.ErrNotFound) {
+			return err
+		}
+		d, parseErr := digest.Parse(ref[strings.LastIndexByte(ref, '@')+1:])
+		if parseErr != nil {
+			return err
+		}
+		desc, err = idx.described(d)
+		return err
+	})
 	if errors.Is(err, errdef.ErrNotFound) {
 		if d, parseErr := digest.Parse(ref[strings.LastIndexByte(ref, '@')+1:]); parseErr == nil {
-			desc, err = s.resolveDigest(idx, d)
+			return s.resolveDigest(d)
 		}
 	}
-	if err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", shorten(ref), err)
-	}
-	return desc, nil
+	return desc, err
 }
 
 // lookup finds the entry that bears the reference name.
 func (idx *index) lookup(ref string) (ocispec.Descriptor, error) {
-	at := idx.entries[ref]
+	at := idx.tags[ref]
 	if len(at) == 0 {
 		return ocispec.Descriptor{}, errdef.ErrNotFound
 	}
-	e := idx.doc.Manifests[at[0]]
-	for _, i := range at[1:] {
-		if other := idx.doc.Manifests[i]; other.Digest != e.Digest {
-			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", e.Digest, other.Digest, errdef.ErrInvalidReference)
+	for _, other := range at[1:] {
+		if other.Digest != at[0].Digest {
+			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", at[0].Digest, other.Digest, errdef.ErrInvalidReference)
 		}
 	}
-	desc := plain(e)
-	desc.ArtifactType = e.ArtifactType
+	desc := plain(at[0])
+	desc.ArtifactType = at[0].ArtifactType
 	return desc, nil
 }
 
-// resolveDigest describes the blob d: as index.json does where it is listed,
-// else by what it says of itself.
-func (s *Store) resolveDigest(idx *index, d digest.Digest) (ocispec.Descriptor, error) {
-	if at := idx.digests[d]; len(at) > 0 {
-		desc := plain(idx.doc.Manifests[at[0]])
-		desc.ArtifactType = idx.doc.Manifests[at[0]].ArtifactType
-		return desc, nil
+// described is the digest d as an entry describes it.
+func (idx *index) described(d digest.Digest) (ocispec.Descriptor, error) {
+	for _, ref := range idx.digests[d] {
+		for _, e := range idx.at(ref, d) {
+			if e.Digest == d {
+				desc := plain(e)
+				desc.ArtifactType = e.ArtifactType
+				return desc, nil
+			}
+		}
 	}
+	return ocispec.Descriptor{}, errdef.ErrNotFound
+}
+
+// resolveDigest describes the blob d, which no entry lists, by what it says of
+// itself.
+func (s *Store) resolveDigest(d digest.Digest) (ocispec.Descriptor, error) {
 	name, err := blobName(d)
 	if err != nil {
 		return ocispec.Descriptor{}, err
@@ -169,13 +191,14 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err != nil {
 		return err
 	}
-	err = s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
-		for _, e := range doc.Manifests {
-			if claim && refName(e) == ref && e.Digest != desc.Digest {
-				return false, &TakenError{ref, e.Digest, desc.Digest}
+	err = s.updateIndex(ctx, func(e *edit) error {
+		for _, old := range e.idx.tags[ref] {
+			if claim && old.Digest != desc.Digest {
+				return &TakenError{ref, old.Digest, desc.Digest}
 			}
 		}
-		return setEntry(doc, n, ref), nil
+		e.set(n, ref)
+		return nil
 	})
 	if repo, ok := repoOf(ref); ok && err == nil {
 		err = s.revive(ctx, repo, desc)
@@ -206,7 +229,11 @@ func Elsewhere(desc ocispec.Descriptor) bool {
 // Untag removes the reference name. The error is errdef.ErrNotFound where
 // there is none.
 func (s *Store) Untag(ctx context.Context, ref string) error {
-	err := s.drop(ctx, func(e ocispec.Descriptor) bool { return ref != "" && refName(e) == ref })
+	err := s.drop(ctx, func(e *edit) {
+		if ref != "" {
+			e.drop(ref, "")
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("untag %q: %w", shorten(ref), err)
 	}
@@ -221,14 +248,15 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	if err != nil {
 		return s.Untag(ctx, ref)
 	}
-	gone := map[digest.Digest]bool{d: true}
 	referrers, err := s.Referrers(ctx, ocispec.Descriptor{Digest: d}, "")
 	if err == nil {
-		for _, r := range referrers {
-			gone[r.Digest] = true
-		}
-		err = s.drop(ctx, func(e ocispec.Descriptor) bool {
-			return gone[e.Digest] && (e.Digest == d || refName(e) == "")
+		err = s.drop(ctx, func(e *edit) {
+			for _, ref := range e.idx.digests[d] {
+				e.drop(ref, d)
+			}
+			for _, r := range referrers {
+				e.drop("", r.Digest)
+			}
 		})
 	}
 	if err != nil {
@@ -237,33 +265,41 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	return nil
 }
 
-// drop removes the matching entries, of which there must be one. A referrer has
-// an untagged entry beside its tags, so losing a tag does not lose it.
-func (s *Store) drop(ctx context.Context, match func(ocispec.Descriptor) bool) error {
+// drop removes entries, of which there must be one. A referrer has an untagged
+// entry beside its tags, so losing a tag does not lose it.
+func (s *Store) drop(ctx context.Context, choose func(e *edit)) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return s.updateIndex(ctx, func(doc *ocispec.Index) (bool, error) {
-		before := len(doc.Manifests)
-		doc.Manifests = slices.DeleteFunc(doc.Manifests, match)
-		if len(doc.Manifests) == before {
-			return false, errdef.ErrNotFound
+	return s.updateIndex(ctx, func(e *edit) error {
+		if choose(e); e.rec.empty() {
+			return errdef.ErrNotFound
 		}
-		return true, nil
+		return nil
 	})
 }
 
 // Tags lists every reference name, sorted.
 func (s *Store) Tags(ctx context.Context) ([]Tag, error) {
-	idx, err := s.readIndex()
+	return s.listTags(ctx, func(idx *index) iter.Seq[string] { return maps.Keys(idx.tags) })
+}
+
+// RepoTags lists the reference names "repo:tag" of a repository, sorted.
+func (s *Store) RepoTags(ctx context.Context, repo string) ([]Tag, error) {
+	return s.listTags(ctx, func(idx *index) iter.Seq[string] { return maps.Keys(idx.repos[repo]) })
+}
+
+func (s *Store) listTags(ctx context.Context, of func(*index) iter.Seq[string]) (tags []Tag, err error) {
+	err = s.view(func(idx *index) error {
+		for ref := range of(idx) {
+			if desc, err := idx.lookup(ref); err == nil {
+				tags = append(tags, Tag{Ref: ref, Descriptor: desc})
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
-	}
-	var tags []Tag
-	for ref := range idx.entries {
-		if desc, err := idx.lookup(ref); err == nil {
-			tags = append(tags, Tag{Ref: ref, Descriptor: desc})
-		}
 	}
 	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Ref, b.Ref) })
 	return tags, ctx.Err()

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
@@ -95,7 +93,10 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return nil, err
 	}
 	p := &Pulled{Judgement: *j}
-	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true}
+	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Admit: registry.CheckTree}
+	if !j.Skipped {
+		move.Keep = w.vouched
+	}
 	if _, p.Report, err = client.Pull(ctx, at.pinned(), into, move); err != nil {
 		return p, err
 	}
@@ -294,41 +295,30 @@ func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor,
 	return nil
 }
 
+// vouched keeps of an artifact's referrers those that a trusted key signed:
+// whoever may attach one to an artifact shall not fill the store with them.
+func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error) {
+	b, err := w.judges()
+	if err != nil {
+		return false, err
+	}
+	for _, j := range b.judges {
+		if ok, err := j.verifier.Vouches(ctx, src, subject, bundle); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
 // checkout puts the pulled files into a folder, each target of an index into
 // one of its own.
 func checkout(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt PullOptions) error {
-	out := registry.CheckoutOptions{Link: true, Cached: true}
+	out := registry.CheckoutOptions{Link: true, Cached: true, Target: opt.Target}
 	if choose := only(opt.Only); choose != nil {
 		out.Only = func(l registry.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
 	}
-	return eachTarget(ctx, s, desc, opt.Target, func(target string, a *registry.Artifact) error {
-		dir := opt.Out
-		if target != "" && opt.Target == "" {
-			var err error
-			if dir, err = below(opt.Out, target); err != nil {
-				return err
-			}
-		}
-		_, err := s.Checkout(ctx, a, dir, out)
-		return err
-	})
-}
-
-// below is the folder of a target in out. The name is an artifact's word: it
-// must be that of one folder, and a link in its place is not followed.
-func below(out, target string) (string, error) {
-	if !abi.ValidName(target) {
-		return "", fault(diag.HostileInput, fmt.Sprintf("target %q is no name of a target", shorten(target)), "do not use the artifact")
-	}
-	dir, err := fsx.Create(out, 0o755, fsx.Options{})
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	if info, err := dir.Root().Lstat(target); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return "", fmt.Errorf("%s is a link; files are put into folders of their own", filepath.Join(out, target))
-	}
-	return filepath.Join(out, target), nil
+	_, err := s.CheckoutTree(ctx, desc, opt.Out, out)
+	return err
 }
 
 // Use finds an argument and admits it. What is at a registry is pulled into the

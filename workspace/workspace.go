@@ -19,16 +19,19 @@ import (
 // Options for [Open]. The zero value is the user's home and the current
 // folder's settings.
 type Options struct {
-	Dir       string             // the anchor of mm.yaml: the graph's folder, the folder worked on. Empty: the current one
-	Home      string             // store, keys, trust file. Empty: [DefaultHome]
-	Trust     string             // trust file that decides alone. Empty: the user's, narrowed by the project's
-	Keys      []string           // files of public keys that are trusted for everything, and nobody else. Nil: the trust files
-	Layout    string             // OCI layout that stands for the store. Empty: the home's store
-	Offline   bool               // ask no registry
-	PlainHTTP []string           // hosts that speak HTTP without TLS, beside those of mm.yaml
-	Parallel  int                // blobs in flight at a time. 0: the client's choice
-	Say       func(string)       // told what people should know. Nil: nobody
-	Progress  func(remote.Event) // told what moves. Nil: nobody
+	Dir         string             // the anchor of mm.yaml: the graph's folder, the folder worked on. Empty: the current one
+	Home        string             // store, keys, trust file. Empty: [DefaultHome]
+	Trust       string             // trust file that decides alone. Empty: the user's, narrowed by the project's
+	Keys        []string           // files of public keys that are trusted for everything, and nobody else. Nil: the trust files
+	Layout      string             // OCI layout that stands for the store. Empty: the home's store
+	Offline     bool               // ask no registry
+	PlainHTTP   []string           // hosts that speak HTTP without TLS, beside those of mm.yaml
+	TLSLoopback bool               // speak TLS to registries on this machine, too
+	CAFile      string             // certificate authorities (PEM) that count beside the system's
+	Timeout     time.Duration      // of a command's work at registries. 0: none while something moves
+	Parallel    int                // blobs in flight at a time. 0: the client's choice
+	Say         func(string)       // told what people should know. Nil: nobody
+	Progress    func(remote.Event) // told what moves. Nil: nobody
 }
 
 // Workspace is an open workspace. It is safe for concurrent use.
@@ -173,6 +176,7 @@ func (w *Workspace) newClient() (*remote.Client, error) {
 	c, err := remote.New(remote.Options{
 		PlainHTTP: append(append([]string{}, set.PlainHTTP...), w.opt.PlainHTTP...),
 		Parallel:  w.opt.Parallel, Progress: w.opt.Progress,
+		TLSLoopback: w.opt.TLSLoopback, CAFile: w.opt.CAFile, Timeout: w.opt.Timeout,
 	})
 	if err == nil {
 		w.later(func() error { c.Close(); return nil })
@@ -212,10 +216,11 @@ func (w *Workspace) CheckAudit(_ context.Context, noted string) (audit.Report, e
 // Served is the store that a registry shows: the home's, or the layout at dir,
 // which is made where there is none.
 func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
-	if dir == "" {
-		return w.store()
+	opt := registry.Options{ReadOnly: readOnly}
+	if dir == "" { // mm's own may keep a journal; a layout's index is for others to read
+		dir, opt.Journal = w.StoreDir(), true
 	}
-	s, err := registry.Open(dir, registry.Options{ReadOnly: readOnly})
+	s, err := registry.Open(dir, opt)
 	if err == nil {
 		w.later(s.Close)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf16"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,8 +31,10 @@ func (p *program) printJSON(v any) error {
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if r != '\n' && diag.Printable(string(r)) == "\uFFFD" && r != '\uFFFD' {
-			fmt.Fprintf(&b, "\\u%04x", r)
+		if r != '\n' && diag.Printable(string(r)) != string(r) {
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, "\\u%04x", unit)
+			}
 			continue
 		}
 		b.WriteRune(r)

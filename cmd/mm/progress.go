@@ -11,6 +11,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -40,8 +41,11 @@ func (p *program) newTransfer(verb string) *transfer {
 func (t *transfer) event(e remote.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.Kind == remote.Retried {
-		t.line("trying again: %v", e.Err)
+	switch e.Kind {
+	case remote.Retried:
+		t.line("trying again: %s", diag.Printable(e.Err.Error()))
+	case remote.Waiting:
+		t.line("%v", e.Err)
 	}
 	if e.Descriptor.Size < smallest {
 		return

@@ -41,6 +41,9 @@ func expectFlag() cli.Flag {
 func remoteFlags() []cli.Flag {
 	return []cli.Flag{
 		plainHTTPFlag(),
+		&cli.BoolFlag{Name: "tls", Usage: "speak TLS to registries on this machine too"},
+		&cli.StringFlag{Name: "ca-file", Usage: "trust the certificate authorities in `FILE` (PEM) as well"},
+		&cli.DurationFlag{Name: "timeout", Usage: "give up after `TIME`, such as 10m", DefaultText: "never, while something moves"},
 		&cli.IntFlag{Name: "parallel", Usage: "blobs in flight at a time", DefaultText: "4"},
 	}
 }
@@ -64,6 +67,7 @@ func workspaceOptions(c *cli.Context, anchor string) workspace.Options {
 	return workspace.Options{
 		Dir: workspace.Anchor(anchor), Trust: c.String("trust"), Keys: c.StringSlice("key"), Layout: c.String("layout"),
 		Offline: c.Bool("offline"), PlainHTTP: c.StringSlice("plain-http"), Parallel: c.Int("parallel"),
+		TLSLoopback: c.Bool("tls"), CAFile: c.String("ca-file"), Timeout: c.Duration("timeout"),
 	}
 }
 

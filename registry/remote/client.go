@@ -1,13 +1,16 @@
 package remote
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,6 +22,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	"oras.land/oras-go/v2/registry/remote/retry"
+
+	"mm-abi.org/mm/diag"
 )
 
 // Options for [New].
@@ -27,9 +32,12 @@ type Options struct {
 	PlainHTTP   []string            // hosts (with port) that speak HTTP without TLS. Zero: only this machine's loopback interface
 	TLSLoopback bool                // speak TLS to the loopback interface too. Zero: plain HTTP
 	TLS         *tls.Config         // roots and client certificates. Zero: the system's
+	CAFile      string              // PEM file of further authorities to trust. Zero: none
 	Parallel    int                 // blobs in flight at a time. Zero: 4
 	Chunk       int64               // bytes of one PATCH; what a cut may cost. Zero: 16 MiB
 	Stall       time.Duration       // give up a request on which nothing moves for so long. Zero: 60 s
+	MinRate     int64               // bytes a second that an answer must bring, over the Stall time. Zero: 4096; negative: any
+	Timeout     time.Duration       // give up a whole push, pull or question after so long. Zero: never
 	Retries     int                 // tries again after a failure without progress. Zero: 5; negative: none
 	Progress    func(Event)         // told what happens; called from several goroutines at once. Zero: nobody
 }
@@ -38,7 +46,7 @@ type Options struct {
 const (
 	maxManifest  = 4 << 20 // bytes of a manifest, an index or a page of a listing
 	maxPages     = 1000    // of a listing
-	maxListed    = 100_000 // entries of a listing
+	maxListed    = 100_000 // tags of a repository
 	maxErrorBody = 64 << 10
 )
 
@@ -47,7 +55,9 @@ const (
 	defaultChunk    = 16 << 20
 	defaultStall    = 60 * time.Second
 	defaultRetries  = 5
-	maxRetryAfter   = 2 * time.Minute
+	defaultMinRate  = 4 << 10
+	maxRetryAfter   = time.Minute
+	noticeAfter     = 10 * time.Second // of silence, the user is told
 )
 
 // Client talks to registries. It is safe for concurrent use.
@@ -70,6 +80,16 @@ func New(opt Options) (*Client, error) {
 	if opt.Stall <= 0 {
 		opt.Stall = defaultStall
 	}
+	if opt.MinRate == 0 {
+		opt.MinRate = defaultMinRate
+	}
+	if opt.CAFile != "" {
+		conf, err := trusting(opt.TLS, opt.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		opt.TLS = conf
+	}
 	if opt.Retries == 0 {
 		opt.Retries = defaultRetries
 	}
@@ -83,20 +103,72 @@ func New(opt Options) (*Client, error) {
 		}
 		opt.Credentials = credentials.Credential(store)
 	}
-	c := &Client{opt: opt, backoff: backoff{tries: max(opt.Retries, 0), base: 250 * time.Millisecond, longest: maxRetryAfter}}
+	c := &Client{opt: opt, backoff: backoff{tries: max(opt.Retries, 0), base: 250 * time.Millisecond, longest: maxRetryAfter, tell: opt.Progress}}
 	base := newTransport(opt)
 	cache := auth.NewCache()
-	authClient := func(t http.RoundTripper) *auth.Client {
+	authClient := func(t http.RoundTripper, timeout time.Duration) *auth.Client {
 		return &auth.Client{
-			Client: &http.Client{Transport: t, CheckRedirect: checkRedirect},
+			Client: &http.Client{Transport: t, CheckRedirect: checkRedirect, Timeout: timeout},
 			Header: http.Header{"User-Agent": {userAgent}}, Cache: cache, Credential: opt.Credentials, ClientID: userAgent,
 		}
 	}
-	c.bulk = authClient(base)
-	c.meta = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy { return c.backoff }})
+	c.bulk = authClient(base, 0)
+	// What is small and asked for again as it was: all tries together last twice
+	// the stall time at most.
+	c.meta = authClient(&retry.Transport{Base: base, Policy: func() retry.Policy { return c.backoff }}, 2*opt.Stall)
 	c.bare = c.bulk.Client
 	return c, nil
 }
+
+// trusting adds the authorities in file to the system's or those of conf.
+func trusting(conf *tls.Config, file string) (*tls.Config, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate authorities: %w", err)
+	}
+	if conf == nil {
+		conf = &tls.Config{}
+	}
+	conf = conf.Clone()
+	if conf.RootCAs == nil {
+		if conf.RootCAs, err = x509.SystemCertPool(); err != nil {
+			conf.RootCAs = x509.NewCertPool()
+		}
+	} else {
+		conf.RootCAs = conf.RootCAs.Clone()
+	}
+	if !conf.RootCAs.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("reading the certificate authorities: %s holds no certificate in PEM", file)
+	}
+	return conf, nil
+}
+
+// within bounds an operation by [Options.Timeout].
+func (c *Client) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.opt.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, c.opt.Timeout, ErrTimeout)
+}
+
+// ended names the timeout where that is why an operation failed, and cleans what
+// the other side said.
+func (c *Client) ended(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), ErrTimeout) {
+		err = fmt.Errorf("%w after %s: %w", ErrTimeout, c.opt.Timeout, err)
+	}
+	return cleaned{err}
+}
+
+// cleaned is an error whose text may hold words of the other side, shown so that
+// they cannot steer a terminal.
+type cleaned struct{ err error }
+
+func (e cleaned) Error() string { return diag.Printable(e.err.Error()) }
+func (e cleaned) Unwrap() error { return e.err }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.bulk.Client.CloseIdleConnections() }

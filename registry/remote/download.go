@@ -21,8 +21,8 @@ import (
 const copyBuffer = 128 << 10
 
 // worthwhile is how much a try must bring to count as progress, in bytes, so
-// that a registry that hands out single bytes does not hold us for ever.
-const worthwhile = 4 << 10
+// that a registry that hands out a few at a time does not hold us for ever.
+const worthwhile = 64 << 10
 
 // download brings one blob into the store (distribution-spec, Pulling blobs).
 type download struct {
@@ -40,6 +40,9 @@ func (d *download) run(ctx context.Context) error {
 	if pieced && errors.Is(err, registry.ErrCorrupt) {
 		d.r.c.opt.Progress(Event{Kind: Retried, Descriptor: d.desc, Err: err})
 		_, err = d.fetch(ctx)
+	}
+	if errors.Is(err, registry.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ErrReceived, err)
 	}
 	return err
 }
@@ -108,11 +111,12 @@ func (d *download) read(ctx context.Context, p *registry.Partial, buf []byte) er
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK && p.Offset() > 0 || resp.StatusCode == http.StatusPartialContent && !d.follows(resp, p.Offset()) {
+		asked := p.Offset()
 		if err := p.Reset(); err != nil {
 			return err
 		}
 		if resp.StatusCode == http.StatusPartialContent {
-			return fmt.Errorf("%w: asked for bytes from %d, got %.80q", errSession, p.Offset(), resp.Header.Get("Content-Range"))
+			return fmt.Errorf("%w: asked for bytes from %d, got %.80q", errSession, asked, resp.Header.Get("Content-Range"))
 		}
 	}
 	if left := d.desc.Size - p.Offset(); resp.ContentLength > left {

@@ -19,6 +19,7 @@ const (
 	Present EventKind = "present" // it was there already
 	Mounted EventKind = "mounted" // the registry took it from another of its repositories
 	Failed  EventKind = "failed"  // Err is why
+	Waiting EventKind = "waiting" // Err is for what; of no blob
 )
 
 // Event tells how a blob is getting on.

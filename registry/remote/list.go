@@ -24,9 +24,11 @@ var fallbackTag = regexp.MustCompile(`^sha256-[0-9a-f]{64}(\.(sig|att|sbom))?$`)
 // Resolve finds what ref points to now. The error is errdef.ErrNotFound where
 // there is nothing.
 func (c *Client) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
 	desc, err := c.resolve(ctx, ref)
 	if err != nil {
-		return desc, fmt.Errorf("resolve %s: %w", ref, err)
+		return desc, fmt.Errorf("resolve %s: %w", ref, c.ended(ctx, err))
 	}
 	return desc, nil
 }
@@ -79,6 +81,8 @@ func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descri
 // the reference names of a layout ("oci:DIR"), sorted, without the tags that
 // stand in for referrers. A repository that is not there has none.
 func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
 	from, err := ParseReference(repo)
 	if err != nil {
 		return nil, fmt.Errorf("tags: %w", err)
@@ -100,7 +104,7 @@ func (c *Client) Tags(ctx context.Context, repo string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tags of %s: %w", repo, err)
+		return nil, fmt.Errorf("tags of %s: %w", repo, c.ended(ctx, err))
 	}
 	tags = slices.DeleteFunc(tags, fallbackTag.MatchString)
 	slices.Sort(tags)
@@ -132,10 +136,12 @@ func (c *Client) Referrers(ctx context.Context, repo string, desc ocispec.Descri
 	if err != nil {
 		return nil, fmt.Errorf("referrers in %s: %w", repo, err)
 	}
+	ctx, stop := c.within(ctx)
+	defer stop()
 	r := c.repository(from)
 	list, err := r.referrers(auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull), desc)
 	if err != nil {
-		return nil, fmt.Errorf("referrers in %s: %w", repo, err)
+		return nil, fmt.Errorf("referrers in %s: %w", repo, c.ended(ctx, err))
 	}
 	if artifactType != "" {
 		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return d.ArtifactType != artifactType })

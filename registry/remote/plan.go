@@ -20,6 +20,10 @@ import (
 // manifests beyond the limits, digests that cannot be checked, wrong lengths.
 var ErrHostile = errors.New("refused")
 
+// ErrReceived says that bytes that a registry sent are not those of their digest:
+// it is damaged, or something between changed them. Nothing of them was kept.
+var ErrReceived = errors.New("the registry sent other bytes")
+
 // Limits of an artifact.
 const (
 	maxNesting  = 4        // indexes within indexes
@@ -42,6 +46,8 @@ type manifest struct {
 	desc         ocispec.Descriptor
 	subject      *ocispec.Descriptor
 	artifactType string
+	config       *ocispec.Descriptor
+	layers       []ocispec.Descriptor
 	data         []byte
 }
 
@@ -105,7 +111,7 @@ func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descri
 	if err := p.addBlobs(doc, f); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
-	p.manifests = append(p.manifests, manifest{desc: desc, subject: doc.Subject, artifactType: doc.ArtifactType, data: data})
+	p.manifests = append(p.manifests, manifest{desc: desc, subject: doc.Subject, artifactType: doc.ArtifactType, config: doc.Config, layers: doc.Layers, data: data})
 	return nil
 }
 

@@ -2,29 +2,15 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 	"oras.land/oras-go/v2/content"
-	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
-)
-
-// bundleType is the beginning of the artifact types of Sigstore bundles, all
-// versions: signatures, and attestations such as SBOM and provenance.
-const bundleType = "application/vnd.dev.sigstore.bundle"
-
-// Limits on the signatures that are pulled along with a manifest. Anybody who
-// may write to a repository may attach referrers.
-const (
-	maxBundles     = 256
-	maxBundleBytes = 4 << 20 // of a bundle's blobs together
 )
 
 // Verifier decides whether an artifact of a repository may be used, and returns
@@ -38,6 +24,16 @@ type PullOptions struct {
 	// Verifier is asked before anything big is fetched, with the registry or
 	// layout as the source. Zero: nobody; the caller verifies what it got.
 	Verifier Verifier
+	// Admit is asked after the verifier and before any layer is fetched or
+	// anything is stored. It may read manifests and configs from src. Artifacts
+	// that call themselves mm's are held against registry.CheckTree before it.
+	// Zero: everything else passes.
+	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
+	// Keep says which signatures and attestations come along: bundle is the
+	// manifest of one about subject, both in src. Zero: those that the Verifier
+	// vouches for, if it can tell (method Vouches); else a few of those that are
+	// well formed.
+	Keep func(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error)
 	// Only says which layers are wanted. Manifests, configs and signatures come
 	// whole. An artifact that lacks layers gets no tag. Zero: all.
 	Only func(layer ocispec.Descriptor) bool
@@ -56,6 +52,8 @@ type PullOptions struct {
 // Each blob is hashed before it is visible; what an earlier run got of it is
 // kept and not fetched again. Signatures come along. The tag is set last.
 func (c *Client) Pull(ctx context.Context, ref string, dst *registry.Store, opt PullOptions) (ocispec.Descriptor, Report, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
 	from, err := ParseReference(ref)
 	if err != nil {
 		return ocispec.Descriptor{}, Report{}, fmt.Errorf("pull: %w", err)
@@ -68,7 +66,7 @@ func (c *Client) Pull(ctx context.Context, ref string, dst *registry.Store, opt 
 		desc, err = c.pullRegistry(ctx, from, dst, opt, &report)
 	}
 	if err != nil {
-		return desc, report, fmt.Errorf("pull %s: %w", ref, err)
+		return desc, report, fmt.Errorf("pull %s: %w", ref, c.ended(ctx, err))
 	}
 	return desc, report, nil
 }
@@ -89,10 +87,7 @@ func (c *Client) pullLayout(ctx context.Context, from Reference, dst *registry.S
 	if err != nil {
 		return desc, err
 	}
-	if err := verify(ctx, src, from, desc, opt, report); err != nil {
-		return desc, err
-	}
-	main, referring, err := plans(ctx, src, desc, filter{only: opt.Only, target: opt.Target})
+	main, referring, err := admitted(ctx, layout{src}, from, desc, opt, report)
 	if err != nil {
 		return desc, err
 	}
@@ -113,14 +108,7 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 	if err != nil {
 		return desc, err
 	}
-	if err := verify(ctx, r, from, desc, opt, report); err != nil {
-		return desc, err
-	}
-	main, err := newPlan(ctx, r, desc, filter{only: opt.Only, target: opt.Target})
-	if err != nil {
-		return desc, err
-	}
-	referring, err := r.bundles(ctx, main)
+	main, referring, err := admitted(ctx, newMemo(r), from, desc, opt, report)
 	if err != nil {
 		return desc, err
 	}
@@ -136,6 +124,29 @@ func (c *Client) pullRegistry(ctx context.Context, from Reference, dst *registry
 		as = from.Ref.Tagged(from.Ref.Tag).String()
 	}
 	return desc, setTag(ctx, dst, desc, as, report)
+}
+
+// admitted reads the manifests of desc and its signatures, after everybody who is
+// to be asked has agreed.
+func admitted(ctx context.Context, src source, from Reference, desc ocispec.Descriptor, opt PullOptions, report *Report) (main, referring *plan, err error) {
+	if err := verify(ctx, src, from, desc, opt, report); err != nil {
+		return nil, nil, err
+	}
+	if main, err = newPlan(ctx, src, desc, filter{only: opt.Only, target: opt.Target}); err != nil {
+		return nil, nil, err
+	}
+	if t := main.manifests[len(main.manifests)-1].artifactType; t == abi.ArtifactModel || t == abi.ArtifactIndex {
+		if err := registry.CheckTree(ctx, src, desc); err != nil {
+			return nil, nil, err
+		}
+	}
+	if opt.Admit != nil {
+		if err := opt.Admit(ctx, src, desc); err != nil {
+			return nil, nil, err
+		}
+	}
+	referring, err = bundles(ctx, src, main, opt)
+	return main, referring, err
 }
 
 // verify asks the verifier, if there is one.
@@ -156,70 +167,6 @@ func setTag(ctx context.Context, dst *registry.Store, desc ocispec.Descriptor, a
 	}
 	report.Tags = append(report.Tags, as)
 	return nil
-}
-
-// bundles collects the signatures and attestations of the manifests of main.
-// What does not hold together is left out: a broken signature is none.
-func (r *repository) bundles(ctx context.Context, main *plan) (*plan, error) {
-	found := &plan{seen: map[digest.Digest]int64{}}
-	for _, m := range main.manifests {
-		list, err := r.referrers(ctx, m.desc)
-		if err != nil {
-			return nil, err
-		}
-		taken := 0
-		for _, d := range list {
-			if !maybeBundle(d) || taken == maxBundles {
-				continue
-			}
-			one, err := newPlan(ctx, r, d, filter{})
-			if err != nil {
-				if errors.Is(err, ErrHostile) || errors.Is(err, registry.ErrCorrupt) || errors.Is(err, errdef.ErrNotFound) {
-					continue
-				}
-				return nil, err
-			}
-			if !one.bundleOf(m.desc) {
-				continue
-			}
-			taken++
-			found.merge(one)
-		}
-	}
-	return found, nil
-}
-
-// maybeBundle tells by a listing what is worth looking at. Some registries list
-// the config's media type as artifact type.
-func maybeBundle(d ocispec.Descriptor) bool {
-	return d.MediaType == ocispec.MediaTypeImageManifest && d.Size <= maxBundleBytes &&
-		(d.ArtifactType == "" || d.ArtifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(d.ArtifactType, bundleType))
-}
-
-// bundleOf reports whether the plan is that of one bundle about subject.
-func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
-	m := p.manifests[0]
-	var size int64
-	for _, b := range p.blobs {
-		size += min(b.Size, maxBundleBytes+1)
-	}
-	return m.subject != nil && m.subject.Digest == subject.Digest && strings.HasPrefix(m.artifactType, bundleType) && size <= maxBundleBytes
-}
-
-// merge takes what other has and p has not.
-func (p *plan) merge(other *plan) {
-	for _, m := range other.manifests {
-		if _, ok := p.seen[m.desc.Digest]; !ok {
-			p.seen[m.desc.Digest] = m.desc.Size
-			p.manifests = append(p.manifests, m)
-		}
-	}
-	for _, b := range other.blobs {
-		if _, ok := p.seen[b.Digest]; !ok {
-			p.seen[b.Digest] = b.Size
-			p.blobs = append(p.blobs, b)
-		}
-	}
 }
 
 // fetchBlobs brings the blobs of the plans into the store, several at a time.

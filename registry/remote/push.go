@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
@@ -34,6 +35,8 @@ type PushOptions struct {
 	// MountFrom are repositories of the same registry that may hold some of the
 	// blobs. Those that the store has tags of are found without it. Zero: none.
 	MountFrom []string
+	// Admit is asked before anything is sent. Zero: everything passes.
+	Admit func(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error
 	// Link shares bytes with a layout on the same disk by hard links. Zero: copy.
 	Link bool
 }
@@ -44,9 +47,16 @@ type PushOptions struct {
 // is not sent again. The tag is set last; without one in ref the artifact is
 // reached by its digest only.
 func (c *Client) Push(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, ref string, opt PushOptions) (Report, error) {
+	ctx, stop := c.within(ctx)
+	defer stop()
 	to, err := ParseReference(ref)
 	if err != nil {
 		return Report{}, fmt.Errorf("push: %w", err)
+	}
+	if opt.Admit != nil {
+		if err := opt.Admit(ctx, src, desc); err != nil {
+			return Report{}, fmt.Errorf("push to %s: %w", ref, err)
+		}
 	}
 	if to.Ref.Digest != "" && to.Ref.Digest != desc.Digest.String() {
 		return Report{}, fmt.Errorf("push to %s: the artifact is %s: %w", ref, desc.Digest, errdef.ErrInvalidReference)
@@ -62,7 +72,7 @@ func (c *Client) Push(ctx context.Context, src *registry.Store, desc ocispec.Des
 		report, err = c.pushRegistry(ctx, src, desc, to, tags, opt)
 	}
 	if err != nil {
-		return report, fmt.Errorf("push to %s: %w", ref, err)
+		return report, fmt.Errorf("push to %s: %w", ref, c.ended(ctx, err))
 	}
 	return report, nil
 }
@@ -72,13 +82,14 @@ type push struct {
 	c     *Client
 	src   *registry.Store
 	r     *repository
+	to    string // host/repository
 	tally tally
 
 	mounts func() map[digest.Digest][]string // repositories by blob
 }
 
 func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc ocispec.Descriptor, to Reference, tags []registry.Tag, opt PushOptions) (report Report, err error) {
-	p := &push{c: c, src: src, r: c.repository(to)}
+	p := &push{c: c, src: src, r: c.repository(to), to: to.Place()}
 	p.mounts = sync.OnceValue(func() map[digest.Digest][]string { return mountSources(ctx, src, to) })
 	ctx = auth.AppendRepositoryScope(ctx, p.r.Reference, auth.ActionPull, auth.ActionPush)
 	defer func() { p.tally.into(&report) }()
@@ -93,7 +104,7 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 			return report, fmt.Errorf("tag %s is for %s, which is no part of the artifact: %w", t.Ref, t.Descriptor.Digest, errdef.ErrInvalidReference)
 		}
 	}
-	if err := p.sendPlan(ctx, main, desc, opt.MountFrom); err != nil {
+	if err := p.sendPlan(ctx, main, opt.MountFrom); err != nil {
 		return report, err
 	}
 	if err := p.sendReferrers(ctx, referring); err != nil {
@@ -108,19 +119,9 @@ func (c *Client) pushRegistry(ctx context.Context, src *registry.Store, desc oci
 	return report, nil
 }
 
-// sendPlan sends blobs, then manifests, unless the registry has the root: it
-// took that only with all below it.
-func (p *push) sendPlan(ctx context.Context, main *plan, root ocispec.Descriptor, mountFrom []string) error {
-	there, err := p.r.Manifests().Exists(ctx, root)
-	if err != nil {
-		return fmt.Errorf("asking for %s: %w", root.Digest, err)
-	}
-	if there {
-		for _, b := range main.blobs {
-			p.finish(b, Present)
-		}
-		return nil
-	}
+// sendPlan sends blobs, then manifests. Each is asked for, even where the
+// registry has the root: it may have lost what lies below.
+func (p *push) sendPlan(ctx context.Context, main *plan, mountFrom []string) error {
 	if err := p.sendBlobs(ctx, main.blobs, mountFrom); err != nil {
 		return err
 	}
@@ -164,7 +165,18 @@ func (p *push) sendBlob(ctx context.Context, desc ocispec.Descriptor, mountFrom 
 		open: func() (*os.File, error) { return p.src.OpenBlob(ctx, desc) },
 		sent: func(n int64) { p.tally.bytes.Add(n) },
 	}
+	if desc.Size > u.chunk {
+		if u.memory, err = p.src.Outgoing(ctx, p.to, desc.Digest); err != nil {
+			return err
+		}
+		defer u.memory.Close()
+		u.to = p.to
+		u.recall()
+	}
 	from := slices.Concat(mountFrom, p.mounts()[desc.Digest])
+	if u.location != nil {
+		from = nil // it was begun already
+	}
 	mounted, err := u.mount(ctx, from[:min(len(from), maxMounts)])
 	if err != nil {
 		return err

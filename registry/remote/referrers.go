@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -120,17 +121,30 @@ func (p *push) unlisted(ctx context.Context, referring []manifest) ([]manifest, 
 	return missing, nil
 }
 
+// errEnough stops a listing.
+var errEnough = errors.New("enough")
+
+// clip copies a media type, so that the page it stands in can go. One that is too
+// long is one too long still.
+func clip(s string) string { return strings.Clone(s[:min(len(s), maxMediaType+1)]) }
+
 // referrers lists what refers to desc, bounded. Nothing where the repository or
 // the manifest is not there.
 func (r *repository) referrers(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	var found []ocispec.Descriptor
 	err := r.Referrers(ctx, desc, "", func(page []ocispec.Descriptor) error {
-		found = append(found, page...)
-		if len(found) > maxListed {
-			return fmt.Errorf("%w: more than %d referrers", ErrHostile, maxListed)
+		for _, d := range page {
+			// What a page repeats of annotations is not worth its memory.
+			found = append(found, ocispec.Descriptor{MediaType: clip(d.MediaType), Digest: d.Digest, Size: d.Size, ArtifactType: clip(d.ArtifactType)})
+		}
+		if len(found) >= maxReferrers {
+			return errEnough
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		return found, nil
+	}
 	if status(err) == http.StatusNotFound || errors.Is(err, errdef.ErrNotFound) {
 		return nil, nil
 	}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +23,7 @@ type backoff struct {
 	tries   int
 	base    time.Duration // before the first repetition; doubles
 	longest time.Duration // the longest Retry-After that is obeyed
+	tell    func(Event)   // of waits. Zero: nobody
 }
 
 // Retry implements retry.Policy: it returns the wait, or -1 to give up. attempt
@@ -32,25 +36,33 @@ func (b backoff) Retry(attempt int, resp *http.Response, err error) (time.Durati
 		if !temporary(err) || refused(err) {
 			return -1, nil
 		}
-		return b.wait(attempt), nil
+		return b.told(b.wait(attempt), err), nil
 	case !busy(resp.StatusCode):
 		return -1, nil
 	}
 	after, ok := retryAfter(resp.Header)
 	if !ok {
-		return b.wait(attempt), nil
+		after = b.wait(attempt)
 	}
 	if after > b.longest {
 		return -1, nil
 	}
-	return after, nil
+	return b.told(after, fmt.Errorf("%s answers %s", resp.Request.URL.Host, resp.Status)), nil
+}
+
+// told tells of the wait and returns it.
+func (b backoff) told(wait time.Duration, why error) time.Duration {
+	if b.tell != nil {
+		b.tell(Event{Kind: Waiting, Err: cleaned{fmt.Errorf("trying again in %s: %w", wait.Round(time.Millisecond), why)}})
+	}
+	return wait
 }
 
 // again decides whether an operation that can go on where it stopped is tried
 // again after err, and waits. tries counts the failures without progress.
 func (c *Client) again(ctx context.Context, tries int, err error) error {
 	if ctx.Err() != nil {
-		return err
+		return ended(ctx, err)
 	}
 	passing := errors.Is(err, errSession)
 	if code := status(err); code != 0 {
@@ -68,10 +80,22 @@ func (c *Client) again(ctx context.Context, tries int, err error) error {
 			return fmt.Errorf("the registry asks to wait for %s: %w", wait.Round(time.Second), err)
 		}
 	}
-	if sleep(ctx, wait) != nil {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
 		return err
 	}
+	if sleep(ctx, wait) != nil {
+		return ended(ctx, err)
+	}
 	return nil
+}
+
+// ended joins the end of ctx to the error that it cut short: who interrupts a
+// wait wants to hear of that, not only of what was waited for.
+func ended(ctx context.Context, err error) error {
+	if errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // wait is the pause before repetition attempt+1, with a tenth of jitter so that
@@ -97,13 +121,32 @@ func temporary(err error) bool {
 	var authority x509.UnknownAuthorityError
 	var header tls.RecordHeaderError
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, errRedirect), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &header):
+	case errors.Is(err, context.Canceled), local(err), errors.Is(err, errRedirect), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &header):
 		return false
 	case errors.Is(err, ErrStalled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return true
 	}
 	var n net.Error
 	return errors.As(err, &n)
+}
+
+// local reports whether the error is of this machine: of a file, or of its limits.
+// It does not pass by waiting for a registry, and syscall.Errno calls itself a
+// net.Error.
+func local(err error) bool {
+	var file *fs.PathError
+	var link *os.LinkError
+	if errors.As(err, &file) || errors.As(err, &link) {
+		return true
+	}
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EFBIG} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	var errno syscall.Errno
+	var op *net.OpError
+	return errors.As(err, &errno) && !errors.As(err, &op) // EDQUOT and whatever else no connection said
 }
 
 // refused reports whether there was no connection at all. Before anything

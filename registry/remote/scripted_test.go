@@ -24,6 +24,7 @@ type scripted struct {
 	types    map[digest.Digest]string // of manifests
 	tags     map[string]digest.Digest
 	sessions map[string][]byte
+	opened   int
 	received int64 // bytes of upload bodies
 }
 
@@ -133,7 +134,8 @@ func (s *scripted) blob(w http.ResponseWriter, r *http.Request, d digest.Digest)
 func (s *scripted) upload(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodPost {
 		s.mu.Lock()
-		id = fmt.Sprintf("s%d", len(s.sessions))
+		id = fmt.Sprintf("s%d", s.opened)
+		s.opened++
 		s.sessions[id] = []byte{}
 		s.mu.Unlock()
 		w.Header().Set("Location", r.URL.Path+id)
@@ -145,6 +147,13 @@ func (s *scripted) upload(w http.ResponseWriter, r *http.Request, id string) {
 	s.mu.Unlock()
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if r.Method == http.MethodDelete {
+		s.mu.Lock()
+		delete(s.sessions, id)
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	if r.Method == http.MethodPatch {

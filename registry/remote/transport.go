@@ -16,6 +16,9 @@ import (
 // ErrStalled says that nothing moved on a request for [Options.Stall].
 var ErrStalled = errors.New("no progress")
 
+// ErrTimeout says that an operation took longer than [Options.Timeout].
+var ErrTimeout = errors.New("timed out")
+
 // errRedirect says that a redirect was not followed.
 var errRedirect = errors.New("redirect refused")
 
@@ -29,7 +32,7 @@ const (
 // from sharing one connection and the kernel can send files over HTTP/1.1.
 func newTransport(opt Options) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: opt.Stall, KeepAlive: 30 * time.Second}
-	return &watch{stall: opt.Stall, base: &http.Transport{
+	return &watch{stall: opt.Stall, rate: opt.MinRate, tell: opt.Progress, base: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c, err := dialer.DialContext(ctx, network, addr)
@@ -143,6 +146,15 @@ func (s *section) advance(n int64) {
 type watch struct {
 	base  http.RoundTripper
 	stall time.Duration
+	rate  int64 // bytes a second over the stall time
+	tell  func(Event)
+}
+
+// notice tells the user, after a while, that nothing comes from the host.
+func (w *watch) notice(host string) *time.Timer {
+	return time.AfterFunc(noticeAfter, func() {
+		w.tell(Event{Kind: Waiting, Err: fmt.Errorf("nothing from %s for %s; giving up after %s", host, noticeAfter, w.stall)})
+	})
 }
 
 // patienceKey holds the longer wait that a request may allow for its answer.
@@ -176,7 +188,9 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 		},
 	})
+	notice := w.notice(req.URL.Host)
 	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	notice.Stop()
 	mu.Lock()
 	answered = true
 	if answer != nil {
@@ -188,24 +202,40 @@ func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, stall: w.stall, timer: time.AfterFunc(w.stall, giveUp)}
+	resp.Body = &watchedBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, w: w, host: req.URL.Host, timer: time.AfterFunc(w.stall, giveUp)}
 	return resp, nil
 }
 
-// watchedBody is an answer on which something must move.
+// watchedBody is an answer on which something must move, and more than a few
+// bytes.
 type watchedBody struct {
 	io.ReadCloser
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	stall  time.Duration
+	w      *watch
+	host   string
 	timer  *time.Timer
+	spent  time.Duration // in Read, since bytes were last counted
+	got    int64
 }
 
-// Read reads from the body, within the stall time.
+// Read reads from the body, within the stall time. The rate is that of the time
+// spent here, not of what is done with the bytes.
 func (b *watchedBody) Read(p []byte) (int, error) {
-	b.timer.Reset(b.stall)
+	b.timer.Reset(b.w.stall)
+	notice := b.w.notice(b.host)
+	began := time.Now()
 	n, err := b.ReadCloser.Read(p)
+	b.spent += time.Since(began)
 	b.timer.Stop()
+	notice.Stop()
+	if b.got += int64(n); b.spent >= b.w.stall {
+		if b.w.rate > 0 && err == nil && float64(b.got) < float64(b.w.rate)*b.spent.Seconds() {
+			b.cancel(ErrStalled)
+			err = fmt.Errorf("%w: %d bytes in %s", ErrStalled, b.got, b.spent.Round(time.Second))
+		}
+		b.spent, b.got = 0, 0
+	}
 	if err != nil && err != io.EOF {
 		err = orCause(b.ctx, err)
 	}

@@ -18,6 +18,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"mm-abi.org/mm/registry"
 )
 
 // minChunk is how small chunks get when something on the way refuses larger
@@ -40,6 +42,9 @@ type upload struct {
 	open  func() (*os.File, error)
 	event func(Event)
 	sent  func(n int64)
+
+	memory *registry.Outgoing // of the session, for the next process; nil: none
+	to     string             // host/repository, for the memory
 
 	location *url.URL // of the session; nil: none yet
 	off      int64    // what the registry has
@@ -68,23 +73,63 @@ func (u *upload) mount(ctx context.Context, from []string) (bool, error) {
 	return false, nil
 }
 
+// recall takes up the session of an earlier process, if it is at a place where
+// this one could have been sent.
+func (u *upload) recall() {
+	at := u.memory.Location()
+	own, err := url.Parse(u.r.url(""))
+	if at == "" || err != nil {
+		return
+	}
+	if u.move(&http.Response{Request: &http.Request{URL: own}, Header: http.Header{"Location": {at}}}) == nil {
+		u.dropped = true
+	}
+}
+
+// remember notes the session for the next process. What cannot be noted costs
+// time there, and nothing here.
+func (u *upload) remember() {
+	if u.location != nil {
+		_ = u.memory.Save(u.to, u.desc.Digest, u.location.String())
+	}
+}
+
+// abandon tells the registry that the session will not be gone on with, so that
+// it need not keep its bytes.
+func (u *upload) abandon(ctx context.Context) {
+	if u.location == nil {
+		return
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, u.location.String(), nil)
+	if err == nil {
+		if resp, err := u.by().Do(req); err == nil {
+			resp.Body.Close()
+		}
+	}
+	u.location, u.off = nil, 0
+}
+
 // run sends the blob, going on after faults until [Options.Retries] of them
 // came without progress.
 func (u *upload) run(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := u.attempt(ctx)
 		if err == nil {
-			return nil
+			return u.memory.Done()
 		}
 		if u.adapt(err) {
 			continue
 		}
-		if u.off > u.best {
+		if u.off >= u.best+min(worthwhile, u.chunk, u.desc.Size-u.best) && u.off > u.best {
 			u.best, tries = u.off, 0
 		}
 		u.dropped = true
 		if errors.Is(err, errSession) && (tries >= restartAfter || status(err) == http.StatusNotFound) {
-			u.location, u.off = nil, 0
+			if status(err) == http.StatusNotFound {
+				u.location, u.off = nil, 0
+			} else {
+				u.abandon(ctx)
+			}
 		}
 		if err := u.r.c.again(ctx, tries, err); err != nil {
 			return err
@@ -105,7 +150,8 @@ func (u *upload) adapt(err error) bool {
 		u.chunk = max(u.chunk/2, minChunk)
 		u.dropped = true
 		return true
-	case u.off == 0 && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
+	// After a cut the same answers only say that the registry has got further.
+	case u.off == 0 && !u.careful && slices.Contains([]int{400, 405, 411, 415, 416, 501}, code):
 		u.r.whole.Store(true)
 		u.location = nil
 		return true
@@ -140,6 +186,7 @@ func (u *upload) attempt(ctx context.Context) error {
 		if err := u.patch(ctx); err != nil {
 			return &patchError{err}
 		}
+		u.remember()
 	}
 	return u.commit(ctx, u.off)
 }
@@ -168,7 +215,11 @@ func (u *upload) start(ctx context.Context, query url.Values) error {
 	if least, err := strconv.ParseInt(resp.Header.Get("OCI-Chunk-Min-Length"), 10, 64); err == nil && least > u.chunk {
 		u.chunk = least
 	}
-	return u.move(resp)
+	if err := u.move(resp); err != nil {
+		return err
+	}
+	u.remember()
+	return nil
 }
 
 // move notes where the session goes on.
@@ -203,7 +254,7 @@ func (u *upload) by() doer {
 
 // patch sends the next chunk.
 func (u *upload) patch(ctx context.Context) error {
-	end := min(u.off+u.chunk, u.desc.Size)
+	start, end := u.off, min(u.off+u.chunk, u.desc.Size)
 	req, err := u.request(ctx, http.MethodPatch, *u.location, u.off, end)
 	if err != nil {
 		return err
@@ -224,8 +275,15 @@ func (u *upload) patch(ctx context.Context) error {
 	if got > end || got <= u.off && end > u.off {
 		return fmt.Errorf("%w: the registry has %d bytes after %d were sent", ErrHostile, got, end)
 	}
+	little := got < end && got-u.off < (end-u.off)/16
 	u.off, u.careful = got, false
-	return u.move(resp)
+	if err := u.move(resp); err != nil {
+		return err
+	}
+	if little {
+		return fmt.Errorf("%w: of %d bytes sent it took %d", errSession, end-start, got-start)
+	}
+	return nil
 }
 
 // ask finds out how far the registry got.

@@ -53,12 +53,17 @@ func translate(err error) *apiError {
 		return &apiError{http.StatusMethodNotAllowed, "UNSUPPORTED", "the registry is read-only"}
 	case errors.Is(err, errdef.ErrNotFound):
 		return &apiError{http.StatusNotFound, "NAME_UNKNOWN", "not here"}
-	case errors.Is(err, syscall.ENOSPC):
+	case diskFull(err):
 		return &apiError{http.StatusInsufficientStorage, "DENIED", "the disk is full"}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
 		return &apiError{http.StatusBadRequest, "BLOB_UPLOAD_INVALID", "the body broke off"}
 	}
 	return &apiError{http.StatusInternalServerError, "UNKNOWN", "the registry failed"}
+}
+
+// diskFull reports whether the disk or the user's share of it is.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, quotaExceeded)
 }
 
 // writeError answers with err in the form of the specification.

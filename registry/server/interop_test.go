@@ -241,7 +241,7 @@ func TestMain(m *testing.M) {
 }
 
 func serveProcess(dir string) error {
-	store, err := registry.Open(dir, registry.Options{})
+	store, err := registry.Open(dir, registry.Options{Journal: os.Getenv("MM_TEST_JOURNAL") != ""})
 	if err != nil {
 		return err
 	}
@@ -260,6 +260,13 @@ func serveProcess(dir string) error {
 // process starts a registry of its own process on dir.
 func process(t *testing.T, dir string) (*site, func()) {
 	t.Helper()
+	s, _, kill := processOf(t, dir)
+	return s, kill
+}
+
+// processOf is process that shows the process.
+func processOf(t *testing.T, dir string) (*site, *exec.Cmd, func()) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MM_TEST_SERVE="+dir)
 	out, err := cmd.StdoutPipe()
@@ -274,7 +281,7 @@ func process(t *testing.T, dir string) (*site, func()) {
 	if _, err := fmt.Fscanln(out, &addr); err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, url: "http://" + addr}, sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
+	return &site{t: t, url: "http://" + addr}, cmd, sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
 // TestKilled kills the registry between two chunks and in the middle of one;
@@ -338,7 +345,7 @@ func TestCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := min(at+30_000, len(data))
-		fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nContent-Range: %d-%d\r\n\r\n", loc, len(data)-at, at, len(data)-1)
+		fmt.Fprintf(conn, "PATCH %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nContent-Range: %d-%d\r\n\r\n", loc, len(data)-at, at, len(data)-1)
 		conn.Write(data[at:end])
 		conn.(*net.TCPConn).CloseWrite()
 		io.Copy(io.Discard, conn)

@@ -21,6 +21,11 @@ import (
 // tagPattern is the grammar of tags (distribution-spec, Pulling manifests).
 var tagPattern = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
+// maxReferrer bounds a manifest with a subject, in bytes: whoever may push may
+// attach any number of them to what others pull, and every listing repeats
+// their annotations.
+const maxReferrer = 64 << 10
+
 // maxTags bounds the tag parameters of one push.
 const maxTags = 32
 
@@ -81,7 +86,12 @@ func (req *request) manifestGet() error {
 // manifestPut stores a manifest all of whose parts the repository shows
 // (Pushing Manifests).
 func (req *request) manifestPut() error {
-	data, err := io.ReadAll(io.LimitReader(req.r.Body, maxManifest+1))
+	body := req.body()
+	data, err := io.ReadAll(io.LimitReader(body, maxManifest+1))
+	body.end()
+	if errors.Is(err, errSlow) {
+		return err
+	}
 	if err != nil {
 		return fault(http.StatusBadRequest, "MANIFEST_INVALID", "the body broke off")
 	}
@@ -95,6 +105,12 @@ func (req *request) manifestPut() error {
 	m, err := registry.ParseManifest(desc, data)
 	if err != nil {
 		return fault(http.StatusBadRequest, "MANIFEST_INVALID", "%s", clip(err.Error()))
+	}
+	if m.Subject != nil && len(data) > maxReferrer {
+		return fault(http.StatusRequestEntityTooLarge, "MANIFEST_INVALID", "a manifest with a subject may have %d bytes", maxReferrer)
+	}
+	if err := req.room.take(req.r.Context(), int64(len(data))); err != nil {
+		return err
 	}
 	for _, child := range m.Children {
 		if _, err := req.blob(child.Digest); err != nil && !registry.Elsewhere(child) {
@@ -154,6 +170,7 @@ func (req *request) describe(data []byte) (tags []string, desc ocispec.Descripto
 
 // put stores, shows and names the manifest, in that order.
 func (req *request) put(desc ocispec.Descriptor, data []byte, tags []string) error {
+	defer req.changed()
 	ctx := req.r.Context()
 	if err := req.store.Push(ctx, desc, bytes.NewReader(data)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return err
@@ -177,6 +194,7 @@ func (req *request) manifestDelete() error {
 	if err != nil {
 		return err
 	}
+	defer req.changed()
 	ctx := req.r.Context()
 	if !strings.Contains(req.arg, ":") {
 		if err := req.store.Untag(ctx, req.repo+":"+req.arg); err != nil {

@@ -8,14 +8,20 @@
 // tagged on this machine can be pulled at once, and deleting a blob in one
 // repository is immediate there and leaves the others alone.
 //
-// Upload sessions lie on disk and survive the server. Nothing a client sends is
+// Upload sessions lie on disk and survive the server, for a while: [Server.Tend]
+// gives up those that nobody goes on with. Nothing a client sends is
 // visible before its digest is right and its bytes are durable.
 package server
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"mm-abi.org/mm/registry"
 )
@@ -25,19 +31,34 @@ const maxManifest = registry.MaxManifestBytes
 
 // Options for [New].
 type Options struct {
-	ReadOnly bool   // refuse every change. Zero: take pushes
-	User     string // with Password, the one login. Zero: see Htpasswd
-	Password string
-	Htpasswd []byte // lines of user:bcrypt-hash. Zero, and no User: everybody may do everything
-	MaxBlob  int64  // bytes of one blob. Zero: what the disk holds
+	ReadOnly  bool          // refuse every change. Zero: take pushes
+	User      string        // with Password, the one login. Zero: see Htpasswd
+	Password  string        //
+	Htpasswd  []byte        // lines of user:bcrypt-hash. Zero, and no User: everybody may do everything
+	Hosts     []string      // names, without port, by which clients may ask for it, beside localhost and addresses
+	AnyHost   bool          // let clients ask by any name. Zero: only by those, since a web page may give its own name this machine's address
+	MaxBlob   int64         // bytes of one blob. Zero: what the disk holds
+	MaxStore  int64         // bytes of all blobs, unfinished ones too. Zero: what the disk holds
+	UploadAge time.Duration // when an upload without progress is given up. Zero: 6 hours
+	MinRate   int64         // bytes a second that a body must bring, over half a minute. Zero: 1024
 }
 
-// Server is an http.Handler for the paths below /v2/.
+const (
+	defaultUploadAge = 6 * time.Hour
+	defaultMinRate   = 1 << 10
+)
+
+// Server is an http.Handler for the paths below /v2/. Its [Server.Tend] should
+// run beside it.
 type Server struct {
-	store *registry.Store
-	opt   Options
-	auth  *logins // nil: open
-	cross *http.CrossOriginProtection
+	store  *registry.Store
+	opt    Options
+	auth   *logins // nil: open
+	cross  *http.CrossOriginProtection
+	window time.Duration // over which a body's rate is taken
+	room   room
+	turns  turns
+	edited atomic.Int64 // when the names last changed, in nanoseconds; 0: since then they were compacted
 }
 
 // New returns a handler that serves store.
@@ -46,7 +67,18 @@ func New(store *registry.Store, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry server: %w", err)
 	}
-	return &Server{store: store, opt: opt, auth: auth, cross: http.NewCrossOriginProtection()}, nil
+	if opt.UploadAge <= 0 {
+		opt.UploadAge = defaultUploadAge
+	}
+	if opt.MinRate <= 0 {
+		opt.MinRate = defaultMinRate
+	}
+	s := &Server{store: store, opt: opt, auth: auth, cross: http.NewCrossOriginProtection(), window: rateWindow}
+	s.room = room{store: store, limit: opt.MaxStore}
+	if err := s.room.measure(context.Background()); err != nil {
+		return nil, fmt.Errorf("registry server: %w", err)
+	}
+	return s, nil
 }
 
 // ServeHTTP answers one request.
@@ -66,8 +98,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit checks login, origin and whether changes are taken.
+// admit checks host, login, origin and whether changes are taken.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
+	if !s.named(r.Host) {
+		return fault(http.StatusMisdirectedRequest, "DENIED", "this registry is not known as %q (mm registry serve --host)", clip(r.Host))
+	}
 	if s.auth != nil && !s.auth.allow(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="mm registry", charset="UTF-8"`)
 		return fault(http.StatusUnauthorized, "UNAUTHORIZED", "log in first")
@@ -83,6 +118,25 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) error {
 		return fault(http.StatusMethodNotAllowed, "UNSUPPORTED", "the registry is read-only")
 	}
 	return nil
+}
+
+// named reports whether clients may ask for the registry under this host. Names
+// of others are refused: a page at evil.example that lets its name point to
+// this machine is same-origin with what it finds there.
+func (s *Server) named(host string) bool {
+	if s.opt.AnyHost {
+		return true
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if addr, _, _ := strings.Cut(name, "%"); net.ParseIP(addr) != nil {
+		return true
+	}
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") ||
+		slices.ContainsFunc(s.opt.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
 // request is a request whose path has been understood.

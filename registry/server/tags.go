@@ -16,7 +16,7 @@ import (
 
 // tags returns the repository's tags, sorted.
 func (req *request) tags() ([]registry.Tag, error) {
-	all, err := req.store.Tags(req.r.Context())
+	all, err := req.store.RepoTags(req.r.Context(), req.repo)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +33,11 @@ func (req *request) tagList() error {
 		return err
 	}
 	if len(tags) == 0 {
-		repos, err := req.store.Repos(req.r.Context())
+		there, err := req.store.HasRepo(req.r.Context(), req.repo)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(repos, req.repo) {
+		if !there {
 			return fault(http.StatusNotFound, "NAME_UNKNOWN", "no repository %s", req.repo)
 		}
 	}
@@ -90,6 +90,10 @@ func (req *request) page(names []string) ([]string, error) {
 	return names, nil
 }
 
+// maxListing is about how many bytes of referrers go into one page. Clients take
+// at most 4 MiB.
+const maxListing = 2 << 20
+
 // referrers lists the manifests that point to a subject (Listing Referrers).
 func (req *request) referrers() error {
 	d, err := digestOf(req.arg)
@@ -103,13 +107,29 @@ func (req *request) referrers() error {
 		return err
 	}
 	list := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
+	last, size := req.r.URL.Query().Get("last"), 0
 	for _, desc := range all {
+		if desc.Digest.String() <= last {
+			continue
+		}
 		_, ok, err := req.store.Shows(ctx, req.repo, desc.Digest)
 		if err != nil {
 			return err
 		}
-		if ok {
-			list.Manifests = append(list.Manifests, desc)
+		if !ok {
+			continue
+		}
+		if size > maxListing {
+			query := req.r.URL.Query()
+			query.Set("last", list.Manifests[len(list.Manifests)-1].Digest.String())
+			next := url.URL{Path: req.r.URL.Path, RawQuery: query.Encode()}
+			req.w.Header().Set("Link", "<"+next.String()+`>; rel="next"`)
+			break
+		}
+		list.Manifests = append(list.Manifests, desc)
+		size += 256
+		for key, value := range desc.Annotations {
+			size += len(key) + len(value)
 		}
 	}
 	if artifactType != "" {

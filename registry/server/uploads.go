@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -116,13 +117,37 @@ func (req *request) uploadStatus() error {
 	return nil
 }
 
+// lockWait is how long a request waits for another one to let go of its upload.
+const lockWait = 10 * time.Second
+
+// open takes the session over from whatever request is at it, and opens it.
+func (req *request) open() (*registry.Upload, *body, func(), error) {
+	body := req.body()
+	key := req.repo + "\x00" + req.arg
+	req.turns.take(key, body)
+	leave := func() { req.turns.leave(key, body) }
+	ctx, stop := context.WithTimeout(req.r.Context(), lockWait)
+	defer stop()
+	up, err := req.store.OpenUpload(ctx, req.repo, req.arg)
+	if err != nil {
+		leave()
+		if errors.Is(err, context.DeadlineExceeded) {
+			req.w.Header().Set("Retry-After", "1")
+			err = fault(http.StatusServiceUnavailable, "BLOB_UPLOAD_INVALID", "another request is at this upload")
+		}
+		return nil, nil, nil, unknown(err)
+	}
+	return up, body, leave, nil
+}
+
 // uploadChunk appends the body to the session. What arrived before a cut stays.
 func (req *request) uploadChunk() error {
-	up, err := req.store.OpenUpload(req.r.Context(), req.repo, req.arg)
+	up, body, leave, err := req.open()
 	if err != nil {
-		return unknown(err)
+		return err
 	}
-	err = req.receive(up)
+	defer leave()
+	err = req.receive(up, body)
 	offset := up.Offset()
 	if err = errors.Join(err, up.Close()); err != nil {
 		return err
@@ -139,11 +164,12 @@ func (req *request) uploadEnd() error {
 	if err != nil {
 		return err
 	}
-	up, err := req.store.OpenUpload(ctx, req.repo, req.arg)
+	up, body, leave, err := req.open()
 	if err != nil {
-		return unknown(err)
+		return err
 	}
-	if err := req.receive(up); err != nil {
+	defer leave()
+	if err := req.receive(up, body); err != nil {
 		return errors.Join(err, up.Close())
 	}
 	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: d, Size: up.Offset()}
@@ -167,7 +193,7 @@ var chunkRange = regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/
 
 // receive appends the body to the session. A Content-Range must continue it and
 // be as long as the body says it is.
-func (req *request) receive(up *registry.Upload) error {
+func (req *request) receive(up *registry.Upload, from io.Reader) error {
 	limit := req.opt.MaxBlob - up.Offset()
 	if text := req.r.Header.Get("Content-Range"); text != "" {
 		m := chunkRange.FindStringSubmatch(text)
@@ -187,15 +213,40 @@ func (req *request) receive(up *registry.Upload) error {
 	if req.opt.MaxBlob > 0 && (limit < 0 || req.r.ContentLength > limit) {
 		return fault(http.StatusRequestEntityTooLarge, "SIZE_INVALID", "a blob may have %d bytes", req.opt.MaxBlob)
 	}
-	body := io.Reader(req.r.Body)
 	if req.opt.MaxBlob > 0 {
-		body = io.LimitReader(body, limit+1)
+		from = io.LimitReader(from, limit+1)
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{up}, struct{ io.Reader }{body}, make([]byte, uploadBuffer))
+	if n := req.r.ContentLength; n > 0 {
+		if err := req.room.take(req.r.Context(), n); err != nil {
+			return errors.Join(err, up.Discard())
+		}
+		req.room.give(n)
+	}
+	start := up.Offset()
+	to := &metered{up: up, req: req}
+	n, err := io.CopyBuffer(to, struct{ io.Reader }{from}, make([]byte, uploadBuffer))
 	if err == nil && req.opt.MaxBlob > 0 && n > limit {
-		return errors.Join(fault(http.StatusRequestEntityTooLarge, "SIZE_INVALID", "a blob may have %d bytes", req.opt.MaxBlob), up.Discard())
+		err = fault(http.StatusRequestEntityTooLarge, "SIZE_INVALID", "a blob may have %d bytes", req.opt.MaxBlob)
+	} else if !full(err) {
+		return err
 	}
-	return err
+	// What can never be finished must not take up the room.
+	req.room.give(start + n)
+	return errors.Join(err, up.Discard())
+}
+
+// metered is an upload whose bytes count for the store's limit.
+type metered struct {
+	up  *registry.Upload
+	req *request
+}
+
+// Write appends p if there is room for it.
+func (m *metered) Write(p []byte) (int, error) {
+	if err := m.req.room.take(m.req.r.Context(), int64(len(p))); err != nil {
+		return 0, err
+	}
+	return m.up.Write(p)
 }
 
 func (req *request) uploadCancel() error {

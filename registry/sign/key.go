@@ -38,6 +38,7 @@ var ErrPassword = errors.New("wrong or missing password")
 // PublicKey verifies signatures.
 type PublicKey struct {
 	id        string
+	ecdsa     *ecdsa.PublicKey     // nil: see verifiers
 	verifiers []signature.Verifier // one must accept
 }
 
@@ -159,6 +160,8 @@ func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 		if k.Curve != elliptic.P256() {
 			return nil, fmt.Errorf("curve %s is not supported, only P-256", k.Curve.Params().Name)
 		}
+		id, err := keyID(key)
+		return &PublicKey{id: id, ecdsa: k}, err
 	case ed25519.PublicKey:
 		// cosign sign 3.1 makes Ed25519ph of a file key (RFC 8032 §5.1), which
 		// its own verify then refuses. The two are domain-separated: accepting
@@ -171,7 +174,7 @@ func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 	default:
 		return nil, fmt.Errorf("%T is not supported, only ECDSA P-256 and Ed25519", key)
 	}
-	der, err := cryptoutils.MarshalPublicKeyToDER(key)
+	id, err := keyID(key)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +182,14 @@ func newPublic(key crypto.PublicKey) (*PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &PublicKey{id: id, verifiers: append(verifiers, verifier)}, nil
+}
+
+// keyID is the SHA-256 of the key's DER SubjectPublicKeyInfo in hex.
+func keyID(key crypto.PublicKey) (string, error) {
+	der, err := cryptoutils.MarshalPublicKeyToDER(key)
 	sum := sha256.Sum256(der)
-	return &PublicKey{id: hex.EncodeToString(sum[:]), verifiers: append(verifiers, verifier)}, nil
+	return hex.EncodeToString(sum[:]), err
 }
 
 // Public returns the half that verifies.
@@ -196,8 +205,20 @@ func (k *PublicKey) hint() string {
 	return base64.StdEncoding.EncodeToString(sum)
 }
 
-// verify checks sig over message.
+// errSignature says that a signature is not the key's.
+var errSignature = errors.New("invalid signature")
+
+// verify checks sig over message. An ECDSA signature is DER (RFC 3279 §2.2.3)
+// and nothing else: sigstore's verifier takes the two numbers side by side too,
+// which would give one signature two forms.
 func (k *PublicKey) verify(message, sig []byte) error {
+	if k.ecdsa != nil {
+		sum := sha256.Sum256(message)
+		if !ecdsa.VerifyASN1(k.ecdsa, sum[:], sig) {
+			return errSignature
+		}
+		return nil
+	}
 	var err error
 	for _, v := range k.verifiers {
 		if err = v.VerifySignature(bytes.NewReader(sig), bytes.NewReader(message)); err == nil {

@@ -15,8 +15,11 @@ import (
 // Limits on what hangs on one manifest. Whoever may write to a registry may
 // attach referrers, so their number says nothing.
 const (
-	maxReferrers = 10_000 // listed
-	maxBundles   = 256    // read
+	maxReferrers   = 10_000   // listed
+	maxBundles     = 256      // read once the policy is content
+	maxManifests   = 4096     // read at all
+	maxBundleBytes = 16 << 20 // read at all, manifests and bundles
+	maxReferrer    = 64 << 10 // bytes of a bundle's manifest
 )
 
 // errEnough stops a listing.
@@ -33,7 +36,8 @@ type finder interface {
 }
 
 // bundles lists the manifests of bundles that refer to desc, those that say
-// they hold a release first, each group sorted by digest. What a listing says
+// they hold a release first, each group the small ones first: junk costs whoever
+// made it more than a signature does, and is met later. What a listing says
 // of a manifest is a claim, and decides little: some registries list the
 // config's media type as artifact type, so the filtering is done here.
 func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
@@ -69,12 +73,14 @@ func bundles(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("listing what refers to %s: %w", desc.Digest, err)
 	}
-	found = slices.DeleteFunc(found, func(d ocispec.Descriptor) bool { return d.MediaType != ocispec.MediaTypeImageManifest })
+	found = slices.DeleteFunc(found, func(d ocispec.Descriptor) bool {
+		return d.MediaType != ocispec.MediaTypeImageManifest || d.Size > maxReferrer
+	})
 	slices.SortFunc(found, func(a, b ocispec.Descriptor) int {
-		return cmp.Or(cmp.Compare(claim(a), claim(b)), cmp.Compare(a.Digest, b.Digest))
+		return cmp.Or(cmp.Compare(claim(a), claim(b)), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Digest, b.Digest))
 	})
 	found = slices.CompactFunc(found, func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest })
-	return found[:min(len(found), maxBundles)], nil
+	return found[:min(len(found), maxManifests)], nil
 }
 
 // claim ranks a listed bundle by what its annotations promise.
@@ -90,11 +96,12 @@ func claim(d ocispec.Descriptor) int {
 
 // fetchBundle reads the bundle that the manifest desc holds. It returns nil for
 // a manifest that is none of a bundle about subject, and a [*Refusal] for one
-// that is but cannot be read.
-func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, subject digest.Digest) (*opened, error) {
-	if desc.Size > maxBundle {
-		return nil, refusal(Malformed, subject, "the bundle's manifest %s has %d bytes, over the limit of %d", desc.Digest, desc.Size, maxBundle)
+// that is but cannot be read. What is read counts for the budget, in bytes.
+func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor, subject digest.Digest, budget *int64) (*opened, error) {
+	if desc.Size > maxReferrer {
+		return nil, refusal(Malformed, subject, "the bundle's manifest %s has %d bytes, over the limit of %d", desc.Digest, desc.Size, maxReferrer)
 	}
+	*budget -= desc.Size
 	data, err := fetchManifest(ctx, src, desc)
 	if err != nil {
 		return nil, malformed(err, subject, desc.Digest)
@@ -116,6 +123,7 @@ func fetchBundle(ctx context.Context, src content.Fetcher, desc ocispec.Descript
 	if layer.Size > maxBundle {
 		return nil, refusal(Malformed, subject, "the bundle %s has %d bytes, over the limit of %d", layer.Digest, layer.Size, maxBundle)
 	}
+	*budget -= max(layer.Size, 0)
 	if data, err = fetchManifest(ctx, src, layer); err != nil {
 		return nil, malformed(err, subject, layer.Digest)
 	}

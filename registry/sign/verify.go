@@ -86,7 +86,11 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 	if _, err := fetchManifest(ctx, src, desc); err != nil {
 		return nil, err
 	}
-	signers, faults, err := v.signers(ctx, src, desc)
+	content := func(ids []string) bool {
+		d, err := v.policy.weigh(rule, repository, v.opt.Now, ids)
+		return err == nil && len(d.Keys) > 0
+	}
+	signers, faults, err := v.signers(ctx, src, desc, content)
 	if err != nil {
 		return nil, err
 	}
@@ -98,15 +102,19 @@ func (v *Verifier) verify(ctx context.Context, src content.ReadOnlyGraphStorage,
 }
 
 // signers returns the ids of the policy's keys that released desc, and why the
-// other bundles do not count.
-func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor) (ids []string, faults []*Refusal, err error) {
+// other bundles do not count. It reads on, within the limits, until enough says
+// that those are enough and no few bundles are left.
+func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage, desc ocispec.Descriptor, enough func([]string) bool) (ids []string, faults []*Refusal, err error) {
 	list, err := bundles(ctx, src, desc)
 	if err != nil {
 		return nil, nil, err
 	}
-	tries := maxTries
-	for _, b := range list {
-		o, err := fetchBundle(ctx, src, b, desc.Digest)
+	tries, budget := maxTries, int64(maxBundleBytes)
+	for i, b := range list {
+		if budget < 0 || i >= maxBundles && enough(ids) {
+			break
+		}
+		o, err := fetchBundle(ctx, src, b, desc.Digest, &budget)
 		var id string
 		if err == nil && o != nil {
 			id, err = v.judge(o, desc, &tries)
@@ -122,6 +130,24 @@ func (v *Verifier) signers(ctx context.Context, src content.ReadOnlyGraphStorage
 		}
 	}
 	return ids, faults, nil
+}
+
+// Vouches reports whether the manifest bundle holds a statement about desc, a
+// release or any other, that a key of the policy signed. It is what tells the
+// referrers that are worth keeping from those that anybody may have attached.
+// The error is of reading src.
+func (v *Verifier) Vouches(ctx context.Context, src content.Fetcher, desc, bundle ocispec.Descriptor) (bool, error) {
+	tries, budget := maxTries, int64(maxBundleBytes)
+	o, err := fetchBundle(ctx, src, bundle, desc.Digest, &budget)
+	var r *Refusal
+	switch {
+	case errors.As(err, &r) || err == nil && (o == nil || o.keyless):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	key, _ := v.signer(o, &tries)
+	return key != nil && o.statement.names(desc.Digest), nil
 }
 
 // judge returns the id of the key that made the release signature o of desc.

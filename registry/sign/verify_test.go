@@ -1,12 +1,16 @@
 package sign
 
 import (
+	"bytes"
 	"context"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,8 +306,8 @@ func TestVerifyIsBounded(t *testing.T) {
 	if _, err := verify(t, policy(map[string]key{"release": k}), count, repository, desc); !errors.Is(err, &Refusal{Reason: UnknownKey}) {
 		t.Errorf("%v, want %s", err, UnknownKey)
 	}
-	if count.fetched > 2*maxBundles+1 {
-		t.Errorf("%d blobs read", count.fetched)
+	if count.bytes > maxBundleBytes+2*maxBundle || count.fetched > 2*maxManifests+1 {
+		t.Errorf("%d blobs read, %d bytes", count.fetched, count.bytes)
 	}
 	// A real release is found among them by what it says it is.
 	sign(t, s, desc, k)
@@ -316,10 +320,12 @@ func TestVerifyIsBounded(t *testing.T) {
 type counted struct {
 	content.ReadOnlyGraphStorage
 	fetched int
+	bytes   int64
 }
 
 func (c *counted) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 	c.fetched++
+	c.bytes += d.Size
 	return c.ReadOnlyGraphStorage.Fetch(ctx, d)
 }
 
@@ -343,6 +349,92 @@ func (a annotated) Referrers(ctx context.Context, desc ocispec.Descriptor, artif
 		list[i].ArtifactType, list[i].Annotations = m.ArtifactType, m.Annotations
 	}
 	return list, nil
+}
+
+// TestJunkHidesNothing hangs more bundles on a manifest than were once read, all
+// of which say that they are releases; the real one is larger than they are.
+func TestJunkHidesNothing(t *testing.T) {
+	k, other := newKey(t, P256), newKey(t, Ed25519)
+	s := memory.New()
+	desc := putManifest(t, s, "core-llm")
+	notes := func(m *ocispec.Manifest) { m.Annotations = map[string]string{annotationPredicate: ReleaseType} }
+	for i := range maxBundles + 50 {
+		attachRaw(t, s, desc, edit(t, release(t, other, desc), fmt.Sprint(i), "verificationMaterial", "publicKey", "hint"), notes)
+	}
+	sign(t, s, desc, k)
+	if _, err := verify(t, policy(map[string]key{"release": k}), annotated{s}, repository, desc); err != nil {
+		t.Error(err)
+	}
+
+	// What is too much to read is not read.
+	s = memory.New()
+	desc = putManifest(t, s, "core-llm")
+	for i := range 40 {
+		attachRaw(t, s, desc, append(release(t, other, desc), bytes.Repeat([]byte(" "), maxBundle-4096+i)...), notes)
+	}
+	count := &counted{ReadOnlyGraphStorage: s}
+	if _, err := verify(t, policy(map[string]key{"release": k}), count, repository, desc); err == nil {
+		t.Error("verified")
+	}
+	if count.bytes > maxBundleBytes+2*maxBundle {
+		t.Errorf("%d bytes read", count.bytes)
+	}
+}
+
+// TestVouches: a statement by a known key is worth keeping, whatever it says;
+// anybody else's is not.
+func TestVouches(t *testing.T) {
+	k, other := newKey(t, P256), newKey(t, Ed25519)
+	s := memory.New()
+	desc, elsewhere := putManifest(t, s, "core-llm"), putManifest(t, s, "other")
+	v, err := NewVerifier(policy(map[string]key{"release": k}), VerifyOptions{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(t, s, desc, k)
+	sign(t, s, desc, other)
+	attachRaw(t, s, desc, release(t, k, elsewhere), nil)
+	attachRaw(t, s, desc, []byte("junk"), nil)
+	list, err := s.Predecessors(context.Background(), desc)
+	if err != nil || len(list) != 4 {
+		t.Fatal(len(list), err)
+	}
+	n := 0
+	for _, b := range list {
+		ok, err := v.Vouches(context.Background(), s, desc, b)
+		if err != nil {
+			t.Error(err)
+		}
+		if ok {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("vouches for %d bundles of 4, want 1", n)
+	}
+}
+
+// TestDEROnly: one signature has one form.
+func TestDEROnly(t *testing.T) {
+	k := newKey(t, P256)
+	message := []byte("message")
+	der, err := k.private.sign(message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.private.Public().verify(message, der); err != nil {
+		t.Error(err)
+	}
+	var pair struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(der, &pair); err != nil {
+		t.Fatal(err)
+	}
+	plain := append(pair.R.FillBytes(make([]byte, 32)), pair.S.FillBytes(make([]byte, 32))...)
+	for name, sig := range map[string][]byte{"two numbers side by side": plain, "with a byte more": append(slices.Clone(der), 0), "none": nil} {
+		if err := k.private.Public().verify(message, sig); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
 }
 
 func TestVerifyTamperedManifest(t *testing.T) {

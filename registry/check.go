@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+
+	"mm-abi.org/mm/abi"
+)
+
+// ErrManifest says that a manifest, index or config is not one that mm takes:
+// malformed, beyond the limits, of another kind, or unsafe. The bytes are what
+// their digest says; the content is refused.
+var ErrManifest = errors.New("manifest refused")
+
+// ErrABI says that an artifact was made for a version of MM-ABI that this mm
+// does not know.
+var ErrABI = errors.New("unknown version of MM-ABI")
+
+// fetchError marks an error of fetching.
+type fetchError struct{ error }
+
+func (e fetchError) Unwrap() error { return e.error }
+
+// refuseManifest marks err as one of content, unless it is one of fetching.
+func refuseManifest(err error) error {
+	var fetch fetchError
+	if err == nil || errors.As(err, &fetch) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrManifest, err)
+}
+
+// CheckABI refuses an artifact for a version of MM-ABI that is not known. One
+// that names none is a ModelPack artifact of another tool.
+func (a *Artifact) CheckABI() error { return checkABI(a.Annotations) }
+
+func checkABI(annotations map[string]string) error {
+	if v, ok := annotations[abi.AnnotationABI]; ok && !abi.Version(v).Known() {
+		return fmt.Errorf("%w: %q", ErrABI, shorten(v))
+	}
+	return nil
+}
+
+// CheckTree refuses, by the manifests and configs below desc alone, what no mm
+// could use: another kind of artifact, layers that are not raw files, unsafe
+// paths and targets, sizes and counts beyond the limits, an unknown version of
+// MM-ABI. Layers are not fetched. The error is [ErrManifest] or [ErrABI], or of
+// fetching.
+func CheckTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error {
+	if desc.MediaType != ocispec.MediaTypeImageIndex {
+		a, err := ReadArtifact(ctx, src, desc)
+		if err != nil {
+			return err
+		}
+		return a.CheckABI()
+	}
+	ix, err := ReadIndex(ctx, src, desc)
+	if err != nil {
+		return err
+	}
+	if err := checkABI(ix.Annotations); err != nil {
+		return err
+	}
+	for _, e := range ix.Entries {
+		if err := CheckTree(ctx, src, e.Descriptor); err != nil {
+			return fmt.Errorf("target %s: %w", e.Target, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// graph is who points to what, over all that the index reaches. It follows the
+// index entry by entry: each manifest counts how many entries and manifests
+// name it, and goes with the last.
+type graph struct {
+	at      map[nodeKey]*vertex
+	parents map[digest.Digest][]*vertex // by what they point to: children and subject
+	lost    map[nodeKey]*vertex         // manifests that could not be read
+}
+
+// vertex is a manifest of the graph.
+type vertex struct {
+	desc    ocispec.Descriptor // plain
+	count   int                // entries and manifests that name it
+	subject digest.Digest      // "": none
+	blobs   []digest.Digest    // what it contains, manifests too, each once
+	inner   []nodeKey          // the manifests among them
+}
+
+// withGraph lets fn look at the graph and the index as they are now.
+func (s *Store) withGraph(ctx context.Context, fn func(g *graph, idx *index) error) error {
+	return s.view(func(idx *index) error {
+		if s.graph == nil {
+			s.graph = &graph{at: map[nodeKey]*vertex{}, parents: map[digest.Digest][]*vertex{}, lost: map[nodeKey]*vertex{}}
+			s.names.added, s.names.gone = idx.all(), nil
+		}
+		if err := s.follow(ctx, s.graph); err != nil {
+			s.graph = nil
+			return err
+		}
+		return fn(s.graph, idx)
+	})
+}
+
+// follow brings the graph up to the index. What comes is added before what went
+// is taken, so that what is in both is not read again.
+func (s *Store) follow(ctx context.Context, g *graph) error {
+	n := &s.names
+	if len(n.added) == 0 && len(n.gone) == 0 {
+		return nil
+	}
+	for key, v := range g.lost { // one may have arrived
+		delete(g.lost, key)
+		if err := s.grow(ctx, g, []*vertex{v}); err != nil {
+			return err
+		}
+	}
+	for _, e := range n.added {
+		if err := s.enter(ctx, g, e); err != nil {
+			return err
+		}
+	}
+	for _, e := range n.gone {
+		g.leave(keyOfManifest(e))
+	}
+	n.added, n.gone = nil, nil
+	return nil
+}
+
+func keyOfManifest(desc ocispec.Descriptor) nodeKey { return nodeKey{desc.Digest, desc.MediaType} }
+
+// enter counts one more name of desc.
+func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) error {
+	if !IsManifest(desc.MediaType) {
+		return nil
+	}
+	v := g.at[keyOfManifest(desc)]
+	if v != nil {
+		v.count++
+		return nil
+	}
+	v = &vertex{desc: plain(desc), count: 1}
+	g.at[keyOfManifest(desc)] = v
+	return s.grow(ctx, g, []*vertex{v})
+}
+
+// grow reads the new manifests and adds what they name. What cannot be read
+// points to nothing: a lost or broken signature is no signature, and Fsck tells.
+func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
+	for read := 0; len(queue) > 0; read++ {
+		if read > maxReach {
+			return fmt.Errorf("%s reaches more than %d manifests", queue[0].desc.Digest, maxReach)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		v := queue[0]
+		queue = queue[1:]
+		n, err := s.node(v.desc)
+		if err != nil {
+			g.lost[keyOfManifest(v.desc)] = v
+			continue
+		}
+		seen := map[digest.Digest]bool{}
+		for _, child := range n.children {
+			if !seen[child.Digest] {
+				seen[child.Digest] = true
+				v.blobs = append(v.blobs, child.Digest)
+				g.parents[child.Digest] = append(g.parents[child.Digest], v)
+			}
+			if !IsManifest(child.MediaType) {
+				continue
+			}
+			key := keyOfManifest(child)
+			v.inner = append(v.inner, key)
+			if inside := g.at[key]; inside != nil {
+				inside.count++
+				continue
+			}
+			inside := &vertex{desc: plain(child), count: 1}
+			g.at[key] = inside
+			queue = append(queue, inside)
+		}
+		if n.subject != nil {
+			v.subject = n.subject.Digest
+			if !seen[v.subject] {
+				g.parents[v.subject] = append(g.parents[v.subject], v)
+			}
+		}
+	}
+	return nil
+}
+
+// leave counts one name less of the manifest, and lets it go with the last.
+func (g *graph) leave(key nodeKey) {
+	for queue := []nodeKey{key}; len(queue) > 0; queue = queue[1:] {
+		v := g.at[queue[0]]
+		if v == nil {
+			continue
+		}
+		if v.count--; v.count > 0 {
+			continue
+		}
+		delete(g.at, queue[0])
+		delete(g.lost, queue[0])
+		for _, d := range v.blobs {
+			g.unlink(d, v)
+		}
+		if v.subject != "" {
+			g.unlink(v.subject, v)
+		}
+		queue = append(queue, v.inner...)
+	}
+}
+
+func (g *graph) unlink(d digest.Digest, v *vertex) {
+	at := g.parents[d]
+	if i := slices.Index(at, v); i >= 0 {
+		at[i] = at[len(at)-1]
+		g.parents[d] = at[:len(at)-1]
+	}
+	if len(g.parents[d]) == 0 {
+		delete(g.parents, d)
+	}
+}
+
+// contains reports whether the manifest names d as a part of it.
+func (v *vertex) contains(d digest.Digest) bool { return slices.Contains(v.blobs, d) }
+
+// manyParents is how many manifests for each tag of a repository may hold a blob
+// before it is looked for from the tags down. Up is the faster way to a yes: most
+// of what holds it lies in that repository, or nothing does.
+const manyParents = 64
+
+// shown reports whether a tag of repo reaches d, or what d refers to.
+func (g *graph) shown(idx *index, repo string, d digest.Digest) bool {
+	tags := idx.repos[repo]
+	if len(tags) == 0 {
+		return false
+	}
+	if len(tags) < len(g.parents[d])/manyParents {
+		return g.searchDown(idx, tags, d)
+	}
+	return g.searchUp(idx, repo, d, map[digest.Digest]bool{})
+}
+
+// searchUp looks for a tag of repo among all that holds d, depth first: what
+// holds a blob that many share is looked at one by one, until one is tagged.
+func (g *graph) searchUp(idx *index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
+	if seen[d] {
+		return false
+	}
+	seen[d] = true
+	for _, ref := range idx.digests[d] {
+		if idx.repos[repo][ref] {
+			return true
+		}
+	}
+	for _, mediaType := range manifestTypes {
+		if v := g.at[nodeKey{d, mediaType}]; v != nil && v.subject != "" && g.searchUp(idx, repo, v.subject, seen) {
+			return true
+		}
+	}
+	for _, v := range g.parents[d] {
+		if v.contains(d) && g.searchUp(idx, repo, v.desc.Digest, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// searchDown looks for d in all that the tags reach.
+func (g *graph) searchDown(idx *index, tags map[string]bool, d digest.Digest) bool {
+	var queue []nodeKey
+	for ref := range tags {
+		for _, e := range idx.tags[ref] {
+			if e.Digest == d {
+				return true
+			}
+			queue = append(queue, keyOfManifest(e))
+		}
+	}
+	seen := map[nodeKey]bool{}
+	for ; len(queue) > 0; queue = queue[1:] {
+		v := g.at[queue[0]]
+		if v == nil || seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		if v.desc.Digest == d || v.contains(d) {
+			return true
+		}
+		queue = append(queue, v.inner...)
+		for _, r := range g.parents[v.desc.Digest] {
+			if r.subject == v.desc.Digest {
+				queue = append(queue, keyOfManifest(r.desc))
+			}
+		}
+	}
+	return false
+}
+
+// manifestTypes are the media types for which IsManifest holds.
+var manifestTypes = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, mediaDockerManifest, mediaDockerList}
+
+// described says what the reached blob d is: a manifest of the graph, or what a
+// manifest that contains it says.
+func (s *Store) described(g *graph, idx *index, d digest.Digest) (ocispec.Descriptor, bool) {
+	for _, mediaType := range manifestTypes {
+		if v := g.at[nodeKey{d, mediaType}]; v != nil {
+			return v.desc, true
+		}
+	}
+	for _, v := range g.parents[d] {
+		n, err := s.node(v.desc)
+		if err != nil {
+			continue
+		}
+		if i := slices.IndexFunc(n.children, func(c ocispec.Descriptor) bool { return c.Digest == d }); i >= 0 {
+			return plain(n.children[i]), true
+		}
+	}
+	desc, err := idx.described(d)
+	return desc, err == nil
+}

@@ -1,0 +1,182 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry"
+)
+
+// bundleType is the beginning of the artifact types of Sigstore bundles, all
+// versions: signatures, and attestations such as SBOM and provenance.
+const bundleType = "application/vnd.dev.sigstore.bundle"
+
+// Limits on the signatures that are pulled along with a manifest. Anybody who
+// may write to a repository may attach referrers, so what is not vouched for
+// costs a bounded number of bytes and is not kept.
+const (
+	maxReferrers     = 10_000   // listed for one manifest
+	maxReferrer      = 64 << 10 // bytes of a bundle's manifest, and of its config
+	maxBundle        = 1 << 20  // bytes of a bundle
+	maxMediaType     = 255      // bytes of an artifact type
+	maxLooked        = 1024     // bundles looked at in one pull
+	maxLookedBytes   = 16 << 20 // of them, manifests and bundles
+	maxKept          = 256      // bundles kept of one manifest
+	maxKeptUnvouched = 16       // where nobody can tell
+)
+
+// source is where an artifact comes from.
+type source interface {
+	content.ReadOnlyGraphStorage
+	list(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error)
+}
+
+// voucher is a [Verifier] that can tell which bundles are worth keeping.
+type voucher interface {
+	Vouches(ctx context.Context, src content.Fetcher, subject, bundle ocispec.Descriptor) (bool, error)
+}
+
+// bundles collects the signatures and attestations of the manifests of main that
+// are to be kept. What does not hold together is left out: a broken signature is
+// none.
+func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*plan, error) {
+	keep, most := opt.Keep, maxKept
+	if v, ok := opt.Verifier.(voucher); keep == nil && ok {
+		keep = v.Vouches
+	}
+	if keep == nil {
+		most = maxKeptUnvouched
+		keep = func(context.Context, content.Fetcher, ocispec.Descriptor, ocispec.Descriptor) (bool, error) {
+			return true, nil
+		}
+	}
+	found := &plan{seen: map[digest.Digest]int64{}}
+	looked, budget := 0, int64(maxLookedBytes)
+	for _, m := range main.manifests {
+		list, err := src.list(ctx, m.desc)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool { return !maybeBundle(d) })
+		slices.SortFunc(list, func(a, b ocispec.Descriptor) int {
+			return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Digest, b.Digest))
+		})
+		kept := 0
+		for _, d := range list {
+			if kept == most || looked == maxLooked || budget < 0 {
+				break
+			}
+			looked++
+			budget -= d.Size
+			one, err := newPlan(ctx, src, d, filter{})
+			if err == nil && one.bundleOf(m.desc) {
+				budget -= one.manifests[0].layers[0].Size
+				var ok bool
+				if ok, err = keep(ctx, src, m.desc, d); ok && err == nil {
+					kept++
+					found.merge(one)
+				}
+			}
+			if err != nil && !errors.Is(err, ErrHostile) && !errors.Is(err, registry.ErrCorrupt) && !errors.Is(err, errdef.ErrNotFound) {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// maybeBundle tells by a listing what is worth looking at. Some registries list
+// the config's media type as artifact type.
+func maybeBundle(d ocispec.Descriptor) bool {
+	return d.MediaType == ocispec.MediaTypeImageManifest && d.Size <= maxReferrer && len(d.ArtifactType) <= maxMediaType &&
+		(d.ArtifactType == "" || d.ArtifactType == ocispec.MediaTypeEmptyJSON || strings.HasPrefix(d.ArtifactType, bundleType))
+}
+
+// bundleOf reports whether the plan is that of one bundle about subject, of
+// bounded size.
+func (p *plan) bundleOf(subject ocispec.Descriptor) bool {
+	m := p.manifests[0]
+	return len(p.manifests) == 1 && m.subject != nil && m.subject.Digest == subject.Digest &&
+		strings.HasPrefix(m.artifactType, bundleType) && len(m.artifactType) <= maxMediaType &&
+		m.config != nil && m.config.Size <= maxReferrer &&
+		len(m.layers) == 1 && strings.HasPrefix(m.layers[0].MediaType, bundleType) && m.layers[0].Size <= maxBundle
+}
+
+// merge takes what other has and p has not.
+func (p *plan) merge(other *plan) {
+	for _, m := range other.manifests {
+		if _, ok := p.seen[m.desc.Digest]; !ok {
+			p.seen[m.desc.Digest] = m.desc.Size
+			p.manifests = append(p.manifests, m)
+		}
+	}
+	for _, b := range other.blobs {
+		if _, ok := p.seen[b.Digest]; !ok {
+			p.seen[b.Digest] = b.Size
+			p.blobs = append(p.blobs, b)
+		}
+	}
+}
+
+// maxMemo bounds what a memo holds, in bytes.
+const maxMemo = 32 << 20
+
+// memo is a repository that sends its manifests and bundles once: the verifier,
+// the checks and the plan all read them.
+type memo struct {
+	*repository
+	mu    sync.Mutex
+	blobs map[digest.Digest][]byte
+	bytes int64
+}
+
+func newMemo(r *repository) *memo { return &memo{repository: r, blobs: map[digest.Digest][]byte{}} }
+
+// Fetch reads a small blob whole and remembers it. Who reads compares digests.
+func (m *memo) Fetch(ctx context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
+	m.mu.Lock()
+	data, ok := m.blobs[desc.Digest]
+	m.mu.Unlock()
+	if ok {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}
+	r, err := m.repository.Fetch(ctx, desc)
+	if err != nil || desc.Size > maxManifest {
+		return r, err
+	}
+	defer r.Close()
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(io.LimitReader(r, desc.Size+1)); err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", desc.Digest, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := int64(buf.Len()); m.bytes+n <= maxMemo {
+		m.blobs[desc.Digest], m.bytes = buf.Bytes(), m.bytes+n
+	}
+	return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
+}
+
+// list lists what refers to desc.
+func (m *memo) list(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	return m.referrers(ctx, desc)
+}
+
+// layout is an image layout as a source.
+type layout struct{ *registry.Store }
+
+func (l layout) list(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	return l.Referrers(ctx, desc, "")
+}

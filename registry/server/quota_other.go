@@ -1,0 +1,7 @@
+//go:build !unix
+
+package server
+
+import "syscall"
+
+const quotaExceeded = syscall.ENOSPC
