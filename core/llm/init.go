@@ -12,8 +12,8 @@ import (
 // recommended start.
 type Init struct {
 	Seed uint64 `json:"seed,omitempty"`
-	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, at
-	// which a tied head starts with logits of unit size.
+	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, or less
+	// where the head is tied, so that the first loss is about ln V.
 	EmbedStd float64 `json:"embed_std,omitempty"`
 	// Residual is how the matrices that write to the residual stream start:
 	// "zero" (the default: every block starts as the identity), "scaled" (the
@@ -43,7 +43,7 @@ func (m *Model[F]) Init(opt Init) error {
 		return err
 	}
 	if opt.EmbedStd == 0 {
-		opt.EmbedStd = invSqrt(m.Config.Dim)
+		opt.EmbedStd = m.Config.embedStd()
 	}
 	if opt.Gain == 0 {
 		opt.Gain = 1
@@ -54,6 +54,21 @@ func (m *Model[F]) Init(opt Init) error {
 	}
 	m.Stale()
 	return nil
+}
+
+// embedStd is the deviation of the embedding: 1/√C, and where the head is tied
+// to it at most ln V/(2C), so that a run starts near the loss of a uniform
+// guess, ln V. What leaves blocks that are nearly the identity is the token's
+// own row of the embedding, brought to the length √C by the norm: the head gives
+// the token that is there already a logit of √C·‖row‖ = C·std, the others about
+// none. At 1/√C and C = 256 that logit is 16, and so is the loss; here it is
+// ln √V, which costs ln(1 + 1/√V).
+func (c Config) embedStd() float64 {
+	std := invSqrt(c.Dim)
+	if c.Tied {
+		std = min(std, math.Log(float64(c.Vocab))/float64(2*c.Dim))
+	}
+	return std
 }
 
 func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *random) {

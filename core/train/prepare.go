@@ -27,6 +27,7 @@ type Data struct {
 	Generate  *synth.Options `json:"generate,omitempty"`
 	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object a line; uint16, token ids
 	Keys      []string       `json:"keys,omitempty"`      // strings of a line of jsonl that make a document; "text"
+	Given     []string       `json:"given,omitempty"`     // those of Keys that are told the model and not learnt
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
 	MinChars  int            `json:"min_chars,omitempty"` // shorter documents are dropped
@@ -72,6 +73,14 @@ func (d Data) validate() error {
 	if len(d.Keys) > 0 && d.Format != "jsonl" {
 		errs = append(errs, errors.New("data: keys belong to the format jsonl"))
 	}
+	for _, k := range d.Given {
+		if !slices.Contains(d.Keys, k) {
+			errs = append(errs, fmt.Errorf("data: given: %q is none of keys", k))
+		}
+	}
+	if len(d.Keys) > 0 && len(d.Given) >= len(d.Keys) {
+		errs = append(errs, errors.New("data: given: all keys are given, so nothing is learnt"))
+	}
 	if d.MinChars < 0 || d.MaxChars < 0 || !(d.Held >= 0 && d.Held < 1) {
 		errs = append(errs, fmt.Errorf("data: min_chars %d, max_chars %d, held_out %v: out of range", d.MinChars, d.MaxChars, d.Held))
 	}
@@ -110,10 +119,10 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if tok.Size() > cfg.Model.Vocab {
 		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab)
 	}
-	digest := dataset.Digest(append(append([]string{fmt.Sprint(len(train))}, train...), held...))
+	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
 	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
 	opt := dataset.EncodeOptions{Special: cfg.Data.Special}
-	encode := func(docs []string) (*dataset.Tokens, error) {
+	encode := func(docs []dataset.Document) (*dataset.Tokens, error) {
 		if cfg.Data.Cache == "" {
 			return dataset.Encode(docs, tok, opt)
 		}
@@ -166,7 +175,7 @@ func resolve(dir, path string) string {
 }
 
 // documents reads and splits what the files hold.
-func (d Data) documents(dir string) (train, held []string, err error) {
+func (d Data) documents(dir string) (train, held []dataset.Document, err error) {
 	all, err := d.read(dir, d.Files)
 	if err != nil {
 		return nil, nil, err
@@ -191,11 +200,11 @@ func (d Data) documents(dir string) (train, held []string, err error) {
 	return train, held, nil
 }
 
-func (d Data) read(dir string, files []string) ([]string, error) {
-	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys}
-	var all []string
+func (d Data) read(dir string, files []string) ([]dataset.Document, error) {
+	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Given: d.Given}
+	var all []dataset.Document
 	for _, name := range files {
-		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[string, error] {
+		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {
 			if d.Format == "jsonl" {
 				return dataset.ReadJSONL(r, f)
 			}
@@ -212,7 +221,7 @@ func (d Data) read(dir string, files []string) ([]string, error) {
 	return all, nil
 }
 
-func (d Data) generate() ([]string, error) {
+func (d Data) generate() ([]dataset.Document, error) {
 	var text bytes.Buffer
 	opt := *d.Generate
 	opt.Separator = dataset.Separator
@@ -224,9 +233,9 @@ func (d Data) generate() ([]string, error) {
 
 // plain are the documents as a tokenizer should learn from them: cut where
 // control tokens stand that are no text.
-func (c Config) plain(docs []string) iter.Seq[string] {
+func (c Config) plain(docs []dataset.Document) iter.Seq[string] {
 	if !c.Data.Special || len(c.Tokenizer.Control) == 0 {
-		return slices.Values(docs)
+		return dataset.Texts(docs)
 	}
 	var names []string
 	for _, name := range c.Tokenizer.Control {
@@ -235,7 +244,7 @@ func (c Config) plain(docs []string) iter.Seq[string] {
 	control := regexp.MustCompile(strings.Join(names, "|"))
 	return func(yield func(string) bool) {
 		for _, doc := range docs {
-			for _, part := range control.Split(doc, -1) {
+			for _, part := range control.Split(doc.Text, -1) {
 				if !yield(part) {
 					return
 				}
@@ -244,7 +253,7 @@ func (c Config) plain(docs []string) iter.Seq[string] {
 	}
 }
 
-func readFile(path string, read func(io.Reader) iter.Seq2[string, error]) ([]string, error) {
+func readFile(path string, read func(io.Reader) iter.Seq2[dataset.Document, error]) ([]dataset.Document, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
