@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
@@ -85,7 +86,7 @@ func (p *program) gradcheck(c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
-		worst := slices.MaxFunc(results, func(a, b llm.GradcheckResult) int {
+		worst := slices.MaxFunc(results, func(a, b nn.Comparison) int {
 			if a.Error > b.Error {
 				return 1
 			}

@@ -147,7 +147,7 @@ func (c Config) Validate() error {
 func (c Config) Parameters() int {
 	n := 0
 	for _, s := range c.WithDefaults().specs() {
-		n += s.size()
+		n += s.Size()
 	}
 	return n
 }
@@ -159,8 +159,8 @@ func (c Config) FLOPs(t int) int {
 	c = c.WithDefaults()
 	weights := c.Vocab * c.Dim // the head, which a tied model shares with the embedding
 	for _, s := range c.specs() {
-		if len(s.shape) == 2 && s.layer >= 0 && !s.vector {
-			weights += s.size()
+		if len(s.Shape) == 2 && s.Layer >= 0 && !s.Vector {
+			weights += s.Size()
 		}
 	}
 	mixing := 6 * t * c.Heads * c.HeadDim
