@@ -241,7 +241,7 @@ func readBounded(file string, most int64) (string, error) {
 }
 
 func (p *program) evalCheckpoint(c *cli.Context, file string) error {
-	ck, err := train.Open(file)
+	ck, err := train.OpenLM(file)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	cfg := ck.Header.Config.WithDefaults()
+	cfg := ck.LM.Config.WithDefaults()
 	cfg.Data.Cache = "" // measuring writes nothing, wherever a checkpoint wants it
 	corpus, err := train.Prepare(cfg, c.String("data"))
 	if err != nil {
@@ -269,7 +269,7 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	}
 	out := measured{Model: evaluated(ev)}
 	if c.Bool("ngram") {
-		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.Header.Model.Vocab)
+		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.LM.Model.Vocab)
 		if err != nil {
 			return err
 		}

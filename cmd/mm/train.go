@@ -128,13 +128,13 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	defer log.Close()
 	view := p.newTrainingView(stop)
 	opt := train.Options{Dir: dir, From: filepath.Dir(c.Args().First()), Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
-	var t *train.Trainer
+	var t *train.LMTrainer
 	if resume {
 		opt.Stop = &stop
-		t, err = train.Resume(last, corpus, opt)
+		t, err = train.ResumeLM(last, corpus, opt)
 	} else {
 		cfg.Stop = stop
-		t, err = train.New(cfg, corpus, opt)
+		t, err = train.NewLM(cfg, corpus, opt)
 	}
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 }
 
 // finishTraining tells how it ended and, if asked, what the model says.
-func (p *program) finishTraining(c *cli.Context, t *train.Trainer, corpus *train.Corpus, dir string, view *trainingView) error {
+func (p *program) finishTraining(c *cli.Context, t *train.LMTrainer, corpus *train.Corpus, dir string, view *trainingView) error {
 	out := map[string]any{"dir": dir, "end": view.end, "eval": view.eval}
 	if prompt := c.String("sample"); prompt != "" && corpus.Tokenizer != nil {
 		text, err := train.Sample(t.Model(), corpus.Tokenizer, prompt, train.SampleOptions{Temperature: 0.8})

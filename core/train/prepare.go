@@ -99,6 +99,28 @@ func (t Tokenizer) validate() error {
 	return nil
 }
 
+// Corpus is what a run reads: tokens to train on and tokens kept apart.
+type Corpus struct {
+	Train, Held *dataset.Tokens
+	Tokenizer   *tokenizer.Tokenizer // of both; nil leaves bits per byte out
+	// Text and Vocabulary are the digests of the documents and the tokenizer. A
+	// run is resumed only on the same ones.
+	Text, Vocabulary string
+
+	special bool // control tokens in the documents counted as such
+}
+
+// Close unmaps the tokens.
+func (c *Corpus) Close() error {
+	err := c.Train.Close()
+	if c.Held != nil {
+		if e := c.Held.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
 // Prepare reads the documents and the tokenizer of a configuration. Paths are
 // relative to dir, the folder of the configuration. Close the result.
 func Prepare(cfg Config, dir string) (*Corpus, error) {

@@ -15,7 +15,7 @@ func TestControlTokens(t *testing.T) {
 	control := []string{"<bos>", "<eos>", "<tool_call>", "</tool_call>"}
 	cfg := Config{
 		Model:     llm.Config{Vocab: 400, Dim: 32, Layers: 1, Heads: 2, Context: 24},
-		Data:      Data{Generate: &synth.Options{Documents: 200}},
+		Data:      Data{Generate: &synth.Options{Documents: 200, Calls: []string{"{a} and {b}? <tool_call>{a}+{b}</tool_call>"}}},
 		Tokenizer: Tokenizer{Control: control, BOS: "<bos>", EOS: "<eos>"},
 		Stop:      Stop{Steps: 1},
 	}
