@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/core/gguf"
@@ -25,9 +26,10 @@ type Data struct {
 	Files []string `json:"files,omitempty"` // relative to the configuration
 	// Generate adds documents from templates, as mm data generate writes them.
 	Generate  *synth.Options `json:"generate,omitempty"`
-	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object a line; uint16, token ids
+	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object a line; chat, a conversation a line; uint16, token ids
 	Keys      []string       `json:"keys,omitempty"`      // strings of a line of jsonl that make a document; "text"
 	Given     []string       `json:"given,omitempty"`     // those of Keys that are told the model and not learnt
+	Template  string         `json:"template,omitempty"`  // file of the chat template that conversations are written in
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
 	MinChars  int            `json:"min_chars,omitempty"` // shorter documents are dropped
@@ -62,13 +64,16 @@ func (d Data) validate() error {
 		errs = append(errs, d.Generate.Validate())
 	}
 	switch d.Format {
-	case "", "text", "jsonl":
+	case "", "text", "jsonl", chatFormat:
 	case uint16Format:
 		if len(d.Files) != 1 || len(d.HeldFiles) > 1 || d.Generate != nil || d.Held != 0 || d.JoinLines || d.MinChars+d.MaxChars != 0 || d.Special || d.Cache != "" {
 			errs = append(errs, errors.New("data: uint16 is one file of token ids, and one in held_out_files: nothing else may stand beside them"))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("data: format %q is none of text, jsonl, uint16", d.Format))
+		errs = append(errs, fmt.Errorf("data: format %q is none of text, jsonl, chat, uint16", d.Format))
+	}
+	if (d.Format == chatFormat) != (d.Template != "") {
+		errs = append(errs, errors.New("data: a template belongs to the format chat, and that to a template"))
 	}
 	if len(d.Keys) > 0 && d.Format != "jsonl" {
 		errs = append(errs, errors.New("data: keys belong to the format jsonl"))
@@ -162,8 +167,11 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	return c, nil
 }
 
-// uint16Format is the format of files of token ids.
-const uint16Format = "uint16"
+// The formats that want something of their own.
+const (
+	uint16Format = "uint16" // token ids
+	chatFormat   = "chat"   // conversations
+)
 
 // tokens maps files of token ids, which the tokenizer's file explains.
 func (c Config) tokens(dir string) (*Corpus, error) {
@@ -223,12 +231,19 @@ func (d Data) documents(dir string) (train, held []dataset.Document, err error) 
 }
 
 func (d Data) read(dir string, files []string) ([]dataset.Document, error) {
+	template, err := d.template(dir)
+	if err != nil {
+		return nil, err
+	}
 	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Given: d.Given}
 	var all []dataset.Document
 	for _, name := range files {
 		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {
-			if d.Format == "jsonl" {
+			switch d.Format {
+			case "jsonl":
 				return dataset.ReadJSONL(r, f)
+			case chatFormat:
+				return dataset.ReadChat(r, template, chat.Options{}, f)
 			}
 			return dataset.ReadText(r, d.Separator, f)
 		})
@@ -241,6 +256,18 @@ func (d Data) read(dir string, files []string) ([]dataset.Document, error) {
 		return nil, fmt.Errorf("data: %d files hold no document that passes the filter", len(files))
 	}
 	return all, nil
+}
+
+// template is that of conversations; nil for other formats.
+func (d Data) template(dir string) (*chat.Template, error) {
+	if d.Format != chatFormat {
+		return nil, nil
+	}
+	source, err := readBounded(resolve(dir, d.Template), maxTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	return chat.Parse(string(source))
 }
 
 func (d Data) generate() ([]dataset.Document, error) {
@@ -296,8 +323,28 @@ func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenize
 	return tokenizer.New(v)
 }
 
-// maxTokenizerFile bounds a tokenizer in JSON.
-const maxTokenizerFile = 256 << 20
+// Bounds of files that are read whole.
+const (
+	maxTokenizerFile = 256 << 20 // a tokenizer in JSON
+	maxTemplate      = 1 << 20   // a chat template
+)
+
+// readBounded is a file of at most size bytes.
+func readBounded(path string, size int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, size+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > size {
+		return nil, fmt.Errorf("%s: more than %d bytes", path, size)
+	}
+	return b, nil
+}
 
 // ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or
 // phi-auto's JSON, told apart by their content.
@@ -310,17 +357,9 @@ func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 		defer g.Close()
 		return tokenizer.FromGGUF(g)
 	}
-	f, err := os.Open(path)
+	b, err := readBounded(path, maxTokenizerFile)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTokenizerFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer %s: %w", path, err)
-	}
-	if len(b) > maxTokenizerFile {
-		return nil, fmt.Errorf("tokenizer %s: more than %d bytes", path, maxTokenizerFile)
+		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	tok, hf := tokenizer.FromHuggingFace(b, nil)
 	if hf == nil {
