@@ -132,7 +132,7 @@ func (p *program) evalCommand() *cli.Command {
 			Flags: []cli.Flag{
 				p.jsonFlag(),
 				&cli.BoolFlag{Name: "ngram", Usage: "held-out uniform, unigram, bigram and trigram cross-entropy"},
-				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: the current one); for a GGUF file, the text"},
+				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: where it lay, seen from the checkpoint); for a GGUF file, the text"},
 				&cli.IntFlag{Name: "windows", Usage: "at most so many windows (default: all)"},
 				&cli.IntFlag{Name: "window", Usage: "GGUF: positions of a window (default: 512, or the model's context)"},
 				&cli.StringFlag{Name: "separator", Usage: "GGUF: what stands between documents, such as '<|endoftext|>'"},
@@ -252,7 +252,11 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	}
 	cfg := ck.LM.Config.WithDefaults()
 	cfg.Data.Cache = "" // measuring writes nothing, wherever a checkpoint wants it
-	corpus, err := train.Prepare(cfg, c.String("data"))
+	dir := c.String("data")
+	if dir == "" {
+		dir = ck.Dir()
+	}
+	corpus, err := train.Prepare(cfg, dir)
 	if err != nil {
 		return hinted{err, "--data names the folder that the configuration's paths are relative to"}
 	}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,12 +13,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/schemas"
 )
-
-// metricsFile is the record of a run, one JSON event a line.
-const metricsFile = "metrics.jsonl"
 
 func (p *program) trainCommand() *cli.Command {
 	return &cli.Command{
@@ -36,7 +29,7 @@ func (p *program) trainCommand() *cli.Command {
 			&cli.IntFlag{Name: "threads", Usage: "threads (default: the configuration's, or what the machine has)"},
 			&cli.IntFlag{Name: "steps", Usage: "stop at this step instead"},
 			&cli.DurationFlag{Name: "time", Usage: "stop after this time of training instead"},
-			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE` (.svg or .png)"},
+			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE.svg`"},
 			&cli.StringFlag{Name: "sample", Usage: "at the end continue this text"},
 		},
 		Action: p.train,
@@ -63,8 +56,8 @@ func (p *program) train(c *cli.Context) error {
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
 	}
-	if ext := filepath.Ext(c.String("plot")); ext != "" && ext != ".svg" && ext != ".png" {
-		return usageError{fmt.Errorf("--plot draws .svg and .png, not %q", ext)}
+	if file := c.String("plot"); file != "" && filepath.Ext(file) != ".svg" {
+		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(file))}
 	}
 	if len(cfg.Data.Files) > 0 {
 		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
@@ -108,7 +101,7 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	metrics := filepath.Join(dir, metricsFile)
+	metrics := filepath.Join(dir, train.MetricsFile)
 	last := filepath.Join(dir, train.LastFile)
 	resume := c.Bool("resume")
 	if _, err := os.Stat(last); !resume && err == nil {
@@ -179,30 +172,16 @@ func (p *program) finishTraining(c *cli.Context, t *train.LMTrainer, corpus *tra
 }
 
 // trimMetrics takes out of the record what came after the checkpoint that a
-// run goes on from: steps that will be made again, and a line cut short.
+// run goes on from.
 func trimMetrics(metrics, last string) error {
 	ck, err := train.Open(last)
 	if err != nil {
 		return err
 	}
-	step := ck.Header.Step
 	if err := ck.Close(); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(metrics)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var kept []byte
-	for line := range bytes.Lines(data) {
-		if e, err := parseEvent(line); err == nil && e.Step <= step && bytes.HasSuffix(line, []byte("\n")) {
-			kept = append(kept, line...)
-		}
-	}
-	return fsx.WriteFile(metrics, kept, 0o644)
+	return train.TrimMetrics(metrics, ck.Header.Step)
 }
 
 // trainingView shows a run: a bar on a terminal, and one line a log step.
@@ -286,35 +265,4 @@ func (v *trainingView) close() {
 		v.bar.Abort(false)
 		v.bars.Wait()
 	}
-}
-
-// curve reads the loss curves of a run back from its metrics: training loss
-// and held-out loss over tokens.
-func curve(metrics string) (training, held []point, err error) {
-	f, err := os.Open(metrics)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	scan := bufio.NewScanner(f)
-	scan.Buffer(nil, 1<<20)
-	for scan.Scan() {
-		e, err := parseEvent(scan.Bytes())
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading %s: %w", metrics, err)
-		}
-		switch e.Event {
-		case "step":
-			training = append(training, point{float64(e.Tokens), e.Loss})
-		case "eval":
-			held = append(held, point{float64(e.Tokens), e.Loss})
-		}
-	}
-	if err := scan.Err(); err != nil {
-		return nil, nil, err
-	}
-	if training == nil {
-		return nil, nil, errors.New("the run has no steps to draw")
-	}
-	return training, held, nil
 }

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"time"
 )
@@ -72,20 +70,6 @@ func (Step) kind() string      { return "step" }
 func (Evaluated) kind() string { return "eval" }
 func (Saved) kind() string     { return "saved" }
 func (Finished) kind() string  { return "finished" }
-
-// Log writes every event as one line of JSON, {"event":"step",…}.
-type Log struct{ W io.Writer }
-
-// Observe writes e.
-func (l Log) Observe(e Event) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	line := append([]byte(`{"event":"`+e.kind()+`",`), body[1:]...)
-	_, err = l.W.Write(append(line, '\n'))
-	return err
-}
 
 // Observers tells each in turn.
 type Observers []Observer

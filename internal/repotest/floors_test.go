@@ -15,7 +15,7 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "core/mmap": 0, "core/pool": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/mmap": 0, "core/pool": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
 	"internal/measure": 1,
