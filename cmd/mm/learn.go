@@ -166,13 +166,13 @@ func (p *program) evalLM(c *cli.Context) error {
 	}
 	arg := c.Args().First()
 	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		cfg, err := loadTraining(arg)
+		cfg, doc, err := loadTraining(arg)
 		if err != nil {
 			return err
 		}
 		corpus, err := train.Prepare(cfg, filepath.Dir(arg))
 		if err != nil {
-			return err
+			return placed(doc, err)
 		}
 		defer corpus.Close()
 		base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)

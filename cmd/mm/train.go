@@ -13,6 +13,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -41,7 +42,7 @@ func (p *program) train(c *cli.Context) error {
 		return err
 	}
 	file := c.Args().First()
-	cfg, err := loadTraining(file)
+	cfg, doc, err := loadTraining(file)
 	if err != nil {
 		return err
 	}
@@ -64,10 +65,10 @@ func (p *program) train(c *cli.Context) error {
 	}
 	corpus, err := train.Prepare(cfg, filepath.Dir(file))
 	if err != nil {
-		return err
+		return placed(doc, err)
 	}
 	defer corpus.Close()
-	return p.runTraining(c, cfg, stop, corpus, dir)
+	return placed(doc, p.runTraining(c, cfg, stop, corpus, dir))
 }
 
 func runName(cfg train.Config, file string) string {
@@ -78,23 +79,33 @@ func runName(cfg train.Config, file string) string {
 }
 
 // loadTraining reads a configuration strictly: an unknown key is a fault.
-func loadTraining(file string) (train.Config, error) {
+func loadTraining(file string) (train.Config, *schemas.Document, error) {
 	var cfg train.Config
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	doc, list := schemas.Load(schemas.Train, file, data)
 	if err := list.Err(); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	if err := doc.Decode(&cfg); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, fmt.Errorf("%s: %w", file, err)
+	return cfg, doc, placed(doc, cfg.Validate())
+}
+
+// placed is err with the places in the configuration of what is wrong with it,
+// where that is what err says.
+func placed(doc *schemas.Document, err error) error {
+	var list diag.List
+	for _, f := range train.Faults(err) {
+		list.Add(diag.NotAllowed, doc.Pos(f.Path), f.Error(), "")
 	}
-	return cfg, nil
+	if len(list) > 0 {
+		return list.Err()
+	}
+	return err
 }
 
 func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop, corpus *train.Corpus, dir string) error {

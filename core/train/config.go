@@ -107,18 +107,19 @@ const maxPositions = 1 << 22
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if c.Data.Format == uint16Format && c.Tokenizer.File == "" {
-		return errors.New("data: token ids need the file of their tokenizer under tokenizer")
+		return at("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
 	}
-	errs := []error{c.Model.Validate(), c.Init.Validate(), c.run().validate(), c.Freeze.validate(c.Model.Layers), c.Data.validate(), c.Tokenizer.validate()}
-	fault := func(bad bool, format string, args ...any) {
+	errs := []error{at("/model", c.Model.Validate()), at("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
+		at("/data", c.Data.validate()), at("/tokenizer", c.Tokenizer.validate())}
+	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
+			errs = append(errs, at(path, fmt.Errorf(format, args...)))
 		}
 	}
-	fault(c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
+	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
 		"batch_size %d, seq_len %d: the first at least 1, the second at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, maxPositions)
-	fault(c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > 1024, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
-	fault(c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
+	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > 1024, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
+	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
 	return errors.Join(errs...)
 }
 
@@ -129,17 +130,17 @@ func (f Freeze) none() bool {
 func (f Freeze) validate(layers int) error {
 	var errs []error
 	if f.Policy != "" && f.Policy != "boundary" {
-		errs = append(errs, fmt.Errorf("freeze: policy %q is not boundary", f.Policy))
+		errs = append(errs, at("/freeze/policy", fmt.Errorf("freeze: policy %q is not boundary", f.Policy)))
 	}
 	if f.Policy != "" && !(Freeze{Policy: "", Embeddings: f.Embeddings, Head: f.Head, Norms: f.Norms, Layers: f.Layers, Tensors: f.Tensors}).none() {
-		errs = append(errs, errors.New("freeze: a policy decides alone: nothing may stand beside it"))
+		errs = append(errs, at("/freeze", errors.New("freeze: a policy decides alone: nothing may stand beside it")))
 	}
 	if _, err := parseLayers(f.Layers, layers); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, at("/freeze/layers", err))
 	}
 	for _, p := range f.Tensors {
 		if _, err := path.Match(p, ""); err != nil {
-			errs = append(errs, fmt.Errorf("freeze: %q is no pattern", p))
+			errs = append(errs, at("/freeze/tensors", fmt.Errorf("freeze: %q is no pattern", p)))
 		}
 	}
 	return errors.Join(errs...)

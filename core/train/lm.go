@@ -139,10 +139,10 @@ func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], er
 		}
 		m = base
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, corpus.Vocabulary) {
-			return nil, fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base)
+			return nil, at("/base", fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base))
 		}
 		if want := cfg.Model; m.Config != want {
-			return nil, fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want)
+			return nil, at("/model", fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want))
 		}
 	} else {
 		var err error
@@ -155,7 +155,7 @@ func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], er
 	}
 	m, err := cfg.Freeze.apply(m)
 	if err == nil && cfg.LoRA != nil {
-		err = m.Adapt(*cfg.LoRA, cfg.Seed)
+		err = at("/lora", m.Adapt(*cfg.LoRA, cfg.Seed))
 	}
 	return m, err
 }

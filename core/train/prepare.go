@@ -144,7 +144,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, err
 	}
 	if tok.Size() > cfg.Model.Vocab {
-		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab)
+		return nil, at("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab))
 	}
 	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
 	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
@@ -180,7 +180,7 @@ func (c Config) tokens(dir string) (*Corpus, error) {
 		return nil, err
 	}
 	if tok.Size() > c.Model.Vocab {
-		return nil, fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab)
+		return nil, at("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab))
 	}
 	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
 	end := tok.Special().EOS

@@ -50,19 +50,19 @@ func (r Run) withDefaults() Run {
 
 // validate says everything that is wrong with r, defaults filled in.
 func (r Run) validate() error {
-	errs := []error{r.Schedule.Validate(), r.Optimizer.validate()}
-	fault := func(bad bool, format string, args ...any) {
+	errs := []error{at("/schedule", r.Schedule.Validate()), at("/optimizer", r.Optimizer.validate())}
+	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
+			errs = append(errs, at(path, fmt.Errorf(format, args...)))
 		}
 	}
 	s := r.Stop
-	fault(r.Accumulate < 1, "accumulate is %d, at least 1", r.Accumulate)
-	fault(r.Seal < 1, "freeze: every is %d", r.Seal)
-	fault(s.Steps < 0 || s.Tokens < 0 || !(s.Seconds >= 0) || !(s.Loss >= 0), "stop: nothing may be negative")
-	fault(s.Steps == 0 && s.Tokens == 0 && s.Seconds == 0, "stop: one of steps, tokens, seconds must end the run")
-	fault(s.Loss > 0 && r.EvalEvery == 0, "stop: a target loss needs eval.every")
-	fault(r.LogEvery < 1 || r.EvalEvery < 0 || r.SaveEvery < 0, "log_every %d, eval.every %d, save_every %d: out of range", r.LogEvery, r.EvalEvery, r.SaveEvery)
-	fault(math.IsNaN(r.Clip) || math.IsInf(r.Clip, 0), "clip %v is no number", r.Clip)
+	fault("/accumulate", r.Accumulate < 1, "accumulate is %d, at least 1", r.Accumulate)
+	fault("/freeze/every", r.Seal < 1, "freeze: every is %d", r.Seal)
+	fault("/stop", s.Steps < 0 || s.Tokens < 0 || !(s.Seconds >= 0) || !(s.Loss >= 0), "stop: nothing may be negative")
+	fault("/stop", s.Steps == 0 && s.Tokens == 0 && s.Seconds == 0, "stop: one of steps, tokens, seconds must end the run")
+	fault("/stop/loss", s.Loss > 0 && r.EvalEvery == 0, "stop: a target loss needs eval.every")
+	fault("/log_every", r.LogEvery < 1 || r.EvalEvery < 0 || r.SaveEvery < 0, "log_every %d, eval.every %d, save_every %d: out of range", r.LogEvery, r.EvalEvery, r.SaveEvery)
+	fault("/clip", math.IsNaN(r.Clip) || math.IsInf(r.Clip, 0), "clip %v is no number", r.Clip)
 	return errors.Join(errs...)
 }
