@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/schemas"
@@ -63,14 +65,45 @@ func TestCoreTakesTheAnswer(t *testing.T) {
 	}
 }
 
-// unseen draws pairs of numbers whose sum no generated document asks for.
-func unseen(t *testing.T, n int) [][2]int {
+// Every recipe of the tree that draws its weights begins at the loss of a
+// uniform guess.
+func TestRecipesBeginWithAGuess(t *testing.T) {
+	for _, file := range []string{"core-llm/train.yaml", "draft-llm/train.yaml", "../recipes/wall.yaml", "../recipes/wall-phi-auto.yaml"} {
+		cfg := recipe(t, file).WithDefaults()
+		m, err := llm.New[float32](cfg.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Init(cfg.Init); err != nil {
+			t.Fatal(err)
+		}
+		m.Refresh(nil)
+		const T = 128
+		b := llm.Batch[float32]{Tokens: make([]int32, T), Targets: make([]int32, T)}
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := range T {
+			b.Tokens[i], b.Targets[i] = r.Int32N(int32(cfg.Model.Vocab)), r.Int32N(int32(cfg.Model.Vocab))
+		}
+		loss, err := m.NewPass(nil, 1, T).Loss(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, want := loss/T, math.Log(float64(cfg.Model.Vocab))
+		t.Logf("%s: first loss %.3f, a uniform guess has %.3f", file, first, want)
+		if math.Abs(first-want) >= 0.3 {
+			t.Errorf("%s: first loss %.3f, a uniform guess has %.3f", file, first, want)
+		}
+	}
+}
+
+// recipe is a training configuration of the tree.
+func recipe(t *testing.T, file string) train.Config {
 	t.Helper()
-	data, err := os.ReadFile("core-llm/train.yaml")
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, list := schemas.Load(schemas.Train, "train.yaml", data)
+	doc, list := schemas.Load(schemas.Train, file, data)
 	var cfg train.Config
 	if err := list.Err(); err != nil {
 		t.Fatal(err)
@@ -78,6 +111,13 @@ func unseen(t *testing.T, n int) [][2]int {
 	if err := doc.Decode(&cfg); err != nil {
 		t.Fatal(err)
 	}
+	return cfg
+}
+
+// unseen draws pairs of numbers whose sum no generated document asks for.
+func unseen(t *testing.T, n int) [][2]int {
+	t.Helper()
+	cfg := recipe(t, "core-llm/train.yaml")
 	var text strings.Builder
 	if err := synth.Write(&text, *cfg.Data.Generate); err != nil {
 		t.Fatal(err)

@@ -235,7 +235,7 @@ func (v *trainingView) Observe(e train.Event) error {
 			v.line("going on from step %d", e.Step)
 		}
 	case train.Step:
-		v.line("step %6d  tokens %9d  loss %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Loss, e.Rate, e.GradNorm, e.Speed)
+		v.line("step %6d  tokens %9d  mean loss of %2d steps %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Steps, e.Loss, e.Rate, e.GradNorm, e.Speed)
 		v.advance(e.Step, e.Tokens, e.Seconds)
 	case train.Evaluated:
 		v.eval = e

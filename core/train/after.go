@@ -17,7 +17,7 @@ func (t *Trainer) afterStep() (reached bool, err error) {
 			return false, err
 		}
 	}
-	if due(t.cfg.LogEvery) {
+	if t.step == 1 || due(t.cfg.LogEvery) { // the first alone: a mean would hide where it began
 		if err := t.logSteps(); err != nil {
 			return false, err
 		}
@@ -101,7 +101,7 @@ func (t *Trainer) logSteps() error {
 	r := t.since
 	t.since = report{}
 	return t.tell(Step{
-		Step: t.step, Tokens: t.tokens, Epoch: float64(t.tokens) / float64(t.size.Train),
+		Step: t.step, Steps: r.Steps, Tokens: t.tokens, Epoch: float64(t.tokens) / float64(t.size.Train),
 		Loss: r.Loss / float64(r.Steps), Rate: r.rate, GradNorm: r.norm,
 		Speed: float64(r.Tokens) / r.Busy, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(),
 	})

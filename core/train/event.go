@@ -30,6 +30,7 @@ type Started struct {
 // Step reports the steps since the last report.
 type Step struct {
 	Step     int     `json:"step"`
+	Steps    int     `json:"steps"`     // since the last report: one at the first step
 	Tokens   int     `json:"tokens"`    // seen so far
 	Epoch    float64 `json:"epoch"`     // of the training tokens
 	Loss     float64 `json:"loss"`      // mean of these steps, nats a token

@@ -253,7 +253,7 @@ func TestLog(t *testing.T) {
 		}
 		counts[e.Event]++
 	}
-	want := map[string]int{"started": 1, "step": 8, "eval": 3, "saved": 5, "finished": 1}
+	want := map[string]int{"started": 1, "step": 9, "eval": 3, "saved": 5, "finished": 1}
 	if d := cmp.Diff(want, counts); d != "" {
 		t.Error(d)
 	}
