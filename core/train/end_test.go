@@ -212,3 +212,29 @@ func TestTokenFiles(t *testing.T) {
 		t.Error("token ids with lines to join")
 	}
 }
+
+// A checkpoint knows where its configuration lay, as long as both move together.
+func TestCheckpointDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	recipes := filepath.Join(dir, "a")
+	cfg := smallConfig(t, recipes)
+	cfg.Stop.Steps = 1
+	run(t, cfg, prepare(t, cfg, recipes), Options{Dir: filepath.Join(dir, "a", "runs", "x"), From: recipes})
+	if err := os.Rename(recipes, filepath.Join(dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenLM(filepath.Join(dir, "b", "runs", "x", LastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Dir() != filepath.Join(dir, "b") || c.LM.From != "../.." {
+		t.Errorf("%s by way of %s", c.Dir(), c.LM.From)
+	}
+	if corpus := prepare(t, c.LM.Config, c.Dir()); !c.Of(corpus) {
+		t.Error("the data is another")
+	}
+}
