@@ -77,7 +77,7 @@ func TestMovedBitStopsTheRun(t *testing.T) {
 	cfg.Freeze = Freeze{Policy: "boundary", Every: 2}
 	cfg.SaveEvery, cfg.Eval.Every = 0, 0
 	corpus := prepare(t, cfg, dir)
-	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: &flipper{at: 2}})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: &flipper{at: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
