@@ -80,8 +80,8 @@ func (d Data) validate() error {
 }
 
 // documents reads and splits what the files hold.
-func (d Data) documents(dir string) (train, held []dataset.Document, err error) {
-	all, err := d.read(dir, d.Files)
+func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Document, err error) {
+	all, err := d.read(dir, form, d.Files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,7 +93,7 @@ func (d Data) documents(dir string) (train, held []dataset.Document, err error) 
 		all = append(all, made...)
 	}
 	if len(d.HeldFiles) > 0 {
-		held, err = d.read(dir, d.HeldFiles)
+		held, err = d.read(dir, form, d.HeldFiles)
 		train, _ = dataset.Split(all, 0, d.SplitSeed)
 		return train, held, err
 	}
@@ -105,7 +105,7 @@ func (d Data) documents(dir string) (train, held []dataset.Document, err error) 
 	return train, held, nil
 }
 
-func (d Data) read(dir string, files []string) ([]dataset.Document, error) {
+func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Document, error) {
 	template, err := d.template(dir)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (d Data) read(dir string, files []string) ([]dataset.Document, error) {
 			case "jsonl":
 				return dataset.ReadJSONL(r, f)
 			case chatFormat:
-				return dataset.ReadChat(r, template, chat.Options{}, f)
+				return dataset.ReadChat(r, template, form, f)
 			}
 			return dataset.ReadText(r, d.Separator, f)
 		})

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -44,7 +45,11 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if cfg.Data.Format == uint16Format {
 		return cfg.tokens(dir)
 	}
-	train, held, err := cfg.Data.documents(dir)
+	form, err := cfg.form(dir)
+	if err != nil {
+		return nil, err
+	}
+	train, held, err := cfg.Data.documents(dir, form)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +79,28 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, errors.Join(fmt.Errorf("held-out data: %w", err), c.Train.Close())
 	}
 	return c, nil
+}
+
+// form is what a chat template is told of the tokenizer: the texts of its
+// beginning and end.
+func (c Config) form(dir string) (chat.Options, error) {
+	form := chat.Options{BOS: c.Tokenizer.BOS, EOS: c.Tokenizer.EOS}
+	if c.Data.Format != chatFormat || c.Tokenizer.File == "" {
+		return form, nil
+	}
+	tok, err := ReadTokenizer(resolve(dir, c.Tokenizer.File))
+	if err != nil {
+		return form, err
+	}
+	v := tok.Vocabulary()
+	text := func(id int32) string {
+		if id == tokenizer.None {
+			return ""
+		}
+		return v.Tokens[id].Text
+	}
+	form.BOS, form.EOS = text(v.Special.BOS), text(v.Special.EOS)
+	return form, nil
 }
 
 // tokens maps files of token ids, which the tokenizer's file explains.

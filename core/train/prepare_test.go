@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/dataset/synth"
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -75,6 +77,32 @@ func TestChatData(t *testing.T) {
 	}
 	c := prepare(t, cfg, dir)
 	b := dataset.NewBatch(1, 60)
+	// A template that writes the end itself asks for it once, whether the
+	// tokenizer is trained or a file's.
+	write("ends.jinja", `{% for m in messages %}{{ m.content }}{{ eos_token if m.role == "assistant" }}{% endfor %}`)
+	ends := cfg
+	ends.Data.Template, ends.Data.Special = "ends.jinja", true
+	for range 2 {
+		e := prepare(t, ends, dir)
+		w := dataset.NewBatch(1, 60)
+		for w := range dataset.Windows(e.Held, w, 1) {
+			asked := ""
+			for _, v := range w.Targets {
+				if v >= 0 {
+					asked += e.Tokenizer.Piece(v)
+				}
+			}
+			if !strings.HasPrefix(asked, "add<eos>three<eos>add<eos>") {
+				t.Errorf("asked for %q", asked)
+			}
+		}
+		var gg bytes.Buffer
+		if _, err := gguf.Write(&gg, e.Tokenizer.KVs(), nil); err != nil {
+			t.Fatal(err)
+		}
+		write("tok.gguf", gg.String())
+		ends.Tokenizer = Tokenizer{File: "tok.gguf"}
+	}
 	for b := range dataset.Windows(c.Held, b, 1) {
 		text, asked := "", ""
 		for i, v := range b.Targets {
