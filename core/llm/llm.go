@@ -1,6 +1,6 @@
-// Package llm is the GPT that mm trains: its configuration, its weights, and
-// each layer's forward pass directly followed by its backward pass, without an
-// autograd library.
+// Package llm is the GPT that mm trains: its configuration, its weights, and the
+// way forward and back through its blocks, without an autograd library. The
+// blocks are made of the parts of core/nn; RWKV's time mixing is here.
 //
 // Letters used throughout: B sequences in a batch, T positions in a sequence,
 // C = Dim, H query heads, G key/value heads, D elements a head, F = Hidden,
