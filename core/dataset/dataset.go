@@ -17,8 +17,8 @@
 // end and given ones begin it is asked for the end token, so that it falls
 // silent instead of making up what others will say:
 //
-//	tokens   What is 1 plus 2? <tool_call> … </tool_call> {"result":3} The answer is 3. <eos>
-//	learnt                     ^^^^^^^^^^^^^^^^^^^^^^^^^^ <eos>        ^^^^^^^^^^^^^^^^ ^^^^^
+//	tokens   What is 1 plus 2? <call> … </call> {"result":3} The answer is 3. <eos>
+//	learnt                     ^^^^^^^^^^^^^^^^ <eos>        ^^^^^^^^^^^^^^^^ ^^^^^
 //
 // Everything here is a function of its input and a seed: the same bytes give
 // the same batches on every machine.
