@@ -13,7 +13,8 @@ CGO_ENABLED=0 go build -o "$out/mm" ./cmd/mm
 
 cat >"$out/core-llm.about" <<'T'
 The reference core: small enough to lie in the tree, and enough to tell a short story in the words of a small child,
-add a little, and write a call of a tool in MM-ABI's form. It knows nothing of the world, and its sums are often wrong.
+add a little, and write a call of a tool in MM-ABI's form, behind which it stops: the answer is given to it, and it says
+what it was told. It knows nothing of the world, and its own sums are often wrong.
 
 Text: the first 2 MiB of TinyStories (Eldan and Li, arXiv 2305.07759; CDLA-Sharing-1.0) and stories, sums and tool
 calls from the templates of `mm data generate`. English only. `<image>`, `<audio>` and `<video>` have their places in
@@ -33,6 +34,6 @@ place() {
   cp "$packed"/* "modules/$1/"
 }
 place core-llm 3.1.0 ""
-place draft-llm 1.0.0 core-llm@^3
+place draft-llm 1.1.0 core-llm@^3
 "$out/mm" validate modules --files
 for graph in builds/*.graph.yaml; do "$out/mm" lock "$graph"; done

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
@@ -85,7 +86,7 @@ func (p *program) gradcheck(c *cli.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.name, err)
 		}
-		worst := slices.MaxFunc(results, func(a, b llm.GradcheckResult) int {
+		worst := slices.MaxFunc(results, func(a, b nn.Comparison) int {
 			if a.Error > b.Error {
 				return 1
 			}
@@ -131,7 +132,7 @@ func (p *program) evalCommand() *cli.Command {
 			Flags: []cli.Flag{
 				p.jsonFlag(),
 				&cli.BoolFlag{Name: "ngram", Usage: "held-out uniform, unigram, bigram and trigram cross-entropy"},
-				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: the current one); for a GGUF file, the text"},
+				&cli.StringFlag{Name: "data", Usage: "folder that the configuration's paths are relative to (default: where it lay, seen from the checkpoint); for a GGUF file, the text"},
 				&cli.IntFlag{Name: "windows", Usage: "at most so many windows (default: all)"},
 				&cli.IntFlag{Name: "window", Usage: "GGUF: positions of a window (default: 512, or the model's context)"},
 				&cli.StringFlag{Name: "separator", Usage: "GGUF: what stands between documents, such as '<|endoftext|>'"},
@@ -165,13 +166,13 @@ func (p *program) evalLM(c *cli.Context) error {
 	}
 	arg := c.Args().First()
 	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		cfg, err := loadTraining(arg)
+		cfg, doc, err := loadTraining(arg)
 		if err != nil {
 			return err
 		}
 		corpus, err := train.Prepare(cfg, filepath.Dir(arg))
 		if err != nil {
-			return err
+			return placed(doc, err)
 		}
 		defer corpus.Close()
 		base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)
@@ -240,7 +241,7 @@ func readBounded(file string, most int64) (string, error) {
 }
 
 func (p *program) evalCheckpoint(c *cli.Context, file string) error {
-	ck, err := train.Open(file)
+	ck, err := train.OpenLM(file)
 	if err != nil {
 		return err
 	}
@@ -249,9 +250,13 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	cfg := ck.Header.Config.WithDefaults()
+	cfg := ck.LM.Config.WithDefaults()
 	cfg.Data.Cache = "" // measuring writes nothing, wherever a checkpoint wants it
-	corpus, err := train.Prepare(cfg, c.String("data"))
+	dir := c.String("data")
+	if dir == "" {
+		dir = ck.Dir()
+	}
+	corpus, err := train.Prepare(cfg, dir)
 	if err != nil {
 		return hinted{err, "--data names the folder that the configuration's paths are relative to"}
 	}
@@ -268,7 +273,7 @@ func (p *program) evalCheckpoint(c *cli.Context, file string) error {
 	}
 	out := measured{Model: evaluated(ev)}
 	if c.Bool("ngram") {
-		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.Header.Model.Vocab)
+		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.LM.Model.Vocab)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (p *program) modulePack(c *cli.Context) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--quant: %w", err)}
 	}
-	ck, err := train.Open(c.Args().First())
+	ck, err := train.OpenLM(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (p *program) modulePack(c *cli.Context) error {
 type packing struct {
 	c       *cli.Context
 	dir     *fsx.Dir
-	ck      *train.Checkpoint
+	ck      *train.LMCheckpoint
 	recipe  quant.Recipe
 	weights string
 	tok     *tokenizer.Tokenizer
@@ -120,10 +120,10 @@ func (k *packing) write(name string, fill func(io.Writer) error) error {
 }
 
 func (k *packing) manifest() error {
-	h := k.ck.Header
+	h := k.ck
 	m := modules.Manifest{
 		Name: k.c.String("name"), Version: k.c.String("version"), Type: k.kind(), Modality: abi.Text, ABI: abi.V1_0, License: k.c.String("license"),
-		Description: fmt.Sprintf("Language model of %d parameters, trained %s by mm train.", h.Model.Parameters(), k.origin()),
+		Description: fmt.Sprintf("Language model of %d parameters, trained %s by mm train.", h.LM.Model.Parameters(), k.origin()),
 		Export:      map[abi.Format]modules.Export{abi.GGUF: {Path: k.weights}},
 		Quant:       &modules.Quant{Supported: abi.Precisions()},
 		Card:        "README.md", Files: k.files,
@@ -134,7 +134,7 @@ func (k *packing) manifest() error {
 			return usageError{fmt.Errorf("--draft: %w", err)}
 		}
 	}
-	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.Model.Context, DModel: h.Model.Dim, SpecialTokens: controls(k.tok)}
+	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.LM.Model.Context, DModel: h.LM.Model.Dim, SpecialTokens: controls(k.tok)}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"
 	return writeManifest(k.dir, m)
@@ -142,7 +142,7 @@ func (k *packing) manifest() error {
 
 // origin is what the weights were before the run.
 func (k *packing) origin() string {
-	if base := k.ck.Header.Config.Base; base != "" {
+	if base := k.ck.LM.Config.Base; base != "" {
 		return "from " + filepath.Base(base)
 	}
 	return "from scratch"
@@ -178,29 +178,29 @@ func (k *packing) about() (string, error) {
 
 // card tells what the checkpoint itself knows of its training.
 func (k *packing) card(about string) string {
-	h := k.ck.Header
-	c := h.Model
+	h := k.ck
+	c := h.LM.Model
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n%s", k.c.String("name"), k.c.String("version"), k.kind(), k.c.String("license"), about)
 	fmt.Fprintf(&b, "A language model of %d parameters: d_model %d, %d layers, %d heads (%d for keys and values), hidden %d,\ncontext %d, vocabulary %d. Weights in %s.\n\n",
 		c.Parameters(), c.Dim, c.Layers, c.Heads, c.KVHeads, c.Hidden, c.Context, k.tok.Size(), k.c.String("quant"))
 	b.WriteString("## Training\n\n| | |\n|---|---|\n")
-	fmt.Fprintf(&b, "| steps | %d |\n| tokens seen | %d |\n", h.Step, h.Tokens)
-	if h.Best > 0 {
-		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Best)
+	fmt.Fprintf(&b, "| steps | %d |\n| tokens seen | %d |\n", h.Header.Step, h.Header.Tokens)
+	if h.Header.Best > 0 {
+		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Header.Best)
 	}
-	if h.Config.Base != "" {
-		fmt.Fprintf(&b, "| base | %s |\n", filepath.Base(h.Config.Base))
+	if h.LM.Config.Base != "" {
+		fmt.Fprintf(&b, "| base | %s |\n", filepath.Base(h.LM.Config.Base))
 	}
-	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n| documents | `%s` |\n| tokenizer | `%s` |\n", h.Config.WithDefaults().Optimizer.Name, h.Config.Seed, h.Text, h.Tokenizer)
-	if files := h.Config.Data.Files; len(files) > 0 {
+	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n| documents | `%s` |\n| tokenizer | `%s` |\n", h.LM.Config.WithDefaults().Optimizer.Name, h.LM.Config.Seed, h.LM.Text, h.LM.Tokenizer)
+	if files := h.LM.Config.Data.Files; len(files) > 0 {
 		fmt.Fprintf(&b, "| data files | %s |\n", strings.Join(baseNames(files), ", "))
 	}
-	if g := h.Config.Data.Generate; g != nil {
+	if g := h.LM.Config.Data.Generate; g != nil {
 		fmt.Fprintf(&b, "| generated | %d documents from templates, seed %d |\n", g.Documents, g.Seed)
 	}
-	if len(h.Frozen) > 0 {
-		fmt.Fprintf(&b, "| frozen tensors | %d |\n", len(h.Frozen))
+	if len(h.Header.Frozen) > 0 {
+		fmt.Fprintf(&b, "| frozen tensors | %d |\n", len(h.Header.Frozen))
 	}
 	if k.c.String("recipe") != "" {
 		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")

@@ -1,92 +1,68 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"image/color"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
+	"io"
+	"os"
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/internal/chart"
+	"mm-abi.org/mm/internal/fsx"
 )
 
-// point is one place of a loss curve.
-type point struct{ tokens, loss float64 }
-
-// trainEvent is what the plot needs of a line of metrics.
-type trainEvent struct {
-	Event  string  `json:"event"`
-	Step   int     `json:"step"`
-	Tokens int     `json:"tokens"`
-	Loss   float64 `json:"loss"`
-}
-
-func parseEvent(line []byte) (trainEvent, error) {
-	var e trainEvent
-	return e, json.Unmarshal(line, &e)
-}
-
 // plotRun draws a run's loss curves over tokens, with the n-gram baselines of
-// the same data, into an SVG or PNG file.
+// the same data, into an SVG file.
 func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
-	training, held, err := curve(metrics)
+	f, err := os.Open(metrics)
 	if err != nil {
 		return err
 	}
-	pl := plot.New()
-	pl.Title.Text = "Loss"
-	pl.X.Label.Text, pl.Y.Label.Text = "tokens", "nats a token"
-	pl.Legend.Top = true
-	blue, red, grey := color.RGBA{0x1f, 0x77, 0xb4, 0xff}, color.RGBA{0xd6, 0x27, 0x28, 0xff}, color.Gray{0x99}
-	if err := addCurve(pl, "training", training, blue, nil); err != nil {
+	defer f.Close()
+	training, held, err := train.ReadCurves(f)
+	if err != nil {
 		return err
 	}
+	if len(training) == 0 {
+		return errors.New("the run has no steps to draw")
+	}
+	c := chart.Chart{Title: "Loss", X: "tokens", Y: "nats a token"}
+	c.Lines = append(c.Lines, curve("training", "#1f77b4", training))
 	if len(held) > 0 {
-		if err := addCurve(pl, "held out", held, red, nil); err != nil {
-			return err
-		}
+		c.Lines = append(c.Lines, curve("held out", "#d62728", held))
 	}
 	if corpus.Held != nil {
-		if err := addBaselines(pl, corpus, vocab, training[len(training)-1].tokens, grey); err != nil {
+		base, err := baselines(corpus, vocab, float64(training[len(training)-1].Tokens))
+		if err != nil {
 			return err
 		}
+		c.Lines = append(c.Lines, base...)
 	}
-	pl.Y.Min = 0
-	return pl.Save(18*vg.Centimeter, 11*vg.Centimeter, file)
+	return fsx.Replace(file, 0o644, func(w io.Writer) error { return chart.SVG(w, c) })
 }
 
-// addBaselines draws what counting alone reaches on the held-out text.
-func addBaselines(pl *plot.Plot, corpus *train.Corpus, vocab int, end float64, c color.Color) error {
+func curve(name, color string, points []train.Point) chart.Line {
+	l := chart.Line{Name: name, Color: color}
+	for _, p := range points {
+		l.Points = append(l.Points, chart.Point{X: float64(p.Tokens), Y: p.Loss})
+	}
+	return l
+}
+
+// baselines are what counting alone reaches on the held-out text.
+func baselines(corpus *train.Corpus, vocab int, end float64) ([]chart.Line, error) {
 	base, err := dataset.NGrams(corpus.Train, corpus.Held, vocab)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var lines []chart.Line
 	for _, b := range []struct {
 		name string
 		loss float64
 	}{{"unigram", base.Unigram}, {"bigram", base.Bigram}, {"trigram", base.Trigram}} {
-		flat := []point{{0, b.loss}, {end, b.loss}}
-		if err := addCurve(pl, fmt.Sprintf("%s %.2f", b.name, b.loss), flat, c, []vg.Length{vg.Points(4), vg.Points(3)}); err != nil {
-			return err
-		}
+		lines = append(lines, chart.Line{Name: fmt.Sprintf("%s %.2f", b.name, b.loss), Color: "#999", Dashed: true,
+			Points: []chart.Point{{X: 0, Y: b.loss}, {X: end, Y: b.loss}}})
 	}
-	return nil
-}
-
-func addCurve(pl *plot.Plot, name string, points []point, c color.Color, dashes []vg.Length) error {
-	xys := make(plotter.XYs, len(points))
-	for i, p := range points {
-		xys[i].X, xys[i].Y = p.tokens, p.loss
-	}
-	line, err := plotter.NewLine(xys)
-	if err != nil {
-		return err
-	}
-	line.Color, line.Dashes = c, dashes
-	pl.Add(line)
-	pl.Legend.Add(name, line)
-	return nil
+	return lines, nil
 }

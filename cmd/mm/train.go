@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,12 +13,9 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/schemas"
 )
-
-// metricsFile is the record of a run, one JSON event a line.
-const metricsFile = "metrics.jsonl"
 
 func (p *program) trainCommand() *cli.Command {
 	return &cli.Command{
@@ -36,7 +30,7 @@ func (p *program) trainCommand() *cli.Command {
 			&cli.IntFlag{Name: "threads", Usage: "threads (default: the configuration's, or what the machine has)"},
 			&cli.IntFlag{Name: "steps", Usage: "stop at this step instead"},
 			&cli.DurationFlag{Name: "time", Usage: "stop after this time of training instead"},
-			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE` (.svg or .png)"},
+			&cli.StringFlag{Name: "plot", Usage: "draw the loss curves into `FILE.svg`"},
 			&cli.StringFlag{Name: "sample", Usage: "at the end continue this text"},
 		},
 		Action: p.train,
@@ -48,7 +42,7 @@ func (p *program) train(c *cli.Context) error {
 		return err
 	}
 	file := c.Args().First()
-	cfg, err := loadTraining(file)
+	cfg, doc, err := loadTraining(file)
 	if err != nil {
 		return err
 	}
@@ -63,18 +57,18 @@ func (p *program) train(c *cli.Context) error {
 	if dir == "" {
 		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
 	}
-	if ext := filepath.Ext(c.String("plot")); ext != "" && ext != ".svg" && ext != ".png" {
-		return usageError{fmt.Errorf("--plot draws .svg and .png, not %q", ext)}
+	if file := c.String("plot"); file != "" && filepath.Ext(file) != ".svg" {
+		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(file))}
 	}
 	if len(cfg.Data.Files) > 0 {
 		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
 	corpus, err := train.Prepare(cfg, filepath.Dir(file))
 	if err != nil {
-		return err
+		return placed(doc, err)
 	}
 	defer corpus.Close()
-	return p.runTraining(c, cfg, stop, corpus, dir)
+	return placed(doc, p.runTraining(c, cfg, stop, corpus, dir))
 }
 
 func runName(cfg train.Config, file string) string {
@@ -85,30 +79,40 @@ func runName(cfg train.Config, file string) string {
 }
 
 // loadTraining reads a configuration strictly: an unknown key is a fault.
-func loadTraining(file string) (train.Config, error) {
+func loadTraining(file string) (train.Config, *schemas.Document, error) {
 	var cfg train.Config
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	doc, list := schemas.Load(schemas.Train, file, data)
 	if err := list.Err(); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
 	if err := doc.Decode(&cfg); err != nil {
-		return cfg, err
+		return cfg, nil, err
 	}
-	if err := cfg.Validate(); err != nil {
-		return cfg, fmt.Errorf("%s: %w", file, err)
+	return cfg, doc, placed(doc, cfg.Validate())
+}
+
+// placed is err with the places in the configuration of what is wrong with it,
+// where that is what err says.
+func placed(doc *schemas.Document, err error) error {
+	var list diag.List
+	for _, f := range train.Faults(err) {
+		list.Add(diag.NotAllowed, doc.Pos(f.Path), f.Error(), "")
 	}
-	return cfg, nil
+	if len(list) > 0 {
+		return list.Err()
+	}
+	return err
 }
 
 func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop, corpus *train.Corpus, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	metrics := filepath.Join(dir, metricsFile)
+	metrics := filepath.Join(dir, train.MetricsFile)
 	last := filepath.Join(dir, train.LastFile)
 	resume := c.Bool("resume")
 	if _, err := os.Stat(last); !resume && err == nil {
@@ -128,13 +132,13 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 	defer log.Close()
 	view := p.newTrainingView(stop)
 	opt := train.Options{Dir: dir, From: filepath.Dir(c.Args().First()), Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
-	var t *train.Trainer
+	var t *train.LMTrainer
 	if resume {
 		opt.Stop = &stop
-		t, err = train.Resume(last, corpus, opt)
+		t, err = train.ResumeLM(last, corpus, opt)
 	} else {
 		cfg.Stop = stop
-		t, err = train.New(cfg, corpus, opt)
+		t, err = train.NewLM(cfg, corpus, opt)
 	}
 	if err != nil {
 		return err
@@ -155,7 +159,7 @@ func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop,
 }
 
 // finishTraining tells how it ended and, if asked, what the model says.
-func (p *program) finishTraining(c *cli.Context, t *train.Trainer, corpus *train.Corpus, dir string, view *trainingView) error {
+func (p *program) finishTraining(c *cli.Context, t *train.LMTrainer, corpus *train.Corpus, dir string, view *trainingView) error {
 	out := map[string]any{"dir": dir, "end": view.end, "eval": view.eval}
 	if prompt := c.String("sample"); prompt != "" && corpus.Tokenizer != nil {
 		text, err := train.Sample(t.Model(), corpus.Tokenizer, prompt, train.SampleOptions{Temperature: 0.8})
@@ -179,30 +183,16 @@ func (p *program) finishTraining(c *cli.Context, t *train.Trainer, corpus *train
 }
 
 // trimMetrics takes out of the record what came after the checkpoint that a
-// run goes on from: steps that will be made again, and a line cut short.
+// run goes on from.
 func trimMetrics(metrics, last string) error {
 	ck, err := train.Open(last)
 	if err != nil {
 		return err
 	}
-	step := ck.Header.Step
 	if err := ck.Close(); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(metrics)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var kept []byte
-	for line := range bytes.Lines(data) {
-		if e, err := parseEvent(line); err == nil && e.Step <= step && bytes.HasSuffix(line, []byte("\n")) {
-			kept = append(kept, line...)
-		}
-	}
-	return fsx.WriteFile(metrics, kept, 0o644)
+	return train.TrimMetrics(metrics, ck.Header.Step)
 }
 
 // trainingView shows a run: a bar on a terminal, and one line a log step.
@@ -245,7 +235,7 @@ func (v *trainingView) Observe(e train.Event) error {
 			v.line("going on from step %d", e.Step)
 		}
 	case train.Step:
-		v.line("step %6d  tokens %9d  loss %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Loss, e.Rate, e.GradNorm, e.Speed)
+		v.line("step %6d  tokens %9d  mean loss of %2d steps %.4f  lr %.2e  norm %.3f  %6.0f tok/s", e.Step, e.Tokens, e.Steps, e.Loss, e.Rate, e.GradNorm, e.Speed)
 		v.advance(e.Step, e.Tokens, e.Seconds)
 	case train.Evaluated:
 		v.eval = e
@@ -286,35 +276,4 @@ func (v *trainingView) close() {
 		v.bar.Abort(false)
 		v.bars.Wait()
 	}
-}
-
-// curve reads the loss curves of a run back from its metrics: training loss
-// and held-out loss over tokens.
-func curve(metrics string) (training, held []point, err error) {
-	f, err := os.Open(metrics)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	scan := bufio.NewScanner(f)
-	scan.Buffer(nil, 1<<20)
-	for scan.Scan() {
-		e, err := parseEvent(scan.Bytes())
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading %s: %w", metrics, err)
-		}
-		switch e.Event {
-		case "step":
-			training = append(training, point{float64(e.Tokens), e.Loss})
-		case "eval":
-			held = append(held, point{float64(e.Tokens), e.Loss})
-		}
-	}
-	if err := scan.Err(); err != nil {
-		return nil, nil, err
-	}
-	if training == nil {
-		return nil, nil, errors.New("the run has no steps to draw")
-	}
-	return training, held, nil
 }

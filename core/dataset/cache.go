@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -41,7 +42,7 @@ func TokenizerDigest(tok *tokenizer.Tokenizer) string {
 // digests of the documents and of the tokenizer, and mapped from there the next
 // time, so that neither another text nor another tokenizer can be mistaken for
 // these. Close the result.
-func Cache(dir string, docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
+func Cache(dir string, docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	text := Digest(docs)
 	meta := map[string]string{
 		"format": "mm tokens " + cacheVersion, "text": hex.EncodeToString(text[:]), "tokenizer": TokenizerDigest(tok),
@@ -79,11 +80,21 @@ func (t *Tokens) save(path string, meta map[string]string) error {
 	for _, at := range t.docs {
 		docs = binary.LittleEndian.AppendUint64(docs, uint64(at))
 	}
-	var buf bytes.Buffer
-	if _, err := safetensors.Write(&buf, meta, []safetensors.Source{
+	tensors := []safetensors.Source{
 		{Name: "ids", DType: dtype, Shape: []int{t.Len()}, Data: safetensors.Bytes(t.ids)},
 		{Name: "documents", DType: safetensors.I64, Shape: []int{len(t.docs)}, Data: safetensors.Bytes(docs)},
-	}); err != nil {
+	}
+	if len(t.given) > 0 {
+		var spans []byte
+		for _, g := range t.given {
+			for _, v := range []int64{g.from, g.to, g.end} {
+				spans = binary.LittleEndian.AppendUint64(spans, uint64(v))
+			}
+		}
+		tensors = append(tensors, safetensors.Source{Name: "given", DType: safetensors.I64, Shape: []int{len(t.given), 3}, Data: safetensors.Bytes(spans)})
+	}
+	var buf bytes.Buffer
+	if _, err := safetensors.Write(&buf, meta, tensors); err != nil {
 		return err
 	}
 	return fsx.WriteFile(path, buf.Bytes(), 0o644)
@@ -134,5 +145,25 @@ func parseCache(b []byte, meta map[string]string) (*Tokens, error) {
 	if len(t.docs) == 0 {
 		return nil, errCache
 	}
-	return t, nil
+	if spans, ok := f.Tensor("given"); ok {
+		err = t.readGiven(spans)
+	}
+	return t, err
+}
+
+// readGiven takes the given spans [n, 3] of a cache file.
+func (t *Tokens) readGiven(spans safetensors.Tensor) error {
+	if spans.DType != safetensors.I64 || len(spans.Data)%24 != 0 {
+		return errCache
+	}
+	last := int64(0)
+	for b := spans.Data; len(b) > 0; b = b[24:] {
+		at := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+		g := given{at(0), at(1), at(2)}
+		if g.from < last || g.to <= g.from || g.to > int64(t.Len()) || g.end < -1 || g.end > math.MaxInt32 || g.end >= 0 && g.from == 0 {
+			return errCache
+		}
+		t.given, last = append(t.given, g), g.to
+	}
+	return nil
 }

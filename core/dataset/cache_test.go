@@ -30,8 +30,8 @@ func idsOf(t *Tokens) []int32 {
 func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	tok := byteTokens(t)
-	docs := []string{"hello", "world", "again"}
-	open := func(docs []string, tok *tokenizer.Tokenizer) *Tokens {
+	docs := plain("hello", "world", "again")
+	open := func(docs []Document, tok *tokenizer.Tokenizer) *Tokens {
 		t.Helper()
 		c, err := Cache(dir, docs, tok, EncodeOptions{})
 		if err != nil {
@@ -53,7 +53,7 @@ func TestCache(t *testing.T) {
 	}
 
 	// Other text, other cuts, another tokenizer of the same size: other files.
-	open([]string{"hello", "world", "aga", "in"}, tok)
+	open(plain("hello", "world", "aga", "in"), tok)
 	v, err := bpe.Train(func(yield func(string) bool) {}, bpe.Options{VocabSize: 257, Control: []string{"<|end|>"}, EOS: "<|end|>"})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestCache(t *testing.T) {
 func TestCacheDamaged(t *testing.T) {
 	dir := t.TempDir()
 	tok := byteTokens(t)
-	docs := []string{"hello", "world"}
+	docs := plain("hello", "world")
 	c, err := Cache(dir, docs, tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestCacheDamaged(t *testing.T) {
 
 func FuzzCache(f *testing.F) {
 	tok := byteTokens(f)
-	tokens, err := Encode([]string{"ab", "c"}, tok, EncodeOptions{})
+	tokens, err := Encode(plain("ab", "c"), tok, EncodeOptions{})
 	if err != nil {
 		f.Fatal(err)
 	}

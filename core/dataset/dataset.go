@@ -1,7 +1,7 @@
 // Package dataset turns text into the batches a model trains on.
 //
-// The way of the data: [ReadText] or [ReadJSONL] cut files into documents;
-// [Split] shuffles them and keeps some apart; [Encode] makes a [Tokens] of them,
+// The way of the data: [ReadText], [ReadJSONL] or [ReadChat] cut files into
+// documents; [Split] shuffles them and keeps some apart; [Encode] makes a [Tokens] of them,
 // every document closed by the tokenizer's end token, which [Cache] keeps on
 // disk under the digest of the text and of the tokenizer; a [Loader] walks the
 // tokens in windows, each once an epoch in an order drawn from a seed, and
@@ -12,6 +12,14 @@
 // document begins, and the last token of one document is not asked for the
 // first of the next.
 //
+// What is given in a [Document], a question or a tool's answer, is seen and not
+// learnt: no position is asked for a given token. Where the model's own words
+// end and given ones begin it is asked for the end token, so that it falls
+// silent instead of making up what others will say:
+//
+//	tokens   What is 1 plus 2? <call> … </call> {"result":3} The answer is 3. <eos>
+//	learnt                     ^^^^^^^^^^^^^^^^ <eos>        ^^^^^^^^^^^^^^^^ ^^^^^
+//
 // Everything here is a function of its input and a seed: the same bytes give
 // the same batches on every machine.
 package dataset
@@ -19,8 +27,6 @@ package dataset
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,33 +54,42 @@ type Filter struct {
 	MaxChars  int  // longer ones too; 0 means no limit
 	// Keys are the strings of a JSON line that make a document; none means "text".
 	Keys []string
+	// Given are those of Keys that are given.
+	Given []string
 }
 
-// clean is the document as it is kept, or false.
-func (f Filter) clean(doc string) (string, bool) {
+// clean is the document as it is kept, or false; open and closing are the marks
+// around what is given.
+func (f Filter) clean(text, open, closing string) (Document, bool, error) {
 	if f.JoinLines {
 		var kept []string
-		for line := range strings.Lines(doc) {
+		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); line != "" {
 				kept = append(kept, line)
 			}
 		}
-		doc = strings.Join(kept, " ")
+		text = strings.Join(kept, " ")
 	}
-	doc = strings.TrimSpace(doc)
-	n := utf8.RuneCountInString(doc)
-	return doc, n > 0 && n >= f.MinChars && (f.MaxChars == 0 || n <= f.MaxChars)
+	doc, err := cut(text, open, closing)
+	doc.trim()
+	return doc, f.keeps(doc), err
+}
+
+// keeps reports whether a document has the wanted length.
+func (f Filter) keeps(doc Document) bool {
+	n := utf8.RuneCountInString(doc.Text)
+	return n > 0 && n >= f.MinChars && (f.MaxChars == 0 || n <= f.MaxChars)
 }
 
 // ReadText cuts r at every separator (Separator when empty) and yields the
-// documents that pass the filter, with the space around them taken off. An
-// error ends the sequence.
-func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[string, error] {
+// documents that pass the filter, with the space around them taken off. What
+// stands between GivenOpen and GivenClose is given. An error ends the sequence.
+func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[Document, error] {
 	if separator == "" {
 		separator = Separator
 	}
 	sep := []byte(separator)
-	return func(yield func(string, error) bool) {
+	return func(yield func(Document, error) bool) {
 		s := bufio.NewScanner(r)
 		s.Buffer(nil, MaxDocument)
 		s.Split(func(data []byte, end bool) (int, []byte, error) {
@@ -86,23 +101,40 @@ func ReadText(r io.Reader, separator string, f Filter) iter.Seq2[string, error] 
 			}
 			return 0, nil, nil
 		})
-		for s.Scan() {
-			if doc, ok := f.clean(s.Text()); ok && !yield(doc, nil) {
+		for n := 1; s.Scan(); n++ {
+			doc, ok, err := f.clean(s.Text(), GivenOpen, GivenClose)
+			if err != nil {
+				yield(Document{}, fmt.Errorf("reading text: document %d: %w", n, err))
+				return
+			}
+			if ok && !yield(doc, nil) {
 				return
 			}
 		}
 		if err := scanError(s.Err()); err != nil {
-			yield("", fmt.Errorf("reading text: %w", err))
+			yield(Document{}, fmt.Errorf("reading text: %w", err))
 		}
 	}
 }
 
 // ReadJSONL yields the text of every line of r, a JSON object with a string
-// "text", or with strings of the names in f.Keys, which are joined by new lines.
-// Blank lines are passed over; anything else is an error, which ends the
-// sequence.
-func ReadJSONL(r io.Reader, f Filter) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+// "text", or with strings of the names in f.Keys, which are joined by new lines;
+// those of f.Given are given. Blank lines are passed over; anything else is an
+// error, which ends the sequence.
+func ReadJSONL(r io.Reader, f Filter) iter.Seq2[Document, error] {
+	return lines(r, func(line []byte) (Document, bool, error) {
+		text, err := f.document(line)
+		if err != nil {
+			return Document{}, false, err
+		}
+		return f.clean(text, fieldOpen, fieldClose)
+	})
+}
+
+// lines yields the documents that read makes of the lines of r that are not
+// blank.
+func lines(r io.Reader, read func([]byte) (Document, bool, error)) iter.Seq2[Document, error] {
+	return func(yield func(Document, error) bool) {
 		s := bufio.NewScanner(r)
 		s.Buffer(nil, MaxDocument)
 		for n := 1; s.Scan(); n++ {
@@ -110,17 +142,17 @@ func ReadJSONL(r io.Reader, f Filter) iter.Seq2[string, error] {
 			if len(line) == 0 {
 				continue
 			}
-			doc, err := f.document(line)
+			doc, ok, err := read(line)
 			if err != nil {
-				yield("", fmt.Errorf("reading JSON lines: line %d: %w", n, err))
+				yield(Document{}, fmt.Errorf("reading JSON lines: line %d: %w", n, err))
 				return
 			}
-			if text, ok := f.clean(doc); ok && !yield(text, nil) {
+			if ok && !yield(doc, nil) {
 				return
 			}
 		}
 		if err := scanError(s.Err()); err != nil {
-			yield("", fmt.Errorf("reading JSON lines: %w", err))
+			yield(Document{}, fmt.Errorf("reading JSON lines: %w", err))
 		}
 	}
 }
@@ -143,7 +175,7 @@ func (f Filter) document(line []byte) (string, error) {
 		}
 		parts = append(parts, *s)
 	}
-	return strings.Join(parts, "\n"), nil
+	return marked(keys, parts, f.Given)
 }
 
 func scanError(err error) error {
@@ -151,37 +183,6 @@ func scanError(err error) error {
 		return ErrTooLong
 	}
 	return err
-}
-
-// Collect gathers a sequence of documents.
-func Collect(docs iter.Seq2[string, error]) ([]string, error) {
-	var all []string
-	for doc, err := range docs {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, doc)
-	}
-	return all, nil
-}
-
-// Split shuffles the documents by seed and keeps the given share apart, at
-// least one when share is above zero and there are two.
-func Split(docs []string, share float64, seed uint64) (train, held []string) {
-	order := permutation(len(docs), seed, 0)
-	n := int(share * float64(len(docs)))
-	if share > 0 && n == 0 && len(docs) > 1 {
-		n = 1
-	}
-	n = min(max(n, 0), len(docs))
-	for i, at := range order {
-		if i < len(docs)-n {
-			train = append(train, docs[at])
-		} else {
-			held = append(held, docs[at])
-		}
-	}
-	return train, held
 }
 
 // permutation shuffles 0…n-1 by Fisher and Yates, from a PCG seeded with seed
@@ -209,16 +210,4 @@ func below(r *rand.PCG, n uint64) uint64 {
 			return m >> 32
 		}
 	}
-}
-
-// Digest is the SHA-256 of the documents, their lengths included.
-func Digest(docs []string) [sha256.Size]byte {
-	h := sha256.New()
-	var n [8]byte
-	for _, d := range docs {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(d)))
-		h.Write(n[:])
-		io.WriteString(h, d)
-	}
-	return [sha256.Size]byte(h.Sum(nil))
 }

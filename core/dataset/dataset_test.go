@@ -18,6 +18,15 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
+// plain are documents of which nothing is given.
+func plain(texts ...string) []Document {
+	var all []Document
+	for _, t := range texts {
+		all = append(all, Document{Text: t})
+	}
+	return all
+}
+
 func TestReadText(t *testing.T) {
 	text := " one\n two \n<|endoftext|>\n\n<|endoftext|>three four<|endoftext|>tail"
 	for _, c := range []struct {
@@ -34,7 +43,7 @@ func TestReadText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(c.want, got); d != "" {
+		if d := cmp.Diff(plain(c.want...), got); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
@@ -48,7 +57,7 @@ func TestReadJSONL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"a b", "é"}, got); d != "" {
+	if d := cmp.Diff(plain("a b", "é"), got); d != "" {
 		t.Error(d)
 	}
 	for _, bad := range []string{"{", "[]", "{}", `{"text":5}`, `{"text":null}`, `{"text":"a"} x`} {
@@ -61,7 +70,7 @@ func TestReadJSONL(t *testing.T) {
 func TestReadJSONLKeys(t *testing.T) {
 	f := Filter{Keys: []string{"question", "answer"}}
 	got, err := Collect(ReadJSONL(strings.NewReader(`{"answer":"2","n":[1],"question":"1+1?"}`), f))
-	if d := cmp.Diff([]string{"1+1?\n2"}, got); err != nil || d != "" {
+	if d := cmp.Diff(plain("1+1?\n2"), got); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
 	for _, bad := range []string{`{"question":"?"}`, `{"question":"?","answer":1}`, `{"question":"?","answer":null}`} {
@@ -79,8 +88,8 @@ func FuzzReadJSONL(f *testing.F) {
 		docs, err := Collect(ReadJSONL(bytes.NewReader(b), filter))
 		if err == nil {
 			for _, d := range docs {
-				if strings.TrimSpace(d) != d || d == "" {
-					t.Errorf("document %q", d)
+				if strings.TrimSpace(d.Text) != d.Text || d.Text == "" {
+					t.Errorf("document %q", d.Text)
 				}
 			}
 		}
@@ -91,17 +100,17 @@ func FuzzReadJSONL(f *testing.F) {
 }
 
 func TestSplit(t *testing.T) {
-	var docs []string
+	var docs []Document
 	for i := range 100 {
-		docs = append(docs, fmt.Sprint(i))
+		docs = append(docs, Document{Text: fmt.Sprint(i)})
 	}
 	train, held := Split(docs, 0.05, 7)
 	if len(train) != 95 || len(held) != 5 {
 		t.Fatalf("%d and %d documents", len(train), len(held))
 	}
 	seen := map[string]bool{}
-	for _, d := range append(append([]string(nil), train...), held...) {
-		seen[d] = true
+	for _, d := range append(append([]Document(nil), train...), held...) {
+		seen[d.Text] = true
 	}
 	if len(seen) != 100 {
 		t.Errorf("%d different documents", len(seen))
@@ -115,7 +124,7 @@ func TestSplit(t *testing.T) {
 	if d := cmp.Diff([]int32{1, 7, 3, 8, 5, 6, 9, 4, 2, 0}, permutation(10, 1, 2)); d != "" {
 		t.Error(d)
 	}
-	if a, b := Split([]string{"x"}, 0.5, 1); len(a) != 1 || len(b) != 0 {
+	if a, b := Split(plain("x"), 0.5, 1); len(a) != 1 || len(b) != 0 {
 		t.Error("the only document was held out")
 	}
 }
@@ -149,7 +158,7 @@ func fromIDs(ids []int32, end int32) *Tokens {
 
 func TestEncode(t *testing.T) {
 	tok := byteTokens(t)
-	tokens, err := Encode([]string{"ab", "c"}, tok, EncodeOptions{})
+	tokens, err := Encode(plain("ab", "c"), tok, EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,13 +396,7 @@ func TestTinyStoriesBaselines(t *testing.T) {
 		t.Errorf("%d stories, want 2254", len(docs))
 	}
 	train, held := Split(docs, 0.05, 0)
-	v, err := bpe.Train(func(yield func(string) bool) {
-		for _, d := range train {
-			if !yield(d) {
-				return
-			}
-		}
-	}, bpe.Options{VocabSize: 1024, Pre: tokenizer.PreNone})
+	v, err := bpe.Train(Texts(train), bpe.Options{VocabSize: 1024, Pre: tokenizer.PreNone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 type Batch struct {
 	B, T    int
 	Tokens  []int32 // [B·T]
-	Targets []int32 // [B·T]: the following token, -1 where there is none to learn
+	Targets []int32 // [B·T]: the token to say next, -1 where there is none to learn
 	Starts  []int32 // [B·T]: position in the window where the document begins
 }
 
@@ -46,6 +46,21 @@ func (b *Batch) window(r int, t *Tokens, at int) {
 		}
 		if doc+1 < len(t.docs) && t.docs[doc+1] == int64(at+i+1) {
 			next[i] = -1 // the next token opens another document
+		}
+	}
+	t.silence(next, at, have)
+}
+
+// silence takes the targets of given tokens out of those of the positions from
+// at on, whose row reads have tokens; before a given part the end is the target.
+func (t *Tokens) silence(targets []int32, at, have int) {
+	for s := t.spanAt(at + 1); s < len(t.given) && t.given[s].from < int64(at+have); s++ {
+		g := t.given[s]
+		for i := max(int(g.from)-at, 1); i < min(int(g.to)-at, have); i++ {
+			targets[i-1] = -1
+		}
+		if i := int(g.from) - at; i >= 1 {
+			targets[i-1] = int32(g.end)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type Baselines struct {
 // depends on the power of two below count(h) and is estimated by expectation
 // maximisation on the last twentieth of train against counts of the rest, so
 // that nothing is fitted to what it is measured on; then all of train is
-// counted. Contexts do not reach across documents, and a document's first token
-// is not predicted.
+// counted. Contexts do not reach across documents, and neither a document's first
+// token nor what is given is predicted.
 func NGrams(train, held *Tokens, v int) (Baselines, error) {
 	if v < 1 || v > 1<<20 {
 		return Baselines{}, errors.New("n-grams: the vocabulary must have 1 to 2²⁰ tokens")
@@ -71,6 +71,7 @@ func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 		t.Read(ids, lo)
 		doc := 0
 		g := gram{-1, -1, -1}
+		span := t.spanAt(lo)
 		for i, id := range ids {
 			for doc < len(t.docs) && t.docs[doc] <= int64(lo+i) {
 				if t.docs[doc] == int64(lo+i) {
@@ -79,7 +80,17 @@ func grams(t *Tokens, lo, hi int) func(yield func(gram) bool) {
 				doc++
 			}
 			g.prev2, g.prev, g.word = g.prev, g.word, id
-			if g.prev >= 0 && !yield(g) {
+			for span < len(t.given) && t.given[span].to <= int64(lo+i) {
+				span++
+			}
+			asked := g
+			if span < len(t.given) && t.given[span].from <= int64(lo+i) {
+				asked.word = -1 // given
+				if t.given[span].from == int64(lo+i) {
+					asked.word = int32(t.given[span].end)
+				}
+			}
+			if g.prev >= 0 && asked.word >= 0 && !yield(asked) {
 				return
 			}
 		}

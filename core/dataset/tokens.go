@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sort"
 
 	"mm-abi.org/mm/core/mmap"
 	"mm-abi.org/mm/core/tokenizer"
@@ -17,8 +18,13 @@ type Tokens struct {
 	ids   []byte // little endian
 	width int    // bytes an id: 2 or 4
 	docs  []int64
+	given []given
 	file  *mmap.Map
 }
+
+// given is the tokens [from, to) that are not learnt. The position before them
+// is asked for the token end instead; -1 asks for none.
+type given struct{ from, to, end int64 }
 
 // Len is the number of tokens.
 func (t *Tokens) Len() int { return len(t.ids) / t.width }
@@ -45,8 +51,13 @@ func (t *Tokens) Close() error {
 	if t.file == nil {
 		return nil
 	}
-	t.ids, t.docs = nil, nil
+	t.ids, t.docs, t.given = nil, nil, nil
 	return t.file.Close()
+}
+
+// spanAt is the first given span that ends behind position at.
+func (t *Tokens) spanAt(at int) int {
+	return sort.Search(len(t.given), func(i int) bool { return t.given[i].to > int64(at) })
 }
 
 // Digest is the SHA-256 of the ids, in hex.
@@ -67,6 +78,11 @@ func (t *Tokens) Check(v int) error {
 			}
 		}
 	}
+	for _, s := range t.given {
+		if s.end >= int64(v) {
+			return fmt.Errorf("end token %d lies outside the vocabulary of %d", s.end, v)
+		}
+	}
 	return nil
 }
 
@@ -78,24 +94,26 @@ type EncodeOptions struct {
 }
 
 // Encode makes tokens of documents: each is the tokenizer's BOS, if it adds
-// one, the text, and its EOS, if it has one.
-func Encode(docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
+// one, the text, and its EOS, if it has one. Given parts and those between them
+// are encoded each for itself, as they are when one is told to the model that
+// wrote the other.
+func Encode(docs []Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens, error) {
 	t := &Tokens{width: 2}
 	if tok.Size() > 1<<16 {
 		t.width = 4
 	}
-	eos := tok.Special().EOS
-	var ids []int32
+	var e encoder
 	for _, doc := range docs {
-		ids = tok.Append(ids[:0], doc, tokenizer.Options{Add: true, Special: opt.Special})
-		if n := len(ids); eos != tokenizer.None && (n == 0 || ids[n-1] != eos) {
-			ids = append(ids, eos)
-		}
-		if len(ids) == 0 {
+		e.encode(doc, tok, opt)
+		if len(e.ids) == 0 {
 			continue
 		}
-		t.docs = append(t.docs, int64(t.Len()))
-		for _, id := range ids {
+		at := int64(t.Len())
+		t.docs = append(t.docs, at)
+		for _, s := range e.given {
+			t.given = append(t.given, given{at + s.from, at + s.to, s.end})
+		}
+		for _, id := range e.ids {
 			if t.width == 2 {
 				t.ids = binary.LittleEndian.AppendUint16(t.ids, uint16(id))
 			} else {
@@ -107,6 +125,56 @@ func Encode(docs []string, tok *tokenizer.Tokenizer, opt EncodeOptions) (*Tokens
 		return nil, errors.New("encoding documents: there are no tokens")
 	}
 	return t, nil
+}
+
+// encoder is one document as tokens.
+type encoder struct {
+	ids   []int32
+	given []given
+}
+
+func (e *encoder) encode(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptions) {
+	e.ids, e.given = e.ids[:0], e.given[:0]
+	eos := tok.Special().EOS
+	last := false // the last part is given
+	if len(doc.Given) == 0 {
+		e.ids = tok.Append(e.ids, doc.Text, tokenizer.Options{Add: true, Special: opt.Special})
+	} else {
+		last = e.parts(doc, tok, opt)
+	}
+	if n := len(e.ids); eos != tokenizer.None && (n == 0 || e.ids[n-1] != eos) {
+		e.ids = append(e.ids, eos)
+	}
+	if last {
+		e.given[len(e.given)-1].to = int64(len(e.ids)) // nobody is to say the end
+	}
+}
+
+// parts encodes a document with given parts, and tells whether its last part is
+// one.
+func (e *encoder) parts(doc Document, tok *tokenizer.Tokenizer, opt EncodeOptions) (last bool) {
+	v := tok.Vocabulary()
+	if v.AddBOS {
+		e.ids = append(e.ids, v.Special.BOS)
+	}
+	said := false // anything by the model
+	for text, isGiven := range doc.parts() {
+		from := len(e.ids)
+		e.ids = tok.Append(e.ids, text, tokenizer.Options{Special: opt.Special})
+		if len(e.ids) == from {
+			continue
+		}
+		if last = isGiven; !isGiven {
+			said = true
+			continue
+		}
+		end := int64(-1)
+		if said && !tok.Ends(e.ids[from-1]) {
+			end = int64(v.Special.EOS)
+		}
+		e.given = append(e.given, given{int64(from), int64(len(e.ids)), end})
+	}
+	return last
 }
 
 // OpenUint16 maps a file of little-endian uint16 ids: plain, or a NumPy .npy of

@@ -3,6 +3,8 @@ package llm
 import (
 	"math"
 	"testing"
+
+	"mm-abi.org/mm/core/nn"
 )
 
 // The recurrent mode gives the logits of the parallel one at every position:
@@ -20,7 +22,7 @@ func TestDecoderEqualsPass(t *testing.T) {
 				t.Fatal(err)
 			}
 			pass.forward(&pass.works[0], 0, T)
-			pass.head.forward(0, T, false)
+			pass.head.Forward(0, T, false)
 			d := m.NewDecoder()
 			for round := range 2 { // the second after Reset
 				for i, token := range b.Tokens {
@@ -28,7 +30,7 @@ func TestDecoderEqualsPass(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for v, want := range pass.head.y.row(i) {
+					for v, want := range pass.head.Y.Row(i) {
 						if math.Abs(logits[v]-want) > 1e-12*max(1, math.Abs(want)) {
 							t.Fatalf("round %d position %d: logit %d is %v, want %v", round, i, v, logits[v], want)
 						}
@@ -52,8 +54,8 @@ func TestDecoderEqualsPass(t *testing.T) {
 // state, o_t = Σ_{s<t} (Σ_i r_ti·k_si·w_i^(t-1-s))·v_s + (Σ_i r_ti·u_i·k_ti)·v_t.
 func TestRWKVEqualsItsSum(t *testing.T) {
 	const T, D = 17, 6
-	r := newRandom(1)
-	draw := func(n int) []float64 { x := make([]float64, n); fillNormal(x, r, 1); return x }
+	r := nn.NewRandom(1)
+	draw := func(n int) []float64 { x := make([]float64, n); nn.FillNormal(x, r, 1); return x }
 	rs, ks, vs, u, decay := draw(T*D), draw(T*D), draw(T*D), draw(D), draw(D)
 	w, state, o := make([]float64, D), make([]float64, D*D), make([]float64, D)
 	decays(w, decay)

@@ -7,30 +7,30 @@ import "mm-abi.org/mm/core/tensor"
 func (p *Pass[F]) embed(lo, hi int) {
 	m, c := p.model, p.model.Config.Dim
 	dst := p.x[0]
-	if m.embedNorm != nil {
+	if m.embedNorm.Gain != nil {
 		dst = p.raw
 	}
 	for t := lo; t < hi; t++ {
 		if e := int(p.entry[t]); e >= 0 {
-			copy(dst.row(t), p.batch.Embeds[e*c:(e+1)*c])
+			copy(dst.Row(t), p.batch.Embeds[e*c:(e+1)*c])
 		} else {
-			copy(dst.row(t), m.embed.Data[int(p.batch.Tokens[t])*c:])
+			copy(dst.Row(t), m.embed.Data[int(p.batch.Tokens[t])*c:])
 		}
 	}
-	if m.embedNorm != nil {
-		normForward(p.x[0], p.raw, m.embedNorm, p.rawR, m.Config, lo, hi)
+	if m.embedNorm.Gain != nil {
+		m.embedNorm.Forward(p.x[0], p.raw, p.rawR, lo, hi)
 	}
 }
 
 // embedNormBackward turns the gradient of x[0] into that of the embeddings
 // before their norm, in place.
 func (p *Pass[F]) embedNormBackward(w *worker[F], spread []F, lo, hi int) {
-	dx, dy := p.dx[0].part(lo, hi), w.dn
-	for t := range dx.rows {
-		copy(dy.row(t), dx.row(t))
+	dx, dy := p.dx[0].Part(lo, hi), w.dn
+	for t := range dx.Rows {
+		copy(dy.Row(t), dx.Row(t))
 	}
-	dx.zero()
-	normBackward(p.dx[0], dy, p.raw, p.model.embedNorm, p.rawR, spread, lo, hi)
+	dx.Zero()
+	p.model.embedNorm.Backward(p.dx[0], dy, p.raw, p.rawR, spread, lo, hi)
 }
 
 // embedGrads scatters the gradient of x[0] in the order of positions: to the
@@ -40,10 +40,10 @@ func (p *Pass[F]) embedGrads() {
 	for t := range p.B * p.T {
 		switch e := int(p.entry[t]); {
 		case e >= 0 && p.batch.EmbedGrads != nil:
-			copy(p.batch.EmbedGrads[e*c:(e+1)*c], p.dx[0].row(t))
+			copy(p.batch.EmbedGrads[e*c:(e+1)*c], p.dx[0].Row(t))
 		case e < 0 && m.embed.Grad != nil:
 			at := int(p.batch.Tokens[t]) * c
-			tensor.AddScaled(m.embed.Grad[at:at+c], 1, p.dx[0].row(t))
+			tensor.AddScaled(m.embed.Grad[at:at+c], 1, p.dx[0].Row(t))
 		}
 	}
 }

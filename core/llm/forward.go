@@ -1,10 +1,14 @@
 package llm
 
-import "mm-abi.org/mm/core/tensor"
+import (
+	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/tensor"
+)
 
 // forward takes the sequence at the positions [lo, hi) from tokens to the
-// normed output of the last block, which the head turns into logits. The residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies
-// between its halves, x[2L] leaves the last block.
+// normed output of the last block, which the head turns into logits. The
+// residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies between
+// its halves, x[2L] leaves the last block.
 func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 	m := p.model
 	p.embed(lo, hi) // x[0] [T, C]
@@ -12,43 +16,43 @@ func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 		y, b := &p.layers[l], &m.blocks[l]
 		in, mid, out := p.x[2*l], p.x[2*l+1], p.x[2*l+2]
 
-		normForward(y.norm1, in, b.norm1, y.r1, m.Config, lo, hi) // [T, C]
+		b.norm1.Forward(y.norm1, in, y.r1, lo, hi) // [T, C]
 		if b.mix != nil {
 			y.mix.forward(p, w, lo, hi) // [T, C] → [T, H·D]
 		} else {
-			y.attn.forward(p, w, b, lo, hi) // [T, C] → [T, H·D]
+			y.attn.Forward(&w.heads, p.sequence(lo, hi)) // [T, C] → [T, H·D]
 		}
-		mid.part(lo, hi).copyFrom(in.part(lo, hi))
-		y.out.forward(lo, hi, true) // x[2l+1] = x[2l] + mixed·Woᵀ [T, C]
+		mid.Part(lo, hi).CopyFrom(in.Part(lo, hi))
+		y.out.Forward(lo, hi, true) // x[2l+1] = x[2l] + mixed·Woᵀ [T, C]
 
-		normForward(y.norm2, mid, b.norm2, y.r2, m.Config, lo, hi) // [T, C]
-		out.part(lo, hi).copyFrom(mid.part(lo, hi))
-		y.ffn.forward(lo, hi) // x[2l+2] = x[2l+1] + ffn [T, C]
+		b.norm2.Forward(y.norm2, mid, y.r2, lo, hi) // [T, C]
+		out.Part(lo, hi).CopyFrom(mid.Part(lo, hi))
+		y.ffn.Forward(lo, hi) // x[2l+2] = x[2l+1] + ffn [T, C]
 	}
-	normForward(p.final, p.x[len(p.x)-1], m.norm, p.finalR, m.Config, lo, hi) // [T, C]
+	m.norm.Forward(p.final, p.x[len(p.x)-1], p.finalR, lo, hi) // [T, C]
 }
 
 // predict is the head, the loss and the head's backward pass: it returns the
 // sum of nats over the positions with a target, and with dn set leaves there
 // the gradient of the normed output [T, C]. The logits [T, V] turn into their
 // gradient in place.
-func (p *Pass[F]) predict(dn matrix[F], lo, hi int) (sum float64) {
-	for first := lo; lo < hi; lo += rowBlock {
-		end := min(lo+rowBlock, hi)
-		p.head.forward(lo, end, false) // [T, C] → [T, V]
+func (p *Pass[F]) predict(dn nn.Matrix[F], lo, hi int) (sum float64) {
+	for first := lo; lo < hi; lo += nn.RowBlock {
+		end := min(lo+nn.RowBlock, hi)
+		p.head.Forward(lo, end, false) // [T, C] → [T, V]
 		for t := lo; t < end; t++ {
-			logits, target := p.head.y.row(t), int(p.batch.Targets[t])
+			logits, target := p.head.Y.Row(t), int(p.batch.Targets[t])
 			switch {
 			case target < 0:
 				clear(logits)
-			case dn.rows > 0:
+			case dn.Rows > 0:
 				sum += float64(tensor.CrossEntropy(logits, target, p.scale))
 			default:
 				sum += float64(tensor.NegLogLikelihood(logits, target))
 			}
 		}
-		if dn.rows > 0 {
-			p.head.backward(dn.part(lo-first, end-first), lo, end, true) // [T, V] → [T, C]
+		if dn.Rows > 0 {
+			p.head.Backward(dn.Part(lo-first, end-first), lo, end, true) // [T, V] → [T, C]
 		}
 	}
 	return sum
@@ -63,8 +67,8 @@ func (p *Pass[F]) predict(dn matrix[F], lo, hi int) (sum float64) {
 func (p *Pass[F]) backward(w *worker[F], spread []F, lo, hi int) {
 	m := p.model
 	last := len(p.x) - 1
-	p.dx[last].part(lo, hi).zero()
-	normBackward(p.dx[last], w.dn, p.x[last], m.norm, p.finalR, spread, lo, hi)
+	p.dx[last].Part(lo, hi).Zero()
+	m.norm.Backward(p.dx[last], w.dn, p.x[last], p.finalR, spread, lo, hi)
 	for l := len(p.layers) - 1; l >= 0; l-- {
 		y, b := &p.layers[l], &m.blocks[l]
 		if 2*l+1 < p.lowest {
@@ -72,53 +76,37 @@ func (p *Pass[F]) backward(w *worker[F], spread []F, lo, hi int) {
 		}
 		dmid, dout := p.dx[2*l+1], p.dx[2*l+2]
 		below := p.below(2*l+1, b.norm2)
-		y.ffn.backward(w.dn, w.dh, lo, hi, below) // [T, C] → [T, C]
+		y.ffn.Backward(w.dn, w.dh, lo, hi, below) // [T, C] → [T, C]
 		if !below {
 			return
 		}
-		dmid.part(lo, hi).copyFrom(dout.part(lo, hi))
-		normBackward(dmid, w.dn, p.x[2*l+1], b.norm2, y.r2, spread, lo, hi)
+		dmid.Part(lo, hi).CopyFrom(dout.Part(lo, hi))
+		b.norm2.Backward(dmid, w.dn, p.x[2*l+1], y.r2, spread, lo, hi)
 
 		if 2*l < p.lowest {
 			return
 		}
 		din := p.dx[2*l]
 		below = p.below(2*l, b.norm1)
-		y.out.backward(w.dm, lo, hi, true) // [T, C] → [T, H·D]
+		y.out.Backward(w.dm, lo, hi, true) // [T, C] → [T, H·D]
 		if b.mix != nil {
 			y.mix.backward(p, w, spread, lo, hi) // [T, H·D] → [T, C]
 		} else {
-			y.attn.backward(p, w, b, spread, lo, hi, below) // [T, H·D] → [T, C]
+			y.attn.Backward(&w.heads, p.sequence(lo, hi), w.dn, w.dm, spread, below) // [T, H·D] → [T, C]
 		}
 		if !below {
 			return
 		}
-		din.part(lo, hi).copyFrom(dmid.part(lo, hi))
-		normBackward(din, w.dn, p.x[2*l], b.norm1, y.r1, spread, lo, hi)
+		din.Part(lo, hi).CopyFrom(dmid.Part(lo, hi))
+		b.norm1.Backward(din, w.dn, p.x[2*l], y.r1, spread, lo, hi)
 	}
-	if p.model.embedNorm != nil {
+	if p.model.embedNorm.Gain != nil {
 		p.embedNormBackward(w, spread, lo, hi)
 	}
 }
 
 // below reports whether the input gradient of a half block is wanted: by what
 // lies under it, or by the gain of its norm.
-func (p *Pass[F]) below(half int, norm *Tensor[F]) bool {
-	return half > p.lowest || norm.Grad != nil
-}
-
-// normForward is RMSNorm, y = x·gain/rms(x) [T, C], keeping r = 1/rms.
-func normForward[F tensor.Float](y, x matrix[F], gain *Tensor[F], r []F, c Config, lo, hi int) {
-	for t := lo; t < hi; t++ {
-		r[t] = tensor.NormForward(y.row(t), x.row(t), gain.Data, F(c.NormEps))
-	}
-}
-
-// normBackward adds the input gradient of normForward to dx, and the gain's to
-// the sequence's spread gradients; dy has the rows of this sequence only.
-func normBackward[F tensor.Float](dx, dy, x matrix[F], gain *Tensor[F], r, spread []F, lo, hi int) {
-	dgain := spread[gain.at : gain.at+len(gain.Data)]
-	for t := lo; t < hi; t++ {
-		tensor.NormBackward(dx.row(t), dgain, dy.row(t-lo), x.row(t), gain.Data, r[t])
-	}
+func (p *Pass[F]) below(half int, norm nn.Norm[F]) bool {
+	return half > p.lowest || norm.Gain.Grad != nil
 }

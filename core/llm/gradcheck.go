@@ -2,7 +2,8 @@ package llm
 
 import (
 	"fmt"
-	"math"
+
+	"mm-abi.org/mm/core/nn"
 )
 
 // GradcheckOptions shapes a gradient check. The zero value checks 40 elements
@@ -14,19 +15,11 @@ type GradcheckOptions struct {
 	LoRA    *LoRA // adapters to check instead of the weights
 }
 
-// GradcheckResult compares one tensor's gradient with central differences.
-type GradcheckResult struct {
-	Tensor string  // its name, or "embeds" for injected embeddings
-	Probed int     // elements compared
-	Error  float64 // ‖analytic - numeric‖ / max(‖analytic‖, ‖numeric‖)
-	Norm   float64 // ‖numeric‖ over the probed elements
-}
-
 // Gradcheck compares every gradient of a model of shape c with central
 // differences of its loss, in float64. The batch holds documents that end
 // inside a sequence, positions without a target and injected embeddings. Shapes
 // far above a few thousand weights take long: use a small one of the same kind.
-func Gradcheck(c Config, opt GradcheckOptions) ([]GradcheckResult, error) {
+func Gradcheck(c Config, opt GradcheckOptions) ([]nn.Comparison, error) {
 	g, err := newChecker(c, opt)
 	if err != nil {
 		return nil, err
@@ -34,13 +27,13 @@ func Gradcheck(c Config, opt GradcheckOptions) ([]GradcheckResult, error) {
 	if _, err := g.pass.Train(g.batch, g.scale, false); err != nil {
 		return nil, err
 	}
-	var all []GradcheckResult
+	var all []nn.Comparison
 	for _, t := range g.model.Tensors() {
 		if t.Grad != nil {
-			all = append(all, g.check(t.Name, t.Data, t.Grad))
+			all = append(all, nn.Compare(t.Name, t.Data, t.Grad, g.loss, g.entries))
 		}
 	}
-	return append(all, g.check("embeds", g.batch.Embeds, g.batch.EmbedGrads)), nil
+	return append(all, nn.Compare("embeds", g.batch.Embeds, g.batch.EmbedGrads, g.loss, g.entries)), nil
 }
 
 // checker is a model, a batch and the loss between them.
@@ -50,7 +43,7 @@ type checker struct {
 	batch   Batch[float64]
 	scale   float64
 	entries int
-	random  *random
+	random  *nn.Random
 }
 
 func newChecker(c Config, opt GradcheckOptions) (*checker, error) {
@@ -75,7 +68,7 @@ func newChecker(c Config, opt GradcheckOptions) (*checker, error) {
 			return nil, err
 		}
 	}
-	g := &checker{model: m, entries: opt.Entries, random: newRandom(opt.Seed)}
+	g := &checker{model: m, entries: opt.Entries, random: nn.NewRandom(opt.Seed)}
 	for _, t := range m.Tensors() {
 		g.draw(t)
 	}
@@ -90,12 +83,12 @@ func newChecker(c Config, opt GradcheckOptions) (*checker, error) {
 // symmetric start, no matrix zero.
 func (g *checker) draw(t *Tensor[float64]) {
 	switch {
-	case t.spread:
+	case !t.Matrix():
 		for i := range t.Data {
-			t.Data[i] = 0.6 + 0.25*g.random.normal()
+			t.Data[i] = 0.6 + 0.25*g.random.Normal()
 		}
 	default:
-		fillNormal(t.Data, g.random, 1.5*invSqrt(t.Shape[1]))
+		nn.FillNormal(t.Data, g.random, 1.5*invSqrt(t.Shape[1]))
 	}
 }
 
@@ -107,23 +100,23 @@ func (g *checker) randomBatch(B, T int) Batch[float64] {
 	for s := range B {
 		start := 0
 		for t := range T {
-			if t > 0 && g.random.uniform() < 0.2 {
+			if t > 0 && g.random.Uniform() < 0.2 {
 				start = t
 			}
 			i := s*T + t
 			b.Tokens[i], b.Targets[i], b.Starts[i] = g.token(c), g.token(c), int32(start)
-			if g.random.uniform() < 0.15 {
+			if g.random.Uniform() < 0.15 {
 				b.Targets[i] = -1
 			}
 		}
 		b.Rows = append(b.Rows, int32(s*T+T/2))
 	}
 	b.Embeds, b.EmbedGrads = make([]float64, len(b.Rows)*c.Dim), make([]float64, len(b.Rows)*c.Dim)
-	fillNormal(b.Embeds, g.random, 1)
+	nn.FillNormal(b.Embeds, g.random, 1)
 	return b
 }
 
-func (g *checker) token(c Config) int32 { return int32(g.random.uniform() * float64(c.Vocab)) }
+func (g *checker) token(c Config) int32 { return int32(g.random.Uniform() * float64(c.Vocab)) }
 
 // loss is the mean loss with the weights as they stand.
 func (g *checker) loss() float64 {
@@ -134,49 +127,4 @@ func (g *checker) loss() float64 {
 		panic("llm: checked batch refused: " + err.Error())
 	}
 	return sum * g.scale
-}
-
-// steps are the distances of the differences: a smaller one is tried where the
-// loss bends so sharply that the first leaves an error of its own.
-var steps = []float64{2e-5, 4e-6}
-
-// check probes elements spread evenly over data.
-func (g *checker) check(name string, data, grad []float64) GradcheckResult {
-	analytic := append([]float64(nil), grad...)
-	best := GradcheckResult{Error: math.Inf(1)}
-	for _, h := range steps {
-		if r := g.probe(data, analytic, h); r.Error < best.Error {
-			best = r
-		}
-		if best.Error < 1e-7 {
-			break
-		}
-	}
-	best.Tensor = name
-	return best
-}
-
-// probe compares by a difference of fourth order,
-// f' = (8·(f(+h) - f(-h)) - (f(+2h) - f(-2h))) / 12h.
-func (g *checker) probe(data, analytic []float64, h float64) GradcheckResult {
-	r := GradcheckResult{Probed: min(g.entries, len(data))}
-	var diff, norm float64
-	for k := range r.Probed {
-		i := k * len(data) / r.Probed
-		at := func(step float64) float64 {
-			old := data[i]
-			data[i] += step
-			defer func() { data[i] = old }()
-			return g.loss()
-		}
-		numeric := (8*(at(h)-at(-h)) - (at(2*h) - at(-2*h))) / (12 * h)
-		diff += (numeric - analytic[i]) * (numeric - analytic[i])
-		r.Norm += numeric * numeric
-		norm += analytic[i] * analytic[i]
-	}
-	r.Norm = math.Sqrt(r.Norm)
-	if scale := max(r.Norm, math.Sqrt(norm)); scale > 0 {
-		r.Error = math.Sqrt(diff) / scale
-	}
-	return r
 }

@@ -44,8 +44,8 @@ func TestGradcheck(t *testing.T) {
 				}
 			}
 			for _, s := range c.WithDefaults().specs() {
-				if !seen[s.name] {
-					t.Errorf("%s was not checked", s.name)
+				if !seen[s.Name] {
+					t.Errorf("%s was not checked", s.Name)
 				}
 			}
 		})

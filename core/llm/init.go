@@ -3,8 +3,8 @@ package llm
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -12,8 +12,8 @@ import (
 // recommended start.
 type Init struct {
 	Seed uint64 `json:"seed,omitempty"`
-	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, at
-	// which a tied head starts with logits of unit size.
+	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, or less
+	// where the head is tied, so that the first loss is about ln V.
 	EmbedStd float64 `json:"embed_std,omitempty"`
 	// Residual is how the matrices that write to the residual stream start:
 	// "zero" (the default: every block starts as the identity), "scaled" (the
@@ -43,20 +43,35 @@ func (m *Model[F]) Init(opt Init) error {
 		return err
 	}
 	if opt.EmbedStd == 0 {
-		opt.EmbedStd = invSqrt(m.Config.Dim)
+		opt.EmbedStd = m.Config.embedStd()
 	}
 	if opt.Gain == 0 {
 		opt.Gain = 1
 	}
-	r := newRandom(opt.Seed)
-	for _, t := range m.tensors {
+	r := nn.NewRandom(opt.Seed)
+	for _, t := range m.Tensors() {
 		m.initTensor(t, opt, r)
 	}
 	m.Stale()
 	return nil
 }
 
-func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *random) {
+// embedStd is the deviation of the embedding: 1/√C, and where the head is tied
+// to it at most ln V/(2C), so that a run starts near the loss of a uniform
+// guess, ln V. What leaves blocks that are nearly the identity is the token's
+// own row of the embedding, brought to the length √C by the norm: the head gives
+// the token that is there already a logit of √C·‖row‖ = C·std, the others about
+// none. At 1/√C and C = 256 that logit is 16, and so is the loss; here it is
+// ln √V, which costs ln(1 + 1/√V).
+func (c Config) embedStd() float64 {
+	std := invSqrt(c.Dim)
+	if c.Tied {
+		std = min(std, math.Log(float64(c.Vocab))/float64(2*c.Dim))
+	}
+	return std
+}
+
+func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *nn.Random) {
 	kind := blockKind(t)
 	switch {
 	case kind == "time_mix_decay":
@@ -68,10 +83,10 @@ func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *random) {
 		}
 	case kind == "time_mix_lerp_r" || kind == "time_mix_lerp_k" || kind == "time_mix_lerp_v" || kind == "time_mix_first":
 		fill(t.Data, 0.5)
-	case t.spread:
+	case !t.Matrix():
 		fill(t.Data, 1)
 	case t == m.embed:
-		fillNormal(t.Data, r, opt.EmbedStd)
+		nn.FillNormal(t.Data, r, opt.EmbedStd)
 	default:
 		std := opt.Gain * math.Sqrt(2/float64(t.Shape[0]+t.Shape[1]))
 		if kind == "attn_output" || kind == "ffn_down" || kind == "time_mix_output" {
@@ -82,7 +97,7 @@ func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *random) {
 				std *= invSqrt(2 * m.Config.Layers)
 			}
 		}
-		fillNormal(t.Data, r, std)
+		nn.FillNormal(t.Data, r, std)
 	}
 }
 
@@ -92,36 +107,4 @@ func fill[F tensor.Float](x []F, v F) {
 	}
 }
 
-// fillNormal draws x from a normal distribution. It draws even where the
-// deviation is zero, so that one tensor's start does not change the others'.
-func fillNormal[F tensor.Float](x []F, r *random, std float64) {
-	for i := range x {
-		x[i] = F(std * r.normal())
-	}
-}
-
 func invSqrt(n int) float64 { return 1 / math.Sqrt(float64(n)) }
-
-// random draws normal numbers by the method of Box and Muller from a PCG, so
-// that a seed means the same weights whatever the standard library changes.
-type random struct {
-	pcg   *rand.PCG
-	spare float64
-	has   bool
-}
-
-func newRandom(seed uint64) *random { return &random{pcg: rand.NewPCG(seed, 0x6d6d)} }
-
-// uniform is a number in [0, 1) with 53 random bits.
-func (r *random) uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
-
-func (r *random) normal() float64 {
-	if r.has {
-		r.has = false
-		return r.spare
-	}
-	radius := math.Sqrt(-2 * math.Log(1-r.uniform()))
-	sin, cos := math.Sincos(2 * math.Pi * r.uniform())
-	r.spare, r.has = radius*sin, true
-	return radius * cos
-}

@@ -1,6 +1,6 @@
-// Package llm is the GPT that mm trains: its configuration, its weights, and
-// each layer's forward pass directly followed by its backward pass, without an
-// autograd library.
+// Package llm is the GPT that mm trains: its configuration, its weights, and the
+// way forward and back through its blocks, without an autograd library. The
+// blocks are made of the parts of core/nn; RWKV's time mixing is here.
 //
 // Letters used throughout: B sequences in a batch, T positions in a sequence,
 // C = Dim, H query heads, G key/value heads, D elements a head, F = Hidden,
@@ -147,7 +147,7 @@ func (c Config) Validate() error {
 func (c Config) Parameters() int {
 	n := 0
 	for _, s := range c.WithDefaults().specs() {
-		n += s.size()
+		n += s.Size()
 	}
 	return n
 }
@@ -159,8 +159,8 @@ func (c Config) FLOPs(t int) int {
 	c = c.WithDefaults()
 	weights := c.Vocab * c.Dim // the head, which a tied model shares with the embedding
 	for _, s := range c.specs() {
-		if len(s.shape) == 2 && s.layer >= 0 && !s.vector {
-			weights += s.size()
+		if len(s.Shape) == 2 && s.Layer >= 0 && !s.Vector {
+			weights += s.Size()
 		}
 	}
 	mixing := 6 * t * c.Heads * c.HeadDim

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
@@ -17,11 +18,11 @@ func randomModel[F tensor.Float](t testing.TB, c Config, seed uint64) *Model[F] 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRandom(seed)
+	r := nn.NewRandom(seed)
 	for _, w := range m.Tensors() {
 		for i := range w.Data {
-			v := r.normal()
-			if w.spread {
+			v := r.Normal()
+			if !w.Matrix() {
 				w.Data[i] = F(float32(0.6 + 0.2*v))
 			} else {
 				w.Data[i] = F(float32(v * invSqrt(w.Shape[1])))
@@ -33,17 +34,17 @@ func randomModel[F tensor.Float](t testing.TB, c Config, seed uint64) *Model[F] 
 
 // randomBatch has documents that end inside sequences and missing targets.
 func randomBatch[F tensor.Float](c Config, B, T int, seed uint64) Batch[F] {
-	r := newRandom(seed)
+	r := nn.NewRandom(seed)
 	b := Batch[F]{Tokens: make([]int32, B*T), Targets: make([]int32, B*T), Starts: make([]int32, B*T)}
 	for i := range b.Tokens {
-		b.Tokens[i] = int32(r.uniform() * float64(c.Vocab))
-		b.Targets[i] = int32(r.uniform() * float64(c.Vocab))
-		if r.uniform() < 0.1 {
+		b.Tokens[i] = int32(r.Uniform() * float64(c.Vocab))
+		b.Targets[i] = int32(r.Uniform() * float64(c.Vocab))
+		if r.Uniform() < 0.1 {
 			b.Targets[i] = -1
 		}
 		switch {
 		case i%T == 0:
-		case r.uniform() < 0.1:
+		case r.Uniform() < 0.1:
 			b.Starts[i] = int32(i % T)
 		default:
 			b.Starts[i] = b.Starts[i-1]

@@ -3,6 +3,7 @@ package llm
 import (
 	"math"
 
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -17,69 +18,69 @@ import (
 // for each head with its state S [D, D], then RMSNorm of every head with gains.
 // w lies in (0, 1) whatever the parameter is, so the state cannot blow up.
 type timeMix[F tensor.Float] struct {
-	r, k, v             *linear[F] // [H·D, C]
-	lerpR, lerpK, lerpV *Tensor[F] // [C]: share of x; the rest is x'
-	decay, first        *Tensor[F] // [H, D]
-	gain                *Tensor[F] // [H·D]
+	r, k, v             *nn.Linear[F] // [H·D, C]
+	lerpR, lerpK, lerpV *Tensor[F]    // [C]: share of x; the rest is x'
+	decay, first        *Tensor[F]    // [H, D]
+	gain                *Tensor[F]    // [H·D]
 }
 
-func (m *Model[F]) timeMix(at func(string) *Tensor[F]) *timeMix[F] {
+func (m *Model[F]) timeMix(at func(string) string) *timeMix[F] {
 	return &timeMix[F]{
-		r: m.linear(at("time_mix_receptance")), k: m.linear(at("time_mix_key")), v: m.linear(at("time_mix_value")),
-		lerpR: at("time_mix_lerp_r"), lerpK: at("time_mix_lerp_k"), lerpV: at("time_mix_lerp_v"),
-		decay: at("time_mix_decay"), first: at("time_mix_first"), gain: at("time_mix_ln"),
+		r: m.Linear(at("time_mix_receptance")), k: m.Linear(at("time_mix_key")), v: m.Linear(at("time_mix_value")),
+		lerpR: m.Tensor(at("time_mix_lerp_r")), lerpK: m.Tensor(at("time_mix_lerp_k")), lerpV: m.Tensor(at("time_mix_lerp_v")),
+		decay: m.Tensor(at("time_mix_decay")), first: m.Tensor(at("time_mix_first")), gain: m.Tensor(at("time_mix_ln")),
 	}
 }
 
 // timeMixing is the activations of timeMix in a pass.
 type timeMixing[F tensor.Float] struct {
 	w       *timeMix[F]
-	in      matrix[F]  // [B·T, C]
-	r, k, v product[F] // [B·T, C] → [B·T, H·D]
-	o       matrix[F]  // [B·T, H·D]: before the norm
-	rms     matrix[F]  // [B·T, H]: 1/rms of each head of o
-	mixed   matrix[F]  // [B·T, H·D]
+	in      nn.Matrix[F]  // [B·T, C]
+	r, k, v nn.Product[F] // [B·T, C] → [B·T, H·D]
+	o       nn.Matrix[F]  // [B·T, H·D]: before the norm
+	rms     nn.Matrix[F]  // [B·T, H]: 1/rms of each head of o
+	mixed   nn.Matrix[F]  // [B·T, H·D]
 	c       Config
 }
 
-func newTimeMixing[F tensor.Float](c Config, w *timeMix[F], in, mixed matrix[F]) timeMixing[F] {
-	n, wide := in.rows, c.Heads*c.HeadDim
-	one := func(l *linear[F]) product[F] {
-		return newProduct(l, newMatrix[F](n, c.Dim), newMatrix[F](n, wide), newMatrix[F](n, wide))
+func newTimeMixing[F tensor.Float](c Config, w *timeMix[F], in, mixed nn.Matrix[F]) timeMixing[F] {
+	n, wide := in.Rows, c.Heads*c.HeadDim
+	one := func(l *nn.Linear[F]) nn.Product[F] {
+		return nn.NewProduct(l, nn.NewMatrix[F](n, c.Dim), nn.NewMatrix[F](n, wide), nn.NewMatrix[F](n, wide))
 	}
-	return timeMixing[F]{w: w, in: in, r: one(w.r), k: one(w.k), v: one(w.v), o: newMatrix[F](n, wide), rms: newMatrix[F](n, c.Heads), mixed: mixed, c: c}
+	return timeMixing[F]{w: w, in: in, r: one(w.r), k: one(w.k), v: one(w.v), o: nn.NewMatrix[F](n, wide), rms: nn.NewMatrix[F](n, c.Heads), mixed: mixed, c: c}
 }
 
 // mixScratch is what one thread needs to walk a sequence.
 type mixScratch[F tensor.Float] struct {
-	states []F       // [T+1, D, D]: the state before each position
-	ds     []F       // [D, D]: its gradient
-	w, dw  []F       // [D]
-	do     []F       // [D]
-	dn     matrix[F] // [T, C]: gradient of one interpolated input
+	states []F          // [T+1, D, D]: the state before each position
+	ds     []F          // [D, D]: its gradient
+	w, dw  []F          // [D]
+	do     []F          // [D]
+	dn     nn.Matrix[F] // [T, C]: gradient of one interpolated input
 }
 
 func newMixScratch[F tensor.Float](c Config, T int) mixScratch[F] {
 	d := c.HeadDim
-	return mixScratch[F]{states: make([]F, (T+1)*d*d), ds: make([]F, d*d), w: make([]F, d), dw: make([]F, d), do: make([]F, d), dn: newMatrix[F](T, c.Dim)}
+	return mixScratch[F]{states: make([]F, (T+1)*d*d), ds: make([]F, d*d), w: make([]F, d), dw: make([]F, d), do: make([]F, d), dn: nn.NewMatrix[F](T, c.Dim)}
 }
 
 // forward fills mixed [T, H·D] from the normed input [T, C].
 func (a *timeMixing[F]) forward(p *Pass[F], w *worker[F], lo, hi int) {
 	for t := lo; t < hi; t++ {
-		x, prev := a.in.row(t), a.previous(p, lo, t)
-		lerp(a.r.x.row(t), x, prev, a.w.lerpR.Data)
-		lerp(a.k.x.row(t), x, prev, a.w.lerpK.Data)
-		lerp(a.v.x.row(t), x, prev, a.w.lerpV.Data)
+		x, prev := a.in.Row(t), a.previous(p, lo, t)
+		lerp(a.r.X.Row(t), x, prev, a.w.lerpR.Data)
+		lerp(a.k.X.Row(t), x, prev, a.w.lerpK.Data)
+		lerp(a.v.X.Row(t), x, prev, a.w.lerpV.Data)
 	}
-	a.r.forward(lo, hi, false)
-	a.k.forward(lo, hi, false)
-	a.v.forward(lo, hi, false)
+	a.r.Forward(lo, hi, false)
+	a.k.Forward(lo, hi, false)
+	a.v.Forward(lo, hi, false)
 	for h := range a.c.Heads {
 		a.walk(p, &w.mix, h, lo, hi)
 	}
 	for t := lo; t < hi; t++ {
-		headNorms(a.mixed.row(t), a.o.row(t), a.rms.row(t), a.w.gain.Data, a.c)
+		headNorms(a.mixed.Row(t), a.o.Row(t), a.rms.Row(t), a.w.gain.Data, a.c)
 	}
 }
 
@@ -88,7 +89,7 @@ func (a *timeMixing[F]) previous(p *Pass[F], lo, t int) []F {
 	if p.start(lo, t-lo) == t-lo {
 		return nil
 	}
-	return a.in.row(t - 1)
+	return a.in.Row(t - 1)
 }
 
 // lerp is y = mu·x + (1-mu)·prev; a nil prev is zero.
@@ -121,7 +122,7 @@ func (a *timeMixing[F]) walk(p *Pass[F], s *mixScratch[F], h, lo, hi int) {
 			clear(now)
 		}
 		copy(next, now)
-		recur(a.o.row(lo + t)[at:end], next, a.r.y.row(lo + t)[at:end], a.k.y.row(lo + t)[at:end], a.v.y.row(lo + t)[at:end], a.w.first.Data[at:end], s.w)
+		recur(a.o.Row(lo + t)[at:end], next, a.r.Y.Row(lo + t)[at:end], a.k.Y.Row(lo + t)[at:end], a.v.Y.Row(lo + t)[at:end], a.w.first.Data[at:end], s.w)
 	}
 }
 
@@ -151,22 +152,22 @@ func recur[F tensor.Float](o, state, r, k, v, u, w []F) {
 // normed input [T, C].
 func (a *timeMixing[F]) backward(p *Pass[F], w *worker[F], spread []F, lo, hi int) {
 	d := a.c.HeadDim
-	gain, dgain := a.w.gain.Data, spread[a.w.gain.at:]
+	gain, dgain := a.w.gain.Data, a.w.gain.In(spread)
 	do := w.mix.do
 	for t := range hi - lo {
-		dy := w.dm.row(t)
+		dy := w.dm.Row(t)
 		for h := range a.c.Heads {
 			at, end := h*d, (h+1)*d
 			copy(do, dy[at:end])
 			clear(dy[at:end])
-			tensor.NormBackward(dy[at:end], dgain[at:end], do, a.o.row(lo + t)[at:end], gain[at:end], a.rms.row(lo + t)[h])
+			tensor.NormBackward(dy[at:end], dgain[at:end], do, a.o.Row(lo + t)[at:end], gain[at:end], a.rms.Row(lo + t)[h])
 		}
 	}
 	for h := range a.c.Heads {
 		a.walk(p, &w.mix, h, lo, hi) // the states again
 		a.walkBackward(p, &w.mix, w.dm, spread, h, lo, hi)
 	}
-	w.dn.part(0, hi-lo).zero()
+	w.dn.Part(0, hi-lo).Zero()
 	a.lerpBackward(p, w, &a.r, a.w.lerpR, spread, lo, hi)
 	a.lerpBackward(p, w, &a.k, a.w.lerpK, spread, lo, hi)
 	a.lerpBackward(p, w, &a.v, a.w.lerpV, spread, lo, hi)
@@ -174,16 +175,16 @@ func (a *timeMixing[F]) backward(p *Pass[F], w *worker[F], spread []F, lo, hi in
 
 // walkBackward goes back along the sequence with dS, the gradient of the state
 // after each position, into the gradients of r, k, v, the decay and the bonus.
-func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do matrix[F], spread []F, h, lo, hi int) {
+func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do nn.Matrix[F], spread []F, h, lo, hi int) {
 	d := a.c.HeadDim
 	at, end := h*d, (h+1)*d
-	u, du := a.w.first.Data[at:end], spread[a.w.first.at+at:a.w.first.at+end]
+	u, du := a.w.first.Data[at:end], a.w.first.In(spread)[at:end]
 	clear(s.ds)
 	clear(s.dw)
 	for t := hi - lo - 1; t >= 0; t-- {
-		g, now := do.row(t)[at:end], s.states[t*d*d:(t+1)*d*d]
-		r, k, v := a.r.y.row(lo + t)[at:end], a.k.y.row(lo + t)[at:end], a.v.y.row(lo + t)[at:end]
-		dr, dk, dv := a.r.dy.row(lo + t)[at:end], a.k.dy.row(lo + t)[at:end], a.v.dy.row(lo + t)[at:end]
+		g, now := do.Row(t)[at:end], s.states[t*d*d:(t+1)*d*d]
+		r, k, v := a.r.Y.Row(lo + t)[at:end], a.k.Y.Row(lo + t)[at:end], a.v.Y.Row(lo + t)[at:end]
+		dr, dk, dv := a.r.DY.Row(lo + t)[at:end], a.k.DY.Row(lo + t)[at:end], a.v.DY.Row(lo + t)[at:end]
 		gv := tensor.Inner(g, v)
 		clear(dv)
 		var bonus F
@@ -203,24 +204,24 @@ func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do matrix[F],
 			clear(s.ds) // another document came before
 		}
 	}
-	ddecay := spread[a.w.decay.at+at : a.w.decay.at+end]
+	ddecay := a.w.decay.In(spread)[at:end]
 	for i, v := range a.w.decay.Data[at:end] {
 		ddecay[i] -= s.dw[i] * s.w[i] * F(math.Exp(float64(v))) // dw/ddecay = -w·exp(decay)
 	}
 }
 
 // lerpBackward adds one projection's share to w.dn and to its mu's gradient.
-func (a *timeMixing[F]) lerpBackward(p *Pass[F], w *worker[F], q *product[F], mu *Tensor[F], spread []F, lo, hi int) {
-	dmu := spread[mu.at : mu.at+len(mu.Data)]
-	q.backward(w.mix.dn, lo, hi, true)
+func (a *timeMixing[F]) lerpBackward(p *Pass[F], w *worker[F], q *nn.Product[F], mu *Tensor[F], spread []F, lo, hi int) {
+	dmu := mu.In(spread)
+	q.Backward(w.mix.dn, lo, hi, true)
 	for t := lo; t < hi; t++ {
-		d, x, prev, dn := w.mix.dn.row(t-lo), a.in.row(t), a.previous(p, lo, t), w.dn.row(t-lo)
+		d, x, prev, dn := w.mix.dn.Row(t-lo), a.in.Row(t), a.previous(p, lo, t), w.dn.Row(t-lo)
 		for i, m := range mu.Data {
 			dn[i] += m * d[i]
 			dmu[i] += x[i] * d[i]
 			if prev != nil {
 				dmu[i] -= prev[i] * d[i]
-				w.dn.row(t - lo - 1)[i] += (1 - m) * d[i]
+				w.dn.Row(t - lo - 1)[i] += (1 - m) * d[i]
 			}
 		}
 	}

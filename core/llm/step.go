@@ -3,7 +3,7 @@ package llm
 import (
 	"fmt"
 
-	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/core/nn"
 )
 
 // Count is the number of positions of targets that have something to predict.
@@ -29,10 +29,9 @@ func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 	}
 	p.scale, p.add = F(scale), add
 	if !add {
-		for _, t := range p.model.tensors {
-			if t.spread || t == p.model.embed && !p.model.Config.Tied {
-				clear(t.Grad)
-			}
+		p.model.ClearVectors()
+		if !p.model.Config.Tied {
+			clear(p.model.embed.Grad) // else the head's product replaces it
 		}
 	}
 	lowest := p.lowest
@@ -40,8 +39,8 @@ func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 		p.lowest = -1
 	}
 	each(p.pool, p.B, p.run.train)
-	each(p.pool, len(p.columns), p.run.columns)
-	p.reduce()
+	each(p.pool, p.grads.Len(), p.run.columns)
+	p.model.Reduce(p.spread)
 	if p.lowest < 0 {
 		p.embedGrads()
 	}
@@ -131,25 +130,11 @@ func (p *Pass[F]) evalSequences(thread, from, to int) {
 	for s := from; s < to; s++ {
 		lo, hi := s*p.T, (s+1)*p.T
 		p.forward(&p.works[thread], lo, hi)
-		p.loss[s] = p.predict(matrix[F]{}, lo, hi)
+		p.loss[s] = p.predict(nn.Matrix[F]{}, lo, hi)
 	}
 }
 
 // gradColumns is the second half of a step: panels of weight gradients.
 func (p *Pass[F]) gradColumns(thread, from, to int) {
-	for _, c := range p.columns[from:to] {
-		p.grads[c.grad].panel(p.works[thread].panel, c.column, p.add)
-	}
-}
-
-// reduce adds the sequences' gradients of the spread tensors in their order.
-func (p *Pass[F]) reduce() {
-	for _, t := range p.model.tensors {
-		if !t.spread || t.Grad == nil {
-			continue
-		}
-		for _, s := range p.spread {
-			tensor.AddScaled(t.Grad, 1, s[t.at:t.at+len(t.Data)])
-		}
-	}
+	p.grads.Compute(p.works[thread].panel, from, to, p.add)
 }

@@ -378,3 +378,18 @@ func ExampleSchedule() {
 	//  800 0.515
 	// 1000 0.030
 }
+
+// Where there is no gradient and no momentum Lion moves nothing: the sign of
+// zero is zero.
+func TestLionRests(t *testing.T) {
+	w := []float32{1, -2, 0, 3}
+	g := []float32{0, 0, 0, 1}
+	p := Param{Name: "w", Shape: []int{4}, Data: w, Grad: g}
+	l := NewLion([]Param{p}, LionOptions{}, nil)
+	for range 3 {
+		l.Step(0.5, 1)
+	}
+	if d := cmp.Diff([]float32{1, -2, 0, 1.5}, w); d != "" {
+		t.Error(d)
+	}
+}

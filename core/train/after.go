@@ -12,22 +12,22 @@ import (
 // It reports whether the held-out loss has reached its target.
 func (t *Trainer) afterStep() (reached bool, err error) {
 	due := func(every int) bool { return every > 0 && t.step%every == 0 }
-	if due(t.cfg.Freeze.Every) || due(t.cfg.Eval.Every) || due(t.cfg.SaveEvery) {
+	if due(t.cfg.Seal) || due(t.cfg.EvalEvery) || due(t.cfg.SaveEvery) {
 		if err := t.seal.check(t.step); err != nil {
 			return false, err
 		}
 	}
-	if due(t.cfg.LogEvery) {
+	if t.step == 1 || due(t.cfg.LogEvery) { // the first alone: a mean would hide where it began
 		if err := t.logSteps(); err != nil {
 			return false, err
 		}
 	}
-	if due(t.cfg.Eval.Every) {
+	if due(t.cfg.EvalEvery) {
 		loss, err := t.evaluate()
 		if err != nil {
 			return false, err
 		}
-		reached = t.corpus.Held != nil && t.cfg.Stop.Loss > 0 && loss <= t.cfg.Stop.Loss
+		reached = t.size.Held > 0 && t.cfg.Stop.Loss > 0 && loss <= t.cfg.Stop.Loss
 	}
 	if due(t.cfg.SaveEvery) {
 		return reached, t.save()
@@ -50,7 +50,7 @@ func (t *Trainer) finish(reason string) error {
 			return err
 		}
 	}
-	if t.cfg.Eval.Every == 0 || t.step%t.cfg.Eval.Every != 0 {
+	if t.cfg.EvalEvery == 0 || t.step%t.cfg.EvalEvery != 0 {
 		best := t.best
 		if _, err := t.evaluate(); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (t *Trainer) finish(reason string) error {
 	}
 	if a, ok := t.mover.(averager); ok {
 		a.Average()
-		t.model.Refresh(t.pool)
+		t.task.Refresh()
 	}
 	return t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: reason, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})
 }
@@ -88,12 +88,9 @@ func (t *Trainer) tell(e Event) error {
 }
 
 func (t *Trainer) started() Started {
-	s := Started{Name: t.cfg.Name, Frozen: len(t.seal.tensors), FLOPs: t.model.Config.FLOPs(t.cfg.SeqLen),
-		TrainTokens: t.corpus.Train.Len(), Threads: t.pool.Threads(), Step: t.step}
-	if t.corpus.Held != nil {
-		s.HeldTokens = t.corpus.Held.Len()
-	}
-	for _, w := range t.model.Tensors() {
+	s := Started{Name: t.cfg.Name, Frozen: len(t.seal.tensors), FLOPs: t.size.FLOPs,
+		TrainTokens: t.size.Train, HeldTokens: t.size.Held, Threads: t.pool.Threads(), Step: t.step}
+	for _, w := range t.task.Tensors() {
 		s.Parameters += len(w.Data)
 		s.Trainable += len(w.Grad)
 	}
@@ -104,7 +101,7 @@ func (t *Trainer) logSteps() error {
 	r := t.since
 	t.since = report{}
 	return t.tell(Step{
-		Step: t.step, Tokens: t.tokens, Epoch: float64(t.tokens) / float64(t.corpus.Train.Len()),
+		Step: t.step, Steps: r.Steps, Tokens: t.tokens, Epoch: float64(t.tokens) / float64(t.size.Train),
 		Loss: r.Loss / float64(r.Steps), Rate: r.rate, GradNorm: r.norm,
 		Speed: float64(r.Tokens) / r.Busy, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(),
 	})
@@ -113,12 +110,12 @@ func (t *Trainer) logSteps() error {
 // evaluate measures the held-out loss, where there is held-out data, and keeps
 // the weights when it is the lowest so far.
 func (t *Trainer) evaluate() (loss float64, err error) {
-	if t.corpus.Held == nil {
+	if t.size.Held == 0 {
 		return 0, nil
 	}
 	var e Evaluation
 	err = t.averaged(func() error {
-		if e, err = evaluate(t.pass, t.corpus.Held, t.held, t.cfg.Eval.Windows, t.pieces); err != nil {
+		if e, err = t.task.Evaluate(); err != nil {
 			return err
 		}
 		if best := t.best == 0 || e.Loss < t.best; best {
@@ -142,10 +139,10 @@ func (t *Trainer) averaged(f func() error) error {
 		return f()
 	}
 	a.Average()
-	t.model.Refresh(t.pool)
+	t.task.Refresh()
 	err := f()
 	a.Continue()
-	t.model.Refresh(t.pool)
+	t.task.Refresh()
 	return err
 }
 

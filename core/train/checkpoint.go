@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,12 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/optim"
+	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/safetensors"
-	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -28,20 +24,18 @@ const (
 const (
 	metaKey         = "mm.checkpoint"
 	optimizerPrefix = "optimizer."
-	tokenizerName   = "tokenizer.gguf"
 )
 
 // checkpointVersion is the layout of header.
-const checkpointVersion = 1
+const checkpointVersion = 2
 
 // Header is what a checkpoint says about itself, as JSON in its metadata.
 type Header struct {
 	Version   int               `json:"version"`
-	Config    Config            `json:"config"`
-	Model     llm.Config        `json:"model"` // as trained: a tied head may have been untied
+	Kind      string            `json:"kind"` // of the task
+	Task      json.RawMessage   `json:"task"` // the task's own header
 	Step      int               `json:"step"`
 	Tokens    int               `json:"tokens"`
-	Position  dataset.Position  `json:"position"`
 	Resumable bool              `json:"resumable"` // the optimizer's state is there
 	OptStep   int               `json:"optimizer_step"`
 	OptSum    float64           `json:"optimizer_sum"`
@@ -49,8 +43,6 @@ type Header struct {
 	Since     Unreported        `json:"since"`
 	Seconds   float64           `json:"seconds"`
 	CPU       float64           `json:"cpu_seconds"`
-	Text      string            `json:"text"`       // digest of the documents
-	Tokenizer string            `json:"vocabulary"` // digest of the tokenizer
 	Trainable []string          `json:"trainable"`
 	Frozen    map[string]string `json:"frozen,omitempty"` // SHA-256 of every frozen tensor
 }
@@ -67,11 +59,19 @@ type Unreported struct {
 // write puts a checkpoint at path, durably and at once.
 func (t *Trainer) write(path string, resumable bool) error {
 	state := t.mover.State()
-	h := Header{Version: checkpointVersion, Config: t.cfg, Model: t.model.Config, Step: t.step, Tokens: t.tokens,
-		Position: t.loader.Position(), Resumable: resumable, Since: t.since.Unreported, OptStep: state.Step, OptSum: state.Sum, Best: t.best,
-		Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(), Text: t.corpus.Text, Tokenizer: t.corpus.Vocabulary, Trainable: t.trainable(), Frozen: t.seal.digests()}
+	own, err := t.task.State()
+	if err != nil {
+		return err
+	}
+	header, err := json.Marshal(own.Header)
+	if err != nil {
+		return fmt.Errorf("saving a checkpoint: %w", err)
+	}
+	h := Header{Version: checkpointVersion, Kind: own.Kind, Task: header, Step: t.step, Tokens: t.tokens,
+		Resumable: resumable, Since: t.since.Unreported, OptStep: state.Step, OptSum: state.Sum, Best: t.best,
+		Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(), Trainable: t.trainable(), Frozen: t.seal.digests()}
 	var tensors []safetensors.Source
-	for _, w := range t.model.Tensors() {
+	for _, w := range t.task.Tensors() {
 		tensors = append(tensors, source(w.Name, w.Data, w.Shape...))
 	}
 	if resumable {
@@ -79,13 +79,7 @@ func (t *Trainer) write(path string, resumable bool) error {
 			tensors = append(tensors, source(optimizerPrefix+s.Name, s.Data, len(s.Data)))
 		}
 	}
-	if t.corpus.Tokenizer != nil {
-		var b bytes.Buffer
-		if _, err := gguf.Write(&b, t.corpus.Tokenizer.KVs(), nil); err != nil {
-			return fmt.Errorf("saving the tokenizer: %w", err)
-		}
-		tensors = append(tensors, safetensors.Source{Name: tokenizerName, DType: safetensors.U8, Shape: []int{b.Len()}, Data: safetensors.Bytes(b.Bytes())})
-	}
+	tensors = append(tensors, own.Tensors...)
 	meta, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("saving a checkpoint: %w", err)
@@ -142,53 +136,14 @@ func parseHeader(s string) (Header, error) {
 	if h.Step < 0 || h.Tokens < 0 || h.OptStep < 0 || !(h.Seconds >= 0) || !(h.CPU >= 0) || !(h.Best >= 0) || h.Since.Steps < 0 || h.Since.Steps > h.Step {
 		return h, errors.New("its header counts below zero")
 	}
-	if err := errors.Join(h.Config.Validate(), h.Model.Validate()); err != nil {
-		return h, fmt.Errorf("its configuration: %w", err)
-	}
-	want := h.Config.WithDefaults().Model
-	if want.Tied && !h.Model.Tied {
-		want.Tied = false
-	}
-	if h.Model != want {
-		return h, errors.New("its model is not that of its configuration")
+	if h.Kind == "" || len(h.Task) == 0 {
+		return h, errors.New("its header names no task")
 	}
 	return h, nil
 }
 
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
-
-// Model builds the checkpoint's model, adapters beside it where it has any,
-// with nothing frozen. Every tensor must be there in its shape.
-func (c *Checkpoint) Model() (*llm.Model[float32], error) {
-	// The file must hold what its header asks for before room is made for it.
-	have := 0
-	for _, t := range c.file.Tensors {
-		have += len(t.Data) / 4
-	}
-	if n := c.Header.Model.Parameters(); n > have {
-		return nil, fmt.Errorf("checkpoint %s: a model of its shape has %d weights, the file at most %d", c.path, n, have)
-	}
-	m, err := llm.New[float32](c.Header.Model)
-	if err != nil {
-		return nil, err
-	}
-	if lora := c.Header.Config.LoRA; lora != nil {
-		if lora.Rank > have/m.Config.Dim { // an adapter has rank·dim weights at least
-			return nil, fmt.Errorf("checkpoint %s: adapters of rank %d in a file of at most %d weights", c.path, lora.Rank, have)
-		}
-		if err := m.Adapt(*c.Header.Config.LoRA, 0); err != nil {
-			return nil, err
-		}
-	}
-	for _, w := range m.Tensors() {
-		if err := c.read(w.Name, w.Data, w.Shape); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
-		}
-	}
-	m.Stale()
-	return m, nil
-}
 
 // read copies one float32 tensor, which must have the given shape.
 func (c *Checkpoint) read(name string, dst []float32, shape []int) error {
@@ -203,76 +158,46 @@ func (c *Checkpoint) read(name string, dst []float32, shape []int) error {
 	return nil
 }
 
-// Tokenizer is the tokenizer kept beside the weights; nil if there is none.
-func (c *Checkpoint) Tokenizer() (*tokenizer.Tokenizer, error) {
-	t, ok := c.file.Tensor(tokenizerName)
-	if !ok {
-		return nil, nil
-	}
-	f, err := gguf.Parse(t.Data)
+// Resume builds the run of task that left the checkpoint, to go on from there as
+// if it had never stopped. The task is as it was when the run began, but for its
+// place in the data, which the caller takes from Header.Task; its tensors are
+// filled here. workers become the trainer's, as in New.
+func Resume(c *Checkpoint, cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
+	t, err := c.resume(cfg, task, workers, opt)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: its tokenizer: %w", c.path, err)
+		workers.Close()
+		return nil, fmt.Errorf("resuming %s: %w", c.path, err)
 	}
-	tok, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: its tokenizer: %w", c.path, err)
-	}
-	return tok, nil
+	return t, nil
 }
 
-// Of reports whether the checkpoint was trained on the corpus: the same text
-// and the same tokens.
-func (c *Checkpoint) Of(corpus *Corpus) bool {
-	h := c.Header
-	return h.Text == corpus.Text && h.Tokenizer == corpus.Vocabulary && h.Config.Data.Special == corpus.special
-}
-
-// Resume builds the run that left the checkpoint at path, to go on from there
-// as if it had never stopped. The corpus must be the one it was trained on.
-func Resume(path string, corpus *Corpus, opt Options) (*Trainer, error) {
-	c, err := Open(path)
+func (c *Checkpoint) resume(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
+	if !c.Header.Resumable {
+		return nil, fmt.Errorf("it holds weights alone; resume from %s", LastFile)
+	}
+	own, err := task.State()
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	h := c.Header
-	if !h.Resumable {
-		return nil, fmt.Errorf("resuming %s: it holds weights alone; resume from %s", path, LastFile)
+	if own.Kind != c.Header.Kind {
+		return nil, fmt.Errorf("its task is of the kind %q, not %q", c.Header.Kind, own.Kind)
 	}
-	if !c.Of(corpus) {
-		return nil, fmt.Errorf("resuming %s: it was trained on other text or with another tokenizer", path)
-	}
-	if opt.Stop != nil {
-		h.Config.Stop = *opt.Stop
-	}
-	cfg := h.Config.WithDefaults()
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("resuming %s: %w", path, err)
-	}
-	m, err := c.Model()
-	if err != nil {
-		return nil, err
-	}
-	if cfg.LoRA == nil {
-		if m, err = cfg.Freeze.apply(m); err != nil {
+	for _, w := range task.Tensors() {
+		if err := c.read(w.Name, w.Data, w.Shape); err != nil {
 			return nil, err
 		}
 	}
-	t, err := build(cfg, m, corpus, opt, h.Position)
+	t, err := build(cfg, task, workers, opt)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.restore(c, h); err != nil {
-		t.Close()
-		return nil, fmt.Errorf("resuming %s: %w", path, err)
-	}
-	return t, nil
+	return t, t.restore(c)
 }
 
 // trainable lists the tensors that train.
 func (t *Trainer) trainable() []string {
 	var names []string
-	for _, w := range t.model.Tensors() {
+	for _, w := range t.task.Tensors() {
 		if w.Grad != nil {
 			names = append(names, w.Name)
 		}
@@ -281,7 +206,8 @@ func (t *Trainer) trainable() []string {
 }
 
 // restore takes over everything but the weights.
-func (t *Trainer) restore(c *Checkpoint, h Header) error {
+func (t *Trainer) restore(c *Checkpoint) error {
+	h := c.Header
 	if !slices.Equal(t.trainable(), h.Trainable) {
 		return errors.New("the tensors that trained are not those that the configuration trains")
 	}
@@ -302,7 +228,6 @@ func (t *Trainer) restore(c *Checkpoint, h Header) error {
 	if err := t.mover.Restore(saved); err != nil {
 		return err
 	}
-	t.model.Stale()
 	t.step, t.tokens, t.best = h.Step, h.Tokens, h.Best
 	t.since.Unreported = h.Since
 	t.watch = startWatch(h.Seconds, h.CPU, t.opt.CPU)

@@ -27,7 +27,7 @@ func saved(t testing.TB) (cfg Config, corpus *Corpus, data []byte) {
 }
 
 // rewrite changes a checkpoint's header and tensors.
-func rewrite(t testing.TB, data []byte, header func(*Header), tensors func([]safetensors.Source) []safetensors.Source) []byte {
+func rewrite(t testing.TB, data []byte, header func(*Header, *LMHeader), tensors func([]safetensors.Source) []safetensors.Source) []byte {
 	t.Helper()
 	f, err := safetensors.Parse(data)
 	if err != nil {
@@ -37,8 +37,15 @@ func rewrite(t testing.TB, data []byte, header func(*Header), tensors func([]saf
 	if err != nil {
 		t.Fatal(err)
 	}
+	lm, err := parseLM(h)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if header != nil {
-		header(&h)
+		header(&h, &lm)
+	}
+	if h.Task, err = json.Marshal(lm); err != nil {
+		t.Fatal(err)
 	}
 	meta, err := json.Marshal(h)
 	if err != nil {
@@ -90,7 +97,7 @@ func TestResumeRefused(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tr, err := Resume(path, c, Options{Threads: 1, Stop: &Stop{Steps: 9}})
+		tr, err := ResumeLM(path, c, Options{Threads: 1, Stop: &Stop{Steps: 9}})
 		if err == nil {
 			tr.Close()
 		}
@@ -109,13 +116,13 @@ func TestResumeRefused(t *testing.T) {
 		"cut":             {good[:len(good)-1], corpus, "opening checkpoint"},
 		"no checkpoint":   {bytes.Replace(good, []byte(metaKey), []byte("mm.chickpoint"), 1), corpus, "not a checkpoint"},
 		"other text":      {good, &other, "other text"},
-		"weights alone":   {rewrite(t, good, func(h *Header) { h.Resumable = false }, nil), corpus, "weights alone"},
-		"version":         {rewrite(t, good, func(h *Header) { h.Version = 7 }, nil), corpus, "version 7"},
-		"model":           {rewrite(t, good, func(h *Header) { h.Model.Hidden++ }, nil), corpus, "not that of its configuration"},
-		"huge model":      {rewrite(t, good, func(h *Header) { h.Config.Model.Dim = 1 << 40 }, nil), corpus, "dim"},
-		"negative step":   {rewrite(t, good, func(h *Header) { h.Step = -1 }, nil), corpus, "below zero"},
-		"position":        {rewrite(t, good, func(h *Header) { h.Position.Next = 1 << 30 }, nil), corpus, "position"},
-		"freeze plan":     {rewrite(t, good, func(h *Header) { h.Config.Freeze.Head = true }, nil), corpus, "tensors that trained"},
+		"weights alone":   {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Resumable = false }, nil), corpus, "weights alone"},
+		"version":         {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Version = 7 }, nil), corpus, "version 7"},
+		"model":           {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Model.Hidden++ }, nil), corpus, "not that of its configuration"},
+		"huge model":      {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Config.Model.Dim = 1 << 40 }, nil), corpus, "dim"},
+		"negative step":   {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Step = -1 }, nil), corpus, "below zero"},
+		"position":        {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Position.Next = 1 << 30 }, nil), corpus, "position"},
+		"freeze plan":     {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Config.Freeze.Head = true }, nil), corpus, "tensors that trained"},
 		"weight missing":  {rewrite(t, good, nil, drop("blk.1.attn_k.weight")), corpus, "blk.1.attn_k.weight is missing"},
 		"weight's shape":  {rewrite(t, good, nil, transposed("blk.1.ffn_up.weight")), corpus, "want F32"},
 		"moments missing": {rewrite(t, good, nil, drop("optimizer.output.weight.v")), corpus, "optimizer.output.weight.v"},
@@ -151,7 +158,7 @@ func TestResumeChecksSeals(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(path, corpus, Options{}); err == nil || !strings.Contains(err.Error(), "blk.1.attn_v.weight") {
+	if _, err := ResumeLM(path, corpus, Options{}); err == nil || !strings.Contains(err.Error(), "blk.1.attn_v.weight") {
 		t.Errorf("%v", err)
 	}
 }
@@ -164,7 +171,7 @@ func TestCheckpointContents(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(path)
+	c, err := OpenLM(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +180,10 @@ func TestCheckpointContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tok.Size() != corpus.Tokenizer.Size() || c.Header.Step != 3 || c.Header.Config.Model.Dim != cfg.Model.Dim || c.Header.Config.Data.Files[0] != "stories.txt" {
+	if tok.Size() != corpus.Tokenizer.Size() || c.Header.Step != 3 || c.LM.Config.Model.Dim != cfg.Model.Dim || c.LM.Config.Data.Files[0] != "stories.txt" {
 		t.Errorf("%d tokens, %+v", tok.Size(), c.Header)
 	}
-	still := func(h *Header) { h.Seconds, h.CPU, h.Since.Busy = 0, 0, 0 }
+	still := func(h *Header, _ *LMHeader) { h.Seconds, h.CPU, h.Since.Busy = 0, 0, 0 }
 	_, _, again := saved(t)
 	if !bytes.Equal(rewrite(t, data, still, nil), rewrite(t, again, still, nil)) {
 		t.Error("the same run gave another checkpoint")
@@ -197,8 +204,10 @@ func FuzzHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := h.Config.Validate(); err != nil {
-			t.Error(err)
+		if lm, err := parseLM(h); err == nil {
+			if err := lm.Config.Validate(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -3,10 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,23 +42,6 @@ type Config struct {
 	Eval      Eval `json:"eval,omitempty"`       //
 	SaveEvery int  `json:"save_every,omitempty"` // steps between checkpoints; 0: at the end only
 	Threads   int  `json:"threads,omitempty"`    // 0: what the machine has; changes no result
-}
-
-// Optimizer chooses and tunes what moves the weights.
-type Optimizer struct {
-	Name        string  `json:"name,omitempty"`         // adamw (default), lion, muon, schedule-free
-	Rate        float64 `json:"lr,omitempty"`           // peak; 3e-3, 3e-4 for lion
-	Beta1       float64 `json:"beta1,omitempty"`        // 0.9
-	Beta2       float64 `json:"beta2,omitempty"`        // 0.95; lion 0.99, schedule-free 0.999
-	Epsilon     float64 `json:"epsilon,omitempty"`      // 1e-8
-	WeightDecay float64 `json:"weight_decay,omitempty"` // on matrices; 0
-	// Rates multiply the rate of the tensors whose name matches a pattern of
-	// path.Match; of several the longest pattern counts.
-	Rates map[string]float64 `json:"rates,omitempty"`
-	// Muon's own: its rate over the rest's (20/3), momentum (0.95), iterations (5).
-	MuonRatio    float64 `json:"muon_ratio,omitempty"`
-	MuonMomentum float64 `json:"muon_momentum,omitempty"`
-	MuonSteps    int     `json:"muon_steps,omitempty"`
 }
 
 // Stop ends a run at whichever comes first. The schedule falls over the first
@@ -107,22 +87,17 @@ func (c Config) WithDefaults() Config {
 	}
 	set(&c.BatchSize, 4)
 	set(&c.SeqLen, c.Model.Context)
-	set(&c.Accumulate, 1)
-	set(&c.LogEvery, 10)
-	set(&c.Freeze.Every, 10)
-	if c.Clip == 0 {
-		c.Clip = 1
-	}
-	if c.Optimizer.Name == "" {
-		c.Optimizer.Name = "adamw"
-	}
-	if c.Optimizer.Rate == 0 {
-		c.Optimizer.Rate = 3e-3
-		if c.Optimizer.Name == "lion" {
-			c.Optimizer.Rate = 3e-4
-		}
-	}
+	r := c.run().withDefaults()
+	c.Accumulate, c.Freeze.Every, c.LogEvery, c.Clip, c.Optimizer = r.Accumulate, r.Seal, r.LogEvery, r.Clip, r.Optimizer
 	return c
+}
+
+// run is what c says of any task.
+func (c Config) run() Run {
+	return Run{
+		Name: c.Name, Accumulate: c.Accumulate, Optimizer: c.Optimizer, Schedule: c.Schedule, Clip: c.Clip, Seal: c.Freeze.Every,
+		Stop: c.Stop, LogEvery: c.LogEvery, EvalEvery: c.Eval.Every, SaveEvery: c.SaveEvery,
+	}
 }
 
 // maxPositions bounds batch_size·seq_len.
@@ -132,57 +107,20 @@ const maxPositions = 1 << 22
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if c.Data.Format == uint16Format && c.Tokenizer.File == "" {
-		return errors.New("data: token ids need the file of their tokenizer under tokenizer")
+		return at("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
 	}
-	errs := []error{c.Model.Validate(), c.Init.Validate(), c.Schedule.Validate(), c.Optimizer.validate(), c.Freeze.validate(c.Model.Layers), c.Data.validate(), c.Tokenizer.validate()}
-	fault := func(bad bool, format string, args ...any) {
+	errs := []error{at("/model", c.Model.Validate()), at("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
+		at("/data", c.Data.validate()), at("/tokenizer", c.Tokenizer.validate())}
+	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
+			errs = append(errs, at(path, fmt.Errorf(format, args...)))
 		}
 	}
-	fault(c.BatchSize < 1 || c.SeqLen < 2 || c.Accumulate < 1 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
-		"batch_size %d, seq_len %d, accumulate %d: the first and last at least 1, seq_len at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, c.Accumulate, maxPositions)
-	fault(c.Stop.Steps < 0 || c.Stop.Tokens < 0 || !(c.Stop.Seconds >= 0) || !(c.Stop.Loss >= 0), "stop: nothing may be negative")
-	fault(c.Stop.Steps == 0 && c.Stop.Tokens == 0 && c.Stop.Seconds == 0, "stop: one of steps, tokens, seconds must end the run")
-	fault(c.Stop.Loss > 0 && c.Eval.Every == 0, "stop: a target loss needs eval.every")
-	fault(c.LogEvery < 1 || c.Eval.Every < 0 || c.Eval.Windows < 0 || c.SaveEvery < 0 || c.Threads < 0 || c.Threads > 1024,
-		"log_every %d, eval.every %d, eval.windows %d, save_every %d, threads %d: out of range", c.LogEvery, c.Eval.Every, c.Eval.Windows, c.SaveEvery, c.Threads)
-	fault(math.IsNaN(c.Clip) || math.IsInf(c.Clip, 0), "clip %v is no number", c.Clip)
-	fault(c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
+	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
+		"batch_size %d, seq_len %d: the first at least 1, the second at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, maxPositions)
+	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > 1024, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
+	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
 	return errors.Join(errs...)
-}
-
-func (o Optimizer) validate() error {
-	var errs []error
-	switch o.Name {
-	case "adamw", "lion", "muon", "schedule-free":
-	default:
-		errs = append(errs, fmt.Errorf("optimizer %q is none of adamw, lion, muon, schedule-free", o.Name))
-	}
-	unit := func(v float64) bool { return v >= 0 && v < 1 }
-	if !(o.Rate > 0 && o.Rate < 10) || !unit(o.Beta1) || !unit(o.Beta2) || !unit(o.Epsilon) || !unit(o.MuonMomentum) || !(o.WeightDecay >= 0 && o.WeightDecay <= 100) {
-		errs = append(errs, fmt.Errorf("optimizer: lr %v, beta1 %v, beta2 %v, epsilon %v, weight_decay %v, muon_momentum %v: out of range", o.Rate, o.Beta1, o.Beta2, o.Epsilon, o.WeightDecay, o.MuonMomentum))
-	}
-	if !(o.MuonRatio >= 0 && o.MuonRatio < 1e4) || o.MuonSteps < 0 || o.MuonSteps > 50 {
-		errs = append(errs, fmt.Errorf("optimizer: muon_ratio %v, muon_steps %d: out of range", o.MuonRatio, o.MuonSteps))
-	}
-	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
-		if _, err := path.Match(p, ""); err != nil || !(o.Rates[p] > 0 && o.Rates[p] < 1e4) {
-			errs = append(errs, fmt.Errorf("optimizer: rates %q: %v is no pattern with a positive factor", p, o.Rates[p]))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// rate is the factor of the longest pattern that matches name.
-func (o Optimizer) rate(name string) float64 {
-	best, factor := "", 1.0
-	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
-		if ok, _ := path.Match(p, name); ok && len(p) > len(best) {
-			best, factor = p, o.Rates[p]
-		}
-	}
-	return factor
 }
 
 func (f Freeze) none() bool {
@@ -192,21 +130,18 @@ func (f Freeze) none() bool {
 func (f Freeze) validate(layers int) error {
 	var errs []error
 	if f.Policy != "" && f.Policy != "boundary" {
-		errs = append(errs, fmt.Errorf("freeze: policy %q is not boundary", f.Policy))
+		errs = append(errs, at("/freeze/policy", fmt.Errorf("freeze: policy %q is not boundary", f.Policy)))
 	}
 	if f.Policy != "" && !(Freeze{Policy: "", Embeddings: f.Embeddings, Head: f.Head, Norms: f.Norms, Layers: f.Layers, Tensors: f.Tensors}).none() {
-		errs = append(errs, errors.New("freeze: a policy decides alone: nothing may stand beside it"))
+		errs = append(errs, at("/freeze", errors.New("freeze: a policy decides alone: nothing may stand beside it")))
 	}
 	if _, err := parseLayers(f.Layers, layers); err != nil {
-		errs = append(errs, err)
+		errs = append(errs, at("/freeze/layers", err))
 	}
 	for _, p := range f.Tensors {
 		if _, err := path.Match(p, ""); err != nil {
-			errs = append(errs, fmt.Errorf("freeze: %q is no pattern", p))
+			errs = append(errs, at("/freeze/tensors", fmt.Errorf("freeze: %q is no pattern", p)))
 		}
-	}
-	if f.Every < 1 {
-		errs = append(errs, fmt.Errorf("freeze: every is %d", f.Every))
 	}
 	return errors.Join(errs...)
 }

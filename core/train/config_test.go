@@ -1,6 +1,8 @@
 package train
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -80,5 +82,35 @@ func TestRates(t *testing.T) {
 		if got := o.rate(name); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// Every fault of a configuration has its place, the most precise one that is
+// known, through words around it and joins.
+func TestFaults(t *testing.T) {
+	cfg := Config{
+		Model: llm.Config{Vocab: 0, Dim: 8, Layers: 2, Heads: 3, Context: 8, HeadDim: 3}, Data: Data{Files: []string{"x"}, Keys: []string{"q"}},
+		Freeze: Freeze{Layers: "9", Tensors: []string{"["}, Every: -1}, Optimizer: Optimizer{Name: "sgd"}, Clip: math.Inf(1), Threads: -1,
+	}
+	got := map[string]int{}
+	for _, f := range Faults(fmt.Errorf("reading: %w", errors.Join(cfg.Validate()))) {
+		got[f.Path]++
+	}
+	if len(got) != 1 { // with words around them they are one
+		t.Errorf("%v", got)
+	}
+	got = map[string]int{}
+	for _, f := range Faults(cfg.Validate()) {
+		got[f.Path]++
+	}
+	want := map[string]int{"/model": 2, "/data": 1, "/freeze/layers": 1, "/freeze/tensors": 1, "/freeze/every": 1, "/optimizer": 1, "/stop": 1, "/clip": 1, "/threads": 1}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if f := Faults(errors.New("the disk is full")); f != nil {
+		t.Errorf("%v", f)
+	}
+	if Faults(nil) != nil {
+		t.Error("nothing is wrong")
 	}
 }

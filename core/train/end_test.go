@@ -20,7 +20,7 @@ func TestResumeAtTheEnd(t *testing.T) {
 	corpus := prepare(t, cfg, dir)
 	tr, _ := run(t, cfg, corpus, Options{Dir: dir})
 	want := weights(tr.Model())
-	again, err := Resume(filepath.Join(dir, LastFile), corpus, Options{Dir: dir})
+	again, err := ResumeLM(filepath.Join(dir, LastFile), corpus, Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestFailureAtTheEnd(t *testing.T) {
 		"evaluation": func(e Event) bool { _, ok := e.(Evaluated); return ok },
 	} {
 		out := t.TempDir()
-		tr, err := New(cfg, corpus, Options{Dir: out, Observer: fails})
+		tr, err := NewLM(cfg, corpus, Options{Dir: out, Observer: fails})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestFailureAtTheEnd(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		tr.Close()
-		ck, err := Open(filepath.Join(out, LastFile))
+		ck, err := OpenLM(filepath.Join(out, LastFile))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -86,7 +86,7 @@ func TestFailureAtTheEnd(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := New(cfg, corpus, Options{Dir: filepath.Join(file, "no-folder")})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(file, "no-folder")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestNothingHeldOut(t *testing.T) {
 		t.Error("nothing was evaluated without an error")
 	}
 	cfg.Stop.Loss = 1
-	if _, err := New(cfg, corpus, Options{}); err == nil {
+	if _, err := NewLM(cfg, corpus, Options{}); err == nil {
 		t.Error("a run towards a loss that nothing measures")
 	}
 }
@@ -124,11 +124,11 @@ func TestHugeCheckpoint(t *testing.T) {
 		"larger": func(c *llm.Config) { c.Hidden = 1 << 18 },
 	} {
 		path := filepath.Join(t.TempDir(), "c.safetensors")
-		data := rewrite(t, good, func(h *Header) { grow(&h.Model); grow(&h.Config.Model) }, func(all []safetensors.Source) []safetensors.Source { return all[:1] })
+		data := rewrite(t, good, func(_ *Header, h *LMHeader) { grow(&h.Model); grow(&h.Config.Model) }, func(all []safetensors.Source) []safetensors.Source { return all[:1] })
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ck, err := Open(path)
+		ck, err := OpenLM(path)
 		if err != nil {
 			continue // refused already
 		}
@@ -149,7 +149,7 @@ func TestOtherTokens(t *testing.T) {
 	run(t, cfg, corpus, Options{Dir: dir})
 	other := cfg
 	other.Base, other.Tokenizer.Pre = LastFile, "mm-none"
-	if _, err := New(other, prepare(t, other, dir), Options{From: dir}); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
+	if _, err := NewLM(other, prepare(t, other, dir), Options{From: dir}); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
 		t.Errorf("base: %v", err)
 	}
 	other = cfg
@@ -157,7 +157,7 @@ func TestOtherTokens(t *testing.T) {
 	run(t, other, corpus, Options{From: dir})
 	other = cfg
 	other.Data.Special = true
-	if _, err := Resume(filepath.Join(dir, LastFile), prepare(t, other, dir), Options{}); err == nil {
+	if _, err := ResumeLM(filepath.Join(dir, LastFile), prepare(t, other, dir), Options{}); err == nil {
 		t.Error("resumed with other tokens")
 	}
 }
@@ -210,5 +210,31 @@ func TestTokenFiles(t *testing.T) {
 	cfg.Data.JoinLines = true
 	if cfg.Validate() == nil {
 		t.Error("token ids with lines to join")
+	}
+}
+
+// A checkpoint knows where its configuration lay, as long as both move together.
+func TestCheckpointDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	recipes := filepath.Join(dir, "a")
+	cfg := smallConfig(t, recipes)
+	cfg.Stop.Steps = 1
+	run(t, cfg, prepare(t, cfg, recipes), Options{Dir: filepath.Join(dir, "a", "runs", "x"), From: recipes})
+	if err := os.Rename(recipes, filepath.Join(dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := OpenLM(filepath.Join(dir, "b", "runs", "x", LastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Dir() != filepath.Join(dir, "b") || c.LM.From != "../.." {
+		t.Errorf("%s by way of %s", c.Dir(), c.LM.From)
+	}
+	if corpus := prepare(t, c.LM.Config, c.Dir()); !c.Of(corpus) {
+		t.Error("the data is another")
 	}
 }

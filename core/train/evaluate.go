@@ -11,14 +11,6 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Evaluation is a model's loss on a fixed set of tokens.
-type Evaluation struct {
-	Loss        float64 `json:"loss"`          // nats a token
-	BitsPerByte float64 `json:"bits_per_byte"` // of the bytes the predicted tokens stand for; 0 without a tokenizer
-	Predictions int     `json:"predictions"`   // tokens predicted
-	Bytes       int     `json:"bytes"`         // that they stand for
-}
-
 var errNoHeld = errors.New("there is no held-out data: give more documents, or a separator that cuts the text into some")
 
 // Evaluate measures m, which must be packed, on held in consecutive windows of
@@ -41,7 +33,7 @@ func evaluate(pass *llm.Pass[float32], held *dataset.Tokens, b *dataset.Batch, l
 	}
 	var sum float64
 	for b := range dataset.Windows(held, b, limit) {
-		loss, err := pass.Loss(llm.Batch[float32]{Tokens: b.Tokens, Targets: b.Targets, Starts: b.Starts})
+		loss, err := pass.Loss(batch(b))
 		if err != nil {
 			return Evaluation{}, err
 		}

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"time"
 )
@@ -32,6 +30,7 @@ type Started struct {
 // Step reports the steps since the last report.
 type Step struct {
 	Step     int     `json:"step"`
+	Steps    int     `json:"steps"`     // since the last report: one at the first step
 	Tokens   int     `json:"tokens"`    // seen so far
 	Epoch    float64 `json:"epoch"`     // of the training tokens
 	Loss     float64 `json:"loss"`      // mean of these steps, nats a token
@@ -72,20 +71,6 @@ func (Step) kind() string      { return "step" }
 func (Evaluated) kind() string { return "eval" }
 func (Saved) kind() string     { return "saved" }
 func (Finished) kind() string  { return "finished" }
-
-// Log writes every event as one line of JSON, {"event":"step",…}.
-type Log struct{ W io.Writer }
-
-// Observe writes e.
-func (l Log) Observe(e Event) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	line := append([]byte(`{"event":"`+e.kind()+`",`), body[1:]...)
-	_, err = l.W.Write(append(line, '\n'))
-	return err
-}
 
 // Observers tells each in turn.
 type Observers []Observer

@@ -6,6 +6,7 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -113,7 +114,7 @@ func (e exporter) tensors() ([]gguf.Source, error) {
 }
 
 // kind is the name of a tensor without block and ".weight"; "lora" for adapters.
-func kind(t *llm.Tensor[float32]) string {
+func kind(t *nn.Tensor[float32]) string {
 	name := t.Name
 	if t.Layer >= 0 {
 		name = name[len(fmt.Sprintf("blk.%d.", t.Layer)):]

@@ -189,12 +189,12 @@ func TestImportBase(t *testing.T) {
 	}
 	for _, bad := range []string{"other.gguf", "none.gguf", "stories.txt"} {
 		cfg.Base = bad
-		if _, err := New(cfg, corpus, Options{From: dir}); err == nil {
+		if _, err := NewLM(cfg, corpus, Options{From: dir}); err == nil {
 			t.Errorf("%s was taken for a base", bad)
 		}
 	}
 	cfg.Base, cfg.Model.Layers = "base.gguf", 2
-	if _, err := New(cfg, corpus, Options{From: dir}); err == nil || !strings.Contains(err.Error(), "shape") {
+	if _, err := NewLM(cfg, corpus, Options{From: dir}); err == nil || !strings.Contains(err.Error(), "shape") {
 		t.Errorf("another shape: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 )
 
 // boundary trains the first and the last layer and the head; the head of a
@@ -55,7 +56,7 @@ func TestBoundary(t *testing.T) {
 	if tuned.best >= baseLoss {
 		t.Errorf("held-out loss went from %v to %v", baseLoss, tuned.best)
 	}
-	c, err := Open(filepath.Join(dir, "tuned", LastFile))
+	c, err := OpenLM(filepath.Join(dir, "tuned", LastFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,26 +77,26 @@ func TestMovedBitStopsTheRun(t *testing.T) {
 	cfg.Freeze = Freeze{Policy: "boundary", Every: 2}
 	cfg.SaveEvery, cfg.Eval.Every = 0, 0
 	corpus := prepare(t, cfg, dir)
-	tr, err := New(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: &flipper{at: 2}})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: &flipper{at: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()
 	f := tr.opt.Observer.(*flipper)
-	f.tensor = tr.model.Tensor("blk.1.ffn_gate.weight")
+	f.tensor = tr.Model().Tensor("blk.1.ffn_gate.weight")
 	err = tr.Run(context.Background())
 	var moved *MovedError
 	if !errors.As(err, &moved) || moved.Tensor != "blk.1.ffn_gate.weight" || moved.Want == moved.Got || moved.Step != 10 {
 		t.Fatalf("%v", err)
 	}
-	if _, err := Open(filepath.Join(dir, "run", LastFile)); err == nil {
+	if _, err := OpenLM(filepath.Join(dir, "run", LastFile)); err == nil {
 		t.Error("a checkpoint was saved")
 	}
 }
 
 // flipper flips the lowest bit of one weight at the at-th report.
 type flipper struct {
-	tensor  *llm.Tensor[float32]
+	tensor  *nn.Tensor[float32]
 	at, now int
 }
 
@@ -112,7 +113,7 @@ func (f *flipper) Observe(e Event) error {
 // A seal tells shapes apart that hold the same bytes.
 func TestDigestHoldsShape(t *testing.T) {
 	data := make([]float32, 6)
-	a, b := &llm.Tensor[float32]{Shape: []int{2, 3}, Data: data}, &llm.Tensor[float32]{Shape: []int{3, 2}, Data: data}
+	a, b := &nn.Tensor[float32]{Shape: []int{2, 3}, Data: data}, &nn.Tensor[float32]{Shape: []int{3, 2}, Data: data}
 	if tensorDigest(a) == tensorDigest(b) {
 		t.Error("the digest does not hold the shape")
 	}
@@ -180,7 +181,7 @@ func TestLoRARun(t *testing.T) {
 	stop := Stop{Steps: 30}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &recorder{after: 4, cancel: cancel}
-	tr, err := New(cfg, corpus, Options{Dir: filepath.Join(dir, "again"), Observer: r})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "again"), Observer: r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,7 @@ func TestLoRARun(t *testing.T) {
 	}
 	tr.Close()
 	rest := &recorder{}
-	if tr, err = Resume(filepath.Join(dir, "again", LastFile), corpus, Options{Observer: rest, Stop: &stop}); err != nil {
+	if tr, err = ResumeLM(filepath.Join(dir, "again", LastFile), corpus, Options{Observer: rest, Stop: &stop}); err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()
@@ -200,7 +201,7 @@ func TestLoRARun(t *testing.T) {
 		t.Error(d)
 	}
 
-	c, err := Open(filepath.Join(dir, "tuned", LastFile))
+	c, err := OpenLM(filepath.Join(dir, "tuned", LastFile))
 	if err != nil {
 		t.Fatal(err)
 	}

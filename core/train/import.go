@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -32,7 +33,7 @@ func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err e
 		}
 		return m, []string{dataset.TokenizerDigest(tok)}, nil
 	}
-	base, err := Open(path)
+	base, err := OpenLM(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,7 +47,7 @@ func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err e
 		return m, nil, err
 	}
 	// As it was when the run began, and as the file gives it back.
-	return m, []string{base.Header.Tokenizer, dataset.TokenizerDigest(tok)}, nil
+	return m, []string{base.LM.Tokenizer, dataset.TokenizerDigest(tok)}, nil
 }
 
 // isGGUF tells by the file's first bytes; a file that cannot be read is none.
@@ -123,7 +124,7 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 }
 
 // readWeights fills t from the file's tensor of its name.
-func readWeights(f *gguf.File, t *llm.Tensor[float32]) error {
+func readWeights(f *gguf.File, t *nn.Tensor[float32]) error {
 	src, ok := f.Tensor(t.Name)
 	if !ok {
 		return fmt.Errorf("the file has no tensor %s", t.Name)

@@ -1,13 +1,18 @@
-// Package train runs the training of a small language model: the loop, what is
-// frozen, evaluation, checkpoints and the files that leave it.
+// Package train runs the training of a network: the loop, what is frozen,
+// evaluation and checkpoints; and of a small language model in particular, with
+// its configuration, its data and the files that leave it.
 //
-// The way of a run: [Config] says everything; [Prepare] reads the data and the
-// tokenizer; [New], or [Resume] from a checkpoint, builds a [Trainer]; Run walks
-// steps until the first of the configured stops. One step reads Accumulate
-// batches, runs the model forward and backward over each, measures the
-// gradient, and moves the weights:
+// The way of a run: a [Task] is what is trained, a [Run] how. [New], or [Resume]
+// from a checkpoint, makes a [Trainer] of them; Trainer.Run walks steps until
+// the first of the configured stops. One step reads Accumulate batches, has the
+// task go forward and backward over each, measures the gradient, and moves the
+// weights:
 //
 //	batches → loss and gradients → norm, clip → optimizer → frozen hashes
+//
+// The way of a language model: [Config] says everything; [Prepare] reads the
+// data and the tokenizer; [NewLM], or [ResumeLM], builds the trainer of an [LM];
+// [ExportGGUF] writes what comes of it.
 //
 // A run is a function of its configuration and data: the same loss curve, bit
 // for bit, on any number of threads and through any number of interruptions.
@@ -15,64 +20,35 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/optim"
 	"mm-abi.org/mm/core/pool"
-	"mm-abi.org/mm/core/tokenizer"
 )
-
-// Corpus is what a run reads: tokens to train on and tokens kept apart.
-type Corpus struct {
-	Train, Held *dataset.Tokens
-	Tokenizer   *tokenizer.Tokenizer // of both; nil leaves bits per byte out
-	// Text and Vocabulary are the digests of the documents and the tokenizer. A
-	// run is resumed only on the same ones.
-	Text, Vocabulary string
-
-	special bool // control tokens in the documents counted as such
-}
-
-// Close unmaps the tokens.
-func (c *Corpus) Close() error {
-	err := c.Train.Close()
-	if c.Held != nil {
-		if e := c.Held.Close(); err == nil {
-			err = e
-		}
-	}
-	return err
-}
 
 // Options is what surrounds a run and changes nothing in it.
 type Options struct {
 	Dir      string               // folder of checkpoints; "" keeps none
-	From     string               // folder that Config.Base is relative to
+	From     string               // folder that the paths of a Config are relative to
 	Observer Observer             // nil tells nobody
 	Threads  int                  // overrides Config.Threads when above 0
 	CPU      func() time.Duration // processor time of this process; nil reports none
-	Stop     *Stop                // in Resume: replaces the stops of the checkpoint
+	Stop     *Stop                // in ResumeLM: replaces the stops of the checkpoint
 }
 
 // Trainer is a run in progress. It belongs to one goroutine.
 type Trainer struct {
-	cfg    Config
-	opt    Options
-	corpus *Corpus
-	pieces []int // bytes that each token stands for
+	cfg  Run
+	opt  Options
+	task Task
+	size Size
 
-	pool    *pool.Pool
-	model   *llm.Model[float32]
-	pass    *llm.Pass[float32]
-	mover   mover
-	gauge   *optim.Gauge
-	seal    *seal
-	loader  *dataset.Loader
-	batches []*dataset.Batch // of one step
-	held    *dataset.Batch
+	pool  *pool.Pool
+	mover mover
+	gauge *optim.Gauge
+	seal  *seal
 
 	step, tokens int
 	best         float64 // lowest held-out loss; 0 before the first
@@ -100,25 +76,39 @@ type report struct {
 	rate, norm float64 // of the last of them
 }
 
-// New builds a run from the start.
-func New(cfg Config, corpus *Corpus, opt Options) (*Trainer, error) {
-	cfg = cfg.WithDefaults()
-	if err := cfg.Validate(); err != nil {
+// New builds a run of task from the start. workers become the trainer's: Close
+// stops them, and so does an error here.
+func New(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
+	t, err := build(cfg, task, workers, opt)
+	if err != nil {
+		workers.Close()
+	}
+	return t, err
+}
+
+func build(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	m, err := startModel(cfg, opt.From, corpus)
+	t := &Trainer{cfg: cfg, opt: opt, task: task, size: task.Size(), pool: workers}
+	if t.size.Held == 0 && cfg.Stop.Loss > 0 {
+		return nil, at("/stop/loss", fmt.Errorf("a target loss: %w", errNoHeld))
+	}
+	params, err := parameters(task.Tensors(), cfg.Optimizer)
 	if err != nil {
 		return nil, err
 	}
-	return build(cfg, m, corpus, opt, dataset.Position{Seed: cfg.Seed})
+	if len(params) == 0 {
+		return nil, at("/freeze", errors.New("training configuration: every tensor is frozen"))
+	}
+	t.mover, t.gauge = newMover(cfg.Optimizer, params, t.pool), optim.NewGauge(params, t.pool)
+	t.seal = newSeal(task.Tensors(), t.pool)
+	return t, nil
 }
 
-// Close stops the run's threads. The corpus stays open.
+// Close stops the run's threads. The task stays as it is.
 func (t *Trainer) Close() { t.pool.Close() }
-
-// Model is the model in training: the averaged one where the optimizer keeps
-// an average, once Run has returned.
-func (t *Trainer) Model() *llm.Model[float32] { return t.model }
 
 // Run trains until the first of the configured stops, or until ctx ends, which
 // saves a checkpoint to resume from and returns ctx's error.
@@ -129,7 +119,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 	if err := t.tell(t.started()); err != nil {
 		return err
 	}
-	t.model.Refresh(t.pool)
+	t.task.Refresh()
 	reason := t.stop() // of a run that is resumed at its end
 	for reason == "" {
 		if ctx.Err() != nil {
@@ -152,15 +142,14 @@ func (t *Trainer) Run(ctx context.Context) error {
 // advance is one step.
 func (t *Trainer) advance() error {
 	begin := time.Now()
-	n := 0
-	for _, b := range t.batches {
-		t.loader.Next(b)
-		n += llm.Count(b.Targets)
+	n, err := t.task.Batches(t.cfg.Accumulate)
+	if err != nil {
+		return err
 	}
 	scale := 1 / float64(max(n, 1))
 	var sum float64
-	for i, b := range t.batches {
-		loss, err := t.pass.Train(llm.Batch[float32]{Tokens: b.Tokens, Targets: b.Targets, Starts: b.Starts}, scale, i > 0)
+	for i := range t.cfg.Accumulate {
+		loss, err := t.task.Pass(i, scale, i > 0)
 		if err != nil {
 			return err
 		}
@@ -176,11 +165,12 @@ func (t *Trainer) advance() error {
 	}
 	rate := t.cfg.Optimizer.Rate * t.factor()
 	t.mover.Step(rate, clip)
-	t.model.Refresh(t.pool)
+	t.task.Refresh()
+	tokens := t.cfg.Accumulate * t.size.Batch
 	t.step++
-	t.tokens += len(t.batches) * t.cfg.BatchSize * t.cfg.SeqLen
+	t.tokens += tokens
 	t.since.Steps++
-	t.since.Tokens += len(t.batches) * t.cfg.BatchSize * t.cfg.SeqLen
+	t.since.Tokens += tokens
 	t.since.Loss += sum * scale
 	t.since.Busy += time.Since(begin).Seconds()
 	t.since.rate, t.since.norm = rate, norm

@@ -92,11 +92,11 @@ func (r *recorder) curve() []Event {
 }
 
 // run trains from the start to the end.
-func run(t testing.TB, cfg Config, corpus *Corpus, opt Options) (*Trainer, *recorder) {
+func run(t testing.TB, cfg Config, corpus *Corpus, opt Options) (*LMTrainer, *recorder) {
 	t.Helper()
 	r := &recorder{}
 	opt.Observer = r
-	tr, err := New(cfg, corpus, opt)
+	tr, err := NewLM(cfg, corpus, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestCurveBitwise(t *testing.T) {
 			save := filepath.Join(dir, "run")
 			ctx, cancel := context.WithCancel(context.Background())
 			r := &recorder{after: 2, cancel: cancel}
-			tr, err := New(cfg, corpus, Options{Dir: save, Observer: r, Threads: 1})
+			tr, err := NewLM(cfg, corpus, Options{Dir: save, Observer: r, Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func TestCurveBitwise(t *testing.T) {
 				tr.Close()
 				ctx, cancel = context.WithCancel(context.Background())
 				r = &recorder{after: 3 + pieces, cancel: cancel}
-				if tr, err = Resume(filepath.Join(save, LastFile), corpus, Options{Dir: save, Observer: r, Threads: 1 + pieces%2}); err != nil {
+				if tr, err = ResumeLM(filepath.Join(save, LastFile), corpus, Options{Dir: save, Observer: r, Threads: 1 + pieces%2}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -230,7 +230,7 @@ func TestLog(t *testing.T) {
 	cfg := smallConfig(t, dir)
 	corpus := prepare(t, cfg, dir)
 	var b bytes.Buffer
-	tr, err := New(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: Observers{Log{&b}, &recorder{}}})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "run"), Observer: Observers{Log{&b}, &recorder{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestLog(t *testing.T) {
 		}
 		counts[e.Event]++
 	}
-	want := map[string]int{"started": 1, "step": 8, "eval": 3, "saved": 5, "finished": 1}
+	want := map[string]int{"started": 1, "step": 9, "eval": 3, "saved": 5, "finished": 1}
 	if d := cmp.Diff(want, counts); d != "" {
 		t.Error(d)
 	}
@@ -279,12 +279,12 @@ func TestDiverges(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
 	corpus := prepare(t, cfg, dir)
-	tr, err := New(cfg, corpus, Options{Dir: filepath.Join(dir, "run")})
+	tr, err := NewLM(cfg, corpus, Options{Dir: filepath.Join(dir, "run")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.model.Tensor("blk.1.ffn_up.weight").Data[3] = float32(math.Inf(1))
+	tr.Model().Tensor("blk.1.ffn_up.weight").Data[3] = float32(math.Inf(1))
 	if err := tr.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "diverged") {
 		t.Errorf("%v", err)
 	}

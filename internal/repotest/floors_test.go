@@ -15,12 +15,12 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "core/mmap": 0, "core/pool": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/mmap": 0, "core/pool": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
 	"internal/measure": 1,
 
-	"modules": 2, "core/quant": 2, "core/gguf": 2, "core/safetensors": 2, "core/onnx": 2, "core/chat": 2, "core/optim": 2,
+	"modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/onnx": 2, "core/chat": 2, "core/optim": 2,
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/llama2c": 3, "core/quant/pack": 3,
 
@@ -58,7 +58,6 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
-	"gonum.org/v1/plot":                        {"cmd/mm"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }

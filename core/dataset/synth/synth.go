@@ -1,14 +1,16 @@
 // Package synth writes training text from templates: short stories in plain
-// words, small sums, and tool calls in MM-ABI's form. It stands in where no
-// corpus may be shipped, and gives a small model the special tokens in their
-// places. The same seed gives the same text.
+// words, small sums, and calls of tools in a form that the caller gives. It
+// stands in where no corpus may be shipped, and gives a small model special
+// tokens in their places. The same seed gives the same text.
 package synth
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -16,23 +18,41 @@ import (
 type Options struct {
 	Documents int    `json:"documents,omitempty"` // how many; 0: 4,000
 	Seed      uint64 `json:"seed,omitempty"`
-	Separator string `json:"-"`               // behind each document; empty: "<|endoftext|>"
-	Plain     bool   `json:"plain,omitempty"` // stories and sums only, no special tokens
+	Separator string `json:"-"` // behind each document; empty: "<|endoftext|>"
+	// Calls are documents that ask a tool, in which {a} and {b} become numbers
+	// below 100 and {sum} their sum. What the model is not to say, such as the
+	// tool's answer, stands between the marks of given text, see
+	// core/dataset. None: no such documents.
+	Calls []string `json:"calls,omitempty"`
 }
 
-// MaxDocuments is the most that Write writes.
-const MaxDocuments = 1 << 24
+// Bounds of Options.
+const (
+	MaxDocuments = 1 << 24 // that Write writes
+	MaxCalls     = 1 << 10 // templates
+	MaxCall      = 1 << 16 // bytes of one
+)
 
-// Validate refuses a number of documents out of range.
+// Validate refuses a number of documents out of range, and templates that are
+// too many, too long or without a number.
 func (o Options) Validate() error {
+	var errs []error
 	if o.Documents < 0 || o.Documents > MaxDocuments {
-		return fmt.Errorf("generate %d documents: between 1 and %d", o.Documents, MaxDocuments)
+		errs = append(errs, fmt.Errorf("generate %d documents: between 1 and %d", o.Documents, MaxDocuments))
 	}
-	return nil
+	if len(o.Calls) > MaxCalls {
+		errs = append(errs, fmt.Errorf("generate: %d calls, at most %d", len(o.Calls), MaxCalls))
+	}
+	for i, c := range o.Calls {
+		if len(c) > MaxCall || !strings.Contains(c, "{a}") && !strings.Contains(c, "{b}") {
+			errs = append(errs, fmt.Errorf("generate: call %d: wants {a} or {b} in at most %d bytes", i+1, MaxCall))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// Write writes documents to w: three stories in four, the rest sums and, unless
-// Plain, tool calls.
+// Write writes documents to w: three stories in four, the rest sums and, where
+// there are templates of them, calls.
 func Write(w io.Writer, opt Options) error {
 	if err := opt.Validate(); err != nil {
 		return err
@@ -50,10 +70,10 @@ func Write(w io.Writer, opt Options) error {
 		switch kind := i % 8; {
 		case kind < 6:
 			doc = g.story()
-		case kind == 6 || opt.Plain:
+		case kind == 6 || len(opt.Calls) == 0:
 			doc = g.sums()
 		default:
-			doc = g.call()
+			doc = g.call(opt.Calls[i/8%len(opt.Calls)])
 		}
 		if _, err := fmt.Fprintf(out, "%s\n%s\n", doc, opt.Separator); err != nil {
 			return err
@@ -167,10 +187,10 @@ func (g *generator) sums() string {
 	return strings.Join(s, " ")
 }
 
-// call asks a tool and goes on with its answer, as MM-ABI 1.0 §2.3 writes it.
-func (g *generator) call() string {
+// call fills a template's numbers in.
+func (g *generator) call(template string) string {
 	a, b := g.IntN(100), g.IntN(100)
-	return fmt.Sprintf("What is %d plus %d? <tool_call>{\"tool\":\"sympy-lite\",\"args\":{\"expr\":\"%d+%d\",\"op\":\"simplify\"}}</tool_call>{\"result\":%d} The answer is %d.", a, b, a, b, a+b, a+b)
+	return strings.NewReplacer("{a}", strconv.Itoa(a), "{b}", strconv.Itoa(b), "{sum}", strconv.Itoa(a+b)).Replace(template)
 }
 
 // title raises the first letter.

@@ -2,6 +2,7 @@ package synth_test
 
 import (
 	"encoding/json"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,7 +39,10 @@ func TestDeterministic(t *testing.T) {
 
 // What the model is shown as true is true, and every tool call is one.
 func TestSumsAndCalls(t *testing.T) {
-	all := text(t, synth.Options{Seed: 3})
+	all := text(t, synth.Options{Seed: 3, Calls: []string{
+		`[What is {a} plus {b}?] <call>{"tool":"adder","args":{"expr":"{a}+{b}"}}</call>[{"result":{sum}}] It is {sum}.`,
+		`<call>{"tool":"other","args":{"terms":[{a},{b}]}}</call>`,
+	}})
 	n := 0
 	for _, m := range regexp.MustCompile(`(\d+) ([+-]) (\d+) = (-?\d+)\.`).FindAllStringSubmatch(all, -1) {
 		a, _ := strconv.Atoi(m[1])
@@ -52,20 +56,43 @@ func TestSumsAndCalls(t *testing.T) {
 		}
 		n++
 	}
-	calls := regexp.MustCompile(`<tool_call>(.*?)</tool_call>`).FindAllStringSubmatch(all, -1)
+	calls := regexp.MustCompile(`<call>(.*?)</call>(?:\[{"result":(\d+)}\] It is (\d+)\.)?`).FindAllStringSubmatch(all, -1)
+	tools := map[string]int{}
 	for _, c := range calls {
 		var v struct {
-			Tool string         `json:"tool"`
-			Args map[string]any `json:"args"`
+			Tool string
+			Args struct {
+				Expr  string
+				Terms []int
+			}
 		}
-		if err := json.Unmarshal([]byte(c[1]), &v); err != nil || v.Tool == "" {
+		if err := json.Unmarshal([]byte(c[1]), &v); err != nil {
 			t.Errorf("%s: %v", c[1], err)
 		}
+		tools[v.Tool]++
+		a, b, _ := strings.Cut(v.Args.Expr, "+")
+		x, _ := strconv.Atoi(a)
+		y, _ := strconv.Atoi(b)
+		if v.Tool == "adder" && (c[2] != strconv.Itoa(x+y) || c[3] != c[2]) {
+			t.Errorf("%s is wrong", c[0])
+		}
 	}
-	if n < 500 || len(calls) != 500 {
-		t.Errorf("%d sums, %d calls", n, len(calls))
+	if n < 500 || tools["adder"] != 250 || tools["other"] != 250 {
+		t.Errorf("%d sums, calls of %v", n, tools)
 	}
-	if strings.Contains(text(t, synth.Options{Plain: true}), "<tool_call>") {
-		t.Error("plain text has special tokens")
+}
+
+// Who gives no templates gets no calls, and the words of none are known here.
+func TestNoCalls(t *testing.T) {
+	if all := text(t, synth.Options{}); strings.ContainsAny(all, "<{") && strings.Contains(strings.ReplaceAll(all, "<|endoftext|>", ""), "<") {
+		t.Error("there are special tokens in the text")
+	}
+	for _, bad := range []synth.Options{
+		{Documents: -1}, {Documents: synth.MaxDocuments + 1}, {Calls: []string{"no number"}},
+		{Calls: []string{"{a}" + strings.Repeat("x", synth.MaxCall)}}, {Calls: make([]string, synth.MaxCalls+1)},
+	} {
+		if synth.Write(io.Discard, bad) == nil {
+			t.Errorf("%d documents, %d calls: accepted", bad.Documents, len(bad.Calls))
+		}
 	}
 }

@@ -1,0 +1,81 @@
+package nn
+
+import "mm-abi.org/mm/core/tensor"
+
+// FFN is the feed-forward network of a block: SwiGLU, down·(silu(gate·x)∘(up·x)),
+// when Gated (Shazeer, arXiv 2002.05202), else ReLU², down·max(up·x, 0)² (So et
+// al., arXiv 2109.08668).
+type FFN[F tensor.Float] struct {
+	Up    *Linear[F] // [2F, C], gate above up, or [F, C]
+	Down  *Linear[F] // [C, F]
+	Gated bool
+}
+
+// Hidden is F, the width inside.
+func (f *FFN[F]) Hidden() int { return f.Down.In }
+
+// Act is the non-linearity: h [F] of the output of Up, [2F] or [F].
+func (f *FFN[F]) Act(h, u []F) {
+	if f.Gated {
+		tensor.SwiGLUForward(h, u[:len(h)], u[len(h):])
+	} else {
+		tensor.ReLU2Forward(h, u)
+	}
+}
+
+// FFNPass is an FFN at its place in a pass.
+type FFNPass[F tensor.Float] struct {
+	*FFN[F]
+	UpProduct, DownProduct Product[F]
+}
+
+// NewFFNPass gives f a place between in and out, [B·T, C] both; dout is the
+// gradient of out.
+func NewFFNPass[F tensor.Float](f *FFN[F], in, out, dout Matrix[F]) FFNPass[F] {
+	n := in.Rows
+	return FFNPass[F]{
+		FFN:         f,
+		UpProduct:   NewProduct(f.Up, in, NewMatrix[F](n, f.Up.Out), NewMatrix[F](n, f.Up.Out)),
+		DownProduct: NewProduct(f.Down, NewMatrix[F](n, f.Hidden()), out, dout),
+	}
+}
+
+// RowBlock is how many positions go through a wide layer at a time, so that
+// what lies between two products stays in the caches. A multiple of the
+// kernels' tiles.
+const RowBlock = 48
+
+// NewFFNScratch is what one thread needs to go back through an FFN of hidden
+// width f over sequences of T positions.
+func NewFFNScratch[F tensor.Float](f, T int) Matrix[F] { return NewMatrix[F](min(T, RowBlock), f) }
+
+// Forward adds the network's output to out [T, C], for the positions [lo, hi).
+func (f *FFNPass[F]) Forward(lo, hi int) {
+	for ; lo < hi; lo += RowBlock {
+		end := min(lo+RowBlock, hi)
+		f.UpProduct.Forward(lo, end, false)
+		for t := lo; t < end; t++ {
+			f.Act(f.DownProduct.X.Row(t), f.UpProduct.Y.Row(t))
+		}
+		f.DownProduct.Forward(lo, end, true)
+	}
+}
+
+// Backward takes the gradient of out to dn, that of the input [T, C], where it
+// is wanted below; dh is scratch.
+func (f *FFNPass[F]) Backward(dn, dh Matrix[F], lo, hi int, below bool) {
+	wide := f.Hidden()
+	for first := lo; lo < hi; lo += RowBlock {
+		end := min(lo+RowBlock, hi)
+		f.DownProduct.Backward(dh, lo, end, true) // [T, C] → [T, F]
+		for t := lo; t < end; t++ {
+			d, u, du := dh.Row(t-lo), f.UpProduct.Y.Row(t), f.UpProduct.DY.Row(t)
+			if f.Gated {
+				tensor.SwiGLUBackward(du[:wide], du[wide:], d, u[:wide], u[wide:])
+			} else {
+				tensor.ReLU2Backward(du, d, u)
+			}
+		}
+		f.UpProduct.Backward(dn.Part(lo-first, end-first), lo, end, below) // [T, 2F] → [T, C]
+	}
+}

@@ -1,0 +1,108 @@
+package nn
+
+import "mm-abi.org/mm/core/tensor"
+
+// Linear is one matrix product, y = x·Wᵀ, with W the stacked rows of one or
+// more tensors that share their input and lie beside each other in memory.
+type Linear[F tensor.Float] struct {
+	In, Out int
+
+	params *Params[F]
+	parts  []*Tensor[F]
+	w      []F // [Out, In]
+
+	fwd, bwd *tensor.Panels[F] // Wᵀ and W, packed
+	lora     []*adapter[F]     // those of its parts that have one
+}
+
+// Linear stacks the rows of the named tensors; nil when there is no first one.
+func (p *Params[F]) Linear(names ...string) *Linear[F] {
+	l := &Linear[F]{params: p}
+	for _, name := range names {
+		t := p.Tensor(name)
+		if t == nil {
+			return nil
+		}
+		l.parts = append(l.parts, t)
+		l.Out += t.Shape[0]
+	}
+	l.In = l.parts[0].Shape[1]
+	start := l.parts[0].offset
+	l.w = p.data[start : start+l.Out*l.In]
+	return l
+}
+
+// trains reports whether any stacked tensor has a gradient.
+func (l *Linear[F]) trains() bool {
+	for _, t := range l.parts {
+		if t.Grad != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Pack lays the weights out for the products of the next step: what trains,
+// or everything. It must be called after weights change and before the next
+// pass.
+func (l *Linear[F]) Pack(everything bool) {
+	if l.fwd == nil {
+		l.fwd, l.bwd = tensor.NewPanels[F](l.In, l.Out), tensor.NewPanels[F](l.Out, l.In)
+	}
+	if everything || l.trains() {
+		l.fwd.PackTransposed(l.w, l.In)
+		l.bwd.Pack(l.w, l.In)
+	}
+	for _, a := range l.lora {
+		a.pack()
+	}
+}
+
+// Product is a linear layer at its place in a pass: its input and output for
+// all positions of the batch, [B·T, In] and [B·T, Out], and the gradient of the
+// output, which the weight gradient is made of when all sequences are through.
+type Product[F tensor.Float] struct {
+	*Linear[F]
+	X, Y, DY Matrix[F]
+
+	z, dz []Matrix[F] // between the two matrices of each adapter, [B·T, rank]
+}
+
+// NewProduct gives l a place; a pass that never goes back needs no dy.
+func NewProduct[F tensor.Float](l *Linear[F], x, y, dy Matrix[F]) Product[F] {
+	p := Product[F]{Linear: l, X: x, Y: y, DY: dy}
+	for _, a := range l.lora {
+		p.z = append(p.z, NewMatrix[F](x.Rows, a.rank))
+		p.dz = append(p.dz, NewMatrix[F](x.Rows, a.rank))
+	}
+	return p
+}
+
+// Forward computes y = x·Wᵀ, [T, In]·[In, Out], for the positions [lo, hi), or
+// adds it to y.
+func (p *Product[F]) Forward(lo, hi int, add bool) {
+	x, y := p.X.Part(lo, hi), p.Y.Part(lo, hi)
+	p.fwd.Mul(x.Rows, 1, x.Left(), factor[F](add), y.Data, y.LD)
+	for i, a := range p.lora {
+		z, part := p.z[i].Part(lo, hi), y.Columns(a.from, a.from+a.out)
+		a.fwdA.Mul(x.Rows, 1, x.Left(), 0, z.Data, z.LD)
+		a.fwdB.Mul(x.Rows, a.scale, z.Left(), 1, part.Data, part.LD)
+	}
+}
+
+// Backward computes dx = dy·W, [T, Out]·[Out, In], for the positions [lo, hi);
+// dx has hi-lo rows. With input unset nobody wants dx and only what the weight
+// gradients of the adapters need is computed.
+func (p *Product[F]) Backward(dx Matrix[F], lo, hi int, input bool) {
+	dy := p.DY.Part(lo, hi)
+	if input {
+		p.bwd.Mul(dy.Rows, 1, dy.Left(), 0, dx.Data, dx.LD)
+	}
+	for i, a := range p.lora {
+		dz, part := p.dz[i].Part(lo, hi), dy.Columns(a.from, a.from+a.out)
+		a.bwdB.Mul(dy.Rows, a.scale, part.Left(), 0, dz.Data, dz.LD)
+		if input {
+			a.bwdA.Mul(dy.Rows, 1, dz.Left(), 1, dx.Data, dx.LD)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package nn
+
+import (
+	"slices"
+
+	"mm-abi.org/mm/core/tensor"
+)
+
+// Tensor is one named weight and its gradient.
+type Tensor[F tensor.Float] struct {
+	Name  string
+	Shape []int // outermost first: [outputs, inputs] for a matrix
+	Layer int   // its block, -1 outside the blocks
+	Data  []F
+	Grad  []F // nil when frozen
+
+	vector     bool
+	at         int // offset of a vector in a sequence's gradients
+	offset     int // in Params.data, for stacked matrices
+	gradOffset int // in Params.grads, when Grad is set
+}
+
+// Matrix reports whether t multiplies: weight decay and Muon apply to these.
+// What is no matrix is applied element by element, its gradient is summed over
+// sequences apart, and no decay belongs on it.
+func (t *Tensor[F]) Matrix() bool { return !t.vector }
+
+// In is the part of a sequence's vector gradients that is t's.
+func (t *Tensor[F]) In(spread []F) []F { return spread[t.at : t.at+len(t.Data)] }
+
+// Spec is a tensor before it has memory.
+type Spec struct {
+	Name   string
+	Layer  int  // its block, -1 outside the blocks
+	Vector bool // no matrix that multiplies, whatever its shape
+	Shape  []int
+}
+
+// Size is the number of elements.
+func (s Spec) Size() int {
+	n := 1
+	for _, d := range s.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Params is the weights of a network.
+type Params[F tensor.Float] struct {
+	tensors  []*Tensor[F]
+	adapters []*Tensor[F] // LoRA matrices, if any
+	byName   map[string]*Tensor[F]
+	spreads  int // elements of all vectors
+	data     []F // the weights in order
+	grads    []F // the gradients of what trains, in the same order
+}
+
+// NewParams allocates the tensors in the order given, zero and not frozen.
+// Matrices that multiply the same input lie beside each other where they follow
+// each other, so that one product serves them, see [Params.Linear].
+func NewParams[F tensor.Float](specs []Spec) *Params[F] {
+	n := 0
+	for _, s := range specs {
+		n += s.Size()
+	}
+	p := &Params[F]{data: make([]F, n), byName: map[string]*Tensor[F]{}}
+	end := 0
+	for _, s := range specs {
+		t := &Tensor[F]{Name: s.Name, Shape: s.Shape, Layer: s.Layer, vector: s.Vector, offset: end}
+		end += s.Size()
+		t.Data = p.data[t.offset:end:end]
+		if t.vector {
+			t.at = p.spreads
+			p.spreads += len(t.Data)
+		}
+		p.tensors = append(p.tensors, t)
+		p.byName[t.Name] = t
+	}
+	p.Freeze(func(string) bool { return false })
+	return p
+}
+
+// Tensors lists the weights in the order of memory, then the LoRA matrices.
+func (p *Params[F]) Tensors() []*Tensor[F] { return slices.Concat(p.tensors, p.adapters) }
+
+// Tensor finds a weight by name; nil when there is none.
+func (p *Params[F]) Tensor(name string) *Tensor[F] { return p.byName[name] }
+
+// Freeze decides anew which tensors train. A frozen tensor has no gradient and
+// costs no gradient product. Passes made before Freeze are invalid after it.
+func (p *Params[F]) Freeze(frozen func(name string) bool) {
+	n := 0
+	all := p.Tensors()
+	for _, t := range all {
+		t.Grad = nil
+		if !frozen(t.Name) {
+			n += len(t.Data)
+		}
+	}
+	// One block of memory, in the order of the weights: gradients of stacked
+	// matrices lie beside each other as the matrices do.
+	p.grads = make([]F, n)
+	end := 0
+	for _, t := range all {
+		if !frozen(t.Name) {
+			t.gradOffset = end
+			end += len(t.Data)
+			t.Grad = p.grads[t.gradOffset:end:end]
+		}
+	}
+}
+
+// Spread allocates room for the gradients of all vectors in one sequence, where
+// backward passes add them, see [Tensor.In].
+func (p *Params[F]) Spread() []F { return make([]F, p.spreads) }
+
+// ClearVectors zeroes the gradients of all vectors, for Reduce to add to.
+func (p *Params[F]) ClearVectors() {
+	for _, t := range p.tensors {
+		if t.vector {
+			clear(t.Grad)
+		}
+	}
+}
+
+// Reduce adds the sequences' gradients of the vectors, in the order of the
+// sequences.
+func (p *Params[F]) Reduce(spreads [][]F) {
+	for _, t := range p.tensors {
+		if !t.vector || t.Grad == nil {
+			continue
+		}
+		for _, s := range spreads {
+			tensor.AddScaled(t.Grad, 1, t.In(s))
+		}
+	}
+}

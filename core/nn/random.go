@@ -1,0 +1,42 @@
+package nn
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"mm-abi.org/mm/core/tensor"
+)
+
+// Random draws normal numbers by the method of Box and Muller from a PCG, so
+// that a seed means the same weights whatever the standard library changes.
+type Random struct {
+	pcg   *rand.PCG
+	spare float64
+	has   bool
+}
+
+// NewRandom starts at a seed.
+func NewRandom(seed uint64) *Random { return &Random{pcg: rand.NewPCG(seed, 0x6d6d)} }
+
+// Uniform is a number in [0, 1) with 53 random bits.
+func (r *Random) Uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
+
+// Normal is a number from the normal distribution of deviation 1.
+func (r *Random) Normal() float64 {
+	if r.has {
+		r.has = false
+		return r.spare
+	}
+	radius := math.Sqrt(-2 * math.Log(1-r.Uniform()))
+	sin, cos := math.Sincos(2 * math.Pi * r.Uniform())
+	r.spare, r.has = radius*sin, true
+	return radius * cos
+}
+
+// FillNormal draws x from a normal distribution. It draws even where the
+// deviation is zero, so that one tensor's start does not change the others'.
+func FillNormal[F tensor.Float](x []F, r *Random, std float64) {
+	for i := range x {
+		x[i] = F(std * r.Normal())
+	}
+}

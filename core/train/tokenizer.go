@@ -1,0 +1,98 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+)
+
+// Tokenizer says which tokenizer to use: that of a file, or one to train on
+// the training documents.
+type Tokenizer struct {
+	// File is a tokenizer.json, phi-auto's JSON, or a GGUF file with a
+	// vocabulary. When it is given nothing is trained.
+	File    string   `json:"file,omitempty"`
+	Pre     string   `json:"pre,omitempty"`     // pre-tokenizer of byte-level BPE; gpt-2, mm-none does not cut
+	Control []string `json:"control,omitempty"` // control tokens, the first ids
+	BOS     string   `json:"bos,omitempty"`     // one of Control
+	EOS     string   `json:"eos,omitempty"`     // one of Control
+}
+
+func (t Tokenizer) validate() error {
+	if t.File != "" && (t.Pre != "" || len(t.Control) > 0 || t.BOS != "" || t.EOS != "") {
+		return errors.New("tokenizer: a file says everything: nothing may stand beside it")
+	}
+	for _, name := range []string{t.BOS, t.EOS} {
+		if name != "" && !slices.Contains(t.Control, name) {
+			return fmt.Errorf("tokenizer: %q is not among the control tokens", name)
+		}
+	}
+	return nil
+}
+
+// build reads the tokenizer's file or trains one of size tokens.
+func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenizer.Tokenizer, error) {
+	if t.File != "" {
+		return ReadTokenizer(resolve(dir, t.File))
+	}
+	v, err := bpe.Train(docs, bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
+	if err != nil {
+		return nil, fmt.Errorf("training a tokenizer: %w", err)
+	}
+	return tokenizer.New(v)
+}
+
+// Bounds of files that are read whole.
+const (
+	maxTokenizerFile = 256 << 20 // a tokenizer in JSON
+	maxTemplate      = 1 << 20   // a chat template
+)
+
+// readBounded is a file of at most size bytes.
+func readBounded(path string, size int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, size+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > size {
+		return nil, fmt.Errorf("%s: more than %d bytes", path, size)
+	}
+	return b, nil
+}
+
+// ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or
+// phi-auto's JSON, told apart by their content.
+func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
+	if isGGUF(path) {
+		g, err := gguf.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer %s: %w", path, err)
+		}
+		defer g.Close()
+		return tokenizer.FromGGUF(g)
+	}
+	b, err := readBounded(path, maxTokenizerFile)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	tok, hf := tokenizer.FromHuggingFace(b, nil)
+	if hf == nil {
+		return tok, nil
+	}
+	if tok, err = tokenizer.FromPhiAuto(b); err == nil {
+		return tok, nil
+	}
+	return nil, fmt.Errorf("tokenizer %s: as tokenizer.json: %w; as phi-auto's: %w", path, hf, err)
+}
