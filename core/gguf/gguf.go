@@ -148,6 +148,15 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.Tensors[i], true
 }
 
+// Names lists the names of the tensors in the order of the file.
+func (f *File) Names() []string {
+	names := make([]string, len(f.Tensors))
+	for i, t := range f.Tensors {
+		names[i] = t.Name
+	}
+	return names
+}
+
 // Section reads the data of one of the file's tensors, however the file was
 // opened.
 func (f *File) Section(t Tensor) *io.SectionReader {

@@ -2,23 +2,38 @@ package infer
 
 import (
 	"math"
+	"slices"
 
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
 
-// angles computes cosine and sine of the angle of every pair at every
-// position of the pass.
-func (w *work) angles() {
-	n := len(w.theta)
-	if cap(w.cos) < w.rows*n {
-		w.cos, w.sin = make([]float32, w.rows*n), make([]float32, w.rows*n)
-	}
-	w.cos, w.sin = w.cos[:w.rows*n], w.sin[:w.rows*n]
-	for t := range w.rows {
-		for i, theta := range w.theta {
-			sin, cos := math.Sincos(float64(w.first+t) * theta)
-			w.cos[t*n+i], w.sin[t*n+i] = float32(cos*w.scale), float32(sin*w.scale)
+// rotation is how a session rotates queries and keys.
+type rotation struct {
+	theta []float64 // frequencies of RoPE
+	scale float64   // what rotated vectors are multiplied by
+}
+
+// angles is cosine and sine of the angle of every pair at every position of
+// the pass: T×(Dims/2).
+type angles struct{ cos, sin []float32 }
+
+// turn computes the angles of the pass, of every rotation.
+func (w *work) turn() {
+	w.angle = slices.Grow(w.angle[:0], len(w.turns))[:len(w.turns)]
+	for r, by := range w.turns {
+		a := &w.angle[r]
+		n := len(by.theta)
+		if cap(a.cos) < w.rows*n {
+			a.cos, a.sin = make([]float32, w.rows*n), make([]float32, w.rows*n)
+		}
+		a.cos, a.sin = a.cos[:w.rows*n], a.sin[:w.rows*n]
+		for t := range w.rows {
+			for i, theta := range by.theta {
+				sin, cos := math.Sincos(float64(w.first+t) * theta)
+				a.cos[t*n+i], a.sin[t*n+i] = float32(cos*by.scale), float32(sin*by.scale)
+			}
 		}
 	}
 }
@@ -27,6 +42,14 @@ func (w *work) angles() {
 // cache. For a single row attend does it, head by head.
 func (w *work) place(layer int) {
 	w.attention.layer = layer
+	if y := &w.m.layers[layer]; y.queryNorm.kind == arch.WholeHeadNorm {
+		c := w.m.cfg
+		for t := range w.rows {
+			q, k := w.query.row(t, c.Heads*c.HeadDim), w.key.row(t, c.KVHeads*c.HeadDim)
+			y.queryNorm.apply(q, q, c.Epsilon)
+			y.keyNorm.apply(k, k, c.Epsilon)
+		}
+	}
 	if w.single() {
 		return
 	}
@@ -48,34 +71,44 @@ func (p *placeTask) Do(_, lo, hi int) {
 }
 
 // placeHead places the key and the value of a head of row t, and the queries
-// that look at them, which are scaled by 1/√D.
+// that look at them, which are scaled: by 1/√D unless the model says otherwise.
 func (w *work) placeHead(t, head int) {
 	c, layer := w.m.cfg, w.attention.layer
 	group := c.Heads / c.KVHeads * c.HeadDim
 	k := w.key.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
 	v := w.value.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
 	q := w.query.row(t, c.Heads*c.HeadDim)[head*group:][:group]
-	w.rotate(q, w.m.layers[layer].queryNorm, t)
-	w.rotate(k, w.m.layers[layer].keyNorm, t)
-	tensor.Scale(q, float32(1/math.Sqrt(float64(c.HeadDim))))
+	y := &w.m.layers[layer]
+	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
+	w.rotate(k, y, &y.keyNorm, head, t)
+	tensor.Scale(q, w.m.attentionScale)
 	w.cache.Store(layer, head, w.first+t, k, v)
 }
 
-// rotate normalises heads where the model does so and rotates them by the
-// position of row t.
-func (w *work) rotate(x, norm []float32, t int) {
+// rotate normalises heads, the first of which is given, where the model does
+// so and rotates them by the position of row t.
+func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 	c := w.m.cfg
-	n := len(w.theta)
-	cos, sin := w.cos[t*n:(t+1)*n], w.sin[t*n:(t+1)*n]
+	normed := by.gain != nil && by.kind != arch.WholeHeadNorm
+	var cos, sin []float32
+	if y.rotation >= 0 {
+		n := len(w.turns[y.rotation].theta)
+		a := &w.angle[y.rotation]
+		cos, sin = a.cos[t*n:(t+1)*n], a.sin[t*n:(t+1)*n]
+	}
 	for ; len(x) > 0; x = x[c.HeadDim:] {
 		head := x[:c.HeadDim]
-		if len(norm) > 0 {
-			tensor.RMSNorm(head, head, norm, c.Epsilon)
+		if normed {
+			one := by.of(first, c.HeadDim)
+			one.apply(head, head, c.Epsilon)
+			first++
 		}
-		if c.Rope.Halves {
-			tensor.RopeHalves(head[:2*n], cos, sin)
-		} else {
-			tensor.RopePairs(head[:2*n], cos, sin)
+		switch {
+		case cos == nil:
+		case c.Rope.Halves:
+			tensor.RopeHalves(head[:2*len(cos)], cos, sin)
+		default:
+			tensor.RopePairs(head[:2*len(cos)], cos, sin)
 		}
 	}
 }
@@ -85,6 +118,7 @@ func (w *work) attend() {
 	c := w.m.cfg
 	a := &w.attention
 	a.group = c.Heads / c.KVHeads
+	a.window = w.m.layers[a.layer].window
 	if w.rows == 1 {
 		// The rows of a product are the query heads that share a key head.
 		w.m.threads.For(c.KVHeads, 1, a)
@@ -105,6 +139,7 @@ type attentionTask struct {
 	w       *work
 	layer   int
 	group   int // query heads that share a key head
+	window  int // positions that are seen, 0: all
 	slices  int
 	scratch []attentionScratch
 }
@@ -123,7 +158,7 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 				q = q[:a.group*c.HeadDim]
 			}
 			a.run(&a.scratch[thread], queries{
-				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0,
+				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0, window: a.window,
 				q: q, out: w.attended.Row(0)[at:], outStride: c.HeadDim,
 			})
 			continue
@@ -134,7 +169,7 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 		from, to := tiles*slice/a.slices*tileRows, min(tiles*(slice+1)/a.slices*tileRows, w.rows)
 		at := head * c.HeadDim
 		a.run(&a.scratch[thread], queries{
-			head: head / a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1,
+			head: head / a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1, window: a.window,
 			q: w.query.data[from*w.query.stride+at:], out: w.attended.From(from)[at:], outStride: c.Heads * c.HeadDim,
 		})
 	}
@@ -147,6 +182,7 @@ type queries struct {
 	stride    int       // from one to the next in q
 	first     int       // position of the first
 	step      int       // by how much positions grow from row to row, 0 or 1
+	window    int       // positions that a query sees, its own included; 0: all
 	q         []float32 // D numbers a row
 	out       []float32 // D numbers a row
 	outStride int
@@ -160,11 +196,12 @@ func (a *attentionTask) run(s *attentionScratch, q queries) {
 	// quicker to convert them once.
 	s.halves = a.w.cache.Type() == tensor.F16 && q.rows <= tileRows
 	end := q.position(q.rows-1) + 1 // positions that the last row sees
-	for base := 0; base < end; base += kv.Chunk {
+	s.limit = a.w.m.cfg.AttentionCap
+	for base := q.begin(0); base < end; base += kv.Chunk {
 		s.read(a.w.cache, base/kv.Chunk, a.layer, q.head, dim, min(end-base, kv.Chunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
-			if n := min(q.position(r+rows-1)+1-base, kv.Chunk); n > 0 {
+			if n := min(q.position(r+rows-1)+1-base, kv.Chunk); n > 0 && base >= q.begin(r) {
 				s.tile(q, r, rows, base, n, dim)
 			}
 		}
@@ -178,6 +215,17 @@ func (a *attentionTask) run(s *attentionScratch, q queries) {
 
 // position of a row.
 func (q queries) position(r int) int { return q.first + r*q.step }
+
+// sees is the first position that row r looks at.
+func (q queries) sees(r int) int {
+	if q.window == 0 {
+		return 0
+	}
+	return max(0, q.position(r)-q.window+1)
+}
+
+// begin is where the first chunk begins that row r looks at.
+func (q queries) begin(r int) int { return q.sees(r) / kv.Chunk * kv.Chunk }
 
 // tileRows is how many queries share the loads of keys and values.
 const tileRows = 8
@@ -205,6 +253,8 @@ type attentionScratch struct {
 	keys   []panel   // D × 32, 32 positions each
 	values []panel   // positions × 32, 32 dimensions each
 	halves bool      // panels are of F16
+	limit  float32   // soft cap of scores, 0: none
+	capped []float32 // Chunk
 	width  int       // of a row of sum: panels·32
 	sum    []float32 // rows × width, the values weighted so far
 	most   []float32 // rows, the largest score so far
@@ -219,6 +269,7 @@ func (s *attentionScratch) resize(dim, panels, rows int) {
 		s.valBuf = make([]float32, kv.Chunk*s.width)
 		s.keys = make([]panel, kv.Chunk/kv.Block)
 		s.values = make([]panel, panels)
+		s.capped = make([]float32, kv.Chunk)
 	}
 	if len(s.total) < rows {
 		padded := (rows + tileRows - 1) / tileRows * tileRows
@@ -246,7 +297,8 @@ func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
 }
 
 // tile adds n positions from base on to rows r to r+rows of q. What a row must
-// not see gets the score -Inf and adds exactly nothing.
+// not see gets the score -Inf and adds exactly nothing: what lies after it,
+// and what lies before its window.
 func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 	padded := (n + kv.Block - 1) / kv.Block * kv.Block
 	// Kernels are quickest with 4 or 8 rows; what stands behind the last one
@@ -255,20 +307,27 @@ func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 	if full := (rows + 3) / 4 * 4; rows > 2 && (r+full-1)*q.stride+dim <= len(q.q) {
 		m = full
 	}
+	begin := base == q.begin(r)
 	for b := 0; b*kv.Block < n; b++ {
 		// scores (rows × 32) = q (rows × D) · keys (D × 32)
 		s.keys[b].mul(s.scores[b*kv.Block:], kv.Chunk, q.q[r*q.stride:], q.stride, m, dim, false)
 	}
 	for i := range rows {
 		scores := s.scores[i*kv.Chunk:][:padded]
+		if s.limit != 0 {
+			softCap(scores, s.limit, s.capped[:padded])
+		}
+		for j := range max(0, min(q.sees(r+i)-base, padded)) {
+			scores[j] = float32(math.Inf(-1))
+		}
 		for j := max(0, min(q.position(r+i)+1-base, padded)); j < padded; j++ {
 			scores[j] = float32(math.Inf(-1))
 		}
-		s.weigh(scores, r+i, base == 0)
+		s.weigh(scores, r+i, begin)
 	}
 	for p, values := range s.values {
 		// sum (rows × 32) += scores (rows × n) · values (n × 32)
-		values.mul(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, base > 0)
+		values.mul(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, !begin)
 	}
 }
 
@@ -276,11 +335,20 @@ func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 // and makes what was summed before relative to that.
 func (s *attentionScratch) weigh(scores []float32, row int, begin bool) {
 	most := tensor.Max(scores)
+	if !begin {
+		most = max(most, s.most[row])
+	}
+	if math.IsInf(float64(most), -1) { // nothing is seen yet
+		clear(scores)
+		if begin {
+			s.most[row], s.total[row] = most, 0
+		}
+		return
+	}
 	if begin {
 		s.most[row], s.total[row] = most, tensor.ExpSum(scores, scores, most)
 		return
 	}
-	most = max(most, s.most[row])
 	total := tensor.ExpSum(scores, scores, most)
 	if before := s.most[row]; before != most {
 		f := float32(math.Exp(float64(before - most)))

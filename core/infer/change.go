@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
@@ -52,7 +53,7 @@ func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
 	var out []change
 	for _, a := range l.adapters {
 		c, ok := a[name]
-		if !ok || name == tokenEmbedding { // which is no matrix of a product alone
+		if !ok || name == arch.TokenEmbedding { // which is no matrix of a product alone
 			continue
 		}
 		delete(a, name)
@@ -80,6 +81,22 @@ func (l *loader) changes(name string, t gguf.Tensor) ([]change, error) {
 		})
 	}
 	return out, nil
+}
+
+// part cuts changes down to the rows lo to hi of their matrix.
+func part(changes []change, lo, hi int) []change {
+	if lo == 0 && (len(changes) == 0 || hi == changes[0].Out) {
+		return changes
+	}
+	out := make([]change, len(changes))
+	for i, c := range changes {
+		c.B, c.Out = c.B[lo*c.Rank:hi*c.Rank], hi-lo
+		if c.rowScale != nil {
+			c.rowScale = c.rowScale[lo:hi]
+		}
+		out[i] = c
+	}
+	return out
 }
 
 // checkAdapters reports changes that found no matrix.

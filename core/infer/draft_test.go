@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/gguf/arch"
 )
 
 // A grammar that allows nothing behind its end says the same with a draft,
@@ -85,7 +87,7 @@ func TestSnapshotOfAnotherRotation(t *testing.T) {
 	for i := range short {
 		short[i], long[i] = 1, 4
 	}
-	w[ropeShort], w[ropeLong] = Array{[]int{len(short)}, short}, Array{[]int{len(long)}, long}
+	w[arch.RopeShort], w[arch.RopeLong] = Array{[]int{len(short)}, short}, Array{[]int{len(long)}, long}
 	m, err := New(cfg, w, Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,9 @@ func (m *Model) Fingerprint() ([sha256.Size]byte, error) {
 // matrices stand for the tensors they were made of.
 func (m *Model) hashWeights(h hash.Hash) {
 	linearWeights := func(l linear) {
+		if l.weight == nil {
+			return
+		}
 		fmt.Fprintf(h, "%v %d %d\n", l.weight.Type(), l.weight.Rows(), l.weight.Cols())
 		l.weight.Hash(h)
 		hashFloats(h, l.bias)
@@ -48,17 +51,32 @@ func (m *Model) hashWeights(h hash.Hash) {
 	}
 	fmt.Fprintf(h, "%v %d\n", m.embedding.typ, len(m.embedding.data))
 	h.Write(m.embedding.data)
-	hashFloats(h, m.outputNorm)
+	hashFloats(h, m.outputNorm.gain)
 	linearWeights(m.output)
 	hashFloats(h, m.ropeShort)
 	hashFloats(h, m.ropeLong)
+	for _, v := range [][]float32{m.positions, m.outputNorm.bias} {
+		if v != nil {
+			hashFloats(h, v)
+		}
+	}
 	for i := range m.layers {
 		y := &m.layers[i]
-		for _, l := range []linear{y.key, y.value, y.query, y.attentionOut, y.gate, y.up, y.down} {
+		for _, l := range []linear{y.key, y.value, y.query, y.attentionOut, y.feed.gate, y.feed.up, y.feed.down, y.router} {
 			linearWeights(l)
 		}
-		for _, v := range [][]float32{y.attentionNorm, y.queryNorm, y.keyNorm, y.hiddenNorm} {
+		for _, e := range y.experts {
+			for _, l := range []linear{e.gate, e.up, e.down} {
+				linearWeights(l)
+			}
+		}
+		for _, v := range [][]float32{y.attentionNorm.gain, y.queryNorm.gain, y.keyNorm.gain, y.hiddenNorm.gain} {
 			hashFloats(h, v)
+		}
+		for _, v := range [][]float32{y.attentionNorm.bias, y.hiddenNorm.bias, y.attentionPost.gain, y.attentionPost.bias, y.hiddenPost.gain, y.hiddenPost.bias} {
+			if v != nil {
+				hashFloats(h, v)
+			}
 		}
 	}
 }

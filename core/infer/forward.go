@@ -14,11 +14,10 @@ const maxBatch = 256
 // pass is what one trip through the model is about.
 type pass struct {
 	cache *kv.Cache
-	theta []float64 // frequencies of RoPE
-	scale float64   // what rotated vectors are multiplied by
-	first int       // position of the first row
-	rows  int       // T
-	keep  int       // logits are wanted for the last so many rows
+	turns []rotation
+	first int // position of the first row
+	rows  int // T
+	keep  int // logits are wanted for the last so many rows
 
 	hidden []float32 // T×C for the rows behind the last norm, or none
 }
@@ -35,8 +34,8 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			return err
 		}
 
-		// Attention: x += Wo · softmax(q·kᵀ/√D) · v
-		w.norm(y.attentionNorm)                                                                         // normed: T×C
+		// Attention: x += Wo · softmax(q·kᵀ·s) · v
+		w.norm(&y.attentionNorm)                                                                        // normed: T×C
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
@@ -49,15 +48,19 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		}
 		w.attend()                                             // attended: T×(H·D)
 		w.multiply(&w.attended, term{&y.attentionOut, &w.out}) // out: T×C
-		w.add(&w.out)                                          // x: T×C
+		if m.cfg.Parallel {
+			w.norm(&y.hiddenNorm) // of what attention has read
+		}
+		w.add(&w.out, &y.attentionPost) // x: T×C
 
-		// SwiGLU: x += Wdown · (silu(Wgate·x) ⊙ (Wup·x))
-		w.norm(y.hiddenNorm)                         // normed: T×C
-		w.gated(&w.normed, &y.gate, &y.up)           // hidden: T×F
-		w.multiply(&w.hidden, term{&y.down, &w.out}) // out: T×C
-		w.add(&w.out)                                // x: T×C
+		// Feed-forward: x += Wdown · (act(Wgate·x) ⊙ (Wup·x))
+		if !m.cfg.Parallel {
+			w.norm(&y.hiddenNorm) // normed: T×C
+		}
+		w.feedForward(y)             // out: T×C
+		w.add(&w.out, &y.hiddenPost) // x: T×C
 	}
-	w.norm(m.outputNorm) // normed: T×C
+	w.norm(&m.outputNorm) // normed: T×C
 	if p.hidden != nil {
 		w.show(p.hidden)
 		if p.keep < w.rows {
@@ -65,11 +68,27 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 			if w.rows == 0 {
 				return nil
 			}
-			w.norm(m.outputNorm)
+			w.norm(&m.outputNorm)
 		}
 	}
 	w.multiply(&w.normed, term{&m.output, &w.logits}) // logits: T×V
+	w.finish()
 	return nil
+}
+
+// finish scales and caps logits where the model does so.
+func (w *work) finish() {
+	c := w.m.cfg
+	for t := range w.rows {
+		row := w.logits.row(t, c.Vocab)
+		if c.LogitDivisor != 0 {
+			tensor.Scale(row, 1/c.LogitDivisor)
+		}
+		if c.LogitCap != 0 {
+			w.capped = append(w.capped[:0], row...)
+			softCap(row, c.LogitCap, w.capped)
+		}
+	}
 }
 
 // matrix is rows of float32 in memory, padded for the kernels.
@@ -105,21 +124,28 @@ type work struct {
 	gate, up   matrix     // T×F
 	hidden     pack.Batch // T×F
 	logits     matrix     // T×V
-	cos, sin   []float32  // T×(Dims/2)
+	angle      []angles   // one a rotation
+	capped     []float32  // V
+
+	routes matrix     // T×E
+	chosen [][]choice // by expert
+	taken  []int      // experts of a row
+	picked pack.Batch // rows of an expert
+	part   matrix     // their results
 
 	scratch   []pack.Scratch // one a thread
 	normalise normTask
 	prepare   prepareTask
 	placement placeTask
 	product   productTask
-	swiglu    swigluTask
+	active    activeTask
 	attention attentionTask
 }
 
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]pack.Scratch, m.threads.Threads())
-	w.normalise.w, w.placement.w, w.product.w, w.swiglu.w, w.attention.w = w, w, w, w, w
+	w.normalise.w, w.placement.w, w.product.w, w.active.w, w.attention.w = w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 
@@ -144,10 +170,21 @@ func (w *work) begin(p pass) {
 	w.key.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.value.resize(p.rows, c.KVHeads*c.HeadDim)
 	w.out.resize(p.rows, c.Width)
-	w.gate.resize(p.rows, c.Hidden)
-	w.up.resize(p.rows, c.Hidden)
+	wide := max(c.Hidden, c.ExpertHidden)
+	w.gate.resize(p.rows, wide)
+	w.up.resize(p.rows, wide)
 	w.logits.resize(p.keep, c.Vocab)
-	w.angles()
+	if c.Experts > 0 {
+		w.routes.resize(p.rows, c.Experts)
+		w.part.resize(p.rows, c.Width)
+		if w.chosen == nil {
+			w.chosen = make([][]choice, c.Experts)
+		}
+	}
+	if w.m.positions != nil {
+		tensor.Add(w.x, w.m.positions[p.first*c.Width:][:len(w.x)])
+	}
+	w.turn()
 }
 
 // shrink leaves only the last n rows: what follows the keys and values of the
@@ -177,29 +214,6 @@ func (w *work) show(dst []float32) {
 	}
 }
 
-// norm fills normed with the normalised rows of x.
-func (w *work) norm(gain []float32) {
-	w.normalise.gain = gain
-	w.m.threads.For(w.normed.Tiles(), 1, &w.normalise)
-}
-
-// normTask normalises; its indices are tiles of the batch.
-type normTask struct {
-	w    *work
-	gain []float32
-}
-
-func (n *normTask) Do(_, lo, hi int) {
-	w := n.w
-	c := w.m.cfg.Width
-	for i := lo; i < hi; i++ {
-		for t, end := w.normed.TileRows(i); t < end; t++ {
-			tensor.RMSNorm(w.normed.Row(t), w.x[t*c:(t+1)*c], n.gain, w.m.cfg.Epsilon)
-		}
-		prepareTile(&w.normed, i)
-	}
-}
-
 // ready makes a batch whose rows have been filled ready for products.
 func (w *work) ready(b *pack.Batch) {
 	w.prepare.batch = b
@@ -220,13 +234,5 @@ func (p *prepareTask) Do(_, lo, hi int) {
 func prepareTile(b *pack.Batch, i int) {
 	if b.Cols()%32 == 0 {
 		b.Prepare(i)
-	}
-}
-
-// add adds y to the residual stream.
-func (w *work) add(y *matrix) {
-	c := w.m.cfg.Width
-	for t := range w.rows {
-		tensor.Add(w.x[t*c:(t+1)*c], y.row(t, c))
 	}
 }

@@ -1,4 +1,4 @@
-// Package infer runs decoder language models of the Llama family on the CPU.
+// Package infer runs decoder language models on the CPU.
 //
 // The way of a text: [Load] maps a GGUF file, holds every tensor against the
 // model's shape and packs the weights (core/quant/pack). [Model.NewSession]

@@ -4,11 +4,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
+	"maps"
+	"slices"
 	"sync"
 
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer/adapter"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/quant/pack"
@@ -42,9 +43,14 @@ type Model struct {
 	file *gguf.File // nil unless loaded from one
 
 	embedding  embedding
+	positions  []float32 // Context×C, added to the embeddings, or none
 	layers     []layer
-	outputNorm []float32 // C
-	output     linear    // C → V
+	outputNorm norm   // C
+	output     linear // C → V
+
+	embeddingScale float32
+	attentionScale float32 // what q·k is multiplied by
+	act            arch.Activation
 
 	ropeShort, ropeLong []float32 // D/2 divisors of RoPE's frequencies, or none
 
@@ -62,18 +68,30 @@ type Model struct {
 // ErrClosed says that a model was used after its Close.
 var ErrClosed = errors.New("the model is closed")
 
-// layer is one block of the decoder.
+// layer is one block of the decoder. What an architecture does without is
+// empty: a norm without gains does nothing.
 type layer struct {
-	attentionNorm []float32 // C
-	query         linear    // C → H·D
-	key, value    linear    // C → G·D
-	queryNorm     []float32 // D, or none
-	keyNorm       []float32 // D, or none
-	attentionOut  linear    // H·D → C
+	attentionNorm norm     // C
+	query         linear   // C → H·D
+	key, value    linear   // C → G·D
+	queryNorm     headNorm // of each head, or all
+	keyNorm       headNorm
+	attentionOut  linear // H·D → C
+	attentionPost norm   // C, of what is added
+	rotation      int    // which of the session's rotations, -1: none
+	window        int    // positions that are seen, 0: all
 
-	hiddenNorm []float32 // C
-	gate, up   linear    // C → F
-	down       linear    // F → C
+	hiddenNorm norm // C
+	feed       feed // C → C
+	router     linear
+	experts    []feed // of which the router chooses, instead of feed
+	hiddenPost norm   // C, of what is added
+}
+
+// feed is a feed-forward layer: down(act(up·x)), or down(act(gate·x) ⊙ up·x).
+type feed struct {
+	gate, up linear // C → F
+	down     linear // F → C
 }
 
 // linear is y = x·Wᵀ + bias, with the changes of adapters.
@@ -82,6 +100,15 @@ type linear struct {
 	bias    []float32 // N, or none
 	changes []change
 }
+
+func (l linear) bytes() int {
+	if l.weight == nil {
+		return 0
+	}
+	return l.weight.Bytes()
+}
+
+func (f feed) bytes() int { return f.gate.bytes() + f.up.bytes() + f.down.bytes() }
 
 // embedding is the rows of token vectors, V × C.
 type embedding struct {
@@ -99,6 +126,7 @@ func (e embedding) row(dst []float32, token int32) {
 // [Memory].
 type Tensors interface {
 	Tensor(name string) (gguf.Tensor, bool)
+	Names() []string
 }
 
 // Memory is a set of float32 tensors by GGUF's names, such as a checkpoint
@@ -110,6 +138,9 @@ type Array struct {
 	Dims []int // the contiguous dimension first
 	Data []float32
 }
+
+// Names lists the tensors, sorted.
+func (m Memory) Names() []string { return slices.Sorted(maps.Keys(m)) }
 
 // Tensor gives a copy of a tensor as GGUF has it.
 func (m Memory) Tensor(name string) (gguf.Tensor, bool) {
@@ -141,10 +172,13 @@ func Load(path string, opt Options) (*Model, error) {
 
 // New makes a model of the given shape out of tensors. Each tensor is held
 // against the shape before it is used; one of another size is an error that
-// names it and both sizes. The data of the token embedding is kept, the rest
+// names it and both sizes, and so is one that the shape has no use for. The data of the token embedding is kept, the rest
 // is copied.
 func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if err := cfg.CheckTensors(tensors.Names()); err != nil {
 		return nil, err
 	}
 	adapters, err := openAdapters(cfg, opt.Adapters)
@@ -161,165 +195,6 @@ func New(cfg Config, tensors Tensors, opt Options) (*Model, error) {
 	}
 	m.work.init(m)
 	return m, nil
-}
-
-// Names of tensors outside the layers.
-const (
-	tokenEmbedding = "token_embd.weight"
-	outputWeight   = "output.weight"
-	outputNorm     = "output_norm.weight"
-	ropeFreqs      = "rope_freqs.weight"
-	ropeShort      = "rope_factors_short.weight"
-	ropeLong       = "rope_factors_long.weight"
-)
-
-func (m *Model) load(l *loader) {
-	c := m.cfg
-	e := l.find(tokenEmbedding, c.Width, c.Vocab)
-	if l.err == nil && !quant.CanDequantize(e.Type) {
-		l.fail(fmt.Errorf("tensor %s has type %v, which cannot be read", tokenEmbedding, e.Type))
-	}
-	if l.err == nil && len(e.Data) != c.Vocab*e.Type.RowBytes(c.Width) {
-		l.fail(fmt.Errorf("tensor %s has %d bytes of data", tokenEmbedding, len(e.Data)))
-	}
-	m.embedding = embedding{e.Type, e.Data}
-	m.outputNorm = l.vector(outputNorm, c.Width, true)
-	if _, untied := l.tensors.Tensor(outputWeight); untied {
-		m.output = l.linear("output", c.Width, c.Vocab)
-	} else {
-		m.output = l.linear("token_embd", c.Width, c.Vocab)
-	}
-	m.layers = make([]layer, c.Layers)
-	for i := range m.layers {
-		m.layers[i].load(l, fmt.Sprintf("blk.%d.", i), c)
-	}
-	if c.Rope.Scaling == "longrope" {
-		m.ropeShort = l.divisors(ropeShort, c.Rope.Dims/2)
-		m.ropeLong = l.divisors(ropeLong, c.Rope.Dims/2)
-	} else {
-		m.ropeShort = l.divisors(ropeFreqs, c.Rope.Dims/2)
-		m.ropeLong = m.ropeShort
-	}
-}
-
-func (y *layer) load(l *loader, prefix string, c Config) {
-	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	y.attentionNorm = l.vector(prefix+"attn_norm.weight", c.Width, true)
-	// Weights lie in memory in the order they are loaded: that of their use.
-	y.key = l.linear(prefix+"attn_k", c.Width, keys)
-	y.value = l.linear(prefix+"attn_v", c.Width, keys)
-	y.query = l.linear(prefix+"attn_q", c.Width, queries)
-	y.queryNorm = l.vector(prefix+"attn_q_norm.weight", c.HeadDim, false)
-	y.keyNorm = l.vector(prefix+"attn_k_norm.weight", c.HeadDim, false)
-	y.attentionOut = l.linear(prefix+"attn_output", queries, c.Width)
-	y.hiddenNorm = l.vector(prefix+"ffn_norm.weight", c.Width, true)
-	y.gate = l.linear(prefix+"ffn_gate", c.Width, c.Hidden)
-	y.up = l.linear(prefix+"ffn_up", c.Width, c.Hidden)
-	y.down = l.linear(prefix+"ffn_down", c.Hidden, c.Width)
-}
-
-// loader takes tensors and keeps the first error.
-type loader struct {
-	tensors Tensors
-	threads *pool.Pool
-	arena   pack.Arena
-
-	adapters []adapter.Adapter
-	merge    bool
-	err      error
-}
-
-func (l *loader) fail(err error) {
-	if l.err == nil {
-		l.err = err
-	}
-}
-
-// find gives a tensor that must have the given dimensions.
-func (l *loader) find(name string, dims ...int) gguf.Tensor {
-	t, ok := l.tensors.Tensor(name)
-	if l.err != nil {
-		return gguf.Tensor{}
-	}
-	if !ok {
-		l.fail(fmt.Errorf("tensor %s is missing", name))
-		return gguf.Tensor{}
-	}
-	have := t.Dims
-	for len(have) > len(dims) && have[len(have)-1] == 1 {
-		have = have[:len(have)-1] // trailing ones say nothing
-	}
-	if !equal(have, dims) {
-		l.fail(fmt.Errorf("tensor %s has the shape %v, the configuration wants %v", name, t.Dims, dims))
-		return gguf.Tensor{}
-	}
-	return t
-}
-
-func equal(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// linear loads a matrix, its bias, if there is one, and its changes.
-func (l *loader) linear(name string, in, out int) linear {
-	y := linear{bias: l.vector(name+".bias", out, false)}
-	name += ".weight"
-	t := l.find(name, in, out)
-	if l.err != nil {
-		return y
-	}
-	var err error
-	if y.changes, err = l.changes(name, t); err != nil {
-		l.fail(err)
-		return y
-	}
-	if l.merge && len(y.changes) > 0 {
-		t = merged(t, y.changes)
-		y.changes = nil
-	}
-	if y.weight, err = pack.New(t.Type, out, in, t.Data, l.threads, &l.arena); err != nil {
-		l.fail(fmt.Errorf("tensor %s: %w", name, err))
-	}
-	return y
-}
-
-// vector loads n numbers as float32; nil when the tensor is not there and
-// need not be.
-func (l *loader) vector(name string, n int, needed bool) []float32 {
-	if _, ok := l.tensors.Tensor(name); !ok && !needed {
-		return nil
-	}
-	t := l.find(name, n)
-	if l.err != nil {
-		return nil
-	}
-	if t.Type.BlockSize() == 0 || n%t.Type.BlockSize() != 0 || !quant.CanDequantize(t.Type) || len(t.Data) != t.Type.RowBytes(n) {
-		l.fail(fmt.Errorf("tensor %s has type %v, not one of plain numbers", name, t.Type))
-		return nil
-	}
-	v := make([]float32, n)
-	quant.Dequantize(v, t.Data, t.Type)
-	return v
-}
-
-// divisors loads what RoPE's frequencies are divided by.
-func (l *loader) divisors(name string, n int) []float32 {
-	v := l.vector(name, n, false)
-	for i, x := range v {
-		if !(x > 0) || math.IsInf(float64(x), 0) {
-			l.fail(fmt.Errorf("tensor %s holds %v at %d: frequencies can be divided by positive numbers only", name, x, i))
-			return nil
-		}
-	}
-	return v
 }
 
 // Config is the shape of the model.
@@ -339,9 +214,17 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 		if t < 0 || int(t) >= m.cfg.Vocab {
 			return nil, fmt.Errorf("token %d is not one of the %d of the vocabulary", t, m.cfg.Vocab)
 		}
-		m.embedding.row(out[i*c:(i+1)*c], t)
+		m.embed(out[i*c:(i+1)*c], t)
 	}
 	return out, nil
+}
+
+// embed writes the vector that a token is read as.
+func (m *Model) embed(dst []float32, token int32) {
+	m.embedding.row(dst, token)
+	if m.embeddingScale != 1 {
+		tensor.Scale(dst, m.embeddingScale)
+	}
 }
 
 // File is the GGUF file the model was loaded from, for its other metadata; nil
@@ -353,11 +236,15 @@ func (m *Model) Threads() int { return m.threads.Threads() }
 
 // WeightBytes is the memory that is read for each token that is generated.
 func (m *Model) WeightBytes() int {
-	n := m.output.weight.Bytes()
+	n := m.output.bytes()
 	for i := range m.layers {
 		y := &m.layers[i]
-		for _, w := range []linear{y.query, y.key, y.value, y.attentionOut, y.gate, y.up, y.down} {
-			n += w.weight.Bytes()
+		for _, w := range []linear{y.query, y.key, y.value, y.attentionOut, y.router} {
+			n += w.bytes()
+		}
+		n += y.feed.bytes()
+		if len(y.experts) > 0 {
+			n += m.cfg.ExpertsUsed * y.experts[0].bytes()
 		}
 	}
 	return n

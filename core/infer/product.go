@@ -70,32 +70,3 @@ func (l *linear) mul(y *matrix, batch *pack.Batch, lo, hi int, s *pack.Scratch) 
 		}
 	}
 }
-
-// gated computes hidden = silu(batch·gate) ⊙ (batch·up).
-func (w *work) gated(batch *pack.Batch, gate, up *linear) {
-	task := &w.swiglu
-	task.batch, task.gate, task.up = batch, gate, up
-	w.lower(gate, batch)
-	w.lower(up, batch)
-	w.m.threads.For(unitsOf(gate), w.chunk(unitsOf(gate), gate), task)
-	w.ready(&w.hidden)
-}
-
-// swigluTask multiplies with both matrices and joins the results; its indices
-// are units of F.
-type swigluTask struct {
-	w        *work
-	batch    *pack.Batch
-	gate, up *linear
-}
-
-func (g *swigluTask) Do(thread, lo, hi int) {
-	w := g.w
-	g.gate.mul(&w.gate, g.batch, lo, hi, &w.scratch[thread])
-	g.up.mul(&w.up, g.batch, lo, hi, &w.scratch[thread])
-	lo, hi = lo*pack.Unit, min(hi*pack.Unit, g.gate.weight.Rows())
-	for t := range w.rows {
-		gate, up := w.gate.data[t*w.gate.stride:], w.up.data[t*w.up.stride:]
-		tensor.SiLUMul(w.hidden.Row(t)[lo:hi], gate[lo:hi], up[lo:hi])
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
@@ -34,8 +35,7 @@ type Session struct {
 	m       *Model
 	context int
 	cache   *kv.Cache
-	theta   []float64
-	scale   float64
+	turns   []rotation
 
 	tokens []int32   // fed so far; vector where a vector was
 	logits []float32 // V, of the last position
@@ -60,8 +60,12 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if opt.Context == 0 {
 		opt.Context = min(m.cfg.Context, defaultContext)
 	}
-	if opt.Context < 1 || opt.Context > maxCtx {
-		return nil, fmt.Errorf("a context of %d positions: it must be 1 to %d", opt.Context, maxCtx)
+	most := arch.MaxContext
+	if m.positions != nil {
+		most = m.cfg.Context // there are no more vectors for positions
+	}
+	if opt.Context < 1 || opt.Context > most {
+		return nil, fmt.Errorf("a context of %d positions: it must be 1 to %d", opt.Context, most)
 	}
 	typ := tensor.F16
 	if opt.KV != "" {
@@ -80,8 +84,24 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	if opt.Context > m.cfg.Rope.OriginalContext {
 		divisors = m.ropeLong
 	}
-	s.theta, s.scale = m.cfg.Rope.frequencies(divisors)
+	s.turns = rotations(m.cfg, divisors)
 	return s, nil
+}
+
+// rotations are those of a model: of all layers and, where it is another, of
+// layers with a window.
+func rotations(c Config, divisors []float32) []rotation {
+	if c.Rope.Dims == 0 {
+		return nil
+	}
+	all := make([]rotation, 1, 2)
+	all[0].theta, all[0].scale = c.Rope.Frequencies(divisors)
+	if c.Local != nil {
+		var local rotation
+		local.theta, local.scale = c.Local.Frequencies(nil)
+		all = append(all, local)
+	}
+	return all
 }
 
 // Model is the model the session runs on.
@@ -123,8 +143,8 @@ func (s *Session) Recall(ctx context.Context) error {
 	if s.m.closed {
 		return ErrClosed
 	}
-	s.m.embedding.row(s.m.work.input(1), s.tokens[n-1])
-	if err := s.m.forward(ctx, pass{cache: s.cache, theta: s.theta, scale: s.scale, first: n - 1, rows: 1, keep: 1}); err != nil {
+	s.m.embed(s.m.work.input(1), s.tokens[n-1])
+	if err := s.m.forward(ctx, pass{cache: s.cache, turns: s.turns, first: n - 1, rows: 1, keep: 1}); err != nil {
 		return err
 	}
 	s.logits = append(s.logits[:0], s.m.work.logits.row(0, s.m.cfg.Vocab)...)
@@ -222,7 +242,7 @@ func (s *Session) feed(ctx context.Context, in input, keep int, each func(row in
 		// Rows whose logits are wanted are the last of the whole input.
 		kept = max(0, min(to-from, to-(in.rows-keep)))
 		p := pass{
-			cache: s.cache, theta: s.theta, scale: s.scale,
+			cache: s.cache, turns: s.turns,
 			first: before + from, rows: to - from, keep: kept,
 		}
 		if s.keepHidden {
@@ -260,7 +280,7 @@ func (s *Session) load(in input, from, to int) {
 		return
 	}
 	for i, t := range in.tokens[from:to] {
-		s.m.embedding.row(x[i*c:(i+1)*c], t)
+		s.m.embed(x[i*c:(i+1)*c], t)
 		s.tokens = append(s.tokens, t)
 	}
 }

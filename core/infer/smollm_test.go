@@ -162,7 +162,7 @@ func follow(t *testing.T, c *libllama.Client, path string, n int) {
 		filepath.Base(path), least, median, mean, leastSelf, medianSelf, meanSelf)
 	t.Logf("likeliest token the same in %d of %d steps, first difference at %d", same, n, differs)
 	t.Logf("%q", tok.Decode(tokens[begin:], tokenizer.DecodeOptions{Continued: true}))
-	if m.layers[0].gate.weight.Quantised() {
+	if m.layers[0].feed.gate.weight.Quantised() {
 		if median < 0.999 || 1-mean > 2*(1-meanSelf)+1e-4 {
 			t.Errorf("cosine: median %.6f, mean %.6f", median, mean)
 		}

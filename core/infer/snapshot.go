@@ -91,8 +91,10 @@ func (s *Session) rotation(print [sha256.Size]byte) []byte {
 	}
 	h := sha256.New()
 	h.Write(print[:])
-	for _, f := range append(slices.Clone(s.theta), s.scale) {
-		h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
+	for _, r := range s.turns {
+		for _, f := range append(slices.Clone(r.theta), r.scale) {
+			h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)))
+		}
 	}
 	return h.Sum(nil)
 }

@@ -1,9 +1,12 @@
-package infer
+package arch
 
 import (
 	"fmt"
 	"math"
 )
+
+// LongRope is the name of the method with factors for each dimension.
+const LongRope = "longrope"
 
 // Rope is rotary position embedding (Su et al., arXiv 2104.09864): dimension
 // pair i of a head is rotated by position · θ_i with θ_i = Base^(-2i/Dims),
@@ -34,6 +37,9 @@ type Rope struct {
 	// ExtFactor is yarn's share of extrapolation; negative means 1 for yarn
 	// and 0 for others.
 	ExtFactor float32
+	// YarnAttention is what yarn multiplies the rotated vectors by; 0 means
+	// 1 + ln(Factor)/10.
+	YarnAttention float32 `json:",omitempty"`
 	// BetaFast and BetaSlow bound yarn's ramp, in rotations over the original
 	// context; 0 means 32 and 1.
 	BetaFast, BetaSlow float32
@@ -48,7 +54,7 @@ func (r Rope) check(headDim int) error {
 		return fmt.Errorf("the base of rotary embedding is %v", r.Base)
 	case r.Factor < 0 || bad(r.Factor):
 		return fmt.Errorf("the scaling factor of rotary embedding is %v", r.Factor)
-	case bad(r.AttentionFactor) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
+	case bad(r.AttentionFactor) || bad(r.YarnAttention) || bad(r.ExtFactor) || bad(r.BetaFast) || bad(r.BetaSlow):
 		return fmt.Errorf("a factor of rotary embedding is no finite number")
 	case r.OriginalContext < 0:
 		return fmt.Errorf("the original context length is %d", r.OriginalContext)
@@ -60,9 +66,9 @@ func (r Rope) check(headDim int) error {
 	return fmt.Errorf("scaling %q of rotary embedding is not supported: known are none, linear, ntk, yarn, longrope", r.Scaling)
 }
 
-// frequencies gives θ of each pair and what cosines and sines are multiplied
+// Frequencies gives θ of each pair and what cosines and sines are multiplied
 // by. divisors, one a pair or none, divide θ.
-func (r Rope) frequencies(divisors []float32) (theta []float64, scale float64) {
+func (r Rope) Frequencies(divisors []float32) (theta []float64, scale float64) {
 	factor := orOne(r.Factor)
 	base := float64(r.Base)
 	switch r.Scaling {
@@ -90,7 +96,10 @@ func (r Rope) frequencies(divisors []float32) (theta []float64, scale float64) {
 		theta[i] = interpolated*(1-mix) + extrapolated*mix
 	}
 	scale = orOne(r.AttentionFactor)
-	if ext != 0 && factor > 1 {
+	switch {
+	case ext != 0 && r.YarnAttention != 0:
+		scale *= float64(r.YarnAttention)
+	case ext != 0 && factor > 1:
 		scale *= 1 + 0.1*math.Log(factor)
 	}
 	return theta, scale

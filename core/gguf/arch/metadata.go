@@ -1,0 +1,113 @@
+package arch
+
+import (
+	"cmp"
+	"slices"
+
+	"mm-abi.org/mm/core/gguf"
+)
+
+// Metadata is what describes the shape in a GGUF file, in a fixed order; the
+// tokenizer's keys are not among it.
+func (s Shape) Metadata() []gguf.KV {
+	y := s.Style()
+	w := writer{arch: s.Arch, kvs: []gguf.KV{{Key: gguf.KeyArchitecture, Value: s.Arch}}}
+	w.put(gguf.KeyContextLength, uint32(s.Context))
+	w.put(gguf.KeyEmbeddingLength, uint32(s.Width))
+	w.put(gguf.KeyBlockCount, uint32(s.Layers))
+	w.put(gguf.KeyFeedForward, uint32(s.Hidden))
+	w.put(gguf.KeyHeadCount, uint32(s.Heads))
+	w.put(gguf.KeyHeadCountKV, uint32(s.KVHeads))
+	w.put(gguf.KeyKeyLength, uint32(s.HeadDim))
+	w.put(gguf.KeyValueLength, uint32(s.HeadDim))
+	if y.LayerNorm {
+		w.put(keyLayerNormEps, s.Epsilon)
+	} else {
+		w.put(gguf.KeyRMSEpsilon, s.Epsilon)
+	}
+	w.put(gguf.KeyVocabSize, uint32(s.Vocab))
+	if !y.Learned {
+		w.rope(s)
+	}
+	w.layers(s)
+	if s.Experts > 0 {
+		w.put(keyExperts, uint32(s.Experts))
+		w.put(keyExpertsUsed, uint32(s.ExpertsUsed))
+		if s.ExpertHidden != s.Hidden {
+			w.put(keyExpertHidden, uint32(s.ExpertHidden))
+		}
+		if s.ExpertSum {
+			w.put(keyExpertNorm, false)
+		}
+	}
+	if y.parallel {
+		w.put(keyParallel, s.Parallel)
+	}
+	if s.Activation != "" {
+		w.put(keyActivation, string(s.Activation))
+	}
+	w.factor(keyEmbedScale, s.EmbeddingScale, 0)
+	w.factor(keyResidualScale, s.ResidualScale, 0)
+	w.factor(keyAttnScale, s.AttentionScale, 0)
+	if y.divisor { // without which llama.cpp does not load the file
+		w.put(keyLogitScale, cmp.Or(s.LogitDivisor, 1))
+	}
+	w.factor(keyAttnCap, s.AttentionCap, 0)
+	w.factor(keyLogitCap, s.LogitCap, 0)
+	return w.kvs
+}
+
+// writer collects keys of an architecture.
+type writer struct {
+	arch string
+	kvs  []gguf.KV
+}
+
+func (w *writer) put(k gguf.ArchKey, v any) {
+	w.kvs = append(w.kvs, gguf.KV{Key: k.In(w.arch), Value: v})
+}
+
+// factor writes v unless it is what the key's absence means.
+func (w *writer) factor(k gguf.ArchKey, v, absent float32) {
+	if v != absent {
+		w.put(k, v)
+	}
+}
+
+func (w *writer) rope(s Shape) {
+	r := s.Rope
+	w.put(gguf.KeyRopeDims, uint32(r.Dims))
+	w.put(gguf.KeyRopeBase, r.Base)
+	if r.Scaling == "" && r.Factor == 0 && r.AttentionFactor == 0 {
+		return
+	}
+	w.put(gguf.KeyRopeScaling, cmp.Or(r.Scaling, "linear"))
+	w.put(gguf.KeyRopeOriginal, uint32(r.OriginalContext))
+	w.factor(gguf.KeyRopeFactor, r.Factor, 0)
+	w.factor(gguf.KeyRopeAttention, r.AttentionFactor, 0)
+	w.factor(gguf.KeyRopeExtFactor, r.ExtFactor, -1)
+	w.factor(keyYarnAttention, r.YarnAttention, 0)
+	w.factor(gguf.KeyRopeBetaFast, r.BetaFast, 0)
+	w.factor(gguf.KeyRopeBetaSlow, r.BetaSlow, 0)
+}
+
+// layers writes what differs from layer to layer.
+func (w *writer) layers(s Shape) {
+	y := s.Style()
+	if s.Window > 0 {
+		w.put(keyWindow, uint32(s.Window))
+		if !slices.Equal(s.Windowed, lastOf(s.Layers, y.every, false)) {
+			w.put(keyPattern, s.Windowed)
+		}
+	}
+	if s.Local != nil {
+		w.put(keyRopeLocal, s.Local.Base)
+	}
+	if y.unrotate > 0 && !slices.Equal(s.Unrotated, lastOf(s.Layers, y.unrotate, true)) {
+		rotated := make([]bool, s.Layers)
+		for i := range rotated {
+			rotated[i] = s.Rotated(i)
+		}
+		w.put(keyRopePattern, rotated)
+	}
+}

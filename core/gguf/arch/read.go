@@ -1,0 +1,387 @@
+package arch
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"mm-abi.org/mm/core/gguf"
+)
+
+// Keys beside those that package gguf names.
+const (
+	keyLayerNormEps  gguf.ArchKey = "attention.layer_norm_epsilon"
+	keyScaleLinear   gguf.ArchKey = "rope.scale_linear" // the factor's older name
+	keyRopeLocal     gguf.ArchKey = "rope.freq_base_swa"
+	keyYarnAttention gguf.ArchKey = "rope.scaling.yarn_attn_factor"
+	keyWindow        gguf.ArchKey = "attention.sliding_window"
+	keyPattern       gguf.ArchKey = "attention.sliding_window_pattern"
+	keyRopePattern   gguf.ArchKey = "attention.rope_pattern"
+	keyExperts       gguf.ArchKey = "expert_count"
+	keyExpertsUsed   gguf.ArchKey = "expert_used_count"
+	keyExpertHidden  gguf.ArchKey = "expert_feed_forward_length"
+	keyExpertNorm    gguf.ArchKey = "expert_weights_norm"
+	keyParallel      gguf.ArchKey = "use_parallel_residual"
+	keyActivation    gguf.ArchKey = "hidden_activation"
+	keyEmbedScale    gguf.ArchKey = "embedding_scale"
+	keyResidualScale gguf.ArchKey = "residual_scale"
+	keyAttnScale     gguf.ArchKey = "attention.scale"
+	keyLogitScale    gguf.ArchKey = "logit_scale"
+	keyAttnCap       gguf.ArchKey = "attn_logit_softcapping"
+	keyLogitCap      gguf.ArchKey = "final_logit_softcapping"
+)
+
+// Read takes the shape of a model from GGUF metadata and checks it. Counts
+// that may differ from layer to layer must be the same in all. A key that
+// says something the engine does not do is an error that names it.
+func Read(f *gguf.File) (Shape, error) {
+	arch, err := gguf.Get[string](f, gguf.KeyArchitecture)
+	if err != nil {
+		return Shape{}, err
+	}
+	if err := checkArch(arch); err != nil {
+		return Shape{}, err
+	}
+	r := reader{f: f, arch: arch, style: styles[arch], read: map[string]bool{}}
+	epsilon := gguf.KeyRMSEpsilon
+	if r.style.LayerNorm {
+		epsilon = keyLayerNormEps
+	}
+	s := Shape{
+		Arch:    arch,
+		Context: r.count(gguf.KeyContextLength),
+		Layers:  r.count(gguf.KeyBlockCount),
+		Width:   r.count(gguf.KeyEmbeddingLength),
+		Epsilon: r.float(epsilon, float32(math.NaN())),
+	}
+	if r.err == nil && (s.Layers < 1 || s.Layers > maxLayers) {
+		r.fail(fmt.Errorf("the number of layers is %d, not 1 to %d", s.Layers, maxLayers))
+	}
+	if r.err != nil {
+		return Shape{}, r.err
+	}
+	s.Heads = r.perLayer(gguf.KeyHeadCount, s.Layers, -1)
+	s.Hidden = r.perLayer(gguf.KeyFeedForward, s.Layers, -1)
+	s.KVHeads = r.perLayer(gguf.KeyHeadCountKV, s.Layers, s.Heads)
+	s.HeadDim = r.headDim(s.Width, s.Heads)
+	s.Vocab = r.vocabulary()
+	r.rotation(&s)
+	r.window(&s)
+	r.experts(&s)
+	r.factors(&s)
+	if r.style.parallel {
+		s.Parallel = r.parallel()
+	}
+	r.rest()
+	if r.err != nil {
+		return Shape{}, r.err
+	}
+	return s, s.Check()
+}
+
+// reader takes metadata and keeps the first error.
+type reader struct {
+	f     *gguf.File
+	arch  string
+	style Style
+	read  map[string]bool // keys that were heeded
+	err   error
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// has reports whether a key is there, and notes that it is heeded.
+func (r *reader) has(key gguf.ArchKey) bool {
+	r.read[key.In(r.arch)] = true
+	return r.f.Has(key.In(r.arch))
+}
+
+// count reads a u32 that must be there.
+func (r *reader) count(key gguf.ArchKey) int {
+	r.has(key)
+	v, err := gguf.Get[uint32](r.f, key.In(r.arch))
+	if err != nil {
+		r.fail(err)
+	}
+	return int(v)
+}
+
+func (r *reader) countOr(key gguf.ArchKey, absent int) int {
+	if !r.has(key) {
+		return absent
+	}
+	return r.count(key)
+}
+
+// float reads an f32; absent is what it is when the key is not there, NaN
+// when it must be.
+func (r *reader) float(key gguf.ArchKey, absent float32) float32 {
+	r.has(key)
+	v, err := gguf.GetOr(r.f, key.In(r.arch), absent)
+	if err != nil {
+		r.fail(err)
+	} else if v != v {
+		r.fail(fmt.Errorf("gguf: %s is missing or no number", key.In(r.arch)))
+	}
+	return v
+}
+
+func (r *reader) text(key gguf.ArchKey) string {
+	r.has(key)
+	v, err := gguf.GetOr(r.f, key.In(r.arch), "")
+	if err != nil {
+		r.fail(err)
+	}
+	return v
+}
+
+func (r *reader) flag(key gguf.ArchKey, absent bool) bool {
+	r.has(key)
+	v, err := gguf.GetOr(r.f, key.In(r.arch), absent)
+	if err != nil {
+		r.fail(err)
+	}
+	return v
+}
+
+// perLayer reads a count that may be given once or for each layer; absent is
+// what it is when the key is not there, negative when it must be.
+func (r *reader) perLayer(key gguf.ArchKey, layers, absent int) int {
+	if !r.has(key) && absent >= 0 {
+		return absent
+	}
+	all, err := r.f.PerLayer(key.In(r.arch), layers)
+	if err != nil {
+		r.fail(err)
+		return 0
+	}
+	for i, v := range all {
+		if v != all[0] {
+			r.fail(fmt.Errorf("key %s is %d in layer 0 and %d in layer %d: layers of different shape are not supported", key.In(r.arch), all[0], v, i))
+		}
+	}
+	return int(all[0])
+}
+
+// headDim is the size of a head, for which keys and values must agree.
+func (r *reader) headDim(width, heads int) int {
+	dim := 0
+	if heads > 0 {
+		dim = width / heads
+	}
+	k, v := r.countOr(gguf.KeyKeyLength, dim), r.countOr(gguf.KeyValueLength, dim)
+	if k != v {
+		r.fail(fmt.Errorf("keys of %d and values of %d dimensions are not supported", k, v))
+	}
+	return k
+}
+
+// vocabulary is the number of tokens: the rows of the embedding.
+func (r *reader) vocabulary() int {
+	r.has(gguf.KeyVocabSize)
+	if t, ok := r.f.Tensor(TokenEmbedding); ok && len(t.Dims) == 2 {
+		return t.Dims[1]
+	}
+	return r.count(gguf.KeyVocabSize)
+}
+
+func (r *reader) rotation(s *Shape) {
+	if r.style.Learned {
+		return
+	}
+	scaling := r.text(gguf.KeyRopeScaling)
+	if _, long := r.f.Tensor(RopeLong); long && scaling == "" && r.style.factors {
+		scaling = LongRope
+	}
+	factor := r.float(gguf.KeyRopeFactor, 0)
+	if older := r.float(keyScaleLinear, 0); factor == 0 {
+		factor = older
+	}
+	s.Rope = Rope{
+		Dims:            r.countOr(gguf.KeyRopeDims, s.HeadDim),
+		Base:            r.float(gguf.KeyRopeBase, 10000),
+		Halves:          r.style.Halves,
+		Scaling:         scaling,
+		Factor:          factor,
+		OriginalContext: r.countOr(gguf.KeyRopeOriginal, s.Context),
+		AttentionFactor: r.float(gguf.KeyRopeAttention, 0),
+		ExtFactor:       r.float(gguf.KeyRopeExtFactor, -1),
+		YarnAttention:   r.float(keyYarnAttention, 0),
+		BetaFast:        r.float(gguf.KeyRopeBetaFast, 0),
+		BetaSlow:        r.float(gguf.KeyRopeBetaSlow, 0),
+	}
+	if n := r.style.unrotate; n > 0 {
+		s.Unrotated = lastOf(s.Layers, n, true)
+	}
+	if r.style.unrotate > 0 && r.has(keyRopePattern) {
+		s.Unrotated = r.pattern(keyRopePattern, s.Layers)
+		for i := range s.Unrotated {
+			s.Unrotated[i] = !s.Unrotated[i] // the key tells the rotated ones
+		}
+	}
+}
+
+// window reads how far layers look back.
+func (r *reader) window(s *Shape) {
+	n := r.countOr(keyWindow, 0)
+	if n >= s.Context && !r.style.local {
+		n = 0 // what sees the whole context is no window
+	}
+	stated, local := r.has(keyPattern), r.float(keyRopeLocal, 0)
+	switch {
+	case n == 0:
+		return
+	case r.style.every == 0:
+		r.fail(fmt.Errorf("key %s is %d: architecture %s is not supported with a sliding window", keyWindow.In(r.arch), n, r.arch))
+		return
+	case local != 0 && local != s.Rope.Base && !r.style.local:
+		r.fail(fmt.Errorf("key %s is %v: architecture %s has one base for all layers", keyRopeLocal.In(r.arch), local, r.arch))
+		return
+	}
+	s.Window = n
+	s.Windowed = lastOf(s.Layers, r.style.every, false)
+	if stated {
+		if v, err := gguf.Get[uint32](r.f, keyPattern.In(r.arch)); err == nil {
+			s.Windowed = lastOf(s.Layers, int(min(v, maxLayers+1)), false)
+		} else {
+			s.Windowed = r.pattern(keyPattern, s.Layers)
+		}
+	}
+	if r.style.local {
+		if local == 0 {
+			local = 10000
+		}
+		s.Local = &Rope{Dims: s.Rope.Dims, Base: local, Halves: s.Rope.Halves, OriginalContext: s.Rope.OriginalContext, ExtFactor: -1}
+	}
+}
+
+// pattern reads a boolean for each layer.
+func (r *reader) pattern(key gguf.ArchKey, layers int) []bool {
+	r.has(key)
+	v, err := gguf.Get[[]bool](r.f, key.In(r.arch))
+	switch {
+	case err != nil:
+		r.fail(err)
+	case len(v) != layers:
+		r.fail(fmt.Errorf("gguf: key %s has %d entries for %d layers", key.In(r.arch), len(v), layers))
+	}
+	return append([]bool(nil), v...)
+}
+
+func (r *reader) experts(s *Shape) {
+	n := r.countOr(keyExperts, 0)
+	switch {
+	case n == 0 && r.style.must:
+		r.fail(fmt.Errorf("architecture %s has no experts in this file: key %s is missing or 0", r.arch, keyExperts.In(r.arch)))
+	case n > 0 && !r.style.experts:
+		r.fail(fmt.Errorf("key %s is %d: architecture %s is not supported with experts", keyExperts.In(r.arch), n, r.arch))
+	case n == 0:
+		return
+	}
+	if _, dense := r.f.Tensor(Block(0) + "ffn_gate.weight"); dense {
+		r.fail(fmt.Errorf("key %s is %d and layer 0 has no choice of experts: mixed layers are not supported", keyExperts.In(r.arch), n))
+	}
+	s.Experts, s.ExpertsUsed = n, r.count(keyExpertsUsed)
+	s.ExpertHidden = r.perLayer(keyExpertHidden, s.Layers, s.Hidden)
+	s.ExpertSum = !r.flag(keyExpertNorm, true)
+}
+
+// factors reads scales and caps.
+func (r *reader) factors(s *Shape) {
+	s.Activation = Activation(r.text(keyActivation))
+	if s.Activation.plain() == r.style.Activation {
+		s.Activation = "" // nothing new
+	}
+	// A factor of 1, as one that is not there, is 0.
+	factor := func(key gguf.ArchKey) float32 {
+		if v := r.float(key, 0); v != 1 {
+			return v
+		}
+		return 0
+	}
+	s.EmbeddingScale, s.ResidualScale = factor(keyEmbedScale), factor(keyResidualScale)
+	s.AttentionScale = r.float(keyAttnScale, 0)
+	if s.AttentionScale == 0 {
+		s.AttentionScale = r.unstated(s)
+	}
+	if r.style.divisor {
+		s.LogitDivisor = factor(keyLogitScale)
+	}
+	if r.style.caps {
+		s.AttentionCap, s.LogitCap = r.float(keyAttnCap, 0), r.float(keyLogitCap, 0)
+	}
+}
+
+// unstated is the scale of attention in the two models whose files do not say
+// that it differs, Gemma 2 and 3 of 27 billion weights: 1/√(C/H).
+func (r *reader) unstated(s *Shape) float32 {
+	if (r.arch == "gemma2" && s.Layers == 46 || r.arch == "gemma3" && s.Layers == 62) && s.Heads > 0 {
+		return float32(1 / math.Sqrt(float64(s.Width/s.Heads)))
+	}
+	return 0
+}
+
+// parallel tells whether the halves read the same residual. Files of StableLM
+// say so wrongly: what decides is whether the second half has its norm.
+func (r *reader) parallel() bool {
+	said := r.flag(keyParallel, r.style.Activation == GELU)
+	if r.style.SharedInput {
+		_, own := r.f.Tensor(Block(0) + "ffn_norm.weight")
+		return !own
+	}
+	return said
+}
+
+// rest refuses the keys of the architecture that were not heeded, unless what
+// they say is what is done anyway.
+func (r *reader) rest() {
+	var unknown faults
+	for _, kv := range r.f.KVs {
+		key, ours := strings.CutPrefix(kv.Key, r.arch+".")
+		if !ours || r.read[kv.Key] || neutral(gguf.ArchKey(key), kv.Value) || unknown.full() {
+			continue
+		}
+		unknown.add("key %s is %v: architecture %s is not supported with it, and the result would be wrong without", kv.Key, brief(kv.Value), r.arch)
+	}
+	if err := unknown.join(); err != nil {
+		r.fail(err)
+	}
+}
+
+// neutral reports whether a key says what is done without it.
+func neutral(key gguf.ArchKey, value any) bool {
+	switch key {
+	case "tensor_data_layout", "pooling_type", "rope.scaling.original_context_length":
+		return true
+	case gguf.KeyRopeFinetuned:
+		return value != false // which turns rotation off in Granite
+	case "attention.causal":
+		return value == true
+	case keyLogitScale, "expert_weights_scale":
+		return value == float32(1) || value == float32(0)
+	case "expert_gating_func":
+		return value == uint32(1) || value == uint32(0) // softmax
+	}
+	switch v := value.(type) {
+	case uint32, int32, uint64, int64, float32, float64, uint16, int16, uint8, int8:
+		return fmt.Sprint(v) == "0"
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	}
+	return false
+}
+
+// brief is a value as a message shows it.
+func brief(v any) string {
+	s := fmt.Sprint(v)
+	if len(s) > 64 {
+		return s[:61] + "..."
+	}
+	return s
+}

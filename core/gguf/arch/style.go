@@ -1,0 +1,124 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Activation is the function in the feed-forward layer, by Hugging Face's
+// names.
+type Activation string
+
+// The activations.
+const (
+	SiLU     Activation = "silu"
+	GELU     Activation = "gelu"              // x·Φ(x)
+	GELUTanh Activation = "gelu_pytorch_tanh" // the same by a tanh
+)
+
+// plain folds the names of one function.
+func (a Activation) plain() Activation {
+	switch a {
+	case "swish":
+		return SiLU
+	case "gelu_new", "gelu_fast":
+		return GELUTanh
+	}
+	return a
+}
+
+func (a Activation) known() bool {
+	switch a.plain() {
+	case SiLU, GELU, GELUTanh:
+		return true
+	}
+	return false
+}
+
+// HeadNorm is how queries and keys are normalised.
+type HeadNorm uint8
+
+// The norms of queries and keys.
+const (
+	NoHeadNorm    HeadNorm = iota
+	SharedNorm             // each head, all with the same D gains
+	SeparateNorm           // each head with D gains of its own, where the file has them
+	WholeHeadNorm          // all heads as one vector
+)
+
+// Style is what the layers of an architecture are made of.
+type Style struct {
+	// Halves rotates x[i] with x[i+D/2] instead of x[2i] with x[2i+1].
+	Halves bool
+	// Learned adds a learned vector for each position instead of rotating.
+	Learned bool
+	// LayerNorm takes the mean off and adds a bias; otherwise norms are
+	// RMSNorm.
+	LayerNorm bool
+	// PostNorm normalises what a layer's halves add; NoPreNorm says that what
+	// they read is not normalised.
+	PostNorm, NoPreNorm bool
+	HeadNorm            HeadNorm
+	Activation          Activation
+	// Gated multiplies the activation of one product with another.
+	Gated bool
+	// FusedQKV and FusedGate keep the matrices of one input as one tensor.
+	FusedQKV, FusedGate bool
+	// RootWidth multiplies embeddings by √C.
+	RootWidth bool
+	// SharedInput gives the halves one norm where they read the same residual.
+	SharedInput bool
+
+	parallel bool // attention and feed-forward may read the same residual
+	experts  bool // may have experts
+	must     bool // and must
+	every    int  // of so many layers the last has no window; 1: all have it; 0: no windows
+	unrotate int  // of so many layers the last is not rotated
+	local    bool // windowed layers have a base of their own, 10000 unless stated
+	divisor  bool // logit_scale divides logits
+	caps     bool // soft caps
+	factors  bool // rope_factors_{long,short} without naming the method
+}
+
+// styles by GGUF's names of architectures.
+var styles = map[string]Style{
+	"llama":    {Activation: SiLU, Gated: true, experts: true, every: 1},
+	"qwen2":    {Halves: true, Activation: SiLU, Gated: true},
+	"qwen3":    {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true},
+	"qwen3moe": {Halves: true, HeadNorm: SharedNorm, Activation: SiLU, Gated: true, experts: true, must: true},
+	"gemma":    {Halves: true, Activation: GELUTanh, Gated: true, RootWidth: true},
+	"gemma2":   {Halves: true, PostNorm: true, Activation: GELUTanh, Gated: true, RootWidth: true, every: 2, caps: true},
+	"gemma3":   {Halves: true, PostNorm: true, HeadNorm: SharedNorm, Activation: GELUTanh, Gated: true, RootWidth: true, every: 6, local: true, caps: true},
+	"phi3":     {Halves: true, Activation: SiLU, Gated: true, FusedQKV: true, FusedGate: true, every: 1, factors: true},
+	"smollm3":  {Activation: SiLU, Gated: true, unrotate: 4},
+	"olmo2":    {Halves: true, PostNorm: true, NoPreNorm: true, HeadNorm: WholeHeadNorm, Activation: SiLU, Gated: true},
+	"granite":  {Activation: SiLU, Gated: true, divisor: true},
+	"stablelm": {Halves: true, LayerNorm: true, HeadNorm: SeparateNorm, Activation: SiLU, Gated: true, SharedInput: true, parallel: true},
+	"gpt2":     {Learned: true, LayerNorm: true, Activation: GELUTanh, FusedQKV: true},
+	"gptneox":  {Halves: true, LayerNorm: true, Activation: GELU, FusedQKV: true, parallel: true},
+}
+
+// Style is what the layers of the shape's architecture are made of.
+func (s Shape) Style() Style { return styles[s.Arch] }
+
+// Known lists the architectures.
+func Known() []string { return slices.Sorted(maps.Keys(styles)) }
+
+func checkArch(arch string) error {
+	if _, ok := styles[arch]; !ok {
+		return fmt.Errorf("architecture %q is not supported: known are %s", arch, strings.Join(Known(), ", "))
+	}
+	return nil
+}
+
+// lastOf tells, of each run of n layers, all but the last (or the last alone,
+// with last): the pattern that an architecture has unless a file states one.
+func lastOf(layers, n int, last bool) []bool {
+	out := make([]bool, layers)
+	for i := range out {
+		out[i] = ((i+1)%max(n, 1) == 0 && n > 1) == last
+	}
+	return out
+}

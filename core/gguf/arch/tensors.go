@@ -1,0 +1,212 @@
+package arch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tensor is a tensor that a model has or may have.
+type Tensor struct {
+	Name string
+	// Dims are in GGUF's order, the contiguous dimension first.
+	Dims     []int
+	Optional bool
+}
+
+// Names of tensors outside the layers.
+const (
+	TokenEmbedding = "token_embd.weight"
+	Positions      = "position_embd.weight"
+	OutputNorm     = "output_norm"
+	Output         = "output.weight"
+	RopeFreqs      = "rope_freqs.weight"
+	RopeShort      = "rope_factors_short.weight"
+	RopeLong       = "rope_factors_long.weight"
+)
+
+// Block is what the names of layer i begin with.
+func Block(i int) string { return fmt.Sprintf("blk.%d.", i) }
+
+// list collects tensors.
+type list struct {
+	prefix string
+	has    func(string) bool
+	bias   bool // norms have a bias
+	out    []Tensor
+}
+
+func (l *list) add(name string, optional bool, dims ...int) {
+	l.out = append(l.out, Tensor{Name: l.prefix + name, Dims: dims, Optional: optional})
+}
+
+// matrix adds weights and the bias that they may have.
+func (l *list) matrix(name string, in, out int) {
+	l.add(name+".weight", false, in, out)
+	l.add(name+".bias", true, out)
+}
+
+func (l *list) norm(name string, n int) {
+	l.add(name+".weight", false, n)
+	if l.bias {
+		l.add(name+".bias", true, n)
+	}
+}
+
+// holds asks whether the file holds a tensor.
+func (l *list) holds(name string) bool { return l.has != nil && l.has(l.prefix+name) }
+
+// Globals lists the tensors outside the layers.
+func (s Shape) Globals() []Tensor {
+	y := s.Style()
+	l := list{bias: y.LayerNorm}
+	l.add(TokenEmbedding, false, s.Width, s.Vocab)
+	if y.Learned {
+		l.add(Positions, false, s.Width, s.Context)
+	}
+	l.norm(OutputNorm, s.Width)
+	l.add(Output, true, s.Width, s.Vocab)
+	if n := s.Rope.Dims / 2; y.Learned {
+	} else if s.Rope.Scaling == LongRope {
+		l.add(RopeShort, true, n)
+		l.add(RopeLong, true, n)
+	} else {
+		l.add(RopeFreqs, true, n)
+	}
+	return l.out
+}
+
+// Layer lists the tensors of layer i. Where files may keep the same weights in
+// two ways, has tells which names the file holds; nil means the way in which
+// they are written today.
+func (s Shape) Layer(i int, has func(string) bool) []Tensor {
+	y := s.Style()
+	l := list{prefix: Block(i), has: has, bias: y.LayerNorm}
+	queries, keys := s.Heads*s.HeadDim, s.KVHeads*s.HeadDim
+	if !y.NoPreNorm {
+		l.norm("attn_norm", s.Width)
+	}
+	if l.holds("attn_qkv.weight") || y.FusedQKV && !l.holds("attn_q.weight") {
+		l.matrix("attn_qkv", s.Width, queries+2*keys)
+	} else {
+		l.matrix("attn_k", s.Width, keys)
+		l.matrix("attn_v", s.Width, keys)
+		l.matrix("attn_q", s.Width, queries)
+	}
+	switch y.HeadNorm {
+	case SharedNorm:
+		l.add("attn_q_norm.weight", false, s.HeadDim)
+		l.add("attn_k_norm.weight", false, s.HeadDim)
+	case SeparateNorm:
+		l.add("attn_q_norm.weight", true, s.HeadDim, s.Heads)
+		l.add("attn_k_norm.weight", true, s.HeadDim, s.KVHeads)
+	case WholeHeadNorm:
+		l.add("attn_q_norm.weight", false, queries)
+		l.add("attn_k_norm.weight", false, keys)
+	}
+	l.matrix("attn_output", queries, s.Width)
+	if y.PostNorm {
+		l.norm("post_attention_norm", s.Width)
+	}
+	if !y.NoPreNorm && !(s.Parallel && y.SharedInput) {
+		l.norm("ffn_norm", s.Width)
+	}
+	s.feedForward(&l)
+	if y.PostNorm {
+		l.norm("post_ffw_norm", s.Width)
+	}
+	return l.out
+}
+
+// feedForward lists the tensors of the feed-forward half.
+func (s Shape) feedForward(l *list) {
+	y := s.Style()
+	switch {
+	case s.Experts > 0 && l.holds("ffn_gate.0.weight"):
+		l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
+		for e := range s.Experts {
+			l.add(fmt.Sprintf("ffn_gate.%d.weight", e), false, s.Width, s.ExpertHidden)
+			l.add(fmt.Sprintf("ffn_up.%d.weight", e), false, s.Width, s.ExpertHidden)
+			l.add(fmt.Sprintf("ffn_down.%d.weight", e), false, s.ExpertHidden, s.Width)
+		}
+	case s.Experts > 0:
+		l.add("ffn_gate_inp.weight", false, s.Width, s.Experts)
+		l.add("ffn_gate_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
+		l.add("ffn_up_exps.weight", false, s.Width, s.ExpertHidden, s.Experts)
+		l.add("ffn_down_exps.weight", false, s.ExpertHidden, s.Width, s.Experts)
+	case !y.Gated:
+		l.matrix("ffn_up", s.Width, s.Hidden)
+		l.matrix("ffn_down", s.Hidden, s.Width)
+	case y.FusedGate && !l.holds("ffn_gate.weight"):
+		l.matrix("ffn_up", s.Width, 2*s.Hidden)
+		l.matrix("ffn_down", s.Hidden, s.Width)
+	default:
+		l.matrix("ffn_gate", s.Width, s.Hidden)
+		l.matrix("ffn_up", s.Width, s.Hidden)
+		l.matrix("ffn_down", s.Hidden, s.Width)
+	}
+}
+
+// CheckTensors holds the names a file has against the shape: every tensor
+// that is needed is there, and none that the engine would pass over. All
+// faults are given at once, up to some.
+func (s Shape) CheckTensors(names []string) error {
+	have := make(map[string]bool, len(names))
+	for _, n := range names {
+		have[n] = true
+	}
+	var faults faults
+	account := func(tensors []Tensor) {
+		for _, t := range tensors {
+			if !have[t.Name] && !t.Optional {
+				faults.add("tensor %s is missing", t.Name)
+			}
+			delete(have, t.Name)
+		}
+	}
+	has := func(n string) bool { return have[n] }
+	account(s.Globals())
+	for i := range s.Layers {
+		if account(s.Layer(i, has)); faults.full() {
+			break
+		}
+	}
+	for _, n := range names {
+		if have[n] && !faults.full() {
+			faults.add("tensor %s is none of architecture %s as this file describes it: it would be passed over, and the result be wrong", n, s.Arch)
+		}
+	}
+	return faults.join()
+}
+
+// same reports whether a tensor of dims has the dimensions that are wanted;
+// trailing ones say nothing.
+func same(dims, want []int) bool {
+	for len(dims) > len(want) && dims[len(dims)-1] == 1 {
+		dims = dims[:len(dims)-1]
+	}
+	if len(dims) != len(want) {
+		return false
+	}
+	for i := range dims {
+		if dims[i] != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Fits is an error that names the tensor and both shapes unless dims are t's.
+func (t Tensor) Fits(dims []int) error {
+	if same(dims, t.Dims) {
+		return nil
+	}
+	return fmt.Errorf("tensor %s has the shape %v, the configuration wants %v", t.Name, dims, t.Dims)
+}
+
+// Part is the name without the layer's prefix.
+func (t Tensor) Part() string {
+	if strings.HasPrefix(t.Name, "blk.") {
+		return t.Name[strings.IndexByte(t.Name[4:], '.')+5:]
+	}
+	return t.Name
+}

@@ -1,0 +1,157 @@
+package infer
+
+import (
+	"math"
+
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// feedForward computes out from normed: T×C.
+func (w *work) feedForward(y *layer) {
+	if y.experts != nil {
+		w.mixture(y)
+		return
+	}
+	w.activate(&w.normed, &y.feed, &w.hidden)         // hidden: T×F
+	w.multiply(&w.hidden, term{&y.feed.down, &w.out}) // out: T×C
+}
+
+// activate computes hidden = act(batch·gate) ⊙ (batch·up), or act(batch·up)
+// where there is no gate.
+func (w *work) activate(batch *pack.Batch, by *feed, hidden *pack.Batch) {
+	task := &w.active
+	task.batch, task.by, task.hidden = batch, by, hidden
+	if by.gate.weight != nil {
+		w.lower(&by.gate, batch)
+	}
+	w.lower(&by.up, batch)
+	w.m.threads.For(unitsOf(&by.up), w.chunk(unitsOf(&by.up), &by.up), task)
+	w.ready(hidden)
+}
+
+// activeTask multiplies with both matrices and joins the results; its indices
+// are units of F.
+type activeTask struct {
+	w      *work
+	batch  *pack.Batch
+	by     *feed
+	hidden *pack.Batch
+}
+
+func (a *activeTask) Do(thread, lo, hi int) {
+	w := a.w
+	gated := a.by.gate.weight != nil
+	if gated {
+		a.by.gate.mul(&w.gate, a.batch, lo, hi, &w.scratch[thread])
+	}
+	a.by.up.mul(&w.up, a.batch, lo, hi, &w.scratch[thread])
+	lo, hi = lo*pack.Unit, min(hi*pack.Unit, a.by.up.weight.Rows())
+	for t := range a.batch.Rows() {
+		out, up := a.hidden.Row(t)[lo:hi], w.up.data[t*w.up.stride:][lo:hi]
+		switch {
+		case gated && w.m.act == arch.SiLU:
+			tensor.SiLUMul(out, w.gate.data[t*w.gate.stride:][lo:hi], up)
+		case gated:
+			activation(out, w.gate.data[t*w.gate.stride:][lo:hi], w.m.act)
+			for i, v := range up {
+				out[i] *= v
+			}
+		default:
+			activation(out, up, w.m.act)
+		}
+	}
+}
+
+// activation fills dst with act(x); x is overwritten.
+func activation(dst, x []float32, act arch.Activation) {
+	switch act {
+	case arch.GELU: // x·Φ(x) (Hendrycks and Gimpel, arXiv 1606.08415)
+		for i, v := range x {
+			dst[i] = float32(float64(v) / 2 * (1 + math.Erf(float64(v)/math.Sqrt2)))
+		}
+	case arch.GELUTanh:
+		// x·σ(2u) with 2u = x·k and k = √(8/π)·(1 + 0.044715·x²), which is
+		// silu(x·k)/k; k is at least √(8/π).
+		for i, v := range x {
+			k := float32(1.5957691216057308) * (1 + 0.044715*v*v)
+			x[i], dst[i] = v*k, 1/k
+		}
+		tensor.SiLUMul(dst, x, dst)
+	default:
+		for i := range dst {
+			dst[i] = 1
+		}
+		tensor.SiLUMul(dst, x, dst)
+	}
+}
+
+// choice is an expert for a position.
+type choice struct {
+	row    int
+	weight float32
+}
+
+// mixture computes out as the weighted sum of the experts that the router
+// chooses for each position (Shazeer et al., arXiv 1701.06538). The sum is
+// taken in the order of the experts, whatever the batch.
+func (w *work) mixture(y *layer) {
+	c := w.m.cfg
+	w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
+	for e := range w.chosen {
+		w.chosen[e] = w.chosen[e][:0]
+	}
+	for t := range w.rows {
+		w.route(t, w.routes.row(t, c.Experts))
+		clear(w.out.row(t, c.Width))
+	}
+	for e := range y.experts {
+		chosen := w.chosen[e]
+		if len(chosen) == 0 {
+			continue
+		}
+		w.picked.Resize(len(chosen), c.Width)
+		for i, p := range chosen {
+			copy(w.picked.Row(i), w.normed.Row(p.row))
+		}
+		w.ready(&w.picked)
+		w.hidden.Resize(len(chosen), c.ExpertHidden)
+		w.activate(&w.picked, &y.experts[e], &w.hidden)
+		w.multiply(&w.hidden, term{&y.experts[e].down, &w.part})
+		for i, p := range chosen {
+			tensor.Axpy(w.out.row(p.row, c.Width), p.weight, w.part.row(i, c.Width))
+		}
+	}
+}
+
+// route chooses the likeliest experts for row t. Their weights are the softmax
+// over all experts, made to sum up to 1 unless the model does not.
+func (w *work) route(t int, logits []float32) {
+	c := w.m.cfg
+	most := tensor.Max(logits)
+	total := tensor.ExpSum(logits, logits, most)
+	var sum float32
+	w.taken = w.taken[:0]
+	for range c.ExpertsUsed {
+		best := -1
+		for e, p := range logits {
+			if p >= 0 && (best < 0 || p > logits[best]) {
+				best = e
+			}
+		}
+		if best < 0 { // of numbers that are none
+			break
+		}
+		w.taken = append(w.taken, best)
+		w.chosen[best] = append(w.chosen[best], choice{t, logits[best]})
+		sum += logits[best]
+		logits[best] = -1
+	}
+	if c.ExpertSum {
+		sum = total
+	}
+	for _, e := range w.taken {
+		w.chosen[e][len(w.chosen[e])-1].weight /= sum
+	}
+}

@@ -1,0 +1,301 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/infer/adapter"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/pack"
+)
+
+func (m *Model) load(l *loader) {
+	c := m.cfg
+	y := c.Style()
+	l.begin("", c.Globals())
+	m.embedding = l.embedding(c.Width, c.Vocab)
+	m.positions = l.vector(arch.Positions, c.Width*c.Context)
+	m.outputNorm = l.norm(arch.OutputNorm, c.Width, y)
+	if l.there(arch.Output) {
+		m.output = l.linear("output", c.Width, c.Vocab)
+	} else {
+		m.output = l.linear("token_embd", c.Width, c.Vocab)
+	}
+	if c.Rope.Scaling == arch.LongRope {
+		m.ropeShort = l.divisors(arch.RopeShort, c.Rope.Dims/2)
+		m.ropeLong = l.divisors(arch.RopeLong, c.Rope.Dims/2)
+	} else {
+		m.ropeShort = l.divisors(arch.RopeFreqs, c.Rope.Dims/2)
+		m.ropeLong = m.ropeShort
+	}
+	m.layers = make([]layer, c.Layers)
+	for i := range m.layers {
+		l.begin(arch.Block(i), c.Layer(i, l.there))
+		m.layers[i].load(l, c)
+		m.layers[i].window = c.WindowOf(i)
+		switch {
+		case !c.Rotated(i):
+			m.layers[i].rotation = -1
+		case m.layers[i].window > 0 && c.Local != nil:
+			m.layers[i].rotation = 1
+		}
+	}
+	m.act = c.Act()
+	m.embeddingScale, m.attentionScale = 1, float32(1/math.Sqrt(float64(c.HeadDim)))
+	if y.RootWidth {
+		m.embeddingScale = float32(math.Sqrt(float64(c.Width)))
+	}
+	if c.EmbeddingScale != 0 {
+		m.embeddingScale *= c.EmbeddingScale
+	}
+	if c.AttentionScale != 0 {
+		m.attentionScale = c.AttentionScale
+	}
+}
+
+func (y *layer) load(l *loader, c Config) {
+	style := c.Style()
+	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	y.attentionNorm = l.norm("attn_norm", c.Width, style)
+	// Weights lie in memory in the order they are loaded: that of their use.
+	if l.wanted("attn_qkv.weight") {
+		parts := l.linears("attn_qkv", c.Width, queries, keys, keys)
+		y.query, y.key, y.value = parts[0], parts[1], parts[2]
+	} else {
+		y.key = l.linear("attn_k", c.Width, keys)
+		y.value = l.linear("attn_v", c.Width, keys)
+		y.query = l.linear("attn_q", c.Width, queries)
+	}
+	y.queryNorm = l.headNorm("attn_q_norm.weight", c.Heads, c.HeadDim, style)
+	y.keyNorm = l.headNorm("attn_k_norm.weight", c.KVHeads, c.HeadDim, style)
+	y.attentionOut = l.linear("attn_output", queries, c.Width)
+	y.attentionPost = l.norm("post_attention_norm", c.Width, style)
+	y.hiddenNorm = l.norm("ffn_norm", c.Width, style)
+	if c.Parallel && !l.wanted("ffn_norm.weight") {
+		y.hiddenNorm = y.attentionNorm
+	}
+	y.hiddenPost = l.norm("post_ffw_norm", c.Width, style)
+	switch {
+	case c.Experts > 0:
+		y.loadExperts(l, c)
+	case !style.Gated:
+		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
+		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
+	case l.wanted("ffn_gate.weight"):
+		y.feed.gate = l.linear("ffn_gate", c.Width, c.Hidden)
+		y.feed.up = l.linear("ffn_up", c.Width, c.Hidden)
+		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
+	default:
+		parts := l.linears("ffn_up", c.Width, c.Hidden, c.Hidden)
+		y.feed.gate, y.feed.up = parts[0], parts[1]
+		y.feed.down = l.linear("ffn_down", c.Hidden, c.Width)
+	}
+}
+
+// loadExperts loads the router and the experts, which lie in one tensor of
+// three dimensions or, in older files, in one for each.
+func (y *layer) loadExperts(l *loader, c Config) {
+	y.router = l.linear("ffn_gate_inp", c.Width, c.Experts)
+	y.experts = make([]feed, c.Experts)
+	for e := range y.experts {
+		if l.wanted("ffn_gate.0.weight") {
+			name := func(part string) string { return fmt.Sprintf("%s.%d", part, e) }
+			y.experts[e] = feed{
+				gate: l.linear(name("ffn_gate"), c.Width, c.ExpertHidden),
+				up:   l.linear(name("ffn_up"), c.Width, c.ExpertHidden),
+				down: l.linear(name("ffn_down"), c.ExpertHidden, c.Width),
+			}
+			continue
+		}
+		y.experts[e] = feed{
+			gate: l.slice("ffn_gate_exps", e, c.Experts, c.Width, c.ExpertHidden),
+			up:   l.slice("ffn_up_exps", e, c.Experts, c.Width, c.ExpertHidden),
+			down: l.slice("ffn_down_exps", e, c.Experts, c.ExpertHidden, c.Width),
+		}
+	}
+}
+
+// loader takes tensors and keeps the first error. Names are those of the part
+// of the model that is being loaded, without its prefix.
+type loader struct {
+	tensors Tensors
+	threads *pool.Pool
+	arena   pack.Arena
+	prefix  string
+	want    map[string]arch.Tensor
+
+	adapters []adapter.Adapter
+	merge    bool
+	err      error
+}
+
+func (l *loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// begin names the part of the model whose tensors are taken next.
+func (l *loader) begin(prefix string, want []arch.Tensor) {
+	l.prefix, l.want = prefix, make(map[string]arch.Tensor, len(want))
+	for _, t := range want {
+		l.want[t.Name] = t
+	}
+}
+
+// wanted reports whether the part has a tensor of that name.
+func (l *loader) wanted(name string) bool {
+	_, ok := l.want[l.prefix+name]
+	return ok
+}
+
+// there reports whether a tensor exists, by its whole name.
+func (l *loader) there(name string) bool {
+	_, ok := l.tensors.Tensor(name)
+	return ok
+}
+
+// find gives a tensor of the part, with the dimensions it must have; false
+// where the model does without, and after an error.
+func (l *loader) find(name string) (gguf.Tensor, bool) {
+	want, ok := l.want[l.prefix+name]
+	if !ok || l.err != nil {
+		return gguf.Tensor{}, false
+	}
+	t, ok := l.tensors.Tensor(want.Name)
+	if !ok {
+		if !want.Optional {
+			l.fail(fmt.Errorf("tensor %s is missing", want.Name))
+		}
+		return gguf.Tensor{}, false
+	}
+	if err := want.Fits(t.Dims); err != nil {
+		l.fail(err)
+		return gguf.Tensor{}, false
+	}
+	t.Dims = want.Dims
+	return t, true
+}
+
+// embedding loads the rows of token vectors.
+func (l *loader) embedding(width, vocab int) embedding {
+	e, ok := l.find(arch.TokenEmbedding)
+	switch {
+	case !ok:
+	case !quant.CanDequantize(e.Type):
+		l.fail(fmt.Errorf("tensor %s has type %v, which cannot be read", e.Name, e.Type))
+	case width%e.Type.BlockSize() != 0 || len(e.Data) != vocab*e.Type.RowBytes(width):
+		l.fail(fmt.Errorf("tensor %s has %d bytes of data", e.Name, len(e.Data)))
+	}
+	return embedding{e.Type, e.Data}
+}
+
+// linear loads a matrix, its bias, if there is one, and its changes.
+func (l *loader) linear(name string, in, out int) linear { return l.linears(name, in, out)[0] }
+
+// linears loads matrices of one input that are one tensor, one below the
+// other.
+func (l *loader) linears(name string, in int, outs ...int) []linear {
+	parts := make([]linear, len(outs))
+	rows := 0
+	for _, out := range outs {
+		rows += out
+	}
+	bias := l.vector(name+".bias", rows)
+	t, ok := l.find(name + ".weight")
+	if !ok {
+		return parts
+	}
+	changes, err := l.changes(t.Name, t)
+	if err != nil {
+		l.fail(err)
+		return parts
+	}
+	if l.merge && len(changes) > 0 {
+		t, changes = merged(t, changes), nil
+	}
+	lo := 0
+	for i, out := range outs {
+		parts[i] = linear{weight: l.pack(t, in, rows, lo, lo+out), changes: part(changes, lo, lo+out)}
+		if bias != nil {
+			parts[i].bias = bias[lo : lo+out]
+		}
+		lo += out
+	}
+	return parts
+}
+
+// slice loads expert e's matrix out of a tensor that holds n.
+func (l *loader) slice(name string, e, n, in, out int) linear {
+	t, ok := l.find(name + ".weight")
+	if !ok {
+		return linear{}
+	}
+	return linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out)}
+}
+
+// pack packs the rows lo to hi of a tensor that has rows of them.
+func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *pack.Matrix {
+	if !pack.Supported(t.Type) {
+		l.fail(fmt.Errorf("tensor %s: weights of type %v cannot be multiplied", t.Name, t.Type))
+		return nil
+	}
+	if in%t.Type.BlockSize() != 0 || len(t.Data) != rows*t.Type.RowBytes(in) {
+		l.fail(fmt.Errorf("tensor %s: %d × %d weights of type %v do not take %d bytes", t.Name, rows, in, t.Type, len(t.Data)))
+		return nil
+	}
+	size := t.Type.RowBytes(in)
+	w, err := pack.New(t.Type, hi-lo, in, t.Data[lo*size:hi*size], l.threads, &l.arena)
+	if err != nil {
+		l.fail(fmt.Errorf("tensor %s: %w", t.Name, err))
+	}
+	return w
+}
+
+// vector loads n numbers as float32; nil when the tensor is not there and
+// need not be.
+func (l *loader) vector(name string, n int) []float32 {
+	t, ok := l.find(name)
+	if !ok {
+		return nil
+	}
+	if t.Type.BlockSize() == 0 || n%t.Type.BlockSize() != 0 || !quant.CanDequantize(t.Type) || len(t.Data) != t.Type.RowBytes(n) {
+		l.fail(fmt.Errorf("tensor %s has type %v, not one of plain numbers", t.Name, t.Type))
+		return nil
+	}
+	v := make([]float32, n)
+	quant.Dequantize(v, t.Data, t.Type)
+	return v
+}
+
+// norm loads the gains of a norm and the bias that it may have.
+func (l *loader) norm(name string, n int, y arch.Style) norm {
+	return norm{gain: l.vector(name+".weight", n), bias: l.vector(name+".bias", n), mean: y.LayerNorm}
+}
+
+// headNorm loads the gains for queries or keys.
+func (l *loader) headNorm(name string, heads, dim int, y arch.Style) headNorm {
+	h := headNorm{norm: norm{mean: y.LayerNorm}, kind: y.HeadNorm}
+	switch y.HeadNorm {
+	case arch.SharedNorm:
+		h.gain = l.vector(name, dim)
+	case arch.SeparateNorm, arch.WholeHeadNorm:
+		h.gain = l.vector(name, heads*dim)
+	}
+	return h
+}
+
+// divisors loads what RoPE's frequencies are divided by.
+func (l *loader) divisors(name string, n int) []float32 {
+	v := l.vector(name, n)
+	for i, x := range v {
+		if !(x > 0) || math.IsInf(float64(x), 0) {
+			l.fail(fmt.Errorf("tensor %s holds %v at %d: frequencies can be divided by positive numbers only", name, x, i))
+			return nil
+		}
+	}
+	return v
+}
