@@ -133,7 +133,7 @@ type hfPiece struct {
 
 // vocabulary translates the file.
 func (h *hfFile) vocabulary() (Vocabulary, error) {
-	v := Vocabulary{Model: BPE, Special: NoSpecial, WholeWords: h.Model.IgnoreMerges}
+	v := Vocabulary{Model: BPE, Special: NoSpecial, Stated: true, WholeWords: h.Model.IgnoreMerges}
 	m := &h.Model
 	switch {
 	case m.Type != "BPE" && m.Type != "":

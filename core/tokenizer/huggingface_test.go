@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -205,4 +207,47 @@ func keyOf(pre string) string {
 		}
 	}
 	panic("no expression for " + pre)
+}
+
+// TestStatedTypes: a token that reads like the end of a text is special only
+// where tokenizer.json says so; </s> still is after a way through GGUF.
+func TestStatedTypes(t *testing.T) {
+	for _, text := range []string{"</s>", "<end_of_turn>"} {
+		for _, typ := range []Type{Normal, Control} {
+			v := Vocabulary{Model: BPE, Special: NoSpecial}
+			for b := range 256 {
+				v.Tokens = append(v.Tokens, Token{Text: ToAlphabet(string([]byte{byte(b)})), Type: Normal})
+			}
+			v.Tokens = append(v.Tokens, Token{Text: text, Type: typ})
+			tok, err := FromHuggingFace(writeHF(t, v, "null", hfGPT2, "null", false, false), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			if _, err := gguf.Write(&b, tok.KVs(), nil); err != nil {
+				t.Fatal(err)
+			}
+			f, err := gguf.Parse(b.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := FromGGUF(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both := []*Tokenizer{tok}
+			if text == "</s>" { // other names make a token special in GGUF
+				both = append(both, back)
+			}
+			for _, tok := range both {
+				id, want := tok.ID(text), typ == Control
+				if tok.Ends(id) != want || (tok.Type(id) == Control) != want || (tok.Special().EOT == id) != (want && text != "</s>") {
+					t.Errorf("%s of type %v: ends a text %v, has type %v, is the end of turn %v", text, typ, tok.Ends(id), tok.Type(id), tok.Special().EOT == id)
+				}
+				if got := tok.Encode("a"+text+"b", Options{Special: true}); slices.Contains(got, id) != want {
+					t.Errorf("%s of type %v: it became %v in a text", text, typ, got)
+				}
+			}
+		}
+	}
 }

@@ -187,6 +187,8 @@ func (t *Tokenizer) roles() {
 		case text == "</s>" && has("<|tool_response>"):
 			t.vocab.Tokens[id].Type = Normal // gemma 4: markup in text
 			continue
+		case t.ordinary(text, id):
+			continue
 		case text == "<|end|>" && (has("<|return|>") && has("<|call|>") || has("<|calls|>") && has("<|flush|>")):
 			continue // gpt-oss: closes a message, not a turn
 		}
@@ -195,7 +197,7 @@ func (t *Tokenizer) roles() {
 	}
 	sp := &t.vocab.Special
 	for _, text := range endOfTurn {
-		if id, ok := t.texts[text]; ok && sp.EOT == None {
+		if id, ok := t.texts[text]; ok && sp.EOT == None && !t.ordinary(text, id) {
 			sp.EOT = id
 		}
 	}
@@ -207,6 +209,17 @@ func (t *Tokenizer) roles() {
 			t.ends[id] = true
 		}
 	}
+}
+
+// ordinary reports that a token which reads like the end of a text is none:
+// the file says what its tokens are, or it is </s>, which is markup in many
+// vocabularies (Qwen, Gemma, InternLM2), and no special token here.
+func (t *Tokenizer) ordinary(text string, id int32) bool {
+	typ := t.vocab.Tokens[id].Type
+	if id == t.vocab.Special.EOS || id == t.vocab.Special.EOT || id == t.vocab.Special.EOM || typ == Control {
+		return false
+	}
+	return t.vocab.Stated || text == "</s>" && typ == Normal
 }
 
 // findSpecials builds the two sets of tokens that stand in text as a whole.

@@ -92,6 +92,10 @@ type Vocabulary struct {
 	// WholeWords takes a word that is a token as it is, whether or not merges
 	// lead to it. Some pre-tokenizers imply it.
 	WholeWords bool
+	// Stated says that the types of tokens are to be believed. Those of GGUF
+	// files are often wrong: there a token that reads like the end of a text
+	// is one, whatever its type.
+	Stated bool
 	// NFC normalises text to Unicode's composed form first.
 	NFC bool
 	// Template is the chat template in Jinja, "" for none.

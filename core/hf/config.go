@@ -1,0 +1,171 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// config is a JSON object whose keys are accounted for.
+type config struct {
+	raw    map[string]json.RawMessage
+	heeded map[string]bool
+	errs   []error
+}
+
+func parseConfig(b []byte) (*config, error) {
+	c := &config{heeded: map[string]bool{}}
+	if err := json.Unmarshal(b, &c.raw); err != nil {
+		return nil, err
+	}
+	if c.raw == nil {
+		return nil, errors.New("it is no JSON object")
+	}
+	return c, nil
+}
+
+const maxFaults = 16
+
+func (c *config) fail(format string, args ...any) {
+	if len(c.errs) < maxFaults {
+		c.errs = append(c.errs, fmt.Errorf(format, args...))
+	}
+}
+
+// has reports whether a key says something, and notes that it is heeded.
+func (c *config) has(key string) bool {
+	c.heeded[key] = true
+	v, ok := c.raw[key]
+	return ok && string(v) != "null"
+}
+
+// get decodes a key into v.
+func (c *config) get(key string, v any) bool {
+	if !c.has(key) {
+		return false
+	}
+	if err := json.Unmarshal(c.raw[key], v); err != nil {
+		c.fail("key %s is %s: %w", key, brief(c.raw[key]), err)
+		return false
+	}
+	return true
+}
+
+// count reads a whole number that must be there.
+func (c *config) count(key string) int {
+	if !c.has(key) {
+		c.fail("key %s is missing", key)
+		return 0
+	}
+	return c.countOr(key, 0)
+}
+
+// countOr reads a whole number from 0 to 2^31-1, absent where the key is.
+func (c *config) countOr(key string, absent int) int {
+	var f float64
+	if !c.get(key, &f) {
+		return absent
+	}
+	if f != math.Trunc(f) || f < 0 || f > math.MaxInt32 {
+		c.fail("key %s is %s, no count", key, brief(c.raw[key]))
+		return absent
+	}
+	return int(f)
+}
+
+func (c *config) float(key string, absent float64) float64 {
+	f := absent
+	c.get(key, &f)
+	return f
+}
+
+func (c *config) flag(key string, absent bool) bool {
+	v := absent
+	c.get(key, &v)
+	return v
+}
+
+func (c *config) text(key, absent string) string {
+	v := absent
+	c.get(key, &v)
+	return v
+}
+
+// object opens an object within the object; nil where there is none.
+func (c *config) object(key string) *config {
+	inner := &config{heeded: map[string]bool{}}
+	if !c.get(key, &inner.raw) || inner.raw == nil {
+		return nil
+	}
+	return inner
+}
+
+// must refuses any value of a key but the one that the engine computes.
+func (c *config) must(key string, want any) {
+	if !c.has(key) {
+		return
+	}
+	text, err := json.Marshal(want)
+	if err != nil || string(text) != strings.Join(strings.Fields(string(c.raw[key])), "") {
+		c.fail("key %s is %s: only %s is supported", key, brief(c.raw[key]), text)
+	}
+}
+
+// rest refuses the keys that were not heeded, unless they say nothing or are
+// known not to change what is computed.
+func (c *config) rest(what string, harmless map[string]bool, ignore []string) {
+	for _, key := range slices.Sorted(maps.Keys(c.raw)) {
+		if c.heeded[key] || harmless[key] || slices.Contains(ignore, key) || empty(c.raw[key]) {
+			continue
+		}
+		c.fail("key %s%s is %s, which is not known here and may change what is computed", what, key, brief(c.raw[key]))
+	}
+}
+
+// empty reports a value that says nothing.
+func empty(v json.RawMessage) bool {
+	switch string(v) {
+	case "null", "false", "0", "0.0", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
+
+func brief(v json.RawMessage) string {
+	s := strings.Join(strings.Fields(string(v)), " ")
+	if len(s) > 64 {
+		return s[:61] + "..."
+	}
+	return s
+}
+
+func (c *config) err() error { return errors.Join(c.errs...) }
+
+// harmless are keys of config.json that training, other tools or memory are
+// about.
+var harmless = set(
+	"architectures", "model_type", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "_commit_hash", "name_or_path",
+	"use_cache", "cache_implementation", "gradient_checkpointing", "initializer_range", "initializer_factor", "init_std", "init_method",
+	"attention_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout", "classifier_dropout", "dropout",
+	"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "decoder_start_token_id",
+	"pretraining_tp", "router_aux_loss_coef", "router_z_loss_coef", "router_jitter_noise", "output_router_logits", "aux_loss_alpha",
+	"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout", "task_specific_params",
+	"id2label", "label2id", "problem_type", "num_labels", "auto_map", "_attn_implementation", "attn_implementation", "attn_implementation_autoset",
+	"_attn_implementation_autoset", "_flash_attn_2_enabled", "use_flash_attention_2", "is_llama_config", "transformers.js_config",
+	"unsloth_fixed", "unsloth_version", "rescale_prefix", "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
+	"output_attentions", "output_hidden_states", "return_dict", "upcast_attention", "scale_attn_weights_note", "max_window_layers", "is_decoder",
+	"chunk_size_feed_forward", "max_length", "min_length", "num_beams", "temperature", "top_k", "top_p", "repetition_penalty", "length_penalty",
+	"do_sample", "early_stopping", "num_return_sequences", "typical_p", "diversity_penalty", "num_beam_groups", "encoder_no_repeat_ngram_size",
+)
+
+func set(names ...string) map[string]bool {
+	out := make(map[string]bool, len(names))
+	for _, n := range names {
+		out[n] = true
+	}
+	return out
+}

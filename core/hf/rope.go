@@ -1,0 +1,155 @@
+package hf
+
+import (
+	"math"
+
+	"mm-abi.org/mm/core/gguf/arch"
+)
+
+// rope reads rotary embedding: rope_parameters of transformers 5, or
+// rope_theta and rope_scaling of older ones.
+func (r *shapeReader) rope() {
+	s := &r.s
+	base := r.float("rope_theta", r.float("rotary_emb_base", r.base()))
+	part := r.float("partial_rotary_factor", r.float("rotary_pct", r.part()))
+	local := r.float("rope_local_base_freq", 10000)
+	o := r.object("rope_parameters")
+	if o == nil {
+		o = r.object("rope_scaling")
+	} else {
+		r.has("rope_scaling") // the same in the older spelling
+	}
+	if o != nil && o.has("full_attention") {
+		if inner := o.object("sliding_attention"); inner != nil {
+			local = inner.float("rope_theta", local)
+			inner.must("rope_type", "default")
+			r.take(inner, "rope_parameters.sliding_attention.")
+		}
+		o.rest("rope_parameters.", nil, nil)
+		r.errs = append(r.errs, o.errs...)
+		o = o.object("full_attention")
+	}
+	if o == nil {
+		o = &config{heeded: map[string]bool{}}
+	}
+	base = o.float("rope_theta", base)
+	part = o.float("partial_rotary_factor", part)
+	s.Rope = arch.Rope{Dims: int(float64(s.HeadDim) * part), Base: float32(base), Halves: r.style.Halves, OriginalContext: s.Context, ExtFactor: -1}
+	if part != 1 && !r.style.Halves {
+		r.fail("key partial_rotary_factor is %v: architecture %s rotates whole heads", part, s.Arch)
+	}
+	r.stretch(o)
+	r.take(o, "rope_parameters.")
+	if s.Arch == "gemma3" {
+		s.Local = &arch.Rope{Dims: s.Rope.Dims, Base: float32(local), Halves: true, OriginalContext: s.Rope.OriginalContext, ExtFactor: -1}
+	}
+}
+
+// base and part are what the classes of transformers have by default.
+func (r *shapeReader) base() float64 {
+	switch {
+	case r.s.Arch == "gemma3", r.s.Experts > 0:
+		return 1e6
+	case r.s.Arch == "smollm3":
+		return 2e6
+	}
+	return 10000
+}
+
+func (r *shapeReader) part() float64 {
+	if r.s.Arch == "stablelm" || r.s.Arch == "gptneox" {
+		return 0.25
+	}
+	return 1
+}
+
+// take refuses what an object within the config says and nobody heeded.
+func (r *shapeReader) take(o *config, what string) {
+	o.rest(what, nil, nil)
+	r.errs = append(r.errs, o.errs...)
+}
+
+// stretch reads the method by which the context was stretched.
+func (r *shapeReader) stretch(o *config) {
+	s := &r.s
+	kind := o.text("rope_type", o.text("type", "default"))
+	o.has("type")
+	original := o.countOr("original_max_position_embeddings", r.countOr("original_max_position_embeddings", s.Context))
+	if original < 1 {
+		r.fail("key original_max_position_embeddings is %d", original)
+		return
+	}
+	factor := o.float("factor", 0)
+	if (kind == "linear" || kind == "yarn" || kind == "llama3") && !(factor >= 1) {
+		r.fail("rotary embedding %s has the factor %v", kind, factor)
+		return
+	}
+	switch kind {
+	case "default":
+	case "linear":
+		s.Rope.Scaling, s.Rope.Factor = "linear", float32(factor)
+	case "yarn":
+		r.yarn(o, original, factor)
+	case "llama3":
+		r.llama3(o, original, factor)
+	case "longrope", "su":
+		r.longRope(o, original, factor)
+	default:
+		r.fail("key rope_type is %q: known are default, linear, yarn, llama3, longrope", kind)
+	}
+}
+
+func (r *shapeReader) yarn(o *config, original int, factor float64) {
+	rope := &r.s.Rope
+	rope.Scaling, rope.Factor, rope.OriginalContext = "yarn", float32(factor), original
+	rope.BetaFast, rope.BetaSlow = float32(o.float("beta_fast", 0)), float32(o.float("beta_slow", 0))
+	o.must("truncate", true)
+	mscale, all := o.float("mscale", 0), o.float("mscale_all_dim", 0)
+	grow := func(m float64) float64 { return 0.1*m*math.Log(factor) + 1 }
+	if mscale != 0 && all != 0 {
+		rope.YarnAttention = float32(grow(mscale) / grow(all))
+	}
+	if v := o.float("attention_factor", 0); v != 0 {
+		rope.YarnAttention = float32(v)
+	}
+}
+
+// llama3 turns the smooth step between long and short waves into divisors of
+// the frequencies.
+func (r *shapeReader) llama3(o *config, original int, factor float64) {
+	rope := &r.s.Rope
+	low, high := o.float("low_freq_factor", 1), o.float("high_freq_factor", 4)
+	if !(low > 0) || !(high > low) || rope.Dims < 2 || rope.Dims > 1<<16 {
+		r.fail("rotary embedding llama3 of %d dimensions has the factors %v and %v", rope.Dims, low, high)
+		return
+	}
+	divisors := make([]float32, rope.Dims/2)
+	for i := range divisors {
+		turns := float64(original) * math.Pow(float64(rope.Base), -2*float64(i)/float64(rope.Dims)) / (2 * math.Pi)
+		smooth := min(1, max(0, (turns-low)/(high-low)))
+		divisors[i] = float32(1 / ((1-smooth)/factor + smooth))
+	}
+	r.extra = append(r.extra, extra{arch.RopeFreqs, divisors})
+}
+
+func (r *shapeReader) longRope(o *config, original int, factor float64) {
+	rope := &r.s.Rope
+	if factor == 0 {
+		factor = float64(r.s.Context) / float64(original)
+	}
+	attention := 1.0
+	if factor > 1 && original > 1 {
+		attention = math.Sqrt(1 + math.Log(factor)/math.Log(float64(original)))
+	}
+	attention = o.float("attention_factor", attention)
+	rope.Scaling, rope.OriginalContext, rope.AttentionFactor = arch.LongRope, original, float32(attention)
+	for _, f := range []struct{ key, name string }{{"short_factor", arch.RopeShort}, {"long_factor", arch.RopeLong}} {
+		var divisors []float32
+		o.get(f.key, &divisors)
+		if len(divisors) != rope.Dims/2 {
+			r.fail("key %s has %d entries for %d pairs of dimensions", f.key, len(divisors), rope.Dims/2)
+			return
+		}
+		r.extra = append(r.extra, extra{f.name, divisors})
+	}
+}

@@ -1,0 +1,358 @@
+package hf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/gguf/arch"
+)
+
+// family is how transformers spells an architecture.
+type family struct {
+	arch  string
+	names names
+	shape func(r *shapeReader)
+	tied  bool // tie_word_embeddings unless stated
+	plus  bool // gains of norms are stored less 1
+}
+
+// families by the name in config.json's architectures.
+func families() map[string]family {
+	llama := family{arch: "llama", names: llamaNames(nil), shape: (*shapeReader).llama}
+	moe := map[string]string{"ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.%d.gate_proj", "ffn_up_exps": "mlp.experts.%d.up_proj", "ffn_down_exps": "mlp.experts.%d.down_proj"}
+	mixtral := map[string]string{"ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.%d.w1", "ffn_up_exps": "block_sparse_moe.experts.%d.w3", "ffn_down_exps": "block_sparse_moe.experts.%d.w2"}
+	post := map[string]string{"post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm", "ffn_norm": "pre_feedforward_layernorm"}
+	return map[string]family{
+		"LlamaForCausalLM":    llama,
+		"MistralForCausalLM":  {arch: "llama", names: llama.names, shape: (*shapeReader).mistral},
+		"MixtralForCausalLM":  {arch: "llama", names: llamaNames(mixtral), shape: (*shapeReader).mixtral},
+		"Qwen2ForCausalLM":    {arch: "qwen2", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3ForCausalLM":    {arch: "qwen3", names: llama.names, shape: (*shapeReader).qwen},
+		"Qwen3MoeForCausalLM": {arch: "qwen3moe", names: llamaNames(moe), shape: (*shapeReader).qwen3moe},
+		"GemmaForCausalLM":    {arch: "gemma", names: llama.names, shape: (*shapeReader).gemma, tied: true, plus: true},
+		"Gemma2ForCausalLM":   {arch: "gemma2", names: llamaNames(post), shape: (*shapeReader).gemma2, tied: true, plus: true},
+		"Gemma3ForCausalLM":   {arch: "gemma3", names: llamaNames(post), shape: (*shapeReader).gemma3, tied: true, plus: true},
+		"Phi3ForCausalLM":     {arch: "phi3", names: llamaNames(map[string]string{"ffn_up": "mlp.gate_up_proj"}), shape: (*shapeReader).phi3},
+		"SmolLM3ForCausalLM":  {arch: "smollm3", names: llama.names, shape: (*shapeReader).smollm3, tied: true},
+		"Olmo2ForCausalLM":    {arch: "olmo2", names: llamaNames(post), shape: (*shapeReader).olmo2},
+		"GraniteForCausalLM":  {arch: "granite", names: llama.names, shape: (*shapeReader).granite},
+		"StableLmForCausalLM": {arch: "stablelm", names: llamaNames(map[string]string{"attn_q_norm": "self_attn.q_layernorm.norms.%d", "attn_k_norm": "self_attn.k_layernorm.norms.%d"}), shape: (*shapeReader).stablelm},
+		"GPT2LMHeadModel":     {arch: "gpt2", names: gpt2Names(), shape: (*shapeReader).gpt2, tied: true},
+		"GPTNeoXForCausalLM":  {arch: "gptneox", names: neoxNames(), shape: (*shapeReader).gptneox},
+	}
+}
+
+// Architectures lists the classes of transformers that are read.
+func Architectures() []string {
+	var out []string
+	for name := range families() {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shapeReader makes a shape of a config.
+type shapeReader struct {
+	*config
+	weights *weights
+	family  family
+	s       arch.Shape
+	style   arch.Style
+	extra   []extra // tensors that config.json holds
+}
+
+func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
+	var classes []string
+	r.get("architectures", &classes)
+	if len(classes) != 1 {
+		return r.s, fmt.Errorf("architectures is %q, not one class: known are %s", classes, strings.Join(Architectures(), ", "))
+	}
+	known := false
+	if r.family, known = families()[classes[0]]; !known {
+		return r.s, fmt.Errorf("architecture %q is not supported: known are %s", classes[0], strings.Join(Architectures(), ", "))
+	}
+	if r.has("quantization_config") {
+		return r.s, errors.New("key quantization_config: quantised weights are not read; take the folder of the unquantised model")
+	}
+	r.s.Arch = r.family.arch
+	r.style = r.s.Style()
+	r.family.shape(r)
+	r.tie()
+	r.must("use_bidirectional_attention", false)
+	r.must("add_cross_attention", false)
+	r.must("is_encoder_decoder", false)
+	r.must("is_causal", true)
+	r.rest("", harmless, ignore)
+	if err := r.err(); err != nil {
+		return r.s, err
+	}
+	return r.s, r.s.Check()
+}
+
+// tie checks whether the output is the embedding.
+func (r *shapeReader) tie() {
+	output := r.family.names.of[arch.Output]
+	_, own := r.weights.find(output)
+	switch tied := r.flag("tie_word_embeddings", r.family.tied); {
+	case tied && own:
+		r.weights.drop(output) // as transformers does
+	case !tied && !own:
+		r.fail("key tie_word_embeddings is false and there is no tensor %s", output)
+	}
+}
+
+// sizes reads what nearly all spell the same.
+func (r *shapeReader) sizes() {
+	s := &r.s
+	s.Context = r.count("max_position_embeddings")
+	s.Layers = r.count("num_hidden_layers")
+	s.Width = r.count("hidden_size")
+	s.Heads = r.count("num_attention_heads")
+	s.KVHeads = r.countOr("num_key_value_heads", s.Heads)
+	s.Hidden = r.count("intermediate_size")
+	s.Vocab = r.count("vocab_size")
+	if s.Heads > 0 {
+		s.HeadDim = r.countOr("head_dim", s.Width/s.Heads)
+	}
+	if r.style.LayerNorm {
+		s.Epsilon = float32(r.float("layer_norm_eps", 1e-5))
+	} else {
+		s.Epsilon = float32(r.float("rms_norm_eps", 1e-6))
+	}
+}
+
+// act reads the activation under one of several keys, the first that is there.
+func (r *shapeReader) act(absent string, keys ...string) {
+	name, found := absent, false
+	for _, k := range keys {
+		if v := r.text(k, ""); v != "" && !found {
+			name, found = v, true
+		}
+	}
+	r.s.Activation = arch.Activation(name)
+	if r.s.Act() == r.style.Activation {
+		r.s.Activation = "" // nothing new
+	}
+}
+
+// bias holds a key against the tensor that it speaks of.
+func (r *shapeReader) bias(key string, part string) {
+	if !r.has(key) {
+		return
+	}
+	name := fmt.Sprintf(r.family.names.layer, 0) + r.family.names.of[part] + ".bias"
+	if _, there := r.weights.find(name); there != r.flag(key, false) {
+		r.fail("key %s is %v, and tensor %s is there: %v", key, r.flag(key, false), name, there)
+	}
+}
+
+// llama reads LlamaForCausalLM and what is like it.
+func (r *shapeReader) llama() {
+	r.sizes()
+	r.act("silu", "hidden_act")
+	r.bias("attention_bias", "attn_q")
+	r.bias("mlp_bias", "ffn_up")
+	r.rope()
+	r.must("rope_interleaved", false)
+}
+
+func (r *shapeReader) mistral() {
+	r.llama()
+	r.window(func(int) bool { return true })
+}
+
+func (r *shapeReader) mixtral() {
+	r.mistral()
+	r.s.Experts, r.s.ExpertsUsed = r.count("num_local_experts"), r.countOr("num_experts_per_tok", 2)
+	r.s.ExpertHidden = r.s.Hidden
+}
+
+func (r *shapeReader) qwen() {
+	r.llama()
+	r.noWindow()
+}
+
+// noWindow reads a window that must be switched off.
+func (r *shapeReader) noWindow() {
+	if r.flag("use_sliding_window", false) {
+		r.fail("key use_sliding_window is true: architecture %s is not supported with a sliding window", r.s.Arch)
+	}
+	r.has("sliding_window")
+	var types []string
+	if r.get("layer_types", &types); slices.ContainsFunc(types, func(t string) bool { return t != "full_attention" }) {
+		r.fail("key layer_types is %s: only full_attention is supported in architecture %s", brief(r.raw["layer_types"]), r.s.Arch)
+	}
+}
+
+func (r *shapeReader) qwen3moe() {
+	r.qwen()
+	key := "num_experts"
+	if !r.has(key) {
+		key = "num_local_experts"
+	}
+	r.s.Experts, r.s.ExpertsUsed = r.count(key), r.countOr("num_experts_per_tok", 8)
+	r.s.ExpertHidden = r.count("moe_intermediate_size")
+	r.s.ExpertSum = !r.flag("norm_topk_prob", false)
+	r.must("decoder_sparse_step", 1)
+	r.must("mlp_only_layers", []int{})
+}
+
+func (r *shapeReader) gemma() {
+	r.sizes()
+	if r.style.HeadNorm == arch.NoHeadNorm && !r.style.PostNorm {
+		// The first Gemma's hidden_act is a mistake that is not heeded.
+		r.has("hidden_act")
+		r.act("gelu_pytorch_tanh", "hidden_activation")
+	} else {
+		r.act("gelu_pytorch_tanh", "hidden_activation", "hidden_act")
+	}
+	r.bias("attention_bias", "attn_q")
+	r.rope()
+}
+
+// pre reads what queries and keys are scaled by.
+func (r *shapeReader) pre() {
+	v := r.float("query_pre_attn_scalar", 256)
+	if !(v > 0) {
+		r.fail("key query_pre_attn_scalar is %v", v)
+	} else if int(v) != r.s.HeadDim || v != math.Trunc(v) {
+		r.s.AttentionScale = float32(1 / math.Sqrt(v))
+	}
+}
+
+func (r *shapeReader) gemma2() {
+	r.gemma()
+	r.pre()
+	r.s.AttentionCap = float32(r.float("attn_logit_softcapping", 0))
+	r.s.LogitCap = float32(r.float("final_logit_softcapping", 0))
+	r.window(func(i int) bool { return i%2 == 0 })
+}
+
+func (r *shapeReader) gemma3() {
+	r.gemma2()
+	if r.s.AttentionCap != 0 {
+		r.fail("key attn_logit_softcapping is %v: Gemma 3 has none", r.s.AttentionCap)
+	}
+	every := r.countOr("_sliding_window_pattern", r.countOr("sliding_window_pattern", 6))
+	if !r.has("layer_types") {
+		r.window(func(i int) bool { return every > 0 && (i+1)%every != 0 })
+	}
+	if r.s.Window == 0 {
+		r.fail("key sliding_window is missing")
+	}
+}
+
+func (r *shapeReader) phi3() {
+	r.sizes()
+	r.act("silu", "hidden_act")
+	r.rope()
+	r.window(func(int) bool { return true })
+}
+
+func (r *shapeReader) smollm3() {
+	r.llama()
+	r.noWindow()
+	every := r.countOr("no_rope_layer_interval", 4)
+	var rotated []int
+	if !r.get("no_rope_layers", &rotated) {
+		for i := range r.s.Layers {
+			rotated = append(rotated, 0)
+			if every == 0 || (i+1)%every != 0 {
+				rotated[i] = 1
+			}
+		}
+	}
+	if len(rotated) != r.s.Layers {
+		r.fail("key no_rope_layers has %d entries for %d layers", len(rotated), r.s.Layers)
+	}
+	for _, v := range rotated {
+		r.s.Unrotated = append(r.s.Unrotated, v == 0)
+	}
+}
+
+func (r *shapeReader) olmo2() {
+	r.llama()
+	r.must("clip_qkv", nil)
+}
+
+func (r *shapeReader) granite() {
+	r.llama()
+	factor := func(key string) float32 {
+		if v := r.float(key, 1); v != 1 {
+			return float32(v)
+		}
+		return 0
+	}
+	r.s.AttentionScale = float32(r.float("attention_multiplier", 1))
+	r.s.EmbeddingScale, r.s.ResidualScale = factor("embedding_multiplier"), factor("residual_multiplier")
+	r.s.LogitDivisor = factor("logits_scaling")
+}
+
+func (r *shapeReader) stablelm() {
+	r.sizes()
+	r.act("silu", "hidden_act")
+	r.rope()
+	r.bias("use_qkv_bias", "attn_q")
+	r.s.Parallel = r.flag("use_parallel_residual", false)
+	name := fmt.Sprintf(r.family.names.layer, 0) + fmt.Sprintf(r.family.names.of["attn_q_norm"], 0) + ".weight"
+	if _, there := r.weights.find(name); there != r.flag("qk_layernorm", false) {
+		r.fail("key qk_layernorm is %v, and tensor %s is there: %v", !there, name, there)
+	}
+}
+
+func (r *shapeReader) gptneox() {
+	r.sizes()
+	r.act("gelu", "hidden_act")
+	r.rope()
+	r.bias("attention_bias", "attn_output")
+	r.s.Parallel = r.flag("use_parallel_residual", true)
+	r.must("rotary_ndims", nil)
+}
+
+func (r *shapeReader) gpt2() {
+	s := &r.s
+	s.Context, s.Layers, s.Width, s.Heads = r.count("n_positions"), r.count("n_layer"), r.count("n_embd"), r.count("n_head")
+	s.KVHeads, s.Vocab = s.Heads, r.count("vocab_size")
+	s.Hidden = r.countOr("n_inner", 4*s.Width)
+	s.Epsilon = float32(r.float("layer_norm_epsilon", 1e-5))
+	if s.Heads > 0 {
+		s.HeadDim = s.Width / s.Heads
+	}
+	r.act("gelu_new", "activation_function")
+	r.must("scale_attn_weights", true)
+	r.must("scale_attn_by_inverse_layer_idx", false)
+}
+
+// window reads how far layers look back; where no list says so, has tells
+// which layers do not see everything.
+func (r *shapeReader) window(has func(i int) bool) {
+	n := r.countOr("sliding_window", 0)
+	if !r.flag("use_sliding_window", true) {
+		n = 0
+	}
+	var types []string
+	if r.get("layer_types", &types) {
+		if len(types) != r.s.Layers {
+			r.fail("key layer_types has %d entries for %d layers", len(types), r.s.Layers)
+			return
+		}
+		for _, t := range types {
+			if t != "full_attention" && t != "sliding_attention" {
+				r.fail("key layer_types has %q: known are full_attention and sliding_attention", t)
+			}
+		}
+		has = func(i int) bool { return types[i] == "sliding_attention" }
+	}
+	r.s.Window, r.s.Windowed = 0, nil
+	if n == 0 || r.s.Layers > 1<<16 || n >= r.s.Context && r.s.Local == nil {
+		return
+	}
+	r.s.Window = n
+	for i := range r.s.Layers {
+		r.s.Windowed = append(r.s.Windowed, has(i))
+	}
+}

@@ -1,0 +1,113 @@
+package hf
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// source streams a tensor: parts one below the other, each of rows × cols.
+type source struct {
+	part       string
+	dims       []int
+	parts      []safetensors.Tensor
+	rows, cols int
+	from, to   tensor.Type
+	transpose  bool            // parts are stored as cols × rows
+	order      func(i int) int // row i comes from this row of its part; nil: i
+	plus       float32         // added to each number
+}
+
+// bufferBytes is about how much is converted at a time.
+const bufferBytes = 1 << 20
+
+// WriteTo writes the numbers, row by row.
+func (s *source) WriteTo(w io.Writer) (int64, error) {
+	var written int64
+	for _, p := range s.parts {
+		n, err := s.write(w, p.Data)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (s *source) write(w io.Writer, data []byte) (int64, error) {
+	if s.to == s.from && s.order == nil && !s.transpose && s.plus == 0 {
+		n, err := w.Write(data)
+		return int64(n), err
+	}
+	size := s.from.BlockBytes()
+	batch := max(1, bufferBytes/(4*s.cols))
+	raw := make([]byte, 0, batch*s.cols*size)
+	var written int64
+	for i := 0; i < s.rows; i += batch {
+		raw = raw[:0]
+		n := min(batch, s.rows-i)
+		if s.transpose {
+			raw = s.columns(raw, data, i, n, size)
+		} else {
+			for r := i; r < i+n; r++ {
+				from := r
+				if s.order != nil {
+					from = s.order(r)
+				}
+				raw = append(raw, data[from*s.cols*size:(from+1)*s.cols*size]...)
+			}
+		}
+		m, err := w.Write(s.convert(raw))
+		written += int64(m)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// columns gathers the columns i to i+n of data as rows.
+func (s *source) columns(dst, data []byte, i, n, size int) []byte {
+	dst = dst[:n*s.cols*size]
+	for c := range s.cols { // a row of data, which lies in one place
+		row := data[(c*s.rows+i)*size : (c*s.rows+i+n)*size]
+		for r := range n {
+			copy(dst[(r*s.cols+c)*size:][:size], row[r*size:])
+		}
+	}
+	return dst
+}
+
+// convert gives the numbers in the type they are written in.
+func (s *source) convert(raw []byte) []byte {
+	if s.to == s.from && s.plus == 0 {
+		return raw
+	}
+	x := make([]float32, len(raw)/s.from.BlockBytes())
+	quant.Dequantize(x, raw, s.from)
+	if s.plus != 0 {
+		for i := range x {
+			x[i] += s.plus
+		}
+	}
+	out := make([]byte, len(x)*s.to.BlockBytes())
+	quant.Quantize(out, x, s.to)
+	return out
+}
+
+// values writes float32s.
+type values []float32
+
+// WriteTo writes them, little endian.
+func (v values) WriteTo(w io.Writer) (int64, error) {
+	b := make([]byte, 0, 4*len(v))
+	for _, f := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+	}
+	n, err := w.Write(b)
+	return int64(n), err
+}

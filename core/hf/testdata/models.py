@@ -1,0 +1,136 @@
+# Makes a small model of every architecture that core/hf reads, with random
+# weights, and what transformers computes with it.
+#
+#   python models.py DIR [NAME...]
+#
+# DIR/NAME is the folder of a model, as save_pretrained writes it, with a
+# tokenizer. DIR/NAME.json tells what to compare: for each case a context, the
+# tokens, the file of the logits after each of them (float32, n × V), and the
+# tokens of a greedy continuation.
+import json
+import os
+import sys
+
+import numpy as np
+import tokenizers
+import torch
+import transformers as T
+
+V = 320
+torch.set_num_threads(1)
+base = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=96, max_position_embeddings=2048, bos_token_id=0, eos_token_id=1, pad_token_id=2)
+
+
+def rope(kind, theta=10000.0, **more):
+    return dict(rope_type=kind, rope_theta=theta, **more)
+
+
+def pairs(n, low, high):
+    return [float(low + (high - low) * i / n) for i in range(n)]
+
+
+long = rope("longrope", short_factor=pairs(8, 1, 1.5), long_factor=pairs(8, 1, 6))
+gpt2 = dict(vocab_size=V, n_embd=64, n_layer=4, n_head=4, n_positions=1024, bos_token_id=0, eos_token_id=1)
+neox = {k: v for k, v in base.items() if k != "num_key_value_heads"}
+
+# name: configuration, lengths of the texts, contexts of the engine
+models = {
+    "llama": (T.LlamaConfig(**base), [40, 600], 1024),
+    "llama-tied-bias": (T.LlamaConfig(**base, tie_word_embeddings=True, attention_bias=True, mlp_bias=True, head_dim=32), [300], 1024),
+    "llama-linear": (T.LlamaConfig(**base, rope_parameters=rope("linear", factor=4.0)), [300], 1024),
+    "llama-yarn": (T.LlamaConfig(**base, rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=256)), [600], 1024),
+    "llama-yarn-factors": (T.LlamaConfig(**base, rope_parameters=rope("yarn", factor=8.0, original_max_position_embeddings=256, attention_factor=0.7, beta_fast=16.0, beta_slow=2.0)), [600], 1024),
+    "llama-llama3": (T.LlamaConfig(**base, rope_parameters=rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)), [600], 1024),
+    "llama-gelu": (T.LlamaConfig(**base, hidden_act="gelu"), [64], 1024),
+    "mistral": (T.MistralConfig(**base, sliding_window=300), [200, 900], 1024),
+    "mistral-narrow": (T.MistralConfig(**base, sliding_window=7, head_dim=32), [64, 600], 1024),
+    "mixtral": (T.MixtralConfig(**base, num_local_experts=8, num_experts_per_tok=2), [40, 300], 1024),
+    "qwen2": (T.Qwen2Config(**base), [300], 1024),
+    "qwen3": (T.Qwen3Config(**base, head_dim=32), [300], 1024),
+    "qwen3moe": (T.Qwen3MoeConfig(**base, head_dim=16, num_experts=8, num_experts_per_tok=3, moe_intermediate_size=64, norm_topk_prob=True), [40, 300], 1024),
+    "qwen3moe-sum": (T.Qwen3MoeConfig(**base, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=False), [300], 1024),
+    "gemma": (T.GemmaConfig(**base, head_dim=32), [300], 1024),
+    "gemma2": (T.Gemma2Config(**base, head_dim=32, sliding_window=48, query_pre_attn_scalar=24), [40, 600], 1024),
+    "gemma3": (T.Gemma3TextConfig(**{**base, "num_hidden_layers": 7}, head_dim=32, sliding_window=280, query_pre_attn_scalar=32), [100, 900], 1024),
+    "gemma3-linear": (T.Gemma3TextConfig(**{**base, "num_hidden_layers": 6}, head_dim=32, sliding_window=32, query_pre_attn_scalar=24, final_logit_softcapping=20.0,
+        rope_parameters={"full_attention": rope("linear", 1e6, factor=8.0), "sliding_attention": rope("default")}), [600], 1024),
+    "phi3": (T.Phi3Config(**base, sliding_window=200), [100, 600], 1024),
+    "phi3-longrope": (T.Phi3Config(**base, original_max_position_embeddings=128, rope_parameters=long), [100, 600], (128, 1024)),
+    "phi3-partial": (T.Phi3Config(**base, original_max_position_embeddings=128, rope_parameters={**long, "short_factor": pairs(6, 1, 1.5), "long_factor": pairs(6, 1, 6), "partial_rotary_factor": 0.75}), [600], 1024),
+    "smollm3": (T.SmolLM3Config(**{**base, "num_hidden_layers": 9}), [300], 1024),
+    "smollm3-odd": (T.SmolLM3Config(**base, no_rope_layers=[0, 1, 1, 0]), [300], 1024),
+    "olmo2": (T.Olmo2Config(**base), [300], 1024),
+    "granite": (T.GraniteConfig(**base, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.3, logits_scaling=4.0), [300], 1024),
+    "gpt2": (T.GPT2Config(**gpt2), [300, 1000], 1024),
+    "gptneox": (T.GPTNeoXConfig(**neox), [300], 1024),
+    "gptneox-serial": (T.GPTNeoXConfig(**neox, use_parallel_residual=False, hidden_act="gelu_new", rope_parameters=rope("default", partial_rotary_factor=1.0)), [300], 1024),
+    "stablelm": (T.StableLmConfig(**base, use_qkv_bias=True), [300], 1024),
+    "stablelm-parallel": (T.StableLmConfig(**base, use_parallel_residual=True, qk_layernorm=True), [300], 1024),
+}
+
+
+def tokenizer():
+    """A byte-level BPE of V tokens, learnt from this file."""
+    t = tokenizers.Tokenizer(tokenizers.models.BPE())
+    t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    t.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=V, special_tokens=["<bos>", "<eos>", "<pad>"],
+                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+    t.train([__file__], trainer)
+    return T.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>")
+
+
+def randomise(model, r):
+    """Weights large enough that every part of the model shows in the logits."""
+    gemma = "Gemma" in type(model).__name__
+    for name, p in model.named_parameters():
+        if p.dim() == 1:
+            middle = 0.0 if name.endswith("bias") or gemma else 1.0
+            v = middle + 0.2 * r.standard_normal(p.shape)
+        elif "embed" in name or "wte" in name:
+            v = 0.5 * r.standard_normal(p.shape)
+        elif "wpe" in name:
+            v = 0.2 * r.standard_normal(p.shape)
+        else:
+            fan = p.shape[-2] if "Conv1D" in str(type(model.get_submodule(name.rsplit(".", 1)[0]))) else p.shape[-1]
+            v = 1.2 * r.standard_normal(p.shape) / np.sqrt(fan)
+        p.data = torch.tensor(v, dtype=torch.float32)
+    model.tie_weights()
+
+
+def main(out, only):
+    tok = tokenizer()
+    os.makedirs(out, exist_ok=True)
+    for number, (name, (config, lengths, contexts)) in enumerate(models.items()):
+        if only and name not in only:
+            continue
+        r = np.random.default_rng(number)
+        config._attn_implementation = "eager"
+        model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+        randomise(model, r)
+        folder = os.path.join(out, name)
+        # The second model of a family comes in shards, and some as halves.
+        model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 else "5GB")
+        tok.save_pretrained(folder)
+        cases = []
+        for i, n in enumerate(lengths):
+            ids = [int(x) for x in r.integers(3, V, n)]
+            with torch.no_grad():
+                logits = model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
+            file = f"{name}.{n}.f32"
+            logits.astype("<f4").tofile(os.path.join(out, file))
+            greedy, text = [], list(ids)
+            for _ in range(16):
+                with torch.no_grad():
+                    row = model(torch.tensor([text]), use_cache=False).logits[0, -1]
+                greedy.append(int(row.argmax()))
+                text.append(greedy[-1])
+            cases.append(dict(context=contexts[i] if isinstance(contexts, tuple) else contexts, tokens=ids, logits=file, greedy=greedy))
+        words = "def rope(kind): return kind  # it's 42"
+        with open(os.path.join(out, name + ".json"), "w") as f:
+            json.dump(dict(architecture=config.model_type, vocabulary=V, cases=cases, text=words, ids=tok(words)["input_ids"]), f)
+        print(name, flush=True)
+
+
+main(sys.argv[1], sys.argv[2:])

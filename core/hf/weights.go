@@ -1,0 +1,244 @@
+package hf
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/safetensors"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// names are a family's names of tensors.
+type names struct {
+	layer string            // what names of a layer begin with, with its number
+	of    map[string]string // by GGUF's name without layer and ".weight"
+	// base may be missing in front of every name.
+	base string
+	// columns are the matrices that are stored transposed.
+	columns map[string]bool
+	// mixed are those whose rows are query, key and value of each head in turn.
+	mixed map[string]bool
+}
+
+func llamaNames(other map[string]string) names {
+	of := map[string]string{
+		arch.TokenEmbedding: "model.embed_tokens.weight", arch.OutputNorm: "model.norm", arch.Output: "lm_head.weight",
+		"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+		"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_qkv": "self_attn.qkv_proj",
+		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+	}
+	maps.Copy(of, other)
+	return names{layer: "model.layers.%d.", of: of}
+}
+
+func gpt2Names() names {
+	return names{
+		layer: "transformer.h.%d.", base: "transformer.",
+		of: map[string]string{
+			arch.TokenEmbedding: "transformer.wte.weight", arch.Positions: "transformer.wpe.weight", arch.OutputNorm: "transformer.ln_f", arch.Output: "lm_head.weight",
+			"attn_norm": "ln_1", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_norm": "ln_2", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj",
+		},
+		columns: set("attn_qkv", "attn_output", "ffn_up", "ffn_down"),
+	}
+}
+
+func neoxNames() names {
+	return names{
+		layer: "gpt_neox.layers.%d.",
+		of: map[string]string{
+			arch.TokenEmbedding: "gpt_neox.embed_in.weight", arch.OutputNorm: "gpt_neox.final_layer_norm", arch.Output: "embed_out.weight",
+			"attn_norm": "input_layernorm", "attn_qkv": "attention.query_key_value", "attn_output": "attention.dense",
+			"ffn_norm": "post_attention_layernorm", "ffn_up": "mlp.dense_h_to_4h", "ffn_down": "mlp.dense_4h_to_h",
+		},
+		mixed: set("attn_qkv"),
+	}
+}
+
+// extra is a tensor that comes from the configuration.
+type extra struct {
+	name   string
+	values []float32
+}
+
+// weights is the tensors of all files of a model, by name.
+type weights struct {
+	all  map[string]safetensors.Tensor
+	used map[string]bool
+	base string
+}
+
+func newWeights(shards []*safetensors.File) *weights {
+	w := &weights{all: map[string]safetensors.Tensor{}, used: map[string]bool{}}
+	for _, s := range shards {
+		for _, t := range s.Tensors {
+			w.all[t.Name] = t
+		}
+	}
+	return w
+}
+
+// find gives a tensor, whose name may lack the family's base.
+func (w *weights) find(name string) (safetensors.Tensor, bool) {
+	t, ok := w.all[name]
+	if !ok && w.base != "" {
+		t, ok = w.all[strings.TrimPrefix(name, w.base)]
+	}
+	return t, ok
+}
+
+// drop passes a tensor over.
+func (w *weights) drop(name string) {
+	if t, ok := w.find(name); ok {
+		w.used[t.Name] = true
+	}
+}
+
+// sources finds where every tensor of the shape comes from; tensors that
+// nobody asks for are an error.
+func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source, error) {
+	w.base = f.names.base
+	b := &builder{weights: w, shape: s, family: f}
+	for _, t := range s.Globals() {
+		b.add("", -1, t)
+	}
+	for _, e := range extras {
+		b.out = append(b.out, gguf.Source{Name: e.name, Type: tensor.F32, Dims: []int{len(e.values)}, Data: values(e.values)})
+	}
+	for i := range s.Layers {
+		if b.failed() {
+			break
+		}
+		for _, t := range s.Layer(i, nil) {
+			b.add(fmt.Sprintf(f.names.layer, i), i, t)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.all)) {
+		if !w.used[name] && !buffer(name) {
+			b.fail("tensor %s is none that %s has: it would be passed over, and the result be wrong", name, s.Arch)
+		}
+	}
+	return b.out, b.err()
+}
+
+// buffer reports tensors that older versions saved and that are computed.
+func buffer(name string) bool {
+	for _, suffix := range []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// builder turns GGUF's tensors into sources.
+type builder struct {
+	config
+	*weights
+	shape  arch.Shape
+	family family
+	out    []gguf.Source
+}
+
+func (b *builder) failed() bool { return len(b.errs) >= maxFaults }
+
+// add finds the source of t in the layer whose names begin with prefix.
+func (b *builder) add(prefix string, layer int, t arch.Tensor) {
+	part, suffix := t.Part(), ""
+	name, ok := b.family.names.of[part]
+	if !ok {
+		for _, s := range []string{".weight", ".bias"} {
+			if stem, cut := strings.CutSuffix(part, s); cut {
+				part, suffix = stem, s
+			}
+		}
+		if name, ok = b.family.names.of[part]; !ok {
+			if !t.Optional {
+				b.fail("tensor %s has no counterpart in %s", t.Name, b.shape.Arch)
+			}
+			return
+		}
+	}
+	name = prefix + name + suffix
+	src := source{part: part, dims: t.Dims}
+	stacked := strings.Contains(name, "%d")
+	n := 1
+	if stacked {
+		n = t.Dims[len(t.Dims)-1]
+	}
+	for i := range n {
+		one := name
+		if stacked {
+			one = fmt.Sprintf(name, i)
+		}
+		st, found := b.find(one)
+		if !found {
+			if !t.Optional {
+				b.fail("tensor %s is missing", one)
+			}
+			return
+		}
+		b.used[st.Name] = true
+		src.parts = append(src.parts, st)
+	}
+	if err := b.arrange(&src, t); err != nil {
+		b.errs = append(b.errs, err)
+		return
+	}
+	b.out = append(b.out, gguf.Source{Name: t.Name, Type: src.to, Dims: t.Dims, Data: &src})
+}
+
+// arrange says how the parts become the tensor.
+func (b *builder) arrange(src *source, t arch.Tensor) error {
+	want := slices.Clone(t.Dims)
+	slices.Reverse(want) // the outermost first
+	if len(src.parts) > 1 || len(want) == 3 {
+		want = want[1:]
+	}
+	src.rows, src.cols = want[0], 1
+	if len(want) == 2 {
+		src.cols = want[1]
+	}
+	if src.transpose = b.family.names.columns[src.part] && len(want) == 2; src.transpose {
+		slices.Reverse(want)
+	}
+	for _, p := range src.parts {
+		if !slices.Equal(p.Shape, want) {
+			return fmt.Errorf("tensor %s has the shape %v, the configuration wants %v", p.Name, p.Shape, want)
+		}
+		typ, ok := p.DType.Type()
+		if !ok || typ != tensor.F32 && typ != tensor.F16 && typ != tensor.BF16 {
+			return fmt.Errorf("tensor %s has type %s: F32, F16 and BF16 are read", p.Name, p.DType)
+		}
+		if typ0, _ := src.parts[0].DType.Type(); typ != typ0 {
+			return fmt.Errorf("tensors %s and %s, which become one, have the types %s and %s", src.parts[0].Name, p.Name, src.parts[0].DType, p.DType)
+		}
+		src.from = typ
+	}
+	src.to = src.from
+	norm := strings.HasSuffix(src.part, "_norm")
+	if len(t.Dims) == 1 || norm || src.part == "ffn_gate_inp" {
+		src.to = tensor.F32
+	}
+	if norm && b.family.plus {
+		src.plus = 1
+	}
+	s, y := b.shape, b.shape.Style()
+	switch {
+	case b.family.names.mixed[src.part]:
+		src.order = func(i int) int { // part, head, dimension → head, part, dimension
+			part, head, d := i/(s.Heads*s.HeadDim), i/s.HeadDim%s.Heads, i%s.HeadDim
+			return (head*3+part)*s.HeadDim + d
+		}
+	case !y.Halves && !y.Learned && (src.part == "attn_q" || src.part == "attn_k"):
+		src.order = func(i int) int { // pairs of neighbours were halves
+			head, d := i/s.HeadDim, i%s.HeadDim
+			return head*s.HeadDim + d%2*(s.HeadDim/2) + d/2
+		}
+	}
+	return nil
+}

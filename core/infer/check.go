@@ -1,0 +1,70 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/pack"
+)
+
+// CheckFile reports what keeps the engine from running a model file, without
+// reading its weights: the architecture and its keys, the name, dimensions and
+// type of every tensor. It gives the shape, and all faults joined. What it
+// accepts, [Load] loads unless the numbers themselves are unsound.
+func CheckFile(f *gguf.File) (Config, error) {
+	cfg, err := ReadConfig(f)
+	if err != nil {
+		return cfg, err
+	}
+	if err := cfg.CheckTensors(f.Names()); err != nil {
+		return cfg, err
+	}
+	has := func(name string) bool { _, ok := f.Tensor(name); return ok }
+	var faults []error
+	check := func(want []arch.Tensor) {
+		for _, w := range want {
+			if t, ok := f.Tensor(w.Name); ok && len(faults) < maxFaults {
+				if err := runnable(t, w, !has(arch.Output)); err != nil {
+					faults = append(faults, err)
+				}
+			}
+		}
+	}
+	check(cfg.Globals())
+	for i := range cfg.Layers {
+		check(cfg.Layer(i, has))
+	}
+	return cfg, errors.Join(faults...)
+}
+
+// maxFaults bounds the length of a message.
+const maxFaults = 16
+
+// runnable reports whether the engine computes with a tensor. The embedding is
+// read row by row and, where it is the output as well, multiplied.
+func runnable(t gguf.Tensor, want arch.Tensor, tied bool) error {
+	if err := want.Fits(t.Dims); err != nil {
+		return err
+	}
+	name := gguf.TensorTypeName(t.Type)
+	matrix := len(want.Dims) > 1 && !strings.HasSuffix(t.Name, "_norm.weight") && t.Name != arch.Positions
+	if t.Name == arch.TokenEmbedding {
+		if !quant.CanDequantize(t.Type) {
+			return fmt.Errorf("tensor %s has type %s, which cannot be read", t.Name, name)
+		}
+		matrix = tied
+	}
+	switch {
+	case matrix && !pack.Supported(t.Type):
+		return fmt.Errorf("tensor %s: weights of type %s cannot be multiplied", t.Name, name)
+	case !matrix && !quant.CanDequantize(t.Type):
+		return fmt.Errorf("tensor %s has type %s, not one of plain numbers", t.Name, name)
+	case want.Dims[0]%t.Type.BlockSize() != 0:
+		return fmt.Errorf("tensor %s: rows of %d are no whole blocks of type %s", t.Name, want.Dims[0], name)
+	}
+	return nil
+}
