@@ -1,24 +1,20 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/llama2c"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/internal/spdx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -66,7 +62,7 @@ func writeLlama2C(dir string, c *cli.Context, model *llama2c.File, tok *tokenize
 func fillLlama2C(d *fsx.Dir, c *cli.Context, model *llama2c.File, tok *tokenizer.Tokenizer) error {
 	name := c.String("name")
 	weights := name + ".gguf"
-	file, err := writeDigested(d, weights, func(w io.Writer) error {
+	file, err := convert.WriteFile(d, weights, func(w io.Writer) error {
 		_, err := gguf.Write(w, append(model.Metadata(name), tok.KVs()...), model.Tensors())
 		return err
 	})
@@ -75,7 +71,7 @@ func fillLlama2C(d *fsx.Dir, c *cli.Context, model *llama2c.File, tok *tokenizer
 	}
 	m := importedCore(c, weights, file)
 	m.Description = "Imported from a llama2.c checkpoint."
-	m.Tokens = &abi.TokenContract{VocabSize: model.Vocab, MaxSeq: model.Context, DModel: model.Dim, SpecialTokens: specials(tok)}
+	m.Tokens = &abi.TokenContract{VocabSize: model.Vocab, MaxSeq: model.Context, DModel: model.Dim, SpecialTokens: convert.Specials(tok)}
 	return writeManifest(d, m)
 }
 
@@ -113,106 +109,35 @@ func writeManifest(d *fsx.Dir, m modules.Manifest) error {
 	return d.WriteFile(modules.FileName, text, 0o644)
 }
 
-// importGGUF copies a GGUF file into a module folder and writes the manifest
-// from its metadata.
+// importGGUF makes a module of a GGUF file.
 func (p *program) importGGUF(c *cli.Context) error {
+	return p.importModel(c, convert.GGUF)
+}
+
+// importHF makes a module of a folder of transformers.
+func (p *program) importHF(c *cli.Context) error {
+	return p.importModel(c, convert.HuggingFace)
+}
+
+func (p *program) importModel(c *cli.Context, convert func(context.Context, string, convert.Options) (string, error)) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	if err := checkIdentity(c.String("name"), c.String("version")); err != nil {
-		return err
+	opt := options(c)
+	if opt.Name != "" {
+		if err := checkIdentity(opt.Name, opt.Version); err != nil {
+			return err
+		}
+	} else if _, err := abi.ParseVersion(opt.Version); err != nil {
+		return usageError{err}
 	}
-	f, err := gguf.Open(c.Args().First())
+	dir, err := convert(c.Context, c.Args().First(), opt)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Check(); err != nil {
-		return err
-	}
-	cfg, err := infer.ReadConfig(f)
-	if err != nil {
-		return err
-	}
-	tok, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return err
-	}
-	dir := moduleDir(c, c.String("name"))
-	if err := copyGGUF(dir, c, f, cfg, tok); err != nil {
 		return err
 	}
 	return p.newModule(dir)
 }
 
-func copyGGUF(dir string, c *cli.Context, f *gguf.File, cfg infer.Config, tok *tokenizer.Tokenizer) error {
-	return createModule(dir, func(d *fsx.Dir) error { return fillGGUF(d, c, f, cfg, tok) })
-}
-
-func fillGGUF(d *fsx.Dir, c *cli.Context, f *gguf.File, cfg infer.Config, tok *tokenizer.Tokenizer) error {
-	in, err := os.Open(c.Args().First())
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	weights := c.String("name") + ".gguf"
-	file, err := writeDigested(d, weights, func(w io.Writer) error {
-		_, err := io.Copy(w, in)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	m := importedCore(c, weights, file)
-	if license, err := gguf.GetOr(f, gguf.KeyLicense, ""); err == nil && m.License == "" {
-		if e, err := spdx.Parse(license); err == nil {
-			m.License = e.String()
-		}
-	}
-	m.Description = "Imported from a GGUF file of architecture " + cfg.Arch + "."
-	m.Tokens = &abi.TokenContract{VocabSize: cfg.Vocab, MaxSeq: cfg.Context, DModel: cfg.Width, SpecialTokens: controls(tok)}
-	return writeManifest(d, m)
-}
-
-// writeDigested writes one file of a module, durably, and describes it.
-func writeDigested(d *fsx.Dir, name string, fill func(io.Writer) error) (modules.File, error) {
-	f, err := d.Create(name, 0o644)
-	if err != nil {
-		return modules.File{}, err
-	}
-	h := sha256.New()
-	n := &counter{w: io.MultiWriter(f, h)}
-	err = fill(n)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return modules.File{}, errors.Join(fmt.Errorf("writing %s: %w", name, err), d.Remove(name))
-	}
-	return modules.File{Path: name, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n.n}, nil
-}
-
-// counter counts what passes.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-// Write passes p on.
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// specials lists the control tokens of a tokenizer that have a role.
-func specials(tok *tokenizer.Tokenizer) []string {
-	out := []string{} // not nil, which would mean those of MM-ABI
-	s := tok.Special()
-	for _, id := range []int32{s.BOS, s.EOS, s.Padding} {
-		if id != tokenizer.None && !slices.Contains(out, tok.Piece(id)) {
-			out = append(out, tok.Piece(id))
-		}
-	}
-	return out
+func options(c *cli.Context) convert.Options {
+	return convert.Options{Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"), Ignore: c.StringSlice("ignore")}
 }

@@ -47,14 +47,24 @@ func (p *program) moduleCommand() *cli.Command {
 					},
 					Action: p.importLlama2C,
 				}, {
-					Name: "gguf", Usage: "a GGUF file of architecture llama or qwen2", ArgsUsage: "FILE",
+					Name: "gguf", Usage: "a GGUF file (docs/MODELS.md tells which)", ArgsUsage: "FILE",
 					Flags: []cli.Flag{
 						dir,
-						&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
+						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the file's own, if it is one)"},
 					},
 					Action: p.importGGUF,
+				}, {
+					Name: "hf", Usage: "a folder of Hugging Face transformers: config.json, safetensors, tokenizer.json", ArgsUsage: "FOLDER",
+					Flags: []cli.Flag{
+						dir,
+						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
+						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
+						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the card's own, if it is one)"},
+						&cli.StringSliceFlag{Name: "ignore", Usage: "pass over `KEY` of config.json although it is not known here"},
+					},
+					Action: p.importHF,
 				}},
 			},
 			{

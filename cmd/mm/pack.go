@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
 )
 
 // modulePack turns a checkpoint into a module folder: GGUF with its tokenizer,
@@ -112,7 +112,7 @@ func (k *packing) run(ctx context.Context) error {
 
 // write puts one file into the folder and notes its digest.
 func (k *packing) write(name string, fill func(io.Writer) error) error {
-	file, err := writeDigested(k.dir, name, fill)
+	file, err := convert.WriteFile(k.dir, name, fill)
 	if err == nil {
 		k.files = append(k.files, file)
 	}
@@ -134,7 +134,7 @@ func (k *packing) manifest() error {
 			return usageError{fmt.Errorf("--draft: %w", err)}
 		}
 	}
-	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.LM.Model.Context, DModel: h.LM.Model.Dim, SpecialTokens: controls(k.tok)}
+	m.Tokens = &abi.TokenContract{VocabSize: k.tok.Size(), MaxSeq: h.LM.Model.Context, DModel: h.LM.Model.Dim, SpecialTokens: convert.Controls(k.tok)}
 	m.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 	m.RopeScaling = "none"
 	return writeManifest(k.dir, m)
@@ -154,16 +154,6 @@ func (k *packing) kind() abi.ModuleType {
 		return abi.DraftCore
 	}
 	return abi.Core
-}
-
-// controls lists the special tokens of MM-ABI that a tokenizer has, in their
-// order; of one with none of them, those that have a role.
-func controls(tok *tokenizer.Tokenizer) []string {
-	list := slices.DeleteFunc(abi.SpecialTokens(), func(s string) bool { return tok.ID(s) == tokenizer.None })
-	if len(list) == 0 {
-		return specials(tok)
-	}
-	return list
 }
 
 // about is what the user has to say in the card.

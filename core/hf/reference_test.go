@@ -171,5 +171,8 @@ func cosine(x []float32, want []byte) float64 {
 		a, b := float64(v)-mx, y[i]-my
 		xy, xx, yy = xy+a*b, xx+a*a, yy+b*b
 	}
-	return xy / math.Sqrt(xx*yy)
+	if cos := xy / math.Sqrt(xx*yy); cos == cos {
+		return cos
+	}
+	return -1 // of numbers that are none
 }

@@ -1,0 +1,353 @@
+// Package convert makes modules of other projects' language models: a folder
+// with the weights as GGUF, their card and a module.yaml that keeps what the
+// model says about itself.
+//
+// The way of a model: it is read and checked, [infer.CheckFile] and the
+// tokenizer included, before anything is written; the folder is then made by
+// [modules.Create], whole or not at all.
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/spdx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
+)
+
+// Options is what a module is to be called. Empty fields are taken from the
+// model.
+type Options struct {
+	// Dir is the folder to make; "" means one of the module's name.
+	Dir string
+	// Name is the module's; "" means the model's own, in lower case.
+	Name string
+	// Version is the module's, as SemVer. It must be given.
+	Version string
+	// License is an SPDX expression.
+	License string
+	// Ignore lists keys of config.json to be passed over (see [hf.Options]).
+	Ignore []string
+}
+
+// GGUF makes a module of the model file at path and gives its folder.
+func GGUF(ctx context.Context, path string, opt Options) (string, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := f.Check(); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	m, err := describe(f)
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be run: %w", path, err)
+	}
+	m.stem = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
+		in, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		file, err := WriteFile(d, weights, func(w io.Writer) error {
+			_, err := io.Copy(w, reader{ctx, in})
+			return err
+		})
+		return []modules.File{file}, err
+	})
+}
+
+// HuggingFace makes a module of a folder of transformers and gives its folder.
+func HuggingFace(ctx context.Context, folder string, opt Options) (string, error) {
+	h, err := hf.Open(folder, hf.Options{Ignore: opt.Ignore})
+	if err != nil {
+		return "", err
+	}
+	defer h.Close()
+	if h.Tokenizer == nil {
+		return "", fmt.Errorf("%s has no tokenizer.json", folder)
+	}
+	m := model{
+		arch: h.Shape.Arch, stem: h.Card.Name, name: h.Card.Name, author: h.Card.Author, license: h.Card.License, source: h.Card.Source,
+		vocab: h.Shape.Vocab, context: h.Shape.Context, width: h.Shape.Width, tokenizer: h.Tokenizer,
+	}
+	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
+		file, err := WriteFile(d, weights, func(w io.Writer) error { return h.Write(writer{ctx, w}) })
+		if err != nil {
+			return nil, err
+		}
+		if err := recheck(filepath.Join(d.Path(), weights)); err != nil {
+			return nil, err
+		}
+		files := []modules.File{file}
+		card, err := os.Open(filepath.Join(folder, cardFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer card.Close()
+		file, err = WriteFile(d, cardFile, func(w io.Writer) error {
+			n, err := io.Copy(w, io.LimitReader(card, maxCard+1))
+			if err == nil && n > maxCard {
+				err = fmt.Errorf("it is larger than %d bytes", maxCard)
+			}
+			return err
+		})
+		return append(files, file), err
+	})
+}
+
+// cardFile is the model card, of at most maxCard bytes.
+const (
+	cardFile = "README.md"
+	maxCard  = 1 << 20
+)
+
+// recheck reads back what was converted.
+func recheck(path string) error {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = describe(f)
+	return errors.Join(err, f.Close())
+}
+
+// model is what a module says of its weights.
+type model struct {
+	arch, stem, name, author, license, source string
+	vocab, context, width                     int
+	tokenizer                                 *tokenizer.Tokenizer
+}
+
+// describe checks that the engine runs a file and takes what it says.
+func describe(f *gguf.File) (model, error) {
+	cfg, err := infer.CheckFile(f)
+	if err != nil {
+		return model{}, err
+	}
+	tok, err := tokenizer.FromGGUF(f)
+	if err != nil {
+		return model{}, err
+	}
+	text := func(keys ...string) string {
+		for _, k := range keys {
+			if v, err := gguf.Get[string](f, k); err == nil && v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	return model{
+		arch: cfg.Arch, vocab: cfg.Vocab, context: cfg.Context, width: cfg.Width, tokenizer: tok,
+		name: text(gguf.KeyName), author: text("general.author", "general.organization"), license: text(gguf.KeyLicense),
+		source: text("general.source.url", "general.repo_url", "general.source.repo_url", "general.source.huggingface.repository", "general.url"),
+	}, nil
+}
+
+// write fills the folder: the files that fill writes, and the manifest.
+func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, weights string) ([]modules.File, error)) (string, error) {
+	name := opt.Name
+	if name == "" {
+		if name = Slug(m.name); name == "" {
+			name = Slug(m.stem)
+		}
+	}
+	if !abi.ValidName(name) {
+		return "", fmt.Errorf("%q is no module name: give one", name)
+	}
+	if _, err := abi.ParseVersion(opt.Version); err != nil {
+		return "", err
+	}
+	license, err := m.licence(opt.License)
+	if err != nil {
+		return "", err
+	}
+	dir := opt.Dir
+	if dir == "" {
+		dir = name
+	}
+	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
+		weights := name + ".gguf"
+		files, err := fill(d, weights)
+		if err != nil {
+			return err
+		}
+		manifest := modules.Manifest{
+			Name: name, Version: opt.Version, Type: abi.Core, Modality: abi.Text, ABI: abi.V1_0, License: license, Description: m.description(),
+			Export: map[abi.Format]modules.Export{abi.GGUF: {Path: weights}}, Quant: &modules.Quant{Supported: abi.Precisions()}, Files: files, Source: oneLine(m.source),
+		}
+		if slices.ContainsFunc(files, func(f modules.File) bool { return f.Path == cardFile }) {
+			manifest.Card = cardFile
+		}
+		manifest.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
+		manifest.Tokens = &abi.TokenContract{VocabSize: m.vocab, MaxSeq: m.context, DModel: m.width, SpecialTokens: Controls(m.tokenizer)}
+		text, err := schemas.Encode(manifest)
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return d.WriteFile(modules.FileName, text, 0o644)
+	})
+	if err != nil {
+		return "", fmt.Errorf("making the module %s: %w", name, err)
+	}
+	return dir, nil
+}
+
+// description tells what the manifest has no keys for.
+func (m model) description() string {
+	text := fmt.Sprintf("%s, a language model of architecture %s", m.name, m.arch)
+	if m.name == "" {
+		text = "Language model of architecture " + m.arch
+	}
+	if m.author != "" {
+		text += ", by " + m.author
+	}
+	return oneLine(text + ".")
+}
+
+// licence is the one that was given or else the model's, as SPDX; one that has
+// no SPDX name becomes a LicenseRef.
+func (m model) licence(given string) (string, error) {
+	if given != "" {
+		e, err := spdx.Parse(given)
+		return e.String(), err
+	}
+	for _, text := range []string{m.license, "LicenseRef-" + Slug(m.license)} {
+		if e, err := spdx.Parse(text); err == nil && m.license != "" {
+			return e.String(), nil
+		}
+	}
+	return "", nil
+}
+
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 400 {
+		s = strings.ToValidUTF8(s[:400], "")
+	}
+	return s
+}
+
+// Slug makes a name of a module out of any text; "" when nothing is left.
+func Slug(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(s) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-") && !strings.HasSuffix(b.String(), "."):
+			if r == '.' {
+				b.WriteByte('.')
+			} else {
+				b.WriteByte('-')
+			}
+		}
+	}
+	out := b.String()
+	return strings.Trim(out[:min(len(out), 100)], "-.")
+}
+
+// WriteFile writes one file of a module, durably, and describes it. After an
+// error there is none.
+func WriteFile(d *fsx.Dir, name string, fill func(io.Writer) error) (modules.File, error) {
+	f, err := d.Create(name, 0o644)
+	if err != nil {
+		return modules.File{}, err
+	}
+	h := sha256.New()
+	n := &counter{w: io.MultiWriter(f, h)}
+	err = fill(n)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return modules.File{}, errors.Join(fmt.Errorf("writing %s: %w", name, err), d.Remove(name))
+	}
+	return modules.File{Path: name, SHA256: hex.EncodeToString(h.Sum(nil)), Size: n.n}, nil
+}
+
+// counter counts what passes.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+// Write passes p on.
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// reader and writer end when their context does.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read passes on.
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+type writer struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+// Write passes p on.
+func (w writer) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(p)
+}
+
+// Controls lists the special tokens of MM-ABI that a tokenizer has, in their
+// order; of one with none of them, those that have a role.
+func Controls(tok *tokenizer.Tokenizer) []string {
+	list := slices.DeleteFunc(abi.SpecialTokens(), func(s string) bool { return tok.ID(s) == tokenizer.None })
+	if len(list) == 0 {
+		return Specials(tok)
+	}
+	return list
+}
+
+// Specials lists the control tokens of a tokenizer that have a role.
+func Specials(tok *tokenizer.Tokenizer) []string {
+	out := []string{} // not nil, which would mean those of MM-ABI
+	s := tok.Special()
+	for _, id := range []int32{s.BOS, s.EOS, s.Padding} {
+		if id != tokenizer.None && !slices.Contains(out, tok.Piece(id)) {
+			out = append(out, tok.Piece(id))
+		}
+	}
+	return out
+}
