@@ -2,7 +2,7 @@
 // with the weights as GGUF, their card and a module.yaml that keeps what the
 // model says about itself.
 //
-// The way of a model: it is read and checked, [infer.CheckFile] and the
+// The way of a model: it is read and checked, [admit.File] and the
 // tokenizer included, before anything is written; the folder is then made by
 // [modules.Create], whole or not at all.
 package convert
@@ -23,7 +23,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/hf"
-	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/admit"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spdx"
@@ -142,7 +142,7 @@ type model struct {
 
 // describe checks that the engine runs a file and takes what it says.
 func describe(f *gguf.File) (model, error) {
-	cfg, err := infer.CheckFile(f)
+	cfg, err := admit.File(f)
 	if err != nil {
 		return model{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer/admit"
 )
 
 // Types of tokens that text cannot forge (llama.cpp, llama_token_type).
@@ -38,6 +39,12 @@ func (c *checker) gguf(entry string) {
 		return
 	}
 	if c.m.Type != abi.Core && c.m.Type != abi.DraftCore {
+		return
+	}
+	if _, err := admit.File(f); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			c.fault(at, entry+" cannot be run: "+line)
+		}
 		return
 	}
 	want := c.m.Contract()

@@ -1,4 +1,6 @@
-package infer
+// Package admit tells what keeps the engine (core/infer) from running a model
+// file, from its header alone.
+package admit
 
 import (
 	"errors"
@@ -11,12 +13,12 @@ import (
 	"mm-abi.org/mm/core/quant/pack"
 )
 
-// CheckFile reports what keeps the engine from running a model file, without
+// File reports what keeps the engine from running a model file, without
 // reading its weights: the architecture and its keys, the name, dimensions and
 // type of every tensor. It gives the shape, and all faults joined. What it
-// accepts, [Load] loads unless the numbers themselves are unsound.
-func CheckFile(f *gguf.File) (Config, error) {
-	cfg, err := ReadConfig(f)
+// accepts is loaded unless the numbers themselves are unsound.
+func File(f *gguf.File) (arch.Shape, error) {
+	cfg, err := arch.Read(f)
 	if err != nil {
 		return cfg, err
 	}

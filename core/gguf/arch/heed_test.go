@@ -1,0 +1,277 @@
+package arch_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// plain is a small shape of an architecture.
+func plain(name string) arch.Shape {
+	s := arch.Shape{
+		Arch: name, Context: 64, Layers: 6, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: 12, Epsilon: 1e-5,
+		Rope: arch.Rope{Dims: 16, Base: 10000, OriginalContext: 64, ExtFactor: -1},
+	}
+	y := s.Style()
+	s.Rope.Halves = y.Halves
+	if y.Learned {
+		s.Rope = arch.Rope{}
+	}
+	switch name {
+	case "qwen3moe":
+		s.Experts, s.ExpertsUsed, s.ExpertHidden = 4, 2, 32
+	case "smollm3":
+		s.Unrotated = []bool{false, false, false, true, false, false}
+	case "gemma2":
+		s.Window, s.Windowed = 8, []bool{true, false, true, false, true, false}
+		s.AttentionCap, s.LogitCap = 50, 30
+	case "gemma3":
+		s.Window, s.Windowed = 8, []bool{true, true, true, true, true, false}
+		local := s.Rope
+		local.Base = 5000
+		s.Local, s.Rope.Base = &local, 1e6
+	case "gptneox", "stablelm":
+		s.Parallel = true
+	case "granite":
+		s.LogitDivisor, s.EmbeddingScale, s.ResidualScale, s.AttentionScale = 4, 12, 0.25, 1
+	}
+	return s
+}
+
+// file writes keys, and tensors of zeros.
+func file(t testing.TB, kvs []gguf.KV, tensors []arch.Tensor) *gguf.File {
+	t.Helper()
+	var sources []gguf.Source
+	for _, w := range tensors {
+		n := 1
+		for _, d := range w.Dims {
+			n *= d
+		}
+		sources = append(sources, gguf.Source{Name: w.Name, Type: tensor.F32, Dims: w.Dims, Data: gguf.Bytes(make([]byte, 4*n))})
+	}
+	var b bytes.Buffer
+	if _, err := gguf.Write(&b, kvs, sources); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// needed lists the tensors that a model must have.
+func needed(s arch.Shape) []arch.Tensor {
+	all := s.Globals()
+	for i := range s.Layers {
+		all = append(all, s.Layer(i, nil)...)
+	}
+	var out []arch.Tensor
+	for _, t := range all {
+		if !t.Optional {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// read is what loading does before it looks at numbers.
+func read(f *gguf.File) (arch.Shape, error) {
+	s, err := arch.Read(f)
+	if err == nil {
+		err = s.CheckTensors(f.Names())
+	}
+	return s, err
+}
+
+// TestHeeded writes files that say something more than a plain one: each is
+// refused by the name of what it says, or the shape tells it.
+func TestHeeded(t *testing.T) {
+	key := func(k string, v any) func(*arch.Shape) ([]gguf.KV, []arch.Tensor) {
+		return func(*arch.Shape) ([]gguf.KV, []arch.Tensor) { return []gguf.KV{{Key: k, Value: v}}, nil }
+	}
+	more := func(name string, dims ...int) func(*arch.Shape) ([]gguf.KV, []arch.Tensor) {
+		return func(*arch.Shape) ([]gguf.KV, []arch.Tensor) { return nil, []arch.Tensor{{Name: name, Dims: dims}} }
+	}
+	same := func(s arch.Shape) bool { return fmt.Sprintf("%+v", s) == fmt.Sprintf("%+v", plain(s.Arch)) }
+	for _, c := range []struct {
+		name, arch string
+		say        func(*arch.Shape) ([]gguf.KV, []arch.Tensor)
+		refused    string
+		heeded     func(arch.Shape) bool
+	}{
+		{"nothing", "llama", key("general.name", "x"), "", same},
+		{"attn_sinks", "llama", more("blk.1.attn_sinks.weight", 4), "tensor blk.1.attn_sinks.weight is none", nil},
+		{"post attention norm", "llama", more("blk.0.post_attention_norm.weight", 32), "blk.0.post_attention_norm.weight", nil},
+		{"attn_norm.bias", "llama", more("blk.0.attn_norm.bias", 32), "blk.0.attn_norm.bias", nil},
+		{"head norm", "llama", more("blk.0.attn_q_norm.weight", 16), "blk.0.attn_q_norm.weight", nil},
+		{"layer too many", "llama", more("blk.6.attn_norm.weight", 32), "blk.6.attn_norm.weight", nil},
+		{"bias of queries", "llama", more("blk.0.attn_q.bias", 64), "", same},
+		{"attention.scale", "llama", key("llama.attention.scale", float32(0.5)), "", func(s arch.Shape) bool { return s.AttentionScale == 0.5 }},
+		{"logit_scale", "llama", key("llama.logit_scale", float32(0.5)), "key llama.logit_scale is 0.5", nil},
+		{"logit_scale of nothing", "llama", key("llama.logit_scale", float32(1)), "", same},
+		{"sliding_window", "llama", key("llama.attention.sliding_window", uint32(8)), "", func(s arch.Shape) bool { return s.WindowOf(0) == 8 && s.WindowOf(5) == 8 }},
+		{"sliding_window of all", "llama", key("llama.attention.sliding_window", uint32(64)), "", same},
+		{"sliding_window in qwen2", "qwen2", key("qwen2.attention.sliding_window", uint32(8)), "key qwen2.attention.sliding_window is 8", nil},
+		{"sliding_window in olmo2", "olmo2", key("olmo2.attention.sliding_window", uint32(8)), "key olmo2.attention.sliding_window is 8", nil},
+		{"causal false", "llama", key("llama.attention.causal", false), "key llama.attention.causal is false", nil},
+		{"causal true", "llama", key("llama.attention.causal", true), "", same},
+		{"residual_scale", "llama", key("llama.residual_scale", float32(0.5)), "", func(s arch.Shape) bool { return s.ResidualScale == 0.5 }},
+		{"embedding_scale", "llama", key("llama.embedding_scale", float32(3)), "", func(s arch.Shape) bool { return s.EmbeddingScale == 3 }},
+		{"clamp_kqv", "llama", key("llama.attention.clamp_kqv", float32(8)), "key llama.attention.clamp_kqv is 8", nil},
+		{"clamp_kqv of nothing", "llama", key("llama.attention.clamp_kqv", float32(0)), "", same},
+		{"alibi", "llama", key("llama.attention.max_alibi_bias", float32(8)), "max_alibi_bias", nil},
+		{"soft cap", "llama", key("llama.attn_logit_softcapping", float32(50)), "key llama.attn_logit_softcapping is 50", nil},
+		{"soft cap in gemma2", "gemma2", key("gemma2.final_logit_softcapping", float32(7)), "", func(s arch.Shape) bool { return s.LogitCap == 7 }},
+		{"rope type ntk", "llama", key("llama.rope.scaling.type", "ntk"), "", func(s arch.Shape) bool { return s.Rope.Scaling == "ntk" }},
+		{"rope type unknown", "llama", key("llama.rope.scaling.type", "spiral"), `scaling "spiral"`, nil},
+		{"partial rope", "llama", key("llama.rope.dimension_count", uint32(8)), "", func(s arch.Shape) bool { return s.Rope.Dims == 8 }},
+		{"mrope", "llama", key("llama.rope.dimension_sections", []int32{1, 2, 3, 0}), "key llama.rope.dimension_sections", nil},
+		{"yarn log multiplier", "llama", key("llama.rope.scaling.yarn_log_multiplier", float32(0.1)), "yarn_log_multiplier is 0.1", nil},
+		{"yarn attention factor", "llama", key("llama.rope.scaling.yarn_attn_factor", float32(0.7)), "", func(s arch.Shape) bool { return s.Rope.YarnAttention == 0.7 }},
+		{"yarn betas", "llama", key("llama.rope.scaling.yarn_beta_fast", float32(16)), "", func(s arch.Shape) bool { return s.Rope.BetaFast == 16 }},
+		{"experts of none", "llama", key("llama.expert_count", uint32(4)), "mixed layers are not supported", nil},
+		{"experts in qwen2", "qwen2", key("qwen2.expert_count", uint32(4)), "key qwen2.expert_count is 4", nil},
+		{"shared experts", "qwen3moe", key("qwen3moe.expert_shared_count", uint32(1)), "expert_shared_count", nil},
+		{"sigmoid of experts", "qwen3moe", key("qwen3moe.expert_gating_func", uint32(2)), "expert_gating_func is 2", nil},
+		{"sums of experts", "qwen3moe", key("qwen3moe.expert_weights_norm", false), "", func(s arch.Shape) bool { return s.ExpertSum }},
+		{"rotation switched off", "granite", key("granite.rope.scaling.finetuned", false), "finetuned is false", nil},
+		{"pattern of rotation", "smollm3", key("smollm3.attention.rope_pattern", []bool{true, true, true, true, true, false}), "", func(s arch.Shape) bool { return s.Rotated(3) && !s.Rotated(5) }},
+		{"pattern of rotation in llama", "llama", key("llama.attention.rope_pattern", []bool{true, true, true, true, true, false}), "key llama.attention.rope_pattern", nil},
+		{"pattern of windows", "gemma2", key("gemma2.attention.sliding_window_pattern", uint32(3)), "", func(s arch.Shape) bool { return s.WindowOf(1) == 8 && s.WindowOf(2) == 0 }},
+		{"short pattern", "gemma2", key("gemma2.attention.sliding_window_pattern", []bool{true}), "1 entries for 6 layers", nil},
+		{"activation", "llama", key("llama.hidden_activation", "gelu"), "", func(s arch.Shape) bool { return s.Act() == arch.GELU }},
+		{"unknown activation", "llama", key("llama.hidden_activation", "relu2"), `activation "relu2"`, nil},
+		{"key of tomorrow", "llama", key("llama.attention.wormhole", uint32(3)), "key llama.attention.wormhole is 3", nil},
+		{"key of another", "llama", key("qwen2.attention.wormhole", uint32(3)), "", same},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := plain(c.arch)
+			kvs, tensors := c.say(&s)
+			meta := s.Metadata()
+			for _, kv := range kvs {
+				replaced := false
+				for i := range meta {
+					if meta[i].Key == kv.Key {
+						meta[i], replaced = kv, true
+					}
+				}
+				if !replaced {
+					meta = append(meta, kv)
+				}
+			}
+			got, err := read(file(t, meta, append(needed(s), tensors...)))
+			switch {
+			case c.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refused == "" && !c.heeded(got):
+				t.Errorf("read as %+v", got)
+			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("%v, want %q in it", err, c.refused)
+			}
+		})
+	}
+}
+
+// TestRoundTrip: a shape comes back from its metadata and tensors as it was,
+// and no tensor may be missing.
+func TestRoundTrip(t *testing.T) {
+	for _, name := range arch.Known() {
+		want := plain(name)
+		tensors := needed(want)
+		got, err := read(file(t, want.Metadata(), tensors))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) && name != "gemma3" { // which holds a pointer
+			t.Errorf("%s: came back as\n%+v\nwas\n%+v", name, got, want)
+		}
+		if name == "gemma3" && *got.Local != *want.Local {
+			t.Errorf("%s: local rotation %+v, was %+v", name, *got.Local, *want.Local)
+		}
+		for i := range tensors {
+			if name == "stablelm" && strings.Contains(tensors[i].Name, "token_embd") {
+				continue
+			}
+			without := append(append([]arch.Tensor{}, tensors[:i]...), tensors[i+1:]...)
+			if _, err := read(file(t, want.Metadata(), without)); err == nil || !strings.Contains(err.Error(), "missing") {
+				t.Errorf("%s without %s: %v", name, tensors[i].Name, err)
+			}
+		}
+	}
+}
+
+// TestOtherSpellings: experts in a tensor each, and queries, keys and values in
+// one, are the same model.
+func TestOtherSpellings(t *testing.T) {
+	moe := plain("llama")
+	moe.Experts, moe.ExpertsUsed, moe.ExpertHidden = 2, 1, 64
+	var split []arch.Tensor
+	for _, w := range needed(moe) {
+		i := strings.Index(w.Name, "_exps")
+		if i < 0 {
+			split = append(split, w)
+			continue
+		}
+		for e := range moe.Experts {
+			split = append(split, arch.Tensor{Name: fmt.Sprintf("%s.%d.weight", w.Name[:i], e), Dims: w.Dims[:2]})
+		}
+	}
+	if _, err := read(file(t, moe.Metadata(), split)); err != nil {
+		t.Errorf("experts in a tensor each: %v", err)
+	}
+	if _, err := read(file(t, moe.Metadata(), split[:len(split)-2])); err == nil {
+		t.Error("an expert is missing and nobody says so")
+	}
+	fused := plain("llama")
+	var one []arch.Tensor
+	for _, w := range needed(fused) {
+		switch part := w.Part(); part {
+		case "attn_q.weight":
+			one = append(one, arch.Tensor{Name: strings.Replace(w.Name, "attn_q", "attn_qkv", 1), Dims: []int{32, 64 + 2*32}})
+		case "attn_k.weight", "attn_v.weight":
+		default:
+			one = append(one, w)
+		}
+	}
+	if _, err := read(file(t, fused.Metadata(), one)); err != nil {
+		t.Errorf("queries, keys and values in one tensor: %v", err)
+	}
+}
+
+// FuzzRead reads whatever GGUF takes: an error or a sound shape, never a
+// panic.
+func FuzzRead(f *testing.F) {
+	for _, name := range arch.Known() {
+		var b bytes.Buffer
+		if _, err := gguf.Write(&b, plain(name).Metadata(), nil); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file, err := gguf.Parse(b)
+		if err != nil {
+			return
+		}
+		s, err := arch.Read(file)
+		if err != nil {
+			return
+		}
+		_ = s.CheckTensors(file.Names())
+		if s.Rope.Dims > 0 {
+			s.Rope.Frequencies(nil)
+		}
+		for i := range s.Layers {
+			s.WindowOf(i)
+			s.Rotated(i)
+		}
+		s.Metadata()
+	})
+}
