@@ -1,0 +1,224 @@
+package infer
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/gguf/arch"
+)
+
+// small is a small shape of every architecture, with whatever it can have.
+func small(name string) Config {
+	c := Config{
+		Arch: name, Context: 1024, Layers: 4, Width: 32, Heads: 4, KVHeads: 2, HeadDim: 16, Hidden: 64, Vocab: 40, Epsilon: 1e-5,
+		Rope: Rope{Dims: 16, Base: 10000, Halves: (Config{Arch: name}).Style().Halves, OriginalContext: 1024, ExtFactor: -1},
+	}
+	switch name {
+	case "llama": // of Mistral's kind
+		c.Window, c.Windowed = 270, []bool{true, true, true, true}
+	case "qwen3moe":
+		c.Experts, c.ExpertsUsed, c.ExpertHidden = 6, 2, 32
+	case "gemma2":
+		c.Window, c.Windowed = 7, []bool{true, false, true, false}
+		c.AttentionCap, c.LogitCap, c.AttentionScale = 5, 3, 0.3
+	case "gemma3":
+		local := c.Rope
+		local.Base = 100
+		c.Window, c.Windowed, c.Local, c.Rope.Base = 260, []bool{true, true, false, true}, &local, 1e6
+	case "phi3":
+		c.Rope.Scaling, c.Rope.OriginalContext, c.Rope.AttentionFactor = arch.LongRope, 64, 1.2
+	case "smollm3":
+		c.Unrotated = []bool{false, true, false, true}
+	case "granite":
+		c.EmbeddingScale, c.ResidualScale, c.AttentionScale, c.LogitDivisor = 3, 0.4, 0.2, 2
+	case "gpt2":
+		c.Rope, c.KVHeads = Rope{}, 4
+	case "gptneox", "stablelm":
+		c.Parallel, c.Rope.Dims, c.KVHeads = true, 8, 4
+	}
+	return c
+}
+
+// weightsOf gives random weights for any shape, optional ones included.
+func weightsOf(c Config, seed uint64) Memory {
+	r := rand.New(rand.NewPCG(seed, 7))
+	m := Memory{}
+	all := c.Globals()
+	for i := range c.Layers {
+		all = append(all, c.Layer(i, nil)...)
+	}
+	for _, t := range all {
+		if t.Name == arch.Output && seed%2 == 0 || t.Name == arch.RopeFreqs {
+			continue
+		}
+		n := 1
+		for _, d := range t.Dims {
+			n *= d
+		}
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+			switch {
+			case t.Name == arch.RopeShort, t.Name == arch.RopeLong:
+				x[i] = 1 + x[i]*x[i]
+			case strings.Contains(t.Name, "norm") && strings.HasSuffix(t.Name, ".weight"):
+				x[i] = 1 + 0.2*x[i]
+			case strings.HasSuffix(t.Name, ".bias"):
+				x[i] *= 0.2
+			case t.Name != arch.TokenEmbedding:
+				x[i] /= float32(math.Sqrt(float64(t.Dims[0])))
+			}
+		}
+		m[t.Name] = Array{t.Dims, x}
+	}
+	return m
+}
+
+// draw gives n tokens of a vocabulary.
+func draw(n, vocab int) []int32 {
+	r := rand.New(rand.NewPCG(5, uint64(n)))
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(r.IntN(vocab))
+	}
+	return out
+}
+
+// TestEveryArchitecture: with each one, tokens together and one by one give
+// the same bits, on any number of threads, a saved session goes on as it was,
+// a prefix is reused exactly, a draft does not change the text, and every type
+// of keys and values comes near float32.
+func TestEveryArchitecture(t *testing.T) {
+	for _, name := range arch.Known() {
+		t.Run(name, func(t *testing.T) {
+			cfg := small(name)
+			weights := weightsOf(cfg, 1)
+			s := open(t, cfg, weights, SessionOptions{KV: "f32"})
+			tokens := draw(600, cfg.Vocab)
+			var alone [][]float32
+			for _, k := range tokens {
+				if err := s.Feed(t.Context(), []int32{k}); err != nil {
+					t.Fatal(err)
+				}
+				alone = append(alone, slices.Clone(s.Logits()))
+			}
+			last := alone[len(alone)-1]
+			for _, v := range last {
+				if math.IsNaN(float64(v)) {
+					t.Fatal("logits are no numbers")
+				}
+			}
+
+			two, err := New(cfg, weights, Options{Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer two.Close()
+			together, err := two.NewSession(SessionOptions{KV: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := 0
+			if err := together.feed(t.Context(), input{tokens: tokens, rows: len(tokens)}, len(tokens), func(i int, logits []float32) {
+				if !slices.Equal(logits, alone[i]) {
+					t.Fatalf("position %d: logits differ when fed together", i)
+				}
+				row++
+			}); err != nil || row != len(tokens) {
+				t.Fatal(row, err)
+			}
+
+			var saved bytes.Buffer
+			together.Truncate(500)
+			if err := together.WriteSnapshot(&saved); err != nil {
+				t.Fatal(err)
+			}
+			again, err := two.NewSession(SessionOptions{KV: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.ReadSnapshot(&saved); err != nil {
+				t.Fatal(err)
+			}
+			if reused, err := again.Prompt(t.Context(), tokens); err != nil || reused != 500 || !slices.Equal(again.Logits(), last) {
+				t.Errorf("reused %d, %v, same logits: %v", reused, err, slices.Equal(again.Logits(), last))
+			}
+
+			draft := open(t, cfg, weightsOf(cfg, 3), SessionOptions{})
+			texts := make([][]int32, 2)
+			for i := range texts {
+				again.Truncate(599)
+				if _, err := again.Prompt(t.Context(), tokens); err != nil {
+					t.Fatal(err)
+				}
+				opt := GenerateOptions{MaxTokens: 12}
+				if i == 1 {
+					opt.Draft = draft
+				}
+				if _, err := again.Generate(t.Context(), opt, func(k Token) error { texts[i] = append(texts[i], k.ID); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(texts[0], texts[1]) {
+				t.Errorf("with a draft %v, without %v", texts[1], texts[0])
+			}
+
+			for kind, least := range map[string]float64{"f16": 0.9999, "q8_0": 0.97} {
+				other, err := two.NewSession(SessionOptions{KV: kind})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := other.Feed(t.Context(), tokens); err != nil {
+					t.Fatal(err)
+				}
+				if cos := similar(other.Logits(), last); !(cos >= least) {
+					t.Errorf("keys and values of %s: cosine %v", kind, cos)
+				}
+			}
+		})
+	}
+}
+
+func similar(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+// TestPositionsEnd: a model that learnt its positions has no more of them.
+func TestPositionsEnd(t *testing.T) {
+	cfg := small("gpt2")
+	cfg.Context = 16
+	m, err := New(cfg, weightsOf(cfg, 1), Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.NewSession(SessionOptions{Context: 17}); err == nil {
+		t.Error("a session longer than the positions there are")
+	}
+	s, err := m.NewSession(SessionOptions{Context: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), draw(16, cfg.Vocab)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUnknownTensor: what the shape has no use for is refused by name.
+func TestUnknownTensor(t *testing.T) {
+	cfg := small("qwen2")
+	w := weightsOf(cfg, 1)
+	w["blk.2.attn_sinks.weight"] = Array{[]int{4}, make([]float32, 4)}
+	if _, err := New(cfg, w, Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "blk.2.attn_sinks.weight") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,316 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"mm-abi.org/mm/core/gguf/arch"
+)
+
+// paper computes the logits after tokens as the papers write them, in float64
+// and without any cache, from the description of the block alone.
+type paper struct {
+	c Config
+	y arch.Style
+	w Memory
+}
+
+func formulas(c Config, w Memory) paper { return paper{c, c.Style(), w} }
+
+func (p paper) get(name string) []float32 { return p.w[name].Data }
+
+// product is rows lo to lo+out of a matrix times x, with their bias.
+func (p paper) product(name string, x []float64, lo, out int) []float64 {
+	y, w, b := make([]float64, out), p.get(name+".weight"), p.get(name+".bias")
+	for i := range y {
+		for j, v := range x {
+			y[i] += v * float64(w[(lo+i)*len(x)+j])
+		}
+		if b != nil {
+			y[i] += float64(b[lo+i])
+		}
+	}
+	return y
+}
+
+// norm normalises x with gains from at on; without gains x stays.
+func (p paper) norm(x []float64, name string, at int) []float64 {
+	gain, bias := p.get(name+".weight"), p.get(name+".bias")
+	if gain == nil {
+		return x
+	}
+	var mean, square float64
+	if p.y.LayerNorm {
+		for _, v := range x {
+			mean += v / float64(len(x))
+		}
+	}
+	for _, v := range x {
+		square += (v - mean) * (v - mean) / float64(len(x))
+	}
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = (v - mean) / math.Sqrt(square+float64(p.c.Epsilon)) * float64(gain[at+i])
+		if bias != nil {
+			y[i] += float64(bias[i])
+		}
+	}
+	return y
+}
+
+func (p paper) act(x float64) float64 {
+	switch p.c.Act() {
+	case arch.GELU:
+		return x * 0.5 * (1 + math.Erf(x/math.Sqrt2))
+	case arch.GELUTanh:
+		return x * 0.5 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	return x / (1 + math.Exp(-x))
+}
+
+// rotate turns a head by its position, unless its layer does not.
+func (p paper) rotate(x []float64, layer, pos int) {
+	if !p.c.Rotated(layer) {
+		return
+	}
+	r, divisors := p.c.Rope, p.get(arch.RopeFreqs)
+	if r.Scaling == arch.LongRope {
+		divisors = p.get(arch.RopeLong) // of a context longer than the original
+	}
+	if p.c.Local != nil && p.c.WindowOf(layer) > 0 {
+		r, divisors = *p.c.Local, nil
+	}
+	scale := float64(r.AttentionFactor)
+	if scale == 0 {
+		scale = 1
+	}
+	n := r.Dims / 2
+	for i := range n {
+		angle := float64(pos) * math.Pow(float64(r.Base), -2*float64(i)/float64(r.Dims))
+		if divisors != nil {
+			angle /= float64(divisors[i])
+		}
+		a, b := 2*i, 2*i+1
+		if r.Halves {
+			a, b = i, i+n
+		}
+		cos, sin := math.Cos(angle)*scale, math.Sin(angle)*scale
+		x[a], x[b] = x[a]*cos-x[b]*sin, x[a]*sin+x[b]*cos
+	}
+}
+
+// heads are the queries, keys or values of a position.
+func (p paper) heads(block string, layer, pos int, x []float64, part string, n, at int) []float64 {
+	name, d := block+"attn_"+part, p.c.HeadDim
+	var out []float64
+	if p.get(block+"attn_qkv.weight") != nil {
+		out = p.product(block+"attn_qkv", x, at, n*d)
+	} else {
+		out = p.product(name, x, 0, n*d)
+	}
+	if part == "v" {
+		return out
+	}
+	if p.y.HeadNorm == arch.WholeHeadNorm {
+		out = p.norm(out, name+"_norm", 0)
+	}
+	for h := range n {
+		head := out[h*d : (h+1)*d]
+		switch p.y.HeadNorm {
+		case arch.SharedNorm:
+			copy(head, p.norm(head, name+"_norm", 0))
+		case arch.SeparateNorm:
+			copy(head, p.norm(head, name+"_norm", h*d))
+		}
+		p.rotate(head, layer, pos)
+	}
+	return out
+}
+
+// feed is the feed-forward half.
+func (p paper) feed(block string, x []float64) []float64 {
+	join := func(gate, up []float64) []float64 {
+		for i := range gate {
+			gate[i] = p.act(gate[i])
+			if up != nil {
+				gate[i] *= up[i]
+			}
+		}
+		return gate
+	}
+	f := p.c.Hidden
+	switch {
+	case p.c.Experts > 0:
+		return p.mixture(block, x, join)
+	case !p.y.Gated:
+		return p.product(block+"ffn_down", join(p.product(block+"ffn_up", x, 0, f), nil), 0, p.c.Width)
+	case p.y.FusedGate:
+		return p.product(block+"ffn_down", join(p.product(block+"ffn_up", x, 0, f), p.product(block+"ffn_up", x, f, f)), 0, p.c.Width)
+	}
+	return p.product(block+"ffn_down", join(p.product(block+"ffn_gate", x, 0, f), p.product(block+"ffn_up", x, 0, f)), 0, p.c.Width)
+}
+
+func (p paper) mixture(block string, x []float64, join func(a, b []float64) []float64) []float64 {
+	weight := p.product(block+"ffn_gate_inp", x, 0, p.c.Experts)
+	var all, chosen float64
+	for e := range weight {
+		weight[e] = math.Exp(weight[e])
+		all += weight[e]
+	}
+	better := func(e int) (n int) {
+		for _, v := range weight {
+			if v > weight[e] {
+				n++
+			}
+		}
+		return n
+	}
+	for e, v := range weight {
+		if better(e) < p.c.ExpertsUsed {
+			chosen += v
+		}
+	}
+	if p.c.ExpertSum {
+		chosen = all
+	}
+	out, f := make([]float64, p.c.Width), p.c.ExpertHidden
+	for e, v := range weight {
+		if better(e) >= p.c.ExpertsUsed {
+			continue
+		}
+		h := join(p.product(block+"ffn_gate_exps", x, e*f, f), p.product(block+"ffn_up_exps", x, e*f, f))
+		for i, o := range p.product(block+"ffn_down_exps", h, e*p.c.Width, p.c.Width) {
+			out[i] += v / chosen * o
+		}
+	}
+	return out
+}
+
+// attention is softmax(q·k)·v of the last position of q.
+func (p paper) attention(layer, t int, q []float64, k, v [][]float64) []float64 {
+	d, out := p.c.HeadDim, make([]float64, p.c.Heads*p.c.HeadDim)
+	scale := float64(p.c.AttentionScale)
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(d))
+	}
+	from := 0
+	if w := p.c.WindowOf(layer); w > 0 {
+		from = max(0, t-w+1)
+	}
+	for h := range p.c.Heads {
+		kh, sum := h*p.c.KVHeads/p.c.Heads, 0.0
+		score := make([]float64, t+1)
+		for s := from; s <= t; s++ {
+			for i := range d {
+				score[s] += q[h*d+i] * k[s][kh*d+i] * scale
+			}
+			if limit := float64(p.c.AttentionCap); limit != 0 {
+				score[s] = limit * math.Tanh(score[s]/limit)
+			}
+			score[s] = math.Exp(score[s])
+			sum += score[s]
+		}
+		for s := from; s <= t; s++ {
+			for i := range d {
+				out[h*d+i] += score[s] / sum * v[s][kh*d+i]
+			}
+		}
+	}
+	return out
+}
+
+func (p paper) logits(tokens []int32) []float64 {
+	c := p.c
+	x := make([][]float64, len(tokens))
+	scale := 1.0
+	if p.y.RootWidth {
+		scale = math.Sqrt(float64(c.Width))
+	}
+	if c.EmbeddingScale != 0 {
+		scale *= float64(c.EmbeddingScale)
+	}
+	for t, token := range tokens {
+		x[t] = make([]float64, c.Width)
+		for i := range x[t] {
+			x[t][i] = float64(p.get(arch.TokenEmbedding)[int(token)*c.Width+i]) * scale
+			if p.y.Learned {
+				x[t][i] += float64(p.get(arch.Positions)[t*c.Width+i])
+			}
+		}
+	}
+	residual := 1.0
+	if c.ResidualScale != 0 {
+		residual = float64(c.ResidualScale)
+	}
+	add := func(to, what []float64) {
+		for i := range to {
+			to[i] += residual * what[i]
+		}
+	}
+	queries, keys := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	for l := range c.Layers {
+		b := fmt.Sprintf("blk.%d.", l)
+		q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
+		for t := range x {
+			h := p.norm(x[t], b+"attn_norm", 0)
+			q[t], k[t], v[t] = p.heads(b, l, t, h, "q", c.Heads, 0), p.heads(b, l, t, h, "k", c.KVHeads, queries), p.heads(b, l, t, h, "v", c.KVHeads, queries+keys)
+		}
+		for t := range x {
+			o := p.product(b+"attn_output", p.attention(l, t, q[t], k, v), 0, c.Width)
+			second := b + "ffn_norm"
+			if p.y.SharedInput && c.Parallel {
+				second = b + "attn_norm"
+			}
+			h := p.norm(x[t], second, 0)
+			add(x[t], p.norm(o, b+"post_attention_norm", 0))
+			if !c.Parallel {
+				h = p.norm(x[t], second, 0)
+			}
+			add(x[t], p.norm(p.feed(b, h), b+"post_ffw_norm", 0))
+		}
+	}
+	output := "output"
+	if _, own := p.w[arch.Output]; !own {
+		output = "token_embd"
+	}
+	out := p.product(output, p.norm(x[len(x)-1], arch.OutputNorm, 0), 0, c.Vocab)
+	for i := range out {
+		if c.LogitDivisor != 0 {
+			out[i] /= float64(c.LogitDivisor)
+		}
+		if limit := float64(c.LogitCap); limit != 0 {
+			out[i] = limit * math.Tanh(out[i]/limit)
+		}
+	}
+	return out
+}
+
+// TestAgainstPaper compares every architecture with the formulas, with the
+// embedding as the output and with an output of its own.
+func TestAgainstPaper(t *testing.T) {
+	for _, name := range arch.Known() {
+		for _, n := range []int{5, 300} {
+			cfg := small(name)
+			if n == 5 && cfg.Window > 0 {
+				cfg.Window = 3
+			}
+			if name == "qwen3moe" && n == 5 {
+				cfg.ExpertSum = true
+			}
+			weights := weightsOf(cfg, uint64(n))
+			s := open(t, cfg, weights, SessionOptions{KV: "f32"})
+			tokens := draw(n, cfg.Vocab)
+			if err := s.Feed(t.Context(), tokens); err != nil {
+				t.Fatal(err)
+			}
+			want := formulas(cfg, weights).logits(tokens)
+			for i, v := range s.Logits() {
+				if !(math.Abs(float64(v)-want[i]) < 2e-4*max(1, math.Abs(want[i]))) {
+					t.Errorf("%s, %d tokens: logit %d is %v, by the formulas %v", name, n, i, v, want[i])
+					break
+				}
+			}
+		}
+	}
+}
