@@ -94,7 +94,7 @@ func (w *weights) find(name string) (safetensors.Tensor, bool) {
 // drop passes a tensor over.
 func (w *weights) drop(name string) {
 	if t, ok := w.find(name); ok {
-		w.used[t.Name] = true
+		delete(w.all, t.Name)
 	}
 }
 

@@ -324,3 +324,61 @@ func TestParityAdapter(t *testing.T) {
 		t.Errorf("cosine %.6f", cos)
 	}
 }
+
+// TestChangesOfFusedMatrices: an adapter of a tensor that holds several
+// matrices changes each of them.
+func TestChangesOfFusedMatrices(t *testing.T) {
+	cfg := small("phi3")
+	weights, tokens := weightsOf(cfg, 1), draw(20, cfg.Vocab)
+	for _, dora := range []bool{false, true} {
+		a := adapter.Adapter{}
+		for _, part := range []string{"attn_qkv", "ffn_up"} {
+			name := "blk.1." + part + ".weight"
+			w := weights[name]
+			c := adapter.Change{Rank: 3, In: w.Dims[0], Out: w.Dims[1], Scale: 16.0 / 3, A: make([]float32, 3*w.Dims[0]), B: make([]float32, 3*w.Dims[1])}
+			for i := range c.A {
+				c.A[i] = float32(i%7-3) * 0.05
+			}
+			for i := range c.B {
+				c.B[i] = float32(i%11-5) * 0.03
+			}
+			if dora {
+				for i := range w.Dims[1] {
+					c.Magnitude = append(c.Magnitude, 1+0.01*float32(i%13))
+				}
+			}
+			a[name] = c
+		}
+		changed := maps.Clone(weights)
+		for name, c := range a {
+			w := slices.Clone(weights[name].Data)
+			byFormula(w, c)
+			changed[name] = Array{weights[name].Dims, w}
+		}
+		want, plain := formulas(cfg, changed).logits(tokens), formulas(cfg, weights).logits(tokens)
+		if math.Abs(want[0]-plain[0]) < 0.01 {
+			t.Fatal("the adapter changes nothing")
+		}
+		path := writeAdapter(t, cfg.Arch, a)
+		for _, merge := range []bool{false, true} {
+			m, err := New(cfg, weights, Options{Threads: 2, Adapters: []AdapterOptions{{Path: path}}, MergeAdapters: merge})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := m.NewSession(SessionOptions{KV: "f32"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Feed(t.Context(), tokens); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range s.Logits() {
+				if !(math.Abs(float64(v)-want[i]) < 1e-3) {
+					t.Errorf("magnitudes %v, merged %v: logit %d is %v, by the formulas %v", dora, merge, i, v, want[i])
+					break
+				}
+			}
+			m.Close()
+		}
+	}
+}
