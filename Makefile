@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale
 
 all: check test
 
@@ -81,6 +81,11 @@ boundary:
 # Logits, tokens and bytes against llama.cpp's (needs MM_NATIVE_DIR).
 parity:
 	MM_TEST_TYPES=$${MM_TEST_TYPES-F32,Q8_0,Q4_0} $(GO) test -count=1 -v -run 'Parity|SmolLM|Stories|Vocabularies|AgainstLibllama' ./core/infer ./core/tokenizer ./core/quant
+
+# Every architecture against Hugging Face transformers (builds a Python with
+# torch, or takes MM_HF_PYTHON).
+hf:
+	@scripts/hf.sh
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 )
 
@@ -109,7 +110,7 @@ func (r *shapeReader) tie() {
 func (r *shapeReader) sizes() {
 	s := &r.s
 	s.Context = r.count("max_position_embeddings")
-	s.Layers = r.count("num_hidden_layers")
+	s.Layers = r.layers("num_hidden_layers")
 	s.Width = r.count("hidden_size")
 	s.Heads = r.count("num_attention_heads")
 	s.KVHeads = r.countOr("num_key_value_heads", s.Heads)
@@ -123,6 +124,16 @@ func (r *shapeReader) sizes() {
 	} else {
 		s.Epsilon = float32(r.float("rms_norm_eps", 1e-6))
 	}
+}
+
+// layers reads the number of layers, which lists are made of.
+func (r *shapeReader) layers(key string) int {
+	n := r.count(key)
+	if n > gguf.MaxBlocks {
+		r.fail("the number of layers is %d, not 1 to %d", n, gguf.MaxBlocks)
+		return 0
+	}
+	return n
 }
 
 // act reads the activation under one of several keys, the first that is there.
@@ -315,7 +326,7 @@ func (r *shapeReader) gptneox() {
 
 func (r *shapeReader) gpt2() {
 	s := &r.s
-	s.Context, s.Layers, s.Width, s.Heads = r.count("n_positions"), r.count("n_layer"), r.count("n_embd"), r.count("n_head")
+	s.Context, s.Layers, s.Width, s.Heads = r.count("n_positions"), r.layers("n_layer"), r.count("n_embd"), r.count("n_head")
 	s.KVHeads, s.Vocab = s.Heads, r.count("vocab_size")
 	s.Hidden = r.countOr("n_inner", 4*s.Width)
 	s.Epsilon = float32(r.float("layer_norm_epsilon", 1e-5))
@@ -348,7 +359,7 @@ func (r *shapeReader) window(has func(i int) bool) {
 		has = func(i int) bool { return types[i] == "sliding_attention" }
 	}
 	r.s.Window, r.s.Windowed = 0, nil
-	if n == 0 || r.s.Layers > 1<<16 || n >= r.s.Context && r.s.Local == nil {
+	if n == 0 || n >= r.s.Context && r.s.Local == nil {
 		return
 	}
 	r.s.Window = n

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -117,24 +118,18 @@ func (f *File) offsets() offsets {
 	return o
 }
 
+// Shape is the model as GGUF knows it.
+func (f *File) Shape() arch.Shape {
+	head := f.Dim / f.Heads
+	return arch.Shape{
+		Arch: "llama", Context: f.Context, Layers: f.Layers, Width: f.Dim, Heads: f.Heads, KVHeads: f.KVHeads, HeadDim: head,
+		Hidden: f.Hidden, Vocab: f.Vocab, Epsilon: 1e-5, Rope: arch.Rope{Dims: head, Base: 10000, OriginalContext: f.Context, ExtFactor: -1},
+	}
+}
+
 // Metadata is the model's part of a GGUF file's metadata.
 func (f *File) Metadata(name string) []gguf.KV {
-	const arch = "llama"
-	u := func(n int) uint32 { return uint32(n) }
-	return []gguf.KV{
-		{Key: gguf.KeyArchitecture, Value: arch},
-		{Key: gguf.KeyName, Value: name},
-		{Key: gguf.KeyFileType, Value: uint32(0)}, // F32
-		{Key: gguf.KeyContextLength.In(arch), Value: u(f.Context)},
-		{Key: gguf.KeyEmbeddingLength.In(arch), Value: u(f.Dim)},
-		{Key: gguf.KeyBlockCount.In(arch), Value: u(f.Layers)},
-		{Key: gguf.KeyFeedForward.In(arch), Value: u(f.Hidden)},
-		{Key: gguf.KeyHeadCount.In(arch), Value: u(f.Heads)},
-		{Key: gguf.KeyHeadCountKV.In(arch), Value: u(f.KVHeads)},
-		{Key: gguf.KeyRMSEpsilon.In(arch), Value: float32(1e-5)},
-		{Key: gguf.KeyRopeBase.In(arch), Value: float32(10000)},
-		{Key: gguf.KeyVocabSize.In(arch), Value: u(f.Vocab)},
-	}
+	return append(f.Shape().Metadata(), gguf.KV{Key: gguf.KeyName, Value: name}, gguf.KV{Key: gguf.KeyFileType, Value: uint32(0)}) // F32
 }
 
 // Tensors describes the weights under GGUF's names, to be streamed from the

@@ -3,12 +3,12 @@ package seed
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"math"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/modules"
@@ -17,6 +17,15 @@ import (
 // shape is the size of a seeded language model.
 type shape struct {
 	layers, heads, kvHeads, hidden, context int
+}
+
+// model is the shape as GGUF knows it.
+func (s shape) model(width, vocab int) arch.Shape {
+	head := width / s.heads
+	return arch.Shape{
+		Arch: "llama", Context: s.context, Layers: s.layers, Width: width, Heads: s.heads, KVHeads: s.kvHeads, HeadDim: head,
+		Hidden: s.hidden, Vocab: vocab, Epsilon: 1e-5, Rope: arch.Rope{Dims: head, Base: 10000, OriginalContext: s.context, ExtFactor: -1},
+	}
 }
 
 // seededLayers is the depth of a seeded core.
@@ -65,53 +74,38 @@ func writeCore(w io.Writer, opt Options, s shape, vocab tokenizer.Vocabulary) er
 	if err != nil {
 		return err
 	}
-	const arch = "llama"
-	kvs := []gguf.KV{
-		{Key: gguf.KeyArchitecture, Value: arch},
-		{Key: gguf.KeyName, Value: opt.Name},
-		{Key: gguf.KeyLicense, Value: opt.License},
-		{Key: gguf.KeyFileType, Value: uint32(1)}, // F16
-		{Key: gguf.KeyContextLength.In(arch), Value: uint32(s.context)},
-		{Key: gguf.KeyEmbeddingLength.In(arch), Value: uint32(opt.DModel)},
-		{Key: gguf.KeyBlockCount.In(arch), Value: uint32(s.layers)},
-		{Key: gguf.KeyFeedForward.In(arch), Value: uint32(s.hidden)},
-		{Key: gguf.KeyHeadCount.In(arch), Value: uint32(s.heads)},
-		{Key: gguf.KeyHeadCountKV.In(arch), Value: uint32(s.kvHeads)},
-		{Key: gguf.KeyRMSEpsilon.In(arch), Value: float32(1e-5)},
-		{Key: gguf.KeyRopeBase.In(arch), Value: float32(10000)},
-		{Key: gguf.KeyVocabSize.In(arch), Value: uint32(len(vocab.Tokens))},
-	}
-	_, err = gguf.Write(w, append(kvs, tok.KVs()...), coreTensors(opt, s, len(vocab.Tokens)))
+	model := s.model(opt.DModel, len(vocab.Tokens))
+	kvs := append(model.Metadata(),
+		gguf.KV{Key: gguf.KeyName, Value: opt.Name},
+		gguf.KV{Key: gguf.KeyLicense, Value: opt.License},
+		gguf.KV{Key: gguf.KeyFileType, Value: uint32(1)}) // F16
+	_, err = gguf.Write(w, append(kvs, tok.KVs()...), coreTensors(opt, model))
 	return err
 }
 
-func coreTensors(opt Options, s shape, vocab int) []gguf.Source {
-	c, head := opt.DModel, opt.DModel/s.heads
+// coreTensors draws matrices and fills gains with ones.
+func coreTensors(opt Options, s arch.Shape) []gguf.Source {
 	var list []gguf.Source
-	matrix := func(name string, in, out int) {
-		list = append(list, gguf.Source{Name: name, Type: tensor.F16, Dims: []int{in, out}, Data: lazy(func() []byte {
-			b := make([]byte, 2*in*out)
-			tensor.ToF16(b, normal(opt.Seed, name, in*out, glorot(in, out)))
-			return b
-		})})
+	add := func(tensors []arch.Tensor) {
+		for _, t := range tensors {
+			switch {
+			case t.Optional:
+			case len(t.Dims) == 1:
+				list = append(list, gguf.Source{Name: t.Name, Type: tensor.F32, Dims: t.Dims, Data: gguf.Bytes(bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, t.Dims[0]))}) // 1.0
+			default:
+				in, out := t.Dims[0], t.Dims[1]
+				list = append(list, gguf.Source{Name: t.Name, Type: tensor.F16, Dims: t.Dims, Data: lazy(func() []byte {
+					b := make([]byte, 2*in*out)
+					tensor.ToF16(b, normal(opt.Seed, t.Name, in*out, glorot(in, out)))
+					return b
+				})})
+			}
+		}
 	}
-	ones := func(name string, n int) {
-		list = append(list, gguf.Source{Name: name, Type: tensor.F32, Dims: []int{n}, Data: gguf.Bytes(bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, n))}) // 1.0
+	add(s.Globals())
+	for i := range s.Layers {
+		add(s.Layer(i, nil))
 	}
-	matrix("token_embd.weight", c, vocab)
-	for l := range s.layers {
-		at := func(part string) string { return fmt.Sprintf("blk.%d.%s.weight", l, part) }
-		ones(at("attn_norm"), c)
-		matrix(at("attn_q"), c, c)
-		matrix(at("attn_k"), c, head*s.kvHeads)
-		matrix(at("attn_v"), c, head*s.kvHeads)
-		matrix(at("attn_output"), c, c)
-		ones(at("ffn_norm"), c)
-		matrix(at("ffn_gate"), c, s.hidden)
-		matrix(at("ffn_up"), c, s.hidden)
-		matrix(at("ffn_down"), s.hidden, c)
-	}
-	ones("output_norm.weight", c)
 	return list
 }
 

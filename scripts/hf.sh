@@ -1,0 +1,26 @@
+#!/bin/sh
+# Compares the engine with Hugging Face transformers: builds a Python with
+# torch and transformers, makes a small random model of every architecture
+# that docs/MODELS.md claims, turns each into GGUF as `mm module import hf`
+# does, and compares logits at every position and a greedy text.
+#
+#   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: build/hf)
+#
+# The Python is of some gigabytes; another one that has torch and transformers
+# may be named by MM_HF_PYTHON.
+set -eu
+
+dir=${1:-build/hf}
+mkdir -p "$dir"
+dir=$(cd "$dir" && pwd)
+python=${MM_HF_PYTHON:-$dir/venv/bin/python}
+if [ ! -x "$python" ]; then
+	python3 -m venv "$dir/venv"
+	"$python" -m pip install --quiet torch==2.15.0 transformers==5.23.0 safetensors numpy
+fi
+script=core/hf/testdata/models.py
+if ! [ -f "$dir/models/ready" ] || [ "$script" -nt "$dir/models/ready" ]; then
+	"$python" "$script" "$dir/models" 2>"$dir/log" || { cat "$dir/log"; exit 1; }
+	touch "$dir/models/ready"
+fi
+MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTransformers ./core/hf | grep -v '^=== '
