@@ -80,15 +80,20 @@ func (m *Model) open(dir string, opt Options) error {
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
+	f, err := c.family()
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
 	if m.shards, err = openShards(dir); err != nil {
 		return err
 	}
 	w := newWeights(m.shards)
-	r := &shapeReader{config: c, weights: w}
+	w.base = f.names.base
+	r := &shapeReader{config: c, weights: w, family: f}
 	if m.Shape, err = r.read(opt.Ignore); err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
-	if m.sources, err = w.sources(m.Shape, r.family, r.extra); err != nil {
+	if m.sources, err = w.sources(m.Shape, f, r.extra); err != nil {
 		return err
 	}
 	if m.Tokenizer, err = readTokenizer(dir, c, m.Shape.Vocab); err != nil {

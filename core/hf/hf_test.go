@@ -361,8 +361,12 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
+		family, err := c.family()
+		if err != nil {
+			return
+		}
 		w := newWeights(nil)
-		r := &shapeReader{config: c, weights: w}
+		r := &shapeReader{config: c, weights: w, family: family}
 		s, err := r.read(nil)
 		if err != nil {
 			return

@@ -56,6 +56,23 @@ func Architectures() []string {
 	return out
 }
 
+// family finds the class of the model.
+func (c *config) family() (family, error) {
+	var classes []string
+	c.get("architectures", &classes)
+	if len(classes) != 1 {
+		return family{}, fmt.Errorf("architectures is %q, not one class: known are %s", classes, strings.Join(Architectures(), ", "))
+	}
+	f, known := families()[classes[0]]
+	switch {
+	case !known:
+		return f, fmt.Errorf("architecture %q is not supported: known are %s", classes[0], strings.Join(Architectures(), ", "))
+	case c.has("quantization_config"):
+		return f, errors.New("key quantization_config: quantised weights are not read; take the folder of the unquantised model")
+	}
+	return f, nil
+}
+
 // shapeReader makes a shape of a config.
 type shapeReader struct {
 	*config
@@ -67,18 +84,6 @@ type shapeReader struct {
 }
 
 func (r *shapeReader) read(ignore []string) (arch.Shape, error) {
-	var classes []string
-	r.get("architectures", &classes)
-	if len(classes) != 1 {
-		return r.s, fmt.Errorf("architectures is %q, not one class: known are %s", classes, strings.Join(Architectures(), ", "))
-	}
-	known := false
-	if r.family, known = families()[classes[0]]; !known {
-		return r.s, fmt.Errorf("architecture %q is not supported: known are %s", classes[0], strings.Join(Architectures(), ", "))
-	}
-	if r.has("quantization_config") {
-		return r.s, errors.New("key quantization_config: quantised weights are not read; take the folder of the unquantised model")
-	}
 	r.s.Arch = r.family.arch
 	r.style = r.s.Style()
 	r.family.shape(r)

@@ -101,7 +101,6 @@ func (w *weights) drop(name string) {
 // sources finds where every tensor of the shape comes from; tensors that
 // nobody asks for are an error.
 func (w *weights) sources(s arch.Shape, f family, extras []extra) ([]gguf.Source, error) {
-	w.base = f.names.base
 	b := &builder{weights: w, shape: s, family: f}
 	for _, t := range s.Globals() {
 		b.add("", -1, t)

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/modules/inspect"
 )
 
 // shape is a small model.
@@ -81,7 +82,7 @@ func TestKept(t *testing.T) {
 		t.Fatal(list.Err())
 	}
 	if m.Name != "tiny-qwen-2.5" || dir != m.Name || m.License != "apache-2.0" || m.Source != "models/tiny" ||
-		m.Description != "Tiny Qwen 2.5, a language model of architecture qwen2, by Ada." || m.Export["gguf"] != "tiny-qwen-2.5.gguf" {
+		m.Description != "Tiny Qwen 2.5, a language model of architecture qwen2, by Ada." || m.Entry("gguf") != "tiny-qwen-2.5.gguf" {
 		t.Errorf("%+v", m)
 	}
 	if faults := m.CheckFiles(t.Context()); faults.Failed() {
@@ -163,14 +164,47 @@ func TestNothingLeft(t *testing.T) {
 		t.Error(err)
 	}
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "notes.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := convert.GGUF(t.Context(), good, convert.Options{Version: "1.0.0", Dir: full}); err == nil || !strings.Contains(err.Error(), "not empty") {
-		t.Error(err)
-	}
 	if _, err := convert.HuggingFace(t.Context(), full, convert.Options{Version: "1.0.0"}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestFoundLater: a module whose weights were exchanged for some that cannot be
+// run is told of by the tensor's name and type.
+func TestFoundLater(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := convert.GGUF(t.Context(), file(t, nil, nil), convert.Options{Version: "1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, list := inspect.Module(t.Context(), dir)
+	if list.Failed() {
+		t.Fatal(list.Err())
+	}
+	for want, path := range map[string]string{
+		"blk.0.attn_v.weight: weights of type I8": file(t, nil, func(s *gguf.Source) {
+			if s.Name == "blk.0.attn_v.weight" {
+				s.Type, s.Data = tensor.I8, gguf.Bytes(make([]byte, 32*16))
+			}
+		}),
+		"key qwen2.expert_count is 4": file(t, []gguf.KV{{Key: "qwen2.expert_count", Value: uint32(4)}}, nil),
+		"tensor blk.1.attn_norm.weight has the shape": file(t, nil, func(s *gguf.Source) {
+			if s.Name == "blk.1.attn_norm.weight" {
+				s.Dims, s.Data = []int{16}, gguf.Bytes(make([]byte, 64))
+			}
+		}),
+	} {
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, m.Entry("gguf")), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults := inspect.Check(m, inspect.Folder(m))
+		if !faults.Failed() || !strings.Contains(faults.Err().Error(), want) {
+			t.Errorf("%v, want %q", faults.Err(), want)
+		}
 	}
 }
 
