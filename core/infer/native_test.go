@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/libllama"
@@ -340,4 +342,43 @@ func rms(a, b []float32) float64 {
 		sum += d * d
 	}
 	return math.Sqrt(sum / float64(len(a)))
+}
+
+// TestArchitecturesAgainstLibllama: every architecture as llama.cpp computes
+// it, where it heeds what the file says: it knows no window in llama and phi3,
+// one scale of attention in gemma2, and only GELU's tanh form.
+func TestArchitecturesAgainstLibllama(t *testing.T) {
+	c := native(t)
+	for _, name := range arch.Known() {
+		cfg := small(name)
+		switch name {
+		case "llama":
+			cfg.Window, cfg.Windowed = 0, nil
+		case "gemma2":
+			cfg.AttentionScale = 0
+		case "smollm3":
+			cfg.Unrotated = []bool{false, false, false, true}
+		case "gptneox":
+			cfg.Activation = arch.GELUTanh
+		}
+		cfg.Width = cfg.Heads * cfg.HeadDim // as many of them need it
+		weights := weightsOf(cfg, 1)
+		for tensor := range weights {
+			bias := strings.HasSuffix(tensor, ".bias")
+			if bias && !cfg.Style().LayerNorm || bias && name == "stablelm" && !strings.Contains(tensor, "_norm") {
+				delete(weights, tensor)
+			}
+		}
+		switch name { // whose output is the embedding
+		case "gemma", "gemma2":
+			delete(weights, arch.Output)
+		}
+		path := write(t, cfg, weights, matrices(tensor.F32))
+		least, same := compare(t, c, path, draw(300, cfg.Vocab), "f32", tensor.F32)
+		t.Logf("%-9s least cosine %.7f, likeliest token equal %.3f", name, least, same)
+		// Where two experts are nearly as likely, rounding chooses.
+		if !(least > 0.9999) && cfg.Experts == 0 || !(same > 0.99) {
+			t.Errorf("%s: least cosine %.7f, likeliest token equal %.3f", name, least, same)
+		}
+	}
 }

@@ -200,12 +200,16 @@ func (v *Vocabulary) stripPhi3(f *gguf.File) {
 	}
 }
 
-// KVs writes the tokenizer as GGUF metadata, in a fixed order. Reading it
+// KVs writes the tokenizer as GGUF metadata, in a fixed order; as SPM where it
+// is one in truth, which more engines read. Reading it
 // back gives the same tokenizer but for what GGUF has no keys for: NFC, the
 // stripping of white space around special tokens, and prefixes other than
 // [EveryPrefix].
 func (t *Tokenizer) KVs() []gguf.KV {
 	v := t.vocab
+	if spm, ok := t.sentencePiece(); ok {
+		v = spm
+	}
 	model, pre := "llama", ""
 	if v.Model == BPE {
 		model, pre = "gpt2", v.Pre

@@ -16,7 +16,7 @@ import tokenizers
 import torch
 import transformers as T
 
-V = 320
+V = 512
 torch.set_num_threads(1)
 base = dict(vocab_size=V, hidden_size=64, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
             intermediate_size=96, max_position_embeddings=2048, bos_token_id=0, eos_token_id=1, pad_token_id=2)
@@ -70,8 +70,8 @@ models = {
 }
 
 
-def tokenizer():
-    """A byte-level BPE of V tokens, learnt from this file."""
+def byte_level():
+    """A byte-level BPE of V tokens, learnt from this file, as Llama 3 and Qwen have."""
     t = tokenizers.Tokenizer(tokenizers.models.BPE())
     t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = tokenizers.decoders.ByteLevel()
@@ -79,6 +79,39 @@ def tokenizer():
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
     t.train([__file__], trainer)
     return T.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>")
+
+
+def sentence_piece(prefix):
+    """A BPE on characters with bytes for what it does not know, as Gemma has
+    and, with a prefix, Llama 2, Mistral and Phi-3."""
+    with open(__file__) as f:
+        text = f.read().replace(" ", "\u2581")
+    learner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    learner.train_from_iterator([text], tokenizers.trainers.BpeTrainer(vocab_size=V - 260, show_progress=False))
+    learnt = json.loads(learner.to_str())["model"]
+    vocab = {t: i for i, t in enumerate(["<bos>", "<eos>", "<pad>", "<unk>"] + ["<0x%02X>" % b for b in range(256)])}
+    for piece in sorted(learnt["vocab"], key=learnt["vocab"].get):
+        vocab[piece] = len(vocab)
+    # All the pairs that lead to a piece, as files made of SentencePiece's models have them.
+    merges = []
+    for piece in sorted(vocab, key=vocab.get):
+        if vocab[piece] >= 260 and len(piece) > 1:
+            merges += [(piece[:i], piece[i:]) for i in range(1, len(piece)) if piece[:i] in vocab and piece[i:] in vocab]
+    t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=merges, byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    n = tokenizers.normalizers
+    replace = n.Replace(" ", "\u2581")
+    t.normalizer = n.Sequence([n.Prepend("\u2581"), replace]) if prefix else replace
+    d = tokenizers.decoders
+    t.decoder = d.Sequence([d.Replace("\u2581", " "), d.ByteFallback(), d.Fuse()])
+    t.add_special_tokens(["<bos>", "<eos>", "<pad>", "<unk>"])
+    t.post_processor = tokenizers.processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 0)])
+    return T.PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>", unk_token="<unk>")
+
+
+def tokenizer(name):
+    if name.startswith("gemma"):
+        return sentence_piece(False)
+    return sentence_piece(True) if name.startswith(("mistral", "mixtral", "phi3")) else byte_level()
 
 
 def randomise(model, r):
@@ -100,7 +133,6 @@ def randomise(model, r):
 
 
 def main(out, only):
-    tok = tokenizer()
     os.makedirs(out, exist_ok=True)
     for number, (name, (config, lengths, contexts)) in enumerate(models.items()):
         if only and name not in only:
@@ -109,6 +141,7 @@ def main(out, only):
         config._attn_implementation = "eager"
         model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
         randomise(model, r)
+        tok = tokenizer(name)
         folder = os.path.join(out, name)
         # The second model of a family comes in shards, and some as halves.
         model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 else "5GB")
@@ -127,9 +160,10 @@ def main(out, only):
                 greedy.append(int(row.argmax()))
                 text.append(greedy[-1])
             cases.append(dict(context=contexts[i] if isinstance(contexts, tuple) else contexts, tokens=ids, logits=file, greedy=greedy))
-        words = "def rope(kind): return kind  # it's 42"
+        texts = ["def rope(kind): return kind  # it's 42", " two  spaces", "\u00fcber \U0001f600 \u4e2d", "", "<eos> is text\n\n\tand"]
         with open(os.path.join(out, name + ".json"), "w") as f:
-            json.dump(dict(architecture=config.model_type, vocabulary=V, cases=cases, text=words, ids=tok(words)["input_ids"]), f)
+            json.dump(dict(architecture=config.model_type, vocabulary=V, cases=cases,
+                           texts=[dict(text=t, ids=tok(t)["input_ids"]) for t in texts]), f)
         print(name, flush=True)
 
 
