@@ -4,13 +4,13 @@
 # that docs/MODELS.md claims, turns each into GGUF as `mm module import hf`
 # does, and compares logits at every position and a greedy text.
 #
-#   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: build/hf)
+#   scripts/hf.sh [DIR]     DIR keeps the Python and the models (default: .native/hf)
 #
 # The Python is of some gigabytes; another one that has torch and transformers
 # may be named by MM_HF_PYTHON.
 set -eu
 
-dir=${1:-build/hf}
+dir=${1:-.native/hf}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 python=${MM_HF_PYTHON:-$dir/venv/bin/python}
@@ -23,4 +23,7 @@ if ! [ -f "$dir/models/ready" ] || [ "$script" -nt "$dir/models/ready" ]; then
 	"$python" "$script" "$dir/models" 2>"$dir/log" || { cat "$dir/log"; exit 1; }
 	touch "$dir/models/ready"
 fi
-MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTransformers ./core/hf | grep -v '^=== '
+status=0
+MM_HF_DIR=$dir/models ${GO:-go} test -count=1 -v -run TestTransformers ./core/hf >"$dir/table" 2>&1 || status=$?
+grep -v '^=== ' "$dir/table"
+exit $status

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"mm-abi.org/mm/core/hf"
 	"mm-abi.org/mm/core/infer"
@@ -77,12 +76,10 @@ func TestTransformers(t *testing.T) {
 			}
 		})
 	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 0, ' ', tabwriter.Debug)
-	fmt.Fprintln(w, "| model \t architecture \t tokens (window or context) \t least cosine \t greedy text equal |")
+	fmt.Println("| model | architecture | tokens | 1 - least cosine | greedy text equal |\n|---|---|---|---|---|")
 	for _, r := range table {
-		fmt.Fprintf(w, "| %s \t %s \t %s \t %.7f \t %v |\n", r.name, r.arch, strings.Join(r.tokens, ", "), r.cosine, r.greedy)
+		fmt.Printf("| %s | %s | %s | %.0e | %v |\n", r.name, r.arch, strings.Join(r.tokens, ", "), 1-r.cosine, r.greedy)
 	}
-	w.Flush()
 }
 
 // compare fills the row.

@@ -43,7 +43,7 @@ func (w *work) turn() {
 func (w *work) place(layer int) {
 	w.attention.layer = layer
 	if y := &w.m.layers[layer]; y.queryNorm.kind == arch.WholeHeadNorm {
-		c := w.m.cfg
+		c := &w.m.cfg
 		for t := range w.rows {
 			q, k := w.query.row(t, c.Heads*c.HeadDim), w.key.row(t, c.KVHeads*c.HeadDim)
 			y.queryNorm.apply(q, q, c.Epsilon)
@@ -73,7 +73,7 @@ func (p *placeTask) Do(_, lo, hi int) {
 // placeHead places the key and the value of a head of row t, and the queries
 // that look at them, which are scaled: by 1/√D unless the model says otherwise.
 func (w *work) placeHead(t, head int) {
-	c, layer := w.m.cfg, w.attention.layer
+	c, layer := &w.m.cfg, w.attention.layer
 	group := c.Heads / c.KVHeads * c.HeadDim
 	k := w.key.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
 	v := w.value.row(t, c.KVHeads*c.HeadDim)[head*c.HeadDim:][:c.HeadDim]
@@ -88,7 +88,7 @@ func (w *work) placeHead(t, head int) {
 // rotate normalises heads, the first of which is given, where the model does
 // so and rotates them by the position of row t.
 func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
-	c := w.m.cfg
+	c := &w.m.cfg
 	normed := by.gain != nil && by.kind != arch.WholeHeadNorm
 	var cos, sin []float32
 	if y.rotation >= 0 {
@@ -115,7 +115,7 @@ func (w *work) rotate(x []float32, y *layer, by *headNorm, first, t int) {
 
 // attend fills attended with softmax(q·kᵀ)·v.
 func (w *work) attend() {
-	c := w.m.cfg
+	c := &w.m.cfg
 	a := &w.attention
 	a.group = c.Heads / c.KVHeads
 	a.window = w.m.layers[a.layer].window
@@ -146,7 +146,7 @@ type attentionTask struct {
 
 func (a *attentionTask) Do(thread, lo, hi int) {
 	w := a.w
-	c := w.m.cfg
+	c := &w.m.cfg
 	for i := lo; i < hi; i++ {
 		if w.rows == 1 {
 			if w.single() {

@@ -97,7 +97,7 @@ type choice struct {
 // chooses for each position (Shazeer et al., arXiv 1701.06538). The sum is
 // taken in the order of the experts, whatever the batch.
 func (w *work) mixture(y *layer) {
-	c := w.m.cfg
+	c := &w.m.cfg
 	w.multiply(&w.normed, term{&y.router, &w.routes}) // routes: T×E
 	for e := range w.chosen {
 		w.chosen[e] = w.chosen[e][:0]
@@ -128,7 +128,7 @@ func (w *work) mixture(y *layer) {
 // route chooses the likeliest experts for row t. Their weights are the softmax
 // over all experts, made to sum up to 1 unless the model does not.
 func (w *work) route(t int, logits []float32) {
-	c := w.m.cfg
+	c := &w.m.cfg
 	most := tensor.Max(logits)
 	total := tensor.ExpSum(logits, logits, most)
 	var sum float32

@@ -78,7 +78,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 
 // finish scales and caps logits where the model does so.
 func (w *work) finish() {
-	c := w.m.cfg
+	c := &w.m.cfg
 	for t := range w.rows {
 		row := w.logits.row(t, c.Vocab)
 		if c.LogitDivisor != 0 {
@@ -161,7 +161,7 @@ func (w *work) input(rows int) []float32 {
 
 // begin sizes the memory for a pass and computes the angles of its positions.
 func (w *work) begin(p pass) {
-	c := w.m.cfg
+	c := &w.m.cfg
 	w.pass, w.passed = p, p.rows
 	w.normed.Resize(p.rows, c.Width)
 	w.attended.Resize(p.rows, c.Heads*c.HeadDim)
@@ -194,7 +194,7 @@ func (w *work) shrink(n int) {
 	if drop == 0 {
 		return
 	}
-	c := w.m.cfg
+	c := &w.m.cfg
 	w.first, w.rows = w.first+drop, n
 	if n == 0 {
 		return
