@@ -85,7 +85,7 @@ func parseIndex(b []byte) (map[string][]string, error) {
 	files := map[string][]string{}
 	for _, tensor := range slices.Sorted(maps.Keys(index.WeightMap)) {
 		name := index.WeightMap[tensor]
-		if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || !strings.HasSuffix(name, ".safetensors") {
+		if name == "" || name != filepath.Base(name) || strings.Contains(name, `\`) || !strings.HasSuffix(name, ".safetensors") {
 			return nil, fmt.Errorf("tensor %s lies in %q, which is no file of the folder", tensor, name)
 		}
 		files[name] = append(files[name], tensor)
