@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
@@ -40,6 +41,7 @@ func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOp
 	if opt.Files {
 		for _, m := range v.loaded {
 			v.list = append(v.list, m.CheckFiles(ctx)...)
+			v.list = append(v.list, inspect.Check(m, inspect.Folder(m))...)
 		}
 	}
 	if err := w.checkGraphs(ctx, v); err != nil {

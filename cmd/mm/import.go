@@ -111,33 +111,37 @@ func writeManifest(d *fsx.Dir, m modules.Manifest) error {
 
 // importGGUF makes a module of a GGUF file.
 func (p *program) importGGUF(c *cli.Context) error {
-	return p.importModel(c, convert.GGUF)
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.GGUF)
 }
 
 // importHF makes a module of a folder of transformers.
 func (p *program) importHF(c *cli.Context) error {
-	return p.importModel(c, convert.HuggingFace)
-}
-
-func (p *program) importModel(c *cli.Context, convert func(context.Context, string, convert.Options) (string, error)) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	opt := options(c)
-	if opt.Name != "" {
-		if err := checkIdentity(opt.Name, opt.Version); err != nil {
-			return err
-		}
-	} else if _, err := abi.ParseVersion(opt.Version); err != nil {
-		return usageError{err}
+	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
+}
+
+func convertOptions(c *cli.Context) convert.Options {
+	return convert.Options{Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"), Ignore: c.StringSlice("ignore")}
+}
+
+// importModel makes the module and tells of it. A name that was given must be
+// one; without it the model has its own.
+func (p *program) importModel(ctx context.Context, path string, opt convert.Options, from func(context.Context, string, convert.Options) (string, error)) error {
+	name := opt.Name
+	if name == "" {
+		name = "any"
 	}
-	dir, err := convert(c.Context, c.Args().First(), opt)
+	if err := checkIdentity(name, opt.Version); err != nil {
+		return err
+	}
+	dir, err := from(ctx, path, opt)
 	if err != nil {
 		return err
 	}
 	return p.newModule(dir)
-}
-
-func options(c *cli.Context) convert.Options {
-	return convert.Options{Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"), Ignore: c.StringSlice("ignore")}
 }

@@ -3,9 +3,9 @@
 // dimensions of its tensors.
 //
 // The way of a file: [Read] makes a [Shape] of the metadata and refuses what
-// would change the result and is not understood; [Shape.Tensors] lists what
-// the file must hold, and [CheckTensors] holds the file against that, in both
-// directions. [Shape.Metadata] is the way back, for writers. What the layers
+// would change the result and is not understood; [Shape.Globals] and
+// [Shape.Layer] list what the file must hold, and [Shape.CheckTensors] holds
+// the file against that, in both directions. [Shape.Metadata] is the way back, for writers. What the layers
 // of an architecture are made of is its [Style]; the engine (core/infer) asks
 // the shape and the style, and never for the name of an architecture.
 //

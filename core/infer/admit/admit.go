@@ -52,7 +52,7 @@ func runnable(t gguf.Tensor, want arch.Tensor, tied bool) error {
 	if err := want.Fits(t.Dims); err != nil {
 		return err
 	}
-	name := gguf.TensorTypeName(t.Type)
+	name := t.Type.String()
 	matrix := len(want.Dims) > 1 && !strings.HasSuffix(t.Name, "_norm.weight") && t.Name != arch.Positions
 	if t.Name == arch.TokenEmbedding {
 		if !quant.CanDequantize(t.Type) {
