@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tensor"
@@ -59,23 +60,12 @@ type exporter struct {
 
 func (e exporter) metadata() []gguf.KV {
 	c := e.m.Config
-	in := func(k gguf.ArchKey, v any) gguf.KV { return gguf.KV{Key: k.In(e.arch), Value: v} }
-	return []gguf.KV{
-		{Key: gguf.KeyArchitecture, Value: e.arch},
-		in(gguf.KeyContextLength, uint32(c.Context)),
-		in(gguf.KeyEmbeddingLength, uint32(c.Dim)),
-		in(gguf.KeyBlockCount, uint32(c.Layers)),
-		in(gguf.KeyFeedForward, uint32(c.Hidden)),
-		in(gguf.KeyHeadCount, uint32(c.Heads)),
-		in(gguf.KeyHeadCountKV, uint32(c.KVHeads)),
-		in(gguf.KeyKeyLength, uint32(c.HeadDim)),
-		in(gguf.KeyValueLength, uint32(c.HeadDim)),
-		in(gguf.KeyRMSEpsilon, float32(c.NormEps)),
-		in(gguf.KeyRopeDims, uint32(c.HeadDim)),
-		in(gguf.KeyRopeBase, float32(c.RopeBase)),
-		in(gguf.KeyVocabSize, uint32(e.rows)),
-		{Key: gguf.KeyFileType, Value: uint32(0)}, // all F32
+	shape := arch.Shape{
+		Arch: e.arch, Context: c.Context, Layers: c.Layers, Width: c.Dim, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Hidden: c.Hidden, Vocab: e.rows, Epsilon: float32(c.NormEps),
+		Rope: arch.Rope{Dims: c.HeadDim, Base: float32(c.RopeBase), Halves: e.want == llm.RopeHalf, OriginalContext: c.Context, ExtFactor: -1},
 	}
+	return append(shape.Metadata(), gguf.KV{Key: gguf.KeyFileType, Value: uint32(0)}) // all F32
 }
 
 func (e exporter) tensors() ([]gguf.Source, error) {

@@ -89,6 +89,8 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 		return nil, fmt.Errorf("no model here has the architecture %q", c.Arch)
 	case c.Rope.Scaling != "" && c.Rope.Scaling != "none", c.Rope.Factor != 0 && c.Rope.Factor != 1, c.Rope.Dims != c.HeadDim:
 		return nil, fmt.Errorf("rotation of %d dimensions, scaling %q: only plain rotation of all %d is trained", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
+	case !c.Plain():
+		return nil, fmt.Errorf("the file's %s has windows, experts, scales or another activation, which are not trained", c.Arch)
 	}
 	_, untied := f.Tensor("output.weight")
 	shape := llm.Config{

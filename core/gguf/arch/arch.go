@@ -164,6 +164,13 @@ func (s Shape) checkFactors() error {
 	return nil
 }
 
+// Plain reports whether nothing is to be known of the layers but their sizes
+// and their rotation: no windows, experts, scales, caps, or other activation.
+func (s Shape) Plain() bool {
+	return s.Windowed == nil && s.Unrotated == nil && s.Local == nil && s.Experts == 0 && !s.Parallel && s.Activation == "" &&
+		s.EmbeddingScale == 0 && s.ResidualScale == 0 && s.AttentionScale == 0 && s.LogitDivisor == 0 && s.AttentionCap == 0 && s.LogitCap == 0
+}
+
 // WindowOf is how many positions layer i sees; 0 means all.
 func (s Shape) WindowOf(i int) int {
 	if s.Windowed == nil || !s.Windowed[i] {

@@ -208,6 +208,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestPlain: each thing beyond sizes and rotation is one.
+func TestPlain(t *testing.T) {
+	for name, want := range map[string]bool{"llama": true, "qwen3": true, "qwen3moe": false, "gemma2": false, "granite": false, "smollm3": false, "gptneox": false} {
+		if got := plain(name).Plain(); got != want {
+			t.Errorf("%s is plain: %v", name, got)
+		}
+	}
+	for i, change := range []func(*arch.Shape){
+		func(s *arch.Shape) { s.AttentionScale = 1 }, func(s *arch.Shape) { s.EmbeddingScale = 2 }, func(s *arch.Shape) { s.ResidualScale = 2 },
+		func(s *arch.Shape) { s.Activation = arch.GELU }, func(s *arch.Shape) { s.Window, s.Windowed = 3, make([]bool, 6) },
+	} {
+		s := plain("llama")
+		if change(&s); s.Plain() {
+			t.Errorf("change %d is overlooked", i)
+		}
+	}
+}
+
 // TestOtherSpellings: experts in a tensor each, and queries, keys and values in
 // one, are the same model.
 func TestOtherSpellings(t *testing.T) {
