@@ -225,6 +225,9 @@ func (h *hfFile) steps(v *Vocabulary) error {
 	var parts []string
 	bytes := false
 	for _, s := range flatten(h.PreTokenizer, func(s *hfStep) []hfStep { return s.Pretokenizers }) {
+		if marks && s.Type == "Split" && s.Pattern != nil && s.Pattern.String != nil && *s.Pattern.String == " " {
+			continue // Gemma's: there is no space any more
+		}
 		part, err := s.part(v)
 		if err != nil {
 			return err

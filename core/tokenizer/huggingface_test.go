@@ -251,3 +251,28 @@ func TestStatedTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestSplitAtSpaces: cutting at spaces does nothing where the normalizer has
+// written ▁ for them, as in Gemma's files, and is refused elsewhere.
+func TestSplitAtSpaces(t *testing.T) {
+	v := pieces(spaceMark, "a", "b", spaceMark+"a", spaceMark+"ab")
+	split := `{"type":"Split","pattern":{"String":" "},"behavior":"MergedWithPrevious","invert":false}`
+	replace := `{"type":"Replace","pattern":{"String":" "},"content":"▁"}`
+	file := writeHF(t, v, replace, split, "null", false, true)
+	with, err := FromHuggingFace(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := FromHuggingFace(writeHF(t, v, replace, "null", "null", false, true), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"a ab  b", " ", "é a"} {
+		if x, y := with.Encode(text, Options{}), without.Encode(text, Options{}); !slices.Equal(x, y) {
+			t.Errorf("%q is %v, without the split %v", text, x, y)
+		}
+	}
+	if _, err := FromHuggingFace(writeHF(t, v, "null", split, "null", false, true), nil); err == nil {
+		t.Error("a split that would cut is passed over")
+	}
+}

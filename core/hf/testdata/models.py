@@ -101,6 +101,8 @@ def sentence_piece(prefix):
     n = tokenizers.normalizers
     replace = n.Replace(" ", "\u2581")
     t.normalizer = n.Sequence([n.Prepend("\u2581"), replace]) if prefix else replace
+    if not prefix:  # as Gemma's files have it; there are no spaces left
+        t.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "merged_with_previous")
     d = tokenizers.decoders
     t.decoder = d.Sequence([d.Replace("\u2581", " "), d.ByteFallback(), d.Fuse()])
     t.add_special_tokens(["<bos>", "<eos>", "<pad>", "<unk>"])
