@@ -53,6 +53,6 @@ func ExampleAssemble() {
 	}
 	// Output:
 	// validate resolve check export compose sign publish
-	// tiny:0.1.0 sha256:54d0ed0402020b84255a832fd3745436dd081f60680f956e2abc1be0ba99941b
+	// tiny:0.1.0 sha256:e7b1485726f0317d47868143271b9ba2690b5c14ff2e2f09c2afce0d8c9496da
 	// laptop 6 files
 }
