@@ -12,6 +12,7 @@ var examples = map[string][]string{
 	"module pack":           {"mm module pack runs/core-llm/best.safetensors --name core-llm --version 3.3.0 --license Apache-2.0"},
 	"module import":         {"mm module import gguf model.gguf --name my-core --version 1.0.0"},
 	"module import gguf":    {"mm module import gguf model.gguf --name my-core --version 1.0.0 --license Apache-2.0"},
+	"module import hf":      {"mm module import hf SmolLM3-3B --version 1.0.0"},
 	"run":                   {"mm run dist/p-lite --prompt \"Once upon a time\"", "echo \"What is 12 plus 7?\" | mm run p-lite:0.1.0", "mm run p-lite:0.1.0 --request request.json --json"},
 	"chat":                  {"mm chat p-lite:0.1.0", "mm chat dist/p-lite --system \"Be brief.\" --temperature 0.7"},
 	"inspect":               {"mm inspect dist/p-lite", "mm inspect p-lite:0.1.0 --json"},
