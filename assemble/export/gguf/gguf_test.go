@@ -92,7 +92,7 @@ func TestExport(t *testing.T) {
 	}
 	// A row of 64 is no whole block of 256, which is told.
 	_, notes, err := Exporter{}.Export(t.Context(), m, builds.Export{Precision: "int4"}, out)
-	if err != nil || len(notes) == 0 || !strings.Contains(strings.Join(notes, "\n"), "as Q4_0 instead of Q4_K, rows of 64") {
+	if err != nil || len(notes) == 0 || !strings.Contains(strings.Join(notes, "\n"), "as Q5_0 instead of Q4_K, rows of 64") {
 		t.Errorf("%v, %v", notes, err)
 	}
 	if _, _, err := (Exporter{}).Export(t.Context(), m, builds.Export{Precision: "int3"}, out); err == nil {
