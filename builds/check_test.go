@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
@@ -81,6 +82,35 @@ func checkArchive(ar *txtar.Archive) diag.List {
 	}
 	list.Sort()
 	return list
+}
+
+// A module of another major version of the ABI belongs in no build of this one.
+func TestOtherABI(t *testing.T) {
+	ar, err := txtar.ParseFile("testdata/check/abi11.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[abi.Version]bool{abi.V1_0: false, abi.V1_1: false, "mm-abi-2.0": true, "mm-abi-10.1": true} {
+		resolved := builds.Resolved{}
+		var graph *builds.Graph
+		for _, f := range ar.Files {
+			if strings.HasSuffix(f.Name, "module.yaml") {
+				m, _ := modules.Parse(f.Name, f.Data)
+				resolved[m.Name] = m
+			} else if strings.HasSuffix(f.Name, ".graph.yaml") {
+				graph, _ = builds.Parse(f.Name, f.Data)
+			}
+		}
+		resolved["audio-enc"].ABI = version
+		list := graph.Check(resolved)
+		i := slices.IndexFunc(list, func(d diag.Diagnostic) bool { return d.Code == diag.ABIDiffers })
+		if (i >= 0) != want {
+			t.Errorf("%s: %v", version, list)
+		}
+		if i >= 0 && (list[i].Pos.Line != 5 || !strings.Contains(list[i].Detail, string(version))) {
+			t.Errorf("%s: %v", version, list[i])
+		}
+	}
 }
 
 // The broken build has at least twelve different faults, and one run tells

@@ -16,7 +16,7 @@ type Entry struct {
 	Fix     string // what to do
 }
 
-// The codes.
+// The codes. A number that is given up is never used again: MM0804, MM0903.
 const (
 	Syntax       Code = "MM0001"
 	DuplicateKey Code = "MM0002"
@@ -118,12 +118,10 @@ const (
 	NoBackend     Code = "MM0801"
 	GoldenMissed  Code = "MM0802"
 	PromptTooLong Code = "MM0803"
-	BadRequest    Code = "MM0804"
 	BudgetMissed  Code = "MM0805"
 
-	BadConfig  Code = "MM0901"
-	BadTrust   Code = "MM0902"
-	BadProgram Code = "MM0903"
+	BadConfig Code = "MM0901"
+	BadTrust  Code = "MM0902"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.

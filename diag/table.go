@@ -102,10 +102,8 @@ var table = []Entry{
 	{NoBackend, "backend not available", "The graph or the request needs an engine that this machine lacks.", "mm doctor says what is missing and how to get it."},
 	{GoldenMissed, "golden output missed", "A golden prompt of the graph gave another output.", "Compare the two texts; a new core needs new golden outputs."},
 	{PromptTooLong, "prompt does not fit", "Prompt and inputs take more places than max_seq has.", "Shorten the prompt."},
-	{BadRequest, "request not understood", "The request is no JSON of the request format.", "See mm run --help for an example."},
 	{BudgetMissed, "budget missed", "The request's budget_ms was over before the answer was done.", "Raise budget_ms or ask for fewer tokens; what was said by then was printed."},
 
 	{BadConfig, "settings not understood", "mm.yaml has a fault.", "Correct the line named."},
 	{BadTrust, "trust file not understood", "trust.yaml has a fault; nothing is trusted by it.", "Correct the line named."},
-	{BadProgram, "export list of the command line conflicts with the graph", "The command line asks for what the graph excludes.", "Drop one of them."},
 }

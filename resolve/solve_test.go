@@ -13,6 +13,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
 )
 
@@ -238,5 +239,30 @@ func TestSolveIsBounded(t *testing.T) {
 	got, err := s.solve(wants, map[string]Candidate{})
 	if got != nil || s.steps > maxSteps+1 {
 		t.Fatalf("%v, %v after %d steps", versions(got), err, s.steps)
+	}
+}
+
+// Where the search gives up, resolving says so and looking goes on with what
+// it knows.
+func TestTooManySteps(t *testing.T) {
+	var all Manifests
+	names := []string{"core", "a", "b", "c", "d", "zz"}
+	var want []string
+	for _, name := range names {
+		for v := range 8 {
+			m := &modules.Manifest{Name: name, Version: fmt.Sprintf("1.%d.0", v), Type: abi.Skill}
+			if name == "zz" {
+				m.Requires = refs(t, []string{"core@^2"}) // found out last
+			}
+			all = append(all, m)
+		}
+		want = append(want, name+"@^1")
+	}
+	g := graph(t, want...)
+	_, _, err := Resolve(context.Background(), g, Options{Sources: []Source{all}})
+	want1(t, err, diag.TooManySteps, "10,000 steps")
+	_, list, err := Look(context.Background(), g, Options{Sources: []Source{all}})
+	if err != nil || len(list) != 1 || list[0].Code != diag.TooManySteps || list[0].Severity != diag.Warning {
+		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -127,7 +127,7 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 		j.expect = mirror
 	}
 	if err := checkIdentity(at.ref, j.expect, at.tag, id); err != nil {
-		return nil, err
+		return nil, w.asOwnName(at, err)
 	}
 	if claim.Skip {
 		j.Skipped = true
@@ -135,6 +135,17 @@ func (w *Workspace) Judge(ctx context.Context, at *Located, claim Claim) (*Judge
 	}
 	j.Keys, err = b.verify(ctx, at.src, j.repository, at.desc)
 	return j, err
+}
+
+// asOwnName adds the way out for a name that the user gave: an mm before there
+// were aliases let everything bear any name.
+func (w *Workspace) asOwnName(at *Located, err error) error {
+	list, ok := diag.From(err)
+	if s, storeErr := w.store(); !ok || storeErr != nil || at.store != s || w.opt.Layout != "" {
+		return err
+	}
+	list[0].Hint += fmt.Sprintf("; if you named it so yourself, mm tag %s %s --alias says that you mean it", at.ref, at.ref)
+	return list.Err()
 }
 
 // skip lets an artifact pass that nobody vouches for, unless the trust is

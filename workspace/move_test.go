@@ -357,6 +357,17 @@ func TestTag(t *testing.T) {
 	w.tag(s, w.pack(s, build("good", "1.0.0", ""), ""), "mine:1")
 	_, err = w.admit(workspace.Options{}, "mine:1", workspace.Claim{})
 	w.wants("the alias went with the name", err, string(diag.IdentityDiffers))
+	// Whoever named it before there were aliases is told how to keep the name.
+	if h := hint(err); !strings.Contains(h, "mm tag mine:1 mine:1 --alias") {
+		t.Errorf("hint %q", h)
+	}
+	w.sign(s, w.pack(s, build("good", "1.0.0", ""), ""), 0)
+	if err := ws.Tag(ctx, "mine:1", "mine:1", workspace.TagOptions{Alias: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := ws.Use(ctx, "mine:1", workspace.Claim{}); err != nil {
+		t.Errorf("kept under its own name: %v", err)
+	}
 
 	usb, err := registry.Open("usb", registry.Options{})
 	if err != nil {

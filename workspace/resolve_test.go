@@ -159,6 +159,16 @@ func TestLock(t *testing.T) {
 	w.wants("check before", lock(true), string(diag.LockStale))
 	w.wants("lock", lock(false), "")
 	w.wants("check after", lock(true), "")
+	compat, err := os.ReadFile("work/compat.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("work/compat.csv", strings.Replace(string(compat), "fits", "tried", 1))
+	w.wants("another table", lock(true), string(diag.CompatWritten))
+	if have, err := os.ReadFile("work/compat.csv"); err != nil || string(have) == string(compat) {
+		t.Errorf("--check wrote the table: %v", err)
+	}
+	w.write("work/compat.csv", string(compat))
 	before, err := os.Stat("work/g.lock.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,12 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/schemas"
 )
@@ -88,6 +90,18 @@ func parseSettings(file string) (Settings, diag.List) {
 	s := Settings{File: file}
 	if err := doc.Decode(&s); err != nil {
 		list.Add(diag.BadConfig, diag.Pos{File: file}, err.Error(), "")
+		return Settings{}, list
+	}
+	for i, prefix := range s.Registries {
+		pos := doc.Pos(fmt.Sprintf("/registries/%d", i))
+		switch ref, err := abi.ParseRef(prefix + "/module"); {
+		case err != nil:
+			list.Add(diag.BadConfig, pos, err.Error(), "a prefix is HOST[:PORT][/PATH], such as registry.example/team")
+		case ref.Host == "":
+			list.Add(diag.BadConfig, pos, fmt.Sprintf("%q names no registry", prefix), "begin it with the registry's host, such as registry.example/team")
+		}
+	}
+	if list.Failed() {
 		return Settings{}, list
 	}
 	base := filepath.Dir(file)

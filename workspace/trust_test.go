@@ -229,6 +229,16 @@ func TestSettings(t *testing.T) {
 	}
 	_, err := w.open(workspace.Options{Dir: "bad"}).Settings()
 	w.wants("faults", err, string(diag.UnknownKey))
+	w.write("good/mm.yaml", "registries: [registry.example, 'localhost:5000/team/a', '[::1]:5000']\n")
+	if s := set("good"); len(s.Registries) != 3 {
+		t.Errorf("%+v", s)
+	}
+	w.write("odd/mm.yaml", "registries:\n  - registry.example/team\n  - team/models\n  - 'registry.example/No Path'\n  - https://registry.example\n")
+	_, err = w.open(workspace.Options{Dir: "odd"}).Settings()
+	w.wants("registries", err, string(diag.BadConfig))
+	if list, _ := diag.From(err); len(list) != 3 || list[0].Pos.Line != 3 || list[2].Pos.Line != 5 {
+		t.Errorf("%v", list)
+	}
 	if runtime.GOOS == "windows" {
 		return
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/registry"
@@ -70,19 +72,23 @@ func TestRefusesWhatIsNoRelease(t *testing.T) {
 			t.Errorf("exit %d, want %d with %s: %s", exit, exitRefused, code, errs)
 		}
 	}
+	other, err := store.Resolve(ctx, "m-lite:kept")
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect(diag.Unsigned)
+	attach(t, store, other, unsigned, func([]byte) []byte { return []byte("{") })
+	expect(diag.BadBundle)
 
 	if _, err := sign.Attest(ctx, store, unsigned, sign.Attestation{PredicateType: "https://example.org/test-result/v1", Predicate: []byte(`{"passed":true}`)}, ownKey(t), sign.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(diag.AttestationOnly)
 
-	other, err := store.Resolve(ctx, "m-lite:kept")
-	if err != nil {
-		t.Fatal(err)
-	}
-	attach(t, store, other, unsigned)
+	attach(t, store, other, unsigned, nil)
 	expect(diag.WrongSubject)
+	attach(t, store, other, unsigned, func(bundle []byte) []byte { return readdressed(t, bundle, other, unsigned) })
+	expect(diag.BadSignature)
 }
 
 func ownKey(t *testing.T) *sign.PrivateKey {
@@ -102,8 +108,31 @@ func ownKey(t *testing.T) *sign.PrivateKey {
 	return key
 }
 
-// attach makes a referrer of to out of the signature of from.
-func attach(t *testing.T, s *registry.Store, from, to ocispec.Descriptor) {
+// readdressed puts the digest of to in the place of that of from in what a
+// bundle says was signed.
+func readdressed(t *testing.T, bundle []byte, from, to ocispec.Descriptor) []byte {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal(bundle, &doc); err != nil {
+		t.Fatal(err)
+	}
+	envelope := doc["dsseEnvelope"].(map[string]any)
+	payload, err := base64.StdEncoding.DecodeString(envelope["payload"].(string))
+	if err != nil || !bytes.Contains(payload, []byte(from.Digest.Encoded())) {
+		t.Fatalf("%s, %v", payload, err)
+	}
+	payload = bytes.ReplaceAll(payload, []byte(from.Digest.Encoded()), []byte(to.Digest.Encoded()))
+	envelope["payload"] = base64.StdEncoding.EncodeToString(payload)
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// attach makes a referrer of to out of the signature of from, whose bundle
+// change makes another of, if it is given.
+func attach(t *testing.T, s *registry.Store, from, to ocispec.Descriptor, change func(bundle []byte) []byte) {
 	t.Helper()
 	ctx := context.Background()
 	bundles, err := s.Referrers(ctx, from, sign.BundleMediaType)
@@ -120,6 +149,15 @@ func attach(t *testing.T, s *registry.Store, from, to ocispec.Descriptor) {
 		t.Fatal(err)
 	}
 	m.Versioned, m.Subject = specs.Versioned{SchemaVersion: 2}, &to
+	if change != nil {
+		bundle, err := content.FetchAll(ctx, s, m.Layers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Layers[0], err = s.AddBytes(ctx, m.Layers[0].MediaType, change(bundle)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	data, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)

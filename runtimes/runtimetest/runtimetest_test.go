@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -43,11 +44,14 @@ func (e twice) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (
 type doubler struct {
 	fault  string
 	closed atomic.Bool
+	mu     sync.Mutex // one run at a time: a fault shows in what is answered, not as a race
 	last   runtimes.Tensor
-	runs   atomic.Int64
+	runs   int
 }
 
 func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.closed.Load() && d.fault != "closed" {
 		return nil, runtimes.ErrClosed
 	}
@@ -70,9 +74,10 @@ func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[s
 		return nil, fmt.Errorf("input x is %s %v: %w", x.Type, x.Shape, err)
 	}
 	y := runtimes.Tensor{Type: x.Type, Shape: slices.Clone(x.Shape), Data: slices.Clone(x.Data)}
-	switch n := d.runs.Add(1); {
+	d.runs++
+	switch {
 	case d.fault == "random" && len(y.Data) > 0:
-		y.Data[0] = byte(n)
+		y.Data[0] = byte(d.runs)
 	case d.fault == "shared":
 		if d.last.Data == nil {
 			d.last = y
