@@ -23,7 +23,7 @@ export MM_HOME=$work/base
 "$mm" keys generate >/dev/null
 "$mm" assemble builds/m-lite.graph.yaml --target laptop --sign default >/dev/null 2>&1
 "$mm" tag m-lite:0.1.0 m-lite:before >/dev/null
-"$mm" assemble builds/m-lite.graph.yaml --target phone --sign default >/dev/null 2>&1
+"$mm" assemble builds/m-lite.graph.yaml --target phone --sign default --force >/dev/null 2>&1
 "$mm" push m-lite:0.1.0 "oci:$work/away:0.1.0" >/dev/null 2>&1
 "$mm" rm m-lite:0.1.0
 

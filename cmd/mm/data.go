@@ -26,6 +26,7 @@ func (p *program) dataCommand() *cli.Command {
 			Description: "Questions to a tool and its answers stand between " + dataset.GivenOpen + " and " + dataset.GivenClose + ": mm train takes the\n" +
 				"marks out, tells the model what is between them and does not have it learn to say it.",
 			Flags: []cli.Flag{
+				p.jsonFlag(),
 				&cli.IntFlag{Name: "documents", Value: 4000, Usage: "how many"},
 				&cli.Uint64Flag{Name: "seed", Usage: "seed of the text"},
 				&cli.BoolFlag{Name: "plain", Usage: "without special tokens"},
@@ -41,6 +42,9 @@ func (p *program) dataCommand() *cli.Command {
 				}
 				if err := fsx.Replace(file, 0o644, func(w io.Writer) error { return synth.Write(w, opt) }); err != nil {
 					return err
+				}
+				if p.json {
+					return p.printJSON(map[string]any{"file": file, "documents": opt.Documents})
 				}
 				_, err := fmt.Fprintf(p.stdout, "%d documents in %s\n", c.Int("documents"), file)
 				return err

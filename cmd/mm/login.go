@@ -19,6 +19,7 @@ func (p *program) loginCommand() *cli.Command {
 		Name: "login", Usage: "keep the login of a registry, where docker keeps its own", ArgsUsage: "HOST",
 		Description: "The login is tried first. It is kept by docker's credential helper, or in docker's\nconfig.json, which docker, oras and cosign read as well.",
 		Flags: []cli.Flag{
+			p.jsonFlag(),
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "user name; without it the password is an identity token"},
 			&cli.BoolFlag{Name: "password-stdin", Usage: "read the password from standard input"},
 			&cli.BoolFlag{Name: "plaintext", Usage: "keep the password readable where there is no credential helper"},
@@ -42,10 +43,14 @@ func (p *program) loginCommand() *cli.Command {
 			if errors.Is(err, remote.ErrPlaintext) {
 				return hinted{err, "set up a docker credential helper, or say --plaintext"}
 			}
-			if err == nil {
-				p.say("logged in to %s", opt.Host)
+			if err != nil {
+				return err
 			}
-			return err
+			if p.json {
+				return p.printJSON(map[string]string{"host": opt.Host})
+			}
+			p.say("logged in to %s", opt.Host)
+			return nil
 		},
 	}
 }
@@ -53,11 +58,15 @@ func (p *program) loginCommand() *cli.Command {
 func (p *program) logoutCommand() *cli.Command {
 	return &cli.Command{
 		Name: "logout", Usage: "forget the login of a registry", ArgsUsage: "HOST",
+		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
-			return remote.Logout(c.Context, c.Args().First())
+			if err := remote.Logout(c.Context, c.Args().First()); err != nil || !p.json {
+				return err
+			}
+			return p.printJSON(map[string]string{"host": c.Args().First()})
 		},
 	}
 }

@@ -23,7 +23,7 @@ func (p *program) moduleCommand() *cli.Command {
 			{
 				Name: "new", Usage: "write a module folder with seeded, untrained weights", ArgsUsage: "TYPE NAME",
 				Flags: []cli.Flag{
-					dir,
+					p.jsonFlag(), dir,
 					&cli.StringFlag{Name: "version", Value: "0.1.0", Usage: "SemVer of the module"},
 					&cli.Uint64Flag{Name: "seed", Usage: "seed of the weights"},
 					&cli.StringFlag{Name: "modality", Usage: "image, audio or video, for encoders, projectors and decoders"},
@@ -39,7 +39,7 @@ func (p *program) moduleCommand() *cli.Command {
 				Subcommands: []*cli.Command{{
 					Name: "llama2c", Usage: "a llama2.c checkpoint with its tokenizer.bin", ArgsUsage: "FILE",
 					Flags: []cli.Flag{
-						dir,
+						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "tokenizer", Usage: "tokenizer.bin `FILE`", Required: true},
 						&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
@@ -49,7 +49,7 @@ func (p *program) moduleCommand() *cli.Command {
 				}, {
 					Name: "gguf", Usage: "a GGUF file (docs/MODELS.md tells which)", ArgsUsage: "FILE",
 					Flags: []cli.Flag{
-						dir,
+						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the file's own, if it is one)"},
@@ -58,7 +58,7 @@ func (p *program) moduleCommand() *cli.Command {
 				}, {
 					Name: "hf", Usage: "a folder of Hugging Face transformers: config.json, safetensors, tokenizer.json", ArgsUsage: "FOLDER",
 					Flags: []cli.Flag{
-						dir,
+						p.jsonFlag(), dir,
 						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the model's own)"},
 						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights (default: the card's own, if it is one)"},
@@ -89,7 +89,7 @@ func (p *program) moduleCommand() *cli.Command {
 			{
 				Name: "pack", Usage: "make a module folder from a checkpoint of mm train", ArgsUsage: "CHECKPOINT",
 				Flags: []cli.Flag{
-					dir,
+					p.jsonFlag(), dir,
 					&cli.StringFlag{Name: "name", Usage: "name of the module", Value: "core-llm"},
 					&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
 					&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights", Required: true},
@@ -139,6 +139,15 @@ func (p *program) newModule(dir string) error {
 	m, list := modules.Load(dir)
 	if m == nil || list.Failed() {
 		return list.Err()
+	}
+	if p.json {
+		return p.printJSON(struct {
+			Name        string         `json:"name"`
+			Version     string         `json:"version"`
+			Type        abi.ModuleType `json:"type"`
+			Dir         string         `json:"dir"`
+			Diagnostics diag.List      `json:"diagnostics,omitempty"` // what did not stop it
+		}{m.Name, m.Version, m.Type, dir, list})
 	}
 	if err := p.tell(p.stderr, list); err != nil {
 		return err

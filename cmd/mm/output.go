@@ -27,6 +27,14 @@ func (p *program) printJSON(v any) error {
 	return err
 }
 
+// listed is a list that JSON shows as [] where it is empty, not as null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // escaped spells out what JSON may hold as it is and a terminal would obey.
 func escaped(s string) string {
 	var b strings.Builder

@@ -60,6 +60,7 @@ func (p *program) pull(ctx context.Context, open workspace.Options, ref string, 
 		name = ref
 	}
 	if p.json {
+		got.Report.Tags = listed(got.Report.Tags)
 		return p.printJSON(map[string]any{"ref": name, "digest": got.Digest, "report": got.Report})
 	}
 	r := got.Report

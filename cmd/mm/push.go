@@ -46,6 +46,7 @@ func (p *program) push(ctx context.Context, open workspace.Options, ref, dest st
 		return err
 	}
 	if p.json {
+		done.Report.Tags = listed(done.Report.Tags)
 		return p.printJSON(map[string]any{"ref": done.Ref, "digest": done.Digest, "report": done.Report})
 	}
 	r := done.Report

@@ -20,6 +20,7 @@ func (p *program) quantizeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "quantize", Usage: "rewrite a GGUF file in another precision", ArgsUsage: "IN.gguf OUT.gguf",
 		Flags: []cli.Flag{
+			p.jsonFlag(),
 			&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: " + strings.Join(quant.RecipeNames(), ", ")},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT.gguf if there is one"},
 		},
@@ -43,13 +44,28 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			for _, n := range notes {
-				p.say("%s", n)
-			}
-			_, err = fmt.Fprintf(p.stdout, "%s: %s, %s\n", c.Args().Get(1), recipe.Name, size(written))
-			return err
+			return p.printQuantized(quantized{File: c.Args().Get(1), Recipe: recipe.Name, Bytes: written, Notes: notes})
 		},
 	}
+}
+
+// quantized is what mm quantize prints.
+type quantized struct {
+	File   string   `json:"file"`
+	Recipe string   `json:"recipe"`
+	Bytes  int64    `json:"bytes"`
+	Notes  []string `json:"notes,omitempty"` // where a tensor got another type than the recipe's
+}
+
+func (p *program) printQuantized(q quantized) error {
+	if p.json {
+		return p.printJSON(q)
+	}
+	for _, n := range q.Notes {
+		p.say("%s", n)
+	}
+	_, err := fmt.Fprintf(p.stdout, "%s: %s, %s\n", q.File, q.Recipe, size(q.Bytes))
+	return err
 }
 
 // mayWrite refuses to write over the file that is read, by whatever name, and

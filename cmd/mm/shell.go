@@ -55,8 +55,13 @@ func (p *program) versionCommand() *cli.Command {
 	}
 }
 
+// jsonVersion is the version of what --json prints (docs/JSON.md): it rises
+// when a key goes away or changes its meaning.
+const jsonVersion = 1
+
 // builtFrom is what mm version prints.
 type builtFrom struct {
+	JSON     int    `json:"json"`
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -68,7 +73,7 @@ type builtFrom struct {
 // built reads the build information that the linker and the go command left. A
 // program from go install knows its version by its module.
 func built() builtFrom {
-	v := builtFrom{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	v := builtFrom{JSON: jsonVersion, Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

@@ -62,7 +62,7 @@ func (p *program) tagCommand() *cli.Command {
 		Name: "tag", Usage: "give an artifact of the store another name", ArgsUsage: "REF NEWREF",
 		Description: "The tag may be any that is no version, or the artifact's own version. With --alias the store\nremembers what a name of your own stands for.",
 		Flags: []cli.Flag{
-			layoutFlag(), forceFlag(),
+			p.jsonFlag(), layoutFlag(), forceFlag(),
 			&cli.BoolFlag{Name: "alias", Usage: "NEWREF has another name or version than the artifact: remember what it is"},
 		},
 		Action: func(c *cli.Context) error {
@@ -70,10 +70,17 @@ func (p *program) tagCommand() *cli.Command {
 				return err
 			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
-				return w.Tag(c.Context, c.Args().Get(0), c.Args().Get(1), workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")})
+				return p.tag(c.Context, w, c.Args().Get(0), c.Args().Get(1), workspace.TagOptions{Alias: c.Bool("alias"), Force: c.Bool("force")})
 			})
 		},
 	}
+}
+
+func (p *program) tag(ctx context.Context, w *workspace.Workspace, ref, name string, opt workspace.TagOptions) error {
+	if err := w.Tag(ctx, ref, name, opt); err != nil || !p.json {
+		return err
+	}
+	return p.printJSON(map[string]string{"ref": name, "from": ref})
 }
 
 // forceFlag lets a command move a version to other bytes.
@@ -84,16 +91,23 @@ func forceFlag() cli.Flag {
 func (p *program) rmCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rm", Usage: "remove names from the store; mm gc frees the bytes", ArgsUsage: "REF…",
-		Flags: []cli.Flag{layoutFlag()},
+		Flags: []cli.Flag{p.jsonFlag(), layoutFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, -1); err != nil {
 				return err
 			}
 			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
-				return w.Remove(c.Context, c.Args().Slice()...)
+				return p.remove(c.Context, w, c.Args().Slice())
 			})
 		},
 	}
+}
+
+func (p *program) remove(ctx context.Context, w *workspace.Workspace, refs []string) error {
+	if err := w.Remove(ctx, refs...); err != nil || !p.json {
+		return err
+	}
+	return p.printJSON(map[string][]string{"removed": refs})
 }
 
 func (p *program) gcCommand() *cli.Command {
@@ -127,6 +141,7 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 		return err
 	}
 	if p.json {
+		report.Blobs, report.Referrers = listed(report.Blobs), listed(report.Referrers)
 		return p.printJSON(report)
 	}
 	verb := "removed"
@@ -166,6 +181,7 @@ func (p *program) fsck(ctx context.Context, w *workspace.Workspace, opt registry
 		return err
 	}
 	if p.json {
+		report.Left, report.Problems, report.Notes = listed(report.Left), listed(report.Problems), listed(report.Notes)
 		if err := p.printJSON(report); err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ func (p *program) trustCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "add", Usage: "trust a public key for the repositories of a pattern", ArgsUsage: "KEYFILE",
-				Flags: []cli.Flag{file,
+				Flags: []cli.Flag{
+					file, p.jsonFlag(),
 					&cli.StringFlag{Name: "name", Usage: "what to call the key (default: the file's name)"},
 					&cli.StringSliceFlag{Name: "match", Usage: "repository `PATTERN`, such as registry.example/team/** (default: **)"},
 					&cli.StringFlag{Name: "not-after", Usage: "last day on which its signatures count, YYYY-MM-DD"},
@@ -35,7 +36,7 @@ func (p *program) trustCommand() *cli.Command {
 				},
 			},
 			{
-				Name: "rm", Usage: "stop trusting a key", ArgsUsage: "NAME", Flags: []cli.Flag{file},
+				Name: "rm", Usage: "stop trusting a key", ArgsUsage: "NAME", Flags: []cli.Flag{file, p.jsonFlag()},
 				Action: func(c *cli.Context) error {
 					if err := wantArgs(c, 1, 1); err != nil {
 						return err
@@ -55,6 +56,7 @@ func (p *program) trustCommand() *cli.Command {
 			{
 				Name: "accept", Usage: "let a project's trust file decide for that project, as it is now", ArgsUsage: "FILE",
 				Description: "A trust file that mm.yaml names can ask for more than your own, not for less. Once accepted\nit decides for its project, until it or a key in it changes.",
+				Flags:       []cli.Flag{p.jsonFlag()},
 				Action: func(c *cli.Context) error {
 					if err := wantArgs(c, 1, 1); err != nil {
 						return err
@@ -106,6 +108,9 @@ func (p *program) trustAdd(ctx context.Context, add trustAdd) error {
 	}); err != nil {
 		return err
 	}
+	if p.json {
+		return p.printJSON(map[string]any{"file": file, "name": add.name, "id": pub.KeyID(), "match": add.match})
+	}
 	p.say("%s now trusts %s (%s) for %s", file, add.name, pub.KeyID()[:12], strings.Join(add.match, ", "))
 	return nil
 }
@@ -115,7 +120,10 @@ func (p *program) trustRemove(ctx context.Context, file, name string) error {
 	if err != nil {
 		return err
 	}
-	return workspace.ChangeTrust(ctx, file, func(t *workspace.Trust) error { return t.Remove(name) })
+	if err := workspace.ChangeTrust(ctx, file, func(t *workspace.Trust) error { return t.Remove(name) }); err != nil || !p.json {
+		return err
+	}
+	return p.printJSON(map[string]string{"file": file, "name": name})
 }
 
 func (p *program) trustAccept(ctx context.Context, file string) error {
@@ -127,6 +135,9 @@ func (p *program) trustAccept(ctx context.Context, file string) error {
 	t, err := w.Accept(ctx, file)
 	if err != nil {
 		return err
+	}
+	if p.json {
+		return p.printJSON(map[string]any{"file": file, "rules": len(t.Rules), "keys": len(t.Keys)})
 	}
 	p.say("%s now decides for its project, as it is: %s, %s", file, count(len(t.Rules), "rule"), count(len(t.Keys), "key"))
 	return nil

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/server"
+)
+
+// documented is what docs/JSON.md says of one command.
+type documented struct {
+	types    map[string]string // key path → JSON type
+	optional map[string]bool
+	example  any
+}
+
+// readJSONDoc reads the sections of docs/JSON.md, by command. A key path is
+// "targets[].ref"; the last element * stands for keys that are data.
+func readJSONDoc(t *testing.T) map[string]*documented {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "JSON.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| `([^`]*)` \\| (\\w+)(\\?)? \\|")
+	block := regexp.MustCompile("(?s)```json\n(.*?)```")
+	out := map[string]*documented{}
+	for _, section := range strings.Split(string(text), "\n## mm ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		if next := strings.Index(body, "\n## "); next >= 0 {
+			body = body[:next]
+		}
+		d := &documented{types: map[string]string{}, optional: map[string]bool{}}
+		for _, m := range row.FindAllStringSubmatch(body, -1) {
+			if d.types[m[1]] != "" {
+				t.Errorf("mm %s: %s stands twice", name, m[1])
+			}
+			d.types[m[1]], d.optional[m[1]] = m[2], m[3] != ""
+		}
+		m := block.FindStringSubmatch(body)
+		if m == nil {
+			t.Errorf("mm %s: no example", name)
+			continue
+		}
+		if err := json.Unmarshal([]byte(m[1]), &d.example); err != nil {
+			t.Errorf("mm %s: the example: %v", name, err)
+		}
+		out[name] = d
+	}
+	return out
+}
+
+// shape lists the key paths of a JSON value with their types.
+func shape(path string, v any, into map[string]string) {
+	kind := ""
+	switch v := v.(type) {
+	case nil:
+		kind = "null"
+	case string:
+		kind = "string"
+	case bool:
+		kind = "bool"
+	case float64:
+		kind = "number"
+	case []any:
+		kind = "array"
+		for _, e := range v {
+			shape(path+"[]", e, into)
+		}
+	case map[string]any:
+		kind = "object"
+		for k, e := range v {
+			shape(strings.TrimPrefix(path+"."+k, "."), e, into)
+		}
+	}
+	into[path] = kind
+}
+
+// check holds a value against what is documented, and returns the keys met.
+func (d *documented) check(t *testing.T, what string, v any) map[string]bool {
+	t.Helper()
+	have, met := map[string]string{}, map[string]bool{}
+	shape("", v, have)
+	for _, path := range slices.Sorted(maps.Keys(have)) {
+		key := path
+		for k := range d.types {
+			if free, ok := strings.CutSuffix(k, "*"); ok && strings.HasPrefix(path, free) && !strings.ContainsAny(path[len(free):], "[") {
+				key = k
+			}
+		}
+		met[key] = true
+		switch want := d.types[key]; {
+		case path == "" && want == "", strings.HasSuffix(path, "[]") && want == "" && have[path] == "object":
+		case want == "":
+			t.Errorf("%s: %s (%s) is not documented", what, path, have[path])
+		case want != "any" && want != have[path]:
+			t.Errorf("%s: %s is %s, documented as %s", what, path, have[path], want)
+		}
+	}
+	return met
+}
+
+// jsonWorld is a folder with what the commands need, and a registry.
+func jsonWorld(t *testing.T) (host string) {
+	t.Helper()
+	learn, err := txtar.ParseFile(filepath.Join("testdata", "script", "learn.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
+	t.Setenv("MM_KEY_PASSWORD", "")
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Chdir(t.TempDir())
+	for _, f := range learn.Files {
+		if err := os.MkdirAll(filepath.Dir(f.Name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.Name, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS("builds", os.DirFS(filepath.Join(repo, "builds"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("mm.yaml", fmt.Appendf(nil, "modules: [%q]\n", filepath.Join(repo, "modules")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store, err := registry.Open(t.TempDir(), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := server.New(store, server.Options{User: "u", Password: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(h)
+	t.Cleanup(func() { web.Close(); store.Close() })
+	return strings.TrimPrefix(web.URL, "http://")
+}
+
+// What docs/JSON.md says of each command's output is what the command prints:
+// the same keys of the same types, all that are not optional, and no null.
+func TestJSON(t *testing.T) {
+	doc := readJSONDoc(t)
+	host := jsonWorld(t)
+	met := map[string]map[string]bool{}
+	for _, step := range []struct {
+		command string // as the section is called
+		args    string
+		code    int
+	}{
+		{"version", "", exitOK},
+		{"doctor", "", exitOK},
+		{"ls", "", exitOK}, // of an empty store
+		{"gc", "", exitOK},
+		{"fsck", "", exitOK},
+		{"keys generate", "", exitOK},
+		{"keys generate", "--out other --no-trust", exitOK},
+		{"trust add", "other.pub --name other --match x/** --not-after 2099-01-01", exitOK},
+		{"trust ls", "", exitOK},
+		{"trust rm", "other", exitOK},
+		{"validate", "builds", exitOK},
+		{"lock", "builds/m-lite.graph.yaml", exitOK},
+		{"assemble", "builds/m-lite.graph.yaml --out dist --sign default", exitOK},
+		{"sign", "m-lite:0.1.0", exitOK},
+		{"verify", "dist", exitOK},
+		{"inspect", "dist", exitOK},
+		{"inspect", "dist/laptop", exitOK},
+		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},
+		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
+		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
+		{"login", host + " --user u --password-stdin --plaintext", exitOK},
+		{"push", "m-lite:0.1.0 " + host + "/m-lite", exitOK},
+		{"inspect", host + "/m-lite:0.1.0 --remote", exitOK},
+		{"pull", host + "/m-lite:0.1.0", exitOK},
+		{"logout", host, exitOK},
+		{"ls", "", exitOK},
+		{"rm", "mine:1", exitOK},
+		{"gc", "--grace 0s", exitOK},
+		{"fsck", "", exitOK},
+		{"audit verify", "", exitOK},
+		{"module new", "encoder enc --license MIT", exitOK},
+		{"module check", "enc", exitOK},
+		{"module add", "enc", exitOK},
+		{"inspect", "enc:0.1.0", exitOK},
+		{"ls", "", exitOK},
+		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},
+		{"tokenizer encode", "-t tok.gguf cat", exitOK},
+		{"tokenizer fertility", "-t tok.gguf text.txt", exitOK},
+		{"data generate", "calls.txt --documents 16", exitOK},
+		{"train", "tiny.yaml --out run --sample cat", exitOK},
+		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
+		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
+		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
+		{"quantize", "tiny/tiny.gguf small.gguf --to Q5_K_S", exitOK},
+		{"gradcheck", "", exitOK},
+		{"trust accept", "builds/trust.yaml", exitOK},
+		{"demo", "--graph m-lite", exitOK},
+		{"validate", "fault.yaml", exitInvalid},
+	} {
+		if step.command == "trust accept" {
+			home, err := os.ReadFile(filepath.Join(os.Getenv("MM_HOME"), "trust.yaml"))
+			if err == nil {
+				err = os.WriteFile("builds/trust.yaml", home, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := "mm " + step.command + " " + step.args
+		words := strings.Fields("mm " + step.command + " " + step.args + " --json")
+		var stdout, stderr strings.Builder
+		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
+			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())
+			continue
+		}
+		if os.Getenv("MM_JSON_SHOW") != "" {
+			t.Logf("## %s\n%s", name, stdout.String())
+		}
+		var v any
+		if err := json.Unmarshal([]byte(stdout.String()), &v); err != nil {
+			t.Errorf("%s: %v: %s", name, err, stdout.String())
+			continue
+		}
+		d := doc[step.command]
+		if d == nil {
+			t.Errorf("docs/JSON.md does not speak of mm %s", step.command)
+			continue
+		}
+		if met[step.command] == nil {
+			met[step.command] = map[string]bool{}
+		}
+		maps.Copy(met[step.command], d.check(t, name, v))
+	}
+	for name, d := range doc {
+		if met[name] == nil {
+			t.Errorf("mm %s is documented and not tried", name)
+			continue
+		}
+		shown := d.check(t, "the example of mm "+name, d.example)
+		for key := range d.types {
+			if !met[name][key] && !d.optional[key] {
+				t.Errorf("mm %s never prints %s", name, key)
+			}
+			if !shown[key] && !d.optional[key] {
+				t.Errorf("the example of mm %s lacks %s", name, key)
+			}
+		}
+	}
+	for _, name := range jsonCommands((&program{}).app().Commands, "") {
+		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" { // which print what import gguf prints
+			t.Errorf("docs/JSON.md does not speak of mm %s, which has --json", name)
+		}
+	}
+}
+
+// jsonCommands lists the commands that have --json.
+func jsonCommands(commands []*cli.Command, above string) (names []string) {
+	for _, c := range commands {
+		name := strings.TrimSpace(above + " " + c.Name)
+		for _, f := range c.Flags {
+			if slices.Contains(f.Names(), "json") {
+				names = append(names, name)
+			}
+		}
+		names = append(names, jsonCommands(c.Subcommands, name)...)
+	}
+	return names
+}
