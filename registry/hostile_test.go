@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -455,3 +456,27 @@ func TestSearchBothWays(t *testing.T) {
 
 // regexpAnnotations is index.json's own annotations, which come last.
 var regexpAnnotations = regexp.MustCompile(`,"annotations":\{[^{}]*\}\}$`)
+
+// A record whose bytes are not those that were written does not count, though
+// they may still be JSON: at the end it was cut off, before another it is
+// damage.
+func TestJournalChecksum(t *testing.T) {
+	desc := described(nil)
+	desc.MediaType = ocispec.MediaTypeImageManifest
+	line := func(ref string) []byte {
+		r := record{Set: []ocispec.Descriptor{entryOf(&node{desc: desc}, ref)}}
+		data, err := r.line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	good, bad := line("a:1"), bytes.Replace(line("b:1"), []byte("b:1"), []byte("c:1"), 1)
+	records, used, err := parseJournal(slices.Concat(good, bad))
+	if err != nil || len(records) != 1 || used != int64(len(good)) {
+		t.Errorf("at the end: %d records in %d bytes, %v", len(records), used, err)
+	}
+	if records, _, err := parseJournal(slices.Concat(bad, good)); err == nil {
+		t.Errorf("before another: %d records", len(records))
+	}
+}
