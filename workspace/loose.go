@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/admit"
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -70,6 +70,12 @@ func (w *Workspace) own(ctx context.Context, path string, f form) (*builds.Build
 			return nil, err
 		}
 		return w.ownWeights(path, file)
+	case aTransformer:
+		file, err := w.ownTransformer(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return w.ownWeights(path, file)
 	}
 	return w.ownWeights(path, path)
 }
@@ -103,7 +109,7 @@ func runs(file string) error {
 	if n, err := gguf.GetOr(f, "split.count", uint16(0)); err == nil && n > 1 {
 		return fmt.Errorf("it is one of %d pieces of a model: join them first", n)
 	}
-	if _, err := infer.ReadConfig(f); err != nil {
+	if _, err := admit.File(f); err != nil {
 		return err
 	}
 	if model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, ""); err != nil || model == "" || model == "none" {

@@ -27,6 +27,7 @@ type RunOptions struct {
 //	p-lite:0.1.0, dist/p-lite, registry.example/team/p-lite:0.1.0   what [Workspace.Find] finds, admitted
 //	p-lite.graph.yaml                                               assembled into the store without a name
 //	model.gguf, core-llm/, core-llm/module.yaml, best.safetensors   the user's own, as it stands
+//	SmolLM2-135M/ with config.json, safetensors and tokenizer.json  the same, converted once
 //
 // What has a name in the store comes before a folder of that name that lies
 // about: the one was released, and for the other nobody vouches.

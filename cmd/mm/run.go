@@ -44,7 +44,8 @@ func (p *program) runCommand() *cli.Command {
 const argumentMeaning = "REF is in the store or at a registry, DIR an output folder of assemble (or one of its\n" +
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
-	"core module's folder or module.yaml, a checkpoint of mm train."
+	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
+	"into MM_HOME), a checkpoint of mm train."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}

@@ -21,7 +21,7 @@ var (
 // is [ErrTooLarge]; a folder, a pipe or a device is [ErrIrregular], and is told
 // so without waiting for whoever may write to it.
 func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 // ReadHead returns the first n bytes of the regular file at path, fewer where it
 // has fewer. What is no regular file is [ErrIrregular], told without waiting.
 func ReadHead(path string, n int) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,9 @@ func ReadHead(path string, n int) ([]byte, error) {
 	return head[:m], err
 }
 
-// openRegular opens a regular file for reading, and nothing else.
-func openRegular(path string) (*os.File, error) {
+// OpenRegular opens a regular file for reading. What is none is [ErrIrregular],
+// told without waiting for whoever may write to it.
+func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
