@@ -91,8 +91,13 @@ func (f *Formats) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ID is name@version.
-func (p Part) ID() string { return p.Name + "@" + p.Version }
+// ID is name@version; the name alone of a file that has no version.
+func (p Part) ID() string {
+	if p.Version == "" {
+		return p.Name
+	}
+	return p.Name + "@" + p.Version
+}
 
 // AdapterPart is an adapter and how strongly it applies.
 type AdapterPart struct {

@@ -119,6 +119,7 @@ const (
 	GoldenMissed  Code = "MM0802"
 	PromptTooLong Code = "MM0803"
 	BudgetMissed  Code = "MM0805"
+	NotRunnable   Code = "MM0806"
 
 	BadConfig Code = "MM0901"
 	BadTrust  Code = "MM0902"

@@ -17,6 +17,7 @@ import (
 
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
 )
 
 //go:embed *.schema.json
@@ -90,13 +91,21 @@ func Load(kind Kind, file string, data []byte) (*Document, diag.List) {
 
 // ReadFile reads a document's bytes. A file that cannot be read, is no regular
 // file or is over [MaxBytes] is a fault at code, and costs no more memory than
-// the limit.
+// the limit. Weights and archives are called by their name.
 func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
+	var list diag.List
 	data, err := fsx.ReadFile(file, MaxBytes)
+	head := data
+	if errors.Is(err, fsx.ErrTooLarge) {
+		head, _ = fsx.ReadHead(file, sniff.Head)
+	}
+	if kind := sniff.Bytes(head); len(head) > 0 && !readable(kind) {
+		list.Add(diag.NotMM, diag.Pos{File: file}, "it is "+string(kind)+", not YAML", hints[kind])
+		return nil, list
+	}
 	if err == nil {
 		return data, nil
 	}
-	var list diag.List
 	var at *fs.PathError
 	reason := err.Error()
 	if errors.As(err, &at) {
@@ -108,4 +117,16 @@ func ReadFile(file string, code diag.Code) ([]byte, diag.List) {
 	}
 	list.Add(code, diag.Pos{File: file}, reason, hint)
 	return nil, list
+}
+
+// readable reports whether a file of the kind may be YAML; what nobody knows
+// is left to the parser.
+func readable(k sniff.Kind) bool { return k == sniff.Text || k == sniff.Unknown }
+
+// hints say what to do with a file that is no document.
+var hints = map[sniff.Kind]string{
+	sniff.GGUF:        "mm run FILE runs it; mm module import gguf FILE makes a module of it, which a graph may name",
+	sniff.Safetensors: "mm run FILE runs a checkpoint of mm train; other weights are run by the folder they lie in",
+	sniff.ONNX:        "name the module.yaml that describes it",
+	sniff.Pointer:     "git lfs pull fetches the file",
 }

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -14,43 +15,47 @@ import (
 	"mm-abi.org/mm/internal/spell"
 )
 
-// compiled holds the schemas by kind; compiling them takes milliseconds, so it
-// happens once, at first use.
-var compiled = sync.OnceValue(func() map[Kind]*jsonschema.Schema {
+// compiled gives the schema of a kind. Compiling one takes milliseconds, so it
+// happens at its first use, and to the kinds alone that a command meets.
+var compiled = func() func(Kind) *jsonschema.Schema {
+	each := map[Kind]func() *jsonschema.Schema{}
+	entries, _ := files.ReadDir(".")
+	for _, e := range entries {
+		kind := Kind(strings.TrimSuffix(e.Name(), ".schema.json"))
+		each[kind] = sync.OnceValue(func() *jsonschema.Schema { return compile(kind) })
+	}
+	return func(kind Kind) *jsonschema.Schema { return each[kind]() }
+}()
+
+// place is where the embedded files are for the compiler.
+const place = "mm-abi://schemas/"
+
+func compile(kind Kind) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
 	c.AssertFormat = true
 	c.ExtractAnnotations = true // descriptions are hints
-	c.LoadURL = nil
+	c.LoadURL = func(url string) (io.ReadCloser, error) {
+		name, ok := strings.CutPrefix(url, place)
+		if !ok {
+			return nil, fmt.Errorf("%s is none of the embedded schemas", url)
+		}
+		return files.Open(name)
+	}
 	for name, f := range formats {
 		c.Formats[name] = func(v any) bool {
 			s, ok := v.(string)
 			return !ok || f.check(s) == nil
 		}
 	}
-	entries, _ := files.ReadDir(".")
-	for _, e := range entries {
-		f, err := files.Open(e.Name())
-		if err == nil {
-			err = c.AddResource("mm-abi://schemas/"+e.Name(), f)
-		}
-		if err != nil {
-			panic("schemas: " + err.Error()) // an embedded file: a test reads them all
-		}
-	}
-	m := map[Kind]*jsonschema.Schema{}
-	for _, e := range entries {
-		kind := Kind(strings.TrimSuffix(e.Name(), ".schema.json"))
-		m[kind] = c.MustCompile("mm-abi://schemas/" + e.Name())
-	}
-	return m
-})
+	return c.MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
+}
 
 // Validate checks the document against the schema of kind and returns every
 // fault at its place.
 func (d *Document) Validate(kind Kind) diag.List {
 	var list diag.List
-	err := compiled()[kind].Validate(d.value)
+	err := compiled(kind).Validate(d.value)
 	if err == nil {
 		return nil
 	}
@@ -59,7 +64,7 @@ func (d *Document) Validate(kind Kind) diag.List {
 		list.Add(diag.Syntax, diag.Pos{File: d.File}, err.Error(), "")
 		return list
 	}
-	root := compiled()[kind]
+	root := compiled(kind)
 	for _, leaf := range leaves(v) {
 		d.fault(root, leaf, &list)
 	}

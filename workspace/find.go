@@ -70,27 +70,16 @@ func (w *Workspace) Find(ctx context.Context, arg string) (*Located, error) {
 			return l, err
 		}
 	}
-	l, err := w.findStored(ctx, arg)
-	if !errors.Is(err, errdef.ErrNotFound) {
-		return l, err
+	if w.opt.Layout != "" || IsLayout(w.StoreDir()) { // none is made to look into
+		l, err := w.findStored(ctx, arg)
+		if !errors.Is(err, errdef.ErrNotFound) {
+			return l, err
+		}
 	}
 	if ref, bad := abi.ParseRef(arg); bad == nil && ref.Host != "" && w.opt.Layout == "" && !w.opt.Offline {
 		return w.FindRemote(ctx, arg)
 	}
-	return nil, w.absent(arg)
-}
-
-// absent says that nothing answers to arg, and where it was looked for.
-func (w *Workspace) absent(arg string) error {
-	place := w.StoreDir()
-	if w.opt.Layout != "" {
-		place = w.opt.Layout
-	}
-	detail, hint := fmt.Sprintf("%s is not in %s", arg, place), "mm ls lists what is there; mm pull fetches it"
-	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		detail, hint = arg+" is a folder, but neither an OCI layout nor the folder of a target in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store"
-	}
-	return fault(diag.NoArtifact, detail, hint)
+	return nil, w.absent(ctx, arg)
 }
 
 // FindRemote finds a reference at its registry, whatever the store has.

@@ -189,7 +189,7 @@ type TagOptions struct {
 func (w *Workspace) Tag(ctx context.Context, arg, name string, opt TagOptions) error {
 	at, err := w.findStored(ctx, arg)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return w.absent(arg)
+		return w.absent(ctx, arg)
 	}
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (w *Workspace) Remove(ctx context.Context, names ...string) error {
 	}
 	for _, name := range names {
 		if _, err := s.Resolve(ctx, name); errors.Is(err, errdef.ErrNotFound) {
-			return w.absent(name)
+			return w.absent(ctx, name)
 		}
 		if err := s.Remove(ctx, name); err != nil {
 			return err

@@ -24,8 +24,9 @@ import (
 
 func (p *program) chatCommand() *cli.Command {
 	return &cli.Command{
-		Name: "chat", Usage: "hold a conversation with a build", ArgsUsage: "REF|DIR|GRAPH",
-		Description: "A line is a turn. Text between lines of three quotes (\"\"\") is one turn, and a line that\n" +
+		Name: "chat", Usage: "hold a conversation with a build or a model", ArgsUsage: "REF|DIR|GRAPH|MODEL",
+		Description: argumentMeaning + "\n\n" +
+			"A line is a turn. Text between lines of three quotes (\"\"\") is one turn, and a line that\n" +
 			"ends in a backslash goes on. Ctrl-C stops an answer, Ctrl-D ends the conversation.\n" +
 			"/help lists the commands.",
 		Flags: append(append(append([]cli.Flag{

@@ -8,12 +8,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 func TestMain(m *testing.M) {
@@ -56,6 +59,8 @@ func TestScripts(t *testing.T) {
 			"flip":    flip,
 			"replace": replace,
 			"waitfor": waitFor,
+
+			"transformer": transformer,
 		},
 	})
 }
@@ -97,6 +102,16 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s has no %q", args[2], args[0])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.Replace(text, args[0], args[1], 1)), 0o644))
+}
+
+// transformer writes a model as Hugging Face does: transformer DIR SEED.
+func transformer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: transformer DIR SEED")
+	}
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(testfiles.Transformer(ts.MkAbs(args[0]), seed))
 }
 
 func largest(ts *testscript.TestScript, dir string) (path string) {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -26,10 +25,10 @@ import (
 
 func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
-		Name: "run", Usage: "run a build: verify it, load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH [PROMPT]",
-		Description: "REF is in the store, DIR an output folder of assemble (or one of its targets), GRAPH a\n" +
-			"build.graph.yaml, which is assembled first. The prompt is an argument, --prompt, or what\n" +
-			"comes on standard input. mm chat holds a conversation. A request is JSON:\n\n" +
+		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
+		Description: argumentMeaning + "\n\n" +
+			"The prompt is an argument, --prompt, or what comes on standard input. mm chat holds a\n" +
+			"conversation. A request is JSON:\n\n" +
 			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}`,
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
@@ -40,6 +39,13 @@ func (p *program) runCommand() *cli.Command {
 		Action: p.run,
 	}
 }
+
+// argumentMeaning is what mm run and mm chat take.
+const argumentMeaning = "REF is in the store or at a registry, DIR an output folder of assemble (or one of its\n" +
+	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
+	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
+	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
+	"into MM_HOME), a checkpoint of mm train."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -239,34 +245,13 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 	return req, doc.Decode(&req)
 }
 
-// runner makes a Runner for what the argument means: a graph, which is
-// assembled into the store without a name, an artifact at hand, or one at a
-// registry, which is pulled.
+// runner makes a Runner for what the argument means.
 func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options) (*runner.Runner, error) {
-	var v *workspace.Verified
-	var err error
-	if info, statErr := os.Stat(u.arg); statErr == nil && info.Mode().IsRegular() {
-		v, err = p.made(ctx, w, u)
-	} else {
-		v, err = w.Use(ctx, u.arg, u.resolve.Claim)
-	}
-	if err != nil {
-		return nil, err
-	}
-	b, err := v.Build(ctx, u.target)
+	b, err := w.Runnable(ctx, u.arg, workspace.RunOptions{Target: u.target, Resolve: u.resolve, Exporters: exporters()})
 	if err != nil {
 		return nil, err
 	}
 	return runner.Open(ctx, b, opt)
-}
-
-func (p *program) made(ctx context.Context, w *workspace.Workspace, u use) (*workspace.Verified, error) {
-	opt := assemble.Options{Graph: u.arg, Target: u.target, KeepGoing: true, Untagged: true, Exporters: exporters()}
-	made, err := w.Assemble(ctx, opt, u.resolve)
-	if err != nil {
-		return nil, err
-	}
-	return w.Made(ctx, u.arg, made)
 }
 
 // ran is the answer as --json prints it.

@@ -68,3 +68,25 @@ func TestReadFileBounds(t *testing.T) {
 		t.Errorf("3 GiB were refused with %d bytes allocated", n)
 	}
 }
+
+func TestReadHead(t *testing.T) {
+	dir := t.TempDir()
+	huge, small := filepath.Join(dir, "huge"), filepath.Join(dir, "small")
+	if err := os.WriteFile(huge, []byte("abcdef"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(huge, 3<<30); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(small, []byte("ab"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{huge: "abcd", small: "ab"} {
+		if got, err := fsx.ReadHead(file, 4); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+	if _, err := fsx.ReadHead(dir, 4); !errors.Is(err, fsx.ErrIrregular) {
+		t.Errorf("a folder: %v", err)
+	}
+}

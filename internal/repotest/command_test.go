@@ -143,6 +143,7 @@ var writes = map[string]bool{
 var writers = map[string]string{
 	"internal/fsx/":         "the seam itself",
 	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
+	"internal/testfiles/":   "models that tests run, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
 	"cmd/mm/train.go":       "the metrics of a run, appended line by line",

@@ -11,7 +11,8 @@ import (
 )
 
 // What an engine is given was verified: a builds.Build is made by workspace
-// alone, after every byte of it was hashed.
+// alone, after every byte of it was hashed; or it is the user's own file, which
+// workspace says aloud.
 func TestBuildsAreVerified(t *testing.T) {
 	made := 0
 	for _, p := range list(t) {

@@ -1,0 +1,73 @@
+// Package sniff tells what a file is by its first bytes, so that a file which
+// came to the wrong place is called by its name. It guesses; nothing may be
+// believed or allowed because of it.
+package sniff
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// Head is how many bytes of a file are enough.
+const Head = 512
+
+// Kind is what a file seems to be.
+type Kind string
+
+// The kinds. What is none of the others is Unknown.
+const (
+	Empty       Kind = "empty"
+	GGUF        Kind = "a GGUF file, the weights of a model"
+	Safetensors Kind = "a safetensors file, weights without a description"
+	ONNX        Kind = "an ONNX file, the graph of a model"
+	Zip         Kind = "a zip archive or a checkpoint of PyTorch"
+	Gzip        Kind = "a gzip archive"
+	Pointer     Kind = "a Git LFS pointer, whose real file was not fetched"
+	Text        Kind = "text"
+	Unknown     Kind = "no file of a kind that mm knows"
+)
+
+// maxHeader is the longest header of a safetensors file, in bytes.
+const maxHeader = 100 << 20
+
+// Bytes tells the kind of a file that begins with head.
+func Bytes(head []byte) Kind {
+	head = head[:min(len(head), Head)]
+	begins := func(s string) bool { return bytes.HasPrefix(head, []byte(s)) }
+	switch {
+	case len(head) == 0:
+		return Empty
+	case begins("GGUF"):
+		return GGUF
+	case begins("PK\x03\x04"), begins("\x80\x02"), begins("\x80\x04"):
+		return Zip
+	case begins("\x1f\x8b"):
+		return Gzip
+	case begins("version https://git-lfs"):
+		return Pointer
+	case len(head) > 8 && head[8] == '{' && binary.LittleEndian.Uint64(head) <= maxHeader:
+		return Safetensors
+	case len(head) > 2 && head[0] == 0x08 && head[1] < 0x20 && (head[2] == 0x12 || head[2] == 0x1a || head[2] == 0x3a):
+		return ONNX // ir_version, then producer_name, producer_version or graph
+	case text(head):
+		return Text
+	}
+	return Unknown
+}
+
+// text reports whether head is the beginning of UTF-8 without control
+// characters that no text has. Its last letter may be cut.
+func text(head []byte) bool {
+	for len(head) > 0 {
+		r, n := utf8.DecodeRune(head)
+		if r == utf8.RuneError && n == 1 {
+			return !utf8.FullRune(head)
+		}
+		if r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f' {
+			return false
+		}
+		head = head[n:]
+	}
+	return true
+}

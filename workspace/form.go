@@ -1,0 +1,201 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
+)
+
+// form is what lies where an argument points to.
+type form int
+
+const (
+	aReference   form = iota // nothing, an OCI layout or a target's folder: the argument is a reference
+	aGraph                   // build.graph.yaml
+	aGGUF                    // weights with all that describes them
+	aCheckpoint              // safetensors of mm train
+	aModule                  // module.yaml or the folder that holds it
+	aTransformer             // folder of Hugging Face transformers
+)
+
+// configFile is what a folder of Hugging Face transformers is told by.
+const configFile = "config.json"
+
+// formOf looks at what lies at path, and reads no more of it than its first
+// bytes or, of YAML, what a document may have. What can be run in no way is a
+// fault that says what it is.
+func formOf(path string) (form, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return aReference, nil // the reference may still be found; whoever looks for it tells
+	}
+	if info.IsDir() {
+		return formOfFolder(path)
+	}
+	head, err := fsx.ReadHead(path, sniff.Head)
+	if err != nil {
+		return aReference, unrunnable(path, reasonOf(err), "")
+	}
+	kind := sniff.Bytes(head)
+	if kind != sniff.GGUF && strings.EqualFold(filepath.Ext(path), ".gguf") {
+		return aReference, unrunnable(path, fmt.Sprintf("it is called a GGUF file, and is %s: it begins with %q", kind, head[:min(4, len(head))]), "fetch or export it again")
+	}
+	switch kind {
+	case sniff.GGUF:
+		return aGGUF, nil
+	case sniff.Safetensors:
+		return aCheckpoint, nil
+	case sniff.Text:
+		return formOfText(path)
+	case sniff.Unknown:
+		return aReference, unrunnable(path, "it is neither GGUF nor YAML: its first bytes are "+fmt.Sprintf("%q", head[:min(4, len(head))]), "")
+	default:
+		return aReference, unrunnable(path, "it is "+string(kind), ways[kind])
+	}
+}
+
+// ways lead on from files that cannot be run.
+var ways = map[sniff.Kind]string{
+	sniff.ONNX:    "an encoder, a projector or a decoder runs within a build: name its module in a graph",
+	sniff.Pointer: "git lfs pull fetches the file",
+	sniff.Zip:     "unpack the archive; weights of PyTorch are converted to safetensors by their publisher",
+	sniff.Gzip:    "unpack the archive",
+}
+
+// formOfText tells the documents of mm apart.
+func formOfText(path string) (form, error) {
+	data, list := schemas.ReadFile(path, diag.Unreadable)
+	if list.Failed() {
+		return aReference, list.Err()
+	}
+	if filepath.Base(path) == configFile {
+		return aReference, unrunnable(path, "it describes a model, whose weights lie beside it", "name the folder: mm run "+filepath.Dir(path))
+	}
+	doc, list := schemas.Parse(path, data)
+	if doc == nil || list.Failed() {
+		if ext := filepath.Ext(path); ext != ".yaml" && ext != ".yml" {
+			return aReference, unrunnable(path, "it is text, and no graph", "")
+		}
+		return aGraph, nil // which tells every fault
+	}
+	switch kind := kindOf(doc); kind {
+	case schemas.Graph:
+		return aGraph, nil
+	case schemas.Module:
+		return aModule, nil
+	case "":
+		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core key, a module a type key")
+	default:
+		return aReference, unrunnable(path, "it is "+documents[kind], documentWays[kind])
+	}
+}
+
+// kindOf is what a document is by its name and keys or, where they do not tell,
+// the one kind whose schema it keeps.
+func kindOf(doc *schemas.Document) schemas.Kind {
+	if kind, ok := doc.Detect(); ok {
+		return kind
+	}
+	for _, kind := range []schemas.Kind{schemas.Train, schemas.Request, schemas.Trust, schemas.Config} {
+		if list := doc.Validate(kind); !list.Failed() {
+			return kind
+		}
+	}
+	return ""
+}
+
+// documents are the kinds that do not run, and documentWays lead on from them.
+var (
+	documents = map[schemas.Kind]string{
+		schemas.Lock: "the lock of a graph", schemas.Config: "the settings of a folder", schemas.Trust: "a trust file",
+		schemas.Request: "a request", schemas.Train: "the configuration of a training",
+	}
+	documentWays = map[schemas.Kind]string{
+		schemas.Lock: "name the graph beside it", schemas.Request: "mm run MODEL --request FILE asks it", schemas.Train: "mm train FILE",
+	}
+)
+
+func formOfFolder(path string) (form, error) {
+	has := func(name string) bool { return exists(filepath.Join(path, name)) }
+	abs, err := filepath.Abs(path)
+	switch {
+	case err != nil:
+		return aReference, err
+	case IsLayout(path), IsLayout(filepath.Dir(abs)), has(builds.AssemblyFile):
+		return aReference, nil
+	case has(modules.FileName):
+		return aModule, nil
+	case has(configFile):
+		return aTransformer, nil
+	}
+	return aReference, folderFault(path)
+}
+
+// folderFault says what a folder is that nothing can be made of.
+func folderFault(path string) error {
+	names := func(pattern string) []string {
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(path), pattern))
+		for i := range found {
+			found[i] = nearPath(found[i])
+		}
+		return found
+	}
+	detail := "it is a folder, but no OCI layout, no target of one, no module (" + modules.FileName + ") and no model of Hugging Face (" + configFile + ")"
+	for _, at := range []struct{ pattern, what string }{
+		{"*.gguf", "name the model in it: "},
+		{"*.graph.yaml", "name the graph in it: "},
+		{"*/" + modules.FileName, "name a module in it: "},
+		{"*/oci-layout", "name a layout in it: "},
+		{"*/" + configFile, "name a model in it: "},
+		{"*.safetensors", "weights need their " + configFile + " beside them; name a checkpoint of mm train itself: "},
+	} {
+		if found := names(at.pattern); len(found) > 0 {
+			return unrunnable(path, detail, at.what+some(found))
+		}
+	}
+	return unrunnable(path, detail, "mm assemble --out makes layouts; mm module import makes modules")
+}
+
+// escapeGlob makes a path a pattern that matches itself alone.
+func escapeGlob(path string) string {
+	if os.PathSeparator == '\\' {
+		return path // where there is no escape
+	}
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// some names the first few.
+func some(names []string) string {
+	slices.Sort(names)
+	if len(names) > 4 {
+		return strings.Join(names[:4], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// unrunnable is a fault of a file or folder that was to be run.
+func unrunnable(path, detail, hint string) error {
+	var list diag.List
+	list.Add(diag.NotRunnable, diag.Pos{File: path}, detail, hint)
+	return list.Err()
+}
+
+// reasonOf is an error without the path, which stands before it.
+func reasonOf(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,286 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/inspect"
+)
+
+// asItStands makes a build of the user's own file or folder, which was neither
+// released nor put together: nobody vouches for it, which is said, logged, and
+// refused where the trust is strict. Nothing is stored.
+func (w *Workspace) asItStands(ctx context.Context, path string, f form, opt RunOptions) (*builds.Build, error) {
+	if err := w.mayStand(path, opt); err != nil {
+		return nil, err
+	}
+	b, err := w.own(ctx, path, f)
+	if err != nil {
+		return nil, err
+	}
+	w.say("%s is run as it stands: unsigned", path)
+	w.Record(ctx, audit.Entry{Action: "use-unsigned", Ref: absolute(path), Result: "ok"})
+	return b, nil
+}
+
+// mayStand refuses what asks for more than a file on its own can give.
+func (w *Workspace) mayStand(path string, opt RunOptions) error {
+	switch {
+	case opt.Target != "":
+		return fault(diag.NoTarget, fmt.Sprintf("%q; %s is a model, not a build of targets", opt.Target, path), "leave --target out")
+	case opt.Resolve.Expect != "":
+		return fmt.Errorf("%s is a file or a folder: there is no repository that it could be a mirror of", path)
+	case len(w.opt.Keys) > 0:
+		return fault(diag.Unsigned, path+" is run as it stands, and no key can have signed it", "leave --key out; or mm module add --sign, and run it by its name")
+	}
+	b, err := w.judges()
+	if err != nil {
+		return err
+	}
+	if b.strict {
+		return fault(diag.Unsigned, path+" is run as it stands, which strict trust does not allow ("+strings.Join(b.files(), ", ")+")", "mm module import and mm module add --sign make a signed module of it")
+	}
+	return nil
+}
+
+// own reads the user's own file or folder.
+func (w *Workspace) own(ctx context.Context, path string, f form) (*builds.Build, error) {
+	switch f {
+	case aModule:
+		return w.ownModule(ctx, path)
+	case aCheckpoint:
+		file, err := w.ownCheckpoint(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return w.ownWeights(path, file)
+	case aTransformer:
+		file, err := w.ownTransformer(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		return w.ownWeights(path, file)
+	}
+	return w.ownWeights(path, path)
+}
+
+// ownWeights makes a build of a GGUF file, whose header is checked. path is
+// what it is called by.
+func (w *Workspace) ownWeights(path, file string) (*builds.Build, error) {
+	if err := runs(file); err != nil {
+		return nil, weightsFault(path, err)
+	}
+	name := strings.TrimSuffix(filepath.Base(absolute(path)), filepath.Ext(path))
+	entry := name + ".gguf"
+	core := builds.Part{Name: name, Type: abi.Core, Files: builds.Formats{string(abi.GGUF): {entry}}}
+	return &builds.Build{
+		Assembly:  &builds.Assembly{Name: name, ABI: abi.V1_0, Core: core},
+		Manifests: map[string]*modules.Manifest{},
+		Files:     &ownFiles{w: w, paths: map[string]string{entry: absolute(file)}},
+	}, nil
+}
+
+// runs says why the engine cannot run a GGUF file. Its header alone is read.
+func runs(file string) error {
+	f, err := gguf.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if kind, err := gguf.GetOr(f, "general.type", "model"); err == nil && kind == "adapter" {
+		return errors.New("it is an adapter, which changes a model and is none: name its module in adapters of a graph")
+	}
+	if n, err := gguf.GetOr(f, "split.count", uint16(0)); err == nil && n > 1 {
+		return fmt.Errorf("it is one of %d pieces of a model: join them first", n)
+	}
+	if _, err := admit.File(f); err != nil {
+		return err
+	}
+	if model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, ""); err != nil || model == "" || model == "none" {
+		return errors.Join(errors.New("it holds no tokenizer, so that it can read no text"), err)
+	}
+	return nil
+}
+
+func weightsFault(path string, err error) error {
+	var list diag.List
+	list.Add(diag.WeightsFault, diag.Pos{File: path}, reasonOf(err), "")
+	return list.Err()
+}
+
+// ownCheckpoint writes the GGUF file of a checkpoint into a folder that goes
+// with the workspace.
+func (w *Workspace) ownCheckpoint(ctx context.Context, path string) (string, error) {
+	ck, err := train.OpenLM(path)
+	if err != nil {
+		return "", hinted{err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their " + configFile}
+	}
+	defer ck.Close()
+	model, err := ck.Model()
+	if err != nil {
+		return "", err
+	}
+	model.Merge()
+	tok, err := ck.Tokenizer()
+	if err != nil {
+		return "", err
+	}
+	if tok == nil {
+		return "", fmt.Errorf("%s holds no tokenizer, so that it can read no text", path)
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	dir, err := w.passing()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "checkpoint.gguf")
+	return file, fsx.Replace(file, 0o600, func(out io.Writer) error { return train.ExportGGUF(out, model, tok, nil) })
+}
+
+// passing is a new folder that goes with the workspace: in the home or, where
+// nobody may write there, in the system's place for such things.
+func (w *Workspace) passing() (string, error) {
+	if dir, err := w.scratch(); err == nil {
+		return dir.Path(), nil
+	}
+	dir, err := fsx.MkdirTemp("mm-run-*")
+	if err == nil {
+		w.later(func() error { return fsx.RemoveAll(dir) })
+	}
+	return dir, err
+}
+
+// ownModule makes a build of a core module's folder: its manifest must be sound
+// and agree with its files.
+func (w *Workspace) ownModule(ctx context.Context, path string) (*builds.Build, error) {
+	m, list := modules.Load(path)
+	if m == nil || list.Failed() {
+		return nil, list.Err()
+	}
+	if m.Type != abi.Core && m.Type != abi.DraftCore {
+		return nil, unrunnable(path, fmt.Sprintf("%s is of the type %s, which does not run by itself", m.ID(), m.Type), placeOf(m))
+	}
+	if list = append(m.CheckFiles(ctx), inspect.Check(m, inspect.Folder(m))...); list.Failed() {
+		return nil, list.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	own := &ownFiles{w: w, paths: map[string]string{}}
+	core := builds.Part{Name: m.Name, Version: m.Version, Type: abi.Core, Modality: m.Modality, Manifest: modules.FileName, Files: builds.Formats{}}
+	for format, files := range inspect.Weights(m, inspect.Folder(m)) {
+		core.Files[string(format)] = files
+		for _, name := range files {
+			own.paths[name] = absolute(filepath.Join(m.Dir(), filepath.FromSlash(name)))
+		}
+	}
+	entry := core.Files.Entry(abi.GGUF)
+	if entry == "" {
+		return nil, unrunnable(path, m.ID()+" exports no gguf, which is what runs here", "")
+	}
+	if err := runs(own.paths[entry]); err != nil {
+		return nil, weightsFault(own.paths[entry], err)
+	}
+	a := &builds.Assembly{Name: m.Name, Version: m.Version, ABI: m.ABI, License: m.License, Core: core, Golden: m.Golden, KV: keep(m.KVDTypes)}
+	if m.Tokens != nil {
+		a.Tokens = *m.Tokens
+	}
+	return &builds.Build{Assembly: a, Manifests: map[string]*modules.Manifest{m.Name: m}, Files: own}, nil
+}
+
+// keep is how keys and values are stored for a core that lists what it bears:
+// the engine's choice, 16 bits, or else the first.
+func keep(types []abi.DType) abi.DType {
+	if len(types) == 0 || slices.Contains(types, abi.FP16) {
+		return ""
+	}
+	return types[0]
+}
+
+// placeOf says where a module that does not run by itself belongs.
+func placeOf(m *modules.Manifest) string {
+	place := map[abi.ModuleType]string{
+		abi.Encoder: "modalities", abi.Projector: "modalities", abi.Decoder: "decoders", abi.Adapter: "core.llm.adapters",
+		abi.Skill: "skills", abi.Router: "runtime.router", abi.Sandbox: "runtime.sandbox",
+	}[m.Type]
+	return fmt.Sprintf("a graph names it in %s; mm module check %s looks at it alone", or(place, "its own place"), nearPath(absolute(m.Dir())))
+}
+
+// ownFiles are files where they lie.
+type ownFiles struct {
+	w     *Workspace
+	paths map[string]string // name in the build → absolute path
+
+	mu  sync.Mutex
+	dir string
+}
+
+// Open implements builds.Files.
+func (f *ownFiles) Open(name string) (*os.File, error) {
+	path, err := f.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+// Path implements builds.Files.
+func (f *ownFiles) Path(name string) (string, error) {
+	path, ok := f.paths[name]
+	if !ok {
+		return "", fmt.Errorf("there is no %s", name)
+	}
+	return path, nil
+}
+
+// Dir implements builds.Files.
+func (f *ownFiles) Dir(_ context.Context, names ...string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dir == "" {
+		dir, err := f.w.passing()
+		if err != nil {
+			return "", err
+		}
+		f.dir = dir
+	}
+	d, err := fsx.Open(f.dir, fsx.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	for _, name := range names {
+		from, err := f.Path(name)
+		if err != nil {
+			return "", err
+		}
+		if exists(filepath.Join(f.dir, filepath.FromSlash(name))) {
+			continue
+		}
+		if err := d.MkdirAll(filepath.ToSlash(filepath.Dir(filepath.FromSlash(name))), 0o700); err != nil {
+			return "", err
+		}
+		if _, err := d.LinkOrCopy(from, name, 0o600); err != nil {
+			return "", err
+		}
+	}
+	return f.dir, nil
+}

@@ -1,0 +1,155 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/spell"
+)
+
+// RunOptions say how an argument becomes a build that runs.
+type RunOptions struct {
+	Target    string              // of a build of several. Empty: the first that ships the core
+	Resolve   ResolveOptions      // how the modules of a graph are found; its Claim holds for artifacts as well
+	Exporters []assemble.Exporter // for graphs
+}
+
+// Runnable turns what a user may point at into a build for an engine:
+//
+//	p-lite:0.1.0, dist/p-lite, registry.example/team/p-lite:0.1.0   what [Workspace.Find] finds, admitted
+//	p-lite.graph.yaml                                               assembled into the store without a name
+//	model.gguf, core-llm/, core-llm/module.yaml, best.safetensors   the user's own, as it stands
+//	SmolLM2-135M/ with config.json, safetensors and tokenizer.json  the same, converted once
+//
+// What has a name in the store comes before a folder of that name that lies
+// about: the one was released, and for the other nobody vouches.
+func (w *Workspace) Runnable(ctx context.Context, arg string, opt RunOptions) (*builds.Build, error) {
+	f, err := w.form(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	var v *Verified
+	switch f {
+	case aReference:
+		v, err = w.Use(ctx, arg, opt.Resolve.Claim)
+	case aGraph:
+		v, err = w.graph(ctx, arg, opt)
+	default:
+		return w.asItStands(ctx, arg, f, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.Build(ctx, opt.Target)
+}
+
+func (w *Workspace) graph(ctx context.Context, arg string, opt RunOptions) (*Verified, error) {
+	made, err := w.Assemble(ctx, assemble.Options{Graph: arg, Target: opt.Target, KeepGoing: true, Untagged: true, Exporters: opt.Exporters}, opt.Resolve)
+	if err != nil {
+		return nil, err
+	}
+	return w.Made(ctx, arg, made)
+}
+
+// form says what an argument means. In a layout of the options a name is a
+// name, whatever lies beside it.
+func (w *Workspace) form(ctx context.Context, arg string) (form, error) {
+	info, err := os.Stat(arg)
+	if err != nil || strings.HasPrefix(arg, "oci:") || info.IsDir() && w.opt.Layout != "" {
+		return aReference, nil
+	}
+	if info.IsDir() && w.stored(ctx, arg) {
+		return aReference, nil
+	}
+	f, err := formOf(arg)
+	if ref, bad := abi.ParseRef(arg); err != nil && info.IsDir() && bad == nil && ref.Host != "" {
+		return aReference, nil
+	}
+	return f, err
+}
+
+// stored reports whether the home's store answers to a name. It makes none.
+func (w *Workspace) stored(ctx context.Context, arg string) bool {
+	if w.opt.Layout == "" && !IsLayout(w.StoreDir()) {
+		return false
+	}
+	_, err := w.findStored(ctx, arg)
+	return err == nil
+}
+
+// absent says that nothing answers to arg, where it was looked for, and what
+// may have been meant.
+func (w *Workspace) absent(ctx context.Context, arg string) error {
+	place := w.StoreDir()
+	if w.opt.Layout != "" {
+		place = w.opt.Layout
+	}
+	detail, hint := fmt.Sprintf("%s is not in %s", arg, place), "mm ls lists what is there; mm pull fetches it"
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		return fault(diag.NoArtifact, arg+" is a folder, but neither an OCI layout nor the folder of a target in one", "mm assemble --out makes layouts; mm module add puts a module's folder into the store")
+	}
+	if fileLike(arg) {
+		detail = "there is no file or folder " + arg
+		if _, err := abi.ParseRef(arg); err == nil {
+			detail += ", and nothing of that name in " + place
+		}
+	}
+	if near := w.nearest(ctx, arg); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return fault(diag.NoArtifact, detail, hint)
+}
+
+// fileLike reports whether an argument was most likely meant as a path.
+func fileLike(arg string) bool {
+	if filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || strings.HasSuffix(arg, "/") {
+		return true
+	}
+	return slices.Contains([]string{".gguf", ".yaml", ".yml", ".safetensors", ".json"}, filepath.Ext(arg))
+}
+
+// maxNear bounds the names that are compared with one that was not found.
+const maxNear = 4096
+
+// nearest is the name in the store, or the file in the folder, that is nearest
+// to what was written; empty where none is near.
+func (w *Workspace) nearest(ctx context.Context, arg string) string {
+	dir, base := filepath.Split(arg)
+	if entries, err := os.ReadDir(or(dir, ".")); err == nil {
+		var names []string
+		for _, e := range entries[:min(len(entries), maxNear)] {
+			names = append(names, e.Name())
+		}
+		if near, ok := spell.Nearest(strings.TrimSuffix(base, "/"), names); ok && (dir != "" || fileLike(arg)) {
+			return dir + near
+		}
+	}
+	if w.opt.Layout == "" && !IsLayout(w.StoreDir()) {
+		return ""
+	}
+	s, err := w.store()
+	if err != nil {
+		return ""
+	}
+	tags, err := s.Tags(ctx)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, t := range tags[:min(len(tags), maxNear)] {
+		names = append(names, t.Ref)
+		if ref, err := abi.ParseRef(t.Ref); err == nil && ref.Tag != "" && !slices.Contains(names, ref.Bare().String()) {
+			names = append(names, ref.Bare().String())
+		}
+	}
+	near, _ := spell.Nearest(arg, names)
+	return near
+}

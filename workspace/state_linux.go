@@ -1,0 +1,15 @@
+package workspace
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// stateOf takes from the system what tells a file from itself before a change.
+func stateOf(info fs.FileInfo) (fileState, bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fileState{Size: info.Size()}, false
+	}
+	return fileState{Device: uint64(s.Dev), Inode: s.Ino, Size: info.Size(), Changed: s.Ctim.Nano()}, true
+}

@@ -1,0 +1,264 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"mm-abi.org/mm/core/hf"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// A folder of transformers is converted once and kept in the home, under the
+// digest of all that the conversion reads: another digest is another model,
+// whatever the folder is called and whatever its times say. Sizes and times of
+// modification would not do: both can be given to other bytes (tar, rsync -t,
+// touch), and the old model would answer for the new one.
+//
+// Hashing costs a second for every gigabyte or two. A folder that was hashed
+// before is therefore known again by the identity of its files and the time of
+// their last change (ctime), which nobody can set; where the system does not
+// tell it, or a file is so young that a second change could bear the same time,
+// the bytes are hashed again.
+
+const (
+	convertedDir = "converted"    // in the cache: DIGEST.gguf
+	foldersFile  = "folders.json" // in the home: what is known of folders
+)
+
+// maxFolder bounds the files of a folder that are hashed.
+const maxFolder = 8192
+
+// young is how old a change must be to tell it from the next one.
+const young = 2 * time.Second
+
+// knownFolder is a folder of transformers as it was when it was hashed.
+type knownFolder struct {
+	Digest string               `json:"digest"` // of its content, hex
+	Files  map[string]fileState `json:"files"`
+}
+
+// fileState is what tells a file from another and from itself before a change.
+type fileState struct {
+	Device  uint64 `json:"device"`
+	Inode   uint64 `json:"inode"`
+	Size    int64  `json:"size"`
+	Changed int64  `json:"changed"` // ctime in ns
+}
+
+// ownTransformer gives the GGUF file of a folder of transformers, converted now
+// or before.
+func (w *Workspace) ownTransformer(ctx context.Context, dir string) (string, error) {
+	digest, err := w.folderDigest(ctx, dir)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", dir, err)
+	}
+	cache, err := fsx.Create(filepath.Join(w.Cache(), convertedDir), 0o700, fsx.Options{})
+	if err != nil { // nobody may write there: converted for this once
+		to, err := w.passing()
+		if err != nil {
+			return "", err
+		}
+		return w.convert(ctx, dir, filepath.Join(to, "model.gguf"))
+	}
+	defer cache.Close()
+	name := digest + ".gguf"
+	lock, err := cache.Lock(ctx, name+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.RemoveUnlock()
+	path := filepath.Join(cache.Path(), name)
+	if exists(path) && runs(path) == nil {
+		return path, nil
+	}
+	// Converted where a killed process leaves nothing behind, then put in place
+	// whole.
+	scratch, err := w.scratch()
+	if err != nil {
+		return "", err
+	}
+	made, err := w.convert(ctx, dir, filepath.Join(scratch.Path(), name))
+	if err != nil {
+		return "", err
+	}
+	home, err := fsx.Open(w.home, fsx.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer home.Close()
+	from, err := filepath.Rel(w.home, made)
+	if err != nil {
+		return "", err
+	}
+	return path, home.Rename(filepath.ToSlash(from), cacheDir+"/"+convertedDir+"/"+name)
+}
+
+// convert writes the folder as GGUF to path and looks whether the engine runs
+// it.
+func (w *Workspace) convert(ctx context.Context, dir, path string) (string, error) {
+	m, err := hf.Open(dir, hf.Options{})
+	if err != nil {
+		return "", weightsFault(dir, err)
+	}
+	hasTokenizer := m.Tokenizer != nil
+	if err := m.Close(); err != nil {
+		return "", err
+	}
+	if !hasTokenizer {
+		return "", weightsFault(dir, errors.New("it has no tokenizer.json, so that it can read no text"))
+	}
+	w.say("%s is converted for the engine, once", dir)
+	if _, err := hf.Convert(ctx, dir, path, hf.Options{}); err != nil {
+		return "", err
+	}
+	if err := runs(path); err != nil {
+		return "", weightsFault(dir, err)
+	}
+	return path, nil
+}
+
+// folderDigest is the digest of what a conversion of the folder reads, hashed
+// or known.
+func (w *Workspace) folderDigest(ctx context.Context, dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	before, sure, err := folderState(dir, now)
+	if err != nil {
+		return "", err
+	}
+	records, err := readRecords[knownFolder](w.home, foldersFile)
+	if err != nil {
+		records = nil // hashed, then
+	}
+	if known, ok := records[dir]; ok && sure && maps.Equal(known.Files, before) {
+		return keyed(known.Digest), nil
+	}
+	digest, err := hashFolder(ctx, dir, slices.Sorted(maps.Keys(before)))
+	if err != nil {
+		return "", err
+	}
+	after, _, err := folderState(dir, now)
+	if err != nil {
+		return "", err
+	}
+	if sure && maps.Equal(before, after) {
+		w.know(ctx, dir, knownFolder{digest, before})
+	}
+	return keyed(digest), nil
+}
+
+// know records a folder, and drops the conversion of what it was before unless
+// another folder has it. What cannot be recorded is hashed again next time.
+func (w *Workspace) know(ctx context.Context, dir string, now knownFolder) {
+	changeRecords(ctx, w.home, foldersFile, func(records map[string]knownFolder) error {
+		old, ok := records[dir]
+		records[dir] = now
+		for at, other := range records {
+			if at != dir && !exists(at) {
+				delete(records, at)
+			} else if other.Digest == old.Digest {
+				ok = false
+			}
+		}
+		if ok {
+			fsx.RemoveAll(filepath.Join(w.Cache(), convertedDir, keyed(old.Digest)+".gguf"))
+		}
+		return nil
+	})
+}
+
+// keyed adds the program to a digest: another mm may convert otherwise.
+func keyed(digest string) string {
+	program := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		program = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				program += " " + s.Value
+			}
+		}
+	}
+	sum := sha256.Sum256([]byte(program + "\n" + digest))
+	return hex.EncodeToString(sum[:])
+}
+
+// folderState lists the files that a conversion may read. sure says that a
+// change after now would show in it.
+func folderState(dir string, now time.Time) (files map[string]fileState, sure bool, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	files, sure = map[string]fileState{}, true
+	for _, e := range entries {
+		if !slices.Contains([]string{".json", ".safetensors", ".jinja", ".md", ".model", ".txt"}, filepath.Ext(e.Name())) {
+			continue
+		}
+		if len(files) == maxFolder {
+			return nil, false, fmt.Errorf("more than %d files", maxFolder)
+		}
+		info, err := os.Stat(filepath.Join(dir, e.Name())) // a hub's cache is full of links
+		if err != nil {
+			return nil, false, err
+		}
+		if info.Mode().IsDir() {
+			continue
+		}
+		state, ok := stateOf(info)
+		files[e.Name()] = state
+		sure = sure && ok && now.Sub(time.Unix(0, state.Changed)) > young
+	}
+	return files, sure, nil
+}
+
+// hashFolder hashes files of a folder with their names and sizes.
+func hashFolder(ctx context.Context, dir string, names []string) (string, error) {
+	all := sha256.New()
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		sum, n, err := hashFile(ctx, filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(all, "%q %d %x\n", name, n, sum)
+	}
+	return hex.EncodeToString(all.Sum(nil)), nil
+}
+
+func hashFile(ctx context.Context, path string) ([]byte, int64, error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	var total int64
+	for {
+		n, err := io.CopyN(h, f, 64<<20)
+		total += n
+		if errors.Is(err, io.EOF) {
+			return h.Sum(nil), total, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+}
