@@ -183,6 +183,15 @@ func TestIdentity(t *testing.T) {
 	if err := CheckTree(ctx, s, desc); err != nil {
 		t.Error(err)
 	}
+	for version, want := range map[string]error{string(abi.V1_1): nil, "mm-abi-9.0": ErrABI} { // the index alone says it
+		ix, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: desc, Target: "a"}}, map[string]string{abi.AnnotationABI: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckTree(ctx, s, ix); !errors.Is(err, want) {
+			t.Errorf("an index of %s: %v", version, err)
+		}
+	}
 }
 
 // TestPowerCutKeepsProgress: of what a resumable ingest once reported as kept, a

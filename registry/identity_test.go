@@ -59,7 +59,7 @@ func TestBuilds(t *testing.T) {
 	pack(abi.KindAssembly, "p", "0.2.0-laptop", "laptop", "p:0.2.0-laptop", "p:0.2.0-laptop-laptop")
 	pack(abi.KindAssembly, "p", "0.1.1+b.2", "laptop", "p:0.1.1_b.2", "p:0.1.1_b.2-laptop", "p:latest")
 	index("p", "0.10.0", one, "p:0.10.0", "r.example/team/p:0.10.0")
-	pack(abi.KindAssembly, "old", "1.0.0-rc.1", "x", "1.0.0-rc.1", "1.0.0-rc.1-x")
+	pack(abi.KindAssembly, "old", "1.0.0-rc.1", "x", "1.0.0-rc.1", "1.0.0-rc.1-x", "r.example/team/old:1.0.0-rc.1")
 	pack(abi.KindAssembly, "mirror", "3.0.0", "x", "r.example/team/mirror:3.0.0")
 	pack(abi.KindModule, "core", "9.0.0", "", "core:9.0.0")
 	pack(abi.KindAssembly, "lie", "1.0.0", "x", "lie:2.0.0")
