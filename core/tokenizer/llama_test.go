@@ -102,8 +102,16 @@ func TestAgainstLibllama(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tok := open(t, path)
 			o := startOracle(t, program, libs, path)
-			wrong, bytes := 0, 0
+			wrong, bytes, markup := 0, 0, 0
+			id := tok.ID("</s>")
+			ordinary := id != None && tok.vocab.Tokens[id].Type == Normal
 			check := func(text string, opt Options) {
+				// llama.cpp takes every </s> for a special token, also one that
+				// its file says is ordinary text.
+				if ordinary && opt.Special && strings.Contains(text, "</s>") {
+					markup++
+					return
+				}
 				bytes += len(text)
 				want, got := o.encode(t, text, opt), tok.Encode(text, opt)
 				if slices.Equal(want, got) {
@@ -127,7 +135,7 @@ func TestAgainstLibllama(t *testing.T) {
 			for range 1000 {
 				check(withSpecials(rng, tok), Options{Add: true, Special: true})
 			}
-			t.Logf("%d bytes compared, %d texts differ", bytes, wrong)
+			t.Logf("%d bytes compared, %d texts differ, %d with </s> as text were left out", bytes, wrong, markup)
 		})
 	}
 }
