@@ -42,7 +42,7 @@ func (f Function) with(name string, run func(context.Context, runtimes.Function)
 		defer func() { err = errors.Join(err, m.Close()) }()
 		open, ok := m.(runtimes.Function)
 		if !ok {
-			return fmt.Errorf("Open gave a %T, which is no function", m)
+			return fmt.Errorf("a %T from Open, which is no function", m)
 		}
 		return run(ctx, open)
 	}}
@@ -154,7 +154,7 @@ func (f Function) atOnce(ctx context.Context, m runtimes.Function) error {
 		wg.Go(func() {
 			got, err := m.Run(ctx, f.In)
 			if err == nil && !reflect.DeepEqual(got, want) {
-				err = errors.New("Runs at once give other numbers")
+				err = errors.New("several Runs at once give other numbers")
 			}
 			errs[i] = err
 		})

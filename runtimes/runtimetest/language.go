@@ -69,7 +69,7 @@ func (l Language) with(name string, run func(language, context.Context) error) C
 		defer func() { err = errors.Join(err, m.Close()) }()
 		open, ok := m.(runtimes.Language)
 		if !ok {
-			return fmt.Errorf("Open gave a %T, which is no language model", m)
+			return fmt.Errorf("a %T from Open, which is no language model", m)
 		}
 		return run(language{l, open}, ctx)
 	}}
@@ -436,7 +436,7 @@ func (l language) closedSequence(ctx context.Context) error {
 		return err
 	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
-		return fmt.Errorf("Close: %w", err)
+		return fmt.Errorf("calling Close: %w", err)
 	}
 	_, _, said := say(ctx, s, runtimes.Generation{MaxTokens: 1})
 	for what, err := range map[string]error{"Feed": s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}), "Truncate": s.Truncate(0), "Generate": said} {
@@ -456,7 +456,7 @@ func (l language) closedModel(ctx context.Context) error {
 		return err
 	}
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: l.Prompt}); !errors.Is(err, runtimes.ErrClosed) {
-		return fmt.Errorf("Feed of a closed model: %v, want %v", err, runtimes.ErrClosed)
+		return fmt.Errorf("a Feed of a closed model: %v, want %v", err, runtimes.ErrClosed)
 	}
 	return s.Close()
 }

@@ -68,7 +68,7 @@ func opening(e runtimes.Engine, b runtimes.Bundle) []Case {
 		{"it can what it opens", func(context.Context) error { return e.Can(b.Part) }},
 		{"it cannot without files", func(context.Context) error {
 			if err := e.Can(builds.Part{Name: "x", Version: "1.0.0"}); !errors.Is(err, runtimes.ErrUnavailable) {
-				return fmt.Errorf("Can without files: %v", err)
+				return fmt.Errorf("asking Can without files: %v", err)
 			}
 			return nil
 		}},

@@ -93,11 +93,10 @@ type Talk struct {
 	template *chat.Template // nil: none
 	dialect  Dialect
 
-	open, close           int32 // of a tool call; None: the vocabulary has no marker
-	thinking, thought     int32 // around reasoning
-	thinkOpen, thinkClose string
-	ends                  []int32
-	guard                 guard
+	open, close       int32 // of a tool call; None: the vocabulary has no marker
+	thinking, thought int32 // around reasoning
+	ends              []int32
+	guard             guard
 }
 
 // The markers of reasoning, where a vocabulary has them.
