@@ -44,9 +44,14 @@ func main() {
 
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{stdin: stdin, stdout: stdout, stderr: stderr, engines: engines()}
+	out := &results{Writer: stdout}
+	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines()}
 	app := p.app()
-	return p.exit(app.RunContext(ctx, permute(app, args)))
+	err := app.RunContext(ctx, permute(app, args))
+	if err == nil {
+		err = out.err
+	}
+	return p.exit(err)
 }
 
 // engines lists the engines, the preferred one first.

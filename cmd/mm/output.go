@@ -14,6 +14,22 @@ import (
 	"mm-abi.org/mm/diag"
 )
 
+// results is stdout. It remembers that something could not be written: who
+// asked for a result and got half of it shall not be told that all went well.
+type results struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (r *results) Write(b []byte) (int, error) {
+	n, err := r.Writer.Write(b)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return n, err
+}
+
 // printJSON prints a result as one JSON document.
 func (p *program) printJSON(v any) error {
 	var b bytes.Buffer

@@ -37,7 +37,9 @@ func asDiagnostics(err error) (diag.List, bool) {
 		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "give it another version, or move the name with --force")
 	case errors.Is(err, remote.ErrReceived):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "nothing of it was kept; try again, or ask whoever runs the registry")
-	case errors.Is(err, registry.ErrManifest), errors.Is(err, registry.ErrABI), errors.Is(err, remote.ErrHostile):
+	case errors.Is(err, registry.ErrABI):
+		list.Add(diag.UnknownABI, diag.Pos{}, err.Error(), "use a newer mm")
+	case errors.Is(err, registry.ErrManifest), errors.Is(err, remote.ErrHostile):
 		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
 	case errors.Is(err, registry.ErrCorrupt):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")

@@ -26,6 +26,9 @@ func (p *program) tell(w io.Writer, list diag.List) error {
 // styleOf is how to print on w, if w is a terminal. NO_COLOR is honoured
 // (no-color.org).
 func styleOf(w io.Writer) (diag.Style, bool) {
+	if r, ok := w.(*results); ok {
+		w = r.Writer
+	}
 	f, ok := w.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
 		return diag.Style{}, false
