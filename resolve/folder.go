@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -69,6 +70,9 @@ func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List)
 		return nil, nil
 	}
 	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if e.Name() != name && !bytes.Contains(data, []byte(name)) && !bytes.Contains(data, []byte(`\`)) {
+		return nil, nil // another's: without escapes a name stands there as it is
+	}
 	named := modules.NameIn(data)
 	if named == "" {
 		named = e.Name()

@@ -16,21 +16,26 @@ import (
 )
 
 // compiled gives the schema of a kind. Compiling one takes milliseconds, so it
-// happens at its first use, and to the kinds alone that a command meets.
+// happens at its first use, and to the kinds alone that a command meets; what
+// they share is compiled once.
 var compiled = func() func(Kind) *jsonschema.Schema {
-	each := map[Kind]func() *jsonschema.Schema{}
-	entries, _ := files.ReadDir(".")
-	for _, e := range entries {
-		kind := Kind(strings.TrimSuffix(e.Name(), ".schema.json"))
-		each[kind] = sync.OnceValue(func() *jsonschema.Schema { return compile(kind) })
+	var mu sync.Mutex
+	compiler := sync.OnceValue(newCompiler)
+	known := map[Kind]*jsonschema.Schema{}
+	return func(kind Kind) *jsonschema.Schema {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[kind] == nil {
+			known[kind] = compiler().MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
+		}
+		return known[kind]
 	}
-	return func(kind Kind) *jsonschema.Schema { return each[kind]() }
 }()
 
 // place is where the embedded files are for the compiler.
 const place = "mm-abi://schemas/"
 
-func compile(kind Kind) *jsonschema.Schema {
+func newCompiler() *jsonschema.Compiler {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
 	c.AssertFormat = true
@@ -48,7 +53,7 @@ func compile(kind Kind) *jsonschema.Schema {
 			return !ok || f.check(s) == nil
 		}
 	}
-	return c.MustCompile(place + string(kind) + ".schema.json") // an embedded file: a test reads them all
+	return c
 }
 
 // Validate checks the document against the schema of kind and returns every
