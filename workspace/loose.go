@@ -132,18 +132,6 @@ func (w *Workspace) ownCheckpoint(ctx context.Context, path string) (string, err
 		return "", hinted{err, "mm train writes checkpoints that run; weights of others are run by the folder they lie in, with their " + configFile}
 	}
 	defer ck.Close()
-	model, err := ck.Model()
-	if err != nil {
-		return "", err
-	}
-	model.Merge()
-	tok, err := ck.Tokenizer()
-	if err != nil {
-		return "", err
-	}
-	if tok == nil {
-		return "", fmt.Errorf("%s holds no tokenizer, so that it can read no text", path)
-	}
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -152,7 +140,10 @@ func (w *Workspace) ownCheckpoint(ctx context.Context, path string) (string, err
 		return "", err
 	}
 	file := filepath.Join(dir, "checkpoint.gguf")
-	return file, fsx.Replace(file, 0o600, func(out io.Writer) error { return train.ExportGGUF(out, model, tok, nil) })
+	return file, fsx.Replace(file, 0o600, func(out io.Writer) error {
+		_, err := ck.ExportGGUF(out, nil)
+		return err
+	})
 }
 
 // passing is a new folder that goes with the workspace: in the home or, where

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,13 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/nn"
-	"mm-abi.org/mm/core/pool"
-	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // gradcheckVariants are the shapes whose gradients are checked: every branch
@@ -165,128 +163,66 @@ func (p *program) evalLM(c *cli.Context) error {
 		return err
 	}
 	arg := c.Args().First()
-	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		cfg, doc, err := loadTraining(arg)
-		if err != nil {
-			return err
+	switch filepath.Ext(arg) {
+	case ".yaml", ".yml":
+		return p.evalConfig(arg)
+	case ".gguf":
+		for _, flag := range []string{"ngram", "sample"} {
+			if c.IsSet(flag) {
+				return usageError{fmt.Errorf("--%s is for checkpoints and configurations", flag)}
+			}
 		}
-		corpus, err := train.Prepare(cfg, filepath.Dir(arg))
-		if err != nil {
-			return placed(doc, err)
-		}
-		defer corpus.Close()
-		base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)
-		if err != nil {
-			return err
-		}
-		return p.printMeasured(measured{NGram: &base})
+		return p.evalGGUF(c.Context, arg, c.String("data"), score.FileOptions{Threads: c.Int("threads"), Options: score.Options{
+			Window: c.Int("window"), Limit: c.Int("windows"), Separator: c.String("separator"), Special: c.Bool("special"),
+		}})
 	}
-	if strings.HasSuffix(arg, ".gguf") {
-		return p.evalGGUF(c, arg)
-	}
-	return p.evalCheckpoint(c, arg)
+	return p.evalCheckpoint(c.Context, arg, train.MeasureOptions{
+		Dir: c.String("data"), Windows: c.Int("windows"), Threads: c.Int("threads"), NGram: c.Bool("ngram"), Samples: c.StringSlice("sample"),
+	})
 }
 
-// mostText is the largest text that a model is measured on.
+// evalConfig measures what counting reaches on the data of a configuration.
+func (p *program) evalConfig(file string) error {
+	cfg, doc, err := loadTraining(file)
+	if err != nil {
+		return err
+	}
+	corpus, err := train.Prepare(cfg, filepath.Dir(file))
+	if err != nil {
+		return placed(doc, err)
+	}
+	defer corpus.Close()
+	base, err := dataset.NGrams(corpus.Train, corpus.Held, cfg.Model.Vocab)
+	if err != nil {
+		return err
+	}
+	return p.printMeasured(measured{NGram: &base})
+}
+
+// mostText is the largest text that is read into memory.
 const mostText = 256 << 20
 
-func (p *program) evalGGUF(c *cli.Context, file string) error {
-	for _, flag := range []string{"ngram", "sample"} {
-		if c.IsSet(flag) {
-			return usageError{fmt.Errorf("--%s is for checkpoints and configurations", flag)}
-		}
-	}
-	data := c.String("data")
+func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.FileOptions) error {
 	if data == "" {
 		return usageError{errors.New("a GGUF file is measured on a text: --data FILE")}
 	}
-	text, err := readBounded(data, mostText)
+	text, err := fsx.ReadFile(data, mostText)
 	if err != nil {
 		return err
 	}
-	m, err := infer.Load(file, infer.Options{Threads: c.Int("threads")})
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	tok, err := tokenizer.FromGGUF(m.File())
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	ev, err := score.Text(c.Context, m, tok, text, score.Options{
-		Window: c.Int("window"), Limit: c.Int("windows"), Separator: c.String("separator"), Special: c.Bool("special"),
-	})
+	ev, err := score.File(ctx, file, string(text), opt)
 	if err != nil {
 		return err
 	}
 	return p.printMeasured(measured{Model: evaluated(train.Evaluation(ev))})
 }
 
-// readBounded reads a text file of at most so many bytes.
-func readBounded(file string, most int64) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	var b strings.Builder
-	n, err := io.Copy(&b, io.LimitReader(f, most+1))
-	if err != nil {
-		return "", err
-	}
-	if n > most {
-		return "", fmt.Errorf("%s is larger than %s, the most that is read", file, size(most))
-	}
-	return b.String(), nil
-}
-
-func (p *program) evalCheckpoint(c *cli.Context, file string) error {
-	ck, err := train.OpenLM(file)
+func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.MeasureOptions) error {
+	m, err := train.Measure(ctx, file, opt)
 	if err != nil {
 		return err
 	}
-	defer ck.Close()
-	model, err := ck.Model()
-	if err != nil {
-		return err
-	}
-	cfg := ck.LM.Config.WithDefaults()
-	cfg.Data.Cache = "" // measuring writes nothing, wherever a checkpoint wants it
-	dir := c.String("data")
-	if dir == "" {
-		dir = ck.Dir()
-	}
-	corpus, err := train.Prepare(cfg, dir)
-	if err != nil {
-		return hinted{err, "--data names the folder that the configuration's paths are relative to"}
-	}
-	defer corpus.Close()
-	if !ck.Of(corpus) {
-		return hinted{fmt.Errorf("%s was trained on other text or with another tokenizer than the files give now", file), "measure it beside the files it was trained on"}
-	}
-	workers := pool.New(c.Int("threads"))
-	defer workers.Close()
-	model.Refresh(workers)
-	ev, err := train.Evaluate(model, workers, corpus.Held, cfg.SeqLen, c.Int("windows"), corpus.Tokenizer)
-	if err != nil {
-		return err
-	}
-	out := measured{Model: evaluated(ev)}
-	if c.Bool("ngram") {
-		base, err := dataset.NGrams(corpus.Train, corpus.Held, ck.LM.Model.Vocab)
-		if err != nil {
-			return err
-		}
-		out.NGram = &base
-	}
-	for _, prompt := range c.StringSlice("sample") {
-		text, err := train.Sample(model, corpus.Tokenizer, prompt, train.SampleOptions{Temperature: 0.8})
-		if err != nil {
-			return err
-		}
-		out.Samples = append(out.Samples, prompt+text)
-	}
-	return p.printMeasured(out)
+	return p.printMeasured(measured{Model: evaluated(m.Evaluation), NGram: m.NGram, Samples: m.Samples})
 }
 
 func (p *program) printMeasured(m measured) error {
@@ -316,16 +252,18 @@ func (p *program) printMeasured(m measured) error {
 	return nil
 }
 
-// readText reads files one after the other; - is standard input.
+// readText reads files one after the other, which must fit together into
+// mostText bytes; - is standard input.
 func (p *program) readText(files []string) (string, error) {
 	var b strings.Builder
 	for _, f := range files {
+		left := int64(mostText - b.Len())
 		var data []byte
 		var err error
-		if f == "-" {
-			data, err = io.ReadAll(p.stdin)
-		} else {
-			data, err = os.ReadFile(f)
+		if f != "-" {
+			data, err = fsx.ReadFile(f, left)
+		} else if data, err = io.ReadAll(io.LimitReader(p.stdin, left+1)); err == nil && int64(len(data)) > left {
+			err = fmt.Errorf("standard input is %w: at most %s are read", fsx.ErrTooLarge, size(mostText))
 		}
 		if err != nil {
 			return "", err

@@ -112,7 +112,10 @@ func (p *program) moduleNew(c *cli.Context) error {
 		Type: abi.ModuleType(c.Args().Get(0)), Name: c.Args().Get(1), Version: c.String("version"), Modality: abi.Modality(c.String("modality")),
 		Seed: c.Uint64("seed"), DModel: c.Int("d-model"), DEnc: c.Int("d-enc"), TCap: c.Int("t-cap"), License: c.String("license"),
 	}
-	dir := moduleDir(c, opt.Name)
+	dir := c.String("dir")
+	if dir == "" {
+		dir = opt.Name
+	}
 	if err := seed.Write(dir, opt); err != nil {
 		var wrong *seed.OptionError
 		if !errors.As(err, &wrong) {
@@ -124,13 +127,6 @@ func (p *program) moduleNew(c *cli.Context) error {
 		return usageError{err}
 	}
 	return p.newModule(dir)
-}
-
-func moduleDir(c *cli.Context, name string) string {
-	if dir := c.String("dir"); dir != "" {
-		return dir
-	}
-	return name
 }
 
 // newModule reads back what was written, so that a fault shows here and not at

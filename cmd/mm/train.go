@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,22 +55,24 @@ func (p *program) train(c *cli.Context) error {
 	if d := c.Duration("time"); d > 0 {
 		stop.Steps, stop.Tokens, stop.Seconds = c.Int("steps"), 0, d.Seconds()
 	}
-	dir := c.String("out")
-	if dir == "" {
-		dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
+	opt := trainingOptions{
+		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
 	}
-	if file := c.String("plot"); file != "" && filepath.Ext(file) != ".svg" {
-		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(file))}
+	if opt.dir == "" {
+		opt.dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
 	}
-	if len(cfg.Data.Files) > 0 {
-		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
+	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
+		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(opt.plot))}
 	}
-	corpus, err := train.Prepare(cfg, filepath.Dir(file))
-	if err != nil {
-		return placed(doc, err)
-	}
-	defer corpus.Close()
-	return placed(doc, p.runTraining(c, cfg, stop, corpus, dir))
+	cfg.Stop = stop
+	return placed(doc, p.runTraining(c.Context, cfg, opt))
+}
+
+// trainingOptions are what surrounds a run.
+type trainingOptions struct {
+	file, dir, plot, sample string
+	resume                  bool
+	threads                 int
 }
 
 func runName(cfg train.Config, file string) string {
@@ -81,8 +85,8 @@ func runName(cfg train.Config, file string) string {
 // loadTraining reads a configuration strictly: an unknown key is a fault.
 func loadTraining(file string) (train.Config, *schemas.Document, error) {
 	var cfg train.Config
-	data, err := os.ReadFile(file)
-	if err != nil {
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if err := list.Err(); err != nil {
 		return cfg, nil, err
 	}
 	doc, list := schemas.Load(schemas.Train, file, data)
@@ -108,91 +112,57 @@ func placed(doc *schemas.Document, err error) error {
 	return err
 }
 
-func (p *program) runTraining(c *cli.Context, cfg train.Config, stop train.Stop, corpus *train.Corpus, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+func (p *program) runTraining(ctx context.Context, cfg train.Config, opt trainingOptions) error {
+	if len(cfg.Data.Files) > 0 {
+		p.say("reading %s", strings.Join(cfg.Data.Files, ", "))
 	}
-	metrics := filepath.Join(dir, train.MetricsFile)
-	last := filepath.Join(dir, train.LastFile)
-	resume := c.Bool("resume")
-	if _, err := os.Stat(last); !resume && err == nil {
-		return hinted{fmt.Errorf("%s holds a run already", dir), "--resume goes on with it; --out chooses another folder"}
-	}
-	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-	if resume {
-		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND
-		if err := trimMetrics(metrics, last); err != nil {
-			return err
-		}
-	}
-	log, err := os.OpenFile(metrics, mode, 0o644)
+	from := filepath.Dir(opt.file)
+	corpus, err := train.Prepare(cfg, from)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	view := p.newTrainingView(stop)
-	opt := train.Options{Dir: dir, From: filepath.Dir(c.Args().First()), Observer: train.Observers{train.Log{W: log}, view}, Threads: c.Int("threads"), CPU: processTime}
-	var t *train.LMTrainer
-	if resume {
-		opt.Stop = &stop
-		t, err = train.ResumeLM(last, corpus, opt)
-	} else {
-		cfg.Stop = stop
-		t, err = train.NewLM(cfg, corpus, opt)
+	defer corpus.Close()
+	view := p.newTrainingView(cfg.Stop)
+	t, err := train.RunFolder(ctx, cfg, corpus, opt.resume, train.Options{Dir: opt.dir, From: from, Observer: view, Threads: opt.threads, CPU: processTime})
+	view.close()
+	if errors.Is(err, train.ErrHeld) {
+		return hinted{err, "--resume goes on with it; --out chooses another folder"}
 	}
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	err = t.Run(c.Context)
-	view.close()
-	if err != nil {
-		return err
-	}
-	if file := c.String("plot"); file != "" {
-		if err := plotRun(metrics, file, corpus, cfg.Model.Vocab); err != nil {
+	if opt.plot != "" {
+		if err := plotRun(filepath.Join(opt.dir, train.MetricsFile), opt.plot, corpus, cfg.Model.Vocab); err != nil {
 			return err
 		}
-		p.say("drew %s", file)
+		p.say("drew %s", opt.plot)
 	}
-	return p.finishTraining(c, t, corpus, dir, view)
+	return p.finishTraining(t, corpus, opt, view)
 }
 
 // finishTraining tells how it ended and, if asked, what the model says.
-func (p *program) finishTraining(c *cli.Context, t *train.LMTrainer, corpus *train.Corpus, dir string, view *trainingView) error {
-	out := map[string]any{"dir": dir, "end": view.end, "eval": view.eval}
-	if prompt := c.String("sample"); prompt != "" && corpus.Tokenizer != nil {
-		text, err := train.Sample(t.Model(), corpus.Tokenizer, prompt, train.SampleOptions{Temperature: 0.8})
+func (p *program) finishTraining(t *train.LMTrainer, corpus *train.Corpus, opt trainingOptions, view *trainingView) error {
+	out := map[string]any{"dir": opt.dir, "end": view.end, "eval": view.eval}
+	if opt.sample != "" && corpus.Tokenizer != nil {
+		text, err := train.Sample(t.Model(), corpus.Tokenizer, opt.sample, train.SampleOptions{Temperature: 0.8})
 		if err != nil {
 			return err
 		}
-		out["sample"] = prompt + text
+		out["sample"] = opt.sample + text
 		if !p.json {
-			fmt.Fprintf(p.stdout, "%s%s\n", prompt, text)
+			fmt.Fprintf(p.stdout, "%s%s\n", opt.sample, text)
 		}
 	}
 	if p.json {
 		return p.printJSON(out)
 	}
-	file := filepath.Join(dir, train.BestFile)
+	file := filepath.Join(opt.dir, train.BestFile)
 	if corpus.Held == nil {
-		file = filepath.Join(dir, train.LastFile)
+		file = filepath.Join(opt.dir, train.LastFile)
 	}
 	_, err := fmt.Fprintln(p.stdout, file)
 	return err
-}
-
-// trimMetrics takes out of the record what came after the checkpoint that a
-// run goes on from.
-func trimMetrics(metrics, last string) error {
-	ck, err := train.Open(last)
-	if err != nil {
-		return err
-	}
-	if err := ck.Close(); err != nil {
-		return err
-	}
-	return train.TrimMetrics(metrics, ck.Header.Step)
 }
 
 // trainingView shows a run: a bar on a terminal, and one line a log step.

@@ -50,6 +50,25 @@ func ExportGGUF(w io.Writer, m *llm.Model[float32], tok *tokenizer.Tokenizer, kv
 	return nil
 }
 
+// ExportGGUF writes the model of the checkpoint, its adapters merged, with its
+// tokenizer, as the function of that name does. A checkpoint without a tokenizer
+// is an error: the file could read no text.
+func (c *LMCheckpoint) ExportGGUF(w io.Writer, kvs []gguf.KV) (*tokenizer.Tokenizer, error) {
+	model, err := c.Model()
+	if err != nil {
+		return nil, err
+	}
+	model.Merge()
+	tok, err := c.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	if tok == nil {
+		return nil, fmt.Errorf("%s holds no tokenizer, so that its model can read no text", c.path)
+	}
+	return tok, ExportGGUF(w, model, tok, kvs)
+}
+
 // exporter turns the model's layout into the file's.
 type exporter struct {
 	m    *llm.Model[float32]

@@ -12,14 +12,6 @@ import (
 // maxAction is the most lines of a function that sees the command line.
 const maxAction = 60
 
-// contextStays are the functions and fields that still carry the command line
-// into the work, each a line of ROADMAP.md. New ones are not taken.
-var contextStays = map[string]bool{
-	"writeLlama2C": true, "fillLlama2C": true, "importedCore": true, // modules/convert could take them over
-	"moduleDir": true, "packing.c": true,
-	"evalCheckpoint": true, "evalGGUF": true, "runTraining": true, "finishTraining": true,
-}
-
 // The command line stops at the first line of a command: a *cli.Context is seen
 // by actions, which fill a struct of options and call what does the work, by
 // the readers of flags that several commands share (…Options), and by nobody
@@ -52,7 +44,6 @@ func TestCommandLineStops(t *testing.T) {
 			return true
 		})
 	}
-	met := map[string]bool{}
 	for _, f := range parsed {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -61,10 +52,7 @@ func TestCommandLineStops(t *testing.T) {
 					break
 				}
 				name, pos := n.Name.Name, fset.Position(n.Pos())
-				switch {
-				case contextStays[name]:
-					met[name] = true
-				case !actions[name] && !strings.HasSuffix(name, "Options") && name != "options":
+				if !actions[name] && !strings.HasSuffix(name, "Options") && name != "options" {
 					t.Errorf("%s:%d: %s takes a *cli.Context and is no command's action; give it a struct of options", filepath.Base(pos.Filename), pos.Line, name)
 				}
 				short(t, fset, n, name)
@@ -82,21 +70,12 @@ func TestCommandLineStops(t *testing.T) {
 						continue
 					}
 					for _, id := range field.Names {
-						if name := n.Name.Name + "." + id.Name; contextStays[name] {
-							met[name] = true
-						} else {
-							t.Errorf("%s keeps a *cli.Context", name)
-						}
+						t.Errorf("%s.%s keeps a *cli.Context", n.Name.Name, id.Name)
 					}
 				}
 			}
 			return true
 		})
-	}
-	for name := range contextStays {
-		if !met[name] && name != "evalGGUF" {
-			t.Errorf("%s takes no *cli.Context any more: take it off the list", name)
-		}
 	}
 }
 
@@ -146,8 +125,6 @@ var writers = map[string]string{
 	"internal/testfiles/":   "models that tests run, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
-	"cmd/mm/train.go":       "the metrics of a run, appended line by line",
-	"cmd/mm/pack.go":        "a temporary file between two conversions",
 }
 
 // Nothing outside of internal/fsx writes to disk, but for what is listed.

@@ -33,7 +33,7 @@ var floors = map[string]int{
 
 	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7,
 
-	"workspace": 8,
+	"workspace": 8, "modules/pack": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 

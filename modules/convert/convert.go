@@ -202,19 +202,24 @@ func (m model) write(ctx context.Context, opt Options, fill func(d *fsx.Dir, wei
 		}
 		manifest.KVDTypes = []abi.DType{abi.FP32, abi.FP16, abi.Int8, abi.FP8}
 		manifest.Tokens = &abi.TokenContract{VocabSize: m.vocab, MaxSeq: m.context, DModel: m.width, SpecialTokens: Controls(m.tokenizer)}
-		text, err := schemas.Encode(manifest)
-		if err != nil {
-			return err
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return d.WriteFile(modules.FileName, text, 0o644)
+		return WriteManifest(d, manifest)
 	})
 	if err != nil {
 		return "", fmt.Errorf("making the module %s: %w", name, err)
 	}
 	return dir, nil
+}
+
+// WriteManifest writes module.yaml.
+func WriteManifest(d *fsx.Dir, m modules.Manifest) error {
+	text, err := schemas.Encode(m)
+	if err != nil {
+		return err
+	}
+	return d.WriteFile(modules.FileName, text, 0o644)
 }
 
 // description tells what the manifest has no keys for.

@@ -37,6 +37,26 @@ type Options struct {
 	KV string
 }
 
+// FileOptions say how a GGUF file is measured.
+type FileOptions struct {
+	Options
+	Threads int // 0: what the machine has
+}
+
+// File measures the GGUF file at path on a text, read with its own tokenizer.
+func File(ctx context.Context, path, text string, opt FileOptions) (Evaluation, error) {
+	m, err := infer.Load(path, infer.Options{Threads: opt.Threads})
+	if err != nil {
+		return Evaluation{}, err
+	}
+	defer m.Close()
+	tok, err := tokenizer.FromGGUF(m.File())
+	if err != nil {
+		return Evaluation{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return Text(ctx, m, tok, text, opt.Options)
+}
+
 const defaultWindow = 512
 
 // Window is a stretch of text: the tokens that a model reads, and the one that
