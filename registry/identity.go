@@ -1,10 +1,7 @@
 package registry
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
@@ -31,7 +28,7 @@ func Identify(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor)
 		if err != nil {
 			return Identity{}, err
 		}
-		return identity(ix.Annotations), nil
+		return ix.Identity(), nil
 	}
 	a, err := ReadArtifact(ctx, src, desc)
 	if err != nil {
@@ -54,6 +51,9 @@ func (a *Artifact) Identity() Identity {
 	id.Name, id.Version = a.Name, a.Version
 	return id
 }
+
+// Identity is who the index says it is.
+func (ix *Index) Identity() Identity { return identity(ix.Annotations) }
 
 func identity(notes map[string]string) Identity {
 	return Identity{
@@ -79,73 +79,4 @@ func (id Identity) Meaning(ref string) abi.Meaning {
 		return abi.TagMeaning(r.Tag, id.Version, id.Target)
 	}
 	return abi.TagMeaning(ref, id.Version, id.Target)
-}
-
-// Build is a whole build in a store: an index over its targets, or the manifest
-// of its only one.
-type Build struct {
-	Ref        string // its reference name in the store
-	Descriptor ocispec.Descriptor
-	Identity
-}
-
-// Builds lists the whole builds of a store by name and, of one name, the newest
-// first ([abi.CompareVersions]). What a tag stands for is read from the
-// artifact: a pre-release is a build, and the tag of a target is none. Where
-// one version has several names, NAME:VERSION counts before the bare VERSION
-// of older output folders, and those before names with a path.
-func (s *Store) Builds(ctx context.Context) ([]Build, error) {
-	tags, err := s.Tags(ctx)
-	if err != nil {
-		return nil, err
-	}
-	best := map[string]Build{}
-	for _, t := range tags {
-		id, err := Identify(ctx, s, t.Descriptor)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("list builds: %w", ctx.Err())
-		}
-		if err != nil || id.Kind != abi.KindAssembly || id.Meaning(t.Ref) != abi.MeansVersion {
-			continue // another tool's, a module, a target or a channel
-		}
-		key := id.Name + "@" + id.Version
-		if old, ok := best[key]; !ok || rank(t.Ref, id) < rank(old.Ref, id) {
-			best[key] = Build{Ref: t.Ref, Descriptor: t.Descriptor, Identity: id}
-		}
-	}
-	var builds []Build
-	for _, b := range best {
-		builds = append(builds, b)
-	}
-	slices.SortFunc(builds, func(a, b Build) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), compareVersions(a.Version, b.Version))
-	})
-	return builds, nil
-}
-
-// rank orders the names of one build: its own, the bare version, any other.
-func rank(ref string, id Identity) int {
-	switch ref {
-	case abi.Ref{Name: id.Name, Tag: abi.VersionTag(id.Version)}.String():
-		return 0
-	case id.Version, abi.VersionTag(id.Version):
-		return 1
-	}
-	return 2
-}
-
-// compareVersions is abi.CompareVersions of texts; what is no version comes
-// last.
-func compareVersions(a, b string) int {
-	va, errA := abi.ParseVersion(a)
-	vb, errB := abi.ParseVersion(b)
-	switch {
-	case errA == nil && errB == nil:
-		return abi.CompareVersions(va, vb)
-	case errA == nil:
-		return -1
-	case errB == nil:
-		return 1
-	}
-	return cmp.Compare(a, b)
 }

@@ -25,7 +25,7 @@ type Claim struct {
 type Judgement struct {
 	Ref      string
 	Digest   string
-	Identity Identity
+	Identity registry.Identity
 	Keys     []Key    // that released it; nil where verification was skipped or only a warning let it pass
 	Decided  []string // the trust files that were asked
 	Skipped  bool

@@ -16,66 +16,52 @@ import (
 	"mm-abi.org/mm/registry"
 )
 
-// Identity is what an artifact says of itself, in the bytes that are signed.
-type Identity struct {
-	Name    string
-	Version string
-	Target  string // of one target's manifest
-	Kind    string // abi.KindModule, abi.KindAssembly, or empty for other tools' models
-	Type    abi.ModuleType
-}
-
 // identify reads manifests and configs alone, and refuses what mm cannot use:
 // artifacts of other kinds, paths and sizes that protect nobody, versions of
 // MM-ABI that it does not know.
-func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (Identity, error) {
+func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (registry.Identity, error) {
 	src := &watched{Fetcher: from}
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
 		a, err := registry.ReadArtifact(ctx, src, desc)
 		if err != nil {
-			return Identity{}, src.unusable(ref, err)
+			return registry.Identity{}, src.unusable(ref, err)
 		}
-		return identityOf(ref, a.Name, a.Version, a.Annotations)
+		return known(ref, a.Identity())
 	}
 	ix, err := registry.ReadIndex(ctx, src, desc)
 	if err != nil {
-		return Identity{}, src.unusable(ref, err)
+		return registry.Identity{}, src.unusable(ref, err)
 	}
-	id, err := identityOf(ref, "", "", ix.Annotations)
+	id, err := known(ref, ix.Identity())
 	if err != nil {
-		return Identity{}, err
+		return registry.Identity{}, err
 	}
 	for _, e := range ix.Entries {
 		if !abi.ValidName(e.Target) {
-			return Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
+			return registry.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
 		}
 		a, err := registry.ReadArtifact(ctx, src, e.Descriptor)
 		if err != nil {
-			return Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
+			return registry.Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
 		}
-		one, err := identityOf(ref, a.Name, a.Version, a.Annotations)
+		one, err := known(ref, a.Identity())
 		if err != nil {
-			return Identity{}, err
+			return registry.Identity{}, err
 		}
 		if id.Name == "" {
 			id.Name, id.Version = one.Name, one.Version
 		}
 		if one.Name != id.Name || one.Version != id.Version {
-			return Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
+			return registry.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
 		}
 	}
 	return id, nil
 }
 
-// identityOf takes name and version from the annotations, and from the config
-// where there are none. registry has seen to it that the two agree.
-func identityOf(ref, name, version string, notes map[string]string) (Identity, error) {
-	id := Identity{
-		Name: or(notes[abi.AnnotationName], name), Version: or(notes[abi.AnnotationVersion], version),
-		Target: notes[abi.AnnotationTarget], Kind: notes[abi.AnnotationKind], Type: abi.ModuleType(notes[abi.AnnotationType]),
-	}
-	if v, ok := notes[abi.AnnotationABI]; ok && !abi.Version(v).Known() {
-		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(v), knownABI()), "use a newer mm, or an older release of the artifact")
+// known refuses versions of MM-ABI that this mm does not know.
+func known(ref string, id registry.Identity) (registry.Identity, error) {
+	if id.ABI != "" && !id.ABI.Known() {
+		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(string(id.ABI)), knownABI()), "use a newer mm, or an older release of the artifact")
 	}
 	return id, nil
 }
@@ -134,20 +120,20 @@ func (w *watched) unusable(ref string, err error) error {
 // the signed manifest: a signature does not bind a repository, so a release
 // copied to another name is caught here. want is the name that the reference,
 // or the user's word about it, promises; empty where it promises none.
-func checkIdentity(ref, want, tag string, id Identity) error {
+func checkIdentity(ref, want, tag string, id registry.Identity) error {
 	var list diag.List
 	if want != "" && id.Name != want {
 		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, or(id.Name, "something without a name"), id.Version),
 			fmt.Sprintf("check the repository; if it is a mirror of %s, say so with --expect %s or under mirrors: in trust.yaml", id.Name, id.Name))
 	}
 	if abi.TagMeaning(tag, id.Version, id.Target) == abi.MeansMistake && id.Version != "" {
-		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, id.Name, id.own()), "check the tag")
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, id.Name, ownTag(id)), "check the tag")
 	}
 	return list.Err()
 }
 
-// own is the tag that the artifact bears by itself.
-func (id Identity) own() string {
+// ownTag is the tag that the artifact bears by itself.
+func ownTag(id registry.Identity) string {
 	if id.Target != "" {
 		return abi.VersionTag(id.Version) + " (target " + id.Target + ")"
 	}

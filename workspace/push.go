@@ -75,7 +75,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 
 // destination reads where to push, fills in the tag and holds both against the
 // artifact's own name and version.
-func (w *Workspace) destination(dest string, id Identity, opt PushOptions) (remote.Reference, error) {
+func (w *Workspace) destination(dest string, id registry.Identity, opt PushOptions) (remote.Reference, error) {
 	to, err := remote.ParseReference(dest)
 	if err != nil {
 		return to, err
@@ -98,7 +98,7 @@ func (w *Workspace) destination(dest string, id Identity, opt PushOptions) (remo
 
 // entry settles the name in a layout: NAME:VERSION where none, or only the
 // version, is given.
-func (w *Workspace) entry(dest string, to remote.Reference, id Identity, opt PushOptions) (remote.Reference, error) {
+func (w *Workspace) entry(dest string, to remote.Reference, id registry.Identity, opt PushOptions) (remote.Reference, error) {
 	if to.Ref.Digest != "" {
 		return to, nil
 	}
@@ -123,7 +123,7 @@ func (w *Workspace) entry(dest string, to remote.Reference, id Identity, opt Pus
 }
 
 // checkDestination is checkIdentity with the ways out of whoever pushes.
-func (w *Workspace) checkDestination(to, want, tag string, id Identity, opt PushOptions) error {
+func (w *Workspace) checkDestination(to, want, tag string, id registry.Identity, opt PushOptions) error {
 	if opt.Expect != "" {
 		want = opt.Expect
 	}
@@ -148,7 +148,7 @@ func (w *Workspace) warnUnsigned(ctx context.Context, at *Located) error {
 }
 
 // targetTags are the further tags of a build: TAG-TARGET for each target.
-func targetTags(ctx context.Context, at *Located, to remote.Reference, id Identity) ([]registry.Tag, error) {
+func targetTags(ctx context.Context, at *Located, to remote.Reference, id registry.Identity) ([]registry.Tag, error) {
 	prefix := to.Ref.Tag
 	if to.Layout != "" && to.Ref.Tag != "" {
 		prefix = to.Ref.Bare().String() + ":" + to.Ref.Tag
