@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +108,10 @@ func TestTransformerKnown(t *testing.T) {
 	w := newWorld(t)
 	w.transformer("model", 1)
 	w.converted("model")
+	first, err := filepath.Glob(filepath.Join(w.home, "cache", "converted", "*.gguf"))
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%v, %v", first, err)
+	}
 	record := filepath.Join(w.home, "folders.json")
 	if _, err := os.Stat(record); err == nil {
 		t.Error("files that were written just now are known by their times")
@@ -129,6 +134,17 @@ func TestTransformerKnown(t *testing.T) {
 	if _, now := w.converted("model"); now {
 		t.Error("converted again for a time")
 	}
+
+	// Other weights: seen when they are old, too, and the conversion of the old
+	// ones goes.
+	w.transformer("model", 2)
+	time.Sleep(2100 * time.Millisecond)
+	if _, now := w.converted("model"); !now {
+		t.Error("other weights are not seen")
+	}
+	if _, err := os.Stat(first[0]); err == nil {
+		t.Error("the conversion of what the folder was is kept")
+	}
 	w.write(record, "no JSON")
 	if _, now := w.converted("model"); now {
 		t.Error("converted again for a spoilt record")
@@ -140,8 +156,13 @@ func TestTransformerTwice(t *testing.T) {
 	w := newWorld(t)
 	w.transformer("model", 1)
 	var wait sync.WaitGroup
+	var converted atomic.Int32
 	for range 4 {
-		ws, err := workspace.Open(workspace.Options{Home: w.home})
+		ws, err := workspace.Open(workspace.Options{Home: w.home, Say: func(s string) {
+			if strings.Contains(s, "converted") {
+				converted.Add(1)
+			}
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,6 +176,9 @@ func TestTransformerTwice(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	if n := converted.Load(); n != 1 {
+		t.Errorf("converted %d times", n)
+	}
 	left, err := os.ReadDir(filepath.Join(w.home, "cache", "converted"))
 	if err != nil || len(left) != 1 || filepath.Ext(left[0].Name()) != ".gguf" {
 		t.Errorf("%v, %v", left, err)
