@@ -15,6 +15,11 @@
 // [Claim] says how far. [Workspace.Judge] is the part of it that a manifest
 // alone can answer, for artifacts whose bytes are elsewhere.
 //
+// [Workspace.Runnable] is that way for whoever runs something. It also takes the
+// user's own: a GGUF file, a core module's folder, a folder of transformers, a
+// checkpoint of mm train. For these nobody vouches, which is said, logged, and
+// refused where the trust is strict.
+//
 // Settings have one anchor, the folder given to [Open]: modules, hosts and the
 // project's trust file come from the same mm.yaml. A project's trust file can
 // ask for more than the user's own does, never for less, unless the user has
