@@ -103,7 +103,7 @@ var table = []Entry{
 	{GoldenMissed, "golden output missed", "A golden prompt of the graph gave another output.", "Compare the two texts; a new core needs new golden outputs."},
 	{PromptTooLong, "prompt does not fit", "Prompt and inputs take more places than max_seq has.", "Shorten the prompt."},
 	{BudgetMissed, "budget missed", "The request's budget_ms was over before the answer was done.", "Raise budget_ms or ask for fewer tokens; what was said by then was printed."},
-	{NotRunnable, "nothing that runs", "The argument is there, and is neither a build, a graph, a core's module nor a model: the message says what it is.", "Name a reference, a layout, a graph, a GGUF file, a core module's folder, a folder of Hugging Face transformers or a checkpoint of mm train."},
+	{NotRunnable, "nothing that runs", "The argument is there, and is neither a build, a graph, a core's module nor a model that the engine can run: the message says what it is, or what it lacks.", "Name a reference, a layout, a graph, a GGUF file, a core module's folder, a folder of Hugging Face transformers or a checkpoint of mm train."},
 
 	{BadConfig, "settings not understood", "mm.yaml has a fault.", "Correct the line named."},
 	{BadTrust, "trust file not understood", "trust.yaml has a fault; nothing is trusted by it.", "Correct the line named."},

@@ -118,11 +118,8 @@ func runs(file string) error {
 	return nil
 }
 
-func weightsFault(path string, err error) error {
-	var list diag.List
-	list.Add(diag.WeightsFault, diag.Pos{File: path}, reasonOf(err), "")
-	return list.Err()
-}
+// weightsFault says of a model that it cannot be run.
+func weightsFault(path string, err error) error { return unrunnable(path, reasonOf(err), "") }
 
 // ownCheckpoint writes the GGUF file of a checkpoint into a folder that goes
 // with the workspace.

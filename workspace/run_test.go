@@ -150,7 +150,7 @@ func TestNotRunnable(t *testing.T) {
 		{"big.gguf", diag.NotRunnable, "called a GGUF file"},
 		{"big", diag.NotRunnable, "neither GGUF nor YAML"},
 		{"text.gguf", diag.NotRunnable, "is text"},
-		{"cut.gguf", diag.WeightsFault, ""},
+		{"cut.gguf", diag.NotRunnable, ""},
 		{"plain", diag.NotRunnable, "no OCI layout"},
 		{".", diag.NotRunnable, "big.gguf"},
 		{"model/config.json", diag.NotRunnable, "name the folder"},

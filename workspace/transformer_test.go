@@ -204,7 +204,7 @@ func TestTransformerFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := w.open(workspace.Options{}).Runnable(t.Context(), name, workspace.RunOptions{})
-		if code(err) != string(diag.WeightsFault) {
+		if code(err) != string(diag.NotRunnable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
