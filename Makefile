@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite
 
 all: check test
 
@@ -100,3 +100,7 @@ interop:
 # artifacts in the store.
 scale:
 	MM_SCALE=$${MM_SCALE-100,1000,10000} $(GO) test -count=1 -v -timeout 30m -run TestScale ./registry/server
+
+# ONNX's own backend tests on core/graph (fetches them; ONNX_SUITE).
+onnx-suite:
+	@scripts/onnx-suite.sh

@@ -1,0 +1,350 @@
+package op
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/onnx"
+)
+
+// ranges are the numbers that quantised values may take.
+var ranges = map[onnx.DType][2]float64{
+	onnx.UINT8: {0, 255}, onnx.INT8: {-128, 127}, onnx.UINT16: {0, 65535}, onnx.INT16: {-32768, 32767},
+	onnx.INT32: {math.MinInt32, math.MaxInt32},
+}
+
+// scale is scale and zero point of a tensor, one or one for each index of an
+// axis.
+type scale struct {
+	by, zero []float64
+	kind     onnx.DType
+	inner, n int // the parameter of element i is i/inner%n
+}
+
+func (s *scale) of(i int) (by, zero float64) {
+	k := i / s.inner % s.n
+	return s.by[k], s.zero[k]
+}
+
+// scaling reads scale and zero point from two inputs for an array of a shape.
+func (c *Call) scaling(si, zi int, shape []int, along int) (s scale, err error) {
+	s.kind = onnx.UINT8
+	if a := c.input(si); a == nil || a.Type != onnx.FLOAT && a.Type != onnx.FLOAT16 {
+		return s, fmt.Errorf("input %d is no float32 or float16", si)
+	}
+	if s.by, err = c.doubles(si); err != nil {
+		return s, err
+	}
+	s.n, s.inner = len(s.by), max(1, product(shape))
+	s.zero = make([]float64, s.n)
+	if z := c.input(zi); z != nil {
+		if s.zero, err = c.doubles(zi); err != nil {
+			return s, err
+		}
+		s.kind = z.Type
+	}
+	if _, ok := ranges[s.kind]; !ok || len(s.zero) != s.n || s.n == 0 {
+		return s, fmt.Errorf("%d scales and %d zero points of %s", s.n, len(s.zero), s.kind)
+	}
+	if s.n == 1 {
+		return s, nil
+	}
+	if along, err = axis(along, len(shape)); err != nil {
+		return s, err
+	}
+	if c.In[si].Rank() != 1 || shape[along] != s.n {
+		return s, fmt.Errorf("%v scales along axis %d of %v", c.In[si].Shape, along, shape)
+	}
+	s.inner = max(1, product(shape[along+1:]))
+	return s, nil
+}
+
+// doubles reads numbers of any type.
+func (c *Call) doubles(i int) ([]float64, error) {
+	if c.input(i) == nil {
+		return nil, fmt.Errorf("input %d is left out", i)
+	}
+	a, err := c.cast(c.In[i], onnx.DOUBLE)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Arena.Release(a)
+	return slices.Clone(array.Of[float64](a)), nil
+}
+
+// store writes whole numbers, brought into the range of an output's type.
+func store(out *Array, i int, v float64) {
+	r := ranges[out.Type]
+	n := int64(min(max(v, r[0]), r[1]))
+	switch out.Type {
+	case onnx.UINT8:
+		array.Of[uint8](out)[i] = uint8(n)
+	case onnx.INT8:
+		array.Of[int8](out)[i] = int8(n)
+	case onnx.UINT16:
+		array.Of[uint16](out)[i] = uint16(n)
+	case onnx.INT16:
+		array.Of[int16](out)[i] = int16(n)
+	case onnx.INT32:
+		array.Of[int32](out)[i] = int32(n)
+	}
+}
+
+func quantize(c *Call) error {
+	in, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	s, err := c.scaling(1, 2, c.In[0].Shape, c.int("axis", 1))
+	if err != nil {
+		return err
+	}
+	if d := onnx.DType(c.int("output_dtype", 0)); d != 0 && c.input(2) == nil {
+		s.kind = d
+	}
+	if _, ok := ranges[s.kind]; !ok {
+		return fmt.Errorf("%s is not supported", s.kind)
+	}
+	out, err := c.result(0, s.kind, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	for i, v := range in[0] {
+		by, zero := s.of(i)
+		store(out, i, math.RoundToEven(float64(v/float32(by)))+zero)
+	}
+	return nil
+}
+
+func dequantize(c *Call) error {
+	if _, ok := ranges[c.In[0].Type]; !ok {
+		return fmt.Errorf("%s is not supported", c.In[0].Type)
+	}
+	s, err := c.scaling(1, 2, c.In[0].Shape, c.int("axis", 1))
+	if err != nil {
+		return err
+	}
+	x, err := c.cast(c.In[0], onnx.DOUBLE)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(x)
+	out, err := c.result(0, onnx.FLOAT, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	for i, v := range array.Of[float64](x) {
+		by, zero := s.of(i)
+		array.Of[float32](out)[i] = float32((v - zero) * by)
+	}
+	return nil
+}
+
+// dynamicQuantize finds the scale by the range of the numbers.
+func dynamicQuantize(c *Call) error {
+	in, err := c.floats(0)
+	if err != nil {
+		return err
+	}
+	out, err := c.result(0, onnx.UINT8, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	lo, hi := float32(0), float32(0)
+	for _, v := range in[0] {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	by := (hi - lo) / 255
+	zero := 0.0
+	if by != 0 {
+		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
+	}
+	for i, v := range in[0] {
+		q := zero
+		if by != 0 {
+			q += math.RoundToEven(float64(v / by))
+		}
+		store(out, i, q)
+	}
+	if len(c.Out) > 1 {
+		a, err := c.result(1, onnx.FLOAT)
+		if err != nil {
+			return err
+		}
+		array.Of[float32](a)[0] = by
+	}
+	if len(c.Out) > 2 {
+		a, err := c.result(2, onnx.UINT8)
+		if err != nil {
+			return err
+		}
+		store(a, 0, zero)
+	}
+	return nil
+}
+
+// centred gives a quantised array as int32 less its zero points, which are one
+// or one for each index of an axis.
+func (c *Call) centred(i, zi, along int) (*Array, error) {
+	a := c.In[i]
+	if a.Type != onnx.UINT8 && a.Type != onnx.INT8 {
+		return nil, fmt.Errorf("input %d is of %s, wanted are 8 bits", i, a.Type)
+	}
+	out, err := c.cast(a, onnx.INT32)
+	if err != nil || c.input(zi) == nil {
+		return out, err
+	}
+	z, err := c.doubles(zi)
+	if err == nil && (c.In[zi].Type != a.Type || len(z) == 0) {
+		err = fmt.Errorf("zero points of %s for %s", c.In[zi].Type, a.Type)
+	}
+	n, inner := len(z), 1
+	if err == nil && n > 1 {
+		if along, err = axis(along, a.Rank()); err == nil && a.Shape[along] != n {
+			err = fmt.Errorf("%d zero points along axis %d of %v", n, along, a.Shape)
+		}
+		if err == nil {
+			inner = product(a.Shape[along+1:])
+		}
+	}
+	if err != nil {
+		c.Arena.Release(out)
+		return nil, err
+	}
+	o := array.Of[int32](out)
+	for k := range o {
+		o[k] -= int32(z[k/inner%n])
+	}
+	return out, nil
+}
+
+// integerProduct gives the product of two quantised inputs in int32.
+func (c *Call) integerProduct(a, az, b, bz int, run Kernel) (*Array, error) {
+	along := -1
+	if c.conv() {
+		along = 0
+	}
+	x, err := c.centred(a, az, -2)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Arena.Release(x)
+	w, err := c.centred(b, bz, along)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Arena.Release(w)
+	inner := *c
+	inner.In, inner.Fixed, inner.Out = []*Array{x, w}, nil, make([]*Array, 1)
+	if err := run(&inner); err != nil {
+		c.Arena.Release(inner.Out[0])
+		return nil, err
+	}
+	return inner.Out[0], nil
+}
+
+func (c *Call) conv() bool { return c.Node.Op == "ConvInteger" || c.Node.Op == "QLinearConv" }
+
+func matmulInteger(c *Call) (err error) {
+	c.Out[0], err = c.integerProduct(0, 2, 1, 3, slow[int32])
+	return err
+}
+
+func convInteger(c *Call) (err error) {
+	c.Out[0], err = c.integerProduct(0, 2, 1, 3, slowConv)
+	return err
+}
+
+// slowConv is a convolution of whole numbers.
+func slowConv(c *Call) error {
+	g, err := c.convolution(c.In[0].Shape, c.In[1].Shape)
+	if err != nil {
+		return err
+	}
+	out, err := c.result(0, onnx.INT32, g.outs(g.batch, g.result)...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	k := g.cin * g.kernelSize
+	cols, err := c.Arena.New(onnx.INT32, k, g.outSize)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(cols)
+	x, w, o, cs := array.Of[int32](c.In[0]), array.Of[int32](c.In[1]), array.Of[int32](out), array.Of[int32](cols)
+	for i := range g.batch * g.groups {
+		for ch := range g.cin {
+			at := i*g.cin + ch
+			columns(&g.window, cs[ch*g.kernelSize*g.outSize:], g.outSize, x[at*g.inSize:(at+1)*g.inSize], 0, g.outSize)
+		}
+		c.each(g.cout, k*g.outSize, func(_, lo, hi int) {
+			for r := lo; r < hi; r++ {
+				row := o[(i*g.cout+r)*g.outSize : (i*g.cout+r+1)*g.outSize]
+				clear(row)
+				for j, v := range w[(i%g.groups*g.cout+r)*k:][:k] {
+					for p, q := range cs[j*g.outSize : (j+1)*g.outSize] {
+						row[p] += v * q
+					}
+				}
+			}
+		})
+	}
+	return nil
+}
+
+// qlinear is QLinearMatMul and QLinearConv: a product of whole numbers, scaled
+// to the type of the result.
+func qlinear(c *Call) error {
+	run, along := Kernel(slow[int32]), -1
+	if c.conv() {
+		run, along = slowConv, 1
+	}
+	acc, err := c.integerProduct(0, 2, 3, 5, run)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(acc)
+	sa, err := c.doubles(1)
+	if err != nil {
+		return err
+	}
+	sb, err := c.scaling(4, 5, acc.Shape, along)
+	if err != nil {
+		return err
+	}
+	sy, err := c.scaling(6, 7, acc.Shape, -2)
+	if err != nil || len(sa) != 1 && (c.conv() || acc.Rank() < 2 || len(sa) != acc.Dim(-2)) {
+		return fmt.Errorf("%d scales: %v", len(sa), err)
+	}
+	if c.conv() {
+		if err := c.lengths(acc.Shape[1], 8); err != nil {
+			return err
+		}
+		if err := c.want(onnx.INT32, 8); err != nil {
+			return err
+		}
+	}
+	out, err := c.result(0, sy.kind, acc.Shape...)
+	if err != nil {
+		return err
+	}
+	inner := 1
+	if acc.Rank() > 2 {
+		inner = max(1, product(acc.Shape[2:]))
+	}
+	for i, v := range array.Of[int32](acc) {
+		if c.conv() && c.input(8) != nil {
+			v += array.Of[int32](c.In[8])[i/inner%acc.Shape[1]]
+		}
+		s := sa[0]
+		if len(sa) > 1 {
+			s = sa[i/acc.Dim(-1)%len(sa)]
+		}
+		by, _ := sb.of(i)
+		to, zero := sy.of(i)
+		store(out, i, math.RoundToEven(float64(v)*s*by/to)+zero)
+	}
+	return nil
+}

@@ -1,0 +1,353 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/op"
+	"mm-abi.org/mm/core/onnx"
+)
+
+// body is a graph in the form that it runs in. Its values have numbers.
+type body struct {
+	slots    int
+	inputs   []onnx.Value
+	given    []int // the inputs' slots
+	outputs  []int
+	results  []string
+	steps    []*step
+	constant []*array.Array // by slot; nil for values of a run
+	captures []capture      // values of the graph around it
+}
+
+// capture is a value that a graph takes from the one around it.
+type capture struct{ outer, inner int }
+
+// step is a node.
+type step struct {
+	node   *onnx.Node
+	kernel op.Kernel
+	in     []int // slots; -1 for one left out
+	out    []int // slots; -1 for one that nobody wants
+	fixed  []bool
+	last   []int // slots that nobody reads afterwards
+	subs   map[string]*body
+	cache  any
+
+	bounded   bool // an activation was joined
+	low, high float32
+}
+
+// planner makes the bodies of a model.
+type planner struct {
+	p     *Program
+	ctx   context.Context
+	nodes int
+	err   []error // what is not supported, each once
+	seen  map[string]bool
+}
+
+// plan makes the program's main body.
+func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
+	pl := &planner{p: p, ctx: ctx, seen: make(map[string]bool)}
+	for _, o := range m.Opsets {
+		if o.Domain == "" || o.Domain == "ai.onnx" {
+			p.opset = o.Version
+		}
+	}
+	if len(m.Functions) > 0 {
+		return errors.New("functions of the model's own are not supported")
+	}
+	if len(m.Graph.Sparse) > 0 {
+		return errors.New("sparse constants are not supported")
+	}
+	s := newScope(nil)
+	g := m.Graph
+	g.Inputs = m.Inputs()
+	for _, v := range g.Inputs {
+		if v.Type.Kind != onnx.TensorKind || array.Size(v.Type.DType) == 0 {
+			return fmt.Errorf("input %q: what is no tensor of numbers is not supported", v.Name)
+		}
+	}
+	main, err := pl.body(&g, s)
+	if err == nil {
+		err = errors.Join(pl.err...)
+	}
+	p.main = main
+	return err
+}
+
+// scope numbers the values of a graph.
+type scope struct {
+	up    *scope
+	slots map[string]int
+	body  *body
+}
+
+func newScope(up *scope) *scope {
+	return &scope{up, make(map[string]int), &body{}}
+}
+
+// define gives a name a slot.
+func (s *scope) define(name string) int {
+	n := s.body.slots
+	s.slots[name] = n
+	s.body.slots++
+	s.body.constant = append(s.body.constant, nil)
+	return n
+}
+
+// find gives the slot of a name, taken from graphs around if need be.
+func (s *scope) find(name string) (int, bool) {
+	if n, ok := s.slots[name]; ok {
+		return n, true
+	}
+	if s.up == nil {
+		return 0, false
+	}
+	outer, ok := s.up.find(name)
+	if !ok {
+		return 0, false
+	}
+	inner := s.define(name)
+	s.body.constant[inner] = s.up.body.constant[outer]
+	if s.body.constant[inner] == nil {
+		s.body.captures = append(s.body.captures, capture{outer, inner})
+	}
+	return inner, true
+}
+
+// body plans a graph.
+func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
+	b := s.body
+	b.inputs = g.Inputs
+	for _, v := range g.Inputs {
+		b.given = append(b.given, s.define(v.Name))
+	}
+	if len(g.Sparse) > 0 {
+		return nil, errors.New("sparse constants are not supported")
+	}
+	for i := range g.Initializers {
+		t := &g.Initializers[i]
+		a, err := pl.p.arena.FromTensor(t)
+		if err != nil {
+			return nil, fmt.Errorf("constant %q: %w", t.Name, err)
+		}
+		b.constant[s.define(t.Name)] = a
+	}
+	for _, i := range needed(g) {
+		if err := pl.step(&g.Nodes[i], s); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range g.Outputs {
+		n, ok := s.find(v.Name)
+		if !ok {
+			return nil, fmt.Errorf("nothing produces %q", v.Name)
+		}
+		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
+	}
+	b.join()
+	b.live()
+	return b, nil
+}
+
+// needed lists the nodes that results depend on, in the graph's order, which
+// is topological: the model has been checked.
+func needed(g *onnx.Graph) []int {
+	want := make(map[string]bool)
+	for _, v := range g.Outputs {
+		want[v.Name] = true
+	}
+	var list []int
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		if !slices.ContainsFunc(n.Outputs, func(name string) bool { return name != "" && want[name] }) {
+			continue
+		}
+		list = append(list, i)
+		take(n, want)
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// take marks every name that a node reads, in its subgraphs too.
+func take(n *onnx.Node, want map[string]bool) {
+	for _, name := range n.Inputs {
+		want[name] = true
+	}
+	for _, a := range n.Attributes {
+		if a.Graph == nil {
+			continue
+		}
+		for i := range a.Graph.Nodes {
+			take(&a.Graph.Nodes[i], want)
+		}
+		for _, v := range a.Graph.Outputs {
+			want[v.Name] = true
+		}
+	}
+}
+
+// step plans a node: as a constant, if that is what it comes to.
+func (pl *planner) step(n *onnx.Node, s *scope) error {
+	if err := pl.ctx.Err(); err != nil {
+		return err
+	}
+	if pl.nodes++; pl.nodes > pl.p.opt.Nodes {
+		return fmt.Errorf("more than %d nodes", pl.p.opt.Nodes)
+	}
+	kernel, err := op.Find(n, pl.p.opset)
+	if err != nil {
+		if !pl.seen[err.Error()] {
+			pl.seen[err.Error()] = true
+			pl.err = append(pl.err, err)
+		}
+	}
+	st := &step{node: n, kernel: kernel, subs: make(map[string]*body)}
+	constant := true
+	for _, name := range n.Inputs {
+		slot := -1
+		if name != "" {
+			k, ok := s.find(name)
+			if !ok {
+				return fmt.Errorf("nothing produces %q", name)
+			}
+			slot = k
+		}
+		st.in = append(st.in, slot)
+		st.fixed = append(st.fixed, slot < 0 || s.body.constant[slot] != nil)
+		constant = constant && st.fixed[len(st.fixed)-1]
+	}
+	for i := range n.Attributes {
+		if g := n.Attributes[i].Graph; g != nil {
+			sub, err := pl.body(g, newScope(s))
+			if err != nil {
+				return fmt.Errorf("node %q: %w", n.Name, err)
+			}
+			st.subs[n.Attributes[i].Name] = sub
+			constant = false
+		}
+	}
+	for _, name := range n.Outputs {
+		slot := -1
+		if name != "" {
+			slot = s.define(name)
+		}
+		st.out = append(st.out, slot)
+	}
+	if constant && len(pl.err) == 0 && pl.fold(st, s.body) {
+		return nil
+	}
+	s.body.steps = append(s.body.steps, st)
+	return nil
+}
+
+// fold runs a node whose inputs are constants. A node that fails is left for
+// the run: it may never be reached.
+func (pl *planner) fold(st *step, b *body) bool {
+	live := pl.p.arena.Live()
+	out, err := pl.p.apply(pl.ctx, st, b.constant)
+	if err != nil {
+		pl.p.arena.Rewind(live)
+		return false
+	}
+	for i, slot := range st.out {
+		if slot >= 0 {
+			b.constant[slot] = out[i]
+		} else {
+			pl.p.arena.Release(out[i])
+		}
+	}
+	return true
+}
+
+// join makes activations part of the convolutions that they follow.
+func (b *body) join() {
+	uses := make([]int, b.slots)
+	for _, st := range b.steps {
+		for _, slot := range st.in {
+			if slot >= 0 {
+				uses[slot]++
+			}
+		}
+		for _, sub := range st.subs {
+			for _, c := range sub.captures {
+				uses[c.outer]++
+			}
+		}
+	}
+	for _, slot := range b.outputs {
+		uses[slot]++
+	}
+	maker := make(map[int]*step)
+	kept := b.steps[:0]
+	for _, st := range b.steps {
+		if len(st.in) > 0 && len(st.out) > 0 && st.in[0] >= 0 && st.out[0] >= 0 && uses[st.in[0]] == 1 {
+			conv := maker[st.in[0]]
+			if conv != nil && conv.node.Op == "Conv" && !conv.bounded && b.bounds(st, conv) {
+				conv.bounded, conv.out[0] = true, st.out[0]
+				maker[st.out[0]] = conv
+				continue
+			}
+		}
+		for _, slot := range st.out {
+			maker[slot] = st
+		}
+		kept = append(kept, st)
+	}
+	b.steps = kept
+}
+
+// bounds reads Relu, or a Clip of constant bounds, into a convolution.
+func (b *body) bounds(st, conv *step) bool {
+	switch st.node.Op {
+	case "Relu":
+		conv.low, conv.high = 0, float32(math.Inf(1))
+		return true
+	case "Clip":
+		if len(st.in) != 3 || st.in[1] < 0 || st.in[2] < 0 {
+			return false
+		}
+		lo, hi := b.constant[st.in[1]], b.constant[st.in[2]]
+		if lo == nil || hi == nil || lo.Type != onnx.FLOAT || hi.Type != onnx.FLOAT || lo.Len() != 1 || hi.Len() != 1 {
+			return false
+		}
+		conv.low, conv.high = array.Of[float32](lo)[0], array.Of[float32](hi)[0]
+		return true
+	}
+	return false
+}
+
+// live finds for each value the step that reads it last.
+func (b *body) live() {
+	last := make([]int, b.slots)
+	for i := range last {
+		last[i] = -1
+	}
+	for i, st := range b.steps {
+		for _, slot := range slices.Concat(st.in, st.out) {
+			if slot >= 0 {
+				last[slot] = i
+			}
+		}
+		for _, sub := range st.subs {
+			for _, c := range sub.captures {
+				last[c.outer] = i
+			}
+		}
+	}
+	for _, slot := range b.outputs {
+		last[slot] = -1
+	}
+	for slot, i := range last {
+		if i >= 0 && b.constant[slot] == nil {
+			b.steps[i].last = append(b.steps[i].last, slot)
+		}
+	}
+}
