@@ -241,8 +241,11 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 		}
 		st.out = append(st.out, slot)
 	}
-	if constant && len(pl.err) == 0 && pl.fold(st, s.body) {
-		return nil
+	if constant && len(pl.err) == 0 {
+		done, err := pl.fold(st, s.body)
+		if done || err != nil {
+			return err
+		}
 	}
 	s.body.steps = append(s.body.steps, st)
 	return nil
@@ -250,12 +253,15 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 
 // fold runs a node whose inputs are constants. A node that fails is left for
 // the run: it may never be reached.
-func (pl *planner) fold(st *step, b *body) bool {
+func (pl *planner) fold(st *step, b *body) (bool, error) {
 	live := pl.p.arena.Live()
 	out, err := pl.p.apply(pl.ctx, st, b.constant)
 	if err != nil {
 		pl.p.arena.Rewind(live)
-		return false
+		if errors.Is(err, ErrInternal) {
+			return false, err
+		}
+		return false, nil
 	}
 	for i, slot := range st.out {
 		if slot >= 0 {
@@ -264,7 +270,7 @@ func (pl *planner) fold(st *step, b *body) bool {
 			pl.p.arena.Release(out[i])
 		}
 	}
-	return true
+	return true, nil
 }
 
 // join makes activations part of the convolutions that they follow.

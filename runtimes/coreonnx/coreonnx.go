@@ -1,0 +1,159 @@
+// Package coreonnx is the engine called onnx: the encoders, projectors and
+// decoders of a build, which are ONNX models, run by package core/graph in
+// pure Go, on any machine, in this process.
+package coreonnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/runtimes"
+)
+
+// Engine opens functions. The zero value is ready.
+type Engine struct{}
+
+const (
+	format = abi.ONNX // the one that the engine reads
+	device = "cpu"
+)
+
+// Name is "onnx".
+func (Engine) Name() string { return "onnx" }
+
+// Probe always finds the engine: it is part of mm.
+func (Engine) Probe(context.Context) (runtimes.Info, error) {
+	info := runtimes.Info{Version: "(devel)", Devices: []string{device}, Formats: []string{string(format)}, License: "Apache-2.0"}
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		info.Version = b.Main.Version
+	}
+	return info, nil
+}
+
+// Can wants an ONNX file of a part that is no language model.
+func (Engine) Can(part builds.Part) error {
+	switch {
+	case part.Type == abi.Core || part.Type == abi.DraftCore:
+		return &runtimes.Unavailable{What: part.ID(), Why: "the onnx backend computes functions of tensors, and a core is a language model", Hint: "assemble with --export gguf=int8"}
+	case part.Files.Entry(format) == "":
+		return &runtimes.Unavailable{What: part.ID(), Why: "the onnx backend reads ONNX, and the target ships none of it", Hint: "add it to the target's onnx list"}
+	}
+	return nil
+}
+
+// Open reads the part's ONNX file and makes it ready to run. A model with an
+// operator that the engine does not have is an error that names it.
+func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if l.Device != "" && l.Device != device {
+		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the onnx backend computes on the processor", Hint: "leave the device out"}
+	}
+	if err := e.Can(b.Part); err != nil {
+		return nil, err
+	}
+	path, err := b.Entry(format)
+	if err != nil {
+		return nil, err
+	}
+	full := &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
+	} else if l.Memory > 0 && info.Size() > l.Memory {
+		return nil, full
+	}
+	m, err := onnx.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", b.Part.ID(), err)
+	}
+	p, err := graph.Compile(ctx, m, graph.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
+	if closed := m.Close(); err == nil && closed != nil {
+		err = errors.Join(closed, p.Close())
+	}
+	if errors.Is(err, graph.ErrMemory) && l.Memory > 0 {
+		return nil, full
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
+	}
+	return &function{program: p, limit: l.Time}, nil
+}
+
+// function is an open model.
+type function struct {
+	program *graph.Program
+	limit   time.Duration
+}
+
+// elems are the names of the element types.
+var elems = map[onnx.DType]runtimes.Elem{
+	onnx.DOUBLE: runtimes.Float64, onnx.FLOAT: runtimes.Float32, onnx.FLOAT16: runtimes.Float16, onnx.BFLOAT16: runtimes.BFloat16,
+	onnx.INT64: runtimes.Int64, onnx.INT32: runtimes.Int32, onnx.INT16: runtimes.Int16, onnx.INT8: runtimes.Int8,
+	onnx.UINT64: runtimes.Uint64, onnx.UINT32: runtimes.Uint32, onnx.UINT16: runtimes.Uint16, onnx.UINT8: runtimes.Uint8, onnx.BOOL: runtimes.Bool,
+}
+
+// dtype finds the type of a name that has been checked.
+func dtype(e runtimes.Elem) onnx.DType {
+	for d, name := range elems {
+		if name == e {
+			return d
+		}
+	}
+	return 0
+}
+
+// Run computes the model's outputs.
+func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	if f.limit > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, f.limit, runtimes.ErrTime)
+		defer cancel()
+		ctx = limited
+	}
+	given := make(map[string]graph.Tensor, len(in))
+	for name, t := range in {
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		shape := make([]int, len(t.Shape))
+		for i, d := range t.Shape {
+			if d > math.MaxInt32 {
+				return nil, fmt.Errorf("input %q: the shape %v is too large", name, t.Shape)
+			}
+			shape[i] = int(d)
+		}
+		given[name] = graph.Tensor{Type: dtype(t.Type), Shape: shape, Data: t.Data}
+	}
+	results, err := f.program.Run(ctx, given)
+	switch {
+	case errors.Is(err, graph.ErrClosed):
+		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
+	case err != nil && errors.Is(context.Cause(ctx), runtimes.ErrTime):
+		return nil, runtimes.ErrTime
+	case err != nil:
+		return nil, err
+	}
+	out := make(map[string]runtimes.Tensor, len(results))
+	for name, t := range results {
+		shape := make([]int64, 0, len(t.Shape))
+		for _, d := range t.Shape {
+			shape = append(shape, int64(d))
+		}
+		out[name] = runtimes.Tensor{Type: elems[t.Type], Shape: slices.Clip(shape), Data: t.Data}
+	}
+	return out, nil
+}
+
+// Close stops the threads and gives the weights up.
+func (f *function) Close() error { return f.program.Close() }
