@@ -209,7 +209,7 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 			pl.err = append(pl.err, err)
 		}
 	}
-	st := &step{node: n, kernel: kernel, subs: make(map[string]*body)}
+	st := &step{node: own(n), kernel: kernel, subs: make(map[string]*body)}
 	constant := true
 	for _, name := range n.Inputs {
 		slot := -1
@@ -249,6 +249,26 @@ func (pl *planner) step(n *onnx.Node, s *scope) error {
 	}
 	s.body.steps = append(s.body.steps, st)
 	return nil
+}
+
+// own copies what a node holds of the file, which may be closed before a run.
+// Subgraphs have bodies of their own.
+func own(n *onnx.Node) *onnx.Node {
+	c := *n
+	c.Attributes = slices.Clone(n.Attributes)
+	for i := range c.Attributes {
+		a := &c.Attributes[i]
+		a.String, a.Graph, a.Strings = slices.Clone(a.String), nil, nil
+		if a.Tensor == nil {
+			continue
+		}
+		t := onnx.Tensor{Name: a.Tensor.Name, DType: a.Tensor.DType, Dims: a.Tensor.Dims, External: a.Tensor.External}
+		if data, err := a.Tensor.Bytes(); err == nil {
+			t.Raw = slices.Clone(data)
+		}
+		a.Tensor = &t
+	}
+	return &c
 }
 
 // fold runs a node whose inputs are constants. A node that fails is left for

@@ -48,14 +48,19 @@ type buffer struct {
 }
 
 // sizes are the bytes of an element of the types that graphs compute with.
-var sizes = map[onnx.DType]int{
+var sizes = [...]int{
 	onnx.FLOAT: 4, onnx.DOUBLE: 8, onnx.FLOAT16: 2, onnx.BFLOAT16: 2, onnx.BOOL: 1,
 	onnx.INT8: 1, onnx.INT16: 2, onnx.INT32: 4, onnx.INT64: 8,
 	onnx.UINT8: 1, onnx.UINT16: 2, onnx.UINT32: 4, onnx.UINT64: 8,
 }
 
 // Size is the bytes of an element; 0 for a type that no array has.
-func Size(t onnx.DType) int { return sizes[t] }
+func Size(t onnx.DType) int {
+	if t < 0 || int(t) >= len(sizes) {
+		return 0
+	}
+	return sizes[t]
+}
 
 // Count is the product of dimensions. It is an error when one is negative, or
 // they are too many, or the product exceeds 2³¹.

@@ -81,12 +81,13 @@ func conv(c *Call) error {
 				plane := o[r*g.outSize : (r+1)*g.outSize]
 				bias(plane, in[2], k)
 				g.depthwise(plane, in[0][(r/g.result*g.inputs+k/g.cout)*g.inSize:], in[1][k*g.kernelSize:])
-				c.after(plane)
+				c.after(plane, 0)
 			}
 		})
 		return nil
 	}
 	k := g.cin * g.kernelSize
+	weights, ld := c.apart(in[1], k)
 	tile := min(g.outSize, max(64, (1<<17)/k/32*32))
 	tiles := (g.outSize + tile - 1) / tile
 	block := g.cout
@@ -99,21 +100,37 @@ func conv(c *Call) error {
 			rest, b := t/blocks, t%blocks
 			n, gr, p := rest/tiles/g.groups, rest/tiles%g.groups, rest%tiles*tile
 			first, rows := gr*g.cout+b*block, min(block, g.cout-b*block)
-			g.tile(&c.Lanes[thread], o[(n*g.result+first)*g.outSize:], in[0][(n*g.inputs+gr*g.cin)*g.inSize:], in[1][first*k:(first+rows)*k], rows, p, min(p+tile, g.outSize))
+			g.tile(&c.Lanes[thread], o[(n*g.result+first)*g.outSize:], in[0][(n*g.inputs+gr*g.cin)*g.inSize:], weights[first*ld:], ld, rows, p, min(p+tile, g.outSize))
 			for r := range rows {
 				at := (n*g.result+first+r)*g.outSize + p
 				seg := o[at : at+min(tile, g.outSize-p)]
+				add := float32(0)
 				if in[2] != nil {
-					v := in[2][first+r]
-					for i := range seg {
-						seg[i] += v
-					}
+					add = in[2][first+r]
 				}
-				c.after(seg)
+				c.after(seg, add)
 			}
 		}
 	})
 	return nil
+}
+
+// apart gives fixed weights with rows at a distance at which the product does
+// not have them evict each other.
+func (c *Call) apart(weights []float32, k int) ([]float32, int) {
+	ld := tensor.Stride(k)
+	if ld == k || !c.fixed(1) {
+		return weights, k
+	}
+	if w, ok := (*c.Cache).([]float32); ok {
+		return w, ld
+	}
+	w := make([]float32, len(weights)/k*ld)
+	for r := range len(weights) / k {
+		copy(w[r*ld:], weights[r*k:(r+1)*k])
+	}
+	*c.Cache = w
+	return w, ld
 }
 
 // bias fills a plane with its channel's bias.
@@ -128,12 +145,12 @@ func bias(plane, values []float32, k int) {
 }
 
 // tile computes the outputs [p0, p1) of some channels of a group.
-func (g *convolution) tile(l *Lane, o, x, weights []float32, rows, p0, p1 int) {
+func (g *convolution) tile(l *Lane, o, x, weights []float32, ld, rows, p0, p1 int) {
 	k, n := g.cin*g.kernelSize, p1-p0
 	if g.kernelSize == 1 && g.stride == [3]int{1, 1, 1} && g.before == [3]int{} && g.after == [3]int{} {
 		_, panels := l.room(0, k, n)
 		panels.Pack(x[p0:(k-1)*g.inSize+p1], g.inSize)
-		panels.Mul(rows, 1, tensor.Rows(weights, k), 0, o[p0:], g.outSize)
+		panels.Mul(rows, 1, tensor.Rows(weights, ld), 0, o[p0:], g.outSize)
 		return
 	}
 	cols, panels := l.room(k*n, k, n)
@@ -141,7 +158,7 @@ func (g *convolution) tile(l *Lane, o, x, weights []float32, rows, p0, p1 int) {
 		columns(&g.window, cols[ch*g.kernelSize*n:], n, x[ch*g.inSize:(ch+1)*g.inSize], p0, p1)
 	}
 	panels.Pack(cols, n)
-	panels.Mul(rows, 1, tensor.Rows(weights, k), 0, o[p0:], g.outSize)
+	panels.Mul(rows, 1, tensor.Rows(weights, ld), 0, o[p0:], g.outSize)
 }
 
 // depthwise adds one channel's convolution to a plane, tap by tap.
@@ -172,19 +189,43 @@ func (g *convolution) depthwise(o, x, weights []float32) {
 	}
 }
 
-// after applies the activation that was joined to the node.
-func (c *Call) after(x []float32) {
-	lo, hi := c.Low, c.High
+// after adds a channel's bias and applies the activation that was joined to
+// the node.
+func (c *Call) after(x []float32, add float32) {
 	switch {
+	case !c.Bounded && add == 0:
 	case !c.Bounded:
-	case hi == float32(math.Inf(1)):
 		for i, v := range x {
-			x[i] = max(v, lo)
+			x[i] = v + add
 		}
+	case c.Low == 0 && c.High == float32(math.Inf(1)):
+		relu(x, x, add)
 	default:
+		lo, hi := c.Low, c.High
 		for i, v := range x {
-			x[i] = min(max(v, lo), hi)
+			if v += add; v < lo {
+				v = lo
+			}
+			if v > hi {
+				v = hi
+			}
+			x[i] = v
 		}
+	}
+}
+
+// relu is o = max(x + add, 0), by the sign bit: signs are as good as random,
+// and a branch on them is mostly taken wrong. A NaN stays one.
+func relu(o, x []float32, add float32) {
+	x = x[:len(o)]
+	const least = 0xff800000 // -Inf; above it are NaNs
+	for i, v := range x {
+		b := math.Float32bits(v + add)
+		if b > least {
+			o[i] = v
+			continue
+		}
+		o[i] = math.Float32frombits(b &^ uint32(int32(b)>>31))
 	}
 }
 
@@ -341,14 +382,17 @@ func pooling[T number](c *Call) error {
 	c.each(len(o)/w.outSize, w.outSize*min(w.kernelSize, w.inSize+1), func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			plane := xs[r*w.inSize : (r+1)*w.inSize]
+			if places == nil && c.Node.Op != "LpPool" {
+				byRows(&p, o[r*w.outSize:(r+1)*w.outSize], plane, c.Node.Op == "MaxPool")
+				continue
+			}
 			for i := range w.outSize {
 				at := r*w.outSize + i
 				var place int
-				switch c.Node.Op {
-				case "MaxPool":
+				if c.Node.Op == "MaxPool" {
 					o[at], place = largest(&p, plane, i)
-				default:
-					o[at] = T(gathered(&p, plane, i, c.Node.Op == "LpPool"))
+				} else {
+					o[at] = T(p.norm(i, func(at int) float64 { return float64(plane[at]) }))
 				}
 				if places != nil {
 					places[at] = int64(r*w.inSize + place)
@@ -357,6 +401,59 @@ func pooling[T number](c *Call) error {
 		}
 	})
 	return nil
+}
+
+// byRows computes a plane of maxima or averages, tap by tap over whole rows.
+func byRows[T number](p *pooler, o, x []T, most bool) {
+	start := T(0)
+	if most {
+		start = extreme[T](nil, 1)
+	}
+	for i := range o {
+		o[i] = start
+	}
+	n := p.out[2]
+	for r := range len(o) / n {
+		row := o[r*n : (r+1)*n]
+		d0, d1, da := p.bounds(0, r/p.out[1])
+		h0, h1, ha := p.bounds(1, r%p.out[1])
+		for t := range (d1 - d0) * (h1 - h0) * p.kernel[2] {
+			kw, d, h := t%p.kernel[2], d0+t/p.kernel[2]/(h1-h0), h0+t/p.kernel[2]%(h1-h0)
+			lo, hi := p.span(2, kw)
+			if lo >= hi {
+				continue
+			}
+			line := x[((da+d*p.dilation[0])*p.in[1]+ha+h*p.dilation[1])*p.in[2]:][:p.in[2]]
+			at, step := lo*p.stride[2]+kw*p.dilation[2]-p.before[2], p.stride[2]
+			if most {
+				for i := lo; i < hi; i++ {
+					row[i] = max(row[i], line[at])
+					at += step
+				}
+				continue
+			}
+			for i := lo; i < hi; i++ {
+				row[i] += line[at]
+				at += step
+			}
+		}
+		if !most {
+			p.divide(r*n, (d1-d0)*(h1-h0), func(i, n int) { row[i] /= T(n) })
+		}
+	}
+}
+
+// divide calls f with the number of elements that each output of a row, the
+// first of which is at, is the average of.
+func (p *pooler) divide(at, deep int, f func(i, n int)) {
+	for i := range p.out[2] {
+		n := p.covered(at + i)
+		if !p.all {
+			w0, w1, _ := p.bounds(2, i)
+			n = deep * (w1 - w0)
+		}
+		f(i, n)
+	}
 }
 
 // pooler is a window with what pools add to it.
@@ -406,23 +503,11 @@ func largest[T number](p *pooler, x []T, i int) (best T, place int) {
 	return best, place
 }
 
-func gathered[T number](p *pooler, x []T, i int, power bool) float64 {
-	sum, n := 0.0, 0
-	p.visit(i, func(at int) {
-		v := float64(x[at])
-		if power {
-			v = math.Pow(math.Abs(v), p.p)
-		}
-		sum += v
-		n++
-	})
-	if power {
-		return math.Pow(sum, 1/p.p)
-	}
-	if p.all {
-		n = p.covered(i)
-	}
-	return sum / float64(n)
+// norm is the p-norm of the elements under the window of output i.
+func (p *pooler) norm(i int, x func(at int) float64) float64 {
+	sum := 0.0
+	p.visit(i, func(at int) { sum += math.Pow(math.Abs(x(at)), p.p) })
+	return math.Pow(sum, 1/p.p)
 }
 
 // covered is how many elements the window of output i has in the input and its

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
@@ -382,6 +383,9 @@ func pad(c *Call) error {
 	if _, err := array.Count(shape); err != nil {
 		return err
 	}
+	if mode == "constant" && (len(before) == 0 || slices.Min(before) >= 0 && slices.Min(after) >= 0) {
+		return c.framed(x, shape, before, fill)
+	}
 	return c.take(x, shape, func(i int) int {
 		at := 0
 		for k := len(shape) - 1; k >= 0; k-- {
@@ -396,6 +400,39 @@ func pad(c *Call) error {
 		}
 		return at
 	}, fill)
+}
+
+// framed puts an array into one of another shape, in the midst of fill.
+func (c *Call) framed(x *Array, shape, before []int, fill *Array) error {
+	out, err := c.result(0, x.Type, shape...)
+	if err != nil {
+		return err
+	}
+	size, o, b := array.Size(x.Type), out.Bytes(), x.Bytes()
+	clear(o)
+	if fill != nil && slices.ContainsFunc(fill.Bytes(), func(v byte) bool { return v != 0 }) {
+		for n := copy(o, fill.Bytes()); n < len(o); n *= 2 {
+			copy(o[n:], o[:n])
+		}
+	}
+	if x.Len() == 0 {
+		return nil
+	}
+	if len(shape) == 0 {
+		copy(o, b)
+		return nil
+	}
+	last, own := len(shape)-1, strides(shape)
+	row := x.Shape[last] * size
+	for r := range len(b) / row {
+		at := before[last]
+		for k, i := last-1, r; k >= 0; k-- {
+			at += (i%x.Shape[k] + before[k]) * own[k]
+			i /= x.Shape[k]
+		}
+		copy(o[at*size:at*size+row], b[r*row:])
+	}
+	return nil
 }
 
 // outside is which element stands for one beyond the ends; -1 for none.

@@ -105,6 +105,9 @@ func plain[T number](c *Call) error {
 	var zero T
 	switch c.Node.Op {
 	case "Relu":
+		if c.In[0].Type == onnx.FLOAT {
+			return unary(c, func(o, x []float32) { relu(o, x, 0) })
+		}
 		return unary(c, func(o, x []T) {
 			for i, v := range x {
 				o[i] = max(v, 0)
