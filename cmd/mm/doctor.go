@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/cpu"
@@ -54,16 +55,17 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		{What: "processor", State: "ok", Detail: fmt.Sprintf("%d threads to use of %d; %s", pool.Default(), runtime.NumCPU(), kernels())},
 	}
 	for _, b := range p.engines {
-		ch := workspace.Finding{What: "backend " + b.Name(), State: "ok", Detail: "runs GGUF language models in this process"}
+		ch := workspace.Finding{What: "backend " + b.Name(), State: "ok"}
 		var missing *runtimes.Unavailable
-		if _, err := b.Probe(ctx); errors.As(err, &missing) {
+		info, err := b.Probe(ctx)
+		if ch.Detail = "opens " + strings.Join(info.Formats, ", ") + " in this process"; errors.As(err, &missing) {
 			ch.State, ch.Detail, ch.Hint = "missing", missing.Why, missing.Hint
 		} else if err != nil {
 			ch.State, ch.Detail = "fault", err.Error()
 		}
 		checks = append(checks, ch)
 	}
-	for _, name := range []string{"gguf", "onnx", "qnn"} {
+	for _, name := range []string{"gguf", "qnn"} {
 		checks = append(checks, workspace.Finding{What: "backend " + name, State: "missing", Detail: "this build of mm does not have it"})
 	}
 	return checks

@@ -23,6 +23,7 @@ import (
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/coreonnx"
 )
 
 // unreleased is the version of a program that no release made.
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // engines lists the engines, the preferred one first.
 func engines() []runtimes.Engine {
-	return []runtimes.Engine{corellm.Engine{}}
+	return []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}}
 }
 
 // exporters lists the formats that assemble writes.

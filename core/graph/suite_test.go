@@ -174,6 +174,10 @@ func readTensor(path string) (graph.Tensor, error) {
 	if err != nil {
 		return graph.Tensor{}, err
 	}
+	return parseTensor(data)
+}
+
+func parseTensor(data []byte) (graph.Tensor, error) {
 	wrap := func(field byte, b []byte) []byte {
 		return append(binary.AppendUvarint([]byte{field<<3 | 2}, uint64(len(b))), b...)
 	}

@@ -128,7 +128,7 @@ func (r *Runner) able(req Request) error {
 	}
 	for _, out := range req.Outputs {
 		if abi.Modality(out) != abi.Text {
-			return &runtimes.Unavailable{What: out + " output", Why: "decoders need the onnx backend, which this build of mm does not have", Hint: "ask for outputs: [text]"}
+			return &runtimes.Unavailable{What: out + " output", Why: "decoders need the onnx backend, which a conversation is not connected to yet", Hint: "ask for outputs: [text]"}
 		}
 	}
 	if len(req.ToolsAllowed) == 0 {
@@ -156,7 +156,7 @@ func missing(a *builds.Assembly, in talk.Part) error {
 				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
 			}
 		}
-		return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s needs the onnx backend, which this build of mm does not have", m.Encoder.ID()), Hint: "ask with text alone"}
+		return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s needs the onnx backend, which a conversation is not connected to yet", m.Encoder.ID()), Hint: "ask with text alone"}
 	}
 	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
 }
