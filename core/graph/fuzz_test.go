@@ -16,16 +16,21 @@ import (
 func small(t testing.TB) [][]byte {
 	t.Helper()
 	var out [][]byte
-	add := func(opset int64, build func(g *onnx.Graph) string) {
-		m := onnx.New("g", opset)
-		m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 2, 4, 4)}
-		m.Graph.Outputs = []onnx.Value{{Name: build(&m.Graph)}}
+	write := func(m *onnx.Model) {
 		var b bytes.Buffer
 		if _, err := onnx.Write(&b, m); err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, b.Bytes())
 	}
+	add := func(opset int64, build func(g *onnx.Graph) string) {
+		m := onnx.New("g", opset)
+		m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 2, 4, 4)}
+		m.Graph.Outputs = []onnx.Value{{Name: build(&m.Graph)}}
+		write(m)
+	}
+	write(branches())
+	write(doubling(3))
 	x := []string{"x"}
 	list := func(g *onnx.Graph, name string, v ...int64) string {
 		return g.Constant(onnx.Ints(name, []int64{int64(len(v))}, v))
