@@ -105,6 +105,35 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// A normalisation joined to a convolution gives what it gives alone.
+func TestNormalised(t *testing.T) {
+	build := func(shared bool) *onnx.Model {
+		return model(17, func(g *onnx.Graph) {
+			c := func(name string, v ...float32) string {
+				return g.Constant(onnx.Floats(name, []int64{int64(len(v))}, v))
+			}
+			w := g.Constant(onnx.Floats("w", []int64{2, 1, 2}, []float32{1, -1, 2, 0.5}))
+			x := g.Add("Unsqueeze", []string{"x", g.Constant(onnx.Ints("axes", []int64{2}, []int64{0, 1}))}, "x3")
+			g.Add("Conv", []string{x, w, c("b", 0.25, -3)}, "z")
+			g.Add("BatchNormalization", []string{"z", c("scale", 2, -1), c("shift", 0.5, 1), c("mean", 1, 2), c("var", 4, 0.25)}, "n", onnx.Float("epsilon", 0.01))
+			g.Add("Relu", []string{"n"}, "y")
+			if shared {
+				g.Outputs = append(g.Outputs, onnx.Value{Name: "z"})
+			}
+		}, 5)
+	}
+	x := vector(1, 4, -2, -2, 3)
+	joined, alone := run(t, compile(t, build(false), graph.Options{Threads: 1}), x), run(t, compile(t, build(true), graph.Options{Threads: 1}), x)
+	for i, v := range joined {
+		if math.Abs(v-alone[i]) > 1e-5 {
+			t.Errorf("element %d is %v, alone it is %v", i, v, alone[i])
+		}
+	}
+	if len(joined) != 8 || slices.Max(joined) == 0 {
+		t.Errorf("%v", joined)
+	}
+}
+
 // An activation joined to a convolution changes no number; one whose input is
 // wanted elsewhere is not joined.
 func TestJoined(t *testing.T) {
