@@ -19,7 +19,6 @@ for line in sys.stdin:
         opt.intra_op_num_threads = int(args[1])
         opt.inter_op_num_threads = 1
         opt.log_severity_level = 3
-        opt.add_session_config_entry("session.intra_op.allow_spinning", "1")
         session = ort.InferenceSession(args[0], opt, providers=["CPUExecutionProvider"])
         print("ok", flush=True)
         continue
