@@ -209,6 +209,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Runs that fail leave no memory taken behind.
+func TestFailedRuns(t *testing.T) {
+	p := compile(t, model(17, func(g *onnx.Graph) {
+		g.Add("Neg", []string{"x"}, "n")
+		g.Add("ReduceSum", []string{"n"}, "s")
+		g.Add("Expand", []string{"s", g.Constant(onnx.Ints("to", []int64{1}, []int64{1 << 24}))}, "y")
+		g.Outputs = append(g.Outputs, onnx.Value{Name: "n"})
+	}, "N"), graph.Options{Threads: 1, Memory: 1 << 20})
+	x := vector(make([]float32, 10000)...)
+	for i := range 50 {
+		if _, err := p.Run(t.Context(), map[string]graph.Tensor{"x": x}); !errors.Is(err, graph.ErrMemory) || !strings.Contains(err.Error(), "Expand") {
+			t.Fatalf("run %d: %v", i, err)
+		}
+	}
+}
+
 func TestInputs(t *testing.T) {
 	m := model(17, func(g *onnx.Graph) { g.Add("Add", []string{"x", "z"}, "y") }, "N")
 	m.Graph.Inputs = append(m.Graph.Inputs, onnx.TensorValue("z", onnx.FLOAT, "N"))

@@ -47,7 +47,7 @@ func TestSuite(t *testing.T) {
 	}
 	listed := strings.Fields(string(data))
 	var failed, all []string
-	for _, category := range []string{"node", "simple", "light", "pytorch-converted", "pytorch-operator"} {
+	for _, category := range []string{"node", "simple", "pytorch-converted", "pytorch-operator"} {
 		models, err := filepath.Glob(filepath.Join(dir, category, "*", "model.onnx"))
 		if err != nil {
 			t.Fatal(err)
