@@ -34,18 +34,23 @@ var floors = map[string]int{
 
 	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7,
 
-	"workspace": 8, "modules/pack": 8,
+	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
-	"cmd/mm": 9, "internal/release": 9,
+	"runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
+	"cmd/mm-native/dl": 9,
+
+	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+
+	"cmd/mm-native": 11,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
 // that are not listed may be imported by nobody.
 var thirdParty = map[string][]string{
-	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "cmd/mm"},
-	"github.com/ebitengine/purego":             {"internal/libllama/driver"},
+	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
+	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
@@ -56,7 +61,7 @@ var thirdParty = map[string][]string{
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
