@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/cpu"
@@ -54,19 +55,18 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		{What: "processor", State: "ok", Detail: fmt.Sprintf("%d threads to use of %d; %s", pool.Default(), runtime.NumCPU(), kernels())},
 	}
 	for _, b := range p.engines {
-		ch := workspace.Finding{What: "backend " + b.Name(), State: "ok", Detail: "runs GGUF language models in this process"}
+		ch := workspace.Finding{What: "backend " + b.Name(), State: "ok"}
 		var missing *runtimes.Unavailable
-		if _, err := b.Probe(ctx); errors.As(err, &missing) {
+		info, err := b.Probe(ctx)
+		ch.Detail = fmt.Sprintf("version %s, reads %s, computes on %s", info.Version, strings.Join(info.Formats, " and "), strings.Join(info.Devices, " and "))
+		if errors.As(err, &missing) {
 			ch.State, ch.Detail, ch.Hint = "missing", missing.Why, missing.Hint
 		} else if err != nil {
 			ch.State, ch.Detail = "fault", err.Error()
 		}
 		checks = append(checks, ch)
 	}
-	for _, name := range []string{"gguf", "onnx", "qnn"} {
-		checks = append(checks, workspace.Finding{What: "backend " + name, State: "missing", Detail: "this build of mm does not have it"})
-	}
-	return checks
+	return append(checks, workspace.Finding{What: "backend qnn", State: "missing", Detail: "this build of mm does not have it"})
 }
 
 // kernels names the instruction sets the engine picks its kernels by.

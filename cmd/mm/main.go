@@ -23,6 +23,9 @@ import (
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/workspace"
 )
 
 // unreleased is the version of a program that no release made.
@@ -56,7 +59,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // engines lists the engines, the preferred one first.
 func engines() []runtimes.Engine {
-	return []runtimes.Engine{corellm.Engine{}}
+	return []runtimes.Engine{
+		corellm.Engine{},
+		llamacpp.Engine{Home: workspace.DefaultHome},
+		onnxrt.Engine{Home: workspace.DefaultHome},
+	}
 }
 
 // exporters lists the formats that assemble writes.
@@ -111,6 +118,7 @@ func (p *program) app() *cli.App {
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
 			p.doctorCommand(),
+			p.runtimeCommand(),
 			p.lsCommand(),
 			p.tagCommand(),
 			p.rmCommand(),
