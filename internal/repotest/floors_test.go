@@ -154,6 +154,25 @@ func TestThirdParty(t *testing.T) {
 	}
 }
 
+// mm is a static program: what loads shared libraries is linked into mm-native
+// alone.
+func TestStatic(t *testing.T) {
+	deps := func(program string) string {
+		out, err := exec.Command("go", "list", "-deps", module+program).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", program, err)
+		}
+		return string(out)
+	}
+	const loader = "github.com/ebitengine/purego"
+	if strings.Contains(deps("cmd/mm"), loader) {
+		t.Errorf("mm links %s, which makes it a dynamic program", loader)
+	}
+	if !strings.Contains(deps("cmd/mm-native"), loader) {
+		t.Error("mm-native does not load libraries: the rule is blind")
+	}
+}
+
 func moduleOf(imp string) string {
 	for mod := range thirdParty {
 		if imp == mod || strings.HasPrefix(imp, mod+"/") {

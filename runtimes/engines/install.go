@@ -68,7 +68,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 		err = prove(ctx, program, stage, &r)
 	}
 	if err == nil {
-		err = publish(top, stage, &r)
+		err = publish(ctx, top, stage, &r)
 	}
 	return r, errors.Join(err, done())
 }
@@ -167,7 +167,12 @@ func prove(ctx context.Context, program string, stage *fsx.Dir, r *Record) error
 }
 
 // publish gives the engine its name, in place of one that has it.
-func publish(top, stage *fsx.Dir, r *Record) error {
+func publish(ctx context.Context, top, stage *fsx.Dir, r *Record) (err error) {
+	lock, err := top.Lock(ctx, ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	r.Dir = filepath.Join(top.Path(), r.Version)
 	from, err := filepath.Rel(top.Path(), filepath.Join(stage.Path(), "engine"))
 	if err != nil {

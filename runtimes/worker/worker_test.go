@@ -1,3 +1,5 @@
+//go:build unix
+
 package worker_test
 
 import (
@@ -6,8 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,10 +58,76 @@ func child(play string) error {
 		return wire.NewWriter(os.Stdout).Write(wire.KindHello, 0, wire.Hello{Version: 99})
 	case "no engine":
 		e = absent{}
+	case "parent":
+		return parent()
 	case "leaves":
 		return errors.New("the library could not be mapped")
 	}
 	return serve.Serve(context.Background(), e, os.Stdin, os.Stdout)
+}
+
+// parent has a child that is generating, and says so.
+func parent() error {
+	m, err := worker.Open(context.Background(), options("deaf", ""), wire.Open{Type: abi.Core})
+	if err != nil {
+		return err
+	}
+	s, err := m.(runtimes.Language).NewSequence(context.Background(), runtimes.SequenceOptions{})
+	if err != nil {
+		return err
+	}
+	if err := s.Feed(context.Background(), runtimes.Positions{Tokens: []int32{1}}); err != nil {
+		return err
+	}
+	_, err = s.Generate(context.Background(), runtimes.Generation{}, func(id int32) error {
+		if id == 5 {
+			fmt.Println("generating")
+		}
+		return nil
+	})
+	return err
+}
+
+// A child ends with its parent, however that ends and whatever it computes.
+func TestEndsWithItsParent(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "MM_TEST_CHILD=parent")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 11)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+	if err != nil || len(list) == 0 {
+		cmd.Process.Kill()
+		t.Skip("skipped: this system does not list a process's children")
+	}
+	var pids []string
+	for _, file := range list {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			pids = append(pids, strings.Fields(string(text))...)
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if len(pids) != 1 {
+		t.Fatalf("the parent has the children %v, want one", pids)
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		text, err := os.ReadFile("/proc/" + pids[0] + "/stat")
+		if err != nil || strings.Contains(string(text), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %s lives on: %s", pids[0], text)
+		}
+	}
 }
 
 type absent struct{ runtimes.Engine }
@@ -416,6 +486,28 @@ func BenchmarkPipe(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(100*b.N), "µs/token")
 		})
 	}
+}
+
+// What the pipe costs where the engine costs nothing.
+func BenchmarkToken(b *testing.B) {
+	m, err := worker.Open(b.Context(), options("x", ""), wire.Open{Type: abi.Core})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.(runtimes.Language).NewSequence(b.Context(), runtimes.SequenceOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := errors.Join(s.Truncate(0), s.Feed(b.Context(), runtimes.Positions{Tokens: []int32{1}})); err != nil {
+			b.Fatal(err)
+		}
+		if ids, err := say(b.Context(), s, 1000); err != nil || len(ids) != 1000 {
+			b.Fatal(len(ids), err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(1000*b.N), "µs/token")
 }
 
 // What a tensor costs there and back.
