@@ -80,7 +80,7 @@ type Record struct {
 	Source  string            `json:"source"`           // the package, or the folder or archive that it was taken from
 	Pinned  bool              `json:"pinned,omitempty"` // the bytes are those that this mm was released with
 	Files   map[string]string `json:"files"`            // name → sha256:…
-	Dir     string            `json:"-"`
+	Dir     string            `json:"dir,omitempty"`    // where it lies; not in the record itself
 }
 
 const (
@@ -121,6 +121,9 @@ func read(dir string) (Record, error) {
 		return r, err
 	}
 	err = json.Unmarshal(data, &r)
+	if r.Files == nil {
+		r.Files = map[string]string{}
+	}
 	r.Dir = dir
 	return r, err
 }

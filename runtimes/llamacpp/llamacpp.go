@@ -1,7 +1,7 @@
 // Package llamacpp is the engine called llamacpp: GGUF language models by
 // llama.cpp's library, in a child process (runtimes/worker, cmd/mm-native).
 //
-// A file is held against the rules of core/gguf, core/infer and core/tokenizer
+// A file is held against the rules of core/gguf, core/infer/admit and core/tokenizer
 // before the library sees it, so that only the architectures that mm knows are
 // opened: the library's own reader has been wrong about hostile files many
 // times. Tokens are drawn by core/infer/sample there as well; a seed gives the
@@ -20,8 +20,9 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/infer/adapter"
+	"mm-abi.org/mm/core/infer/admit"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
@@ -106,7 +107,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if s := open.Shape(); s.Vocab != cfg.Vocab || s.Width != cfg.Width {
 		return nil, errors.Join(fmt.Errorf("llama.cpp reads a model of %d tokens and d_model %d out of %s, mm one of %d and %d", s.Vocab, s.Width, b.Part.ID(), cfg.Vocab, cfg.Width), m.Close())
 	}
-	return &model{Language: open, path: path, width: cfg.Width, vocab: cfg.Vocab}, nil
+	return &model{Language: open, path: path, width: cfg.Width, vocab: cfg.Vocab, scaled: cfg.EmbeddingScale != 0 && cfg.EmbeddingScale != 1}, nil
 }
 
 // entry is the path of a part's file, which counts against the memory that is
@@ -130,13 +131,13 @@ func (e Engine) entry(b *runtimes.Bundle, l runtimes.Limits, left *int64) (strin
 }
 
 // inspect checks all of the files that the library will read.
-func inspect(o *wire.Open) (infer.Config, error) {
+func inspect(o *wire.Open) (arch.Shape, error) {
 	f, err := gguf.Open(o.Path)
 	if err != nil {
-		return infer.Config{}, err
+		return arch.Shape{}, err
 	}
 	defer f.Close()
-	cfg, err := infer.Inspect(f)
+	cfg, err := admit.File(f)
 	if err != nil {
 		return cfg, err
 	}
@@ -159,8 +160,8 @@ func inspect(o *wire.Open) (infer.Config, error) {
 }
 
 // suits checks an adapter against the model's file.
-func suits(path string, f *gguf.File, cfg infer.Config) error {
-	changes, err := adapter.Open(path, adapter.Model{Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: cfg.Arch == "llama"})
+func suits(path string, f *gguf.File, cfg arch.Shape) error {
+	changes, err := adapter.Open(path, adapter.Model{Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves})
 	if err != nil {
 		return err
 	}
@@ -183,10 +184,47 @@ type model struct {
 	runtimes.Language
 	path         string
 	width, vocab int
+	scaled       bool // tokens are read as multiples of the file's vectors
+}
+
+// NewSequence begins a sequence. Where tokens are read as multiples of the
+// file's vectors, llama.cpp multiplies a projector's vectors in some
+// architectures and not in others: there it takes tokens only.
+func (m *model) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
+	s, err := m.Language.NewSequence(ctx, opt)
+	if err != nil || !m.scaled {
+		return s, err
+	}
+	scorer, ok := s.(runtimes.Scorer)
+	if !ok {
+		return nil, errors.Join(errors.New("llama.cpp gives no logits"), s.Close())
+	}
+	return tokensOnly{s, scorer}, nil
+}
+
+// tokensOnly is a sequence that takes no vectors.
+type tokensOnly struct {
+	runtimes.Sequence
+	runtimes.Scorer
+}
+
+func noVectors() error {
+	return &runtimes.Unavailable{What: "vector input", Why: "llama.cpp scales the vectors of this architecture in its own way", Hint: "use the core backend"}
+}
+
+// Feed appends tokens.
+func (s tokensOnly) Feed(ctx context.Context, in ...runtimes.Positions) error {
+	if slices.ContainsFunc(in, func(p runtimes.Positions) bool { return len(p.Vectors) > 0 }) {
+		return noVectors()
+	}
+	return s.Sequence.Feed(ctx, in...)
 }
 
 // Embed gives the rows of the token embedding.
 func (m *model) Embed(tokens []int32) ([]float32, error) {
+	if m.scaled {
+		return nil, noVectors()
+	}
 	f, err := gguf.Open(m.path)
 	if err != nil {
 		return nil, err
