@@ -529,3 +529,26 @@ func BenchmarkTensor(b *testing.B) {
 		})
 	}
 }
+
+// A child that is ahead of what its caller has taken is brought back.
+func TestAhead(t *testing.T) {
+	s, err := language(t, "deaf", "").NewSequence(t.Context(), runtimes.SequenceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), runtimes.Positions{Tokens: []int32{1}}); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	if _, err := s.Generate(t.Context(), runtimes.Generation{MaxTokens: 5000}, func(id int32) error {
+		if id == 4 {
+			return enough
+		}
+		return nil
+	}); !errors.Is(err, enough) || s.Len() != 4 {
+		t.Fatalf("%v, %d positions", err, s.Len())
+	}
+	if ids, err := say(t.Context(), s, 2); err != nil || !slices.Equal(ids, []int32{5, 6}) {
+		t.Errorf("it goes on with %v, %v", ids, err)
+	}
+}
