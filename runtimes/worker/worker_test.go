@@ -147,9 +147,9 @@ func (fake) Probe(context.Context) (runtimes.Info, error) {
 func (fake) Can(builds.Part) error { return nil }
 func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
 	if b.Part.Type == abi.Encoder {
-		return echo{f.fault}, nil
+		return echo(f), nil
 	}
-	return counter{f.fault}, nil
+	return counter(f), nil
 }
 
 type echo struct{ fault string }

@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 the structs mirror llama.h field by field
+
 package llama
 
 import (
