@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile
 
 all: check test
 
@@ -48,7 +48,7 @@ lint:
 
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/mm || exit 1; done
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/mm ./cmd/mm-native || exit 1; done
 
 # Every fuzz target for T each, one after the other.
 fuzz:
@@ -86,6 +86,11 @@ parity:
 # torch, or takes MM_HF_PYTHON).
 hf:
 	@scripts/hf.sh
+
+# Native engines that die, hang and babble, and damaged files for them, with
+# counts (MM_NATIVE_DIR).
+hostile:
+	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck' ./runtimes/worker/... ./runtimes/llamacpp ./runtimes/onnxrt
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

@@ -116,7 +116,7 @@ func (b *Bundle) Entry(format abi.Format) (string, error) {
 
 // Engine is a way to compute. It is safe for concurrent use.
 type Engine interface {
-	// Name is how the command line calls it: core, gguf, onnx, qnn.
+	// Name is how the command line calls it: core, llamacpp, onnxruntime.
 	Name() string
 	// Probe describes the engine, or returns an [Unavailable].
 	Probe(ctx context.Context) (Info, error)
@@ -125,6 +125,12 @@ type Engine interface {
 	Can(part builds.Part) error
 	// Open loads the weights. The model is a [Language] or a [Function].
 	Open(ctx context.Context, b Bundle, l Limits) (Model, error)
+}
+
+// Aliased is an [Engine] that goes by other names as well, where no engine has
+// them for its own.
+type Aliased interface {
+	Aliases() []string
 }
 
 // Model is loaded weights. It is safe for concurrent use.
@@ -242,6 +248,12 @@ type Function interface {
 func Select(ctx context.Context, engines []Engine, name string, part builds.Part) (Engine, error) {
 	if name != "" {
 		i := slices.IndexFunc(engines, func(e Engine) bool { return e.Name() == name })
+		if i < 0 {
+			i = slices.IndexFunc(engines, func(e Engine) bool {
+				a, ok := e.(Aliased)
+				return ok && slices.Contains(a.Aliases(), name)
+			})
+		}
 		if i < 0 {
 			return nil, &Unavailable{What: "backend " + name, Why: "this build of mm does not have it", Hint: "mm doctor lists the backends"}
 		}

@@ -25,6 +25,24 @@ func (e engine) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtime
 	return nil, nil
 }
 
+// other is an engine that goes by other names as well.
+type other struct {
+	engine
+	names []string
+}
+
+func (o other) Aliases() []string { return o.names }
+
+func TestAliases(t *testing.T) {
+	x := other{engine{name: "llamacpp"}, []string{"gguf", "own"}}
+	for name, want := range map[string]string{"gguf": "llamacpp", "llamacpp": "llamacpp", "own": "own"} {
+		e, err := runtimes.Select(t.Context(), []runtimes.Engine{x, engine{name: "own"}}, name, builds.Part{Name: "x", Version: "1.0.0"})
+		if err != nil || e.Name() != want {
+			t.Errorf("%s is %v, %v, want %s", name, e, err, want)
+		}
+	}
+}
+
 func TestSelect(t *testing.T) {
 	ctx := context.Background()
 	gone := engine{name: "gone", gone: &runtimes.Unavailable{What: "backend gone", Why: "it left"}}

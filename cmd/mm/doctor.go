@@ -58,17 +58,15 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		ch := workspace.Finding{What: "backend " + b.Name(), State: "ok"}
 		var missing *runtimes.Unavailable
 		info, err := b.Probe(ctx)
-		if ch.Detail = "opens " + strings.Join(info.Formats, ", ") + " in this process"; errors.As(err, &missing) {
+		ch.Detail = fmt.Sprintf("version %s, reads %s, computes on %s", info.Version, strings.Join(info.Formats, " and "), strings.Join(info.Devices, " and "))
+		if errors.As(err, &missing) {
 			ch.State, ch.Detail, ch.Hint = "missing", missing.Why, missing.Hint
 		} else if err != nil {
 			ch.State, ch.Detail = "fault", err.Error()
 		}
 		checks = append(checks, ch)
 	}
-	for _, name := range []string{"gguf", "qnn"} {
-		checks = append(checks, workspace.Finding{What: "backend " + name, State: "missing", Detail: "this build of mm does not have it"})
-	}
-	return checks
+	return append(checks, workspace.Finding{What: "backend qnn", State: "missing", Detail: "this build of mm does not have it"})
 }
 
 // kernels names the instruction sets the engine picks its kernels by.

@@ -17,7 +17,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Build", []string{"validate", "lock", "assemble", "module", "quantize"}},
-	{"Run", []string{"run", "chat", "demo", "doctor"}},
+	{"Run", []string{"run", "chat", "demo", "doctor", "runtime"}},
 	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
 	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},

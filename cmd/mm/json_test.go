@@ -128,6 +128,12 @@ func jsonWorld(t *testing.T) (host string) {
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Chdir(t.TempDir())
+	if err := os.Mkdir("lib", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range learn.Files {
 		if err := os.MkdirAll(filepath.Dir(f.Name), 0o755); err != nil {
 			t.Fatal(err)
@@ -168,6 +174,8 @@ func TestJSON(t *testing.T) {
 	}{
 		{"version", "", exitOK},
 		{"doctor", "", exitOK},
+		{"runtime install", "onnxruntime --from lib", exitOK},
+		{"runtime ls", "", exitOK},
 		{"ls", "", exitOK}, // of an empty store
 		{"gc", "", exitOK},
 		{"fsck", "", exitOK},

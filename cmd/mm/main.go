@@ -24,6 +24,9 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/workspace"
 )
 
 // unreleased is the version of a program that no release made.
@@ -57,7 +60,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // engines lists the engines, the preferred one first.
 func engines() []runtimes.Engine {
-	return []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}}
+	return []runtimes.Engine{
+		corellm.Engine{},
+		coreonnx.Engine{},
+		llamacpp.Engine{Home: workspace.DefaultHome},
+		onnxrt.Engine{Home: workspace.DefaultHome},
+	}
 }
 
 // exporters lists the formats that assemble writes.
@@ -112,6 +120,7 @@ func (p *program) app() *cli.App {
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
 			p.doctorCommand(),
+			p.runtimeCommand(),
 			p.lsCommand(),
 			p.tagCommand(),
 			p.rmCommand(),

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"mm": main,
+		"mm":        main,
+		"mm-native": playNative,
 	})
 }
 

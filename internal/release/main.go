@@ -1,5 +1,5 @@
 // Command release builds the archives of a release: for each platform one
-// archive of the program, the licence, the readme and the changelog, and
+// archive of the programs, the licence, the readme and the changelog, and
 // SHA256SUMS over all of them.
 //
 //	go run ./internal/release -version 1.2.0 -out dist
@@ -34,6 +34,10 @@ import (
 
 // platforms are those that a release is built for.
 var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
+
+// programs are mm, which is static, and the one that loads native engines for
+// it.
+var programs = []string{"mm", "mm-native"}
 
 // documents go into each archive beside the program.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md"}
@@ -100,22 +104,26 @@ func (r *release) platform(ctx context.Context, platform string) (string, error)
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	program := filepath.Join(work, "mm")
-	if system == "windows" {
-		program += ".exe"
-	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", program, "./cmd/mm")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return "", err
+	var files []string
+	for _, name := range programs {
+		program := filepath.Join(work, name)
+		if system == "windows" {
+			program += ".exe"
+		}
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", program, "./cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return "", err
+		}
+		files = append(files, program)
 	}
 	stem := fmt.Sprintf("mm-%s-%s-%s", r.version, system, arch)
 	write, file := r.tarball, filepath.Join(r.out, stem+".tar.gz")
 	if system == "windows" {
 		write, file = r.zip, filepath.Join(r.out, stem+".zip")
 	}
-	return file, create(file, func(w io.Writer) error { return write(w, stem, append([]string{program}, documents...)) })
+	return file, create(file, func(w io.Writer) error { return write(w, stem, append(files, documents...)) })
 }
 
 // create writes a file under another name first.
@@ -175,9 +183,9 @@ func (r *release) zip(w io.Writer, stem string, files []string) error {
 	return z.Close()
 }
 
-// mode is that of the i-th file of an archive; the program is the first.
+// mode is that of the i-th file of an archive; the programs come first.
 func mode(i int) int64 {
-	if i == 0 {
+	if i < len(programs) {
 		return 0o755
 	}
 	return 0o644

@@ -30,21 +30,27 @@ var floors = map[string]int{
 	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph": 5,
 
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/coreonnx": 6, "runtimes/runtimetest": 6,
+	"runtimes/worker/wire": 6,
 
-	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7,
+	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7,
 
-	"workspace": 8, "modules/pack": 8,
+	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
-	"cmd/mm": 9, "internal/release": 9,
+	"runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
+	"cmd/mm-native/dl": 9,
+
+	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+
+	"cmd/mm-native": 11,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
 // that are not listed may be imported by nobody.
 var thirdParty = map[string][]string{
-	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "cmd/mm"},
-	"github.com/ebitengine/purego":             {"internal/libllama/driver"},
+	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
+	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
@@ -55,7 +61,7 @@ var thirdParty = map[string][]string{
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
@@ -145,6 +151,25 @@ func TestThirdParty(t *testing.T) {
 		if !used[mod] {
 			t.Errorf("%s is allowed and nobody imports it", mod)
 		}
+	}
+}
+
+// mm is a static program: what loads shared libraries is linked into mm-native
+// alone.
+func TestStatic(t *testing.T) {
+	deps := func(program string) string {
+		out, err := exec.Command("go", "list", "-deps", module+program).Output()
+		if err != nil {
+			t.Fatalf("go list %s: %v", program, err)
+		}
+		return string(out)
+	}
+	const loader = "github.com/ebitengine/purego"
+	if strings.Contains(deps("cmd/mm"), loader) {
+		t.Errorf("mm links %s, which makes it a dynamic program", loader)
+	}
+	if !strings.Contains(deps("cmd/mm-native"), loader) {
+		t.Error("mm-native does not load libraries: the rule is blind")
 	}
 }
 

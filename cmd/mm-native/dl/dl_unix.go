@@ -1,0 +1,11 @@
+//go:build unix
+
+package dl
+
+import "github.com/ebitengine/purego"
+
+func load(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+}
+
+func symbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }

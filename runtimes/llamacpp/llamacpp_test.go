@@ -1,0 +1,155 @@
+package llamacpp_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/runtimetest"
+)
+
+// folder is a build's files.
+type folder string
+
+func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
+func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
+func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
+
+func bundle(path string) runtimes.Bundle {
+	return runtimes.Bundle{
+		Part:  builds.Part{Name: "m", Version: "1.0.0", Type: abi.Core, Files: builds.Formats{"gguf": {filepath.Base(path)}}},
+		Files: folder(filepath.Dir(path)),
+	}
+}
+
+func coreModule(t testing.TB) runtimes.Bundle {
+	return bundle(filepath.Join(testfiles.Root(t), "modules", "core-llm", "core-llm.gguf"))
+}
+
+var prompt = []int32{1, 40, 41, 42, 43, 44, 45}
+
+func TestConformance(t *testing.T) {
+	b := coreModule(t)
+	b.Tokens.MaxSeq = 200
+	runtimetest.Run(t, runtimetest.Language{Engine: llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}, Bundle: b, Prompt: prompt}.Cases())
+}
+
+func say(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.Generation) (ids []int32, logits []float32) {
+	t.Helper()
+	m, err := e.Open(t.Context(), b, runtimes.Limits{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.(runtimes.Language).NewSequence(t.Context(), runtimes.SequenceOptions{Context: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), runtimes.Positions{Tokens: prompt}); err != nil {
+		t.Fatal(err)
+	}
+	if logits, err = s.(runtimes.Scorer).Logits(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Generate(t.Context(), opt, func(id int32) error { ids = append(ids, id); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return ids, logits
+}
+
+// The two engines give the same logits but for rounding, and so the same
+// greedy text. What is drawn by chance parts where rounding swaps two tokens
+// that are about as likely: it is told and not held to anything.
+func TestSaysWhatCoreSays(t *testing.T) {
+	home := enginestest.Home(t, engines.LlamaCPP)
+	same := func(t *testing.T, b runtimes.Bundle, n, greedy int, cosine float64) {
+		for name, o := range map[string]sample.Options{"greedy": {}, "sampled": {Temperature: 0.8, TopK: 40, TopP: 0.9, Seed: 6}} {
+			opt := runtimes.Generation{Options: o, MaxTokens: n}
+			want, near := say(t, corellm.Engine{}, b, opt)
+			got, also := say(t, llamacpp.Engine{Home: home}, b, opt)
+			equal := 0
+			for equal < len(want) && equal < len(got) && want[equal] == got[equal] {
+				equal++
+			}
+			c := alike(near, also)
+			t.Logf("%s: the first %d of %d tokens are the same; cosine of the prompt's logits %.7f", name, equal, len(want), c)
+			if name == "greedy" && equal < greedy || c < cosine {
+				t.Errorf("%s: core says %v, llama.cpp %v", name, want, got)
+			}
+		}
+	}
+	t.Run("core-llm", func(t *testing.T) { same(t, coreModule(t), 100, 100, 0.9999) })
+	dir := t.TempDir()
+	if err := seed.Write(filepath.Join(dir, "s"), seed.Options{Type: abi.Core, Name: "s", Seed: 3, DModel: 64}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("F32", func(t *testing.T) {
+		b := bundle(filepath.Join(dir, "s", "s.gguf"))
+		b.KV = abi.FP32
+		same(t, b, 100, 100, 0.999999)
+	})
+	t.Run("SmolLM2", func(t *testing.T) {
+		same(t, bundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), 48, 8, 0.99)
+	})
+}
+
+// alike is the cosine of two vectors.
+func alike(a, b []float32) float64 {
+	var ab, aa, bb float64
+	for i := range a {
+		ab += float64(a[i]) * float64(b[i])
+		aa += float64(a[i]) * float64(a[i])
+		bb += float64(b[i]) * float64(b[i])
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+func TestRefuses(t *testing.T) {
+	home := enginestest.Home(t, engines.LlamaCPP)
+	ok := coreModule(t)
+	good, err := ok.Entry("gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.gguf")
+	if err := os.WriteFile(cut, data[:len(data)-40], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wide := coreModule(t)
+	wide.Tokens.DModel = 7
+	for name, b := range map[string]runtimes.Bundle{"cut short": bundle(cut), "absent": bundle(cut + "x"), "another width": wide} {
+		if m, err := (llamacpp.Engine{Home: home}).Open(t.Context(), b, runtimes.Limits{}); err == nil {
+			m.Close()
+			t.Errorf("%s: it opened", name)
+		}
+	}
+	nowhere := func() (string, error) { return t.TempDir(), nil }
+	if _, err := (llamacpp.Engine{Home: nowhere}).Probe(t.Context()); !errors.Is(err, runtimes.ErrUnavailable) {
+		t.Errorf("no library: %v", err)
+	}
+	t.Setenv("MM_NATIVE", filepath.Join(t.TempDir(), "none"))
+	if _, err := (llamacpp.Engine{Home: home}).Probe(t.Context()); !errors.Is(err, runtimes.ErrUnavailable) {
+		t.Errorf("no program: %v", err)
+	}
+	if !slices.Contains(llamacpp.Engine{}.Aliases(), "gguf") {
+		t.Error("graphs call it gguf")
+	}
+}

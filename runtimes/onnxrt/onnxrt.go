@@ -1,0 +1,141 @@
+// Package onnxrt is the engine called onnxruntime: ONNX functions by ONNX
+// Runtime's library, in a child process (runtimes/worker, cmd/mm-native).
+//
+// A model passes core/onnx's checks before the library sees it: opsets and
+// operator domains that the library has, tensors of the size they say, and
+// external data only in files of the build, which lie below one folder of
+// plain files.
+package onnxrt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/worker"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// Engine opens functions.
+type Engine struct {
+	// Home gives mm's home folder, where engines are installed.
+	Home func() (string, error)
+}
+
+// Name is "onnxruntime".
+func (Engine) Name() string { return engines.ONNXRuntime }
+
+// Aliases is the format's name, by which graphs call the engine.
+func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
+
+// Probe starts the engine and asks it.
+func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
+	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
+	if err != nil {
+		return runtimes.Info{}, err
+	}
+	return worker.Probe(ctx, opt)
+}
+
+// Can wants an ONNX file.
+func (Engine) Can(part builds.Part) error {
+	if part.Files.Entry(abi.ONNX) == "" {
+		return &runtimes.Unavailable{What: part.ID(), Why: "the onnxruntime backend reads ONNX, and the target ships none of it", Hint: "assemble with --export onnx=" + part.Name}
+	}
+	return nil
+}
+
+const device = "cpu"
+
+// Open checks the model and has the engine make a session of it.
+func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if l.Device != "" && l.Device != device {
+		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the onnxruntime backend computes on the processor", Hint: "leave the device out"}
+	}
+	if err := e.Can(b.Part); err != nil {
+		return nil, err
+	}
+	path, err := file(ctx, &b, l)
+	if err != nil {
+		return nil, err
+	}
+	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
+	if err != nil {
+		return nil, err
+	}
+	m, err := worker.Open(ctx, opt, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := m.(runtimes.Function); !ok {
+		return nil, errors.Join(errors.New("ONNX Runtime opened no function"), m.Close())
+	}
+	return m, nil
+}
+
+// file is where the checked model lies, with the files that it refers to.
+func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, error) {
+	path, err := b.Entry(abi.ONNX)
+	if err != nil {
+		return "", err
+	}
+	m, err := onnx.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("checking %s: %w", b.Part.ID(), err)
+	}
+	defer m.Close()
+	names := b.Part.Files[string(abi.ONNX)]
+	if len(m.Externals()) > 0 {
+		dir, err := b.Files.Dir(ctx, names...)
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, filepath.FromSlash(names[0]))
+	}
+	total := int64(0)
+	opt := onnx.CheckOptions{External: func(location string) (int64, bool) {
+		info, err := os.Lstat(filepath.Join(filepath.Dir(path), filepath.FromSlash(location)))
+		if err != nil || !info.Mode().IsRegular() {
+			return 0, false
+		}
+		return info.Size(), declared(names, location)
+	}}
+	for _, p := range m.Check(opt) {
+		if !p.Warning {
+			return "", fmt.Errorf("checking %s: %s", b.Part.ID(), p)
+		}
+	}
+	for _, at := range append([]string{filepath.Base(path)}, m.Externals()...) {
+		info, err := os.Stat(filepath.Join(filepath.Dir(path), filepath.FromSlash(at)))
+		if err != nil {
+			return "", fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
+		}
+		total += info.Size()
+	}
+	if l.Memory != 0 && total > l.Memory {
+		return "", &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit, or quantize the module"}
+	}
+	return path, nil
+}
+
+// declared says whether a location, seen from the model, is a file of the
+// part.
+func declared(names []string, location string) bool {
+	for _, n := range names[1:] {
+		rel, err := filepath.Rel(filepath.Dir(filepath.FromSlash(names[0])), filepath.FromSlash(n))
+		if err == nil && filepath.ToSlash(rel) == location {
+			return true
+		}
+	}
+	return false
+}

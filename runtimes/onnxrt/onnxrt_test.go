@@ -1,0 +1,228 @@
+package onnxrt_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/runtimetest"
+)
+
+// folder is a build's files.
+type folder string
+
+func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
+func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
+func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
+
+func bundle(path string) runtimes.Bundle {
+	return runtimes.Bundle{
+		Part:  builds.Part{Name: "m", Version: "1.0.0", Type: abi.Encoder, Files: builds.Formats{"onnx": {filepath.Base(path)}}},
+		Files: folder(filepath.Dir(path)),
+	}
+}
+
+// inputs are numbers for all that a model takes, one and then many of the
+// dimensions that are free.
+func inputs(t *testing.T, path string, many int64) map[string]runtimes.Tensor {
+	t.Helper()
+	m, err := onnx.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	in := make(map[string]runtimes.Tensor)
+	for _, v := range m.Inputs() {
+		typ := map[string]runtimes.Elem{"float32": runtimes.Float32, "uint8": runtimes.Uint8, "float16": runtimes.Float16, "int64": runtimes.Int64}[v.Type.DType.String()]
+		if typ == "" {
+			t.Fatalf("input %s is of %s", v.Name, v.Type.DType)
+		}
+		x := runtimes.Tensor{Type: typ}
+		n := typ.Size()
+		for i, d := range v.Type.Dims {
+			size := d.Value
+			if size < 0 {
+				size = many
+				if i == 0 {
+					size = 1
+				}
+			}
+			x.Shape = append(x.Shape, size)
+			n *= int(size)
+		}
+		x.Data = make([]byte, n)
+		for i := range x.Data {
+			x.Data[i] = byte(i % 50) // no float of these bytes is large or none
+		}
+		in[v.Name] = x
+	}
+	return in
+}
+
+func TestConformance(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			path := filepath.Join(testfiles.Root(t), "modules", filepath.FromSlash(name))
+			runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: bundle(path), In: inputs(t, path, many)}.Cases())
+		})
+	}
+}
+
+// write puts a model beside others in a folder.
+func write(t *testing.T, path string, m *onnx.Model) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = onnx.Write(f, m)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tensors of every type go in and come out.
+func TestTypes(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	dir := t.TempDir()
+	for n, typ := range map[onnx.DType]runtimes.Elem{
+		1: runtimes.Float32, 2: runtimes.Uint8, 3: runtimes.Int8, 4: runtimes.Uint16, 5: runtimes.Int16, 6: runtimes.Int32, 7: runtimes.Int64,
+		9: runtimes.Bool, 10: runtimes.Float16, 11: runtimes.Float64, 12: runtimes.Uint32, 13: runtimes.Uint64, 16: runtimes.BFloat16,
+	} {
+		m := onnx.New("same", 17)
+		m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", n, "N", 2)}
+		m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", n, "N", 2)}
+		m.Graph.Add("Identity", []string{"x"}, "y")
+		path := filepath.Join(dir, fmt.Sprint(n, ".onnx"))
+		write(t, path, m)
+		open, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
+		if err != nil {
+			t.Errorf("%s: %v", typ, err)
+			continue
+		}
+		for _, rows := range []int64{3, 0} {
+			data := make([]byte, int(rows)*2*typ.Size())
+			for i := range data {
+				data[i] = byte(i % 2)
+			}
+			out, err := open.(runtimes.Function).Run(t.Context(), map[string]runtimes.Tensor{"x": {Type: typ, Shape: []int64{rows, 2}, Data: data}})
+			if y := out["y"]; err != nil || y.Type != typ || string(y.Data) != string(data) || len(y.Shape) != 2 || y.Shape[0] != rows {
+				t.Errorf("%s: %d rows came back as %+v, %v", typ, rows, y, err)
+			}
+		}
+		if err := open.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What the library would take or choke on is refused before it sees it.
+func TestRefuses(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "w.bin"), make([]byte, 8), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model := func(location, domain string) *onnx.Model {
+		m := onnx.New("sum", 17)
+		m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", 1, 2)}
+		m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", 1, 2)}
+		w := onnx.Floats("w", []int64{2}, []float32{1, 2})
+		if location != "" {
+			w.Raw, w.External = nil, &onnx.External{Entries: []onnx.Entry{{Key: "location", Value: location}}}
+		}
+		m.Graph.Initializers = []onnx.Tensor{w}
+		m.Graph.Add("Add", []string{"x", "w"}, "y")
+		m.Graph.Nodes[0].Domain = domain
+		return m
+	}
+	x := map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{2}, Data: make([]byte, 8)}}
+	for name, c := range map[string]struct {
+		location, domain string
+		files            []string
+		opens            bool
+	}{
+		"plain":             {opens: true},
+		"declared":          {location: "w.bin", files: []string{"w.bin"}, opens: true},
+		"not declared":      {location: "w.bin"},
+		"outside":           {location: "../w.bin", files: []string{"../w.bin"}},
+		"absent":            {location: "v.bin", files: []string{"v.bin"}},
+		"an unknown domain": {domain: "com.example"},
+		"an address":        {location: "*/_ORT_MEM_ADDR_/*", files: []string{"*/_ORT_MEM_ADDR_/*"}},
+	} {
+		path := filepath.Join(dir, "m.onnx")
+		write(t, path, model(c.location, c.domain))
+		b := bundle(path)
+		b.Part.Files["onnx"] = append(b.Part.Files["onnx"], c.files...)
+		m, err := e.Open(t.Context(), b, runtimes.Limits{})
+		if (err == nil) != c.opens {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := m.(runtimes.Function).Run(t.Context(), x); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		m.Close()
+	}
+}
+
+// A computation ends in its middle when its caller goes, and the session goes
+// on to the next.
+func TestCancelInside(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	const size, steps = 1024, 200
+	m := onnx.New("powers", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", 1, "N", "N")}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", 1, "N", "N")}
+	last := "x"
+	for i := range steps {
+		next := fmt.Sprint("y", i)
+		if i == steps-1 {
+			next = "y"
+		}
+		last = m.Graph.Add("MatMul", []string{last, "x"}, next)
+	}
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	write(t, path, m)
+	open, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	run := func(ctx context.Context, n int64) error {
+		_, err := open.(runtimes.Function).Run(ctx, map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{n, n}, Data: make([]byte, 4*n*n)}})
+		return err
+	}
+	pids := enginestest.Children(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	err = run(ctx, size)
+	took := time.Since(begin)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v after %v", err, took)
+	}
+	if err := run(t.Context(), 2); err != nil {
+		t.Error(err)
+	}
+	if now := enginestest.Children(t); !slices.Equal(pids, now) {
+		t.Errorf("it took another child (%v, then %v): the library did not hear", pids, now)
+	}
+	t.Logf("ended after %v", took.Round(time.Millisecond))
+}

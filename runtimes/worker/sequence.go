@@ -1,0 +1,240 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// vector stands in a history for a position that is no token.
+const vector int32 = -1
+
+// sequence is a sequence in a child, and all that was fed to it: another
+// child is fed it again.
+type sequence struct {
+	m       *model
+	opt     runtimes.SequenceOptions
+	context int
+	closed  bool
+
+	in *opened // which child holds it; nil: none
+	id uint64  // there
+
+	ids     []int32   // all positions; vector where one was
+	vectors []float32 // of those, one behind the other
+}
+
+// at is the child that holds the sequence, with all its positions.
+func (s *sequence) at(ctx context.Context) (*opened, error) {
+	if s.closed {
+		return nil, fmt.Errorf("the sequence is %w", runtimes.ErrClosed)
+	}
+	c, err := s.m.child(ctx)
+	if err != nil || c == s.in {
+		return c, err
+	}
+	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpSequence, Options: &s.opt}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.ids) > 0 {
+		runs, payload := wire.Feed(s.held())
+		if _, _, err := c.call(ctx, wire.Request{Op: wire.OpFeed, Sequence: reply.Sequence, Feed: runs}, payload, nil); err != nil {
+			return nil, err
+		}
+	}
+	s.in, s.id = c, reply.Sequence
+	return c, nil
+}
+
+// held are the positions as they can be fed.
+func (s *sequence) held() []runtimes.Positions {
+	var in []runtimes.Positions
+	vectors := s.vectors
+	for at := 0; at < len(s.ids); {
+		to := at
+		for to < len(s.ids) && (s.ids[to] == vector) == (s.ids[at] == vector) {
+			to++
+		}
+		if s.ids[at] == vector {
+			n := (to - at) * s.m.shape.Width
+			in = append(in, runtimes.Positions{Vectors: vectors[:n]})
+			vectors = vectors[n:]
+		} else {
+			in = append(in, runtimes.Positions{Tokens: s.ids[at:to]})
+		}
+		at = to
+	}
+	return in
+}
+
+// cut forgets the positions from n on.
+func (s *sequence) cut(n int) {
+	for _, id := range s.ids[n:] {
+		if id == vector {
+			s.vectors = s.vectors[:len(s.vectors)-s.m.shape.Width]
+		}
+	}
+	s.ids = s.ids[:n]
+}
+
+// lost makes the next call begin the sequence anew.
+func (s *sequence) lost() { s.in = nil }
+
+// room judges positions before they travel.
+func (s *sequence) room(in []runtimes.Positions) error {
+	rows, width := 0, s.m.shape.Width
+	for _, p := range in {
+		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
+			return errors.New("positions that are tokens and vectors at once")
+		}
+		if len(p.Vectors)%width != 0 {
+			return fmt.Errorf("%d numbers are no whole number of vectors of %d", len(p.Vectors), width)
+		}
+		for _, id := range p.Tokens {
+			if id < 0 || int(id) >= s.m.shape.Vocab {
+				return fmt.Errorf("token %d of a vocabulary of %d", id, s.m.shape.Vocab)
+			}
+		}
+		rows += len(p.Tokens) + len(p.Vectors)/width
+	}
+	if have := len(s.ids); rows > s.context-have {
+		return fmt.Errorf("%w: there is room for %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.context, have, rows)
+	}
+	return nil
+}
+
+// Feed appends positions, all or none.
+func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
+	c, err := s.at(ctx)
+	if err == nil {
+		err = s.room(in)
+	}
+	if err != nil {
+		return err
+	}
+	ctx, end := s.m.bounded(ctx)
+	defer end()
+	runs, payload := wire.Feed(in)
+	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpFeed, Sequence: s.id, Feed: runs}, payload, nil)
+	if err != nil {
+		if reply == nil || reply.Len != len(s.ids) { // it may have been fed before it heard
+			s.lost()
+		}
+		return s.m.told(ctx, err)
+	}
+	for _, p := range in {
+		s.ids = append(s.ids, p.Tokens...)
+		for range len(p.Vectors) / s.m.shape.Width {
+			s.ids = append(s.ids, vector)
+		}
+		s.vectors = append(s.vectors, p.Vectors...)
+	}
+	return nil
+}
+
+// Truncate forgets the positions from n on.
+func (s *sequence) Truncate(n int) error {
+	c, err := s.at(context.Background())
+	if err != nil {
+		return err
+	}
+	if n < 0 || n > len(s.ids) {
+		return fmt.Errorf("truncating %d positions to %d", len(s.ids), n)
+	}
+	if n == len(s.ids) {
+		return nil
+	}
+	s.cut(n)
+	return s.align(c, n)
+}
+
+// align makes the child's sequence as long as this one; one that cannot be is
+// begun anew.
+func (s *sequence) align(c *opened, n int) error {
+	if _, _, err := c.call(context.Background(), wire.Request{Op: wire.OpTruncate, Sequence: s.id, N: n}, nil, nil); err != nil {
+		s.lost()
+	}
+	return nil
+}
+
+// Len is the number of positions held.
+func (s *sequence) Len() int { return len(s.ids) }
+
+// Generate continues the sequence.
+func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit func(id int32) error) (runtimes.Stop, error) {
+	c, err := s.at(ctx)
+	if err != nil {
+		return "", err
+	}
+	ctx, end := s.m.bounded(ctx)
+	defer end()
+	before := len(s.ids)
+	said := 0
+	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpGenerate, Sequence: s.id, Generation: &opt}, nil, func(id int32) error {
+		if id < 0 || int(id) >= s.m.shape.Vocab || before+said > s.context {
+			err := fmt.Errorf("the engine said token %d at position %d", id, before+said)
+			c.kill(err)
+			return err
+		}
+		s.ids = append(s.ids, id)
+		said++
+		return emit(id)
+	})
+	// The child may be ahead of what was emitted, or lack the last token.
+	have := before + said
+	switch {
+	case reply == nil:
+		s.lost()
+	case reply.Len < have-1 || reply.Len < before:
+		c.kill(fmt.Errorf("the engine holds %d positions of %d", reply.Len, have))
+		s.lost()
+	case reply.Len > have:
+		s.align(c, have)
+	default:
+		have = reply.Len
+	}
+	s.cut(min(have, s.context))
+	if err != nil {
+		return "", s.m.told(ctx, err)
+	}
+	return reply.Stop, nil
+}
+
+// Logits are those behind the last position.
+func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
+	c, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := s.m.bounded(ctx)
+	defer end()
+	reply, data, err := c.call(ctx, wire.Request{Op: wire.OpLogits, Sequence: s.id}, nil, nil)
+	if reply == nil {
+		s.lost()
+	}
+	if err == nil && len(data) != 4*s.m.shape.Vocab {
+		err = fmt.Errorf("%d bytes of logits for %d tokens", len(data), s.m.shape.Vocab)
+	}
+	if err != nil {
+		return nil, s.m.told(ctx, err)
+	}
+	return wire.Numbers[float32](data), nil
+}
+
+// Close frees the sequence. What the child does not hear of ends with it.
+func (s *sequence) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed, s.ids, s.vectors = true, nil, nil
+	if c, _ := s.m.current(); c != nil && c == s.in {
+		ctx, end := context.WithTimeout(context.Background(), s.m.opt.Grace)
+		defer end()
+		c.call(ctx, wire.Request{Op: wire.OpClose, Sequence: s.id}, nil, nil)
+	}
+	return nil
+}

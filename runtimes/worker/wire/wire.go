@@ -1,0 +1,171 @@
+// Package wire is the language that mm and an engine in a child process speak
+// over a pair of pipes.
+//
+// A [Frame] is 24 bytes of header, little endian (the four letters MMW1, the
+// kind, three zeros, the request's number, the lengths of head and payload),
+// a head in JSON and a payload of raw bytes: tokens as int32, vectors and
+// logits as float32, tensors as they are, which are written from where they
+// lie and read into the memory they stay in. The first frame of each side is a
+// [Hello]; then mm sends any number of requests, each answered by one Reply,
+// before which a generation sends its tokens. A Cancel ends a request early, a
+// Beat says that the child is alive while it computes.
+//
+// Neither side trusts the other: [Read] bounds each length before it
+// allocates, and grows with what has come, not with what was announced.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Version is that of the protocol. Both sides must speak the same.
+const Version = 1
+
+// Kind says what a frame is.
+type Kind uint8
+
+// The kinds of frames.
+const (
+	KindHello   Kind = 1 + iota // either side's first; head is a Hello
+	KindRequest                 // head is a Request
+	KindReply                   // the last frame of a request; head is a Reply
+	KindToken                   // payload is one int32
+	KindCancel                  // ends a request early; it is still answered
+	KindBeat                    // a sign of life
+	kinds
+)
+
+// Limits of a frame.
+const (
+	headerBytes = 24
+	maxHead     = 64 << 20 // bytes of JSON
+	// MaxPayload is the most bytes of a payload, unless a reader says less.
+	MaxPayload = 1 << 30
+	firstRead  = 1 << 20 // bytes allocated before any have come
+)
+
+var magic = [4]byte{'M', 'M', 'W', '1'}
+
+// Frame is one message.
+type Frame struct {
+	Kind    Kind
+	ID      uint64 // of the request; 0 where there is none
+	Head    []byte // JSON, or nothing
+	Payload []byte
+}
+
+// Decode reads the head into v.
+func (f *Frame) Decode(v any) error {
+	if err := json.Unmarshal(f.Head, v); err != nil {
+		return fmt.Errorf("the head of a frame: %w", err)
+	}
+	return nil
+}
+
+// Read takes the next frame off r, whose payload is at most limit bytes; 0
+// means MaxPayload. io.EOF says that there is none.
+func Read(r io.Reader, limit int64) (*Frame, error) {
+	if limit == 0 {
+		limit = MaxPayload
+	}
+	var h [headerBytes]byte
+	if n, err := io.ReadFull(r, h[:]); err == io.EOF {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("%d bytes of a frame: %w", n, err)
+	}
+	f := &Frame{Kind: Kind(h[4]), ID: binary.LittleEndian.Uint64(h[8:])}
+	head, payload := binary.LittleEndian.Uint32(h[16:]), binary.LittleEndian.Uint32(h[20:])
+	switch {
+	case [4]byte(h[:4]) != magic || h[5]|h[6]|h[7] != 0:
+		return nil, fmt.Errorf("%q is no beginning of a frame", h[:8])
+	case f.Kind == 0 || f.Kind >= kinds:
+		return nil, fmt.Errorf("a frame of kind %d, which is none", f.Kind)
+	case head > maxHead || int64(payload) > limit:
+		return nil, fmt.Errorf("a frame of %d and %d bytes, the limits are %d and %d", head, payload, maxHead, limit)
+	}
+	var err error
+	if f.Head, err = take(r, int(head)); err == nil {
+		f.Payload, err = take(r, int(payload))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a frame that ends early: %w", err)
+	}
+	return f, nil
+}
+
+// take reads n bytes; what is allocated is at most twice of what has come, or
+// firstRead.
+func take(r io.Reader, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := make([]byte, min(n, firstRead))
+	for have := 0; ; {
+		m, err := io.ReadFull(r, b[have:])
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		if have += m; have == n {
+			return b, nil
+		}
+		grown := make([]byte, min(n, 2*len(b)))
+		copy(grown, b)
+		b = grown
+	}
+}
+
+// Writer writes frames. It is safe for concurrent use.
+type Writer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewWriter writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write sends a frame; nil head is none. The pieces of the payload are
+// written from where they lie.
+func (w *Writer) Write(kind Kind, id uint64, head any, payload ...[]byte) error {
+	b := make([]byte, headerBytes, 512)
+	if head != nil {
+		text, err := json.Marshal(head)
+		if err != nil {
+			return fmt.Errorf("the head of a frame: %w", err)
+		}
+		b = append(b, text...)
+	}
+	n := 0
+	for _, p := range payload {
+		n += len(p)
+		if n > MaxPayload || len(b) > headerBytes+maxHead {
+			return fmt.Errorf("a frame of %d and at least %d bytes, the limits are %d and %d", len(b)-headerBytes, n, maxHead, MaxPayload)
+		}
+	}
+	copy(b, magic[:])
+	b[4] = byte(kind)
+	binary.LittleEndian.PutUint64(b[8:], id)
+	binary.LittleEndian.PutUint32(b[16:], uint32(len(b)-headerBytes))
+	binary.LittleEndian.PutUint32(b[20:], uint32(n))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range payload {
+		if len(b)+len(p) > 1<<12 { // small ones go in one write
+			if _, err := w.w.Write(b); err != nil {
+				return err
+			}
+			b = p
+			continue
+		}
+		b = append(b, p...)
+	}
+	_, err := w.w.Write(b)
+	return err
+}

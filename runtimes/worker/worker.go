@@ -1,0 +1,285 @@
+// Package worker runs engines in a child process: native libraries may leak,
+// hang or abort there, and mm lives on.
+//
+// [Open] starts the program, greets it and has it open one model. What it
+// returns is a runtimes.Language or a runtimes.Function whose every call is a
+// request over the child's pipes (runtimes/worker/wire). A child that dies,
+// sends what is no frame, or gives no sign of life ends the requests under way
+// with an error that is [ErrDied] and holds the last lines it wrote; the next
+// request starts another child, which is fed again what its sequences held.
+// The child ends with its parent: its input ends, and on Linux it is killed.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// ErrDied says that the child is gone. The error that wraps it says why.
+var ErrDied = errors.New("the engine's process ended")
+
+// Options says which program to run and how long to be patient with it. All
+// but Program may be left out.
+type Options struct {
+	Program string
+	Args    []string
+	Env     []string      // added to that of mm
+	Silence time.Duration // without a sign of life before a child that has work is killed; 0: 10 s
+	Grace   time.Duration // for a child to end a request or itself; 0: 2 s
+	Start   time.Duration // for a child to greet; 0: 30 s
+}
+
+func (o Options) filled() Options {
+	for _, d := range []struct {
+		at     *time.Duration
+		absent time.Duration
+	}{{&o.Silence, 10 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.Start, 30 * time.Second}} {
+		if *d.at == 0 {
+			*d.at = d.absent
+		}
+	}
+	return o
+}
+
+// Probe starts the program and gives what its engine says of itself.
+func Probe(ctx context.Context, opt Options) (runtimes.Info, error) {
+	c, err := start(ctx, opt.filled())
+	if err != nil {
+		return runtimes.Info{}, err
+	}
+	return c.info, c.close()
+}
+
+// child is a running program.
+type child struct {
+	opt  Options
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *wire.Writer
+	info runtimes.Info
+	last lines
+
+	mu      sync.Mutex
+	pending map[uint64]*answer
+	next    uint64
+	frames  uint64 // that have come
+	why     error  // it ended, or is made to
+	gone    chan struct{}
+}
+
+// start runs the program and exchanges greetings.
+func start(ctx context.Context, opt Options) (*child, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &child{opt: opt, cmd: exec.Command(opt.Program, opt.Args...), pending: make(map[uint64]*answer), gone: make(chan struct{})}
+	// A library that aborts says why; Go's list of goroutines would push that
+	// out of the last lines.
+	c.cmd.Env = append(append(c.cmd.Environ(), "GOTRACEBACK=none"), opt.Env...)
+	c.cmd.SysProcAttr = withParent()
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := c.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, &runtimes.Unavailable{What: "the native engine", Why: err.Error(), Hint: "mm doctor says where mm looks for it"}
+	}
+	c.out = wire.NewWriter(c.in)
+	greeted := make(chan wire.Hello, 1)
+	go c.live(stdout, stderr, greeted) // ends with the process, which close waits for
+	go c.watch()
+	if err := c.out.Write(wire.KindHello, 0, wire.Hello{Version: wire.Version}); err != nil {
+		c.kill(fmt.Errorf("it takes no greeting: %w", err))
+	}
+	timer := time.NewTimer(opt.Start)
+	defer timer.Stop()
+	select {
+	case h := <-greeted:
+		return c.met(h)
+	case <-c.gone:
+		return nil, c.why
+	case <-ctx.Done():
+		c.kill(errors.New("it was not waited for"))
+		<-c.gone
+		return nil, ctx.Err()
+	case <-timer.C:
+		c.kill(fmt.Errorf("no greeting within %v", opt.Start))
+		<-c.gone
+		return nil, c.why
+	}
+}
+
+// met judges the child's greeting.
+func (c *child) met(h wire.Hello) (*child, error) {
+	if h.Version == wire.Version && h.Fault == nil {
+		c.info = h.Info
+		return c, nil
+	}
+	err := h.Fault.Err()
+	if h.Version != wire.Version {
+		err = &runtimes.Unavailable{
+			What: c.opt.Program, Why: fmt.Sprintf("it speaks version %d of the protocol, mm speaks version %d", h.Version, wire.Version),
+			Hint: "take mm and mm-native from one release",
+		}
+	}
+	c.close()
+	return nil, err
+}
+
+// live reads what the child says until it ends, and then tells everybody.
+func (c *child) live(stdout, stderr io.Reader, greeted chan<- wire.Hello) {
+	var logs sync.WaitGroup
+	logs.Go(func() { c.last.read(stderr) })
+	err := c.listen(stdout, greeted)
+	if err != nil {
+		c.kill(err)
+		io.Copy(io.Discard, stdout)
+	}
+	logs.Wait()
+	ended := c.cmd.Wait()
+	c.mu.Lock()
+	if c.why == nil {
+		if ended == nil {
+			ended = errors.New("it left")
+		}
+		c.why = ended
+	}
+	if !errors.Is(c.why, runtimes.ErrClosed) {
+		c.why = &died{program: c.opt.Program, why: c.why, lines: c.last.lines()}
+	}
+	pending := c.pending
+	c.pending = nil
+	c.mu.Unlock()
+	c.in.Close()
+	for _, a := range pending {
+		a.end(c.why)
+	}
+	close(c.gone)
+}
+
+// listen hands frames to those who wait for them.
+func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
+	met := false
+	for {
+		f, err := wire.Read(r, 0)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("it sent what is not understood: %w", err)
+		}
+		c.mu.Lock()
+		c.frames++
+		a := c.pending[f.ID]
+		c.mu.Unlock()
+		switch {
+		case !met:
+			var h wire.Hello
+			if f.Kind != wire.KindHello {
+				return fmt.Errorf("it sent a frame of kind %d for a greeting", f.Kind)
+			}
+			if err := f.Decode(&h); err != nil {
+				return err
+			}
+			met = true
+			greeted <- h
+		case f.Kind == wire.KindBeat:
+		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply) && a != nil:
+			a.put(f)
+		default:
+			return fmt.Errorf("it sent a frame of kind %d that nobody waits for", f.Kind)
+		}
+	}
+}
+
+// watch kills a child that has work and gives no sign of life. It counts its
+// own ticks and not the time, so that a mm that was stopped and continued does
+// not take its own silence for the child's.
+func (c *child) watch() {
+	const ticks = 10
+	tick := time.NewTicker(c.opt.Silence / ticks)
+	defer tick.Stop()
+	var seen uint64
+	for quiet := 0; ; {
+		select {
+		case <-c.gone:
+			return
+		case <-tick.C:
+		}
+		c.mu.Lock()
+		quiet++
+		if c.frames != seen || len(c.pending) == 0 {
+			seen, quiet = c.frames, 0
+		}
+		c.mu.Unlock()
+		if quiet > ticks {
+			c.kill(fmt.Errorf("it gave no sign of life for %v", c.opt.Silence))
+			return
+		}
+	}
+}
+
+// kill ends the child; the first reason given is the one that is told.
+func (c *child) kill(why error) {
+	c.mu.Lock()
+	if c.why == nil {
+		c.why = why
+	}
+	c.mu.Unlock()
+	c.cmd.Process.Kill() // an error says that it is gone
+}
+
+// close lets the child end by itself, and makes it after a while.
+func (c *child) close() error {
+	c.mu.Lock()
+	if c.why == nil {
+		c.why = runtimes.ErrClosed
+	}
+	c.mu.Unlock()
+	c.in.Close()
+	timer := time.AfterFunc(c.opt.Grace, func() { c.cmd.Process.Kill() })
+	defer timer.Stop()
+	<-c.gone
+	return nil
+}
+
+// dead says whether the child is gone or going.
+func (c *child) dead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why != nil
+}
+
+// died is why a child is gone.
+type died struct {
+	program string
+	why     error
+	lines   []string
+}
+
+func (d *died) Error() string {
+	text := fmt.Sprintf("%v: %v", ErrDied, d.why)
+	if len(d.lines) > 0 {
+		text += "; its last lines:\n  " + strings.Join(d.lines, "\n  ")
+	}
+	return text
+}
+
+func (d *died) Unwrap() []error { return []error{ErrDied, d.why} }
