@@ -172,7 +172,7 @@ func (p *program) moduleCheck(c *cli.Context) error {
 	if err := list.Err(); err != nil {
 		return reported{err}
 	}
-	p.say("%d modules agree with their files", c.NArg())
+	p.say("%s checked: the files are what the manifests say", count(c.NArg(), "module"))
 	return nil
 }
 
