@@ -40,8 +40,11 @@ func (w *Workspace) Validate(ctx context.Context, paths []string, opt ValidateOp
 	}
 	if opt.Files {
 		for _, m := range v.loaded {
-			v.list = append(v.list, m.CheckFiles(ctx)...)
-			v.list = append(v.list, inspect.Check(m, inspect.Folder(m))...)
+			files := m.CheckFiles(ctx)
+			if !files.Failed() { // a file that is missing or another is told once
+				files = append(files, inspect.Check(m, inspect.Folder(m))...)
+			}
+			v.list = append(v.list, files...)
 		}
 	}
 	if err := w.checkGraphs(ctx, v); err != nil {
