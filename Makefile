@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-draft bench-start
 
 all: check test
 
@@ -109,3 +109,12 @@ scale:
 # ONNX's own backend tests on core/graph (fetches them; ONNX_SUITE).
 onnx-suite:
 	@scripts/onnx-suite.sh
+
+# The shipped draft core: alone, as it pays, always; three rounds.
+bench-draft:
+	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
+	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+
+# From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
+bench-start:
+	@scripts/bench-start.sh $(MODEL)

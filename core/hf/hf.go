@@ -218,20 +218,6 @@ func readOptional(dir, name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Is reports whether dir looks like such a folder: it holds config.json and
-// weights as safetensors.
-func Is(dir string) bool {
-	if info, err := os.Stat(filepath.Join(dir, "config.json")); err != nil || info.IsDir() {
-		return false
-	}
-	for _, name := range []string{singleFile, indexFile} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Card is what a folder says about the model.
 type Card struct {
 	Name, Author, License, Source string

@@ -1,8 +1,11 @@
 package infer
 
 import (
+	"fmt"
 	"os"
 	"testing"
+
+	"mm-abi.org/mm/core/infer/sample"
 )
 
 // BenchmarkDecode and BenchmarkPrefill run the model that MM_BENCH_MODEL
@@ -32,6 +35,54 @@ func BenchmarkPrefill(b *testing.B) {
 		}
 	}
 	b.ReportMetric(256*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+}
+
+// BenchmarkDraft writes 300 tokens alone, with the draft model that
+// MM_BENCH_DRAFT names as it pays, and with it always.
+func BenchmarkDraft(b *testing.B) {
+	path := os.Getenv("MM_BENCH_DRAFT")
+	if path == "" {
+		b.Skip("skipped: MM_BENCH_DRAFT names no model")
+	}
+	s := benchSession(b)
+	m, err := Load(path, Options{Threads: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { m.Close() })
+	draft, err := m.NewSession(SessionOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, temperature := range []float32{0, 0.8} {
+		for _, way := range []struct {
+			name string
+			opt  GenerateOptions
+		}{
+			{"alone", GenerateOptions{}},
+			{"as it pays", GenerateOptions{Draft: draft, DraftTokens: 4}},
+			{"always", GenerateOptions{Draft: draft, DraftTokens: 4, AlwaysDraft: true}},
+		} {
+			b.Run(fmt.Sprintf("temperature %v/%s", temperature, way.name), func(b *testing.B) {
+				way.opt.Sampler = sample.Options{Temperature: temperature, Seed: 7}
+				way.opt.MaxTokens = 300
+				n := 0
+				for b.Loop() {
+					s.Truncate(0)
+					draft.Truncate(0)
+					if _, err := s.Prompt(b.Context(), []int32{1}); err != nil {
+						b.Fatal(err)
+					}
+					stats, err := s.Generate(b.Context(), way.opt, func(Token) error { return nil })
+					if err != nil {
+						b.Fatal(err)
+					}
+					n += stats.Tokens
+				}
+				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "tok/s")
+			})
+		}
+	}
 }
 
 func benchSession(b *testing.B) *Session {
