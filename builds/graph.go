@@ -113,15 +113,6 @@ type Runtime struct {
 	} `json:"sandbox,omitempty"`
 }
 
-// Load reads and validates the graph in file.
-func Load(file string) (*Graph, diag.List) {
-	data, list := schemas.ReadFile(file, diag.Unreadable)
-	if list.Failed() {
-		return nil, list
-	}
-	return Parse(file, data)
-}
-
 // Parse reads a graph from bytes; file gives the default name and the place of
 // messages.
 func Parse(file string, data []byte) (*Graph, diag.List) {

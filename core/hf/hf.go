@@ -171,25 +171,11 @@ func Convert(ctx context.Context, dir, path string, opt Options) (*Model, error)
 	if err != nil {
 		return nil, err
 	}
-	err = fsx.Replace(path, 0o644, func(w io.Writer) error { return m.Write(stopping{ctx, w}) })
+	err = fsx.Replace(path, 0o644, func(w io.Writer) error { return m.Write(fsx.Writer{Context: ctx, W: w}) })
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, fmt.Errorf("converting %s: %w", dir, err)
 	}
 	return m, nil
-}
-
-// stopping ends when its context does.
-type stopping struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-// Write passes p on.
-func (s stopping) Write(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.w.Write(p)
 }
 
 // readBounded reads a file of the folder whose size is at most limit bytes.

@@ -68,7 +68,7 @@ func GGUF(ctx context.Context, path string, opt Options) (string, error) {
 		}
 		defer in.Close()
 		file, err := WriteFile(d, weights, func(w io.Writer) error {
-			_, err := io.Copy(w, reader{ctx, in})
+			_, err := io.Copy(w, fsx.Reader{Context: ctx, R: in})
 			return err
 		})
 		return []modules.File{file}, err
@@ -90,7 +90,7 @@ func HuggingFace(ctx context.Context, folder string, opt Options) (string, error
 		vocab: h.Shape.Vocab, context: h.Shape.Context, width: h.Shape.Width, tokenizer: h.Tokenizer,
 	}
 	return m.write(ctx, opt, func(d *fsx.Dir, weights string) ([]modules.File, error) {
-		file, err := WriteFile(d, weights, func(w io.Writer) error { return h.Write(writer{ctx, w}) })
+		file, err := WriteFile(d, weights, func(w io.Writer) error { return h.Write(fsx.Writer{Context: ctx, W: w}) })
 		if err != nil {
 			return nil, err
 		}
@@ -306,33 +306,6 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
-}
-
-// reader and writer end when their context does.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read passes on.
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
-}
-
-type writer struct {
-	ctx context.Context
-	w   io.Writer
-}
-
-// Write passes p on.
-func (w writer) Write(p []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return w.w.Write(p)
 }
 
 // Controls lists the special tokens of MM-ABI that a tokenizer has, in their

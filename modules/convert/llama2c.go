@@ -51,7 +51,7 @@ func Llama2C(ctx context.Context, path, vocabulary string, opt Options) (string,
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		weights := opt.Name + ".gguf"
 		file, err := WriteFile(d, weights, func(w io.Writer) error {
-			_, err := gguf.Write(writer{ctx, w}, append(model.Metadata(opt.Name), tok.KVs()...), model.Tensors())
+			_, err := gguf.Write(fsx.Writer{Context: ctx, W: w}, append(model.Metadata(opt.Name), tok.KVs()...), model.Tensors())
 			return err
 		})
 		if err != nil {

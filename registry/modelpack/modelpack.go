@@ -24,6 +24,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 )
@@ -98,21 +99,8 @@ func hash(ctx context.Context, path, media string) (ocispec.Descriptor, error) {
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, reader{ctx, f})
+	n, err := io.Copy(h, fsx.Reader{Context: ctx, R: f})
 	return ocispec.Descriptor{MediaType: media, Digest: digest.NewDigest(digest.SHA256, h), Size: n}, err
-}
-
-// reader stops when the context does.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r reader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }
 
 // nowhere takes blobs and keeps none.
