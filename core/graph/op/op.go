@@ -47,8 +47,8 @@ type Call struct {
 	// activation that was joined to the node.
 	Bounded   bool
 	Low, High float32
-	// After is an activation that was joined to a product; nil for none.
-	After func(dst, x []float32)
+	// Then is an activation that was joined to a product; nil for none.
+	Then func(dst, x []float32)
 	// Transposed says that the last two dimensions of a product's right factor
 	// are to be read the other way round.
 	Transposed bool

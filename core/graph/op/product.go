@@ -73,14 +73,14 @@ func Prepare(c *Call) (packed []int, err error) {
 	return nil, nil
 }
 
-// after adds a row of numbers to a product and applies the activation that was
+// follow adds a row of numbers to a product and applies the activation that was
 // joined to the node.
-type after struct {
+type follow struct {
 	bias []float32 // as many as columns, or nil
 	act  func(dst, x []float32)
 }
 
-func (a *after) do(row []float32, col int) {
+func (a *follow) do(row []float32, col int) {
 	if a.bias != nil {
 		tensor.Add(row, a.bias[col:col+len(row)])
 	}
@@ -94,12 +94,12 @@ const rowsPerTask = 24
 
 // multiply computes o = a·b for m rows on the pool.
 func (c *Call) multiply(o []float32, m int, left tensor.Left[float32], b *tensor.Panels[float32], k, n int) {
-	c.multiplyThen(o, m, left, b, k, n, after{})
+	c.multiplyThen(o, m, left, b, k, n, follow{})
 }
 
 // multiplyThen computes o = a·b for m rows on the pool, cut into tiles of rows
 // and columns, and what follows. Which thread does one changes no bit.
-func (c *Call) multiplyThen(o []float32, m int, left tensor.Left[float32], b *tensor.Panels[float32], k, n int, then after) {
+func (c *Call) multiplyThen(o []float32, m int, left tensor.Left[float32], b *tensor.Panels[float32], k, n int, then follow) {
 	width := b.Width()
 	cols := max(width, (grain*4/max(1, k)+width-1)/width*width)
 	rows := m
@@ -151,7 +151,7 @@ func matmul(c *Call) error {
 	if err != nil {
 		return err
 	}
-	then := after{act: c.After}
+	then := follow{act: c.Then}
 	if s := c.input(2); s != nil {
 		if s.Len() != g.n || s.Dim(-1) != g.n {
 			return fmt.Errorf("%v to add to rows of %d", s.Shape, g.n)
@@ -192,7 +192,7 @@ const few = 3
 
 // batches multiplies many small matrices, whole ones on a thread, or large
 // ones one after the other.
-func (c *Call) batches(g *geometry, o, x, y []float32, then after) {
+func (c *Call) batches(g *geometry, o, x, y []float32, then follow) {
 	one := func(l *Lane, i int) (left, right, dst []float32, p *tensor.Panels[float32]) {
 		ai, bi := g.at(i)
 		left, right, dst = x[ai*g.m*g.k:(ai+1)*g.m*g.k], y[bi*g.k*g.n:(bi+1)*g.k*g.n], o[i*g.m*g.n:(i+1)*g.m*g.n]
@@ -276,7 +276,7 @@ func gemm(c *Call) error {
 		}
 		stride = stretch(add.Shape, shape)
 	}
-	then := after{act: c.After}
+	then := follow{act: c.Then}
 	plain := alpha == 1 && beta == 1 && add != nil && stride[0] == 0 && (stride[1] == 1 || n == 1)
 	if plain {
 		then.bias, add = array.Of[float32](add), nil
@@ -299,14 +299,14 @@ func gemm(c *Call) error {
 			}
 		}
 	}
-	if c.After != nil && then.act == nil {
-		c.After(o, o)
+	if c.Then != nil && then.act == nil {
+		c.Then(o, o)
 	}
 	return nil
 }
 
 // gemmProduct is the product of Gemm with what follows it.
-func (c *Call) gemmProduct(o []float32, m, k, n int, left tensor.Left[float32], trans bool, then after) error {
+func (c *Call) gemmProduct(o []float32, m, k, n int, left tensor.Left[float32], trans bool, then follow) error {
 	if k == 0 {
 		clear(o)
 		for i := range m {
