@@ -209,9 +209,9 @@ type Shaper struct {
 
 // The forms of a Shaper.
 const (
-	Bound = int32(iota) // t: Relu, Clip, HardSigmoid
-	Times               // x·t: HardSwish
-	Peak                // max(x, t): LeakyRelu
+	ShapeBound = int32(iota) // t: Relu, Clip, HardSigmoid
+	ShapeTimes               // x·t: HardSwish
+	ShapePeak                // max(x, t): LeakyRelu
 )
 
 // Shape applies an activation to whole vectors: len(x) is a multiple of the

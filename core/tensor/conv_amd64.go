@@ -2,12 +2,10 @@
 
 package tensor
 
-import "golang.org/x/sys/cpu"
-
 // bestConv is the fastest kernels this processor runs.
 var bestConv = func() *convLevel {
 	switch {
-	case hasAVX512 && cpu.X86.HasAVX512VL:
+	case hasAVX512:
 		return &convAVX512
 	case hasAVX2:
 		return &convAVX2
@@ -22,8 +20,8 @@ var convAVX512 = convLevel{
 	own:   [maxTile + 1]convKernel{nil, own1AVX512, own2AVX512, own3AVX512, own4AVX512, own5AVX512, own6AVX512, own7AVX512, own8AVX512, own9AVX512, own10AVX512, own11AVX512, own12AVX512, own13AVX512, own14AVX512},
 	most:  [maxTile + 1]convKernel{nil, most1AVX512, most2AVX512, most3AVX512, most4AVX512, most5AVX512, most6AVX512, most7AVX512, most8AVX512, most9AVX512, most10AVX512, most11AVX512, most12AVX512, most13AVX512, most14AVX512},
 	shape: shapeAVX512,
-	lane:  laneAVX512,
-	sum:   sumAVX512,
+	lane:  mulLanesAVX512,
+	sum:   sumLanesAVX512,
 }
 
 var convAVX2 = convLevel{
@@ -33,8 +31,8 @@ var convAVX2 = convLevel{
 	own:   [maxTile + 1]convKernel{nil, own1AVX2, own2AVX2, own3AVX2, own4AVX2, own5AVX2, own6AVX2, own7AVX2, own8AVX2, own9AVX2, own10AVX2, own11AVX2, own12AVX2},
 	most:  [maxTile + 1]convKernel{nil, most1AVX2, most2AVX2, most3AVX2, most4AVX2, most5AVX2, most6AVX2, most7AVX2, most8AVX2, most9AVX2, most10AVX2, most11AVX2, most12AVX2},
 	shape: shapeAVX2,
-	lane:  laneAVX2,
-	sum:   sumAVX2,
+	lane:  mulLanesAVX2,
+	sum:   sumLanesAVX2,
 }
 
 // The kernels in conv_avx512_amd64.s and conv_avx2_amd64.s: those of two blocks
@@ -322,16 +320,16 @@ func most12AVX2(a *convArgs)
 func shapeAVX512(dst, x *float32, n int, s *Shaper)
 
 //go:noescape
-func laneAVX512(dst, x, v *float32, n int)
+func mulLanesAVX512(dst, x, v *float32, n int)
 
 //go:noescape
-func sumAVX512(dst, x *float32, n int)
+func sumLanesAVX512(dst, x *float32, n int)
 
 //go:noescape
 func shapeAVX2(dst, x *float32, n int, s *Shaper)
 
 //go:noescape
-func laneAVX2(dst, x, v *float32, n int)
+func mulLanesAVX2(dst, x, v *float32, n int)
 
 //go:noescape
-func sumAVX2(dst, x *float32, n int)
+func sumLanesAVX2(dst, x *float32, n int)

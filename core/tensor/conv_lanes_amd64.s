@@ -68,8 +68,8 @@ peak:
 	VZEROUPPER
 	RET
 
-// func laneAVX512(dst, x, v *float32, n int)
-TEXT ·laneAVX512(SB), NOSPLIT, $0-32
+// func mulLanesAVX512(dst, x, v *float32, n int)
+TEXT ·mulLanesAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ v+16(FP), DX
@@ -86,8 +86,8 @@ pixel:
 	VZEROUPPER
 	RET
 
-// func sumAVX512(dst, x *float32, n int)
-TEXT ·sumAVX512(SB), NOSPLIT, $0-24
+// func sumLanesAVX512(dst, x *float32, n int)
+TEXT ·sumLanesAVX512(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -191,8 +191,8 @@ peak:
 	VZEROUPPER
 	RET
 
-// func laneAVX2(dst, x, v *float32, n int)
-TEXT ·laneAVX2(SB), NOSPLIT, $0-32
+// func mulLanesAVX2(dst, x, v *float32, n int)
+TEXT ·mulLanesAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ v+16(FP), DX
@@ -209,8 +209,8 @@ pixel:
 	VZEROUPPER
 	RET
 
-// func sumAVX2(dst, x *float32, n int)
-TEXT ·sumAVX2(SB), NOSPLIT, $0-24
+// func sumLanesAVX2(dst, x *float32, n int)
+TEXT ·sumLanesAVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX

@@ -87,9 +87,9 @@ func (s *Shaper) plain(dst, x []float32) {
 	for i, v := range x {
 		t := bound(s.A*v+s.B, s.Low, s.High)
 		switch s.Form {
-		case Times:
+		case ShapeTimes:
 			t *= v
-		case Peak:
+		case ShapePeak:
 			if v > t {
 				t = v
 			}

@@ -135,19 +135,19 @@ func TestShape(t *testing.T) {
 		x := random(r, 7*k.lanes)
 		copy(x, []float32{inf, -inf, 0, nan, 3, -3, 1e30, -1e30})
 		for _, s := range []Shaper{
-			{1, 0, 0, 6, 1, 0, Bound},
-			{0.2, 0.5, 0, 1, 2, -1, Bound},
-			{1. / 6, 0.5, 0, 1, 1, 0, Times},
-			{1. / 6, 0.5, 0, 1, 3, 0.25, Times},
-			{0.2, 0, -0.4, inf, 1, 0, Peak},
+			{1, 0, 0, 6, 1, 0, ShapeBound},
+			{0.2, 0.5, 0, 1, 2, -1, ShapeBound},
+			{1. / 6, 0.5, 0, 1, 1, 0, ShapeTimes},
+			{1. / 6, 0.5, 0, 1, 3, 0.25, ShapeTimes},
+			{0.2, 0, -0.4, inf, 1, 0, ShapePeak},
 		} {
 			want := make([]float32, len(x))
 			for i, v := range x {
 				y := math.Min(math.Max(float64(s.A)*float64(v)+float64(s.B), float64(s.Low)), float64(s.High))
 				switch s.Form {
-				case Times:
+				case ShapeTimes:
 					y *= float64(v)
-				case Peak:
+				case ShapePeak:
 					y = math.Max(y, float64(v))
 				}
 				want[i] = float32(y*float64(s.Scale) + float64(s.Shift))

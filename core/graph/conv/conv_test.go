@@ -179,7 +179,7 @@ func TestFilterAgain(t *testing.T) {
 			x := random(r, s.In*n)
 			out := make([]float32, Blocks(s.Out, k.Lanes())*k.Lanes()*n)
 			a := Nothing
-			a.Shape = &tensor.Shaper{A: 0.5, Low: -1, High: 1, Scale: 2, Shift: 1, Form: tensor.Times}
+			a.Shape = &tensor.Shaper{A: 0.5, Low: -1, High: 1, Scale: 2, Shift: 1, Form: tensor.ShapeTimes}
 			if err := f.Do(work, w, 1, out, blocked(x, 1, s.In, n, k.Lanes()), a); err != nil {
 				t.Fatal(err)
 			}
