@@ -65,7 +65,7 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	c := &op.Call{
 		Context: ctx, Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
 		In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
-		Cache: &st.cache, Bounded: st.bounded, Low: st.low, High: st.high,
+		Cache: &st.cache, Rows: p.rows, After: st.after,
 	}
 	for i, slot := range st.in {
 		if slot >= 0 {

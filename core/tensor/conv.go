@@ -262,3 +262,29 @@ func (k ConvKernels) SumLanes(dst, x []float32) {
 	}
 	k.level.sum(unsafe.SliceData(dst), unsafe.SliceData(x), len(x)/k.lanes)
 }
+
+// Interleave brings planes of n pixels, ld elements apart, into vectors of the
+// given lanes: up to as many channels, which Deinterleave brings back. Lanes
+// beyond the channels are left as they are.
+func Interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {
+	if channels < 1 || channels > lanes || n < 1 || len(dst) < n*lanes || len(x) < (channels-1)*ld+n {
+		panic(errLength)
+	}
+	interleave(dst, lanes, x, ld, channels, n)
+}
+
+// Deinterleave brings vectors of n pixels into planes ld elements apart.
+func Deinterleave(dst []float32, ld int, x []float32, lanes, channels, n int) {
+	if channels < 1 || channels > lanes || n < 1 || len(x) < n*lanes || len(dst) < (channels-1)*ld+n {
+		panic(errLength)
+	}
+	deinterleave(dst, ld, x, lanes, channels, n)
+}
+
+// Apply applies the activation to any number of elements.
+func (s *Shaper) Apply(x []float32) {
+	k := BestConv()
+	n := len(x) / k.lanes * k.lanes
+	k.Shape(x[:n], x[:n], s)
+	s.plain(x[n:], x[n:])
+}

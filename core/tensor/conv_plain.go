@@ -113,3 +113,19 @@ func sumPlain(dst, x []float32) {
 		dst[i] = (sums[i] + sums[n+i]) + (sums[2*n+i] + sums[3*n+i])
 	}
 }
+
+func interleavePlain(dst []float32, lanes int, x []float32, ld, channels, n int) {
+	for c := range channels {
+		for p, v := range x[c*ld : c*ld+n] {
+			dst[p*lanes+c] = v
+		}
+	}
+}
+
+func deinterleavePlain(dst []float32, ld int, x []float32, lanes, channels, n int) {
+	for c := range channels {
+		for p := range dst[c*ld : c*ld+n] {
+			dst[c*ld+p] = x[p*lanes+c]
+		}
+	}
+}

@@ -231,3 +231,26 @@ func BenchmarkConvDense(b *testing.B) {
 		})
 	}
 }
+
+func TestInterleave(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, lanes := range []int{8, 16} {
+		for channels := 1; channels <= lanes; channels++ {
+			for _, n := range []int{1, 7, 8, 9, 30} {
+				ld := n + 3
+				x := random(r, channels*ld)
+				got := make([]float32, n*lanes)
+				Interleave(got, lanes, x, ld, channels, n)
+				back := make([]float32, len(x))
+				Deinterleave(back, ld, got, lanes, channels, n)
+				for c := range channels {
+					for p := range n {
+						if got[p*lanes+c] != x[c*ld+p] || back[c*ld+p] != x[c*ld+p] {
+							t.Fatalf("%d lanes, %d channels, %d pixels: channel %d of pixel %d", lanes, channels, n, c, p)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -31,6 +31,21 @@ func random(r *rand.Rand, n int) []float32 {
 	return v
 }
 
+func filter(t *testing.T, k tensor.ConvKernels, s Spec, weights, bias []float32) *Filter {
+	t.Helper()
+	f, err := NewFilter(k, s, weights, bias, func(n int) ([]float32, error) {
+		m := make([]float32, n)
+		for i := range m {
+			m[i] = float32(math.NaN())
+		}
+		return m, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // blocked brings plain images into blocks; the lanes beyond the channels hold
 // NaNs, which no result may show.
 func blocked(x []float32, batch, channels, pixels, lanes int) []float32 {
@@ -126,7 +141,7 @@ func TestFilter(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			pixels, size := w.In[0]*w.In[1], w.Out[0]*w.Out[1]
 			x, weights, bias := random(r, c.batch*s.In*pixels), random(r, s.Out*s.In/s.Groups*s.Kernel[0]*s.Kernel[1]), random(r, s.Out)
-			f := NewFilter(k, s, weights, bias)
+			f := filter(t, k, s, weights, bias)
 			img := blocked(x, c.batch, s.In, pixels, k.Lanes())
 			if s.Plain {
 				img = x
@@ -172,7 +187,7 @@ func TestFilterAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []Spec{{20, 20, 1, [2]int{3, 3}, false}, {20, 20, 20, [2]int{3, 3}, false}} {
 		weights := random(r, s.Out*s.In/s.Groups*9)
-		f := NewFilter(k, s, weights, nil)
+		f := filter(t, k, s, weights, nil)
 		for _, size := range [][2]int{{5, 6}, {70, 80}, {5, 6}, {80, 70}} {
 			w := Window{In: size, Out: size, Kernel: s.Kernel, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Before: [2]int{1, 1}}
 			n := size[0] * size[1]

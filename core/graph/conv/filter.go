@@ -47,32 +47,37 @@ func (s Spec) Fits(k tensor.ConvKernels) bool {
 }
 
 // NewFilter packs weights, which are [Out][In/Groups][rows][columns], and a
-// bias, which may be nil.
-func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32) *Filter {
+// bias, which may be nil, into memory that room gives.
+func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(n int) ([]float32, error)) (*Filter, error) {
 	size := s.Kernel[0] * s.Kernel[1]
 	if !s.Fits(k) || len(weights) != s.Out*s.In/s.Groups*size || bias != nil && len(bias) != s.Out {
 		panic(fmt.Sprintf("conv: %d weights for %+v", len(weights), s))
 	}
 	f := &Filter{kernels: k, spec: s, own: s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups}
 	lanes := k.Lanes()
-	f.bias = make([]float32, Blocks(s.Out, lanes)*lanes)
+	each := s.In / s.Groups
+	memory, err := room(Blocks(s.Out, lanes) * lanes * (1 + each*size))
+	if err != nil {
+		return nil, err
+	}
+	clear(memory)
+	f.bias, f.weights = memory[:Blocks(s.Out, lanes)*lanes], memory[Blocks(s.Out, lanes)*lanes:]
 	copy(f.bias, bias)
 	if f.own {
-		f.weights = make([]float32, Blocks(s.Out, lanes)*size*lanes)
 		for i, v := range weights {
 			c, t := i/size, i%size
 			f.weights[(c/lanes*size+t)*lanes+c%lanes] = v
 		}
-		return f
+		return f, nil
 	}
-	in, out := s.In/s.Groups, s.Out/s.Groups
-	per := Blocks(out, lanes)
+	in, out := each, s.Out/s.Groups
+	per, at := Blocks(out, lanes), 0
 	for g := range s.Groups {
 		for b := 0; b < per; b += 2 {
-			p := panel{group: g, first: g*per + b, blocks: min(2, per-b), at: len(f.weights)}
+			p := panel{group: g, first: g*per + b, blocks: min(2, per-b), at: at}
 			f.panels = append(f.panels, p)
 			n := p.blocks * lanes
-			f.weights = append(f.weights, make([]float32, in*size*n)...)
+			at += in * size * n
 			to := f.weights[p.at:]
 			s.places(g, lanes, func(c, t int) {
 				for o := range min(n, out-b*lanes) {
@@ -82,7 +87,7 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32) *Filter {
 			})
 		}
 	}
-	return f
+	return f, nil
 }
 
 // places calls f for the input channels of a group, counted within it, and the
@@ -113,11 +118,8 @@ func (s *Spec) spans(g, lanes int, f func(c0, c1 int)) {
 	}
 }
 
-// Bytes is the memory that the weights take.
-func (f *Filter) Bytes() int { return 4 * (len(f.weights) + len(f.bias)) }
-
-// Out is the number of output channels.
-func (f *Filter) Out() int { return f.spec.Out }
+// Spec says what the filter's weights are.
+func (f *Filter) Spec() Spec { return f.spec }
 
 // Do convolves the images of a batch. In and out are in blocks.
 func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after After) error {
