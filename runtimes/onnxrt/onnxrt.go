@@ -99,7 +99,7 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 		path = filepath.Join(dir, filepath.FromSlash(names[0]))
 	}
 	total := int64(0)
-	opt := onnx.CheckOptions{External: func(location string) (int64, bool) {
+	opt := onnx.CheckOptions{MinOpset: 1, MaxOpset: 27, External: func(location string) (int64, bool) {
 		info, err := os.Lstat(filepath.Join(filepath.Dir(path), filepath.FromSlash(location)))
 		if err != nil || !info.Mode().IsRegular() {
 			return 0, false
