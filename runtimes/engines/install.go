@@ -151,7 +151,7 @@ func (l *limited) Write(b []byte) (int, error) {
 
 // prove has the engine loaded, and takes its version.
 func prove(ctx context.Context, program string, stage *fsx.Dir, r *Record) error {
-	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine")))
+	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine"), 0))
 	if err != nil {
 		return fmt.Errorf("trying %s: %w", r.Name, err)
 	}

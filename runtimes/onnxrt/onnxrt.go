@@ -37,11 +37,7 @@ func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
-	if err != nil {
-		return runtimes.Info{}, err
-	}
-	return worker.Probe(ctx, opt)
+	return engines.Probe(ctx, e.Home, engines.ONNXRuntime)
 }
 
 // Can wants an ONNX file.
@@ -69,7 +65,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
+	opt, err := engines.Worker(e.Home, engines.ONNXRuntime, l.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +99,7 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 		path = filepath.Join(dir, filepath.FromSlash(names[0]))
 	}
 	total := int64(0)
-	opt := onnx.CheckOptions{External: func(location string) (int64, bool) {
+	opt := onnx.CheckOptions{MinOpset: 1, MaxOpset: 27, External: func(location string) (int64, bool) {
 		info, err := os.Lstat(filepath.Join(filepath.Dir(path), filepath.FromSlash(location)))
 		if err != nil || !info.Mode().IsRegular() {
 			return 0, false
