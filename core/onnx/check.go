@@ -119,7 +119,7 @@ func (c *checker) opsets() {
 		case d == "" && (o.Version < c.opt.MinOpset || o.Version > c.opt.MaxOpset):
 			c.fail(RuleOpset, nil, "opset %d, opsets %d to %d are supported", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
 		case strings.HasPrefix(d, "ai.onnx.preview"):
-			c.fail(RuleDomain, nil, "the domain %q is a preview", d)
+			c.warn(RuleDomain, nil, "the domain %q is a preview", d) // its nodes, if there are any, are refused
 		case known && newest > 0 && o.Version > newest:
 			c.fail(RuleOpset, nil, "opset %d of %s, the newest supported is %d", o.Version, d, newest)
 		}

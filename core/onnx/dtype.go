@@ -84,6 +84,16 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", int32(d))
 }
 
+// DTypeOf finds the type of a name as String writes it.
+func DTypeOf(name string) (DType, bool) {
+	for d := FLOAT; d.Known(); d++ {
+		if dtypes[d].name == name {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
 // elements is the product of dimensions; false when one is negative or the
 // product exceeds 2^63.
 func elements(dims []int64) (int64, bool) {

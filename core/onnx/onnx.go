@@ -259,6 +259,14 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
+// Share is a copy of the model for changes. It uses the same files, which are
+// the model's to close.
+func (m *Model) Share() *Model {
+	out := *m
+	out.m, out.attached = nil, nil
+	return &out
+}
+
 // Size is the number of bytes that the model was read from.
 func (m *Model) Size() int64 { return m.size }
 
