@@ -123,6 +123,14 @@ func Named(names []string, where func(name string) (string, error), sealed bool)
 		if sealed {
 			return fsx.OpenRegular(file)
 		}
+		model, err := where(names[0])
+		if err != nil {
+			return nil, err
+		}
+		// Folders on the way from the model to the file may be no links either.
+		if dir := filepath.Dir(model); file == filepath.Join(dir, filepath.FromSlash(location)) {
+			return Folder(dir, nil)(location)
+		}
 		return Folder(filepath.Dir(file), nil)(filepath.Base(file))
 	}
 }
