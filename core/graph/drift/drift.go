@@ -80,15 +80,30 @@ func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string
 				return nil, fmt.Errorf("drift: output %q: %w", name, err)
 			}
 		}
-		switch {
-		case o.aa == 0 && o.bb == 0:
-			o.Cosine = 1
-		case o.aa > 0 && o.bb > 0:
-			o.Cosine = min(1, o.ab/math.Sqrt(o.aa*o.bb))
-		}
+		o.close()
 		out = append(out, o)
 	}
 	return out, nil
+}
+
+// Cosine is that of two tensors as vectors; 0 where they cannot be compared.
+func Cosine(a, b graph.Tensor) float64 {
+	var o Output
+	if err := o.add(a, b); err != nil {
+		return 0
+	}
+	o.close()
+	return o.Cosine
+}
+
+// close works the cosine out of what was added.
+func (o *Output) close() {
+	switch {
+	case o.aa == 0 && o.bb == 0:
+		o.Cosine = 1
+	case o.aa > 0 && o.bb > 0:
+		o.Cosine = min(1, o.ab/math.Sqrt(o.aa*o.bb))
+	}
 }
 
 // add counts one pair of results.
