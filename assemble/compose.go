@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,16 @@ func (b *build) export(ctx context.Context) error {
 }
 
 func (b *build) exportTarget(ctx context.Context, t *target) error {
+	if b.graph.HasCore() {
+		b.exportCore(ctx, t)
+	}
+	b.exportFunctions(ctx, t)
+	b.exportTools(ctx, t)
+	return ctx.Err()
+}
+
+// exportCore adds the core with all that works on it.
+func (b *build) exportCore(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	core := b.module(g.Core.LLM.Ref)
 	a.Tokens = core.Manifest.Contract()
@@ -43,6 +54,7 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 	}
 	a.KV = b.kv(t)
 	a.Core = b.part(ctx, t, core)
+	a.Core.Backend = g.Core.LLM.Backend
 	if d := g.Core.Draft; d != nil {
 		part := b.part(ctx, t, b.module(d.Ref))
 		a.Draft, a.DraftTokens = &part, d.Tokens
@@ -54,19 +66,28 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 		}
 		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: b.adapter(ctx, t, b.module(ad.Ref)), Scale: scale})
 	}
+}
+
+// exportFunctions adds encoders, projectors and decoders.
+func (b *build) exportFunctions(ctx context.Context, t *target) {
+	g, a := b.graph, t.assembly
 	for _, mod := range g.Modalities {
-		enc, proj := b.module(mod.Enc.Ref), b.module(mod.Proj.Ref)
-		tcap := mod.TCap()
-		if tcap == 0 {
-			tcap = proj.Manifest.TCap()
+		enc := b.module(mod.Enc.Ref)
+		part := builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc), TCap: mod.TCap()}
+		part.Encoder.Backend = mod.Enc.Backend
+		if mod.Projects() {
+			proj := b.module(mod.Proj.Ref)
+			part.Projector = b.part(ctx, t, proj)
+			part.Projector.Backend = mod.Proj.Backend
+			part.TCap = cmp.Or(part.TCap, proj.Manifest.TCap())
 		}
-		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc), Projector: b.part(ctx, t, proj), TCap: tcap})
+		a.Modalities = append(a.Modalities, part)
 	}
 	for _, d := range g.Decoders {
-		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref)), Params: d.Params})
+		part := builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref)), Params: d.Params}
+		part.Backend = d.Backend
+		a.Decoders = append(a.Decoders, part)
 	}
-	b.exportTools(ctx, t)
-	return ctx.Err()
 }
 
 // exportTools adds skills, router and sandbox, which every target carries.
@@ -325,16 +346,17 @@ func (b *build) annotations(lock string) map[string]string {
 
 // config is the ModelPack config of a target.
 func (b *build) config(t *target) registry.ModelConfig {
-	c := modelpack.Config(b.module(b.graph.Core.LLM.Ref).Manifest)
+	head := b.leading(t)
+	c := modelpack.Config(b.modules[head.Name].Manifest)
 	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = b.graph.Name, b.graph.Version, b.graph.Description
 	c.Descriptor.CreatedAt = b.opt.Created
 	c.Descriptor.Licenses = nil
 	if l := b.license(); l != "" {
 		c.Descriptor.Licenses = []string{l}
 	}
-	c.Config.Format, c.Config.Quantization = "", t.assembly.Core.Quant
+	c.Config.Format, c.Config.Quantization = "", head.Quant
 	for _, e := range t.spec.Exports {
-		if t.assembly.Core.Files.Entry(e.Format) != "" {
+		if head.Files.Entry(e.Format) != "" {
 			c.Config.Format = string(e.Format)
 			break
 		}
@@ -343,11 +365,26 @@ func (b *build) config(t *target) registry.ModelConfig {
 	return c
 }
 
+// leading is the part whose format and precision are told for the target: the
+// core or, without one, the first function that the target ships.
+func (b *build) leading(t *target) builds.Part {
+	parts := t.assembly.Parts()
+	if !t.assembly.HasCore() {
+		if i := slices.IndexFunc(parts, func(p builds.Part) bool { return len(p.Files) > 0 }); i >= 0 {
+			return parts[i]
+		}
+	}
+	return parts[0]
+}
+
 // capabilities are what a target can do with what is in it. It is signed, so
 // it claims nothing of a module whose files the target leaves out, and no tool
 // use for tools whose code is elsewhere.
 func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	var in, out []string
+	if !a.HasCore() {
+		in, out = functions(a)
+	}
 	if len(a.Core.Files) > 0 {
 		in, out = append(in, string(abi.Text)), append(out, string(abi.Text))
 		for _, m := range a.Modalities {
@@ -365,6 +402,24 @@ func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	slices.Sort(in)
 	slices.Sort(out)
 	return &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
+}
+
+// embedding is ModelPack's word for vectors.
+const embedding = "embedding"
+
+// functions are what the functions of a build without a core take and give.
+func functions(a *builds.Assembly) (in, out []string) {
+	for _, m := range a.Modalities {
+		if len(m.Encoder.Files) > 0 {
+			in, out = append(in, string(m.Modality)), append(out, embedding)
+		}
+	}
+	for _, d := range a.Decoders {
+		if len(d.Files) > 0 {
+			in, out = append(in, embedding), append(out, string(d.Modality))
+		}
+	}
+	return in, out
 }
 
 // composeIndex points at every target; a single target needs none.
