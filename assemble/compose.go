@@ -53,10 +53,9 @@ func (b *build) exportCore(ctx context.Context, t *target) {
 		a.Tokens.MaxSeq = n
 	}
 	a.KV = b.kv(t)
-	a.Core = b.part(ctx, t, core)
-	a.Core.Backend = g.Core.LLM.Backend
+	a.Core = b.part(ctx, t, core, g.Core.LLM.Backend)
 	if d := g.Core.Draft; d != nil {
-		part := b.part(ctx, t, b.module(d.Ref))
+		part := b.part(ctx, t, b.module(d.Ref), "")
 		a.Draft, a.DraftTokens = &part, d.Tokens
 	}
 	for _, ad := range g.Core.Adapters {
@@ -73,20 +72,16 @@ func (b *build) exportFunctions(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	for _, mod := range g.Modalities {
 		enc := b.module(mod.Enc.Ref)
-		part := builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc), TCap: mod.TCap()}
-		part.Encoder.Backend = mod.Enc.Backend
+		part := builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc, mod.Enc.Backend), TCap: mod.TCap()}
 		if mod.Projects() {
 			proj := b.module(mod.Proj.Ref)
-			part.Projector = b.part(ctx, t, proj)
-			part.Projector.Backend = mod.Proj.Backend
+			part.Projector = b.part(ctx, t, proj, mod.Proj.Backend)
 			part.TCap = cmp.Or(part.TCap, proj.Manifest.TCap())
 		}
 		a.Modalities = append(a.Modalities, part)
 	}
 	for _, d := range g.Decoders {
-		part := builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref)), Params: d.Params}
-		part.Backend = d.Backend
-		a.Decoders = append(a.Decoders, part)
+		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref), d.Backend), Params: d.Params})
 	}
 }
 
@@ -97,7 +92,7 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 	if s := g.Runtime.Sandbox; s != nil {
 		m := b.module(s.Ref)
 		box = s.Limits.Effective().Merge(m.Manifest.Limits.Effective())
-		a.Sandbox = &builds.SandboxPart{Part: b.part(ctx, t, m), Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
+		a.Sandbox = &builds.SandboxPart{Part: b.part(ctx, t, m, ""), Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
 	}
 	for _, s := range g.Skills {
 		m := b.module(s.Ref)
@@ -106,11 +101,11 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 		if r := m.Manifest.Runtime; r != nil {
 			limits, allow = limits.Merge(r.Limits.Effective()), r.Allow
 		}
-		a.Skills = append(a.Skills, builds.SkillPart{Part: b.part(ctx, t, m), Limits: limits, Allow: allow})
+		a.Skills = append(a.Skills, builds.SkillPart{Part: b.part(ctx, t, m, ""), Limits: limits, Allow: allow})
 	}
 	if r := g.Runtime.Router; r != nil {
 		m := b.module(r.Ref)
-		a.Router = &builds.RouterPart{Part: b.part(ctx, t, m), ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
+		a.Router = &builds.RouterPart{Part: b.part(ctx, t, m, ""), ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
 		if a.Router.ToolCallTokens == nil {
 			a.Router.ToolCallTokens = m.Manifest.ToolCallTokens
 		}
@@ -147,9 +142,11 @@ func (b *build) kv(t *target) abi.DType {
 }
 
 // part adds a module under a folder of its name: its documents and code, and
-// its weights in the formats for which the target takes it.
-func (b *build) part(ctx context.Context, t *target, m *resolve.Module) builds.Part {
+// its weights in the formats for which the target takes it. backend is the
+// engine that the graph asks for.
+func (b *build) part(ctx context.Context, t *target, m *resolve.Module, backend string) builds.Part {
 	p := b.documents(t, m)
+	p.Backend = backend
 	for _, e := range t.spec.Exports {
 		if e.Takes(m.Manifest.Name, m.Manifest.Type) {
 			b.exportPart(ctx, t, m, e, &p)
@@ -221,6 +218,9 @@ func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e bui
 	if e.Precision != "" {
 		notes[abi.AnnotationQuant] = e.Precision
 	}
+	if p.Backend != "" {
+		notes[abi.AnnotationBackend] = p.Backend
+	}
 	maps.Copy(notes, l.Annotations)
 	l.Annotations = notes
 	p.Files[string(e.Format)] = append(p.Files[string(e.Format)], l.Path)
@@ -230,7 +230,7 @@ func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e bui
 // adapter adds an adapter. Its weights follow the core's: where those are
 // shipped, it is shipped in the formats it has, as it is.
 func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) builds.Part {
-	p := b.part(ctx, t, m)
+	p := b.part(ctx, t, m, "")
 	if len(p.Files) > 0 || len(t.assembly.Core.Files) == 0 {
 		return p
 	}
