@@ -15,7 +15,7 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
 	"internal/measure": 1,
@@ -29,7 +29,7 @@ var floors = map[string]int{
 
 	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph": 5,
 
-	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/drift": 6, "modules/modelfile": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/coreonnx": 6, "runtimes/runtimetest": 6,
+	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/drift": 6, "modules/modelfile": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/coreonnx": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
 	"runtimes/worker/wire": 6,
 
 	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7,
@@ -60,10 +60,12 @@ var thirdParty = map[string][]string{
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
+	"golang.org/x/image":                       {"core/preprocess"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
+	"gonum.org/v1/gonum":                       {"core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }
