@@ -61,7 +61,7 @@ var thirdParty = map[string][]string{
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
