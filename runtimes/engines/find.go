@@ -76,13 +76,17 @@ func Program() (string, error) {
 
 // Record is what is known of an installed engine; engine.json beside it.
 type Record struct {
-	Name    string            `json:"name"`
-	Version string            `json:"version"`
-	License string            `json:"license"`
-	Source  string            `json:"source"`           // the package, or the folder or archive that it was taken from
-	Pinned  bool              `json:"pinned,omitempty"` // the bytes are those that this mm was released with
-	Files   map[string]string `json:"files"`            // name → sha256:…
-	Dir     string            `json:"dir,omitempty"`    // where it lies; not in the record itself
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	License string `json:"license"`
+	Source  string `json:"source"`           // the package, or the folder or archive that it was taken from
+	Pinned  bool   `json:"pinned,omitempty"` // the bytes are those that this mm was released with
+	// Upstream is the digest of the package that the files came in, where one
+	// is pinned, or where the artifact that they came in says so.
+	Upstream string            `json:"upstream,omitempty"`
+	SignedBy []string          `json:"signed_by,omitempty"` // keys that released the artifact that the files came in
+	Files    map[string]string `json:"files"`               // name → sha256:…
+	Dir      string            `json:"dir,omitempty"`       // where it lies; not in the record itself
 }
 
 const (
