@@ -253,3 +253,54 @@ func TestPool(t *testing.T) {
 		}
 	}
 }
+
+func TestTransposed(t *testing.T) {
+	for _, k := range []tensor.ConvKernels{tensor.BestConv(), tensor.PlainConv(4)} {
+		for _, c := range []struct {
+			in, out      int
+			kernel, size [2]int
+			batch        int
+		}{
+			{24, 24, [2]int{2, 2}, [2]int{7, 9}, 1}, {24, 1, [2]int{2, 2}, [2]int{7, 9}, 2}, {5, 40, [2]int{3, 2}, [2]int{20, 3}, 1},
+			{17, 3, [2]int{4, 4}, [2]int{5, 6}, 1}, {3, 9, [2]int{1, 5}, [2]int{1, 6}, 2},
+		} {
+			r := rand.New(rand.NewPCG(1, 2))
+			n, size, lanes := c.size[0]*c.size[1], c.kernel[0]*c.kernel[1], k.Lanes()
+			x, weights, bias := random(r, c.batch*c.in*n), random(r, c.in*c.out*size), random(r, c.out)
+			f, err := NewTransposed(k, c.in, c.out, c.kernel, weights, bias, func(n int) ([]float32, error) { return make([]float32, n), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := make([]float64, c.batch*c.out*n*size)
+			for i := range want {
+				width, high := c.size[1]*c.kernel[1], c.size[0]*c.kernel[0]
+				x1, y, o, b := i%width, i/width%high, i/width/high%c.out, i/width/high/c.out
+				want[i] = float64(bias[o])
+				for ch := range c.in {
+					want[i] += float64(x[((b*c.in+ch)*c.size[0]+y/c.kernel[0])*c.size[1]+x1/c.kernel[1]]) * float64(weights[(ch*c.out+o)*size+y%c.kernel[0]*c.kernel[1]+x1%c.kernel[1]])
+				}
+				want[i] = max(want[i], 0)*2 + 1
+			}
+			for _, threads := range []int{1, 3} {
+				work, done := bench(threads)
+				out := make([]float32, c.batch*Blocks(c.out, lanes)*lanes*n*size)
+				if f.Plain() {
+					out = out[:len(want)]
+				}
+				a := After{Low: 0, High: float32(math.Inf(1)), Shape: &tensor.Shaper{A: 1, Low: 0, High: 1e30, Scale: 2, Shift: 1}}
+				if err := f.Do(work, c.size, c.batch, out, blocked(x, c.batch, c.in, n, lanes), a); err != nil {
+					t.Fatal(err)
+				}
+				done()
+				if !f.Plain() {
+					out = plain(out, c.batch, c.out, n*size, lanes)
+				}
+				for i, v := range out {
+					if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
+						t.Fatalf("%+v, %d lanes: element %d is %g, wanted is %g", c, lanes, i, v, want[i])
+					}
+				}
+			}
+		}
+	}
+}

@@ -350,3 +350,42 @@ func BlockedConcat(channels []int) Kernel {
 		return nil
 	}
 }
+
+// Transposition is ConvTranspose with packed weights, whose windows lie side by
+// side, over images of a rank. Its results are in blocks unless t.Plain.
+func Transposition(t *conv.Transposed, rank int) Kernel {
+	in, channels := t.Channels()
+	return func(c *Call) error {
+		x, k := c.In[0], t.Kernel()
+		size, err := spatial(x)
+		if err != nil {
+			return err
+		}
+		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, kernels().Lanes()) {
+			return fmt.Errorf("%v is no image of %d channels", x.Shape, in)
+		}
+		two := [2]int{1, size[len(size)-1]}
+		if len(size) == 2 {
+			two[0] = size[0]
+		}
+		to := slices.Clone(size)
+		for i := range to {
+			to[i] *= k[4-rank+i]
+		}
+		shape := append([]int{x.Shape[0], channels}, to...)
+		if !t.Plain() {
+			shape = blocks(x.Shape[0], channels, to)
+		}
+		out, err := c.result(0, onnx.FLOAT, shape...)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		after := conv.Nothing
+		if c.After != nil {
+			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
+		}
+		work, done := c.work()
+		defer done()
+		return t.Do(work, two, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after)
+	}
+}
