@@ -221,10 +221,15 @@ func TestPool(t *testing.T) {
 			lanes := k.Lanes()
 			r := rand.New(rand.NewPCG(1, 2))
 			x := random(r, blocks*w.In[0]*w.In[1]*lanes)
-			for _, p := range []Pool{{Kernels: k, Most: true}, {Kernels: k}, {Kernels: k, Count: func(dim, _ int) int { return w.Kernel[dim] }}} {
+			for _, kind := range []string{"most", "mean", "padded mean"} {
+				var count func(dim, o int) int
+				if kind == "padded mean" {
+					count = func(dim, _ int) int { return w.Kernel[dim] }
+				}
+				p := NewPool(k, w, kind == "most", count)
 				work, done := bench(2)
 				out := make([]float32, blocks*w.Out[0]*w.Out[1]*lanes)
-				p.Do(work, w, blocks, out, x)
+				p.Do(work, blocks, out, x)
 				done()
 				for i, v := range out {
 					l, ox, oy, b := i%lanes, i/lanes%w.Out[1], i/lanes/w.Out[1]%w.Out[0], i/lanes/w.Out[1]/w.Out[0]
@@ -238,15 +243,15 @@ func TestPool(t *testing.T) {
 					}
 					want := most
 					switch {
-					case p.Count != nil:
+					case kind == "padded mean":
 						want = sum / float64(w.Kernel[0]*w.Kernel[1])
-					case !p.Most && n > 0:
+					case kind == "mean" && n > 0:
 						want = sum / float64(n)
-					case !p.Most:
+					case kind == "mean":
 						want = 0
 					}
 					if want != float64(v) && !(math.Abs(want-float64(v)) <= 1e-6*(1+math.Abs(want))) {
-						t.Fatalf("%+v, most %v: element %d is %g, wanted is %g", w, p.Most, i, v, want)
+						t.Fatalf("%+v, %s: element %d is %g, wanted is %g", w, kind, i, v, want)
 					}
 				}
 			}
