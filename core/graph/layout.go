@@ -108,7 +108,7 @@ func (l *layouter) follow(st *step) (bool, error) {
 		return l.transposed(st)
 	}
 	img, ok := l.images[st.in[0]]
-	if !ok && len(st.in) == 2 && slices.Contains([]string{"Add", "Mul", "Max", "Min"}, st.node.Op) {
+	if !ok && len(st.in) == 2 && slices.Contains([]string{"Add", "Sub", "Mul", "Div", "Max", "Min"}, st.node.Op) {
 		img, ok = l.images[st.in[1]]
 	}
 	if !ok {
