@@ -16,48 +16,6 @@ var (
 	hasVNNI   = cpu.Has(cpu.VNNI)
 )
 
-// The kernels for one row of activations and panels that follow each other. n
-// counts groups of 32 columns, and blocks of 256 for K-quants.
-
-//go:noescape
-func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ2KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ3KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowIQ4NLVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowIQ4XSVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowMXFP4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
 //go:noescape
 func rowF16AVX512(y *float32, w *byte, x *float32, k int)
 
@@ -210,45 +168,6 @@ func mulTileAVX2(y []float32, ldy int, w *panel, x tile, minimum *float32, group
 				&x.q[4*t], &x.scale[t], &x.sum[t], x.rows, parts, groups)
 		}
 	}
-}
-
-// mulRow multiplies with one row of activations, unpacking in registers. It
-// reports whether the machine can.
-func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
-	if !hasVNNI {
-		return false
-	}
-	kernel, per, fix := rowQ8VNNI, groupLen, b.fix32
-	switch m.typ {
-	case tensor.Q4_0:
-		kernel = rowQ4VNNI
-	case tensor.Q5_0:
-		kernel = rowQ5VNNI
-	case tensor.Q4_1:
-		kernel = rowQ4MinVNNI
-	case tensor.Q5_1:
-		kernel = rowQ5MinVNNI
-	case tensor.IQ4_NL:
-		kernel = rowIQ4NLVNNI
-	case tensor.MXFP4:
-		kernel = rowMXFP4VNNI
-	case tensor.IQ4_XS:
-		kernel, per = rowIQ4XSVNNI, 256
-	case tensor.Q4_K:
-		kernel, per = rowQ4KVNNI, 256
-	case tensor.Q5_K:
-		kernel, per = rowQ5KVNNI, 256
-	case tensor.Q2_K:
-		kernel, per, fix = rowQ2KVNNI, 256, b.fix16
-	case tensor.Q3_K:
-		kernel, per, fix = rowQ3KVNNI, 256, b.fix16
-	case tensor.Q6_K:
-		kernel, per, fix = rowQ6KVNNI, 256, b.fix16
-	}
-	p := lo / lanes
-	kernel(&y[lo], &m.quants[p*m.panelBytes], &m.scales[p*m.scaleBytes],
-		&b.q[0], &b.scale[0], &b.sum[0], &fix[0], m.cols/per, (end-lo)/lanes)
-	return true
 }
 
 // mulFloatRow multiplies panels of floats with one row.
