@@ -38,12 +38,6 @@ func tileVNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d,
 func tile16VNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, fix *int32, groups int)
 
 //go:noescape
-func tile4AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
-
-//go:noescape
-func tile1AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
-
-//go:noescape
 func quantiseAVX2(q *int8, stride int, scale, sum *float32, fix32, fix16 *int32, x *float32, groups int)
 
 //go:noescape
@@ -54,6 +48,12 @@ func unpack3AVX2(dst *int8, q *byte, groups int, offset int8)
 
 //go:noescape
 func unpackTableAVX2(dst *int8, q *byte, groups int, table *int8)
+
+// splitAVX2 takes groups of 512 signed bytes apart: with 128 added they are
+// 16·high + low.
+//
+//go:noescape
+func splitAVX2(low, high *int8, q *byte, groups int)
 
 //go:noescape
 func unpack4AVX2(dst *int8, q *byte, groups int, offset int8)
@@ -132,6 +132,53 @@ func unpackQuants(f format, dst []int8, q []byte) {
 	}
 }
 
+// unpackPanel writes a panel's integers as the kernels for tiles take them:
+// signed bytes, and unsigned ones at AVX2.
+func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
+	if !hasAVX2 || hasVNNI {
+		unpackSignedBytes(f, w, q, s)
+		return
+	}
+	groups := len(q) / f.groupBytes()
+	n := groups * groupLen * lanes
+	w.bits = f.bits
+	if f.bits == 8 || f.table == tableIQ4 {
+		w.bits = 8
+		s.buf = grow(s.buf, 2*n)
+		w.quants, w.high = s.buf[:n], s.buf[n:]
+	} else {
+		s.buf = grow(s.buf, n)
+		w.quants = s.buf
+	}
+	switch {
+	case f.bits == 8:
+		splitAVX2(&w.quants[0], &w.high[0], &q[0], groups)
+	case f.table == tableIQ4:
+		low, high := halvesOf(f.table.values())
+		unpackTableAVX2(&w.quants[0], &q[0], groups, &low[0])
+		unpackTableAVX2(&w.high[0], &q[0], groups, &high[0])
+	case f.table == tableMXFP4: // as 5 bits less 16
+		w.bits = 5
+		values := f.table.values()
+		for i := range values {
+			values[i] += 16
+		}
+		unpackTableAVX2(&w.quants[0], &q[0], groups, &values[0])
+	default:
+		f.offset = 0
+		unpackQuants(f, w.quants, q)
+	}
+}
+
+// halvesOf gives v as 16·high + low - 128.
+func halvesOf(v [16]int8) (low, high [16]int8) {
+	for i, x := range v {
+		u := byte(x) ^ 0x80
+		low[i], high[i] = int8(u&15), int8(u>>4)
+	}
+	return low, high
+}
+
 func mulTile(y []float32, ldy int, w *panel, x tile) {
 	groups := len(w.quants) / lanes / groupLen
 	minimum := unsafe.SliceData(w.minimum)
@@ -143,30 +190,22 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 		tileVNNI(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], &x.fix32[0], groups)
 	case hasVNNI && x.rows == tileRows:
 		tile16VNNI(&y[0], ldy, &w.quants[0], &w.scale[0], nil, &x.q[0], &x.scale[0], &x.sum[0], &x.fix16[0], groups)
-	case hasAVX2:
+	case hasAVX2 && x.rows == tileRows:
 		mulTileAVX2(y, ldy, w, x, minimum, groups)
 	default:
 		mulTilePlain(y, ldy, w, x)
 	}
 }
 
-// mulTileAVX2 goes over the panel in halves of eight rows, and over the tile
-// in fours.
+// mulTileAVX2 goes over the tile in fours.
 func mulTileAVX2(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
-	kernel, step := tile4AVX2, 4
-	if x.rows == 1 {
-		kernel, step = tile1AVX2, 1
+	kernel, fix := tileAVX2(w.bits, minimum != nil), x.fix32
+	if w.group == halfLen {
+		fix = x.fix16
 	}
-	parts := groupLen / w.group
-	for half := range 2 {
-		least := minimum
-		if least != nil {
-			least = &w.minimum[8*half]
-		}
-		for t := 0; t < x.rows; t += step {
-			kernel(&y[t*ldy+8*half], ldy, &w.quants[32*half], &w.scale[8*half], least,
-				&x.q[4*t], &x.scale[t], &x.sum[t], x.rows, parts, groups)
-		}
+	for t := 0; t < tileRows; t += 4 {
+		kernel(&y[t*ldy], ldy, &w.quants[0], unsafe.SliceData(w.high), &w.scale[0], minimum,
+			&x.q[4*t], &x.scale[t], &x.sum[t], &fix[t], groups)
 	}
 }
 
