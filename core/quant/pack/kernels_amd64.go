@@ -11,9 +11,10 @@ import (
 
 // The levels that the kernels here are written for.
 var (
-	hasAVX2   = cpu.Has(cpu.AVX2)
-	hasAVX512 = cpu.Has(cpu.AVX512)
-	hasVNNI   = cpu.Has(cpu.VNNI)
+	hasAVX2    = cpu.Has(cpu.AVX2)
+	hasAVXVNNI = cpu.Has(cpu.AVXVNNI)
+	hasAVX512  = cpu.Has(cpu.AVX512)
+	hasVNNI    = cpu.Has(cpu.VNNI)
 )
 
 //go:noescape
@@ -133,7 +134,7 @@ func unpackQuants(f format, dst []int8, q []byte) {
 }
 
 // unpackPanel writes a panel's integers as the kernels for tiles take them:
-// signed bytes, and unsigned ones at AVX2.
+// signed bytes, and unsigned ones in registers of 256 bits.
 func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	if !hasAVX2 || hasVNNI {
 		unpackSignedBytes(f, w, q, s)
@@ -144,6 +145,10 @@ func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	w.bits = f.bits
 	if f.bits == 8 || f.table == tableIQ4 {
 		w.bits = 8
+		if hasAVXVNNI { // whose kernels add 128 themselves
+			unpackSignedBytes(f, w, q, s)
+			return
+		}
 		s.buf = grow(s.buf, 2*n)
 		w.quants, w.high = s.buf[:n], s.buf[n:]
 	} else {
@@ -191,15 +196,18 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 	case hasVNNI && x.rows == tileRows:
 		tile16VNNI(&y[0], ldy, &w.quants[0], &w.scale[0], nil, &x.q[0], &x.scale[0], &x.sum[0], &x.fix16[0], groups)
 	case hasAVX2 && x.rows == tileRows:
-		mulTileAVX2(y, ldy, w, x, minimum, groups)
+		mulTile256(y, ldy, w, x, minimum, groups)
 	default:
 		mulTilePlain(y, ldy, w, x)
 	}
 }
 
-// mulTileAVX2 goes over the tile in fours.
-func mulTileAVX2(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
+// mulTile256 goes over the tile in fours, in registers of 256 bits.
+func mulTile256(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
 	kernel, fix := tileAVX2(w.bits, minimum != nil), x.fix32
+	if hasAVXVNNI {
+		kernel = tileAVXVNNI(w.bits, minimum != nil)
+	}
 	if w.group == halfLen {
 		fix = x.fix16
 	}

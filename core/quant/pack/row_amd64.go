@@ -85,6 +85,45 @@ func rowIQ4XSAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, 
 //go:noescape
 func rowMXFP4AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
+//go:noescape
+func rowQ8AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ4AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ5AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ4MinAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ5MinAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ4KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ5KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ6KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ3KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowQ2KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowIQ4NLAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowIQ4XSAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
+//go:noescape
+func rowMXFP4AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+
 // rowKernel is one of the above.
 type rowKernel func(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
@@ -148,6 +187,36 @@ func rowAVX2(t tensor.Type) rowKernel {
 	return rowQ8AVX2
 }
 
+func rowAVXVNNI(t tensor.Type) rowKernel {
+	switch t {
+	case tensor.Q4_0:
+		return rowQ4AVXVNNI
+	case tensor.Q5_0:
+		return rowQ5AVXVNNI
+	case tensor.Q4_1:
+		return rowQ4MinAVXVNNI
+	case tensor.Q5_1:
+		return rowQ5MinAVXVNNI
+	case tensor.Q4_K:
+		return rowQ4KAVXVNNI
+	case tensor.Q5_K:
+		return rowQ5KAVXVNNI
+	case tensor.Q6_K:
+		return rowQ6KAVXVNNI
+	case tensor.Q3_K:
+		return rowQ3KAVXVNNI
+	case tensor.Q2_K:
+		return rowQ2KAVXVNNI
+	case tensor.IQ4_NL:
+		return rowIQ4NLAVXVNNI
+	case tensor.IQ4_XS:
+		return rowIQ4XSAVXVNNI
+	case tensor.MXFP4:
+		return rowMXFP4AVXVNNI
+	}
+	return rowQ8AVXVNNI
+}
+
 // mulRow multiplies with one row of activations, unpacking in registers. It
 // reports whether the machine can.
 func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
@@ -155,8 +224,11 @@ func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
 		return false
 	}
 	kernel := rowAVX2
-	if hasVNNI {
+	switch {
+	case hasVNNI:
 		kernel = rowVNNI
+	case hasAVXVNNI:
+		kernel = rowAVXVNNI
 	}
 	per, fix := m.typ.BlockSize(), b.fix32
 	switch m.format.scheme {
