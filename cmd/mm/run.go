@@ -35,7 +35,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -45,7 +45,8 @@ const argumentMeaning = "REF is in the store or at a registry, DIR an output fol
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
+	"encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -74,6 +75,17 @@ func (p *program) run(c *cli.Context) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
+	use := useOptions(c)
+	if workspace.IsFunction(use.arg) {
+		u, err := functionOptions(c)
+		if err != nil {
+			return err
+		}
+		return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.runFunction(c.Context, w, use, u) })
+	}
+	if c.IsSet("input") || c.IsSet("output") {
+		return usageError{fmt.Errorf("--input and --output are for functions of tensors, and %s is none", use.arg)}
+	}
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
@@ -84,7 +96,6 @@ func (p *program) run(c *cli.Context) error {
 			return err
 		}
 	}
-	use := useOptions(c)
 	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.answer(c.Context, w, use, opt, req) })
 }
 
