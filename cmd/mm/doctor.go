@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/cpu"
 
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/workspace"
@@ -69,13 +69,12 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 	return append(checks, workspace.Finding{What: "backend qnn", State: "missing", Detail: "this build of mm does not have it"})
 }
 
-// kernels names the instruction sets the engine picks its kernels by.
+// kernels names the level that the engines' kernels are of, and those that
+// MM_CPU may name.
 func kernels() string {
-	switch {
-	case cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL:
-		return "AVX-512 VNNI kernels"
-	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
-		return "AVX2 kernels"
+	var all []string
+	for _, l := range cpu.Machine() {
+		all = append(all, string(l))
 	}
-	return "plain Go kernels (slow)"
+	return fmt.Sprintf("%s kernels (MM_CPU: %s)", cpu.Use(), strings.Join(all, ", "))
 }

@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -56,6 +57,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		err = out.err
 	}
 	return p.exit(err)
+}
+
+// wrongLevel is the usage error of an MM_CPU that this machine does not have.
+func wrongLevel(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
 }
 
 // engines lists the engines, the preferred one first.
@@ -101,6 +110,7 @@ func (p *program) app() *cli.App {
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, nil)} },
 		Action:                    noCommand("", nil),
 		EnableBashCompletion:      true,
+		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
 		Commands: []*cli.Command{
 			p.validateCommand(),
 			p.lockCommand(),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -43,7 +45,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{said, abi.Audio}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: func(c *cli.Context) error { return p.run(c, said.parts) },
 	}
 }
@@ -75,7 +77,8 @@ const argumentMeaning = "REF is in the store or at a registry, DIR an output fol
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
+	"encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -104,18 +107,31 @@ func (p *program) run(c *cli.Context, said []talk.Part) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
+	use, own := useOptions(c), workspace.IsFunction(c.Args().First())
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
-	var req runner.Request
-	if !c.Bool("smoke") {
-		if req, err = p.requestOptions(c, said); err != nil {
-			return err
-		}
+	call, err := callOptions(c, said)
+	if err != nil {
+		return err
 	}
-	use := useOptions(c)
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.answer(c.Context, w, use, opt, req) })
+	var req runner.Request
+	switch {
+	case own || call.explicit():
+		err = callAlone(c)
+	case !c.Bool("smoke"):
+		req, err = p.requestOptions(c, said)
+	}
+	if err != nil {
+		return err
+	}
+	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
+		if own {
+			return p.runOwn(c.Context, w, use, opt, call)
+		}
+		return p.answer(c.Context, w, use, opt, req, call)
+	})
 }
 
 // use is what an argument means and with what right it is used.
@@ -129,7 +145,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -138,8 +154,8 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
 	}
-	if r.Engine() == nil {
-		return p.compute(ctx, w, r, u, req)
+	if call.explicit() || r.Engine() == nil && !text(req.Inputs) {
+		return p.runFunctions(ctx, w, r, u, call)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -160,6 +176,11 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return overBudget(req.Preferences.BudgetMS, answer)
 	}
 	return nil
+}
+
+// text reports whether something is said in words.
+func text(parts []talk.Part) bool {
+	return slices.ContainsFunc(parts, func(p talk.Part) bool { return p.Type == abi.Text || p.Type == "" })
 }
 
 // explained gives an error of a runner its diagnostic.
@@ -313,6 +334,11 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return nil, err
 	}
+	return p.start(ctx, b, opt)
+}
+
+// start makes a Runner for a build, and says what the command line changes of it.
+func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
 	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
 		hint := "known: " + strings.Join(unknown.Known, ", ")

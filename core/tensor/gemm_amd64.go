@@ -2,8 +2,6 @@
 
 package tensor
 
-import "golang.org/x/sys/cpu"
-
 // Panel widths of the two assembly kernels; the tallest tile of each holds its
 // accumulators in 24 of 32, or 12 of 16, vector registers.
 const (
@@ -15,7 +13,7 @@ const (
 // gemmWidth is the panel width of the best kernel this processor runs.
 var gemmWidth = func() int {
 	switch {
-	case hasAVX512 && cpu.X86.HasAVX512VL:
+	case hasAVX512:
 		return width512
 	case hasAVX2:
 		return width256

@@ -2,14 +2,12 @@
 
 package tensor
 
-import "golang.org/x/sys/cpu"
+import "mm-abi.org/mm/core/cpu"
 
-// hasAVX2 says that the machine has what the vector kernels need: AVX2, FMA
-// and F16C, as every x86-64-v3 machine does. hasAVX512 adds the foundation of
-// AVX-512.
+// The levels that the kernels here are written for.
 var (
-	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
-	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
+	hasAVX2   = cpu.Has(cpu.AVX2)
+	hasAVX512 = cpu.Has(cpu.AVX512)
 )
 
 // The kernels in vec_amd64.s and vec_panel_amd64.s. n is a positive multiple of 8.

@@ -15,7 +15,8 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0,
+	"core/npy": 0, "core/preprocess": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
 	"internal/measure": 1,
@@ -62,7 +63,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/image":                       {"core/preprocess"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/pool", "core/tensor", "core/quant/pack", "internal/libllama/precision", "cmd/mm", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/ort", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/gonum":                       {"core/preprocess"},

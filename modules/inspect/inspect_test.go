@@ -169,18 +169,19 @@ func TestONNX(t *testing.T) {
 		{"size by itself", "shape: [H, W, 3]", "shape: [H, W, 4]", []string{`MM0211 10:19 enc@0.1.0: enc.onnx: dimension 2 of "image" is 3 in the file, 4 in the manifest`}},
 		{"both", "shape: [T_enc, D_enc]\n    dtype: fp16", "shape: [T_enc, 7]\n    dtype: fp32", []string{
 			`MM0211 13:5 enc@0.1.0: enc.onnx: "patch_tokens" is float16 in the file, fp32 in the manifest`, `MM0211 14:20 enc@0.1.0: enc.onnx: dimension 1 of "patch_tokens" is 8 in the file, 7 in the manifest`}},
-		{"raw input that is prepared", "dtype: uint8", "dtype: uint8\npreprocess: {layout: NCHW}", nil},
+		{"raw input that is prepared", "caps:", "preprocess: {layout: NHWC, dtype: uint8}\ncaps:", nil},
+		{"prepared by name", "caps:", "preprocess: {image: {layout: NHWC, dtype: uint8, resize: [32, 32]}}\ncaps:", nil},
+		{"prepared otherwise", "caps:", "preprocess: {layout: NCHW, resize: [8, 9]}\ncaps:", []string{
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is [N, H, W, 3] in the file, preprocess makes [1, 3, 8, 9]`,
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is uint8 in the file, preprocess makes fp32`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
 			file := filepath.Join(dir, "module.yaml")
-			if tc.name == "raw input that is prepared" {
+			if strings.Contains(tc.with, "preprocess") {
 				edit(t, file, "mm-abi-1.0", "mm-abi-1.1")
-				edit(t, file, "dtype: uint8", "dtype: fp32")
-				edit(t, file, "caps:", "preprocess: {layout: NCHW}\ncaps:")
-			} else {
-				edit(t, file, tc.old, tc.with)
 			}
+			edit(t, file, tc.old, tc.with)
 			if d := cmp.Diff(tc.want, found(t, dir)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}

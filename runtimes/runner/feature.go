@@ -146,7 +146,7 @@ func (r *Runner) project(ctx context.Context, m medium, width int) (feature, err
 		return f, nil
 	}
 	enc, proj := r.functions[m.joins.Encoder.Name], r.functions[m.joins.Projector.Name]
-	result, err := r.encode(ctx, enc, map[string]modality.Input{"": {Data: m.data}})
+	result, err := r.compute(ctx, enc, map[string]Given{"": {Input: modality.Input{Data: m.data}}})
 	if err != nil {
 		return feature{}, fmt.Errorf("reading the %s input: %w", m.part.Type, err)
 	}
@@ -159,22 +159,6 @@ func (r *Runner) project(ctx context.Context, m medium, width int) (feature, err
 		return feature{}, fmt.Errorf("reading the %s input: %w", m.part.Type, err)
 	}
 	return r.features.put(k, v), nil
-}
-
-// encode runs a function on what people have.
-func (r *Runner) encode(ctx context.Context, f *function, in map[string]modality.Input) (*modality.Result, error) {
-	if err := r.open(ctx, f); err != nil {
-		return nil, err
-	}
-	s, err := r.session(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
-	}
-	result, err := s.Run(ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("running %s on %s: %w", f.part.ID(), f.engine.Name(), err)
-	}
-	return result, nil
 }
 
 // pass runs a projector on what an encoder gave.

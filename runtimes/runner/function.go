@@ -32,7 +32,7 @@ type function struct {
 func functions(b *builds.Build) map[string]*function {
 	out := map[string]*function{}
 	for _, p := range opened(b.Assembly) {
-		if p.Name != b.Assembly.Core.Name {
+		if !b.Assembly.HasCore() || p.Name != b.Assembly.Core.Name {
 			out[p.Name] = &function{part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}
 		}
 	}
@@ -113,19 +113,24 @@ func ranks(b runtimes.Bundle) (map[string]int, error) {
 // session begins a stream through the function, which is open.
 func (r *Runner) session(f *function) (*modality.Session, error) {
 	dir := path.Dir(f.part.Manifest)
-	return modality.New(f.model, f.manifest, modality.Options{
+	s, err := modality.New(f.model, f.manifest, modality.Options{
 		Path:     func(name string) (string, error) { return r.build.Files.Path(path.Join(dir, name)) },
 		MaxBytes: maxMedia,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
+	}
+	return s, nil
 }
 
 // close ends the function for good.
 func (f *function) close() error {
 	f.gate <- struct{}{}
 	defer f.leave()
-	f.closed = true
-	if f.model == nil {
+	if f.closed || f.model == nil {
+		f.closed = true
 		return nil
 	}
+	f.closed = true
 	return f.model.Close()
 }

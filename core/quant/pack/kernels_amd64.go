@@ -5,17 +5,15 @@ package pack
 import (
 	"unsafe"
 
-	"golang.org/x/sys/cpu"
-
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/tensor"
 )
 
-// What the machine has: AVX2 with FMA and F16C, AVX-512, and its integer
-// products (VNNI).
+// The levels that the kernels here are written for.
 var (
-	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
-	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
-	hasVNNI   = hasAVX512 && cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512BW
+	hasAVX2   = cpu.Has(cpu.AVX2)
+	hasAVX512 = cpu.Has(cpu.AVX512)
+	hasVNNI   = cpu.Has(cpu.VNNI)
 )
 
 // The kernels for one row of activations and panels that follow each other. n

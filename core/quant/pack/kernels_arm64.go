@@ -3,14 +3,13 @@
 package pack
 
 import (
-	"golang.org/x/sys/cpu"
-
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/tensor"
 )
 
 // hasDot says that the processor multiplies bytes four at a time (SDOT of
 // ARMv8.2); the others run the plain kernel.
-var hasDot = cpu.ARM64.HasASIMDDP
+var hasDot = cpu.Has(cpu.DotProd)
 
 //go:noescape
 func tileSDOT(y *float32, q *int8, s *float32, x *int8, d *float32, stride uintptr, groups int)

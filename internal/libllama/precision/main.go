@@ -21,9 +21,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/cpu"
-
 	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/tokenizer"
@@ -104,7 +103,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err := write(ctx, filepath.Join(o.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"), "F32", full); err != nil {
 		return err
 	}
-	fmt.Printf("SmolLM2-135M-Instruct, %d windows of ≤ 512 tokens of %s, %d threads, %s\n", o.windows, filepath.Base(o.text), o.threads, level())
+	fmt.Printf("SmolLM2-135M-Instruct, %d windows of ≤ 512 tokens of %s, %d threads, %s\n", o.windows, filepath.Base(o.text), o.threads, cpu.Use())
 	fmt.Println("| type | written by | MiB | mm | llama.cpp | ratio | mm tok/s | llama.cpp tok/s |\n|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		if len(o.types) > 0 && !slices.Contains(o.types, r.name) {
@@ -127,19 +126,6 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	return nil
-}
-
-// level is what the kernels find in the processor.
-func level() string {
-	switch x := cpu.X86; {
-	case x.HasAVX512VNNI && x.HasAVX512BW:
-		return "AVX-512 with VNNI"
-	case x.HasAVX512F:
-		return "AVX-512"
-	case x.HasAVX2:
-		return "AVX2"
-	}
-	return "plain Go"
 }
 
 // write has mm write a file by a recipe.

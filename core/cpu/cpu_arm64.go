@@ -1,0 +1,14 @@
+//go:build !purego
+
+package cpu
+
+import "golang.org/x/sys/cpu"
+
+// detect lists the levels of the processor, the best last.
+func detect() []level {
+	out := []level{{Plain, nil}, {NEON, []Level{NEON}}}
+	if cpu.ARM64.HasASIMDDP {
+		out = append(out, level{DotProd, []Level{NEON, DotProd}})
+	}
+	return out
+}
