@@ -372,12 +372,13 @@ type ran struct {
 	} `json:"timings"`
 	Backend  string           `json:"backend"`  // of the core
 	Backends []runner.Backend `json:"backends"` // of every part that was needed
+	Assumed  []string         `json:"assumed,omitempty"`
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 	t := a.Timings
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Assumed: a.Assumed}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -389,6 +390,9 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 		return err
 	}
 	p.sayCalls(a.Calls)
+	for _, line := range a.Assumed {
+		p.say("assumed: %s", line)
+	}
 	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
 		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond(), ranOn(a.Backends))
 	return nil

@@ -314,6 +314,46 @@ func TestChosen(t *testing.T) {
 	}
 }
 
+// An engine that does not open a part is not replaced by another, which the
+// error names.
+func TestNotReplaced(t *testing.T) {
+	b := seeing(t)
+	path := filepath.Join(string(b.Files.(folder)), b.Assembly.Modalities[0].Encoder.Files.Entry(abi.ONNX))
+	m, err := onnx.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Graph.Nodes[0].Op = "Frobnicate"
+	var out bytes.Buffer
+	if _, err := onnx.Write(&out, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.Close(), os.WriteFile(path, out.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	second := &functions{name: "second"}
+	for asked, want := range map[string]string{"": "--backend image-enc=second asks another", "onnx": ""} {
+		r, err := runner.Open(t.Context(), b, runner.Options{
+			Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}, second}, Backends: map[string]string{"image-enc": asked},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		_, err = r.Answer(t.Context(), see(1, red(t)), nil)
+		if err == nil || !strings.Contains(err.Error(), "opening image-enc@1.0.0 with backend onnx") || !strings.Contains(err.Error(), "Frobnicate") {
+			t.Errorf("%v", err)
+		}
+		hint := ""
+		if h := interface{ Hint() string }(nil); errors.As(err, &h) {
+			hint = h.Hint()
+		}
+		if hint != want || second.opens.Load() != 0 {
+			t.Errorf("asked for %q: hint %q, want %q; %d opens", asked, hint, want, second.opens.Load())
+		}
+	}
+}
+
 // Many ask about pictures at once: each function is opened once, and each
 // answer is that of one who asks alone. Close ends them all.
 func TestPicturesAtOnce(t *testing.T) {

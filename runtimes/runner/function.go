@@ -77,7 +77,7 @@ func (r *Runner) open(ctx context.Context, f *function) error {
 	}
 	m, err := e.Open(ctx, b, r.opt.Limits)
 	if err != nil {
-		return fmt.Errorf("opening %s with backend %s: %w", f.part.ID(), e.Name(), err)
+		return r.unopened(f.part, e, err)
 	}
 	model, ok := m.(runtimes.Function)
 	if !ok {
@@ -85,6 +85,32 @@ func (r *Runner) open(ctx context.Context, f *function) error {
 	}
 	f.engine, f.model, f.ranks = e, model, ranks
 	return nil
+}
+
+// openError is an engine's refusal of a part, with a way out.
+type openError struct {
+	error
+	hint string
+}
+
+func (e *openError) Unwrap() error { return e.error }
+
+// Hint is the way out.
+func (e *openError) Hint() string { return e.hint }
+
+// unopened says that an engine does not open a part. Where nobody asked for
+// that one it names another to ask for: none is taken in its place.
+func (r *Runner) unopened(p builds.Part, e runtimes.Engine, err error) error {
+	err = fmt.Errorf("opening %s with backend %s: %w", p.ID(), e.Name(), err)
+	if name, _ := r.wish(p); name != "" {
+		return err
+	}
+	for _, other := range r.opt.Engines {
+		if other.Name() != e.Name() && other.Can(p) == nil {
+			return &openError{err, fmt.Sprintf("--backend %s=%s asks another", p.Name, other.Name())}
+		}
+	}
+	return err
 }
 
 // ranks reads how many dimensions the inputs of a part's ONNX file have; none
