@@ -194,13 +194,14 @@ func Top(scores []float64, n int, softmax bool, labels []string) ([]Label, error
 // step seconds.
 func segments(v []float64, c *modules.Segments, step float64) []Segment {
 	high, low := c.Bounds()
-	silence := float64(c.MinSilenceMS) / 1000
+	const rounding = 1e-6 // seconds: steps are no whole numbers
+	silence := float64(c.MinSilenceMS)/1000 - rounding
 	var out []Segment
 	var open *Segment
 	quiet := -1 // where values fell under low
 	end := func(at int) {
 		open.End = float64(at) * step
-		if open.End-open.Start >= float64(c.MinMS)/1000 {
+		if open.End-open.Start >= float64(c.MinMS)/1000-rounding {
 			out = append(out, *open)
 		}
 		open, quiet = nil, -1
