@@ -116,10 +116,7 @@ func (p *program) runOwn(ctx context.Context, w *workspace.Workspace, use use, o
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(out[0])
-	}
-	return p.printFunction(out[0])
+	return p.printFunctions(out)
 }
 
 // runFunctions runs functions of a build on the files that were given.
@@ -128,6 +125,11 @@ func (p *program) runFunctions(ctx context.Context, w *workspace.Workspace, r *r
 	if err != nil {
 		return err
 	}
+	return p.printFunctions(out)
+}
+
+// printFunctions prints what each part gave.
+func (p *program) printFunctions(out []*functionAnswer) error {
 	if p.json {
 		return p.printJSON(struct {
 			Parts []*functionAnswer `json:"parts"`

@@ -142,6 +142,9 @@ func jsonWorld(t *testing.T) (host string) {
 			t.Fatal(err)
 		}
 	}
+	if err := draw("a.png", 1, 2, 3); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.CopyFS("builds", os.DirFS(filepath.Join(repo, "builds"))); err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +208,8 @@ func TestJSON(t *testing.T) {
 		{"fsck", "", exitOK},
 		{"audit verify", "", exitOK},
 		{"module new", "encoder enc --license MIT", exitOK},
+		{"run --input", "image=a.png enc --output patch_tokens=out.npy", exitOK},
+		{"run --input", "vision-enc.image=a.png builds/p-lite.graph.yaml --target laptop", exitOK},
 		{"module check", "enc", exitOK},
 		{"module add", "enc", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
