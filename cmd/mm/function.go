@@ -47,9 +47,9 @@ type assignment struct{ name, value string }
 // explicit reports whether functions are meant, whatever the build is.
 func (c call) explicit() bool { return len(c.inputs)+len(c.outputs) > 0 }
 
-func callOptions(c *cli.Context, said []talk.Part) (call, error) {
+func (p *program) callOptions(c *cli.Context) (call, error) {
 	var u call
-	for _, part := range said {
+	for _, part := range p.said {
 		if part.Type != abi.Text {
 			u.media = append(u.media, part)
 		}
@@ -82,8 +82,8 @@ func callOptions(c *cli.Context, said []talk.Part) (call, error) {
 	return u, nil
 }
 
-// callAlone refuses what only models of text take.
-func callAlone(c *cli.Context) error {
+// aloneOptions refuses what only models of text take.
+func aloneOptions(c *cli.Context) error {
 	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
 		if c.IsSet(name) {
 			return usageError{fmt.Errorf("--%s is for models of text; functions take --input", name)}
@@ -121,6 +121,9 @@ func (p *program) runOwn(ctx context.Context, w *workspace.Workspace, use use, o
 
 // runFunctions runs functions of a build on the files that were given.
 func (p *program) runFunctions(ctx context.Context, w *workspace.Workspace, r *runner.Runner, use use, call call) error {
+	if !r.Computes() {
+		return usageError{fmt.Errorf("--input and --output are for functions of tensors, and %s is none", use.arg)}
+	}
 	out, err := p.compute(ctx, w, r, use, call)
 	if err != nil {
 		return err

@@ -27,7 +27,6 @@ import (
 )
 
 func (p *program) runCommand() *cli.Command {
-	said := &said{}
 	return &cli.Command{
 		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
@@ -39,23 +38,21 @@ func (p *program) runCommand() *cli.Command {
 			"something to compute on, --output writes what they gave.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{said, abi.Text}},
-			&cli.GenericFlag{Name: "p", Value: saying{said, abi.Text}, Hidden: true}, // an alias is set a second time
-			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{said, abi.Image}},
-			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{said, abi.Audio}},
+			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},
+			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
+			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
+			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
 		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
-		Action: func(c *cli.Context) error { return p.run(c, said.parts) },
+		Action: p.run,
 	}
 }
 
-// said is what the flags of a request say, in their order.
-type said struct{ parts []talk.Part }
-
-// saying is a flag that says something.
+// saying is a flag of a request: what it says stands among what the others say,
+// in the order of the command line.
 type saying struct {
-	to *said
+	p  *program
 	in abi.Modality
 }
 
@@ -65,7 +62,7 @@ func (s saying) Set(value string) error {
 	if s.in != abi.Text {
 		part = talk.Part{Type: s.in, Path: value}
 	}
-	s.to.parts = append(s.to.parts, part)
+	s.p.said = append(s.p.said, part)
 	return nil
 }
 
@@ -103,7 +100,7 @@ func answerFlags() []cli.Flag {
 	}
 }
 
-func (p *program) run(c *cli.Context, said []talk.Part) error {
+func (p *program) run(c *cli.Context) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
@@ -112,16 +109,16 @@ func (p *program) run(c *cli.Context, said []talk.Part) error {
 	if err != nil {
 		return err
 	}
-	call, err := callOptions(c, said)
+	call, err := p.callOptions(c)
 	if err != nil {
 		return err
 	}
 	var req runner.Request
 	switch {
 	case own || call.explicit():
-		err = callAlone(c)
+		err = aloneOptions(c)
 	case !c.Bool("smoke"):
-		req, err = p.requestOptions(c, said)
+		req, err = p.requestOptions(c)
 	}
 	if err != nil {
 		return err
@@ -252,7 +249,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 }
 
 // requestOptions builds the request from the flags, or reads it whole.
-func (p *program) requestOptions(c *cli.Context, said []talk.Part) (runner.Request, error) {
+func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
 		for _, name := range []string{"prompt", "p", "image", "audio", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
@@ -268,13 +265,14 @@ func (p *program) requestOptions(c *cli.Context, said []talk.Part) (runner.Reque
 	if err != nil {
 		return runner.Request{}, err
 	}
-	inputs, err := p.inputOptions(c, said)
+	inputs, err := p.inputOptions(c)
 	return runner.Request{Inputs: inputs, Preferences: prefs}, err
 }
 
 // inputOptions are the second argument, then what the flags say, or standard
 // input where that is no terminal.
-func (p *program) inputOptions(c *cli.Context, said []talk.Part) ([]talk.Part, error) {
+func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
+	said := p.said
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
 			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
@@ -284,12 +282,12 @@ func (p *program) inputOptions(c *cli.Context, said []talk.Part) ([]talk.Part, e
 	if len(said) > 0 {
 		return said, nil
 	}
-	text, err := p.prompt(c)
+	text, err := p.promptOptions(c)
 	return []talk.Part{{Type: abi.Text, Text: text}}, err
 }
 
-// prompt reads standard input.
-func (p *program) prompt(c *cli.Context) (string, error) {
+// promptOptions reads standard input.
+func (p *program) promptOptions(c *cli.Context) (string, error) {
 	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
 	}

@@ -53,6 +53,11 @@ func (r *Runner) Compute(ctx context.Context, given []Given) ([]Computed, error)
 		}
 		inputs[part][port] = g
 	}
+	if len(inputs) == 0 && len(r.functions) == 1 { // which says what it wants
+		for name := range r.functions {
+			inputs[name] = map[string]Given{}
+		}
+	}
 	if len(inputs) == 0 {
 		return nil, &modality.InputError{Detail: "nothing is given to compute on", Hint: "the build takes " + strings.Join(r.ports(), ", ")}
 	}
@@ -81,6 +86,9 @@ func (r *Runner) Compute(ctx context.Context, given []Given) ([]Computed, error)
 	}
 	return out, nil
 }
+
+// Computes reports whether the build has functions.
+func (r *Runner) Computes() bool { return len(r.functions) > 0 }
 
 // compute runs one function.
 func (r *Runner) compute(ctx context.Context, f *function, given map[string]Given) (Computed, error) {
@@ -164,13 +172,14 @@ func dotted(part, port string) string {
 // place finds the function and the port that an input is for; port "" is the
 // one that wants something from outside.
 func (r *Runner) place(g Given) (part, port string, err error) {
-	var found, all [][2]string
+	var found [][2]string
+	var all []string
 	for _, p := range opened(r.build.Assembly) {
 		f := r.functions[p.Name]
 		if f == nil || f.manifest == nil {
 			continue
 		}
-		all = append(all, [2]string{p.Name, ""})
+		all = append(all, p.Name)
 		switch {
 		case g.Name == "" && g.Modality == "", g.Name == "" && p.Type == abi.Encoder && p.Modality == g.Modality, g.Name == p.Name:
 			found = append(found, [2]string{p.Name, ""})
@@ -188,6 +197,9 @@ func (r *Runner) place(g Given) (part, port string, err error) {
 	if len(found) == 1 {
 		return found[0][0], found[0][1], nil
 	}
+	if len(all) == 1 && len(found) == 0 && g.Modality == "" { // which says what it takes
+		return all[0], g.Name, nil
+	}
 	known := r.ports()
 	what := ""
 	if g.Name == "" {
@@ -204,10 +216,7 @@ func (r *Runner) place(g Given) (part, port string, err error) {
 		return "", "", &modality.InputError{Name: g.Name, Detail: what + "may be for " + strings.Join(fits, " or "), Hint: "write PART.PORT, one of " + strings.Join(known, ", ")}
 	}
 	e := &modality.InputError{Name: g.Name, Detail: what + "is for no part of " + r.build.Assembly.Name, Hint: "the build takes " + strings.Join(known, ", ")}
-	var names []string
-	for _, at := range all {
-		names = append(names, at[0])
-	}
+	names := all
 	for _, k := range known {
 		names = append(names, k, k[strings.LastIndexByte(k, '.')+1:])
 	}
