@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitFor,
 
 			"transformer": transformer,
+			"media":       media,
 		},
 	})
 }
