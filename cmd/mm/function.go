@@ -406,7 +406,8 @@ func (p *program) printFunction(a *functionAnswer) error {
 }
 
 func (o *functionOutput) print(b *strings.Builder) {
-	fmt.Fprintf(b, "%s %s %v: min %.6g, mean %.6g, max %.6g", diag.Printable(o.Name), o.DType, o.Shape, o.Min, o.Mean, o.Max)
+	shape := strings.ReplaceAll(fmt.Sprint(o.Shape), " ", ", ")
+	fmt.Fprintf(b, "%s %s %s: min %.6g, mean %.6g, max %.6g", diag.Printable(o.Name), o.DType, shape, o.Min, o.Mean, o.Max)
 	if o.NonFinite > 0 {
 		fmt.Fprintf(b, ", %d not finite", o.NonFinite)
 	}

@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 
 			"picture":     picture,
 			"transformer": transformer,
+			"media":       media,
 		},
 	})
 }
