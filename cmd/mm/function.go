@@ -186,7 +186,7 @@ func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner
 func asInput(err error) error {
 	var in *modality.InputError
 	if errors.As(err, &in) {
-		return usageError{hinted{err, in.Hint}}
+		return usageError{hinted{in, in.Hint}}
 	}
 	return err
 }
