@@ -134,6 +134,18 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	files, err := mediaFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS("functions", os.DirFS(filepath.Join(repo, "modules"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range learn.Files {
 		if err := os.MkdirAll(filepath.Dir(f.Name), 0o755); err != nil {
 			t.Fatal(err)
@@ -192,6 +204,7 @@ func TestJSON(t *testing.T) {
 		{"inspect", "dist", exitOK},
 		{"inspect", "dist/laptop", exitOK},
 		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},
+		{"run --input", "functions/audio-enc --input s.wav --output frame.npy", exitOK},
 		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
 		{"login", host + " --user u --password-stdin --plaintext", exitOK},
@@ -205,7 +218,11 @@ func TestJSON(t *testing.T) {
 		{"fsck", "", exitOK},
 		{"audit verify", "", exitOK},
 		{"module new", "encoder enc --license MIT", exitOK},
+		{"run --input", "enc --input image=p.png --output patch_tokens=out.npy", exitOK},
+		{"run --input", "builds/p-lite.graph.yaml --input vision-enc.image=p.png --target laptop", exitOK},
 		{"module check", "enc", exitOK},
+		{"module import onnx", "enc/enc.onnx --name eye --version 1.0.0 --license MIT --preprocess image={\"layout\":\"NHWC\",\"dtype\":\"uint8\"} --postprocess patch_tokens={\"labels\":{\"top\":2}}", exitOK},
+		{"run --input", "eye --input p.png", exitOK},
 		{"module add", "enc", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
@@ -233,7 +250,7 @@ func TestJSON(t *testing.T) {
 			}
 		}
 		name := "mm " + step.command + " " + step.args
-		words := strings.Fields("mm " + step.command + " " + step.args + " --json")
+		words := strings.Fields("mm " + strings.TrimSuffix(step.command, " --input") + " " + step.args + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())

@@ -60,7 +60,7 @@ var thirdParty = map[string][]string{
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
-	"golang.org/x/image":                       {"core/preprocess"},
+	"golang.org/x/image":                       {"core/preprocess", "internal/testfiles"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
