@@ -207,6 +207,12 @@ func TestJSON(t *testing.T) {
 		{"module new", "encoder enc --license MIT", exitOK},
 		{"module check", "enc", exitOK},
 		{"module add", "enc", exitOK},
+		{"inspect FILE", "enc/enc.onnx", exitOK},
+		{"onnx check", "enc/enc.onnx --engine core", exitOK},
+		{"onnx cut", "enc/enc.onnx --to sum -o cut.onnx", exitOK},
+		{"onnx strip", "enc/enc.onnx -o strip.onnx", exitOK},
+		{"onnx quant", "enc/enc.onnx -o quant.onnx --golden --shape image=1x32x32x3", exitOK},
+		{"inspect FILE", "quant.onnx", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},
@@ -217,6 +223,7 @@ func TestJSON(t *testing.T) {
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
+		{"inspect FILE", "tiny/tiny.gguf", exitOK},
 		{"quantize", "tiny/tiny.gguf small.gguf --to Q5_K_S", exitOK},
 		{"gradcheck", "", exitOK},
 		{"trust accept", "builds/trust.yaml", exitOK},
@@ -233,7 +240,7 @@ func TestJSON(t *testing.T) {
 			}
 		}
 		name := "mm " + step.command + " " + step.args
-		words := strings.Fields("mm " + step.command + " " + step.args + " --json")
+		words := strings.Fields("mm " + strings.TrimSuffix(step.command, " FILE") + " " + step.args + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())
