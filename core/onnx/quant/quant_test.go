@@ -62,6 +62,9 @@ func TestInt8(t *testing.T) {
 		var names []string
 		for _, w := range weights {
 			names = append(names, w.Name)
+			if axis := map[string]int{"conv": 0, "gemm": 0, "gemm2": 1, "k": 1, "else.w": 1}[w.Name]; w.Axis != axis {
+				t.Errorf("the channels of %s are axis %d, not %d", w.Name, w.Axis, axis)
+			}
 			if w.After >= w.Before || w.Before != 4*w.Dims[0]*per(w.Dims[1:]) {
 				t.Errorf("%+v", w)
 			}
