@@ -74,6 +74,7 @@ const (
 	NotExported    Code = "MM0318"
 	ParamDiffers   Code = "MM0319"
 	NotChecked     Code = "MM0320"
+	BackendAsked   Code = "MM0321"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"

@@ -9,7 +9,7 @@ var table = []Entry{
 	{ManyDocs, "more than one document in the file", "A second document follows ---.", "Put each document into a file of its own."},
 	{TooLarge, "the document is too large", "The file is over 1 MiB, or nested deeper than 64.", "Manifests and graphs are small; check that this is the file you meant."},
 	{Unreadable, "the file cannot be read", "The file is missing, unreadable, or not UTF-8 text.", "Check the path and the permissions."},
-	{NotMM, "no mm document", "The file is YAML, but no module.yaml, graph or lock: nothing in it says which. Or it is no YAML at all: weights, an archive, a pointer to a file that was not fetched.", "A module has a type key, a graph a core key, a lock a modules key; name graphs NAME.graph.yaml and locks NAME.lock.yaml. Weights are run as they stand: mm run FILE."},
+	{NotMM, "no mm document", "The file is YAML, but no module.yaml, graph or lock: nothing in it says which. Or it is no YAML at all: weights, an archive, a pointer to a file that was not fetched.", "A module has a type key, a graph a core or a modalities key, a lock a modules key; name graphs NAME.graph.yaml and locks NAME.lock.yaml. Weights are run as they stand: mm run FILE."},
 	{HiddenText, "text with characters that do not show", "A key or a value holds a control character or one that turns the direction of writing. On a terminal it could forge a line or hide what is there.", "Remove the character; line breaks and tabs are allowed."},
 
 	{UnknownKey, "unknown key", "The schema has no such key here.", "Check the spelling; the hint names the nearest known key."},
@@ -54,6 +54,7 @@ var table = []Entry{
 	{NotExported, "module has no file for this format", "An export list names a module whose manifest exports no such format.", "Add the export to the module's manifest or drop it from the list."},
 	{ParamDiffers, "the graph asks for what the module does not have", "A parameter written in the graph differs from the module's own.", "Use the module's value, or a version of the module with the other one."},
 	{NotChecked, "reference not checked", "The module was not found among the folders at hand, so the graph was checked without it.", "Run mm lock, or name the folder of modules on the command line."},
+	{BackendAsked, "the graph asks for a backend", "The graph names the engine that a module is to run on; it runs on no other.", "Nothing to do; --backend PART=NAME of mm run takes another."},
 
 	{BadRef, "not a reference", "A reference is name@version, name@^1.2, name@sha256:… with an optional registry/repository before.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry at hand has this name.", "Check the name, or add a source to mm.yaml."},

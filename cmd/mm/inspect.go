@@ -67,13 +67,22 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	heading := []string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}
+	asked := slices.ContainsFunc(in.Layers, func(l workspace.ViewLayer) bool { return l.Annotations[abi.AnnotationBackend] != "" })
+	if asked {
+		heading = append(heading, "BACKEND")
+	}
 	var rows [][]string
 	for _, l := range in.Layers {
 		a := l.Annotations
-		rows = append(rows, []string{indent + "  " + l.Path, a[abi.AnnotationRole], a[abi.AnnotationFormat], a[abi.AnnotationQuant], size(l.Size), short(l.Digest)})
+		row := []string{indent + "  " + l.Path, a[abi.AnnotationRole], a[abi.AnnotationFormat], a[abi.AnnotationQuant], size(l.Size), short(l.Digest)}
+		if asked {
+			row = append(row, a[abi.AnnotationBackend])
+		}
+		rows = append(rows, row)
 	}
 	if rows != nil {
-		if err := p.printTable([]string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}, rows); err != nil {
+		if err := p.printTable(heading, rows); err != nil {
 			return err
 		}
 	}

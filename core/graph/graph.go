@@ -28,6 +28,7 @@ import (
 	"mm-abi.org/mm/core/graph/op"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // ErrClosed says that a program was used after its Close.
@@ -63,6 +64,7 @@ type Program struct {
 	pool  *pool.Pool
 	arena array.Arena
 	lanes []op.Lane
+	rows  []tensor.Row
 	opset int64
 	close sync.Once
 	done  bool
@@ -87,7 +89,7 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	p := &Program{opt: opt, turn: make(chan struct{}, 1), pool: pool.New(opt.Threads)}
 	p.turn <- struct{}{}
 	p.arena.Limit = opt.Memory
-	p.lanes = make([]op.Lane, p.pool.Threads())
+	p.lanes, p.rows = make([]op.Lane, p.pool.Threads()), make([]tensor.Row, p.pool.Threads())
 	if err := p.plan(ctx, m); err != nil {
 		p.pool.Close()
 		return nil, fmt.Errorf("graph: %w", err)

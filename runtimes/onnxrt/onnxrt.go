@@ -36,11 +36,7 @@ func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
-	if err != nil {
-		return runtimes.Info{}, err
-	}
-	return worker.Probe(ctx, opt)
+	return engines.Probe(ctx, e.Home, engines.ONNXRuntime)
 }
 
 // Can wants an ONNX file.
@@ -68,7 +64,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
+	opt, err := engines.Worker(e.Home, engines.ONNXRuntime, l.Memory)
 	if err != nil {
 		return nil, err
 	}

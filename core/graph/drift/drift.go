@@ -270,21 +270,21 @@ func shapeOf(v onnx.Value, want []int) ([]int, error) {
 	return shape, nil
 }
 
-// descrs are NumPy's names of element types.
-var descrs = map[string]onnx.DType{
-	"<f4": onnx.FLOAT, "<f8": onnx.DOUBLE, "<f2": onnx.FLOAT16, "<i8": onnx.INT64, "<i4": onnx.INT32, "<i2": onnx.INT16, "|i1": onnx.INT8,
-	"<u8": onnx.UINT64, "<u4": onnx.UINT32, "<u2": onnx.UINT16, "|u1": onnx.UINT8, "|b1": onnx.BOOL,
+// dtypes are the element types of .npy files.
+var dtypes = map[string]onnx.DType{
+	"f4": onnx.FLOAT, "f8": onnx.DOUBLE, "f2": onnx.FLOAT16, "i8": onnx.INT64, "i4": onnx.INT32, "i2": onnx.INT16, "i1": onnx.INT8,
+	"u8": onnx.UINT64, "u4": onnx.UINT32, "u2": onnx.UINT16, "u1": onnx.UINT8, "b1": onnx.BOOL,
 }
 
 // Read makes a tensor of a .npy file in memory.
 func Read(b []byte) (graph.Tensor, error) {
-	a, err := npy.Parse(b)
+	a, err := npy.Decode(b)
 	if err != nil {
 		return graph.Tensor{}, err
 	}
-	d, ok := descrs[a.Descr]
+	d, ok := dtypes[a.Type]
 	if !ok {
-		return graph.Tensor{}, fmt.Errorf("npy: elements of the type %s are not supported", a.Descr)
+		return graph.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
 	}
 	return graph.Tensor{Type: d, Shape: a.Shape, Data: a.Data}, nil
 }
