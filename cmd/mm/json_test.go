@@ -224,6 +224,12 @@ func TestJSON(t *testing.T) {
 		{"module import onnx", "enc/enc.onnx --name eye --version 1.0.0 --license MIT --preprocess image={\"layout\":\"NHWC\",\"dtype\":\"uint8\"} --postprocess patch_tokens={\"labels\":{\"top\":2}}", exitOK},
 		{"run --input", "eye --input p.png", exitOK},
 		{"module add", "enc", exitOK},
+		{"inspect FILE", "enc/enc.onnx", exitOK},
+		{"onnx check", "enc/enc.onnx --engine core", exitOK},
+		{"onnx cut", "enc/enc.onnx --to sum -o cut.onnx", exitOK},
+		{"onnx strip", "enc/enc.onnx -o strip.onnx", exitOK},
+		{"onnx quant", "enc/enc.onnx -o quant.onnx --golden --shape image=1x32x32x3", exitOK},
+		{"inspect FILE", "quant.onnx", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},
@@ -234,6 +240,7 @@ func TestJSON(t *testing.T) {
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
+		{"inspect FILE", "tiny/tiny.gguf", exitOK},
 		{"quantize", "tiny/tiny.gguf small.gguf --to Q5_K_S", exitOK},
 		{"gradcheck", "", exitOK},
 		{"trust accept", "builds/trust.yaml", exitOK},
@@ -250,7 +257,8 @@ func TestJSON(t *testing.T) {
 			}
 		}
 		name := "mm " + step.command + " " + step.args
-		words := strings.Fields("mm " + strings.TrimSuffix(step.command, " --input") + " " + step.args + " --json")
+		command := strings.TrimSuffix(strings.TrimSuffix(step.command, " --input"), " FILE")
+		words := strings.Fields("mm " + command + " " + step.args + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())

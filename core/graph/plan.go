@@ -158,6 +158,9 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 		}
 		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
 	}
+	if len(pl.err) > 0 {
+		return b, nil // what is joined is what kernels claim: this has been refused
+	}
 	if err := b.convolutions(pl.p); err != nil {
 		return nil, err
 	}

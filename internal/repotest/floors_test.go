@@ -29,10 +29,10 @@ var floors = map[string]int{
 
 	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph": 5,
 
-	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/drift": 6, "modules/modelfile": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/coreonnx": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
+	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/drift": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/coreonnx": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
 	"runtimes/worker/wire": 6,
 
-	"assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7,
+	"modules/modelfile": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7,
 
 	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8,
 
