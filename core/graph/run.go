@@ -105,7 +105,7 @@ func (st *step) prepared(ctx context.Context, p *Program) *op.Call {
 		st.call = &op.Call{
 			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
 			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
-			Cache: &st.cache, Rows: p.rows, After: st.after,
+			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,
 		}
 	}
 	st.call.Context = ctx

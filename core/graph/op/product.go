@@ -133,7 +133,10 @@ func (c *Call) multiplyThen(o []float32, m int, left tensor.Left[float32], b *te
 // an activation.
 func matmul(c *Call) error {
 	if t := c.In[0].Type; t != onnx.FLOAT {
-		return products.by(0)(c)
+		if !c.Transposed {
+			return products.by(0)(c)
+		}
+		return c.turned()
 	}
 	a, b := c.In[0], c.In[1]
 	if err := c.want(onnx.FLOAT, 1, 2); err != nil {
@@ -185,6 +188,26 @@ func matmul(c *Call) error {
 	}
 	c.batches(&g, o, x, y, then)
 	return nil
+}
+
+// turned multiplies numbers that have no kernel by a transposed right factor.
+func (c *Call) turned() error {
+	b := c.In[1]
+	if b.Rank() < 2 {
+		return fmt.Errorf("a transposition of %v", b.Shape)
+	}
+	shape, stride, n := slices.Clone(b.Shape), strides(b.Shape), b.Rank()
+	shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
+	stride[n-1], stride[n-2] = stride[n-2], stride[n-1]
+	t, err := c.Arena.New(b.Type, shape...)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(t)
+	c.strided(t, b, shape, 0, stride)
+	defer func() { c.In[1] = b }()
+	c.In[1] = t
+	return products.by(0)(c)
 }
 
 // few rows are not worth packing what they are multiplied with.
