@@ -90,6 +90,9 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	if err := st.kernel(c); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // parts may be left out
+		return nil, err
+	}
 	for i, slot := range st.out {
 		if slot >= 0 && c.Out[i] == nil {
 			return nil, fmt.Errorf("it gives no output %d", i)
