@@ -142,8 +142,8 @@ func matmul(c *Call) error {
 	if err := c.want(onnx.FLOAT, 1, 2); err != nil {
 		return err
 	}
-	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && c.fixed(1) {
-		return c.times(p, b.Shape[0], b.Shape[1])
+	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && c.fixed(1) && b.Rank() == 2 {
+		return c.times(p)
 	}
 	right := b.Shape
 	if c.Transposed {
@@ -199,8 +199,8 @@ func (c *Call) follow(n int) (follow, error) {
 }
 
 // times multiplies all rows by packed weights of k×n.
-func (c *Call) times(p *tensor.Panels[float32], k, n int) error {
-	a := c.In[0]
+func (c *Call) times(p *tensor.Panels[float32]) error {
+	a, k, n := c.In[0], p.Rows(), p.Columns()
 	if a.Rank() == 0 || a.Dim(-1) != k {
 		return fmt.Errorf("a product of %v and %v", a.Shape, c.In[1].Shape)
 	}
