@@ -50,6 +50,7 @@ func (j *joiner) join() {
 	j.maker, j.dead = make(map[int]*step), make(map[*step]bool)
 	var kept []*step
 	for _, st := range j.steps {
+		j.pads(st)
 		if conv := j.into(st); conv != nil {
 			conv.out[0] = st.out[0]
 			j.maker[st.out[0]] = conv

@@ -98,14 +98,17 @@ func (l *layouter) gives(st *step, kernel op.Kernel, in []int, channels, rank in
 
 // follow takes a step over to images in blocks, if it can.
 func (l *layouter) follow(st *step) (bool, error) {
-	if !single(st) || len(st.in) == 0 || len(st.subs) > 0 || st.after != nil && st.node.Op != "Conv" {
+	if !single(st) || len(st.in) == 0 || len(st.subs) > 0 || st.after != nil && st.node.Op != "Conv" && st.node.Op != "ConvTranspose" {
 		return false, nil
 	}
-	if st.node.Op == "Conv" {
+	switch st.node.Op {
+	case "Conv":
 		return l.convolution(st)
+	case "ConvTranspose":
+		return l.transposed(st)
 	}
 	img, ok := l.images[st.in[0]]
-	if !ok && len(st.in) == 2 && slices.Contains([]string{"Add", "Mul", "Max", "Min"}, st.node.Op) {
+	if !ok && len(st.in) == 2 && slices.Contains([]string{"Add", "Sub", "Mul", "Div", "Max", "Min"}, st.node.Op) {
 		img, ok = l.images[st.in[1]]
 	}
 	if !ok {
@@ -258,13 +261,9 @@ func (l *layouter) convolution(st *step) (bool, error) {
 		}
 	}
 	s.In = w.Shape[1] * s.Groups
-	var bias []float32
-	if len(st.in) > 2 && st.in[2] >= 0 {
-		a := l.constant[st.in[2]]
-		if a == nil || a.Type != onnx.FLOAT || a.Len() != s.Out {
-			return false, nil
-		}
-		bias = array.Of[float32](a)
+	bias, ok := l.bias(st, s.Out)
+	if !ok {
+		return false, nil
 	}
 	img, ok := l.images[st.in[0]]
 	if ok && (img.channels != s.In || img.rank != w.Rank()) {
@@ -274,13 +273,7 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	if !s.Fits(l.kernels) {
 		return false, nil
 	}
-	f, err := conv.NewFilter(l.kernels, s, array.Of[float32](w), bias, func(n int) ([]float32, error) {
-		a, err := l.p.arena.New(onnx.FLOAT, n)
-		if err != nil {
-			return nil, err
-		}
-		return array.Of[float32](a), nil
-	})
+	f, err := conv.NewFilter(l.kernels, s, array.Of[float32](w), bias, l.room)
 	if err != nil {
 		return false, err
 	}
@@ -289,5 +282,93 @@ func (l *layouter) convolution(st *step) (bool, error) {
 		in = l.blocks(in, s.In, w.Rank())
 	}
 	l.gives(st, op.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
+	return true, nil
+}
+
+// room gives memory that packed weights stay in.
+func (l *layouter) room(n int) ([]float32, error) {
+	a, err := l.p.arena.New(onnx.FLOAT, n)
+	if err != nil {
+		return nil, err
+	}
+	return array.Of[float32](a), nil
+}
+
+// bias is a convolution's constant bias, nil for none.
+func (l *layouter) bias(st *step, n int) ([]float32, bool) {
+	if len(st.in) < 3 || st.in[2] < 0 {
+		return nil, true
+	}
+	a := l.constant[st.in[2]]
+	if a == nil || a.Type != onnx.FLOAT || a.Len() != n {
+		return nil, false
+	}
+	return array.Of[float32](a), true
+}
+
+// transposed takes over a ConvTranspose with constant weights whose windows lie
+// side by side.
+func (l *layouter) transposed(st *step) (bool, error) {
+	if len(st.in) < 2 || st.in[0] < 0 || st.in[1] < 0 {
+		return false, nil
+	}
+	w := l.constant[st.in[1]]
+	if w == nil || w.Type != onnx.FLOAT || w.Rank() < 3 || w.Rank() > 4 || w.Len() == 0 {
+		return false, nil
+	}
+	kernel := [2]int{1, w.Dim(-1)}
+	if w.Rank() == 4 {
+		kernel[0] = w.Shape[2]
+	}
+	strides := []int64{1, 1}[:w.Rank()-2]
+	for _, a := range st.node.Attributes {
+		each := int64(1) // what the numbers of an attribute have to be
+		switch a.Name {
+		case "strides":
+			strides = a.Ints
+			continue
+		case "kernel_shape":
+			continue
+		case "group":
+			if a.Int == 1 {
+				continue
+			}
+			return false, nil
+		case "auto_pad":
+			if s := string(a.String); s == "NOTSET" || s == "VALID" {
+				continue
+			}
+			return false, nil
+		case "pads", "output_padding":
+			each = 0
+		case "dilations":
+		default:
+			return false, nil
+		}
+		if slices.ContainsFunc(a.Ints, func(v int64) bool { return v != each }) {
+			return false, nil
+		}
+	}
+	for i, v := range strides {
+		if len(strides) != w.Rank()-2 || v != int64(w.Shape[2+i]) {
+			return false, nil
+		}
+	}
+	channels := w.Shape[1]
+	bias, ok := l.bias(st, channels)
+	img, there := l.images[st.in[0]]
+	if !ok || there && (img.channels != w.Shape[0] || img.rank != w.Rank()) {
+		return false, nil
+	}
+	t, err := conv.NewTransposed(l.kernels, w.Shape[0], channels, kernel, array.Of[float32](w), bias, l.room)
+	if err != nil {
+		return false, err
+	}
+	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), op.Transposition(t, w.Rank())
+	if t.Plain() {
+		l.made = append(l.made, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})
+		return true, nil
+	}
+	l.gives(st, kernelOf, []int{in}, channels, w.Rank())
 	return true, nil
 }

@@ -11,8 +11,7 @@
 	VFMADD231PS Z1, t, c1
 
 #define FMA1x512(addr, t, c) \
-	VBROADCASTSS addr, t; \
-	VFMADD231PS Z0, t, c
+	VFMADD231PS.BCST addr, Z0, c
 
 #define ADD2x512(c0, c1) \
 	VADDPS (DX), c0, c0; \

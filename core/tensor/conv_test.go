@@ -215,19 +215,20 @@ func TestRowRange(t *testing.T) {
 
 func BenchmarkConvDense(b *testing.B) {
 	k := BestConv()
-	for _, n := range []int{1, 4, 7, 10, 14, 28, 80} {
+	for i, n := range []int{1, 4, 7, 10, 14, 28, 80, 1, 7, 14, 80} {
+		blocks := 2 - i/7
 		r := rand.New(rand.NewPCG(1, 1))
 		t := &Taps{}
 		for i := range 9 {
 			t.Add(i*k.lanes, k.lanes, 1)
 		}
-		a := &Row{Taps: t, Blocks: 2, N: n, Pixel: k.lanes, Depth: 1, Step: k.lanes, Plane: n * k.lanes, High: 1e30}
+		a := &Row{Taps: t, Blocks: blocks, N: n, Pixel: k.lanes, Depth: 1, Step: k.lanes, Plane: n * k.lanes, High: 1e30}
 		a.X, a.W, a.Bias, a.Out = random(r, (n+9)*k.lanes), random(r, t.Channels()*2*k.lanes), random(r, 2*k.lanes), make([]float32, 2*n*k.lanes)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(fmt.Sprint(blocks, "x", n), func(b *testing.B) {
 			for b.Loop() {
 				k.Dense(a)
 			}
-			b.ReportMetric(float64(b.N)*float64(n*t.Channels()*2*k.lanes*2)/1e9/b.Elapsed().Seconds(), "GFLOPS")
+			b.ReportMetric(float64(b.N)*float64(n*t.Channels()*blocks*k.lanes*2)/1e9/b.Elapsed().Seconds(), "GFLOPS")
 		})
 	}
 }

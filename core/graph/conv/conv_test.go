@@ -221,10 +221,15 @@ func TestPool(t *testing.T) {
 			lanes := k.Lanes()
 			r := rand.New(rand.NewPCG(1, 2))
 			x := random(r, blocks*w.In[0]*w.In[1]*lanes)
-			for _, p := range []Pool{{Kernels: k, Most: true}, {Kernels: k}, {Kernels: k, Count: func(dim, _ int) int { return w.Kernel[dim] }}} {
+			for _, kind := range []string{"most", "mean", "padded mean"} {
+				var count func(dim, o int) int
+				if kind == "padded mean" {
+					count = func(dim, _ int) int { return w.Kernel[dim] }
+				}
+				p := NewPool(k, w, kind == "most", count)
 				work, done := bench(2)
 				out := make([]float32, blocks*w.Out[0]*w.Out[1]*lanes)
-				p.Do(work, w, blocks, out, x)
+				p.Do(work, blocks, out, x)
 				done()
 				for i, v := range out {
 					l, ox, oy, b := i%lanes, i/lanes%w.Out[1], i/lanes/w.Out[1]%w.Out[0], i/lanes/w.Out[1]/w.Out[0]
@@ -238,15 +243,66 @@ func TestPool(t *testing.T) {
 					}
 					want := most
 					switch {
-					case p.Count != nil:
+					case kind == "padded mean":
 						want = sum / float64(w.Kernel[0]*w.Kernel[1])
-					case !p.Most && n > 0:
+					case kind == "mean" && n > 0:
 						want = sum / float64(n)
-					case !p.Most:
+					case kind == "mean":
 						want = 0
 					}
 					if want != float64(v) && !(math.Abs(want-float64(v)) <= 1e-6*(1+math.Abs(want))) {
-						t.Fatalf("%+v, most %v: element %d is %g, wanted is %g", w, p.Most, i, v, want)
+						t.Fatalf("%+v, %s: element %d is %g, wanted is %g", w, kind, i, v, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTransposed(t *testing.T) {
+	for _, k := range []tensor.ConvKernels{tensor.BestConv(), tensor.PlainConv(4)} {
+		for _, c := range []struct {
+			in, out      int
+			kernel, size [2]int
+			batch        int
+		}{
+			{24, 24, [2]int{2, 2}, [2]int{7, 9}, 1}, {24, 1, [2]int{2, 2}, [2]int{7, 9}, 2}, {5, 40, [2]int{3, 2}, [2]int{20, 3}, 1},
+			{17, 3, [2]int{4, 4}, [2]int{5, 6}, 1}, {3, 9, [2]int{1, 5}, [2]int{1, 6}, 2},
+		} {
+			r := rand.New(rand.NewPCG(1, 2))
+			n, size, lanes := c.size[0]*c.size[1], c.kernel[0]*c.kernel[1], k.Lanes()
+			x, weights, bias := random(r, c.batch*c.in*n), random(r, c.in*c.out*size), random(r, c.out)
+			f, err := NewTransposed(k, c.in, c.out, c.kernel, weights, bias, func(n int) ([]float32, error) { return make([]float32, n), nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := make([]float64, c.batch*c.out*n*size)
+			for i := range want {
+				width, high := c.size[1]*c.kernel[1], c.size[0]*c.kernel[0]
+				x1, y, o, b := i%width, i/width%high, i/width/high%c.out, i/width/high/c.out
+				want[i] = float64(bias[o])
+				for ch := range c.in {
+					want[i] += float64(x[((b*c.in+ch)*c.size[0]+y/c.kernel[0])*c.size[1]+x1/c.kernel[1]]) * float64(weights[(ch*c.out+o)*size+y%c.kernel[0]*c.kernel[1]+x1%c.kernel[1]])
+				}
+				want[i] = max(want[i], 0)*2 + 1
+			}
+			for _, threads := range []int{1, 3} {
+				work, done := bench(threads)
+				out := make([]float32, c.batch*Blocks(c.out, lanes)*lanes*n*size)
+				if f.Plain() {
+					out = out[:len(want)]
+				}
+				a := After{Low: 0, High: float32(math.Inf(1)), Shape: &tensor.Shaper{A: 1, Low: 0, High: 1e30, Scale: 2, Shift: 1}}
+				if err := f.Do(work, c.size, c.batch, out, blocked(x, c.batch, c.in, n, lanes), a); err != nil {
+					t.Fatal(err)
+				}
+				done()
+				if !f.Plain() {
+					out = plain(out, c.batch, c.out, n*size, lanes)
+				}
+				for i, v := range out {
+					if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
+						t.Fatalf("%+v, %d lanes: element %d is %g, wanted is %g", c, lanes, i, v, want[i])
 					}
 				}
 			}

@@ -2,7 +2,6 @@ package conv
 
 import (
 	"fmt"
-	"math"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -14,6 +13,8 @@ type edges struct {
 	rows, columns []span
 	first, last   int // the columns [first, last) see all of the window
 	taps          map[[2]span]*tensor.Taps
+	whole         [2]span
+	inner         *tensor.Taps // of what sees all
 }
 
 // span is a part [lo, hi) of a window's rows or columns, and of how many the
@@ -32,7 +33,10 @@ func lookOwn(w *Window, count func(dim, o int, s span) int) *edges {
 			*list = append(*list, s)
 		}
 	}
-	whole := span{0, w.Kernel[1], w.Kernel[1]}
+	for dim, n := range w.Kernel {
+		e.whole[dim] = span{0, n, n}
+	}
+	whole := e.whole[1]
 	for e.first < w.Out[1] && e.columns[e.first] != whole {
 		e.first++
 	}
@@ -61,8 +65,10 @@ func (e *edges) sweep(w *Window, row *tensor.Row, lanes, y0, y1 int, apply func(
 			if x == e.first && e.last > e.first {
 				n = e.last - e.first
 			}
-			t := e.taps[[2]span{v, h}]
-			row.Taps, row.N = t, n
+			row.Taps, row.N = e.inner, n
+			if v != e.whole[0] || h != e.whole[1] {
+				row.Taps = e.taps[[2]span{v, h}]
+			}
 			row.At = ((y*w.Stride[0]-w.Before[0])*w.In[1] + x*w.Stride[1] - w.Before[1]) * lanes
 			// The first tap is where reading begins: the window's own begin may
 			// lie before the image.
@@ -91,6 +97,7 @@ func (e *edges) prepare(w *Window, lanes int, weight func(ky, kx, count int) int
 			e.taps[key] = t
 		}
 	}
+	e.inner = e.taps[e.whole]
 }
 
 // depthwise convolves each channel with its own weights.
@@ -145,67 +152,71 @@ func blank(row *tensor.Row, lanes int) {
 	}
 }
 
-// Pool is a pool over blocks of channels.
+// Pool is a pool over blocks of channels, for images of one size.
 type Pool struct {
-	Kernels tensor.ConvKernels
-	Most    bool // the largest element; else the average
-	// Count is how many elements an average is over in a dimension, at output
-	// o; nil: those within the image.
-	Count func(dim, o int) int
+	kernels       tensor.ConvKernels
+	win           Window
+	most          bool
+	edge          *edges
+	bias, weights []float32
+}
+
+// NewPool prepares a pool that gives the largest element of each window, or
+// the average, by count, which says how many elements it is over in a
+// dimension at output o; nil: those within the image.
+func NewPool(k tensor.ConvKernels, w Window, most bool, count func(dim, o int) int) *Pool {
+	lanes, of := k.Lanes(), inImage
+	if count != nil && !most {
+		of = func(dim, o int, _ span) int { return count(dim, o) }
+	}
+	p := &Pool{kernels: k, win: w, most: most, edge: lookOwn(&w, of), bias: make([]float32, lanes)}
+	if most {
+		for i := range p.bias {
+			p.bias[i] = Nothing.Low
+		}
+		p.edge.prepare(&w, lanes, func(_, _, _ int) int { return 0 })
+		return p
+	}
+	n := 1
+	for _, v := range p.edge.rows {
+		for _, h := range p.edge.columns {
+			n = max(n, v.count*h.count)
+		}
+	}
+	p.weights = make([]float32, n*lanes)
+	for i := range p.weights {
+		p.weights[i] = 1 / float32(i/lanes+1)
+	}
+	p.edge.prepare(&w, lanes, func(_, _, count int) int { return (count - 1) * lanes })
+	return p
 }
 
 // Do pools the given number of blocks, of all images.
-func (p *Pool) Do(work *Work, w Window, blocks int, out, x []float32) {
-	lanes := p.Kernels.Lanes()
+func (p *Pool) Do(work *Work, blocks int, out, x []float32) {
+	w, lanes := &p.win, p.kernels.Lanes()
 	in, res := w.In[0]*w.In[1]*lanes, w.Out[0]*w.Out[1]*lanes
 	if len(x) != blocks*in || len(out) != blocks*res {
-		panic(fmt.Sprintf("conv: %d and %d elements for %d blocks of %+v", len(x), len(out), blocks, w))
+		panic(fmt.Sprintf("conv: %d and %d elements for %d blocks of %+v", len(x), len(out), blocks, *w))
 	}
-	count := inImage
-	if p.Count != nil {
-		count = func(dim, o int, _ span) int { return p.Count(dim, o) }
-	}
-	low, high := float32(math.Inf(-1)), float32(math.Inf(1))
-	bias := make([]float32, lanes)
-	var weights []float32
-	weight := func(_, _, count int) int { return (count - 1) * lanes }
-	if p.Most {
-		count = inImage
-		weight = func(_, _, _ int) int { return 0 }
-		for i := range bias {
-			bias[i] = low
-		}
-	}
-	e := lookOwn(&w, count)
-	if !p.Most {
-		most := 1
-		for _, v := range e.rows {
-			for _, h := range e.columns {
-				most = max(most, v.count*h.count)
-			}
-		}
-		weights = make([]float32, most*lanes)
-		for i := range weights {
-			weights[i] = 1 / float32(i/lanes+1)
-		}
-	}
-	e.prepare(&w, lanes, weight)
 	per := pieces(w.Out[0]*blocks, w.Out[1]*w.Kernel[0]*w.Kernel[1])
 	chunks := (w.Out[0] + per - 1) / per
 	work.Pool.For(chunks*blocks, 1, pool.Func(func(thread, lo, hi int) {
 		row := &work.Rows[thread]
 		for t := lo; t < hi; t++ {
 			b, y0 := t/chunks, t%chunks*per
-			*row = tensor.Row{X: x[b*in : (b+1)*in], Pixel: w.Stride[1] * lanes, Blocks: 1, W: weights, Bias: bias, Step: lanes, Low: low, High: high}
-			e.sweep(&w, row, lanes, y0, min(y0+per, w.Out[0]), func(x, y int) {
+			*row = tensor.Row{
+				X: x[b*in : (b+1)*in], Pixel: w.Stride[1] * lanes, Blocks: 1, W: p.weights, Bias: p.bias, Step: lanes,
+				Low: Nothing.Low, High: Nothing.High,
+			}
+			p.edge.sweep(w, row, lanes, y0, min(y0+per, w.Out[0]), func(x, y int) {
 				row.Out = out[b*res+(y*w.Out[1]+x)*lanes:]
 				switch {
 				case row.Taps.Len() == 0:
 					blank(row, lanes)
-				case p.Most:
-					p.Kernels.Most(row)
+				case p.most:
+					p.kernels.Most(row)
 				default:
-					p.Kernels.Own(row)
+					p.kernels.Own(row)
 				}
 			})
 		}

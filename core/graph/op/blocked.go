@@ -113,11 +113,14 @@ func reorder(c *Call, channels, pixels, batch int, f func(at, image, ch, n, all,
 	})
 }
 
-// layout is what a convolution's attributes make of images of one shape.
+// layout is what a convolution's attributes, or a pool's, make of images of
+// one shape.
 type layout struct {
-	in  []int
-	win conv.Window
-	out []int
+	in   []int
+	all  window
+	win  conv.Window
+	out  []int
+	pool *conv.Pool
 }
 
 // flat is the window over rows and columns.
@@ -151,7 +154,7 @@ func (c *Call) laid(x *Array, plain bool, channels int, kernel []int) (*layout, 
 	if err := w.sound(max(channels, 1)); err != nil {
 		return nil, err
 	}
-	l := &layout{in: slices.Clone(x.Shape), win: w.flat(), out: slices.Clone(w.outs())}
+	l := &layout{in: slices.Clone(x.Shape), all: w, win: w.flat(), out: slices.Clone(w.outs())}
 	*c.Cache = l
 	return l, nil
 }
@@ -224,21 +227,16 @@ func BlockedPool(c *Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	p := conv.Pool{Kernels: kernels(), Most: c.Node.Op == "MaxPool"}
-	if !p.Most && c.int("count_include_pad", 0) != 0 {
-		size, _ := spatial(x)
-		w, err := c.window(size, nil)
-		if err == nil {
-			err = c.slide(&w)
+	if l.pool == nil {
+		var count func(dim, o int) int
+		if c.int("count_include_pad", 0) != 0 {
+			count = func(dim, o int) int { return l.all.coveredIn(dim+1, o) }
 		}
-		if err != nil {
-			return err
-		}
-		p.Count = func(dim, o int) int { return w.coveredIn(dim+1, o) }
+		l.pool = conv.NewPool(kernels(), l.win, c.Node.Op == "MaxPool", count)
 	}
 	work, done := c.work()
 	defer done()
-	p.Do(work, l.win, x.Shape[0]*x.Shape[1], array.Of[float32](out), array.Of[float32](x))
+	l.pool.Do(work, x.Shape[0]*x.Shape[1], array.Of[float32](out), array.Of[float32](x))
 	return nil
 }
 
@@ -348,5 +346,44 @@ func BlockedConcat(channels []int) Kernel {
 			}
 		})
 		return nil
+	}
+}
+
+// Transposition is ConvTranspose with packed weights, whose windows lie side by
+// side, over images of a rank. Its results are in blocks unless t.Plain.
+func Transposition(t *conv.Transposed, rank int) Kernel {
+	in, channels := t.Channels()
+	return func(c *Call) error {
+		x, k := c.In[0], t.Kernel()
+		size, err := spatial(x)
+		if err != nil {
+			return err
+		}
+		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, kernels().Lanes()) {
+			return fmt.Errorf("%v is no image of %d channels", x.Shape, in)
+		}
+		two := [2]int{1, size[len(size)-1]}
+		if len(size) == 2 {
+			two[0] = size[0]
+		}
+		to := slices.Clone(size)
+		for i := range to {
+			to[i] *= k[4-rank+i]
+		}
+		shape := append([]int{x.Shape[0], channels}, to...)
+		if !t.Plain() {
+			shape = blocks(x.Shape[0], channels, to)
+		}
+		out, err := c.result(0, onnx.FLOAT, shape...)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		after := conv.Nothing
+		if c.After != nil {
+			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
+		}
+		work, done := c.work()
+		defer done()
+		return t.Do(work, two, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after)
 	}
 }

@@ -337,12 +337,33 @@ func (c *Call) widen(g *window) error {
 func (w *window) scatter(o, cols []float32) {
 	for k := range w.kernelSize {
 		kd, kh, kw := k/(w.kernel[1]*w.kernel[2]), k/w.kernel[2]%w.kernel[1], k%w.kernel[2]
-		for p := range w.inSize {
-			d := p/(w.in[1]*w.in[2])*w.stride[0] + kd*w.dilation[0] - w.before[0]
-			h := p/w.in[2]%w.in[1]*w.stride[1] + kh*w.dilation[1] - w.before[1]
-			x := p%w.in[2]*w.stride[2] + kw*w.dilation[2] - w.before[2]
-			if d >= 0 && d < w.out[0] && h >= 0 && h < w.out[1] && x >= 0 && x < w.out[2] {
-				o[(d*w.out[1]+h)*w.out[2]+x] += cols[k*w.inSize+p]
+		// The inputs [lo, hi) of a row that reach the output.
+		off, step := kw*w.dilation[2]-w.before[2], w.stride[2]
+		lo, hi := 0, 0
+		if off < 0 {
+			lo = (-off + step - 1) / step
+		}
+		if last := w.out[2] - 1 - off; last >= 0 {
+			hi = min(last/step+1, w.in[2])
+		}
+		if lo >= hi {
+			continue
+		}
+		for r := range w.in[0] * w.in[1] {
+			d := r/w.in[1]*w.stride[0] + kd*w.dilation[0] - w.before[0]
+			h := r%w.in[1]*w.stride[1] + kh*w.dilation[1] - w.before[1]
+			if d < 0 || d >= w.out[0] || h < 0 || h >= w.out[1] {
+				continue
+			}
+			row, from := o[(d*w.out[1]+h)*w.out[2]:][:w.out[2]], cols[k*w.inSize+r*w.in[2]:][lo:hi]
+			if step == 1 {
+				tensor.Add(row[lo+off:hi+off], from)
+				continue
+			}
+			at := lo*step + off
+			for _, v := range from {
+				row[at] += v
+				at += step
 			}
 		}
 	}
