@@ -205,6 +205,9 @@ func (m *Arena) Release(a *Array) {
 	m.live -= int64(len(b.words)) * 8
 }
 
+// Trim leaves the memory that has been taken back to the garbage collector.
+func (m *Arena) Trim() { m.free = nil }
+
 // Live is the bytes that are alive.
 func (m *Arena) Live() int64 { return m.live }
 

@@ -124,10 +124,14 @@ var cases = []struct {
 	{Spec{18, 18, 18, [2]int{5, 5}, false}, [2]int{8, 80}, [2]int{1, 1}, [2]int{2, 2}, [2]int{4, 4}, [2]int{4, 4}, 1},
 	{Spec{18, 18, 18, [2]int{5, 5}, false}, [2]int{3, 66}, [2]int{2, 1}, [2]int{1, 1}, [2]int{6, 7}, [2]int{7, 6}, 1},
 	{Spec{18, 18, 18, [2]int{2, 99}, false}, [2]int{3, 70}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 20}, [2]int{1, 20}, 1},
+	{Spec{16, 16, 1, [2]int{3, 3}, false}, [2]int{16, 16}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, 1},
+	{Spec{24, 40, 1, [2]int{3, 3}, false}, [2]int{23, 41}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, 2},
+	{Spec{33, 48, 1, [2]int{3, 3}, false}, [2]int{26, 18}, [2]int{1, 1}, [2]int{1, 1}, [2]int{0, 2}, [2]int{2, 0}, 1},
 	{Spec{5, 5, 5, [2]int{3, 3}, false}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, [2]int{1, 1}, 4},
 }
 
 func TestFilter(t *testing.T) {
+	byTransforms := 0
 	for _, k := range []tensor.ConvKernels{tensor.BestConv(), tensor.PlainConv(4)} {
 		for _, c := range cases {
 			s := c.s
@@ -143,6 +147,11 @@ func TestFilter(t *testing.T) {
 			x, weights, bias := random(r, c.batch*s.In*pixels), random(r, s.Out*s.In/s.Groups*s.Kernel[0]*s.Kernel[1]), random(r, s.Out)
 			f := filter(t, k, s, weights, bias)
 			img := blocked(x, c.batch, s.In, pixels, k.Lanes())
+			off := 2e-5
+			if f.transforms(&w) {
+				off = 3e-5 * math.Sqrt(float64(9*s.In)) // of what the sums are like
+				byTransforms++
+			}
 			if s.Plain {
 				img = x
 			}
@@ -170,12 +179,15 @@ func TestFilter(t *testing.T) {
 					}
 				}
 				for i, v := range first {
-					if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
+					if !(math.Abs(float64(v)-want[i]) <= off*(1+math.Abs(want[i]))) {
 						t.Fatalf("%s: element %d is %g, wanted is %g", what, i, v, want[i])
 					}
 				}
 			}
 		}
+	}
+	if byTransforms < 6 {
+		t.Errorf("%d cases go by transforms", byTransforms)
 	}
 }
 
@@ -201,7 +213,7 @@ func TestFilterAgain(t *testing.T) {
 			want := naive(s, w, 1, x, weights, nil, nil, math.Inf(-1), math.Inf(1))
 			for i, v := range plain(out, 1, s.Out, n, k.Lanes()) {
 				y := want[i]*min(max(want[i]/2, -1), 1)*2 + 1
-				if !(math.Abs(float64(v)-y) <= 2e-5*(1+math.Abs(y))) {
+				if !(math.Abs(float64(v)-y) <= 5e-5*(math.Sqrt(float64(9*s.In))+math.Abs(y))) {
 					t.Fatalf("%+v over %v: element %d is %g, wanted is %g", s, size, i, v, y)
 				}
 			}

@@ -15,6 +15,8 @@ type Filter struct {
 	panels  []panel
 	weights []float32
 	bias    []float32
+	room    func(n int) ([]float32, error) // for what stays
+	wino    *winograd
 
 	// What the last image's size made of the windows.
 	seen Window
@@ -53,7 +55,7 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(
 	if !s.Fits(k) || len(weights) != s.Out*s.In/s.Groups*size || bias != nil && len(bias) != s.Out {
 		panic(fmt.Sprintf("conv: %d weights for %+v", len(weights), s))
 	}
-	f := &Filter{kernels: k, spec: s, own: s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups}
+	f := &Filter{kernels: k, spec: s, room: room, own: s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups}
 	lanes := k.Lanes()
 	each := s.In / s.Groups
 	memory, err := room(Blocks(s.Out, lanes) * lanes * (1 + each*size))
@@ -138,6 +140,12 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 			a.Add = a.Add[n*res : (n+1)*res]
 		}
 		o, img := out[n*res:(n+1)*res], x[n*in:(n+1)*in]
+		if f.transforms(&w) {
+			if err := f.byTransforms(work, w, o, img, a); err != nil {
+				return err
+			}
+			continue
+		}
 		win := w
 		if !w.inside() && (!f.own || w.In[1] < edgy) {
 			framed, err := w.pad(work, img, planes, width)
