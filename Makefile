@@ -106,7 +106,8 @@ interop:
 scale:
 	MM_SCALE=$${MM_SCALE-100,1000,10000} $(GO) test -count=1 -v -timeout 30m -run TestScale ./registry/server
 
-# ONNX's own backend tests on core/graph (fetches them; ONNX_SUITE).
+# ONNX's own backend tests on core/graph and on ONNX Runtime through mm-native
+# (fetches them; ONNX_SUITE, MM_ENGINES).
 onnx-suite:
 	@scripts/onnx-suite.sh
 

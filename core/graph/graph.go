@@ -81,8 +81,8 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	if opt.Steps <= 0 {
 		opt.Steps = 1 << 20
 	}
-	for _, p := range m.Check(onnx.CheckOptions{MinOpset: minOpset, MaxOpset: maxOpset}) {
-		if !p.Warning && p.Rule != onnx.RuleDomain { // operators are refused by their own names
+	for _, p := range m.Check(Checks()) {
+		if !p.Warning {
 			return nil, fmt.Errorf("graph: %v", p)
 		}
 	}
@@ -97,8 +97,12 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	return p, nil
 }
 
-// The opsets of ai.onnx that operators are written for.
-const minOpset, maxOpset = 6, 27
+// Checks are what a model has to pass before it is compiled: the opsets of
+// ai.onnx that operators are written for. Operators of other domains are
+// refused by their own names.
+func Checks() onnx.CheckOptions {
+	return onnx.CheckOptions{MinOpset: 6, MaxOpset: 27, AnyDomain: true}
+}
 
 // Inputs are what Run wants.
 func (p *Program) Inputs() []onnx.Value { return p.main.inputs }

@@ -21,6 +21,7 @@ type body struct {
 	steps    []*step
 	constant []*array.Array // by slot; nil for values of a run
 	captures []capture      // values of the graph around it
+	values   []*array.Array // by slot, of the run at work
 }
 
 // capture is a value that a graph takes from the one around it.
@@ -36,6 +37,7 @@ type step struct {
 	last   []int // slots that nobody reads afterwards
 	subs   map[string]*body
 	cache  any
+	call   *op.Call // made by its first run
 
 	// What was joined to a convolution: scale and shift of its channels that
 	// are not worked into its weights yet, and what becomes of its sums.
@@ -78,6 +80,9 @@ func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
 	main, err := pl.body(&g, s)
 	if err == nil {
 		err = errors.Join(pl.err...)
+	}
+	if err == nil {
+		err = p.settle(ctx, main)
 	}
 	p.main = main
 	return err
@@ -157,10 +162,6 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 		return nil, err
 	}
 	b.live()
-	if s.up == nil {
-		b.sweep(&pl.p.arena)
-		pl.p.arena.Trim()
-	}
 	return b, nil
 }
 
@@ -286,6 +287,7 @@ func (pl *planner) fold(st *step, b *body) (bool, error) {
 	out, err := pl.p.apply(pl.ctx, st, b.constant)
 	if err != nil {
 		pl.p.arena.Rewind(live)
+		st.call, st.cache = nil, nil
 		if errors.Is(err, ErrInternal) {
 			return false, err
 		}
@@ -306,30 +308,6 @@ func (b *body) keep(a *array.Array) int {
 	b.slots++
 	b.constant = append(b.constant, a)
 	return b.slots - 1
-}
-
-// sweep gives up the constants that no step reads, unless subgraphs may.
-func (b *body) sweep(arena *array.Arena) {
-	read := make([]bool, b.slots)
-	for _, st := range b.steps {
-		if len(st.subs) > 0 {
-			return
-		}
-		for _, slot := range st.in {
-			if slot >= 0 {
-				read[slot] = true
-			}
-		}
-	}
-	for _, slot := range b.outputs {
-		read[slot] = true
-	}
-	for slot, a := range b.constant {
-		if a != nil && !read[slot] {
-			arena.Release(a)
-			b.constant[slot] = nil
-		}
-	}
 }
 
 // live finds for each value the step that reads it last.

@@ -44,6 +44,11 @@ type Call struct {
 	Steps int
 	// Lanes are the workspaces of the pool's threads.
 	Lanes []Lane
+	// Then is an activation that was joined to a product; nil for none.
+	Then func(dst, x []float32)
+	// Transposed says that the last two dimensions of a product's right factor
+	// are to be read the other way round.
+	Transposed bool
 	// Rows are workspaces as well, of convolutions.
 	Rows []tensor.Row
 	// After is what was joined to a convolution; nil for nothing.

@@ -61,6 +61,7 @@ var table = func() map[string]operator {
 	t["ConvTranspose"] = operator{run: convTranspose, since: 1, min: 2, max: 3}
 	all(operator{run: pools.by(0), since: 1, min: 1, max: 1}, "MaxPool", "AveragePool", "LpPool")
 	all(operator{run: globals.by(0), since: 1, min: 1, max: 1}, "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+	t["ImageScaler"] = operator{run: imageScaler, since: 1, min: 1, max: 1}
 	t["BatchNormalization"] = operator{run: batchNorm, since: 7, min: 5, max: 5}
 	all(operator{run: groupNorm, since: 6, min: 3, max: 3}, "InstanceNormalization", "GroupNormalization")
 	all(operator{run: layerNorm, since: 17, min: 2, max: 3}, "LayerNormalization", "RMSNormalization")
