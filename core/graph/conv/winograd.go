@@ -57,7 +57,7 @@ func (f *Filter) transformed() (*winograd, error) {
 	for _, p := range f.panels {
 		n := p.blocks * lanes
 		from, at := f.weights[p.at:], p.first*lanes*in
-		f.spec.spans(0, lanes, func(c0, c1 int) {
+		f.spec.spans(f.inputs[0], lanes, func(c0, c1 int) {
 			for c := c0; c < c1; c++ {
 				for o := range n {
 					for k := range w {
@@ -103,7 +103,7 @@ func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after Afte
 		return err
 	}
 	taps := &tensor.Taps{}
-	f.spec.spans(0, lanes, func(c0, c1 int) { taps.Add(c0/lanes*per*lanes, c1-c0, 1) })
+	f.spec.spans(f.inputs[0], lanes, func(c0, c1 int) { taps.Add(c0/lanes*per*lanes, c1-c0, 1) })
 	s := &sweep{f: f, t: t, taps: taps, w: w, size: size, wide: wide, per: per, blocks: blocks, results: results, out: out, x: x, after: after}
 	work.Pool.For((tiles+per-1)/per, 1, pool.Func(func(thread, lo, hi int) {
 		n := len(room) / threads
