@@ -162,7 +162,7 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 		}
 		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
 	}
-	if err := b.convolutions(pl.p); err != nil {
+	if err := b.convolutions(pl.p, s.up == nil); err != nil {
 		return nil, err
 	}
 	b.fuse(pl.p)

@@ -54,6 +54,7 @@ func (p *Program) settle(ctx context.Context, main *body) error {
 			}
 		}
 	}
+	p.arena.Trim()
 	return nil
 }
 

@@ -258,6 +258,9 @@ func (m *Arena) drop(a *Array) []uint64 {
 	return words
 }
 
+// Trim leaves the memory that has been taken back to the garbage collector.
+func (m *Arena) Trim() { m.free = nil }
+
 // Live is the bytes that are alive.
 func (m *Arena) Live() int64 { return m.live }
 
