@@ -44,6 +44,10 @@ type step struct {
 	channels *affine
 	after    *op.After
 	blocked  *image // its result lies in blocks of channels
+
+	// What was joined to a product.
+	then       func(dst, x []float32)
+	transposed bool // its right factor is read the other way round
 }
 
 // planner makes the bodies of a model.
@@ -161,9 +165,10 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 	if len(pl.err) > 0 {
 		return b, nil // what is joined is what kernels claim: this has been refused
 	}
-	if err := b.convolutions(pl.p); err != nil {
+	if err := b.convolutions(pl.p, s.up == nil); err != nil {
 		return nil, err
 	}
+	b.fuse(pl.p)
 	b.live()
 	return b, nil
 }
