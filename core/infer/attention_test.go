@@ -1,0 +1,146 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"mm-abi.org/mm/core/infer/kv"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// TestAttention compares attention in chunks with the softmax as it is
+// written, in float64 over the same keys and values; and each result with that
+// of other numbers of threads and of rows, to the last bit.
+func TestAttention(t *testing.T) {
+	for _, c := range []struct {
+		heads, shared, dim     int
+		first, rows, window    int
+		limit                  float32
+		typ                    tensor.Type
+		largest, maxDifference float64
+	}{
+		{6, 3, 48, 0, 300, 0, 0, tensor.F32, 1, 3e-6},
+		{6, 3, 64, 700, 96, 0, 0, tensor.F16, 1, 1e-6},
+		{4, 1, 64, 250, 40, 0, 0, tensor.F16, 30, 1e-6}, // scores of some hundred
+		{4, 4, 32, 511, 9, 100, 0, tensor.F16, 1, 1e-6},
+		{8, 1, 80, 1000, 37, 300, 5, tensor.F32, 1, 2e-6},
+		{4, 2, 64, 600, 24, 0, 0, tensor.Q8_0, 1, 1e-6},
+		{16, 16, 16, 200, 100, 0, 0, tensor.F16, 1, 3e-6},
+	} {
+		t.Run(fmt.Sprint(c.heads, "/", c.shared, " ", c.rows, " ", c.typ), func(t *testing.T) {
+			cfg := tiny("llama", 16)
+			cfg.Heads, cfg.KVHeads, cfg.HeadDim, cfg.Context, cfg.AttentionCap = c.heads, c.heads/c.shared, c.dim, 2048, c.limit
+			cfg.Rope.Dims = c.dim
+			r := rand.New(rand.NewPCG(uint64(c.first), uint64(c.dim)))
+			cache, err := kv.New(kv.Shape{Layers: cfg.Layers, Heads: cfg.KVHeads, Dim: c.dim}, c.typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := c.first + c.rows
+			cache.Reserve(n)
+			draw := func(x []float32, by float64) []float32 {
+				for i := range x {
+					x[i] = float32(by * r.NormFloat64())
+				}
+				return x
+			}
+			for pos := range n {
+				for h := range cfg.KVHeads {
+					cache.Store(0, h, pos, draw(make([]float32, c.dim), 1), draw(make([]float32, c.dim), 1))
+				}
+			}
+			queries := draw(make([]float32, c.rows*c.heads*c.dim), c.largest/math.Sqrt(float64(c.dim)))
+			weights := random(cfg, 1)
+			attend := func(threads, from, rows int) []float32 {
+				m, err := New(cfg, weights, Options{Threads: threads})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				m.layers[0].window = c.window
+				w := &m.work
+				w.input(rows)
+				w.begin(pass{cache: cache, first: c.first + from, rows: rows})
+				for i := range rows {
+					copy(w.query.row(i, c.heads*c.dim), queries[(from+i)*c.heads*c.dim:])
+				}
+				w.attend()
+				return slices.Clone(w.attended.From(0))
+			}
+			got := attend(1, 0, c.rows)
+			for _, threads := range []int{2, 3} {
+				if !slices.Equal(attend(threads, 0, c.rows), got) {
+					t.Errorf("other bits with %d threads", threads)
+				}
+			}
+			for _, part := range [][2]int{{0, 1}, {c.rows - 1, c.rows}, {1, 4}, {c.rows / 2, c.rows}} {
+				row := c.heads * c.dim
+				if !slices.Equal(attend(1, part[0], part[1]-part[0]), got[part[0]*row:part[1]*row]) {
+					t.Errorf("other bits for the rows %v alone", part)
+				}
+			}
+			var dot, a, b, most float64
+			for i := range c.rows {
+				for h := range c.heads {
+					q := queries[(i*c.heads+h)*c.dim:][:c.dim]
+					want := softmaxOver(cache, h/c.shared, q, c.first+i, c.window, float64(c.limit))
+					for d, v := range want {
+						x := float64(got[(i*c.heads+h)*c.dim+d])
+						dot, a, b = dot+x*v, a+x*x, b+v*v
+						most = max(most, math.Abs(x-v))
+					}
+				}
+			}
+			cosine := dot / math.Sqrt(a*b)
+			t.Logf("cosine 1 - %.1e, largest difference %.1e", 1-cosine, most)
+			if !(cosine > 1-1e-11) || !(most <= c.maxDifference*max(1, c.largest)) {
+				t.Errorf("cosine 1 - %v, largest difference %v", 1-cosine, most)
+			}
+		})
+	}
+}
+
+// softmaxOver is Σ p·v with p = softmax(q·k) over the positions that a query at
+// pos sees.
+func softmaxOver(c *kv.Cache, head int, q []float32, pos, window int, limit float64) []float64 {
+	from := 0
+	if window > 0 {
+		from = max(0, pos-window+1)
+	}
+	dim := len(q)
+	keyBuf, valBuf := make([]float32, dim*kv.Block), make([]float32, kv.Chunk*kv.Block)
+	var scores []float64
+	most := math.Inf(-1)
+	for p := from; p <= pos; p++ {
+		keys := c.Keys(p/kv.Chunk, 0, head, p%kv.Chunk/kv.Block, keyBuf)
+		var s float64
+		for d := range dim {
+			s += float64(q[d]) * float64(keys[d*kv.Block+p%kv.Block])
+		}
+		if limit != 0 {
+			s = limit * math.Tanh(s/limit)
+		}
+		scores = append(scores, s)
+		most = max(most, s)
+	}
+	var total float64
+	out := make([]float64, dim)
+	for i, s := range scores {
+		p := from + i
+		weight := math.Exp(s - most)
+		total += weight
+		for panel := range c.Panels() {
+			values := c.Values(p/kv.Chunk, 0, head, panel, p%kv.Chunk+1, valBuf)
+			for d := panel * kv.Block; d < min(dim, (panel+1)*kv.Block); d++ {
+				out[d] += weight * float64(values[p%kv.Chunk*kv.Block+d%kv.Block])
+			}
+		}
+	}
+	for d := range out {
+		out[d] /= total
+	}
+	return out
+}
