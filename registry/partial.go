@@ -22,18 +22,20 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// saveEvery is how many bytes a resumable ingest may lose to a kill.
+// saveEvery is how many bytes a resumable ingest may lose to a power cut.
 const saveEvery = 64 << 20
 
 // resumable is a file that grows over several processes' lives. Three files
 // make it up: the bytes, a state that says how many of them are durable and
 // what they hash to so far, and a lock that one process holds at a time.
 //
-// The state is written only after the bytes it speaks of are synced, so on
-// resumption bytes past the state are dropped. Those before it are taken as
-// hashed if the file is untouched since, and read again otherwise (after a kill,
-// say): reading costs little beside fetching, and what Commit puts into the
-// store is what was hashed.
+// The state is written only after the bytes it speaks of are synced. On
+// resumption those bytes are taken as hashed if the file is untouched since, and
+// read again otherwise (after a kill, say); bytes past the state, which a killed
+// process wrote and nobody synced, are read and hashed as they are. Reading
+// costs little beside fetching, and what Commit puts into the store is what was
+// hashed: where a power cut left other bytes than were written, Commit finds
+// them wrong.
 type resumable struct {
 	s     *Store
 	name  string // of the bytes
@@ -53,8 +55,9 @@ type resumeState struct {
 }
 
 // resume opens the ingest under name, waiting for its lock, and creates it
-// where that is asked for.
-func (s *Store) resume(ctx context.Context, name string, create bool) (*resumable, error) {
+// where that is asked for. Bytes past the state are dropped, or taken as they
+// are: then nobody may have been told an offset before them.
+func (s *Store) resume(ctx context.Context, name string, create, unsynced bool) (*resumable, error) {
 	lock, err := s.dir.Lock(ctx, name+".lock")
 	if err != nil {
 		return nil, err
@@ -63,13 +66,13 @@ func (s *Store) resume(ctx context.Context, name string, create bool) (*resumabl
 		return nil, errors.Join(errdef.ErrNotFound, lock.RemoveUnlock())
 	}
 	r := &resumable{s: s, name: name, lock: lock, h: sha256.New()}
-	if err := r.open(); err != nil {
+	if err := r.open(unsynced); err != nil {
 		return nil, errors.Join(err, r.lock.Unlock())
 	}
 	return r, nil
 }
 
-func (r *resumable) open() error {
+func (r *resumable) open(unsynced bool) error {
 	f, err := r.s.dir.Append(r.name, 0o644)
 	if err != nil {
 		return err
@@ -78,55 +81,78 @@ func (r *resumable) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	if err := r.restore(fi); err != nil {
+	sound, err := r.restore(fi)
+	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	r.saved = r.off
-	if fi.Size() > r.off {
-		if err := f.Truncate(r.off); err != nil {
-			return errors.Join(err, f.Close())
-		}
+	if sound && unsynced {
+		err = r.absorb(fi.Size())
+	} else {
+		err = f.Truncate(r.off)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
 	}
 	r.f = f
 	return nil
 }
 
-// restore takes up the saved state where the file bears it out.
-func (r *resumable) restore(fi fs.FileInfo) error {
-	state, h := r.s.readState(r.name)
-	if h == nil || state.Offset > fi.Size() {
+// absorb hashes the bytes from the saved state to the end of the file.
+func (r *resumable) absorb(end int64) error {
+	if end == r.off {
 		return nil
+	}
+	f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := io.CopyBuffer(r.h, struct{ io.Reader }{io.NewSectionReader(f, r.off, end-r.off)}, make([]byte, copyBuffer))
+	r.off += n
+	return err
+}
+
+// restore takes up the saved state, and reports whether the file bears it out.
+// Without a state there is nothing to bear out.
+func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
+	state, h, err := r.s.readState(r.name)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist), nil
+	}
+	if state.Offset > fi.Size() {
+		return false, nil
 	}
 	if key, ok := keyOfInfo(fi); !ok || key.String() != state.File {
 		f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer f.Close()
 		again := sha256.New()
 		if _, err := io.CopyBuffer(again, struct{ io.Reader }{io.LimitReader(f, state.Offset)}, make([]byte, copyBuffer)); err != nil {
-			return err
+			return false, err
 		}
 		if !bytes.Equal(again.Sum(nil), h.Sum(nil)) {
-			return nil
+			return false, nil
 		}
 	}
 	r.off, r.h = state.Offset, h
-	return nil
+	return true, nil
 }
 
-// readState returns the saved state and the hash to go on with; nil where there
-// is none that can be used.
-func (s *Store) readState(name string) (state resumeState, h hash.Hash) {
+// readState returns the saved state and the hash to go on with; fs.ErrNotExist
+// where there is none.
+func (s *Store) readState(name string) (state resumeState, h hash.Hash, err error) {
 	data, err := s.readSmall(name+".state", 4<<10)
-	if err != nil || json.Unmarshal(data, &state) != nil || state.Offset < 0 {
-		return resumeState{}, nil
+	if err != nil {
+		return resumeState{}, nil, err
+	}
+	if err := json.Unmarshal(data, &state); err != nil || state.Offset < 0 {
+		return resumeState{}, nil, fmt.Errorf("%s.state is damaged: %w", name, errors.Join(err, ErrCorrupt))
 	}
 	h = sha256.New()
-	if h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state.SHA256) != nil {
-		return resumeState{}, nil
-	}
-	return state, h
+	return state, h, h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state.SHA256)
 }
 
 // Offset is the number of bytes taken in; the next Write continues there.
@@ -183,11 +209,11 @@ func (r *resumable) Reset() error {
 	if r.f == nil {
 		return fs.ErrClosed
 	}
-	// The state goes first: without it the bytes count as none.
-	if err := ignoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
+	// The bytes go first: a state of more than there are counts for nothing.
+	if err := r.f.Truncate(0); err != nil {
 		return err
 	}
-	if err := r.f.Truncate(0); err != nil {
+	if err := ignoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
 		return err
 	}
 	r.h, r.off, r.saved, r.err = sha256.New(), 0, 0, nil
@@ -296,8 +322,8 @@ func (r *resumable) Discard() error {
 }
 
 // Partial is a blob on its way in that survives the process: what was written
-// before a kill need not be fetched again, but for the last 64 MiB. It is not
-// safe for concurrent use.
+// before a kill need not be fetched again, and what was written 64 MiB before a
+// power cut neither. It is not safe for concurrent use.
 type Partial struct {
 	resumable
 	desc ocispec.Descriptor
@@ -324,7 +350,7 @@ func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	if IsManifest(desc.MediaType) {
 		return nil, fmt.Errorf("a manifest: %w", errdef.ErrUnsupported)
 	}
-	r, err := s.resume(ctx, partialDir+"/"+flatName(desc.Digest), true)
+	r, err := s.resume(ctx, partialDir+"/"+flatName(desc.Digest), true, true)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +407,7 @@ func (s *Store) NewUpload(ctx context.Context, owner string) (id string, err err
 		return "", fmt.Errorf("start upload: %w", err)
 	}
 	id = rand.Text()
-	r, err := s.resume(ctx, uploadName(owner, id), true)
+	r, err := s.resume(ctx, uploadName(owner, id), true, false)
 	if err == nil {
 		err = r.Close()
 	}
@@ -397,7 +423,7 @@ func (s *Store) OpenUpload(ctx context.Context, owner, id string) (*Upload, erro
 	if err := s.writable(); err != nil {
 		return nil, fmt.Errorf("go on with upload: %w", err)
 	}
-	r, err := s.resume(ctx, uploadName(owner, id), false)
+	r, err := s.resume(ctx, uploadName(owner, id), false, false)
 	if err != nil {
 		return nil, fmt.Errorf("go on with upload: %w", err)
 	}
@@ -411,7 +437,7 @@ func (s *Store) UploadOffset(ctx context.Context, owner, id string) (int64, erro
 	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); err != nil {
 		return 0, fmt.Errorf("upload: %w", errdef.ErrNotFound)
 	}
-	state, _ := s.readState(name)
+	state, _, _ := s.readState(name)
 	return state.Offset, ctx.Err()
 }
 

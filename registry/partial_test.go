@@ -210,7 +210,7 @@ func killDesc(mib []byte) ocispec.Descriptor {
 }
 
 // TestPartialKilled kills a process that takes in 300 MiB, five times; each
-// next one goes on no more than 64 MiB before where the last one was.
+// next one goes on where the last one was.
 func TestPartialKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: writes 300 MiB")
@@ -241,7 +241,7 @@ func TestPartialKilled(t *testing.T) {
 		if kill > 0 {
 			lost := max(0, last(reached, goal, kill)-from)
 			wasted += lost
-			if lost > 2*saveEvery {
+			if lost > 0 {
 				t.Errorf("kill %d: goes on at %d, lost %d", kill, from, lost)
 			}
 		}
