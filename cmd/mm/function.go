@@ -43,7 +43,14 @@ type functionRun struct {
 type assignment struct{ name, value string }
 
 func functionOptions(c *cli.Context) (functionRun, error) {
-	u := functionRun{arg: c.Args().First(), engine: c.String("backend"), limits: runtimes.Limits{Threads: c.Int("threads")}}
+	engine, parts, err := backendOptions(c.StringSlice("backend"))
+	if err != nil {
+		return functionRun{}, err
+	}
+	if len(parts) > 0 {
+		return functionRun{}, usageError{errors.New("--backend PART=NAME is for builds: write --backend NAME")}
+	}
+	u := functionRun{arg: c.Args().First(), engine: engine, limits: runtimes.Limits{Threads: c.Int("threads")}}
 	for _, f := range []struct {
 		flag string
 		into *[]assignment
@@ -69,7 +76,7 @@ func functionOptions(c *cli.Context) (functionRun, error) {
 			return u, usageError{fmt.Errorf("--output %s: only .npy, .png and .wav are written", o.value)}
 		}
 	}
-	for _, name := range []string{"prompt", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
+	for _, name := range []string{"prompt", "p", "image", "audio", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
 		if c.IsSet(name) {
 			return u, usageError{fmt.Errorf("--%s is for models of text; %s takes --input", name, u.arg)}
 		}
