@@ -25,6 +25,11 @@ type Function struct {
 	Made     bool // the manifest was made of the file: nobody wrote it
 }
 
+// Build is the function as a build without a core.
+func (f *Function) Build() *builds.Build {
+	return &builds.Build{Assembly: functionAssembly(f.Part, f.Manifest), Manifests: map[string]*modules.Manifest{f.Part.Name: f.Manifest}, Files: f.Files}
+}
+
 // IsFunction reports whether arg, as it lies on disk, is a function.
 func IsFunction(arg string) bool {
 	f, err := formOf(arg)

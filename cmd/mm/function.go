@@ -12,15 +12,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -32,25 +35,25 @@ func fileFlags() []cli.Flag {
 	}
 }
 
-// functionRun is what mm run does with a function.
-type functionRun struct {
-	arg, engine     string
+// call is what mm run gives to functions, and where what they give goes.
+type call struct {
 	inputs, outputs []assignment
-	limits          runtimes.Limits
+	media           []talk.Part // pictures and sounds without a name
 }
 
 // assignment is NAME=VALUE; the name may be empty.
 type assignment struct{ name, value string }
 
-func functionOptions(c *cli.Context) (functionRun, error) {
-	engine, parts, err := backendOptions(c.StringSlice("backend"))
-	if err != nil {
-		return functionRun{}, err
+// explicit reports whether functions are meant, whatever the build is.
+func (c call) explicit() bool { return len(c.inputs)+len(c.outputs) > 0 }
+
+func (p *program) callOptions(c *cli.Context) (call, error) {
+	var u call
+	for _, part := range p.said {
+		if part.Type != abi.Text {
+			u.media = append(u.media, part)
+		}
 	}
-	if len(parts) > 0 {
-		return functionRun{}, usageError{errors.New("--backend PART=NAME is for builds: write --backend NAME")}
-	}
-	u := functionRun{arg: c.Args().First(), engine: engine, limits: runtimes.Limits{Threads: c.Int("threads")}}
 	for _, f := range []struct {
 		flag string
 		into *[]assignment
@@ -76,75 +79,106 @@ func functionOptions(c *cli.Context) (functionRun, error) {
 			return u, usageError{fmt.Errorf("--output %s: only .npy, .png and .wav are written", o.value)}
 		}
 	}
-	for _, name := range []string{"prompt", "p", "image", "audio", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
-		if c.IsSet(name) {
-			return u, usageError{fmt.Errorf("--%s is for models of text; %s takes --input", name, u.arg)}
-		}
-	}
-	if c.NArg() > 1 {
-		return u, usageError{fmt.Errorf("a prompt is for models of text; %s takes --input", u.arg)}
-	}
 	return u, nil
 }
 
-// runFunction runs a function once on the files that were given.
-func (p *program) runFunction(ctx context.Context, w *workspace.Workspace, use use, u functionRun) error {
-	fn, err := w.Function(ctx, u.arg, workspace.RunOptions{Target: use.target, Resolve: use.resolve})
+// aloneOptions refuses what only models of text take.
+func aloneOptions(c *cli.Context) error {
+	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf("--%s is for models of text; functions take --input", name)}
+		}
+	}
+	if c.NArg() > 1 {
+		return usageError{errors.New("a prompt is for models of text; functions take --input")}
+	}
+	return nil
+}
+
+// runOwn runs a function of the user's own on the files that were given.
+func (p *program) runOwn(ctx context.Context, w *workspace.Workspace, use use, opt runner.Options, call call) error {
+	fn, err := w.Function(ctx, use.arg, workspace.RunOptions{Target: use.target, Resolve: use.resolve})
 	if err != nil {
 		return err
 	}
 	if fn == nil {
-		return hinted{fmt.Errorf("%s is the name of a build in the store as well", u.arg), "write ./" + u.arg + " for the folder"}
+		return hinted{fmt.Errorf("%s is the name of a build in the store as well", use.arg), "write ./" + use.arg + " for the folder"}
 	}
-	out, err := p.callFunction(ctx, fn, u)
-	w.Record(ctx, audit.Entry{Action: "run", Ref: u.arg, Result: workspace.Outcome(err)})
+	r, err := p.start(ctx, fn.Build(), opt)
 	if err != nil {
 		return err
 	}
-	if p.json {
-		return p.printJSON(out)
+	defer r.Close()
+	if fn.Made {
+		p.say("%s has no manifest: a module is made of it for this run, its ports from the file", use.arg)
 	}
-	return p.printFunction(out)
+	out, err := p.compute(ctx, w, r, use, call)
+	if err != nil {
+		return err
+	}
+	return p.printFunctions(out)
 }
 
-func (p *program) callFunction(ctx context.Context, fn *workspace.Function, u functionRun) (*functionAnswer, error) {
-	engine, err := runtimes.Select(ctx, p.engines, u.engine, fn.Part)
+// runFunctions runs functions of a build on the files that were given.
+func (p *program) runFunctions(ctx context.Context, w *workspace.Workspace, r *runner.Runner, use use, call call) error {
+	if !r.Computes() {
+		return usageError{fmt.Errorf("--input and --output are for functions of tensors, and %s is none", use.arg)}
+	}
+	out, err := p.compute(ctx, w, r, use, call)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if fn.Made {
-		p.say("%s has no manifest: a module is made of it for this run, its ports from the file", u.arg)
+	return p.printFunctions(out)
+}
+
+// printFunctions prints what each part gave.
+func (p *program) printFunctions(out []*functionAnswer) error {
+	if p.json {
+		return p.printJSON(struct {
+			Parts []*functionAnswer `json:"parts"`
+		}{out})
 	}
-	start := time.Now()
-	model, err := engine.Open(ctx, runtimes.Bundle{Part: fn.Part, Manifest: fn.Manifest, Files: fn.Files}, u.limits)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s with backend %s: %w", u.arg, engine.Name(), err)
+	for _, a := range out {
+		if len(out) > 1 {
+			if _, err := fmt.Fprintf(p.stdout, "%s\n", diag.Printable(a.Part)); err != nil {
+				return err
+			}
+		}
+		if err := p.printFunction(a); err != nil {
+			return err
+		}
 	}
-	defer model.Close()
-	f, ok := model.(runtimes.Function)
-	if !ok {
-		return nil, fmt.Errorf("backend %s opens %s as no function", engine.Name(), u.arg)
+	return nil
+}
+
+// compute runs functions and writes the outputs asked for.
+func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner.Runner, use use, call call) ([]*functionAnswer, error) {
+	var given []runner.Given
+	for _, a := range call.inputs {
+		g := runner.Given{Name: a.name, Input: modality.Input{File: a.value}}
+		if numbers, err := literals(a.value); err == nil && !exists(a.value) {
+			g.Numbers, g.File = numbers, ""
+		}
+		given = append(given, g)
 	}
-	session, err := modality.New(f, fn.Manifest, modality.Options{Path: fn.Files.Path})
-	if err != nil {
-		return nil, err
+	for _, m := range call.media {
+		given = append(given, runner.Given{Modality: m.Type, Input: modality.Input{File: m.Path, Data: m.Data}})
 	}
-	out := &functionAnswer{Backend: engine.Name()}
-	out.Timings.LoadMS = ms(time.Since(start))
-	inputs, err := readInputs(session, u.inputs)
+	results, err := r.Compute(ctx, given)
+	w.Record(ctx, audit.Entry{Action: "run", Ref: use.arg, Result: workspace.Outcome(err)})
 	if err != nil {
 		return nil, asInput(err)
 	}
-	start = time.Now()
-	r, err := session.Run(ctx, inputs)
-	if err != nil {
-		return nil, asInput(err)
+	var out []*functionAnswer
+	for _, c := range results {
+		a := &functionAnswer{Part: c.Part.Name, Backend: c.Backend}
+		a.Timings.LoadMS, a.Timings.RunMS = ms(c.Load), ms(c.Run)
+		if err := a.fill(r.Build().Manifests[c.Part.Name], c.Result); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
 	}
-	out.Timings.RunMS = ms(time.Since(start))
-	if err := out.fill(fn, r); err != nil {
-		return nil, err
-	}
-	return out, writeOutputs(session, r, u.outputs, out)
+	return out, writeOutputs(results, call.outputs, out)
 }
 
 // asInput makes an input that is missing or unknown a fault of the command
@@ -152,27 +186,9 @@ func (p *program) callFunction(ctx context.Context, fn *workspace.Function, u fu
 func asInput(err error) error {
 	var in *modality.InputError
 	if errors.As(err, &in) {
-		return usageError{hinted{err, in.Hint}}
+		return usageError{hinted{in, in.Hint}}
 	}
 	return err
-}
-
-// readInputs takes files as files and what is written out as numbers.
-func readInputs(session *modality.Session, given []assignment) (map[string]modality.Input, error) {
-	in := map[string]modality.Input{}
-	for _, a := range given {
-		numbers, err := literals(a.value)
-		if err != nil || exists(a.value) {
-			in[a.name] = modality.Input{File: a.value}
-			continue
-		}
-		t, err := session.Literal(a.name, numbers)
-		if err != nil {
-			return nil, fmt.Errorf("--input %s=%s: %w", a.name, a.value, err)
-		}
-		in[a.name] = modality.Input{Tensor: &t}
-	}
-	return in, nil
 }
 
 func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
@@ -197,6 +213,7 @@ func literals(text string) ([]float64, error) {
 
 // functionAnswer is what a function gave, as --json prints it.
 type functionAnswer struct {
+	Part     string           `json:"part"`
 	Text     string           `json:"text,omitempty"`
 	Labels   []functionLabel  `json:"labels,omitempty"`
 	Segments []functionSpan   `json:"segments,omitempty"`
@@ -255,7 +272,7 @@ const (
 	topClasses  = 5
 )
 
-func (a *functionAnswer) fill(fn *workspace.Function, r *modality.Result) error {
+func (a *functionAnswer) fill(m *modules.Manifest, r *modality.Result) error {
 	a.Text, a.Assumed = r.Text, r.Assumed
 	for _, l := range r.Labels {
 		a.Labels = append(a.Labels, functionLabel{l.Output, l.Index, l.Name, l.Score})
@@ -263,10 +280,10 @@ func (a *functionAnswer) fill(fn *workspace.Function, r *modality.Result) error 
 	for _, s := range r.Segments {
 		a.Segments = append(a.Segments, functionSpan{s.Output, s.Start, s.End, s.Score})
 	}
-	a.reads = len(fn.Manifest.Postprocess) > 0
+	a.reads = len(m.Postprocess) > 0
 	a.Outputs = []functionOutput{}
 	for _, name := range slices.Sorted(maps.Keys(r.Outputs)) {
-		_, read := fn.Manifest.Postprocess[name]
+		_, read := m.Postprocess[name]
 		o, err := describeOutput(name, r.Outputs[name], !read)
 		if err != nil {
 			return fmt.Errorf("output %q: %w", name, err)
@@ -318,29 +335,45 @@ func describeOutput(name string, t runtimes.Tensor, top bool) (functionOutput, e
 	return o, nil
 }
 
-// writeOutputs writes what --output asks for: all files, or none that was not
-// made whole.
-func writeOutputs(session *modality.Session, r *modality.Result, asked []assignment, out *functionAnswer) error {
-	names := slices.Sorted(maps.Keys(r.Outputs))
+// writeOutputs writes what --output asks for, OUTPUT or PART.OUTPUT: all files,
+// or none that was not made whole.
+func writeOutputs(results []runner.Computed, asked []assignment, out []*functionAnswer) error {
+	type place struct {
+		part   int
+		output string
+	}
 	for _, a := range asked {
-		name := a.name
-		if name == "" && len(names) == 1 {
-			name = names[0]
+		var found []place
+		var names []string
+		for i, c := range results {
+			for _, name := range slices.Sorted(maps.Keys(c.Outputs)) {
+				full := c.Part.Name + "." + name
+				names = append(names, full)
+				if a.name == "" || a.name == name || a.name == full {
+					found = append(found, place{i, name})
+				}
+			}
 		}
-		t, ok := r.Outputs[name]
-		if !ok {
-			return usageError{hinted{fmt.Errorf("--output %s: there is no output %q", a.value, name), "it gives " + strings.Join(names, ", ")}}
+		wrong := func(what string) error {
+			return usageError{hinted{fmt.Errorf("--output %s: %s output %q", a.value, what, a.name), "it gives " + strings.Join(names, ", ")}}
 		}
-		encode := map[string]func(runtimes.Tensor) ([]byte, error){".npy": modality.EncodeArray, ".png": modality.EncodePicture, ".wav": session.EncodeSound}[strings.ToLower(filepath.Ext(a.value))]
-		data, err := encode(t)
+		switch {
+		case len(found) == 0:
+			return wrong("there is no")
+		case len(found) > 1:
+			return wrong("more than one is the")
+		}
+		c, name := results[found[0].part], found[0].output
+		encode := map[string]func(runtimes.Tensor) ([]byte, error){".npy": modality.EncodeArray, ".png": modality.EncodePicture, ".wav": c.Session.EncodeSound}[strings.ToLower(filepath.Ext(a.value))]
+		data, err := encode(c.Outputs[name])
 		if err != nil {
 			return fmt.Errorf("writing output %q to %s: %w", name, a.value, err)
 		}
 		if err := fsx.Replace(a.value, 0o644, func(w io.Writer) error { _, err := w.Write(data); return err }); err != nil {
 			return err
 		}
-		i := slices.IndexFunc(out.Outputs, func(o functionOutput) bool { return o.Name == name })
-		out.Outputs[i].File = a.value
+		described := out[found[0].part].Outputs
+		described[slices.IndexFunc(described, func(o functionOutput) bool { return o.Name == name })].File = a.value
 	}
 	return nil
 }

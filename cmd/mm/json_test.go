@@ -218,6 +218,8 @@ func TestJSON(t *testing.T) {
 		{"fsck", "", exitOK},
 		{"audit verify", "", exitOK},
 		{"module new", "encoder enc --license MIT", exitOK},
+		{"run --input", "enc --input image=p.png --output patch_tokens=out.npy", exitOK},
+		{"run --input", "builds/p-lite.graph.yaml --input vision-enc.image=p.png --target laptop", exitOK},
 		{"module check", "enc", exitOK},
 		{"module import onnx", "enc/enc.onnx --name eye --version 1.0.0 --license MIT --preprocess image={\"layout\":\"NHWC\",\"dtype\":\"uint8\"} --postprocess patch_tokens={\"labels\":{\"top\":2}}", exitOK},
 		{"run --input", "eye --input p.png", exitOK},
