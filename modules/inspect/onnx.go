@@ -94,7 +94,7 @@ type ports struct {
 	binding abi.Binding
 	// held says that an input or output is the module's own business, state or
 	// constant, which the manifest need not list.
-	held func(side, name string) bool
+	held    func(side, name string) bool
 	symbols map[string]int64 // sizes of the file's own names
 }
 
