@@ -171,6 +171,10 @@ func TestONNX(t *testing.T) {
 			`MM0211 13:5 enc@0.1.0: enc.onnx: "patch_tokens" is float16 in the file, fp32 in the manifest`, `MM0211 14:20 enc@0.1.0: enc.onnx: dimension 1 of "patch_tokens" is 8 in the file, 7 in the manifest`}},
 		{"raw input that is prepared", "caps:", "preprocess: {layout: NHWC, dtype: uint8}\ncaps:", nil},
 		{"prepared by name", "caps:", "preprocess: {image: {layout: NHWC, dtype: uint8, resize: [32, 32]}}\ncaps:", nil},
+		{"prepared without a batch", "caps:", "preprocess: {layout: HWC, dtype: uint8}\ncaps:", nil},
+		{"prepared as a sound", "caps:", "preprocess: {sample_rate: 16000, dtype: int16}\ncaps:", []string{
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is [N, H, W, 3] in the file, preprocess makes [1, ?]`,
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is uint8 in the file, preprocess makes int16`}},
 		{"prepared otherwise", "caps:", "preprocess: {layout: NCHW, resize: [8, 9]}\ncaps:", []string{
 			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is [N, H, W, 3] in the file, preprocess makes [1, 3, 8, 9]`,
 			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is uint8 in the file, preprocess makes fp32`}},

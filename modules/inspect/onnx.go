@@ -92,10 +92,10 @@ type ports struct {
 	*checker
 	entry   string
 	binding abi.Binding
-	symbols map[string]int64 // sizes of the file's own names
 	// held says that an input or output is the module's own business, state or
 	// constant, which the manifest need not list.
-	held func(side, name string) bool
+	held    func(side, name string) bool
+	symbols map[string]int64 // sizes of the file's own names
 }
 
 func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {

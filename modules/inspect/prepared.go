@@ -27,12 +27,19 @@ func (c *ports) prepared(i int, spec preprocess.Spec, v onnx.Value) {
 		return
 	}
 	made, dims := spec.Dims(), v.Type.Dims
+	// A batch of one is added, or left out, as the file has it.
+	switch {
+	case len(made)+1 == len(dims) && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown || dims[0].Param != ""):
+		dims = dims[1:]
+	case len(made)-1 == len(dims) && made[0] == 1:
+		made = made[1:]
+	}
 	fits := len(made) == len(dims)
 	for k := 0; fits && k < len(dims); k++ {
 		fits = dims[k].Value == onnx.Unknown || dims[k].Param != "" || made[k] == 0 || int64(made[k]) == dims[k].Value
 	}
 	if !fits {
-		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, dimensions(dims), sizes(made)))
+		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, dimensions(v.Type.Dims), sizes(spec.Dims())))
 	}
 }
 

@@ -104,7 +104,7 @@ func New(fn runtimes.Function, m *modules.Manifest, opt Options) (*Session, erro
 
 // Reset puts the state back to its beginning.
 func (s *Session) Reset() {
-	s.stream = stream{state: maps.Clone(s.initial), tails: map[string][]float32{}}
+	s.stream = stream{state: s.initial, tails: map[string][]float32{}}
 }
 
 // Run computes once, or once a window of a long sound. in is keyed by port;
