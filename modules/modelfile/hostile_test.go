@@ -113,6 +113,9 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 		return "refused by the engine", err
 	}
 	defer p.Close()
+	if err := graph.Claims(m); err != nil {
+		return "crashed", fmt.Errorf("compiled, though: %w", err)
+	}
 	shapes := make(map[string][]int)
 	for _, v := range p.Inputs() {
 		shape := []int{}
