@@ -73,7 +73,7 @@ func (s Spec) sees(block, lanes int) [2]int {
 	return [2]int{block * lanes / out * in, (last/out + 1) * in}
 }
 
-// NewFilter packs weights, which are [Out][In/Groups][rows][columns], and a
+// NewFilter packs weights, which are Out × In/Groups × rows × columns, and a
 // bias, which may be nil, into memory that room gives.
 func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(n int) ([]float32, error)) (*Filter, error) {
 	size := s.Kernel[0] * s.Kernel[1]
