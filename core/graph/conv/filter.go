@@ -19,6 +19,7 @@ type Filter struct {
 	bias    []float32
 	room    func(n int) ([]float32, error) // for what stays
 	wino    *winograd
+	crowded bool // there is no room for wino
 
 	// What the last image's size made of the windows.
 	seen Window
@@ -177,7 +178,7 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 			a.Add = a.Add[n*res : (n+1)*res]
 		}
 		o, img := out[n*res:(n+1)*res], x[n*in:(n+1)*in]
-		if f.transforms(&w) {
+		if f.transforms(&w) && f.transform() {
 			if err := f.byTransforms(work, w, o, img, a); err != nil {
 				return err
 			}

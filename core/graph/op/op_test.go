@@ -130,8 +130,8 @@ func (tr trial) same(t *testing.T, name string) []*Array {
 	return one
 }
 
-// near compares with what naive loops give, relative to the largest.
-func near(t *testing.T, name string, got *Array, shape []int, want []float64, tol float64) {
+// approx compares with what naive loops give, relative to the largest.
+func approx(t *testing.T, name string, got *Array, shape []int, want []float64, tol float64) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) || got.Len() != len(want) {
 		t.Fatalf("%s: %v of %d elements, want %v of %d", name, got.Shape, got.Len(), shape, len(want))

@@ -64,7 +64,7 @@ func TestMatMul(t *testing.T) {
 			}
 			tr := trial{node: node("MatMul"), in: []*Array{a, right}, fixed: []bool{false, how.fixed}, prepare: how.prepare, change: func(c *Call) { c.Transposed = how.trans }}
 			shape, want := slowly(t, a, right, how.trans)
-			near(t, name, tr.same(t, name)[0], shape, want, 3e-6)
+			approx(t, name, tr.same(t, name)[0], shape, want, 3e-6)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestFollow(t *testing.T) {
 				tr := trial{node: node("MatMul"), in: []*Array{a, b}, fixed: []bool{false, fixed, true}, change: func(c *Call) {
 					c.In, c.Then = append(c.In, bias), tensor.Sigmoid
 				}}
-				near(t, fmt.Sprint(m, n, fixed), tr.same(t, "")[0], shape, want, 3e-6)
+				approx(t, fmt.Sprint(m, n, fixed), tr.same(t, "")[0], shape, want, 3e-6)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestGemm(t *testing.T) {
 					for _, prepare := range []bool{false, true} {
 						tr := trial{node: node("Gemm", onnx.Int("transA", ta), onnx.Int("transB", tb), onnx.Float("alpha", scale), onnx.Float("beta", beta)), in: in, fixed: []bool{false, prepare, false}, prepare: prepare, change: func(c *Call) { c.Then = tensor.Tanh }}
 						name := fmt.Sprint(ta, tb, add, scale, prepare)
-						near(t, name, tr.same(t, name)[0], []int{m, n}, want, 3e-6)
+						approx(t, name, tr.same(t, name)[0], []int{m, n}, want, 3e-6)
 					}
 				}
 			}

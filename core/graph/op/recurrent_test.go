@@ -135,7 +135,7 @@ func TestRecurrent(t *testing.T) {
 					for _, prepare := range []bool{false, true} {
 						title := fmt.Sprint(name, s, direction, variant, prepare)
 						tr := trial{node: node(name, attributes...), in: in, fixed: []bool{false, prepare, prepare}, outs: outs, prepare: prepare}
-						near(t, title, tr.same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
+						approx(t, title, tr.same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
 					}
 				}
 			}
