@@ -108,7 +108,7 @@ func quantize(ctx context.Context, in *os.File, recipe quant.Recipe, out string)
 	if err != nil {
 		return nil, 0, err
 	}
-	notes, err = gguf.Convert(ctx, in, info.Size(), recipe, tmp)
+	notes, err = gguf.Convert(ctx, in, info.Size(), gguf.Options{Recipe: recipe}, tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}
