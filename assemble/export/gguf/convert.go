@@ -3,6 +3,7 @@ package gguf
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,8 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/awq"
+	"mm-abi.org/mm/core/quant/gptq"
 	"mm-abi.org/mm/core/quant/imatrix"
 	"mm-abi.org/mm/core/tensor"
 )
@@ -20,6 +23,13 @@ type Options struct {
 	Recipe quant.Recipe
 	// Importance says which columns matter; nil: all alike.
 	Importance *imatrix.Matrix
+	// Scale looks for factors that make the matrices easier to round, and puts
+	// them where their inputs come from (package awq). It needs Importance.
+	Scale bool
+	// Hessian gives Σ x·xᵀ over the inputs x of a matrix, by which it is
+	// rounded so that its products stay what they were (package gptq); nil, or
+	// nil for a matrix: each element is rounded for itself.
+	Hessian func(ctx context.Context, name string) ([]float32, error)
 	// Threads compute; 0 means [pool.Default].
 	Threads int
 }
@@ -33,6 +43,9 @@ func Convert(ctx context.Context, r io.ReaderAt, size int64, opt Options, w io.W
 	}
 	c := newConversion(file, opt)
 	defer c.close()
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
 	b := bufio.NewWriterSize(w, 1<<20)
 	if err := c.write(ctx, b); err != nil {
 		return nil, err
@@ -46,10 +59,24 @@ type conversion struct {
 	file  *gguf.File
 	model quant.Model
 	pool  *pool.Pool
+
+	factors map[string]awq.Factors
 }
 
 func newConversion(file *gguf.File, opt Options) *conversion {
 	return &conversion{Options: opt, file: file, model: modelOf(file), pool: pool.New(opt.Threads)}
+}
+
+// prepare looks for factors.
+func (c *conversion) prepare(ctx context.Context) (err error) {
+	if !c.Scale {
+		return nil
+	}
+	if c.Importance == nil {
+		return errors.New("factors need an importance matrix")
+	}
+	c.factors, err = awq.Search(ctx, c.file, c.typeOf, c.Importance, c.pool)
+	return err
 }
 
 func (c *conversion) close() { c.pool.Close() }
@@ -130,11 +157,12 @@ type rows struct {
 // WriteTo writes the whole tensor.
 func (r *rows) WriteTo(w io.Writer) (int64, error) {
 	src := r.file.Section(r.tensor)
+	factors := r.factors[r.tensor.Name]
 	encode, err := r.encoder()
 	if err != nil {
 		return 0, err
 	}
-	if r.tensor.Type == r.to && encode == nil {
+	if r.tensor.Type == r.to && encode == nil && factors.Columns == nil && factors.Rows == nil {
 		return io.Copy(w, src)
 	}
 	row := r.tensor.Dims[0]
@@ -153,8 +181,9 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 		if _, err := io.ReadFull(src, in[:from*n]); err != nil {
 			return written, fmt.Errorf("tensor %s: %w", r.tensor.Name, err)
 		}
-		r.pool.For(n, 8, pool.Func(func(_, lo, hi int) {
+		r.pool.For(n, 16, pool.Func(func(_, lo, hi int) {
 			quant.Dequantize(values[lo*row:hi*row], in[lo*from:hi*from], r.tensor.Type)
+			scale(values[lo*row:hi*row], row, done+lo, factors)
 			if encode != nil {
 				encode(out[lo*to:hi*to], values[lo*row:hi*row], done+lo)
 			} else {
@@ -173,7 +202,16 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 // encoder quantises rows, the first of which is the first-th of the tensor;
 // nil: every row as any other.
 func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
-	if r.Importance == nil || len(r.tensor.Dims) < 2 || !quant.CanWeigh(r.to) || r.tensor.Type == r.to {
+	factors := r.factors[r.tensor.Name]
+	if len(r.tensor.Dims) < 2 || !quant.CanWeigh(r.to) || r.tensor.Type == r.to && factors.Columns == nil && factors.Rows == nil {
+		return nil, nil
+	}
+	if factor, err := r.factor(); err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", r.tensor.Name, err)
+	} else if factor != nil {
+		return func(dst []byte, x []float32, _ int) { factor.Quantize(dst, x, r.to) }, nil
+	}
+	if r.Importance == nil {
 		return nil, nil
 	}
 	row, matrices := r.tensor.Dims[0], 1
@@ -184,6 +222,11 @@ func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 	if err != nil || means == nil {
 		return nil, err
 	}
+	if factors.Columns != nil {
+		for i, f := range factors.Columns {
+			means[i] /= f * f
+		}
+	}
 	size, height := r.to.RowBytes(row), r.tensor.Dims[1]
 	return func(dst []byte, x []float32, first int) {
 		for i := 0; i*row < len(x); i++ {
@@ -191,4 +234,41 @@ func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 			quant.QuantizeWeighted(dst[i*size:(i+1)*size], x[i*row:(i+1)*row], means[m:m+row], r.to)
 		}
 	}, nil
+}
+
+// factor is by what a matrix is rounded; nil: each element for itself.
+func (r *rows) factor() (*gptq.Factor, error) {
+	if r.Hessian == nil || len(r.tensor.Dims) != 2 {
+		return nil, nil
+	}
+	h, err := r.Hessian(r.ctx, r.tensor.Name)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	n := r.tensor.Dims[0]
+	if columns := r.factors[r.tensor.Name].Columns; columns != nil { // inputs are divided by them
+		h = slices.Clone(h)
+		for i, a := range columns {
+			for j, b := range columns {
+				h[i*n+j] /= a * b
+			}
+		}
+	}
+	return gptq.New(h, n, r.pool)
+}
+
+// scale multiplies rows, the first of which is the first-th of its tensor.
+func scale(x []float32, row, first int, by awq.Factors) {
+	if by.Columns == nil && by.Rows == nil {
+		return
+	}
+	for i := 0; i*row < len(x); i++ {
+		part := x[i*row : (i+1)*row]
+		if by.Rows != nil {
+			tensor.Scale(part, by.Rows[first+i])
+		}
+		for j, f := range by.Columns {
+			part[j] *= f
+		}
+	}
 }

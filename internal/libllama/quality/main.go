@@ -43,7 +43,7 @@ type options struct {
 }
 
 // ways of quantising, in the order of the table.
-var ways = []string{"mm", "llama.cpp", "mm imatrix", "llama.cpp imatrix"}
+var ways = []string{"mm", "llama.cpp", "mm imatrix", "llama.cpp imatrix", "mm awq", "mm gptq", "mm awq+gptq"}
 
 const separator = "<|endoftext|>"
 
@@ -77,7 +77,7 @@ type bench struct {
 	importance *imatrix.Matrix
 	windows    []score.Window
 	known      [][]float32 // log probabilities of the float model, V a prediction
-	loss       float64     // of the float model
+	losses     []float64   // of the float model, one a prediction
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -94,10 +94,9 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	b.loss = r.loss
 	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.known), o.threads, cpu.Use())
-	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | KL | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|")
-	fmt.Printf("| F32 | | %s | %.4f | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss), r.rate)
+	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | ± | KL | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|")
+	fmt.Printf("| F32 | | %s | %.4f | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss), r.rate)
 	for _, name := range o.types {
 		recipe, err := gguf.Recipe(name)
 		if err != nil {
@@ -163,8 +162,17 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string) error 
 	switch who {
 	case "mm":
 		opt := gguf.Options{Recipe: recipe, Threads: b.threads}
-		if how == "imatrix" {
+		if how != "" {
 			opt.Importance = b.importance
+		}
+		opt.Scale = strings.Contains(how, "awq")
+		if strings.Contains(how, "gptq") {
+			h, done, err := b.hessians(recipe)
+			if err != nil {
+				return err
+			}
+			defer done()
+			opt.Hessian = h.Of
 		}
 		if err := convert(ctx, b.full, path, opt); err != nil {
 			return err
@@ -204,14 +212,31 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| %s | %s | %s | %.4f | %.4f | %.5f | %.0f | %.0f |\n",
-		recipe.Name, way, mebibytes(path), math.Exp(m.loss), m.loss-b.loss, m.divergence, m.rate, took.Seconds())
+	fmt.Printf("| %s | %s | %s | %.4f | %.4f | %.4f | %.5f | %.0f | %.0f |\n",
+		recipe.Name, way, mebibytes(path), math.Exp(m.loss), m.more, m.sure, m.divergence, m.rate, took.Seconds())
 	return nil
+}
+
+// hessians has the float model read the text of calibration.
+func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error, error) {
+	m, tok, err := load(b.full, b.threads)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, t := range m.File().Tensors {
+		if strings.HasPrefix(t.Name, "blk.") && len(t.Dims) == 2 {
+			names = append(names, t.Name)
+		}
+	}
+	h, err := calibrate.NewHessians(m, tok, b.learnt, names, 0, calibrate.Options{Window: b.size, Separator: separator})
+	return h, m.Close, err
 }
 
 // result is what a file is worth.
 type result struct {
 	loss       float64 // nats a prediction
+	more, sure float64 // what the loss is more than the float model's, and the standard error of that
 	divergence float64 // of the float model's probabilities from the file's: KL, nats a prediction
 	rate       float64 // tokens a second of processor time
 }
@@ -238,10 +263,13 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 			}
 			p := slices.Clone(logits)
 			logSoftmax(p)
-			r.loss -= float64(p[next])
+			loss := -float64(p[next])
+			r.loss += loss
 			if first {
-				b.known = append(b.known, p)
+				b.known, b.losses = append(b.known, p), append(b.losses, loss)
 			} else {
+				r.more += loss - b.losses[n]
+				r.sure += (loss - b.losses[n]) * (loss - b.losses[n])
 				r.divergence += divergence(b.known[n], p)
 			}
 			n++
@@ -250,7 +278,9 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 			return r, err
 		}
 	}
-	r.loss, r.divergence = r.loss/float64(n), r.divergence/float64(n)
+	count := float64(n)
+	r.loss, r.divergence, r.more = r.loss/count, r.divergence/count, r.more/count
+	r.sure = math.Sqrt(max(0, r.sure/count-r.more*r.more) / count)
 	if b.decoded == 0 {
 		return r, nil
 	}
