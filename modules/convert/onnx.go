@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 )
@@ -97,7 +97,7 @@ func ONNX(ctx context.Context, file string, opt Options, fn Function) (string, e
 // sources are the files that a module is made of, by the name they get in it.
 func sources(model *onnx.Model, file, entry string, with []string) (map[string]string, error) {
 	out := map[string]string{entry: file}
-	for _, p := range model.Check(onnx.CheckOptions{External: external(file)}) {
+	for _, p := range model.Check(onnx.CheckOptions{External: admit.Folder(filepath.Dir(file), nil).Size}) {
 		if !p.Warning {
 			return nil, fmt.Errorf("%s: %s", file, p)
 		}
@@ -113,20 +113,6 @@ func sources(model *onnx.Model, file, entry string, with []string) (map[string]s
 		out[name] = from
 	}
 	return out, nil
-}
-
-// external looks beside a model for the data that it names.
-func external(file string) func(location string) (int64, bool) {
-	return func(location string) (int64, bool) {
-		if !filepath.IsLocal(filepath.FromSlash(location)) {
-			return 0, false
-		}
-		info, err := os.Lstat(filepath.Join(filepath.Dir(file), filepath.FromSlash(location)))
-		if err != nil || !info.Mode().IsRegular() {
-			return 0, false
-		}
-		return info.Size(), true
-	}
 }
 
 func copied(ctx context.Context, d *fsx.Dir, name, from string) (modules.File, error) {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
@@ -189,49 +187,4 @@ func TestRefuses(t *testing.T) {
 		}
 		m.Close()
 	}
-}
-
-// A computation ends in its middle when its caller goes, and the session goes
-// on to the next.
-func TestCancelInside(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
-	const size, steps = 1024, 200
-	m := onnx.New("powers", 17)
-	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", 1, "N", "N")}
-	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", 1, "N", "N")}
-	last := "x"
-	for i := range steps {
-		next := fmt.Sprint("y", i)
-		if i == steps-1 {
-			next = "y"
-		}
-		last = m.Graph.Add("MatMul", []string{last, "x"}, next)
-	}
-	path := filepath.Join(t.TempDir(), "m.onnx")
-	write(t, path, m)
-	open, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close()
-	run := func(ctx context.Context, n int64) error {
-		_, err := open.(runtimes.Function).Run(ctx, map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{n, n}, Data: make([]byte, 4*n*n)}})
-		return err
-	}
-	pids := enginestest.Children(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	begin := time.Now()
-	err = run(ctx, size)
-	took := time.Since(begin)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("%v after %v", err, took)
-	}
-	if err := run(t.Context(), 2); err != nil {
-		t.Error(err)
-	}
-	if now := enginestest.Children(t); !slices.Equal(pids, now) {
-		t.Errorf("it took another child (%v, then %v): the library did not hear", pids, now)
-	}
-	t.Logf("ended after %v", took.Round(time.Millisecond))
 }

@@ -60,6 +60,8 @@ func child(play string) error {
 		e = absent{}
 	case "parent":
 		return parent()
+	case "liar":
+		return liar()
 	case "leaves":
 		return errors.New("the library could not be mapped")
 	}
@@ -223,6 +225,8 @@ func strike(fault string) {
 		f.Close()
 	}
 	switch fault {
+	case "deaf once":
+		time.Sleep(time.Minute)
 	case "dies":
 		for i := range 30 {
 			fmt.Fprintln(os.Stderr, "assertion", i, "failed\x1b[31m")

@@ -145,3 +145,7 @@ func Begin(ctx context.Context, e runtimes.Engine, b runtimes.Bundle, prompt []i
 	}
 	return m, s, nil
 }
+
+// Hearing is how long an engine may take to hear that its caller has gone, on
+// a machine that has other things to do as well.
+const Hearing = 50 * time.Millisecond

@@ -48,6 +48,11 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 	} else {
 		mine.Info, err = e.Probe(ctx)
 	}
+	if err == nil && hello.Shared > 0 {
+		if s.shared = attach(hello.Shared); s.shared != nil {
+			mine.Shared = hello.Shared
+		}
+	}
 	mine.Fault = wire.NewFault(err)
 	if err := s.out.Write(wire.KindHello, 0, mine); err != nil || mine.Fault != nil {
 		return err
@@ -65,6 +70,7 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 type server struct {
 	engine runtimes.Engine
 	out    *wire.Writer
+	shared []byte // memory that mm sees as well; nil: none
 
 	mu        sync.Mutex
 	model     runtimes.Model // nil: none is open
@@ -133,12 +139,25 @@ func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.Cance
 	defer cancel()
 	var req wire.Request
 	err := f.Decode(&req)
+	if err == nil && req.Op == wire.OpRun {
+		// What an engine lends is written before it takes it back.
+		err = s.run(ctx, f, &req, func(reply wire.Reply, payload [][]byte) { s.reply(f, reply, payload) })
+		if err != nil {
+			s.reply(f, wire.Reply{Fault: wire.NewFault(err)}, nil)
+		}
+		return
+	}
 	var reply wire.Reply
 	var payload [][]byte
 	if err == nil {
 		reply, payload, err = s.do(ctx, f, &req)
 	}
 	reply.Fault = wire.NewFault(err)
+	s.reply(f, reply, payload)
+}
+
+// reply ends a request.
+func (s *server) reply(f *wire.Frame, reply wire.Reply, payload [][]byte) {
 	s.mu.Lock()
 	delete(s.cancels, f.ID)
 	s.mu.Unlock()
@@ -157,8 +176,6 @@ func (s *server) do(ctx context.Context, f *wire.Frame, req *wire.Request) (wire
 	case wire.OpSequence:
 		r, err := s.begin(ctx, req.Options)
 		return r, nil, err
-	case wire.OpRun:
-		return s.run(ctx, req.Tensors, f.Payload)
 	}
 	s.mu.Lock()
 	q := s.sequences[req.Sequence]
@@ -206,25 +223,6 @@ func (s *server) follow(ctx context.Context, q *sequence, f *wire.Frame, req *wi
 	}
 	r.Len = q.Len()
 	return r, payload, err
-}
-
-func (s *server) run(ctx context.Context, list []wire.Tensor, data []byte) (r wire.Reply, payload [][]byte, err error) {
-	s.mu.Lock()
-	f, ok := s.model.(runtimes.Function)
-	s.mu.Unlock()
-	if !ok {
-		return r, nil, errors.New("no function is open")
-	}
-	in, err := wire.Unpacked(list, data)
-	if err != nil {
-		return r, nil, err
-	}
-	out, err := f.Run(ctx, in)
-	if err != nil {
-		return r, nil, err
-	}
-	r.Tensors, payload = wire.Tensors(out)
-	return r, payload, nil
 }
 
 // end closes what is open, unless the engine does not come back.

@@ -10,6 +10,11 @@
 // before which a generation sends its tokens. A Cancel ends a request early, a
 // Beat says that the child is alive while it computes.
 //
+// Where mm offers memory that both processes see ([Hello.Shared]; the child has
+// it as file 3), large tensors go through it: a request names a [Room] of it,
+// which is the request's own until it is answered, a [Tensor] says where in the
+// room it lies, and results that the room still holds lie there too.
+//
 // Neither side trusts the other: [Read] bounds each length before it
 // allocates, and grows with what has come, not with what was announced.
 package wire
@@ -23,7 +28,7 @@ import (
 )
 
 // Version is that of the protocol. Both sides must speak the same.
-const Version = 1
+const Version = 2
 
 // Kind says what a frame is.
 type Kind uint8
