@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	installed "mm-abi.org/mm/runtimes/engines"
+	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
 
@@ -68,15 +68,15 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	enginestest.Program(t)
 	for _, c := range []struct {
 		name, core, function string
-		native               []string
+		needs                []string
 	}{
-		{"core and onnxruntime", "core", "onnxruntime", []string{installed.ONNXRuntime}},
-		{"llamacpp and onnx", "llamacpp", "onnx", []string{installed.LlamaCPP}},
-		{"llamacpp and onnxruntime", "gguf", "onnxruntime", []string{installed.ONNXRuntime, installed.LlamaCPP}},
+		{"core and onnxruntime", "core", "onnxruntime", []string{native.ONNXRuntime}},
+		{"llamacpp and onnx", "llamacpp", "onnx", []string{native.LlamaCPP}},
+		{"llamacpp and onnxruntime", "gguf", "onnxruntime", []string{native.ONNXRuntime, native.LlamaCPP}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, name := range c.native {
-				if _, err := installed.Install(t.Context(), installed.Options{Home: home, Name: name, From: enginestest.Libraries(t, name)}); err != nil {
+			for _, name := range c.needs {
+				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: enginestest.Libraries(t, name)}); err != nil {
 					t.Fatal(err)
 				}
 			}
