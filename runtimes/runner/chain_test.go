@@ -499,6 +499,10 @@ func TestCompute(t *testing.T) {
 	if err != nil || len(got) != 1 || !bytes.Equal(got[0].Outputs["llm_tokens"].Data, first[1].Outputs["llm_tokens"].Data) {
 		t.Errorf("the projector alone: %+v, %v", got, err)
 	}
+	got, err = r.Compute(t.Context(), []runner.Given{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
+	if err != nil || len(got) != 2 || got[1].Part.Name != "image-proj" {
+		t.Errorf("encoder and projector, each with its own: %+v, %v", got, err)
+	}
 	latents := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 64}, Data: make([]byte, 2*2*64)}
 	got, err = r.Compute(t.Context(), []runner.Given{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})
 	if err != nil || len(got) != 1 || !slices.Equal(got[0].Outputs["image"].Shape, []int64{1, 256, 256, 3}) {
