@@ -238,6 +238,28 @@ func TestPictureFiles(t *testing.T) {
 	}
 }
 
+// An assembly that calls an encoder a skill, or its projector by the core's
+// name, is an error and nothing worse.
+func TestMisnamedParts(t *testing.T) {
+	for name, change := range map[string]func(*builds.ModalityPart){
+		"a skill":    func(m *builds.ModalityPart) { m.Encoder.Type = abi.Skill },
+		"the core":   func(m *builds.ModalityPart) { m.Projector.Name = "core" },
+		"no cap":     func(m *builds.ModalityPart) { m.TCap = 0 },
+		"below none": func(m *builds.ModalityPart) { m.TCap = -1 << 62 },
+		"a huge cap": func(m *builds.ModalityPart) { m.TCap = 1<<63 - 1 },
+	} {
+		b := seeing(t)
+		change(&b.Assembly.Modalities[0])
+		r, _, _ := look(t, b, runner.Options{})
+		if a, err := r.Answer(t.Context(), see(1, red(t)), nil); err == nil {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if _, err := r.Compute(t.Context(), []runner.Given{{Name: "audio-enc"}}); err == nil {
+			t.Errorf("%s: nothing was computed on", name)
+		}
+	}
+}
+
 // What does not fit into the sequence is told before anything is loaded.
 func TestPicturesTooMany(t *testing.T) {
 	b := seeing(t)
