@@ -62,20 +62,24 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	for name, path := range pictures {
 		want[name] = ask(t, path)
 	}
+	asked := asRequest(t, pictures["a"])
+	if d := cmp.Diff(want["a"].Text, asked.Text); d != "" {
+		t.Errorf("as a request (-flags +request):\n%s", d)
+	}
 	if want["a"].Text == want["b"].Text || len(want["a"].Tokens) == 0 {
 		t.Errorf("two pictures, one answer: %q", want["a"].Text)
 	}
 	enginestest.Program(t)
 	for _, c := range []struct {
 		name, core, function string
-		native               []string
+		needs                []string
 	}{
 		{"core and onnxruntime", "core", "onnxruntime", []string{native.ONNXRuntime}},
 		{"llamacpp and onnx", "llamacpp", "onnx", []string{native.LlamaCPP}},
 		{"llamacpp and onnxruntime", "gguf", "onnxruntime", []string{native.ONNXRuntime, native.LlamaCPP}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, name := range c.native {
+			for _, name := range c.needs {
 				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: enginestest.Libraries(t, name)}); err != nil {
 					t.Fatal(err)
 				}
@@ -91,4 +95,30 @@ func TestPictureOnEveryEngine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asRequest asks the same with a request that holds the picture's bytes.
+func asRequest(t *testing.T, picture string) ran {
+	t.Helper()
+	data, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := json.Marshal(map[string]any{
+		"inputs":      []any{map[string]any{"type": "text", "text": "Once upon a time"}, map[string]any{"type": "image", "data": data}},
+		"preferences": map[string]any{"max_tokens": 40},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "request.json")
+	if err := os.WriteFile(file, req, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "workstation", "--request", file, "--json")
+	var got ran
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+		t.Fatalf("exit %d: %s%v", code, stderr, err)
+	}
+	return got
 }

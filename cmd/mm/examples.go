@@ -14,7 +14,7 @@ var examples = map[string][]string{
 	"module import gguf":    {"mm module import gguf model.gguf --name my-core --version 1.0.0 --license Apache-2.0"},
 	"module import onnx":    {"mm module import onnx rec.onnx --version 4.0.0 --preprocess 'x={height: 48, color: bgr}' --postprocess 'probs={ctc: {labels: keys.txt}}' --with keys.txt", "mm module import onnx vad.onnx --version 6.0.0 --preprocess 'input={sample_rate: 16000, chunk: 512, context: 64}' --state state=stateN --constant sr=16000"},
 	"module import hf":      {"mm module import hf SmolLM3-3B --version 1.0.0"},
-	"run":                   {"mm run dist/p-lite --prompt \"Once upon a time\"", "echo \"What is 12 plus 7?\" | mm run p-lite:0.1.0", "mm run p-lite:0.1.0 --request request.json --json", "mm run classifier.onnx --input image=cat.png", "mm run vad --input speech.wav --json"},
+	"run":                   {"mm run dist/p-lite --prompt \"Once upon a time\"", "echo \"What is 12 plus 7?\" | mm run p-lite:0.1.0", "mm run p-lite:0.1.0 --request request.json --json", "mm run p-lite:0.1.0 \"What is in it?\" --image plot.png --backend vision-enc=onnxruntime", "mm run senses:1.0.0 --audio hello.wav", "mm run classifier.onnx --input image=cat.png", "mm run vad --input speech.wav --json"},
 	"chat":                  {"mm chat p-lite:0.1.0", "mm chat dist/p-lite --system \"Be brief.\" --temperature 0.7"},
 	"inspect":               {"mm inspect dist/p-lite", "mm inspect p-lite:0.1.0 --json", "mm inspect model.onnx"},
 	"push":                  {"mm push dist/p-lite registry.example/team/p-lite", "mm push p-lite:0.1.0 oci:/mnt/usb/builds:p-lite"},

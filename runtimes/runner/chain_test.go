@@ -238,6 +238,28 @@ func TestPictureFiles(t *testing.T) {
 	}
 }
 
+// An assembly that calls an encoder a skill, or its projector by the core's
+// name, is an error and nothing worse.
+func TestMisnamedParts(t *testing.T) {
+	for name, change := range map[string]func(*builds.ModalityPart){
+		"a skill":    func(m *builds.ModalityPart) { m.Encoder.Type = abi.Skill },
+		"the core":   func(m *builds.ModalityPart) { m.Projector.Name = "core" },
+		"no cap":     func(m *builds.ModalityPart) { m.TCap = 0 },
+		"below none": func(m *builds.ModalityPart) { m.TCap = -1 << 62 },
+		"a huge cap": func(m *builds.ModalityPart) { m.TCap = 1<<63 - 1 },
+	} {
+		b := seeing(t)
+		change(&b.Assembly.Modalities[0])
+		r, _, _ := look(t, b, runner.Options{})
+		if a, err := r.Answer(t.Context(), see(1, red(t)), nil); err == nil {
+			t.Errorf("%s: %+v", name, a)
+		}
+		if _, err := r.Compute(t.Context(), []runner.Given{{Name: "audio-enc"}}); err == nil {
+			t.Errorf("%s: nothing was computed on", name)
+		}
+	}
+}
+
 // What does not fit into the sequence is told before anything is loaded.
 func TestPicturesTooMany(t *testing.T) {
 	b := seeing(t)
@@ -498,6 +520,10 @@ func TestCompute(t *testing.T) {
 	got, err := r.Compute(t.Context(), []runner.Given{{Name: "image-proj.patch_tokens", Input: modality.Input{Tensor: &tokens}}})
 	if err != nil || len(got) != 1 || !bytes.Equal(got[0].Outputs["llm_tokens"].Data, first[1].Outputs["llm_tokens"].Data) {
 		t.Errorf("the projector alone: %+v, %v", got, err)
+	}
+	got, err = r.Compute(t.Context(), []runner.Given{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
+	if err != nil || len(got) != 2 || got[1].Part.Name != "image-proj" {
+		t.Errorf("encoder and projector, each with its own: %+v, %v", got, err)
 	}
 	latents := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 64}, Data: make([]byte, 2*2*64)}
 	got, err = r.Compute(t.Context(), []runner.Given{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})

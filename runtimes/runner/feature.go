@@ -127,14 +127,18 @@ func (r *Runner) modality(m abi.Modality) (builds.ModalityPart, bool) {
 // roomy reports inputs that the sequence has no room for, before anything is
 // loaded: each is counted with all the places that it may take.
 func (r *Runner) roomy(prompt talk.Prompt, in []medium) error {
+	most := r.build.Assembly.Tokens.MaxSeq
+	if most <= 0 || len(in) == 0 {
+		return nil // the core knows
+	}
 	text, places := 0, 0
 	for _, piece := range prompt.Pieces {
 		text += len(piece.Tokens)
 	}
 	for _, m := range in {
-		places += m.places
+		places += min(max(m.places, 0), most)
 	}
-	if most := r.build.Assembly.Tokens.MaxSeq; most > 0 && places > 0 && text+places >= most {
+	if text+places >= most {
 		return fmt.Errorf("%w: %d places of %d inputs and %d tokens of text, of a max_seq of %d", runtimes.ErrFull, places, len(in), text, most)
 	}
 	return nil
@@ -147,6 +151,9 @@ func (r *Runner) project(ctx context.Context, m medium, width int) (feature, err
 		return f, nil
 	}
 	enc, proj := r.functions[m.joins.Encoder.Name], r.functions[m.joins.Projector.Name]
+	if enc == nil || proj == nil { // an assembly that calls them something else
+		return feature{}, fmt.Errorf("reading the %s input: %s and %s are no encoder and projector", m.part.Type, m.joins.Encoder.ID(), m.joins.Projector.ID())
+	}
 	result, err := r.compute(ctx, enc, map[string]Given{"": {Input: modality.Input{Data: m.data}}})
 	if err != nil {
 		return feature{}, fmt.Errorf("reading the %s input: %w", m.part.Type, err)
