@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-native bench-draft bench-start
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -124,3 +124,8 @@ bench-draft:
 # From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
 bench-start:
 	@scripts/bench-start.sh $(MODEL)
+
+# core/graph beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
+# and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).
+bench-onnx:
+	@scripts/bench-onnx.sh

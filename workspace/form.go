@@ -95,7 +95,7 @@ func formOfText(path string) (form, error) {
 	case schemas.Module:
 		return aModule, nil
 	case "":
-		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core key, a module a type key")
+		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core or a modalities key, a module a type key")
 	default:
 		return aReference, unrunnable(path, "it is "+documents[kind], documentWays[kind])
 	}

@@ -129,6 +129,7 @@ func (p *program) app() *cli.App {
 			p.evalCommand(),
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
+			p.onnxCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

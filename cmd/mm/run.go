@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -24,21 +25,50 @@ import (
 )
 
 func (p *program) runCommand() *cli.Command {
+	said := &said{}
 	return &cli.Command{
 		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
-			"The prompt is an argument, --prompt, or what comes on standard input. mm chat holds a\n" +
-			"conversation. A request is JSON:\n\n" +
-			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}`,
+			"The prompt is an argument, --prompt, or what comes on standard input; with --image and\n" +
+			"--audio the model reads them in the order given. mm chat holds a conversation. A request\n" +
+			"is JSON:\n\n" +
+			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
+			"A build without a core is a set of functions. --input, --image and --audio give them\n" +
+			"something to compute on, --output writes what they gave.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
+			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{said, abi.Text}},
+			&cli.GenericFlag{Name: "p", Value: saying{said, abi.Text}, Hidden: true}, // an alias is set a second time
+			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{said, abi.Image}},
+			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{said, abi.Audio}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
 		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
-		Action: p.run,
+		Action: func(c *cli.Context) error { return p.run(c, said.parts) },
 	}
 }
+
+// said is what the flags of a request say, in their order.
+type said struct{ parts []talk.Part }
+
+// saying is a flag that says something.
+type saying struct {
+	to *said
+	in abi.Modality
+}
+
+// Set implements cli.Generic.
+func (s saying) Set(value string) error {
+	part := talk.Part{Type: s.in, Text: value}
+	if s.in != abi.Text {
+		part = talk.Part{Type: s.in, Path: value}
+	}
+	s.to.parts = append(s.to.parts, part)
+	return nil
+}
+
+// String implements cli.Generic; there is no default.
+func (saying) String() string { return "" }
 
 // argumentMeaning is what mm run and mm chat take.
 const argumentMeaning = "REF is in the store or at a registry, DIR an output folder of assemble (or one of its\n" +
@@ -64,13 +94,13 @@ func answerFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
 		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
-		&cli.StringFlag{Name: "backend", Usage: "engine for the core (mm doctor lists them)"},
+		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core propose tokens"},
 	}
 }
 
-func (p *program) run(c *cli.Context) error {
+func (p *program) run(c *cli.Context, said []talk.Part) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
@@ -80,7 +110,7 @@ func (p *program) run(c *cli.Context) error {
 	}
 	var req runner.Request
 	if !c.Bool("smoke") {
-		if req, err = p.requestOptions(c); err != nil {
+		if req, err = p.requestOptions(c, said); err != nil {
 			return err
 		}
 	}
@@ -107,6 +137,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	defer r.Close()
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
+	}
+	if r.Engine() == nil {
+		return p.compute(ctx, w, r, u, req)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -147,14 +180,39 @@ func overBudget(ms int64, a *runner.Answer) error {
 
 // runOptions takes what holds for the whole run from the flags.
 func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
+	engine, backends, err := backendOptions(c.StringSlice("backend"))
+	if err != nil {
+		return runner.Options{}, err
+	}
 	opt := runner.Options{
-		Engines: p.engines, Engine: c.String("backend"), Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
+		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
 		Limits: runtimes.Limits{Threads: c.Int("threads")},
 	}
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
 	}
 	return opt, nil
+}
+
+// backendOptions reads the values of --backend: NAME, and PART=NAME.
+func backendOptions(values []string) (engine string, parts map[string]string, err error) {
+	parts = map[string]string{}
+	for _, v := range values {
+		part, name, named := strings.Cut(v, "=")
+		if !named {
+			part, name = "", v
+		}
+		switch {
+		case name == "" || named && part == "":
+			return "", nil, usageError{fmt.Errorf("--backend is %q, wanted NAME or PART=NAME", v)}
+		case parts[part] != "" && parts[part] != name:
+			return "", nil, usageError{fmt.Errorf("--backend says %s and %s of one part", v, parts[part])}
+		}
+		parts[part] = name
+	}
+	engine = parts[""]
+	delete(parts, "")
+	return engine, parts, nil
 }
 
 // preferenceOptions takes how to answer from the flags.
@@ -173,9 +231,9 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 }
 
 // requestOptions builds the request from the flags, or reads it whole.
-func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
+func (p *program) requestOptions(c *cli.Context, said []talk.Part) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -189,24 +247,28 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
-	text, err := p.promptOptions(c)
-	if err != nil {
-		return runner.Request{}, err
-	}
-	return runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: text}}, Preferences: prefs}, nil
+	inputs, err := p.inputOptions(c, said)
+	return runner.Request{Inputs: inputs, Preferences: prefs}, err
 }
 
-// promptOptions is the second argument, --prompt, or standard input where that is no
-// terminal.
-func (p *program) promptOptions(c *cli.Context) (string, error) {
-	switch {
-	case c.NArg() > 1 && c.IsSet("prompt"):
-		return "", usageError{fmt.Errorf("two prompts, %q and --prompt %q", c.Args().Get(1), c.String("prompt"))}
-	case c.NArg() > 1:
-		return c.Args().Get(1), nil
-	case c.IsSet("prompt"):
-		return c.String("prompt"), nil
+// inputOptions are the second argument, then what the flags say, or standard
+// input where that is no terminal.
+func (p *program) inputOptions(c *cli.Context, said []talk.Part) ([]talk.Part, error) {
+	if c.NArg() > 1 {
+		if c.IsSet("prompt") || c.IsSet("p") {
+			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
+		}
+		said = append([]talk.Part{{Type: abi.Text, Text: c.Args().Get(1)}}, said...)
 	}
+	if len(said) > 0 {
+		return said, nil
+	}
+	text, err := p.prompt(c)
+	return []talk.Part{{Type: abi.Text, Text: text}}, err
+}
+
+// prompt reads standard input.
+func (p *program) prompt(c *cli.Context) (string, error) {
 	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
 	}
@@ -251,7 +313,21 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return nil, err
 	}
-	return runner.Open(ctx, b, opt)
+	r, err := runner.Open(ctx, b, opt)
+	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
+		hint := "known: " + strings.Join(unknown.Known, ", ")
+		if near, ok := spell.Nearest(unknown.Name, unknown.Known); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return nil, usageError{hinted{fmt.Errorf("--backend: %w", err), hint}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range r.Overrides() {
+		p.say("%s runs on %s, as --backend says; the graph asks for %s", o.Part, o.Taken, o.Graph)
+	}
+	return r, nil
 }
 
 // ran is the answer as --json prints it.
@@ -268,13 +344,14 @@ type ran struct {
 		Generated    int     `json:"generated"`
 		PerSecond    float64 `json:"tokens_per_second"`
 	} `json:"timings"`
-	Backend string `json:"backend"`
+	Backend  string           `json:"backend"`  // of the core
+	Backends []runner.Backend `json:"backends"` // of every part that was needed
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 	t := a.Timings
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name()}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -286,9 +363,18 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 		return err
 	}
 	p.sayCalls(a.Calls)
-	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s",
-		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond())
+	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
+		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond(), ranOn(a.Backends))
 	return nil
+}
+
+// ranOn says which engine ran each part.
+func ranOn(backends []runner.Backend) string {
+	parts := make([]string, len(backends))
+	for i, b := range backends {
+		parts[i] = b.Part + " on " + b.Engine
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sayCalls tells which tools the model called: nothing runs them.

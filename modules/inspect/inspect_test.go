@@ -194,14 +194,14 @@ func TestONNXRules(t *testing.T) {
 	model := read(t, filepath.Join(dir, "enc.onnx"))
 	model.Graph.Nodes[0].Domain = "com.example"
 	write(t, filepath.Join(dir, "enc.onnx"), model)
-	if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM0507 ") || !strings.Contains(got[0], "enc@0.1.0: enc.onnx: domain: ") {
+	if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM1012 ") || !strings.Contains(got[0], "enc@0.1.0: enc.onnx: graph ") {
 		t.Errorf("%q", got)
 	}
-	for _, bad := range []string{"version https://git-lfs", "\xff\xff\xff\xff", ""} {
+	for bad, code := range map[string]string{"version https://git-lfs": "MM1002", "\xff\xff\xff\xff": "MM1001", "": "MM1001"} {
 		if err := os.WriteFile(filepath.Join(dir, "enc.onnx"), []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM0507 20:9 enc@0.1.0: enc.onnx: ") {
+		if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], code+" 20:9 enc@0.1.0: enc.onnx: ") {
 			t.Errorf("%q: %q", bad, got)
 		}
 	}
@@ -261,7 +261,7 @@ func TestExternalData(t *testing.T) {
 		if err := os.WriteFile(data, raw[:len(raw)-1], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(t, dir); len(got) != 1 || !strings.Contains(got[0], `MM0507`) || !strings.Contains(got[0], `of "big.bin", which has`) {
+		if got := found(t, dir); len(got) != 1 || !strings.Contains(got[0], `MM1025`) || !strings.Contains(got[0], `of "big.bin", which has`) {
 			t.Errorf("%s: data that is too short: %q", folder, got)
 		}
 		if err := os.WriteFile(data, raw, 0o644); err != nil {

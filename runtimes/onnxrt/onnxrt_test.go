@@ -80,6 +80,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Work that takes long ends when it is told to.
+func TestDeep(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	m, in, long := runtimetest.Deep()
+	path := filepath.Join(t.TempDir(), "deep.onnx")
+	write(t, path, m)
+	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: bundle(path), In: in, Long: long}.Cases())
+}
+
 // write puts a model beside others in a folder.
 func write(t *testing.T, path string, m *onnx.Model) {
 	t.Helper()

@@ -119,6 +119,13 @@ func (m *model) told(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, m.open.Limits.Time)
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed { // its child was told to end, and ended what it had to do
+			return fmt.Errorf("the model is %w", runtimes.ErrClosed)
+		}
+	}
 	return err
 }
 

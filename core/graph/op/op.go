@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Array is a tensor.
@@ -43,10 +44,15 @@ type Call struct {
 	Steps int
 	// Lanes are the workspaces of the pool's threads.
 	Lanes []Lane
-	// Bounded says that results are to be brought between Low and High: an
-	// activation that was joined to the node.
-	Bounded   bool
-	Low, High float32
+	// Then is an activation that was joined to a product; nil for none.
+	Then func(dst, x []float32)
+	// Transposed says that the last two dimensions of a product's right factor
+	// are to be read the other way round.
+	Transposed bool
+	// Rows are workspaces as well, of convolutions.
+	Rows []tensor.Row
+	// After is what was joined to a convolution; nil for nothing.
+	After *After
 }
 
 // Kernel computes the outputs of a call.

@@ -3,7 +3,10 @@
 // rounds. It prints tokens a second, the ratio of the two, and each decoding
 // as a share of the memory bandwidth that was measured in the same run.
 //
-//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2]
+//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2] [-levels avx2,vnni]
+//
+// With -levels it runs once for each level of mm's kernels (MM_CPU), beside
+// the build of llama.cpp's kernels that is made for the same instructions.
 //
 // Models have the shapes of SmolLM2-135M and of a Llama of 1.1 billion
 // parameters with seeded random weights; they are written to -dir once.
@@ -23,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/libllama"
 )
@@ -38,6 +42,7 @@ func main() {
 	flag.IntVar(&o.decode, "decode", 64, "tokens that are written one by one")
 	flag.IntVar(&o.depth, "depth", 0, "tokens in the context before decoding")
 	flag.IntVar(&o.busy, "busy", 0, "also decode while so many other processes compute without pause")
+	levels := flag.String("levels", "", "levels of kernels (MM_CPU), one run for each; empty is the machine's best")
 	hog := flag.Bool("hog", false, "compute until standard input ends")
 	flag.Parse()
 	if *hog {
@@ -51,7 +56,13 @@ func main() {
 		}
 		o.threads = append(o.threads, n)
 	}
-	if err := run(o); err != nil {
+	err := cpu.Check()
+	if err == nil && *levels != "" {
+		err = runLevels(strings.Split(*levels, ","))
+	} else if err == nil {
+		err = run(o)
+	}
+	if err != nil {
 		fail(err)
 	}
 }
@@ -76,11 +87,18 @@ func run(o options) error {
 		if err != nil {
 			return err
 		}
-		if other, err = libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64")); err != nil {
+		libs, variant, err := librariesFor(cpu.Use(), filepath.Join(o.native, "lib", "bins", "linux-x64"))
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(libs)
+		if other, err = libllama.Start(root, libs); err != nil {
 			return err
 		}
 		defer other.Close()
+		fmt.Printf("llama.cpp: %s\n", variant)
 	}
+	fmt.Printf("level %s, load %s\n", cpu.Use(), load())
 	bandwidth := make(map[int]float64)
 	for _, n := range o.threads {
 		bandwidth[n] = readBandwidth(n)

@@ -23,10 +23,12 @@ func shape(name string) (infer.Config, bool, error) {
 	switch name {
 	case "135M": // SmolLM2-135M
 		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab = 30, 576, 9, 3, 1536, 49152
+	case "5M": // for long contexts
+		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab, c.Context = 4, 256, 4, 2, 768, 4096, 1<<15
 	case "1.1B":
 		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab = 16, 2048, 32, 8, 8192, 32000
 	default:
-		return c, false, fmt.Errorf("unknown shape %q: known are 135M, 1.1B", name)
+		return c, false, fmt.Errorf("unknown shape %q: known are 5M, 135M, 1.1B", name)
 	}
 	c.Rope = infer.Rope{Dims: c.HeadDim, Base: 10000, OriginalContext: c.Context}
 	return c, untied, nil
