@@ -36,7 +36,7 @@ var floors = map[string]int{
 
 	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8,
 
-	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
+	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/ortbench": 11, "internal/libllama/bench": 8, "internal/libllama/precision": 8,
 
 	"runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
