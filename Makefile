@@ -90,7 +90,7 @@ hf:
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).
 hostile:
-	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./cmd/mm
+	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
