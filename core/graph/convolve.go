@@ -303,6 +303,9 @@ func (j *joiner) number(st, conv *step, at int) bool {
 // filters is the constant weights of a convolution, nil when they are not, how
 // many channels it gives, and in what dimension of the weights those are.
 func (j *joiner) filters(conv *step) (weights *array.Array, channels, dim int) {
+	if len(conv.in) < 2 || conv.in[1] < 0 { // no convolution; it is refused when its operator is made
+		return nil, 0, 0
+	}
 	weights = j.constant[conv.in[1]]
 	if weights == nil || weights.Type != onnx.FLOAT || weights.Rank() < 3 {
 		return nil, 0, 0
