@@ -12,7 +12,7 @@ import (
 
 // convolutions joins what follows convolutions to them, and lays the images
 // between them out in blocks of channels where the machine is faster so.
-func (b *body) convolutions(p *Program) error {
+func (b *body) convolutions(p *Program, main bool) error {
 	j := joiner{body: b, opset: p.opset}
 	j.join()
 	if err := j.bake(&p.arena); err != nil {
@@ -21,7 +21,7 @@ func (b *body) convolutions(p *Program) error {
 	if tensor.ConvLanes() == 0 {
 		return nil
 	}
-	if err := b.layOut(p); err != nil {
+	if err := b.layOut(p, main); err != nil {
 		return err
 	}
 	j = joiner{body: b, opset: p.opset, sums: true}

@@ -148,7 +148,7 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 
 // given copies the inputs, in the order of the graph.
 func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
-	for _, name := range slices.Sorted(maps.Keys(in)) {
+	for _, name := range p.strange(in) {
 		if !slices.ContainsFunc(p.main.inputs, func(v onnx.Value) bool { return v.Name == name }) {
 			return nil, fmt.Errorf("input %q: the model has none of that name", name)
 		}
@@ -169,6 +169,20 @@ func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
 		}
 	}
 	return out, nil
+}
+
+// strange lists names to look at when there are more inputs than the model has.
+func (p *Program) strange(in map[string]Tensor) []string {
+	known := 0
+	for _, v := range p.main.inputs {
+		if _, ok := in[v.Name]; ok {
+			known++
+		}
+	}
+	if known == len(in) {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(in))
 }
 
 // fits holds a tensor to a declared type. A dimension with a name has one size

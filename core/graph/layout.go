@@ -27,11 +27,17 @@ type layouter struct {
 	images  map[int]image // by the slots of the plain values
 	missing map[int]bool  // plain values that no step makes yet
 	made    []*step
+	readers []int // of constants that nobody else sees; nil where subgraphs may
 }
 
 // layOut rewrites the steps of a body.
-func (b *body) layOut(p *Program) error {
+func (b *body) layOut(p *Program, main bool) error {
 	l := layouter{body: b, p: p, kernels: tensor.BestConv(), images: make(map[int]image), missing: make(map[int]bool)}
+	if main && !slices.ContainsFunc(b.steps, func(st *step) bool { return len(st.subs) > 0 }) {
+		j := joiner{body: b}
+		j.count()
+		l.readers = j.uses
+	}
 	for _, st := range b.steps {
 		done, err := l.follow(st)
 		if err != nil {
@@ -277,6 +283,7 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	l.packed(st.in[1])
 	in := st.in[0]
 	if !s.Plain {
 		in = l.blocks(in, s.In, w.Rank())
@@ -285,13 +292,23 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	return true, nil
 }
 
+// packed gives up weights that nobody reads any more.
+func (l *layouter) packed(slot int) {
+	if l.readers == nil {
+		return
+	}
+	if l.readers[slot]--; l.readers[slot] == 0 {
+		l.p.arena.Discard(l.constant[slot])
+		l.constant[slot] = nil
+	}
+}
+
 // room gives memory that packed weights stay in.
 func (l *layouter) room(n int) ([]float32, error) {
-	a, err := l.p.arena.New(onnx.FLOAT, n)
-	if err != nil {
+	if err := l.p.arena.Keep(4 * int64(n)); err != nil {
 		return nil, err
 	}
-	return array.Of[float32](a), nil
+	return make([]float32, n), nil
 }
 
 // bias is a convolution's constant bias, nil for none.
@@ -364,6 +381,7 @@ func (l *layouter) transposed(st *step) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	l.packed(st.in[1])
 	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), op.Transposition(t, w.Rank())
 	if t.Plain() {
 		l.made = append(l.made, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})

@@ -90,6 +90,9 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	if err := st.kernel(c); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // parts may be left out
+		return nil, err
+	}
 	for i, slot := range st.out {
 		if slot >= 0 && c.Out[i] == nil {
 			return nil, fmt.Errorf("it gives no output %d", i)
@@ -105,7 +108,7 @@ func (st *step) prepared(ctx context.Context, p *Program) *op.Call {
 		st.call = &op.Call{
 			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
 			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
-			Cache: &st.cache, Rows: p.rows, After: st.after,
+			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,
 		}
 	}
 	st.call.Context = ctx

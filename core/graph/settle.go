@@ -12,7 +12,22 @@ import (
 // gives up the elements of constants that nothing reads any more.
 func (p *Program) settle(ctx context.Context, main *body) error {
 	bodies := main.all(nil)
-	read, packed := make(map[*array.Array]bool), make(map[*array.Array]bool)
+	readers := make(map[*array.Array]int)
+	for _, b := range bodies {
+		for _, st := range b.steps {
+			for _, slot := range st.in {
+				if slot >= 0 && b.constant[slot] != nil {
+					readers[b.constant[slot]]++
+				}
+			}
+		}
+		for _, slot := range b.outputs {
+			if a := b.constant[slot]; a != nil {
+				readers[a]++
+			}
+		}
+	}
+	hollow := make(map[*array.Array]*array.Array)
 	for _, b := range bodies {
 		for _, st := range b.steps {
 			if err := ctx.Err(); err != nil {
@@ -22,35 +37,24 @@ func (p *Program) settle(ctx context.Context, main *body) error {
 			if err != nil {
 				return fmt.Errorf("node %q (%s): %w", st.node.Name, st.node.Op, err)
 			}
-			for i, slot := range st.in {
-				switch {
-				case slot < 0 || b.constant[slot] == nil:
-				case gone[i]:
-					packed[b.constant[slot]] = true
-				default:
-					read[b.constant[slot]] = true
+			for _, i := range gone {
+				a := b.constant[st.in[i]]
+				if readers[a]--; readers[a] == 0 {
+					hollow[a] = a.Hollow()
+					p.arena.Discard(a)
 				}
 			}
 		}
-		for _, slot := range b.outputs {
-			if a := b.constant[slot]; a != nil {
-				read[a] = true
-			}
-		}
 	}
-	hollow := make(map[*array.Array]*array.Array)
 	for _, b := range bodies {
 		for slot, a := range b.constant {
-			if a == nil || read[a] {
-				continue
+			if a != nil && readers[a] == 0 {
+				b.constant[slot] = hollow[a]
+				p.arena.Discard(a)
 			}
-			if packed[a] && hollow[a] == nil {
-				hollow[a] = a.Hollow()
-			}
-			b.constant[slot] = hollow[a]
-			p.arena.Release(a)
 		}
 	}
+	p.arena.Trim()
 	return nil
 }
 
@@ -67,9 +71,9 @@ func (b *body) all(list []*body) []*body {
 	return list
 }
 
-// prepare has a step pack its weights, and reports the inputs that its kernel
+// prepare has a step pack its weights, and gives the inputs that its kernel
 // does not read then.
-func (p *Program) prepare(ctx context.Context, st *step, b *body) (gone map[int]bool, err error) {
+func (p *Program) prepare(ctx context.Context, st *step, b *body) (gone []int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", ErrInternal, r)
@@ -81,10 +85,5 @@ func (p *Program) prepare(ctx context.Context, st *step, b *body) (gone map[int]
 			c.In[i] = b.constant[slot]
 		}
 	}
-	list, err := op.Prepare(c)
-	gone = make(map[int]bool)
-	for _, i := range list {
-		gone[i] = true
-	}
-	return gone, err
+	return op.Prepare(c)
 }

@@ -20,6 +20,8 @@ type convLevel struct {
 	shape               func(dst, x *float32, n int, s *Shaper)
 	lane                func(dst, x, v *float32, n int)
 	sum                 func(dst, x *float32, n int)
+	in                  func(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+	out                 func(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
 }
 
 // convKernel computes a run of tiles.

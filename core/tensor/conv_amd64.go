@@ -22,6 +22,8 @@ var convAVX512 = convLevel{
 	shape: shapeAVX512,
 	lane:  mulLanesAVX512,
 	sum:   sumLanesAVX512,
+	in:    winogradInAVX512,
+	out:   winogradOutAVX512,
 }
 
 var convAVX2 = convLevel{
@@ -33,6 +35,8 @@ var convAVX2 = convLevel{
 	shape: shapeAVX2,
 	lane:  mulLanesAVX2,
 	sum:   sumLanesAVX2,
+	in:    winogradInAVX2,
+	out:   winogradOutAVX2,
 }
 
 // The kernels in conv_avx512_amd64.s and conv_avx2_amd64.s: those of two blocks
@@ -333,3 +337,15 @@ func mulLanesAVX2(dst, x, v *float32, n int)
 
 //go:noescape
 func sumLanesAVX2(dst, x *float32, n int)
+
+//go:noescape
+func winogradInAVX512(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+
+//go:noescape
+func winogradOutAVX512(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
+
+//go:noescape
+func winogradInAVX2(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+
+//go:noescape
+func winogradOutAVX2(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)

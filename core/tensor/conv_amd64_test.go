@@ -16,5 +16,6 @@ func TestOlderConv(t *testing.T) {
 	t.Run("Width", TestConvWidth)
 	t.Run("Shape", TestShape)
 	t.Run("Lanes", TestLanes)
+	t.Run("Winograd", TestWinograd)
 	t.Run("Range", TestRowRange)
 }

@@ -54,6 +54,9 @@ func (p *Panels[F]) Resize(k, n int) {
 // splits at its multiples.
 func (p *Panels[F]) Width() int { return p.width }
 
+// Rows is K, the number of rows of the matrix.
+func (p *Panels[F]) Rows() int { return p.k }
+
 // Columns is N, the number of columns of the matrix.
 func (p *Panels[F]) Columns() int { return p.n }
 

@@ -229,20 +229,37 @@ func (m *Arena) Zeros(t onnx.DType, shape ...int) (*Array, error) {
 // Release gives an array up; its memory is used again when no other array
 // looks at it.
 func (m *Arena) Release(a *Array) {
-	if a == nil || a.buf == nil {
-		return
-	}
-	b := a.buf
-	a.buf, a.words = nil, nil
-	if b.refs--; b.refs > 0 {
+	words := m.drop(a)
+	if words == nil {
 		return
 	}
 	if m.free == nil {
 		m.free = make(map[int][][]uint64)
 	}
-	m.free[len(b.words)] = append(m.free[len(b.words)], b.words)
-	m.live -= int64(len(b.words)) * 8
+	m.free[len(words)] = append(m.free[len(words)], words)
 }
+
+// Discard gives an array up whose memory nobody is to use again.
+func (m *Arena) Discard(a *Array) { m.drop(a) }
+
+// drop gives the memory of an array that no other looks at.
+func (m *Arena) drop(a *Array) []uint64 {
+	if a == nil || a.buf == nil {
+		return nil
+	}
+	b := a.buf
+	a.buf, a.words = nil, nil
+	if b.refs--; b.refs > 0 {
+		return nil
+	}
+	words := b.words
+	b.words = nil
+	m.live -= int64(len(words)) * 8
+	return words
+}
+
+// Trim leaves the memory that has been taken back to the garbage collector.
+func (m *Arena) Trim() { m.free = nil }
 
 // Live is the bytes that are alive.
 func (m *Arena) Live() int64 { return m.live }

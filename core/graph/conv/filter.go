@@ -2,6 +2,7 @@ package conv
 
 import (
 	"fmt"
+	"slices"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -13,12 +14,16 @@ type Filter struct {
 	spec    Spec
 	own     bool // each channel is convolved with weights of its own
 	panels  []panel
+	inputs  [][2]int // the input channels that panels read, each once
 	weights []float32
 	bias    []float32
+	room    func(n int) ([]float32, error) // for what stays
+	wino    *winograd
+	crowded bool // there is no room for wino
 
 	// What the last image's size made of the windows.
 	seen Window
-	taps []*tensor.Taps // dense: of each group
+	taps []*tensor.Taps // dense: of each of inputs
 	edge *edges         // own
 }
 
@@ -33,35 +38,62 @@ type Spec struct {
 
 // panel is up to two blocks of output channels.
 type panel struct {
-	group, first, blocks int // its first block of all
-	at                   int // of its weights
+	first, blocks int
+	inputs        int // which of the filter's
+	at            int // of its weights
 }
 
+// wasted is how many times the work of a convolution in groups may be done: an
+// output block that lies in several groups reads the inputs of all of them.
+const wasted = 3
+
 // Fits reports whether a Filter can be made: for one group, for groups of one
-// channel in and out, and for groups whose outputs fill blocks.
+// channel in and out, and for groups of which blocks do not see too many.
 func (s Spec) Fits(k tensor.ConvKernels) bool {
 	if s.Groups < 1 || s.In < 1 || s.Out < 1 || s.In%s.Groups != 0 || s.Out%s.Groups != 0 {
 		return false
 	}
-	return s.Groups == 1 || !s.Plain && (s.In == s.Groups && s.Out == s.Groups || s.Out/s.Groups%k.Lanes() == 0)
+	if s.Groups == 1 || s.own() {
+		return s.Groups == 1 || !s.Plain
+	}
+	work := 0
+	for b := range Blocks(s.Out, k.Lanes()) {
+		in := s.sees(b, k.Lanes())
+		work += k.Lanes() * (in[1] - in[0])
+	}
+	return !s.Plain && work <= wasted*s.Out*(s.In/s.Groups)
 }
 
-// NewFilter packs weights, which are [Out][In/Groups][rows][columns], and a
+// own reports a convolution whose channels have weights of their own.
+func (s Spec) own() bool { return s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups }
+
+// sees gives the input channels [0] to [1] that a block of outputs reads.
+func (s Spec) sees(block, lanes int) [2]int {
+	in, out := s.In/s.Groups, s.Out/s.Groups
+	last := min((block+1)*lanes, s.Out) - 1
+	return [2]int{block * lanes / out * in, (last/out + 1) * in}
+}
+
+// NewFilter packs weights, which are Out × In/Groups × rows × columns, and a
 // bias, which may be nil, into memory that room gives.
 func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(n int) ([]float32, error)) (*Filter, error) {
 	size := s.Kernel[0] * s.Kernel[1]
 	if !s.Fits(k) || len(weights) != s.Out*s.In/s.Groups*size || bias != nil && len(bias) != s.Out {
 		panic(fmt.Sprintf("conv: %d weights for %+v", len(weights), s))
 	}
-	f := &Filter{kernels: k, spec: s, own: s.Groups > 1 && s.In == s.Groups && s.Out == s.Groups}
+	f := &Filter{kernels: k, spec: s, room: room, own: s.own()}
 	lanes := k.Lanes()
-	each := s.In / s.Groups
-	memory, err := room(Blocks(s.Out, lanes) * lanes * (1 + each*size))
+	blocks := Blocks(s.Out, lanes)
+	need := blocks * size * lanes
+	if !f.own {
+		need = f.split()
+	}
+	memory, err := room(blocks*lanes + need)
 	if err != nil {
 		return nil, err
 	}
 	clear(memory)
-	f.bias, f.weights = memory[:Blocks(s.Out, lanes)*lanes], memory[Blocks(s.Out, lanes)*lanes:]
+	f.bias, f.weights = memory[:blocks*lanes], memory[blocks*lanes:]
 	copy(f.bias, bias)
 	if f.own {
 		for i, v := range weights {
@@ -70,49 +102,57 @@ func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(
 		}
 		return f, nil
 	}
-	in, out := each, s.Out/s.Groups
-	per, at := Blocks(out, lanes), 0
-	for g := range s.Groups {
-		for b := 0; b < per; b += 2 {
-			p := panel{group: g, first: g*per + b, blocks: min(2, per-b), at: at}
-			f.panels = append(f.panels, p)
-			n := p.blocks * lanes
-			at += in * size * n
-			to := f.weights[p.at:]
-			s.places(g, lanes, func(c, t int) {
-				for o := range min(n, out-b*lanes) {
-					to[o] = weights[((g*out+b*lanes+o)*in+c)*size+t]
+	in, out := s.In/s.Groups, s.Out/s.Groups
+	for _, p := range f.panels {
+		to, n := f.weights[p.at:], p.blocks*lanes
+		s.spans(f.inputs[p.inputs], lanes, func(c0, c1 int) {
+			for t := range size {
+				for c := c0; c < c1; c++ {
+					for o := p.first * lanes; o < min((p.first+p.blocks)*lanes, s.Out); o++ {
+						if c/in == o/out {
+							to[o-p.first*lanes] = weights[(o*in+c%in)*size+t]
+						}
+					}
+					to = to[n:]
 				}
-				to = to[n:]
-			})
-		}
+			}
+		})
 	}
 	return f, nil
 }
 
-// places calls f for the input channels of a group, counted within it, and the
-// elements of the kernel, in the order of the sums.
-func (s *Spec) places(g, lanes int, f func(c, t int)) {
-	size := s.Kernel[0] * s.Kernel[1]
-	s.spans(g, lanes, func(c0, c1 int) {
-		for t := range size {
-			for c := c0; c < c1; c++ {
-				f(c-g*(s.In/s.Groups), t)
-			}
+// split makes the panels, of two blocks where both read the same inputs, and
+// gives the size of their weights.
+func (f *Filter) split() int {
+	lanes, at := f.kernels.Lanes(), 0
+	size := f.spec.Kernel[0] * f.spec.Kernel[1]
+	blocks := Blocks(f.spec.Out, lanes)
+	for b := 0; b < blocks; {
+		in := f.spec.sees(b, lanes)
+		p := panel{first: b, blocks: 1, inputs: slices.Index(f.inputs, in), at: at}
+		if b+1 < blocks && f.spec.sees(b+1, lanes) == in {
+			p.blocks = 2
 		}
-	})
+		if p.inputs < 0 {
+			p.inputs = len(f.inputs)
+			f.inputs = append(f.inputs, in)
+		}
+		f.panels = append(f.panels, p)
+		at += (in[1] - in[0]) * size * p.blocks * lanes
+		b += p.blocks
+	}
+	return at
 }
 
-// spans calls f for the input channels of a group as far as they lie beside
-// each other.
-func (s *Spec) spans(g, lanes int, f func(c0, c1 int)) {
-	n := s.In / s.Groups
+// spans calls f for a range of input channels as far as they lie beside each
+// other.
+func (s *Spec) spans(in [2]int, lanes int, f func(c0, c1 int)) {
 	if s.Plain {
-		f(0, n)
+		f(in[0], in[1])
 		return
 	}
-	for c := g * n; c < (g+1)*n; {
-		end := min((g+1)*n, (c/lanes+1)*lanes)
+	for c := in[0]; c < in[1]; {
+		end := min(in[1], (c/lanes+1)*lanes)
 		f(c, end)
 		c = end
 	}
@@ -138,6 +178,12 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 			a.Add = a.Add[n*res : (n+1)*res]
 		}
 		o, img := out[n*res:(n+1)*res], x[n*in:(n+1)*in]
+		if f.transforms(&w) && f.transform() {
+			if err := f.byTransforms(work, w, o, img, a); err != nil {
+				return err
+			}
+			continue
+		}
 		win := w
 		if !w.inside() && (!f.own || w.In[1] < edgy) {
 			framed, err := w.pad(work, img, planes, width)
@@ -174,9 +220,9 @@ func (f *Filter) look(w Window) {
 	}
 	f.seen, f.taps = w, nil
 	lanes := f.kernels.Lanes()
-	for g := range f.spec.Groups {
+	for _, in := range f.inputs {
 		t := &tensor.Taps{}
-		f.spec.spans(g, lanes, func(c0, c1 int) {
+		f.spec.spans(in, lanes, func(c0, c1 int) {
 			for k := range w.Kernel[0] * w.Kernel[1] {
 				at := k/w.Kernel[1]*w.Dilation[0]*w.In[1] + k%w.Kernel[1]*w.Dilation[1]
 				if f.spec.Plain {
@@ -215,7 +261,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 			p, p0 := &f.panels[t/chunks], t%chunks*per
 			p1 := min(p0+per, parts)
 			*row = tensor.Row{
-				X: x, Pixel: w.Stride[1] * pixel, Depth: depth, Taps: f.taps[p.group], Blocks: p.blocks,
+				X: x, Pixel: w.Stride[1] * pixel, Depth: depth, Taps: f.taps[p.inputs], Blocks: p.blocks,
 				W: f.weights[p.at:], Bias: f.bias[p.first*lanes:], Step: lanes, Plane: plane, N: w.Out[1],
 				Low: after.Low, High: after.High,
 			}

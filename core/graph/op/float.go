@@ -39,6 +39,16 @@ func (c *Call) vector() func(dst, x []float32) {
 	return nil
 }
 
+// Activation gives the function of single elements that a node is, on float32;
+// nil for another.
+func Activation(n *onnx.Node, opset int64) func(dst, x []float32) {
+	if n.Op == "Relu" {
+		return func(dst, x []float32) { tensor.Clip(dst, x, 0, highest) }
+	}
+	c := &Call{Node: n, Opset: opset}
+	return c.vector()
+}
+
 // rowOf gives the vector kernel of an operator on rows of float32; nil for
 // other types and operators.
 func rowOf[T number](name string) func(o, a, b []T, ia, ib int) {

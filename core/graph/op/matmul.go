@@ -77,6 +77,9 @@ func slow[T number](c *Call) error {
 			row, left, right := o[r*g.n:(r+1)*g.n], x[(ai*g.m+r%g.m)*g.k:], y[bi*g.k*g.n:]
 			clear(row)
 			for i := range g.k {
+				if i%256 == 0 && c.ended() {
+					return
+				}
 				v := left[i]
 				for j := range row {
 					row[j] += v * right[i*g.n+j]
@@ -155,6 +158,9 @@ func einsum[T number](c *Call) error {
 		for r := lo; r < hi; r++ {
 			sum := T(0)
 			for s := range inner {
+				if s%(1<<16) == 1<<16-1 && c.ended() {
+					return
+				}
 				p := T(1)
 				for i := range terms {
 					at, q := 0, r*inner+s

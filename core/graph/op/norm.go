@@ -225,11 +225,20 @@ func lrn(c *Call) error {
 					v := float64(in[0][(base+j)*inner+i])
 					sum += v * v
 				}
-				o[r*inner+i] = float32(float64(in[0][r*inner+i]) / math.Pow(bias+alpha/float64(size)*sum, beta))
+				o[r*inner+i] = float32(float64(in[0][r*inner+i]) / raise34(bias+alpha/float64(size)*sum, beta))
 			}
 		}
 	})
 	return nil
+}
+
+// raise34 is v to the power of beta, which is mostly 3/4.
+func raise34(v, beta float64) float64 {
+	if beta == 0.75 && v > 0 {
+		root := math.Sqrt(v)
+		return root * math.Sqrt(root)
+	}
+	return math.Pow(v, beta)
 }
 
 // lpNorm divides by the norm along an axis.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
@@ -333,7 +334,8 @@ func strides(shape []int) []int {
 const grain = 1 << 14
 
 // each runs f over [0, n) on the pool, in pieces that hold about grain
-// elements when each index stands for size of them.
+// elements when each index stands for size of them. When the context has ended
+// pieces are left out: what the kernel gives is thrown away then.
 func (c *Call) each(n, size int, f func(thread, lo, hi int)) {
 	chunk := max(1, grain/max(size, 1))
 	if n <= chunk {
@@ -342,8 +344,24 @@ func (c *Call) each(n, size int, f func(thread, lo, hi int)) {
 		}
 		return
 	}
-	c.Pool.For(n, chunk, pool.Func(f))
+	var fault atomic.Pointer[any]
+	c.Pool.For(n, chunk, pool.Func(func(thread, lo, hi int) {
+		defer func() {
+			if r := recover(); r != nil {
+				fault.Store(&r)
+			}
+		}()
+		if !c.ended() && fault.Load() == nil {
+			f(thread, lo, hi)
+		}
+	}))
+	if r := fault.Load(); r != nil { // as if the kernel's own goroutine had met it
+		panic(*r)
+	}
 }
+
+// ended reports whether nobody waits for the result any more.
+func (c *Call) ended() bool { return c.Context.Err() != nil }
 
 // family is a kernel for each type of numbers, in the order float32, float64,
 // int8, int16, int32, int64, uint8, uint16, uint32, uint64; nil for none.

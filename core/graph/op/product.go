@@ -133,11 +133,17 @@ func (c *Call) multiplyThen(o []float32, m int, left tensor.Left[float32], b *te
 // an activation.
 func matmul(c *Call) error {
 	if t := c.In[0].Type; t != onnx.FLOAT {
-		return products.by(0)(c)
+		if !c.Transposed {
+			return products.by(0)(c)
+		}
+		return c.turned()
 	}
 	a, b := c.In[0], c.In[1]
 	if err := c.want(onnx.FLOAT, 1, 2); err != nil {
 		return err
+	}
+	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && c.fixed(1) && b.Rank() == 2 {
+		return c.times(p)
 	}
 	right := b.Shape
 	if c.Transposed {
@@ -151,12 +157,9 @@ func matmul(c *Call) error {
 	if err != nil {
 		return err
 	}
-	then := follow{act: c.Then}
-	if s := c.input(2); s != nil {
-		if s.Len() != g.n || s.Dim(-1) != g.n {
-			return fmt.Errorf("%v to add to rows of %d", s.Shape, g.n)
-		}
-		then.bias = array.Of[float32](s)
+	then, err := c.follow(g.n)
+	if err != nil {
+		return err
 	}
 	out, err := c.result(0, onnx.FLOAT, g.shape...)
 	if err != nil || out.Len() == 0 {
@@ -170,10 +173,6 @@ func matmul(c *Call) error {
 		}
 		return nil
 	}
-	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && c.fixed(1) {
-		c.multiplyThen(o, g.m*g.batches, tensor.Rows(x, g.k), p, g.k, g.n, then)
-		return nil
-	}
 	y := array.Of[float32](b)
 	if g.same && c.fixed(1) || g.same && g.m*g.batches > few { // one right factor: all rows at once
 		p, err := c.panels(y, g.k, g.n, c.Transposed, c.fixed(1))
@@ -185,6 +184,59 @@ func matmul(c *Call) error {
 	}
 	c.batches(&g, o, x, y, then)
 	return nil
+}
+
+// follow gives what is joined to a product of n columns.
+func (c *Call) follow(n int) (follow, error) {
+	then := follow{act: c.Then}
+	if s := c.input(2); s != nil {
+		if s.Rank() == 0 || s.Len() != n || s.Dim(-1) != n {
+			return then, fmt.Errorf("%v to add to rows of %d", s.Shape, n)
+		}
+		then.bias = array.Of[float32](s)
+	}
+	return then, nil
+}
+
+// times multiplies all rows by packed weights of k×n.
+func (c *Call) times(p *tensor.Panels[float32]) error {
+	a, k, n := c.In[0], p.Rows(), p.Columns()
+	if a.Rank() == 0 || a.Dim(-1) != k {
+		return fmt.Errorf("a product of %v and %v", a.Shape, c.In[1].Shape)
+	}
+	then, err := c.follow(n)
+	if err != nil {
+		return err
+	}
+	var shape [array.MaxRank]int
+	copy(shape[:], a.Shape)
+	shape[a.Rank()-1] = n
+	out, err := c.result(0, onnx.FLOAT, shape[:a.Rank()]...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	c.multiplyThen(array.Of[float32](out), a.Len()/k, tensor.Rows(array.Of[float32](a), k), p, k, n, then)
+	return nil
+}
+
+// turned multiplies numbers that have no kernel by a transposed right factor.
+func (c *Call) turned() error {
+	b := c.In[1]
+	if b.Rank() < 2 {
+		return fmt.Errorf("a transposition of %v", b.Shape)
+	}
+	shape, stride, n := slices.Clone(b.Shape), strides(b.Shape), b.Rank()
+	shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
+	stride[n-1], stride[n-2] = stride[n-2], stride[n-1]
+	t, err := c.Arena.New(b.Type, shape...)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(t)
+	c.strided(t, b, shape, 0, stride)
+	defer func() { c.In[1] = b }()
+	c.In[1] = t
+	return products.by(0)(c)
 }
 
 // few rows are not worth packing what they are multiplied with.
