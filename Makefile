@@ -58,9 +58,9 @@ bench:
 	@scripts/bench.sh
 
 # The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
-# brings; MM_NATIVE_DIR).
+# brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.
 bench-llm:
-	@scripts/bench-llm.sh
+	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
