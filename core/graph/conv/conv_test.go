@@ -15,7 +15,7 @@ import (
 // bench is what tests work with.
 func bench(threads int) (*Work, func()) {
 	p := pool.New(threads)
-	return &Work{Pool: p, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
+	return &Work{For: func(n, chunk int, f func(thread, lo, hi int)) { p.For(n, chunk, pool.Func(f)) }, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
 		s := make([]float32, n)
 		for i := range s {
 			s[i] = float32(math.NaN())
