@@ -252,6 +252,9 @@ func TestConvolutionJoins(t *testing.T) {
 			p := g.Add("GlobalAveragePool", []string{"x"}, g.name())
 			return g.Add("Relu", []string{g.Add("Add", []string{z, g.conv(p, in, out, 1, 1)}, g.name())}, g.name())
 		}, "Conv GlobalAveragePool Conv ToPlain"},
+		{"an image by one of one channel", 17, func(g *net, z string) string {
+			return g.Add("Mul", []string{z, g.conv("x", in, 1, 1, 1)}, g.name())
+		}, "Conv Conv ToPlain ToPlain Mul"},
 		{"squeeze and excite", 17, func(g *net, z string) string {
 			p := g.Add("GlobalAveragePool", []string{z}, g.name())
 			s := g.Add("Sigmoid", []string{g.conv(p, out, out, 1, 1)}, g.name())

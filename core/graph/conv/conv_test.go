@@ -206,7 +206,7 @@ func TestFilterAgain(t *testing.T) {
 	for _, s := range []Spec{{20, 20, 1, [2]int{3, 3}, false}, {20, 20, 20, [2]int{3, 3}, false}} {
 		weights := random(r, s.Out*s.In/s.Groups*9)
 		f := filter(t, k, s, weights, nil)
-		for _, size := range [][2]int{{5, 6}, {70, 80}, {5, 6}, {80, 70}} {
+		for _, size := range [][2]int{{5, 6}, {70, 80}, {9, 7}, {5, 6}, {80, 70}} {
 			w := Window{In: size, Out: size, Kernel: s.Kernel, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Before: [2]int{1, 1}}
 			n := size[0] * size[1]
 			x := random(r, s.In*n)
