@@ -5,7 +5,8 @@
 # each process held (a Python's and a Go test's), and the time from a process's
 # start to its first result, the least of three.
 #
-#   scripts/bench-onnx.sh [MODELS]     a regular expression of their names
+#   scripts/bench-onnx.sh [MODELS]     a regular expression of their names;
+#                                      light: the large nets of ONNX_SUITE
 #
 # MM_MODELS_DIR is the folder that scripts/fetch-models.sh filled; without it
 # the reference modules and ../shared/data/onnx are measured alone. The Python

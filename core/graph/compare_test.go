@@ -219,7 +219,8 @@ func resident(pid int) int64 {
 
 // TestCompare is `make bench-onnx`: this engine beside ONNX Runtime, each in a
 // process of its own, in rounds that alternate, as a table in markdown.
-// MM_BENCH_ONNX is the regular expression of the models to measure.
+// MM_BENCH_ONNX is the regular expression of the models to measure; "." leaves
+// out the large nets of ONNX_SUITE, which "light" names.
 func TestCompare(t *testing.T) {
 	pattern := os.Getenv("MM_BENCH_ONNX")
 	if pattern == "" {
@@ -247,7 +248,7 @@ func TestCompare(t *testing.T) {
 	fmt.Println("| model | input | threads | ORT ms | mm ms | ratio | least: ORT | mm | ratio | memory MB: ORT | mm | cold start ms: ORT | mm |")
 	fmt.Println("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, r := range append(reals(t), strangers(t)...) {
-		if !wanted.MatchString(r.name) {
+		if !wanted.MatchString(r.name) || pattern == "." && strings.HasPrefix(r.name, "light_") {
 			continue
 		}
 		for _, n := range threads {

@@ -24,6 +24,15 @@ func transposePlain(dst []float32, ldd int, src []float32, lds, rows, cols int) 
 	if rows <= 0 {
 		return
 	}
+	if cols == 3 && lds == 3 {
+		a, b, c := dst[:rows], dst[ldd:][:rows], dst[2*ldd:][:rows]
+		from := src[:3*rows]
+		for i := range a {
+			f := from[3*i : 3*i+3 : 3*i+3]
+			a[i], b[i], c[i] = f[0], f[1], f[2]
+		}
+		return
+	}
 	if cols < 8 {
 		for c := range cols {
 			at := c
