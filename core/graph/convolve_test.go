@@ -2,13 +2,16 @@ package graph_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/onnx"
@@ -390,5 +393,39 @@ func TestConvolutionNets(t *testing.T) {
 			}
 		}
 		both(t, fmt.Sprint("seed ", seed), seed, 17, 2e-3, build, batch, 3, h, w)
+	}
+}
+
+// A run ends soon after its context in the middle of a convolution.
+func TestConvolutionCancelled(t *testing.T) {
+	const channels, side = 64, 400
+	for _, threads := range []int{1, 2} {
+		m := model(17, func(*onnx.Graph) {}, 1, channels, side, side)
+		g := &net{Graph: &m.Graph, rng: rand.New(rand.NewPCG(1, 2))}
+		g.Outputs[0] = onnx.Value{Name: g.conv("x", channels, channels, 7, 1)}
+		p := compile(t, m, graph.Options{Threads: threads})
+		x := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, channels, side, side}, Data: make([]byte, 4*channels*side*side)}
+		least := time.Hour
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			var ended time.Time
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				ended = time.Now()
+				cancel()
+			}()
+			_, err := p.Run(ctx, map[string]graph.Tensor{"x": x})
+			took := time.Since(ended)
+			<-ctx.Done()
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("a cancelled run gave %v", err)
+			}
+			if least = min(least, took); least < 50*time.Millisecond {
+				break
+			}
+		}
+		if least > 50*time.Millisecond {
+			t.Errorf("%d threads: ended %v after its context", threads, least)
+		}
 	}
 }

@@ -298,18 +298,17 @@ func (l *layouter) packed(slot int) {
 		return
 	}
 	if l.readers[slot]--; l.readers[slot] == 0 {
-		l.p.arena.Release(l.constant[slot])
+		l.p.arena.Discard(l.constant[slot])
 		l.constant[slot] = nil
 	}
 }
 
 // room gives memory that packed weights stay in.
 func (l *layouter) room(n int) ([]float32, error) {
-	a, err := l.p.arena.New(onnx.FLOAT, n)
-	if err != nil {
+	if err := l.p.arena.Keep(4 * int64(n)); err != nil {
 		return nil, err
 	}
-	return array.Of[float32](a), nil
+	return make([]float32, n), nil
 }
 
 // bias is a convolution's constant bias, nil for none.

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,7 +15,7 @@ import (
 // bench is what tests work with.
 func bench(threads int) (*Work, func()) {
 	p := pool.New(threads)
-	return &Work{Pool: p, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
+	return &Work{For: func(n, chunk int, f func(thread, lo, hi int)) { p.For(n, chunk, pool.Func(f)) }, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
 		s := make([]float32, n)
 		for i := range s {
 			s[i] = float32(math.NaN())
@@ -324,5 +325,42 @@ func TestTransposed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Where there is no room for transformed weights, the image is convolved in
+// place.
+func TestNoRoom(t *testing.T) {
+	k := tensor.BestConv()
+	r := rand.New(rand.NewPCG(1, 2))
+	s := Spec{16, 16, 1, [2]int{3, 3}, false}
+	weights, asked := random(r, 16*16*9), 0
+	f, err := NewFilter(k, s, weights, nil, func(n int) ([]float32, error) {
+		if asked++; asked > 1 {
+			return nil, errors.New("no room")
+		}
+		return make([]float32, n), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Window{In: [2]int{16, 16}, Out: [2]int{16, 16}, Kernel: s.Kernel, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Before: [2]int{1, 1}}
+	x := random(r, 16*256)
+	want := naive(s, w, 1, x, weights, nil)
+	work, done := bench(1)
+	defer done()
+	for range 2 {
+		out := make([]float32, Blocks(16, k.Lanes())*k.Lanes()*256)
+		if err := f.Do(work, w, 1, out, blocked(x, 1, 16, 256, k.Lanes()), Nothing); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range plain(out, 1, 16, 256, k.Lanes()) {
+			if !(math.Abs(float64(v)-want[i]) <= 2e-5*(1+math.Abs(want[i]))) {
+				t.Fatalf("element %d is %g, wanted is %g", i, v, want[i])
+			}
+		}
+	}
+	if asked != 2 {
+		t.Errorf("room was asked for %d times", asked)
 	}
 }

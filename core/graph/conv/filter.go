@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -19,6 +18,7 @@ type Filter struct {
 	bias    []float32
 	room    func(n int) ([]float32, error) // for what stays
 	wino    *winograd
+	crowded bool // there is no room for wino
 
 	// What the last image's size made of the windows.
 	seen Window
@@ -73,7 +73,7 @@ func (s Spec) sees(block, lanes int) [2]int {
 	return [2]int{block * lanes / out * in, (last/out + 1) * in}
 }
 
-// NewFilter packs weights, which are [Out][In/Groups][rows][columns], and a
+// NewFilter packs weights, which are Out × In/Groups × rows × columns, and a
 // bias, which may be nil, into memory that room gives.
 func NewFilter(k tensor.ConvKernels, s Spec, weights, bias []float32, room func(n int) ([]float32, error)) (*Filter, error) {
 	size := s.Kernel[0] * s.Kernel[1]
@@ -177,7 +177,7 @@ func (f *Filter) Do(work *Work, w Window, batch int, out, x []float32, after Aft
 			a.Add = a.Add[n*res : (n+1)*res]
 		}
 		o, img := out[n*res:(n+1)*res], x[n*in:(n+1)*in]
-		if f.transforms(&w) {
+		if f.transforms(&w) && f.transform() {
 			if err := f.byTransforms(work, w, o, img, a); err != nil {
 				return err
 			}
@@ -254,7 +254,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 	}
 	per := pieces(parts*len(f.panels), size*2*f.taps[0].Channels())
 	chunks := (parts + per - 1) / per
-	work.Pool.For(chunks*len(f.panels), 1, pool.Func(func(thread, lo, hi int) {
+	work.For(chunks*len(f.panels), 1, func(thread, lo, hi int) {
 		row := &work.Rows[thread]
 		for t := lo; t < hi; t++ {
 			p, p0 := &f.panels[t/chunks], t%chunks*per
@@ -283,7 +283,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 			}
 		}
 		*row = tensor.Row{}
-	}))
+	})
 }
 
 // one computes a row.

@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -41,15 +40,17 @@ func (f *Filter) transforms(w *Window) bool {
 	return useful && n >= fewTiles && most <= mostWeight && most <= n*(1<<16) && f.spec.In >= lanes/2 && f.spec.Out >= lanes
 }
 
-// transformed gives the transformed weights.
-func (f *Filter) transformed() (*winograd, error) {
-	if f.wino != nil {
-		return f.wino, nil
+// transform makes the transformed weights, once, unless there is no room for
+// them.
+func (f *Filter) transform() bool {
+	if f.wino != nil || f.crowded {
+		return f.wino != nil
 	}
 	lanes, in := f.kernels.Lanes(), f.spec.In
 	memory, err := f.room(tensor.WinogradAll * in * len(f.bias))
 	if err != nil {
-		return nil, err
+		f.crowded = true
+		return false
 	}
 	t := &winograd{weights: memory, bias: make([]float32, 2*lanes)}
 	var w [9]float32
@@ -73,15 +74,11 @@ func (f *Filter) transformed() (*winograd, error) {
 		})
 	}
 	f.wino = t
-	return t, nil
+	return true
 }
 
 // byTransforms convolves an image, framed so that every tile lies within it.
 func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after After) error {
-	t, err := f.transformed()
-	if err != nil {
-		return err
-	}
 	lanes := f.kernels.Lanes()
 	high, wide := w.tiles()
 	// Copy the image into a frame of whole tiles.
@@ -90,6 +87,7 @@ func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after Afte
 	size := framed.frame()
 	blocks, results := Blocks(f.spec.In, lanes), len(f.bias)/lanes
 	if w.Before != [2]int{} || size != w.In {
+		var err error
 		if x, err = framed.pad(work, x, blocks, lanes); err != nil {
 			return err
 		}
@@ -104,15 +102,15 @@ func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after Afte
 	}
 	taps := &tensor.Taps{}
 	f.spec.spans(f.inputs[0], lanes, func(c0, c1 int) { taps.Add(c0/lanes*per*lanes, c1-c0, 1) })
-	s := &sweep{f: f, t: t, taps: taps, w: w, size: size, wide: wide, per: per, blocks: blocks, results: results, out: out, x: x, after: after}
-	work.Pool.For((tiles+per-1)/per, 1, pool.Func(func(thread, lo, hi int) {
+	s := &sweep{f: f, t: f.wino, taps: taps, w: w, size: size, wide: wide, per: per, blocks: blocks, results: results, out: out, x: x, after: after}
+	work.For((tiles+per-1)/per, 1, func(thread, lo, hi int) {
 		n := len(room) / threads
 		mine := room[thread*n : (thread+1)*n]
 		for c := lo; c < hi; c++ {
 			s.do(&work.Rows[thread], mine, c*per, min((c+1)*per, tiles))
 		}
 		work.Rows[thread] = tensor.Row{}
-	}))
+	})
 	return nil
 }
 

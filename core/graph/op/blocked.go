@@ -44,7 +44,7 @@ func blocks(batch, channels int, spatial []int) []int {
 // work is what package conv works with. done gives its memory up.
 func (c *Call) work() (w *conv.Work, done func()) {
 	var mine []*Array
-	w = &conv.Work{Pool: c.Pool, Rows: c.Rows, Room: func(n int) ([]float32, error) {
+	w = &conv.Work{For: c.loop, Rows: c.Rows, Room: func(n int) ([]float32, error) {
 		a, err := c.Arena.New(onnx.FLOAT, n)
 		if err != nil {
 			return nil, err
