@@ -362,6 +362,9 @@ func (b *build) config(t *target) registry.ModelConfig {
 		}
 	}
 	c.Config.Capabilities = capabilities(t.assembly)
+	if !t.assembly.HasCore() {
+		c.Config.Capabilities.InputTypes, c.Config.Capabilities.OutputTypes = b.functions(t.assembly)
+	}
 	return c
 }
 
@@ -382,9 +385,6 @@ func (b *build) leading(t *target) builds.Part {
 // use for tools whose code is elsewhere.
 func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	var in, out []string
-	if !a.HasCore() {
-		in, out = functions(a)
-	}
 	if len(a.Core.Files) > 0 {
 		in, out = append(in, string(abi.Text)), append(out, string(abi.Text))
 		for _, m := range a.Modalities {
@@ -404,14 +404,30 @@ func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	return &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
 }
 
-// embedding is ModelPack's word for vectors.
-const embedding = "embedding"
+// ModelPack's words for what is no modality.
+const (
+	embedding = "embedding" // vectors
+	other     = "other"     // classes, spans of time
+)
 
-// functions are what the functions of a build without a core take and give.
-func functions(a *builds.Assembly) (in, out []string) {
+// functions are what the functions of a build without a core take and give: of
+// an output that the manifest says how to read, what is read.
+func (b *build) functions(a *builds.Assembly) (in, out []string) {
 	for _, m := range a.Modalities {
-		if len(m.Encoder.Files) > 0 {
-			in, out = append(in, string(m.Modality)), append(out, embedding)
+		if len(m.Encoder.Files) == 0 {
+			continue
+		}
+		in = append(in, string(m.Modality))
+		read := b.modules[m.Encoder.Name].Manifest.Postprocess
+		if len(read) == 0 {
+			out = append(out, embedding)
+		}
+		for _, p := range read {
+			if p.CTC != nil {
+				out = append(out, string(abi.Text))
+			} else {
+				out = append(out, other)
+			}
 		}
 	}
 	for _, d := range a.Decoders {
@@ -419,7 +435,9 @@ func functions(a *builds.Assembly) (in, out []string) {
 			in, out = append(in, embedding), append(out, string(d.Modality))
 		}
 	}
-	return in, out
+	slices.Sort(in)
+	slices.Sort(out)
+	return slices.Compact(in), slices.Compact(out)
 }
 
 // composeIndex points at every target; a single target needs none.

@@ -8,6 +8,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/modules/seed"
 )
 
 // A graph without a core is composed of its functions: all of them as ONNX
@@ -31,6 +32,10 @@ func TestWithoutCore(t *testing.T) {
 			"modalities: [{enc: {ref: enc@^1}}]\ndecoders: [{ref: dec@^1}]\nexports: {laptop: {onnx: [dec]}}\n",
 			[]string{"dec/dec.onnx"}, []string{"embedding"}, []string{"image"}, "",
 		},
+		"an encoder that reads": {
+			"modalities: [{enc: {ref: reader@^1}}]\n",
+			[]string{"reader/enc.onnx"}, []string{"image"}, []string{"other"}, "",
+		},
 		"golden prompts":    {"modalities: [{enc: {ref: enc@^1}}]\ngolden: [{prompt: a, expect: b}]\n", nil, nil, nil, "golden prompts are continued by a core"},
 		"a draft":           {"decoders: [{ref: dec@^1}]\ncore: {draft: {ref: draft@^1}}\n", nil, nil, nil, `"llm" in core`},
 		"a projector alone": {"modalities: [{proj: {ref: proj@^1}}]\n", nil, nil, nil, `"enc" in modalities[0]`},
@@ -39,6 +44,7 @@ func TestWithoutCore(t *testing.T) {
 			t.Parallel()
 			k := newKit(t)
 			k.write("kit.graph.yaml", "name: kit\n"+tc.graph)
+			k.reader()
 			r, err := assemble.Assemble(t.Context(), k.opt)
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) {
@@ -98,4 +104,14 @@ func TestBackendsAreCarried(t *testing.T) {
 	if !a.Layers[0].CoreModel() {
 		t.Errorf("first is %s", a.Layers[0].Path)
 	}
+}
+
+// reader adds an encoder whose output is read as classes.
+func (k *kit) reader() {
+	k.t.Helper()
+	if err := seed.Write(k.path("modules", "reader"), seed.Options{Type: abi.Encoder, Name: "enc", Version: "1.0.0", DEnc: 8}); err != nil {
+		k.t.Fatal(err)
+	}
+	k.edit("modules/reader/module.yaml", "name: enc", "name: reader")
+	k.edit("modules/reader/module.yaml", "abi: mm-abi-1.0", "abi: mm-abi-1.1\npostprocess: {patch_tokens: {labels: {top: 2}}}")
 }

@@ -53,6 +53,7 @@ const (
 	BadTokens    Code = "MM0209"
 	BadLimit     Code = "MM0210"
 	WeightsFault Code = "MM0211"
+	BadBlock     Code = "MM0212"
 
 	PortRank       Code = "MM0301"
 	PortSize       Code = "MM0302"

@@ -18,7 +18,7 @@ var table = []Entry{
 	{NotAllowed, "value not allowed", "The value is not one of those the schema lists.", "Use one of the values named."},
 	{OutOfRange, "value out of range", "A number, a length or a count is outside of its bounds.", "Choose a value within the bounds named."},
 	{WrongForm, "value of the wrong form", "A text does not have the form required, such as name@version.", "Write it in the form named."},
-	{NeedsABI11, "key needs mm-abi-1.1", "preprocess and state came with MM-ABI 1.1, but the manifest says 1.0.", "Say abi: mm-abi-1.1, or drop the key."},
+	{NeedsABI11, "key needs mm-abi-1.1", "preprocess, state, constants and postprocess came with MM-ABI 1.1, but the manifest says 1.0.", "Say abi: mm-abi-1.1, or drop the key."},
 	{OldSpelling, "old spelling of a key", "MM-ABI 1.1 spells t_cap in lower case.", "Write t_cap."},
 	{RepeatedItem, "item stands twice in a list", "A list of distinct items repeats one.", "Remove the repeat."},
 
@@ -33,6 +33,7 @@ var table = []Entry{
 	{BadTokens, "token contract is inconsistent", "A token contract repeats a special token, or has more of them than the vocabulary has places.", "Correct special_tokens or vocab_size."},
 	{BadLimit, "not a resource limit", "cpu is a number of cores (\"1\", \"500m\"), mem a size (\"512Mi\").", "Write the limit in that form."},
 	{WeightsFault, "weights do not match the manifest", "The weight file says something else than module.yaml: vocabulary, width, context length, ports.", "Correct the manifest or export the weights again."},
+	{BadBlock, "a block about inputs or outputs that cannot be", "preprocess, state, constants or postprocess say something that contradicts itself or the module's ports.", "The detail names the key; docs/MODELS.md describes the blocks."},
 
 	{PortRank, "ports of different rank", "An output and the input it feeds have different numbers of dimensions.", "Make the shapes agree, or put a projector between them."},
 	{PortSize, "a dimension has two sizes in the build", "The two sides of a connection bind a dimension to different numbers.", "Use modules trained for the same size."},

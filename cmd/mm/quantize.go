@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -22,6 +23,13 @@ func (p *program) quantizeCommand() *cli.Command {
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: " + strings.Join(quant.RecipeNames(), ", ")},
+			&cli.StringFlag{Name: "method", Value: string(quantize.Nearest), Usage: "how weights are rounded: " + strings.Join(quantize.Methods(), ", ")},
+			&cli.StringFlag{Name: "imatrix", Usage: "which columns matter: an importance matrix of llama.cpp's, or a `TEXT` that the model reads to make one"},
+			&cli.StringFlag{Name: "calibration", Usage: "`TEXT` that the model reads, for awq and gptq"},
+			&cli.StringFlag{Name: "separator", Usage: "what stands between the documents of a text"},
+			&cli.IntFlag{Name: "windows", Usage: "how many windows of up to 512 tokens are read of a text (default: 64)"},
+			&cli.StringFlag{Name: "keep-imatrix", Usage: "write the importance matrix to `FILE` as well: GGUF, or llama.cpp's older form where it ends in .dat or .imatrix"},
+			&cli.IntFlag{Name: "threads", Usage: "threads that compute (default: what the machine has)"},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT.gguf if there is one"},
 		},
 		Action: func(c *cli.Context) error {
@@ -32,6 +40,13 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err != nil {
 				return usageError{fmt.Errorf("--to: %w", err)}
 			}
+			opt := quantize.Options{
+				Recipe: recipe, Method: quantize.Method(c.String("method")), Imatrix: c.String("imatrix"), Calibration: c.String("calibration"),
+				Separator: c.String("separator"), Windows: c.Int("windows"), Keep: c.String("keep-imatrix"), Threads: c.Int("threads"),
+			}
+			if err := opt.Check(); err != nil {
+				return usageError{err}
+			}
 			in, err := os.Open(c.Args().Get(0))
 			if err != nil {
 				return err
@@ -40,7 +55,7 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err := mayWrite(in, c.Args().Get(1), c.Bool("force")); err != nil {
 				return err
 			}
-			notes, written, err := quantize(c.Context, in, recipe, c.Args().Get(1))
+			notes, written, err := rewrite(c.Context, in, opt, c.Args().Get(1))
 			if err != nil {
 				return err
 			}
@@ -93,12 +108,8 @@ func mayWrite(in *os.File, out string, force bool) error {
 	return nil
 }
 
-// quantize writes the file aside and gives it its name once it is whole.
-func quantize(ctx context.Context, in *os.File, recipe quant.Recipe, out string) (notes []string, written int64, err error) {
-	info, err := in.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
+// rewrite writes the file aside and gives it its name once it is whole.
+func rewrite(ctx context.Context, in *os.File, opt quantize.Options, out string) (notes []string, written int64, err error) {
 	d, err := fsx.Create(filepath.Dir(out), 0o755, fsx.Options{})
 	if err != nil {
 		return nil, 0, err
@@ -108,7 +119,7 @@ func quantize(ctx context.Context, in *os.File, recipe quant.Recipe, out string)
 	if err != nil {
 		return nil, 0, err
 	}
-	notes, err = gguf.Convert(ctx, in, info.Size(), recipe, tmp)
+	notes, err = quantize.File(ctx, in, opt, tmp)
 	if err == nil {
 		err = tmp.Sync()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -25,7 +27,6 @@ import (
 )
 
 func (p *program) runCommand() *cli.Command {
-	said := &said{}
 	return &cli.Command{
 		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
@@ -37,23 +38,21 @@ func (p *program) runCommand() *cli.Command {
 			"something to compute on, --output writes what they gave.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{said, abi.Text}},
-			&cli.GenericFlag{Name: "p", Value: saying{said, abi.Text}, Hidden: true}, // an alias is set a second time
-			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{said, abi.Image}},
-			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{said, abi.Audio}},
+			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},
+			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
+			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
+			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
-		Action: func(c *cli.Context) error { return p.run(c, said.parts) },
+		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		Action: p.run,
 	}
 }
 
-// said is what the flags of a request say, in their order.
-type said struct{ parts []talk.Part }
-
-// saying is a flag that says something.
+// saying is a flag of a request: what it says stands among what the others say,
+// in the order of the command line.
 type saying struct {
-	to *said
+	p  *program
 	in abi.Modality
 }
 
@@ -63,7 +62,7 @@ func (s saying) Set(value string) error {
 	if s.in != abi.Text {
 		part = talk.Part{Type: s.in, Path: value}
 	}
-	s.to.parts = append(s.to.parts, part)
+	s.p.said = append(s.p.said, part)
 	return nil
 }
 
@@ -75,7 +74,8 @@ const argumentMeaning = "REF is in the store or at a registry, DIR an output fol
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
+	"encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -100,22 +100,35 @@ func answerFlags() []cli.Flag {
 	}
 }
 
-func (p *program) run(c *cli.Context, said []talk.Part) error {
+func (p *program) run(c *cli.Context) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
+	use, own := useOptions(c), workspace.IsFunction(c.Args().First())
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
-	var req runner.Request
-	if !c.Bool("smoke") {
-		if req, err = p.requestOptions(c, said); err != nil {
-			return err
-		}
+	call, err := p.callOptions(c)
+	if err != nil {
+		return err
 	}
-	use := useOptions(c)
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.answer(c.Context, w, use, opt, req) })
+	var req runner.Request
+	switch {
+	case own || call.explicit():
+		err = aloneOptions(c)
+	case !c.Bool("smoke"):
+		req, err = p.requestOptions(c)
+	}
+	if err != nil {
+		return err
+	}
+	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
+		if own {
+			return p.runOwn(c.Context, w, use, opt, call)
+		}
+		return p.answer(c.Context, w, use, opt, req, call)
+	})
 }
 
 // use is what an argument means and with what right it is used.
@@ -129,7 +142,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -138,8 +151,8 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
 	}
-	if r.Engine() == nil {
-		return p.compute(ctx, w, r, u, req)
+	if call.explicit() || r.Engine() == nil && !text(req.Inputs) {
+		return p.runFunctions(ctx, w, r, u, call)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -160,6 +173,11 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 		return overBudget(req.Preferences.BudgetMS, answer)
 	}
 	return nil
+}
+
+// text reports whether something is said in words.
+func text(parts []talk.Part) bool {
+	return slices.ContainsFunc(parts, func(p talk.Part) bool { return p.Type == abi.Text || p.Type == "" })
 }
 
 // explained gives an error of a runner its diagnostic.
@@ -231,7 +249,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 }
 
 // requestOptions builds the request from the flags, or reads it whole.
-func (p *program) requestOptions(c *cli.Context, said []talk.Part) (runner.Request, error) {
+func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
 		for _, name := range []string{"prompt", "p", "image", "audio", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
@@ -247,13 +265,14 @@ func (p *program) requestOptions(c *cli.Context, said []talk.Part) (runner.Reque
 	if err != nil {
 		return runner.Request{}, err
 	}
-	inputs, err := p.inputOptions(c, said)
+	inputs, err := p.inputOptions(c)
 	return runner.Request{Inputs: inputs, Preferences: prefs}, err
 }
 
 // inputOptions are the second argument, then what the flags say, or standard
 // input where that is no terminal.
-func (p *program) inputOptions(c *cli.Context, said []talk.Part) ([]talk.Part, error) {
+func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
+	said := p.said
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
 			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
@@ -263,12 +282,12 @@ func (p *program) inputOptions(c *cli.Context, said []talk.Part) ([]talk.Part, e
 	if len(said) > 0 {
 		return said, nil
 	}
-	text, err := p.prompt(c)
+	text, err := p.promptOptions(c)
 	return []talk.Part{{Type: abi.Text, Text: text}}, err
 }
 
-// prompt reads standard input.
-func (p *program) prompt(c *cli.Context) (string, error) {
+// promptOptions reads standard input.
+func (p *program) promptOptions(c *cli.Context) (string, error) {
 	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
 	}
@@ -313,6 +332,11 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return nil, err
 	}
+	return p.start(ctx, b, opt)
+}
+
+// start makes a Runner for a build, and says what the command line changes of it.
+func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
 	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
 		hint := "known: " + strings.Join(unknown.Known, ", ")
@@ -346,12 +370,13 @@ type ran struct {
 	} `json:"timings"`
 	Backend  string           `json:"backend"`  // of the core
 	Backends []runner.Backend `json:"backends"` // of every part that was needed
+	Assumed  []string         `json:"assumed,omitempty"`
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 	t := a.Timings
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Assumed: a.Assumed}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -363,6 +388,9 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 		return err
 	}
 	p.sayCalls(a.Calls)
+	for _, line := range a.Assumed {
+		p.say("assumed: %s", line)
+	}
 	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
 		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond(), ranOn(a.Backends))
 	return nil

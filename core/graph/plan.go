@@ -62,25 +62,13 @@ type planner struct {
 // plan makes the program's main body.
 func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
 	pl := &planner{p: p, ctx: ctx, seen: make(map[string]bool)}
-	for _, o := range m.Opsets {
-		if o.Domain == "" || o.Domain == "ai.onnx" {
-			p.opset = o.Version
-		}
-	}
-	if len(m.Functions) > 0 {
-		return errors.New("functions of the model's own are not supported")
-	}
-	if len(m.Graph.Sparse) > 0 {
-		return errors.New("sparse constants are not supported")
+	p.opset = opsetOf(m)
+	if err := supported(m); err != nil {
+		return err
 	}
 	s := newScope(nil)
 	g := m.Graph
 	g.Inputs = m.Inputs()
-	for _, v := range g.Inputs {
-		if v.Type.Kind != onnx.TensorKind || array.Size(v.Type.DType) == 0 {
-			return fmt.Errorf("input %q: what is no tensor of numbers is not supported", v.Name)
-		}
-	}
 	main, err := pl.body(&g, s)
 	if err == nil {
 		err = errors.Join(pl.err...)
@@ -161,6 +149,9 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 			return nil, fmt.Errorf("nothing produces %q", v.Name)
 		}
 		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
+	}
+	if len(pl.err) > 0 {
+		return b, nil // what is joined is what kernels claim: this has been refused
 	}
 	if err := b.convolutions(pl.p, s.up == nil); err != nil {
 		return nil, err

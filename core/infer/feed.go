@@ -24,7 +24,10 @@ func (w *work) activate(batch *pack.Batch, by *feed, hidden *pack.Batch) {
 	task := &w.active
 	task.batch, task.by, task.hidden = batch, by, hidden
 	if by.gate.weight != nil {
+		w.observe(batch, term{by: &by.gate}, term{by: &by.up})
 		w.lower(&by.gate, batch)
+	} else {
+		w.observe(batch, term{by: &by.up})
 	}
 	w.lower(&by.up, batch)
 	w.m.threads.For(unitsOf(&by.up), w.chunk(unitsOf(&by.up), &by.up), task)

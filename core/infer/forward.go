@@ -20,6 +20,8 @@ type pass struct {
 	keep  int // logits are wanted for the last so many rows
 
 	hidden []float32 // T×C for the rows behind the last norm, or none
+
+	observer Observer // or none
 }
 
 // forward sends the rows of w.x through the model. Keys and values of the
@@ -39,7 +41,7 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.multiply(&w.normed, term{&y.key, &w.key}, term{&y.value, &w.value}, term{&y.query, &w.query}) // k, v: T×(G·D), q: T×(H·D)
 		w.place(i)                                                                                      // q and k are rotated, k and v join the cache
 		if i == len(m.layers)-1 {
-			if p.hidden == nil {
+			if !p.whole() {
 				w.shrink(p.keep) // T is now the number of rows with logits
 			}
 			if w.rows == 0 {
@@ -61,8 +63,12 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 		w.add(&w.out, &y.hiddenPost) // x: T×C
 	}
 	w.norm(&m.outputNorm) // normed: T×C
-	if p.hidden != nil {
-		w.show(p.hidden)
+	if p.whole() {
+		if p.hidden != nil {
+			w.show(p.hidden)
+		}
+		w.observe(&w.normed, term{by: &m.output})
+		w.observer = nil // the rows that are left are known
 		if p.keep < w.rows {
 			w.shrink(p.keep)
 			if w.rows == 0 {
@@ -75,6 +81,9 @@ func (m *Model) forward(ctx context.Context, p pass) error {
 	w.finish()
 	return nil
 }
+
+// whole says that all rows go through all layers, whatever logits are wanted.
+func (p *pass) whole() bool { return p.hidden != nil || p.observer != nil }
 
 // finish scales and caps logits where the model does so.
 func (w *work) finish() {

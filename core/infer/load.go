@@ -99,6 +99,8 @@ type linear struct {
 	weight  *pack.Matrix
 	bias    []float32 // N, or none
 	changes []change
+	name    string // of the tensor
+	expert  int    // which of the tensor's
 }
 
 func (l linear) bytes() int {

@@ -219,7 +219,7 @@ func (l *loader) linears(name string, in int, outs ...int) []linear {
 	}
 	lo := 0
 	for i, out := range outs {
-		parts[i] = linear{weight: l.pack(t, in, rows, lo, lo+out), changes: part(changes, lo, lo+out)}
+		parts[i] = linear{weight: l.pack(t, in, rows, lo, lo+out), changes: part(changes, lo, lo+out), name: t.Name}
 		if bias != nil {
 			parts[i].bias = bias[lo : lo+out]
 		}
@@ -234,7 +234,7 @@ func (l *loader) slice(name string, e, n, in, out int) linear {
 	if !ok {
 		return linear{}
 	}
-	return linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out)}
+	return linear{weight: l.pack(t, in, n*out, e*out, (e+1)*out), name: t.Name, expert: e}
 }
 
 // pack packs the rows lo to hi of a tensor that has rows of them.

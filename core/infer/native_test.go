@@ -270,7 +270,7 @@ func TestParityStories(t *testing.T) {
 }
 
 // TestParityRows: rows are quantised to the bits of ggml's where it says how,
-// and at most a little worse than ggml's elsewhere; they are read the same.
+// and at least as close as ggml's elsewhere; they are read the same.
 func TestParityRows(t *testing.T) {
 	c := native(t)
 	r := rand.New(rand.NewPCG(41, 41))
@@ -306,7 +306,7 @@ func TestParityRows(t *testing.T) {
 			quant.Dequantize(b, theirs.Blocks, typ)
 			ea, eb := rms(a, x), rms(b, x)
 			t.Logf("%v %s: error %.6f, ggml's %.6f", typ, kind, ea, eb)
-			if ea > 1.02*eb {
+			if ea > eb {
 				t.Errorf("%v %s: error %v, ggml's is %v", typ, kind, ea, eb)
 			}
 		}

@@ -13,6 +13,7 @@ type term struct {
 
 // multiply computes t.to = batch · t.by for each term, as one loop.
 func (w *work) multiply(batch *pack.Batch, terms ...term) {
+	w.observe(batch, terms...)
 	task := &w.product
 	task.batch = batch
 	task.terms = append(task.terms[:0], terms...)

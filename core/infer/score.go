@@ -11,34 +11,44 @@ import (
 // scoreBatch is how many positions' logits are held at a time.
 const scoreBatch = 32
 
+// Predict reads tokens as Feed does and calls each with the logits, V of them,
+// after each of the tokens, in order. They are valid until each returns.
+func (s *Session) Predict(ctx context.Context, tokens []int32, each func(i int, logits []float32)) error {
+	for _, t := range tokens {
+		if t < 0 || int(t) >= s.m.cfg.Vocab {
+			return fmt.Errorf("token %d is not one of the %d of the vocabulary", t, s.m.cfg.Vocab)
+		}
+	}
+	if room := s.context - len(s.tokens); len(tokens) > room {
+		return fmt.Errorf("%w: %d positions of %d are in use, %d more are wanted", ErrContext, len(s.tokens), s.context, len(tokens))
+	}
+	before := len(s.tokens)
+	for from := 0; from < len(tokens); from += scoreBatch {
+		part := tokens[from:min(from+scoreBatch, len(tokens))]
+		err := s.feed(ctx, input{tokens: part, rows: len(part)}, len(part), func(row int, logits []float32) { each(from+row, logits) })
+		if err != nil {
+			s.Truncate(before)
+			return err
+		}
+	}
+	return nil
+}
+
 // Score reads tokens as Feed does and gives the natural logarithm of the
 // probability that the model gave to each of them before it read it. The first
 // token of an empty session has none: its score is 0.
 func (s *Session) Score(ctx context.Context, tokens []int32) ([]float64, error) {
-	for _, t := range tokens {
-		if t < 0 || int(t) >= s.m.cfg.Vocab {
-			return nil, fmt.Errorf("token %d is not one of the %d of the vocabulary", t, s.m.cfg.Vocab)
-		}
-	}
-	if room := s.context - len(s.tokens); len(tokens) > room {
-		return nil, fmt.Errorf("%w: %d positions of %d are in use, %d more are wanted", ErrContext, len(s.tokens), s.context, len(tokens))
-	}
-	before := len(s.tokens)
 	scores := make([]float64, len(tokens))
-	if before := s.Logits(); before != nil && len(tokens) > 0 {
+	if before := s.Logits(); before != nil && len(tokens) > 0 && tokens[0] >= 0 && int(tokens[0]) < s.m.cfg.Vocab {
 		scores[0] = logProbability(before, tokens[0])
 	}
-	for from := 0; from < len(tokens); from += scoreBatch {
-		part := tokens[from:min(from+scoreBatch, len(tokens))]
-		err := s.feed(ctx, input{tokens: part, rows: len(part)}, len(part), func(row int, logits []float32) {
-			if next := from + row + 1; next < len(tokens) {
-				scores[next] = logProbability(logits, tokens[next])
-			}
-		})
-		if err != nil {
-			s.Truncate(before)
-			return nil, err
+	err := s.Predict(ctx, tokens, func(i int, logits []float32) {
+		if i+1 < len(tokens) {
+			scores[i+1] = logProbability(logits, tokens[i+1])
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	return scores, nil
 }

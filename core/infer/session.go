@@ -41,6 +41,7 @@ type Session struct {
 	logits []float32 // V, of the last position
 	known  bool      // logits are those of the last position
 
+	observer   Observer
 	keepHidden bool
 	hidden     []float32 // C a position, from position unseen on
 	unseen     int       // positions that came from a snapshot
@@ -243,7 +244,7 @@ func (s *Session) feed(ctx context.Context, in input, keep int, each func(row in
 		kept = max(0, min(to-from, to-(in.rows-keep)))
 		p := pass{
 			cache: s.cache, turns: s.turns,
-			first: before + from, rows: to - from, keep: kept,
+			first: before + from, rows: to - from, keep: kept, observer: s.observer,
 		}
 		if s.keepHidden {
 			at := len(s.hidden)

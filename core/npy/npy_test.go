@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // file makes a .npy file of version 1 with a header as it stands.
@@ -105,10 +105,7 @@ func TestRoundTrip(t *testing.T) {
 
 // NumPy reads what is written here, and what it writes is read here.
 func TestNumPy(t *testing.T) {
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		t.Skip("skipped: MM_PYTHON names no Python with NumPy")
-	}
+	python := testfiles.Python(t, "numpy")
 	const script = `
 import base64, io, json, sys, numpy as np
 a = np.load(io.BytesIO(sys.stdin.buffer.read()))

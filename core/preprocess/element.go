@@ -20,7 +20,7 @@ func newWriter(dtype string, n int) *writer {
 func (w *writer) put(i int, v float32) {
 	switch w.dtype {
 	case "fp16":
-		binary.LittleEndian.PutUint16(w.data[2*i:], half(v))
+		binary.LittleEndian.PutUint16(w.data[2*i:], Half(v))
 	case "int16":
 		binary.LittleEndian.PutUint16(w.data[2*i:], uint16(int16(min(max(math.RoundToEven(float64(v)), math.MinInt16), math.MaxInt16))))
 	case "uint8":
@@ -30,8 +30,8 @@ func (w *writer) put(i int, v float32) {
 	}
 }
 
-// half is v as an IEEE 754 binary16, rounded to the nearest, halves to even.
-func half(v float32) uint16 {
+// Half is v as an IEEE 754 binary16, rounded to the nearest, halves to even.
+func Half(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign := uint16(bits >> 16 & 0x8000)
 	switch abs := math.Abs(float64(v)); {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/testfiles"
 )
 
 // numbers is an array of NumPy's.
@@ -92,10 +93,7 @@ func TestGoldens(t *testing.T) {
 // The same with pictures and sounds of another seed, from the libraries
 // themselves.
 func TestLibraries(t *testing.T) {
-	python := os.Getenv("MM_PYTHON")
-	if python == "" {
-		t.Skip("skipped: MM_PYTHON names no Python with the libraries of testdata/goldens.py")
-	}
+	python := testfiles.Python(t, "PIL", "torchvision", "scipy", "librosa", "soundfile")
 	for _, seed := range []string{"2", "3"} {
 		data, err := exec.Command(python, filepath.Join("testdata", "goldens.py"), seed).Output()
 		if err != nil {

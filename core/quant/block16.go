@@ -49,52 +49,67 @@ func decodeQ3_K(b []byte, x []float32) {
 	}
 }
 
-// encodeQ2_K fits a scale and a minimum to each group of 16, rounds these to
-// four bits against the block's largest, and then the elements.
-func encodeQ2_K(b []byte, x []float32) {
-	clear(b)
-	var scales, minima [16]float32
-	var w [groupSize]float32
+// fitQ2_K fits a scale and a minimum to each group of 16 and rounds these to
+// four bits of the block's units.
+func fitQ2_K(b []byte, x, w []float32) {
+	a := affine{most: q2KMost}
+	var scales, minima, matters [16]float32
 	for g := range scales {
-		part := x[g*groupSize : (g+1)*groupSize]
-		for i, v := range part {
-			w[i] = abs(v)
-		}
-		scales[g], minima[g] = fitAffine(part, w[:], q2KMost)
+		lo, hi := g*groupSize, (g+1)*groupSize
+		scales[g], minima[g] = a.fit(x[lo:hi], w[lo:hi])
+		matters[g] = total(w[lo:hi])
 	}
-	d := putHalf(b[q2KD:], largest(scales[:])/q2KScaleMost)
-	dmin := putHalf(b[q2KDmin:], largest(minima[:])/q2KScaleMost)
+	d := putHalf(b[q2KD:], unit(scales[:], matters[:], q2KScaleMost))
+	dmin := putHalf(b[q2KDmin:], unit(minima[:], matters[:], q2KScaleMost))
 	for g := range scales {
-		s := nearest(scales[g]*inverse(d), 0, q2KScaleMost)
-		m := nearest(minima[g]*inverse(dmin), 0, q2KScaleMost)
+		lo, hi := g*groupSize, (g+1)*groupSize
+		s, m := a.settle(x[lo:hi], w[lo:hi], scales[g], minima[g], d, dmin, q2KScaleMost)
 		b[q2KScales+g] = byte(s) | byte(m)<<4
-		inv, minimum := inverse(d*float32(s)), float32(dmin*float32(m))
-		for i := g * groupSize; i < (g+1)*groupSize; i++ {
-			at, shift := pairOf(i)
-			b[q2KQuants+at] |= byte(nearest((x[i]+minimum)*inv, 0, q2KMost)) << shift
-		}
 	}
 }
 
-// encodeQ3_K fits a scale to each group of 16, rounds these to six bits
-// against the one of largest magnitude, which becomes -32, and then the
-// elements.
-func encodeQ3_K(b []byte, x []float32) {
-	clear(b)
-	var scales [16]float32
-	for g := range scales {
-		scales[g] = fitLinear(x[g*groupSize:(g+1)*groupSize], q3KHalf)
+func stepsQ2_K(b []byte, s *steps) {
+	d, dmin := half(b[q2KD:]), half(b[q2KDmin:])
+	for g := range 16 {
+		v := b[q2KScales+g]
+		s.spread(g*groupSize, (g+1)*groupSize, d*float32(v&15), -float32(dmin*float32(v>>4)))
 	}
-	d := putHalf(b[q3KD:], peak(scales[:])/-q3KScaleHalf)
+}
+
+func putQ2_K(b, q []byte) {
+	for i, v := range q {
+		at, shift := pairOf(i)
+		b[q2KQuants+at] |= v << shift
+	}
+}
+
+// fitQ3_K fits a scale to each group of 16 and rounds these to six bits of the
+// block's unit.
+func fitQ3_K(b []byte, x, w []float32) {
+	var scales, matters [16]float32
 	for g := range scales {
-		s := nearest(scales[g]*inverse(d), -q3KScaleHalf, q3KScaleHalf-1)
-		putScaleQ3K(b[q3KScales:], g, s)
-		inv := inverse(d * float32(s))
-		for i := g * groupSize; i < (g+1)*groupSize; i++ {
-			q := byte(nearest(x[i]*inv, -q3KHalf, q3KHalf-1) + q3KHalf)
-			at, shift := pairOf(i)
-			b[q3KQuants+at] |= q & 3 << shift
-			b[q3KHigh+i%32] |= q >> 2 << (i / 32)
-		}
+		lo, hi := g*groupSize, (g+1)*groupSize
+		scales[g] = fitLinear(x[lo:hi], w[lo:hi], q3KHalf)
+		matters[g] = total(w[lo:hi])
+	}
+	d := putHalf(b[q3KD:], fitLinear(scales[:], matters[:], q3KScaleHalf))
+	for g := range scales {
+		lo, hi := g*groupSize, (g+1)*groupSize
+		putScaleQ3K(b[q3KScales:], g, settleLinear(x[lo:hi], w[lo:hi], scales[g], d, q3KScaleHalf, q3KHalf))
+	}
+}
+
+func stepsQ3_K(b []byte, s *steps) {
+	d := half(b[q3KD:])
+	for g := range 16 {
+		s.spread(g*groupSize, (g+1)*groupSize, d*float32(ScaleQ3K(b[q3KScales:], g)), 0)
+	}
+}
+
+func putQ3_K(b, q []byte) {
+	for i, v := range q {
+		at, shift := pairOf(i)
+		b[q3KQuants+at] |= v & 3 << shift
+		b[q3KHigh+i%32] |= v >> 2 << (i / 32)
 	}
 }

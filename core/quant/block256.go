@@ -103,67 +103,79 @@ func decodeQ8_K(b []byte, x []float32) {
 	}
 }
 
-// encodeQ4_K fits a scale and a minimum to each group of 32, rounds these to
-// six bits against the block's largest, and then the elements.
-func encodeQ4_K(b []byte, x []float32) {
-	clear(b)
-	encodeGroups(b, x, 15, func(i int, q byte) {
-		b[q4KQuants+i/64*32+i%32] |= q << (i / 32 % 2 * 4)
-	})
-}
+func fitQ4_K(b []byte, x, w []float32) { fitGroups(b, x, w, affine{most: 15}) }
 
-// encodeQ5_K does the same with five bits.
-func encodeQ5_K(b []byte, x []float32) {
-	clear(b)
-	encodeGroups(b, x, 31, func(i int, q byte) {
-		b[q5KQuants+i/64*32+i%32] |= q & 15 << (i / 32 % 2 * 4)
-		b[q5KHigh+i%32] |= q >> 4 << (i / 32)
-	})
-}
+func fitQ5_K(b []byte, x, w []float32) { fitGroups(b, x, w, affine{most: 31}) }
 
-// encodeGroups writes the scales and minima of a Q4_K or Q5_K block and puts
-// each element, 0 to most.
-func encodeGroups(b []byte, x []float32, most int, put func(i int, q byte)) {
-	var scales, minima [8]float32
-	var w [32]float32
-	for g := range 8 {
-		part := x[g*32 : g*32+32]
-		magnitudeWeights(w[:], part)
-		scales[g], minima[g] = fitAffine(part, w[:], most)
+// fitGroups fits a scale and a minimum to each group of 32 and rounds these to
+// six bits of the block's units.
+func fitGroups(b []byte, x, w []float32, a affine) {
+	const most = 63
+	var scales, minima, matters [8]float32
+	for g := range scales {
+		lo, hi := g*32, g*32+32
+		scales[g], minima[g] = a.fit(x[lo:hi], w[lo:hi])
+		matters[g] = total(w[lo:hi])
 	}
-	d := putHalf(b, largest(scales[:])/63)
-	dmin := putHalf(b[2:], largest(minima[:])/63)
-	for g := range 8 {
-		s := nearest(scales[g]*inverse(d), 0, 63)
-		m := nearest(minima[g]*inverse(dmin), 0, 63)
+	d := putHalf(b, unit(scales[:], matters[:], most))
+	dmin := putHalf(b[2:], unit(minima[:], matters[:], most))
+	for g := range scales {
+		lo, hi := g*32, g*32+32
+		s, m := a.settle(x[lo:hi], w[lo:hi], scales[g], minima[g], d, dmin, most)
 		putScaleMin(b[q4KScales:], g, byte(s), byte(m))
-		inv, minimum := inverse(d*float32(s)), float32(dmin*float32(m))
-		for i := g * 32; i < g*32+32; i++ {
-			put(i, byte(nearest((x[i]+minimum)*inv, 0, most)))
-		}
 	}
 }
 
-// encodeQ6_K fits a scale to each group of 16, rounds these to eight bits
-// against the one of largest magnitude, which becomes -128, and then the
-// elements.
-func encodeQ6_K(b []byte, x []float32) {
-	clear(b)
-	var scales [16]float32
-	for g := range 16 {
-		scales[g] = fitLinear(x[g*16:g*16+16], 32)
+func stepsK(b []byte, s *steps) {
+	d, dmin := half(b), half(b[2:])
+	for g := range 8 {
+		scale, minimum := ScaleMin(b[q4KScales:], g)
+		s.spread(g*32, g*32+32, d*float32(scale), -float32(dmin*float32(minimum)))
 	}
-	d := putHalf(b[q6D:], peak(scales[:])/-128)
+}
+
+func putQ4_K(b, q []byte) {
+	for i, v := range q {
+		b[q4KQuants+i/64*32+i%32] |= v << (i / 32 % 2 * 4)
+	}
+}
+
+func putQ5_K(b, q []byte) {
+	for i, v := range q {
+		b[q5KQuants+i/64*32+i%32] |= v & 15 << (i / 32 % 2 * 4)
+		b[q5KHigh+i%32] |= v >> 4 << (i / 32)
+	}
+}
+
+// fitQ6_K fits a scale to each group of 16 and rounds these to eight bits
+// of the block's unit.
+func fitQ6_K(b []byte, x, w []float32) {
+	const scaleHalf, half = 128, 32
+	var scales, matters [16]float32
+	for g := range scales {
+		lo, hi := g*16, g*16+16
+		scales[g] = fitLinear(x[lo:hi], w[lo:hi], half)
+		matters[g] = total(w[lo:hi])
+	}
+	d := putHalf(b[q6D:], fitLinear(scales[:], matters[:], scaleHalf))
+	for g := range scales {
+		lo, hi := g*16, g*16+16
+		b[q6KScales+g] = byte(int8(settleLinear(x[lo:hi], w[lo:hi], scales[g], d, scaleHalf, half)))
+	}
+}
+
+func stepsQ6_K(b []byte, s *steps) {
+	d := half(b[q6D:])
 	for g := range 16 {
-		s := nearest(scales[g]*inverse(d), -128, 127)
-		b[q6KScales+g] = byte(int8(s))
-		inv := inverse(d * float32(s))
-		for i := g * 16; i < g*16+16; i++ {
-			q := byte(nearest(x[i]*inv, -32, 31) + 32)
-			half, quarter, l := i/128, i%128/32, i%32
-			b[q6KLow+half*64+quarter%2*32+l] |= q & 15 << (quarter / 2 * 4)
-			b[q6KHigh+half*32+l] |= q >> 4 << (2 * quarter)
-		}
+		s.spread(g*16, g*16+16, d*float32(int8(b[q6KScales+g])), 0)
+	}
+}
+
+func putQ6_K(b, q []byte) {
+	for i, v := range q {
+		half, quarter, l := i/128, i%128/32, i%32
+		b[q6KLow+half*64+quarter%2*32+l] |= v & 15 << (quarter / 2 * 4)
+		b[q6KHigh+half*32+l] |= v >> 4 << (2 * quarter)
 	}
 }
 

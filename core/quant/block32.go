@@ -130,3 +130,68 @@ func upward(v, inv float32, most int) byte {
 	}
 	return byte(q)
 }
+
+// The scales of the types of 32 elements for elements that matter by w.
+
+func fitQ8_0(b []byte, x, w []float32) {
+	const half = 127
+	p := abs(peak(x))
+	if p == 0 || math.IsInf(float64(p), 0) {
+		return
+	}
+	best, scale := math.Inf(1), p/half
+	for _, f := range [...]float32{1, 0.995, 1.005} {
+		if e := lossLinear(x, w, p*f/half, half+1); e < best {
+			best, scale = e, p*f/half
+		}
+	}
+	putHalf(b, scale)
+}
+
+func fitQ4_0(b []byte, x, w []float32) { putHalf(b, fitLinear(x, w, 8)) }
+
+func fitQ5_0(b []byte, x, w []float32) { putHalf(b, fitLinear(x, w, 16)) }
+
+func fitQ4_1(b []byte, x, w []float32) { fitRange(b, x, w, 15) }
+
+func fitQ5_1(b []byte, x, w []float32) { fitRange(b, x, w, 31) }
+
+func fitRange(b []byte, x, w []float32, most int) {
+	scale, minimum := affine{most: most, signed: true}.fit(x, w)
+	putHalf(b, scale)
+	putHalf(b[2:], -minimum)
+}
+
+func stepsScale(b []byte, s *steps) { s.spread(0, 32, half(b), 0) }
+
+func stepsRange(b []byte, s *steps) { s.spread(0, 32, half(b), half(b[2:])) }
+
+func putQ8_0(b, q []byte) {
+	for i, v := range q {
+		b[2+i] = byte(int8(int(v) - 127))
+	}
+}
+
+func putQ4_0(b, q []byte) { putNibbles(b[2:], q) }
+
+func putQ4_1(b, q []byte) { putNibbles(b[4:], q) }
+
+func putQ5_0(b, q []byte) { putFive(b[2:], q) }
+
+func putQ5_1(b, q []byte) { putFive(b[4:], q) }
+
+func putNibbles(b, q []byte) {
+	for i := range 16 {
+		b[i] = q[i]&15 | q[i+16]<<4
+	}
+}
+
+// putFive writes the upper bits, and then the nibbles.
+func putFive(b, q []byte) {
+	var high uint32
+	for i, v := range q {
+		high |= uint32(v>>4) << i
+	}
+	binary.LittleEndian.PutUint32(b, high)
+	putNibbles(b[4:], q)
+}

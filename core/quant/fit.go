@@ -13,117 +13,230 @@ import "math"
 // trials are the factors on the plain scale, which maps the extremes of a
 // group onto the ends of the integer range, that fits start from. Narrower
 // scales clip the extremes in favour of everything else.
-var trials = [...]float32{1, 0.97, 0.94, 0.91, 0.88, 1.04, 1.08}
+var trials = [...]float32{1, 0.97, 0.94, 0.91, 0.88, 0.8, 0.7, 1.04, 1.08}
 
 // refinements is how often a trial is solved and rounded again.
 const refinements = 3
 
 // magnitudeWeights sets w[i] = rms(x) + |x[i]|: large weights matter more in
-// a product than small ones.
+// a product than small ones. rms is that of each 32.
 func magnitudeWeights(w, x []float32) {
-	var sum float64
-	for _, v := range x {
-		sum += float64(float64(v) * float64(v))
-	}
-	rms := float32(math.Sqrt(sum / float64(len(x))))
-	for i, v := range x {
-		w[i] = rms + abs(v)
+	for from := 0; from < len(x); from += 32 {
+		part := x[from : from+32]
+		rms := float32(math.Sqrt(float64(meanSquare(part))))
+		for i, v := range part {
+			w[from+i] = rms + abs(v)
+		}
 	}
 }
 
-// fitAffine finds scale and minimum, both at least 0, for which
+// affine is an integer range 0 to most with a scale and a minimum that is
+// taken off.
+type affine struct {
+	most   int
+	signed bool // the minimum may be below 0 as well
+}
+
+// fit finds scale, at least 0, and minimum for which
 // Σ w·(scale·q - minimum - x)² is small with integers 0 ≤ q ≤ most.
-func fitAffine(x, w []float32, most int) (scale, minimum float32) {
-	lo, hi := float32(0), x[0]
+func (a affine) fit(x, w []float32) (scale, minimum float32) {
+	lo, hi := x[0], x[0]
 	for _, v := range x {
 		lo, hi = min(lo, v), max(hi, v)
+	}
+	if !a.signed {
+		lo = min(lo, 0)
 	}
 	if !(hi > lo) || math.IsInf(float64(hi-lo), 0) {
 		return 0, -lo
 	}
 	best := math.Inf(1)
 	for _, f := range trials {
-		s, m := (hi-lo)*f/float32(most), -lo
+		s, m := (hi-lo)*f/float32(a.most), -lo
+		if a.signed && f < 1 { // clipped at both ends
+			m -= (hi - lo) * (1 - f) / 2
+		}
 		for range refinements {
-			e, s2, m2 := solveAffine(x, w, s, m, most)
+			e, s2, m2 := a.solve(x, w, s, m)
 			if e < best {
-				best, scale, minimum = e, s, m
+				best, scale, minimum = e, s2, m2
 			}
-			if !(s2 > 0) {
+			if !(s2 > 0) || s2 == s && m2 == m {
 				break
 			}
 			s, m = s2, m2
 		}
 	}
+	if !(scale > 0) {
+		return (hi - lo) / float32(a.most), -lo
+	}
 	return scale, minimum
 }
 
-// solveAffine rounds x with (s, m), gives the error of that, and the scale
-// and minimum that fit its integers best.
-func solveAffine(x, w []float32, s, m float32, most int) (e float64, scale, minimum float32) {
+// solve rounds x with (s, m) and gives the scale and the minimum that fit
+// these integers best, and the error of that less Σ w·x².
+func (a affine) solve(x, w []float32, s, m float32) (e float64, scale, minimum float32) {
 	inv := 1 / s
 	var sw, sq, sqq, sx, sxq float64
 	for i, v := range x {
-		q := float32(nearest((v+m)*inv, 0, most))
-		d := float64(float32(s*q) - m - v)
+		q := float64(nearest((v+m)*inv, 0, a.most))
 		wi := float64(w[i])
-		e += float64(wi * d * d)
-		wq := wi * float64(q)
+		wq := float64(wi * q)
+		wx := float64(wi * float64(v))
 		sw += wi
 		sq += wq
-		sqq += float64(wq * float64(q))
-		sx += float64(wi * float64(v))
-		sxq += float64(wq * float64(v))
+		sqq += float64(wq * q)
+		sx += wx
+		sxq += float64(wx * q)
 	}
 	det := float64(sw*sqq) - float64(sq*sq)
-	if det <= 0 {
-		return e, 0, 0
+	if !(det > 0) {
+		return math.Inf(1), 0, 0
 	}
-	scale = float32((float64(sw*sxq) - float64(sx*sq)) / det)
-	minimum = float32((float64(sq*sxq) - float64(sqq*sx)) / det)
-	if minimum < 0 { // the format has no positive offset
-		scale, minimum = float32(sxq/sqq), 0
+	d := (float64(sw*sxq) - float64(sx*sq)) / det
+	o := (float64(sq*sxq) - float64(sqq*sx)) / det
+	if o < 0 && !a.signed { // the format has no positive offset
+		d, o = sxq/sqq, 0
 	}
-	return e, scale, minimum
+	// Σw(dq-o-x)² - Σwx² = d²·sqq + o²·sw - 2do·sq - 2d·sxq + 2o·sx
+	e = float64(d*d*sqq) + float64(o*o*sw) - float64(2*d*o*sq) - float64(2*d*sxq) + float64(2*o*sx)
+	return e, float32(d), float32(o)
 }
 
-// fitLinear finds a scale, of either sign, for which Σ x²·(scale·q - x)² is
+// loss is Σ w·(scale·q - minimum - x)² with the nearest integers.
+func (a affine) loss(x, w []float32, scale, minimum float32) float64 {
+	inv := inverse(scale)
+	var e float64
+	for i, v := range x {
+		q := float32(nearest((v+minimum)*inv, 0, a.most))
+		d := float64(float32(scale*q) - minimum - v)
+		e += float64(float64(w[i]) * float64(d*d))
+	}
+	return e
+}
+
+// fitLinear finds a scale, of either sign, for which Σ w·(scale·q - x)² is
 // small with integers -half ≤ q < half.
-func fitLinear(x []float32, half int) float32 {
+func fitLinear(x, w []float32, half int) float32 {
 	p := peak(x)
 	if p == 0 || math.IsInf(float64(p), 0) {
 		return 0
 	}
-	best, scale := math.Inf(1), float32(0)
+	best, scale := 0.0, p/float32(-half)
 	for _, f := range trials {
-		s := p * f / float32(-half)
-		for range refinements {
-			e, next := solveLinear(x, s, half)
-			if e < best {
-				best, scale = e, s
+		for _, end := range [...]int{-half, half - 1} {
+			s := p * f / float32(end)
+			for range refinements {
+				gain, next := solveLinear(x, w, s, half)
+				if gain > best {
+					best, scale = gain, next
+				}
+				if next == 0 || next == s {
+					break
+				}
+				s = next
 			}
-			if next == 0 {
+			if half > 8 { // either end is as good
 				break
 			}
-			s = next
 		}
 	}
 	return scale
 }
 
-func solveLinear(x []float32, s float32, half int) (e float64, scale float32) {
+// solveLinear rounds x with s and gives the scale that fits these integers
+// best, and by how much the error of that is less than Σ w·x².
+func solveLinear(x, w []float32, s float32, half int) (gain float64, scale float32) {
 	inv := 1 / s
 	var sqq, sxq float64
-	for _, v := range x {
-		q := float32(nearest(v*inv, -half, half-1))
-		d := float64(float32(s*q) - v)
-		w := float64(v) * float64(v)
-		e += float64(w * d * d)
-		sqq += float64(w * float64(q) * float64(q))
-		sxq += float64(w * float64(q) * float64(v))
+	for i, v := range x {
+		q := float64(nearest(v*inv, -half, half-1))
+		wq := float64(float64(w[i]) * q)
+		sqq += float64(wq * q)
+		sxq += float64(wq * float64(v))
 	}
-	if sqq == 0 {
-		return e, 0
+	if !(sqq > 0) {
+		return 0, 0
 	}
-	return e, float32(sxq / sqq)
+	return sxq * sxq / sqq, float32(sxq / sqq)
+}
+
+// lossLinear is Σ w·(scale·q - x)² with the nearest integers.
+func lossLinear(x, w []float32, scale float32, half int) float64 {
+	inv := inverse(scale)
+	var e float64
+	for i, v := range x {
+		d := float64(float32(scale*float32(nearest(v*inv, -half, half-1))) - v)
+		e += float64(float64(w[i]) * float64(d*d))
+	}
+	return e
+}
+
+// unit finds the unit of which the scales, each of which matters by w, are
+// nearly whole multiples from 0 to most.
+func unit(scales, w []float32, most int) float32 {
+	hi := largest(scales)
+	if !(hi > 0) || math.IsInf(float64(hi), 0) {
+		return 0
+	}
+	best, d := 0.0, hi/float32(most)
+	for try := -6; try <= 6; try++ {
+		inv := (float32(most) + float32(try)*0.1) / hi
+		var sqq, sxq float64
+		for i, v := range scales {
+			q := float64(nearest(v*inv, 0, most))
+			wq := float64(float64(w[i]) * q)
+			sqq += float64(wq * q)
+			sxq += float64(wq * float64(v))
+		}
+		if sqq > 0 && sxq > 0 && sxq*sxq/sqq > best {
+			best, d = sxq*sxq/sqq, float32(sxq/sqq)
+		}
+	}
+	return d
+}
+
+// total is Σ w.
+func total(w []float32) float32 {
+	var sum float32
+	for _, v := range w {
+		sum += v
+	}
+	return sum
+}
+
+// settle gives the scale and the minimum, as integers of the units d and dmin,
+// that serve a group best: the nearest ones or their neighbours.
+func (a affine) settle(x, w []float32, scale, minimum, d, dmin float32, most int) (s, m int) {
+	near, low := nearest(scale*inverse(d), 0, most), nearest(minimum*inverse(dmin), 0, most)
+	best := math.Inf(1)
+	for _, i := range [...]int{near, near - 1, near + 1} {
+		for _, j := range [...]int{low, low - 1, low + 1} {
+			if i < 0 || i > most || j < 0 || j > most {
+				continue
+			}
+			if e := a.loss(x, w, d*float32(i), dmin*float32(j)); e < best {
+				best, s, m = e, i, j
+			}
+		}
+	}
+	if math.IsInf(best, 1) { // of numbers that are none
+		return near, low
+	}
+	return s, m
+}
+
+// settleLinear is the same for a scale alone, -half to half-1.
+func settleLinear(x, w []float32, scale, d float32, scaleHalf, half int) int {
+	near := nearest(scale*inverse(d), -scaleHalf, scaleHalf-1)
+	best, s := math.Inf(1), near
+	for _, i := range [...]int{near, near - 1, near + 1} {
+		if i < -scaleHalf || i >= scaleHalf {
+			continue
+		}
+		if e := lossLinear(x, w, d*float32(i), half); e < best {
+			best, s = e, i
+		}
+	}
+	return s
 }

@@ -50,25 +50,31 @@ func codecOf(t tensor.Type) codec {
 	case tensor.Q5_1:
 		return codec{encodeQ5_1, decodeQ5_1}
 	case tensor.IQ4_NL:
-		return codec{encodeIQ4_NL, decodeIQ4_NL}
+		return codec{fitted(t), decodeIQ4_NL}
 	case tensor.IQ4_XS:
-		return codec{encodeIQ4_XS, decodeIQ4_XS}
+		return codec{fitted(t), decodeIQ4_XS}
 	case tensor.MXFP4:
 		return codec{encodeMXFP4, decodeMXFP4}
 	case tensor.Q2_K:
-		return codec{encodeQ2_K, decodeQ2_K}
+		return codec{fitted(t), decodeQ2_K}
 	case tensor.Q3_K:
-		return codec{encodeQ3_K, decodeQ3_K}
+		return codec{fitted(t), decodeQ3_K}
 	case tensor.Q4_K:
-		return codec{encodeQ4_K, decodeQ4_K}
+		return codec{fitted(t), decodeQ4_K}
 	case tensor.Q5_K:
-		return codec{encodeQ5_K, decodeQ5_K}
+		return codec{fitted(t), decodeQ5_K}
 	case tensor.Q6_K:
-		return codec{encodeQ6_K, decodeQ6_K}
+		return codec{fitted(t), decodeQ6_K}
 	case tensor.Q8_K:
 		return codec{encodeQ8_K, decodeQ8_K}
 	}
 	return codec{}
+}
+
+// fitted is the encoder of a type whose scales are fitted.
+func fitted(t tensor.Type) func(block []byte, elems []float32) {
+	g, _ := gridOf(t)
+	return g.plain
 }
 
 func isFloat(t tensor.Type) bool {

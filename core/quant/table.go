@@ -10,9 +10,9 @@ import (
 // (E2M1: OCP Microscaling Formats 1.0, §5.3.3) times a power of two.
 
 // TableIQ4 is what the four bits of IQ4_NL and IQ4_XS stand for, ascending.
-func TableIQ4() [16]int8 {
-	return [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
-}
+func TableIQ4() [16]int8 { return tableIQ4 }
+
+var tableIQ4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // TableMXFP4 is what the four bits of MXFP4 stand for, doubled so that all are
 // whole: the upper bit is the sign.
@@ -80,65 +80,95 @@ func nearestIQ4(v float32) byte {
 	return nearIQ4[int(2*(float64(v)+127))]
 }
 
-// fitIQ4 looks for the scale of least squared error, weighted by x², among
+// fitIQ4 looks for the scale of least squared error, weighted by w, among
 // those that map the largest element near the end of the table on either side,
 // and solves for the best one of the indices that these give.
-func fitIQ4(x []float32) float32 {
+func fitIQ4(x, w []float32) float32 {
 	p := peak(x)
 	if p == 0 || math.IsInf(float64(p), 0) {
 		return 0
 	}
-	table := TableIQ4()
 	var best float64
-	var d float32
-	for try := -8; try <= 7; try++ {
-		inv := (float32(try) - 127) / p
-		if try == -8 {
-			inv = 127 / p
+	d := p / -127
+	for try := -10; try <= 17; try++ {
+		inv := (4*float32(try) - 127) / p
+		if try < -7 {
+			inv = (127 + 12*float32(try+9)) / p
 		}
-		var sqq, sxq float64
-		for _, v := range x {
-			q := float64(table[nearestIQ4(v*inv)])
-			w := float64(v) * float64(v)
-			sqq += float64(w * q * q)
-			sxq += float64(w * q * float64(v))
-		}
-		if sqq > 0 && sxq*sxq/sqq > best {
+		for range 2 {
+			var sqq, sxq float64
+			for i, v := range x {
+				q := float64(tableIQ4[nearestIQ4(v*inv)])
+				wq := float64(float64(w[i]) * q)
+				sqq += float64(wq * q)
+				sxq += float64(wq * float64(v))
+			}
+			if !(sqq > 0) || !(sxq*sxq/sqq > best) {
+				break
+			}
 			best, d = sxq*sxq/sqq, float32(sxq/sqq)
+			inv = inverse(d)
 		}
 	}
 	return d
 }
 
-// putIQ4 writes the indices of 32 elements.
-func putIQ4(q []byte, x []float32, inv float32) {
-	for i := range 16 {
-		q[i] = nearestIQ4(x[i]*inv) | nearestIQ4(x[i+16]*inv)<<4
+// lossIQ4 is Σ w·(scale·value - x)² with the nearest values.
+func lossIQ4(x, w []float32, scale float32) float64 {
+	inv := inverse(scale)
+	var e float64
+	for i, v := range x {
+		d := float64(float32(scale*float32(tableIQ4[nearestIQ4(v*inv)])) - v)
+		e += float64(float64(w[i]) * float64(d*d))
 	}
+	return e
 }
 
-func encodeIQ4_NL(b []byte, x []float32) {
-	putIQ4(b[2:], x, inverse(putHalf(b, fitIQ4(x))))
-}
+func fitIQ4_NL(b []byte, x, w []float32) { putHalf(b, fitIQ4(x, w)) }
 
-// encodeIQ4_XS fits a scale to each group of 32, rounds these to six bits
-// against the one of largest magnitude, which becomes -32, and then the
-// elements.
-func encodeIQ4_XS(b []byte, x []float32) {
-	clear(b)
-	var scales [8]float32
+func putIQ4_NL(b, q []byte) { putNibbles(b[2:], q) }
+
+// fitIQ4_XS fits a scale to each group of 32 and rounds these to six bits of
+// the block's unit.
+func fitIQ4_XS(b []byte, x, w []float32) {
+	const scaleHalf = 32
+	var scales, matters [8]float32
 	for g := range scales {
-		scales[g] = fitIQ4(x[g*32 : g*32+32])
+		lo, hi := g*32, g*32+32
+		scales[g] = fitIQ4(x[lo:hi], w[lo:hi])
+		matters[g] = total(w[lo:hi])
 	}
-	d := putHalf(b, peak(scales[:])/-32)
+	d := putHalf(b, fitLinear(scales[:], matters[:], scaleHalf))
 	var high uint16
 	for g := range scales {
-		s := nearest(scales[g]*inverse(d), -32, 31)
-		b[4+g/2] |= byte(s+32) & 15 << (g % 2 * 4)
-		high |= uint16(s+32) >> 4 << (2 * g)
-		putIQ4(b[8+g*16:], x[g*32:], inverse(d*float32(s)))
+		lo, hi := g*32, g*32+32
+		near := nearest(scales[g]*inverse(d), -scaleHalf, scaleHalf-1)
+		best, s := math.Inf(1), near
+		for _, i := range [...]int{near, near - 1, near + 1} {
+			if i < -scaleHalf || i >= scaleHalf {
+				continue
+			}
+			if e := lossIQ4(x[lo:hi], w[lo:hi], d*float32(i)); e < best {
+				best, s = e, i
+			}
+		}
+		b[4+g/2] |= byte(s+scaleHalf) & 15 << (g % 2 * 4)
+		high |= uint16(s+scaleHalf) >> 4 << (2 * g)
 	}
 	binary.LittleEndian.PutUint16(b[2:], high)
+}
+
+func stepsIQ4_XS(b []byte, s *steps) {
+	d := half(b)
+	for g := range 8 {
+		s.spread(g*32, g*32+32, d*float32(ScaleIQ4XS(b, g)), 0)
+	}
+}
+
+func putIQ4_XS(b, q []byte) {
+	for g := range 8 {
+		putNibbles(b[8+g*16:], q[g*32:g*32+32])
+	}
 }
 
 // encodeMXFP4: the exponent is that of the largest magnitude less 2, the

@@ -29,6 +29,9 @@ func OpenPlain(dir, name string) (*os.File, error) {
 	var seen fs.FileInfo
 	at := ""
 	for part := range strings.SplitSeq(name, "/") {
+		if at != "" && !seen.IsDir() { // a junction of Windows is neither folder nor link
+			return nil, refuse(fmt.Errorf("%s: %w", at, ErrIrregular))
+		}
 		at = path.Join(at, part)
 		if seen, err = root.Lstat(at); err != nil {
 			return nil, err

@@ -29,7 +29,7 @@ func TestOpenPlain(t *testing.T) {
 	must(os.Symlink("sub", filepath.Join(dir, "folder")))
 	for name, want := range map[string]error{
 		"sub/plain": nil, "one": fsx.ErrLinked, "two": fsx.ErrLinked, "out": fsx.ErrLinked, "in": fsx.ErrLinked, "folder/plain": fsx.ErrLinked,
-		"sub": fsx.ErrIrregular, "none": fs.ErrNotExist,
+		"sub": fsx.ErrIrregular, "sub/plain/x": fsx.ErrIrregular, "none": fs.ErrNotExist,
 	} {
 		f, err := fsx.OpenPlain(dir, name)
 		if !errors.Is(err, want) {

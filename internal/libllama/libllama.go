@@ -24,21 +24,22 @@ type Request struct {
 	// "decode", "loss", "quantize", "dequantize" or "convert".
 	Op string
 
-	Path    string    // load, adapter: a file
-	Threads int       // load
-	Context int       // load: positions; batches are as large
-	KV      uint32    // load: GGML type of keys and values
-	Scale   float32   // adapter
-	Tokens  []int32   // feed: tokens; all logits are returned. loss: an empty context is filled with them
-	Next    int32     // loss: the token that follows
-	Out     string    // convert: the file to be written
-	Pure    bool      // convert: every matrix in the one type
-	Vectors []float32 // vectors: positions as vectors; the last one's logits are returned
-	Count   int       // prefill: how many tokens; decode: how many steps
-	Type    uint32    // quantize, dequantize: GGML type. convert: llama_ftype
-	Rows    []float32 // quantize: one row
-	Blocks  []byte    // dequantize: one row
-	Elems   int       // dequantize: its elements
+	Path    string               // load, adapter: a file
+	Threads int                  // load
+	Context int                  // load: positions; batches are as large
+	KV      uint32               // load: GGML type of keys and values
+	Scale   float32              // adapter
+	Tokens  []int32              // feed: tokens; all logits are returned. loss: an empty context is filled with them
+	Next    int32                // loss: the token that follows
+	Out     string               // convert: the file to be written
+	Pure    bool                 // convert: every matrix in the one type
+	Means   map[string][]float32 // convert: the mean squares of the columns, by tensor
+	Vectors []float32            // vectors: positions as vectors; the last one's logits are returned
+	Count   int                  // prefill: how many tokens; decode: how many steps
+	Type    uint32               // quantize, dequantize: GGML type. convert: llama_ftype
+	Rows    []float32            // quantize: one row
+	Blocks  []byte               // dequantize: one row
+	Elems   int                  // dequantize: its elements
 }
 
 // Reply is what came of it.

@@ -36,11 +36,22 @@ func (c *checker) onnx(entry string) {
 	c.precision(entry, model)
 	v := ports{checker: c, entry: entry, symbols: make(map[string]int64)}
 	c.m.Bind(&v.binding)
-	// With a preprocess block the file takes what that block makes of the
-	// manifest's raw input.
-	if c.m.Preprocess == nil {
-		v.compare("inputs", c.m.Inputs, model.Inputs())
+	inputs := model.Inputs()
+	carried := c.m.Carried(func(name string) bool { _, ok := find(inputs, name); return ok })
+	next := map[string]bool{}
+	for _, s := range carried {
+		next[s.From] = true
 	}
+	v.held = func(side, name string) bool {
+		if side == "outputs" {
+			return next[name]
+		}
+		_, state := carried[name]
+		_, fixed := c.m.Constants[name]
+		return state || fixed
+	}
+	v.states(carried, inputs, model.Graph.Outputs)
+	v.compare("inputs", c.m.Inputs, inputs)
 	v.compare("outputs", c.m.Outputs, model.Graph.Outputs)
 }
 
@@ -81,6 +92,9 @@ type ports struct {
 	*checker
 	entry   string
 	binding abi.Binding
+	// held says that an input or output is the module's own business, state or
+	// constant, which the manifest need not list.
+	held    func(side, name string) bool
 	symbols map[string]int64 // sizes of the file's own names
 }
 
@@ -95,13 +109,17 @@ func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
 			c.differ(side, i, -1, fmt.Sprintf("%q is no tensor in the file", p.Name))
 			continue
 		}
+		if spec, ok := c.m.Preprocess[p.Name]; ok && side == "inputs" {
+			c.prepared(i, spec, v)
+			continue
+		}
 		if want := elements[p.DType]; v.Type.DType != want {
 			c.differ(side, i, -1, fmt.Sprintf("%q is %s in the file, %s in the manifest", p.Name, v.Type.DType, p.DType))
 		}
 		c.shape(side, i, p, v)
 	}
 	for _, v := range have {
-		if len(want) > 0 && !declared(want, v.Name) {
+		if len(want) > 0 && !declared(want, v.Name) && !c.held(side, v.Name) {
 			c.differ(side, -1, -1, fmt.Sprintf("the file's %s %q is not in the manifest", strings.TrimSuffix(side, "s"), v.Name))
 		}
 	}

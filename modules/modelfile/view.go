@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer/admit"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/facts"
@@ -153,14 +155,22 @@ func (v *View) onnx(ctx context.Context, path string) error {
 		o.Functions = append(o.Functions, domain(f.Domain)+"."+f.Name)
 	}
 	v.ONNX = o
-	own, err := Check(ctx, path, Options{Core: true})
-	for _, d := range own {
-		if d.Severity == diag.Error {
-			v.Refusals = append(v.Refusals, d.Detail)
+	v.refusals(m, path)
+	return ctx.Err()
+}
+
+// refusals say why our own engine does not run a model. Its weights are not
+// looked at.
+func (v *View) refusals(m *onnx.Model, path string) {
+	for _, p := range m.Check((Options{Core: true}).checks(path).CheckOptions) {
+		if !p.Warning {
+			v.Refusals = append(v.Refusals, p.String())
 		}
 	}
-	v.Runs = err == nil && len(v.Refusals) == 0
-	return err
+	if err := graph.Claims(m); err != nil && len(v.Refusals) == 0 {
+		v.Refusals = strings.Split(err.Error(), "\n")
+	}
+	v.Runs = len(v.Refusals) == 0
 }
 
 // domain spells the default domain out.

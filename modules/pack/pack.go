@@ -115,7 +115,7 @@ func (k *packing) convert(ctx context.Context, full string) error {
 		return err
 	}
 	return k.write(k.weights, func(w io.Writer) error {
-		_, err := exportgguf.Convert(ctx, f, info.Size(), k.opt.Recipe, w)
+		_, err := exportgguf.Convert(ctx, f, info.Size(), exportgguf.Options{Recipe: k.opt.Recipe}, w)
 		return err
 	})
 }

@@ -172,6 +172,9 @@ func options(program, name, dir string, memory int64) worker.Options {
 		// ONNX's newest opset is there before a release of the library says that
 		// it knows it; operators that it lacks are refused by name all the same.
 		opt.Env = []string{"ALLOW_RELEASED_ONNX_OPSET_ONLY=0"}
+		// From 1.29 on the library sends what it runs, and on what, to its
+		// makers; the two names are those of its versions.
+		opt.Env = append(opt.Env, "ORT_DISABLE_TELEMETRY=1", "ORT_TELEMETRY_DISABLED=1")
 	}
 	return opt
 }

@@ -137,6 +137,31 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// The library leaves nothing behind and sends nothing: it keeps what it means
+// to send in the folder for temporary files.
+func TestNoTelemetry(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	dir := t.TempDir()
+	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
+		t.Setenv(name, dir)
+	}
+	path := filepath.Join(testfiles.Root(t), "modules", "vision-proj", "vision_proj.onnx")
+	m, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.(runtimes.Function).Run(t.Context(), inputs(t, path, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
 // What the library would take or choke on is refused before it sees it.
 func TestRefuses(t *testing.T) {
 	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}

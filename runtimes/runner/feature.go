@@ -23,6 +23,7 @@ const maxMedia = 256 << 20
 type feature struct {
 	vectors []float32 // n × d_model
 	id      int32     // of each of its positions: below zero, as no token is
+	assumed []string  // what the encoder's manifest did not say
 }
 
 // key is an input by its content, for one modality.
@@ -55,14 +56,14 @@ func (c *features) get(k key) (feature, bool) {
 
 // put remembers vectors, forgets those of longest ago where there are too many,
 // and gives them an id. What another put meanwhile stays.
-func (c *features) put(k key, vectors []float32) feature {
+func (c *features) put(k key, vectors []float32, assumed []string) feature {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if f, ok := c.held[k]; ok {
 		return f
 	}
 	c.last--
-	f := feature{vectors, c.last}
+	f := feature{vectors, c.last, assumed}
 	if c.held == nil {
 		c.held = map[key]feature{}
 	}
@@ -126,14 +127,18 @@ func (r *Runner) modality(m abi.Modality) (builds.ModalityPart, bool) {
 // roomy reports inputs that the sequence has no room for, before anything is
 // loaded: each is counted with all the places that it may take.
 func (r *Runner) roomy(prompt talk.Prompt, in []medium) error {
+	most := r.build.Assembly.Tokens.MaxSeq
+	if most <= 0 || len(in) == 0 {
+		return nil // the core knows
+	}
 	text, places := 0, 0
 	for _, piece := range prompt.Pieces {
 		text += len(piece.Tokens)
 	}
 	for _, m := range in {
-		places += m.places
+		places += min(max(m.places, 0), most)
 	}
-	if most := r.build.Assembly.Tokens.MaxSeq; most > 0 && places > 0 && text+places >= most {
+	if text+places >= most {
 		return fmt.Errorf("%w: %d places of %d inputs and %d tokens of text, of a max_seq of %d", runtimes.ErrFull, places, len(in), text, most)
 	}
 	return nil
@@ -146,7 +151,10 @@ func (r *Runner) project(ctx context.Context, m medium, width int) (feature, err
 		return f, nil
 	}
 	enc, proj := r.functions[m.joins.Encoder.Name], r.functions[m.joins.Projector.Name]
-	result, err := r.encode(ctx, enc, map[string]modality.Input{"": {Data: m.data}})
+	if enc == nil || proj == nil { // an assembly that calls them something else
+		return feature{}, fmt.Errorf("reading the %s input: %s and %s are no encoder and projector", m.part.Type, m.joins.Encoder.ID(), m.joins.Projector.ID())
+	}
+	result, err := r.compute(ctx, enc, map[string]Given{"": {Input: modality.Input{Data: m.data}}})
 	if err != nil {
 		return feature{}, fmt.Errorf("reading the %s input: %w", m.part.Type, err)
 	}
@@ -158,23 +166,7 @@ func (r *Runner) project(ctx context.Context, m medium, width int) (feature, err
 	if err != nil {
 		return feature{}, fmt.Errorf("reading the %s input: %w", m.part.Type, err)
 	}
-	return r.features.put(k, v), nil
-}
-
-// encode runs a function on what people have.
-func (r *Runner) encode(ctx context.Context, f *function, in map[string]modality.Input) (*modality.Result, error) {
-	if err := r.open(ctx, f); err != nil {
-		return nil, err
-	}
-	s, err := r.session(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
-	}
-	result, err := s.Run(ctx, in)
-	if err != nil {
-		return nil, fmt.Errorf("running %s on %s: %w", f.part.ID(), f.engine.Name(), err)
-	}
-	return result, nil
+	return r.features.put(k, v, result.Assumed), nil
 }
 
 // pass runs a projector on what an encoder gave.

@@ -32,7 +32,7 @@ type function struct {
 func functions(b *builds.Build) map[string]*function {
 	out := map[string]*function{}
 	for _, p := range opened(b.Assembly) {
-		if p.Name != b.Assembly.Core.Name {
+		if !b.Assembly.HasCore() || p.Name != b.Assembly.Core.Name {
 			out[p.Name] = &function{part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}
 		}
 	}
@@ -77,7 +77,7 @@ func (r *Runner) open(ctx context.Context, f *function) error {
 	}
 	m, err := e.Open(ctx, b, r.opt.Limits)
 	if err != nil {
-		return fmt.Errorf("opening %s with backend %s: %w", f.part.ID(), e.Name(), err)
+		return r.unopened(f.part, e, err)
 	}
 	model, ok := m.(runtimes.Function)
 	if !ok {
@@ -85,6 +85,32 @@ func (r *Runner) open(ctx context.Context, f *function) error {
 	}
 	f.engine, f.model, f.ranks = e, model, ranks
 	return nil
+}
+
+// openError is an engine's refusal of a part, with a way out.
+type openError struct {
+	error
+	hint string
+}
+
+func (e *openError) Unwrap() error { return e.error }
+
+// Hint is the way out.
+func (e *openError) Hint() string { return e.hint }
+
+// unopened says that an engine does not open a part. Where nobody asked for
+// that one it names another to ask for: none is taken in its place.
+func (r *Runner) unopened(p builds.Part, e runtimes.Engine, err error) error {
+	err = fmt.Errorf("opening %s with backend %s: %w", p.ID(), e.Name(), err)
+	if name, _ := r.wish(p); name != "" {
+		return err
+	}
+	for _, other := range r.opt.Engines {
+		if other.Name() != e.Name() && other.Can(p) == nil {
+			return &openError{err, fmt.Sprintf("--backend %s=%s asks another", p.Name, other.Name())}
+		}
+	}
+	return err
 }
 
 // ranks reads how many dimensions the inputs of a part's ONNX file have; none
@@ -113,19 +139,24 @@ func ranks(b runtimes.Bundle) (map[string]int, error) {
 // session begins a stream through the function, which is open.
 func (r *Runner) session(f *function) (*modality.Session, error) {
 	dir := path.Dir(f.part.Manifest)
-	return modality.New(f.model, f.manifest, modality.Options{
+	s, err := modality.New(f.model, f.manifest, modality.Options{
 		Path:     func(name string) (string, error) { return r.build.Files.Path(path.Join(dir, name)) },
 		MaxBytes: maxMedia,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
+	}
+	return s, nil
 }
 
 // close ends the function for good.
 func (f *function) close() error {
 	f.gate <- struct{}{}
 	defer f.leave()
-	f.closed = true
-	if f.model == nil {
+	if f.closed || f.model == nil {
+		f.closed = true
 		return nil
 	}
+	f.closed = true
 	return f.model.Close()
 }

@@ -84,6 +84,7 @@ type Answer struct {
 	Stop      runtimes.Stop
 	Timings   Timings
 	Backends  []Backend // of the parts that it took, the core first
+	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
 }
 
 // Backend is a part and the engine that ran it.

@@ -286,7 +286,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, media []medium,
 	in, err := r.positions(bounded, prompt, media)
 	var s *session
 	if err == nil {
-		t.answer.Backends = r.backends(media)
+		t.answer.Backends, t.answer.Assumed = r.backends(media), in.assumed
 		s, err = r.take(bounded, in)
 	}
 	if err == nil {

@@ -41,6 +41,7 @@ type counting struct {
 	corellm.Engine
 	opens, sequences atomic.Int64
 	fed              atomic.Int64 // positions
+	seen             atomic.Value // the vectors fed last, []float32
 	slow             time.Duration
 }
 
@@ -70,6 +71,11 @@ type countedSequence struct {
 }
 
 func (s *countedSequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
+	for _, p := range in {
+		if p.Vectors != nil {
+			s.c.seen.Store(p.Vectors)
+		}
+	}
 	before := s.Len()
 	err := s.Sequence.Feed(ctx, in...)
 	s.c.fed.Add(int64(s.Len() - before))

@@ -14,6 +14,8 @@ type positions struct {
 	in    []runtimes.Positions
 	ids   []int32 // all of them; that of its feature where one is a vector
 	width int
+	// assumed are what the manifests of encoders did not say, each once.
+	assumed []string
 }
 
 func (p *positions) len() int { return len(p.ids) }
@@ -50,6 +52,11 @@ func (r *Runner) positions(ctx context.Context, prompt talk.Prompt, in []medium)
 			return nil, err
 		}
 		in = in[1:]
+		for _, text := range f.assumed {
+			if !slices.Contains(p.assumed, text) {
+				p.assumed = append(p.assumed, text)
+			}
+		}
 		p.in = append(p.in, runtimes.Positions{Vectors: f.vectors})
 		p.ids = append(p.ids, slices.Repeat([]int32{f.id}, len(f.vectors)/p.width)...)
 	}

@@ -130,7 +130,7 @@ func (c *child) carry(ctx context.Context, req wire.Request, payload [][]byte, t
 		defer over()
 		defer end()
 		for {
-			if f, err := a.next(nil); err != nil || f.Kind == wire.KindReply {
+			if f, err := a.next(nil); err != nil || f.Kind != wire.KindToken {
 				return
 			}
 		}
@@ -154,7 +154,11 @@ func (c *child) cancel(id uint64, ended <-chan struct{}) {
 }
 
 func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Request, payload [][]byte, token func(int32) error, cancel func(), leave <-chan struct{}) (*wire.Reply, []byte, error) {
-	if err := c.out.Write(wire.KindRequest, id, req, payload...); err != nil && !c.broken(err) {
+	kind, head := wire.KindRequest, any(req)
+	if req.Op == wire.OpRun {
+		kind, head = wire.KindRun, &req.Call
+	}
+	if err := c.out.Write(kind, id, head, payload...); err != nil && !c.broken(err) {
 		return nil, nil, err // it is too large, or no JSON
 	}
 	var refused error
@@ -166,9 +170,9 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 		if err != nil {
 			return nil, nil, first(refused, ctx.Err(), err)
 		}
-		if f.Kind == wire.KindReply {
+		if f.Kind != wire.KindToken {
 			var r wire.Reply
-			if err := f.Decode(&r); err != nil {
+			if err := read(f, &r); err != nil {
 				c.kill(err)
 				<-c.gone
 				return nil, nil, c.why
@@ -188,6 +192,17 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 			}
 		}
 	}
+}
+
+// read takes a reply out of a request's last frame.
+func read(f *wire.Frame, r *wire.Reply) error {
+	if f.Kind == wire.KindReply {
+		return f.Decode(r)
+	}
+	var c wire.Call
+	err := f.Decode(&c)
+	r.Tensors = c.Tensors
+	return err
 }
 
 // broken says whether a write failed because the child is gone, for which

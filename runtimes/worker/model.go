@@ -162,7 +162,7 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		free()
 		return nil, fmt.Errorf("sharing inputs: %w", err)
 	}
-	reply, data, err := c.detached(ctx, wire.Request{Op: wire.OpRun, Tensors: list, Room: room}, payload, free)
+	reply, data, err := c.detached(ctx, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
 	if err != nil {
 		return nil, f.told(ctx, err)
 	}

@@ -224,7 +224,7 @@ func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
 			met = true
 			greeted <- h
 		case f.Kind == wire.KindBeat:
-		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply) && a != nil:
+		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply || f.Kind == wire.KindRan) && a != nil:
 			a.put(f)
 		default:
 			return fmt.Errorf("it sent a frame of kind %d that nobody waits for", f.Kind)

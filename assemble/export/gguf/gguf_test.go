@@ -200,10 +200,10 @@ func TestConvert(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if _, err := Convert(t.Context(), f, l.Descriptor.Size, recipe, &got); err != nil || !bytes.Equal(got.Bytes(), want) {
+	if _, err := Convert(t.Context(), f, l.Descriptor.Size, Options{Recipe: recipe}, &got); err != nil || !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%v, %d bytes against %d", err, got.Len(), len(want))
 	}
-	if _, err := Convert(t.Context(), strings.NewReader("no gguf"), 7, recipe, &got); err == nil {
+	if _, err := Convert(t.Context(), strings.NewReader("no gguf"), 7, Options{Recipe: recipe}, &got); err == nil {
 		t.Error("converted what is no GGUF")
 	}
 }

@@ -206,8 +206,9 @@ func (s *sequence) recall(ctx context.Context) error {
 	return s.feed(ctx, again)
 }
 
-// logits are those of the last position, valid until the next computation.
-func (s *sequence) logits() ([]float32, error) {
+// logits copies those of the last position into a field that may be there
+// already.
+func (s *sequence) logits(into []float32) ([]float32, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.handle == 0 {
@@ -217,7 +218,7 @@ func (s *sequence) logits() ([]float32, error) {
 	if p == 0 {
 		return nil, errors.New("llama.cpp has no logits of the last position")
 	}
-	return slices.Clone(unsafe.Slice((*float32)(dl.Pointer(p)), s.m.shape.Vocab)), nil
+	return append(into[:0], unsafe.Slice((*float32)(dl.Pointer(p)), s.m.shape.Vocab)...), nil
 }
 
 // Logits are those behind the last position.
@@ -225,7 +226,7 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if err := s.recall(ctx); err != nil {
 		return nil, err
 	}
-	return s.logits()
+	return s.logits(nil)
 }
 
 // Generate continues the sequence.
@@ -250,9 +251,9 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	}
 	state := int32(0)
 	history := slices.Clone(s.ids)
+	var x []float32
 	for n := 1; ; n++ {
-		x, err := s.logits()
-		if err != nil {
+		if x, err = s.logits(x); err != nil {
 			return "", err
 		}
 		if opt.Allow != nil {

@@ -21,6 +21,7 @@ type slot int
 const (
 	getErrorMessage        slot = 2
 	createEnv              slot = 3
+	disableTelemetry       slot = 6
 	createSession          slot = 7
 	run                    slot = 9
 	createSessionOptions   slot = 10

@@ -3,8 +3,8 @@
 //
 // [Open] loads the library of a folder and agrees with it on a version of its
 // C interface (api.go). A model is one session on the processor; Run computes
-// on tensors where they lie and copies results out of the library's memory. Profiling is off,
-// and threads that have nothing to do sleep.
+// on tensors where they lie and copies results out of the library's memory. Profiling and
+// telemetry are off, and threads that have nothing to do sleep.
 package ort
 
 import (
@@ -43,6 +43,9 @@ func Open(dir string) (*Engine, error) {
 		return nil, err
 	}
 	runtime.KeepAlive(name)
+	if err := a.call(disableTelemetry, e.env); err != nil {
+		return nil, err
+	}
 	if e.allocator, err = a.made(defaultAllocator); err != nil {
 		return nil, err
 	}

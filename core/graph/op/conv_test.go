@@ -162,7 +162,7 @@ func place(shape, at []int) int {
 }
 
 // near holds results to those of float64, n terms each.
-func near(t *testing.T, what string, got *Array, shape []int, want []float64, n int) {
+func nearly(t *testing.T, what string, got *Array, shape []int, want []float64, n int) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) {
 		t.Fatalf("%s: the result is %v, wanted is %v", what, got.Shape, shape)
@@ -230,7 +230,7 @@ func TestConv(t *testing.T) {
 			for k, v := range sums {
 				want[k] = a.f(v)
 			}
-			near(t, what, out[0], c.out, want, product(c.w[1:])+1)
+			nearly(t, what, out[0], c.out, want, product(c.w[1:])+1)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestConvTranspose(t *testing.T) {
 			for k, v := range sums {
 				want[k] = a.f(v)
 			}
-			near(t, what, out[0], c.out, want, product(c.w)+1)
+			nearly(t, what, out[0], c.out, want, product(c.w)+1)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestPools(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			near(t, what, out[0], c.out, want, product(c.w))
+			nearly(t, what, out[0], c.out, want, product(c.w))
 			if op == "MaxPool" {
 				if !slices.Equal(array.Of[int64](out[1]), places) {
 					t.Errorf("%s: the places are %v, wanted are %v", what, array.Of[int64](out[1]), places)
@@ -333,7 +333,7 @@ func TestPools(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				near(t, what+" without places", alone[0], c.out, want, 1)
+				nearly(t, what+" without places", alone[0], c.out, want, 1)
 			}
 		}
 	}
@@ -390,7 +390,7 @@ func TestResizeLinear(t *testing.T) {
 			})
 			want[place(c.to, o)] = sum
 		})
-		near(t, fmt.Sprintf("%v to %v by %s", c.x, c.to, c.mode), out[0], c.to, want, 16)
+		nearly(t, fmt.Sprintf("%v to %v by %s", c.x, c.to, c.mode), out[0], c.to, want, 16)
 	}
 }
 

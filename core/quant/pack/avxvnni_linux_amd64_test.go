@@ -29,6 +29,7 @@ func TestAVXVNNI(t *testing.T) {
 	t.Run("Mul", TestMul)
 	t.Run("BatchInvariance", TestBatchInvariance)
 	t.Run("Extremes", TestExtremes)
+	t.Run("NaN", TestNaNScale)
 }
 
 // replaceVEX puts the form of AVX-512 in the place of each DPBUSD of

@@ -29,6 +29,7 @@ func TestOlderKernels(t *testing.T) {
 			t.Run("BatchInvariance", TestBatchInvariance)
 			t.Run("Prepare", TestPrepare)
 			t.Run("Extremes", TestExtremes)
+			t.Run("NaN", TestNaNScale)
 		})
 	}
 }

@@ -8,7 +8,8 @@ import "mm-abi.org/mm/core/tensor"
 //	W[r][c] = scale[c/group][r] · quants[c/4][r][c%4] - minimum[c/32][r] + addend[c/16][r]
 //
 // Some kernels want unsigned bytes: as they are stored when there are fewer
-// than 8 bits, otherwise quants + 16·high - 128.
+// than 8 bits, otherwise quants + 16·high - 128. Those for SMMLA find quants in
+// high once more, in the order K/8 × 16 × 8.
 type panel struct {
 	quants  []int8    // K/4 × 16 × 4
 	high    []int8    // as many, or empty
@@ -23,6 +24,7 @@ type panel struct {
 type Scratch struct {
 	p      panel
 	buf    []int8
+	high   []int8
 	floats []float32
 	ones   []int8 // K × 16
 }

@@ -174,3 +174,25 @@ func readBandwidth(threads int) float64 {
 	}
 	return best
 }
+
+// peak is how many operations of float32 a thread does in a second, in GFLOP/s:
+// the kernel of matrix products on what the nearest cache holds.
+func peak() float64 {
+	const rows, k, turns = 8, 128, 64
+	a, b, c := make([]float32, rows*k), make([]float32, k*tensor.PanelWidth), make([]float32, rows*tensor.PanelWidth)
+	least := time.Hour
+	for range 2000 {
+		begin := time.Now()
+		for range turns {
+			tensor.MulPanel(c, tensor.PanelWidth, a, k, b, rows, k, false)
+		}
+		least = min(least, time.Since(begin))
+	}
+	return 2 * rows * k * tensor.PanelWidth * turns / least.Seconds() / 1e9
+}
+
+// operations are those of a position in the matrices of the layers.
+func operations(c infer.Config) float64 {
+	heads := c.HeadDim * (2*c.Heads + 2*c.KVHeads)
+	return 2 * float64(c.Layers) * float64(c.Width) * float64(heads+3*c.Hidden)
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -218,6 +219,21 @@ func (l *library) decodeTokens(ctx uintptr, tokens []int32) error {
 func (l *library) convert(r libllama.Request) error {
 	p := l.defaultQuant()
 	p.threads, p.ftype, p.requantize, p.pure = int32(r.Threads), int32(r.Type), true, r.Pure
+	if len(r.Means) > 0 {
+		// name, data, size; one without a name ends the list.
+		list := make([]uintptr, 0, 3*len(r.Means)+3)
+		var pins runtime.Pinner
+		defer pins.Unpin()
+		for name, means := range r.Means {
+			text := append([]byte(name), 0)
+			pins.Pin(&text[0])
+			pins.Pin(&means[0])
+			list = append(list, uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&means[0])), uintptr(len(means)))
+		}
+		list = append(list, 0, 0, 0)
+		pins.Pin(&list[0])
+		p.imatrix = uintptr(unsafe.Pointer(&list[0]))
+	}
 	if code := l.quantizeFile(r.Path, r.Out, &p); code != 0 {
 		return fmt.Errorf("llama_model_quantize gave %d", code)
 	}

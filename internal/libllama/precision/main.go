@@ -147,7 +147,7 @@ func write(ctx context.Context, from, recipe, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = gguf.Convert(ctx, in, info.Size(), r, out)
+	_, err = gguf.Convert(ctx, in, info.Size(), gguf.Options{Recipe: r}, out)
 	return errors.Join(err, out.Close())
 }
 

@@ -17,7 +17,11 @@ type lender interface {
 
 // run computes and sends what came of it, or returns why there is none. Inputs
 // are used where they lie, in the frame or in the shared memory.
-func (s *server) run(ctx context.Context, f *wire.Frame, req *wire.Request, send func(wire.Reply, [][]byte)) error {
+func (s *server) run(ctx context.Context, f *wire.Frame, send func(*wire.Call, [][]byte)) error {
+	var req wire.Call
+	if err := f.Decode(&req); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	model, ok := s.model.(runtimes.Function)
 	s.mu.Unlock()
@@ -39,12 +43,12 @@ func (s *server) run(ctx context.Context, f *wire.Frame, req *wire.Request, send
 		}
 	}
 	use := func(out map[string]runtimes.Tensor) error {
-		var r wire.Reply
+		var r wire.Call
 		var payload [][]byte
 		var err error
 		r.Tensors, payload, err = wire.Tensors(out, req.Room, from, func(at int64, b []byte) error { copy(room[at:], b); return nil })
 		if err == nil {
-			send(r, payload)
+			send(&r, payload)
 		}
 		return err
 	}

@@ -117,7 +117,7 @@ func (s *server) listen(ctx context.Context, r io.Reader) error {
 				cancel()
 			}
 			s.mu.Unlock()
-		case wire.KindRequest:
+		case wire.KindRequest, wire.KindRun:
 			ctx, cancel := context.WithCancel(ctx)
 			s.mu.Lock()
 			_, twice := s.cancels[f.ID]
@@ -137,31 +137,30 @@ func (s *server) listen(ctx context.Context, r io.Reader) error {
 // answer carries out one request.
 func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.CancelFunc) {
 	defer cancel()
-	var req wire.Request
-	err := f.Decode(&req)
-	if err == nil && req.Op == wire.OpRun {
+	if f.Kind == wire.KindRun {
 		// What an engine lends is written before it takes it back.
-		err = s.run(ctx, f, &req, func(reply wire.Reply, payload [][]byte) { s.reply(f, reply, payload) })
-		if err != nil {
-			s.reply(f, wire.Reply{Fault: wire.NewFault(err)}, nil)
+		if err := s.run(ctx, f, func(c *wire.Call, payload [][]byte) { s.reply(f, wire.KindRan, c, payload) }); err != nil {
+			s.reply(f, wire.KindReply, wire.Reply{Fault: wire.NewFault(err)}, nil)
 		}
 		return
 	}
+	var req wire.Request
+	err := f.Decode(&req)
 	var reply wire.Reply
 	var payload [][]byte
 	if err == nil {
 		reply, payload, err = s.do(ctx, f, &req)
 	}
 	reply.Fault = wire.NewFault(err)
-	s.reply(f, reply, payload)
+	s.reply(f, wire.KindReply, reply, payload)
 }
 
 // reply ends a request.
-func (s *server) reply(f *wire.Frame, reply wire.Reply, payload [][]byte) {
+func (s *server) reply(f *wire.Frame, kind wire.Kind, reply any, payload [][]byte) {
 	s.mu.Lock()
 	delete(s.cancels, f.ID)
 	s.mu.Unlock()
-	if err := s.out.Write(wire.KindReply, f.ID, reply, payload...); err != nil {
+	if err := s.out.Write(kind, f.ID, reply, payload...); err != nil {
 		// A reply that is too large to send is told; a pipe that is gone ends
 		// the input too.
 		s.out.Write(wire.KindReply, f.ID, wire.Reply{Fault: wire.NewFault(err)})

@@ -33,7 +33,7 @@ const (
 	OpGenerate Op = "generate"
 	OpLogits   Op = "logits"
 	OpClose    Op = "close" // a sequence
-	OpRun      Op = "run"
+	OpRun      Op = "run"   // travels as a KindRun
 )
 
 // Request is the head of a KindRequest.
@@ -45,8 +45,7 @@ type Request struct {
 	Generation *runtimes.Generation      `json:",omitempty"` // OpGenerate
 	N          int                       `json:",omitempty"` // OpTruncate
 	Feed       []Run                     `json:",omitempty"` // OpFeed: what the payload holds
-	Tensors    []Tensor                  `json:",omitempty"` // OpRun: what the payload and the room hold
-	Room       *Room                     `json:",omitempty"` // OpRun
+	Call       Call                      `json:"-"`          // OpRun
 }
 
 // Room is a piece of the shared memory, in bytes.
@@ -95,7 +94,7 @@ type Reply struct {
 	Sequence uint64          `json:",omitempty"` // OpSequence
 	Len      int             `json:",omitempty"` // of the sequence
 	Stop     runtimes.Stop   `json:",omitempty"`
-	Tensors  []Tensor        `json:",omitempty"` // OpRun: what the payload and the room hold
+	Tensors  []Tensor        `json:"-"` // of a KindRan: what the payload and the room hold
 }
 
 // Fault is an error that travels: its text, and what a caller branches on.

@@ -29,19 +29,22 @@ func TestFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write(wire.KindRequest, 9, wire.Request{Op: wire.OpRun, Tensors: list}, payload...); err != nil {
+	if err := w.Write(wire.KindRun, 9, &wire.Call{Room: &wire.Room{At: 1, Size: 2}, Tensors: list}, payload...); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Write(wire.KindBeat, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	f, err := wire.Read(&b, 0)
-	if err != nil || f.Kind != wire.KindRequest || f.ID != 9 {
+	if err != nil || f.Kind != wire.KindRun || f.ID != 9 {
 		t.Fatal(f, err)
 	}
-	var req wire.Request
+	var req wire.Call
 	if err := f.Decode(&req); err != nil {
 		t.Fatal(err)
+	}
+	if req.Room == nil || *req.Room != (wire.Room{At: 1, Size: 2}) {
+		t.Errorf("the room is %+v", req.Room)
 	}
 	got, err := wire.Unpacked(req.Tensors, f.Payload, nil, nil)
 	if !reflect.DeepEqual(in, got) || err != nil {
@@ -191,7 +194,7 @@ func FuzzFrames(f *testing.F) {
 	w := wire.NewWriter(&b)
 	list, payload, _ := wire.Tensors(map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{2}, Data: []byte("ab")}}, nil, 0, nil)
 	w.Write(wire.KindHello, 0, wire.Hello{Version: 1})
-	w.Write(wire.KindReply, 1, wire.Reply{Tensors: list}, payload...)
+	w.Write(wire.KindRan, 1, &wire.Call{Room: &wire.Room{At: 5, Size: 6}, Tensors: list}, payload...)
 	runs, payload := wire.Feed([]runtimes.Positions{{Tokens: []int32{1}}, {Vectors: []float32{2}}})
 	w.Write(wire.KindRequest, 2, wire.Request{Op: wire.OpFeed, Feed: runs}, payload...)
 	f.Add(b.Bytes())
@@ -210,7 +213,10 @@ func FuzzFrames(f *testing.F) {
 			var reply wire.Reply
 			if frame.Decode(&reply) == nil {
 				reply.Fault.Err()
-				out, err := wire.Unpacked(reply.Tensors, frame.Payload, nil, nil)
+			}
+			var call wire.Call
+			if frame.Decode(&call) == nil {
+				out, err := wire.Unpacked(call.Tensors, frame.Payload, nil, nil)
 				for name, x := range out {
 					if err == nil && x.Check() != nil {
 						t.Errorf("tensor %s passes and is %v", name, x.Check())

@@ -1,0 +1,274 @@
+package gguf
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/awq"
+	"mm-abi.org/mm/core/quant/gptq"
+	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// Options is how a file is rewritten.
+type Options struct {
+	Recipe quant.Recipe
+	// Importance says which columns matter; nil: all alike.
+	Importance *imatrix.Matrix
+	// Scale looks for factors that make the matrices easier to round, and puts
+	// them where their inputs come from (package awq). It needs Importance.
+	Scale bool
+	// Hessian gives Σ x·xᵀ over the inputs x of a matrix, by which it is
+	// rounded so that its products stay what they were (package gptq); nil, or
+	// nil for a matrix: each element is rounded for itself.
+	Hessian func(ctx context.Context, name string) ([]float32, error)
+	// Threads compute; 0 means [pool.Default].
+	Threads int
+}
+
+// Convert rewrites the GGUF file in r and tells which tensors fell back to
+// another type.
+func Convert(ctx context.Context, r io.ReaderAt, size int64, opt Options, w io.Writer) (notes []string, err error) {
+	file, err := gguf.Read(r, size)
+	if err != nil {
+		return nil, err
+	}
+	c := newConversion(file, opt)
+	defer c.close()
+	if err := c.prepare(ctx); err != nil {
+		return nil, err
+	}
+	b := bufio.NewWriterSize(w, 1<<20)
+	if err := c.write(ctx, b); err != nil {
+		return nil, err
+	}
+	return c.notes(), b.Flush()
+}
+
+// conversion is a GGUF file on its way to another precision.
+type conversion struct {
+	Options
+	file  *gguf.File
+	model quant.Model
+	pool  *pool.Pool
+
+	factors map[string]awq.Factors
+}
+
+func newConversion(file *gguf.File, opt Options) *conversion {
+	return &conversion{Options: opt, file: file, model: modelOf(file), pool: pool.New(opt.Threads)}
+}
+
+// prepare looks for factors.
+func (c *conversion) prepare(ctx context.Context) (err error) {
+	if !c.Scale {
+		return nil
+	}
+	if c.Importance == nil {
+		return errors.New("factors need an importance matrix")
+	}
+	c.factors, err = awq.Search(ctx, c.file, c.typeOf, c.Importance, c.pool)
+	return err
+}
+
+func (c *conversion) close() { c.pool.Close() }
+
+func modelOf(f *gguf.File) quant.Model {
+	arch, _ := gguf.Get[string](f, gguf.KeyArchitecture)
+	layers, _ := gguf.GetOr[uint32](f, gguf.KeyBlockCount.In(arch), 0)
+	_, head := f.Tensor("output.weight")
+	heads, _ := gguf.GetOr[uint32](f, gguf.KeyHeadCount.In(arch), 1)
+	keys, _ := gguf.GetOr(f, gguf.KeyHeadCountKV.In(arch), heads)
+	return quant.Model{Layers: int(layers), Tied: !head, Group: int(heads / max(1, keys))}
+}
+
+// typeOf is what a tensor becomes.
+func (c *conversion) typeOf(t gguf.Tensor) tensor.Type { return c.Recipe.Type(t.Name, t.Dims, c.model) }
+
+// asItIs reports whether every tensor has its type already.
+func (c *conversion) asItIs() bool {
+	return !slices.ContainsFunc(c.file.Tensors, func(t gguf.Tensor) bool { return t.Type != c.typeOf(t) })
+}
+
+// notes tells which tensors fell back to another type because a row of theirs
+// is no whole number of blocks.
+func (c *conversion) notes() []string {
+	fell := map[string]int{}
+	for _, t := range c.file.Tensors {
+		dims := slices.Clone(t.Dims)
+		dims[0] = (dims[0] + 255) / 256 * 256
+		want, got := c.Recipe.Type(t.Name, dims, c.model), c.typeOf(t)
+		if want != got {
+			fell[fmt.Sprintf("%s instead of %s, rows of %d", got, want, t.Dims[0])]++
+		}
+	}
+	var notes []string
+	for _, what := range slices.Sorted(maps.Keys(fell)) {
+		notes = append(notes, fmt.Sprintf("%d tensors as %s", fell[what], what))
+	}
+	return notes
+}
+
+func (c *conversion) write(ctx context.Context, w io.Writer) error {
+	var sources []gguf.Source
+	for _, t := range c.file.Tensors {
+		to := c.typeOf(t)
+		if t.Type != to && (!quant.CanDequantize(t.Type) || !quant.CanQuantize(to)) {
+			return fmt.Errorf("tensor %s is %s, which cannot be written as %s", t.Name, t.Type, to)
+		}
+		sources = append(sources, gguf.Source{Name: t.Name, Type: to, Dims: t.Dims, Data: &rows{ctx: ctx, conversion: c, tensor: t, to: to}})
+	}
+	_, err := gguf.Write(w, c.metadata(), sources)
+	return err
+}
+
+// metadata is the file's own with the new file type.
+func (c *conversion) metadata() []gguf.KV {
+	kvs := slices.DeleteFunc(slices.Clone(c.file.KVs), func(kv gguf.KV) bool {
+		return kv.Key == gguf.KeyFileType || kv.Key == gguf.KeyQuantizationVersion
+	})
+	at := 1 // behind general.architecture, where readers expect it first
+	if len(kvs) == 0 {
+		at = 0
+	}
+	return slices.Insert(kvs, at, gguf.KV{Key: gguf.KeyFileType, Value: c.Recipe.FileType}, gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
+}
+
+// chunk is about how many elements are converted at a time.
+const chunk = 1 << 18
+
+// rows streams one tensor from its type to another, a bounded number of rows
+// at a time.
+type rows struct {
+	*conversion
+	ctx    context.Context
+	tensor gguf.Tensor
+	to     tensor.Type
+}
+
+// WriteTo writes the whole tensor.
+func (r *rows) WriteTo(w io.Writer) (int64, error) {
+	src := r.file.Section(r.tensor)
+	factors := r.factors[r.tensor.Name]
+	encode, err := r.encoder()
+	if err != nil {
+		return 0, err
+	}
+	if r.tensor.Type == r.to && encode == nil && factors.Columns == nil && factors.Rows == nil {
+		return io.Copy(w, src)
+	}
+	row := r.tensor.Dims[0]
+	total := r.tensor.Rows()
+	// A row of over 2^18 elements is converted whole: it is still far less
+	// than the tensor, and gguf has checked that it is in the file.
+	n := max(1, min(total, chunk/row))
+	from, to := r.tensor.Type.RowBytes(row), r.to.RowBytes(row)
+	in, values, out := make([]byte, from*n), make([]float32, row*n), make([]byte, to*n)
+	written := int64(0)
+	for done := 0; done < total; done += n {
+		if err := r.ctx.Err(); err != nil {
+			return written, err
+		}
+		n = min(n, total-done)
+		if _, err := io.ReadFull(src, in[:from*n]); err != nil {
+			return written, fmt.Errorf("tensor %s: %w", r.tensor.Name, err)
+		}
+		r.pool.For(n, 16, pool.Func(func(_, lo, hi int) {
+			quant.Dequantize(values[lo*row:hi*row], in[lo*from:hi*from], r.tensor.Type)
+			scale(values[lo*row:hi*row], row, done+lo, factors)
+			if encode != nil {
+				encode(out[lo*to:hi*to], values[lo*row:hi*row], done+lo)
+			} else {
+				quant.Quantize(out[lo*to:hi*to], values[lo*row:hi*row], r.to)
+			}
+		}))
+		k, err := w.Write(out[:to*n])
+		written += int64(k)
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// encoder quantises rows, the first of which is the first-th of the tensor;
+// nil: every row as any other.
+func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
+	factors := r.factors[r.tensor.Name]
+	if len(r.tensor.Dims) < 2 || !quant.CanWeigh(r.to) || r.tensor.Type == r.to && factors.Columns == nil && factors.Rows == nil {
+		return nil, nil
+	}
+	if factor, err := r.factor(); err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", r.tensor.Name, err)
+	} else if factor != nil {
+		return func(dst []byte, x []float32, _ int) { factor.Quantize(dst, x, r.to) }, nil
+	}
+	if r.Importance == nil {
+		return nil, nil
+	}
+	row, matrices := r.tensor.Dims[0], 1
+	for _, d := range r.tensor.Dims[2:] {
+		matrices *= d
+	}
+	means, err := r.Importance.Means(r.tensor.Name, row, matrices)
+	if err != nil || means == nil {
+		return nil, err
+	}
+	if factors.Columns != nil {
+		for i, f := range factors.Columns {
+			means[i] /= f * f
+		}
+	}
+	size, height := r.to.RowBytes(row), r.tensor.Dims[1]
+	return func(dst []byte, x []float32, first int) {
+		for i := 0; i*row < len(x); i++ {
+			m := (first + i) / height * row
+			quant.QuantizeWeighted(dst[i*size:(i+1)*size], x[i*row:(i+1)*row], means[m:m+row], r.to)
+		}
+	}, nil
+}
+
+// factor is by what a matrix is rounded; nil: each element for itself.
+func (r *rows) factor() (*gptq.Factor, error) {
+	if r.Hessian == nil || len(r.tensor.Dims) != 2 {
+		return nil, nil
+	}
+	h, err := r.Hessian(r.ctx, r.tensor.Name)
+	if err != nil || h == nil {
+		return nil, err
+	}
+	n := r.tensor.Dims[0]
+	if columns := r.factors[r.tensor.Name].Columns; columns != nil { // inputs are divided by them
+		h = slices.Clone(h)
+		for i, a := range columns {
+			for j, b := range columns {
+				h[i*n+j] /= a * b
+			}
+		}
+	}
+	return gptq.New(h, n, r.pool)
+}
+
+// scale multiplies rows, the first of which is the first-th of its tensor.
+func scale(x []float32, row, first int, by awq.Factors) {
+	if by.Columns == nil && by.Rows == nil {
+		return
+	}
+	for i := 0; i*row < len(x); i++ {
+		part := x[i*row : (i+1)*row]
+		if by.Rows != nil {
+			tensor.Scale(part, by.Rows[first+i])
+		}
+		for j, f := range by.Columns {
+			part[j] *= f
+		}
+	}
+}

@@ -1,0 +1,359 @@
+// Command quality shows what each way of quantising costs: it writes one model
+// by each recipe, by mm and by llama.cpp's library, without and with an
+// importance matrix, and has mm read the same held-out text with each file. It
+// prints the file's size, the perplexity, the loss over the float model's and
+// the divergence from its probabilities in nats a token, and the tokens a second
+// of processor time that mm writes.
+//
+//	quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24]
+//
+// The text is of stories; the first ones are read, and calibration has the
+// last ones.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/core/cpu"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/infer/calibrate"
+	"mm-abi.org/mm/core/infer/score"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/internal/libllama"
+)
+
+type options struct {
+	native, text, dir, model string
+	types, ways              []string
+	limit, threads           int
+	calibrate, size, decoded int
+}
+
+// ways of quantising, in the order of the table.
+var ways = []string{"mm", "llama.cpp", "mm imatrix", "llama.cpp imatrix", "mm awq", "mm gptq", "mm awq+gptq"}
+
+const separator = "<|endoftext|>"
+
+func main() {
+	var o options
+	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
+	flag.StringVar(&o.text, "text", "../shared/data/tinystories/tinystories_sample.txt", "text of stories separated by <|endoftext|>")
+	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")
+	flag.StringVar(&o.model, "model", "", "GGUF file; SmolLM2-135M-Instruct by default")
+	types := flag.String("types", "Q8_0,Q6_K,Q5_1,Q5_K_M,Q5_K_S,Q5_0,Q4_1,Q4_K_M,Q4_K_S,IQ4_NL,Q4_0,IQ4_XS,Q3_K_L,Q3_K_M,Q3_K_S,Q2_K", "recipes")
+	which := flag.String("ways", strings.Join(ways, ","), "who writes, and how")
+	flag.IntVar(&o.limit, "windows", 14, "windows that are read")
+	flag.IntVar(&o.size, "window", 512, "positions of a window at most")
+	flag.IntVar(&o.calibrate, "calibrate", 32, "stories of calibration")
+	flag.IntVar(&o.threads, "threads", 1, "threads")
+	flag.IntVar(&o.decoded, "decode", 32, "tokens that are written one by one; 0: none")
+	flag.Parse()
+	o.types, o.ways = strings.Split(*types, ","), strings.Split(*which, ",")
+	if err := run(context.Background(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "quality:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is what the rows share.
+type bench struct {
+	options
+	other      *libllama.Client // nil until it is needed
+	full, text string           // the float model, the text that is read
+	learnt     string           // the text of calibration
+	importance *imatrix.Matrix
+	windows    []score.Window
+	known      [][]float32 // log probabilities of the float model, V a prediction
+	losses     []float64   // of the float model, one a prediction
+}
+
+func run(ctx context.Context, o options) (err error) {
+	b := &bench{options: o}
+	defer func() {
+		if b.other != nil {
+			err = errors.Join(err, b.other.Close())
+		}
+	}()
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	r, err := b.measure(ctx, b.full)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.known), o.threads, cpu.Use())
+	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | ± | KL | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|")
+	fmt.Printf("| F32 | | %s | %.4f | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss), r.rate)
+	for _, name := range o.types {
+		recipe, err := gguf.Recipe(name)
+		if err != nil {
+			return err
+		}
+		for _, way := range o.ways {
+			if err := b.row(ctx, recipe, way); err != nil {
+				return fmt.Errorf("%s by %s: %w", name, way, err)
+			}
+		}
+	}
+	return nil
+}
+
+// prepare writes the float model and learns what matters.
+func (b *bench) prepare(ctx context.Context) error {
+	text, err := os.ReadFile(b.options.text)
+	if err != nil {
+		return err
+	}
+	stories := strings.Split(string(text), separator)
+	if len(stories) < 2*b.limit+b.calibrate {
+		return fmt.Errorf("the text has %d stories", len(stories))
+	}
+	b.text = strings.Join(stories[:2*b.limit], separator)
+	last := stories[:len(stories)-1] // the very last one may be cut
+	b.learnt = strings.Join(last[len(last)-b.calibrate:], separator)
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return err
+	}
+	from := b.model
+	if from == "" {
+		from = filepath.Join(b.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	}
+	name, _, _ := strings.Cut(filepath.Base(from), ".")
+	b.full = filepath.Join(b.dir, name+"-F32.gguf")
+	recipe, err := gguf.Recipe("F32")
+	if err != nil {
+		return err
+	}
+	if err := convert(ctx, from, b.full, gguf.Options{Recipe: recipe, Threads: b.threads}); err != nil {
+		return err
+	}
+	m, tok, err := load(b.full, b.threads)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	b.size = min(b.size, m.Config().Context)
+	b.windows = score.Cut(tok, b.text, score.Options{Window: b.size, Limit: b.limit, Separator: separator})
+	cpu := libllama.CPUTime()
+	b.importance, err = calibrate.Importance(ctx, m, tok, b.learnt, calibrate.Options{Window: b.size, Separator: separator, Name: filepath.Base(b.options.text)})
+	fmt.Printf("importance matrix of %d stories: %.1f s\n", b.calibrate, (libllama.CPUTime() - cpu).Seconds())
+	return err
+}
+
+// row writes a file in one way and measures it.
+func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string) error {
+	path := filepath.Join(b.dir, "quality.gguf")
+	who, how, _ := strings.Cut(way, " ")
+	start, cpu := time.Now(), libllama.CPUTime()
+	var took time.Duration
+	switch who {
+	case "mm":
+		opt := gguf.Options{Recipe: recipe, Threads: b.threads}
+		if how != "" {
+			opt.Importance = b.importance
+		}
+		opt.Scale = strings.Contains(how, "awq")
+		if strings.Contains(how, "gptq") {
+			h, done, err := b.hessians(recipe)
+			if err != nil {
+				return err
+			}
+			defer done()
+			opt.Hessian = h.Of
+		}
+		if err := convert(ctx, b.full, path, opt); err != nil {
+			return err
+		}
+		took = libllama.CPUTime() - cpu
+	default:
+		r := libllama.Request{Op: "convert", Path: b.full, Out: path, Type: recipe.FileType, Threads: b.threads}
+		if how == "imatrix" {
+			r.Means = make(map[string][]float32)
+			for _, name := range b.importance.Names() {
+				e := b.importance.Entries[name]
+				if !strings.HasPrefix(name, "blk.") {
+					continue // as its own program does it
+				}
+				means, err := b.importance.Means(name, len(e.Sums)/len(e.Counts), len(e.Counts))
+				if err != nil {
+					return err
+				}
+				r.Means[name] = means
+			}
+		}
+		if b.other == nil {
+			root, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			if b.other, err = libllama.Start(root, filepath.Join(b.native, "lib", "bins", "linux-x64")); err != nil {
+				return err
+			}
+		}
+		if _, err := b.other.Do(r); err != nil {
+			return err
+		}
+		took = time.Since(start)
+	}
+	m, err := b.measure(ctx, path)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("| %s | %s | %s | %.4f | %.4f | %.4f | %.5f | %.0f | %.0f |\n",
+		recipe.Name, way, mebibytes(path), math.Exp(m.loss), m.more, m.sure, m.divergence, m.rate, took.Seconds())
+	return nil
+}
+
+// hessians has the float model read the text of calibration.
+func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error, error) {
+	m, tok, err := load(b.full, b.threads)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, t := range m.File().Tensors {
+		if strings.HasPrefix(t.Name, "blk.") && len(t.Dims) == 2 {
+			names = append(names, t.Name)
+		}
+	}
+	h, err := calibrate.NewHessians(m, tok, b.learnt, names, 0, calibrate.Options{Window: b.size, Separator: separator})
+	return h, m.Close, err
+}
+
+// result is what a file is worth.
+type result struct {
+	loss       float64 // nats a prediction
+	more, sure float64 // what the loss is more than the float model's, and the standard error of that
+	divergence float64 // of the float model's probabilities from the file's: KL, nats a prediction
+	rate       float64 // tokens a second of processor time
+}
+
+// measure has mm read the text and write tokens. The first file is the one
+// that the others are held against.
+func (b *bench) measure(ctx context.Context, path string) (r result, err error) {
+	m, _, err := load(path, b.threads)
+	if err != nil {
+		return r, err
+	}
+	defer m.Close()
+	s, err := m.NewSession(infer.SessionOptions{Context: b.size})
+	if err != nil {
+		return r, err
+	}
+	first, n := b.known == nil, 0
+	for _, w := range b.windows {
+		s.Truncate(0)
+		err := s.Predict(ctx, w.Tokens, func(i int, logits []float32) {
+			next := w.Next
+			if i+1 < len(w.Tokens) {
+				next = w.Tokens[i+1]
+			}
+			p := slices.Clone(logits)
+			logSoftmax(p)
+			loss := -float64(p[next])
+			r.loss += loss
+			if first {
+				b.known, b.losses = append(b.known, p), append(b.losses, loss)
+			} else {
+				r.more += loss - b.losses[n]
+				r.sure += (loss - b.losses[n]) * (loss - b.losses[n])
+				r.divergence += divergence(b.known[n], p)
+			}
+			n++
+		})
+		if err != nil {
+			return r, err
+		}
+	}
+	count := float64(n)
+	r.loss, r.divergence, r.more = r.loss/count, r.divergence/count, r.more/count
+	r.sure = math.Sqrt(max(0, r.sure/count-r.more*r.more) / count)
+	if b.decoded == 0 {
+		return r, nil
+	}
+	for range 3 {
+		s.Truncate(0)
+		cpu := libllama.CPUTime()
+		for i := range b.decoded {
+			if err := s.Feed(ctx, []int32{int32((i*7919 + 13) % m.Config().Vocab)}); err != nil {
+				return r, err
+			}
+		}
+		r.rate = max(r.rate, float64(b.decoded)/(libllama.CPUTime()-cpu).Seconds())
+	}
+	return r, nil
+}
+
+// logSoftmax makes logits log probabilities.
+func logSoftmax(x []float32) {
+	most, sum := slices.Max(x), 0.0
+	for _, v := range x {
+		sum += math.Exp(float64(v - most))
+	}
+	total := most + float32(math.Log(sum))
+	for i := range x {
+		x[i] -= total
+	}
+}
+
+// divergence is Σ p·(ln p - ln q) of log probabilities.
+func divergence(p, q []float32) (sum float64) {
+	for i, v := range p {
+		if v > -20 { // what is less likely adds nothing
+			sum += math.Exp(float64(v)) * float64(v-q[i])
+		}
+	}
+	return sum
+}
+
+func load(path string, threads int) (*infer.Model, *tokenizer.Tokenizer, error) {
+	m, err := infer.Load(path, infer.Options{Threads: threads})
+	if err != nil {
+		return nil, nil, err
+	}
+	tok, err := tokenizer.FromGGUF(m.File())
+	if err != nil {
+		return nil, nil, errors.Join(err, m.Close())
+	}
+	return m, tok, nil
+}
+
+// convert has mm write a file.
+func convert(ctx context.Context, from, to string, opt gguf.Options) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	size, err := in.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = gguf.Convert(ctx, in, size, opt, out)
+	return errors.Join(err, out.Close())
+}
+
+func mebibytes(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f", float64(info.Size())/(1<<20))
+}
