@@ -14,6 +14,7 @@ import (
 type Lane struct {
 	cols   []float32
 	panels *tensor.Panels[float32]
+	second *tensor.Panels[float32]
 }
 
 // room gives n elements and panels for k×w numbers.
