@@ -31,7 +31,7 @@ race:
 
 # The kernels that processors without assembly run.
 plain:
-	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm
+	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm ./core/graph/...
 
 # The NEON kernels, under qemu-user.
 arm64:
