@@ -120,14 +120,13 @@ var writes = map[string]bool{
 // writers are the packages and files outside of internal/fsx that write, and
 // why they may.
 var writers = map[string]string{
-	"internal/fsx/":                 "the seam itself",
-	"internal/libllama/":            "a test's bridge to another engine, in the system's temporary folder",
-	"internal/ortbench/":            "a benchmark's bridge to another engine, in the system's temporary folder",
-	"internal/testfiles/":           "models that tests run, in folders of theirs",
-	"core/onnx/onnxtest/":           "attacks that tests plant, in folders of theirs",
-	"runtimes/engines/enginestest/": "damaged files that tests feed engines, in folders of theirs",
-	"internal/release/":             "a program of the release, not mm",
-	"core/dataset/cache.go":         "a cache that is checked as it is read",
+	"internal/fsx/":         "the seam itself",
+	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
+	"internal/ortbench/":    "a benchmark's bridge to another engine, in the system's temporary folder",
+	"internal/testfiles/":   "models that tests run, in folders of theirs",
+	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
+	"internal/release/":     "a program of the release, not mm",
+	"core/dataset/cache.go": "a cache that is checked as it is read",
 }
 
 // Nothing outside of internal/fsx writes to disk, but for what is listed.
