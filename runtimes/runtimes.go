@@ -95,6 +95,7 @@ type Bundle struct {
 
 	Draft       *Bundle // a small model that proposes tokens; nil: none
 	DraftTokens int     // proposed at a time; 0: the engine's choice
+	NoDraft     bool    // nor may the engine propose tokens by means of its own
 	Adapters    []Adapter
 }
 

@@ -96,7 +96,7 @@ func answerFlags() []cli.Flag {
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
-		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core propose tokens"},
+		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core, or the text itself, propose tokens"},
 	}
 }
 

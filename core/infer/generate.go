@@ -34,9 +34,16 @@ type GenerateOptions struct {
 	// measured to be faster. The text is the same as without. The contents of
 	// the session are replaced.
 	Draft *Session
-	// DraftTokens is how many are proposed at a time; 0 means 4.
+	// Lookup proposes, where there is no Draft, what followed the last tokens
+	// when they stood in the text before, in the same manner: many tokens
+	// where much is repeated, none where nothing is. The text is the same as
+	// without.
+	Lookup bool
+	// DraftTokens is how many are proposed at a time; 0 means 4 of a draft
+	// and at most 15 of the text.
 	DraftTokens int
-	// AlwaysDraft does not ask whether a draft pays.
+	// AlwaysDraft does not ask whether a draft, or what the text proposes,
+	// pays.
 	AlwaysDraft bool
 }
 
@@ -66,8 +73,8 @@ type Stats struct {
 	Tokens int
 	// Reason is why it ended; empty after an error.
 	Reason Reason
-	// Drafted and Accepted count the tokens that the draft model proposed and
-	// those of them that stand.
+	// Drafted and Accepted count the tokens that were proposed and those of
+	// them that stand.
 	Drafted, Accepted int
 }
 
@@ -141,7 +148,12 @@ func (s *Session) newGeneration(opt GenerateOptions, emit func(Token) error) (*g
 	if d := opt.Draft; d != nil && (d == s || d.m.cfg.Vocab != s.m.cfg.Vocab) {
 		return nil, fmt.Errorf("the draft must be another session, of a model with %d tokens", s.m.cfg.Vocab)
 	}
-	if opt.DraftTokens == 0 {
+	switch {
+	case opt.Draft == nil:
+		if opt.DraftTokens == 0 || opt.DraftTokens > lookupTokens {
+			opt.DraftTokens = lookupTokens
+		}
+	case opt.DraftTokens == 0:
 		opt.DraftTokens = 4
 	}
 	sampler, err := sample.New(opt.Sampler)

@@ -59,7 +59,8 @@ type Model struct {
 	work    work
 	closed  bool
 
-	pace pace // of the model as a draft
+	pace  pace  // of the model as a draft
+	trade trade // of the model that reads what was looked up
 
 	fingerprint   [sha256.Size]byte
 	fingerprinted bool

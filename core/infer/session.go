@@ -40,6 +40,7 @@ type Session struct {
 	tokens []int32   // fed so far; vector where a vector was
 	logits []float32 // V, of the last position
 	known  bool      // logits are those of the last position
+	lookup lookup    // in tokens, as far as text was generated
 
 	observer   Observer
 	keepHidden bool
@@ -165,6 +166,7 @@ func (s *Session) Truncate(n int) {
 // cut leaves n positions, of which there are at least as many.
 func (s *Session) cut(n int) {
 	s.tokens = s.tokens[:n]
+	s.lookup.cut(n)
 	s.cache.Release(n)
 	s.known = false
 	s.unseen = min(s.unseen, n)

@@ -149,6 +149,7 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 		return err
 	}
 	s.tokens, s.known = tokens, len(logits) > 0
+	s.lookup.cut(0)
 	s.hidden, s.unseen = s.hidden[:0], len(tokens)
 	s.logits = append(s.logits[:0], logits...)
 	return nil

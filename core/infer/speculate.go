@@ -25,15 +25,26 @@ const maxDraft = 64
 // draws by a copy of the sampler, so that two models of one opinion draw the
 // same.
 func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
-	s := g.s
-	n := min(g.opt.DraftTokens, s.context-s.Len()-1)
-	if g.opt.MaxTokens > 0 {
-		n = min(n, g.opt.MaxTokens-g.stats.Tokens)
-	}
-	proposals, err := g.propose(ctx, n)
+	proposals, err := g.propose(ctx, min(g.opt.DraftTokens, g.room()))
 	if err != nil {
 		return 0, err
 	}
+	return g.verify(ctx, last, proposals)
+}
+
+// room is how many tokens can be proposed: there must be one to come.
+func (g *generation) room() int {
+	n := g.s.context - g.s.Len() - 1
+	if g.opt.MaxTokens > 0 {
+		n = min(n, g.opt.MaxTokens-g.stats.Tokens)
+	}
+	return n
+}
+
+// verify feeds the last token of the history and with it proposals; those
+// that stand are put into the text. It gives the token that follows them.
+func (g *generation) verify(ctx context.Context, last int32, proposals []int32) (int32, error) {
+	s := g.s
 	g.stats.Drafted += len(proposals)
 	tokens := append([]int32{last}, proposals...)
 	before := s.Len()
@@ -115,9 +126,13 @@ func (g *generation) propose(ctx context.Context, n int) ([]int32, error) {
 }
 
 // step reads the last token of the history and gives the one that follows,
-// with the draft's help while that pays.
+// with the help of the draft, or of the text itself, while that pays.
 func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 	if g.opt.Draft == nil {
+		// An observer sees what is fed, and is to see the text.
+		if g.opt.Lookup && g.s.observer == nil {
+			return g.lookedUp(ctx, last)
+		}
 		return g.alone(ctx, last)
 	}
 	if g.opt.AlwaysDraft {

@@ -64,7 +64,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if !ok {
 		return nil, fmt.Errorf("no KV cache of type %s", b.KV)
 	}
-	m := &model{kv: kv, proposed: b.DraftTokens, limit: l.Time}
+	m := &model{kv: kv, proposed: b.DraftTokens, lookup: !b.NoDraft, limit: l.Time}
 	opt := infer.Options{Threads: min(l.Threads, runtime.NumCPU())}
 	left := l.Memory
 	for _, a := range b.Adapters {
@@ -127,6 +127,7 @@ type model struct {
 	weights  *infer.Model
 	draft    *infer.Model // nil: none
 	proposed int          // tokens at a time
+	lookup   bool         // without one, the text proposes what followed before
 	kv       string
 	context  int
 	limit    time.Duration

@@ -122,6 +122,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	}
 	o := infer.GenerateOptions{
 		MaxTokens: opt.MaxTokens, StopTokens: opt.StopIDs, Sampler: opt.Options, Draft: s.drafting, DraftTokens: s.m.proposed,
+		Lookup: s.m.lookup,
 	}
 	if opt.Allow != nil {
 		if err := opt.Allow.Check(); err != nil {

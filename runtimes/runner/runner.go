@@ -44,7 +44,7 @@ type Options struct {
 	Backends map[string]string
 	Limits   runtimes.Limits
 	Raw      bool // without the model's chat template
-	NoDraft  bool // without the build's draft core
+	NoDraft  bool // without the build's draft core, or the text itself, proposing tokens
 
 	// Sequences is how many conversations are kept ready to go on; 0: 4.
 	Sequences int
@@ -161,7 +161,7 @@ func (r *Runner) bundle() runtimes.Bundle {
 		return runtimes.Bundle{Part: p, Manifest: r.build.Manifests[p.Name], Files: r.build.Files}
 	}
 	b := part(a.Core)
-	b.Tokens, b.KV = a.Tokens, a.KV
+	b.Tokens, b.KV, b.NoDraft = a.Tokens, a.KV, r.opt.NoDraft
 	if a.Draft != nil && !r.opt.NoDraft {
 		d := part(*a.Draft)
 		b.Draft, b.DraftTokens = &d, a.DraftTokens
