@@ -121,14 +121,19 @@ scale:
 onnx-suite:
 	@scripts/onnx-suite.sh
 
-# The shipped draft core: alone, as it pays, always; three rounds.
+# The shipped draft core: alone, as it pays, always; three rounds. Then the
+# same of what the text itself proposes, when it repeats a text and when it
+# tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
 	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
 	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
+	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 
 # From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
 bench-start:
 	@scripts/bench-start.sh $(MODEL)
+	@[ -z "$(MM_NATIVE_DIR)" ] || $(GO) run ./internal/libllama/bench -start -models $(or $(MODEL),135M-Q8_0,135M-Q4_0,1.1B-Q4_0) -threads 2
 
 # core/graph beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
 # and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).

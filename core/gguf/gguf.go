@@ -105,6 +105,14 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// WillNeed tells the system that all of a file that was opened is about to be
+// read.
+func (f *File) WillNeed() {
+	if f.m != nil {
+		f.m.WillNeed()
+	}
+}
+
 // Parse checks a file that lies in memory. Tensor data aliases b.
 func Parse(b []byte) (*File, error) {
 	f, err := parse(&cursor{buf: b, size: int64(len(b))})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/internal/libllama"
 )
 
 // BenchmarkDecode and BenchmarkPrefill run the model that MM_BENCH_MODEL
@@ -72,7 +73,7 @@ func BenchmarkDraft(b *testing.B) {
 			b.Run(fmt.Sprintf("temperature %v/%s", temperature, way.name), func(b *testing.B) {
 				way.opt.Sampler = sample.Options{Temperature: temperature, Seed: 7}
 				way.opt.MaxTokens = 300
-				n := 0
+				n, from := 0, libllama.CPUTime()
 				for b.Loop() {
 					s.Truncate(0)
 					draft.Truncate(0)
@@ -86,6 +87,7 @@ func BenchmarkDraft(b *testing.B) {
 					n += stats.Tokens
 				}
 				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "tok/s")
+				b.ReportMetric(float64(n)/(libllama.CPUTime()-from).Seconds(), "tok/cpu-s")
 			})
 		}
 	}

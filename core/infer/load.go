@@ -164,6 +164,7 @@ func Load(path string, opt Options) (*Model, error) {
 	}
 	cfg, err := ReadConfig(f)
 	if err == nil {
+		f.WillNeed() // all of it is packed
 		var m *Model
 		if m, err = New(cfg, f, opt); err == nil {
 			m.file = f

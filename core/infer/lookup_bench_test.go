@@ -39,8 +39,16 @@ func BenchmarkLookup(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	text := edited
+	for {
+		n := len(tok.Encode(text, tokenizer.Options{}))
+		if n < s.Context()/5 {
+			break
+		}
+		text = text[:len(text)/2] // a small model's context
+	}
 	for _, task := range []struct{ name, prompt string }{
-		{"copy", edited + "\n" + strings.Replace(edited, "info", "debug", 1) + "\n{\n  \"name\":"},
+		{"copy", text + "\n" + strings.Replace(text, "info", "debug", 1) + "\n" + text[:12]},
 		{"story", "Once upon a time, there was a little girl named Lily."},
 	} {
 		prompt := tok.Encode(task.prompt, tokenizer.Options{Special: true})

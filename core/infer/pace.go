@@ -34,6 +34,7 @@ const (
 const (
 	warmSteps   = 1 // not counted: caches are cold, and the draft reads what it has missed
 	countSteps  = 6
+	fewSteps    = 2       // show that a trial is hopeless
 	firstWait   = 64      // tokens until the next trial
 	longestWait = 1 << 14 // and at most
 	checkAfter  = 64      // steps with the draft until the cost without is measured anew
@@ -96,7 +97,7 @@ func (p *pace) drafted(tokens int, d time.Duration) {
 	if p.left < countSteps || p.phase == with {
 		p.helped.add(tokens, d)
 	}
-	if p.left > 0 {
+	if p.left > 0 && !p.hopeless() {
 		return
 	}
 	switch {
@@ -111,6 +112,13 @@ func (p *pace) drafted(tokens int, d time.Duration) {
 		p.alone = rate{}
 		p.enter(measuring, warmSteps+countSteps)
 	}
+}
+
+// hopeless reports whether a trial need not go on: what was measured of it is
+// far from what would pay.
+func (p *pace) hopeless() bool {
+	h := p.helped
+	return p.phase == trying && p.left <= countSteps-fewSteps && !faster(rate{3 * h.tokens, 2 * h.time}, p.alone)
 }
 
 func (p *pace) enter(to phase, steps int) { p.phase, p.left = to, steps }

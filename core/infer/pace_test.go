@@ -78,3 +78,25 @@ func TestPaceBegins(t *testing.T) {
 		t.Error("no trial follows")
 	}
 }
+
+// TestPaceGivesUp: a trial that costs twice the time ends early, one that is
+// near what would pay goes on to its end.
+func TestPaceGivesUp(t *testing.T) {
+	for _, c := range []struct {
+		helped time.Duration
+		want   int
+	}{{20, warmSteps + fewSteps}, {12, warmSteps + countSteps}} {
+		var p pace
+		for !p.draft() {
+			p.walked(1, 10)
+		}
+		steps := 0
+		for p.draft() {
+			p.drafted(1, c.helped)
+			steps++
+		}
+		if steps != c.want {
+			t.Errorf("a trial at %d against 10 takes %d steps, want %d", c.helped, steps, c.want)
+		}
+	}
+}

@@ -56,6 +56,14 @@ func File(f *os.File) (*Map, error) {
 	return &Map{Data: data, unmap: unmap}, nil
 }
 
+// WillNeed tells the system that all of the file is about to be read, so that
+// it may begin to bring it into memory.
+func (m *Map) WillNeed() {
+	if len(m.Data) > 0 {
+		willNeed(m.Data)
+	}
+}
+
 // ErrClosed is what a second Close returns.
 var ErrClosed = errors.New("mmap: already closed")
 

@@ -15,3 +15,6 @@ func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
 	}
 	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
 }
+
+// willNeed asks for the pages; a refusal leaves them to be read one by one.
+func willNeed(data []byte) { _ = unix.Madvise(data, unix.MADV_WILLNEED) }

@@ -24,3 +24,6 @@ func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
 	data := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
 	return data, func() error { return os.NewSyscallError("UnmapViewOfFile", windows.UnmapViewOfFile(addr)) }, nil
 }
+
+// willNeed does nothing: the system reads ahead by itself.
+func willNeed([]byte) {}

@@ -71,26 +71,46 @@ func Start(root, dir string) (*Client, error) {
 	}
 	c := &Client{dir: tmp}
 	program := filepath.Join(tmp, "driver")
+	if err := Build(root, program); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	if err := c.start(program, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(tmp))
+	}
+	return c, nil
+}
+
+// Build makes the driver.
+func Build(root, program string) error {
 	build := exec.Command("go", "build", "-o", program, "./internal/libllama/driver")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("building the driver: %w\n%s", err, out), os.RemoveAll(tmp))
+		return fmt.Errorf("building the driver: %w\n%s", err, out)
 	}
+	return nil
+}
+
+// Run runs a driver that was built, on the libraries in dir. Close ends it.
+func Run(program, dir string) (*Client, error) {
+	c := &Client{}
+	return c, c.start(program, dir)
+}
+
+// start runs the driver.
+func (c *Client) start(program, dir string) error {
 	c.cmd = exec.Command(program, dir)
 	c.cmd.Stderr = os.Stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(tmp))
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return err
 	}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(tmp))
+		return err
 	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(tmp))
-	}
-	c.enc, c.dec = gob.NewEncoder(c.in), gob.NewDecoder(out)
-	return c, nil
+	c.in, c.enc, c.dec = in, gob.NewEncoder(in), gob.NewDecoder(out)
+	return c.cmd.Start()
 }
 
 // Do has a request carried out.
@@ -113,5 +133,14 @@ func (c *Client) Pid() int { return c.cmd.Process.Pid }
 
 // Close ends the driver.
 func (c *Client) Close() error {
-	return errors.Join(c.in.Close(), c.cmd.Wait(), os.RemoveAll(c.dir))
+	err := errors.Join(c.in.Close(), c.cmd.Wait())
+	if c.dir == "" { // the driver is another's
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// CPU is the processor time that the driver used, known after Close.
+func (c *Client) CPU() time.Duration {
+	return c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()
 }

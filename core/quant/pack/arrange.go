@@ -49,14 +49,17 @@ func (m *Matrix) packQuants(p int, data []byte) {
 	rows := data[min(p*lanes*rowBytes, len(data)):]
 	// The integers of simple blocks move in words, whole panels at a time.
 	moved := (p+1)*lanes <= m.rows && transposeInts(m.typ, q, rows, rowBytes, m.cols/n)
-	for r := 0; r < lanes && p*lanes+r < m.rows; r++ {
-		row := rows[r*rowBytes:][:rowBytes]
-		for i := range m.cols / n {
-			b, bq, bs := row[i*block:(i+1)*block], q[i*qStep:(i+1)*qStep], s[i*sStep:(i+1)*sStep]
+	// Block by block, for the rows' scales lie side by side.
+	here := min(lanes, m.rows-p*lanes)
+	plain := m.format.scheme == schemeScale && m.format.bits != 5 // most models
+	for i := range m.cols / n {
+		bq, bs := q[i*qStep:(i+1)*qStep], s[i*sStep:(i+1)*sStep]
+		for r := range here {
+			b := rows[r*rowBytes+i*block:][:block]
 			if !moved {
 				packInts(m.typ, r, b, bq)
 			}
-			if m.format.scheme == schemeScale && m.format.bits != 5 { // most models
+			if plain {
 				le.PutUint16(bs[2*r:], le.Uint16(b))
 			} else {
 				packScales(m.typ, r, b, bq, bs)

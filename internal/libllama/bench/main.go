@@ -6,6 +6,11 @@
 //
 //	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2] [-levels avx2,vnni]
 //
+//	bench -start -native DIR [-models 135M-Q8_0,FILE.gguf] [-threads 2]
+//
+// measures processes from their start to the first token instead, with the
+// file in the page cache (warm) and out of it (cold).
+//
 // With -levels it runs once for each level of mm's kernels (MM_CPU), beside
 // the build of llama.cpp's kernels that is made for the same instructions.
 //
@@ -44,6 +49,8 @@ func main() {
 	flag.IntVar(&o.depth, "depth", 0, "tokens in the context before decoding")
 	flag.IntVar(&o.busy, "busy", 0, "also decode while so many other processes compute without pause")
 	levels := flag.String("levels", "", "levels of kernels (MM_CPU), one run for each; empty is the machine's best")
+	start := flag.Bool("start", false, "measure from the start of a process to its first token")
+	child := flag.String("first", "", "load the file, read a prompt, write a byte")
 	hog := flag.Bool("hog", false, "compute until standard input ends")
 	flag.Parse()
 	if *hog {
@@ -56,6 +63,18 @@ func main() {
 			fail(fmt.Errorf("threads: %q is no number of threads", s))
 		}
 		o.threads = append(o.threads, n)
+	}
+	switch {
+	case *child != "":
+		if err := first(*child, o.threads[0]); err != nil {
+			fail(err)
+		}
+		return
+	case *start:
+		if err := o.start(os.Stdout); err != nil {
+			fail(err)
+		}
+		return
 	}
 	err := cpu.Check()
 	if err == nil && *levels != "" {

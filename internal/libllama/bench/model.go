@@ -37,6 +37,9 @@ func shape(name string) (infer.Config, bool, error) {
 // modelFile gives the file of a model such as 135M-Q8_0, which it writes if
 // need be.
 func modelFile(dir, name string) (string, error) {
+	if filepath.Ext(name) == ".gguf" { // a file of its own
+		return name, nil
+	}
 	path := filepath.Join(dir, name+".gguf")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
