@@ -263,3 +263,16 @@ func TestTradeForgets(t *testing.T) {
 		t.Errorf("%d of 1000 steps when it pays again", n)
 	}
 }
+
+// TestLookupObserved: an observer sees the text, not what was proposed.
+func TestLookupObserved(t *testing.T) {
+	cfg := tiny("llama", 10)
+	s := open(t, cfg, random(cfg, 1), SessionOptions{})
+	s.observer = func(Product) {}
+	if err := s.Feed(t.Context(), []int32{1, 1, 1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, stats := collect(t, s, GenerateOptions{MaxTokens: 30, Lookup: true, AlwaysDraft: true}); stats.Drafted != 0 {
+		t.Errorf("%+v", stats)
+	}
+}

@@ -7,8 +7,8 @@ import (
 
 // pace decides whether a draft model pays, from what tokens cost with it and
 // without. It begins without, tries, and keeps to what was faster; what was
-// slower is tried again after a while, and after twice as long each time that
-// it is slower still. The decision changes how long a text takes, never what
+// slower is tried again after a while, and after four times as long each time
+// that it is slower still. The decision changes how long a text takes, never what
 // it says. It belongs to the draft model, so that what one text has found out
 // the next need not; it is safe for concurrent use.
 type pace struct {
@@ -102,7 +102,7 @@ func (p *pace) drafted(tokens int, d time.Duration) {
 	}
 	switch {
 	case !faster(p.helped, p.alone):
-		p.patience = min(max(firstWait, 2*p.patience), longestWait)
+		p.patience = min(max(firstWait, 4*p.patience), longestWait)
 		p.enter(without, p.patience)
 	case p.phase == trying:
 		p.patience = 0
