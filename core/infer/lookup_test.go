@@ -264,11 +264,16 @@ func TestTradeForgets(t *testing.T) {
 	}
 }
 
+// blind sees nothing.
+type blind struct{}
+
+func (blind) Observe([]string, int, []float32, int) {}
+
 // TestLookupObserved: an observer sees the text, not what was proposed.
 func TestLookupObserved(t *testing.T) {
 	cfg := tiny("llama", 10)
 	s := open(t, cfg, random(cfg, 1), SessionOptions{})
-	s.observer = func(Product) {}
+	s.Observe(blind{})
 	if err := s.Feed(t.Context(), []int32{1, 1, 1, 1}); err != nil {
 		t.Fatal(err)
 	}
