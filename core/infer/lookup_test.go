@@ -105,6 +105,7 @@ func TestLookupFinds(t *testing.T) {
 		"three before two":        {[]int32{7, 1, 2, 3, 8, 1, 2, 4, 7, 1, 2}, 3, []int32{3, 8, 1, 2, 4}},
 		"what repeats goes on":    {[]int32{5, 5, 5, 5}, 3, []int32{5, 5, 5, 5, 5}},
 		"a vector ends it":        {[]int32{1, 2, 3, vector, 4, 1, 2}, 2, []int32{3}},
+		"nor what follows":        {[]int32{7, 1, 2, vector, 5, 1, 2, 3, 7, 1, 2}, 2, []int32{3, 7, 1, 2, 3}},
 		"a vector is no match":    {[]int32{vector, vector, 3, vector, vector}, 0, nil},
 	} {
 		var l lookup
@@ -153,11 +154,11 @@ func TestLookupCut(t *testing.T) {
 		t.Fatal(got)
 	}
 	s.Truncate(2)
-	feed(s, 6, 7, 8, 1, 2)
-	if got := found(s); !slices.Equal(got, []int32{6, 7}) {
+	feed(s, 6, 7, 8, 6, 7)
+	if got := found(s); !slices.Equal(got, []int32{8, 6}) {
 		t.Errorf("after a cut: %v", got)
 	}
-	feed(other, 1, 2, 8, 9, 1, 2, 0, 0)
+	feed(other, 8, 9, 5, 8, 9, 0, 0)
 	var b bytes.Buffer
 	if err := other.WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
@@ -165,8 +166,8 @@ func TestLookupCut(t *testing.T) {
 	if err := s.ReadSnapshot(&b); err != nil {
 		t.Fatal(err)
 	}
-	s.Truncate(6)
-	if got := found(s); !slices.Equal(got, []int32{8, 9}) {
+	s.Truncate(5)
+	if got := found(s); !slices.Equal(got, []int32{5, 8}) {
 		t.Errorf("after a snapshot was read: %v", got)
 	}
 }
@@ -188,6 +189,37 @@ func TestLookupMemory(t *testing.T) {
 	l.follow(text, len(text))
 	if l.next == 0 {
 		t.Error("nothing is found in a text longer than the places kept")
+	}
+}
+
+// TestLookupRoom: no more is proposed than may be said.
+func TestLookupRoom(t *testing.T) {
+	cfg := tiny("llama", 10)
+	s := open(t, cfg, random(cfg, 1), SessionOptions{})
+	if err := s.Feed(t.Context(), []int32{1, 1, 1, 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, stats := collect(t, s, GenerateOptions{MaxTokens: 3, Lookup: true, AlwaysDraft: true, Mask: func(_ []int32, logits []float32) error {
+		for i := range logits {
+			if i != 1 {
+				logits[i] = float32(math.Inf(-1))
+			}
+		}
+		return nil
+	}})
+	if stats.Tokens != 3 || stats.Drafted != 2 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// TestCostOfABusyMoment: one step that took long does not speak for many.
+func TestCostOfABusyMoment(t *testing.T) {
+	var c cost
+	for range 10 {
+		c.add(1000)
+	}
+	if c.add(time.Second); c.time > 1200 {
+		t.Errorf("%.0f ns", c.time)
 	}
 }
 
