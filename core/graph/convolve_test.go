@@ -219,6 +219,18 @@ func TestConvolutionJoins(t *testing.T) {
 			z = g.Add("Mul", []string{z, g.number(3)}, g.name())
 			return g.Add("Sub", []string{z, g.number(1)}, g.name())
 		}, "Conv ToPlain"},
+		{"a number by an activation", 17, func(g *net, z string) string {
+			return g.Add("Div", []string{g.number(1), g.Add("Clip", []string{z, g.number(1), g.number(2)}, g.name())}, g.name())
+		}, "Conv Div ToPlain"},
+		{"a number less an activation", 17, func(g *net, z string) string {
+			return g.Add("Sub", []string{g.number(1), g.Add("Relu", []string{z}, g.name())}, g.name())
+		}, "Conv Sub ToPlain"},
+		{"a number of four dimensions", 17, func(g *net, z string) string {
+			return g.Add("Max", []string{g.Add("LeakyRelu", []string{z}, g.name(), onnx.Float("alpha", 0.2)), g.noise(1, 1, 1, 1)}, g.name())
+		}, "Conv ToPlain"},
+		{"a number of five dimensions", 17, func(g *net, z string) string {
+			return g.Add("Mul", []string{g.Add("Relu", []string{z}, g.name()), g.noise(1, 1, 1, 1, 1)}, g.name())
+		}, "Conv ToPlain Mul"},
 		{"channels after an activation", 17, func(g *net, z string) string {
 			z = g.Add("Relu", []string{z}, g.name())
 			return g.Add("Mul", []string{z, g.noise(out, 1, 1)}, g.name())
@@ -240,6 +252,9 @@ func TestConvolutionJoins(t *testing.T) {
 			p := g.Add("GlobalAveragePool", []string{"x"}, g.name())
 			return g.Add("Relu", []string{g.Add("Add", []string{z, g.conv(p, in, out, 1, 1)}, g.name())}, g.name())
 		}, "Conv GlobalAveragePool Conv ToPlain"},
+		{"an image by one of one channel", 17, func(g *net, z string) string {
+			return g.Add("Mul", []string{z, g.conv("x", in, 1, 1, 1)}, g.name())
+		}, "Conv Conv ToPlain ToPlain Mul"},
 		{"squeeze and excite", 17, func(g *net, z string) string {
 			p := g.Add("GlobalAveragePool", []string{z}, g.name())
 			s := g.Add("Sigmoid", []string{g.conv(p, out, out, 1, 1)}, g.name())

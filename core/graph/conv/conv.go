@@ -73,8 +73,10 @@ type After struct {
 	Shape     *tensor.Shaper
 }
 
-// Nothing leaves the sums as they are.
-var Nothing = After{Low: float32(math.Inf(-1)), High: float32(math.Inf(1))}
+// Nothing is what leaves the sums as they are.
+func Nothing() After { return After{Low: -infinity, High: infinity} }
+
+var infinity = float32(math.Inf(1))
 
 // Blocks is how many blocks of the given lanes hold n channels.
 func Blocks(n, lanes int) int { return (n + lanes - 1) / lanes }

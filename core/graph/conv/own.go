@@ -171,7 +171,7 @@ func NewPool(k tensor.ConvKernels, w Window, most bool, count func(dim, o int) i
 	p := &Pool{kernels: k, win: w, most: most, edge: lookOwn(&w, of), bias: make([]float32, lanes)}
 	if most {
 		for i := range p.bias {
-			p.bias[i] = Nothing.Low
+			p.bias[i] = -infinity
 		}
 		p.edge.prepare(&w, lanes, func(_, _, _ int) int { return 0 })
 		return p
@@ -205,7 +205,7 @@ func (p *Pool) Do(work *Work, blocks int, out, x []float32) {
 			b, y0 := t/chunks, t%chunks*per
 			*row = tensor.Row{
 				X: x[b*in : (b+1)*in], Pixel: w.Stride[1] * lanes, Blocks: 1, W: p.weights, Bias: p.bias, Step: lanes,
-				Low: Nothing.Low, High: Nothing.High,
+				Low: -infinity, High: infinity,
 			}
 			p.edge.sweep(w, row, lanes, y0, min(y0+per, w.Out[0]), func(x, y int) {
 				row.Out = out[b*res+(y*w.Out[1]+x)*lanes:]

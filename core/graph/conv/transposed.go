@@ -119,7 +119,7 @@ func (f *Filter) start(row *tensor.Row, p int, x []float32, n int) {
 	lanes, panel := f.kernels.Lanes(), f.panels[p]
 	*row = tensor.Row{
 		X: x, Pixel: lanes, Depth: 1, Taps: f.taps[0], Blocks: panel.blocks, W: f.weights[panel.at:],
-		Bias: f.bias[panel.first*lanes:], N: n, Low: Nothing.Low, High: Nothing.High,
+		Bias: f.bias[panel.first*lanes:], N: n, Low: -infinity, High: infinity,
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *sweep) do(row *tensor.Row, room []float32, t0, t1 int) {
 			*row = tensor.Row{
 				X: images[i*in : (i+1)*in], Pixel: lanes, Depth: 1, Taps: s.taps, Blocks: p.blocks, N: t1 - t0,
 				W: s.t.weights[(i*s.results+p.first)*lanes*s.f.spec.In:], Bias: s.t.bias, Step: lanes, Plane: s.per * lanes,
-				Out: sums[i*res+p.first*s.per*lanes:], Low: Nothing.Low, High: Nothing.High,
+				Out: sums[i*res+p.first*s.per*lanes:], Low: -infinity, High: infinity,
 			}
 			k.Dense(row)
 		}
