@@ -14,6 +14,7 @@
 //
 // A position's logits depend on the tokens before it alone: they are the same
 // to the last bit whether tokens are fed one by one or together, and on any
-// number of threads. Reusing a prefix, speculating with a draft model and
-// taking up a saved session are therefore exact.
+// number of threads. Reusing a prefix, speculating with a draft model or
+// with what the text repeats of itself, and taking up a saved session are
+// therefore exact.
 package infer

@@ -62,7 +62,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/image":                       {"core/preprocess", "internal/testfiles"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/gonum":                       {"core/preprocess"},

@@ -40,6 +40,7 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 type counting struct {
 	corellm.Engine
 	opens, sequences atomic.Int64
+	alone            atomic.Bool  // the last one that was opened may propose nothing
 	fed              atomic.Int64 // positions
 	seen             atomic.Value // the vectors fed last, []float32
 	slow             time.Duration
@@ -47,6 +48,7 @@ type counting struct {
 
 func (c *counting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	c.opens.Add(1)
+	c.alone.Store(b.NoDraft)
 	m, err := c.Engine.Open(ctx, b, l)
 	if err != nil {
 		return nil, err
@@ -570,8 +572,8 @@ func TestShippedCore(t *testing.T) {
 		req := ask("Lily went to", 200)
 		req.Preferences.Temperature, req.Preferences.Seed = 0.8, 11
 		texts = append(texts, answer(t, r, req).Text)
-		if e.opens.Load() != 1 {
-			t.Errorf("%d models were opened", e.opens.Load())
+		if e.opens.Load() != 1 || e.alone.Load() != noDraft {
+			t.Errorf("%d models were opened, without proposals: %v, want %v", e.opens.Load(), e.alone.Load(), noDraft)
 		}
 	}
 	if texts[0] != texts[1] {
