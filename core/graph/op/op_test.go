@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
@@ -82,6 +83,9 @@ func (tr trial) run(t *testing.T, threads int) (out []*Array, err error) {
 	p := pool.New(threads)
 	defer p.Close()
 	arena := &array.Arena{Limit: tr.limit}
+	if tr.limit == 0 {
+		soil(t, arena)
+	}
 	tr.node.Inputs = make([]string, len(tr.in))
 	kernel, err := Find(tr.node, max(tr.opset, 17))
 	if err != nil {
@@ -109,6 +113,21 @@ func (tr trial) run(t *testing.T, threads int) (out []*Array, err error) {
 		}
 	}
 	return c.Out, nil
+}
+
+// soil leaves memory behind that is anything but zero.
+func soil(t *testing.T, arena *array.Arena) {
+	t.Helper()
+	for words := 1; words <= 1024; words += max(1, words/16) {
+		a, err := arena.New(onnx.UINT64, words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Bytes() {
+			a.Bytes()[i] = 0xa5
+		}
+		arena.Release(a)
+	}
 }
 
 // same runs on one thread and on three, whose bits must be the same.
@@ -195,3 +214,38 @@ func TestHostile(t *testing.T) {
 }
 
 func shapeName(a, b []int) string { return fmt.Sprintf("%v times %v", a, b) }
+
+// A fault on another thread is the caller's, and an ended context leaves the
+// rest out.
+func TestEach(t *testing.T) {
+	p := pool.New(3)
+	defer p.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Call{Context: ctx, Pool: p}
+	func() {
+		defer func() {
+			if r := recover(); r != "a fault" {
+				t.Errorf("the caller meets %v", r)
+			}
+		}()
+		c.each(100, grain, func(_, lo, _ int) {
+			if lo >= 40 { // not on the caller's own part alone
+				panic("a fault")
+			}
+		})
+	}()
+	var done atomic.Int64
+	c.each(100, grain, func(_, lo, hi int) { done.Add(int64(hi - lo)) })
+	if done.Load() != 100 {
+		t.Errorf("%d of 100 done", done.Load())
+	}
+	done.Store(0)
+	c.each(1000, grain, func(_, lo, hi int) {
+		if done.Add(int64(hi-lo)) == 10 {
+			cancel()
+		}
+	})
+	if n := done.Load(); n < 10 || n > 20 {
+		t.Errorf("%d done, the context ended at 10", n)
+	}
+}
