@@ -30,10 +30,10 @@ type Factors struct {
 }
 
 // steps is how many α between 0 and 1 are tried, 1 included.
-const steps = 20
+const steps = 10
 
 // sampled is about how many rows of a matrix are rounded in a trial.
-const sampled = 96
+const sampled = 64
 
 // Search gives factors by the names of tensors. to says what a tensor will be
 // stored as. Inputs that come from something else than a norm or a product, and
