@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-draft bench-start
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -90,7 +90,12 @@ hf:
 # Native engines that die, hang and babble, and damaged files for them, with
 # counts (MM_NATIVE_DIR).
 hostile:
-	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck' ./runtimes/worker/... ./runtimes/llamacpp ./runtimes/onnxrt
+	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
+
+# Native engines through mm beside the same libraries without it (fetches what
+# is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
+bench-native:
+	@scripts/bench-native.sh
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:
@@ -106,7 +111,8 @@ interop:
 scale:
 	MM_SCALE=$${MM_SCALE-100,1000,10000} $(GO) test -count=1 -v -timeout 30m -run TestScale ./registry/server
 
-# ONNX's own backend tests on core/graph (fetches them; ONNX_SUITE).
+# ONNX's own backend tests on core/graph and on ONNX Runtime through mm-native
+# (fetches them; ONNX_SUITE, MM_ENGINES).
 onnx-suite:
 	@scripts/onnx-suite.sh
 
@@ -118,3 +124,8 @@ bench-draft:
 # From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
 bench-start:
 	@scripts/bench-start.sh $(MODEL)
+
+# core/graph beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
+# and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).
+bench-onnx:
+	@scripts/bench-onnx.sh

@@ -6,7 +6,7 @@ const Namespace = "org.mm-abi"
 // Annotation keys on manifests, layers and index entries.
 const (
 	AnnotationABI       = Namespace + ".abi"       // "mm-abi-1.0"
-	AnnotationKind      = Namespace + ".kind"      // KindModule or KindAssembly
+	AnnotationKind      = Namespace + ".kind"      // KindModule, KindAssembly or KindEngine
 	AnnotationName      = Namespace + ".name"      // the module's or assembly's name
 	AnnotationType      = Namespace + ".type"      // a module's ModuleType
 	AnnotationTarget    = Namespace + ".target"    // "laptop"
@@ -17,13 +17,16 @@ const (
 	AnnotationFormat    = Namespace + ".format"    // gguf, onnx, safetensors, yaml, …
 	AnnotationQuant     = Namespace + ".quant"     // fp16, int8, int4
 	AnnotationImatrix   = Namespace + ".imatrix"   // digest of the importance matrix that weights were rounded by
+	AnnotationBackend   = Namespace + ".backend"   // the engine that the graph asks for
 	AnnotationRequires  = Namespace + ".requires"  // references a module needs, comma separated
+	AnnotationUpstream  = Namespace + ".upstream"  // digest of the package that an engine was taken from
 )
 
 // Values of [AnnotationKind].
 const (
 	KindModule   = "module"
 	KindAssembly = "assembly"
+	KindEngine   = "engine" // a native engine's libraries
 )
 
 // Roles of layers beside the module types themselves.
@@ -47,4 +50,7 @@ const (
 
 	// ArtifactIndex marks the index over the targets of one assembly.
 	ArtifactIndex = "application/vnd.mm-abi.assembly.v1+json"
+	// ArtifactEngine marks a native engine: its libraries and licences for one
+	// system as raw layers, and the index over several.
+	ArtifactEngine = "application/vnd.mm-abi.engine.v1+json"
 )

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,16 @@ func (b *build) export(ctx context.Context) error {
 }
 
 func (b *build) exportTarget(ctx context.Context, t *target) error {
+	if b.graph.HasCore() {
+		b.exportCore(ctx, t)
+	}
+	b.exportFunctions(ctx, t)
+	b.exportTools(ctx, t)
+	return ctx.Err()
+}
+
+// exportCore adds the core with all that works on it.
+func (b *build) exportCore(ctx context.Context, t *target) {
 	g, a := b.graph, t.assembly
 	core := b.module(g.Core.LLM.Ref)
 	a.Tokens = core.Manifest.Contract()
@@ -42,9 +53,9 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 		a.Tokens.MaxSeq = n
 	}
 	a.KV = b.kv(t)
-	a.Core = b.part(ctx, t, core)
+	a.Core = b.part(ctx, t, core, g.Core.LLM.Backend)
 	if d := g.Core.Draft; d != nil {
-		part := b.part(ctx, t, b.module(d.Ref))
+		part := b.part(ctx, t, b.module(d.Ref), "")
 		a.Draft, a.DraftTokens = &part, d.Tokens
 	}
 	for _, ad := range g.Core.Adapters {
@@ -54,19 +65,24 @@ func (b *build) exportTarget(ctx context.Context, t *target) error {
 		}
 		a.Adapters = append(a.Adapters, builds.AdapterPart{Part: b.adapter(ctx, t, b.module(ad.Ref)), Scale: scale})
 	}
+}
+
+// exportFunctions adds encoders, projectors and decoders.
+func (b *build) exportFunctions(ctx context.Context, t *target) {
+	g, a := b.graph, t.assembly
 	for _, mod := range g.Modalities {
-		enc, proj := b.module(mod.Enc.Ref), b.module(mod.Proj.Ref)
-		tcap := mod.TCap()
-		if tcap == 0 {
-			tcap = proj.Manifest.TCap()
+		enc := b.module(mod.Enc.Ref)
+		part := builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc, mod.Enc.Backend), TCap: mod.TCap()}
+		if mod.Projects() {
+			proj := b.module(mod.Proj.Ref)
+			part.Projector = b.part(ctx, t, proj, mod.Proj.Backend)
+			part.TCap = cmp.Or(part.TCap, proj.Manifest.TCap())
 		}
-		a.Modalities = append(a.Modalities, builds.ModalityPart{Modality: enc.Manifest.Modality, Encoder: b.part(ctx, t, enc), Projector: b.part(ctx, t, proj), TCap: tcap})
+		a.Modalities = append(a.Modalities, part)
 	}
 	for _, d := range g.Decoders {
-		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref)), Params: d.Params})
+		a.Decoders = append(a.Decoders, builds.DecoderPart{Part: b.part(ctx, t, b.module(d.Ref), d.Backend), Params: d.Params})
 	}
-	b.exportTools(ctx, t)
-	return ctx.Err()
 }
 
 // exportTools adds skills, router and sandbox, which every target carries.
@@ -76,7 +92,7 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 	if s := g.Runtime.Sandbox; s != nil {
 		m := b.module(s.Ref)
 		box = s.Limits.Effective().Merge(m.Manifest.Limits.Effective())
-		a.Sandbox = &builds.SandboxPart{Part: b.part(ctx, t, m), Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
+		a.Sandbox = &builds.SandboxPart{Part: b.part(ctx, t, m, ""), Limits: box, Engines: m.Manifest.Engines, Allow: m.Manifest.Allow}
 	}
 	for _, s := range g.Skills {
 		m := b.module(s.Ref)
@@ -85,11 +101,11 @@ func (b *build) exportTools(ctx context.Context, t *target) {
 		if r := m.Manifest.Runtime; r != nil {
 			limits, allow = limits.Merge(r.Limits.Effective()), r.Allow
 		}
-		a.Skills = append(a.Skills, builds.SkillPart{Part: b.part(ctx, t, m), Limits: limits, Allow: allow})
+		a.Skills = append(a.Skills, builds.SkillPart{Part: b.part(ctx, t, m, ""), Limits: limits, Allow: allow})
 	}
 	if r := g.Runtime.Router; r != nil {
 		m := b.module(r.Ref)
-		a.Router = &builds.RouterPart{Part: b.part(ctx, t, m), ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
+		a.Router = &builds.RouterPart{Part: b.part(ctx, t, m, ""), ToolCallTokens: r.ToolCallTokens, MaxCalls: r.MaxCalls}
 		if a.Router.ToolCallTokens == nil {
 			a.Router.ToolCallTokens = m.Manifest.ToolCallTokens
 		}
@@ -126,9 +142,11 @@ func (b *build) kv(t *target) abi.DType {
 }
 
 // part adds a module under a folder of its name: its documents and code, and
-// its weights in the formats for which the target takes it.
-func (b *build) part(ctx context.Context, t *target, m *resolve.Module) builds.Part {
+// its weights in the formats for which the target takes it. backend is the
+// engine that the graph asks for.
+func (b *build) part(ctx context.Context, t *target, m *resolve.Module, backend string) builds.Part {
 	p := b.documents(t, m)
+	p.Backend = backend
 	for _, e := range t.spec.Exports {
 		if e.Takes(m.Manifest.Name, m.Manifest.Type) {
 			b.exportPart(ctx, t, m, e, &p)
@@ -200,6 +218,9 @@ func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e bui
 	if e.Precision != "" {
 		notes[abi.AnnotationQuant] = e.Precision
 	}
+	if p.Backend != "" {
+		notes[abi.AnnotationBackend] = p.Backend
+	}
 	maps.Copy(notes, l.Annotations)
 	l.Annotations = notes
 	p.Files[string(e.Format)] = append(p.Files[string(e.Format)], l.Path)
@@ -209,7 +230,7 @@ func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e bui
 // adapter adds an adapter. Its weights follow the core's: where those are
 // shipped, it is shipped in the formats it has, as it is.
 func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) builds.Part {
-	p := b.part(ctx, t, m)
+	p := b.part(ctx, t, m, "")
 	if len(p.Files) > 0 || len(t.assembly.Core.Files) == 0 {
 		return p
 	}
@@ -325,22 +346,38 @@ func (b *build) annotations(lock string) map[string]string {
 
 // config is the ModelPack config of a target.
 func (b *build) config(t *target) registry.ModelConfig {
-	c := modelpack.Config(b.module(b.graph.Core.LLM.Ref).Manifest)
+	head := b.leading(t)
+	c := modelpack.Config(b.modules[head.Name].Manifest)
 	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = b.graph.Name, b.graph.Version, b.graph.Description
 	c.Descriptor.CreatedAt = b.opt.Created
 	c.Descriptor.Licenses = nil
 	if l := b.license(); l != "" {
 		c.Descriptor.Licenses = []string{l}
 	}
-	c.Config.Format, c.Config.Quantization = "", t.assembly.Core.Quant
+	c.Config.Format, c.Config.Quantization = "", head.Quant
 	for _, e := range t.spec.Exports {
-		if t.assembly.Core.Files.Entry(e.Format) != "" {
+		if head.Files.Entry(e.Format) != "" {
 			c.Config.Format = string(e.Format)
 			break
 		}
 	}
 	c.Config.Capabilities = capabilities(t.assembly)
+	if !t.assembly.HasCore() {
+		c.Config.Capabilities.InputTypes, c.Config.Capabilities.OutputTypes = b.functions(t.assembly)
+	}
 	return c
+}
+
+// leading is the part whose format and precision are told for the target: the
+// core or, without one, the first function that the target ships.
+func (b *build) leading(t *target) builds.Part {
+	parts := t.assembly.Parts()
+	if !t.assembly.HasCore() {
+		if i := slices.IndexFunc(parts, func(p builds.Part) bool { return len(p.Files) > 0 }); i >= 0 {
+			return parts[i]
+		}
+	}
+	return parts[0]
 }
 
 // capabilities are what a target can do with what is in it. It is signed, so
@@ -365,6 +402,42 @@ func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	slices.Sort(in)
 	slices.Sort(out)
 	return &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
+}
+
+// ModelPack's words for what is no modality.
+const (
+	embedding = "embedding" // vectors
+	other     = "other"     // classes, spans of time
+)
+
+// functions are what the functions of a build without a core take and give: of
+// an output that the manifest says how to read, what is read.
+func (b *build) functions(a *builds.Assembly) (in, out []string) {
+	for _, m := range a.Modalities {
+		if len(m.Encoder.Files) == 0 {
+			continue
+		}
+		in = append(in, string(m.Modality))
+		read := b.modules[m.Encoder.Name].Manifest.Postprocess
+		if len(read) == 0 {
+			out = append(out, embedding)
+		}
+		for _, p := range read {
+			if p.CTC != nil {
+				out = append(out, string(abi.Text))
+			} else {
+				out = append(out, other)
+			}
+		}
+	}
+	for _, d := range a.Decoders {
+		if len(d.Files) > 0 {
+			in, out = append(in, embedding), append(out, string(d.Modality))
+		}
+	}
+	slices.Sort(in)
+	slices.Sort(out)
+	return slices.Compact(in), slices.Compact(out)
 }
 
 // composeIndex points at every target; a single target needs none.

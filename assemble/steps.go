@@ -33,9 +33,22 @@ func (b *build) validate(context.Context) error {
 	return nil
 }
 
-// defaultTarget is what a build without exports is shipped as: with the core's
-// weights as they are.
+// defaultTarget is what a build without exports is shipped as: with the
+// weights of the core as they are or, without one, those of every function.
 const defaultTarget = "laptop"
+
+func (b *build) defaultExport() builds.Export {
+	if b.graph.HasCore() {
+		return builds.Export{Format: abi.GGUF}
+	}
+	e := builds.Export{Format: abi.ONNX}
+	for _, n := range b.graph.Nodes() {
+		if !slices.Contains(e.Modules, n.Ref.Name) {
+			e.Modules = append(e.Modules, n.Ref.Name)
+		}
+	}
+	return e
+}
 
 // chooseTargets applies --target and --export to the graph's exports.
 func (b *build) chooseTargets() {
@@ -57,7 +70,7 @@ func (b *build) chooseTargets() {
 		b.graph.Exports = map[string]builds.Target{name: spec}
 	}
 	if len(b.graph.Exports) == 0 {
-		b.graph.Exports = map[string]builds.Target{defaultTarget: {Exports: []builds.Export{{Format: abi.GGUF}}}}
+		b.graph.Exports = map[string]builds.Target{defaultTarget: {Exports: []builds.Export{b.defaultExport()}}}
 	}
 	names := b.graph.Targets()
 	if b.opt.Target != "" {

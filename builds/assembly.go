@@ -3,6 +3,7 @@ package builds
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,9 +28,9 @@ type Assembly struct {
 	Target      string            `json:"target"`
 	Description string            `json:"description,omitempty"`
 	License     string            `json:"license,omitempty"` // of all parts together
-	Tokens      abi.TokenContract `json:"tokens"`
+	Tokens      abi.TokenContract `json:"tokens,omitzero"`
 	KV          abi.DType         `json:"kv,omitempty"`
-	Core        Part              `json:"core"`
+	Core        Part              `json:"core,omitzero"` // the zero Part: [Assembly.HasCore] says so
 	Draft       *Part             `json:"draft,omitempty"`
 	DraftTokens int               `json:"draft_tokens,omitempty"`
 	Adapters    []AdapterPart     `json:"adapters,omitempty"`
@@ -47,10 +48,11 @@ type Part struct {
 	Version  string         `json:"version"`
 	Type     abi.ModuleType `json:"type"`
 	Modality abi.Modality   `json:"modality,omitempty"`
-	Digest   string         `json:"digest"`          // of the module's own OCI manifest
-	Manifest string         `json:"manifest"`        // path of its module.yaml
-	Files    Formats        `json:"files,omitempty"` // nil: nothing of it but its documents is here
-	Quant    string         `json:"quant,omitempty"` // precision of the weights here, in the exporter's words
+	Digest   string         `json:"digest"`            // of the module's own OCI manifest
+	Manifest string         `json:"manifest"`          // path of its module.yaml
+	Files    Formats        `json:"files,omitempty"`   // nil: nothing of it but its documents is here
+	Quant    string         `json:"quant,omitempty"`   // precision of the weights here, in the exporter's words
+	Backend  string         `json:"backend,omitempty"` // the engine that the graph asks for; "": the first that can
 }
 
 // Formats are a part's files by format, in each the entry first: the file that
@@ -106,12 +108,16 @@ type AdapterPart struct {
 }
 
 // ModalityPart is an encoder, its projector and the places one input may take.
+// Without a core the projector may be the zero Part.
 type ModalityPart struct {
 	Modality  abi.Modality `json:"modality"`
 	Encoder   Part         `json:"encoder"`
-	Projector Part         `json:"projector"`
-	TCap      int          `json:"t_cap"`
+	Projector Part         `json:"projector,omitzero"`
+	TCap      int          `json:"t_cap,omitempty"`
 }
+
+// Projects reports whether there is a projector.
+func (m ModalityPart) Projects() bool { return m.Projector.Name != "" }
 
 // DecoderPart is a decoder with its parameters.
 type DecoderPart struct {
@@ -141,9 +147,16 @@ type SandboxPart struct {
 	Allow   *modules.Allow    `json:"allow,omitempty"`   // the most a skill may be allowed; nil: nothing is said
 }
 
+// HasCore reports whether the build has a language model. One that has none is
+// a set of functions.
+func (a *Assembly) HasCore() bool { return a.Core.Name != "" }
+
 // Parts lists every module of the assembly, the core first.
 func (a *Assembly) Parts() []Part {
-	parts := []Part{a.Core}
+	var parts []Part
+	if a.HasCore() {
+		parts = append(parts, a.Core)
+	}
 	if a.Draft != nil {
 		parts = append(parts, *a.Draft)
 	}
@@ -151,7 +164,10 @@ func (a *Assembly) Parts() []Part {
 		parts = append(parts, p.Part)
 	}
 	for _, m := range a.Modalities {
-		parts = append(parts, m.Encoder, m.Projector)
+		parts = append(parts, m.Encoder)
+		if m.Projects() {
+			parts = append(parts, m.Projector)
+		}
 	}
 	for _, p := range a.Decoders {
 		parts = append(parts, p.Part)
@@ -208,11 +224,27 @@ func ParseAssembly(data []byte) (*Assembly, error) {
 			return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), p.Manifest)
 		}
 	}
-	if a.Core.Name == "" {
-		return nil, fmt.Errorf("reading %s: no core", AssemblyFile)
+	if err := a.whole(); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", AssemblyFile, err)
 	}
 	if c := a.Tokens; c.VocabSize < 0 || c.MaxSeq < 0 || c.DModel < 0 {
 		return nil, fmt.Errorf("reading %s: negative figure in the token contract", AssemblyFile)
 	}
 	return &a, nil
+}
+
+// whole reports a part without which the others are of no use.
+func (a *Assembly) whole() error {
+	if !a.HasCore() && (a.Draft != nil || len(a.Adapters) > 0 || len(a.Skills) > 0 || a.Router != nil || len(a.Modalities)+len(a.Decoders) == 0) {
+		return errors.New("no core")
+	}
+	for _, m := range a.Modalities {
+		if m.Encoder.Name == "" {
+			return fmt.Errorf("no encoder of %q", m.Modality)
+		}
+		if a.HasCore() && !m.Projects() {
+			return fmt.Errorf("no projector behind %s", m.Encoder.ID())
+		}
+	}
+	return nil
 }

@@ -36,6 +36,8 @@ func (g *Graph) Check(resolved Resolved) diag.List {
 	c.sequence()
 	c.decoders()
 	c.tools()
+	c.coreless()
+	c.backends()
 	c.exports()
 	c.list.Sort()
 	return c.list
@@ -196,7 +198,11 @@ func (c *checker) madeFor(core *modules.Manifest, ref abi.Ref, t abi.ModuleType,
 func (c *checker) modalities() {
 	for i, mod := range c.graph.Modalities {
 		ptr := fmt.Sprintf("/modalities/%d", i)
-		enc, proj := c.of(mod.Enc.Ref, abi.Encoder), c.of(mod.Proj.Ref, abi.Projector)
+		enc := c.of(mod.Enc.Ref, abi.Encoder)
+		if !mod.Projects() {
+			continue // the schema sees to it that there is no core
+		}
+		proj := c.of(mod.Proj.Ref, abi.Projector)
 		if mod.Proj.TCapOld != 0 && mod.Proj.TCapNew != 0 && mod.Proj.TCapOld != mod.Proj.TCapNew {
 			c.list.Add(diag.ParamDiffers, c.graph.Pos(ptr+"/proj/t_cap"), fmt.Sprintf("T_cap is %d, t_cap is %d", mod.Proj.TCapOld, mod.Proj.TCapNew), "keep t_cap")
 		}

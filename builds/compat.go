@@ -69,13 +69,17 @@ func (c Compat) Encode() []byte {
 	return buf.Bytes()
 }
 
-// CompatRows are the rows of one locked build.
+// CompatRows are the rows of one locked build; none of a build without a core,
+// whose modules were checked with nothing.
 func (l *Lock) CompatRows(build, result string) Compat {
 	var core Locked
 	for _, m := range l.Modules {
 		if m.Type == abi.Core {
 			core = m
 		}
+	}
+	if core.Name == "" {
+		return nil
 	}
 	var rows Compat
 	for _, m := range l.Modules {

@@ -29,7 +29,7 @@ type Graph struct {
 	ABI         abi.Version       `json:"abi,omitempty"`
 	Description string            `json:"description,omitempty"`
 	License     string            `json:"license,omitempty"`
-	Core        Core              `json:"core"`
+	Core        Core              `json:"core"` // absent of a build of functions: [Graph.HasCore]
 	Modalities  []Modality        `json:"modalities,omitempty"`
 	Decoders    []Decoder         `json:"decoders,omitempty"`
 	Skills      []Skill           `json:"skills,omitempty"`
@@ -48,6 +48,7 @@ type Core struct {
 		DModel  int       `json:"d_model,omitempty"`
 		KVDType abi.DType `json:"kv_dtype,omitempty"`
 		MaxSeq  int       `json:"max_seq,omitempty"` // 0: the core's own
+		Backend string    `json:"backend,omitempty"` // the engine; "": the first that can
 	} `json:"llm"`
 	Draft *struct {
 		Ref    abi.Ref `json:"ref"`
@@ -59,29 +60,36 @@ type Core struct {
 	} `json:"adapters,omitempty"`
 }
 
-// Modality is an encoder with its projector.
+// Modality is an encoder with its projector, which a build without a core may
+// leave out.
 type Modality struct {
 	Enc struct {
-		Ref abi.Ref `json:"ref"`
+		Ref     abi.Ref `json:"ref"`
+		Backend string  `json:"backend,omitempty"`
 	} `json:"enc"`
 	Proj struct {
 		Ref     abi.Ref `json:"ref"`
 		TCapOld int     `json:"T_cap,omitempty"`
 		TCapNew int     `json:"t_cap,omitempty"`
 		OutDim  int     `json:"out_dim,omitempty"`
+		Backend string  `json:"backend,omitempty"`
 	} `json:"proj"`
 }
+
+// Projects reports whether there is a projector.
+func (m Modality) Projects() bool { return m.Proj.Ref.Name != "" }
 
 // TCap is the cap the graph gives the projector, 0 when it gives none.
 func (m Modality) TCap() int { return max(m.Proj.TCapOld, m.Proj.TCapNew) }
 
 // Decoder is a decoder and the parameters it runs with.
 type Decoder struct {
-	Ref    abi.Ref
-	Params map[string]any
+	Ref     abi.Ref
+	Backend string
+	Params  map[string]any
 }
 
-// UnmarshalJSON reads ref and leaves every other key in Params.
+// UnmarshalJSON reads ref and backend and leaves every other key in Params.
 func (d *Decoder) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &d.Params); err != nil {
 		return err
@@ -90,7 +98,9 @@ func (d *Decoder) UnmarshalJSON(b []byte) error {
 	if err := d.Ref.UnmarshalText([]byte(ref)); err != nil {
 		return err
 	}
+	d.Backend, _ = d.Params["backend"].(string)
 	delete(d.Params, "ref")
+	delete(d.Params, "backend")
 	return nil
 }
 
@@ -169,12 +179,17 @@ func (g *Graph) Pos(ptr string) diag.Pos {
 	return g.doc.Pos(ptr)
 }
 
+// HasCore reports whether the build has a language model. One that has none is
+// a set of functions.
+func (g *Graph) HasCore() bool { return g.Core.LLM.Ref.Name != "" }
+
 // Node is one reference of the graph: where it stands and what may stand
 // there.
 type Node struct {
-	Ref  abi.Ref
-	Type abi.ModuleType
-	Ptr  string // JSON pointer of the mapping that holds ref
+	Ref     abi.Ref
+	Type    abi.ModuleType
+	Ptr     string // JSON pointer of the mapping that holds ref
+	Backend string // the engine that the graph asks for; "": any
 }
 
 // Nodes lists every reference in the order of the graph: core, draft,
@@ -182,8 +197,12 @@ type Node struct {
 // sandbox.
 func (g *Graph) Nodes() []Node {
 	var nodes []Node
-	add := func(ref abi.Ref, t abi.ModuleType, ptr string) { nodes = append(nodes, Node{ref, t, ptr}) }
-	add(g.Core.LLM.Ref, abi.Core, "/core/llm")
+	add := func(ref abi.Ref, t abi.ModuleType, ptr string) { nodes = append(nodes, Node{ref, t, ptr, ""}) }
+	on := func(backend string) { nodes[len(nodes)-1].Backend = backend }
+	if g.HasCore() {
+		add(g.Core.LLM.Ref, abi.Core, "/core/llm")
+		on(g.Core.LLM.Backend)
+	}
 	if g.Core.Draft != nil {
 		add(g.Core.Draft.Ref, abi.DraftCore, "/core/draft")
 	}
@@ -192,10 +211,15 @@ func (g *Graph) Nodes() []Node {
 	}
 	for i, m := range g.Modalities {
 		add(m.Enc.Ref, abi.Encoder, fmt.Sprintf("/modalities/%d/enc", i))
-		add(m.Proj.Ref, abi.Projector, fmt.Sprintf("/modalities/%d/proj", i))
+		on(m.Enc.Backend)
+		if m.Projects() {
+			add(m.Proj.Ref, abi.Projector, fmt.Sprintf("/modalities/%d/proj", i))
+			on(m.Proj.Backend)
+		}
 	}
 	for i, d := range g.Decoders {
 		add(d.Ref, abi.Decoder, fmt.Sprintf("/decoders/%d", i))
+		on(d.Backend)
 	}
 	for i, s := range g.Skills {
 		add(s.Ref, abi.Skill, fmt.Sprintf("/skills/%d", i))

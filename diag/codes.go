@@ -1,11 +1,14 @@
 package diag
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Code is a diagnostic's stable name, MM and four digits. The hundreds say
 // where it arises: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
-// store and registry, 08 running, 09 settings.
+// store and registry, 08 running, 09 settings, 10 an ONNX model.
 type Code string
 
 // Entry explains a code: what it means, when it arises and what to do.
@@ -16,7 +19,8 @@ type Entry struct {
 	Fix     string // what to do
 }
 
-// The codes. A number that is given up is never used again: MM0804, MM0903.
+// The codes. A number that is given up is never used again: MM0507, MM0804,
+// MM0903.
 const (
 	Syntax       Code = "MM0001"
 	DuplicateKey Code = "MM0002"
@@ -49,6 +53,7 @@ const (
 	BadTokens    Code = "MM0209"
 	BadLimit     Code = "MM0210"
 	WeightsFault Code = "MM0211"
+	BadBlock     Code = "MM0212"
 
 	PortRank       Code = "MM0301"
 	PortSize       Code = "MM0302"
@@ -70,6 +75,7 @@ const (
 	NotExported    Code = "MM0318"
 	ParamDiffers   Code = "MM0319"
 	NotChecked     Code = "MM0320"
+	BackendAsked   Code = "MM0321"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"
@@ -89,7 +95,6 @@ const (
 	NoTarget      Code = "MM0504"
 	QuantFallback Code = "MM0505"
 	KVMapped      Code = "MM0506"
-	GraphInvalid  Code = "MM0507"
 
 	Unsigned        Code = "MM0601"
 	WrongKey        Code = "MM0602"
@@ -123,22 +128,67 @@ const (
 
 	BadConfig Code = "MM0901"
 	BadTrust  Code = "MM0902"
+
+	ModelMalformed Code = "MM1001"
+	ModelPointer   Code = "MM1002"
+	ModelLimits    Code = "MM1003"
+	ModelIR        Code = "MM1004"
+	ModelFields    Code = "MM1005"
+
+	ModelOpset   Code = "MM1011"
+	ModelDomain  Code = "MM1012"
+	ModelNode    Code = "MM1013"
+	ModelContext Code = "MM1014"
+
+	ExternalKey     Code = "MM1021"
+	ExternalPath    Code = "MM1022"
+	ExternalLink    Code = "MM1023"
+	ExternalFile    Code = "MM1024"
+	ExternalRange   Code = "MM1025"
+	ExternalOverlap Code = "MM1026"
+
+	TensorType Code = "MM1031"
+	TensorDims Code = "MM1032"
+	TensorData Code = "MM1033"
+
+	QuantDiffers Code = "MM1041"
+	ModelSize    Code = "MM1042"
+
+	GraphName      Code = "MM1051"
+	GraphOrder     Code = "MM1052"
+	GraphDangling  Code = "MM1053"
+	GraphOutput    Code = "MM1054"
+	GraphUnused    Code = "MM1055"
+	GraphRecursion Code = "MM1056"
+	GraphRandom    Code = "MM1057"
+	GraphControl   Code = "MM1058"
+
+	ModelTraining Code = "MM1061"
+
+	NotClaimed  Code = "MM1071"
+	DriftMissed Code = "MM1072"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.
 func (c Code) Summary() string {
-	if i, ok := slices.BinarySearchFunc(table, c, func(e Entry, c Code) int {
-		switch {
-		case e.Code < c:
-			return -1
-		case e.Code > c:
-			return 1
-		}
-		return 0
-	}); ok {
-		return table[i].Summary
+	if e, ok := c.entry(); ok {
+		return e.Summary
 	}
 	return string(c)
+}
+
+// Fix is what the table says to do about the code; "" when it is unknown.
+func (c Code) Fix() string {
+	e, _ := c.entry()
+	return e.Fix
+}
+
+func (c Code) entry() (Entry, bool) {
+	i, ok := slices.BinarySearchFunc(table, c, func(e Entry, c Code) int { return strings.Compare(string(e.Code), string(c)) })
+	if !ok {
+		return Entry{}, false
+	}
+	return table[i], true
 }
 
 // Codes returns the table of codes in ascending order.

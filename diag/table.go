@@ -9,7 +9,7 @@ var table = []Entry{
 	{ManyDocs, "more than one document in the file", "A second document follows ---.", "Put each document into a file of its own."},
 	{TooLarge, "the document is too large", "The file is over 1 MiB, or nested deeper than 64.", "Manifests and graphs are small; check that this is the file you meant."},
 	{Unreadable, "the file cannot be read", "The file is missing, unreadable, or not UTF-8 text.", "Check the path and the permissions."},
-	{NotMM, "no mm document", "The file is YAML, but no module.yaml, graph or lock: nothing in it says which. Or it is no YAML at all: weights, an archive, a pointer to a file that was not fetched.", "A module has a type key, a graph a core key, a lock a modules key; name graphs NAME.graph.yaml and locks NAME.lock.yaml. Weights are run as they stand: mm run FILE."},
+	{NotMM, "no mm document", "The file is YAML, but no module.yaml, graph or lock: nothing in it says which. Or it is no YAML at all: weights, an archive, a pointer to a file that was not fetched.", "A module has a type key, a graph a core or a modalities key, a lock a modules key; name graphs NAME.graph.yaml and locks NAME.lock.yaml. Weights are run as they stand: mm run FILE."},
 	{HiddenText, "text with characters that do not show", "A key or a value holds a control character or one that turns the direction of writing. On a terminal it could forge a line or hide what is there.", "Remove the character; line breaks and tabs are allowed."},
 
 	{UnknownKey, "unknown key", "The schema has no such key here.", "Check the spelling; the hint names the nearest known key."},
@@ -18,7 +18,7 @@ var table = []Entry{
 	{NotAllowed, "value not allowed", "The value is not one of those the schema lists.", "Use one of the values named."},
 	{OutOfRange, "value out of range", "A number, a length or a count is outside of its bounds.", "Choose a value within the bounds named."},
 	{WrongForm, "value of the wrong form", "A text does not have the form required, such as name@version.", "Write it in the form named."},
-	{NeedsABI11, "key needs mm-abi-1.1", "preprocess and state came with MM-ABI 1.1, but the manifest says 1.0.", "Say abi: mm-abi-1.1, or drop the key."},
+	{NeedsABI11, "key needs mm-abi-1.1", "preprocess, state, constants and postprocess came with MM-ABI 1.1, but the manifest says 1.0.", "Say abi: mm-abi-1.1, or drop the key."},
 	{OldSpelling, "old spelling of a key", "MM-ABI 1.1 spells t_cap in lower case.", "Write t_cap."},
 	{RepeatedItem, "item stands twice in a list", "A list of distinct items repeats one.", "Remove the repeat."},
 
@@ -33,6 +33,7 @@ var table = []Entry{
 	{BadTokens, "token contract is inconsistent", "A token contract repeats a special token, or has more of them than the vocabulary has places.", "Correct special_tokens or vocab_size."},
 	{BadLimit, "not a resource limit", "cpu is a number of cores (\"1\", \"500m\"), mem a size (\"512Mi\").", "Write the limit in that form."},
 	{WeightsFault, "weights do not match the manifest", "The weight file says something else than module.yaml: vocabulary, width, context length, ports.", "Correct the manifest or export the weights again."},
+	{BadBlock, "a block about inputs or outputs that cannot be", "preprocess, state, constants or postprocess say something that contradicts itself or the module's ports.", "The detail names the key; docs/MODELS.md describes the blocks."},
 
 	{PortRank, "ports of different rank", "An output and the input it feeds have different numbers of dimensions.", "Make the shapes agree, or put a projector between them."},
 	{PortSize, "a dimension has two sizes in the build", "The two sides of a connection bind a dimension to different numbers.", "Use modules trained for the same size."},
@@ -54,6 +55,7 @@ var table = []Entry{
 	{NotExported, "module has no file for this format", "An export list names a module whose manifest exports no such format.", "Add the export to the module's manifest or drop it from the list."},
 	{ParamDiffers, "the graph asks for what the module does not have", "A parameter written in the graph differs from the module's own.", "Use the module's value, or a version of the module with the other one."},
 	{NotChecked, "reference not checked", "The module was not found among the folders at hand, so the graph was checked without it.", "Run mm lock, or name the folder of modules on the command line."},
+	{BackendAsked, "the graph asks for a backend", "The graph names the engine that a module is to run on; it runs on no other.", "Nothing to do; --backend PART=NAME of mm run takes another."},
 
 	{BadRef, "not a reference", "A reference is name@version, name@^1.2, name@sha256:… with an optional registry/repository before.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry at hand has this name.", "Check the name, or add a source to mm.yaml."},
@@ -73,7 +75,6 @@ var table = []Entry{
 	{NoTarget, "no such target", "--target names none of the graph's exports.", "Use one of those the detail lists."},
 	{QuantFallback, "tensor kept at a higher precision", "A row of the tensor is no whole number of blocks of the wanted type.", "Nothing to do; the type used is named."},
 	{KVMapped, "KV cache type mapped", "The format has no 8-bit float; 8-bit integers with scales are used instead.", "Nothing to do."},
-	{GraphInvalid, "ONNX file refused", "The file breaks a rule that every runtime or this build depends on.", "Export it again; the detail names the rule."},
 
 	{Unsigned, "not signed", "No signature of the release kind is attached to this digest.", "Ask the publisher to sign it (mm sign), or sign it yourself after review."},
 	{WrongKey, "signed by an unknown key", "There are signatures, but none by a key in the trust file.", "If you trust the publisher, add the key with mm trust add."},
@@ -107,4 +108,43 @@ var table = []Entry{
 
 	{BadConfig, "settings not understood", "mm.yaml has a fault.", "Correct the line named."},
 	{BadTrust, "trust file not understood", "trust.yaml has a fault; nothing is trusted by it.", "Correct the line named."},
+
+	{ModelMalformed, "not an ONNX model", "The bytes are not a whole protobuf message of an ONNX model: cut off, with bytes behind it, damaged, or another format.", "Fetch or export the file again."},
+	{ModelPointer, "a Git LFS pointer instead of the model", "The repository was cloned without its large files.", "Run git lfs pull, or fetch the file itself."},
+	{ModelLimits, "ONNX model beyond the limits", "The file passes 2 GiB, 32 graphs within each other, a name of 64 KiB, or its structure takes more memory than its size allows.", "Move weights into external data; a model that nests or names like this is damaged or hostile."},
+	{ModelIR, "IR version not known", "The model's ir_version is older or newer than what engines read.", "Export it with a version of the ONNX tools that mm knows."},
+	{ModelFields, "fields that ONNX does not define", "The file holds protobuf fields outside of onnx.proto; what they mean is not known.", "Export it again; bytes behind the model's end show as such fields too."},
+
+	{ModelOpset, "opset not supported", "An operator set is missing, imported twice, or of a version that engines do not run.", "Export the model for a supported opset; the detail tells which."},
+	{ModelDomain, "operators of a custom or preview domain", "Nodes come from a domain that no engine here implements; code for them would have to come from elsewhere.", "Replace the operators, or cut them off with mm onnx cut."},
+	{ModelNode, "node malformed", "A node has no operator, or an attribute without a name, given twice or of an unknown type.", "Export the model again."},
+	{ModelContext, "compiled code or session options inside the model", "EPContext nodes and metadata keys of sessions can load files and libraries.", "Export the model without them."},
+
+	{ExternalKey, "external data with keys that are not allowed", "Only location, offset, length and checksum may describe external data, each once.", "Save the model again with its external data."},
+	{ExternalPath, "external data outside of the model's folder", "A location is a plain relative path below the model's folder: no .., drive, backslash, scheme, device or address in memory.", "Do not use the file unless you know who wrote it; save it again with data beside it."},
+	{ExternalLink, "external data behind a link", "The file is a symbolic link, lies below a linked folder, or has several hard links: whose bytes it holds cannot be told.", "Copy the file to its place, or list it with its sha256 in the manifest's files."},
+	{ExternalFile, "external data not declared or not there", "The model names a file that its module does not list, or that does not exist.", "Add the file, and list it in export.onnx.with or in files."},
+	{ExternalRange, "external data out of range", "Offset and length pass the file's end, overflow, or are not what type and dimensions need.", "Save the model again with its external data."},
+	{ExternalOverlap, "tensors overlap in external data", "Two tensors share a part of their bytes, but not all of them.", "Save the model again with its external data."},
+
+	{TensorType, "element type not known", "A tensor's data_type is none of ONNX.", "Export the model again."},
+	{TensorDims, "dimensions unsound", "A tensor's dimensions are negative or their product overflows.", "Export the model again."},
+	{TensorData, "elements do not fit the tensor", "The bytes of a tensor are not what its type and dimensions need, or lie in two places at once.", "Export the model again."},
+
+	{QuantDiffers, "weights of a precision that the manifest does not list", "Most bytes of the weights are of a type that quant.supported lacks.", "Add it to quant.supported, or export the weights in one that is listed."},
+	{ModelSize, "model larger than the limit", "The file and its external data pass the given limit.", "Raise the limit, or make the model smaller with mm onnx quant."},
+
+	{GraphName, "one name, two producers", "Every name in a graph is produced once (SSA); or a name hides one of the graph around it.", "Export the model again."},
+	{GraphOrder, "nodes out of order or in a circle", "A node uses what is produced only after it.", "Export the model again."},
+	{GraphDangling, "input that nothing produces", "A node names an input that is neither produced nor given.", "Export the model again."},
+	{GraphOutput, "output that nothing produces", "The graph or a function names an output that none of its nodes produces.", "Export the model again."},
+	{GraphUnused, "weights that nothing uses", "An initializer takes room and no node reads it.", "mm onnx strip removes it."},
+	{GraphRecursion, "function that calls itself", "Functions of the model lead back to themselves.", "Export the model again."},
+	{GraphRandom, "results differ from run to run", "A node draws random numbers; golden outputs of the model mean nothing.", "Export the model for inference."},
+	{GraphControl, "control flow on an accelerator", "If, Loop and Scan do not run on targets of fixed graphs.", "Export the model without branches and loops, or choose another target."},
+
+	{ModelTraining, "training graphs inside", "The file carries training_info, which no run uses.", "mm onnx strip removes it."},
+
+	{NotClaimed, "operator that the engine does not have", "The model needs operators or opsets that the engine does not run.", "Choose another engine, or cut the operators off with mm onnx cut."},
+	{DriftMissed, "quantised model drifts too far", "Outputs of the quantised model differ from the original's by more than --max-drift. Nothing was written.", "Allow more drift, or keep the tensors that matter with --keep."},
 }

@@ -27,6 +27,7 @@ func (m *Manifest) check() diag.List {
 	m.checkTokens(&list)
 	m.checkRuntime(&list)
 	m.checkListed(&list)
+	m.checkBlocks(&list)
 	return list
 }
 
@@ -137,6 +138,11 @@ func (m *Manifest) checkListed(list *diag.List) {
 			}
 		}
 	}
+	for _, path := range m.LabelFiles() {
+		if !listed[path] {
+			list.Add(diag.FileMissing, m.PathPos(path), fmt.Sprintf("%q is not in files", path), "add it to files with its sha256 and size")
+		}
+	}
 }
 
 // Paths lists the files that belong to the module, module.yaml first, then
@@ -151,7 +157,7 @@ func (m *Manifest) Paths() []string {
 	for _, f := range m.Files {
 		set[f.Path] = true
 	}
-	for _, p := range []string{m.Card, m.ChatTemplate} {
+	for _, p := range append(m.LabelFiles(), m.Card, m.ChatTemplate) {
 		if p != "" {
 			set[p] = true
 		}
@@ -187,6 +193,13 @@ func (m *Manifest) PathPos(path string) diag.Pos {
 		}
 	}
 	named := map[string]string{m.Card: "/card", m.ChatTemplate: "/chat_template"}
+	for _, name := range sortedKeys(m.Postprocess) {
+		if p := m.Postprocess[name]; p.CTC != nil {
+			named[p.CTC.Labels] = pointer("postprocess", name, "ctc", "labels")
+		} else if p.Labels != nil {
+			named[p.Labels.File] = pointer("postprocess", name, "labels", "file")
+		}
+	}
 	if r := m.Runtime; r != nil {
 		named[r.Wasm], named[r.Starlark] = "/runtime/wasm", "/runtime/starlark"
 	}

@@ -54,10 +54,12 @@ type Manifest struct {
 
 // Tensors are the keys of modules that take and give tensors or values.
 type Tensors struct {
-	Inputs     []abi.Port        `json:"inputs,omitempty"`
-	Outputs    []abi.Port        `json:"outputs,omitempty"`
-	Preprocess *Preprocess       `json:"preprocess,omitempty"`
-	State      map[string]string `json:"state,omitempty"` // output → input of the next call
+	Inputs      []abi.Port             `json:"inputs,omitempty"`
+	Outputs     []abi.Port             `json:"outputs,omitempty"`
+	Preprocess  Preprocess             `json:"preprocess,omitempty"`
+	State       map[string]State       `json:"state,omitempty"`     // as written; see Carried
+	Constants   map[string]Constant    `json:"constants,omitempty"` // by input
+	Postprocess map[string]Postprocess `json:"postprocess,omitempty"`
 }
 
 // CoreKeys are the keys of a core and of a draft core.
@@ -111,22 +113,6 @@ type Golden struct {
 	Prompt    string `json:"prompt"`
 	Expect    string `json:"expect"`
 	MaxTokens int    `json:"max_tokens,omitempty"` // 0: as many as Expect takes
-}
-
-// Preprocess says how raw input becomes what the file takes.
-type Preprocess struct {
-	Layout     string    `json:"layout,omitempty"`
-	DType      abi.DType `json:"dtype,omitempty"`
-	Resize     []int     `json:"resize,omitempty"`
-	Resample   string    `json:"resample,omitempty"`
-	Color      string    `json:"color,omitempty"`
-	Scale      float64   `json:"scale,omitempty"`
-	Mean       []float64 `json:"mean,omitempty"`
-	Std        []float64 `json:"std,omitempty"`
-	SampleRate int       `json:"sample_rate,omitempty"`
-	Window     int       `json:"window,omitempty"`
-	Hop        int       `json:"hop,omitempty"`
-	NMels      int       `json:"n_mels,omitempty"`
 }
 
 // Runtime says how a skill runs: exactly one of the engines is meant to be
@@ -186,6 +172,7 @@ func Parse(file string, data []byte) (*Manifest, diag.List) {
 		list.Add(diag.WrongType, diag.Pos{File: file}, err.Error(), "")
 		return nil, list
 	}
+	m.name()
 	list = append(list, m.check()...)
 	list.Sort()
 	return m, list

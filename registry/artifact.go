@@ -27,9 +27,10 @@ const (
 )
 
 // Artifact is a CNCF ModelPack manifest taken apart: a module, or an assembly
-// for one target. One raw layer is one file (packaging: no tar, no compression),
+// for one target; or an engine for one system, which differs by its type only. One raw layer is one file (packaging: no tar, no compression),
 // so a runtime can map it straight from the store.
 type Artifact struct {
+	Type          string            // abi.ArtifactEngine; empty: a ModelPack artifact, abi.ArtifactModel
 	Name, Version string            // stand in the config and, as annotations, in the manifest
 	Config        ModelConfig       // its name, version and layer list are filled in by Pack
 	Annotations   map[string]string // of the manifest: abi.Annotation… and org.opencontainers.image.…
@@ -97,7 +98,7 @@ func pack(ctx context.Context, dst content.Pusher, a Artifact) (none ocispec.Des
 	m := ocispec.Manifest{
 		Versioned:    specs.Versioned{SchemaVersion: 2},
 		MediaType:    ocispec.MediaTypeImageManifest,
-		ArtifactType: abi.ArtifactModel,
+		ArtifactType: cmp.Or(a.Type, abi.ArtifactModel),
 		Annotations:  maps.Clone(a.Annotations),
 	}
 	if m.Annotations == nil {
@@ -192,6 +193,9 @@ func packIndex(ctx context.Context, dst content.Pusher, entries []IndexEntry, an
 	for _, e := range entries {
 		desc := plain(e.Descriptor)
 		desc.ArtifactType = abi.ArtifactModel
+		if e.Descriptor.ArtifactType == abi.ArtifactEngine {
+			desc.ArtifactType, idx.ArtifactType = abi.ArtifactEngine, abi.ArtifactEngine
+		}
 		desc.Platform = e.Platform
 		desc.Annotations = map[string]string{abi.AnnotationTarget: e.Target}
 		idx.Manifests = append(idx.Manifests, desc)

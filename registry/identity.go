@@ -13,7 +13,7 @@ import (
 // place where it lies is called.
 type Identity struct {
 	Name, Version string
-	Kind          string         // abi.KindModule or abi.KindAssembly; empty for another tool's
+	Kind          string         // abi.KindModule, abi.KindAssembly or abi.KindEngine; empty for another tool's
 	Type          abi.ModuleType // of a module
 	Target        string         // of one target of a build; empty for a module and for an index over targets
 	ABI           abi.Version

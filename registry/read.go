@@ -50,7 +50,7 @@ func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descrip
 	return m.artifact(data)
 }
 
-// manifest is a checked image manifest of the ModelPack kind.
+// manifest is a checked image manifest of the ModelPack kind, or of an engine.
 type manifest struct{ ocispec.Manifest }
 
 func parseManifest(data []byte) (*manifest, error) {
@@ -63,7 +63,7 @@ func parseManifest(data []byte) (*manifest, error) {
 		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", m.SchemaVersion)
 	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest:
 		return nil, fmt.Errorf("mediaType %q in an image manifest", shorten(m.MediaType))
-	case m.ArtifactType != abi.ArtifactModel || m.Config.MediaType != abi.MediaModelConfig:
+	case m.ArtifactType != abi.ArtifactModel && m.ArtifactType != abi.ArtifactEngine || m.Config.MediaType != abi.MediaModelConfig:
 		return nil, fmt.Errorf("not a ModelPack artifact (artifactType %q, config %q): %w",
 			shorten(m.ArtifactType), shorten(m.Config.MediaType), errdef.ErrUnsupported)
 	}
@@ -76,6 +76,9 @@ func parseManifest(data []byte) (*manifest, error) {
 // artifact joins the manifest with its config.
 func (m *manifest) artifact(config []byte) (*Artifact, error) {
 	a := &Artifact{Annotations: m.Annotations}
+	if m.ArtifactType != abi.ArtifactModel {
+		a.Type = m.ArtifactType
+	}
 	if err := decodeStrict(config, &a.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}

@@ -114,6 +114,13 @@ func (b *Bundle) Entry(format abi.Format) (string, error) {
 	return b.Files.Path(name)
 }
 
+// Sealed reports that the files are held to their digests by a store, so that
+// other names that they have on disk mean nothing.
+func (b *Bundle) Sealed() bool {
+	_, ok := b.Files.(interface{ Sealed() })
+	return ok
+}
+
 // Engine is a way to compute. It is safe for concurrent use.
 type Engine interface {
 	// Name is how the command line calls it: core, llamacpp, onnxruntime.

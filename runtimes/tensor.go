@@ -1,12 +1,13 @@
 package runtimes
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 )
 
-// Elem is the type of a tensor's elements, spelled as in manifests. Storage
-// types such as int4, of which several share a byte, are none.
+// Elem is the type of a tensor's elements, spelled as in manifests.
 type Elem string
 
 // The element types.
@@ -24,19 +25,48 @@ const (
 	Uint16   Elem = "uint16"
 	Uint8    Elem = "uint8"
 	Bool     Elem = "bool" // a byte, 0 or 1
+
+	Float8E4M3FN   Elem = "fp8e4m3fn"
+	Float8E4M3FNUZ Elem = "fp8e4m3fnuz"
+	Float8E5M2     Elem = "fp8e5m2"
+	Float8E5M2FNUZ Elem = "fp8e5m2fnuz"
+	Float8E8M0     Elem = "fp8e8m0"
+	// Several elements share a byte, the first one in its low bits.
+	Float4E2M1 Elem = "fp4e2m1"
+	Int4       Elem = "int4"
+	Uint4      Elem = "uint4"
+	Int2       Elem = "int2"
+	Uint2      Elem = "uint2"
+	// String is text or bytes: each element's length in four bytes, little
+	// endian, and then the element.
+	String Elem = "string"
 )
 
-// Size is the number of bytes of an element; 0 for a type that is none.
+// Size is the number of bytes of an element; 0 for a type that is none, whose
+// elements share bytes, or differ in size.
 func (e Elem) Size() int {
+	if b := e.Bits(); b%8 == 0 {
+		return b / 8
+	}
+	return 0
+}
+
+// Bits is the number of bits of an element; 0 for a String and for a type that
+// is none.
+func (e Elem) Bits() int {
 	switch e {
 	case Float64, Int64, Uint64:
-		return 8
+		return 64
 	case Float32, Int32, Uint32:
-		return 4
+		return 32
 	case Float16, BFloat16, Int16, Uint16:
+		return 16
+	case Int8, Uint8, Bool, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0:
+		return 8
+	case Float4E2M1, Int4, Uint4:
+		return 4
+	case Int2, Uint2:
 		return 2
-	case Int8, Uint8, Bool:
-		return 1
 	}
 	return 0
 }
@@ -53,12 +83,16 @@ const maxRank = 32
 
 // Check reports a tensor whose data is not what type and shape say.
 func (t Tensor) Check() error {
-	size := uint64(t.Type.Size())
-	if size == 0 {
+	size := uint64(t.Type.Bits())
+	if size == 0 && t.Type != String {
 		return fmt.Errorf("a tensor of %q: no element type", t.Type)
 	}
 	if len(t.Shape) > maxRank {
 		return fmt.Errorf("a tensor of %d dimensions, the limit is %d", len(t.Shape), maxRank)
+	}
+	if t.Type == String {
+		_, err := t.Strings()
+		return err
 	}
 	empty, over := false, false
 	for _, d := range t.Shape {
@@ -73,8 +107,46 @@ func (t Tensor) Check() error {
 	if empty {
 		size, over = 0, false
 	}
-	if over || size != uint64(len(t.Data)) {
+	if over || (size+7)/8 != uint64(len(t.Data)) {
 		return fmt.Errorf("a tensor of %s %v has %d bytes of data", t.Type, t.Shape, len(t.Data))
 	}
 	return nil
+}
+
+// Strings makes a tensor of texts.
+func Strings(shape []int64, texts []string) Tensor {
+	t := Tensor{Type: String, Shape: shape}
+	for _, s := range texts {
+		t.Data = append(binary.LittleEndian.AppendUint32(t.Data, uint32(len(s))), s...)
+	}
+	return t
+}
+
+// Strings are the elements of a tensor of texts.
+func (t Tensor) Strings() ([]string, error) {
+	if t.Type != String {
+		return nil, fmt.Errorf("a tensor of %s holds no texts", t.Type)
+	}
+	var texts []string
+	for b := t.Data; len(b) > 0; {
+		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+			return nil, errors.New("a tensor of texts whose data ends within one")
+		}
+		n := binary.LittleEndian.Uint32(b)
+		texts, b = append(texts, string(b[4:4+n])), b[4+n:]
+	}
+	n := uint64(1)
+	for _, d := range t.Shape {
+		if d < 0 {
+			return nil, fmt.Errorf("a tensor of shape %v: a dimension is negative", t.Shape)
+		}
+		hi, lo := bits.Mul64(n, uint64(d))
+		if n = lo; hi != 0 {
+			n = 1 << 63 // no slice is that long; a later dimension may be 0
+		}
+	}
+	if n != uint64(len(texts)) {
+		return nil, fmt.Errorf("a tensor of string %v holds %d texts", t.Shape, len(texts))
+	}
+	return texts, nil
 }

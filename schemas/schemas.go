@@ -60,7 +60,7 @@ func (d *Document) Detect() (Kind, bool) {
 		return Trust, true
 	}
 	switch {
-	case d.Has("/core"):
+	case d.Has("/core"), d.Has("/modalities"), d.Has("/decoders"):
 		return Graph, true
 	case d.Has("/modules") && d.Has("/graph"):
 		return Lock, true

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,8 +27,9 @@ import (
 const maxSmall = 4 << 20
 
 // Build is the target of the artifact as engines take it: the one asked for,
-// the one that the argument named, or the first that ships the core. A core
-// module is a build of its own.
+// the one that the argument named, or the first that ships the core; of a build
+// without one, the first that ships a function. A core module and a module that
+// is a function are builds of their own.
 func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, error) {
 	a, err := v.choose(ctx, target)
 	if err != nil {
@@ -38,15 +40,12 @@ func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, err
 		f.layers[l.Path] = l
 	}
 	b := &builds.Build{Manifests: map[string]*modules.Manifest{}, Files: f}
-	if l, ok := f.layers[builds.AssemblyFile]; ok {
-		data, err := v.small(ctx, l)
-		if err != nil {
-			return nil, err
-		}
-		if b.Assembly, err = builds.ParseAssembly(data); err != nil {
-			return nil, fault(diag.HostileInput, v.Ref+": "+err.Error(), "do not use the artifact")
-		}
-	} else if b.Assembly, err = loneCore(a); err != nil {
+	if _, ok := f.layers[builds.AssemblyFile]; ok {
+		b.Assembly, err = v.assembly(ctx, a)
+	} else {
+		b.Assembly, err = v.lone(ctx, f)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, p := range b.Assembly.Parts() {
@@ -108,11 +107,33 @@ func (v *Verified) choose(ctx context.Context, want string) (*registry.Artifact,
 		if err != nil {
 			return nil, err
 		}
-		if e.Target == want || want == "" && shipsCore(a) {
+		if e.Target == want || want == "" && ships(a, registry.Layer.CoreModel) {
 			return a, nil
+		}
+		if want == "" && ships(a, isFunction) {
+			if assembly, err := v.assembly(ctx, a); err != nil || !assembly.HasCore() {
+				return a, err
+			}
 		}
 	}
 	return nil, noTarget(want, names)
+}
+
+// assembly reads the assembly of a target; it is empty where there is none.
+func (v *Verified) assembly(ctx context.Context, a *registry.Artifact) (*builds.Assembly, error) {
+	i := slices.IndexFunc(a.Layers, func(l registry.Layer) bool { return l.Path == builds.AssemblyFile })
+	if i < 0 {
+		return &builds.Assembly{}, nil
+	}
+	data, err := v.small(ctx, a.Layers[i])
+	if err != nil {
+		return nil, err
+	}
+	assembly, err := builds.ParseAssembly(data)
+	if err != nil {
+		return nil, fault(diag.HostileInput, v.Ref+": "+err.Error(), "do not use the artifact")
+	}
+	return assembly, nil
 }
 
 func noTarget(want string, have []string) error {
@@ -122,25 +143,52 @@ func noTarget(want string, have []string) error {
 	return fault(diag.NoTarget, fmt.Sprintf("%q; there is %s", want, or(strings.Join(have, ", "), "one without a name")), "choose one with --target")
 }
 
-func shipsCore(a *registry.Artifact) bool {
-	return slices.ContainsFunc(a.Layers, registry.Layer.CoreModel)
+func ships(a *registry.Artifact, what func(registry.Layer) bool) bool {
+	return slices.ContainsFunc(a.Layers, what)
 }
 
-// loneCore makes an assembly of a single core module.
-func loneCore(a *registry.Artifact) (*builds.Assembly, error) {
-	typ := abi.ModuleType(a.Annotations[abi.AnnotationType])
-	if typ != abi.Core && typ != abi.DraftCore {
-		return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, or(string(typ), "model of another tool")), "run a build that contains it"}
-	}
-	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.Core, Manifest: modules.FileName, Files: builds.Formats{}}
-	assembly := &builds.Assembly{Name: a.Name, Version: a.Version, ABI: abi.Version(a.Annotations[abi.AnnotationABI])}
-	for _, l := range a.Layers {
-		if f := l.Annotations[abi.AnnotationFormat]; f == string(abi.GGUF) {
-			part.Files[f] = append(part.Files[f], l.Path)
+// isFunction reports whether a layer is the weights of a function.
+func isFunction(l registry.Layer) bool {
+	role := abi.ModuleType(l.Annotations[abi.AnnotationRole])
+	return role == abi.Encoder || role == abi.Projector || role == abi.Decoder
+}
+
+// lone makes an assembly of a single module: a core, or a function.
+func (v *Verified) lone(ctx context.Context, f *files) (*builds.Assembly, error) {
+	a := f.artifact
+	part := builds.Part{Name: a.Name, Version: a.Version, Type: abi.ModuleType(a.Annotations[abi.AnnotationType]), Manifest: modules.FileName, Files: builds.Formats{}}
+	switch part.Type {
+	case abi.Core, abi.DraftCore:
+		part.Type = abi.Core
+		for _, l := range a.Layers {
+			if format := l.Annotations[abi.AnnotationFormat]; format == string(abi.GGUF) {
+				part.Files[format] = append(part.Files[format], l.Path)
+			}
 		}
+		return &builds.Assembly{Name: a.Name, Version: a.Version, ABI: abi.Version(a.Annotations[abi.AnnotationABI]), Core: part}, nil
+	case abi.Encoder, abi.Decoder:
+		m, err := v.manifest(ctx, f, part)
+		if err != nil || m == nil {
+			return nil, cmp.Or(err, fmt.Errorf("%s: no %s", v.Ref, modules.FileName))
+		}
+		for format, e := range m.Export {
+			part.Files[string(format)] = e.Files()
+		}
+		return functionAssembly(part, m), nil
 	}
-	assembly.Core = part
-	return assembly, nil
+	return nil, hinted{fmt.Errorf("%s is a %s, which does not run by itself", a.Name, or(string(part.Type), "model of another tool")), "run a build that contains it"}
+}
+
+// functionAssembly makes an assembly of one function.
+func functionAssembly(part builds.Part, m *modules.Manifest) *builds.Assembly {
+	part.Modality = m.Modality
+	a := &builds.Assembly{Name: part.Name, Version: part.Version, ABI: m.ABI, License: m.License}
+	if part.Type == abi.Decoder {
+		a.Decoders = []builds.DecoderPart{{Part: part}}
+	} else {
+		a.Modalities = []builds.ModalityPart{{Modality: part.Modality, Encoder: part}}
+	}
+	return a
 }
 
 // small reads a layer into memory.
@@ -177,6 +225,9 @@ func (f *files) holds(p builds.Part) error {
 	}
 	return nil
 }
+
+// Sealed says that a name gives the bytes of its digest (runtimes.Bundle).
+func (f *files) Sealed() {}
 
 // Open implements builds.Files.
 func (f *files) Open(name string) (*os.File, error) {

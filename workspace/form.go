@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -26,6 +27,7 @@ const (
 	aGGUF                    // weights with all that describes them
 	aCheckpoint              // safetensors of mm train
 	aModule                  // module.yaml or the folder that holds it
+	aFunction                // an ONNX file, or the module of an encoder, projector or decoder
 	aTransformer             // folder of Hugging Face transformers
 )
 
@@ -56,9 +58,14 @@ func formOf(path string) (form, error) {
 		return aGGUF, nil
 	case sniff.Safetensors:
 		return aCheckpoint, nil
+	case sniff.ONNX:
+		return aFunction, nil
 	case sniff.Text:
 		return formOfText(path)
 	case sniff.Unknown:
+		if strings.EqualFold(filepath.Ext(path), ".onnx") { // its fields may stand in any order
+			return aFunction, nil
+		}
 		return aReference, unrunnable(path, "it is neither GGUF nor YAML: its first bytes are "+fmt.Sprintf("%q", head[:min(4, len(head))]), "")
 	default:
 		return aReference, unrunnable(path, "it is "+string(kind), ways[kind])
@@ -67,7 +74,6 @@ func formOf(path string) (form, error) {
 
 // ways lead on from files that cannot be run.
 var ways = map[sniff.Kind]string{
-	sniff.ONNX:    "an encoder, a projector or a decoder runs within a build: name its module in a graph",
 	sniff.Pointer: "git lfs pull fetches the file",
 	sniff.Zip:     "unpack the archive; weights of PyTorch are converted to safetensors by their publisher",
 	sniff.Gzip:    "unpack the archive",
@@ -93,12 +99,26 @@ func formOfText(path string) (form, error) {
 	case schemas.Graph:
 		return aGraph, nil
 	case schemas.Module:
-		return aModule, nil
+		return formOfModule(doc), nil
 	case "":
-		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core key, a module a type key")
+		return aReference, unrunnable(path, "nothing in it says what it is", "a graph has a core or a modalities key, a module a type key")
 	default:
 		return aReference, unrunnable(path, "it is "+documents[kind], documentWays[kind])
 	}
+}
+
+// formOfModule tells functions of tensors from models of text.
+func formOfModule(doc *schemas.Document) form {
+	var head struct {
+		Type any `json:"type"`
+	}
+	if doc != nil && doc.Decode(&head) == nil {
+		switch head.Type {
+		case string(abi.Encoder), string(abi.Projector), string(abi.Decoder):
+			return aFunction
+		}
+	}
+	return aModule
 }
 
 // kindOf is what a document is by its name and keys or, where they do not tell,
@@ -135,7 +155,12 @@ func formOfFolder(path string) (form, error) {
 	case IsLayout(path), IsLayout(filepath.Dir(abs)), has(builds.AssemblyFile):
 		return aReference, nil
 	case has(modules.FileName):
-		return aModule, nil
+		data, list := schemas.ReadFile(filepath.Join(path, modules.FileName), diag.Unreadable)
+		if list.Failed() {
+			return aModule, nil // which tells every fault
+		}
+		doc, _ := schemas.Parse(modules.FileName, data)
+		return formOfModule(doc), nil
 	case has(configFile):
 		return aTransformer, nil
 	}

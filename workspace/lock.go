@@ -61,7 +61,8 @@ func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Lo
 	if err != nil {
 		return nil, err
 	}
-	table := compat.Replace(g.Name, lock.CompatRows(g.Name, "fits")).Encode()
+	rows := compat.Replace(g.Name, lock.CompatRows(g.Name, "fits"))
+	table := rows.Encode()
 	for _, f := range []struct {
 		path string
 		data []byte
@@ -70,6 +71,7 @@ func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Lo
 		have, err := fsx.ReadFile(f.path, maxTable)
 		switch {
 		case err == nil && bytes.Equal(have, f.data):
+		case f.path == compatFile && len(rows) == 0 && errors.Is(err, fs.ErrNotExist): // no core, no table
 		case opt.Check:
 			list.Add(f.code, diag.Pos{File: f.path}, "", "run mm lock "+g.File)
 		default:

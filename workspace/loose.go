@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 )
@@ -64,6 +65,11 @@ func (w *Workspace) own(ctx context.Context, path string, f form) (*builds.Build
 	switch f {
 	case aModule:
 		return w.ownModule(ctx, path)
+	case aFunction:
+		if isFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
+			return w.ownModule(ctx, path)
+		}
+		return nil, unrunnable(path, "it is "+string(sniff.ONNX)+", which computes tensors and talks to nobody", "mm run "+path+" --input NAME=FILE runs it by itself; a graph names its module")
 	case aCheckpoint:
 		file, err := w.ownCheckpoint(ctx, path)
 		if err != nil {

@@ -26,6 +26,7 @@ type PullOptions struct {
 	Target string   // only the files of this target. Empty: all
 	Only   []string // only some files: role=ROLE, format=FORMAT, or a module's name; any of them is enough. Nil: all
 	Out    string   // folder that gets the files as well. Empty: none
+	Kind   string   // refuse an artifact of another abi.Kind… before its files are fetched. Empty: any
 }
 
 // Pulled is what [Workspace.Pull] brought.
@@ -76,6 +77,9 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 	j, err := w.Judge(ctx, at, opt.Claim)
 	if err != nil {
 		return nil, err
+	}
+	if opt.Kind != "" && j.Identity.Kind != opt.Kind {
+		return nil, fault(diag.ForeignArtifact, fmt.Sprintf("%s is %s %s, of kind %q and not %q", at.ref, or(j.Identity.Name, "something without a name"), j.Identity.Version, shorten(j.Identity.Kind), opt.Kind), "check the reference")
 	}
 	name, alias, err := w.nameFor(at, j, opt)
 	if err != nil {

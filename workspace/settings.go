@@ -132,6 +132,12 @@ func nearPath(path string) string {
 	return rel
 }
 
+// isFolder reports whether a folder lies at path.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 // exists reports whether something is at path.
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -130,7 +130,7 @@ func (v *validation) document(path string, named bool) {
 	kind, ok := doc.Detect()
 	switch {
 	case !ok && named:
-		v.list.Add(diag.NotMM, diag.Pos{File: path, Line: 1, Col: 1}, "", "a module has a type key, a graph a core key, a lock a modules key")
+		v.list.Add(diag.NotMM, diag.Pos{File: path, Line: 1, Col: 1}, "", "a module has a type key, a graph a core or a modalities key, a lock a modules key")
 	case kind == schemas.Module:
 		m, faults := modules.Load(path)
 		v.list = append(v.list, faults...)

@@ -2,15 +2,19 @@
 // starts it and speaks with it over its standard input and output
 // (runtimes/worker); a person has no use for it.
 //
-//	mm-native ENGINE FOLDER
+//	mm-native [-memory BYTES] ENGINE FOLDER
 //
 // FOLDER holds the engine's shared libraries. It is a program of its own
 // because a Go program that loads shared libraries is not static, and because
-// what goes wrong in a native library ends the process.
+// what goes wrong in a native library ends the process. It leaves no core
+// dump. With -memory the process may take so many bytes, and [overhead] for
+// itself, and what the library then wants is refused by the system: on Linux
+// and Windows, where that can be said of a process.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,17 +28,30 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: mm-native llamacpp|onnxruntime FOLDER (mm starts it)")
+	memory := flag.Int64("memory", 0, "bytes that the engine may take; 0: no limit")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] llamacpp|onnxruntime FOLDER (mm starts it)")
+	}
+	flag.Parse()
+	if flag.NArg() != 2 || *memory < 0 {
+		flag.Usage()
 		os.Exit(2)
 	}
 	// Ctrl-C goes to the whole group: it is mm that decides what ends.
 	signal.Ignore(os.Interrupt)
-	if err := answer(os.Args[1], os.Args[2]); err != nil {
+	err := bound(*memory)
+	if err == nil {
+		err = answer(flag.Arg(0), flag.Arg(1))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mm-native:", err)
 		os.Exit(1)
 	}
 }
+
+// overhead is what a process may take beside a model's weights and sequences:
+// its libraries' own data, the stacks of their threads, frames on their way.
+const overhead = 512 << 20
 
 func answer(engine, dir string) error {
 	out, err := keepOutput()

@@ -61,7 +61,7 @@ func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, o
 		return err
 	}
 	defer r.Close()
-	if err := r.Load(ctx); err != nil {
+	if err := r.Load(ctx); err != nil { // nobody to talk to is told here as well
 		return err
 	}
 	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: &runner.Conversation{Runner: r, Preferences: prefs}}

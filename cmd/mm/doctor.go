@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/runtimes"
+	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -66,7 +67,29 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		}
 		checks = append(checks, ch)
 	}
+	checks = append(checks, examineEngines(ctx)...)
 	return append(checks, workspace.Finding{What: "backend qnn", State: "missing", Detail: "this build of mm does not have it"})
+}
+
+// examineEngines looks at what is installed, whether a backend takes it or not.
+func examineEngines(ctx context.Context) []workspace.Finding {
+	var list []workspace.Finding
+	home, err := workspace.DefaultHome()
+	if err != nil {
+		return []workspace.Finding{{What: "engines", State: "fault", Detail: err.Error()}}
+	}
+	all, err := native.List(home)
+	if err != nil {
+		return []workspace.Finding{{What: "engines", State: "fault", Detail: err.Error()}}
+	}
+	for _, s := range engineStates(ctx, all) {
+		f := workspace.Finding{What: "engine " + s.Name + " " + s.Version, State: "ok", Detail: fmt.Sprintf("%s, licences in %s; from %s", s.License, strings.Join(s.Notices, " and "), origin(s.Record))}
+		if s.State != "loads" {
+			f.State, f.Detail, f.Hint = "fault", s.State, "mm runtime rm "+s.Name+"@"+s.Version+", or mm runtime install "+s.Name
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // kernels names the level that the engines' kernels are of, and those that

@@ -17,7 +17,7 @@ const (
 	exitUsage       = 2   // the command line is not understood
 	exitInvalid     = 3   // a user's file has faults; they were printed
 	exitRefused     = 4   // verification refused the artifact
-	exitMissed      = 5   // a golden output or a budget was missed
+	exitMissed      = 5   // a golden output or a budget was missed, a drift is too large
 	exitUnavailable = 6   // a backend that is needed is not there
 	exitInterrupted = 130 // Ctrl-C
 )
@@ -81,7 +81,7 @@ func codeOf(list diag.List) int {
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable
-		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed:
+		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed:
 			code = exitMissed
 		}
 	}

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/schemas"
 )
 
 // importLlama2C makes a module of a llama2.c checkpoint.
@@ -45,6 +49,63 @@ func (p *program) importHF(c *cli.Context) error {
 		return err
 	}
 	return p.importModel(c.Context, c.Args().First(), convertOptions(c), convert.HuggingFace)
+}
+
+// importONNX makes a module of a function.
+func (p *program) importONNX(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	fn, err := functionBlocksOptions(c)
+	if err != nil {
+		return err
+	}
+	return p.importModel(c.Context, c.Args().First(), convertOptions(c), func(ctx context.Context, path string, opt convert.Options) (string, error) {
+		return convert.ONNX(ctx, path, opt, fn)
+	})
+}
+
+// functionBlocksOptions reads the blocks of a module's manifest from the flags.
+func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
+	fn := convert.Function{Type: abi.ModuleType(c.String("type")), Modality: abi.Modality(c.String("modality")), With: c.StringSlice("with")}
+	if !slices.Contains([]abi.ModuleType{abi.Encoder, abi.Projector, abi.Decoder}, fn.Type) {
+		return fn, usageError{fmt.Errorf("--type %s: encoder, projector or decoder", fn.Type)}
+	}
+	for _, f := range []struct {
+		flag string
+		into any
+	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}} {
+		if err := blocks(c.StringSlice(f.flag), f.into); err != nil {
+			return fn, usageError{fmt.Errorf("--%s %w", f.flag, err)}
+		}
+	}
+	return fn, nil
+}
+
+// blocks reads assignments of YAML values, NAME=VALUE, as one mapping.
+func blocks(given []string, into any) error {
+	if len(given) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	for _, g := range given {
+		name, value, ok := strings.Cut(g, "=")
+		if !ok || strings.HasPrefix(strings.TrimSpace(g), "{") {
+			name, value = "", g
+		}
+		if strings.ContainsAny(value, "\n\r") || strings.TrimSpace(value) == "" {
+			return fmt.Errorf("%s: a name and one line of YAML are wanted", g)
+		}
+		fmt.Fprintf(&text, "%q: %s\n", name, value)
+	}
+	doc, list := schemas.Parse("the command line", []byte(text.String()))
+	if list.Failed() {
+		return fmt.Errorf("%s: %w", strings.Join(given, " "), list.Err())
+	}
+	if err := doc.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(given, " "), errors.Unwrap(err))
+	}
+	return nil
 }
 
 func convertOptions(c *cli.Context) convert.Options {

@@ -10,17 +10,21 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
-		Name: "inspect", Usage: "show what an artifact is made of", ArgsUsage: "REF|DIR",
-		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, of which manifests and signatures\nalone are fetched.",
+		Name: "inspect", Usage: "show what an artifact or a model file is made of", ArgsUsage: "REF|DIR|FILE",
+		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, of which manifests and signatures\nalone are fetched. FILE is an ONNX or GGUF file on its own.",
 		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
+			}
+			if path := c.Args().First(); modelfile.Format(path) != "" {
+				return p.inspectFile(c.Context, path)
 			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))
@@ -63,13 +67,22 @@ func (p *program) printInspected(in workspace.View, indent string) error {
 		fmt.Fprintf(p.stdout, "%s  %s: %s\n", indent, diag.Printable(key), diag.Printable(in.Annotations[key]))
 	}
 	fmt.Fprintf(p.stdout, "%s  signatures: %d\n", indent, len(in.Signatures))
+	heading := []string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}
+	asked := slices.ContainsFunc(in.Layers, func(l workspace.ViewLayer) bool { return l.Annotations[abi.AnnotationBackend] != "" })
+	if asked {
+		heading = append(heading, "BACKEND")
+	}
 	var rows [][]string
 	for _, l := range in.Layers {
 		a := l.Annotations
-		rows = append(rows, []string{indent + "  " + l.Path, a[abi.AnnotationRole], a[abi.AnnotationFormat], a[abi.AnnotationQuant], size(l.Size), short(l.Digest)})
+		row := []string{indent + "  " + l.Path, a[abi.AnnotationRole], a[abi.AnnotationFormat], a[abi.AnnotationQuant], size(l.Size), short(l.Digest)}
+		if asked {
+			row = append(row, a[abi.AnnotationBackend])
+		}
+		rows = append(rows, row)
 	}
 	if rows != nil {
-		if err := p.printTable([]string{indent + "  PATH", "ROLE", "FORMAT", "QUANT", "SIZE", "DIGEST"}, rows); err != nil {
+		if err := p.printTable(heading, rows); err != nil {
 			return err
 		}
 	}

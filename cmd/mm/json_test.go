@@ -134,6 +134,18 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	files, err := mediaFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS("functions", os.DirFS(filepath.Join(repo, "modules"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range learn.Files {
 		if err := os.MkdirAll(filepath.Dir(f.Name), 0o755); err != nil {
 			t.Fatal(err)
@@ -192,6 +204,7 @@ func TestJSON(t *testing.T) {
 		{"inspect", "dist", exitOK},
 		{"inspect", "dist/laptop", exitOK},
 		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},
+		{"run --input", "functions/audio-enc --input s.wav --output frame.npy", exitOK},
 		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
 		{"login", host + " --user u --password-stdin --plaintext", exitOK},
@@ -205,8 +218,18 @@ func TestJSON(t *testing.T) {
 		{"fsck", "", exitOK},
 		{"audit verify", "", exitOK},
 		{"module new", "encoder enc --license MIT", exitOK},
+		{"run --input", "enc --input image=p.png --output patch_tokens=out.npy", exitOK},
+		{"run --input", "builds/p-lite.graph.yaml --input vision-enc.image=p.png --target laptop", exitOK},
 		{"module check", "enc", exitOK},
+		{"module import onnx", "enc/enc.onnx --name eye --version 1.0.0 --license MIT --preprocess image={\"layout\":\"NHWC\",\"dtype\":\"uint8\"} --postprocess patch_tokens={\"labels\":{\"top\":2}}", exitOK},
+		{"run --input", "eye --input p.png", exitOK},
 		{"module add", "enc", exitOK},
+		{"inspect FILE", "enc/enc.onnx", exitOK},
+		{"onnx check", "enc/enc.onnx --engine core", exitOK},
+		{"onnx cut", "enc/enc.onnx --to sum -o cut.onnx", exitOK},
+		{"onnx strip", "enc/enc.onnx -o strip.onnx", exitOK},
+		{"onnx quant", "enc/enc.onnx -o quant.onnx --golden --shape image=1x32x32x3", exitOK},
+		{"inspect FILE", "quant.onnx", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},
@@ -217,6 +240,7 @@ func TestJSON(t *testing.T) {
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
+		{"inspect FILE", "tiny/tiny.gguf", exitOK},
 		{"quantize", "tiny/tiny.gguf small.gguf --to Q5_K_S", exitOK},
 		{"gradcheck", "", exitOK},
 		{"trust accept", "builds/trust.yaml", exitOK},
@@ -233,7 +257,8 @@ func TestJSON(t *testing.T) {
 			}
 		}
 		name := "mm " + step.command + " " + step.args
-		words := strings.Fields("mm " + step.command + " " + step.args + " --json")
+		command := strings.TrimSuffix(strings.TrimSuffix(step.command, " --input"), " FILE")
+		words := strings.Fields("mm " + command + " " + step.args + " --json")
 		var stdout, stderr strings.Builder
 		if code := run(context.Background(), words, strings.NewReader("p\n"), &stdout, &stderr); code != step.code {
 			t.Errorf("%s: exit %d: %s%s", name, code, stdout.String(), stderr.String())
@@ -273,7 +298,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for _, name := range jsonCommands((&program{}).app().Commands, "") {
-		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" { // which print what import gguf prints
+		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "runtime push" && name != "runtime pull" { // which print what others print
 			t.Errorf("docs/JSON.md does not speak of mm %s, which has --json", name)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -94,6 +95,7 @@ type program struct {
 	json           bool
 	quiet          bool
 	engines        []runtimes.Engine // in the order of preference
+	said           []talk.Part       // by the flags of a request, in their order
 }
 
 func (p *program) app() *cli.App {
@@ -129,6 +131,7 @@ func (p *program) app() *cli.App {
 			p.evalCommand(),
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
+			p.onnxCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

@@ -61,7 +61,9 @@ func TestScripts(t *testing.T) {
 			"replace": replace,
 			"waitfor": waitFor,
 
+			"picture":     picture,
 			"transformer": transformer,
+			"media":       media,
 		},
 	})
 }
@@ -103,6 +105,19 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s has no %q", args[2], args[0])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.Replace(text, args[0], args[1], 1)), 0o644))
+}
+
+// picture writes a picture: picture FILE RED GREEN BLUE.
+func picture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: picture FILE RED GREEN BLUE")
+	}
+	var c [3]uint8
+	for i, a := range args[1:] {
+		_, err := fmt.Sscan(a, &c[i])
+		ts.Check(err)
+	}
+	ts.Check(draw(ts.MkAbs(args[0]), c[0], c[1], c[2]))
 }
 
 // transformer writes a model as Hugging Face does: transformer DIR SEED.

@@ -65,6 +65,25 @@ func (p *program) moduleCommand() *cli.Command {
 						&cli.StringSliceFlag{Name: "ignore", Usage: "pass over `KEY` of config.json although it is not known here"},
 					},
 					Action: p.importHF,
+				}, {
+					Name: "onnx", Usage: "an ONNX file: an encoder, a projector, a decoder", ArgsUsage: "FILE",
+					Description: "Ports come from the model. The blocks are YAML, as module.yaml holds them\n" +
+						"(docs/MODELS.md); what they name beside the model is copied by --with.",
+					Flags: []cli.Flag{
+						p.jsonFlag(), dir,
+						&cli.StringFlag{Name: "name", Usage: "name of the module (default: the file's)"},
+						&cli.StringFlag{Name: "version", Usage: "SemVer of the module", Required: true},
+						&cli.StringFlag{Name: "license", Usage: "SPDX expression of the weights"},
+						&cli.StringFlag{Name: "type", Usage: "encoder, projector or decoder", Value: string(abi.Encoder)},
+						&cli.StringFlag{Name: "modality", Usage: "image, audio, video or text (default: audio where sounds are prepared, else image)"},
+						&cli.StringSliceFlag{Name: "preprocess", Usage: "`INPUT={…}`: how pictures or sounds become the input; the name may be left out where there is one"},
+						&cli.StringSliceFlag{Name: "state", Usage: "`INPUT=OUTPUT`: the output is the input's next value; or INPUT={from: OUTPUT, …}"},
+						&cli.StringSliceFlag{Name: "constant", Usage: "`INPUT=NUMBER`: the input is always this"},
+						&cli.StringSliceFlag{Name: "postprocess", Usage: "`OUTPUT={…}`: how the output is read"},
+						&cli.StringSliceFlag{Name: "param", Usage: "`NAME=NUMBER` of params, such as d_model of a projector"},
+						&cli.StringSliceFlag{Name: "with", Usage: "copy `FILE` beside the model, such as labels"},
+					},
+					Action: p.importONNX,
 				}},
 			},
 			{

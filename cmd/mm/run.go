@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,9 +14,11 @@ import (
 	"golang.org/x/term"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -27,25 +30,52 @@ func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
 		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
-			"The prompt is an argument, --prompt, or what comes on standard input. mm chat holds a\n" +
-			"conversation. A request is JSON:\n\n" +
-			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}`,
+			"The prompt is an argument, --prompt, or what comes on standard input; with --image and\n" +
+			"--audio the model reads them in the order given. mm chat holds a conversation. A request\n" +
+			"is JSON:\n\n" +
+			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
+			"A build without a core is a set of functions. --input, --image and --audio give them\n" +
+			"something to compute on, --output writes what they gave.",
 		Flags: append(append(append([]cli.Flag{
 			p.jsonFlag(), layoutFlag(),
-			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "text to continue"},
+			&cli.GenericFlag{Name: "prompt", Usage: "text to continue; also -p", Value: saying{p, abi.Text}},
+			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
+			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
+			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
+
+// saying is a flag of a request: what it says stands among what the others say,
+// in the order of the command line.
+type saying struct {
+	p  *program
+	in abi.Modality
+}
+
+// Set implements cli.Generic.
+func (s saying) Set(value string) error {
+	part := talk.Part{Type: s.in, Text: value}
+	if s.in != abi.Text {
+		part = talk.Part{Type: s.in, Path: value}
+	}
+	s.p.said = append(s.p.said, part)
+	return nil
+}
+
+// String implements cli.Generic; there is no default.
+func (saying) String() string { return "" }
 
 // argumentMeaning is what mm run and mm chat take.
 const argumentMeaning = "REF is in the store or at a registry, DIR an output folder of assemble (or one of its\n" +
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
+	"encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -64,7 +94,7 @@ func answerFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
 		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
-		&cli.StringFlag{Name: "backend", Usage: "engine for the core (mm doctor lists them)"},
+		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core propose tokens"},
 	}
@@ -74,18 +104,31 @@ func (p *program) run(c *cli.Context) error {
 	if err := wantArgs(c, 1, 2); err != nil {
 		return err
 	}
+	use, own := useOptions(c), workspace.IsFunction(c.Args().First())
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
 	}
-	var req runner.Request
-	if !c.Bool("smoke") {
-		if req, err = p.requestOptions(c); err != nil {
-			return err
-		}
+	call, err := p.callOptions(c)
+	if err != nil {
+		return err
 	}
-	use := useOptions(c)
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error { return p.answer(c.Context, w, use, opt, req) })
+	var req runner.Request
+	switch {
+	case own || call.explicit():
+		err = aloneOptions(c)
+	case !c.Bool("smoke"):
+		req, err = p.requestOptions(c)
+	}
+	if err != nil {
+		return err
+	}
+	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
+		if own {
+			return p.runOwn(c.Context, w, use, opt, call)
+		}
+		return p.answer(c.Context, w, use, opt, req, call)
+	})
 }
 
 // use is what an argument means and with what right it is used.
@@ -99,7 +142,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -107,6 +150,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	defer r.Close()
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
+	}
+	if call.explicit() || r.Engine() == nil && !text(req.Inputs) {
+		return p.runFunctions(ctx, w, r, u, call)
 	}
 	emit := func(text string) error {
 		if p.json {
@@ -129,6 +175,11 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	return nil
 }
 
+// text reports whether something is said in words.
+func text(parts []talk.Part) bool {
+	return slices.ContainsFunc(parts, func(p talk.Part) bool { return p.Type == abi.Text || p.Type == "" })
+}
+
 // explained gives an error of a runner its diagnostic.
 func explained(err error) error {
 	if !errors.Is(err, runtimes.ErrFull) {
@@ -147,14 +198,39 @@ func overBudget(ms int64, a *runner.Answer) error {
 
 // runOptions takes what holds for the whole run from the flags.
 func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
+	engine, backends, err := backendOptions(c.StringSlice("backend"))
+	if err != nil {
+		return runner.Options{}, err
+	}
 	opt := runner.Options{
-		Engines: p.engines, Engine: c.String("backend"), Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
+		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
 		Limits: runtimes.Limits{Threads: c.Int("threads")},
 	}
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
 	}
 	return opt, nil
+}
+
+// backendOptions reads the values of --backend: NAME, and PART=NAME.
+func backendOptions(values []string) (engine string, parts map[string]string, err error) {
+	parts = map[string]string{}
+	for _, v := range values {
+		part, name, named := strings.Cut(v, "=")
+		if !named {
+			part, name = "", v
+		}
+		switch {
+		case name == "" || named && part == "":
+			return "", nil, usageError{fmt.Errorf("--backend is %q, wanted NAME or PART=NAME", v)}
+		case parts[part] != "" && parts[part] != name:
+			return "", nil, usageError{fmt.Errorf("--backend says %s and %s of one part", v, parts[part])}
+		}
+		parts[part] = name
+	}
+	engine = parts[""]
+	delete(parts, "")
+	return engine, parts, nil
 }
 
 // preferenceOptions takes how to answer from the flags.
@@ -175,7 +251,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -189,24 +265,29 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
-	text, err := p.promptOptions(c)
-	if err != nil {
-		return runner.Request{}, err
-	}
-	return runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: text}}, Preferences: prefs}, nil
+	inputs, err := p.inputOptions(c)
+	return runner.Request{Inputs: inputs, Preferences: prefs}, err
 }
 
-// promptOptions is the second argument, --prompt, or standard input where that is no
-// terminal.
-func (p *program) promptOptions(c *cli.Context) (string, error) {
-	switch {
-	case c.NArg() > 1 && c.IsSet("prompt"):
-		return "", usageError{fmt.Errorf("two prompts, %q and --prompt %q", c.Args().Get(1), c.String("prompt"))}
-	case c.NArg() > 1:
-		return c.Args().Get(1), nil
-	case c.IsSet("prompt"):
-		return c.String("prompt"), nil
+// inputOptions are the second argument, then what the flags say, or standard
+// input where that is no terminal.
+func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
+	said := p.said
+	if c.NArg() > 1 {
+		if c.IsSet("prompt") || c.IsSet("p") {
+			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
+		}
+		said = append([]talk.Part{{Type: abi.Text, Text: c.Args().Get(1)}}, said...)
 	}
+	if len(said) > 0 {
+		return said, nil
+	}
+	text, err := p.promptOptions(c)
+	return []talk.Part{{Type: abi.Text, Text: text}}, err
+}
+
+// promptOptions reads standard input.
+func (p *program) promptOptions(c *cli.Context) (string, error) {
 	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
 	}
@@ -251,7 +332,26 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return nil, err
 	}
-	return runner.Open(ctx, b, opt)
+	return p.start(ctx, b, opt)
+}
+
+// start makes a Runner for a build, and says what the command line changes of it.
+func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
+	r, err := runner.Open(ctx, b, opt)
+	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
+		hint := "known: " + strings.Join(unknown.Known, ", ")
+		if near, ok := spell.Nearest(unknown.Name, unknown.Known); ok {
+			hint = "did you mean " + near + "?"
+		}
+		return nil, usageError{hinted{fmt.Errorf("--backend: %w", err), hint}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range r.Overrides() {
+		p.say("%s runs on %s, as --backend says; the graph asks for %s", o.Part, o.Taken, o.Graph)
+	}
+	return r, nil
 }
 
 // ran is the answer as --json prints it.
@@ -268,13 +368,15 @@ type ran struct {
 		Generated    int     `json:"generated"`
 		PerSecond    float64 `json:"tokens_per_second"`
 	} `json:"timings"`
-	Backend string `json:"backend"`
+	Backend  string           `json:"backend"`  // of the core
+	Backends []runner.Backend `json:"backends"` // of every part that was needed
+	Assumed  []string         `json:"assumed,omitempty"`
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 	t := a.Timings
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name()}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Assumed: a.Assumed}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -286,9 +388,21 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 		return err
 	}
 	p.sayCalls(a.Calls)
-	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s",
-		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond())
+	for _, line := range a.Assumed {
+		p.say("assumed: %s", line)
+	}
+	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
+		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond(), ranOn(a.Backends))
 	return nil
+}
+
+// ranOn says which engine ran each part.
+func ranOn(backends []runner.Backend) string {
+	parts := make([]string, len(backends))
+	for i, b := range backends {
+		parts[i] = b.Part + " on " + b.Engine
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sayCalls tells which tools the model called: nothing runs them.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,11 +13,11 @@ import (
 
 func (p *program) runtimeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "runtime", Usage: "install native engines and list them",
+		Name: "runtime", Usage: "install native engines, list and send them",
 		Description: "mm runs language models by itself. Native engines compute in a process of their own,\n" +
 			"mm-native: llamacpp (GGUF) and onnxruntime (ONNX), chosen by --backend.",
 		Action: noCommand("runtime", nil),
-		Subcommands: []*cli.Command{
+		Subcommands: append([]*cli.Command{
 			{
 				Name: "install", Usage: "install an engine's libraries", ArgsUsage: "llamacpp|onnxruntime",
 				Description: "Without --from, npm fetches the package that this mm was released with, and its digest\n" +
@@ -34,7 +32,7 @@ func (p *program) runtimeCommand() *cli.Command {
 				Name: "ls", Aliases: []string{"list"}, Usage: "list the engines that are installed",
 				Flags: []cli.Flag{p.jsonFlag()}, Action: p.runtimeList,
 			},
-		},
+		}, p.engineCommands()...),
 	}
 }
 
@@ -57,16 +55,10 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 	if p.json {
 		return p.printJSON(r)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		if upper := strings.ToUpper(name); strings.HasPrefix(upper, "LICEN") || strings.HasPrefix(upper, "NOTICE") || strings.HasPrefix(upper, "THIRDPARTY") {
-			p.say("licence: %s/%s", r.Dir, name)
-		}
+	for _, path := range notices(r) {
+		p.say("licence: %s", path)
 	}
-	pinned := "not the bytes that this mm was released with"
-	if r.Pinned {
-		pinned = "digest as released"
-	}
-	_, err = fmt.Fprintf(p.stdout, "%s %s (%s) in %s, from %s (%s)\n", r.Name, r.Version, r.License, r.Dir, r.Source, pinned)
+	_, err = fmt.Fprintf(p.stdout, "%s %s (%s) in %s, from %s\n", r.Name, r.Version, r.License, r.Dir, origin(r))
 	return err
 }
 
@@ -74,10 +66,29 @@ func (p *program) runtimeList(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	return p.listEngines()
+	return p.listEngines(c.Context)
 }
 
-func (p *program) listEngines() error {
+// engineState is an installed engine, and whether it can be used.
+type engineState struct {
+	native.Record
+	Notices []string `json:"notices"`
+	State   string   `json:"state"` // "loads", or why it does not
+}
+
+func engineStates(ctx context.Context, all []native.Record) []engineState {
+	list := []engineState{}
+	for _, r := range all {
+		s := engineState{Record: r, Notices: notices(r), State: "loads"}
+		if err := native.Try(ctx, r); err != nil {
+			s.State = err.Error()
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (p *program) listEngines(ctx context.Context) error {
 	home, err := workspace.DefaultHome()
 	if err != nil {
 		return err
@@ -86,15 +97,14 @@ func (p *program) listEngines() error {
 	if err != nil {
 		return err
 	}
+	states := engineStates(ctx, all)
 	if p.json {
-		if all == nil {
-			all = []native.Record{}
-		}
-		return p.printJSON(all)
+		return p.printJSON(states)
 	}
 	var rows [][]string
-	for _, r := range all {
-		rows = append(rows, []string{r.Name, r.Version, r.License, r.Dir, r.Source})
+	for _, s := range states {
+		state, _, _ := strings.Cut(s.State, "\n")
+		rows = append(rows, []string{s.Name, s.Version, s.License, state, s.Dir, origin(s.Record)})
 	}
-	return p.printTable([]string{"ENGINE", "VERSION", "LICENSE", "FOLDER", "FROM"}, rows)
+	return p.printTable([]string{"ENGINE", "VERSION", "LICENSE", "STATE", "FOLDER", "FROM"}, rows)
 }

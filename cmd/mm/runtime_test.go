@@ -16,7 +16,7 @@ import (
 // playNative plays mm-native: its engine is of the version that the library's file
 // holds.
 func playNative() {
-	if err := serve.Serve(context.Background(), played{os.Args[2]}, os.Stdin, os.Stdout); err != nil {
+	if err := serve.Serve(context.Background(), played{os.Args[len(os.Args)-1]}, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

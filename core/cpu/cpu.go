@@ -26,6 +26,7 @@ const (
 	VNNI    Level = "vnni"    // AVX-512 and its products of bytes
 	NEON    Level = "neon"    // what every arm64 has
 	DotProd Level = "dotprod" // NEON and products of bytes, SDOT
+	I8MM    Level = "i8mm"    // and of matrices of bytes, SMMLA
 )
 
 // level is a Level with those whose kernels run on it as well, the best last,

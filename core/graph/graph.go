@@ -28,6 +28,7 @@ import (
 	"mm-abi.org/mm/core/graph/op"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // ErrClosed says that a program was used after its Close.
@@ -63,6 +64,7 @@ type Program struct {
 	pool  *pool.Pool
 	arena array.Arena
 	lanes []op.Lane
+	rows  []tensor.Row
 	opset int64
 	close sync.Once
 	done  bool
@@ -79,15 +81,15 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	if opt.Steps <= 0 {
 		opt.Steps = 1 << 20
 	}
-	for _, p := range m.Check(onnx.CheckOptions{MinOpset: minOpset, MaxOpset: maxOpset}) {
-		if !p.Warning && p.Rule != onnx.RuleDomain { // operators are refused by their own names
+	for _, p := range m.Check(Checks()) {
+		if !p.Warning {
 			return nil, fmt.Errorf("graph: %v", p)
 		}
 	}
 	p := &Program{opt: opt, turn: make(chan struct{}, 1), pool: pool.New(opt.Threads)}
 	p.turn <- struct{}{}
 	p.arena.Limit = opt.Memory
-	p.lanes = make([]op.Lane, p.pool.Threads())
+	p.lanes, p.rows = make([]op.Lane, p.pool.Threads()), make([]tensor.Row, p.pool.Threads())
 	if err := p.plan(ctx, m); err != nil {
 		p.pool.Close()
 		return nil, fmt.Errorf("graph: %w", err)
@@ -95,8 +97,12 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	return p, nil
 }
 
-// The opsets of ai.onnx that operators are written for.
-const minOpset, maxOpset = 6, 27
+// Checks are what a model has to pass before it is compiled: the opsets of
+// ai.onnx that operators are written for. Operators of other domains are
+// refused by their own names.
+func Checks() onnx.CheckOptions {
+	return onnx.CheckOptions{MinOpset: 6, MaxOpset: 27, AnyDomain: true}
+}
 
 // Inputs are what Run wants.
 func (p *Program) Inputs() []onnx.Value { return p.main.inputs }
@@ -142,7 +148,7 @@ func (p *Program) Run(ctx context.Context, in map[string]Tensor) (map[string]Ten
 
 // given copies the inputs, in the order of the graph.
 func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
-	for _, name := range slices.Sorted(maps.Keys(in)) {
+	for _, name := range p.strange(in) {
 		if !slices.ContainsFunc(p.main.inputs, func(v onnx.Value) bool { return v.Name == name }) {
 			return nil, fmt.Errorf("input %q: the model has none of that name", name)
 		}
@@ -163,6 +169,20 @@ func (p *Program) given(in map[string]Tensor) ([]*array.Array, error) {
 		}
 	}
 	return out, nil
+}
+
+// strange lists names to look at when there are more inputs than the model has.
+func (p *Program) strange(in map[string]Tensor) []string {
+	known := 0
+	for _, v := range p.main.inputs {
+		if _, ok := in[v.Name]; ok {
+			known++
+		}
+	}
+	if known == len(in) {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(in))
 }
 
 // fits holds a tensor to a declared type. A dimension with a name has one size

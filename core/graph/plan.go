@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
@@ -22,6 +21,7 @@ type body struct {
 	steps    []*step
 	constant []*array.Array // by slot; nil for values of a run
 	captures []capture      // values of the graph around it
+	values   []*array.Array // by slot, of the run at work
 }
 
 // capture is a value that a graph takes from the one around it.
@@ -37,9 +37,17 @@ type step struct {
 	last   []int // slots that nobody reads afterwards
 	subs   map[string]*body
 	cache  any
+	call   *op.Call // made by its first run
 
-	bounded   bool // an activation was joined
-	low, high float32
+	// What was joined to a convolution: scale and shift of its channels that
+	// are not worked into its weights yet, and what becomes of its sums.
+	channels *affine
+	after    *op.After
+	blocked  *image // its result lies in blocks of channels
+
+	// What was joined to a product.
+	then       func(dst, x []float32)
+	transposed bool // its right factor is read the other way round
 }
 
 // planner makes the bodies of a model.
@@ -54,28 +62,19 @@ type planner struct {
 // plan makes the program's main body.
 func (p *Program) plan(ctx context.Context, m *onnx.Model) error {
 	pl := &planner{p: p, ctx: ctx, seen: make(map[string]bool)}
-	for _, o := range m.Opsets {
-		if o.Domain == "" || o.Domain == "ai.onnx" {
-			p.opset = o.Version
-		}
-	}
-	if len(m.Functions) > 0 {
-		return errors.New("functions of the model's own are not supported")
-	}
-	if len(m.Graph.Sparse) > 0 {
-		return errors.New("sparse constants are not supported")
+	p.opset = opsetOf(m)
+	if err := supported(m); err != nil {
+		return err
 	}
 	s := newScope(nil)
 	g := m.Graph
 	g.Inputs = m.Inputs()
-	for _, v := range g.Inputs {
-		if v.Type.Kind != onnx.TensorKind || array.Size(v.Type.DType) == 0 {
-			return fmt.Errorf("input %q: what is no tensor of numbers is not supported", v.Name)
-		}
-	}
 	main, err := pl.body(&g, s)
 	if err == nil {
 		err = errors.Join(pl.err...)
+	}
+	if err == nil {
+		err = p.settle(ctx, main)
 	}
 	p.main = main
 	return err
@@ -151,11 +150,14 @@ func (pl *planner) body(g *onnx.Graph, s *scope) (*body, error) {
 		}
 		b.outputs, b.results = append(b.outputs, n), append(b.results, v.Name)
 	}
-	b.join(&pl.p.arena)
-	b.live()
-	if s.up == nil {
-		b.sweep(&pl.p.arena)
+	if len(pl.err) > 0 {
+		return b, nil // what is joined is what kernels claim: this has been refused
 	}
+	if err := b.convolutions(pl.p, s.up == nil); err != nil {
+		return nil, err
+	}
+	b.fuse(pl.p)
+	b.live()
 	return b, nil
 }
 
@@ -281,6 +283,7 @@ func (pl *planner) fold(st *step, b *body) (bool, error) {
 	out, err := pl.p.apply(pl.ctx, st, b.constant)
 	if err != nil {
 		pl.p.arena.Rewind(live)
+		st.call, st.cache = nil, nil
 		if errors.Is(err, ErrInternal) {
 			return false, err
 		}
@@ -296,147 +299,11 @@ func (pl *planner) fold(st *step, b *body) (bool, error) {
 	return true, nil
 }
 
-// join makes normalisations by constants and activations part of the
-// convolutions that they follow.
-func (b *body) join(arena *array.Arena) {
-	uses := make([]int, b.slots)
-	for _, st := range b.steps {
-		for _, slot := range st.in {
-			if slot >= 0 {
-				uses[slot]++
-			}
-		}
-		for _, sub := range st.subs {
-			for _, c := range sub.captures {
-				uses[c.outer]++
-			}
-		}
-	}
-	for _, slot := range b.outputs {
-		uses[slot]++
-	}
-	maker := make(map[int]*step)
-	kept := b.steps[:0]
-	for _, st := range b.steps {
-		if len(st.in) > 0 && len(st.out) > 0 && st.in[0] >= 0 && st.out[0] >= 0 && uses[st.in[0]] == 1 {
-			conv := maker[st.in[0]]
-			if conv != nil && conv.node.Op == "Conv" && !conv.bounded && (b.bounds(st, conv) || b.normalise(arena, st, conv)) {
-				conv.out[0] = st.out[0]
-				maker[st.out[0]] = conv
-				continue
-			}
-		}
-		for _, slot := range st.out {
-			maker[slot] = st
-		}
-		kept = append(kept, st)
-	}
-	b.steps = kept
-}
-
-// bounds reads Relu, or a Clip of constant bounds, into a convolution.
-func (b *body) bounds(st, conv *step) bool {
-	switch st.node.Op {
-	case "Relu":
-		conv.bounded, conv.low, conv.high = true, 0, float32(math.Inf(1))
-		return true
-	case "Clip":
-		if len(st.in) != 3 || st.in[1] < 0 || st.in[2] < 0 {
-			return false
-		}
-		lo, hi := b.constant[st.in[1]], b.constant[st.in[2]]
-		if lo == nil || hi == nil || lo.Type != onnx.FLOAT || hi.Type != onnx.FLOAT || lo.Len() != 1 || hi.Len() != 1 {
-			return false
-		}
-		conv.bounded = true
-		conv.low, conv.high = array.Of[float32](lo)[0], array.Of[float32](hi)[0]
-		return true
-	}
-	return false
-}
-
-// normalise works a BatchNormalization of constants into a convolution's
-// weights and bias.
-func (b *body) normalise(arena *array.Arena, st, conv *step) bool {
-	if st.node.Op != "BatchNormalization" || len(st.in) != 5 || slices.ContainsFunc(st.out[1:], func(slot int) bool { return slot >= 0 }) {
-		return false
-	}
-	var p [6][]float32 // scale, shift, mean, variance; weights and bias of the convolution
-	slots := append(slices.Clone(st.in[1:]), conv.in[1:]...)
-	for i, slot := range slots {
-		if slot < 0 && i == 5 {
-			continue
-		}
-		if slot < 0 || b.constant[slot] == nil || b.constant[slot].Type != onnx.FLOAT {
-			return false
-		}
-		p[i] = array.Of[float32](b.constant[slot])
-	}
-	weights := b.constant[conv.in[1]]
-	n := len(p[0])
-	if weights.Rank() < 3 || n == 0 || weights.Shape[0] != n || len(p[1]) != n || len(p[2]) != n || len(p[3]) != n || p[5] != nil && len(p[5]) != n {
-		return false
-	}
-	w, err := arena.New(onnx.FLOAT, weights.Shape...)
-	if err != nil {
-		return false
-	}
-	bias, err := arena.New(onnx.FLOAT, n)
-	if err != nil {
-		arena.Release(w)
-		return false
-	}
-	eps := float32(1e-5)
-	for _, a := range st.node.Attributes {
-		if a.Name == "epsilon" {
-			eps = a.Float
-		}
-	}
-	each := len(p[4]) / n
-	for k := range n {
-		a := float64(p[0][k]) / math.Sqrt(float64(p[3][k])+float64(eps))
-		for i := k * each; i < (k+1)*each; i++ {
-			array.Of[float32](w)[i] = float32(float64(p[4][i]) * a)
-		}
-		shift := -float64(p[2][k])
-		if p[5] != nil {
-			shift += float64(p[5][k])
-		}
-		array.Of[float32](bias)[k] = float32(float64(p[1][k]) + shift*a)
-	}
-	conv.in, conv.fixed = []int{conv.in[0], b.keep(w), b.keep(bias)}, []bool{conv.fixed[0], true, true}
-	return true
-}
-
 // keep gives a constant a slot.
 func (b *body) keep(a *array.Array) int {
 	b.slots++
 	b.constant = append(b.constant, a)
 	return b.slots - 1
-}
-
-// sweep gives up the constants that no step reads, unless subgraphs may.
-func (b *body) sweep(arena *array.Arena) {
-	read := make([]bool, b.slots)
-	for _, st := range b.steps {
-		if len(st.subs) > 0 {
-			return
-		}
-		for _, slot := range st.in {
-			if slot >= 0 {
-				read[slot] = true
-			}
-		}
-	}
-	for _, slot := range b.outputs {
-		read[slot] = true
-	}
-	for slot, a := range b.constant {
-		if a != nil && !read[slot] {
-			arena.Release(a)
-			b.constant[slot] = nil
-		}
-	}
 }
 
 // live finds for each value the step that reads it last.

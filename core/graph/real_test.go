@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,15 +24,22 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// ort is ONNX Runtime in a Python process.
+// ort is ONNX Runtime in a Python process, or what answers in its words.
 type ort struct {
 	in  io.Writer
 	out *bufio.Reader
+	cmd *exec.Cmd
 }
 
 func startORT(t *testing.T) *ort {
 	t.Helper()
-	cmd := exec.Command(testfiles.Python(t, "onnxruntime", "numpy"), filepath.Join("testdata", "ort.py"))
+	return startPeer(t, exec.Command(testfiles.Python(t, "onnxruntime", "numpy"), filepath.Join("testdata", "ort.py")))
+}
+
+// startPeer starts a process that is asked line by line. It ends with the
+// test, or by close.
+func startPeer(t *testing.T, cmd *exec.Cmd) *ort {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -43,11 +52,15 @@ func startORT(t *testing.T) *ort {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	})
-	return &ort{in, bufio.NewReader(out)}
+	o := &ort{in, bufio.NewReader(out), cmd}
+	t.Cleanup(o.close)
+	return o
+}
+
+// close ends the process. A second close does nothing.
+func (o *ort) close() {
+	_ = o.in.(io.Closer).Close()
+	_ = o.cmd.Wait()
 }
 
 func (o *ort) ask(t *testing.T, format string, args ...any) string {
@@ -60,13 +73,16 @@ func (o *ort) ask(t *testing.T, format string, args ...any) string {
 	return strings.TrimSpace(line)
 }
 
+// descrs are NumPy's words for types.
+var descrs = map[onnx.DType]string{onnx.FLOAT: "<f4", onnx.UINT8: "|u1", onnx.INT64: "<i8", onnx.FLOAT16: "<f2"}
+
 // npy is NumPy's file of a float32 array.
 func npy(t graph.Tensor) []byte {
 	dims := ""
 	for _, d := range t.Shape {
 		dims += fmt.Sprintf("%d,", d)
 	}
-	descr := map[onnx.DType]string{onnx.FLOAT: "<f4", onnx.UINT8: "|u1", onnx.INT64: "<i8", onnx.FLOAT16: "<f2"}[t.Type]
+	descr := descrs[t.Type]
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, dims)
 	head += strings.Repeat(" ", 63-(10+len(head))%64) + "\n"
 	out := append([]byte("\x93NUMPY\x01\x00"), binary.LittleEndian.AppendUint16(nil, uint16(len(head)))...)
@@ -76,17 +92,48 @@ func npy(t graph.Tensor) []byte {
 // data is the elements of such a file.
 func data(t *testing.T, path string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(path)
+	a, err := readNPY(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b[10+int(binary.LittleEndian.Uint16(b[8:])):]
+	return a.Data
 }
 
-// real is a model with the sizes of its unknown dimensions.
+var (
+	npyShape = regexp.MustCompile(`'shape': \(([^)]*)\)`)
+	npyDescr = regexp.MustCompile(`'descr': '([^']*)'`)
+)
+
+// readNPY reads NumPy's file of an array.
+func readNPY(path string) (t graph.Tensor, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return t, err
+	}
+	end := 10 + int(binary.LittleEndian.Uint16(b[8:]))
+	for kind, name := range descrs {
+		if name == string(npyDescr.FindSubmatch(b[:end])[1]) {
+			t.Type = kind
+		}
+	}
+	t.Shape, t.Data = []int{}, b[end:]
+	for _, d := range strings.Split(string(npyShape.FindSubmatch(b[:end])[1]), ",") {
+		if d = strings.TrimSpace(d); d == "" {
+			continue
+		}
+		n, err := strconv.Atoi(d)
+		if err != nil {
+			return t, err
+		}
+		t.Shape = append(t.Shape, n)
+	}
+	return t, nil
+}
+
+// real is a model, with inputs unless noise will do.
 type real struct {
 	name, path string
-	unknown    int
+	in         map[string]graph.Tensor
 }
 
 // reals are the models at hand: two that people use, the reference modules',
@@ -94,17 +141,17 @@ type real struct {
 func reals(t testing.TB) []real {
 	t.Helper()
 	shared := testfiles.Shared(t, "onnx")
-	out := []real{{"mnist", filepath.Join(shared, "mnist.onnx"), 1}, {"squeezenet", trimmed(t, filepath.Join(shared, "squeezenet_tensor_input.onnx")), 1}}
+	out := []real{{"mnist", filepath.Join(shared, "mnist.onnx"), nil}, {"squeezenet", trimmed(t, filepath.Join(shared, "squeezenet_tensor_input.onnx")), nil}}
 	modules, err := filepath.Glob(filepath.Join(testfiles.Root(t), "modules", "*", "*.onnx"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range modules {
-		out = append(out, real{strings.TrimSuffix(filepath.Base(path), ".onnx"), path, 0})
+		out = append(out, real{strings.TrimSuffix(filepath.Base(path), ".onnx"), path, nil})
 	}
 	light, _ := filepath.Glob(filepath.Join(os.Getenv("ONNX_SUITE"), "light", "*.onnx"))
 	for _, path := range light {
-		out = append(out, real{strings.TrimSuffix(filepath.Base(path), ".onnx"), path, 1})
+		out = append(out, real{strings.TrimSuffix(filepath.Base(path), ".onnx"), path, nil})
 	}
 	return out
 }
@@ -251,7 +298,7 @@ func (o *ort) against(t *testing.T, p *graph.Program, r real, in, out map[string
 		}
 		mine = append(mine, float64(time.Since(start))/1e6)
 		var ns float64
-		if _, err := fmt.Sscan(o.ask(t, "time"), &ns); err != nil {
+		if _, err := fmt.Sscan(o.ask(t, "time 1"), &ns); err != nil {
 			t.Fatal(err)
 		}
 		theirs = append(theirs, ns/1e6)

@@ -14,7 +14,10 @@ func (b *body) run(ctx context.Context, p *Program, given, outer []*array.Array)
 	if len(given) != len(b.given) {
 		return nil, fmt.Errorf("%d inputs of a graph that takes %d", len(given), len(b.given))
 	}
-	values := make([]*array.Array, b.slots)
+	if b.values == nil {
+		b.values = make([]*array.Array, b.slots)
+	}
+	values := b.values // runs go one after the other, and no graph holds itself
 	copy(values, b.constant)
 	for i, slot := range b.given {
 		values[slot] = given[i]
@@ -62,11 +65,7 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 			out, err = nil, fmt.Errorf("%w: %s: %v", ErrInternal, st.node.Op, r)
 		}
 	}()
-	c := &op.Call{
-		Context: ctx, Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
-		In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
-		Cache: &st.cache, Bounded: st.bounded, Low: st.low, High: st.high,
-	}
+	c := st.prepared(ctx, p)
 	for i, slot := range st.in {
 		if slot >= 0 {
 			if c.In[i] = values[slot]; c.In[i] == nil {
@@ -74,6 +73,7 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 			}
 		}
 	}
+	clear(c.Out)
 	if len(st.subs) > 0 {
 		c.Sub = func(name string, in []*array.Array) ([]*array.Array, error) {
 			sub := st.subs[name]
@@ -90,10 +90,27 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 	if err := st.kernel(c); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // parts may be left out
+		return nil, err
+	}
 	for i, slot := range st.out {
 		if slot >= 0 && c.Out[i] == nil {
 			return nil, fmt.Errorf("it gives no output %d", i)
 		}
 	}
 	return c.Out, nil
+}
+
+// prepared is the step's call, the same in each run: but for the context and
+// the arrays.
+func (st *step) prepared(ctx context.Context, p *Program) *op.Call {
+	if st.call == nil {
+		st.call = &op.Call{
+			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
+			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
+			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,
+		}
+	}
+	st.call.Context = ctx
+	return st.call
 }

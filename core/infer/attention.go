@@ -123,10 +123,14 @@ func (w *work) attend() {
 		// The rows of a product are the query heads that share a key head.
 		w.m.threads.For(c.KVHeads, 1, a)
 	} else {
-		// They are queries of one head; those of later positions have more
-		// to do.
-		a.slices = min((w.rows+tileRows-1)/tileRows, max(1, 4*w.m.threads.Threads()/c.Heads))
-		w.m.threads.For(c.Heads*a.slices, 1, a)
+		// They are positions; those of later positions have more to do. The
+		// heads that share a key head take turns at what is read of it.
+		a.slices = (a.group*w.rows + sliceRows - 1) / sliceRows
+		if n := w.m.threads.Threads(); n > 1 {
+			a.slices = max(a.slices, (4*n+c.KVHeads-1)/c.KVHeads)
+		}
+		a.slices = min(a.slices, (w.rows+tileRows-1)/tileRows)
+		w.m.threads.For(c.KVHeads*a.slices, 1, a)
 	}
 	w.ready(&w.attended)
 }
@@ -134,7 +138,7 @@ func (w *work) attend() {
 // attentionTask computes attention in chunks of positions with a running
 // maximum and sum (Milakov and Gimelshein, arXiv 1805.02867; Dao et al.,
 // arXiv 2205.14135). Its indices are key heads for a single position, and
-// slices of the positions of a query head otherwise.
+// slices of the positions for a key head otherwise.
 type attentionTask struct {
 	w       *work
 	layer   int
@@ -158,27 +162,31 @@ func (a *attentionTask) Do(thread, lo, hi int) {
 				q = q[:a.group*c.HeadDim]
 			}
 			a.run(&a.scratch[thread], queries{
-				head: i, rows: a.group, stride: c.HeadDim, first: w.first, step: 0, window: a.window,
+				head: i, heads: 1, rows: a.group, stride: c.HeadDim, first: w.first, step: 0, window: a.window,
 				q: q, out: w.attended.Row(0)[at:], outStride: c.HeadDim,
 			})
 			continue
 		}
 		// Later slices first: they take longest.
-		head, slice := i%c.Heads, a.slices-1-i/c.Heads
+		head, slice := i%c.KVHeads, a.slices-1-i/c.KVHeads
 		tiles := (w.rows + tileRows - 1) / tileRows
 		from, to := tiles*slice/a.slices*tileRows, min(tiles*(slice+1)/a.slices*tileRows, w.rows)
-		at := head * c.HeadDim
+		at := head * a.group * c.HeadDim
 		a.run(&a.scratch[thread], queries{
-			head: head / a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1, window: a.window,
+			head: head, heads: a.group, rows: to - from, stride: w.query.stride, first: w.first + from, step: 1, window: a.window,
 			q: w.query.data[from*w.query.stride+at:], out: w.attended.From(from)[at:], outStride: c.Heads * c.HeadDim,
 		})
 	}
 }
 
+// sliceRows is about how many rows of queries share what is read of a chunk.
+const sliceRows = 512
+
 // queries are rows of queries that look at the same keys.
 type queries struct {
 	head      int       // key head
-	rows      int       // number of queries
+	heads     int       // query heads, one after the other in q and out
+	rows      int       // number of queries of a head
 	stride    int       // from one to the next in q
 	first     int       // position of the first
 	step      int       // by how much positions grow from row to row, 0 or 1
@@ -191,25 +199,35 @@ type queries struct {
 // run attends q's rows to the cache and writes the weighted values.
 func (a *attentionTask) run(s *attentionScratch, q queries) {
 	dim, panels := a.w.m.cfg.HeadDim, a.w.cache.Panels()
-	s.resize(dim, panels, q.rows)
+	padded := (q.rows + tileRows - 1) / tileRows * tileRows // rows of state of a head
+	s.resize(dim, panels, q.heads*padded)
 	// A single tile of queries reads halves as they are; for several it is
 	// quicker to convert them once.
-	s.halves = a.w.cache.Type() == tensor.F16 && q.rows <= tileRows
+	s.halves = a.w.cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
 	end := q.position(q.rows-1) + 1 // positions that the last row sees
 	s.limit = a.w.m.cfg.AttentionCap
 	for base := q.begin(0); base < end; base += kv.Chunk {
 		s.read(a.w.cache, base/kv.Chunk, a.layer, q.head, dim, min(end-base, kv.Chunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
-			if n := min(q.position(r+rows-1)+1-base, kv.Chunk); n > 0 && base >= q.begin(r) {
-				s.tile(q, r, rows, base, n, dim)
+			n := min(q.position(r+rows-1)+1-base, kv.Chunk)
+			if n <= 0 || base < q.begin(r) {
+				continue
+			}
+			for h := range q.heads {
+				one := q
+				one.q = q.q[h*dim:]
+				s.tile(one, h*padded, r, rows, base, n, dim)
 			}
 		}
 	}
-	for r := range q.rows {
-		row := s.sum[r*s.width:][:dim]
-		tensor.Scale(row, 1/s.total[r])
-		copy(q.out[r*q.outStride:], row)
+	for h := range q.heads {
+		for r := range q.rows {
+			at := h*padded + r
+			row := s.sum[at*s.width:][:dim]
+			tensor.Scale(row, 1/s.total[at])
+			copy(q.out[r*q.outStride+h*dim:], row)
+		}
 	}
 }
 
@@ -296,10 +314,10 @@ func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
 	}
 }
 
-// tile adds n positions from base on to rows r to r+rows of q. What a row must
-// not see gets the score -Inf and adds exactly nothing: what lies after it,
-// and what lies before its window.
-func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
+// tile adds n positions from base on to rows r to r+rows of a head's q, whose
+// sums begin at row state. What a row must not see gets the score -Inf and adds
+// exactly nothing: what lies after it, and what lies before its window.
+func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 	padded := (n + kv.Block - 1) / kv.Block * kv.Block
 	// Kernels are quickest with 4 or 8 rows; what stands behind the last one
 	// in memory may be multiplied as well.
@@ -323,11 +341,11 @@ func (s *attentionScratch) tile(q queries, r, rows, base, n, dim int) {
 		for j := max(0, min(q.position(r+i)+1-base, padded)); j < padded; j++ {
 			scores[j] = float32(math.Inf(-1))
 		}
-		s.weigh(scores, r+i, begin)
+		s.weigh(scores, state+r+i, begin)
 	}
 	for p, values := range s.values {
 		// sum (rows × 32) += scores (rows × n) · values (n × 32)
-		values.mul(s.sum[r*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, !begin)
+		values.mul(s.sum[(state+r)*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, !begin)
 	}
 }
 

@@ -3,13 +3,15 @@ package infer
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"mm-abi.org/mm/core/infer/sample"
 )
 
 // BenchmarkDecode and BenchmarkPrefill run the model that MM_BENCH_MODEL
-// names, on as many threads as MM_BENCH_THREADS says.
+// names, on as many threads as MM_BENCH_THREADS says, with keys and values as
+// MM_BENCH_KV has them. BenchmarkPrefill reads MM_BENCH_TOKENS, or 256.
 func BenchmarkDecode(b *testing.B) {
 	s := benchSession(b)
 	for b.Loop() {
@@ -24,7 +26,11 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkPrefill(b *testing.B) {
 	s := benchSession(b)
-	tokens := make([]int32, 256)
+	n, err := strconv.Atoi(os.Getenv("MM_BENCH_TOKENS"))
+	if err != nil {
+		n = 256
+	}
+	tokens := make([]int32, n)
 	for i := range tokens {
 		tokens[i] = int32(i * 7919 % 1000)
 	}
@@ -34,7 +40,7 @@ func BenchmarkPrefill(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(256*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
 }
 
 // BenchmarkDraft writes 300 tokens alone, with the draft model that
@@ -99,7 +105,7 @@ func benchSession(b *testing.B) *Session {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { m.Close() })
-	s, err := m.NewSession(SessionOptions{})
+	s, err := m.NewSession(SessionOptions{KV: os.Getenv("MM_BENCH_KV"), Context: m.Config().Context})
 	if err != nil {
 		b.Fatal(err)
 	}

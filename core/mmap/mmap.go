@@ -30,10 +30,11 @@ func Open(path string) (*Map, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return mapFile(f)
+	return File(f)
 }
 
-func mapFile(f *os.File) (*Map, error) {
+// File maps an open regular file, which may be closed afterwards.
+func File(f *os.File) (*Map, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

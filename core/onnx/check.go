@@ -1,41 +1,10 @@
 package onnx
 
 import (
-	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
-
-// Rule names what a problem offends.
-type Rule string
-
-// The rules.
-const (
-	RuleVersion  Rule = "version"  // IR version, opsets
-	RuleDomain   Rule = "domain"   // operators of unknown origin
-	RuleExternal Rule = "external" // data outside of the file
-	RuleTensor   Rule = "tensor"   // dtype, dimensions, number of elements
-	RuleName     Rule = "name"     // one producer for each name, before its use
-	RuleFormat   Rule = "format"   // what onnx.proto does not define
-	RuleContent  Rule = "content"  // training graphs, device contexts, session options
-)
-
-// Problem is something wrong with a model.
-type Problem struct {
-	Rule  Rule
-	Where string // such as graph "g"/node[3] "conv"/attribute "value"
-	Text  string
-	// Warning marks what runtimes accept.
-	Warning bool
-}
-
-// String writes rule, place and text in one line.
-func (p Problem) String() string {
-	if p.Where == "" {
-		return fmt.Sprintf("%s: %s", p.Rule, p.Text)
-	}
-	return fmt.Sprintf("%s: %s: %s", p.Rule, p.Where, p.Text)
-}
 
 // CheckOptions says what a model may have.
 type CheckOptions struct {
@@ -45,17 +14,22 @@ type CheckOptions struct {
 	// Domains are operator domains allowed besides the standard ones and
 	// those of the model's functions.
 	Domains []string
+	// AnyDomain leaves operators of every domain to the engine, which refuses
+	// by name what it does not have.
+	AnyDomain bool
 	// External gives the size of a file that the model may refer to, by its
-	// location; false for a file it may not. nil leaves that unchecked: paths
+	// location. [ErrLinked] is a file that has another name; any other error
+	// is a file that the model may not have. nil leaves that unchecked: paths
 	// and ranges are checked all the same.
-	External func(location string) (size int64, ok bool)
+	External func(location string) (size int64, err error)
+	// MaxBytes bounds the model and its external files together; 0: no bound.
+	MaxBytes int64
+	// NPU refuses control flow, which accelerators of fixed graphs lack.
+	NPU bool
 	// EPContext allows com.microsoft's EPContext nodes, which hold or name
 	// compiled code for a device.
 	EPContext bool
 }
-
-// maxProblems is where Check stops counting.
-const maxProblems = 200
 
 // The IR versions that onnx.proto 1.23 describes and runtimes still read.
 const minIR, maxIR = 3, 14
@@ -77,13 +51,15 @@ func (m *Model) Check(opt CheckOptions) []Problem {
 	if opt.MaxOpset == 0 {
 		opt.MaxOpset = 26
 	}
-	c := &checker{m: m, opt: opt, functions: make(map[[3]string]bool)}
+	c := &checker{m: m, opt: opt, functions: make(map[[3]string]bool), files: make(map[string]int64), uses: make(map[string][]use)}
 	for _, f := range m.Functions {
 		c.functions[[3]string{canonical(f.Domain), f.Name, f.Overload}] = true
 	}
 	c.header()
 	c.opsets()
 	m.walk(visitor{node: c.node, tensor: c.tensor})
+	c.overlaps()
+	c.size()
 	c.names()
 	c.recursion()
 	return c.found
@@ -93,44 +69,38 @@ type checker struct {
 	m         *Model
 	opt       CheckOptions
 	functions map[[3]string]bool
+	files     map[string]int64 // sizes of the external files that may be read
+	uses      map[string][]use // of external files
 	found     []Problem
+
+	faults, warnings int
 }
 
-func (c *checker) fail(rule Rule, at *place, format string, args ...any) {
-	c.add(Problem{Rule: rule, Text: fmt.Sprintf(format, args...)}, at)
-}
-
-func (c *checker) warn(rule Rule, at *place, format string, args ...any) {
-	c.add(Problem{Rule: rule, Text: fmt.Sprintf(format, args...), Warning: true}, at)
-}
-
-func (c *checker) add(p Problem, at *place) {
-	if len(c.found) >= maxProblems {
-		return
+// size checks how large the model is with its external files.
+func (c *checker) size() {
+	total := c.m.size
+	for _, n := range c.files {
+		total += min(n, math.MaxInt64-total)
 	}
-	if at != nil {
-		p.Where = at.String()
-	}
-	c.found = append(c.found, p)
-	if len(c.found) == maxProblems {
-		c.found[maxProblems-1] = Problem{Rule: RuleFormat, Text: "and more: too many problems to list"}
+	if c.opt.MaxBytes > 0 && total > c.opt.MaxBytes {
+		c.fail(RuleSize, nil, "%d bytes with its external data, the limit is %d", total, c.opt.MaxBytes)
 	}
 }
 
 // header checks what stands around the graph.
 func (c *checker) header() {
 	if v := c.m.IRVersion; v < minIR || v > maxIR {
-		c.fail(RuleVersion, nil, "IR version %d, versions %d to %d are known", v, minIR, maxIR)
+		c.fail(RuleIR, nil, "IR version %d, versions %d to %d are known", v, minIR, maxIR)
 	}
 	if c.m.Unknown > 0 {
 		c.fail(RuleFormat, nil, "%d fields that onnx.proto does not define", c.m.Unknown)
 	}
 	if len(c.m.Training) > 0 {
-		c.warn(RuleContent, nil, "it holds training graphs")
+		c.warn(RuleTraining, nil, "it holds %d training graphs, which no run uses", len(c.m.Training))
 	}
 	for _, e := range c.m.Metadata {
 		if strings.HasPrefix(e.Key, "session.") || strings.HasPrefix(e.Key, "ep.") {
-			c.fail(RuleContent, nil, "the metadata key %q sets options of the session that runs the model", e.Key)
+			c.fail(RuleContext, nil, "the metadata key %q sets options of the session that runs the model", e.Key)
 		}
 	}
 }
@@ -141,21 +111,21 @@ func (c *checker) opsets() {
 	for _, o := range c.m.Opsets {
 		d := canonical(o.Domain)
 		if seen[d] {
-			c.fail(RuleVersion, nil, "the domain %q is imported twice", o.Domain)
+			c.fail(RuleOpset, nil, "the domain %q is imported twice", o.Domain)
 		}
 		seen[d] = true
 		newest, known := domains[d]
 		switch {
 		case d == "" && (o.Version < c.opt.MinOpset || o.Version > c.opt.MaxOpset):
-			c.fail(RuleVersion, nil, "opset %d, opsets %d to %d are supported", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
+			c.fail(RuleOpset, nil, "opset %d, opsets %d to %d are supported", o.Version, c.opt.MinOpset, c.opt.MaxOpset)
 		case strings.HasPrefix(d, "ai.onnx.preview"):
-			c.fail(RuleDomain, nil, "the domain %q is a preview", d)
+			c.warn(RuleDomain, nil, "the domain %q is a preview", d) // its nodes, if there are any, are refused
 		case known && newest > 0 && o.Version > newest:
-			c.fail(RuleVersion, nil, "opset %d of %s, the newest supported is %d", o.Version, d, newest)
+			c.fail(RuleOpset, nil, "opset %d of %s, the newest supported is %d", o.Version, d, newest)
 		}
 	}
 	if !seen[""] && len(c.m.Graph.Nodes) > 0 && slices.ContainsFunc(c.m.Graph.Nodes, func(n Node) bool { return canonical(n.Domain) == "" }) {
-		c.fail(RuleVersion, nil, "no opset of ai.onnx is imported")
+		c.fail(RuleOpset, nil, "no opset of ai.onnx is imported")
 	}
 }
 
@@ -165,23 +135,42 @@ func (c *checker) node(at *place, n *Node) {
 	_, known := domains[d]
 	switch {
 	case n.Op == "":
-		c.fail(RuleFormat, at, "the node has no operator")
+		c.fail(RuleNode, at, "the node has no operator")
 	case c.functions[[3]string{d, n.Op, n.Overload}]:
-	case strings.HasPrefix(d, "ai.onnx.preview"):
+	case strings.HasPrefix(d, "ai.onnx.preview") && !c.opt.AnyDomain:
 		c.fail(RuleDomain, at, "the operator %s is a preview of %s", n.Op, d)
-	case !known && !slices.Contains(c.opt.Domains, d):
+	case !known && !c.opt.AnyDomain && !slices.Contains(c.opt.Domains, d):
 		c.fail(RuleDomain, at, "the operator %s is of the custom domain %q", n.Op, d)
 	case d == "com.microsoft" && n.Op == "EPContext" && !c.opt.EPContext:
-		c.fail(RuleContent, at, "EPContext holds compiled code for a device")
+		c.fail(RuleContext, at, "EPContext holds compiled code for a device")
+	}
+	if d == "" {
+		c.behaviour(at, n)
 	}
 	seen := make(map[string]bool, len(n.Attributes))
 	for _, a := range n.Attributes {
 		if a.Name == "" || seen[a.Name] {
-			c.fail(RuleFormat, at, "the attribute %q is without a name or given twice", a.Name)
+			c.fail(RuleNode, at, "the attribute %q is without a name or given twice", a.Name)
 		}
 		seen[a.Name] = true
 		if a.Type < 0 || a.Type > AttrTypes {
-			c.fail(RuleFormat, at, "the attribute %q has the unknown type %d", a.Name, a.Type)
+			c.fail(RuleNode, at, "the attribute %q has the unknown type %d", a.Name, a.Type)
+		}
+	}
+}
+
+// behaviour tells operators that golden outputs or accelerators do not bear.
+func (c *checker) behaviour(at *place, n *Node) {
+	switch n.Op {
+	case "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli":
+		c.warn(RuleRandom, at, "%s gives other results in each run", n.Op)
+	case "Dropout":
+		if len(n.Inputs) > 2 && n.Inputs[2] != "" {
+			c.warn(RuleRandom, at, "Dropout with a training mode, %q, gives other results in each run", n.Inputs[2])
+		}
+	case "If", "Loop", "Scan":
+		if c.opt.NPU {
+			c.fail(RuleControl, at, "%s branches or loops, which the target's accelerator cannot", n.Op)
 		}
 	}
 }
@@ -189,7 +178,7 @@ func (c *checker) node(at *place, n *Node) {
 // tensor checks one tensor, wherever it is.
 func (c *checker) tensor(at *place, t *Tensor) {
 	if err := t.sound(); err != nil {
-		c.fail(RuleTensor, at, "%v", err)
+		c.fail(err.rule, at, "%s", err.text)
 		return
 	}
 	if t.External != nil {
@@ -229,7 +218,7 @@ func (c *checker) recursion() {
 	}
 	for i, f := range c.m.Functions {
 		if visit([3]string{canonical(f.Domain), f.Name, f.Overload}, 0) {
-			c.fail(RuleName, &place{what: "function", index: i, name: f.Name}, "it calls itself, or calls are nested deeper than %d", maxDepth)
+			c.fail(RuleRecursion, &place{what: "function", index: i, name: f.Name}, "it calls itself, or calls are nested deeper than %d", maxDepth)
 			return
 		}
 	}

@@ -64,7 +64,7 @@ func neg(in, out string) Node { return Node{Op: "Neg", Inputs: []string{in}, Out
 func TestCheckModel(t *testing.T) {
 	check(t, []checkCase{
 		{"sound", visionEncoder(), CheckOptions{}, ""},
-		{"IR version 2", change(func(m *Model, _ *Graph) { m.IRVersion = 2 }), CheckOptions{}, "version: IR version 2, versions 3 to 14"},
+		{"IR version 2", change(func(m *Model, _ *Graph) { m.IRVersion = 2 }), CheckOptions{}, "ir: IR version 2, versions 3 to 14"},
 		{"IR version of the future", change(func(m *Model, _ *Graph) { m.IRVersion = 99 }), CheckOptions{}, "IR version 99"},
 		{"opset 6", change(func(m *Model, _ *Graph) { m.Opsets[0].Version = 6 }), CheckOptions{}, "opset 6, opsets 7 to 26 are supported"},
 		{"opset 27", change(func(m *Model, _ *Graph) { m.Opsets[0].Version = 27 }), CheckOptions{}, "opset 27, opsets 7 to 26"},
@@ -91,7 +91,7 @@ func TestCheckModel(t *testing.T) {
 		{"device context", change(func(_ *Model, g *Graph) { g.Nodes[2].Domain, g.Nodes[2].Op = "com.microsoft", "EPContext" }), CheckOptions{}, "EPContext holds compiled code"},
 		{"device context allowed", change(func(_ *Model, g *Graph) { g.Nodes[2].Domain, g.Nodes[2].Op = "com.microsoft", "EPContext" }), CheckOptions{EPContext: true}, ""},
 		{"session options", change(func(m *Model, _ *Graph) { m.Metadata = []Entry{{"session.intra", "x"}} }), CheckOptions{}, `the metadata key "session.intra" sets options`},
-		{"training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{}} }), CheckOptions{}, "it holds training graphs"},
+		{"training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{}} }), CheckOptions{}, "training: it holds 1 training graphs"},
 		{"attribute twice", change(func(_ *Model, g *Graph) { g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Int("to", 1)) }), CheckOptions{}, `the attribute "to" is without a name or given twice`},
 		{"attribute type", change(func(_ *Model, g *Graph) { g.Nodes[0].Attributes[0].Type = 15 }), CheckOptions{}, `the attribute "to" has the unknown type 15`},
 	})
@@ -120,7 +120,7 @@ func TestCheckGraph(t *testing.T) {
 		}), CheckOptions{}, `node[0] "floats"/attribute "v": raw_data has 3`},
 
 		{"input unknown", change(func(_ *Model, g *Graph) { g.Nodes[2].Inputs[0] = "ghost" }), CheckOptions{}, `node[2] "active": nothing before it produces its input "ghost"`},
-		{"nodes out of order", change(func(_ *Model, g *Graph) { g.Nodes[2], g.Nodes[3] = g.Nodes[3], g.Nodes[2] }), CheckOptions{}, `"pooled": nothing before it produces its input "active"`},
+		{"nodes out of order", change(func(_ *Model, g *Graph) { g.Nodes[2], g.Nodes[3] = g.Nodes[3], g.Nodes[2] }), CheckOptions{}, `"pooled": its input "active" is produced only after it`},
 		{"output unknown", change(func(_ *Model, g *Graph) { g.Outputs[0].Name = "ghost" }), CheckOptions{}, `output[0]: nothing produces the output "ghost"`},
 		{"name twice", change(func(_ *Model, g *Graph) { g.Nodes = append(g.Nodes, neg("active", "pooled")) }), CheckOptions{}, `the name "pooled" is produced twice`},
 		{"initializer twice", change(func(_ *Model, g *Graph) { g.Initializers = append(g.Initializers, g.Initializers[0]) }), CheckOptions{}, `the name "conv.w" is produced twice`},
@@ -128,6 +128,19 @@ func TestCheckGraph(t *testing.T) {
 		{"input unknown in a branch", change(func(_ *Model, g *Graph) {
 			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("later", "n")}}})
 		}), CheckOptions{}, `attribute "b"/node[0]: nothing before it produces its input "later"`},
+		{"nodes in a circle", change(func(_ *Model, g *Graph) { g.Nodes[2].Inputs[0] = "pooled" }), CheckOptions{}, `order: graph "encoder"/node[2] "active": its input "pooled" is produced only after it`},
+		{"unused initializer", change(func(_ *Model, g *Graph) { g.Constant(Ints("spare", []int64{1}, []int64{7})) }), CheckOptions{}, `unused: graph "encoder"/initializer[6] "spare": nothing uses it: int64 [1]`},
+		{"initializer used in a branch", change(func(_ *Model, g *Graph) {
+			g.Constant(Ints("spare", []int64{1}, []int64{7}))
+			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("spare", "n")}, Outputs: []Value{{Name: "n"}}}})
+		}), CheckOptions{}, ""},
+		{"random", change(func(_ *Model, g *Graph) { g.Nodes[2].Op = "Bernoulli" }), CheckOptions{}, `random: graph "encoder"/node[2] "active": Bernoulli gives other results`},
+		{"dropout in training", change(func(_ *Model, g *Graph) {
+			g.Nodes[2].Op, g.Nodes[2].Inputs = "Dropout", []string{"patches", "", "floats"}
+		}), CheckOptions{}, `random: graph "encoder"/node[2] "active": Dropout`},
+		{"dropout that rests", change(func(_ *Model, g *Graph) { g.Nodes[2].Op, g.Nodes[2].Inputs = "Dropout", []string{"patches"} }), CheckOptions{}, ""},
+		{"branch for an accelerator", change(func(_ *Model, g *Graph) { g.Nodes[2].Op = "Loop" }), CheckOptions{NPU: true}, `control: graph "encoder"/node[2] "active": Loop branches`},
+		{"branch for a processor", change(func(_ *Model, g *Graph) { g.Nodes[2].Op = "Loop" }), CheckOptions{}, ""},
 		{"name hidden in a branch", change(func(_ *Model, g *Graph) {
 			g.Nodes[1].Attributes = append(g.Nodes[1].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("floats", "floats")}}})
 		}), CheckOptions{}, `the name "floats" hides one of an enclosing graph`},
@@ -163,8 +176,14 @@ func TestCheckExternal(t *testing.T) {
 		{"external offset padded", external("location", "w.bin", "offset", "01"), CheckOptions{}, `the offset "01" is no whole number`},
 		{"external length", external("location", "w.bin", "length", "1537"), CheckOptions{}, "the length is 1537 bytes, float32 [8 3 4 4] needs 1536"},
 		{"external range wraps", external("location", "w.bin", "offset", fmt.Sprint(int64(math.MaxInt64))), CheckOptions{}, "exceed 2^63"},
-		{"external undeclared", external("location", "w.bin"), CheckOptions{External: func(string) (int64, bool) { return 0, false }}, "is not among those declared"},
-		{"external beyond its file", external("location", "w.bin", "offset", "1"), CheckOptions{External: func(string) (int64, bool) { return 1536, true }}, "bytes 1 to 1537 of"},
+		{"external undeclared", external("location", "w.bin"), CheckOptions{External: func(string) (int64, error) { return 0, errors.New("none") }}, "is not among those declared"},
+		{"external through a link (CVE-2026-34446)", external("location", "w.bin"), CheckOptions{External: func(string) (int64, error) { return 0, ErrLinked }}, `link: graph "encoder"/initializer[0] "conv.w": the file "w.bin" is a link`},
+		{"external too large", external("location", "w.bin"), CheckOptions{MaxBytes: 1000, External: func(string) (int64, error) { return 1536, nil }}, "size: 1536 bytes with its external data, the limit is 1000"},
+		{"external shared", twice(0, 1536), CheckOptions{}, ""},
+		{"external side by side", twice(1536, 1536), CheckOptions{}, ""},
+		{"external shared in part", twice(4, 1536), CheckOptions{}, `overlap: graph "encoder"/initializer[6] "again": bytes 4 to 1540 of "w.bin" are in part those of graph "encoder"/initializer[0] "conv.w", 0 to 1536`},
+		{"external within another", twice(4, 8), CheckOptions{}, `overlap: graph "encoder"/initializer[6] "again": bytes 4 to 12`},
+		{"external beyond its file", external("location", "w.bin", "offset", "1"), CheckOptions{External: func(string) (int64, error) { return 1536, nil }}, "bytes 1 to 1537 of"},
 		{"external and inside", change(func(_ *Model, g *Graph) { g.Initializers[0].External = &External{[]Entry{{"location", "w"}}} }), CheckOptions{}, "elements in the file and external ones"},
 		{"external strings", change(func(_ *Model, g *Graph) {
 			g.Initializers = append(g.Initializers, Tensor{Name: "s", DType: STRING, Dims: []int64{1}, External: &External{[]Entry{{"location", "w"}}}})
@@ -189,6 +208,36 @@ func TestCheckExternal(t *testing.T) {
 		}), CheckOptions{}, `default[0] "d": the location "../h"`},
 		{"external in training", change(func(m *Model, _ *Graph) { m.Training = []Graph{{Initializers: []Tensor{hidden}}} }), CheckOptions{}, `training graph[0]/initializer[0] "h": the location "../h"`},
 	})
+}
+
+// twice has a second tensor in the file of the first.
+func twice(offset, length int64) *Model {
+	m := external("location", "w.bin")
+	m.Graph.Constant(Tensor{Name: "again", DType: FLOAT, Dims: []int64{length / 4}, External: &External{[]Entry{{"location", "w.bin"}, {"offset", fmt.Sprint(offset)}}}})
+	m.Graph.Nodes = append(m.Graph.Nodes, neg("again", "out"))
+	return m
+}
+
+// However many warnings there are, a fault behind them is told.
+func TestWarningsHideNothing(t *testing.T) {
+	m := external("location", "../w.bin")
+	for i := range 1000 {
+		m.Training = append(m.Training, Graph{})
+		m.Graph.Constant(Ints(fmt.Sprint("spare", i), []int64{1}, []int64{7}))
+		m.Graph.Nodes = append(m.Graph.Nodes, Node{Op: "RandomNormal", Outputs: []string{fmt.Sprint("r", i)}})
+	}
+	m.Graph.Outputs[0].Name = "ghost"
+	var faults, warnings int
+	for _, p := range m.Check(CheckOptions{}) {
+		if p.Warning {
+			warnings++
+		} else {
+			faults++
+		}
+	}
+	if faults != 2 || warnings != maxWarnings {
+		t.Errorf("%d faults, %d warnings", faults, warnings)
+	}
 }
 
 func TestCheckStops(t *testing.T) {

@@ -8,18 +8,100 @@ import (
 
 // Cut gives the part of the model that computes the named results, as a model
 // of its own whose outputs they are: a classifier cut before its head is an
-// encoder. What the part does not need is left out. A result that the model
-// does not describe (value_info) becomes an output without a type, which
-// runtimes infer.
-func (m *Model) Cut(results ...string) (*Model, error) {
+// encoder. What the part does not need is left out.
+func (m *Model) Cut(results ...string) (*Model, error) { return m.Between(nil, results) }
+
+// Between gives the part of the model between the values from, which become
+// inputs beside those of the model's own that are still needed, and the named
+// results. A value of from without a type gets what the model says of it or,
+// where it says nothing, the element type that follows from the node that
+// makes it, without a shape; so do results. It is an error when a name is not
+// of the graph itself, when no result needs a value of from, and when no type
+// can be told for one.
+//
+// Training graphs go, and what of functions and opsets nothing uses any more.
+func (m *Model) Between(from []Value, results []string) (*Model, error) {
 	g := &m.Graph
-	producer := make(map[string]int)
-	for i, n := range g.Nodes {
-		for _, name := range n.Outputs {
-			producer[name] = i
+	producer := g.producers()
+	types := g.elementTypes()
+	stop := make(map[string]bool)
+	var given []Value
+	for _, v := range from {
+		if slices.ContainsFunc(g.Initializers, func(t Tensor) bool { return t.Name == v.Name }) {
+			return nil, fmt.Errorf("onnx: %q is a constant of the model", v.Name)
+		}
+		if _, made := producer[v.Name]; !made && !slices.ContainsFunc(g.Inputs, func(in Value) bool { return in.Name == v.Name }) {
+			return nil, m.unknown(v.Name)
+		}
+		if v.Type.Kind == NoKind {
+			v = g.describe(v.Name, types)
+		}
+		if v.Type.Kind == NoKind {
+			return nil, fmt.Errorf("onnx: the model does not say of which type %q is", v.Name)
+		}
+		stop[v.Name] = true
+		given = append(given, v)
+	}
+	need, keep := g.reach(results, stop)
+	for _, v := range given {
+		if !need[v.Name] {
+			return nil, fmt.Errorf("onnx: no result needs %q", v.Name)
 		}
 	}
-	need, keep := make(map[string]bool), make(map[int]bool)
+	out := *m.Share()
+	out.Training = nil
+	out.Graph = Graph{Name: g.Name, Doc: g.Doc, Inputs: given}
+	for _, i := range slices.Sorted(maps.Keys(keep)) {
+		out.Graph.Nodes = append(out.Graph.Nodes, g.Nodes[i])
+	}
+	out.Graph.Inputs = append(out.Graph.Inputs, keepIf(g.Inputs, func(v Value) bool { return need[v.Name] && !stop[v.Name] })...)
+	out.Graph.Initializers = keepIf(g.Initializers, func(t Tensor) bool { return need[t.Name] })
+	out.Graph.Sparse = keepIf(g.Sparse, func(s SparseTensor) bool { return need[s.Values.Name] })
+	out.Graph.Values = keepIf(g.Values, func(v Value) bool { return need[v.Name] && !stop[v.Name] && !slices.Contains(results, v.Name) })
+	for i, name := range results {
+		_, made := producer[name]
+		switch {
+		case !made:
+			return nil, m.unknown(name)
+		case stop[name]:
+			return nil, fmt.Errorf("onnx: %q is where the part begins and where it ends", name)
+		case slices.Contains(results[:i], name):
+			return nil, fmt.Errorf("onnx: the result %q is named twice", name)
+		}
+		out.Graph.Outputs = append(out.Graph.Outputs, g.describe(name, types))
+	}
+	out.sweep()
+	return &out, nil
+}
+
+// unknown says why a name cannot be cut at.
+func (m *Model) unknown(name string) error {
+	inner := false
+	m.EachNode(func(n *Node) { inner = inner || slices.Contains(n.Outputs, name) })
+	if inner {
+		return fmt.Errorf("onnx: %q is made within a branch, a loop or a function, which cannot be cut", name)
+	}
+	return fmt.Errorf("onnx: no node of the graph produces %q", name)
+}
+
+// producers are the nodes that make each name.
+func (g *Graph) producers() map[string]int {
+	out := make(map[string]int)
+	for i, n := range g.Nodes {
+		for _, name := range n.Outputs {
+			if name != "" {
+				out[name] = i
+			}
+		}
+	}
+	return out
+}
+
+// reach walks back from the results, not beyond the names in stop: the names
+// and nodes that are needed.
+func (g *Graph) reach(results []string, stop map[string]bool) (need map[string]bool, keep map[int]bool) {
+	producer := g.producers()
+	need, keep = make(map[string]bool), make(map[int]bool)
 	queue := slices.Clone(results)
 	for len(queue) > 0 {
 		name := queue[len(queue)-1]
@@ -28,38 +110,23 @@ func (m *Model) Cut(results ...string) (*Model, error) {
 			continue
 		}
 		need[name] = true
-		if i, ok := producer[name]; ok && !keep[i] {
+		if i, ok := producer[name]; ok && !keep[i] && !stop[name] {
 			keep[i] = true
 			queue = append(queue, uses(&g.Nodes[i])...)
 		}
 	}
-	out := *m
-	out.m = nil
-	out.Training = nil
-	out.Graph = Graph{Name: g.Name, Doc: g.Doc}
-	for _, i := range slices.Sorted(maps.Keys(keep)) {
-		out.Graph.Nodes = append(out.Graph.Nodes, g.Nodes[i])
-	}
-	out.Graph.Inputs = keepIf(g.Inputs, func(v Value) bool { return need[v.Name] })
-	out.Graph.Initializers = keepIf(g.Initializers, func(t Tensor) bool { return need[t.Name] })
-	out.Graph.Sparse = keepIf(g.Sparse, func(s SparseTensor) bool { return need[s.Values.Name] })
-	out.Graph.Values = keepIf(g.Values, func(v Value) bool { return need[v.Name] && !slices.Contains(results, v.Name) })
-	for _, name := range results {
-		if _, made := producer[name]; !made {
-			return nil, fmt.Errorf("onnx: no node of the graph produces %q", name)
-		}
-		out.Graph.Outputs = append(out.Graph.Outputs, g.describe(name))
-	}
-	return &out, nil
+	return need, keep
 }
 
 // uses lists every name that a node may take from its graph, those that
 // graphs within it take included.
 func uses(n *Node) []string {
 	names := slices.Clone(n.Inputs)
-	visitor{node: func(_ *place, inner *Node) { names = append(names, inner.Inputs...) }}.nodes(nil, []Node{*n})
-	for _, a := range n.Attributes {
-		for _, g := range append(slices.Clone(a.Graphs), deref(a.Graph)...) {
+	for i := range n.Attributes {
+		for _, g := range n.Attributes[i].Subgraphs() {
+			for j := range g.Nodes {
+				names = append(names, uses(&g.Nodes[j])...)
+			}
 			for _, v := range g.Outputs {
 				names = append(names, v.Name)
 			}
@@ -68,11 +135,16 @@ func uses(n *Node) []string {
 	return names
 }
 
-func deref(g *Graph) []Graph {
-	if g == nil {
-		return nil
+// Subgraphs are the graphs that an attribute holds.
+func (a *Attribute) Subgraphs() []*Graph {
+	var out []*Graph
+	if a.Graph != nil {
+		out = append(out, a.Graph)
 	}
-	return []Graph{*g}
+	for i := range a.Graphs {
+		out = append(out, &a.Graphs[i])
+	}
+	return out
 }
 
 func keepIf[T any](items []T, ok func(T) bool) []T {
@@ -85,14 +157,95 @@ func keepIf[T any](items []T, ok func(T) bool) []T {
 	return out
 }
 
-// describe finds what is known of a result.
-func (g *Graph) describe(name string) Value {
-	for _, list := range [][]Value{g.Outputs, g.Values} {
+// describe finds what is known of a value: what the model says, or an element
+// type that follows.
+func (g *Graph) describe(name string, types map[string]DType) Value {
+	for _, list := range [][]Value{g.Outputs, g.Values, g.Inputs} {
 		for _, v := range list {
-			if v.Name == name {
+			if v.Name == name && v.Type.Kind != NoKind {
 				return v
 			}
 		}
 	}
-	return Value{Name: name}
+	v := Value{Name: name}
+	if d := types[name]; d.Known() {
+		v.Type = Type{Kind: TensorKind, DType: d}
+	}
+	return v
+}
+
+// elementTypes follows the element types of tensors from the graph's inputs
+// and constants through its nodes, as far as they can be told: operators give
+// the type of their first input, but for those known to differ.
+func (g *Graph) elementTypes() map[string]DType {
+	types := make(map[string]DType)
+	for _, list := range [][]Value{g.Inputs, g.Values, g.Outputs} {
+		for _, v := range list {
+			if v.Type.Kind == TensorKind {
+				types[v.Name] = v.Type.DType
+			}
+		}
+	}
+	for i := range g.Initializers {
+		types[g.Initializers[i].Name] = g.Initializers[i].DType
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		for j, name := range n.Outputs {
+			if d := resultType(n, j, types); d.Known() && !types[name].Known() {
+				types[name] = d
+			}
+		}
+	}
+	return types
+}
+
+// fixed are operators of ai.onnx whose results have one type.
+var fixed = map[string]DType{
+	"Shape": INT64, "Size": INT64, "NonZero": INT64, "ArgMax": INT64, "ArgMin": INT64,
+	"Equal": BOOL, "Less": BOOL, "LessOrEqual": BOOL, "Greater": BOOL, "GreaterOrEqual": BOOL, "And": BOOL, "Or": BOOL, "Xor": BOOL, "Not": BOOL,
+	"IsNaN": BOOL, "IsInf": BOOL, "MatMulInteger": INT32, "ConvInteger": INT32,
+}
+
+// resultType is the element type of a node's output, 0 where it cannot be
+// told.
+func resultType(n *Node, output int, types map[string]DType) DType {
+	input := func(i int) DType {
+		if i < len(n.Inputs) {
+			return types[n.Inputs[i]]
+		}
+		return 0
+	}
+	if d, ok := fixed[n.Op]; ok {
+		return d
+	}
+	switch n.Op {
+	case "If", "Loop", "Scan", "QuantizeLinear", "DynamicQuantizeLinear", "SequenceAt", "EyeLike", "RandomNormal", "RandomUniform", "Multinomial", "Bernoulli":
+		return 0
+	case "Cast", "Constant", "ConstantOfShape":
+		for i := range n.Attributes {
+			switch a := &n.Attributes[i]; {
+			case a.Name == "to":
+				return DType(a.Int)
+			case a.Name == "value" && a.Tensor != nil:
+				return a.Tensor.DType
+			case a.Name == "value_float" || a.Name == "value_floats":
+				return FLOAT
+			case a.Name == "value_int" || a.Name == "value_ints":
+				return INT64
+			}
+		}
+		if n.Op == "ConstantOfShape" {
+			return FLOAT
+		}
+		return 0
+	case "Where", "DequantizeLinear", "CastLike", "OneHot":
+		return input(map[string]int{"Where": 1, "DequantizeLinear": 1, "CastLike": 1, "OneHot": 2}[n.Op])
+	case "TopK":
+		return []DType{input(0), INT64}[min(output, 1)]
+	}
+	if canonical(n.Domain) != "" || output > 0 && n.Op != "Split" && n.Op != "LSTM" && n.Op != "GRU" && n.Op != "RNN" {
+		return 0
+	}
+	return input(0)
 }

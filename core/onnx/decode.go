@@ -14,7 +14,7 @@ func Parse(b []byte) (*Model, error) {
 		return nil, fmt.Errorf("onnx: %w", ErrPointer)
 	}
 	if len(b) > maxFile {
-		return nil, fmt.Errorf("onnx: %d bytes are more than the %d that protobuf allows", len(b), maxFile)
+		return nil, fmt.Errorf("onnx: %w: %d bytes are more than the %d that protobuf allows", ErrLimit, len(b), maxFile)
 	}
 	if len(b) == 0 {
 		return nil, errors.New("onnx: the file is empty")
@@ -24,7 +24,7 @@ func Parse(b []byte) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
-	m.Unknown = r.unknown
+	m.Unknown, m.size = r.unknown, int64(len(b))
 	return m, nil
 }
 
@@ -182,7 +182,7 @@ func (r *reader) entry(b []byte) (e Entry, err error) {
 
 func (r *reader) graph(b []byte, depth int) (g Graph, err error) {
 	if depth > maxDepth {
-		return g, fmt.Errorf("graphs are nested deeper than %d", maxDepth)
+		return g, fmt.Errorf("%w: graphs are nested deeper than %d", ErrLimit, maxDepth)
 	}
 	err = r.message(b, fields(2, 10), func(f field) error {
 		switch f.num {
@@ -306,7 +306,7 @@ func (r *reader) value(b []byte) (v Value, err error) {
 // typ reads a TypeProto, a union of which one member may be set.
 func (r *reader) typ(b []byte, depth int) (t Type, err error) {
 	if depth > maxDepth {
-		return t, fmt.Errorf("types are nested deeper than %d", maxDepth)
+		return t, fmt.Errorf("%w: types are nested deeper than %d", ErrLimit, maxDepth)
 	}
 	err = r.message(b, fields(1, 4, 5, 6, 7, 8, 9), func(f field) error {
 		kind, known := map[int]Kind{1: TensorKind, 4: SequenceKind, 5: MapKind, 7: OpaqueKind, 8: SparseKind, 9: OptionalKind}[f.num]

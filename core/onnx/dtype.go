@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -85,6 +84,16 @@ func (d DType) String() string {
 	return fmt.Sprintf("dtype(%d)", int32(d))
 }
 
+// DTypeOf finds the type of a name as String writes it.
+func DTypeOf(name string) (DType, bool) {
+	for d := FLOAT; d.Known(); d++ {
+		if dtypes[d].name == name {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
 // elements is the product of dimensions; false when one is negative or the
 // product exceeds 2^63.
 func elements(dims []int64) (int64, bool) {
@@ -122,6 +131,24 @@ func (d DType) rawSize(n int64) (int64, bool) {
 func (t *Tensor) Elements() int64 {
 	n, _ := elements(t.Dims)
 	return n
+}
+
+// Size is the bytes that the elements take as raw_data, of strings their own; 0
+// when type or dimensions are unsound.
+func (t *Tensor) Size() int64 {
+	n, ok := elements(t.Dims)
+	if !ok || !t.DType.Known() {
+		return 0
+	}
+	if t.DType == STRING {
+		total := int64(0)
+		for _, s := range t.Strings {
+			total += int64(len(s))
+		}
+		return total
+	}
+	size, _ := t.DType.rawSize(n)
+	return size
 }
 
 // Bytes gives the elements as raw_data would hold them, little endian,
@@ -164,47 +191,54 @@ func appendTyped(out []byte, d DType, field int, chunk []byte) []byte {
 	return out
 }
 
+// unsound is why a tensor is not what it says.
+type unsound struct {
+	rule Rule
+	text string
+}
+
+func (u *unsound) Error() string { return u.text }
+
+func unsoundf(rule Rule, format string, args ...any) *unsound {
+	return &unsound{rule, fmt.Sprintf(format, args...)}
+}
+
 // sound checks dtype and dimensions and that as many elements are present as
-// the dimensions say.
-func (t *Tensor) sound() error {
+// the dimensions say; nil when all is well.
+func (t *Tensor) sound() *unsound {
 	if !t.DType.Known() {
-		return fmt.Errorf("unknown dtype %d", int32(t.DType))
+		return unsoundf(RuleDType, "unknown dtype %d", int32(t.DType))
 	}
 	n, ok := elements(t.Dims)
 	if !ok {
-		return fmt.Errorf("the dimensions %v are negative or their product exceeds 2^63", t.Dims)
-	}
-	if t.External != nil {
-		if t.fields > 0 || t.Raw != nil {
-			return errors.New("it has elements in the file and external ones")
-		}
-		if t.DType == STRING {
-			return errors.New("strings cannot be external")
-		}
-		return nil
-	}
-	if t.fields > 1 {
-		return errors.New("its elements are in more than one field")
-	}
-	if t.DType == STRING {
-		if t.Raw != nil || t.field != 0 || int64(len(t.Strings)) != n {
-			return fmt.Errorf("%d strings where its dimensions %v need %d", len(t.Strings), t.Dims, n)
-		}
-		return nil
+		return unsoundf(RuleDims, "the dimensions %v are negative or their product exceeds 2^63", t.Dims)
 	}
 	want, ok := t.DType.rawSize(n)
+	if !ok {
+		return unsoundf(RuleDims, "the dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
+	}
 	switch {
-	case !ok:
-		return fmt.Errorf("the dimensions %v of %s need more than 2^63 bytes", t.Dims, t.DType)
+	case t.External != nil && (t.fields > 0 || t.Raw != nil):
+		return unsoundf(RuleData, "it has elements in the file and external ones")
+	case t.External != nil && t.DType == STRING:
+		return unsoundf(RuleData, "strings cannot be external")
+	case t.External != nil:
+		return nil
+	case t.fields > 1:
+		return unsoundf(RuleData, "its elements are in more than one field")
+	case t.DType == STRING:
+		if t.Raw != nil || t.field != 0 || int64(len(t.Strings)) != n {
+			return unsoundf(RuleData, "%d strings where its dimensions %v need %d", len(t.Strings), t.Dims, n)
+		}
 	case len(t.Strings) > 0 || t.field != 0 && t.field != dtypes[t.DType].field:
-		return fmt.Errorf("its elements are in a field that does not hold %s", t.DType)
+		return unsoundf(RuleData, "its elements are in a field that does not hold %s", t.DType)
 	case t.Raw != nil:
 		if int64(len(t.Raw)) != want {
-			return fmt.Errorf("raw_data has %d bytes, %s %v needs %d", len(t.Raw), t.DType, t.Dims, want)
+			return unsoundf(RuleData, "raw_data has %d bytes, %s %v needs %d", len(t.Raw), t.DType, t.Dims, want)
 		}
 	default:
 		if got, want := t.typedCount(), typedWant(t.DType, n); got != want {
-			return fmt.Errorf("it has %d elements, %s %v needs %d", got, t.DType, t.Dims, want)
+			return unsoundf(RuleData, "it has %d elements, %s %v needs %d", got, t.DType, t.Dims, want)
 		}
 	}
 	return nil

@@ -1,7 +1,10 @@
 package onnx
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -74,34 +77,75 @@ func (c *checker) external(at *place, t *Tensor) {
 		switch en.Key {
 		case "location", "offset", "length", "checksum", "basepath":
 		default:
-			c.fail(RuleExternal, at, "the key %q is unknown", en.Key)
+			c.fail(RuleKey, at, "the key %q is unknown", en.Key)
 		}
 		if seen[en.Key] {
-			c.fail(RuleExternal, at, "the key %q is given twice", en.Key)
+			c.fail(RuleKey, at, "the key %q is given twice", en.Key)
 		}
 		seen[en.Key] = true
 	}
 	if base, _ := t.External.get("basepath"); base != "" {
-		c.fail(RuleExternal, at, "it sets a base path, %q", base)
+		c.fail(RuleKey, at, "it sets a base path, %q", base)
 	}
 	location := t.External.Location()
 	if err := CheckLocation(location); err != nil {
-		c.fail(RuleExternal, at, "%v", err)
+		c.fail(RuleLocation, at, "%v", err)
 		return
 	}
 	offset, length, err := t.Range()
 	if err != nil {
-		c.fail(RuleExternal, at, "%v", err)
+		c.fail(RuleRange, at, "%v", err)
 		return
 	}
+	c.uses[location] = append(c.uses[location], use{offset, length, at})
 	if c.opt.External == nil {
 		return
 	}
-	switch size, ok := c.opt.External(location); {
-	case !ok:
-		c.fail(RuleExternal, at, "the file %q is not among those declared", location)
+	size, err := c.opt.External(location)
+	switch {
+	case errors.Is(err, ErrLinked):
+		c.fail(RuleLink, at, "the file %q is %v", location, err)
+		return
+	case err != nil:
+		c.fail(RuleFile, at, "the file %q is not among those declared: %v", location, err)
+		return
 	case offset+length > size:
-		c.fail(RuleExternal, at, "bytes %d to %d of %q, which has %d", offset, offset+length, location, size)
+		c.fail(RuleRange, at, "bytes %d to %d of %q, which has %d", offset, offset+length, location, size)
+	}
+	c.files[location] = size
+}
+
+// ErrLinked says that a file of external data is a link, or has several names:
+// whose it is cannot be told.
+var ErrLinked = errors.New("a link")
+
+// use is a tensor's part of an external file.
+type use struct {
+	offset, length int64
+	at             *place
+}
+
+// overlaps refuses tensors that share a part of their bytes. All of them may
+// be shared: weights are tied so.
+func (c *checker) overlaps() {
+	for _, location := range slices.Sorted(maps.Keys(c.uses)) {
+		uses := c.uses[location]
+		slices.SortStableFunc(uses, func(a, b use) int {
+			return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.length, b.length))
+		})
+		for i, last := 1, uses[0]; i < len(uses); i++ {
+			u := uses[i]
+			if u.length == 0 || u.offset == last.offset && u.length == last.length {
+				continue
+			}
+			if last.length > 0 && u.offset < last.offset+last.length {
+				c.fail(RuleOverlap, u.at, "bytes %d to %d of %q are in part those of %s, %d to %d",
+					u.offset, u.offset+u.length, location, last.at, last.offset, last.offset+last.length)
+			}
+			if u.offset+u.length > last.offset+last.length || last.length == 0 {
+				last = u
+			}
+		}
 	}
 }
 

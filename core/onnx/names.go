@@ -4,11 +4,45 @@ package onnx
 type scope struct {
 	up    *scope
 	known map[string]bool
+	used  map[string]bool
+	later map[string]bool // what the graph's nodes produce, wherever they stand
 }
 
+func newScope(up *scope, nodes []Node) *scope {
+	s := &scope{up, make(map[string]bool), make(map[string]bool), make(map[string]bool)}
+	for i := range nodes {
+		for _, name := range nodes[i].Outputs {
+			s.later[name] = true
+		}
+	}
+	return s
+}
+
+// has reports a name that is known.
 func (s *scope) has(name string) bool {
 	for ; s != nil; s = s.up {
 		if s.known[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// use marks a name as used where it is known.
+func (s *scope) use(name string) bool {
+	for ; s != nil; s = s.up {
+		if s.known[name] {
+			s.used[name] = true
+			return true
+		}
+	}
+	return false
+}
+
+// made reports a name that a node produces only after its use.
+func (s *scope) made(name string) bool {
+	for ; s != nil; s = s.up {
+		if s.later[name] {
 			return true
 		}
 	}
@@ -37,7 +71,7 @@ func (c *checker) define(at *place, s *scope, name string) {
 
 // scopeOf checks a graph and those within it.
 func (c *checker) scopeOf(at *place, g *Graph, up *scope) {
-	s := &scope{up, make(map[string]bool)}
+	s := newScope(up, g.Nodes)
 	for i, v := range g.Inputs {
 		c.define(at.in("input", i, v.Name), s, v.Name)
 	}
@@ -62,10 +96,16 @@ func (c *checker) scopeOf(at *place, g *Graph, up *scope) {
 	for i, v := range g.Outputs {
 		switch {
 		case s.known[v.Name]:
-		case s.has(v.Name):
-			c.warn(RuleName, at.in("output", i, ""), "the output %q is produced in an enclosing graph", v.Name)
+			s.used[v.Name] = true
+		case s.use(v.Name):
+			c.warn(RuleOutput, at.in("output", i, ""), "the output %q is produced in an enclosing graph", v.Name)
 		default:
-			c.fail(RuleName, at.in("output", i, ""), "nothing produces the output %q", v.Name)
+			c.fail(RuleOutput, at.in("output", i, ""), "nothing produces the output %q", v.Name)
+		}
+	}
+	for i := range g.Initializers {
+		if t := &g.Initializers[i]; !s.used[t.Name] {
+			c.warn(RuleUnused, at.in("initializer", i, t.Name), "nothing uses it: %s %v", t.DType, t.Dims)
 		}
 	}
 }
@@ -76,8 +116,12 @@ func (c *checker) body(at *place, nodes []Node, s *scope) {
 		n := &nodes[i]
 		here := at.in("node", i, n.Name)
 		for _, name := range n.Inputs {
-			if name != "" && !s.has(name) {
-				c.fail(RuleName, here, "nothing before it produces its input %q", name)
+			switch {
+			case name == "" || s.use(name):
+			case s.made(name):
+				c.fail(RuleOrder, here, "its input %q is produced only after it: the nodes are out of order or go round in a circle", name)
+			default:
+				c.fail(RuleDangling, here, "nothing before it produces its input %q", name)
 			}
 		}
 		for j := range n.Attributes {
@@ -99,14 +143,14 @@ func (c *checker) body(at *place, nodes []Node, s *scope) {
 
 // function checks the body of a function, which sees its inputs alone.
 func (c *checker) function(at *place, f *Function) {
-	s := &scope{nil, make(map[string]bool)}
+	s := newScope(nil, f.Nodes)
 	for _, name := range f.Inputs {
 		c.define(at, s, name)
 	}
 	c.body(at, f.Nodes, s)
 	for _, name := range f.Outputs {
 		if !s.known[name] {
-			c.fail(RuleName, at, "nothing produces the output %q", name)
+			c.fail(RuleOutput, at, "nothing produces the output %q", name)
 		}
 	}
 }

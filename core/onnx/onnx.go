@@ -37,6 +37,10 @@ const (
 // for.
 var ErrPointer = errors.New("a Git LFS pointer, not a model: fetch the real file")
 
+// ErrLimit says that a file goes beyond what is read: its size, the depth of
+// its graphs, the length of a name, or how much its structure takes.
+var ErrLimit = errors.New("beyond the limits of what is read")
+
 // Model is a ModelProto.
 type Model struct {
 	IRVersion       int64
@@ -54,7 +58,9 @@ type Model struct {
 	// Unknown counts fields that onnx.proto 1.23 does not define.
 	Unknown int
 
-	m *mmap.Map
+	m        *mmap.Map
+	attached []attachment
+	size     int64
 }
 
 // Opset is a version of a domain's operators; the domain "" is ai.onnx.
@@ -239,14 +245,30 @@ func Open(path string) (*Model, error) {
 	return model, nil
 }
 
-// Close gives the mapping back; data that aliases the file is invalid
-// afterwards. It does nothing for a model that was not opened by Open.
+// Close gives the mappings back, those of external data too; data that aliases
+// the files is invalid afterwards. It does nothing for a model that was not
+// opened by Open and has nothing attached.
 func (m *Model) Close() error {
-	if m.m == nil {
-		return nil
+	var errs []error
+	for _, a := range m.attached {
+		errs = append(errs, a.Close())
 	}
-	return m.m.Close()
+	if m.m != nil {
+		errs = append(errs, m.m.Close())
+	}
+	return errors.Join(errs...)
 }
+
+// Share is a copy of the model for changes. It uses the same files, which are
+// the model's to close.
+func (m *Model) Share() *Model {
+	out := *m
+	out.m, out.attached = nil, nil
+	return &out
+}
+
+// Size is the number of bytes that the model was read from.
+func (m *Model) Size() int64 { return m.size }
 
 // Inputs are the graph's inputs less those that an initializer provides.
 func (m *Model) Inputs() []Value {
@@ -283,6 +305,18 @@ func (m *Model) Parameters() int64 {
 		}
 	}})
 	return total
+}
+
+// EachNode calls f for every node, subgraphs, functions and training graphs
+// included.
+func (m *Model) EachNode(f func(*Node)) {
+	m.walk(visitor{node: func(_ *place, n *Node) { f(n) }})
+}
+
+// EachTensor calls f for every tensor, those of attributes included, wherever
+// it is.
+func (m *Model) EachTensor(f func(*Tensor)) {
+	m.walk(visitor{tensor: func(_ *place, t *Tensor) { f(t) }})
 }
 
 // canonical spells the default domain "".

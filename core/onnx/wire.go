@@ -36,7 +36,7 @@ type reader struct {
 // spend takes n bytes out of the budget.
 func (r *reader) spend(n int) error {
 	if r.budget -= n; r.budget < 0 {
-		return errors.New("the structure is too large for the size of the file")
+		return fmt.Errorf("%w: the structure is too large for the size of the file", ErrLimit)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (f field) is(w wireType) error {
 // name reads a string that names something.
 func (f field) name(dst *string) error {
 	if len(f.data) > maxName {
-		return fmt.Errorf("field %d, a name, has %d bytes, at most %d are allowed", f.num, len(f.data), maxName)
+		return fmt.Errorf("%w: field %d, a name, has %d bytes, at most %d are allowed", ErrLimit, f.num, len(f.data), maxName)
 	}
 	return f.text(dst)
 }

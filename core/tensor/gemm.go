@@ -1,5 +1,7 @@
 package tensor
 
+import "unsafe"
+
 // Float is an element type that kernels compute in: float32 by assembly where
 // the processor has it, float64 always in plain Go (gradient checks).
 type Float interface{ float32 | float64 }
@@ -20,6 +22,13 @@ type Panels[F Float] struct {
 // NewPanels returns room for a K×N matrix. It is to be packed before use.
 func NewPanels[F Float](k, n int) *Panels[F] {
 	return newPanels[F](k, n, panelWidth[F]())
+}
+
+// PanelsSize is the bytes that NewPanels takes for a K×N matrix.
+func PanelsSize[F Float](k, n int) int64 {
+	var v F
+	width := panelWidth[F]()
+	return int64((n+width-1)/width*width) * int64(k) * int64(unsafe.Sizeof(v))
 }
 
 func newPanels[F Float](k, n, width int) *Panels[F] {
@@ -44,6 +53,12 @@ func (p *Panels[F]) Resize(k, n int) {
 // Width is the number of columns in one panel: work that is split by columns
 // splits at its multiples.
 func (p *Panels[F]) Width() int { return p.width }
+
+// Rows is K, the number of rows of the matrix.
+func (p *Panels[F]) Rows() int { return p.k }
+
+// Columns is N, the number of columns of the matrix.
+func (p *Panels[F]) Columns() int { return p.n }
 
 // Pack stores the row-major K×N matrix b, whose rows are ld elements apart.
 func (p *Panels[F]) Pack(b []F, ld int) {

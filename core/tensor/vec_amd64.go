@@ -31,6 +31,9 @@ func maxAVX2(x *float32, n int) float32
 func expSumAVX2(dst, x *float32, n int, sub float32) float32
 
 //go:noescape
+func expSumAVX512(dst, x *float32, n int, sub float32) float32
+
+//go:noescape
 func mulScaledAVX2(dst, x, gain *float32, n int, a float32)
 
 //go:noescape
@@ -147,7 +150,11 @@ func expSum(dst, x []float32, sub float32) float32 {
 	if !hasAVX2 || n == 0 {
 		return expSumPlain(dst, x, sub)
 	}
-	s := expSumAVX2(&dst[0], &x[0], n, sub)
+	kernel := expSumAVX2
+	if hasAVX512 {
+		kernel = expSumAVX512
+	}
+	s := kernel(&dst[0], &x[0], n, sub)
 	if n == len(x) {
 		return s
 	}
@@ -155,7 +162,7 @@ func expSum(dst, x []float32, sub float32) float32 {
 	// not depend on where it stands.
 	var rest [8]float32
 	k := copy(rest[:], x[n:])
-	expSumAVX2(&rest[0], &rest[0], 8, sub)
+	kernel(&rest[0], &rest[0], 8, sub)
 	for i := range k {
 		dst[n+i] = rest[i]
 		s += rest[i]

@@ -27,3 +27,10 @@ func cannotLink(err error) bool {
 
 // retrySharing runs f; only Windows refuses to rename over an open file.
 func retrySharing(f func() error) error { return f() }
+
+// links is how many names an open file has.
+func links(f *os.File) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &st)
+	return uint64(st.Nlink), os.NewSyscallError("fstat", err)
+}

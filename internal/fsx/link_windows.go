@@ -40,3 +40,10 @@ func retrySharing(f func() error) error {
 	}
 	return err
 }
+
+// links is how many names an open file has.
+func links(f *os.File) (uint64, error) {
+	var info windows.ByHandleFileInformation
+	err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info)
+	return uint64(info.NumberOfLinks), os.NewSyscallError("GetFileInformationByHandle", err)
+}

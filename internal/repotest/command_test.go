@@ -123,6 +123,7 @@ var writers = map[string]string{
 	"internal/fsx/":         "the seam itself",
 	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
 	"internal/testfiles/":   "models that tests run, in folders of theirs",
+	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
 }

@@ -79,3 +79,18 @@ func Python(t testing.TB, packages ...string) string {
 	}
 	return python
 }
+
+// Models is the path of a file or folder fetched by scripts/fetch-models.sh:
+// in $MM_MODELS_DIR, or in ../.models beside the repository.
+func Models(t testing.TB, elem ...string) string {
+	t.Helper()
+	dir := os.Getenv("MM_MODELS_DIR")
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(Root(t)), ".models")
+	}
+	path := filepath.Join(append([]string{dir}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("skipped: no " + path + " (scripts/fetch-models.sh fetches it; MM_MODELS_DIR names the folder)")
+	}
+	return path
+}

@@ -123,6 +123,9 @@ func Weights(m *modules.Manifest, locate Locate) map[abi.Format][]string {
 				add(p)
 			}
 		}
+		for _, p := range m.LabelFiles() { // what comes out cannot be read without them
+			add(p)
+		}
 		for _, p := range m.Paths() {
 			if rest, ok := strings.CutPrefix(p, e.Path); ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "_")) {
 				add(p)

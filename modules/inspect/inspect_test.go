@@ -169,18 +169,23 @@ func TestONNX(t *testing.T) {
 		{"size by itself", "shape: [H, W, 3]", "shape: [H, W, 4]", []string{`MM0211 10:19 enc@0.1.0: enc.onnx: dimension 2 of "image" is 3 in the file, 4 in the manifest`}},
 		{"both", "shape: [T_enc, D_enc]\n    dtype: fp16", "shape: [T_enc, 7]\n    dtype: fp32", []string{
 			`MM0211 13:5 enc@0.1.0: enc.onnx: "patch_tokens" is float16 in the file, fp32 in the manifest`, `MM0211 14:20 enc@0.1.0: enc.onnx: dimension 1 of "patch_tokens" is 8 in the file, 7 in the manifest`}},
-		{"raw input that is prepared", "dtype: uint8", "dtype: uint8\npreprocess: {layout: NCHW}", nil},
+		{"raw input that is prepared", "caps:", "preprocess: {layout: NHWC, dtype: uint8}\ncaps:", nil},
+		{"prepared by name", "caps:", "preprocess: {image: {layout: NHWC, dtype: uint8, resize: [32, 32]}}\ncaps:", nil},
+		{"prepared without a batch", "caps:", "preprocess: {layout: HWC, dtype: uint8}\ncaps:", nil},
+		{"prepared as a sound", "caps:", "preprocess: {sample_rate: 16000, dtype: int16}\ncaps:", []string{
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is [N, H, W, 3] in the file, preprocess makes [1, ?]`,
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is uint8 in the file, preprocess makes int16`}},
+		{"prepared otherwise", "caps:", "preprocess: {layout: NCHW, resize: [8, 9]}\ncaps:", []string{
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is [N, H, W, 3] in the file, preprocess makes [1, 3, 8, 9]`,
+			`MM0211 16:13 enc@0.1.0: enc.onnx: "image" is uint8 in the file, preprocess makes fp32`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := seeded(t, seed.Options{Type: abi.Encoder, Name: "enc", DEnc: 8})
 			file := filepath.Join(dir, "module.yaml")
-			if tc.name == "raw input that is prepared" {
+			if strings.Contains(tc.with, "preprocess") {
 				edit(t, file, "mm-abi-1.0", "mm-abi-1.1")
-				edit(t, file, "dtype: uint8", "dtype: fp32")
-				edit(t, file, "caps:", "preprocess: {layout: NCHW}\ncaps:")
-			} else {
-				edit(t, file, tc.old, tc.with)
 			}
+			edit(t, file, tc.old, tc.with)
 			if d := cmp.Diff(tc.want, found(t, dir)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -194,14 +199,14 @@ func TestONNXRules(t *testing.T) {
 	model := read(t, filepath.Join(dir, "enc.onnx"))
 	model.Graph.Nodes[0].Domain = "com.example"
 	write(t, filepath.Join(dir, "enc.onnx"), model)
-	if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM0507 ") || !strings.Contains(got[0], "enc@0.1.0: enc.onnx: domain: ") {
+	if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM1012 ") || !strings.Contains(got[0], "enc@0.1.0: enc.onnx: graph ") {
 		t.Errorf("%q", got)
 	}
-	for _, bad := range []string{"version https://git-lfs", "\xff\xff\xff\xff", ""} {
+	for bad, code := range map[string]string{"version https://git-lfs": "MM1002", "\xff\xff\xff\xff": "MM1001", "": "MM1001"} {
 		if err := os.WriteFile(filepath.Join(dir, "enc.onnx"), []byte(bad), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], "MM0507 20:9 enc@0.1.0: enc.onnx: ") {
+		if got := found(t, dir); len(got) == 0 || !strings.Contains(got[0], code+" 20:9 enc@0.1.0: enc.onnx: ") {
 			t.Errorf("%q: %q", bad, got)
 		}
 	}
@@ -261,7 +266,7 @@ func TestExternalData(t *testing.T) {
 		if err := os.WriteFile(data, raw[:len(raw)-1], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := found(t, dir); len(got) != 1 || !strings.Contains(got[0], `MM0507`) || !strings.Contains(got[0], `of "big.bin", which has`) {
+		if got := found(t, dir); len(got) != 1 || !strings.Contains(got[0], `MM1025`) || !strings.Contains(got[0], `of "big.bin", which has`) {
 			t.Errorf("%s: data that is too short: %q", folder, got)
 		}
 		if err := os.WriteFile(data, raw, 0o644); err != nil {
@@ -322,5 +327,53 @@ func TestFolder(t *testing.T) {
 	}
 	if m, list := inspect.Module(t.Context(), t.TempDir()); m != nil || len(list) != 1 || list[0].Code != diag.Unreadable {
 		t.Errorf("a folder without a manifest: %v", list)
+	}
+}
+
+// State and constants are compared with the file, which need not list them as
+// ports.
+func TestState(t *testing.T) {
+	f32 := func(name string, dims ...onnx.Dim) onnx.Value {
+		return onnx.Value{Name: name, Type: onnx.Type{Kind: onnx.TensorKind, DType: onnx.FLOAT, Dims: dims, Ranked: true}}
+	}
+	rate := onnx.Value{Name: "sr", Type: onnx.Type{Kind: onnx.TensorKind, DType: onnx.INT64, Ranked: true}}
+	const base = "preprocess: {sample_rate: 16000, chunk: 512, context: 64}\n"
+	for _, tc := range []struct {
+		name, blocks string
+		hn           onnx.Value
+		want         []string
+	}{
+		{"sound", "state: {h: hn}\nconstants: {sr: 16000}\n", f32("hn", onnx.Dim{Value: 2}), nil},
+		{"the other way round", "state: {hn: h}\nconstants: {sr: {value: 16000, dtype: int64}}\n", f32("hn", onnx.Dim{Value: onnx.Unknown, Param: "K"}), nil},
+		{"not said", "", f32("hn", onnx.Dim{Value: 2}), []string{`the file's input "h" is not in the manifest`, `the file's input "sr" is not in the manifest`, `the file's output "hn" is not in the manifest`}},
+		{"another shape", "state: {h: hn}\nconstants: {sr: 16000}\n", f32("hn", onnx.Dim{Value: 3}), []string{`"h" is float32 [2], and its next value "hn" is float32 [3]`}},
+		{"another rank", "state: {h: hn}\nconstants: {sr: 16000}\n", f32("hn"), []string{`its next value "hn" is float32 []`}},
+		{"stated otherwise", "state: {h: {from: hn, shape: [4], dtype: fp16}}\nconstants: {sr: {value: 1, shape: [1], dtype: int32}}\n", f32("hn", onnx.Dim{Value: 2}), []string{
+			`"h" is [2] in the file, [4] in state`, `"h" is float32 in the file, fp16 in state`, `"sr" is [] in the file, [1] in constants`, `"sr" is int64 in the file, int32 in constants`}},
+		{"not there", "state: {h: hx, k: hn}\nconstants: {sr: 16000, rate: 1}\n", f32("hn", onnx.Dim{Value: 2}), []string{
+			`"hx" is no output of the file`, `"k" is no input of the file`, `"rate" is no input of the file`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "v.onnx"), &onnx.Model{IRVersion: 8, Opsets: []onnx.Opset{{Version: 13}}, Graph: onnx.Graph{
+				Name: "g", Inputs: []onnx.Value{f32("x", onnx.Dim{Value: onnx.Unknown}, onnx.Dim{Value: 576}), f32("h", onnx.Dim{Value: 2}), rate},
+				Outputs: []onnx.Value{f32("y", onnx.Dim{Value: onnx.Unknown}, onnx.Dim{Value: 576}), tc.hn},
+				Nodes:   []onnx.Node{{Op: "Identity", Inputs: []string{"x"}, Outputs: []string{"y"}}, {Op: "Identity", Inputs: []string{"h"}, Outputs: []string{"hn"}}},
+			}})
+			text := "name: v\nversion: 1.0.0\ntype: encoder\nmodality: audio\nabi: mm-abi-1.1\nlicense: MIT\ninputs: [{name: x, shape: [S], dtype: fp32}]\n" +
+				"outputs: [{name: y, shape: [576], dtype: fp32}]\nexport: {onnx: v.onnx}\n" + base + tc.blocks
+			if err := os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Join(found(t, dir), "\n")
+			if n := strings.Count(all, "MM0211"); n != len(tc.want) {
+				t.Errorf("%d faults, want %d:\n%s", n, len(tc.want), all)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(all, want) {
+					t.Errorf("no %q in\n%s", want, all)
+				}
+			}
+		})
 	}
 }

@@ -1,12 +1,18 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/core/onnx/facts"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 // elements are ONNX's names of the element types of ports.
@@ -18,34 +24,67 @@ var elements = map[abi.DType]onnx.DType{
 // onnx checks the file by ONNX's own rules and its inputs and outputs against
 // the manifest's ports.
 func (c *checker) onnx(entry string) {
-	pos := c.m.PathPos(entry)
+	pos, before := c.m.PathPos(entry), c.m.ID()+": "+entry+": "
 	file, _, _ := c.locate(entry)
 	model, closer, err := openONNX(file)
 	if err != nil {
-		c.list.Add(diag.GraphInvalid, pos, fmt.Sprintf("%s: %s: %v", c.m.ID(), entry, err), "export it again")
+		AddUnread(&c.list, pos, before, err)
 		return
 	}
 	defer closer()
-	external := func(location string) (int64, bool) {
-		_, size, ok := c.locate(beside(entry, location))
-		return size, ok
-	}
-	for _, p := range model.Check(onnx.CheckOptions{External: external}) {
-		detail := fmt.Sprintf("%s: %s: %s", c.m.ID(), entry, p)
-		if p.Warning {
-			c.list.Warn(diag.GraphInvalid, pos, detail, "")
-		} else {
-			c.list.Add(diag.GraphInvalid, pos, detail, "export it again")
-		}
-	}
-	v := ports{checker: c, entry: entry}
+	AddProblems(&c.list, pos, before, model.Check(onnx.CheckOptions{External: func(location string) (int64, error) { return c.beside(entry, location) }}))
+	c.precision(entry, model)
+	v := ports{checker: c, entry: entry, symbols: make(map[string]int64)}
 	c.m.Bind(&v.binding)
-	// With a preprocess block the file takes what that block makes of the
-	// manifest's raw input.
-	if c.m.Preprocess == nil {
-		v.compare("inputs", c.m.Inputs, model.Inputs())
+	inputs := model.Inputs()
+	carried := c.m.Carried(func(name string) bool { _, ok := find(inputs, name); return ok })
+	next := map[string]bool{}
+	for _, s := range carried {
+		next[s.From] = true
 	}
+	v.held = func(side, name string) bool {
+		if side == "outputs" {
+			return next[name]
+		}
+		_, state := carried[name]
+		_, fixed := c.m.Constants[name]
+		return state || fixed
+	}
+	v.states(carried, inputs, model.Graph.Outputs)
+	v.compare("inputs", c.m.Inputs, inputs)
 	v.compare("outputs", c.m.Outputs, model.Graph.Outputs)
+}
+
+// beside is the size of the external data at a location. The module must list
+// the file; where it does so without a digest, and where the file lies in the
+// module's own folder, it must be a plain file with one name.
+func (c *checker) beside(entry, location string) (int64, error) {
+	name := beside(entry, location)
+	if !slices.Contains(c.m.Paths(), name) {
+		return 0, errors.New("the manifest does not list it")
+	}
+	_, size, ok := c.locate(name)
+	if !ok {
+		return 0, fs.ErrNotExist
+	}
+	if c.m.Dir() == "" || slices.ContainsFunc(c.m.Files, func(f modules.File) bool { return f.Path == name }) {
+		return size, nil
+	}
+	if _, err := admit.Folder(c.m.Dir(), nil).Size(name); errors.Is(err, onnx.ErrLinked) {
+		return 0, onnx.ErrLinked
+	}
+	return size, nil
+}
+
+// precision holds the weights to the precisions that the manifest lists.
+func (c *checker) precision(entry string, model *onnx.Model) {
+	if c.m.Quant == nil || len(c.m.Quant.Supported) == 0 {
+		return
+	}
+	if p := facts.Precision(model); p != "" && !slices.Contains(c.m.Quant.Supported, p) {
+		c.list.Add(diag.QuantDiffers, c.m.Pos("/quant/supported"),
+			fmt.Sprintf("%s: most weights of %s are %s, the manifest lists %s", c.m.ID(), entry, p, strings.Join(c.m.Quant.Supported, ", ")), diag.QuantDiffers.Fix())
+	}
 }
 
 // ports compares a manifest's ports with a graph's values.
@@ -53,6 +92,10 @@ type ports struct {
 	*checker
 	entry   string
 	binding abi.Binding
+	// held says that an input or output is the module's own business, state or
+	// constant, which the manifest need not list.
+	held    func(side, name string) bool
+	symbols map[string]int64 // sizes of the file's own names
 }
 
 func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
@@ -66,13 +109,17 @@ func (c *ports) compare(side string, want []abi.Port, have []onnx.Value) {
 			c.differ(side, i, -1, fmt.Sprintf("%q is no tensor in the file", p.Name))
 			continue
 		}
+		if spec, ok := c.m.Preprocess[p.Name]; ok && side == "inputs" {
+			c.prepared(i, spec, v)
+			continue
+		}
 		if want := elements[p.DType]; v.Type.DType != want {
 			c.differ(side, i, -1, fmt.Sprintf("%q is %s in the file, %s in the manifest", p.Name, v.Type.DType, p.DType))
 		}
 		c.shape(side, i, p, v)
 	}
 	for _, v := range have {
-		if len(want) > 0 && !declared(want, v.Name) {
+		if len(want) > 0 && !declared(want, v.Name) && !c.held(side, v.Name) {
 			c.differ(side, -1, -1, fmt.Sprintf("the file's %s %q is not in the manifest", strings.TrimSuffix(side, "s"), v.Name))
 		}
 	}
@@ -93,21 +140,38 @@ func (c *ports) shape(side string, i int, p abi.Port, v onnx.Value) {
 		return
 	}
 	for k, d := range dims {
-		if d.Value == onnx.Unknown {
-			continue // names in files mean nothing across modules
-		}
 		size, by := p.Shape[k].Size, "the manifest"
-		if name := p.Shape[k].Name; name != "" {
+		name := p.Shape[k].Name
+		if name != "" {
 			n, who, ok := c.binding.Size(c.m.ID(), name)
-			if !ok {
+			switch {
+			case ok:
+				size, by = n, who
+			case d.Value != onnx.Unknown: // from here on the name means this size
+				c.binding.Set(c.m.ID(), name, d.Value, fmt.Sprintf("%q", p.Name))
 				continue
+			default:
+				continue // neither side knows
 			}
-			size, by = n, who
 		}
-		if d.Value != size {
+		switch {
+		case d.Value == onnx.Unknown && d.Param == "":
+		case d.Value == onnx.Unknown:
+			c.symbol(side, i, k, p, d.Param, size)
+		case d.Value != size:
 			c.differ(side, i, k, fmt.Sprintf("%s of %q is %d in the file, %d in %s", dimension(p.Shape[k], k), p.Name, d.Value, size, by))
 		}
 	}
+}
+
+// symbol holds a name of the file to one size wherever it stands. What it is
+// called means nothing: exporters make names up.
+func (c *ports) symbol(side string, i, axis int, p abi.Port, name string, size int64) {
+	if old, ok := c.symbols[name]; ok && old != size {
+		c.differ(side, i, axis, fmt.Sprintf("%s of %q is %d in the manifest, but the file calls it %q, which is %d elsewhere", dimension(p.Shape[axis], axis), p.Name, size, name, old))
+		return
+	}
+	c.symbols[name] = size
 }
 
 // dimension names one dimension of a port: D_enc (dimension 1), or dimension 1.

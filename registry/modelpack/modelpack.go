@@ -35,6 +35,13 @@ import (
 // to be worth that.
 const LinkFrom = 64 << 20
 
+// whole reports a file that is a model by itself. Data that an ONNX model has
+// beside it is copied however large it is: with another name on disk it would
+// be refused from then on (MM1023).
+func whole(path string) bool {
+	return slices.Contains([]string{".gguf", ".onnx", ".safetensors"}, filepath.Ext(path))
+}
+
 // Pack puts the files of a module's folder into the store and writes the OCI
 // manifest over them. Files that are missing, or are not those that the
 // manifest declares, come as a diag.Faults. The artifact gets no name.
@@ -44,7 +51,7 @@ func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*reg
 		if err != nil {
 			return ocispec.Descriptor{}, err
 		}
-		return store.AddFile(ctx, path, registry.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom})
+		return store.AddFile(ctx, path, registry.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && whole(path)})
 	})
 	if err != nil {
 		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)

@@ -18,6 +18,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -69,14 +70,18 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		return nil, err
 	}
 	full := &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
+	opt := admit.Options{CheckOptions: graph.Checks(), Open: admit.Named(b.Part.Files[string(format)], b.Files.Path, b.Sealed())}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
 	} else if l.Memory > 0 && info.Size() > l.Memory {
 		return nil, full
 	}
-	m, err := onnx.Open(path)
+	m, err := admit.File(path, opt)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", b.Part.ID(), err)
+		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
+	}
+	if _, beside := m.Attached(); l.Memory > 0 && m.Size()+beside > l.Memory {
+		return nil, errors.Join(full, m.Close())
 	}
 	p, err := graph.Compile(ctx, m, graph.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
 	if closed := m.Close(); err == nil && closed != nil {

@@ -73,10 +73,16 @@ func floats(v ...float32) []byte {
 }
 
 func TestConformance(t *testing.T) {
-	runtimetest.Run(t, runtimetest.Function{
-		Engine: coreonnx.Engine{}, Bundle: write(t, dense()),
-		In: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{1, 2}, Data: floats(1, 2)}},
-	}.Cases())
+	m, in, long := runtimetest.Deep()
+	for name, f := range map[string]runtimetest.Function{
+		"dense": {Bundle: write(t, dense()), In: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{1, 2}, Data: floats(1, 2)}}},
+		"deep":  {Bundle: write(t, m), In: in, Long: long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.Engine = coreonnx.Engine{}
+			runtimetest.Run(t, f.Cases())
+		})
+	}
 }
 
 func TestRun(t *testing.T) {

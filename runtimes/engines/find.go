@@ -9,6 +9,7 @@
 package engines
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -74,13 +76,17 @@ func Program() (string, error) {
 
 // Record is what is known of an installed engine; engine.json beside it.
 type Record struct {
-	Name    string            `json:"name"`
-	Version string            `json:"version"`
-	License string            `json:"license"`
-	Source  string            `json:"source"`           // the package, or the folder or archive that it was taken from
-	Pinned  bool              `json:"pinned,omitempty"` // the bytes are those that this mm was released with
-	Files   map[string]string `json:"files"`            // name → sha256:…
-	Dir     string            `json:"dir,omitempty"`    // where it lies; not in the record itself
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	License string `json:"license"`
+	Source  string `json:"source"`           // the package, or the folder or archive that it was taken from
+	Pinned  bool   `json:"pinned,omitempty"` // the bytes are those that this mm was released with
+	// Upstream is the digest of the package that the files came in, where one
+	// is pinned, or where the artifact that they came in says so.
+	Upstream string            `json:"upstream,omitempty"`
+	SignedBy []string          `json:"signed_by,omitempty"` // keys that released the artifact that the files came in
+	Files    map[string]string `json:"files"`               // name → sha256:…
+	Dir      string            `json:"dir,omitempty"`       // where it lies; not in the record itself
 }
 
 const (
@@ -138,9 +144,9 @@ func newer(a, b string) int {
 	return y.Compare(x)
 }
 
-// Worker says how to start an engine: the program, and the newest installed
-// libraries.
-func Worker(home func() (string, error), name string) (worker.Options, error) {
+// Worker says how to start an engine: the program, the newest installed
+// libraries, and the bytes of memory that it may take; 0 is no limit.
+func Worker(home func() (string, error), name string, memory int64) (worker.Options, error) {
 	program, err := Program()
 	if err != nil {
 		return worker.Options{}, err
@@ -157,9 +163,27 @@ func Worker(home func() (string, error), name string) (worker.Options, error) {
 	if i < 0 {
 		return worker.Options{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + name}
 	}
-	return options(program, name, all[i].Dir), nil
+	return options(program, name, all[i].Dir, memory), nil
 }
 
-func options(program, name, dir string) worker.Options {
-	return worker.Options{Program: program, Args: []string{name, dir}}
+func options(program, name, dir string, memory int64) worker.Options {
+	opt := worker.Options{Program: program, Args: []string{"-memory", strconv.FormatInt(memory, 10), name, dir}}
+	if name == ONNXRuntime {
+		// ONNX's newest opset is there before a release of the library says that
+		// it knows it; operators that it lacks are refused by name all the same.
+		opt.Env = []string{"ALLOW_RELEASED_ONNX_OPSET_ONLY=0"}
+		// From 1.29 on the library sends what it runs, and on what, to its
+		// makers; the two names are those of its versions.
+		opt.Env = append(opt.Env, "ORT_DISABLE_TELEMETRY=1", "ORT_TELEMETRY_DISABLED=1")
+	}
+	return opt
+}
+
+// Probe starts an engine and gives what it says of itself.
+func Probe(ctx context.Context, home func() (string, error), name string) (runtimes.Info, error) {
+	opt, err := Worker(home, name, 0)
+	if err != nil {
+		return runtimes.Info{}, err
+	}
+	return worker.Probe(ctx, opt)
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -25,6 +26,12 @@ type Options struct {
 	// package that this mm was released with, which the user's npm fetches.
 	From string
 	Say  func(string) // is told what is done; nil: nobody
+
+	// Of an artifact that was pulled and verified, whose files are in From:
+	Source   string   // its reference and digest
+	Upstream string   // the package that it says the files came in
+	Version  string   // what the library must call itself
+	SignedBy []string // the keys that released it
 }
 
 // versionName is what a library may call its version, which becomes a folder.
@@ -35,7 +42,7 @@ var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
 // does not know, and then appear all at once. An engine of that version that
 // is there already is replaced.
 func Install(ctx context.Context, opt Options) (Record, error) {
-	p, err := packageOf(opt.Name)
+	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		return Record{}, err
 	}
@@ -65,7 +72,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 	}
 	r, err := fill(ctx, opt, p, stage)
 	if err == nil {
-		err = prove(ctx, program, stage, &r)
+		err = prove(ctx, opt, program, stage, &r)
 	}
 	if err == nil {
 		err = publish(ctx, top, stage, &r)
@@ -75,7 +82,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 
 // fill takes the files out of the source into stage/engine.
 func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, error) {
-	r := Record{Name: opt.Name, License: p.license, Source: opt.From, Files: make(map[string]string)}
+	r := Record{Name: opt.Name, License: p.license, Source: opt.From, Upstream: opt.Upstream, SignedBy: opt.SignedBy, Files: make(map[string]string)}
 	from := opt.From
 	if from == "" {
 		r.Source = p.spec()
@@ -87,28 +94,62 @@ func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, e
 	} else if abs, err := filepath.Abs(from); err == nil {
 		r.Source = abs
 	}
-	info, err := os.Stat(from)
-	if err != nil {
-		return r, fmt.Errorf("installing %s: %w", opt.Name, err)
+	if opt.Source != "" {
+		r.Source = opt.Source
 	}
-	if err := stage.MkdirAll("engine", 0o700); err != nil {
-		return r, err
-	}
-	if info.IsDir() {
-		err = fromFolder(from, p, stage, r.Files)
-	} else {
-		r.Pinned, err = fromArchive(ctx, from, p, stage, r.Files)
-		if err == nil && opt.From == "" && !r.Pinned {
-			err = fmt.Errorf("%s does not have the digest that it was released with, %s", r.Source, p.integrity)
-		}
-	}
-	if err == nil && len(r.Files) == 0 {
-		err = fmt.Errorf("it holds no library of %s for this machine", opt.Name)
+	var err error
+	r.Pinned, err = take(ctx, from, p, stage, r.Files)
+	if err == nil && opt.From == "" && !r.Pinned {
+		err = fmt.Errorf("%s does not have the digest that it was released with, %s", r.Source, p.integrity)
 	}
 	if err != nil {
 		return r, fmt.Errorf("installing %s from %s: %w", opt.Name, r.Source, err)
 	}
+	if r.Pinned {
+		r.Upstream = p.integrity
+	}
 	return r, nil
+}
+
+// take puts the files of a folder or an archive, and the licence, into
+// stage/engine, and says whether it is the pinned archive.
+func take(ctx context.Context, from string, p pinned, stage *fsx.Dir, files map[string]string) (same bool, err error) {
+	info, err := os.Stat(from)
+	if err != nil {
+		return false, err
+	}
+	if err := stage.MkdirAll("engine", 0o700); err != nil {
+		return false, err
+	}
+	if info.IsDir() {
+		err = fromFolder(from, p, stage, files)
+	} else {
+		same, err = fromArchive(ctx, from, p, stage, files)
+	}
+	if err == nil {
+		err = license(p, stage, files)
+	}
+	return same, err
+}
+
+// Files takes an engine's files for another system out of a folder or an
+// archive into dir/engine, which is made, and gives their digests.
+// They are not tried: no machine loads another's libraries.
+func Files(ctx context.Context, name, system, machine, from, dir string) (map[string]string, error) {
+	p, err := packageOf(name, system, machine)
+	if err != nil {
+		return nil, err
+	}
+	stage, err := fsx.Create(dir, 0o700, fsx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer stage.Close()
+	files := make(map[string]string)
+	if _, err := take(ctx, from, p, stage, files); err != nil {
+		return nil, fmt.Errorf("taking %s for %s/%s from %s: %w", name, system, machine, from, err)
+	}
+	return files, nil
 }
 
 // pack has npm fetch a package, without running anything of it.
@@ -150,15 +191,17 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // prove has the engine loaded, and takes its version.
-func prove(ctx context.Context, program string, stage *fsx.Dir, r *Record) error {
-	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine")))
+func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *Record) error {
+	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine"), 0))
 	if err != nil {
 		return fmt.Errorf("trying %s: %w", r.Name, err)
 	}
 	if !versionName.MatchString(info.Version) {
 		return fmt.Errorf("trying %s: it calls its version %q", r.Name, info.Version)
 	}
-	r.Version = info.Version
+	if r.Version = info.Version; opt.Version != "" && opt.Version != r.Version {
+		return fmt.Errorf("trying %s: it is version %s and was released as %s", r.Name, r.Version, opt.Version)
+	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -29,30 +28,32 @@ type pinned struct {
 	integrity string   // npm's, of the archive; "": none for this machine
 	license   string   // SPDX
 	patterns  []string // base names of the files that are taken
+
+	system, machine string // that the files are for, as Go calls them
+	notice          string // the licence as text, with what has to be told with it
 }
 
 func (p pinned) spec() string { return p.name + "@" + p.version }
 
 // packageOf is what an engine is installed from.
-func packageOf(name string) (pinned, error) {
-	machine := runtime.GOOS + "/" + runtime.GOARCH
+func packageOf(name, system, machine string) (pinned, error) {
 	switch name {
 	case ONNXRuntime:
 		p := pinned{
-			name: "onnxruntime-node", version: "1.30.0", license: "MIT",
+			name: "onnxruntime-node", version: "1.30.0", license: "MIT", system: system, machine: machine, notice: onnxruntimeNotice,
 			patterns: []string{"libonnxruntime.so.1*", "libonnxruntime.1.dylib", "onnxruntime.dll"},
 		}
-		switch machine {
+		switch system + "/" + machine {
 		case "linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64", "windows/arm64":
 			p.integrity = "sha512-twhs1C2C/BFkz1yc5OY0KIU2GUq6DURO7hD4bx5Q2Qy3nAMJwRXW8xU3NVczE29VA9lolLOYepoD8fjTGOfIqw=="
 		}
 		return p, nil
 	case LlamaCPP:
 		p := pinned{
-			name: "@node-llama-cpp/linux-x64", version: "3.22.1", license: "MIT",
+			name: "@node-llama-cpp/linux-x64", version: "3.22.1", license: "MIT", system: system, machine: machine, notice: llamacppNotice,
 			patterns: []string{"libggml*.so*", "libllama.*", "libggml*.dylib", "ggml*.dll", "llama.dll"},
 		}
-		if machine == "linux/amd64" {
+		if system == "linux" && machine == "amd64" {
 			p.integrity = "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OAmatoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg=="
 		}
 		return p, nil
@@ -73,7 +74,7 @@ func (p pinned) wants(name string) (take, legal bool) {
 	base := path.Base(name)
 	for _, pattern := range p.patterns {
 		if ok, _ := path.Match(pattern, base); ok {
-			return here(name), false
+			return p.fits(name), false
 		}
 	}
 	upper := strings.ToUpper(base)
@@ -85,16 +86,16 @@ func (p pinned) wants(name string) (take, legal bool) {
 	return false, false
 }
 
-// here says whether a path that names machines names this one.
-func here(name string) bool {
+// fits says whether a path that names systems and machines names the wanted.
+func (p pinned) fits(name string) bool {
 	systems := map[string]string{"linux": "linux", "darwin": "darwin", "win32": "windows"}
 	machines := map[string]string{"x64": "amd64", "arm64": "arm64"}
 	parts := strings.Split(path.Dir(name), "/")
 	for _, part := range parts {
-		if s, ok := systems[part]; ok && s != runtime.GOOS {
+		if s, ok := systems[part]; ok && s != p.system {
 			return false
 		}
-		if m, ok := machines[part]; ok && m != runtime.GOARCH {
+		if m, ok := machines[part]; ok && m != p.machine {
 			return false
 		}
 	}
@@ -180,7 +181,7 @@ func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) e
 		}
 		return t.entry(filepath.ToSlash(rel), info.Size(), f)
 	})
-	return errors.Join(err, needed(files))
+	return errors.Join(err, needed(p, files))
 }
 
 // besides says whether a link leads to a file of its own folder that is taken
@@ -214,7 +215,7 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 	for archive := tar.NewReader(io.LimitReader(z, 2*maxTotal)); ; {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return same, needed(files)
+			return same, needed(p, files)
 		}
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return same, err
@@ -229,13 +230,13 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 }
 
 // needed wants a library among the files.
-func needed(files map[string]string) error {
+func needed(p pinned, files map[string]string) error {
 	for name := range files {
 		if strings.Contains(name, ".so") || strings.HasSuffix(name, ".dylib") || strings.HasSuffix(name, ".dll") {
 			return nil
 		}
 	}
-	return fmt.Errorf("it holds no library for %s/%s", runtime.GOOS, runtime.GOARCH)
+	return fmt.Errorf("it holds no library for %s/%s", p.system, p.machine)
 }
 
 // isPinned compares a file with npm's digest, and goes back to its beginning.

@@ -12,29 +12,51 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
+// Damaged models end in no engine worse than with an error.
 func TestDamagedFiles(t *testing.T) {
-	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
 	dir := t.TempDir()
 	if err := seed.Write(filepath.Join(dir, "s"), seed.Options{Type: abi.Core, Name: "s", Seed: 3, DModel: 32}); err != nil {
 		t.Fatal(err)
 	}
-	enginestest.Damaged(t, filepath.Join(dir, "s", "s.gguf"), enginestest.Hostile(t), func(ctx context.Context, path string) error {
-		m, s, err := enginestest.Begin(ctx, e, bundle(path), prompt)
+	files := []string{filepath.Join(dir, "s", "s.gguf")}
+	for _, name := range []string{"core-llm", "draft-llm"} {
+		files = append(files, filepath.Join(testfiles.Root(t), "modules", name, name+".gguf"))
+	}
+	use := func(e runtimes.Engine) func(ctx context.Context, _, path string) error {
+		return func(ctx context.Context, _, path string) error {
+			m, s, err := enginestest.Begin(ctx, e, bundle(path), prompt)
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			_, err = s.Generate(ctx, runtimes.Generation{MaxTokens: 4}, func(int32) error { return nil })
+			return err
+		}
+	}
+	check := func(path string) error {
+		f, err := gguf.Open(path)
 		if err != nil {
 			return err
 		}
-		defer m.Close()
-		_, err = s.Generate(ctx, runtimes.Generation{MaxTokens: 4}, func(int32) error { return nil })
+		defer f.Close()
+		_, err = admit.File(f)
 		return err
-	})
+	}
+	enginestest.Damaged(t, enginestest.Hostile(t), files, check,
+		enginestest.Trial{Name: "core", Use: use(corellm.Engine{})},
+		enginestest.Trial{Name: "llamacpp", Use: use(llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)})})
 }
 
 // Whatever ends or stops the child in the middle of a text, mm is told, and

@@ -45,11 +45,7 @@ func (Engine) Aliases() []string { return []string{string(abi.GGUF)} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := engines.Worker(e.Home, engines.LlamaCPP)
-	if err != nil {
-		return runtimes.Info{}, err
-	}
-	return worker.Probe(ctx, opt)
+	return engines.Probe(ctx, e.Home, engines.LlamaCPP)
 }
 
 // Can wants a GGUF file.
@@ -92,7 +88,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if n := b.Tokens.DModel; n != 0 && n != cfg.Width {
 		return nil, fmt.Errorf("the file of %s has d_model %d, the build %d", b.Part.ID(), cfg.Width, n)
 	}
-	opt, err := engines.Worker(e.Home, engines.LlamaCPP)
+	opt, err := engines.Worker(e.Home, engines.LlamaCPP, l.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -2,27 +2,52 @@ package onnxrt_test
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
+// Damaged models end in no engine worse than with an error.
 func TestDamagedFiles(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
-	good := filepath.Join(testfiles.Root(t), "modules", "vision-proj", "vision_proj.onnx")
-	in := inputs(t, good, 3)
-	enginestest.Damaged(t, good, enginestest.Hostile(t), func(ctx context.Context, path string) error {
-		m, err := e.Open(ctx, bundle(path), runtimes.Limits{Threads: 1})
+	var files []string
+	in := make(map[string]map[string]runtimes.Tensor)
+	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32, "img-dec/img_dec.onnx": 1} {
+		path := filepath.Join(testfiles.Root(t), "modules", filepath.FromSlash(name))
+		files, in[path] = append(files, path), inputs(t, path, many)
+	}
+	use := func(e runtimes.Engine) func(ctx context.Context, file, path string) error {
+		return func(ctx context.Context, file, path string) error {
+			m, err := e.Open(ctx, bundle(path), runtimes.Limits{Threads: 1, Memory: 1 << 30})
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			_, err = m.(runtimes.Function).Run(ctx, in[file])
+			return err
+		}
+	}
+	check := func(path string) error {
+		m, err := onnx.Open(path)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		_, err = m.(runtimes.Function).Run(ctx, in)
-		return err
-	})
+		for _, p := range m.Check(onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}) {
+			if !p.Warning {
+				return errors.New(p.String())
+			}
+		}
+		return nil
+	}
+	enginestest.Damaged(t, enginestest.Hostile(t), files, check,
+		enginestest.Trial{Name: "core", Use: use(coreonnx.Engine{})},
+		enginestest.Trial{Name: "onnxruntime", Use: use(onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)})})
 }

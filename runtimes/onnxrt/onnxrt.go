@@ -11,12 +11,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/worker"
@@ -37,11 +36,7 @@ func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
-	if err != nil {
-		return runtimes.Info{}, err
-	}
-	return worker.Probe(ctx, opt)
+	return engines.Probe(ctx, e.Home, engines.ONNXRuntime)
 }
 
 // Can wants an ONNX file.
@@ -69,7 +64,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime)
+	opt, err := engines.Worker(e.Home, engines.ONNXRuntime, l.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -89,53 +84,25 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 	if err != nil {
 		return "", err
 	}
-	m, err := onnx.Open(path)
+	names := b.Part.Files[string(abi.ONNX)]
+	m, err := admit.File(path, admit.Options{Open: admit.Named(names, b.Files.Path, b.Sealed())})
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}
-	defer m.Close()
-	names := b.Part.Files[string(abi.ONNX)]
-	if len(m.Externals()) > 0 {
-		dir, err := b.Files.Dir(ctx, names...)
-		if err != nil {
-			return "", err
-		}
-		path = filepath.Join(dir, filepath.FromSlash(names[0]))
-	}
-	total := int64(0)
-	opt := onnx.CheckOptions{External: func(location string) (int64, bool) {
-		info, err := os.Lstat(filepath.Join(filepath.Dir(path), filepath.FromSlash(location)))
-		if err != nil || !info.Mode().IsRegular() {
-			return 0, false
-		}
-		return info.Size(), declared(names, location)
-	}}
-	for _, p := range m.Check(opt) {
-		if !p.Warning {
-			return "", fmt.Errorf("checking %s: %s", b.Part.ID(), p)
-		}
-	}
-	for _, at := range append([]string{filepath.Base(path)}, m.Externals()...) {
-		info, err := os.Stat(filepath.Join(filepath.Dir(path), filepath.FromSlash(at)))
-		if err != nil {
-			return "", fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
-		}
-		total += info.Size()
+	locations, beside := m.Attached()
+	total := m.Size() + beside
+	if err := m.Close(); err != nil {
+		return "", err
 	}
 	if l.Memory != 0 && total > l.Memory {
 		return "", &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit, or quantize the module"}
 	}
-	return path, nil
-}
-
-// declared says whether a location, seen from the model, is a file of the
-// part.
-func declared(names []string, location string) bool {
-	for _, n := range names[1:] {
-		rel, err := filepath.Rel(filepath.Dir(filepath.FromSlash(names[0])), filepath.FromSlash(n))
-		if err == nil && filepath.ToSlash(rel) == location {
-			return true
-		}
+	if len(locations) == 0 {
+		return path, nil
 	}
-	return false
+	dir, err := b.Files.Dir(ctx, names...)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, filepath.FromSlash(names[0])), nil
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
@@ -82,6 +80,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Work that takes long ends when it is told to.
+func TestDeep(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	m, in, long := runtimetest.Deep()
+	path := filepath.Join(t.TempDir(), "deep.onnx")
+	write(t, path, m)
+	runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: bundle(path), In: in, Long: long}.Cases())
+}
+
 // write puts a model beside others in a folder.
 func write(t *testing.T, path string, m *onnx.Model) {
 	t.Helper()
@@ -127,6 +134,31 @@ func TestTypes(t *testing.T) {
 		if err := open.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The library leaves nothing behind and sends nothing: it keeps what it means
+// to send in the folder for temporary files.
+func TestNoTelemetry(t *testing.T) {
+	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	dir := t.TempDir()
+	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
+		t.Setenv(name, dir)
+	}
+	path := filepath.Join(testfiles.Root(t), "modules", "vision-proj", "vision_proj.onnx")
+	m, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.(runtimes.Function).Run(t.Context(), inputs(t, path, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
 
@@ -180,49 +212,4 @@ func TestRefuses(t *testing.T) {
 		}
 		m.Close()
 	}
-}
-
-// A computation ends in its middle when its caller goes, and the session goes
-// on to the next.
-func TestCancelInside(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
-	const size, steps = 1024, 200
-	m := onnx.New("powers", 17)
-	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", 1, "N", "N")}
-	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", 1, "N", "N")}
-	last := "x"
-	for i := range steps {
-		next := fmt.Sprint("y", i)
-		if i == steps-1 {
-			next = "y"
-		}
-		last = m.Graph.Add("MatMul", []string{last, "x"}, next)
-	}
-	path := filepath.Join(t.TempDir(), "m.onnx")
-	write(t, path, m)
-	open, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Close()
-	run := func(ctx context.Context, n int64) error {
-		_, err := open.(runtimes.Function).Run(ctx, map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{n, n}, Data: make([]byte, 4*n*n)}})
-		return err
-	}
-	pids := enginestest.Children(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	begin := time.Now()
-	err = run(ctx, size)
-	took := time.Since(begin)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("%v after %v", err, took)
-	}
-	if err := run(t.Context(), 2); err != nil {
-		t.Error(err)
-	}
-	if now := enginestest.Children(t); !slices.Equal(pids, now) {
-		t.Errorf("it took another child (%v, then %v): the library did not hear", pids, now)
-	}
-	t.Logf("ended after %v", took.Round(time.Millisecond))
 }

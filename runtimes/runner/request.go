@@ -83,6 +83,14 @@ type Answer struct {
 	Tokens    []int32
 	Stop      runtimes.Stop
 	Timings   Timings
+	Backends  []Backend // of the parts that it took, the core first
+	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
+}
+
+// Backend is a part and the engine that ran it.
+type Backend struct {
+	Part   string `json:"part"`
+	Engine string `json:"backend"`
 }
 
 // Message is the answer as a turn of the conversation.
@@ -122,13 +130,16 @@ func (t Timings) PerSecond() float64 {
 func (r *Runner) able(req Request) error {
 	a := r.build.Assembly
 	for _, in := range req.parts() {
-		if in.Type != abi.Text && in.Type != "" && r.opt.Project == nil {
-			return missing(a, in)
+		if in.Type == abi.Text || in.Type == "" {
+			continue
+		}
+		if err := missing(a, in); err != nil {
+			return err
 		}
 	}
 	for _, out := range req.Outputs {
 		if abi.Modality(out) != abi.Text {
-			return &runtimes.Unavailable{What: out + " output", Why: "decoders need the onnx backend, which a conversation is not connected to yet", Hint: "ask for outputs: [text]"}
+			return &runtimes.Unavailable{What: out + " output", Why: "an answer is text: the core's states do not reach a decoder yet", Hint: "ask for outputs: [text]"}
 		}
 	}
 	if len(req.ToolsAllowed) == 0 {
@@ -141,7 +152,8 @@ func (r *Runner) able(req Request) error {
 	return &runtimes.Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
 }
 
-// missing explains why an input that is no text cannot be taken.
+// missing explains why an input that is no text cannot be taken; nil where it
+// can.
 func missing(a *builds.Assembly, in talk.Part) error {
 	what := string(in.Type) + " input"
 	if in.Path != "" {
@@ -152,11 +164,11 @@ func missing(a *builds.Assembly, in talk.Part) error {
 			continue
 		}
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
-			if p.Files.Entry(abi.ONNX) == "" {
+			if len(p.Files) == 0 {
 				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
 			}
 		}
-		return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s needs the onnx backend, which a conversation is not connected to yet", m.Encoder.ID()), Hint: "ask with text alone"}
+		return nil
 	}
 	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
 }

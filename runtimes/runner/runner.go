@@ -6,13 +6,22 @@
 // is read, feeds the rest, generates, and reads the tokens: text, reasoning
 // and tool calls. A [Conversation] is the turns so far, on a Runner that any
 // number of conversations may share.
+//
+// An image or a sound goes through its encoder (runtimes/modality) and its
+// projector, each on the engine that the graph or the options choose, and
+// stands between the modality's markers as at most T_cap vectors. The parts
+// are opened when they are first needed, once; the vectors of an input are
+// remembered by its content. [Runner.Compute] runs the functions of a build by
+// themselves: of a build without a core there is nothing else to run.
 package runner
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,27 +36,33 @@ import (
 // Options is how a build is run.
 type Options struct {
 	Engines []runtimes.Engine // the preferred one first
-	Engine  string            // the one to take; "": the first that can
-	Limits  runtimes.Limits
-	Raw     bool // without the model's chat template
-	NoDraft bool // without the build's draft core
+	// Engine is for the core, or for every part of a build without one; ""
+	// is what the graph asks for, and where it asks for none the first that can.
+	Engine string
+	// Backends are engines for parts by their names, before Engine and before
+	// what the graph asks for.
+	Backends map[string]string
+	Limits   runtimes.Limits
+	Raw      bool // without the model's chat template
+	NoDraft  bool // without the build's draft core
 
 	// Sequences is how many conversations are kept ready to go on; 0: 4.
 	Sequences int
-	// Project gives the vectors of an input that is no text, n × d_model; nil:
-	// such inputs are refused.
-	Project func(ctx context.Context, part talk.Part) ([]float32, error)
 }
 
 // Runner runs one build. It is safe for concurrent use.
 type Runner struct {
 	build  *builds.Build
 	opt    Options
-	engine runtimes.Engine
+	engine runtimes.Engine // of the core; nil: the build has none
+
+	functions map[string]*function // by the name of the part
+	features  features
 
 	loading sync.Mutex // held while the model is loaded
 	model   runtimes.Language
 	talk    *talk.Talk
+	spoken  bool          // talk was read
 	load    time.Duration // of an answer that has not told it yet
 
 	mu     sync.Mutex
@@ -55,7 +70,9 @@ type Runner struct {
 	closed bool
 }
 
-// Open chooses the engine of a build's core. Nothing is loaded yet.
+// Open chooses the engine of a build's core, and sees that the engines of
+// Options.Backends are there. Nothing is loaded yet. A name in Options.Backends
+// that is no part is a [NoPartError].
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if err := opt.Limits.Check(); err != nil {
 		return nil, err
@@ -63,21 +80,30 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if opt.Sequences == 0 {
 		opt.Sequences = 4
 	}
-	e, err := runtimes.Select(ctx, opt.Engines, opt.Engine, b.Assembly.Core)
-	if err != nil {
+	if err := known(b.Assembly, opt.Backends); err != nil {
 		return nil, err
 	}
-	return &Runner{build: b, opt: opt, engine: e}, nil
+	r := &Runner{build: b, opt: opt, functions: functions(b)}
+	if b.Assembly.HasCore() {
+		var err error
+		if r.engine, err = r.choose(ctx, b.Assembly.Core); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.asked(ctx)
 }
 
 // Build is what is run.
 func (r *Runner) Build() *builds.Build { return r.build }
 
-// Engine is what runs the core.
+// Engine is what runs the core; nil where the build has none.
 func (r *Runner) Engine() runtimes.Engine { return r.engine }
 
-// Load loads the model, unless it is loaded. Answer calls it.
+// Load loads the core, unless it is loaded. Answer calls it.
 func (r *Runner) Load(ctx context.Context) error {
+	if err := r.speak(); err != nil {
+		return err
+	}
 	r.loading.Lock()
 	defer r.loading.Unlock()
 	if r.ended() {
@@ -88,10 +114,6 @@ func (r *Runner) Load(ctx context.Context) error {
 	}
 	start := time.Now()
 	core := r.bundle()
-	t, err := conversant(core, r.opt.Raw, r.build.Assembly.Router)
-	if err != nil {
-		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
-	}
 	model, err := r.engine.Open(ctx, core, r.opt.Limits)
 	if err != nil {
 		return fmt.Errorf("opening %s with backend %s: %w", core.Part.ID(), r.engine.Name(), err)
@@ -100,8 +122,36 @@ func (r *Runner) Load(ctx context.Context) error {
 	if !ok {
 		return errors.Join(fmt.Errorf("backend %s opens %s as no language model", r.engine.Name(), core.Part.ID()), model.Close())
 	}
-	r.model, r.talk, r.load = language, t, time.Since(start)
+	r.model, r.load = language, r.load+time.Since(start)
 	return nil
+}
+
+// speak reads the tokenizer, unless it was read.
+func (r *Runner) speak() error {
+	if r.engine == nil {
+		return r.silent()
+	}
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	if r.ended() {
+		return fmt.Errorf("the runner is %w", runtimes.ErrClosed)
+	}
+	if r.spoken {
+		return nil
+	}
+	start := time.Now()
+	core := r.bundle()
+	t, err := conversant(core, r.opt.Raw, r.build.Assembly.Router)
+	if err != nil {
+		return fmt.Errorf("reading the tokenizer of %s: %w", core.Part.ID(), err)
+	}
+	r.talk, r.spoken, r.load = t, true, time.Since(start)
+	return nil
+}
+
+// silent says that there is nobody to talk to.
+func (r *Runner) silent() error {
+	return &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Name + " is a build of functions, without a core to talk to", Hint: "mm run --input, --image or --audio runs its functions"}
 }
 
 // bundle is the core with all that works on it.
@@ -155,7 +205,7 @@ func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*tal
 	return talk.New(tok, opt)
 }
 
-// Close frees the model. Answers under way end with an error; none may begin.
+// Close frees the models. Answers under way end with an error; none may begin.
 func (r *Runner) Close() error {
 	r.loading.Lock()
 	defer r.loading.Unlock()
@@ -170,6 +220,9 @@ func (r *Runner) Close() error {
 	}
 	if r.model != nil {
 		errs = append(errs, r.model.Close())
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
+		errs = append(errs, r.functions[name].close())
 	}
 	return errors.Join(errs...)
 }
@@ -188,13 +241,16 @@ var errBudget = errors.New("the request's budget is over")
 // said so far comes with the error. The request's own budget is no error: the
 // answer then says [StopBudget], and may be empty.
 func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (*Answer, error) {
+	if r.engine == nil {
+		return nil, r.silent()
+	}
 	if err := r.able(req); err != nil {
 		return nil, err
 	}
 	if err := req.Preferences.Check(); err != nil {
 		return nil, err
 	}
-	if err := r.Load(ctx); err != nil {
+	if err := r.speak(); err != nil {
 		return nil, err
 	}
 	if r.talk == nil {
@@ -207,19 +263,30 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, req.Preferences, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	in, err := r.media(prompt)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.roomy(prompt, in); err != nil {
+		return nil, err
+	}
+	if err := r.Load(ctx); err != nil {
+		return nil, err
+	}
+	return r.answer(ctx, prompt, in, req.Preferences, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
 }
 
 // answer feeds a prompt and reads what follows.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, p Preferences, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, media []medium, p Preferences, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
 	t := &telling{
 		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, start: time.Now(),
 	}
-	in, err := r.positions(bounded, prompt)
+	in, err := r.positions(bounded, prompt, media)
 	var s *session
 	if err == nil {
+		t.answer.Backends, t.answer.Assumed = r.backends(media), in.assumed
 		s, err = r.take(bounded, in)
 	}
 	if err == nil {
@@ -250,6 +317,20 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, p Preferences, 
 		t.answer.Stop = StopCall
 	}
 	return t.answer, nil
+}
+
+// backends are the engines of the parts that an answer took.
+func (r *Runner) backends(media []medium) []Backend {
+	out := []Backend{{r.build.Assembly.Core.Name, r.engine.Name()}}
+	for _, m := range media {
+		for _, name := range []string{m.joins.Encoder.Name, m.joins.Projector.Name} {
+			// It was opened, by this answer or by one before.
+			if b := (Backend{name, r.functions[name].engine.Name()}); !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return out
 }
 
 // told is how long loading took, to the first answer that asks.

@@ -41,6 +41,7 @@ type counting struct {
 	corellm.Engine
 	opens, sequences atomic.Int64
 	fed              atomic.Int64 // positions
+	seen             atomic.Value // the vectors fed last, []float32
 	slow             time.Duration
 }
 
@@ -70,6 +71,11 @@ type countedSequence struct {
 }
 
 func (s *countedSequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
+	for _, p := range in {
+		if p.Vectors != nil {
+			s.c.seen.Store(p.Vectors)
+		}
+	}
 	before := s.Len()
 	err := s.Sequence.Feed(ctx, in...)
 	s.c.fed.Add(int64(s.Len() - before))
@@ -230,7 +236,6 @@ func TestUnavailable(t *testing.T) {
 		req  runner.Request
 		want string
 	}{
-		{"image", runner.Request{Inputs: []talk.Part{{Type: abi.Image, Path: "dir/plot.png"}}}, "image input plot.png is not available: enc@1.0.0 needs the onnx backend"},
 		{"audio without files", runner.Request{Inputs: []talk.Part{{Type: abi.Audio}}}, "target laptop ships no file of aenc@1.0.0"},
 		{"video", runner.Request{Messages: []talk.Message{{Role: talk.User, Parts: []talk.Part{{Type: abi.Video}}}}}, "b has no encoder for video"},
 		{"image out", runner.Request{Inputs: []talk.Part{{Type: abi.Text}}, Outputs: []string{"text", "image"}}, "image output is not available"},
@@ -404,40 +409,6 @@ func TestTooLong(t *testing.T) {
 	req.Preferences.Allow = &runtimes.Grammar{States: []runtimes.State{{Edges: []runtimes.Edge{{From: 0, To: 11, Next: runtimes.Nowhere}}}}}
 	if a := answer(t, r, req); a.Stop != runtimes.StopLength || len(a.Tokens) < 90 {
 		t.Errorf("until it is full: %d tokens, %s", len(a.Tokens), a.Stop)
-	}
-}
-
-// Inputs that are no text come as vectors between their markers.
-func TestProject(t *testing.T) {
-	b := build(t)
-	project := func(_ context.Context, p talk.Part) ([]float32, error) {
-		switch p.Path {
-		case "none":
-			return nil, nil
-		case "odd":
-			return make([]float32, 65), nil
-		case "gone":
-			return nil, os.ErrNotExist
-		}
-		return make([]float32, 3*64), nil
-	}
-	r, e := open(t, b, runner.Options{Project: project})
-	req := ask("see this picture", 4)
-	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Image, Path: "a.png"}, talk.Part{Type: abi.Text, Text: "it"})
-	first := answer(t, r, req)
-	if first.Timings.Prompt != 1+16+1+3+1+2 { // BOS, the words, <image>, vectors, </image>, it
-		t.Errorf("%d positions", first.Timings.Prompt)
-	}
-	e.fed.Store(0)
-	second := answer(t, r, req)
-	if !slices.Equal(first.Tokens, second.Tokens) || second.Timings.Reused != 18 || e.fed.Load() != 6 {
-		t.Errorf("again: %v, then %v; %d reused, %d fed", first.Tokens, second.Tokens, second.Timings.Reused, e.fed.Load())
-	}
-	for _, path := range []string{"none", "odd", "gone"} {
-		req.Inputs[1].Path = path
-		if a, err := r.Answer(t.Context(), req, nil); err == nil {
-			t.Errorf("%s: %+v", path, a)
-		}
 	}
 }
 

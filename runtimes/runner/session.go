@@ -9,33 +9,37 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// vector stands for a position that is no token, which is never reused.
-const vector int32 = -1
-
 // positions is a prompt as a sequence takes it.
 type positions struct {
 	in    []runtimes.Positions
-	ids   []int32 // all of them; vector where one is
+	ids   []int32 // all of them; that of its feature where one is a vector
 	width int
+	// assumed are what the manifests of encoders did not say, each once.
+	assumed []string
 }
 
 func (p *positions) len() int { return len(p.ids) }
 
-// from is what follows the first n positions, which are all tokens.
+// from is what follows the first n positions.
 func (p *positions) from(n int) []runtimes.Positions {
 	var out []runtimes.Positions
 	for _, in := range p.in {
-		skip := min(n, len(in.Tokens))
+		size := len(in.Tokens) + len(in.Vectors)/p.width
+		skip := min(n, size)
 		n -= skip
-		if len(in.Vectors) > 0 || skip < len(in.Tokens) {
-			out = append(out, runtimes.Positions{Tokens: in.Tokens[skip:], Vectors: in.Vectors})
+		switch {
+		case skip == size:
+		case in.Tokens != nil:
+			out = append(out, runtimes.Positions{Tokens: in.Tokens[skip:]})
+		default:
+			out = append(out, runtimes.Positions{Vectors: in.Vectors[skip*p.width:]})
 		}
 	}
 	return out
 }
 
 // positions fills the holes of a prompt.
-func (r *Runner) positions(ctx context.Context, prompt talk.Prompt) (*positions, error) {
+func (r *Runner) positions(ctx context.Context, prompt talk.Prompt, in []medium) (*positions, error) {
 	p := &positions{width: r.model.Shape().Width}
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
@@ -43,15 +47,18 @@ func (r *Runner) positions(ctx context.Context, prompt talk.Prompt) (*positions,
 			p.ids = append(p.ids, piece.Tokens...)
 			continue
 		}
-		v, err := r.opt.Project(ctx, *piece.Part)
+		f, err := r.project(ctx, in[0], p.width)
 		if err != nil {
-			return nil, fmt.Errorf("reading the %s input: %w", piece.Part.Type, err)
+			return nil, err
 		}
-		if len(v) == 0 || len(v)%p.width != 0 {
-			return nil, fmt.Errorf("reading the %s input: %d numbers are no vectors of %d", piece.Part.Type, len(v), p.width)
+		in = in[1:]
+		for _, text := range f.assumed {
+			if !slices.Contains(p.assumed, text) {
+				p.assumed = append(p.assumed, text)
+			}
 		}
-		p.in = append(p.in, runtimes.Positions{Vectors: v})
-		p.ids = append(p.ids, slices.Repeat([]int32{vector}, len(v)/p.width)...)
+		p.in = append(p.in, runtimes.Positions{Vectors: f.vectors})
+		p.ids = append(p.ids, slices.Repeat([]int32{f.id}, len(f.vectors)/p.width)...)
 	}
 	return p, nil
 }
@@ -66,7 +73,7 @@ type session struct {
 // left to be read, for what follows it.
 func (s *session) common(in *positions) int {
 	n := 0
-	for n < len(s.held) && n < len(in.ids)-1 && s.held[n] == in.ids[n] && in.ids[n] != vector {
+	for n < len(s.held) && n < len(in.ids)-1 && s.held[n] == in.ids[n] {
 		n++
 	}
 	return n

@@ -32,7 +32,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 		}
 		var got strings.Builder
 		prompt := r.talk.Plain(g.Prompt)
-		_, err := r.answer(ctx, prompt, p, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+		_, err := r.answer(ctx, prompt, nil, p, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
 				return enough

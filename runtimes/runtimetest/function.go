@@ -1,15 +1,21 @@
 package runtimetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -19,6 +25,9 @@ type Function struct {
 	Engine runtimes.Engine
 	Bundle runtimes.Bundle
 	In     map[string]runtimes.Tensor
+	// Long are inputs on which the function computes for a second or more; nil
+	// for one that never takes that long, whose engine is then not tried.
+	Long map[string]runtimes.Tensor
 }
 
 // Cases are what a function must keep.
@@ -27,9 +36,12 @@ func (f Function) Cases() []Case {
 		f.with("the same twice", f.twice),
 		f.with("inputs that do not fit", f.misfits),
 		f.with("results are the caller's", f.own),
+		f.with("a batch of two", f.batch),
 		f.with("at once", f.atOnce),
 		f.with("cancelled", f.cancelled),
+		f.with("cancelled at work", f.cancelledAtWork),
 		f.with("closed", f.closed),
+		f.with("closed at work", f.closedAtWork),
 	)
 }
 
@@ -171,6 +183,137 @@ func (f Function) cancelled(ctx context.Context, m runtimes.Function) error {
 	}
 	_, err := m.Run(ctx, f.In)
 	return err
+}
+
+// batch: where the first dimension of every input and output is a batch, two
+// inputs in one give what each gives alone. A function that takes no batch says
+// so.
+func (f Function) batch(ctx context.Context, m runtimes.Function) error {
+	one, err := m.Run(ctx, f.In)
+	if err != nil {
+		return err
+	}
+	both := clone(f.In)
+	for name, t := range both {
+		if len(t.Shape) == 0 || t.Shape[0] != 1 {
+			return fmt.Errorf("%w: input %s has no batch of one", ErrAbsent, name)
+		}
+		t.Shape[0], t.Data = 2, append(t.Data, t.Data...)
+		both[name] = t
+	}
+	two, err := m.Run(ctx, both)
+	if err != nil {
+		for name := range f.In {
+			if strings.Contains(err.Error(), name) {
+				return fmt.Errorf("%w: %v", ErrAbsent, err)
+			}
+		}
+		return fmt.Errorf("a batch of two is refused, and no input named: %w", err)
+	}
+	for name, t := range one {
+		got := two[name]
+		if len(t.Shape) == 0 || len(got.Shape) != len(t.Shape) || got.Shape[0] != 2*t.Shape[0] || !slices.Equal(got.Shape[1:], t.Shape[1:]) {
+			return fmt.Errorf("output %s of two is %v, of one %v", name, got.Shape, t.Shape)
+		}
+		for half := range 2 {
+			part := runtimes.Tensor{Type: t.Type, Shape: t.Shape, Data: got.Data[half*len(t.Data):][:len(t.Data)]}
+			if err := near(part, t); err != nil {
+				return fmt.Errorf("output %s, half %d: %w", name, half, err)
+			}
+		}
+	}
+	return nil
+}
+
+// near compares floats as numbers, for a kernel may add in another order where
+// there is more to do, and anything else bit by bit.
+func near(got, want runtimes.Tensor) error {
+	size, tolerance := want.Type.Size(), 0.0
+	read := map[runtimes.Elem]func([]byte) float64{
+		runtimes.Float32: func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) },
+		runtimes.Float16: func(b []byte) float64 { return float64(tensor.F16ToF32(binary.LittleEndian.Uint16(b))) },
+	}[want.Type]
+	if read == nil {
+		if !bytes.Equal(got.Data, want.Data) {
+			return errors.New("other numbers")
+		}
+		return nil
+	}
+	if tolerance = 1e-4; want.Type == runtimes.Float16 {
+		tolerance = 1e-2
+	}
+	for i := 0; i < len(want.Data); i += size {
+		a, b := read(got.Data[i:]), read(want.Data[i:])
+		if !(math.Abs(a-b) <= tolerance*(1+math.Abs(b))) && !(math.IsNaN(a) && math.IsNaN(b)) {
+			return fmt.Errorf("number %d is %g, alone %g", i/size, a, b)
+		}
+	}
+	return nil
+}
+
+// patience is how long a function may go on after it was told to stop.
+const patience = 50 * time.Millisecond
+
+// cancelledAtWork: a Run ends soon after its context, and the next one works.
+// A machine that has other things to do gets three tries.
+func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) error {
+	if f.Long == nil {
+		return fmt.Errorf("%w: it never computes for long", ErrAbsent)
+	}
+	var late time.Duration
+	for range 3 {
+		ended, end := context.WithCancel(ctx)
+		told := make(chan time.Time, 1)
+		timer := time.AfterFunc(2*patience, func() { told <- time.Now(); end() })
+		_, err := m.Run(ended, f.Long)
+		timer.Stop()
+		end()
+		if !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("a Run that was cancelled at work gave %v", err)
+		}
+		late = time.Since(<-told)
+		if _, err := m.Run(ctx, f.In); err != nil {
+			return err
+		}
+		if late <= patience {
+			return nil
+		}
+	}
+	return fmt.Errorf("a Run went on for %v after it was cancelled, %v is allowed", late, patience)
+}
+
+// closedAtWork: Close while Runs are under way ends or outlives them; every one
+// gives its result or says that the model is closed, and none begins afterwards.
+func (f Function) closedAtWork(ctx context.Context, m runtimes.Function) error {
+	want, err := m.Run(ctx, f.In)
+	if err != nil {
+		return err
+	}
+	var stop atomic.Bool
+	var errs [3]error
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			for last := false; ; last = stop.Load() {
+				got, err := m.Run(ctx, f.In)
+				switch {
+				case errors.Is(err, runtimes.ErrClosed):
+					return
+				case err != nil || !reflect.DeepEqual(got, want):
+					errs[i] = fmt.Errorf("a Run beside Close gave other numbers, or %w", err)
+					return
+				case last:
+					errs[i] = errors.New("a Run that began after Close gave numbers")
+					return
+				}
+			}
+		})
+	}
+	time.Sleep(patience / 5)
+	err = m.Close()
+	stop.Store(true)
+	wg.Wait()
+	return errors.Join(append(errs[:], err)...)
 }
 
 func (f Function) closed(ctx context.Context, m runtimes.Function) error {

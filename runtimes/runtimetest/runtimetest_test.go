@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -50,9 +51,15 @@ type doubler struct {
 }
 
 func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	if len(in["x"].Data) > long {
+		return nil, d.work(ctx)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed.Load() && d.fault != "closed" {
+		if d.fault == "broken by Close" {
+			return nil, errors.New("a broken pipe")
+		}
 		return nil, runtimes.ErrClosed
 	}
 	if err := ctx.Err(); err != nil && d.fault != "cancel" {
@@ -70,7 +77,7 @@ func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[s
 			return nil, fmt.Errorf("input %s is not known", name)
 		}
 	}
-	if err := x.Check(); d.fault != "unchecked" && (err != nil || x.Type != runtimes.Float32 || len(x.Shape) != 1) {
+	if err := x.Check(); d.fault != "unchecked" && (err != nil || x.Type != runtimes.Float32 || len(x.Shape) != 2) {
 		return nil, fmt.Errorf("input x is %s %v: %w", x.Type, x.Shape, err)
 	}
 	y := runtimes.Tensor{Type: x.Type, Shape: slices.Clone(x.Shape), Data: slices.Clone(x.Data)}
@@ -85,10 +92,34 @@ func (d *doubler) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[s
 		y = d.last
 	case d.fault == "changes":
 		x.Data[0]++
+	case d.fault == "first of a batch" && x.Shape[0] == 2:
+		clear(y.Data[len(y.Data)/2:])
+	case d.fault == "batch of one" && x.Shape[0] == 2:
+		y.Shape[0], y.Data = 1, y.Data[:len(y.Data)/2]
 	case d.fault == "bad output":
 		y.Shape = []int64{99}
 	}
 	return map[string]runtimes.Tensor{"y": y}, nil
+}
+
+// long is more bytes than the other cases give.
+const long = 64
+
+// work takes a second, unless it listens.
+func (d *doubler) work(ctx context.Context) error {
+	if d.fault == "deaf" {
+		time.Sleep(300 * time.Millisecond)
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		if d.fault == "never again" {
+			d.closed.Store(true)
+		}
+		return ctx.Err()
+	case <-time.After(time.Second):
+		return nil
+	}
 }
 
 func (d *doubler) Close() error {
@@ -101,7 +132,8 @@ func (d *doubler) Close() error {
 func subject(fault string) runtimetest.Function {
 	return runtimetest.Function{
 		Engine: twice{fault}, Bundle: runtimes.Bundle{Part: builds.Part{Name: "f", Version: "1.0.0", Files: builds.Formats{"none": {"x"}}}},
-		In: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}}},
+		In:   map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{1, 2}, Data: []byte{1, 0, 128, 63, 2, 0, 0, 64}}}, // 1, 2
+		Long: map[string]runtimes.Tensor{"x": {Type: runtimes.Float32, Shape: []int64{1, long}, Data: make([]byte, 4*long)}},
 	}
 }
 
@@ -113,6 +145,8 @@ func TestFaultsAreFound(t *testing.T) {
 		"open": "negative threads", "closed": "closed", "cancel": "cancelled", "nameless": "inputs that do not fit",
 		"unknown": "inputs that do not fit", "unchecked": "inputs that do not fit", "random": "the same twice",
 		"shared": "results are the caller's", "changes": "the same twice", "bad output": "the same twice", "close": "Close twice",
+		"first of a batch": "a batch of two", "batch of one": "a batch of two", "deaf": "cancelled at work", "never again": "cancelled at work",
+		"broken by Close": "closed at work",
 	} {
 		var found []string
 		for _, c := range subject(fault).Cases() {

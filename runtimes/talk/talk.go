@@ -52,11 +52,13 @@ func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: abi.Text, Text: text}}}
 }
 
-// Part is text, or an image, a sound or a film by its place.
+// Part is text, or an image, a sound or a film: a file by its path, or a file's
+// bytes.
 type Part struct {
 	Type abi.Modality `json:"type"`
 	Text string       `json:"text,omitempty"`
 	Path string       `json:"path,omitempty"`
+	Data []byte       `json:"data,omitempty"` // base64 in JSON
 }
 
 // Definition describes a tool to the model.

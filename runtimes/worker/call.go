@@ -39,8 +39,12 @@ func (a *answer) wake() {
 	}
 }
 
-// next waits for a frame. Those that have come are given before the error.
-func (a *answer) next() (*wire.Frame, error) {
+// errLeft says that a frame was not waited for any longer.
+var errLeft = errors.New("left")
+
+// next waits for a frame, until leave says to go. Those that have come are
+// given before the error.
+func (a *answer) next(leave <-chan struct{}) (*wire.Frame, error) {
 	for {
 		a.mu.Lock()
 		if len(a.frames) > 0 {
@@ -54,7 +58,11 @@ func (a *answer) next() (*wire.Frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		<-a.more
+		select {
+		case <-a.more:
+		case <-leave:
+			return nil, errLeft
+		}
 	}
 }
 
@@ -62,13 +70,33 @@ func (a *answer) next() (*wire.Frame, error) {
 // child is told and has Options.Grace to answer, or is killed; the error is
 // then that of ctx or of token, and the reply, if any, says how far it came.
 func (c *child) call(ctx context.Context, req wire.Request, payload [][]byte, token func(id int32) error) (*wire.Reply, []byte, error) {
+	return c.carry(ctx, req, payload, token, nil, func() {})
+}
+
+// detached is call for a request that leaves nothing behind in the child: when
+// ctx ends it waits for [leaving] only, and the child's answer, for which it
+// has as long as ever, is heard by nobody. If there is an error, over is called
+// when the child is done with the request.
+func (c *child) detached(ctx context.Context, req wire.Request, payload [][]byte, over func()) (*wire.Reply, []byte, error) {
+	leave := make(chan struct{})
+	gone := context.AfterFunc(ctx, func() { time.AfterFunc(leaving, func() { close(leave) }) })
+	defer gone()
+	return c.carry(ctx, req, payload, nil, leave, over)
+}
+
+// leaving is how long a caller that has gone waits for the child to say so.
+const leaving = 30 * time.Millisecond
+
+func (c *child) carry(ctx context.Context, req wire.Request, payload [][]byte, token func(id int32) error, leave <-chan struct{}, over func()) (*wire.Reply, []byte, error) {
 	if err := ctx.Err(); err != nil {
+		over()
 		return nil, nil, err
 	}
 	a := &answer{more: make(chan struct{}, 1)}
 	c.mu.Lock()
 	if c.pending == nil || c.why != nil {
 		c.mu.Unlock()
+		over()
 		<-c.gone
 		return nil, nil, c.why
 	}
@@ -76,28 +104,47 @@ func (c *child) call(ctx context.Context, req wire.Request, payload [][]byte, to
 	id := c.next
 	c.pending[id] = a
 	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		delete(c.pending, id)
-		c.mu.Unlock()
-	}()
 	ended := make(chan struct{})
 	var ending sync.WaitGroup
 	cancel := sync.OnceFunc(func() { ending.Go(func() { c.cancel(id, ended) }) })
 	stop := context.AfterFunc(ctx, cancel)
-	reply, data, err := c.exchange(ctx, id, a, req, payload, token, cancel)
-	close(ended)
-	if !stop() {
-		cancel() // it has begun: waiting for it needs it to be known
+	end := func() {
+		close(ended)
+		if !stop() {
+			cancel() // it has begun: waiting for it needs it to be known
+		}
+		ending.Wait()
+		c.mu.Lock()
+		delete(c.pending, id)
+		c.mu.Unlock()
 	}
-	ending.Wait()
-	return reply, data, err
+	reply, data, err := c.exchange(ctx, id, a, req, payload, token, cancel, leave)
+	if err != errLeft {
+		end()
+		if err != nil {
+			over()
+		}
+		return reply, data, err
+	}
+	c.left.Go(func() {
+		defer over()
+		defer end()
+		for {
+			if f, err := a.next(nil); err != nil || f.Kind != wire.KindToken {
+				return
+			}
+		}
+	})
+	return nil, nil, ctx.Err()
 }
+
+// errDeaf is why a child was killed that went on with what nobody wanted.
+var errDeaf = errors.New("it did not end a request that was cancelled")
 
 // cancel tells the child to end a request, and ends the child if it does not.
 func (c *child) cancel(id uint64, ended <-chan struct{}) {
 	timer := time.AfterFunc(c.opt.Grace, func() {
-		c.kill(errors.New("it did not end a request that was cancelled"))
+		c.kill(errDeaf)
 	})
 	defer timer.Stop()
 	if c.out.Write(wire.KindCancel, id, nil) != nil {
@@ -106,19 +153,26 @@ func (c *child) cancel(id uint64, ended <-chan struct{}) {
 	<-ended
 }
 
-func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Request, payload [][]byte, token func(int32) error, cancel func()) (*wire.Reply, []byte, error) {
-	if err := c.out.Write(wire.KindRequest, id, req, payload...); err != nil && !c.broken(err) {
+func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Request, payload [][]byte, token func(int32) error, cancel func(), leave <-chan struct{}) (*wire.Reply, []byte, error) {
+	kind, head := wire.KindRequest, any(req)
+	if req.Op == wire.OpRun {
+		kind, head = wire.KindRun, &req.Call
+	}
+	if err := c.out.Write(kind, id, head, payload...); err != nil && !c.broken(err) {
 		return nil, nil, err // it is too large, or no JSON
 	}
 	var refused error
 	for {
-		f, err := a.next()
+		f, err := a.next(leave)
+		if err == errLeft {
+			return nil, nil, err
+		}
 		if err != nil {
 			return nil, nil, first(refused, ctx.Err(), err)
 		}
-		if f.Kind == wire.KindReply {
+		if f.Kind != wire.KindToken {
 			var r wire.Reply
-			if err := f.Decode(&r); err != nil {
+			if err := read(f, &r); err != nil {
 				c.kill(err)
 				<-c.gone
 				return nil, nil, c.why
@@ -138,6 +192,17 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 			}
 		}
 	}
+}
+
+// read takes a reply out of a request's last frame.
+func read(f *wire.Frame, r *wire.Reply) error {
+	if f.Kind == wire.KindReply {
+		return f.Decode(r)
+	}
+	var c wire.Call
+	err := f.Decode(&c)
+	r.Tensors = c.Tensors
+	return err
 }
 
 // broken says whether a write failed because the child is gone, for which

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -19,7 +20,7 @@ func Open(ctx context.Context, opt Options, o wire.Open) (runtimes.Model, error)
 		return nil, err
 	}
 	if c.shape == nil {
-		return &function{m}, nil
+		return &function{model: m}, nil
 	}
 	m.shape = *c.shape
 	return &language{m}, nil
@@ -118,11 +119,21 @@ func (m *model) told(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, m.open.Limits.Time)
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.closed { // its child was told to end, and ended what it had to do
+			return fmt.Errorf("the model is %w", runtimes.ErrClosed)
+		}
+	}
 	return err
 }
 
 // function is a model of tensors.
-type function struct{ *model }
+type function struct {
+	*model
+	results atomic.Int64 // bytes of the last ones, for which there is room in the next request
+}
 
 // Run computes.
 func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
@@ -131,23 +142,51 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 			return nil, fmt.Errorf("input %s: %w", name, err)
 		}
 	}
+	out, err := f.run(ctx, in)
+	if errors.Is(err, errDeaf) && ctx.Err() == nil { // it was killed for another's request
+		out, err = f.run(ctx, in)
+	}
+	return out, err
+}
+
+func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	c, err := f.child(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := f.bounded(ctx)
 	defer end()
-	list, payload := wire.Tensors(in)
-	reply, data, err := c.call(ctx, wire.Request{Op: wire.OpRun, Tensors: list}, payload, nil)
+	room, free := c.room(wire.Fit(in), f.results.Load())
+	list, payload, err := wire.Tensors(in, room, 0, func(at int64, b []byte) error { return c.shared.write(room, at, b) })
+	if err != nil {
+		free()
+		return nil, fmt.Errorf("sharing inputs: %w", err)
+	}
+	reply, data, err := c.detached(ctx, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
 	if err != nil {
 		return nil, f.told(ctx, err)
 	}
-	out, err := wire.Unpacked(reply.Tensors, data)
+	defer free()
+	out, err := wire.Unpacked(reply.Tensors, data, room, func(at, n int64) ([]byte, error) { return c.shared.read(room, at, n) })
 	if err != nil {
 		c.kill(err)
 		return nil, fmt.Errorf("the engine's outputs: %w", err)
 	}
+	f.results.Store(wire.Fit(out))
 	return out, nil
+}
+
+// room reserves shared memory for tensors in and results; nil where the pipe
+// is better. What it returns with it frees it.
+func (c *opened) room(in, out int64) (*wire.Room, func()) {
+	if c.shared == nil || in+out < int64(c.opt.Share) {
+		return nil, func() {}
+	}
+	r := c.shared.take(in + out)
+	if r == nil {
+		return nil, func() {}
+	}
+	return r, sync.OnceFunc(func() { c.shared.give(r) })
 }
 
 // language is a model of tokens.

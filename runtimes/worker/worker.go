@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type Options struct {
 	Silence time.Duration // without a sign of life before a child that has work is killed; 0: 10 s
 	Grace   time.Duration // for a child to end a request or itself; 0: 2 s
 	Start   time.Duration // for a child to greet; 0: 30 s
+	Share   int           // bytes of a request's tensors from which they go through shared memory, on Linux; 0: what was measured to pay; < 0: never
 }
 
 func (o Options) filled() Options {
@@ -46,6 +48,9 @@ func (o Options) filled() Options {
 		if *d.at == 0 {
 			*d.at = d.absent
 		}
+	}
+	if o.Share == 0 {
+		o.Share = shareFrom
 	}
 	return o
 }
@@ -68,12 +73,15 @@ type child struct {
 	info runtimes.Info
 	last lines
 
+	shared *shared // nil: there is none
+
 	mu      sync.Mutex
 	pending map[uint64]*answer
 	next    uint64
 	frames  uint64 // that have come
 	why     error  // it ended, or is made to
 	gone    chan struct{}
+	left    sync.WaitGroup // what waits for answers that nobody hears
 }
 
 // start runs the program and exchanges greetings.
@@ -98,14 +106,24 @@ func start(ctx context.Context, opt Options) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Share > 0 {
+		if c.shared = newShared(); c.shared != nil {
+			c.cmd.ExtraFiles = []*os.File{c.shared.file} // wire.SharedFile
+		}
+	}
 	if err := c.cmd.Start(); err != nil {
+		c.shared.close()
 		return nil, &runtimes.Unavailable{What: "the native engine", Why: err.Error(), Hint: "mm doctor says where mm looks for it"}
 	}
 	c.out = wire.NewWriter(c.in)
+	hello := wire.Hello{Version: wire.Version}
+	if c.shared != nil {
+		hello.Shared = sharedBytes
+	}
 	greeted := make(chan wire.Hello, 1)
 	go c.live(stdout, stderr, greeted) // ends with the process, which close waits for
 	go c.watch()
-	if err := c.out.Write(wire.KindHello, 0, wire.Hello{Version: wire.Version}); err != nil {
+	if err := c.out.Write(wire.KindHello, 0, hello); err != nil {
 		c.kill(fmt.Errorf("it takes no greeting: %w", err))
 	}
 	timer := time.NewTimer(opt.Start)
@@ -130,6 +148,10 @@ func start(ctx context.Context, opt Options) (*child, error) {
 func (c *child) met(h wire.Hello) (*child, error) {
 	if h.Version == wire.Version && h.Fault == nil {
 		c.info = h.Info
+		if h.Shared == 0 && c.shared != nil { // the child cannot
+			c.shared.close()
+			c.shared = nil
+		}
 		return c, nil
 	}
 	err := h.Fault.Err()
@@ -168,6 +190,7 @@ func (c *child) live(stdout, stderr io.Reader, greeted chan<- wire.Hello) {
 	c.pending = nil
 	c.mu.Unlock()
 	c.in.Close()
+	c.shared.close()
 	for _, a := range pending {
 		a.end(c.why)
 	}
@@ -201,7 +224,7 @@ func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
 			met = true
 			greeted <- h
 		case f.Kind == wire.KindBeat:
-		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply) && a != nil:
+		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply || f.Kind == wire.KindRan) && a != nil:
 			a.put(f)
 		default:
 			return fmt.Errorf("it sent a frame of kind %d that nobody waits for", f.Kind)
@@ -257,6 +280,7 @@ func (c *child) close() error {
 	timer := time.AfterFunc(c.opt.Grace, func() { c.cmd.Process.Kill() })
 	defer timer.Stop()
 	<-c.gone
+	c.left.Wait()
 	return nil
 }
 

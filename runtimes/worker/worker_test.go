@@ -21,9 +21,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/serve"
@@ -45,8 +47,11 @@ func TestMain(m *testing.M) {
 // child serves an engine, with a fault.
 func child(play string) error {
 	var e runtimes.Engine = fake{play}
-	if play == "core" {
+	switch play {
+	case "core":
 		e = corellm.Engine{}
+	case "onnx":
+		e = coreonnx.Engine{}
 	}
 	switch play {
 	case "garbage first":
@@ -60,6 +65,8 @@ func child(play string) error {
 		e = absent{}
 	case "parent":
 		return parent()
+	case "liar":
+		return liar()
 	case "leaves":
 		return errors.New("the library could not be mapped")
 	}
@@ -223,6 +230,8 @@ func strike(fault string) {
 		f.Close()
 	}
 	switch fault {
+	case "deaf once":
+		time.Sleep(time.Minute)
 	case "dies":
 		for i := range 30 {
 			fmt.Fprintln(os.Stderr, "assertion", i, "failed\x1b[31m")
@@ -460,6 +469,41 @@ func coreModule(t testing.TB) runtimes.Bundle {
 // A real engine behind the pipe keeps what it keeps in this process.
 func TestConformance(t *testing.T) {
 	runtimetest.Run(t, runtimetest.Language{Engine: piped{}, Bundle: coreModule(t), Prompt: []int32{1, 40, 41, 42, 43, 44, 45}}.Cases())
+}
+
+// pipedFunction is the onnx engine behind a pipe.
+type pipedFunction struct{ coreonnx.Engine }
+
+func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := errors.Join(ctx.Err(), l.Check(), p.Can(b.Part)); err != nil {
+		return nil, err
+	}
+	path, err := b.Entry(abi.ONNX)
+	if err != nil {
+		return nil, err
+	}
+	opt := options("onnx", "")
+	opt.Silence = 10 * time.Second
+	return worker.Open(ctx, opt, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
+}
+
+// So does a function: what is under way when it is closed says so, and work is
+// cancelled through the pipe.
+func TestFunctionConformance(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "deep.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, in, long := runtimetest.Deep()
+	_, err = onnx.Write(f, m)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	runtimetest.Run(t, runtimetest.Function{
+		Engine: pipedFunction{}, In: in, Long: long,
+		Bundle: runtimes.Bundle{Part: builds.Part{Name: "deep", Version: "1.0.0", Type: abi.Encoder, Files: builds.Formats{"onnx": {"deep.onnx"}}}, Files: folder(dir)},
+	}.Cases())
 }
 
 // What the pipe costs: the same tokens with and without it.

@@ -48,6 +48,8 @@ type library struct {
 	attach         func(ctx, pool, poolBatch uintptr)
 	adapterInit    func(model uintptr, path string) uintptr
 	setAdapters    func(ctx uintptr, adapters *uintptr, n uintptr, scales *float32) int32
+	setAbort       func(ctx, callback uintptr, data *uint32)
+	flagged        uintptr // a C function of a flag's address; not 0 when it is set
 
 	poolParams func(p *byte, threads int32)
 	newPool    func(p *byte) uintptr
@@ -92,6 +94,9 @@ func Open(dir string) (*Engine, error) {
 		}
 		return 0
 	}), 0)
+	if e.lib.flagged, err = flagFunction(llama); err != nil {
+		return nil, err
+	}
 	e.lib.loadAll(dir)
 	e.lib.backendInit()
 	return e, e.lib.bindPool(base, ggml)
@@ -110,6 +115,7 @@ func (l *library) bind(base, ggml, llama *dl.Library) error {
 			"llama_decode": &l.decode, "llama_get_logits_ith": &l.logitsAt, "llama_get_memory": &l.getMemory,
 			"llama_memory_seq_rm": &l.memoryRemove, "llama_attach_threadpool": &l.attach,
 			"llama_adapter_lora_init": &l.adapterInit, "llama_set_adapters_lora": &l.setAdapters,
+			"llama_set_abort_callback": &l.setAbort,
 		}))
 }
 
@@ -264,7 +270,8 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 	if h == 0 {
 		return nil, fmt.Errorf("llama.cpp made no context of %d positions", n)
 	}
-	s := &sequence{m: m, handle: h, context: n}
+	s := &sequence{m: m, handle: h, context: n, stop: new(uint32)}
+	m.lib.setAbort(h, m.lib.flagged, s.stop)
 	if m.pool != 0 {
 		m.lib.attach(h, m.pool, m.pool)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"mm-abi.org/mm/cmd/mm-native/dl"
@@ -12,9 +13,13 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// chunk is the most positions that are computed between two looks at whether
-// the caller still wants them.
+// chunk is the most positions that are computed at a time. The library looks
+// between any two of its operations at whether they are still wanted, and one
+// operation on so many positions is short.
 const chunk = 128
+
+// aborted is what decode returns when it was told to stop.
+const aborted = 2
 
 // vector stands for a position that is no token.
 const vector int32 = -1
@@ -27,6 +32,7 @@ type sequence struct {
 	ids     []int32   // held; vector where one is
 	last    []float32 // the last position's vector, if it is one
 	known   bool      // the library has the logits of the last position
+	stop    *uint32   // 1: the library is to end what it computes; on the heap, where it stays
 }
 
 // Len is the number of positions held.
@@ -130,8 +136,21 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 	}
 	wanted[n-1] = 1
 	s.known = false
-	if r := s.m.lib.decode(s.handle, b); r != 0 {
+	atomic.StoreUint32(s.stop, 0)
+	told := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		atomic.StoreUint32(s.stop, 1)
+		close(told)
+	})
+	r := s.m.lib.decode(s.handle, b)
+	if !unhook() {
+		<-told
+	}
+	if r != 0 {
 		s.m.lib.memoryRemove(s.m.lib.getMemory(s.handle), 0, int32(len(s.ids)), -1)
+		if err := ctx.Err(); r == aborted && err != nil {
+			return err
+		}
 		return fmt.Errorf("llama.cpp could not compute %d positions behind %d: code %d", n, len(s.ids), r)
 	}
 	s.known = true
@@ -187,8 +206,9 @@ func (s *sequence) recall(ctx context.Context) error {
 	return s.feed(ctx, again)
 }
 
-// logits are those of the last position, valid until the next computation.
-func (s *sequence) logits() ([]float32, error) {
+// logits copies those of the last position into a field that may be there
+// already.
+func (s *sequence) logits(into []float32) ([]float32, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.handle == 0 {
@@ -198,7 +218,7 @@ func (s *sequence) logits() ([]float32, error) {
 	if p == 0 {
 		return nil, errors.New("llama.cpp has no logits of the last position")
 	}
-	return slices.Clone(unsafe.Slice((*float32)(dl.Pointer(p)), s.m.shape.Vocab)), nil
+	return append(into[:0], unsafe.Slice((*float32)(dl.Pointer(p)), s.m.shape.Vocab)...), nil
 }
 
 // Logits are those behind the last position.
@@ -206,7 +226,7 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if err := s.recall(ctx); err != nil {
 		return nil, err
 	}
-	return s.logits()
+	return s.logits(nil)
 }
 
 // Generate continues the sequence.
@@ -231,9 +251,9 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	}
 	state := int32(0)
 	history := slices.Clone(s.ids)
+	var x []float32
 	for n := 1; ; n++ {
-		x, err := s.logits()
-		if err != nil {
+		if x, err = s.logits(x); err != nil {
 			return "", err
 		}
 		if opt.Allow != nil {

@@ -21,6 +21,7 @@ type slot int
 const (
 	getErrorMessage        slot = 2
 	createEnv              slot = 3
+	disableTelemetry       slot = 6
 	createSession          slot = 7
 	run                    slot = 9
 	createSessionOptions   slot = 10
@@ -34,13 +35,18 @@ const (
 	createRunOptions       slot = 39
 	runOptionsSetTerminate slot = 46
 	createTensor           slot = 48
+	createTensorWithData   slot = 49
 	tensorData             slot = 51
+	fillStrings            slot = 52
+	stringsLength          slot = 53
+	stringsContent         slot = 54
 	castTypeInfo           slot = 55
 	tensorElementType      slot = 60
 	dimensionsCount        slot = 61
 	dimensions             slot = 62
 	tensorTypeAndShape     slot = 65
 	valueType              slot = 67
+	createCPUMemoryInfo    slot = 69
 	allocatorFree          slot = 76
 	defaultAllocator       slot = 78
 	releaseStatus          slot = 93

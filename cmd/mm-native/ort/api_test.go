@@ -16,10 +16,10 @@ func TestVersions(t *testing.T) {
 // its end, so that they are the same for ever.
 func TestSlots(t *testing.T) {
 	for name, c := range map[string]struct{ got, want slot }{
-		"GetErrorMessage": {getErrorMessage, 2}, "CreateEnv": {createEnv, 3}, "CreateSession": {createSession, 7}, "Run": {run, 9},
+		"GetErrorMessage": {getErrorMessage, 2}, "CreateEnv": {createEnv, 3}, "DisableTelemetryEvents": {disableTelemetry, 6}, "CreateSession": {createSession, 7}, "Run": {run, 9},
 		"CreateSessionOptions": {createSessionOptions, 10}, "SetIntraOpNumThreads": {setIntraOpThreads, 24}, "SessionGetInputCount": {sessionInputCount, 30},
 		"SessionGetOutputName": {sessionOutputName, 37}, "CreateRunOptions": {createRunOptions, 39}, "RunOptionsSetTerminate": {runOptionsSetTerminate, 46},
-		"CreateTensorAsOrtValue": {createTensor, 48}, "GetTensorMutableData": {tensorData, 51}, "GetDimensions": {dimensions, 62},
+		"CreateTensorAsOrtValue": {createTensor, 48}, "CreateTensorWithDataAsOrtValue": {createTensorWithData, 49}, "FillStringTensor": {fillStrings, 52}, "GetStringTensorDataLength": {stringsLength, 53}, "GetStringTensorContent": {stringsContent, 54}, "CreateCpuMemoryInfo": {createCPUMemoryInfo, 69}, "GetTensorMutableData": {tensorData, 51}, "GetDimensions": {dimensions, 62},
 		"GetTensorTypeAndShape": {tensorTypeAndShape, 65}, "GetValueType": {valueType, 67}, "AllocatorFree": {allocatorFree, 76},
 		"ReleaseStatus": {releaseStatus, 93}, "ReleaseSession": {releaseSession, 95}, "ReleaseValue": {releaseValue, 96}, "ReleaseRunOptions": {releaseRunOptions, 97},
 		"ReleaseTypeInfo": {releaseTypeInfo, 98}, "ReleaseSessionOptions": {releaseSessionOptions, 100}, "AddSessionConfigEntry": {addSessionConfigEntry, 130},

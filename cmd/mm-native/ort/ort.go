@@ -2,9 +2,9 @@
 // tensors.
 //
 // [Open] loads the library of a folder and agrees with it on a version of its
-// C interface (api.go). A model is one session on the processor; Run copies
-// tensors into the library's memory and results out of it. Profiling is off,
-// and threads that have nothing to do sleep.
+// C interface (api.go). A model is one session on the processor; Run computes
+// on tensors where they lie and copies results out of the library's memory. Profiling and
+// telemetry are off, and threads that have nothing to do sleep.
 package ort
 
 import (
@@ -28,6 +28,7 @@ type Engine struct {
 	api       *api
 	env       uintptr
 	allocator uintptr
+	memory    uintptr // says that a tensor lies in the processor's memory
 }
 
 // Open loads the library of a folder.
@@ -42,7 +43,14 @@ func Open(dir string) (*Engine, error) {
 		return nil, err
 	}
 	runtime.KeepAlive(name)
-	e.allocator, err = a.made(defaultAllocator)
+	if err := a.call(disableTelemetry, e.env); err != nil {
+		return nil, err
+	}
+	if e.allocator, err = a.made(defaultAllocator); err != nil {
+		return nil, err
+	}
+	const deviceAllocator, defaultMemory = 0, 0
+	e.memory, err = a.made(createCPUMemoryInfo, deviceAllocator, defaultMemory)
 	return e, err
 }
 
@@ -138,15 +146,30 @@ func (f *function) Close() error {
 }
 
 // Run computes.
-func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (out map[string]runtimes.Tensor, err error) {
+	err = f.Lend(ctx, in, func(lent map[string]runtimes.Tensor) error {
+		out = make(map[string]runtimes.Tensor, len(lent))
+		for name, t := range lent {
+			t.Data = slices.Clone(t.Data)
+			out[name] = t
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Lend computes and shows the results where the library has them, as long as
+// use runs.
+func (f *function) Lend(ctx context.Context, in map[string]runtimes.Tensor, use func(out map[string]runtimes.Tensor) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.session == 0 {
-		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
+		return fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	}
 	if err := errors.Join(ctx.Err(), f.fit(in)); err != nil {
-		return nil, err
+		return err
 	}
+	defer runtime.KeepAlive(in) // the library reads the tensors there
 	values := make([]uintptr, 0, len(in))
 	defer func() {
 		for _, v := range values {
@@ -157,7 +180,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	for _, name := range names {
 		v, err := f.e.tensor(in[name])
 		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", name, err)
+			return fmt.Errorf("input %s: %w", name, err)
 		}
 		values = append(values, v)
 	}
@@ -168,17 +191,17 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		}
 	}()
 	if err := f.compute(ctx, names, values, results); err != nil {
-		return nil, err
+		return err
 	}
 	out := make(map[string]runtimes.Tensor, len(results))
 	for i, name := range f.outputs {
 		t, err := f.e.result(results[i])
 		if err != nil {
-			return nil, fmt.Errorf("output %s: %w", name, err)
+			return fmt.Errorf("output %s: %w", name, err)
 		}
 		out[name] = t
 	}
-	return out, nil
+	return use(out)
 }
 
 // compute runs the session until it is done or ctx ends.

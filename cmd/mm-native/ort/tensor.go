@@ -4,20 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"strings"
 	"unsafe"
 
 	"mm-abi.org/mm/cmd/mm-native/dl"
 	"mm-abi.org/mm/runtimes"
 )
 
-// elems are the element types by ONNX's numbers. The library's own numbers,
-// which it gives for results, are the same up to 23.
+// elems are the element types by ONNX's numbers.
 func elems() map[int32]runtimes.Elem {
 	return map[int32]runtimes.Elem{
 		1: runtimes.Float32, 2: runtimes.Uint8, 3: runtimes.Int8, 4: runtimes.Uint16, 5: runtimes.Int16, 6: runtimes.Int32,
-		7: runtimes.Int64, 9: runtimes.Bool, 10: runtimes.Float16, 11: runtimes.Float64, 12: runtimes.Uint32, 13: runtimes.Uint64,
-		16: runtimes.BFloat16,
+		7: runtimes.Int64, 8: runtimes.String, 9: runtimes.Bool, 10: runtimes.Float16, 11: runtimes.Float64, 12: runtimes.Uint32,
+		13: runtimes.Uint64, 16: runtimes.BFloat16, 17: runtimes.Float8E4M3FN, 18: runtimes.Float8E4M3FNUZ, 19: runtimes.Float8E5M2,
+		20: runtimes.Float8E5M2FNUZ, 21: runtimes.Uint4, 22: runtimes.Int4, 23: runtimes.Float4E2M1,
+		24: runtimes.Float8E8M0, 25: runtimes.Uint2, 26: runtimes.Int2,
 	}
 }
 
@@ -30,28 +33,60 @@ func number(t runtimes.Elem) int32 {
 	return 0
 }
 
-// tensor copies a tensor into a value of the library.
+// said is an element type by the library's own number, which it gives for
+// inputs and results, and which parts from ONNX's behind 23.
+func said(n int32) runtimes.Elem {
+	switch n {
+	case 24:
+		return runtimes.Uint2
+	case 25:
+		return runtimes.Int2
+	case 26:
+		return runtimes.Float8E8M0
+	}
+	return elems()[n]
+}
+
+// tensor makes a value of the library of a tensor, whose data stays where it
+// is; it must stay there and unchanged as long as the value lives.
 func (e *Engine) tensor(t runtimes.Tensor) (uintptr, error) {
 	if err := t.Check(); err != nil {
 		return 0, err
 	}
 	shape := append(slices.Clone(t.Shape), 0)
-	v, err := e.api.made(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(number(t.Type)))
-	if err != nil {
-		return 0, err
+	if t.Type != runtimes.String && len(t.Data) > 0 {
+		return e.api.made(createTensorWithData, e.memory, uintptr(unsafe.Pointer(&t.Data[0])), uintptr(len(t.Data)),
+			uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(number(t.Type)))
 	}
-	if len(t.Data) > 0 {
-		at, err := e.api.made(tensorData, v)
-		if err != nil {
-			e.api.release(releaseValue, v)
-			return 0, err
-		}
-		copy(unsafe.Slice((*byte)(dl.Pointer(at)), len(t.Data)), t.Data)
+	v, err := e.api.made(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(number(t.Type)))
+	if err != nil || t.Type != runtimes.String {
+		return v, err
+	}
+	if err := e.fill(v, t); err != nil {
+		e.api.release(releaseValue, v)
+		return 0, err
 	}
 	return v, nil
 }
 
-// result copies a value of the library into a tensor.
+// fill gives a value its texts.
+func (e *Engine) fill(v uintptr, t runtimes.Tensor) error {
+	texts, err := t.Strings()
+	if err != nil || len(texts) == 0 {
+		return err
+	}
+	list := make([]*byte, len(texts))
+	for i, s := range texts {
+		if strings.ContainsRune(s, 0) {
+			return fmt.Errorf("text %d holds a zero byte, which ONNX Runtime takes for its end", i)
+		}
+		list[i] = cString(s)
+	}
+	defer runtime.KeepAlive(list)
+	return e.api.call(fillStrings, v, uintptr(unsafe.Pointer(&list[0])), uintptr(len(list)))
+}
+
+// result is a value of the library as a tensor, whose data lies in the value.
 func (e *Engine) result(v uintptr) (runtimes.Tensor, error) {
 	var t runtimes.Tensor
 	if v == 0 {
@@ -69,18 +104,46 @@ func (e *Engine) result(v uintptr) (runtimes.Tensor, error) {
 	if t.Type, t.Shape, err = e.shape(info); err != nil {
 		return t, err
 	}
-	size := int64(t.Type.Size())
+	n := int64(1)
 	for _, d := range t.Shape {
-		size *= d // the library holds that much
+		n *= d // the library holds that many
 	}
-	if size > 0 {
+	if t.Type == runtimes.String {
+		texts, err := e.texts(v, int(n))
+		return runtimes.Strings(t.Shape, texts), err
+	}
+	if size := (n*int64(t.Type.Bits()) + 7) / 8; size > 0 {
 		at, err := e.api.made(tensorData, v)
 		if err != nil {
 			return t, err
 		}
-		t.Data = slices.Clone(unsafe.Slice((*byte)(dl.Pointer(at)), size))
+		t.Data = unsafe.Slice((*byte)(dl.Pointer(at)), size)
 	}
 	return t, t.Check()
+}
+
+// texts are a value's n texts.
+func (e *Engine) texts(v uintptr, n int) ([]string, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	size := new(uintptr)
+	if err := e.api.call(stringsLength, v, uintptr(unsafe.Pointer(size))); err != nil {
+		return nil, err
+	}
+	text, ends := make([]byte, *size+1), make([]uintptr, n+1)
+	if err := e.api.call(stringsContent, v, uintptr(unsafe.Pointer(&text[0])), *size, uintptr(unsafe.Pointer(&ends[0])), uintptr(n)); err != nil {
+		return nil, err
+	}
+	ends[n] = *size
+	list := make([]string, n)
+	for i := range list {
+		if ends[i] > ends[i+1] || ends[i+1] > *size {
+			return nil, errors.New("ONNX Runtime's texts overlap")
+		}
+		list[i] = string(text[ends[i]:ends[i+1]])
+	}
+	return list, nil
 }
 
 // shape reads element type and dimensions.
@@ -89,8 +152,7 @@ func (e *Engine) shape(info uintptr) (typ runtimes.Elem, dims []int64, err error
 	if err := errors.Join(e.api.call(tensorElementType, info, uintptr(unsafe.Pointer(n))), e.api.call(dimensionsCount, info, uintptr(unsafe.Pointer(count)))); err != nil {
 		return "", nil, err
 	}
-	typ, ok := elems()[*n]
-	if !ok {
+	if typ = said(*n); typ == "" {
 		return "", nil, fmt.Errorf("elements of ONNX type %d are not carried", *n)
 	}
 	if *count > 0 {

@@ -39,6 +39,21 @@ type Array struct {
 	n     int
 	words []uint64 // the elements, aligned for any of their types
 	buf   *buffer  // nil for those no arena takes back
+
+	own  buffer         // what buf points to in the first that looks at its memory
+	dims [shortRank]int // what Shape points to, if that is enough
+}
+
+// shortRank is the rank up to which an array is one allocation.
+const shortRank = 6
+
+// reshape sets the shape to a copy.
+func (a *Array) reshape(shape []int) {
+	if len(shape) > shortRank {
+		a.Shape = slices.Clone(shape)
+		return
+	}
+	a.Shape = a.dims[:copy(a.dims[:], shape):len(shape)]
 }
 
 // buffer is memory that several arrays may look at.
@@ -134,7 +149,17 @@ func (a *Array) View(shape []int) *Array {
 	if a.buf != nil {
 		a.buf.refs++
 	}
-	return &Array{Type: a.Type, Shape: slices.Clone(shape), n: a.n, words: a.words, buf: a.buf}
+	v := &Array{Type: a.Type, n: a.n, words: a.words, buf: a.buf}
+	v.reshape(shape)
+	return v
+}
+
+// Hollow is an array of the same type and shape without its elements, which
+// must not be asked for.
+func (a *Array) Hollow() *Array {
+	v := &Array{Type: a.Type, n: a.n}
+	v.reshape(a.Shape)
+	return v
 }
 
 // Arena makes arrays and takes their memory back. It is not safe for
@@ -144,6 +169,7 @@ type Arena struct {
 	Limit int64
 
 	live, peak int64
+	kept       int64
 	free       map[int][][]uint64
 }
 
@@ -159,23 +185,36 @@ func (m *Arena) New(t onnx.DType, shape ...int) (*Array, error) {
 		return nil, err
 	}
 	class := classOf((n*size + 7) / 8)
-	a := &Array{Type: t, Shape: slices.Clone(shape), n: n}
+	a := &Array{Type: t, n: n}
+	a.reshape(shape)
 	if n == 0 {
 		return a, nil
 	}
 	bytes := int64(class) * 8
-	if m.Limit > 0 && m.live+bytes > m.Limit {
-		return nil, fmt.Errorf("%s %v beside %d bytes of others: %w, %d bytes", t, shape, m.live, ErrMemory, m.Limit)
+	if m.Limit > 0 && m.live+m.kept+bytes > m.Limit {
+		return nil, fmt.Errorf("%s %v beside %d bytes of others: %w, %d bytes", t, slices.Clone(shape), m.live+m.kept, ErrMemory, m.Limit)
 	}
 	m.live += bytes
-	m.peak = max(m.peak, m.live)
+	m.peak = max(m.peak, m.live+m.kept)
 	if list := m.free[class]; len(list) > 0 {
 		a.words, m.free[class] = list[len(list)-1], list[:len(list)-1]
 	} else {
 		a.words = make([]uint64, class)
 	}
-	a.buf = &buffer{words: a.words, refs: 1}
+	a.own = buffer{words: a.words, refs: 1}
+	a.buf = &a.own
 	return a, nil
+}
+
+// Keep counts memory that a kernel holds beside arrays, such as packed
+// weights. It is never given back. More than the limit allows is ErrMemory.
+func (m *Arena) Keep(bytes int64) error {
+	if m.Limit > 0 && m.live+m.kept+bytes > m.Limit {
+		return fmt.Errorf("%d bytes of packed weights beside %d bytes of others: %w, %d bytes", bytes, m.live+m.kept, ErrMemory, m.Limit)
+	}
+	m.kept += bytes
+	m.peak = max(m.peak, m.live+m.kept)
+	return nil
 }
 
 // Zeros makes an array of zeros.
@@ -190,20 +229,37 @@ func (m *Arena) Zeros(t onnx.DType, shape ...int) (*Array, error) {
 // Release gives an array up; its memory is used again when no other array
 // looks at it.
 func (m *Arena) Release(a *Array) {
-	if a == nil || a.buf == nil {
-		return
-	}
-	b := a.buf
-	a.buf, a.words = nil, nil
-	if b.refs--; b.refs > 0 {
+	words := m.drop(a)
+	if words == nil {
 		return
 	}
 	if m.free == nil {
 		m.free = make(map[int][][]uint64)
 	}
-	m.free[len(b.words)] = append(m.free[len(b.words)], b.words)
-	m.live -= int64(len(b.words)) * 8
+	m.free[len(words)] = append(m.free[len(words)], words)
 }
+
+// Discard gives an array up whose memory nobody is to use again.
+func (m *Arena) Discard(a *Array) { m.drop(a) }
+
+// drop gives the memory of an array that no other looks at.
+func (m *Arena) drop(a *Array) []uint64 {
+	if a == nil || a.buf == nil {
+		return nil
+	}
+	b := a.buf
+	a.buf, a.words = nil, nil
+	if b.refs--; b.refs > 0 {
+		return nil
+	}
+	words := b.words
+	b.words = nil
+	m.live -= int64(len(words)) * 8
+	return words
+}
+
+// Trim leaves the memory that has been taken back to the garbage collector.
+func (m *Arena) Trim() { m.free = nil }
 
 // Live is the bytes that are alive.
 func (m *Arena) Live() int64 { return m.live }

@@ -138,6 +138,9 @@ func binary[T number](row func(name string, mod bool) func(o, a, b []T, ia, ib i
 }
 
 func arithmetic[T number](name string, fmod bool) func(o, a, b []T, ia, ib int) {
+	if f := rowOf[T](name); f != nil {
+		return f
+	}
 	switch name {
 	case "Add", "Sum", "Mean":
 		return addRow[T]
@@ -314,6 +317,9 @@ func bitwise[T integer](c *Call) error {
 
 // power raises to exponents of another type, if need be.
 func power[T number](c *Call) error {
+	if done, err := raised(c); done || err != nil {
+		return err
+	}
 	x, err := c.cast(c.In[1], onnx.DOUBLE)
 	if err != nil {
 		return err

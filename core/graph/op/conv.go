@@ -55,9 +55,9 @@ func (c *Call) convolution(x, w []int) (g convolution, err error) {
 	return g, g.sound(g.cin)
 }
 
-// conv is Conv: per group, the weights times the columns that the kernel sees,
+// convolve is Conv: per group, the weights times the columns that the kernel sees,
 // tile by tile of outputs, so that a tile's columns stay in the cache.
-func conv(c *Call) error {
+func convolve(c *Call) error {
 	in, err := c.floats(0, 1, 2)
 	if err != nil {
 		return err
@@ -189,28 +189,29 @@ func (g *convolution) depthwise(o, x, weights []float32) {
 	}
 }
 
-// after adds a channel's bias and applies the activation that was joined to
-// the node.
+// after adds a channel's bias and applies what was joined to the node.
 func (c *Call) after(x []float32, add float32) {
-	switch {
-	case !c.Bounded && add == 0:
-	case !c.Bounded:
+	switch a := c.After; {
+	case a == nil && add == 0:
+	case a == nil:
 		for i, v := range x {
 			x[i] = v + add
 		}
-	case c.Low == 0 && c.High == float32(math.Inf(1)):
+	case a.Low == 0 && a.High == float32(math.Inf(1)):
 		relu(x, x, add)
 	default:
-		lo, hi := c.Low, c.High
 		for i, v := range x {
-			if v += add; v < lo {
-				v = lo
+			if v += add; v < a.Low {
+				v = a.Low
 			}
-			if v > hi {
-				v = hi
+			if v > a.High {
+				v = a.High
 			}
 			x[i] = v
 		}
+	}
+	if c.After != nil && c.After.Shape != nil {
+		c.After.Shape.Apply(x)
 	}
 }
 
@@ -279,6 +280,7 @@ func convTranspose(c *Call) error {
 				plane := o[(i*cout+ch)*g.outSize : (i*cout+ch+1)*g.outSize]
 				bias(plane, in[2], gr*cout+ch)
 				g.scatter(plane, cs[ch*g.kernelSize*g.inSize:])
+				c.after(plane, 0)
 			}
 		})
 	}
@@ -335,12 +337,33 @@ func (c *Call) widen(g *window) error {
 func (w *window) scatter(o, cols []float32) {
 	for k := range w.kernelSize {
 		kd, kh, kw := k/(w.kernel[1]*w.kernel[2]), k/w.kernel[2]%w.kernel[1], k%w.kernel[2]
-		for p := range w.inSize {
-			d := p/(w.in[1]*w.in[2])*w.stride[0] + kd*w.dilation[0] - w.before[0]
-			h := p/w.in[2]%w.in[1]*w.stride[1] + kh*w.dilation[1] - w.before[1]
-			x := p%w.in[2]*w.stride[2] + kw*w.dilation[2] - w.before[2]
-			if d >= 0 && d < w.out[0] && h >= 0 && h < w.out[1] && x >= 0 && x < w.out[2] {
-				o[(d*w.out[1]+h)*w.out[2]+x] += cols[k*w.inSize+p]
+		// The inputs [lo, hi) of a row that reach the output.
+		off, step := kw*w.dilation[2]-w.before[2], w.stride[2]
+		lo, hi := 0, 0
+		if off < 0 {
+			lo = (-off + step - 1) / step
+		}
+		if last := w.out[2] - 1 - off; last >= 0 {
+			hi = min(last/step+1, w.in[2])
+		}
+		if lo >= hi {
+			continue
+		}
+		for r := range w.in[0] * w.in[1] {
+			d := r/w.in[1]*w.stride[0] + kd*w.dilation[0] - w.before[0]
+			h := r%w.in[1]*w.stride[1] + kh*w.dilation[1] - w.before[1]
+			if d < 0 || d >= w.out[0] || h < 0 || h >= w.out[1] {
+				continue
+			}
+			row, from := o[(d*w.out[1]+h)*w.out[2]:][:w.out[2]], cols[k*w.inSize+r*w.in[2]:][lo:hi]
+			if step == 1 {
+				tensor.Add(row[lo+off:hi+off], from)
+				continue
+			}
+			at := lo*step + off
+			for _, v := range from {
+				row[at] += v
+				at += step
 			}
 		}
 	}
@@ -515,11 +538,15 @@ func (p *pooler) norm(i int, x func(at int) float64) float64 {
 func (w *window) covered(i int) int {
 	n := 1
 	for dim, o := range []int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]} {
-		at := o*w.stride[dim] - w.before[dim]
-		last := w.in[dim] + w.after[dim] - 1 - at
-		n *= min(last/w.dilation[dim]+1, w.kernel[dim])
+		n *= w.coveredIn(dim, o)
 	}
 	return n
+}
+
+// coveredIn is covered in one dimension.
+func (w *window) coveredIn(dim, o int) int {
+	last := w.in[dim] + w.after[dim] - 1 - (o*w.stride[dim] - w.before[dim])
+	return min(last/w.dilation[dim]+1, w.kernel[dim])
 }
 
 // globalPool is one number for each channel.

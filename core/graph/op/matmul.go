@@ -6,87 +6,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/graph/array"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/tensor"
 )
-
-// panels gives the right factor of a product in the order that the kernel
-// reads it, kept from run to run when it is fixed.
-func (c *Call) panels(b []float32, k, n int, trans, fixed bool) *tensor.Panels[float32] {
-	if p, ok := (*c.Cache).(*tensor.Panels[float32]); ok && fixed {
-		return p
-	}
-	p := tensor.NewPanels[float32](k, n)
-	if trans {
-		p.PackTransposed(b, k)
-	} else {
-		p.Pack(b, n)
-	}
-	if fixed {
-		*c.Cache = p
-	}
-	return p
-}
-
-// rowsPerTask is how many rows of a product go together at least.
-const rowsPerTask = 24
-
-// multiply computes o = a·b for m rows on the pool, cut into tiles of rows and
-// columns. Which thread does one changes no bit.
-func (c *Call) multiply(o []float32, m int, left tensor.Left[float32], b *tensor.Panels[float32], k, n int) {
-	width := b.Width()
-	cols := max(width, (grain*4/max(1, k)+width-1)/width*width)
-	across := (n + cols - 1) / cols
-	rows := m
-	if m > 2*rowsPerTask {
-		rows = max(rowsPerTask, min(m, (1<<20)/max(1, k*min(cols, n))/rowsPerTask*rowsPerTask))
-	}
-	down := (m + rows - 1) / rows
-	c.each(across*down, min(grain, rows*min(cols, n)*k/8), func(_, lo, hi int) {
-		for t := lo; t < hi; t++ {
-			i, j := t/across*rows, t%across*cols
-			mm, nn := min(rows, m-i), min(cols, n-j)
-			view := b.View(0, k, j, j+nn)
-			part := tensor.Left[float32]{Data: left.Data[i*left.Row:], Row: left.Row, Col: left.Col}
-			view.Mul(mm, 1, part, 0, o[i*n+j:], n)
-		}
-	})
-}
-
-// matmul is MatMul with NumPy's rules of dimensions.
-func matmul(c *Call) error {
-	if t := c.In[0].Type; t != onnx.FLOAT {
-		return products.by(0)(c)
-	}
-	a, b := c.In[0], c.In[1]
-	if err := c.want(onnx.FLOAT, 1); err != nil {
-		return err
-	}
-	g, err := factors(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.result(0, onnx.FLOAT, g.shape...)
-	if err != nil || out.Len() == 0 {
-		return err
-	}
-	o, x, y := array.Of[float32](out), array.Of[float32](a), array.Of[float32](b)
-	if g.k == 0 {
-		clear(o)
-		return nil
-	}
-	fixed := c.fixed(1)
-	if g.shared() { // one right factor: all rows at once
-		c.multiply(o, g.m*g.batches, tensor.Rows(x, g.k), c.panels(y, g.k, g.n, false, fixed), g.k, g.n)
-		return nil
-	}
-	for i := range g.batches {
-		ai, bi := g.at(i)
-		p := c.panels(y[bi*g.k*g.n:(bi+1)*g.k*g.n], g.k, g.n, false, false)
-		c.multiply(o[i*g.m*g.n:(i+1)*g.m*g.n], g.m, tensor.Rows(x[ai*g.m*g.k:(ai+1)*g.m*g.k], g.k), p, g.k, g.n)
-	}
-	return nil
-}
 
 // geometry is how the factors of MatMul meet.
 type geometry struct {
@@ -96,8 +16,6 @@ type geometry struct {
 	batches      int
 	same         bool // both left factors lie one behind the other and the right one is one
 }
-
-func (g *geometry) shared() bool { return g.same }
 
 // at gives the matrices of batch i.
 func (g *geometry) at(i int) (a, b int) {
@@ -159,6 +77,9 @@ func slow[T number](c *Call) error {
 			row, left, right := o[r*g.n:(r+1)*g.n], x[(ai*g.m+r%g.m)*g.k:], y[bi*g.k*g.n:]
 			clear(row)
 			for i := range g.k {
+				if i%256 == 0 && c.ended() {
+					return
+				}
 				v := left[i]
 				for j := range row {
 					row[j] += v * right[i*g.n+j]
@@ -166,58 +87,6 @@ func slow[T number](c *Call) error {
 			}
 		}
 	})
-	return nil
-}
-
-// gemm is alpha·A·B + beta·C with either factor transposed.
-func gemm(c *Call) error {
-	in, err := c.floats(0, 1, 2)
-	if err != nil {
-		return err
-	}
-	a, b := c.In[0], c.In[1]
-	if a.Rank() != 2 || b.Rank() != 2 {
-		return fmt.Errorf("a product of %v and %v", a.Shape, b.Shape)
-	}
-	ta, tb := c.int("transA", 0) != 0, c.int("transB", 0) != 0
-	m, k, n, kb := a.Shape[0], a.Shape[1], b.Shape[1], b.Shape[0]
-	left := tensor.Rows(in[0], k)
-	if ta {
-		m, k = k, m
-		left = tensor.Columns(in[0], m)
-	}
-	if tb {
-		n, kb = kb, n
-	}
-	if k != kb {
-		return fmt.Errorf("a product of %v and %v", a.Shape, b.Shape)
-	}
-	out, err := c.result(0, onnx.FLOAT, m, n)
-	if err != nil || out.Len() == 0 {
-		return err
-	}
-	o := array.Of[float32](out)
-	if k == 0 {
-		clear(o)
-	} else {
-		c.multiply(o, m, left, c.panels(in[1], k, n, tb, c.fixed(1)), k, n)
-	}
-	if alpha := c.float("alpha", 1); alpha != 1 {
-		tensor.Scale(o, alpha)
-	}
-	if in[2] == nil {
-		return nil
-	}
-	shape, err := broadcast(c.In[2].Shape, out.Shape)
-	if err != nil || !slices.Equal(shape, out.Shape) {
-		return fmt.Errorf("%v does not broadcast to %v", c.In[2].Shape, out.Shape)
-	}
-	beta, s := c.float("beta", 1), stretch(c.In[2].Shape, shape)
-	for i := range m {
-		for j := range n {
-			o[i*n+j] += beta * in[2][i*s[0]+j*s[1]]
-		}
-	}
 	return nil
 }
 
@@ -289,6 +158,9 @@ func einsum[T number](c *Call) error {
 		for r := lo; r < hi; r++ {
 			sum := T(0)
 			for s := range inner {
+				if s%(1<<16) == 1<<16-1 && c.ended() {
+					return
+				}
 				p := T(1)
 				for i := range terms {
 					at, q := 0, r*inner+s

@@ -6,6 +6,7 @@ import (
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // floats gives inputs as float32, nil for those left out.
@@ -68,10 +69,7 @@ func batchNorm(c *Call) error {
 
 // scaled is o = a·x + b.
 func scaled(o, x []float32, a, b float32) {
-	x = x[:len(o)]
-	for i, v := range x {
-		o[i] = a*v + b
-	}
+	tensor.Linear(o, x[:len(o)], a, b)
 }
 
 // moments are mean and variance.
@@ -177,22 +175,20 @@ func layerNorm(c *Call) error {
 	if n == 0 {
 		return nil
 	}
+	shifts := in[2]
+	if shifts == nil {
+		shifts = make([]float32, n)
+	}
 	eps, o := float64(c.float("epsilon", 1e-5)), array.Of[float32](out)
 	c.each(len(o)/n, n, func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row, dst := in[0][r*n:(r+1)*n], o[r*n:(r+1)*n]
-			mean, variance := moments(row)
+			shift, variance := tensor.Moments(row)
 			if rms {
-				mean, variance = 0, variance+mean*mean
+				shift, variance = 0, tensor.Dot(row, row)/float32(n)
 			}
-			inv := 1 / math.Sqrt(variance+eps)
-			shift, scale, gain := float32(mean), float32(inv), in[1]
-			for i, v := range row {
-				dst[i] = (v - shift) * scale * gain[i]
-			}
-			for i, b := range in[2] {
-				dst[i] += b
-			}
+			scale := float32(1 / math.Sqrt(float64(variance)+eps))
+			tensor.Normalise(dst, row, in[1], shifts, shift, scale)
 			for i, v := range []float32{shift, scale} {
 				if stats[i] != nil {
 					stats[i][r] = v
@@ -229,11 +225,20 @@ func lrn(c *Call) error {
 					v := float64(in[0][(base+j)*inner+i])
 					sum += v * v
 				}
-				o[r*inner+i] = float32(float64(in[0][r*inner+i]) / math.Pow(bias+alpha/float64(size)*sum, beta))
+				o[r*inner+i] = float32(float64(in[0][r*inner+i]) / raise34(bias+alpha/float64(size)*sum, beta))
 			}
 		}
 	})
 	return nil
+}
+
+// raise34 is v to the power of beta, which is mostly 3/4.
+func raise34(v, beta float64) float64 {
+	if beta == 0.75 && v > 0 {
+		root := math.Sqrt(v)
+		return root * math.Sqrt(root)
+	}
+	return math.Pow(v, beta)
 }
 
 // lpNorm divides by the norm along an axis.

@@ -15,10 +15,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // Array is a tensor.
@@ -43,10 +45,15 @@ type Call struct {
 	Steps int
 	// Lanes are the workspaces of the pool's threads.
 	Lanes []Lane
-	// Bounded says that results are to be brought between Low and High: an
-	// activation that was joined to the node.
-	Bounded   bool
-	Low, High float32
+	// Then is an activation that was joined to a product; nil for none.
+	Then func(dst, x []float32)
+	// Transposed says that the last two dimensions of a product's right factor
+	// are to be read the other way round.
+	Transposed bool
+	// Rows are workspaces as well, of convolutions.
+	Rows []tensor.Row
+	// After is what was joined to a convolution; nil for nothing.
+	After *After
 }
 
 // Kernel computes the outputs of a call.
@@ -327,7 +334,8 @@ func strides(shape []int) []int {
 const grain = 1 << 14
 
 // each runs f over [0, n) on the pool, in pieces that hold about grain
-// elements when each index stands for size of them.
+// elements when each index stands for size of them. When the context has ended
+// pieces are left out: what the kernel gives is thrown away then.
 func (c *Call) each(n, size int, f func(thread, lo, hi int)) {
 	chunk := max(1, grain/max(size, 1))
 	if n <= chunk {
@@ -336,8 +344,24 @@ func (c *Call) each(n, size int, f func(thread, lo, hi int)) {
 		}
 		return
 	}
-	c.Pool.For(n, chunk, pool.Func(f))
+	var fault atomic.Pointer[any]
+	c.Pool.For(n, chunk, pool.Func(func(thread, lo, hi int) {
+		defer func() {
+			if r := recover(); r != nil {
+				fault.Store(&r)
+			}
+		}()
+		if !c.ended() && fault.Load() == nil {
+			f(thread, lo, hi)
+		}
+	}))
+	if r := fault.Load(); r != nil { // as if the kernel's own goroutine had met it
+		panic(*r)
+	}
 }
+
+// ended reports whether nobody waits for the result any more.
+func (c *Call) ended() bool { return c.Context.Err() != nil }
 
 // family is a kernel for each type of numbers, in the order float32, float64,
 // int8, int16, int32, int64, uint8, uint16, uint32, uint64; nil for none.

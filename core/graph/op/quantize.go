@@ -74,22 +74,25 @@ func (c *Call) doubles(i int) ([]float64, error) {
 	return slices.Clone(array.Of[float64](a)), nil
 }
 
-// store writes whole numbers, brought into the range of an output's type.
-func store(out *Array, i int, v float64) {
-	r := ranges[out.Type]
-	n := int64(min(max(v, r[0]), r[1]))
+// putter writes whole numbers, brought into the range of an output's type.
+func putter(out *Array) func(i int, v float64) {
+	lo, hi := ranges[out.Type][0], ranges[out.Type][1]
 	switch out.Type {
 	case onnx.UINT8:
-		array.Of[uint8](out)[i] = uint8(n)
+		o := array.Of[uint8](out)
+		return func(i int, v float64) { o[i] = uint8(int64(min(max(v, lo), hi))) }
 	case onnx.INT8:
-		array.Of[int8](out)[i] = int8(n)
+		o := array.Of[int8](out)
+		return func(i int, v float64) { o[i] = int8(int64(min(max(v, lo), hi))) }
 	case onnx.UINT16:
-		array.Of[uint16](out)[i] = uint16(n)
+		o := array.Of[uint16](out)
+		return func(i int, v float64) { o[i] = uint16(int64(min(max(v, lo), hi))) }
 	case onnx.INT16:
-		array.Of[int16](out)[i] = int16(n)
-	case onnx.INT32:
-		array.Of[int32](out)[i] = int32(n)
+		o := array.Of[int16](out)
+		return func(i int, v float64) { o[i] = int16(int64(min(max(v, lo), hi))) }
 	}
+	o := array.Of[int32](out)
+	return func(i int, v float64) { o[i] = int32(int64(min(max(v, lo), hi))) }
 }
 
 func quantize(c *Call) error {
@@ -111,10 +114,13 @@ func quantize(c *Call) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range in[0] {
-		by, zero := s.of(i)
-		store(out, i, math.RoundToEven(float64(v/float32(by)))+zero)
-	}
+	put := putter(out)
+	c.each(out.Len(), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			by, zero := s.of(i)
+			put(i, math.RoundToEven(float64(in[0][i]/float32(by)))+zero)
+		}
+	})
 	return nil
 }
 
@@ -135,10 +141,13 @@ func dequantize(c *Call) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range array.Of[float64](x) {
-		by, zero := s.of(i)
-		array.Of[float32](out)[i] = float32((v - zero) * by)
-	}
+	from, o := array.Of[float64](x), array.Of[float32](out)
+	c.each(len(o), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			by, zero := s.of(i)
+			o[i] = float32((from[i] - zero) * by)
+		}
+	})
 	return nil
 }
 
@@ -161,13 +170,16 @@ func dynamicQuantize(c *Call) error {
 	if by != 0 {
 		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
 	}
-	for i, v := range in[0] {
-		q := zero
-		if by != 0 {
-			q += math.RoundToEven(float64(v / by))
+	put := putter(out)
+	c.each(out.Len(), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			q := zero
+			if by != 0 {
+				q += math.RoundToEven(float64(in[0][i] / by))
+			}
+			put(i, q)
 		}
-		store(out, i, q)
-	}
+	})
 	if len(c.Out) > 1 {
 		a, err := c.result(1, onnx.FLOAT)
 		if err != nil {
@@ -180,116 +192,7 @@ func dynamicQuantize(c *Call) error {
 		if err != nil {
 			return err
 		}
-		store(a, 0, zero)
-	}
-	return nil
-}
-
-// centred gives a quantised array as int32 less its zero points, which are one
-// or one for each index of an axis.
-func (c *Call) centred(i, zi, along int) (*Array, error) {
-	a := c.In[i]
-	if a.Type != onnx.UINT8 && a.Type != onnx.INT8 {
-		return nil, fmt.Errorf("input %d is of %s, wanted are 8 bits", i, a.Type)
-	}
-	out, err := c.cast(a, onnx.INT32)
-	if err != nil || c.input(zi) == nil {
-		return out, err
-	}
-	z, err := c.doubles(zi)
-	if err == nil && (c.In[zi].Type != a.Type || len(z) == 0) {
-		err = fmt.Errorf("zero points of %s for %s", c.In[zi].Type, a.Type)
-	}
-	n, inner := len(z), 1
-	if err == nil && n > 1 {
-		if along, err = axis(along, a.Rank()); err == nil && a.Shape[along] != n {
-			err = fmt.Errorf("%d zero points along axis %d of %v", n, along, a.Shape)
-		}
-		if err == nil {
-			inner = product(a.Shape[along+1:])
-		}
-	}
-	if err != nil {
-		c.Arena.Release(out)
-		return nil, err
-	}
-	o := array.Of[int32](out)
-	for k := range o {
-		o[k] -= int32(z[k/inner%n])
-	}
-	return out, nil
-}
-
-// integerProduct gives the product of two quantised inputs in int32.
-func (c *Call) integerProduct(a, az, b, bz int, run Kernel) (*Array, error) {
-	along := -1
-	if c.conv() {
-		along = 0
-	}
-	x, err := c.centred(a, az, -2)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Arena.Release(x)
-	w, err := c.centred(b, bz, along)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Arena.Release(w)
-	inner := *c
-	inner.In, inner.Fixed, inner.Out = []*Array{x, w}, nil, make([]*Array, 1)
-	if err := run(&inner); err != nil {
-		c.Arena.Release(inner.Out[0])
-		return nil, err
-	}
-	return inner.Out[0], nil
-}
-
-func (c *Call) conv() bool { return c.Node.Op == "ConvInteger" || c.Node.Op == "QLinearConv" }
-
-func matmulInteger(c *Call) (err error) {
-	c.Out[0], err = c.integerProduct(0, 2, 1, 3, slow[int32])
-	return err
-}
-
-func convInteger(c *Call) (err error) {
-	c.Out[0], err = c.integerProduct(0, 2, 1, 3, slowConv)
-	return err
-}
-
-// slowConv is a convolution of whole numbers.
-func slowConv(c *Call) error {
-	g, err := c.convolution(c.In[0].Shape, c.In[1].Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.result(0, onnx.INT32, g.outs(g.batch, g.result)...)
-	if err != nil || out.Len() == 0 {
-		return err
-	}
-	k := g.cin * g.kernelSize
-	cols, err := c.Arena.New(onnx.INT32, k, g.outSize)
-	if err != nil {
-		return err
-	}
-	defer c.Arena.Release(cols)
-	x, w, o, cs := array.Of[int32](c.In[0]), array.Of[int32](c.In[1]), array.Of[int32](out), array.Of[int32](cols)
-	for i := range g.batch * g.groups {
-		for ch := range g.cin {
-			at := i*g.cin + ch
-			columns(&g.window, cs[ch*g.kernelSize*g.outSize:], g.outSize, x[at*g.inSize:(at+1)*g.inSize], 0, g.outSize)
-		}
-		c.each(g.cout, k*g.outSize, func(_, lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row := o[(i*g.cout+r)*g.outSize : (i*g.cout+r+1)*g.outSize]
-				clear(row)
-				for j, v := range w[(i%g.groups*g.cout+r)*k:][:k] {
-					for p, q := range cs[j*g.outSize : (j+1)*g.outSize] {
-						row[p] += v * q
-					}
-				}
-			}
-		})
+		putter(a)(0, zero)
 	}
 	return nil
 }
@@ -297,9 +200,9 @@ func slowConv(c *Call) error {
 // qlinear is QLinearMatMul and QLinearConv: a product of whole numbers, scaled
 // to the type of the result.
 func qlinear(c *Call) error {
-	run, along := Kernel(slow[int32]), -1
+	run, along := wholeProduct, -1
 	if c.conv() {
-		run, along = slowConv, 1
+		run, along = wholeConv, 1
 	}
 	acc, err := c.integerProduct(0, 2, 3, 5, run)
 	if err != nil {
@@ -334,17 +237,25 @@ func qlinear(c *Call) error {
 	if acc.Rank() > 2 {
 		inner = max(1, product(acc.Shape[2:]))
 	}
-	for i, v := range array.Of[int32](acc) {
-		if c.conv() && c.input(8) != nil {
-			v += array.Of[int32](c.In[8])[i/inner%acc.Shape[1]]
-		}
-		s := sa[0]
-		if len(sa) > 1 {
-			s = sa[i/acc.Dim(-1)%len(sa)]
-		}
-		by, _ := sb.of(i)
-		to, zero := sy.of(i)
-		store(out, i, math.RoundToEven(float64(v)*s*by/to)+zero)
+	var bias []int32
+	if c.conv() && c.input(8) != nil {
+		bias = array.Of[int32](c.In[8])
 	}
+	put, sums := putter(out), array.Of[int32](acc)
+	c.each(len(sums), 8, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v := sums[i]
+			if bias != nil {
+				v += bias[i/inner%acc.Shape[1]]
+			}
+			s := sa[0]
+			if len(sa) > 1 {
+				s = sa[i/acc.Dim(-1)%len(sa)]
+			}
+			by, _ := sb.of(i)
+			to, zero := sy.of(i)
+			put(i, math.RoundToEven(float64(v)*s*by/to)+zero)
+		}
+	})
 	return nil
 }

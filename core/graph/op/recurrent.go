@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
@@ -16,9 +15,66 @@ type cell struct {
 	steps, batch, in, size int
 	dirs                   int
 	batchFirst             bool
-	x, w, r, b, p          []float32
+	x, b, p                []float32
+	packed                 *cellWeights
 	lens                   []int
 	linear                 bool // linear_before_reset of GRU
+}
+
+// cellWeights are the weights of each direction in the order that products
+// read them: of the input, and of the state; of GRU's hidden gate apart where
+// its state comes reset.
+type cellWeights struct{ w, r, hidden []*tensor.Panels[float32] }
+
+// prepareCell packs fixed weights.
+func (c *Call) prepareCell() ([]int, error) {
+	w, r := c.input(1), c.input(2)
+	for i, a := range []*Array{w, r} {
+		if a == nil || !c.fixed(1+i) || a.Type != onnx.FLOAT || a.Rank() != 3 || a.Len() == 0 {
+			return nil, nil
+		}
+	}
+	if w.Shape[0] != r.Shape[0] || w.Shape[1] != r.Shape[1] || r.Shape[1]%r.Shape[2] != 0 {
+		return nil, nil
+	}
+	p, err := c.packCell(w, r, c.kept)
+	if err != nil {
+		return nil, err
+	}
+	*c.Cache = p
+	return []int{1, 2}, nil
+}
+
+// packCell packs the weights of each direction by a function.
+func (c *Call) packCell(w, r *Array, by func(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error)) (*cellWeights, error) {
+	g, in, size, out := w.Shape[1], w.Shape[2], r.Shape[2], &cellWeights{}
+	apart := c.Node.Op == "GRU" && c.int("linear_before_reset", 0) == 0 && g == 3*size
+	for d := range w.Shape[0] {
+		p, err := by(array.Of[float32](w)[d*g*in:(d+1)*g*in], in, g, true)
+		if err != nil {
+			return nil, err
+		}
+		out.w = append(out.w, p)
+		rows := array.Of[float32](r)[d*g*size : (d+1)*g*size]
+		if apart {
+			if p, err = by(rows[2*size*size:], size, size, true); err != nil {
+				return nil, err
+			}
+			out.hidden, rows = append(out.hidden, p), rows[:2*size*size]
+		}
+		if p, err = by(rows, size, len(rows)/size, true); err != nil {
+			return nil, err
+		}
+		out.r = append(out.r, p)
+	}
+	return out, nil
+}
+
+// passing packs weights for one run.
+func passing(b []float32, k, n int, trans bool) (*tensor.Panels[float32], error) {
+	p := tensor.NewPanels[float32](k, n)
+	pack(p, b, k, n, trans)
+	return p, nil
 }
 
 // recurrent runs a cell over a sequence, in one or both directions.
@@ -80,7 +136,6 @@ func recurrent(c *Call) error {
 // run takes one sequence of a batch through the cell.
 func (k *cell) run(c *Call, d, n int, h, cs []float32, out *Array) {
 	g, s := k.gates*k.size, k.size
-	w, r := k.w[d*g*k.in:(d+1)*g*k.in], k.r[d*g*s:(d+1)*g*s]
 	var wb, rb, peep []float32
 	if k.b != nil {
 		wb, rb = k.b[d*2*g:d*2*g+g], k.b[d*2*g+g:(d+1)*2*g]
@@ -88,7 +143,8 @@ func (k *cell) run(c *Call, d, n int, h, cs []float32, out *Array) {
 	if k.p != nil {
 		peep = k.p[d*3*s : (d+1)*3*s]
 	}
-	u, v, next := make([]float32, g), make([]float32, g), make([]float32, s)
+	v, next := make([]float32, g), make([]float32, s)
+	sums := make([]float32, min(k.steps, blockSteps)*g)
 	steps := k.steps
 	if k.lens != nil {
 		steps = k.lens[n]
@@ -99,21 +155,35 @@ func (k *cell) run(c *Call, d, n int, h, cs []float32, out *Array) {
 		if back {
 			t = steps - 1 - i
 		}
-		at, to := (t*k.batch+n)*k.in, ((t*k.dirs+d)*k.batch+n)*s
-		if k.batchFirst {
-			at, to = (n*k.steps+t)*k.in, ((n*k.steps+t)*k.dirs+d)*s
+		if i%blockSteps == 0 {
+			if c.Context.Err() != nil {
+				return
+			}
+			count := min(blockSteps, steps-i)
+			first := t
+			if back {
+				first = t - count + 1
+			}
+			k.sums(sums[:count*g], d, n, first, wb)
 		}
-		rows(u, w, k.x[at:at+k.in], wb)
-		rows(v, r, h, rb)
+		u := sums[i%blockSteps*g:][:g]
+		if back {
+			u = sums[(min(blockSteps, steps-i/blockSteps*blockSteps)-1-i%blockSteps)*g:][:g]
+		}
+		to := ((t*k.dirs+d)*k.batch + n) * s
+		if k.batchFirst {
+			to = ((n*k.steps+t)*k.dirs + d) * s
+		}
+		add(v, k.packed.r[d], h, rb)
 		switch c.Node.Op {
 		case "LSTM":
-			k.lstm(u, v, h, cs, peep)
+			tensor.Add(u, v)
+			k.lstm(u, h, cs, peep)
 		case "GRU":
-			k.gru(u, v, h, next, r, rb)
+			k.gru(d, u, v, h, next, rb)
 		default:
-			for j := range h {
-				h[j] = float32(math.Tanh(float64(u[j] + v[j])))
-			}
+			tensor.Add(u, v)
+			tensor.Tanh(h, u)
 		}
 		if out != nil {
 			copy(array.Of[float32](out)[to:to+s], h)
@@ -121,58 +191,81 @@ func (k *cell) run(c *Call, d, n int, h, cs []float32, out *Array) {
 	}
 }
 
-// rows is dst = m·x + bias.
-func rows(dst, m, x, bias []float32) {
-	for i := range dst {
-		dst[i] = tensor.Dot(m[i*len(x):(i+1)*len(x)], x)
+// blockSteps is how many steps the input's part of the gates is computed for
+// at a time.
+const blockSteps = 32
+
+// sums sets out to the input's part of the gates, for some steps of one
+// sequence from step t on.
+func (k *cell) sums(out []float32, d, n, t int, bias []float32) {
+	g := k.gates * k.size
+	left := tensor.Left[float32]{Data: k.x[(t*k.batch+n)*k.in:], Row: k.batch * k.in, Col: 1}
+	if k.batchFirst {
+		left = tensor.Rows(k.x[(n*k.steps+t)*k.in:], k.in)
 	}
-	if bias != nil {
-		tensor.Add(dst, bias)
+	k.packed.w[d].Mul(len(out)/g, 1, left, 0, out, g)
+	for i := 0; i < len(out) && bias != nil; i += g {
+		tensor.Add(out[i:i+g], bias)
 	}
 }
 
-func sig(x float32) float32 { return float32(sigmoid(float64(x))) }
-
-func tanh(x float32) float32 { return float32(math.Tanh(float64(x))) }
+// add sets the first of dst to a state's part of the gates.
+func add(dst []float32, r *tensor.Panels[float32], h, bias []float32) {
+	dst = dst[:r.Columns()]
+	if bias != nil {
+		copy(dst, bias)
+		r.Mul(1, 1, tensor.Rows(h, len(h)), 1, dst, len(dst))
+		return
+	}
+	r.Mul(1, 1, tensor.Rows(h, len(h)), 0, dst, len(dst))
+}
 
 // lstm has the gates input, output, forget, cell; peepholes input, output,
 // forget.
-func (k *cell) lstm(u, v, h, cs, p []float32) {
+func (k *cell) lstm(u, h, cs, p []float32) {
 	s := k.size
-	for j := range s {
-		in, out, forget := u[j]+v[j], u[s+j]+v[s+j], u[2*s+j]+v[2*s+j]
-		if p != nil {
-			in += p[j] * cs[j]
-			forget += p[2*s+j] * cs[j]
-		}
-		cs[j] = sig(forget)*cs[j] + sig(in)*tanh(u[3*s+j]+v[3*s+j])
-		if p != nil {
-			out += p[s+j] * cs[j]
-		}
-		h[j] = sig(out) * tanh(cs[j])
+	in, out, forget, gate := u[:s], u[s:2*s], u[2*s:3*s], u[3*s:4*s]
+	if p == nil {
+		tensor.LSTM(h, cs, in, out, forget, gate)
+		return
 	}
+	for j := range s {
+		in[j] += p[j] * cs[j]
+		forget[j] += p[2*s+j] * cs[j]
+	}
+	tensor.Sigmoid(u[:s], in)
+	tensor.Sigmoid(forget, forget)
+	tensor.Tanh(gate, gate)
+	for j := range s {
+		cs[j] = forget[j]*cs[j] + in[j]*gate[j]
+		out[j] += p[s+j] * cs[j]
+	}
+	tensor.Sigmoid(out, out)
+	tensor.Tanh(h, cs)
+	tensor.Times(h, h, out)
 }
 
 // gru has the gates update, reset, hidden.
-func (k *cell) gru(u, v, h, next, r, rb []float32) {
+func (k *cell) gru(d int, u, v, h, next, rb []float32) {
 	s := k.size
-	if !k.linear {
-		for j := range s {
-			next[j] = sig(u[s+j]+v[s+j]) * h[j]
-		}
+	tensor.Add(u[:2*s], v[:2*s])
+	tensor.Sigmoid(u[:2*s], u[:2*s])
+	z, reset, hidden := u[:s], u[s:2*s], u[2*s:3*s]
+	if k.linear {
+		tensor.Times(next, v[2*s:3*s], reset)
+	} else {
 		var b []float32
 		if rb != nil {
 			b = rb[2*s:]
 		}
-		rows(v[2*s:], r[2*s*s:], next, b)
+		tensor.Times(v[:s], reset, h)
+		add(next, k.packed.hidden[d], v[:s], b)
 	}
-	for j := range s {
-		z, hidden := sig(u[j]+v[j]), v[2*s+j]
-		if k.linear {
-			hidden *= sig(u[s+j] + v[s+j])
-		}
-		h[j] = (1-z)*tanh(u[2*s+j]+hidden) + z*h[j]
-	}
+	tensor.Add(hidden, next)
+	tensor.Tanh(hidden, hidden)
+	tensor.Difference(h, h, hidden) // (1 - z)·hidden + z·h
+	tensor.Times(h, h, z)
+	tensor.Add(h, hidden)
 }
 
 // cell reads and checks the inputs.
@@ -192,11 +285,14 @@ func (c *Call) cell() (*cell, error) {
 	if c.Node.Op != "LSTM" {
 		peep = many
 	}
-	in, err := c.floats(0, 1, 2, 3, peep)
+	in, err := c.floats(0, 3, peep)
 	if err != nil {
 		return nil, err
 	}
-	k.x, k.w, k.r, k.b, k.p = in[0], in[1], in[2], in[3], in[4]
+	if err := c.want(onnx.FLOAT, 1, 2); err != nil {
+		return nil, err
+	}
+	k.x, k.b, k.p = in[0], in[1], in[2]
 	x, w, r := c.In[0], c.In[1], c.In[2]
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 {
 		return nil, fmt.Errorf("%v, %v and %v", x.Shape, w.Shape, r.Shape)
@@ -204,6 +300,9 @@ func (c *Call) cell() (*cell, error) {
 	k.steps, k.batch, k.in, k.size = x.Shape[0], x.Shape[1], x.Shape[2], r.Shape[2]
 	if k.batchFirst {
 		k.steps, k.batch = k.batch, k.steps
+	}
+	if k.in == 0 || k.size == 0 {
+		return nil, fmt.Errorf("weights of %v and %v", w.Shape, r.Shape)
 	}
 	g := k.gates * k.size
 	if !slices.Equal(w.Shape, []int{k.dirs, g, k.in}) || !slices.Equal(r.Shape, []int{k.dirs, g, k.size}) || c.int("hidden_size", k.size) != k.size {
@@ -223,5 +322,8 @@ func (c *Call) cell() (*cell, error) {
 			return nil, fmt.Errorf("the lengths %v of %d steps", k.lens, k.steps)
 		}
 	}
-	return k, nil
+	if k.packed, _ = (*c.Cache).(*cellWeights); k.packed == nil {
+		k.packed, err = c.packCell(w, r, passing)
+	}
+	return k, err
 }

@@ -382,7 +382,10 @@ func softmax(c *Call) error {
 	}
 	xs, o := array.Of[float32](wide), array.Of[float32](out)
 	c.each(len(o)/n, n*4, func(_, lo, hi int) {
-		row := make([]float32, n)
+		var row []float32
+		if inner > 1 {
+			row = make([]float32, n)
+		}
 		for g := lo; g < hi; g++ {
 			base := g/inner*n*inner + g%inner
 			if inner == 1 {
@@ -416,10 +419,7 @@ func soften(name string, dst, x []float32) {
 		for _, v := range x {
 			sum += math.Exp(float64(v - most))
 		}
-		sub := most + float32(math.Log(sum))
-		for i, v := range x {
-			dst[i] = v - sub
-		}
+		tensor.SumWith(dst, x, -most-float32(math.Log(sum)))
 	default:
 		i := slices.Index(x, most)
 		clear(dst)

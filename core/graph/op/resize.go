@@ -3,48 +3,19 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // resize is Resize by nearest or linear interpolation, and Upsample.
 func resize(c *Call) error {
 	x := c.In[0]
-	scales, sizes, err := c.factors()
+	shape, factor, err := c.resized(x.Shape)
 	if err != nil {
 		return err
-	}
-	axes := c.ints("axes")
-	if axes == nil {
-		axes = sequence(x.Rank())
-	}
-	if _, err := allAxes(axes, x.Rank()); err != nil {
-		return err
-	}
-	shape, factor := append([]int(nil), x.Shape...), make([]float64, x.Rank())
-	for i := range factor {
-		factor[i] = 1
-	}
-	for i, k := range axes {
-		k, _ = axis(k, x.Rank())
-		switch {
-		case len(sizes) == len(axes):
-			shape[k] = sizes[i]
-			factor[k] = float64(sizes[i]) / float64(x.Shape[k])
-		case len(scales) == len(axes):
-			factor[k] = float64(scales[i])
-			v := math.Floor(float64(x.Shape[k]) * factor[k])
-			if !(factor[k] > 0) || v > math.MaxInt32 {
-				return fmt.Errorf("the scales %v", scales)
-			}
-			shape[k] = int(v)
-		default:
-			return fmt.Errorf("%d scales and %d sizes for %d axes", len(scales), len(sizes), len(axes))
-		}
-	}
-	if len(sizes) > 0 {
-		c.policy(x.Shape, shape, factor, axes)
 	}
 	n, err := array.Count(shape)
 	if err != nil || n > 0 && x.Len() == 0 {
@@ -54,6 +25,46 @@ func resize(c *Call) error {
 		return c.nearest(x, shape, factor)
 	}
 	return c.linear(x, shape, factor)
+}
+
+// resized finds the shape of the output and by how much each dimension grows.
+func (c *Call) resized(from []int) (shape []int, factor []float64, err error) {
+	scales, sizes, err := c.factors()
+	if err != nil {
+		return nil, nil, err
+	}
+	axes := c.ints("axes")
+	if axes == nil {
+		axes = sequence(len(from))
+	}
+	if _, err := allAxes(axes, len(from)); err != nil {
+		return nil, nil, err
+	}
+	shape, factor = append([]int(nil), from...), make([]float64, len(from))
+	for i := range factor {
+		factor[i] = 1
+	}
+	for i, k := range axes {
+		k, _ = axis(k, len(from))
+		switch {
+		case len(sizes) == len(axes):
+			shape[k] = sizes[i]
+			factor[k] = float64(sizes[i]) / float64(from[k])
+		case len(scales) == len(axes):
+			factor[k] = float64(scales[i])
+			v := math.Floor(float64(from[k]) * factor[k])
+			if !(factor[k] > 0) || v > math.MaxInt32 {
+				return nil, nil, fmt.Errorf("the scales %v", scales)
+			}
+			shape[k] = int(v)
+		default:
+			return nil, nil, fmt.Errorf("%d scales and %d sizes for %d axes", len(scales), len(sizes), len(axes))
+		}
+	}
+	if len(sizes) > 0 {
+		c.policy(from, shape, factor, axes)
+	}
+	return shape, factor, nil
 }
 
 // factors reads scales and sizes, where each opset has them.
@@ -128,27 +139,61 @@ func (c *Call) origin(i, from, to int, scale float64) float64 {
 	return (x+0.5)/scale - 0.5
 }
 
-func (c *Call) nearest(x *Array, shape []int, factor []float64) error {
+// nearestTo is the input coordinate that output i of a dimension is taken from.
+func (c *Call) nearestTo(i, from, to int, scale float64) int {
 	mode := c.text("nearest_mode", "round_prefer_floor")
 	if c.Node.Op == "Upsample" || c.Opset < 11 {
 		mode = "floor"
 	}
+	v := c.origin(i, from, to, scale)
+	switch mode {
+	case "floor":
+		v = math.Floor(v)
+	case "ceil":
+		v = math.Ceil(v)
+	case "round_prefer_ceil":
+		v = math.Floor(v + 0.5)
+	default:
+		v = math.Ceil(v - 0.5)
+	}
+	return min(max(int(min(v, 1<<40)), 0), from-1)
+}
+
+// between are the two input coordinates that each output of a dimension lies
+// between, and how far it is from the first to the second.
+type between struct {
+	lo, hi []int
+	part   []float32
+}
+
+func (c *Call) between(from, to int, scale float64) between {
+	b := between{make([]int, to), make([]int, to), make([]float32, to)}
+	for i := range to {
+		v := min(max(c.origin(i, from, to, scale), 0), float64(from-1))
+		b.lo[i] = int(v)
+		b.hi[i] = min(b.lo[i]+1, from-1)
+		b.part[i] = float32(v - float64(b.lo[i]))
+	}
+	return b
+}
+
+// mix is o = p·(1-t) + q·t.
+func mix(o, p, q []float32, t float32) {
+	p, q = p[:len(o)], q[:len(o)]
+	if t == 0 {
+		copy(o, p)
+		return
+	}
+	tensor.TimesBy(o, p, 1-t)
+	tensor.Axpy(o, t, q)
+}
+
+func (c *Call) nearest(x *Array, shape []int, factor []float64) error {
 	own, at := strides(x.Shape), make([][]int, len(shape))
 	for k, d := range shape {
 		at[k] = make([]int, d)
 		for i := range d {
-			v := c.origin(i, x.Shape[k], d, factor[k])
-			switch mode {
-			case "floor":
-				v = math.Floor(v)
-			case "ceil":
-				v = math.Ceil(v)
-			case "round_prefer_ceil":
-				v = math.Floor(v + 0.5)
-			default:
-				v = math.Ceil(v - 0.5)
-			}
-			at[k][i] = min(max(int(min(v, 1<<40)), 0), x.Shape[k]-1) * own[k]
+			at[k][i] = c.nearestTo(i, x.Shape[k], d, factor[k]) * own[k]
 		}
 	}
 	return c.take(x, shape, func(i int) int {
@@ -161,13 +206,15 @@ func (c *Call) nearest(x *Array, shape []int, factor []float64) error {
 	}, nil)
 }
 
-// linear interpolates one dimension after the other.
+// linear interpolates one dimension after the other, the last first: its
+// elements are taken one by one, those before it by rows.
 func (c *Call) linear(x *Array, shape []int, factor []float64) error {
 	if _, err := c.floats(0); err != nil {
 		return err
 	}
 	cur := x.View(x.Shape)
-	for k, d := range shape {
+	for k := len(shape) - 1; k >= 0; k-- {
+		d := shape[k]
 		if d == cur.Shape[k] && factor[k] == 1 {
 			continue
 		}
@@ -180,21 +227,24 @@ func (c *Call) linear(x *Array, shape []int, factor []float64) error {
 		}
 		from, inner := cur.Shape[k], product(cur.Shape[k+1:])
 		src, dst := array.Of[float32](cur), array.Of[float32](out)
-		lo, hi, part := make([]int, d), make([]int, d), make([]float32, d)
-		for i := range d {
-			v := min(max(c.origin(i, from, d, factor[k]), 0), float64(from-1))
-			lo[i] = int(v)
-			hi[i] = min(lo[i]+1, from-1)
-			part[i] = float32(v - float64(lo[i]))
-		}
-		if inner > 0 {
-			c.each(len(dst)/inner, inner, func(_, a, b int) {
-				for r := a; r < b; r++ {
-					i, base := r%d, r/d*from
-					p, q, row := src[(base+lo[i])*inner:], src[(base+hi[i])*inner:], dst[r*inner:(r+1)*inner]
-					for j := range row {
-						row[j] = p[j] + (q[j]-p[j])*part[i]
+		b := c.between(from, d, factor[k])
+		switch {
+		case out.Len() == 0:
+		case inner == 1:
+			c.each(len(dst)/d, d, func(_, lo, hi int) {
+				for r := lo; r < hi; r++ {
+					p, row := src[r*from:(r+1)*from], dst[r*d:(r+1)*d]
+					for i := range row {
+						v := p[b.lo[i]]
+						row[i] = v + (p[b.hi[i]]-v)*b.part[i]
 					}
+				}
+			})
+		default:
+			c.each(len(dst)/inner, inner, func(_, lo, hi int) {
+				for r := lo; r < hi; r++ {
+					i, base := r%d, r/d*from
+					mix(dst[r*inner:(r+1)*inner], src[(base+b.lo[i])*inner:], src[(base+b.hi[i])*inner:], b.part[i])
 				}
 			})
 		}
@@ -202,5 +252,84 @@ func (c *Call) linear(x *Array, shape []int, factor []float64) error {
 		cur = out
 	}
 	c.Out[0] = cur
+	return nil
+}
+
+// BlockedResize is Resize of images in blocks, in rows and columns alone: the
+// planner has seen to it that the other factors are one.
+func BlockedResize(c *Call) error {
+	x := c.In[0]
+	size, err := spatial(x)
+	if err != nil {
+		return err
+	}
+	shape, factor, err := c.resized(append([]int{1, 1}, size...))
+	if err != nil {
+		return err
+	}
+	to := shape[2:]
+	if shape[0] != 1 || shape[1] != 1 {
+		return fmt.Errorf("batch and channels grow by %v", factor[:2])
+	}
+	lanes := kernels().Lanes()
+	if _, err := array.Count(append(slices.Clone(to), x.Shape[0], x.Shape[1], lanes)); err != nil || x.Len() == 0 {
+		return fmt.Errorf("%v to %v: %v", x.Shape, to, err)
+	}
+	out, err := c.result(0, onnx.FLOAT, append(append(slices.Clone(x.Shape[:2]), to...), lanes)...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if len(size) == 1 { // a row
+		size, to, factor = []int{1, size[0]}, []int{1, to[0]}, []float64{1, 1, 1, factor[2]}
+	}
+	xs, o := array.Of[float32](x), array.Of[float32](out)
+	in, line := size[0]*size[1]*lanes, to[1]*lanes
+	if c.text("mode", "nearest") == "nearest" {
+		rows, columns := make([]int, to[0]), make([]int, to[1])
+		for i := range rows {
+			rows[i] = c.nearestTo(i, size[0], to[0], factor[2])
+		}
+		for i := range columns {
+			columns[i] = c.nearestTo(i, size[1], to[1], factor[3])
+		}
+		c.each(len(o)/line, line, func(_, lo, hi int) {
+			for r := lo; r < hi; r++ {
+				y := r % to[0]
+				row := o[r*line : (r+1)*line]
+				if r > lo && y > 0 && rows[y] == rows[y-1] {
+					copy(row, o[(r-1)*line:])
+					continue
+				}
+				from := xs[r/to[0]*in+rows[y]*size[1]*lanes:][:size[1]*lanes]
+				for i, p := range columns {
+					copy(row[i*lanes:(i+1)*lanes], from[p*lanes:])
+				}
+			}
+		})
+		return nil
+	}
+	// Columns first, into rows of the new width, of which each new row then
+	// lies between two.
+	wide, err := c.Arena.New(onnx.FLOAT, x.Shape[0]*x.Shape[1]*size[0], line)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(wide)
+	ws := array.Of[float32](wide)
+	columns, rows := c.between(size[1], to[1], factor[3]), c.between(size[0], to[0], factor[2])
+	c.each(len(ws)/line, line, func(_, lo, hi int) {
+		for r := lo; r < hi; r++ {
+			from := xs[r*size[1]*lanes:]
+			for i := range to[1] {
+				mix(ws[r*line+i*lanes:][:lanes], from[columns.lo[i]*lanes:], from[columns.hi[i]*lanes:], columns.part[i])
+			}
+		}
+	})
+	c.each(len(o)/line, line, func(_, lo, hi int) {
+		for r := lo; r < hi; r++ {
+			y, base := r%to[0], r/to[0]*size[0]
+			mix(o[r*line:(r+1)*line], ws[(base+rows.lo[y])*line:], ws[(base+rows.hi[y])*line:], rows.part[y])
+		}
+	})
 	return nil
 }

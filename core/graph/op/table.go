@@ -57,10 +57,11 @@ var table = func() map[string]operator {
 	t["MatMul"] = operator{run: matmul, since: 1, min: 2, max: 2}
 	t["Gemm"] = operator{run: gemm, since: 7, min: 2, max: 3}
 	t["Einsum"] = operator{run: einsums.by(0), since: 12, min: 1, max: 8}
-	t["Conv"] = operator{run: conv, since: 1, min: 2, max: 3}
+	t["Conv"] = operator{run: convolve, since: 1, min: 2, max: 3}
 	t["ConvTranspose"] = operator{run: convTranspose, since: 1, min: 2, max: 3}
 	all(operator{run: pools.by(0), since: 1, min: 1, max: 1}, "MaxPool", "AveragePool", "LpPool")
 	all(operator{run: globals.by(0), since: 1, min: 1, max: 1}, "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+	t["ImageScaler"] = operator{run: imageScaler, since: 1, min: 1, max: 1}
 	t["BatchNormalization"] = operator{run: batchNorm, since: 7, min: 5, max: 5}
 	all(operator{run: groupNorm, since: 6, min: 3, max: 3}, "InstanceNormalization", "GroupNormalization")
 	all(operator{run: layerNorm, since: 17, min: 2, max: 3}, "LayerNormalization", "RMSNormalization")

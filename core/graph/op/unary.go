@@ -6,6 +6,7 @@ import (
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // functions are the operators that are a function of a real number alone.
@@ -81,6 +82,9 @@ func (c *Call) curve() func(x float64) float64 {
 
 // real applies a function of real numbers.
 func real[T number](c *Call) error {
+	if v := c.vector(); v != nil && c.In[0].Type == onnx.FLOAT {
+		return unary(c, v)
+	}
 	f := c.curve()
 	return unary(c, func(o, x []T) {
 		for i, v := range x {
@@ -106,7 +110,7 @@ func plain[T number](c *Call) error {
 	switch c.Node.Op {
 	case "Relu":
 		if c.In[0].Type == onnx.FLOAT {
-			return unary(c, func(o, x []float32) { relu(o, x, 0) })
+			return unary(c, func(o, x []float32) { tensor.Clip(o, x, 0, highest) })
 		}
 		return unary(c, func(o, x []T) {
 			for i, v := range x {
@@ -161,6 +165,16 @@ func clip[T number](c *Call) error {
 				hi, high = array.Of[T](a)[0], true
 			}
 		}
+	}
+	if c.In[0].Type == onnx.FLOAT {
+		a, b := lowest, highest
+		if low {
+			a = float32(lo)
+		}
+		if high {
+			b = float32(hi)
+		}
+		return unary(c, func(o, x []float32) { tensor.Clip(o, x, a, b) })
 	}
 	return unary(c, func(o, x []T) {
 		for i, v := range x {
@@ -234,6 +248,9 @@ func (c *Call) cast(a *Array, to onnx.DType) (*Array, error) {
 	if err != nil || a.Len() == 0 {
 		return out, err
 	}
+	if c.castVector(out, a) {
+		return out, nil
+	}
 	switch a.Type {
 	case onnx.FLOAT:
 		convert(out, array.Of[float32](a))
@@ -267,6 +284,28 @@ func (c *Call) cast(a *Array, to onnx.DType) (*Array, error) {
 		convert(out, wide)
 	}
 	return out, nil
+}
+
+// castVector converts between float32 and what has vector kernels.
+func (c *Call) castVector(out, a *Array) bool {
+	from, to := a.Bytes(), out.Bytes()
+	switch {
+	case a.Type == onnx.FLOAT && out.Type == onnx.FLOAT16:
+		x := array.Of[float32](a)
+		c.each(len(x), 1, func(_, lo, hi int) { tensor.ToF16(to[2*lo:2*hi], x[lo:hi]) })
+	case a.Type == onnx.FLOAT16 && out.Type == onnx.FLOAT:
+		o := array.Of[float32](out)
+		c.each(len(o), 1, func(_, lo, hi int) { tensor.FromF16(o[lo:hi], from[2*lo:2*hi]) })
+	case a.Type == onnx.FLOAT && out.Type == onnx.UINT8:
+		x := array.Of[float32](a)
+		c.each(len(x), 1, func(_, lo, hi int) { tensor.ToBytes(to[lo:hi], x[lo:hi]) })
+	case a.Type == onnx.UINT8 && out.Type == onnx.FLOAT:
+		o := array.Of[float32](out)
+		c.each(len(o), 1, func(_, lo, hi int) { tensor.FromBytes(o[lo:hi], from[lo:hi]) })
+	default:
+		return false
+	}
+	return true
 }
 
 // convert writes numbers as those of out's type. Fractions are cut off.

@@ -11,52 +11,11 @@ import (
 
 // The levels that the kernels here are written for.
 var (
-	hasAVX2   = cpu.Has(cpu.AVX2)
-	hasAVX512 = cpu.Has(cpu.AVX512)
-	hasVNNI   = cpu.Has(cpu.VNNI)
+	hasAVX2    = cpu.Has(cpu.AVX2)
+	hasAVXVNNI = cpu.Has(cpu.AVXVNNI)
+	hasAVX512  = cpu.Has(cpu.AVX512)
+	hasVNNI    = cpu.Has(cpu.VNNI)
 )
-
-// The kernels for one row of activations and panels that follow each other. n
-// counts groups of 32 columns, and blocks of 256 for K-quants.
-
-//go:noescape
-func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5MinVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ4KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ5KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ6KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ2KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowQ3KVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowIQ4NLVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowIQ4XSVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-
-//go:noescape
-func rowMXFP4VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 //go:noescape
 func rowF16AVX512(y *float32, w *byte, x *float32, k int)
@@ -80,12 +39,6 @@ func tileVNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d,
 func tile16VNNI(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, fix *int32, groups int)
 
 //go:noescape
-func tile4AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
-
-//go:noescape
-func tile1AVX2(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, rows, parts, groups int)
-
-//go:noescape
 func quantiseAVX2(q *int8, stride int, scale, sum *float32, fix32, fix16 *int32, x *float32, groups int)
 
 //go:noescape
@@ -96,6 +49,12 @@ func unpack3AVX2(dst *int8, q *byte, groups int, offset int8)
 
 //go:noescape
 func unpackTableAVX2(dst *int8, q *byte, groups int, table *int8)
+
+// splitAVX2 takes groups of 512 signed bytes apart: with 128 added they are
+// 16·high + low.
+//
+//go:noescape
+func splitAVX2(low, high *int8, q *byte, groups int)
 
 //go:noescape
 func unpack4AVX2(dst *int8, q *byte, groups int, offset int8)
@@ -174,6 +133,57 @@ func unpackQuants(f format, dst []int8, q []byte) {
 	}
 }
 
+// unpackPanel writes a panel's integers as the kernels for tiles take them:
+// signed bytes, and unsigned ones in registers of 256 bits.
+func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
+	if !hasAVX2 || hasVNNI {
+		unpackSignedBytes(f, w, q, s)
+		return
+	}
+	groups := len(q) / f.groupBytes()
+	n := groups * groupLen * lanes
+	w.bits = f.bits
+	if f.bits == 8 || f.table == tableIQ4 {
+		w.bits = 8
+		if hasAVXVNNI { // whose kernels add 128 themselves
+			unpackSignedBytes(f, w, q, s)
+			return
+		}
+		s.buf = grow(s.buf, 2*n)
+		w.quants, w.high = s.buf[:n], s.buf[n:]
+	} else {
+		s.buf = grow(s.buf, n)
+		w.quants = s.buf
+	}
+	switch {
+	case f.bits == 8:
+		splitAVX2(&w.quants[0], &w.high[0], &q[0], groups)
+	case f.table == tableIQ4:
+		low, high := halvesOf(f.table.values())
+		unpackTableAVX2(&w.quants[0], &q[0], groups, &low[0])
+		unpackTableAVX2(&w.high[0], &q[0], groups, &high[0])
+	case f.table == tableMXFP4: // as 5 bits less 16
+		w.bits = 5
+		values := f.table.values()
+		for i := range values {
+			values[i] += 16
+		}
+		unpackTableAVX2(&w.quants[0], &q[0], groups, &values[0])
+	default:
+		f.offset = 0
+		unpackQuants(f, w.quants, q)
+	}
+}
+
+// halvesOf gives v as 16·high + low - 128.
+func halvesOf(v [16]int8) (low, high [16]int8) {
+	for i, x := range v {
+		u := byte(x) ^ 0x80
+		low[i], high[i] = int8(u&15), int8(u>>4)
+	}
+	return low, high
+}
+
 func mulTile(y []float32, ldy int, w *panel, x tile) {
 	groups := len(w.quants) / lanes / groupLen
 	minimum := unsafe.SliceData(w.minimum)
@@ -185,70 +195,26 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 		tileVNNI(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], &x.fix32[0], groups)
 	case hasVNNI && x.rows == tileRows:
 		tile16VNNI(&y[0], ldy, &w.quants[0], &w.scale[0], nil, &x.q[0], &x.scale[0], &x.sum[0], &x.fix16[0], groups)
-	case hasAVX2:
-		mulTileAVX2(y, ldy, w, x, minimum, groups)
+	case hasAVX2 && x.rows == tileRows:
+		mulTile256(y, ldy, w, x, minimum, groups)
 	default:
 		mulTilePlain(y, ldy, w, x)
 	}
 }
 
-// mulTileAVX2 goes over the panel in halves of eight rows, and over the tile
-// in fours.
-func mulTileAVX2(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
-	kernel, step := tile4AVX2, 4
-	if x.rows == 1 {
-		kernel, step = tile1AVX2, 1
+// mulTile256 goes over the tile in fours, in registers of 256 bits.
+func mulTile256(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
+	kernel, fix := tileAVX2(w.bits, minimum != nil), x.fix32
+	if hasAVXVNNI {
+		kernel = tileAVXVNNI(w.bits, minimum != nil)
 	}
-	parts := groupLen / w.group
-	for half := range 2 {
-		least := minimum
-		if least != nil {
-			least = &w.minimum[8*half]
-		}
-		for t := 0; t < x.rows; t += step {
-			kernel(&y[t*ldy+8*half], ldy, &w.quants[32*half], &w.scale[8*half], least,
-				&x.q[4*t], &x.scale[t], &x.sum[t], x.rows, parts, groups)
-		}
+	if w.group == halfLen {
+		fix = x.fix16
 	}
-}
-
-// mulRow multiplies with one row of activations, unpacking in registers. It
-// reports whether the machine can.
-func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
-	if !hasVNNI {
-		return false
+	for t := 0; t < tileRows; t += 4 {
+		kernel(&y[t*ldy], ldy, &w.quants[0], unsafe.SliceData(w.high), &w.scale[0], minimum,
+			&x.q[4*t], &x.scale[t], &x.sum[t], &fix[t], groups)
 	}
-	kernel, per, fix := rowQ8VNNI, groupLen, b.fix32
-	switch m.typ {
-	case tensor.Q4_0:
-		kernel = rowQ4VNNI
-	case tensor.Q5_0:
-		kernel = rowQ5VNNI
-	case tensor.Q4_1:
-		kernel = rowQ4MinVNNI
-	case tensor.Q5_1:
-		kernel = rowQ5MinVNNI
-	case tensor.IQ4_NL:
-		kernel = rowIQ4NLVNNI
-	case tensor.MXFP4:
-		kernel = rowMXFP4VNNI
-	case tensor.IQ4_XS:
-		kernel, per = rowIQ4XSVNNI, 256
-	case tensor.Q4_K:
-		kernel, per = rowQ4KVNNI, 256
-	case tensor.Q5_K:
-		kernel, per = rowQ5KVNNI, 256
-	case tensor.Q2_K:
-		kernel, per, fix = rowQ2KVNNI, 256, b.fix16
-	case tensor.Q3_K:
-		kernel, per, fix = rowQ3KVNNI, 256, b.fix16
-	case tensor.Q6_K:
-		kernel, per, fix = rowQ6KVNNI, 256, b.fix16
-	}
-	p := lo / lanes
-	kernel(&y[lo], &m.quants[p*m.panelBytes], &m.scales[p*m.scaleBytes],
-		&b.q[0], &b.scale[0], &b.sum[0], &fix[0], m.cols/per, (end-lo)/lanes)
-	return true
 }
 
 // mulFloatRow multiplies panels of floats with one row.

@@ -15,8 +15,9 @@ import (
 
 // TestOlderKernels repeats the tests as if the machine had less.
 func TestOlderKernels(t *testing.T) {
-	avx2, avx512, vnni := hasAVX2, hasAVX512, hasVNNI
-	defer func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, vnni }()
+	avx2, avxvnni, avx512, vnni := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI
+	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI = avx2, avxvnni, avx512, vnni }()
+	hasAVXVNNI = false // TestAVXVNNI
 	for name, set := range map[string]func(){
 		"AVX512": func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, false },
 		"AVX2":   func() { hasAVX2, hasAVX512, hasVNNI = avx2, false, false },
@@ -27,6 +28,8 @@ func TestOlderKernels(t *testing.T) {
 			t.Run("Mul", TestMul)
 			t.Run("BatchInvariance", TestBatchInvariance)
 			t.Run("Prepare", TestPrepare)
+			t.Run("Extremes", TestExtremes)
+			t.Run("NaN", TestNaNScale)
 		})
 	}
 }

@@ -7,8 +7,6 @@ import "mm-abi.org/mm/core/tensor"
 // The kernels that only amd64 has in assembly.
 
 func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
-func unpackQuants(f format, dst []int8, q []byte)                { unpackQuantsPlain(f, dst, q) }
-func (m *Matrix) mulRow([]float32, *Batch, int, int) bool        { return false }
 func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
 func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
 func transposeHalves([]byte, []byte, int) int                    { return 0 }

@@ -52,7 +52,7 @@ func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
 		s.ones = append(s.ones, 1)
 	}
 	var sums [tileRows * lanes]float32
-	mulTile(sums[:], lanes, &panel{quants: s.ones[:len(w.quants)], scale: w.addend, group: halfLen}, x)
+	mulTile(sums[:], lanes, &panel{quants: s.ones[:len(w.quants)], bits: w.bits, scale: w.addend, group: halfLen}, x)
 	for t := range x.rows {
 		for r, v := range sums[t*lanes : (t+1)*lanes] {
 			y[t*ldy+r] += v

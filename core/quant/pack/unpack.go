@@ -6,8 +6,14 @@ import "mm-abi.org/mm/core/tensor"
 // bytes and float32 scales. With r the row and c the column,
 //
 //	W[r][c] = scale[c/group][r] · quants[c/4][r][c%4] - minimum[c/32][r] + addend[c/16][r]
+//
+// Some kernels want unsigned bytes: as they are stored when there are fewer
+// than 8 bits, otherwise quants + 16·high - 128. Those for SMMLA find quants in
+// high once more, in the order K/8 × 16 × 8.
 type panel struct {
 	quants  []int8    // K/4 × 16 × 4
+	high    []int8    // as many, or empty
+	bits    int       // of unsigned quants, high included; 0 when they are signed
 	scale   []float32 // K/group × 16
 	minimum []float32 // K/32 × 16, or empty
 	addend  []float32 // K/16 × 16, or empty; kernels leave it out
@@ -18,6 +24,7 @@ type panel struct {
 type Scratch struct {
 	p      panel
 	buf    []int8
+	high   []int8
 	floats []float32
 	ones   []int8 // K × 16
 }
@@ -40,14 +47,20 @@ func (m *Matrix) unpack(p int, s *Scratch) *panel {
 		w.minimum = grow(w.minimum, k/groupLen*lanes)
 	}
 	unpackScales(m.format, k, sc, w)
-	if m.format.bits == 8 {
-		w.quants = asInt8(q)
-		return w
-	}
-	s.buf = grow(s.buf, k*lanes)
-	w.quants = s.buf
-	unpackQuants(m.format, w.quants, q)
+	w.bits, w.high = 0, nil
+	unpackPanel(m.format, w, q, s)
 	return w
+}
+
+// unpackSignedBytes writes signed bytes, or finds them in place.
+func unpackSignedBytes(f format, w *panel, q []byte, s *Scratch) {
+	if f.bits == 8 {
+		w.quants = asInt8(q)
+		return
+	}
+	s.buf = grow(s.buf, len(q)/f.groupBytes()*groupLen*lanes)
+	w.quants = s.buf
+	unpackQuants(f, w.quants, q)
 }
 
 // unpackScales fills w.scale and w.minimum for k columns.

@@ -14,6 +14,7 @@ CONST32(bit4, $0x1010101010101010)
 CONST32(bits45, $0x3030303030303030)
 CONST32(bits01, $0x0303030303030303)
 CONST32(bit2, $0x0404040404040404)
+CONST32(sign, $0x8080808080808080)
 
 // The unpacking kernels write 32 columns of 16 rows, 512 bytes, from 128, 192,
 // 256, 320 or 384. Registers: DI to, SI from, CX groups; Y15 nibble, Y14 offset, Y13
@@ -255,6 +256,37 @@ loop:
 	LOOK(224)
 	ADDQ $256, SI
 	ADDQ $512, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
+#define SPLIT(at) \
+	VPXOR   at(SI), Y14, Y0  \
+	VPSRLD  $4, Y0, Y1       \
+	VPAND   Y15, Y0, Y0      \
+	VPAND   Y15, Y1, Y1      \
+	VMOVDQU Y0, at(DI)       \
+	VMOVDQU Y1, at(DX)
+
+// func splitAVX2(low, high *int8, q *byte, groups int)
+TEXT ·splitAVX2(SB), NOSPLIT, $0-32
+	MOVQ    low+0(FP), DI
+	MOVQ    high+8(FP), DX
+	MOVQ    q+16(FP), SI
+	MOVQ    groups+24(FP), CX
+	SHLQ    $2, CX
+	VMOVDQU nibble<>(SB), Y15
+	VMOVDQU sign<>(SB), Y14
+
+loop:
+	SPLIT(0)
+	SPLIT(32)
+	SPLIT(64)
+	SPLIT(96)
+	ADDQ $128, SI
+	ADDQ $128, DI
+	ADDQ $128, DX
 	DECQ CX
 	JNZ  loop
 	VZEROUPPER

@@ -1,9 +1,13 @@
 // Command bench measures mm's engine side by side with llama.cpp's library:
 // the same file, the same number of threads, taking turns, medians of several
-// rounds. It prints tokens a second, the ratio of the two, and each decoding
-// as a share of the memory bandwidth that was measured in the same run.
+// rounds. It prints tokens a second, the ratio of the two, and what was
+// measured as a share of what the machine reached in the same run: decoding of
+// the rate at which memory is read, prefill of fused multiply-adds of float32.
 //
-//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2]
+//	bench -native DIR [-dir DIR] [-models 135M-Q8_0,1.1B-Q8_0] [-threads 1,2] [-busy 2] [-levels avx2,vnni]
+//
+// With -levels it runs once for each level of mm's kernels (MM_CPU), beside
+// the build of llama.cpp's kernels that is made for the same instructions.
 //
 // Models have the shapes of SmolLM2-135M and of a Llama of 1.1 billion
 // parameters with seeded random weights; they are written to -dir once.
@@ -23,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/libllama"
 )
@@ -38,6 +43,7 @@ func main() {
 	flag.IntVar(&o.decode, "decode", 64, "tokens that are written one by one")
 	flag.IntVar(&o.depth, "depth", 0, "tokens in the context before decoding")
 	flag.IntVar(&o.busy, "busy", 0, "also decode while so many other processes compute without pause")
+	levels := flag.String("levels", "", "levels of kernels (MM_CPU), one run for each; empty is the machine's best")
 	hog := flag.Bool("hog", false, "compute until standard input ends")
 	flag.Parse()
 	if *hog {
@@ -51,7 +57,13 @@ func main() {
 		}
 		o.threads = append(o.threads, n)
 	}
-	if err := run(o); err != nil {
+	err := cpu.Check()
+	if err == nil && *levels != "" {
+		err = runLevels(strings.Split(*levels, ","))
+	} else if err == nil {
+		err = run(o)
+	}
+	if err != nil {
 		fail(err)
 	}
 }
@@ -76,24 +88,33 @@ func run(o options) error {
 		if err != nil {
 			return err
 		}
-		if other, err = libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64")); err != nil {
+		libs, variant, err := librariesFor(cpu.Use(), filepath.Join(o.native, "lib", "bins", "linux-x64"))
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(libs)
+		if other, err = libllama.Start(root, libs); err != nil {
 			return err
 		}
 		defer other.Close()
+		fmt.Printf("llama.cpp: %s\n", variant)
 	}
+	fmt.Printf("level %s, load %s\n", cpu.Use(), load())
+	fma := peak()
+	fmt.Printf("fused multiply-adds, 1 thread: %.1f GFLOP/s\n", fma)
 	bandwidth := make(map[int]float64)
 	for _, n := range o.threads {
 		bandwidth[n] = readBandwidth(n)
 		fmt.Printf("memory read, %d threads: %.1f GB/s\n", n, bandwidth[n])
 	}
-	fmt.Printf("%-10s %7s %-8s %10s %10s %6s %8s %8s\n", "model", "threads", "", "mm tok/s", "llama.cpp", "ratio", "mm GB/s", "of read")
+	fmt.Printf("%-10s %7s %-8s %10s %10s %6s %8s %8s\n", "model", "threads", "", "mm tok/s", "llama.cpp", "ratio", "GB, Gop", "of peak")
 	for _, model := range o.models {
 		path, err := modelFile(o.dir, model)
 		if err != nil {
 			return err
 		}
 		for _, n := range o.threads {
-			if err := measure(o, other, model, path, n, bandwidth[n]); err != nil {
+			if err := measure(o, other, model, path, n, bandwidth[n], fma*float64(n)); err != nil {
 				return fmt.Errorf("%s: %w", model, err)
 			}
 		}
@@ -107,7 +128,7 @@ func run(o options) error {
 const settle = 500 * time.Millisecond
 
 // measure runs both engines in turns on one file.
-func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth float64) error {
+func measure(o options, other *libllama.Client, name, path string, threads int, bandwidth, fma float64) error {
 	m, err := infer.Load(path, infer.Options{Threads: threads})
 	if err != nil {
 		return err
@@ -162,9 +183,12 @@ func measure(o options, other *libllama.Client, name, path string, threads int, 
 			gb := a.wall * float64(m.WeightBytes()) / 1e9
 			fmt.Printf(" %8.1f %7.0f%%", gb, 100*gb/bandwidth)
 		} else {
-			fmt.Printf(" %8s %8s", "", "")
+			gop := a.wall * operations(m.Config()) / 1e9
+			fmt.Printf(" %8.1f %7.0f%%", gop, 100*gop/fma)
 		}
-		fmt.Printf("   per CPU second %.1f, %.1f: %.2f\n", a.cpu, b.cpu, a.cpu/b.cpu)
+		fmt.Printf("   per CPU second %.1f, %.1f: %.2f", a.cpu, b.cpu, a.cpu/b.cpu)
+		a, b = best(ours[what]), best(theirs[what])
+		fmt.Printf("   best %.1f, %.1f: %.2f\n", a.wall, b.wall, a.wall/b.wall)
 	}
 	if o.busy == 0 || len(ours["decode"]) == 0 {
 		return nil
@@ -208,7 +232,9 @@ func crowded(o options, other *libllama.Client, s *infer.Session, name string, t
 	if other != nil {
 		fmt.Printf(", %.0f%%", 100*median(b).wall/theirs)
 	}
-	fmt.Printf("; its share is %.0f%%\n", 100*share)
+	fmt.Printf("; its share is %.0f%%", 100*share)
+	used := median(a)
+	fmt.Printf("; %.1f a CPU second on %.2f cores\n", used.cpu, used.wall/used.cpu)
 	return nil
 }
 
@@ -275,6 +301,15 @@ func median(t []timing) timing {
 		return v[len(v)/2]
 	}
 	return timing{at(func(t timing) float64 { return t.wall }), at(func(t timing) float64 { return t.cpu })}
+}
+
+// best is the highest of each.
+func best(t []timing) timing {
+	m := t[0]
+	for _, v := range t {
+		m.wall, m.cpu = max(m.wall, v.wall), max(m.cpu, v.cpu)
+	}
+	return m
 }
 
 // token is the i-th token that is fed; the driver feeds the same.

@@ -23,10 +23,12 @@ func shape(name string) (infer.Config, bool, error) {
 	switch name {
 	case "135M": // SmolLM2-135M
 		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab = 30, 576, 9, 3, 1536, 49152
+	case "5M": // for long contexts
+		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab, c.Context = 4, 256, 4, 2, 768, 4096, 1<<15
 	case "1.1B":
 		c.Layers, c.Width, c.Heads, c.KVHeads, c.Hidden, c.Vocab = 16, 2048, 32, 8, 8192, 32000
 	default:
-		return c, false, fmt.Errorf("unknown shape %q: known are 135M, 1.1B", name)
+		return c, false, fmt.Errorf("unknown shape %q: known are 5M, 135M, 1.1B", name)
 	}
 	c.Rope = infer.Rope{Dims: c.HeadDim, Base: 10000, OriginalContext: c.Context}
 	return c, untied, nil
@@ -171,4 +173,26 @@ func readBandwidth(threads int) float64 {
 		best = max(best, float64(4*len(x))/time.Since(begin).Seconds()/1e9)
 	}
 	return best
+}
+
+// peak is how many operations of float32 a thread does in a second, in GFLOP/s:
+// the kernel of matrix products on what the nearest cache holds.
+func peak() float64 {
+	const rows, k, turns = 8, 128, 64
+	a, b, c := make([]float32, rows*k), make([]float32, k*tensor.PanelWidth), make([]float32, rows*tensor.PanelWidth)
+	least := time.Hour
+	for range 2000 {
+		begin := time.Now()
+		for range turns {
+			tensor.MulPanel(c, tensor.PanelWidth, a, k, b, rows, k, false)
+		}
+		least = min(least, time.Since(begin))
+	}
+	return 2 * rows * k * tensor.PanelWidth * turns / least.Seconds() / 1e9
+}
+
+// operations are those of a position in the matrices of the layers.
+func operations(c infer.Config) float64 {
+	heads := c.HeadDim * (2*c.Heads + 2*c.KVHeads)
+	return 2 * float64(c.Layers) * float64(c.Width) * float64(heads+3*c.Hidden)
 }

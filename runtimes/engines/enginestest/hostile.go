@@ -35,54 +35,101 @@ func Hostile(t testing.TB) int {
 // and than the worker gives a child that has hung.
 const patience = 30 * time.Second
 
-// Damaged has use try n copies of a file, each damaged in another way, and
-// logs what came of them. It fails the test if one takes too long; a crash of
-// the test's own process needs no asking for.
-func Damaged(t *testing.T, file string, n int, use func(ctx context.Context, path string) error) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := make(map[string]int)
-	path := filepath.Join(t.TempDir(), filepath.Base(file))
-	for i := range n {
-		if err := fsx.WriteFile(path, damage(data, uint64(i)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		begin := time.Now()
-		err := use(ctx, path)
-		if ctx.Err() != nil {
-			t.Errorf("file %d took %v: %v", i, time.Since(begin), err)
-		}
-		cancel()
-		switch {
-		case err == nil:
-			count["ran"]++
-		case errors.Is(err, worker.ErrDied):
-			count["ended the child"]++
-			t.Logf("file %d: %v", i, err)
-		case strings.Contains(err.Error(), "checking "):
-			count["refused by mm"]++
-		default:
-			count["refused by the library"]++
-		}
-	}
-	t.Logf("%s: %d damaged files: %d refused by mm, %d by the library, %d ran, %d ended the child",
-		filepath.Base(file), n, count["refused by mm"], count["refused by the library"], count["ran"], count["ended the child"])
+// Trial is an engine that damaged files are given to.
+type Trial struct {
+	Name string
+	Use  func(ctx context.Context, file, path string) error // of a copy of file that lies at path
 }
 
-// damage changes a copy of data: bits and bytes, more often near the
-// beginning, numbers that become large, pieces cut out, doubled or moved.
+// The fates of a damaged file.
+const (
+	ran     = "ran"
+	refused = "refused"
+	died    = "ended the child"
+)
+
+// Damaged gives n files, copies of those named and each damaged in another way,
+// to check and to every engine, and logs what became of them. It fails the
+// test if one takes too long, or if an engine answers from a file that check
+// refuses; a crash of the test's own process needs no asking for.
+func Damaged(t *testing.T, n int, files []string, check func(path string) error, trials ...Trial) {
+	t.Helper()
+	var good [][]byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good = append(good, data)
+	}
+	counts := make(map[string]map[string]int)
+	count := func(who, what string) {
+		if counts[who] == nil {
+			counts[who] = make(map[string]int)
+		}
+		counts[who][what]++
+	}
+	for i := range n {
+		file := files[i%len(files)]
+		path := filepath.Join(t.TempDir(), filepath.Base(file))
+		if err := fsx.WriteFile(path, damage(good[i%len(files)], uint64(i)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sound := check(path)
+		if sound == nil {
+			count("mm's checks", "accepted")
+		} else {
+			count("mm's checks", refused)
+		}
+		for _, trial := range trials {
+			fate := try(t, i, trial, file, path)
+			count(trial.Name, fate)
+			if fate == ran && sound != nil {
+				t.Errorf("file %d: %s answers from a file that is refused: %v", i, trial.Name, sound)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := counts["mm's checks"]
+	t.Logf("%d damaged files: %d accepted and %d refused by mm's checks", n, c["accepted"], c[refused])
+	for _, trial := range trials {
+		c := counts[trial.Name]
+		t.Logf("%-12s %5d ran, %5d refused or failed, %3d ended the child", trial.Name, c[ran], c[refused], c[died])
+	}
+}
+
+// try is one file in one engine.
+func try(t *testing.T, i int, trial Trial, file, path string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	begin := time.Now()
+	err := trial.Use(ctx, file, path)
+	if ctx.Err() != nil {
+		t.Errorf("file %d took %s %v: %v", i, trial.Name, time.Since(begin), err)
+	}
+	switch {
+	case err == nil:
+		return ran
+	case errors.Is(err, worker.ErrDied):
+		t.Logf("file %d: %s: %v", i, trial.Name, err)
+		return died
+	}
+	return refused
+}
+
+// damage changes a copy of data, in one place of it or in several near the
+// beginning: bits and bytes, numbers that become large, pieces cut out, doubled or moved.
 func damage(data []byte, seed uint64) []byte {
 	rng := rand.New(rand.NewPCG(seed, 4711))
 	out := append([]byte(nil), data...)
-	for range 1 + rng.IntN(3) {
-		top := len(out)
-		if rng.IntN(4) > 0 {
-			top = min(top, 4096)
-		}
+	edits, reach := 1, len(out)
+	if rng.IntN(2) == 0 {
+		edits, reach = 1+rng.IntN(3), 4096
+	}
+	for range edits {
+		top := min(reach, len(out))
 		if top < 16 {
 			break
 		}
@@ -145,3 +192,7 @@ func Begin(ctx context.Context, e runtimes.Engine, b runtimes.Bundle, prompt []i
 	}
 	return m, s, nil
 }
+
+// Hearing is how long an engine may take to hear that its caller has gone, on
+// a machine that has other things to do as well.
+const Hearing = 50 * time.Millisecond

@@ -48,6 +48,11 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 	} else {
 		mine.Info, err = e.Probe(ctx)
 	}
+	if err == nil && hello.Shared > 0 {
+		if s.shared = attach(hello.Shared); s.shared != nil {
+			mine.Shared = hello.Shared
+		}
+	}
 	mine.Fault = wire.NewFault(err)
 	if err := s.out.Write(wire.KindHello, 0, mine); err != nil || mine.Fault != nil {
 		return err
@@ -65,6 +70,7 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 type server struct {
 	engine runtimes.Engine
 	out    *wire.Writer
+	shared []byte // memory that mm sees as well; nil: none
 
 	mu        sync.Mutex
 	model     runtimes.Model // nil: none is open
@@ -111,7 +117,7 @@ func (s *server) listen(ctx context.Context, r io.Reader) error {
 				cancel()
 			}
 			s.mu.Unlock()
-		case wire.KindRequest:
+		case wire.KindRequest, wire.KindRun:
 			ctx, cancel := context.WithCancel(ctx)
 			s.mu.Lock()
 			_, twice := s.cancels[f.ID]
@@ -131,6 +137,13 @@ func (s *server) listen(ctx context.Context, r io.Reader) error {
 // answer carries out one request.
 func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.CancelFunc) {
 	defer cancel()
+	if f.Kind == wire.KindRun {
+		// What an engine lends is written before it takes it back.
+		if err := s.run(ctx, f, func(c *wire.Call, payload [][]byte) { s.reply(f, wire.KindRan, c, payload) }); err != nil {
+			s.reply(f, wire.KindReply, wire.Reply{Fault: wire.NewFault(err)}, nil)
+		}
+		return
+	}
 	var req wire.Request
 	err := f.Decode(&req)
 	var reply wire.Reply
@@ -139,10 +152,15 @@ func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.Cance
 		reply, payload, err = s.do(ctx, f, &req)
 	}
 	reply.Fault = wire.NewFault(err)
+	s.reply(f, wire.KindReply, reply, payload)
+}
+
+// reply ends a request.
+func (s *server) reply(f *wire.Frame, kind wire.Kind, reply any, payload [][]byte) {
 	s.mu.Lock()
 	delete(s.cancels, f.ID)
 	s.mu.Unlock()
-	if err := s.out.Write(wire.KindReply, f.ID, reply, payload...); err != nil {
+	if err := s.out.Write(kind, f.ID, reply, payload...); err != nil {
 		// A reply that is too large to send is told; a pipe that is gone ends
 		// the input too.
 		s.out.Write(wire.KindReply, f.ID, wire.Reply{Fault: wire.NewFault(err)})
@@ -157,8 +175,6 @@ func (s *server) do(ctx context.Context, f *wire.Frame, req *wire.Request) (wire
 	case wire.OpSequence:
 		r, err := s.begin(ctx, req.Options)
 		return r, nil, err
-	case wire.OpRun:
-		return s.run(ctx, req.Tensors, f.Payload)
 	}
 	s.mu.Lock()
 	q := s.sequences[req.Sequence]
@@ -206,25 +222,6 @@ func (s *server) follow(ctx context.Context, q *sequence, f *wire.Frame, req *wi
 	}
 	r.Len = q.Len()
 	return r, payload, err
-}
-
-func (s *server) run(ctx context.Context, list []wire.Tensor, data []byte) (r wire.Reply, payload [][]byte, err error) {
-	s.mu.Lock()
-	f, ok := s.model.(runtimes.Function)
-	s.mu.Unlock()
-	if !ok {
-		return r, nil, errors.New("no function is open")
-	}
-	in, err := wire.Unpacked(list, data)
-	if err != nil {
-		return r, nil, err
-	}
-	out, err := f.Run(ctx, in)
-	if err != nil {
-		return r, nil, err
-	}
-	r.Tensors, payload = wire.Tensors(out)
-	return r, payload, nil
 }
 
 // end closes what is open, unless the engine does not come back.

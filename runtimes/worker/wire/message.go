@@ -15,7 +15,11 @@ type Hello struct {
 	Version int
 	Info    runtimes.Info // of the engine; the child's
 	Fault   *Fault        `json:",omitempty"` // the engine is not to be had
+	Shared  int64         `json:",omitempty"` // bytes of memory that both see; mm's offer, and 0 or the same of the child
 }
+
+// SharedFile is the child's number of the file that is the shared memory.
+const SharedFile = 3
 
 // Op is what a request wants.
 type Op string
@@ -29,7 +33,7 @@ const (
 	OpGenerate Op = "generate"
 	OpLogits   Op = "logits"
 	OpClose    Op = "close" // a sequence
-	OpRun      Op = "run"
+	OpRun      Op = "run"   // travels as a KindRun
 )
 
 // Request is the head of a KindRequest.
@@ -41,8 +45,11 @@ type Request struct {
 	Generation *runtimes.Generation      `json:",omitempty"` // OpGenerate
 	N          int                       `json:",omitempty"` // OpTruncate
 	Feed       []Run                     `json:",omitempty"` // OpFeed: what the payload holds
-	Tensors    []Tensor                  `json:",omitempty"` // OpRun: what the payload holds
+	Call       Call                      `json:"-"`          // OpRun
 }
+
+// Room is a piece of the shared memory, in bytes.
+type Room struct{ At, Size int64 }
 
 // Open says which files to open, and how. All paths are absolute.
 type Open struct {
@@ -68,12 +75,15 @@ type Run struct {
 	Numbers int `json:",omitempty"`
 }
 
-// Tensor describes one in a payload. They follow each other without gap.
+// Tensor describes one: in a payload, where they follow each other without
+// gap, or in the request's room.
 type Tensor struct {
-	Name  string
-	Type  runtimes.Elem
-	Shape []int64
-	Bytes int
+	Name   string
+	Type   runtimes.Elem
+	Shape  []int64
+	Bytes  int
+	Shared bool  `json:",omitempty"`
+	At     int64 `json:",omitempty"` // of the room, where it is shared
 }
 
 // Reply is the head of a KindReply.
@@ -84,7 +94,7 @@ type Reply struct {
 	Sequence uint64          `json:",omitempty"` // OpSequence
 	Len      int             `json:",omitempty"` // of the sequence
 	Stop     runtimes.Stop   `json:",omitempty"`
-	Tensors  []Tensor        `json:",omitempty"` // OpRun: what the payload holds
+	Tensors  []Tensor        `json:"-"` // of a KindRan: what the payload and the room hold
 }
 
 // Fault is an error that travels: its text, and what a caller branches on.

@@ -8,32 +8,76 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Tensors lays out tensors as a payload, by name; nothing is copied.
-func Tensors(in map[string]runtimes.Tensor) (list []Tensor, payload [][]byte) {
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		t := in[name]
-		list = append(list, Tensor{name, t.Type, t.Shape, len(t.Data)})
-		payload = append(payload, t.Data)
+// align is what the place of a tensor in a room is a multiple of: a cache line,
+// and as much as any vector instruction asks for.
+const align = 64
+
+// Fit is the bytes that tensors take in a room.
+func Fit(in map[string]runtimes.Tensor) int64 {
+	n := int64(0)
+	for _, t := range in {
+		n += up(int64(len(t.Data)))
 	}
-	return list, payload
+	return n
 }
 
-// Unpacked is what Tensors laid out; the data aliases the payload, each tensor
-// with room for itself only.
-func Unpacked(list []Tensor, payload []byte) (map[string]runtimes.Tensor, error) {
+func up(n int64) int64 { return (n + align - 1) &^ (align - 1) }
+
+// Tensors lays out tensors, by name: in the room from a place on, as long as
+// there is space, by calls of put, and the others as a payload; nothing is
+// copied for that.
+func Tensors(in map[string]runtimes.Tensor, room *Room, from int64, put func(at int64, data []byte) error) (list []Tensor, payload [][]byte, err error) {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		t := in[name]
+		to := Tensor{Name: name, Type: t.Type, Shape: t.Shape, Bytes: len(t.Data)}
+		if n := up(int64(len(t.Data))); room != nil && n > 0 && n <= room.Size-from {
+			to.Shared, to.At = true, from
+			if err := put(from, t.Data); err != nil {
+				return nil, nil, fmt.Errorf("tensor %s: %w", name, err)
+			}
+			from += n
+		} else {
+			payload = append(payload, t.Data)
+		}
+		list = append(list, to)
+	}
+	return list, payload, nil
+}
+
+// Unpacked is what Tensors laid out. Data of the payload aliases it, each
+// tensor with room for itself only; take gives what lies in the room, and is
+// asked for bytes inside of it only and for no more than it has in all.
+func Unpacked(list []Tensor, payload []byte, room *Room, take func(at, n int64) ([]byte, error)) (map[string]runtimes.Tensor, error) {
+	left := int64(0)
+	if room != nil {
+		left = room.Size
+	}
 	out := make(map[string]runtimes.Tensor, min(len(list), 1024))
 	for _, t := range list {
-		if t.Bytes < 0 || t.Bytes > len(payload) {
-			return nil, fmt.Errorf("tensor %s has %d bytes of %d", t.Name, t.Bytes, len(payload))
-		}
 		if _, twice := out[t.Name]; twice {
 			return nil, fmt.Errorf("tensor %s comes twice", t.Name)
 		}
-		got := runtimes.Tensor{Type: t.Type, Shape: t.Shape, Data: payload[:t.Bytes:t.Bytes]}
+		got := runtimes.Tensor{Type: t.Type, Shape: t.Shape}
+		n := int64(t.Bytes)
+		switch {
+		case t.Shared:
+			if room == nil || n < 0 || n > left || t.At < 0 || t.At > room.Size-n {
+				return nil, fmt.Errorf("tensor %s has %d bytes at %d of a room with %d left", t.Name, n, t.At, left)
+			}
+			left -= n
+			var err error
+			if got.Data, err = take(t.At, n); err != nil {
+				return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+			}
+		case n < 0 || n > int64(len(payload)):
+			return nil, fmt.Errorf("tensor %s has %d bytes of %d", t.Name, t.Bytes, len(payload))
+		default:
+			got.Data, payload = payload[:n:n], payload[n:]
+		}
 		if err := got.Check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		out[t.Name], payload = got, payload[t.Bytes:]
+		out[t.Name] = got
 	}
 	if len(payload) != 0 {
 		return nil, fmt.Errorf("%d bytes that belong to no tensor", len(payload))

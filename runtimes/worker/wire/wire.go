@@ -3,12 +3,17 @@
 //
 // A [Frame] is 24 bytes of header, little endian (the four letters MMW1, the
 // kind, three zeros, the request's number, the lengths of head and payload),
-// a head in JSON and a payload of raw bytes: tokens as int32, vectors and
+// a head in JSON (a [Call] in a form of its own) and a payload of raw bytes: tokens as int32, vectors and
 // logits as float32, tensors as they are, which are written from where they
 // lie and read into the memory they stay in. The first frame of each side is a
 // [Hello]; then mm sends any number of requests, each answered by one Reply,
 // before which a generation sends its tokens. A Cancel ends a request early, a
 // Beat says that the child is alive while it computes.
+//
+// Where mm offers memory that both processes see ([Hello.Shared]; the child has
+// it as file 3), large tensors go through it: a request names a [Room] of it,
+// which is the request's own until it is answered, a [Tensor] says where in the
+// room it lies, and results that the room still holds lie there too.
 //
 // Neither side trusts the other: [Read] bounds each length before it
 // allocates, and grows with what has come, not with what was announced.
@@ -23,7 +28,7 @@ import (
 )
 
 // Version is that of the protocol. Both sides must speak the same.
-const Version = 1
+const Version = 2
 
 // Kind says what a frame is.
 type Kind uint8
@@ -36,6 +41,8 @@ const (
 	KindToken                   // payload is one int32
 	KindCancel                  // ends a request early; it is still answered
 	KindBeat                    // a sign of life
+	KindRun                     // runs a function; head is a Call
+	KindRan                     // the last frame of a KindRun that succeeded; head is a Call
 	kinds
 )
 
@@ -54,12 +61,18 @@ var magic = [4]byte{'M', 'M', 'W', '1'}
 type Frame struct {
 	Kind    Kind
 	ID      uint64 // of the request; 0 where there is none
-	Head    []byte // JSON, or nothing
+	Head    []byte // JSON, a Call, or nothing
 	Payload []byte
 }
 
 // Decode reads the head into v.
 func (f *Frame) Decode(v any) error {
+	if c, ok := v.(*Call); ok {
+		if err := c.UnmarshalBinary(f.Head); err != nil {
+			return fmt.Errorf("the head of a call: %w", err)
+		}
+		return nil
+	}
 	if err := json.Unmarshal(f.Head, v); err != nil {
 		return fmt.Errorf("the head of a frame: %w", err)
 	}
@@ -135,7 +148,12 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 // written from where they lie.
 func (w *Writer) Write(kind Kind, id uint64, head any, payload ...[]byte) error {
 	b := make([]byte, headerBytes, 512)
-	if head != nil {
+	if c, ok := head.(*Call); ok {
+		var err error
+		if b, err = c.AppendBinary(b); err != nil {
+			return err
+		}
+	} else if head != nil {
 		text, err := json.Marshal(head)
 		if err != nil {
 			return fmt.Errorf("the head of a frame: %w", err)

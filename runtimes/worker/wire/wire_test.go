@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -24,22 +25,28 @@ func TestFrames(t *testing.T) {
 		"x": {Type: runtimes.Float32, Shape: []int64{2}, Data: []byte("12345678")},
 		"y": {Type: runtimes.Int8, Shape: []int64{3 << 20}, Data: bytes.Repeat([]byte{7}, 3<<20)},
 	}
-	list, payload := wire.Tensors(in)
-	if err := w.Write(wire.KindRequest, 9, wire.Request{Op: wire.OpRun, Tensors: list}, payload...); err != nil {
+	list, payload, err := wire.Tensors(in, nil, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(wire.KindRun, 9, &wire.Call{Room: &wire.Room{At: 1, Size: 2}, Tensors: list}, payload...); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Write(wire.KindBeat, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 	f, err := wire.Read(&b, 0)
-	if err != nil || f.Kind != wire.KindRequest || f.ID != 9 {
+	if err != nil || f.Kind != wire.KindRun || f.ID != 9 {
 		t.Fatal(f, err)
 	}
-	var req wire.Request
+	var req wire.Call
 	if err := f.Decode(&req); err != nil {
 		t.Fatal(err)
 	}
-	got, err := wire.Unpacked(req.Tensors, f.Payload)
+	if req.Room == nil || *req.Room != (wire.Room{At: 1, Size: 2}) {
+		t.Errorf("the room is %+v", req.Room)
+	}
+	got, err := wire.Unpacked(req.Tensors, f.Payload, nil, nil)
 	if !reflect.DeepEqual(in, got) || err != nil {
 		t.Errorf("%d tensors, %v", len(got), err)
 	}
@@ -126,20 +133,68 @@ func TestTensorsThatAreNone(t *testing.T) {
 		"twice": {x, x}, "too few": {x}, "negative": {{Name: "x", Type: runtimes.Uint8, Shape: []int64{4}, Bytes: -4}},
 		"too many":      {{Name: "x", Type: runtimes.Uint8, Shape: []int64{5}, Bytes: 5}},
 		"another shape": {{Name: "x", Type: runtimes.Uint8, Shape: []int64{3}, Bytes: 4}},
-		"no type":       {{Name: "x", Type: "int4", Shape: []int64{4}, Bytes: 4}},
+		"no type":       {{Name: "x", Type: "int5", Shape: []int64{4}, Bytes: 4}},
+		"no room":       {{Name: "x", Type: runtimes.Uint8, Shape: []int64{4}, Bytes: 4, Shared: true}},
 	} {
-		if got, err := wire.Unpacked(list, []byte("abcd")); err == nil {
+		if got, err := wire.Unpacked(list, []byte("abcd"), nil, nil); err == nil {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	shared := func(at int64, n int) wire.Tensor {
+		return wire.Tensor{Name: "x", Type: runtimes.Uint8, Shape: []int64{int64(n)}, Bytes: n, Shared: true, At: at}
+	}
+	second := shared(0, 40)
+	second.Name = "y"
+	for name, list := range map[string][]wire.Tensor{
+		"before the room": {shared(-1, 1)}, "across its end": {shared(60, 5)}, "behind it": {shared(1<<62, 1)}, "larger than it": {shared(0, 65)},
+		"negative": {shared(0, -1)}, "one place, many tensors": {shared(0, 40), second},
+	} {
+		got, err := wire.Unpacked(list, nil, &wire.Room{At: 128, Size: 64}, func(at, n int64) ([]byte, error) {
+			if at < 0 || n < 0 || at+n > 64 {
+				t.Errorf("%s: %d bytes at %d are asked for", name, n, at)
+				return nil, io.EOF
+			}
+			return make([]byte, n), nil
+		})
+		if err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Tensors lie in a room one behind the other, at places that suit any
+// instruction, and what it has no space for goes as a payload.
+func TestRoom(t *testing.T) {
+	room := &wire.Room{At: 4096, Size: 192}
+	memory := make([]byte, room.Size)
+	in := map[string]runtimes.Tensor{
+		"a": {Type: runtimes.Uint8, Shape: []int64{65}, Data: bytes.Repeat([]byte{1}, 65)},
+		"b": {Type: runtimes.Uint8, Shape: []int64{70}, Data: bytes.Repeat([]byte{2}, 70)},
+		"c": {Type: runtimes.Uint8, Shape: []int64{3}, Data: []byte{3, 3, 3}},
+		"d": {Type: runtimes.Uint8, Shape: []int64{0}},
+	}
+	list, payload, err := wire.Tensors(in, room, 0, func(at int64, b []byte) error {
+		if at%64 != 0 {
+			t.Errorf("a place of %d", at)
+		}
+		copy(memory[at:], b)
+		return nil
+	})
+	if err != nil || len(payload) != 2 || !list[0].Shared || list[1].Shared || !list[2].Shared {
+		t.Fatal(list, len(payload), err)
+	}
+	got, err := wire.Unpacked(list, bytes.Join(payload, nil), room, func(at, n int64) ([]byte, error) { return memory[at : at+n], nil })
+	if d := cmp.Diff(in, got, cmpopts.EquateEmpty()); d != "" || err != nil {
+		t.Error(d, err)
 	}
 }
 
 func FuzzFrames(f *testing.F) {
 	var b bytes.Buffer
 	w := wire.NewWriter(&b)
-	list, payload := wire.Tensors(map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{2}, Data: []byte("ab")}})
+	list, payload, _ := wire.Tensors(map[string]runtimes.Tensor{"x": {Type: runtimes.Uint8, Shape: []int64{2}, Data: []byte("ab")}}, nil, 0, nil)
 	w.Write(wire.KindHello, 0, wire.Hello{Version: 1})
-	w.Write(wire.KindReply, 1, wire.Reply{Tensors: list}, payload...)
+	w.Write(wire.KindRan, 1, &wire.Call{Room: &wire.Room{At: 5, Size: 6}, Tensors: list}, payload...)
 	runs, payload := wire.Feed([]runtimes.Positions{{Tokens: []int32{1}}, {Vectors: []float32{2}}})
 	w.Write(wire.KindRequest, 2, wire.Request{Op: wire.OpFeed, Feed: runs}, payload...)
 	f.Add(b.Bytes())
@@ -158,7 +213,10 @@ func FuzzFrames(f *testing.F) {
 			var reply wire.Reply
 			if frame.Decode(&reply) == nil {
 				reply.Fault.Err()
-				out, err := wire.Unpacked(reply.Tensors, frame.Payload)
+			}
+			var call wire.Call
+			if frame.Decode(&call) == nil {
+				out, err := wire.Unpacked(call.Tensors, frame.Payload, nil, nil)
 				for name, x := range out {
 					if err == nil && x.Check() != nil {
 						t.Errorf("tensor %s passes and is %v", name, x.Check())

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+)
+
+// draw writes a picture whose colours go from corner to corner, from a corner
+// of red, green and blue.
+func draw(path string, red, green, blue uint8) error {
+	m := image.NewNRGBA(image.Rect(0, 0, 96, 64))
+	for y := range 64 {
+		for x := range 96 {
+			m.Set(x, y, color.NRGBA{red + uint8(2*x), green + uint8(3*y), blue + uint8(x*y), 255})
+		}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return png.Encode(f, m)
+}
+
+// p-lite answers to a picture with the same words whichever engines run its
+// parts, and with others to another picture.
+func TestPictureOnEveryEngine(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("MM_HOME", home)
+	pictures := map[string]string{}
+	for name, c := range map[string][3]uint8{"a": {0, 0, 0}, "b": {200, 90, 10}} {
+		pictures[name] = filepath.Join(t.TempDir(), name+".png")
+		if err := draw(pictures[name], c[0], c[1], c[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Weights and keys of 16 bits: with fewer, engines round on their own.
+	ask := func(t *testing.T, picture string, backends ...string) ran {
+		t.Helper()
+		args := []string{"run", "../../builds/p-lite.graph.yaml", "--target", "workstation", "--prompt", "Once upon a time", "--image", picture, "--max-tokens", "40", "--json"}
+		for _, b := range backends {
+			args = append(args, "--backend", b)
+		}
+		stdout, stderr, code := mm(t, args...)
+		var got ran
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+			t.Fatalf("exit %d: %s%v", code, stderr, err)
+		}
+		return got
+	}
+	want := map[string]ran{}
+	for name, path := range pictures {
+		want[name] = ask(t, path)
+	}
+	asked := asRequest(t, pictures["a"])
+	if d := cmp.Diff(want["a"].Text, asked.Text); d != "" {
+		t.Errorf("as a request (-flags +request):\n%s", d)
+	}
+	if want["a"].Text == want["b"].Text || len(want["a"].Tokens) == 0 {
+		t.Errorf("two pictures, one answer: %q", want["a"].Text)
+	}
+	enginestest.Program(t)
+	for _, c := range []struct {
+		name, core, function string
+		needs                []string
+	}{
+		{"core and onnxruntime", "core", "onnxruntime", []string{native.ONNXRuntime}},
+		{"llamacpp and onnx", "llamacpp", "onnx", []string{native.LlamaCPP}},
+		{"llamacpp and onnxruntime", "gguf", "onnxruntime", []string{native.ONNXRuntime, native.LlamaCPP}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range c.needs {
+				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: enginestest.Libraries(t, name)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, path := range pictures {
+				got := ask(t, path, c.core, "vision-enc="+c.function, "vision-proj="+c.function)
+				if d := cmp.Diff(want[name].Text, got.Text); d != "" {
+					t.Errorf("picture %s (-core and onnx, +%s):\n%s", name, c.name, d)
+				}
+				if got.Backends[1].Engine != c.function || got.Backends[2].Engine != c.function || got.Backends[0].Engine == "core" != (c.core == "core") {
+					t.Errorf("ran on %v", got.Backends)
+				}
+			}
+		})
+	}
+}
+
+// asRequest asks the same with a request that holds the picture's bytes.
+func asRequest(t *testing.T, picture string) ran {
+	t.Helper()
+	data, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := json.Marshal(map[string]any{
+		"inputs":      []any{map[string]any{"type": "text", "text": "Once upon a time"}, map[string]any{"type": "image", "data": data}},
+		"preferences": map[string]any{"max_tokens": 40},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "request.json")
+	if err := os.WriteFile(file, req, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := mm(t, "run", "../../builds/p-lite.graph.yaml", "--target", "workstation", "--request", file, "--json")
+	var got ran
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+		t.Fatalf("exit %d: %s%v", code, stderr, err)
+	}
+	return got
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/preprocess"
+)
+
+// mediaFiles are a picture, a sound of a fifth of a second at 8 kHz and an
+// array, by their names.
+func mediaFiles() (map[string][]byte, error) {
+	m := image.NewRGBA(image.Rect(0, 0, 40, 20))
+	for i := range 800 {
+		m.SetRGBA(i%40, i/40, color.RGBA{uint8(6 * (i % 40)), uint8(12 * (i / 40)), 99, 255})
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		return nil, err
+	}
+	wave := &preprocess.Wave{Rate: 8000, Samples: make([]float32, 1600)}
+	for i := range wave.Samples {
+		wave.Samples[i] = float32(i%16)/16 - 0.5
+	}
+	array, err := npy.Encode(&npy.Array{Type: "u1", Shape: []int{1, 32, 32, 3}, Data: bytes.Repeat([]byte{7}, 3*32*32)})
+	return map[string][]byte{"p.png": b.Bytes(), "s.wav": preprocess.EncodeWAV(wave), "a.npy": array, "cut.png": b.Bytes()[:60]}, err
+}
+
+// media writes those files.
+func media(ts *testscript.TestScript, neg bool, args []string) {
+	files, err := mediaFiles()
+	ts.Check(err)
+	for name, data := range files {
+		ts.Check(os.WriteFile(ts.MkAbs(name), data, 0o644))
+	}
+}
+
+// Numbers as they may be written.
+func TestLiterals(t *testing.T) {
+	for text, want := range map[string]int{"1": 1, "[1]": 1, "1,2.5, -3e2": 3, "[0, 1]": 2} {
+		if got, err := literals(text); err != nil || len(got) != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "a", "1,", "[1", "1 2", "a.png"} {
+		if got, err := literals(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

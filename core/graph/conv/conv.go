@@ -1,0 +1,116 @@
+// Package conv computes convolutions and pools of images whose channels lie in
+// blocks, as the kernels of core/tensor read them.
+//
+// An image of C channels is held as ⌈C/lanes⌉ blocks: [block][row][column]
+// [lane]. What lies in the lanes beyond C is nobody's: no result reads it. A
+// [Filter] is weights packed once in the order of the kernels; it is then
+// applied to any number of images, cut into rows over the threads of a pool.
+// Where a window reaches beyond the image, the image is copied into a frame of
+// zeros first, or, for windows with weights of their own over wide images, the
+// columns at the edges are computed one by one.
+//
+// Each result is summed in an order that follows from the weights alone: it
+// depends neither on the threads nor on the size of the image.
+package conv
+
+import (
+	"math"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// Window is how a kernel walks over rows and columns.
+type Window struct {
+	In, Out                  [2]int // pixels
+	Kernel, Stride, Dilation [2]int
+	Before                   [2]int // padding above and to the left
+}
+
+// valid gives the kernel elements [lo, hi) that lie within the image for
+// output o.
+func (w *Window) valid(dim, o int) (lo, hi int) {
+	at, d := o*w.Stride[dim]-w.Before[dim], w.Dilation[dim]
+	if at < 0 {
+		lo = (-at + d - 1) / d
+	}
+	if last := w.In[dim] - 1 - at; last >= 0 {
+		hi = min(last/d+1, w.Kernel[dim])
+	}
+	return min(lo, w.Kernel[dim]), max(hi, min(lo, w.Kernel[dim]))
+}
+
+// frame is the size of an image over which no window reaches.
+func (w *Window) frame() [2]int {
+	var f [2]int
+	for i := range f {
+		f[i] = (w.Out[i]-1)*w.Stride[i] + (w.Kernel[i]-1)*w.Dilation[i] + 1
+	}
+	return f
+}
+
+// inside reports whether every window lies within the image.
+func (w *Window) inside() bool {
+	f := w.frame()
+	return w.Before == [2]int{} && f[0] <= w.In[0] && f[1] <= w.In[1]
+}
+
+// Work is what a call works with.
+type Work struct {
+	Pool *pool.Pool
+	// Rows are the workspaces of the pool's threads.
+	Rows []tensor.Row
+	// Room gives n elements that nobody else uses until the call is done.
+	Room func(n int) ([]float32, error)
+}
+
+// After is what becomes of the sums: Add is added, then they are brought
+// between Low and High, then goes Shape over them, if there is one.
+type After struct {
+	Add       []float32 // an image like the result
+	Low, High float32
+	Shape     *tensor.Shaper
+}
+
+// Nothing leaves the sums as they are.
+var Nothing = After{Low: float32(math.Inf(-1)), High: float32(math.Inf(1))}
+
+// Blocks is how many blocks of the given lanes hold n channels.
+func Blocks(n, lanes int) int { return (n + lanes - 1) / lanes }
+
+// grain is the work of a task, in vectors multiplied and added: some ten
+// microseconds.
+const grain = 1 << 15
+
+// pieces cuts n equal parts of a size into tasks: how many parts each has.
+func pieces(n, size int) int {
+	want := min(grain, max(n*size/8, grain/8))
+	return min(max(1, want/max(size, 1)), max(n, 1))
+}
+
+// pad copies the blocks of an image into a frame of zeros: planes of h×w
+// vectors, or of numbers where width is 1.
+func (w *Window) pad(work *Work, x []float32, planes, width int) ([]float32, error) {
+	f := w.frame()
+	dst, err := work.Room(planes * f[0] * f[1] * width)
+	if err != nil {
+		return nil, err
+	}
+	// The columns of a row that come from the image.
+	first, n := w.Before[1], min(w.In[1], f[1]-w.Before[1])
+	row, line := f[1]*width, w.In[1]*width
+	work.Pool.For(planes*f[0], pieces(planes*f[0], f[1]), pool.Func(func(_, lo, hi int) {
+		for r := lo; r < hi; r++ {
+			to, y := dst[r*row:(r+1)*row], r%f[0]-w.Before[0]
+			if y < 0 || y >= w.In[0] || n <= 0 {
+				clear(to)
+				continue
+			}
+			from := x[(r/f[0]*w.In[0]+y)*line:]
+			clear(to[:first*width])
+			copy(to[first*width:(first+n)*width], from[:n*width])
+			clear(to[(first+n)*width:])
+		}
+	}))
+	return dst, nil
+}

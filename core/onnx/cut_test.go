@@ -1,0 +1,177 @@
+package onnx
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// valueNames are the names of values.
+func valueNames(values []Value) (out []string) {
+	for _, v := range values {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
+// A part between two values has the first as an input, with the type that the
+// model says, that follows, or that is told.
+func TestBetween(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to []string
+		told     *Value
+		say      []Value // value_info
+		in, ops  string
+		typ      string
+	}{
+		{"from the middle", []string{"active"}, []string{"rows"}, nil, nil, "active", "AveragePool Reshape Transpose", "float32 false []"},
+		{"as the model says", []string{"active"}, []string{"rows"}, nil, []Value{TensorValue("active", FLOAT, 1, 8, "H", 8)}, "active", "AveragePool Reshape Transpose", "float32 true [1 8 H 8]"},
+		{"as it is told", []string{"active"}, []string{"rows"}, &Value{Name: "active", Type: TensorValue("", FLOAT16, 1, 8, 2, 2).Type}, nil, "active", "AveragePool Reshape Transpose", "float16 true [1 8 2 2]"},
+		{"behind a cast", []string{"floats"}, []string{"active"}, nil, nil, "floats", "Conv Relu", "float32 false []"},
+		{"several", []string{"active"}, []string{"pooled", "flat"}, nil, nil, "active", "AveragePool Reshape", "float32 false []"},
+		{"an own input", []string{"pixels"}, []string{"floats"}, nil, nil, "pixels", "Cast", "uint8 true [1 3 H 32]"},
+	} {
+		m := visionEncoder()
+		m.Graph.Values = c.say
+		var from []Value
+		for _, name := range c.from {
+			from = append(from, Value{Name: name})
+		}
+		if c.told != nil {
+			from = []Value{*c.told}
+		}
+		cut, err := m.Between(from, c.to)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var ops []string
+		for _, n := range cut.Graph.Nodes {
+			ops = append(ops, n.Op)
+		}
+		typ := cut.Graph.Inputs[0].Type
+		got := []string{strings.Join(valueNames(cut.Graph.Inputs), " "), strings.Join(ops, " ")}
+		if d := cmp.Diff([]string{c.in, c.ops, c.typ}, []string{got[0], got[1], fmt.Sprintf("%v %v %v", typ.DType, typ.Ranked, typ.Dims)}); d != "" {
+			t.Errorf("%s:\n%s", c.name, d)
+		}
+		if p := cut.Check(CheckOptions{}); len(p) > 0 {
+			t.Errorf("%s: %v", c.name, p)
+		}
+		if d := cmp.Diff(c.to, valueNames(cut.Graph.Outputs)); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+func TestBetweenRefuses(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"conv.w", "rows", `"conv.w" is a constant`},
+		{"ghost", "rows", `no node of the graph produces "ghost"`},
+		{"inner", "rows", `"inner" is made within a branch`},
+		{"shifted", "rows", `no result needs "shifted"`},
+		{"rows", "rows", `"rows" is where the part begins and where it ends`},
+		{"", "inner", `"inner" is made within a branch`},
+		{"", "pixels", `no node of the graph produces "pixels"`},
+		{"odd", "rows", `does not say of which type "odd" is`},
+	} {
+		m := visionEncoder()
+		m.Graph.Nodes[0].Attributes = append(m.Graph.Nodes[0].Attributes, Attribute{Name: "b", Type: AttrGraph, Graph: &Graph{Nodes: []Node{neg("pixels", "inner")}, Outputs: []Value{{Name: "inner"}}}})
+		m.Graph.Nodes = append(m.Graph.Nodes, Node{Op: "Odd", Domain: "mine", Outputs: []string{"odd"}})
+		var from []Value
+		if c.from != "" {
+			from = []Value{{Name: c.from}}
+		}
+		if _, err := m.Between(from, []string{c.to}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("from %q to %q: %v, not %q", c.from, c.to, err, c.want)
+		}
+	}
+	if _, err := visionEncoder().Between(nil, []string{"rows", "rows"}); err == nil {
+		t.Error("a result named twice was taken")
+	}
+}
+
+// Before IR version 4 constants are inputs as well: those that the part needs
+// stay both, others go from both lists.
+func TestBetweenLegacy(t *testing.T) {
+	m := imageDecoder()
+	m.IRVersion = 3
+	for _, c := range m.Graph.Initializers {
+		m.Graph.Inputs = append(m.Graph.Inputs, TensorValue(c.Name, c.DType))
+	}
+	cut, err := m.Between([]Value{{Name: "grid"}}, []string{"small"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"grid", "shape"}, valueNames(cut.Graph.Inputs)); d != "" || len(cut.Graph.Initializers) != 1 {
+		t.Errorf("%s, %d constants", d, len(cut.Graph.Initializers))
+	}
+	if d := cmp.Diff([]string{"grid"}, valueNames(cut.Inputs())); d != "" {
+		t.Error(d)
+	}
+}
+
+// What only a graph two levels down takes is needed, and functions that are
+// called from kept functions stay while others go.
+func TestCutKeepsWhatIsCalled(t *testing.T) {
+	inner := Graph{Name: "inner", Nodes: []Node{neg("conv.b", "n")}, Outputs: []Value{{Name: "n"}}}
+	outer := Graph{Name: "outer", Nodes: []Node{{Op: "If", Inputs: []string{"cond"}, Outputs: []string{"o"}, Attributes: []Attribute{{Name: "then_branch", Type: AttrGraph, Graph: &inner}}}}, Outputs: []Value{{Name: "o"}}}
+	m := visionEncoder()
+	m.Graph.Inputs = append(m.Graph.Inputs, TensorValue("cond", BOOL))
+	m.Graph.Nodes = append(m.Graph.Nodes,
+		Node{Op: "If", Inputs: []string{"cond"}, Outputs: []string{"y"}, Attributes: []Attribute{{Name: "then_branch", Type: AttrGraph, Graph: &outer}}},
+		Node{Op: "F", Domain: "mine", Inputs: []string{"y"}, Outputs: []string{"z"}})
+	f := func(name, calls string) Function {
+		return Function{Name: name, Domain: "mine", Inputs: []string{"a"}, Outputs: []string{"b"}, Nodes: []Node{{Op: calls, Domain: "mine", Inputs: []string{"a"}, Outputs: []string{"b"}}}}
+	}
+	m.Functions = []Function{f("F", "G"), f("G", "H"), f("I", "J"), f("J", "H")}
+	m.Opsets = append(m.Opsets, Opset{"mine", 1}, Opset{"other", 1})
+	cut, err := m.Cut("z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var functions []string
+	for _, f := range cut.Functions {
+		functions = append(functions, f.Name)
+	}
+	if d := cmp.Diff([]string{"F", "G"}, functions); d != "" {
+		t.Error(d)
+	}
+	if len(cut.Graph.Initializers) != 1 || cut.Graph.Initializers[0].Name != "conv.b" || len(cut.Opsets) != 2 {
+		t.Errorf("%v, %v", cut.Graph.Initializers, cut.Opsets)
+	}
+}
+
+// Strip takes what no run needs, in branches too, and nothing else.
+func TestStrip(t *testing.T) {
+	m := visionEncoder()
+	g := &m.Graph
+	want := written(t, m.Strip(StripOptions{}))
+	m.Doc, g.Doc, g.Nodes[1].Doc, g.Inputs[0].Doc = "a", "b", "c", "d"
+	g.Constant(Ints("spare", []int64{1}, []int64{7}))
+	g.Nodes = append(g.Nodes, neg("active", "nowhere"))
+	g.Values = []Value{TensorValue("active", FLOAT, 1)}
+	m.Opsets = append(m.Opsets, Opset{"other", 1})
+	m.Functions = []Function{{Name: "F", Domain: "other"}}
+	m.Training = []Graph{{Name: "t"}}
+	small := m.Strip(StripOptions{})
+	if string(written(t, small)) != string(want) {
+		t.Errorf("%+v", small.Graph)
+	}
+	if p := small.Check(CheckOptions{}); len(p) > 0 || small.Metadata != nil {
+		t.Errorf("%v, %v", p, small.Metadata)
+	}
+	if m.Doc != "a" || g.Nodes[1].Doc != "c" || len(g.Initializers) != 7 {
+		t.Error("the model itself was changed")
+	}
+	if kept := m.Strip(StripOptions{Metadata: true, Docs: true}); len(kept.Metadata) != 1 || kept.Graph.Nodes[1].Doc != "c" || kept.Graph.Inputs[0].Doc != "d" {
+		t.Errorf("%+v", kept)
+	}
+	branch := Graph{Nodes: []Node{neg("active", "n"), neg("active", "spare")}, Outputs: []Value{{Name: "n"}}}
+	g.Nodes[2].Attributes = []Attribute{{Name: "b", Type: AttrGraph, Graph: &branch}}
+	if n := len(m.Strip(StripOptions{}).Graph.Nodes[2].Attributes[0].Graph.Nodes); n != 1 || len(branch.Nodes) != 2 {
+		t.Errorf("%d nodes in a branch", n)
+	}
+}

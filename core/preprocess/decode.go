@@ -1,0 +1,186 @@
+package preprocess
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/webp"
+)
+
+// MaxPixels is the most pixels of a picture that is read or made.
+const MaxPixels = 1 << 26
+
+// ErrFormat says that a file is of none of the formats that are read.
+var ErrFormat = errors.New("no PNG, JPEG, GIF, WebP or BMP")
+
+// Raster is a picture of 8 bits a channel: rows from the top, pixels from the
+// left, channels within a pixel.
+type Raster struct {
+	W, H, C int
+	Pix     []uint8
+}
+
+// decoder reads one format.
+type decoder struct {
+	magic  string // '?' is any byte
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+// decoders are the formats that are read, known by their first bytes.
+func decoders() []decoder {
+	return []decoder{
+		{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
+		{"\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode},
+		{"GIF8?a", gif.DecodeConfig, gif.Decode},
+		{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+		{"BM????\x00\x00\x00\x00", bmp.DecodeConfig, bmp.Decode},
+	}
+}
+
+// IsImage reports whether data begins as a picture does.
+func IsImage(data []byte) bool { return decoderOf(data) != nil }
+
+func decoderOf(data []byte) *decoder {
+	all := decoders()
+	for i := range all {
+		if matches(data, all[i].magic) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func matches(data []byte, magic string) bool {
+	if len(data) < len(magic) {
+		return false
+	}
+	for i := range len(magic) {
+		if magic[i] != '?' && magic[i] != data[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// DecodeImage reads a PNG, JPEG, GIF (its first frame), WebP or BMP as red,
+// green and blue. Its size is judged from the header, before a pixel is
+// decoded. The picture is turned as its EXIF data says; transparency is left
+// out, as Pillow's convert("RGB") does.
+func DecodeImage(data []byte) (*Raster, error) {
+	d := decoderOf(data)
+	if d == nil {
+		return nil, ErrFormat
+	}
+	c, err := d.config(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("reading the picture's header: %w", err)
+	}
+	if err := within(c.Width, c.Height); err != nil {
+		return nil, err
+	}
+	if matches(data, "RIFF") {
+		if err := webpFrames(data); err != nil {
+			return nil, err
+		}
+	}
+	m, err := d.decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("reading the picture: %w", err)
+	}
+	b := m.Bounds()
+	if err := within(b.Dx(), b.Dy()); err != nil {
+		return nil, err
+	}
+	return turned(rgb(m), orientation(data)), nil
+}
+
+func within(w, h int) error {
+	if w < 1 || h < 1 {
+		return fmt.Errorf("the picture is %d × %d", w, h)
+	}
+	if int64(w) > MaxPixels || int64(h) > MaxPixels || int64(w)*int64(h) > MaxPixels {
+		return fmt.Errorf("the picture is %d × %d, the limit is %d pixels", w, h, MaxPixels)
+	}
+	return nil
+}
+
+// webpFrames judges the frames of a WebP by their own headers: the size that an
+// extended file states is not what the decoder allocates.
+func webpFrames(data []byte) error {
+	for at := 12; at+8 <= len(data); {
+		size := int(binary.LittleEndian.Uint32(data[at+4:]))
+		body := data[at+8:]
+		if size < len(body) {
+			body = body[:size]
+		}
+		switch id := string(data[at : at+4]); {
+		case id == "VP8 " && len(body) >= 10:
+			if err := within(int(binary.LittleEndian.Uint16(body[6:])&0x3fff), int(binary.LittleEndian.Uint16(body[8:])&0x3fff)); err != nil {
+				return err
+			}
+		case (id == "VP8L" || id == "ALPH") && len(body) >= 5 && body[0] == 0x2f:
+			bits := binary.LittleEndian.Uint32(body[1:])
+			if err := within(int(bits&0x3fff)+1, int(bits>>14&0x3fff)+1); err != nil {
+				return err
+			}
+		}
+		at += 8 + size + size&1
+	}
+	return nil
+}
+
+// rgb copies the colours of an image, transparency left out.
+func rgb(m image.Image) *Raster {
+	b := m.Bounds()
+	out := &Raster{W: b.Dx(), H: b.Dy(), C: 3, Pix: make([]uint8, 3*b.Dx()*b.Dy())}
+	i := 0
+	put := func(r, g, b uint8) {
+		out.Pix[i], out.Pix[i+1], out.Pix[i+2] = r, g, b
+		i += 3
+	}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			switch m := m.(type) {
+			case *image.YCbCr:
+				c := m.YCbCrAt(x, y)
+				put(color.YCbCrToRGB(c.Y, c.Cb, c.Cr))
+			case *image.Gray:
+				v := m.GrayAt(x, y).Y
+				put(v, v, v)
+			case *image.NRGBA:
+				c := m.NRGBAAt(x, y)
+				put(c.R, c.G, c.B)
+			case *image.NRGBA64:
+				c := m.NRGBA64At(x, y)
+				put(uint8(c.R>>8), uint8(c.G>>8), uint8(c.B>>8))
+			case *image.NYCbCrA:
+				c := m.YCbCrAt(x, y)
+				put(color.YCbCrToRGB(c.Y, c.Cb, c.Cr))
+			default:
+				c := color.NRGBAModel.Convert(m.At(x, y)).(color.NRGBA)
+				put(c.R, c.G, c.B)
+			}
+		}
+	}
+	return out
+}
+
+// gray is the picture's luma (ITU-R 601), one channel.
+func (r *Raster) gray() *Raster {
+	out := &Raster{W: r.W, H: r.H, C: 1, Pix: make([]uint8, r.W*r.H)}
+	for i := range out.Pix {
+		p := r.Pix[i*r.C:]
+		out.Pix[i] = uint8((uint32(p[0])*19595 + uint32(p[1])*38470 + uint32(p[2])*7471 + 0x8000) >> 16)
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package preprocess
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Samples brings a sound to the spec's sample rate, and to mean 0 and variance 1
+// where it says so.
+func (s *Spec) Samples(w *Wave) ([]float32, error) {
+	if len(w.Samples) == 0 {
+		return nil, errors.New("the sound has no samples")
+	}
+	w, err := w.Resampled(s.SampleRate)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Normalize {
+		return w.Samples, nil
+	}
+	mean, square := 0.0, 0.0
+	for _, v := range w.Samples {
+		mean += float64(v)
+	}
+	mean /= float64(len(w.Samples))
+	for _, v := range w.Samples {
+		square += (float64(v) - mean) * (float64(v) - mean)
+	}
+	// A silent sound stays silent: the constant is that of wav2vec 2.0.
+	scale := 1 / math.Sqrt(square/float64(len(w.Samples))+1e-7)
+	out := make([]float32, len(w.Samples))
+	for i, v := range w.Samples {
+		out[i] = float32((float64(v) - mean) * scale)
+	}
+	return out, nil
+}
+
+// Windows cuts samples into what single calls take: each Chunk new samples
+// behind the Context samples before them. before are the Context samples ahead
+// of the first; zeros stand for what is missing of them, and behind the last
+// sample. Without a Chunk it is all samples in one window.
+func (s *Spec) Windows(samples, before []float32) [][]float32 {
+	if s.Chunk == 0 {
+		return [][]float32{samples}
+	}
+	count := (len(samples) + s.Chunk - 1) / s.Chunk
+	all := make([]float32, s.Context+count*s.Chunk)
+	if n := len(before) - s.Context; n > 0 {
+		before = before[n:]
+	}
+	copy(all[s.Context-len(before):], before)
+	copy(all[s.Context:], samples)
+	out := make([][]float32, count)
+	for i := range out {
+		out[i] = all[i*s.Chunk:][:s.Context+s.Chunk]
+	}
+	return out
+}
+
+// FromSamples makes the tensor of one window of samples of the spec's rate.
+func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
+	if len(samples) == 0 {
+		return nil, errors.New("the sound has no samples")
+	}
+	layout := s.layout()
+	if s.NMels == 0 {
+		out := newWriter(s.Element(), len(samples))
+		for i, v := range samples {
+			out.put(i, s.element(float64(v), 0))
+		}
+		shape := []int{len(samples)}
+		if layout == "NT" {
+			shape = []int{1, len(samples)}
+		}
+		return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
+	}
+	frames := s.frames(len(samples))
+	if int64(frames)*int64(s.NMels) > maxSamples || int64(frames)*int64(s.nfft()) > maxWork {
+		return nil, fmt.Errorf("%d frames of %d bands are more than the limit", frames, s.NMels)
+	}
+	values := s.mel(samples)
+	out := newWriter(s.Element(), len(values))
+	byFrame := layout == "NTM" || layout == "TM"
+	for i, v := range values {
+		t, m := i/s.NMels, i%s.NMels
+		at := i
+		if !byFrame {
+			at = m*frames + t
+		}
+		out.put(at, s.element(v, m))
+	}
+	var shape []int
+	for _, axis := range layout {
+		switch axis {
+		case 'M':
+			shape = append(shape, s.NMels)
+		case 'T':
+			shape = append(shape, frames)
+		default:
+			shape = append(shape, 1)
+		}
+	}
+	return &Tensor{DType: s.Element(), Shape: shape, Data: out.data}, nil
+}
+
+// maxWork bounds frames times the size of a transform: a hop of one sample over
+// a long sound would take hours.
+const maxWork = 1 << 34

@@ -1,0 +1,338 @@
+// Package preprocess makes tensors of pictures and sounds: what a model was
+// trained on, from what people have.
+//
+// A [Spec] says how, in the words of a module's preprocess block. A picture is
+// decoded ([DecodeImage]), turned as its EXIF data says, resized with
+// antialiasing, cut, padded, normalised and laid out ([Spec.FromImage]). A sound
+// is decoded ([DecodeWAV]), mixed to one channel, brought to the model's sample
+// rate and, where the model wants them, to mel frames ([Spec.Samples],
+// [Spec.FromSamples]).
+//
+// The arithmetic is that of the libraries that models are trained with: resizing
+// is Pillow's, resampling SciPy's resample_poly, mel spectrograms librosa's. The
+// tests hold it to values of theirs.
+//
+// Files come from anybody: sizes are judged from headers before anything is
+// decoded, and what is no picture or sound is an error.
+package preprocess
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Spec says how a picture or a sound becomes a tensor. A sample rate makes it a
+// sound's.
+type Spec struct {
+	// Layout is the order of the axes. Pictures: NCHW, NHWC, CHW, HWC. Sounds:
+	// NT, T, and with mel frames NMT, NTM, MT, TM, NCMT; N is 1.
+	Layout string `json:"layout,omitempty"`
+	DType  string `json:"dtype,omitempty"` // fp32 (default), fp16, uint8, int16
+
+	// An element is (v·Scale − Mean) / Std: v is 0 to 255 in pictures and −1 to
+	// 1 in samples. Mean and Std have one number, or one a channel or band.
+	Scale float64   `json:"scale,omitempty"` // 0: 1
+	Mean  []float64 `json:"mean,omitempty"`
+	Std   []float64 `json:"std,omitempty"`
+
+	Picture
+	Sound
+}
+
+// Picture is how pictures are prepared. Of Resize, ShortestEdge and Height one
+// may be set; with none the picture keeps its size.
+type Picture struct {
+	Resize       []int   `json:"resize,omitempty"`        // height, width
+	ShortestEdge int     `json:"shortest_edge,omitempty"` // the other side in proportion
+	Height       int     `json:"height,omitempty"`        // the width in proportion
+	MaxWidth     int     `json:"max_width,omitempty"`     // beside Height: wider ones are squeezed
+	MinWidth     int     `json:"min_width,omitempty"`     // narrower ones are padded on the right
+	MultipleOf   int     `json:"multiple_of,omitempty"`   // height and width are padded to it
+	Crop         []int   `json:"crop,omitempty"`          // height, width cut from the centre after resizing
+	Resample     string  `json:"resample,omitempty"`      // nearest, bilinear (default), bicubic, lanczos
+	Color        string  `json:"color,omitempty"`         // rgb (default), bgr, gray
+	Pad          float64 `json:"pad,omitempty"`           // what padding is, 0 to 255
+}
+
+// Sound is how sounds are prepared: samples, or mel frames where NMels is set.
+type Sound struct {
+	SampleRate int `json:"sample_rate,omitempty"` // Hz
+	// Chunk is how many new samples one call takes, Context how many of those
+	// before stand ahead of them. 0: the whole sound in one call.
+	Chunk   int `json:"chunk,omitempty"`
+	Context int `json:"context,omitempty"`
+	// Normalize brings the samples to mean 0 and variance 1.
+	Normalize bool `json:"normalize,omitempty"`
+
+	NMels    int     `json:"n_mels,omitempty"`
+	Window   int     `json:"window,omitempty"` // samples under the Hann window
+	NFFT     int     `json:"n_fft,omitempty"`  // 0: Window
+	Hop      int     `json:"hop,omitempty"`    // samples from frame to frame; 0: Window / 4
+	Uncenter bool    `json:"uncenter,omitempty"`
+	Edge     string  `json:"edge,omitempty"`     // what lies beyond the ends of a centred sound: zero (default), reflect
+	Power    float64 `json:"power,omitempty"`    // of the magnitude; 0: 2
+	Mel      string  `json:"mel,omitempty"`      // slaney (default), htk
+	MelNorm  string  `json:"mel_norm,omitempty"` // slaney (default): bands of equal area; none
+	FMin     float64 `json:"f_min,omitempty"`    // Hz
+	FMax     float64 `json:"f_max,omitempty"`    // Hz; 0: half the sample rate
+	Log      string  `json:"log,omitempty"`      // none (default), ln, log10, db
+	Floor    float64 `json:"floor,omitempty"`    // under the logarithm; 0: 1e-10
+	Range    float64 `json:"range,omitempty"`    // what lies further below the highest value is raised; 0: nothing
+}
+
+// Tensor is elements in row-major order, little endian.
+type Tensor struct {
+	DType string // as in Spec
+	Shape []int
+	Data  []byte
+}
+
+// IsSound reports whether the spec is a sound's.
+func (s *Spec) IsSound() bool { return s.SampleRate > 0 }
+
+// Fault is one thing that a spec says wrong.
+type Fault struct {
+	Key    string // of the block
+	Detail string
+}
+
+// Error names the key.
+func (f Fault) Error() string { return f.Key + ": " + f.Detail }
+
+var (
+	pictureLayouts = []string{"NCHW", "NHWC", "CHW", "HWC"}
+	sampleLayouts  = []string{"NT", "T"}
+	melLayouts     = []string{"NMT", "NTM", "MT", "TM", "NCMT"}
+)
+
+// maxSide bounds a side of a picture, maxFFT a window.
+const (
+	maxSide  = 1 << 16
+	maxFFT   = 1 << 16
+	maxMels  = 1024
+	maxChunk = 1 << 26
+)
+
+// Check reports everything that the spec says wrong.
+func (s *Spec) Check() []Fault {
+	var faults []Fault
+	wrong := func(key, format string, args ...any) {
+		faults = append(faults, Fault{key, fmt.Sprintf(format, args...)})
+	}
+	oneOf := func(key, v string, allowed ...string) {
+		if v != "" && !slices.Contains(allowed, v) {
+			wrong(key, "%q is none of %v", v, allowed)
+		}
+	}
+	oneOf("dtype", s.DType, "fp32", "fp16", "uint8", "int16")
+	for _, f := range append(slices.Clone(s.Mean), append(slices.Clone(s.Std), s.Scale, s.Pad, s.Power, s.FMin, s.FMax, s.Floor, s.Range)...) {
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			wrong("scale", "a figure is not finite")
+		}
+	}
+	if slices.ContainsFunc(s.Std, func(v float64) bool { return v <= 0 }) {
+		wrong("std", "a standard deviation is not above 0")
+	}
+	if s.IsSound() {
+		s.checkSound(wrong, oneOf)
+	} else {
+		s.checkPicture(wrong, oneOf)
+	}
+	for _, v := range []struct {
+		key string
+		n   int
+	}{{"mean", len(s.Mean)}, {"std", len(s.Std)}} {
+		if v.n > 1 && v.n != s.channels() {
+			wrong(v.key, "it has %d numbers for %d channels", v.n, s.channels())
+		}
+	}
+	return faults
+}
+
+func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf func(key, v string, allowed ...string)) {
+	if !isZero(s.Sound) {
+		wrong("sample_rate", "keys of a sound without one, or a picture with keys of a sound")
+	}
+	oneOf("layout", s.Layout, pictureLayouts...)
+	oneOf("resample", s.Resample, "nearest", "bilinear", "bicubic", "lanczos")
+	oneOf("color", s.Color, "rgb", "bgr", "gray")
+	ways := 0
+	for _, set := range []bool{s.Resize != nil, s.ShortestEdge != 0, s.Height != 0} {
+		if set {
+			ways++
+		}
+	}
+	if ways > 1 {
+		wrong("resize", "resize, shortest_edge and height exclude each other")
+	}
+	for _, p := range []struct {
+		key  string
+		pair []int
+	}{{"resize", s.Resize}, {"crop", s.Crop}} {
+		if p.pair != nil && (len(p.pair) != 2 || !side(p.pair[0]) || !side(p.pair[1]) || p.pair[0]*p.pair[1] > MaxPixels) {
+			wrong(p.key, "%v is no height and width of a picture", p.pair)
+		}
+	}
+	for _, v := range []struct {
+		key string
+		n   int
+	}{{"shortest_edge", s.ShortestEdge}, {"height", s.Height}, {"max_width", s.MaxWidth}, {"min_width", s.MinWidth}, {"multiple_of", s.MultipleOf}} {
+		if v.n != 0 && !side(v.n) {
+			wrong(v.key, "%d is not 1 to %d", v.n, maxSide)
+		}
+	}
+	if s.MaxWidth != 0 && s.Height == 0 {
+		wrong("max_width", "it goes with height")
+	}
+	if s.Pad < 0 || s.Pad > 255 {
+		wrong("pad", "%v is not 0 to 255", s.Pad)
+	}
+	if s.DType == "int16" {
+		wrong("dtype", "int16 is for sounds")
+	}
+}
+
+func (s *Spec) checkSound(wrong func(key, format string, args ...any), oneOf func(key, v string, allowed ...string)) {
+	if !isZeroPicture(s.Picture) {
+		wrong("sample_rate", "a sound with keys of a picture")
+	}
+	if s.SampleRate < minRate || s.SampleRate > maxRate {
+		wrong("sample_rate", "%d is not %d to %d", s.SampleRate, minRate, maxRate)
+	}
+	oneOf("mel", s.Mel, "slaney", "htk")
+	oneOf("mel_norm", s.MelNorm, "slaney", "none")
+	oneOf("log", s.Log, "none", "ln", "log10", "db")
+	oneOf("edge", s.Edge, "zero", "reflect")
+	if s.DType == "uint8" {
+		wrong("dtype", "uint8 is for pictures")
+	}
+	for _, v := range []struct {
+		key    string
+		n, max int
+	}{{"chunk", s.Chunk, maxChunk}, {"context", s.Context, maxChunk}, {"n_mels", s.NMels, maxMels}, {"window", s.Window, maxFFT}, {"n_fft", s.NFFT, maxFFT}, {"hop", s.Hop, maxFFT}} {
+		if v.n < 0 || v.n > v.max {
+			wrong(v.key, "%d is not 0 to %d", v.n, v.max)
+		}
+	}
+	if s.Context > 0 && s.Chunk == 0 {
+		wrong("context", "it goes with chunk")
+	}
+	if s.Power < 0 || s.Floor < 0 || s.Range < 0 || s.FMin < 0 || s.FMax < 0 {
+		wrong("power", "a figure is negative")
+	}
+	if s.NMels == 0 {
+		oneOf("layout", s.Layout, sampleLayouts...)
+		return
+	}
+	oneOf("layout", s.Layout, melLayouts...)
+	if s.Window == 0 && s.NFFT == 0 {
+		wrong("window", "mel frames need one")
+	}
+	if s.Window > s.nfft() {
+		wrong("n_fft", "%d is less than the window of %d", s.nfft(), s.Window)
+	}
+	if top := s.fmax(); top > float64(s.SampleRate)/2 || s.FMin >= top {
+		wrong("f_max", "the bands are from %v to %v Hz of a sound of %d", s.FMin, top, s.SampleRate)
+	}
+}
+
+func side(n int) bool { return n >= 1 && n <= maxSide }
+
+func isZero(s Sound) bool { return s == Sound{} }
+
+func isZeroPicture(p Picture) bool {
+	return p.Resize == nil && p.Crop == nil && p.ShortestEdge == 0 && p.Height == 0 && p.MaxWidth == 0 && p.MinWidth == 0 &&
+		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0
+}
+
+// channels is how many numbers Mean and Std may have.
+func (s *Spec) channels() int {
+	switch {
+	case s.IsSound():
+		return max(s.NMels, 1)
+	case s.Color == "gray":
+		return 1
+	}
+	return 3
+}
+
+func (s *Spec) layout() string {
+	switch {
+	case s.Layout != "":
+		return s.Layout
+	case !s.IsSound():
+		return "NCHW"
+	case s.NMels > 0:
+		return "NMT"
+	}
+	return "NT"
+}
+
+// Element is the element type of the result.
+func (s *Spec) Element() string {
+	if s.DType == "" {
+		return "fp32"
+	}
+	return s.DType
+}
+
+// Dims are the sizes of the result's axes as far as the spec fixes them, 0 for
+// those that the picture or the sound decides.
+func (s *Spec) Dims() []int {
+	var dims []int
+	for _, axis := range s.layout() {
+		dims = append(dims, s.dim(axis))
+	}
+	return dims
+}
+
+func (s *Spec) dim(axis rune) int {
+	h, w := s.fixed()
+	switch axis {
+	case 'N':
+		return 1
+	case 'C':
+		if s.IsSound() {
+			return 1
+		}
+		return s.channels()
+	case 'H':
+		return h
+	case 'W':
+		return w
+	case 'M':
+		return s.NMels
+	}
+	if s.Chunk > 0 && s.NMels == 0 {
+		return s.Chunk + s.Context
+	}
+	return 0
+}
+
+// fixed are height and width where the spec alone decides them.
+func (s *Spec) fixed() (h, w int) {
+	switch {
+	case s.Crop != nil:
+		h, w = s.Crop[0], s.Crop[1]
+	case s.Resize != nil:
+		h, w = s.Resize[0], s.Resize[1]
+	case s.Height != 0:
+		h = s.Height
+	}
+	if w > 0 {
+		w = s.padded(max(w, s.MinWidth))
+	}
+	if h > 0 {
+		h = s.padded(h)
+	}
+	return h, w
+}
+
+// padded is n raised to the multiple.
+func (s *Spec) padded(n int) int {
+	if m := s.MultipleOf; m > 1 {
+		return (n + m - 1) / m * m
+	}
+	return n
+}

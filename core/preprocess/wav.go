@@ -1,0 +1,180 @@
+package preprocess
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The limits of a sound: Hz, channels, and samples after mixing and resampling
+// (two hours and a quarter at 16 kHz).
+const (
+	minRate     = 1000
+	maxRate     = 384000
+	maxChannels = 64
+	maxSamples  = 1 << 27
+)
+
+// ErrNoWAV says that a file is no RIFF WAVE.
+var ErrNoWAV = errors.New("no RIFF WAVE file")
+
+// Wave is a sound of one channel, −1 to 1.
+type Wave struct {
+	Rate    int // samples a second
+	Samples []float32
+}
+
+// IsWAV reports whether data begins as a sound does.
+func IsWAV(data []byte) bool { return matches(data, "RIFF????WAVE") }
+
+// The format codes of a fmt chunk (RFC 2361; mmreg.h).
+const (
+	wavPCM        = 1
+	wavFloat      = 3
+	wavExtensible = 0xfffe
+)
+
+// wavFormat is a fmt chunk.
+type wavFormat struct {
+	code, channels, bits int
+	rate                 int
+	block                int // bytes of one sample of all channels
+}
+
+// DecodeWAV reads a WAVE file of PCM (8, 16, 24, 32 bits) or IEEE floats (32,
+// 64), plain or extensible, and mixes its channels to their mean. A sound
+// without samples, one cut short and one that holds what is no number are
+// errors. A length of 2³²−1, as programs write it that do not know it yet, means
+// the rest of the file.
+func DecodeWAV(data []byte) (*Wave, error) {
+	if !IsWAV(data) {
+		return nil, ErrNoWAV
+	}
+	var format *wavFormat
+	for at := 12; at+8 <= len(data); {
+		id, size := string(data[at:at+4]), uint64(binary.LittleEndian.Uint32(data[at+4:]))
+		body := data[at+8:]
+		if id == "data" && size == math.MaxUint32 {
+			size = uint64(len(body))
+		}
+		if size > uint64(len(body)) {
+			return nil, fmt.Errorf("the chunk %q says %d bytes, %d are left", id, size, len(body))
+		}
+		body = body[:size]
+		switch id {
+		case "fmt ":
+			if format != nil {
+				return nil, errors.New("two fmt chunks")
+			}
+			f, err := parseFormat(body)
+			if err != nil {
+				return nil, err
+			}
+			format = &f
+		case "data":
+			if format == nil {
+				return nil, errors.New("samples before the fmt chunk")
+			}
+			return format.decode(body)
+		}
+		at += 8 + int(size) + int(size&1)
+	}
+	return nil, errors.New("the file holds no samples")
+}
+
+func parseFormat(b []byte) (wavFormat, error) {
+	if len(b) < 16 {
+		return wavFormat{}, fmt.Errorf("a fmt chunk of %d bytes", len(b))
+	}
+	le := binary.LittleEndian
+	f := wavFormat{
+		code: int(le.Uint16(b)), channels: int(le.Uint16(b[2:])), rate: int(le.Uint32(b[4:])),
+		block: int(le.Uint16(b[12:])), bits: int(le.Uint16(b[14:])),
+	}
+	if f.code == wavExtensible {
+		// The subformat is the code and the rest of a fixed GUID.
+		const rest = "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"
+		if len(b) < 40 || string(b[26:40]) != rest {
+			return f, errors.New("an extensible format that is neither PCM nor float")
+		}
+		f.code = int(le.Uint16(b[24:]))
+	}
+	known := f.code == wavPCM && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32) || f.code == wavFloat && (f.bits == 32 || f.bits == 64)
+	switch {
+	case !known:
+		return f, fmt.Errorf("samples of format %d with %d bits: only PCM of 8 to 32 bits and floats are read", f.code, f.bits)
+	case f.channels < 1 || f.channels > maxChannels:
+		return f, fmt.Errorf("%d channels, 1 to %d are read", f.channels, maxChannels)
+	case f.rate < minRate || f.rate > maxRate:
+		return f, fmt.Errorf("%d samples a second, %d to %d are read", f.rate, minRate, maxRate)
+	case f.block != f.channels*f.bits/8:
+		return f, fmt.Errorf("%d channels of %d bits in blocks of %d bytes", f.channels, f.bits, f.block)
+	}
+	return f, nil
+}
+
+func (f *wavFormat) decode(b []byte) (*Wave, error) {
+	n := len(b) / f.block
+	switch {
+	case n == 0:
+		return nil, errors.New("the sound has no samples")
+	case len(b)%f.block != 0:
+		return nil, fmt.Errorf("%d bytes of samples in blocks of %d: the file is cut short", len(b), f.block)
+	case n > maxSamples:
+		return nil, fmt.Errorf("%d samples, the limit is %d", n, maxSamples)
+	}
+	w := &Wave{Rate: f.rate, Samples: make([]float32, n)}
+	width := f.bits / 8
+	for i := range w.Samples {
+		sum := 0.0
+		for c := range f.channels {
+			sum += f.sample(b[i*f.block+c*width:])
+		}
+		v := sum / float64(f.channels)
+		if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+			return nil, fmt.Errorf("sample %d is %v, which is no sound", i, v)
+		}
+		w.Samples[i] = float32(v)
+	}
+	return w, nil
+}
+
+func (f *wavFormat) sample(b []byte) float64 {
+	le := binary.LittleEndian
+	switch {
+	case f.code == wavFloat && f.bits == 32:
+		return float64(math.Float32frombits(le.Uint32(b)))
+	case f.code == wavFloat:
+		return math.Float64frombits(le.Uint64(b))
+	case f.bits == 8:
+		return (float64(b[0]) - 128) / 128
+	case f.bits == 16:
+		return float64(int16(le.Uint16(b))) / (1 << 15)
+	case f.bits == 24:
+		return float64(int32(uint32(b[0])<<8|uint32(b[1])<<16|uint32(b[2])<<24)>>8) / (1 << 23)
+	}
+	return float64(int32(le.Uint32(b))) / (1 << 31)
+}
+
+// EncodeWAV writes samples of one channel as PCM of 16 bits; what lies beyond
+// −1 and 1 is clamped.
+func EncodeWAV(w *Wave) []byte {
+	le := binary.LittleEndian
+	n := uint32(2 * len(w.Samples))
+	b := make([]byte, 0, 44+n)
+	b = le.AppendUint32(append(b, "RIFF"...), 36+n)
+	b = le.AppendUint32(append(b, "WAVEfmt "...), 16)
+	b = le.AppendUint16(le.AppendUint16(b, wavPCM), 1)
+	b = le.AppendUint32(le.AppendUint32(b, uint32(w.Rate)), uint32(2*w.Rate))
+	b = le.AppendUint16(le.AppendUint16(b, 2), 16)
+	b = le.AppendUint32(append(b, "data"...), n)
+	for _, v := range w.Samples {
+		s := math.RoundToEven(float64(v) * (1 << 15))
+		if !(s >= math.MinInt16) { // NaN as well
+			s = math.MinInt16
+		}
+		b = le.AppendUint16(b, uint16(int16(min(s, math.MaxInt16))))
+	}
+	return b
+}

@@ -1,0 +1,583 @@
+// Products of one row of activations with panels of 16 rows of weights in
+// registers of 256 bits: each group of 32 columns is done for rows 0 to 7 and
+// then for rows 8 to 15. A file that includes this one defines how bytes are
+// multiplied:
+//
+//	SET0 … SET3, ADD0 … ADD3   Y2 to Y5 become, or grow by, the sums of pairs
+//	                           of products of unsigned bytes with signed ones:
+//	                           0 and 1 of Y6 with Y9, 2 and 3 of Y7 with Y10
+//	SETS0 …, ADDS0 …           the same for signed weights
+//	FLIP                       what SETS and ADDS want of 8-bit weights
+//	SUM8, SUM4, SUMS           Y2 is the sum over all 32 columns, of unsigned
+//	                           weights of 4 bits and fewer, of 5, of signed
+//	PARTS4, PARTS2             Y2 is the sum over the first 16 columns and Y4
+//	                           over the others, of 3 bits and fewer, and of 6
+//	FIXS                       takes off what FLIP or TABLE added
+//	TABLE                      the table of IQ4 as SETS and ADDS want it
+//
+// Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
+// R11 their sums; R12 fix; R13 a block's d and dmin; CX groups of 32 (blocks of
+// 256 for K-quants); DX groups of a block; BX panels. Y0 and Y1 are the
+// results, Y15 the mask of the lower bits, Y13 that of the upper ones or a
+// table, Y14 is for the file that includes this one.
+
+#define CONST32(name, value) \
+	DATA name<>+0(SB)/8, value  \
+	DATA name<>+8(SB)/8, value  \
+	DATA name<>+16(SB)/8, value \
+	DATA name<>+24(SB)/8, value \
+	GLOBL name<>(SB), RODATA|NOPTR, $32
+
+CONST32(bits03, $0x0f0f0f0f0f0f0f0f)
+CONST32(bits01, $0x0303030303030303)
+CONST32(bit2, $0x0404040404040404)
+CONST32(bit4, $0x1010101010101010)
+CONST32(bits45, $0x3030303030303030)
+CONST32(words03, $0x0000000f0000000f)
+
+// quant.TableMXFP4, 16 added.
+DATA tableMXFP4<>+0(SB)/8, $0x1c18161413121110
+DATA tableMXFP4<>+8(SB)/8, $0x04080a0c0d0e0f10
+GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
+
+#define ARGS \
+	MOVQ y+0(FP), DI       \
+	MOVQ q+8(FP), SI       \
+	MOVQ s+16(FP), R8      \
+	MOVQ panels+64(FP), BX
+
+// PANEL begins a panel: integers and scales go on where the last one's ended.
+#define PANEL \
+	MOVQ   x+24(FP), R9    \
+	MOVQ   d+32(FP), R10   \
+	MOVQ   sum+40(FP), R11 \
+	MOVQ   fix+48(FP), R12 \
+	MOVQ   n+56(FP), CX    \
+	VXORPS Y0, Y0, Y0      \
+	VXORPS Y1, Y1, Y1
+
+// DONE ends a panel, and the function with the last one.
+#define DONE \
+	VMOVUPS Y0, (DI)   \
+	VMOVUPS Y1, 32(DI) \
+	ADDQ    $64, DI    \
+	DECQ    BX         \
+	JNZ     panel      \
+	VZEROUPPER         \
+	RET
+
+// PREFETCH asks for a line that will be read some groups later: the next
+// panel's begins where this one ends.
+#define AHEAD 4096
+#define PREFETCH(off) PREFETCHT0 (AHEAD+off)(SI)
+#define PREFETCH2(off) \
+	PREFETCH(off)    \
+	PREFETCH(off+64)
+#define PREFETCH4(off) \
+	PREFETCH2(off)     \
+	PREFETCH2(off+128)
+
+// COLUMNS takes the activations of units i and i+4.
+#define COLUMNS(i) \
+	VPBROADCASTD (4*i)(R9), Y9     \
+	VPBROADCASTD (4*i+16)(R9), Y10
+
+// NIBBLES takes units i and i+4 of 4 bits.
+#define NIBBLES(i, h) \
+	VMOVDQU (64*i+h)(SI), Y6 \
+	VPSRLD  $4, Y6, Y7       \
+	VPAND   Y15, Y6, Y6      \
+	VPAND   Y15, Y7, Y7
+
+// UPPER adds what INTO moves to the bits of Y13.
+#define UPPER(INTO, reg) \
+	INTO              \
+	VPAND Y13, Y8, Y8 \
+	VPOR  Y8, reg, reg
+
+#define LEFT(n, plane) VPSLLD $n, plane, Y8
+#define RIGHT(n, plane) VPSRLD $n, plane, Y8
+#define STAY(plane) VMOVDQA plane, Y8
+
+#define UNIT4(i, h, A, B) \
+	NIBBLES(i, h) \
+	COLUMNS(i)    \
+	A             \
+	B
+
+#define DOT4(h) \
+	UNIT4(0, h, SET0, SET2) \
+	UNIT4(1, h, SET1, SET3) \
+	UNIT4(2, h, ADD0, ADD2) \
+	UNIT4(3, h, ADD1, ADD3)
+
+// Bit i of the plane Y12 is bit 4 of unit i.
+#define UNIT5(i, h, LOW, HIGH, A, B) \
+	NIBBLES(i, h)   \
+	COLUMNS(i)      \
+	UPPER(LOW, Y6)  \
+	UPPER(HIGH, Y7) \
+	A               \
+	B
+
+#define DOT5(h) \
+	VMOVDQU (256+h)(SI), Y12                                \
+	UNIT5(0, h, LEFT(4, Y12), STAY(Y12), SET0, SET2)        \
+	UNIT5(1, h, LEFT(3, Y12), RIGHT(1, Y12), SET1, SET3)    \
+	UNIT5(2, h, LEFT(2, Y12), RIGHT(2, Y12), ADD0, ADD2)    \
+	UNIT5(3, h, LEFT(1, Y12), RIGHT(3, Y12), ADD1, ADD3)
+
+// Y12 holds bits 4 and 5 of units 0 to 3, Y11 those of 4 to 7.
+#define DOT6(h) \
+	VMOVDQU (256+h)(SI), Y12                                \
+	VMOVDQU (320+h)(SI), Y11                                \
+	UNIT5(0, h, LEFT(4, Y12), LEFT(4, Y11), SET0, SET2)     \
+	UNIT5(1, h, LEFT(2, Y12), LEFT(2, Y11), SET1, SET3)     \
+	UNIT5(2, h, STAY(Y12), STAY(Y11), ADD0, ADD2)           \
+	UNIT5(3, h, RIGHT(2, Y12), RIGHT(2, Y11), ADD1, ADD3)
+
+// Y11 holds two bits of units 0 to 3, those of 4 to 7 are 64 bytes on.
+#define PAIRS(i, h) \
+	VPSRLD  $(2*i), Y11, Y6  \
+	VMOVDQU (64+h)(SI), Y7   \
+	VPSRLD  $(2*i), Y7, Y7   \
+	VPAND   Y15, Y6, Y6      \
+	VPAND   Y15, Y7, Y7
+
+#define UNIT2(i, h, A, B) \
+	PAIRS(i, h) \
+	COLUMNS(i)  \
+	A           \
+	B
+
+#define DOT2(h) \
+	VMOVDQU (h)(SI), Y11    \
+	UNIT2(0, h, SET0, SET2) \
+	UNIT2(1, h, SET1, SET3) \
+	UNIT2(2, h, ADD0, ADD2) \
+	UNIT2(3, h, ADD1, ADD3)
+
+// Bit i of the plane Y12 is bit 2 of unit i.
+#define UNIT3(i, h, LOW, HIGH, A, B) \
+	PAIRS(i, h)     \
+	COLUMNS(i)      \
+	UPPER(LOW, Y6)  \
+	UPPER(HIGH, Y7) \
+	A               \
+	B
+
+#define DOT3(h) \
+	VMOVDQU (h)(SI), Y11                                    \
+	VMOVDQU (128+h)(SI), Y12                                \
+	UNIT3(0, h, LEFT(2, Y12), RIGHT(2, Y12), SET0, SET2)    \
+	UNIT3(1, h, LEFT(1, Y12), RIGHT(3, Y12), SET1, SET3)    \
+	UNIT3(2, h, STAY(Y12), RIGHT(4, Y12), ADD0, ADD2)       \
+	UNIT3(3, h, RIGHT(1, Y12), RIGHT(5, Y12), ADD1, ADD3)
+
+// Four bits choose from the table Y13.
+#define UNITTABLE(i, h, A, B) \
+	NIBBLES(i, h)        \
+	VPSHUFB Y6, Y13, Y6  \
+	VPSHUFB Y7, Y13, Y7  \
+	COLUMNS(i)           \
+	A                    \
+	B
+
+#define DOTTABLE(h) \
+	UNITTABLE(0, h, SET0, SET2) \
+	UNITTABLE(1, h, SET1, SET3) \
+	UNITTABLE(2, h, ADD0, ADD2) \
+	UNITTABLE(3, h, ADD1, ADD3)
+
+#define DOTTABLES(h) \
+	UNITTABLE(0, h, SETS0, SETS2) \
+	UNITTABLE(1, h, SETS1, SETS3) \
+	UNITTABLE(2, h, ADDS0, ADDS2) \
+	UNITTABLE(3, h, ADDS1, ADDS3)
+
+#define UNIT8(i, h, A, B) \
+	VMOVDQU (64*i+h)(SI), Y6     \
+	VMOVDQU (64*i+256+h)(SI), Y7 \
+	FLIP                         \
+	COLUMNS(i)                   \
+	A                            \
+	B
+
+#define DOT8(h) \
+	UNIT8(0, h, SETS0, SETS2) \
+	UNIT8(1, h, SETS1, SETS3) \
+	UNIT8(2, h, ADDS0, ADDS2) \
+	UNIT8(3, h, ADDS1, ADDS3)
+
+// FIX takes off what is too much by the offset 128>>n of unsigned weights.
+#define FIX(n) FIXAT(0, n, Y2)
+#define FIXAT(at, n, ints) \
+	VPBROADCASTD at(R12), Y9     \
+	VPSRAD       $n, Y9, Y9      \
+	VPADDD       Y9, ints, ints
+
+// SCALE adds float(ints) · (scale · d) to a result.
+#define SCALE(ints, scale, result) \
+	VCVTDQ2PS    ints, ints           \
+	VBROADCASTSS (R10), Y9            \
+	VMULPS       Y9, scale, scale     \
+	VFMADD231PS  ints, scale, result
+
+// HALF scales by numbers of 16 bits.
+#define HALF(at, result) \
+	VCVTPH2PS at(R8), Y11  \
+	SCALE(Y2, Y11, result)
+
+// LEAST adds the sum of the activations as often as Y11 says.
+#define LEAST(at, result) \
+	VCVTPH2PS    at(R8), Y11       \
+	VBROADCASTSS (R11), Y9         \
+	VFMADD231PS  Y9, Y11, result
+
+// NEXT goes on to the next group.
+#define NEXT(ints, scales) \
+	ADDQ $ints, SI   \
+	ADDQ $scales, R8 \
+	ADDQ $32, R9     \
+	ADDQ $4, R10     \
+	ADDQ $4, R11     \
+	ADDQ $4, R12     \
+	DECQ CX          \
+	JNZ  loop
+
+// BLOCK begins a block of a K-quant, of which n bytes come before the groups'
+// scales; NEXTK goes on to the next group, fixes of which are so many bytes.
+#define BLOCK(n) \
+	MOVQ R8, R13 \
+	ADDQ $n, R8  \
+	MOVQ $8, DX
+
+#define NEXTK(ints, scales, fixes) \
+	ADDQ $ints, SI   \
+	ADDQ $scales, R8 \
+	ADDQ $32, R9     \
+	ADDQ $4, R10     \
+	ADDQ $4, R11     \
+	ADDQ $fixes, R12 \
+	DECQ DX          \
+	JNZ  loop        \
+	DECQ CX          \
+	JNZ  block
+
+// KSCALE scales by d·s and takes off dmin·m: 8 rows' scales at byte "at", minima
+// 16 bytes on.
+#define KSCALE(at, result) \
+	VPMOVZXBD    at(R8), Y11          \
+	VCVTDQ2PS    Y11, Y11             \
+	VCVTPH2PS    (2*at)(R13), Y9      \
+	VMULPS       Y9, Y11, Y11         \
+	SCALE(Y2, Y11, result)            \
+	VPMOVZXBD    (16+at)(R8), Y11     \
+	VCVTDQ2PS    Y11, Y11             \
+	VCVTPH2PS    (32+2*at)(R13), Y9   \
+	VMULPS       Y9, Y11, Y11         \
+	VBROADCASTSS (R11), Y9            \
+	VFNMADD231PS Y9, Y11, result
+
+// SIGNED scales by d·s with signed s.
+#define SIGNED(at, row, ints, result) \
+	VPMOVSXBD at(R8), Y11       \
+	VCVTDQ2PS Y11, Y11          \
+	VCVTPH2PS (2*row)(R13), Y9  \
+	VMULPS    Y9, Y11, Y11      \
+	SCALE(ints, Y11, result)
+
+// K2 scales one of two 16 columns by d·(s & 15), and adds -(dmin·(s >> 4)) times
+// the sum of the activations to least.
+#define K2(at, row, ints, fix, result, least) \
+	VPMOVZXBD    at(R8), Y6             \
+	VPSRLD       $4, Y6, Y7             \
+	VPAND        words03<>(SB), Y6, Y6  \
+	VCVTDQ2PS    Y6, Y6                 \
+	VCVTDQ2PS    Y7, Y7                 \
+	VCVTPH2PS    (2*row)(R13), Y9       \
+	VMULPS       Y9, Y6, Y6             \
+	VCVTPH2PS    (32+2*row)(R13), Y9    \
+	VMULPS       Y9, Y7, Y7             \
+	SCALE(ints, Y6, result)             \
+	VMULPS       Y9, Y7, Y7             \
+	VPBROADCASTD fix(R12), Y8           \
+	VPSRAD       $7, Y8, Y8             \
+	VCVTDQ2PS    Y8, Y8                 \
+	VFMADD231PS  Y8, Y7, least
+
+// The bodies of the kernels.
+
+#define ROWQ8 \
+	ARGS           \
+panel:             \
+	PANEL          \
+loop:              \
+	PREFETCH4(0)   \
+	DOT8(0)        \
+	SUMS           \
+	FIXS           \
+	HALF(0, Y0)    \
+	PREFETCH4(256) \
+	DOT8(32)       \
+	SUMS           \
+	FIXS           \
+	HALF(16, Y1)   \
+	NEXT(512, 32)  \
+	DONE
+
+#define ROWQ4 \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+panel:                        \
+	PANEL                     \
+loop:                         \
+	PREFETCH4(0)              \
+	DOT4(0)                   \
+	SUM8                      \
+	FIX(4)                    \
+	HALF(0, Y0)               \
+	DOT4(32)                  \
+	SUM8                      \
+	FIX(4)                    \
+	HALF(16, Y1)              \
+	NEXT(256, 32)             \
+	DONE
+
+#define ROWQ4MIN \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+panel:                        \
+	PANEL                     \
+loop:                         \
+	PREFETCH4(0)              \
+	DOT4(0)                   \
+	SUM8                      \
+	HALF(0, Y0)               \
+	LEAST(32, Y0)             \
+	DOT4(32)                  \
+	SUM8                      \
+	HALF(16, Y1)              \
+	LEAST(48, Y1)             \
+	NEXT(256, 64)             \
+	DONE
+
+#define ROWQ5 \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	VMOVDQU bit4<>(SB), Y13   \
+panel:                        \
+	PANEL                     \
+loop:                         \
+	PREFETCH4(0)              \
+	PREFETCH(256)             \
+	DOT5(0)                   \
+	SUM4                      \
+	FIX(3)                    \
+	HALF(0, Y0)               \
+	DOT5(32)                  \
+	SUM4                      \
+	FIX(3)                    \
+	HALF(16, Y1)              \
+	NEXT(320, 32)             \
+	DONE
+
+#define ROWQ5MIN \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	VMOVDQU bit4<>(SB), Y13   \
+panel:                        \
+	PANEL                     \
+loop:                         \
+	PREFETCH4(0)              \
+	PREFETCH(256)             \
+	DOT5(0)                   \
+	SUM4                      \
+	HALF(0, Y0)               \
+	LEAST(32, Y0)             \
+	DOT5(32)                  \
+	SUM4                      \
+	HALF(16, Y1)              \
+	LEAST(48, Y1)             \
+	NEXT(320, 64)             \
+	DONE
+
+#define ROWQ4K \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+panel:                        \
+	PANEL                     \
+block:                        \
+	BLOCK(64)                 \
+loop:                         \
+	PREFETCH4(0)              \
+	DOT4(0)                   \
+	SUM8                      \
+	KSCALE(0, Y0)             \
+	DOT4(32)                  \
+	SUM8                      \
+	KSCALE(8, Y1)             \
+	NEXTK(256, 32, 4)         \
+	DONE
+
+#define ROWQ5K \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	VMOVDQU bit4<>(SB), Y13   \
+panel:                        \
+	PANEL                     \
+block:                        \
+	BLOCK(64)                 \
+loop:                         \
+	PREFETCH4(0)              \
+	PREFETCH(256)             \
+	DOT5(0)                   \
+	SUM4                      \
+	KSCALE(0, Y0)             \
+	DOT5(32)                  \
+	SUM4                      \
+	KSCALE(8, Y1)             \
+	NEXTK(320, 32, 4)         \
+	DONE
+
+#define ROWQ6K \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	VMOVDQU bits45<>(SB), Y13 \
+panel:                        \
+	PANEL                     \
+block:                        \
+	BLOCK(32)                 \
+loop:                         \
+	PREFETCH4(0)              \
+	PREFETCH2(256)            \
+	DOT6(0)                   \
+	PARTS2                    \
+	FIXAT(0, 2, Y2)           \
+	FIXAT(4, 2, Y4)           \
+	SIGNED(0, 0, Y2, Y0)      \
+	SIGNED(16, 0, Y4, Y0)     \
+	DOT6(32)                  \
+	PARTS2                    \
+	FIXAT(0, 2, Y2)           \
+	FIXAT(4, 2, Y4)           \
+	SIGNED(8, 8, Y2, Y1)      \
+	SIGNED(24, 8, Y4, Y1)     \
+	NEXTK(384, 32, 8)         \
+	DONE
+
+#define ROWQ3K \
+	ARGS                      \
+	VMOVDQU bits01<>(SB), Y15 \
+	VMOVDQU bit2<>(SB), Y13   \
+panel:                        \
+	PANEL                     \
+block:                        \
+	BLOCK(32)                 \
+loop:                         \
+	PREFETCH2(0)              \
+	PREFETCH(128)             \
+	DOT3(0)                   \
+	PARTS4                    \
+	FIXAT(0, 5, Y2)           \
+	FIXAT(4, 5, Y4)           \
+	SIGNED(0, 0, Y2, Y0)      \
+	SIGNED(16, 0, Y4, Y0)     \
+	DOT3(32)                  \
+	PARTS4                    \
+	FIXAT(0, 5, Y2)           \
+	FIXAT(4, 5, Y4)           \
+	SIGNED(8, 8, Y2, Y1)      \
+	SIGNED(24, 8, Y4, Y1)     \
+	NEXTK(192, 32, 8)         \
+	DONE
+
+// Y12 and Y13 are what the minima take off.
+#define ROWQ2K \
+	ARGS                      \
+	VMOVDQU bits01<>(SB), Y15 \
+panel:                        \
+	PANEL                     \
+	VXORPS Y12, Y12, Y12      \
+	VXORPS Y13, Y13, Y13      \
+block:                        \
+	BLOCK(64)                 \
+loop:                         \
+	PREFETCH2(0)              \
+	DOT2(0)                   \
+	PARTS4                    \
+	K2(0, 0, Y2, 0, Y0, Y12)  \
+	K2(16, 0, Y4, 4, Y0, Y12) \
+	DOT2(32)                  \
+	PARTS4                    \
+	K2(8, 8, Y2, 0, Y1, Y13)  \
+	K2(24, 8, Y4, 4, Y1, Y13) \
+	NEXTK(128, 32, 8)         \
+	VADDPS Y12, Y0, Y0        \
+	VADDPS Y13, Y1, Y1        \
+	DONE
+
+#define ROWIQ4NL \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	TABLE                     \
+panel:                        \
+	PANEL                     \
+loop:                         \
+	PREFETCH4(0)              \
+	DOTTABLES(0)              \
+	SUMS                      \
+	FIXS                      \
+	HALF(0, Y0)               \
+	DOTTABLES(32)             \
+	SUMS                      \
+	FIXS                      \
+	HALF(16, Y1)              \
+	NEXT(256, 32)             \
+	DONE
+
+#define ROWIQ4XS \
+	ARGS                      \
+	VMOVDQU bits03<>(SB), Y15 \
+	TABLE                     \
+panel:                        \
+	PANEL                     \
+block:                        \
+	BLOCK(32)                 \
+loop:                         \
+	PREFETCH4(0)              \
+	DOTTABLES(0)              \
+	SUMS                      \
+	FIXS                      \
+	SIGNED(0, 0, Y2, Y0)      \
+	DOTTABLES(32)             \
+	SUMS                      \
+	FIXS                      \
+	SIGNED(8, 8, Y2, Y1)      \
+	NEXTK(256, 16, 4)         \
+	DONE
+
+// POWER scales by the upper halves of float32.
+#define POWER(at, result) \
+	VPMOVZXWD at(R8), Y11   \
+	VPSLLD    $16, Y11, Y11 \
+	SCALE(Y2, Y11, result)
+
+#define ROWMXFP4 \
+	ARGS                               \
+	VMOVDQU        bits03<>(SB), Y15   \
+	VBROADCASTI128 tableMXFP4<>(SB), Y13 \
+panel:                                 \
+	PANEL                              \
+loop:                                  \
+	PREFETCH4(0)                       \
+	DOTTABLE(0)                        \
+	SUM4                               \
+	FIX(3)                             \
+	POWER(0, Y0)                       \
+	DOTTABLE(32)                       \
+	SUM4                               \
+	FIX(3)                             \
+	POWER(16, Y1)                      \
+	NEXT(256, 32)                      \
+	DONE

@@ -1,0 +1,149 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+#include "row256_amd64.h"
+
+// VPMADDUBSW adds pairs of products in 16 bits, of which one factor is
+// unsigned. A pair of w·x is at most 254·w, so that weights of 4 bits fit
+// there eight times, of 5 bits four times and of 6 bits twice, before
+// VPMADDWD widens them. Signed bytes fit once: weights give their sign to the
+// activations.
+
+CONST32(ones16, $0x0001000100010001)
+
+// quant.TableIQ4.
+DATA tableIQ4<>+0(SB)/8, $0xf6eaddcfbfad9881
+DATA tableIQ4<>+8(SB)/8, $0x7159453526190d01
+GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
+
+#define SET0 VPMADDUBSW Y9, Y6, Y2
+#define SET1 VPMADDUBSW Y9, Y6, Y3
+#define SET2 VPMADDUBSW Y10, Y7, Y4
+#define SET3 VPMADDUBSW Y10, Y7, Y5
+
+#define ADD(w, x, acc) \
+	VPMADDUBSW x, w, Y8     \
+	VPADDW     Y8, acc, acc
+#define ADD0 ADD(Y6, Y9, Y2)
+#define ADD1 ADD(Y6, Y9, Y3)
+#define ADD2 ADD(Y7, Y10, Y4)
+#define ADD3 ADD(Y7, Y10, Y5)
+
+#define SETS(w, x, acc) \
+	VPABSB     w, Y8         \
+	VPSIGNB    w, x, x       \
+	VPMADDUBSW x, Y8, Y8     \
+	VPMADDWD   Y14, Y8, acc
+#define SETS0 SETS(Y6, Y9, Y2)
+#define SETS1 SETS(Y6, Y9, Y3)
+#define SETS2 SETS(Y7, Y10, Y4)
+#define SETS3 SETS(Y7, Y10, Y5)
+
+#define ADDS(w, x, acc) \
+	SETS(w, x, Y8)        \
+	VPADDD Y8, acc, acc
+#define ADDS0 ADDS(Y6, Y9, Y2)
+#define ADDS1 ADDS(Y6, Y9, Y3)
+#define ADDS2 ADDS(Y7, Y10, Y4)
+#define ADDS3 ADDS(Y7, Y10, Y5)
+
+#define FLIP
+#define FIXS
+#define TABLE VBROADCASTI128 tableIQ4<>(SB), Y13
+
+#define SUM8 \
+	VPADDW   Y3, Y2, Y2  \
+	VPADDW   Y5, Y4, Y4  \
+	VPADDW   Y4, Y2, Y2  \
+	VPMADDWD Y14, Y2, Y2
+
+#define SUM4 \
+	PARTS4             \
+	VPADDD Y4, Y2, Y2
+
+#define SUMS \
+	VPADDD Y3, Y2, Y2 \
+	VPADDD Y5, Y4, Y4 \
+	VPADDD Y4, Y2, Y2
+
+#define PARTS4 \
+	VPADDW   Y3, Y2, Y2  \
+	VPADDW   Y5, Y4, Y4  \
+	VPMADDWD Y14, Y2, Y2 \
+	VPMADDWD Y14, Y4, Y4
+
+#define PARTS2 \
+	VPMADDWD Y14, Y2, Y2 \
+	VPMADDWD Y14, Y3, Y3 \
+	VPMADDWD Y14, Y4, Y4 \
+	VPMADDWD Y14, Y5, Y5 \
+	VPADDD   Y3, Y2, Y2  \
+	VPADDD   Y5, Y4, Y4
+
+#define ONES VMOVDQU ones16<>(SB), Y14
+
+// func rowQ8AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ8AVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ8
+
+// func rowQ4AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4AVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ4
+
+// func rowQ5AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5AVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ5
+
+// func rowQ4MinAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4MinAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ4MIN
+
+// func rowQ5MinAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5MinAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ5MIN
+
+// func rowQ4KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ4KAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ4K
+
+// func rowQ5KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ5KAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ5K
+
+// func rowQ6KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ6KAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ6K
+
+// func rowQ3KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ3KAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ3K
+
+// func rowQ2KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowQ2KAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWQ2K
+
+// func rowIQ4NLAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowIQ4NLAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWIQ4NL
+
+// func rowIQ4XSAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowIQ4XSAVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWIQ4XS
+
+// func rowMXFP4AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
+TEXT ·rowMXFP4AVX2(SB), NOSPLIT, $0-72
+	ONES
+	ROWMXFP4
+

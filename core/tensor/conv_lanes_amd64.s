@@ -1,0 +1,249 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// func shapeAVX512(dst, x *float32, n int, s *Shaper)
+// A is in Z0, B in Z1, Low, High, Scale and Shift in Z2 to Z5.
+TEXT ·shapeAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ s+24(FP), DX
+	VBROADCASTSS 0(DX), Z0
+	VBROADCASTSS 4(DX), Z1
+	VBROADCASTSS 8(DX), Z2
+	VBROADCASTSS 12(DX), Z3
+	VBROADCASTSS 16(DX), Z4
+	VBROADCASTSS 20(DX), Z5
+	MOVL 24(DX), AX
+	CMPL AX, $1
+	JEQ  times
+	CMPL AX, $2
+	JEQ  peak
+
+bound:
+	VMOVUPS (SI), Z6
+	VMOVAPS Z1, Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMAXPS Z7, Z2, Z7
+	VMINPS Z7, Z3, Z7
+	VFMADD213PS Z5, Z4, Z7
+	VMOVUPS Z7, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  bound
+	VZEROUPPER
+	RET
+
+times:
+	VMOVUPS (SI), Z6
+	VMOVAPS Z1, Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMAXPS Z7, Z2, Z7
+	VMINPS Z7, Z3, Z7
+	VMULPS Z6, Z7, Z7
+	VFMADD213PS Z5, Z4, Z7
+	VMOVUPS Z7, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  times
+	VZEROUPPER
+	RET
+
+peak:
+	VMOVUPS (SI), Z6
+	VMOVAPS Z1, Z7
+	VFMADD231PS Z0, Z6, Z7
+	VMAXPS Z7, Z2, Z7
+	VMINPS Z7, Z3, Z7
+	VMAXPS Z7, Z6, Z7
+	VFMADD213PS Z5, Z4, Z7
+	VMOVUPS Z7, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  peak
+	VZEROUPPER
+	RET
+
+// func mulLanesAVX512(dst, x, v *float32, n int)
+TEXT ·mulLanesAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ v+16(FP), DX
+	MOVQ n+24(FP), CX
+	VMOVUPS (DX), Z0
+
+pixel:
+	VMULPS (SI), Z0, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  pixel
+	VZEROUPPER
+	RET
+
+// func sumLanesAVX512(dst, x *float32, n int)
+TEXT ·sumLanesAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	SUBQ $4, CX
+	JLT  rest
+
+four:
+	VADDPS (SI), Z0, Z0
+	VADDPS 64(SI), Z1, Z1
+	VADDPS 128(SI), Z2, Z2
+	VADDPS 192(SI), Z3, Z3
+	ADDQ $256, SI
+	SUBQ $4, CX
+	JGE  four
+
+rest:
+	ADDQ $4, CX
+	JEQ  done
+
+one:
+	VADDPS (SI), Z0, Z0
+	ADDQ $64, SI
+	DECQ CX
+	JNZ  one
+
+done:
+	VADDPS Z1, Z0, Z0
+	VADDPS Z3, Z2, Z2
+	VADDPS Z2, Z0, Z0
+	VMOVUPS Z0, (DI)
+	VZEROUPPER
+	RET
+
+// func shapeAVX2(dst, x *float32, n int, s *Shaper)
+// A is in Y0, B in Y1, Low, High, Scale and Shift in Y2 to Y5.
+TEXT ·shapeAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ s+24(FP), DX
+	VBROADCASTSS 0(DX), Y0
+	VBROADCASTSS 4(DX), Y1
+	VBROADCASTSS 8(DX), Y2
+	VBROADCASTSS 12(DX), Y3
+	VBROADCASTSS 16(DX), Y4
+	VBROADCASTSS 20(DX), Y5
+	MOVL 24(DX), AX
+	CMPL AX, $1
+	JEQ  times
+	CMPL AX, $2
+	JEQ  peak
+
+bound:
+	VMOVUPS (SI), Y6
+	VMOVAPS Y1, Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMAXPS Y7, Y2, Y7
+	VMINPS Y7, Y3, Y7
+	VFMADD213PS Y5, Y4, Y7
+	VMOVUPS Y7, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  bound
+	VZEROUPPER
+	RET
+
+times:
+	VMOVUPS (SI), Y6
+	VMOVAPS Y1, Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMAXPS Y7, Y2, Y7
+	VMINPS Y7, Y3, Y7
+	VMULPS Y6, Y7, Y7
+	VFMADD213PS Y5, Y4, Y7
+	VMOVUPS Y7, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  times
+	VZEROUPPER
+	RET
+
+peak:
+	VMOVUPS (SI), Y6
+	VMOVAPS Y1, Y7
+	VFMADD231PS Y0, Y6, Y7
+	VMAXPS Y7, Y2, Y7
+	VMINPS Y7, Y3, Y7
+	VMAXPS Y7, Y6, Y7
+	VFMADD213PS Y5, Y4, Y7
+	VMOVUPS Y7, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  peak
+	VZEROUPPER
+	RET
+
+// func mulLanesAVX2(dst, x, v *float32, n int)
+TEXT ·mulLanesAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ v+16(FP), DX
+	MOVQ n+24(FP), CX
+	VMOVUPS (DX), Y0
+
+pixel:
+	VMULPS (SI), Y0, Y1
+	VMOVUPS Y1, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  pixel
+	VZEROUPPER
+	RET
+
+// func sumLanesAVX2(dst, x *float32, n int)
+TEXT ·sumLanesAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ x+8(FP), SI
+	MOVQ n+16(FP), CX
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	SUBQ $4, CX
+	JLT  rest
+
+four:
+	VADDPS (SI), Y0, Y0
+	VADDPS 32(SI), Y1, Y1
+	VADDPS 64(SI), Y2, Y2
+	VADDPS 96(SI), Y3, Y3
+	ADDQ $128, SI
+	SUBQ $4, CX
+	JGE  four
+
+rest:
+	ADDQ $4, CX
+	JEQ  done
+
+one:
+	VADDPS (SI), Y0, Y0
+	ADDQ $32, SI
+	DECQ CX
+	JNZ  one
+
+done:
+	VADDPS Y1, Y0, Y0
+	VADDPS Y3, Y2, Y2
+	VADDPS Y2, Y0, Y0
+	VMOVUPS Y0, (DI)
+	VZEROUPPER
+	RET

@@ -1,0 +1,40 @@
+//go:build amd64 && !purego
+
+package tensor
+
+// interleave transposes squares of 8 channels by 8 pixels.
+func interleave(dst []float32, lanes int, x []float32, ld, channels, n int) {
+	if !hasAVX2 {
+		interleavePlain(dst, lanes, x, ld, channels, n)
+		return
+	}
+	c, whole := 0, n&^7
+	for ; whole > 0 && c+8 <= channels; c += 8 {
+		packTransposed8(whole/8, &x[c*ld], uintptr(ld)*4, &dst[c], uintptr(lanes)*4)
+		if whole < n {
+			interleavePlain(dst[whole*lanes+c:], lanes, x[c*ld+whole:], ld, 8, n-whole)
+		}
+	}
+	if c < channels {
+		interleavePlain(dst[c:], lanes, x[c*ld:], ld, channels-c, n)
+	}
+}
+
+func deinterleave(dst []float32, ld int, x []float32, lanes, channels, n int) {
+	if !hasAVX2 {
+		deinterleavePlain(dst, ld, x, lanes, channels, n)
+		return
+	}
+	c, whole := 0, n&^7
+	for ; whole > 0 && c+8 <= channels; c += 8 {
+		for p := 0; p < whole; p += 8 {
+			packTransposed8(1, &x[p*lanes+c], uintptr(lanes)*4, &dst[c*ld+p], uintptr(ld)*4)
+		}
+		if whole < n {
+			deinterleavePlain(dst[c*ld+whole:], ld, x[whole*lanes+c:], lanes, 8, n-whole)
+		}
+	}
+	if c < channels {
+		deinterleavePlain(dst[c*ld:], ld, x[c:], lanes, channels-c, n)
+	}
+}

@@ -1,0 +1,27 @@
+package tensor
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestTranspose(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, rows := range []int{0, 1, 2, 3, 7, 8, 9, 16, 31, 70} { // with nothing between rows of three, too
+		for _, cols := range []int{0, 1, 3, 8, 15, 64, 65, 136} {
+			lds, ldd := cols+r.IntN(2)*r.IntN(3), rows+r.IntN(2)*r.IntN(3)
+			src, dst, want := normal(r, rows*lds+1, 1), normal(r, cols*ldd+1, 1), []float32(nil)
+			want = append(want, dst...)
+			for i := range rows {
+				for j := range cols {
+					want[j*ldd+i] = src[i*lds+j]
+				}
+			}
+			Transpose(dst, ldd, src, lds, rows, cols)
+			if !slices.Equal(dst, want) {
+				t.Fatalf("%d×%d, %d and %d apart: another matrix", rows, cols, lds, ldd)
+			}
+		}
+	}
+}

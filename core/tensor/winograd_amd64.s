@@ -1,0 +1,357 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// The transforms of Winograd's convolution, in two passes over a square of
+// 6 × 6 vectors by way of tmp: down the columns, then along the rows.
+
+DATA winogradNumbers<>+0(SB)/4, $2.0
+DATA winogradNumbers<>+4(SB)/4, $4.0
+DATA winogradNumbers<>+8(SB)/4, $8.0
+GLOBL winogradNumbers<>(SB), RODATA|NOPTR, $12
+
+// AVX512. IN512 brings the six vectors in Z0 to Z5 to Z6 to Z11; 2 is in
+// Z14, 4 in Z15.
+#define IN512 \
+	VMOVAPS Z4, Z6; \
+	VFNMADD231PS Z2, Z15, Z6; \
+	VMOVAPS Z3, Z8; \
+	VFNMADD231PS Z1, Z15, Z8; \
+	VADDPS Z8, Z6, Z7; \
+	VSUBPS Z8, Z6, Z8; \
+	VSUBPS Z2, Z4, Z12; \
+	VSUBPS Z1, Z3, Z13; \
+	VADDPS Z13, Z13, Z13; \
+	VADDPS Z13, Z12, Z9; \
+	VSUBPS Z13, Z12, Z10; \
+	VSUBPS Z2, Z0, Z6; \
+	VFMADD213PS Z12, Z15, Z6; \
+	VSUBPS Z3, Z5, Z11; \
+	VFNMADD231PS Z13, Z14, Z11
+
+// OUT512 brings the six vectors in Z0 to Z5 to the four in Z6 to Z9; 8 is
+// in Z13, 2 in Z14, 4 in Z15.
+#define OUT512 \
+	VADDPS Z2, Z1, Z8; \
+	VSUBPS Z2, Z1, Z7; \
+	VADDPS Z4, Z3, Z10; \
+	VSUBPS Z4, Z3, Z11; \
+	VADDPS Z8, Z0, Z6; \
+	VADDPS Z10, Z6, Z6; \
+	VADDPS Z5, Z7, Z9; \
+	VFMADD231PS Z11, Z14, Z7; \
+	VFMADD231PS Z10, Z15, Z8; \
+	VFMADD231PS Z11, Z13, Z9
+
+// func winogradInAVX512(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+TEXT ·winogradInAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ step+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ row+24(FP), R9
+	MOVQ tmp+32(FP), DX
+	VBROADCASTSS winogradNumbers<>+0(SB), Z14
+	VBROADCASTSS winogradNumbers<>+4(SB), Z15
+	LEAQ (R9)(R9*2), R10
+	MOVQ $6, CX
+
+column:
+	LEAQ (SI)(R10*1), AX
+	VMOVUPS (SI), Z0
+	VMOVUPS (SI)(R9*1), Z1
+	VMOVUPS (SI)(R9*2), Z2
+	VMOVUPS (AX), Z3
+	VMOVUPS (AX)(R9*1), Z4
+	VMOVUPS (AX)(R9*2), Z5
+	IN512
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 384(DX)
+	VMOVUPS Z8, 768(DX)
+	VMOVUPS Z9, 1152(DX)
+	VMOVUPS Z10, 1536(DX)
+	VMOVUPS Z11, 1920(DX)
+	ADDQ $64, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ  column
+
+	SUBQ $384, DX
+	LEAQ (R8)(R8*2), R10
+	MOVQ $6, CX
+
+line:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS 256(DX), Z4
+	VMOVUPS 320(DX), Z5
+	IN512
+	LEAQ (DI)(R10*1), AX
+	VMOVUPS Z6, (DI)
+	VMOVUPS Z7, (DI)(R8*1)
+	VMOVUPS Z8, (DI)(R8*2)
+	VMOVUPS Z9, (AX)
+	VMOVUPS Z10, (AX)(R8*1)
+	VMOVUPS Z11, (AX)(R8*2)
+	ADDQ $384, DX
+	LEAQ (DI)(R10*2), DI
+	DECQ CX
+	JNZ  line
+	VZEROUPPER
+	RET
+
+// func winogradOutAVX512(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
+TEXT ·winogradOutAVX512(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ row+8(FP), R9
+	MOVQ src+16(FP), SI
+	MOVQ step+24(FP), R8
+	MOVQ tmp+32(FP), DX
+	MOVQ bias+40(FP), BX
+	MOVQ add+48(FP), R11
+	VBROADCASTSS winogradNumbers<>+8(SB), Z13
+	VBROADCASTSS winogradNumbers<>+0(SB), Z14
+	VBROADCASTSS winogradNumbers<>+4(SB), Z15
+	LEAQ (R8)(R8*2), R10
+	LEAQ (R10)(R10*1), R12
+	MOVQ $6, CX
+
+column:
+	// the six of a column are six steps apart
+	LEAQ (SI)(R12*1), AX
+	VMOVUPS (SI), Z0
+	VMOVUPS (AX), Z1
+	VMOVUPS (AX)(R12*1), Z2
+	VMOVUPS (AX)(R12*2), Z3
+	LEAQ (AX)(R12*2), AX
+	VMOVUPS (AX)(R12*1), Z4
+	VMOVUPS (AX)(R12*2), Z5
+	OUT512
+	VMOVUPS Z6, (DX)
+	VMOVUPS Z7, 384(DX)
+	VMOVUPS Z8, 768(DX)
+	VMOVUPS Z9, 1152(DX)
+	ADDQ R8, SI
+	ADDQ $64, DX
+	DECQ CX
+	JNZ  column
+
+	SUBQ $384, DX
+	MOVQ $4, CX
+
+line:
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS 128(DX), Z2
+	VMOVUPS 192(DX), Z3
+	VMOVUPS 256(DX), Z4
+	VMOVUPS 320(DX), Z5
+	OUT512
+	VMOVUPS (BX), Z0
+	VADDPS Z0, Z6, Z6
+	VADDPS Z0, Z7, Z7
+	VADDPS Z0, Z8, Z8
+	VADDPS Z0, Z9, Z9
+	TESTQ R11, R11
+	JEQ  put
+	VADDPS (R11), Z6, Z6
+	VADDPS 64(R11), Z7, Z7
+	VADDPS 128(R11), Z8, Z8
+	VADDPS 192(R11), Z9, Z9
+	ADDQ R9, R11
+
+put:
+	VBROADCASTSS low+56(FP), Z0
+	VBROADCASTSS high+60(FP), Z1
+	VMAXPS Z6, Z0, Z6
+	VMAXPS Z7, Z0, Z7
+	VMAXPS Z8, Z0, Z8
+	VMAXPS Z9, Z0, Z9
+	VMINPS Z6, Z1, Z6
+	VMINPS Z7, Z1, Z7
+	VMINPS Z8, Z1, Z8
+	VMINPS Z9, Z1, Z9
+	VMOVUPS Z6, (DI)
+	VMOVUPS Z7, 64(DI)
+	VMOVUPS Z8, 128(DI)
+	VMOVUPS Z9, 192(DI)
+	ADDQ R9, DI
+	ADDQ $384, DX
+	DECQ CX
+	JNZ  line
+	VZEROUPPER
+	RET
+
+// AVX2. IN256 brings the six vectors in Y0 to Y5 to Y6 to Y11; 2 is in
+// Y14, 4 in Y15.
+#define IN256 \
+	VMOVAPS Y4, Y6; \
+	VFNMADD231PS Y2, Y15, Y6; \
+	VMOVAPS Y3, Y8; \
+	VFNMADD231PS Y1, Y15, Y8; \
+	VADDPS Y8, Y6, Y7; \
+	VSUBPS Y8, Y6, Y8; \
+	VSUBPS Y2, Y4, Y12; \
+	VSUBPS Y1, Y3, Y13; \
+	VADDPS Y13, Y13, Y13; \
+	VADDPS Y13, Y12, Y9; \
+	VSUBPS Y13, Y12, Y10; \
+	VSUBPS Y2, Y0, Y6; \
+	VFMADD213PS Y12, Y15, Y6; \
+	VSUBPS Y3, Y5, Y11; \
+	VFNMADD231PS Y13, Y14, Y11
+
+// OUT256 brings the six vectors in Y0 to Y5 to the four in Y6 to Y9; 8 is
+// in Y13, 2 in Y14, 4 in Y15.
+#define OUT256 \
+	VADDPS Y2, Y1, Y8; \
+	VSUBPS Y2, Y1, Y7; \
+	VADDPS Y4, Y3, Y10; \
+	VSUBPS Y4, Y3, Y11; \
+	VADDPS Y8, Y0, Y6; \
+	VADDPS Y10, Y6, Y6; \
+	VADDPS Y5, Y7, Y9; \
+	VFMADD231PS Y11, Y14, Y7; \
+	VFMADD231PS Y10, Y15, Y8; \
+	VFMADD231PS Y11, Y13, Y9
+
+// func winogradInAVX2(dst *float32, step uintptr, src *float32, row uintptr, tmp *float32)
+TEXT ·winogradInAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ step+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ row+24(FP), R9
+	MOVQ tmp+32(FP), DX
+	VBROADCASTSS winogradNumbers<>+0(SB), Y14
+	VBROADCASTSS winogradNumbers<>+4(SB), Y15
+	LEAQ (R9)(R9*2), R10
+	MOVQ $6, CX
+
+column:
+	LEAQ (SI)(R10*1), AX
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI)(R9*1), Y1
+	VMOVUPS (SI)(R9*2), Y2
+	VMOVUPS (AX), Y3
+	VMOVUPS (AX)(R9*1), Y4
+	VMOVUPS (AX)(R9*2), Y5
+	IN256
+	VMOVUPS Y6, (DX)
+	VMOVUPS Y7, 192(DX)
+	VMOVUPS Y8, 384(DX)
+	VMOVUPS Y9, 576(DX)
+	VMOVUPS Y10, 768(DX)
+	VMOVUPS Y11, 960(DX)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ  column
+
+	SUBQ $192, DX
+	LEAQ (R8)(R8*2), R10
+	MOVQ $6, CX
+
+line:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	IN256
+	LEAQ (DI)(R10*1), AX
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, (DI)(R8*1)
+	VMOVUPS Y8, (DI)(R8*2)
+	VMOVUPS Y9, (AX)
+	VMOVUPS Y10, (AX)(R8*1)
+	VMOVUPS Y11, (AX)(R8*2)
+	ADDQ $192, DX
+	LEAQ (DI)(R10*2), DI
+	DECQ CX
+	JNZ  line
+	VZEROUPPER
+	RET
+
+// func winogradOutAVX2(dst *float32, row uintptr, src *float32, step uintptr, tmp *float32, bias, add *float32, low, high float32)
+TEXT ·winogradOutAVX2(SB), NOSPLIT, $0-64
+	MOVQ dst+0(FP), DI
+	MOVQ row+8(FP), R9
+	MOVQ src+16(FP), SI
+	MOVQ step+24(FP), R8
+	MOVQ tmp+32(FP), DX
+	MOVQ bias+40(FP), BX
+	MOVQ add+48(FP), R11
+	VBROADCASTSS winogradNumbers<>+8(SB), Y13
+	VBROADCASTSS winogradNumbers<>+0(SB), Y14
+	VBROADCASTSS winogradNumbers<>+4(SB), Y15
+	LEAQ (R8)(R8*2), R10
+	LEAQ (R10)(R10*1), R12
+	MOVQ $6, CX
+
+column:
+	// the six of a column are six steps apart
+	LEAQ (SI)(R12*1), AX
+	VMOVUPS (SI), Y0
+	VMOVUPS (AX), Y1
+	VMOVUPS (AX)(R12*1), Y2
+	VMOVUPS (AX)(R12*2), Y3
+	LEAQ (AX)(R12*2), AX
+	VMOVUPS (AX)(R12*1), Y4
+	VMOVUPS (AX)(R12*2), Y5
+	OUT256
+	VMOVUPS Y6, (DX)
+	VMOVUPS Y7, 192(DX)
+	VMOVUPS Y8, 384(DX)
+	VMOVUPS Y9, 576(DX)
+	ADDQ R8, SI
+	ADDQ $32, DX
+	DECQ CX
+	JNZ  column
+
+	SUBQ $192, DX
+	MOVQ $4, CX
+
+line:
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	OUT256
+	VMOVUPS (BX), Y0
+	VADDPS Y0, Y6, Y6
+	VADDPS Y0, Y7, Y7
+	VADDPS Y0, Y8, Y8
+	VADDPS Y0, Y9, Y9
+	TESTQ R11, R11
+	JEQ  put
+	VADDPS (R11), Y6, Y6
+	VADDPS 32(R11), Y7, Y7
+	VADDPS 64(R11), Y8, Y8
+	VADDPS 96(R11), Y9, Y9
+	ADDQ R9, R11
+
+put:
+	VBROADCASTSS low+56(FP), Y0
+	VBROADCASTSS high+60(FP), Y1
+	VMAXPS Y6, Y0, Y6
+	VMAXPS Y7, Y0, Y7
+	VMAXPS Y8, Y0, Y8
+	VMAXPS Y9, Y0, Y9
+	VMINPS Y6, Y1, Y6
+	VMINPS Y7, Y1, Y7
+	VMINPS Y8, Y1, Y8
+	VMINPS Y9, Y1, Y9
+	VMOVUPS Y6, (DI)
+	VMOVUPS Y7, 32(DI)
+	VMOVUPS Y8, 64(DI)
+	VMOVUPS Y9, 96(DI)
+	ADDQ R9, DI
+	ADDQ $192, DX
+	DECQ CX
+	JNZ  line
+	VZEROUPPER
+	RET

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"mm-abi.org/mm/core/cpu"
+)
+
+// runLevels runs this program once for each level, with its other flags.
+func runLevels(levels []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, level := range levels {
+		c := exec.Command(self, append(os.Args[1:], "-levels", "")...)
+		c.Env = append(os.Environ(), "MM_CPU="+level)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("level %s: %w", level, err)
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+// variants are the builds of ggml's kernels for a level's instructions, and no
+// more than those. Where there is none the library chooses its best.
+var variants = map[cpu.Level]string{
+	cpu.AVX2:    "libggml-cpu-haswell.so",
+	cpu.AVXVNNI: "libggml-cpu-alderlake.so",
+	cpu.AVX512:  "libggml-cpu-skylakex.so",
+}
+
+// librariesFor gives a new folder of links to the libraries of dir, among which
+// are only those kernels that fit the level, and what they are called.
+func librariesFor(level cpu.Level, dir string) (folder, variant string, err error) {
+	found, err := filepath.Glob(filepath.Join(dir, "*.so*"))
+	if err != nil {
+		return "", "", err
+	}
+	if folder, err = os.MkdirTemp("", "libggml"); err != nil {
+		return "", "", err
+	}
+	wanted, variant := variants[level], "its own choice for this processor"
+	for _, path := range found {
+		name := filepath.Base(path)
+		if strings.HasPrefix(name, "libggml-cpu-") && wanted != "" {
+			if name != wanted {
+				continue
+			}
+			variant = name
+		}
+		real, err := filepath.Abs(path)
+		if err != nil {
+			return "", "", err
+		}
+		if err := os.Symlink(real, filepath.Join(folder, name)); err != nil {
+			return "", "", err
+		}
+	}
+	return folder, variant, nil
+}
+
+// load is how many processes have wanted to run in the last minute.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	return first
+}

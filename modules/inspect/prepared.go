@@ -1,0 +1,132 @@
+package inspect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+)
+
+// prepared compares what a preprocess block makes with what the file takes. The
+// manifest's own port is then the raw picture or sound, which the file never
+// sees.
+func (c *ports) prepared(i int, spec preprocess.Spec, v onnx.Value) {
+	if len(spec.Check()) > 0 {
+		return // told by the manifest's own check
+	}
+	if want := elements[abi.DType(spec.Element())]; v.Type.DType != want {
+		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, v.Type.DType, spec.Element()))
+	}
+	if !v.Type.Ranked {
+		return
+	}
+	made, dims := spec.Dims(), v.Type.Dims
+	// A batch of one is added, or left out, as the file has it.
+	switch {
+	case len(made)+1 == len(dims) && (dims[0].Value == 1 || dims[0].Value == onnx.Unknown || dims[0].Param != ""):
+		dims = dims[1:]
+	case len(made)-1 == len(dims) && made[0] == 1:
+		made = made[1:]
+	}
+	fits := len(made) == len(dims)
+	for k := 0; fits && k < len(dims); k++ {
+		fits = dims[k].Value == onnx.Unknown || dims[k].Param != "" || made[k] == 0 || int64(made[k]) == dims[k].Value
+	}
+	if !fits {
+		c.block("preprocess", v.Name, fmt.Sprintf("%q is %s in the file, preprocess makes %s", v.Name, dimensions(v.Type.Dims), sizes(spec.Dims())))
+	}
+}
+
+// states compares the inputs that hold state with the outputs that give it, and
+// sees that constants are inputs.
+func (c *ports) states(carried map[string]modules.State, inputs, outputs []onnx.Value) {
+	for _, name := range slices.Sorted(maps.Keys(carried)) {
+		s := carried[name]
+		in, hasIn := find(inputs, name)
+		out, hasOut := find(outputs, s.From)
+		switch {
+		case !hasIn:
+			c.block("state", name, fmt.Sprintf("%q is no input of the file, which has %s", name, names(inputs)))
+			continue
+		case !hasOut:
+			c.block("state", name, fmt.Sprintf("%q is no output of the file, which has %s", s.From, names(outputs)))
+			continue
+		case in.Type.DType != out.Type.DType || !agree(in.Type, out.Type):
+			c.block("state", name, fmt.Sprintf("%q is %s %s, and its next value %q is %s %s", name, in.Type.DType, dimensions(in.Type.Dims), s.From, out.Type.DType, dimensions(out.Type.Dims)))
+		}
+		c.stated("state", name, s.Shape, s.DType, in)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.m.Constants)) {
+		in, ok := find(inputs, name)
+		if !ok {
+			c.block("constants", name, fmt.Sprintf("%q is no input of the file, which has %s", name, names(inputs)))
+			continue
+		}
+		c.stated("constants", name, c.m.Constants[name].Shape, c.m.Constants[name].DType, in)
+	}
+}
+
+// stated compares the shape and type that a block gives an input with the
+// file's.
+func (c *ports) stated(block, name string, shape []int64, dtype abi.DType, in onnx.Value) {
+	fits := shape == nil || !in.Type.Ranked || len(shape) == len(in.Type.Dims)
+	for k := 0; fits && in.Type.Ranked && k < len(shape); k++ {
+		d := in.Type.Dims[k]
+		fits = d.Value == onnx.Unknown || d.Param != "" || d.Value == shape[k]
+	}
+	if !fits {
+		c.block(block, name, fmt.Sprintf("%q is %s in the file, %v in %s", name, dimensions(in.Type.Dims), shape, block))
+	}
+	if dtype != "" && elements[dtype] != in.Type.DType {
+		c.block(block, name, fmt.Sprintf("%q is %s in the file, %s in %s", name, in.Type.DType, dtype, block))
+	}
+}
+
+// agree reports whether two types may have one shape: names mean nothing.
+func agree(a, b onnx.Type) bool {
+	if !a.Ranked || !b.Ranked {
+		return true
+	}
+	if len(a.Dims) != len(b.Dims) {
+		return false
+	}
+	for i := range a.Dims {
+		x, y := a.Dims[i], b.Dims[i]
+		if x.Value != onnx.Unknown && y.Value != onnx.Unknown && x.Param == "" && y.Param == "" && x.Value != y.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// block reports a fault at a block of the manifest.
+func (c *ports) block(key, name, detail string) {
+	c.list.Add(diag.WeightsFault, c.m.Pos("/"+key+"/"+name), fmt.Sprintf("%s: %s: %s", c.m.ID(), c.entry, detail), "correct the manifest, or export the file again")
+}
+
+func dimensions(dims []onnx.Dim) string {
+	var out []string
+	for _, d := range dims {
+		out = append(out, d.String())
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// sizes writes what preprocess makes, ? for what the input decides.
+func sizes(dims []int) string {
+	var out []string
+	for _, d := range dims {
+		s := "?"
+		if d > 0 {
+			s = fmt.Sprint(d)
+		}
+		out = append(out, s)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}

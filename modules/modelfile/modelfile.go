@@ -1,0 +1,159 @@
+// Package modelfile looks at a model file on its own, without a module around
+// it: what an ONNX or a GGUF file is made of, what is wrong with it, and which
+// engine runs it.
+//
+// [Inspect] gives a view of either for people and programs; [Check] gives every
+// fault of an ONNX file as diagnostics; [Open] gives a checked model with its
+// external data for those who change it; [Bundle] is the file as engines take
+// it.
+package modelfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules/inspect"
+	"mm-abi.org/mm/runtimes"
+)
+
+// Format says which of the two a path is called: abi.ONNX, abi.GGUF, or "" for
+// what is neither or no file.
+func Format(path string) abi.Format {
+	if info, err := os.Stat(path); err != nil || info.IsDir() {
+		return ""
+	}
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".onnx":
+		return abi.ONNX
+	case ".gguf":
+		return abi.GGUF
+	}
+	return ""
+}
+
+// Options for Check. The zero value holds a file to what ONNX Runtime runs.
+type Options struct {
+	Core     bool     // what our own engine does not run is a fault
+	NPU      bool     // and so is control flow
+	Domains  []string // operator domains that are allowed besides the known ones
+	MaxBytes int64    // of the file and its external data; 0: no bound
+}
+
+func (o Options) checks(path string) admit.Options {
+	c := onnx.CheckOptions{NPU: o.NPU, Domains: o.Domains, MaxBytes: o.MaxBytes}
+	if o.Core {
+		own := graph.Checks()
+		c.MinOpset, c.MaxOpset, c.AnyDomain = own.MinOpset, own.MaxOpset, own.AnyDomain
+	}
+	open := admit.Folder(filepath.Dir(path), nil)
+	c.External = open.Size
+	return admit.Options{CheckOptions: c, Open: open}
+}
+
+// Check gives every fault of the ONNX file at path, all at once. An error that
+// is no fault of the file's is that of reading it.
+func Check(ctx context.Context, path string, opt Options) (diag.List, error) {
+	var list diag.List
+	pos := diag.Pos{File: path}
+	m, err := onnx.Open(path)
+	if err != nil {
+		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+			return nil, err
+		}
+		inspect.AddUnread(&list, pos, "", err)
+		return list, nil
+	}
+	checks := opt.checks(path)
+	inspect.AddProblems(&list, pos, "", m.Check(checks.CheckOptions))
+	if opt.Core && !list.Failed() {
+		for _, why := range refusals(ctx, m, checks.Open) {
+			list.Add(diag.NotClaimed, pos, why, diag.NotClaimed.Fix())
+		}
+	}
+	return list, errors.Join(ctx.Err(), m.Close())
+}
+
+// refusals say why our own engine does not run a sound model; none when it
+// does.
+func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
+	if err := m.Attach(open); err != nil {
+		return []string{err.Error()}
+	}
+	p, err := graph.Compile(ctx, m, graph.Options{Threads: 1})
+	if err == nil {
+		err = p.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	var out []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		out = append(out, strings.TrimPrefix(line, "graph: "))
+	}
+	return out
+}
+
+// Open gives the checked model at path with its external data, for the caller
+// to close. Faults are a diag.List in the error.
+func Open(path string, opt Options) (*onnx.Model, error) {
+	opt.Core = false
+	checks := opt.checks(path)
+	m, err := admit.File(path, checks)
+	var refused *admit.Refused
+	var list diag.List
+	pos := diag.Pos{File: path}
+	pe := (*os.PathError)(nil)
+	switch {
+	case err == nil:
+		return m, nil
+	case errors.As(err, &refused):
+		inspect.AddProblems(&list, pos, "", refused.Problems)
+	case errors.As(err, &pe):
+		return nil, err
+	default:
+		inspect.AddUnread(&list, pos, "", err)
+	}
+	return nil, list.Err()
+}
+
+// files are a model and its external data where they lie.
+type files struct{ dir string }
+
+// Open implements builds.Files.
+func (f files) Open(name string) (*os.File, error) {
+	return os.Open(filepath.Join(f.dir, filepath.FromSlash(name)))
+}
+
+// Path implements builds.Files.
+func (f files) Path(name string) (string, error) {
+	return filepath.Join(f.dir, filepath.FromSlash(name)), nil
+}
+
+// Dir implements builds.Files: the files lie below one folder as it is.
+func (f files) Dir(context.Context, ...string) (string, error) { return f.dir, nil }
+
+// Bundle is the ONNX file at path with its external data, as engines take it.
+func Bundle(path string) (runtimes.Bundle, error) {
+	m, err := onnx.Open(path)
+	if err != nil {
+		return runtimes.Bundle{}, err
+	}
+	names := append([]string{filepath.Base(path)}, m.Externals()...)
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	part := builds.Part{Name: name, Type: abi.Encoder, Files: builds.Formats{string(abi.ONNX): names}}
+	abs, err := filepath.Abs(filepath.Dir(path))
+	if err = errors.Join(err, m.Close()); err != nil {
+		return runtimes.Bundle{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	return runtimes.Bundle{Part: part, Files: files{abs}}, nil
+}

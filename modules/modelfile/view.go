@@ -1,0 +1,252 @@
+package modelfile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/facts"
+	"mm-abi.org/mm/diag"
+)
+
+// View is what a model file is made of.
+type View struct {
+	File       string           `json:"file"`
+	Format     abi.Format       `json:"format"`
+	Bytes      int64            `json:"bytes"`
+	Parameters int64            `json:"parameters"`
+	Weights    map[string]int64 `json:"weights"` // bytes by element type
+	Producer   string           `json:"producer,omitempty"`
+	Metadata   []Entry          `json:"metadata"`
+
+	ONNX *ONNX `json:"onnx,omitempty"`
+	GGUF *GGUF `json:"gguf,omitempty"`
+
+	Runs     bool      `json:"runs"`              // our own engine does
+	Refusals []string  `json:"refusals"`          // why it does not
+	Faults   diag.List `json:"diagnostics"`       // of the file
+	Quant    string    `json:"quant,omitempty"`   // precision of most weights, as manifests call it
+	License  string    `json:"license,omitempty"` // as the metadata says
+}
+
+// Entry is one key and value of metadata.
+type Entry struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// ONNX is what only ONNX files have.
+type ONNX struct {
+	IRVersion    int64        `json:"ir_version"`
+	Inputs       []Port       `json:"inputs"`
+	Outputs      []Port       `json:"outputs"`
+	Opsets       []Opset      `json:"opsets"`
+	Operators    []Operator   `json:"operators"`
+	Functions    []string     `json:"functions"`
+	Quantisation Quantisation `json:"quantisation"`
+	External     []string     `json:"external"`              // files that the model names
+	MinRuntime   string       `json:"min_runtime,omitempty"` // the oldest ONNX Runtime
+}
+
+// Port is an input or an output. A dimension is a number, a name, or "?".
+type Port struct {
+	Name   string   `json:"name"`
+	Kind   string   `json:"kind"` // tensor, sequence, map, optional, sparse, opaque, untyped
+	DType  string   `json:"dtype,omitempty"`
+	Shape  []string `json:"shape"`
+	Ranked bool     `json:"ranked"` // the number of dimensions is known
+}
+
+// Opset is a version of a domain's operators.
+type Opset struct {
+	Domain  string `json:"domain"`
+	Version int64  `json:"version"`
+}
+
+// Operator is how often an operator is there.
+type Operator struct {
+	Domain string `json:"domain"`
+	Name   string `json:"name"`
+	Count  int    `json:"count"`
+}
+
+// Quantisation says how weights and activations are quantised.
+type Quantisation struct {
+	Forms       []string `json:"forms"`
+	Weights     []string `json:"weights"`
+	Activations []string `json:"activations"`
+	PerAxis     bool     `json:"per_axis"`
+}
+
+// GGUF is what only GGUF files have.
+type GGUF struct {
+	Version      uint32 `json:"version"`
+	Architecture string `json:"architecture"`
+	Context      int64  `json:"context,omitempty"`
+	Tokenizer    string `json:"tokenizer,omitempty"`
+	Vocabulary   int    `json:"vocabulary,omitempty"`
+	Tensors      int    `json:"tensors"`
+}
+
+// Inspect describes the file at path, which Format knows. A file that cannot
+// be read as its format is a diag.List in the error.
+func Inspect(ctx context.Context, path string) (View, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{File: path, Format: Format(path), Bytes: info.Size(), Metadata: []Entry{}, Refusals: []string{}, Faults: diag.List{}}
+	switch v.Format {
+	case abi.ONNX:
+		err = v.onnx(ctx, path)
+	case abi.GGUF:
+		err = v.gguf(path)
+	default:
+		err = fmt.Errorf("%s is called neither .onnx nor .gguf", path)
+	}
+	return v, err
+}
+
+func (v *View) onnx(ctx context.Context, path string) error {
+	faults, err := Check(ctx, path, Options{})
+	if err != nil {
+		return err
+	}
+	m, err := onnx.Open(path)
+	if err != nil {
+		return faults.Err()
+	}
+	defer m.Close()
+	v.Faults = append(v.Faults, faults...)
+	v.Parameters, v.Weights, v.Quant = m.Parameters(), facts.Weights(m), facts.Precision(m)
+	v.Producer = m.Producer
+	if m.ProducerVersion != "" {
+		v.Producer += " " + m.ProducerVersion
+	}
+	for _, e := range m.Metadata {
+		v.Metadata = append(v.Metadata, Entry(e))
+		if e.Key == "license" || e.Key == "licence" {
+			v.License = e.Value
+		}
+	}
+	q := facts.QuantisationOf(m)
+	o := &ONNX{IRVersion: m.IRVersion, Inputs: ports(m.Inputs()), Outputs: ports(m.Graph.Outputs), Opsets: []Opset{}, Operators: []Operator{}, Functions: []string{},
+		External: filled(m.Externals()), MinRuntime: facts.MinRuntime(m),
+		Quantisation: Quantisation{filled(q.Forms), filled(q.Weights), filled(q.Activations), q.PerAxis}}
+	for _, s := range m.Opsets {
+		o.Opsets = append(o.Opsets, Opset{domain(s.Domain), s.Version})
+	}
+	for key, n := range m.Operators() {
+		o.Operators = append(o.Operators, Operator{domain(key[0]), key[1], n})
+	}
+	slices.SortFunc(o.Operators, func(a, b Operator) int {
+		return cmp.Or(cmp.Compare(a.Domain, b.Domain), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.Name, b.Name))
+	})
+	for _, f := range m.Functions {
+		o.Functions = append(o.Functions, domain(f.Domain)+"."+f.Name)
+	}
+	v.ONNX = o
+	v.refusals(m, path)
+	return ctx.Err()
+}
+
+// refusals say why our own engine does not run a model. Its weights are not
+// looked at.
+func (v *View) refusals(m *onnx.Model, path string) {
+	for _, p := range m.Check((Options{Core: true}).checks(path).CheckOptions) {
+		if !p.Warning {
+			v.Refusals = append(v.Refusals, p.String())
+		}
+	}
+	if err := graph.Claims(m); err != nil && len(v.Refusals) == 0 {
+		v.Refusals = strings.Split(err.Error(), "\n")
+	}
+	v.Runs = len(v.Refusals) == 0
+}
+
+// domain spells the default domain out.
+func domain(d string) string { return cmp.Or(d, "ai.onnx") }
+
+func filled(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// kinds are the names of the kinds of types.
+var kinds = map[onnx.Kind]string{
+	onnx.NoKind: "untyped", onnx.TensorKind: "tensor", onnx.SequenceKind: "sequence", onnx.MapKind: "map",
+	onnx.OptionalKind: "optional", onnx.SparseKind: "sparse", onnx.OpaqueKind: "opaque",
+}
+
+func ports(values []onnx.Value) []Port {
+	out := []Port{}
+	for _, v := range values {
+		p := Port{Name: v.Name, Kind: kinds[v.Type.Kind], Shape: []string{}, Ranked: v.Type.Ranked}
+		if v.Type.DType.Known() {
+			p.DType = v.Type.DType.String()
+		}
+		for _, d := range v.Type.Dims {
+			p.Shape = append(p.Shape, d.String())
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (v *View) gguf(path string) error {
+	f, err := gguf.Open(path)
+	if err == nil {
+		defer f.Close()
+		err = f.Check()
+	}
+	if err != nil {
+		if pe := (*os.PathError)(nil); errors.As(err, &pe) {
+			return err
+		}
+		var list diag.List
+		list.Add(diag.WeightsFault, diag.Pos{File: path}, err.Error(), "fetch or export the file again")
+		return list.Err()
+	}
+	g := &GGUF{Version: f.Version, Tensors: len(f.Tensors)}
+	v.Weights = make(map[string]int64)
+	most := ""
+	for _, t := range f.Tensors {
+		name := t.Type.String()
+		v.Parameters += int64(t.Elements())
+		if v.Weights[name] += t.Size; v.Weights[name] > v.Weights[most] || most == "" {
+			most = name
+		}
+	}
+	v.Quant = most
+	g.Architecture, _ = gguf.GetOr(f, gguf.KeyArchitecture, "")
+	if n, err := gguf.Get[uint32](f, gguf.KeyContextLength.In(g.Architecture)); err == nil {
+		g.Context = int64(n)
+	}
+	g.Tokenizer, _ = gguf.GetOr(f, gguf.KeyTokenizerModel, "")
+	if tokens, err := gguf.Get[[]string](f, gguf.KeyTokens); err == nil {
+		g.Vocabulary = len(tokens)
+	}
+	v.License, _ = gguf.GetOr(f, "general.license", "")
+	for _, kv := range f.KVs {
+		if s, ok := kv.Value.(string); ok && len(s) <= 200 {
+			v.Metadata = append(v.Metadata, Entry{kv.Key, s})
+		}
+	}
+	v.GGUF = g
+	if _, err := admit.File(f); err != nil {
+		v.Refusals = append(v.Refusals, err.Error())
+	}
+	v.Runs = len(v.Refusals) == 0
+	return nil
+}

@@ -1,0 +1,80 @@
+package llamacpp_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/llamacpp"
+)
+
+// A long prompt ends within a batch when its caller goes, at whatever moment;
+// the sequence holds what it held, in the same child, and goes on from there.
+func TestCancelInside(t *testing.T) {
+	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
+	m, s, err := enginestest.Begin(t.Context(), e, bundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = m.(runtimes.Language).NewSequence(t.Context(), runtimes.SequenceOptions{Context: 1100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), runtimes.Positions{Tokens: prompt}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.(runtimes.Scorer).Logits(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := enginestest.Children(t)
+	long := make([]int32, 1024)
+	for i := range long {
+		long[i] = int32(100 + i)
+	}
+	const tries = 20
+	var took []time.Duration
+	for i := range tries {
+		ctx, cancel := context.WithCancel(t.Context())
+		var struck time.Time
+		timer := time.AfterFunc(time.Duration(20+7*i)*time.Millisecond, func() {
+			struck = time.Now()
+			cancel()
+		})
+		err := s.Feed(ctx, runtimes.Positions{Tokens: long})
+		ended := time.Now()
+		if timer.Stop() || !errors.Is(err, context.Canceled) {
+			t.Fatalf("try %d: the prompt was read first: %v", i, err)
+		}
+		took = append(took, ended.Sub(struck))
+		if s.Len() != len(prompt) {
+			t.Fatalf("try %d: %d positions are held, not %d", i, s.Len(), len(prompt))
+		}
+	}
+	got, err := s.(runtimes.Scorer).Logits(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := alike(want, got); c < 0.9999 {
+		t.Errorf("the logits behind the prompt are others than before: cosine %v", c)
+	}
+	if now := enginestest.Children(t); !slices.Equal(children, now) {
+		t.Errorf("it took another child (%v, then %v): the library did not hear", children, now)
+	}
+	slices.Sort(took)
+	p95 := took[tries*95/100-1]
+	t.Logf("%d prompts of %d tokens were ended: median %v, p95 %v, longest %v", tries, len(long), took[tries/2], p95, took[tries-1])
+	// The slowest are as slow as the machine is busy.
+	if median := took[tries/2]; median > enginestest.Hearing {
+		t.Errorf("the median is %v, more than %v", median, enginestest.Hearing)
+	}
+}

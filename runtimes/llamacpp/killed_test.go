@@ -1,0 +1,71 @@
+//go:build unix
+
+package llamacpp_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/worker"
+)
+
+// An engine that is killed at any moment ends the call under way, or none, and
+// the sequence goes on in another child with the text that it would have had.
+func TestKilledAtAnyMoment(t *testing.T) {
+	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
+	want, _ := say(t, e, coreModule(t), runtimes.Generation{MaxTokens: 60})
+	m, s, err := enginestest.Begin(t.Context(), e, coreModule(t), prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	const kills = 50
+	told := 0
+	for i := range kills {
+		if err := s.Truncate(len(prompt)); err != nil {
+			t.Fatal(err)
+		}
+		var killing sync.WaitGroup
+		after := time.Duration(rng.IntN(40_000)) * time.Microsecond
+		killing.Go(func() {
+			time.Sleep(after)
+			for _, pid := range enginestest.Children(t) {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		var ids []int32
+		_, err := s.Generate(ctx, runtimes.Generation{MaxTokens: 60}, func(id int32) error { ids = append(ids, id); return nil })
+		killing.Wait()
+		cancel()
+		if err != nil && !errors.Is(err, worker.ErrDied) || err == nil && len(ids) != len(want) || !slices.Equal(ids, want[:min(len(ids), len(want))]) {
+			t.Fatalf("kill %d after %v: %v behind %v, want %v", i, after, err, ids, want)
+		}
+		if err == nil {
+			continue
+		}
+		told++
+		rest := 60 - len(ids)
+		if rest == 0 {
+			continue
+		}
+		if _, err := s.Generate(t.Context(), runtimes.Generation{MaxTokens: rest}, func(id int32) error { ids = append(ids, id); return nil }); err != nil || !slices.Equal(ids, want) {
+			t.Fatalf("kill %d after %v: another child goes on with %v, %v; want %v", i, after, ids, err, want)
+		}
+	}
+	t.Logf("%d kills: %d ended a call, %d came between two", kills, told, kills-told)
+	if told < kills/4 {
+		t.Errorf("only %d of %d kills met a call", told, kills)
+	}
+}

@@ -1,0 +1,224 @@
+package modality
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+)
+
+// The limits of a labels file and of one state.
+const (
+	maxLabels = 16 << 20
+	maxState  = 1 << 30
+)
+
+// elems are the element types of an ONNX file.
+var elems = map[onnx.DType]runtimes.Elem{
+	onnx.DOUBLE: runtimes.Float64, onnx.FLOAT: runtimes.Float32, onnx.FLOAT16: runtimes.Float16, onnx.BFLOAT16: runtimes.BFloat16,
+	onnx.INT64: runtimes.Int64, onnx.INT32: runtimes.Int32, onnx.INT16: runtimes.Int16, onnx.INT8: runtimes.Int8,
+	onnx.UINT64: runtimes.Uint64, onnx.UINT32: runtimes.Uint32, onnx.UINT16: runtimes.Uint16, onnx.UINT8: runtimes.Uint8, onnx.BOOL: runtimes.Bool,
+}
+
+// describe reads what the session needs to know: the file's inputs, the labels,
+// the state's beginning.
+func (s *Session) describe() error {
+	s.askFile()
+	isInput := func(name string) bool {
+		_, ok := s.inputs[name]
+		return ok || s.inputs == nil && slices.ContainsFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name })
+	}
+	s.initial, s.next, s.constants = map[string]runtimes.Tensor{}, map[string]string{}, map[string]runtimes.Tensor{}
+	var errs []error
+	carried := s.m.Carried(isInput)
+	for _, name := range slices.Sorted(maps.Keys(carried)) {
+		st := carried[name]
+		t, err := s.filled(name, st.Shape, st.DType, st.Init)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("state %q: %w", name, err))
+		}
+		s.initial[name], s.next[name] = t, st.From
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.m.Constants)) {
+		c := s.m.Constants[name]
+		t, err := s.filled(name, c.Shape, c.DType, c.Value)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("constant %q: %w", name, err))
+		}
+		s.constants[name] = t
+	}
+	s.labels = map[string][]string{}
+	for _, name := range s.m.LabelFiles() {
+		lines, err := s.readLabels(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading labels %s: %w", name, err))
+		}
+		s.labels[name] = lines
+	}
+	return errors.Join(errs...)
+}
+
+// askFile reads the inputs out of the module's ONNX file. A module that has
+// none here is known by its manifest alone.
+func (s *Session) askFile() {
+	entry := s.m.Entry(abi.ONNX)
+	if entry == "" {
+		return
+	}
+	path, err := s.opt.Path(entry)
+	if err != nil {
+		return
+	}
+	model, err := onnx.Open(path)
+	if err != nil {
+		return // the engine has opened it, or has said why not
+	}
+	defer model.Close()
+	s.inputs = map[string]onnx.Type{}
+	for _, v := range model.Inputs() {
+		t := v.Type
+		t.Dims = slices.Clone(t.Dims)
+		s.inputs[strings.Clone(v.Name)] = t
+	}
+}
+
+// filled is an input of one number throughout. What shape and dtype leave open
+// is the file's, then the manifest's; a dimension that neither fixes is 1.
+func (s *Session) filled(name string, shape []int64, dtype abi.DType, value float64) (runtimes.Tensor, error) {
+	elem := runtimes.Elem(dtype)
+	in, known := s.inputs[name]
+	if known {
+		if dtype == "" {
+			elem = elems[in.DType]
+		}
+		if shape == nil && in.Ranked {
+			shape = make([]int64, len(in.Dims))
+			for i, d := range in.Dims {
+				shape[i] = 1
+				if d.Param == "" && d.Value > 0 {
+					shape[i] = d.Value
+				}
+			}
+		}
+	}
+	if i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name }); i >= 0 && !known {
+		p := s.m.Inputs[i]
+		if dtype == "" {
+			elem = runtimes.Elem(p.DType)
+		}
+		for _, d := range p.Shape {
+			if shape == nil || len(shape) < len(p.Shape) {
+				shape = append(shape, s.size(d))
+			}
+		}
+	}
+	if elem == "" {
+		return runtimes.Tensor{}, errors.New("nothing says of what type it is: write dtype, and shape, in the manifest")
+	}
+	return fill(elem, shape, value)
+}
+
+// size is a dimension's size by the manifest; 1 where it has none.
+func (s *Session) size(d abi.Dim) int64 {
+	if d.Name == "" {
+		return d.Size
+	}
+	for _, f := range []modules.Figures{s.m.Params, s.m.Caps} {
+		if n, ok := f.Int(d.Name); ok && n > 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// fill makes a tensor of one number.
+func fill(elem runtimes.Elem, shape []int64, value float64) (runtimes.Tensor, error) {
+	size := int64(elem.Size())
+	if size == 0 {
+		return runtimes.Tensor{}, fmt.Errorf("%q is no element type", elem)
+	}
+	n := size
+	for _, d := range shape {
+		if d < 1 || n > maxState/d {
+			return runtimes.Tensor{}, fmt.Errorf("%v of %s is more than %d bytes, or none", shape, elem, maxState)
+		}
+		n *= d
+	}
+	one, err := number(elem, value)
+	if err != nil {
+		return runtimes.Tensor{}, err
+	}
+	return runtimes.Tensor{Type: elem, Shape: slices.Clone(shape), Data: bytes.Repeat(one, int(n/size))}, nil
+}
+
+// number is the bytes of one element; a value that the type does not hold is an
+// error.
+func number(elem runtimes.Elem, v float64) ([]byte, error) {
+	le := binary.LittleEndian
+	switch elem {
+	case runtimes.Float64:
+		return le.AppendUint64(nil, math.Float64bits(v)), nil
+	case runtimes.Float32:
+		return le.AppendUint32(nil, math.Float32bits(float32(v))), nil
+	case runtimes.Float16:
+		return le.AppendUint16(nil, preprocess.Half(float32(v))), nil
+	case runtimes.BFloat16:
+		bits := math.Float32bits(float32(v))
+		return le.AppendUint16(nil, uint16((bits+0x7fff+bits>>16&1)>>16)), nil
+	}
+	width := 8 * elem.Size()
+	low, high := -math.Ldexp(1, width-1), math.Ldexp(1, width-1)
+	switch {
+	case elem == runtimes.Bool:
+		low, high = 0, 2
+	case elem[0] == 'u':
+		low, high = 0, math.Ldexp(1, width)
+	}
+	if v != math.Trunc(v) || v < low || v >= high {
+		return nil, fmt.Errorf("%v is no %s", v, elem)
+	}
+	bits := uint64(int64(v))
+	if v >= math.MaxInt64 {
+		bits = uint64(v)
+	}
+	return le.AppendUint64(nil, bits)[:elem.Size()], nil
+}
+
+// readLabels are the lines of one of the module's files.
+func (s *Session) readLabels(name string) ([]string, error) {
+	path, err := s.opt.Path(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxLabels+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxLabels {
+		return nil, fmt.Errorf("it is larger than %d bytes", maxLabels)
+	}
+	var lines []string
+	scan := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	for scan.Scan() { // lines may be white space: that is a class as well
+		lines = append(lines, scan.Text())
+	}
+	return lines, scan.Err()
+}

@@ -1,0 +1,338 @@
+package modality
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+)
+
+// feed is what one input gives the function: a tensor for every window, or
+// samples that become one a window.
+type feed struct {
+	tensor  runtimes.Tensor
+	spec    *preprocess.Spec // of a sound
+	windows [][]float32
+	samples int       // of the sound at the spec's rate
+	tail    []float32 // its last ones, which stand ahead of what comes next
+	shape   func(preprocess.Tensor) runtimes.Tensor
+}
+
+// window is the tensor of window i.
+func (f *feed) window(i int) (runtimes.Tensor, error) {
+	if f.spec == nil {
+		return f.tensor, nil
+	}
+	if len(f.windows) == 1 {
+		i = 0
+	}
+	t, err := f.spec.FromSamples(f.windows[i])
+	if err != nil {
+		return runtimes.Tensor{}, err
+	}
+	return f.shape(*t), nil
+}
+
+// seconds is how long the windows last together.
+func (f *feed) seconds() float64 {
+	n := f.samples
+	if f.spec.Chunk > 0 {
+		n = len(f.windows) * f.spec.Chunk
+	}
+	return float64(n) / float64(f.spec.SampleRate)
+}
+
+// prepare makes an input ready. assumed says what was taken for granted.
+func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err error) {
+	set := 0
+	for _, given := range []bool{in.File != "", in.Data != nil, in.Tensor != nil} {
+		if given {
+			set++
+		}
+	}
+	if set != 1 {
+		return nil, "", errors.New("it is to be one of a file, bytes and a tensor")
+	}
+	if in.Tensor != nil {
+		return &feed{tensor: *in.Tensor}, "", in.Tensor.Check()
+	}
+	data := in.Data
+	if in.File != "" {
+		if data, err = s.readFile(in.File); err != nil {
+			return nil, "", err
+		}
+	} else if int64(len(data)) > s.opt.MaxBytes {
+		return nil, "", fmt.Errorf("%d bytes, the limit is %d", len(data), s.opt.MaxBytes)
+	}
+	switch {
+	case npy.Is(data):
+		a, err := npy.Decode(data)
+		if err != nil {
+			return nil, "", err
+		}
+		return &feed{tensor: FromArray(a)}, "", nil
+	case preprocess.IsWAV(data):
+		return s.sound(name, data)
+	case preprocess.IsImage(data):
+		return s.picture(name, data)
+	}
+	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV) nor an array (.npy)")
+}
+
+func (s *Session) readFile(path string) ([]byte, error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > s.opt.MaxBytes {
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, info.Size(), s.opt.MaxBytes)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, s.opt.MaxBytes+1))
+	if err == nil && int64(len(data)) > s.opt.MaxBytes {
+		err = fmt.Errorf("%s grew over %d bytes", path, s.opt.MaxBytes)
+	}
+	return data, err
+}
+
+// picture prepares a picture as the manifest says or, where it says nothing and
+// the input can only be one, as its shape says.
+func (s *Session) picture(name string, data []byte) (*feed, string, error) {
+	spec, assumed, err := s.spec(name, false)
+	if err != nil {
+		return nil, "", err
+	}
+	t, err := spec.FromImage(data)
+	if err != nil {
+		return nil, "", err
+	}
+	return &feed{tensor: s.batched(name)(*t)}, assumed, nil
+}
+
+// sound cuts a sound into windows.
+func (s *Session) sound(name string, data []byte) (*feed, string, error) {
+	w, err := preprocess.DecodeWAV(data)
+	if err != nil {
+		return nil, "", err
+	}
+	spec, assumed, err := s.spec(name, true)
+	if err != nil {
+		return nil, "", err
+	}
+	if spec.SampleRate == 0 {
+		spec.SampleRate = w.Rate
+		assumed = fmt.Sprintf("input %q takes samples at the file's own rate, %d Hz", name, w.Rate)
+	}
+	samples, err := spec.Samples(w)
+	if err != nil {
+		return nil, "", err
+	}
+	before := s.stream.tails[name]
+	f := &feed{spec: &spec, samples: len(samples), windows: spec.Windows(samples, before), shape: s.batched(name)}
+	if last := f.windows[len(f.windows)-1]; spec.Context > 0 {
+		f.tail = slices.Clone(last[len(last)-min(spec.Context, len(last)):])
+	}
+	return f, assumed, nil
+}
+
+// spec is how an input is prepared, by the manifest or by what it can only be.
+func (s *Session) spec(name string, sound bool) (preprocess.Spec, string, error) {
+	what := map[bool]string{false: "a picture", true: "a sound"}
+	if s.m == nil {
+		return preprocess.Spec{}, "", fmt.Errorf("%s, and nothing says how the function takes it: give a .npy file, or the module's manifest", what[sound])
+	}
+	if spec, ok := s.m.Preprocess[name]; ok {
+		if spec.IsSound() != sound {
+			return spec, "", fmt.Errorf("it takes %s, and this is %s", what[!sound], what[sound])
+		}
+		return spec, "", nil
+	}
+	elem, dims, err := s.wanted(name)
+	if err != nil {
+		return preprocess.Spec{}, "", err
+	}
+	if sound {
+		return s.obviousSound(name, elem, dims)
+	}
+	return obviousPicture(name, elem, dims)
+}
+
+// wanted is the type and the sizes of an input, 0 for those that are open.
+func (s *Session) wanted(name string) (runtimes.Elem, []int64, error) {
+	var dims []int64
+	if t, ok := s.inputs[name]; ok && t.Ranked {
+		for _, d := range t.Dims {
+			size := int64(0)
+			if d.Param == "" && d.Value > 0 {
+				size = d.Value
+			}
+			dims = append(dims, size)
+		}
+		return elems[t.DType], dims, nil
+	}
+	i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name })
+	if i < 0 {
+		return "", nil, errors.New("the manifest does not describe it")
+	}
+	for _, d := range s.m.Inputs[i].Shape {
+		dims = append(dims, d.Size) // 0 for a name
+	}
+	return runtimes.Elem(s.m.Inputs[i].DType), dims, nil
+}
+
+// obviousPicture is the spec of an input that can only be a picture: [N,3,H,W]
+// or [N,1,H,W] of floats, [N,H,W,3] of bytes or floats, with or without N.
+func obviousPicture(name string, elem runtimes.Elem, dims []int64) (preprocess.Spec, string, error) {
+	spec := preprocess.Spec{DType: string(elem)}
+	rank := len(dims)
+	channels := func(i int) int64 {
+		if i >= 0 && i < rank && (dims[i] == 3 || dims[i] == 1) {
+			return dims[i]
+		}
+		return 0
+	}
+	var h, w, c int64
+	switch {
+	case rank != 3 && rank != 4, elem != runtimes.Float32 && elem != runtimes.Float16 && elem != runtimes.Uint8:
+	case channels(rank-3) == 3 || channels(rank-3) == 1 && channels(rank-1) == 0:
+		spec.Layout, c, h, w = "NCHW", channels(rank-3), dims[rank-2], dims[rank-1]
+	case channels(rank-1) != 0:
+		spec.Layout, c, h, w = "NHWC", channels(rank-1), dims[rank-3], dims[rank-2]
+	}
+	if c == 0 {
+		return spec, "", fmt.Errorf("a picture, and an input of %s %v does not say how it takes one: describe it in preprocess", elem, shown(dims))
+	}
+	if rank == 3 {
+		spec.Layout = spec.Layout[1:]
+	}
+	if c == 1 {
+		spec.Color = "gray"
+	}
+	assumed := fmt.Sprintf("input %q takes a picture as %s, %s", name, spec.Layout, map[bool]string{true: "gray", false: "RGB"}[c == 1])
+	switch {
+	case h > 0 && w > 0:
+		spec.Resize = []int{int(h), int(w)}
+		assumed += fmt.Sprintf(", resized to %d × %d", h, w)
+	case h > 0:
+		spec.Height = int(h)
+		assumed += fmt.Sprintf(", of height %d", h)
+	}
+	if elem == runtimes.Uint8 {
+		assumed += ", values 0 to 255"
+	} else {
+		spec.Scale = 1.0 / 255
+		assumed += ", values 0 to 1"
+	}
+	if faults := spec.Check(); len(faults) > 0 {
+		return spec, "", faults[0]
+	}
+	return spec, assumed, nil
+}
+
+// obviousSound is the spec of an input that can only be samples: [N,S] or [S].
+func (s *Session) obviousSound(name string, elem runtimes.Elem, dims []int64) (preprocess.Spec, string, error) {
+	spec := preprocess.Spec{Layout: "NT", DType: string(elem)}
+	if len(dims) == 1 {
+		spec.Layout = "T"
+	}
+	fits := len(dims) == 1 || len(dims) == 2 && dims[0] <= 1
+	if !fits || elem != runtimes.Float32 && elem != runtimes.Float16 || dims[len(dims)-1] != 0 {
+		return spec, "", fmt.Errorf("a sound, and an input of %s %v does not say how it takes one: describe it in preprocess", elem, shown(dims))
+	}
+	for key, figures := range map[string]interface{ Int(string) (int64, bool) }{"params": s.m.Params, "caps": s.m.Caps} {
+		if n, ok := figures.Int("sample_rate"); ok {
+			spec.SampleRate = int(n)
+			if faults := spec.Check(); len(faults) > 0 {
+				return spec, "", faults[0]
+			}
+			return spec, fmt.Sprintf("input %q takes samples at %d Hz, as %s.sample_rate says", name, n, key), nil
+		}
+	}
+	return spec, "", nil
+}
+
+// shown writes sizes, ? for those that are open.
+func shown(dims []int64) []string {
+	var out []string
+	for _, d := range dims {
+		if d == 0 {
+			out = append(out, "?")
+			continue
+		}
+		out = append(out, fmt.Sprint(d))
+	}
+	return out
+}
+
+// batched gives a prepared tensor the leading 1 that the file's own input has or
+// lacks.
+func (s *Session) batched(name string) func(preprocess.Tensor) runtimes.Tensor {
+	in, known := s.inputs[name]
+	return func(t preprocess.Tensor) runtimes.Tensor {
+		out := runtimes.Tensor{Type: runtimes.Elem(t.DType), Data: t.Data}
+		for _, d := range t.Shape {
+			out.Shape = append(out.Shape, int64(d))
+		}
+		if !known || !in.Ranked {
+			return out
+		}
+		switch rank := len(in.Dims); {
+		case rank == len(out.Shape)+1 && (in.Dims[0].Value == 1 || in.Dims[0].Value == onnx.Unknown || in.Dims[0].Param != ""):
+			out.Shape = append([]int64{1}, out.Shape...)
+		case rank == len(out.Shape)-1 && out.Shape[0] == 1:
+			out.Shape = out.Shape[1:]
+		}
+		return out
+	}
+}
+
+// arrays are NumPy's names of the element types.
+var arrays = map[string]runtimes.Elem{
+	"f8": runtimes.Float64, "f4": runtimes.Float32, "f2": runtimes.Float16, "b1": runtimes.Bool,
+	"i8": runtimes.Int64, "i4": runtimes.Int32, "i2": runtimes.Int16, "i1": runtimes.Int8,
+	"u8": runtimes.Uint64, "u4": runtimes.Uint32, "u2": runtimes.Uint16, "u1": runtimes.Uint8,
+}
+
+// FromArray is the tensor of an array.
+func FromArray(a *npy.Array) runtimes.Tensor {
+	t := runtimes.Tensor{Type: arrays[a.Type], Data: a.Data}
+	for _, d := range a.Shape {
+		t.Shape = append(t.Shape, int64(d))
+	}
+	return t
+}
+
+// ToArray is the array of a tensor. NumPy has no bf16: it becomes fp32.
+func ToArray(t runtimes.Tensor) (*npy.Array, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	a := &npy.Array{Data: t.Data}
+	for _, d := range t.Shape {
+		a.Shape = append(a.Shape, int(d))
+	}
+	if t.Type == runtimes.BFloat16 {
+		a.Type, a.Data = "f4", make([]byte, 0, 2*len(t.Data))
+		for i := 0; i < len(t.Data); i += 2 {
+			a.Data = append(a.Data, 0, 0, t.Data[i], t.Data[i+1])
+		}
+		return a, nil
+	}
+	for name, elem := range arrays {
+		if elem == t.Type {
+			a.Type = name
+		}
+	}
+	return a, nil
+}

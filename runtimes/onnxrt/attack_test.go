@@ -1,0 +1,34 @@
+package onnxrt_test
+
+import (
+	"errors"
+	"testing"
+
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/core/onnx/onnxtest"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/onnxrt"
+)
+
+// External data that is not the model's is refused before the library is so
+// much as looked for.
+func TestAttacks(t *testing.T) {
+	for _, a := range onnxtest.Attacks() {
+		t.Run(a.Name, func(t *testing.T) {
+			e := onnxrt.Engine{Home: func() (string, error) {
+				t.Error("the library was asked for")
+				return "", errors.New("none")
+			}}
+			b := bundle(a.Plant(t))
+			b.Part.Files["onnx"] = append(b.Part.Files["onnx"], a.Declared...)
+			m, err := e.Open(t.Context(), b, runtimes.Limits{})
+			if err == nil {
+				m.Close()
+			}
+			var refused *admit.Refused
+			if !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
+				t.Errorf("%v, not refused by the rule %s", err, a.Rule)
+			}
+		})
+	}
+}
