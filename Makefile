@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train wall boundary parity fmt vet lint cross faults interop scale onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -31,7 +31,7 @@ race:
 
 # The kernels that processors without assembly run.
 plain:
-	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm
+	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm ./core/graph/...
 
 # The NEON kernels, under qemu-user.
 arm64:
@@ -58,9 +58,9 @@ bench:
 	@scripts/bench.sh
 
 # The engine beside llama.cpp's library (needs what scripts/fetch-native.sh
-# brings; MM_NATIVE_DIR).
+# brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.
 bench-llm:
-	@scripts/bench-llm.sh
+	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
@@ -101,6 +101,11 @@ hostile:
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
 bench-native:
 	@scripts/bench-native.sh
+
+# Models that nobody here trained, from their files to another home, on both
+# engines each (builds/strangers; fetches what is missing).
+strangers:
+	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -run Strangers ./cmd/mm
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

@@ -5,6 +5,9 @@
 #
 #   scripts/bench-llm.sh [flags of internal/libllama/bench]
 #
+# With -levels avx2,vnni there is a run for each level of mm's kernels (MM_CPU),
+# beside llama.cpp's kernels for the same instructions.
+#
 # MM_NATIVE_DIR is the folder that scripts/fetch-native.sh filled; ../.native
 # when it is not set.
 set -eu

@@ -83,7 +83,11 @@ func examineEngines(ctx context.Context) []workspace.Finding {
 		return []workspace.Finding{{What: "engines", State: "fault", Detail: err.Error()}}
 	}
 	for _, s := range engineStates(ctx, all) {
-		f := workspace.Finding{What: "engine " + s.Name + " " + s.Version, State: "ok", Detail: fmt.Sprintf("%s, licences in %s; from %s", s.License, strings.Join(s.Notices, " and "), origin(s.Record))}
+		licences := "licences in " + strings.Join(s.Notices, " and ")
+		if len(s.Notices) == 0 { // an mm of before installed it
+			licences = "no licence beside it (mm runtime install " + s.Name + " puts it there)"
+		}
+		f := workspace.Finding{What: "engine " + s.Name + " " + s.Version, State: "ok", Detail: fmt.Sprintf("%s, %s; from %s", s.License, licences, origin(s.Record))}
 		if s.State != "loads" {
 			f.State, f.Detail, f.Hint = "fault", s.State, "mm runtime rm "+s.Name+"@"+s.Version+", or mm runtime install "+s.Name
 		}

@@ -1,97 +1,92 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log"
 	"math"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
+
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/testfiles"
 	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
 
-// Models that nobody here trained, as a build without a core: made modules,
-// assembled, signed, pushed, pulled into another home, verified there and run,
-// on our engine and on ONNX Runtime, which agree.
-func TestStrangersAsAGraph(t *testing.T) {
-	rec, keys := testfiles.Models(t, "ocr", "ch_PP-OCRv4_rec_infer.onnx"), testfiles.Models(t, "ocr", "ppocr_keys_v1.txt")
-	vad, digit := testfiles.Models(t, "vad", "silero_vad_v6.onnx"), testfiles.Shared(t, "fsdd", "7_jackson_6.wav")
-	layout := filepath.Join(t.TempDir(), "usb")
-	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
-	t.Setenv("MM_KEY_PASSWORD", "")
-	home, away := t.TempDir(), t.TempDir()
-	must := func(args ...string) string {
-		t.Helper()
-		stdout, stderr, code := mm(t, args...)
-		if code != exitOK {
-			t.Fatalf("mm %s: exit %d: %s", strings.Join(args, " "), code, stderr)
-		}
-		return stdout
-	}
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("MM_HOME", home)
-	must("module", "import", "onnx", rec, "--name", "rec", "--version", "4.0.0", "--license", "Apache-2.0", "--dir", at("modules/rec"), "--with", keys,
-		"--preprocess", "x={height: 48, max_width: 3200, color: bgr, scale: 0.00392156862745098, mean: [0.5], std: [0.5]}",
-		"--postprocess", "softmax_11.tmp_0={ctc: {labels: ppocr_keys_v1.txt, space: true}}")
-	must("module", "import", "onnx", vad, "--name", "vad", "--version", "6.0.0", "--license", "MIT", "--dir", at("modules/vad"),
-		"--preprocess", "input={sample_rate: 16000, chunk: 512, context: 64}", "--state", "state=stateN", "--constant", "sr=16000",
-		"--postprocess", "output={segments: {min_ms: 60, min_silence_ms: 100}}")
-	write("mm.yaml", "modules: [modules]\n")
-	write("senses.graph.yaml", "name: senses\nversion: 1.0.0\nmodalities:\n  - enc: {ref: vad@^6}\n  - enc: {ref: rec@4.0.0}\n")
-	write("line.png", string(testfiles.Line(t, "slope = 3.14", 32)))
-	must("keys", "generate")
-	must("assemble", at("senses.graph.yaml"), "--sign", "default")
-	must("push", "senses:1.0.0", "oci:"+layout+":senses")
-	t.Setenv("MM_HOME", away)
-	must("trust", "add", filepath.Join(home, "keys", "mm.pub"))
-	must("pull", "oci:"+layout+":senses")
-	ref := "senses:1.0.0"
-	must("verify", ref)
-
-	type heard struct {
-		Parts []functionAnswer `json:"parts"`
-	}
-	sense := func(t *testing.T, engine string) (heard, []float64, []float64) {
-		t.Helper()
-		var got heard
-		dir := t.TempDir()
-		a, b := filepath.Join(dir, "a.npy"), filepath.Join(dir, "b.npy")
-		if err := json.Unmarshal([]byte(must("run", ref, "--image", at("line.png"), "--audio", digit, "--backend", engine, "--output", "vad.output="+a, "--output", "rec.softmax_11.tmp_0="+b, "--json")), &got); err != nil {
-			t.Fatal(err)
-		}
-		if len(got.Parts) != 2 || got.Parts[1].Text != "slope = 3.14" || len(got.Parts[0].Segments) != 1 || got.Parts[0].Backend != engine || got.Parts[1].Backend != engine {
-			t.Errorf("%s: %+v", engine, got)
-		}
-		return got, numbers(t, a), numbers(t, b)
-	}
-	_, speech, text := sense(t, "onnx")
-	t.Run("onnxruntime", func(t *testing.T) {
-		from := enginestest.Libraries(t, native.ONNXRuntime)
-		enginestest.Program(t)
-		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: native.ONNXRuntime, From: from}); err != nil {
-			t.Fatal(err)
-		}
-		_, s, x := sense(t, "onnxruntime")
-		for name, c := range map[string]float64{"speech": cosine(speech, s), "text": cosine(text, x)} {
-			t.Logf("%s: cosine %.7f", name, c)
-			if !(c >= 0.9999) {
-				t.Errorf("%s: the engines agree with a cosine of %v", name, c)
-			}
-		}
-	})
+// stranger is a build of a model that nobody here trained.
+type stranger struct {
+	graph, ref string
+	modules    [][]string // how its modules are made
+	backends   []string   // the engines that run it; the first one's answer is what others' are compared with
 }
 
-// numbers reads an array of float32.
+// must runs mm and gives what it prints.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := mm(t, args...)
+	if code != exitOK {
+		t.Fatalf("mm %s: exit %d: %s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+// shipped makes the modules, composes and signs the build, pushes it to a
+// registry, and pulls and verifies it in another home. It gives the reference
+// there.
+func shipped(t *testing.T, s stranger, server string) string {
+	t.Helper()
+	home, away := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "away")
+	t.Setenv("MM_KEY_PASSWORD", "")
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv("MM_HOME", home)
+	graph, err := os.ReadFile(filepath.Join(testfiles.Root(t), "builds", "strangers", s.graph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(s.graph, graph, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("mm.yaml", []byte("modules: [modules]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range s.modules {
+		must(t, args...)
+	}
+	must(t, "keys", "generate")
+	must(t, "lock", s.graph)
+	must(t, "validate", s.graph, "modules")
+	must(t, "assemble", s.graph, "--sign", "default")
+	name, version, _ := strings.Cut(s.ref, ":")
+	at := server + "/team/" + name
+	must(t, "push", s.ref, at)
+	t.Setenv("MM_HOME", away)
+	at += ":" + version
+	if _, _, code := mm(t, "pull", at); code == exitOK {
+		t.Fatal("pulled before the key is trusted")
+	}
+	must(t, "trust", "add", filepath.Join(home, "keys", "mm.pub"), "--name", "team", "--match", server+"/team/**")
+	must(t, "pull", at)
+	must(t, "verify", at)
+	for _, name := range s.backends[1:] {
+		installed := map[string]string{"onnxruntime": native.ONNXRuntime, "llamacpp": native.LlamaCPP}[name]
+		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: installed, From: enginestest.Libraries(t, installed)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return at
+}
+
+// numbers are the elements of a .npy file of float32.
 func numbers(t *testing.T, path string) []float64 {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -100,24 +95,185 @@ func numbers(t *testing.T, path string) []float64 {
 	}
 	a, err := npy.Decode(data)
 	if err != nil || a.Type != "f4" {
-		t.Fatal(a, err)
+		t.Fatalf("%s: %v %v", path, a, err)
 	}
-	var out []float64
-	for i := 0; i < len(a.Data); i += 4 {
-		bits := uint32(a.Data[i]) | uint32(a.Data[i+1])<<8 | uint32(a.Data[i+2])<<16 | uint32(a.Data[i+3])<<24
-		out = append(out, float64(math.Float32frombits(bits)))
+	out := make([]float64, len(a.Data)/4)
+	for i := range out {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(a.Data[4*i:])))
 	}
 	return out
 }
 
-// cosine is how alike two directions are; NaN where lengths differ.
 func cosine(a, b []float64) float64 {
-	if len(a) != len(b) || len(a) == 0 {
-		return math.NaN()
-	}
 	var ab, aa, bb float64
 	for i := range a {
 		ab, aa, bb = ab+a[i]*b[i], aa+a[i]*a[i], bb+b[i]*b[i]
 	}
 	return ab / math.Sqrt(aa*bb)
+}
+
+// answers has every engine run a function and compares an output: f32 tensors
+// agree to a cosine of 0.9999.
+func answers(t *testing.T, ref, output string, backends []string, args ...string) []functionAnswer {
+	t.Helper()
+	var all []functionAnswer
+	var first []float64
+	for _, b := range backends {
+		file := filepath.Join(t.TempDir(), "out.npy")
+		text := must(t, append([]string{"run", ref, "--backend", b, "--output", output + "=" + file, "--json"}, args...)...)
+		var parts struct{ Parts []functionAnswer }
+		if err := json.Unmarshal([]byte(text), &parts); err != nil || len(parts.Parts) != 1 {
+			t.Fatalf("%v: %s", err, text)
+		}
+		got := parts.Parts[0]
+		if got.Backend != b {
+			t.Errorf("asked for %s, ran on %s", b, got.Backend)
+		}
+		all = append(all, got)
+		values := numbers(t, file)
+		if first == nil {
+			first = values
+			continue
+		}
+		if c := cosine(first, values); len(first) != len(values) || !(c >= 0.9999) {
+			t.Errorf("%s: %d and %d numbers, cosine %v", b, len(first), len(values), c)
+		} else {
+			t.Logf("%s: %s beside %s: %d numbers, cosine %.7f; %.0f ms and %.0f ms", ref, b, backends[0], len(values), c, got.Timings.RunMS, all[0].Timings.RunMS)
+		}
+	}
+	return all
+}
+
+// foreignRegistry serves another project's registry.
+func foreignRegistry(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// PP-OCRv4 reads drawn text, on both engines, after the whole way of a build.
+func TestStrangersRead(t *testing.T) {
+	s := stranger{"ocr.graph.yaml", "ocr:4.0.0", [][]string{{
+		"module", "import", "onnx", testfiles.Models(t, "ocr", "ch_PP-OCRv4_rec_infer.onnx"),
+		"--name", "ppocr-rec", "--version", "4.0.0", "--license", "Apache-2.0", "--dir", "modules/ppocr-rec",
+		"--preprocess", "{height: 48, max_width: 3200, color: bgr, scale: 0.00392156862745098, mean: [0.5], std: [0.5]}",
+		"--postprocess", "softmax_11.tmp_0={ctc: {labels: ppocr_keys_v1.txt, space: true}}", "--with", testfiles.Models(t, "ocr", "ppocr_keys_v1.txt"),
+	}}, []string{"onnx", "onnxruntime"}}
+	enginestest.Libraries(t, native.ONNXRuntime)
+	enginestest.Program(t)
+	ref := shipped(t, s, foreignRegistry(t))
+	for i, text := range []string{"Modular ABI 1.0", "slope = 3.14", "invoice 20456"} {
+		file := fmt.Sprintf("%d.png", i)
+		if err := os.WriteFile(file, testfiles.Line(t, text, 32), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range answers(t, ref, "softmax_11.tmp_0", s.backends, "--image", file) {
+			if got.Text != text {
+				t.Errorf("%s reads %q for %q", got.Backend, got.Text, text)
+			}
+		}
+	}
+}
+
+// Silero VAD finds every spoken digit of people it has never heard, on both
+// engines, and nothing in the seconds between them.
+func TestStrangersListen(t *testing.T) {
+	s := stranger{"vad.graph.yaml", "vad:6.0.0", [][]string{{
+		"module", "import", "onnx", testfiles.Models(t, "vad", "silero_vad_v6.onnx"),
+		"--name", "silero-vad", "--version", "6.0.0", "--license", "MIT", "--dir", "modules/silero-vad",
+		"--preprocess", "input={sample_rate: 16000, chunk: 512, context: 64}", "--state", "state=stateN", "--constant", "sr=16000",
+		"--postprocess", "output={segments: {min_ms: 60, min_silence_ms: 100}}",
+	}}, []string{"onnx", "onnxruntime"}}
+	enginestest.Libraries(t, native.ONNXRuntime)
+	sound, digits := recordings(t)
+	enginestest.Program(t)
+	ref := shipped(t, s, foreignRegistry(t))
+	if err := os.WriteFile("digits.wav", preprocess.EncodeWAV(sound), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range answers(t, ref, "output", s.backends, "--audio", "digits.wav") {
+		found, astray := 0, 0
+		for _, d := range digits {
+			for _, seg := range got.Segments {
+				if seg.Start < d[1] && seg.End > d[0] {
+					found++
+					break
+				}
+			}
+		}
+		for _, seg := range got.Segments {
+			heard := false
+			for _, d := range digits {
+				heard = heard || seg.Start < d[1] && seg.End > d[0]
+			}
+			if !heard {
+				astray++
+			}
+		}
+		t.Logf("%s: %d of %d spoken digits found, %d of %d segments where nobody speaks", got.Backend, found, len(digits), astray, len(got.Segments))
+		if found != len(digits) || astray > 0 {
+			t.Errorf("%s: %d of %d digits, %d segments astray", got.Backend, found, len(digits), astray)
+		}
+	}
+}
+
+// recordings are all spoken digits at hand with a second of silence around
+// each, and where they are, in seconds.
+func recordings(t *testing.T) (*preprocess.Wave, [][2]float64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(testfiles.Shared(t, "fsdd"), "*.wav"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	const rate = 8000
+	sound := &preprocess.Wave{Rate: rate, Samples: make([]float32, rate)}
+	var at [][2]float64
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := preprocess.DecodeWAV(data)
+		if err != nil || w.Rate != rate {
+			t.Fatalf("%s: %v", file, err)
+		}
+		from := float64(len(sound.Samples)) / rate
+		sound.Samples = append(sound.Samples, w.Samples...)
+		at = append(at, [2]float64{from, float64(len(sound.Samples)) / rate})
+		sound.Samples = append(sound.Samples, make([]float32, rate)...)
+	}
+	return sound, at
+}
+
+// SmolLM2 chats, with 32-bit weights in the same words on both engines.
+func TestStrangersChat(t *testing.T) {
+	from := testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	wide := filepath.Join(t.TempDir(), "smollm2-f32.gguf")
+	s := stranger{"smollm2.graph.yaml", "smollm2:1.0.0", [][]string{
+		{"quantize", "--to", "F32", from, wide},
+		{"module", "import", "gguf", wide, "--name", "smollm2-135m", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/smollm2-135m"},
+	}, []string{"core", "llamacpp"}}
+	enginestest.Libraries(t, native.LlamaCPP)
+	enginestest.Program(t)
+	ref := shipped(t, s, foreignRegistry(t))
+	for _, prompt := range []string{"What is the capital of France?", "Write one sentence about the sea.", "Name three colours."} {
+		var first string
+		for _, b := range s.backends {
+			var got ran
+			text := must(t, "run", ref, "--backend", b, "--max-tokens", "48", "--json", "--prompt", prompt)
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Backend != b || got.Text == "" {
+				t.Errorf("asked for %s, %s says %q", b, got.Backend, got.Text)
+			}
+			if first == "" {
+				first = got.Text
+				t.Logf("%s: %q", prompt, first)
+			} else if got.Text != first {
+				t.Errorf("%s says %q, %s %q", b, got.Text, s.backends[0], first)
+			}
+		}
+	}
 }

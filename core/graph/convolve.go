@@ -141,13 +141,26 @@ func attribute(n *onnx.Node, name string, absent float32) float32 {
 	return absent
 }
 
-// scalar is a constant of one number, of a rank that changes no shape.
-func (j *joiner) scalar(slot int) (float32, bool) {
+// rank is the dimensions of what a convolution gives, or fewer where they are
+// not known.
+func (j *joiner) rank(conv *step) int {
+	if conv.blocked != nil {
+		return conv.blocked.rank
+	}
+	if w := j.constant[conv.in[1]]; w != nil {
+		return w.Rank()
+	}
+	return 3
+}
+
+// scalar is a constant of one number, whose shape of at most so many dimensions
+// changes no other.
+func (j *joiner) scalar(slot, rank int) (float32, bool) {
 	if slot < 0 || j.constant[slot] == nil {
 		return 0, false
 	}
 	a := j.constant[slot]
-	if a.Type != onnx.FLOAT || a.Len() != 1 || a.Rank() > 3 {
+	if a.Type != onnx.FLOAT || a.Len() != 1 || a.Rank() > rank {
 		return 0, false
 	}
 	return array.Of[float32](a)[0], true
@@ -170,7 +183,7 @@ func (j *joiner) bounds(st *step) (low, high float32, ok bool) {
 		if st.in[i] < 0 {
 			continue
 		}
-		v, ok := j.scalar(st.in[i])
+		v, ok := j.scalar(st.in[i], array.MaxRank)
 		if !ok {
 			return 0, 0, false
 		}
@@ -242,7 +255,7 @@ func (j *joiner) hard(st *step) *step {
 			if k < 0 {
 				continue
 			}
-			v, ok := j.scalar(add.in[1-k])
+			v, ok := j.scalar(add.in[1-k], j.rank(conv))
 			if !ok {
 				continue
 			}
@@ -261,7 +274,7 @@ func (j *joiner) number(st, conv *step, at int) bool {
 	if conv.after == nil || len(st.in) != 2 {
 		return false
 	}
-	v, ok := j.scalar(st.in[1-at])
+	v, ok := j.scalar(st.in[1-at], j.rank(conv))
 	if !ok {
 		return false
 	}
@@ -303,6 +316,9 @@ func (j *joiner) number(st, conv *step, at int) bool {
 // filters is the constant weights of a convolution, nil when they are not, how
 // many channels it gives, and in what dimension of the weights those are.
 func (j *joiner) filters(conv *step) (weights *array.Array, channels, dim int) {
+	if len(conv.in) < 2 || conv.in[1] < 0 { // no convolution; it is refused when its operator is made
+		return nil, 0, 0
+	}
 	weights = j.constant[conv.in[1]]
 	if weights == nil || weights.Type != onnx.FLOAT || weights.Rank() < 3 {
 		return nil, 0, 0
@@ -437,7 +453,7 @@ func (j *joiner) bake(arena *array.Arena) error {
 // sum joins a sum of two images in blocks to the convolution that makes one of
 // them, the later of the two if both are made by one.
 func (j *joiner) sum(st *step) *step {
-	if !j.sums || st.node.Op != "Add" || st.blocked == nil || len(st.in) != 2 || !single(st) || st.in[0] == st.in[1] {
+	if !j.sums || st.node.Op != "Add" || st.blocked == nil || len(st.in) != 2 || !single(st) {
 		return nil
 	}
 	for _, i := range []int{1, 0} {

@@ -2,13 +2,16 @@ package graph_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/onnx"
@@ -216,6 +219,18 @@ func TestConvolutionJoins(t *testing.T) {
 			z = g.Add("Mul", []string{z, g.number(3)}, g.name())
 			return g.Add("Sub", []string{z, g.number(1)}, g.name())
 		}, "Conv ToPlain"},
+		{"a number by an activation", 17, func(g *net, z string) string {
+			return g.Add("Div", []string{g.number(1), g.Add("Clip", []string{z, g.number(1), g.number(2)}, g.name())}, g.name())
+		}, "Conv Div ToPlain"},
+		{"a number less an activation", 17, func(g *net, z string) string {
+			return g.Add("Sub", []string{g.number(1), g.Add("Relu", []string{z}, g.name())}, g.name())
+		}, "Conv Sub ToPlain"},
+		{"a number of four dimensions", 17, func(g *net, z string) string {
+			return g.Add("Max", []string{g.Add("LeakyRelu", []string{z}, g.name(), onnx.Float("alpha", 0.2)), g.noise(1, 1, 1, 1)}, g.name())
+		}, "Conv ToPlain"},
+		{"a number of five dimensions", 17, func(g *net, z string) string {
+			return g.Add("Mul", []string{g.Add("Relu", []string{z}, g.name()), g.noise(1, 1, 1, 1, 1)}, g.name())
+		}, "Conv ToPlain Mul"},
 		{"channels after an activation", 17, func(g *net, z string) string {
 			z = g.Add("Relu", []string{z}, g.name())
 			return g.Add("Mul", []string{z, g.noise(out, 1, 1)}, g.name())
@@ -237,6 +252,9 @@ func TestConvolutionJoins(t *testing.T) {
 			p := g.Add("GlobalAveragePool", []string{"x"}, g.name())
 			return g.Add("Relu", []string{g.Add("Add", []string{z, g.conv(p, in, out, 1, 1)}, g.name())}, g.name())
 		}, "Conv GlobalAveragePool Conv ToPlain"},
+		{"an image by one of one channel", 17, func(g *net, z string) string {
+			return g.Add("Mul", []string{z, g.conv("x", in, 1, 1, 1)}, g.name())
+		}, "Conv Conv ToPlain ToPlain Mul"},
 		{"squeeze and excite", 17, func(g *net, z string) string {
 			p := g.Add("GlobalAveragePool", []string{z}, g.name())
 			s := g.Add("Sigmoid", []string{g.conv(p, out, out, 1, 1)}, g.name())
@@ -390,5 +408,39 @@ func TestConvolutionNets(t *testing.T) {
 			}
 		}
 		both(t, fmt.Sprint("seed ", seed), seed, 17, 2e-3, build, batch, 3, h, w)
+	}
+}
+
+// A run ends soon after its context in the middle of a convolution.
+func TestConvolutionCancelled(t *testing.T) {
+	const channels, side = 64, 400
+	for _, threads := range []int{1, 2} {
+		m := model(17, func(*onnx.Graph) {}, 1, channels, side, side)
+		g := &net{Graph: &m.Graph, rng: rand.New(rand.NewPCG(1, 2))}
+		g.Outputs[0] = onnx.Value{Name: g.conv("x", channels, channels, 7, 1)}
+		p := compile(t, m, graph.Options{Threads: threads})
+		x := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, channels, side, side}, Data: make([]byte, 4*channels*side*side)}
+		least := time.Hour
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			var ended time.Time
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				ended = time.Now()
+				cancel()
+			}()
+			_, err := p.Run(ctx, map[string]graph.Tensor{"x": x})
+			took := time.Since(ended)
+			<-ctx.Done()
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("a cancelled run gave %v", err)
+			}
+			if least = min(least, took); least < 50*time.Millisecond {
+				break
+			}
+		}
+		if least > 50*time.Millisecond {
+			t.Errorf("%d threads: ended %v after its context", threads, least)
+		}
 	}
 }

@@ -35,6 +35,10 @@ func (b *body) fuse(p *Program) {
 			}
 		}
 		f.transposed(st)
+		if made := f.attention(st); made != nil {
+			st = made
+			b.steps[i] = st
+		}
 		if f.bias(st) || f.activation(st) {
 			f.dead[st] = true
 			continue
@@ -322,6 +326,59 @@ func (f *fuser) product(slot int) *step {
 		return nil
 	}
 	return st
+}
+
+// attention is softmax(q·kᵀ·scale + mask)·v, scale and mask as they are there.
+// Constant keys or values stay products, whose weights are packed once.
+func (f *fuser) attention(st *step) *step {
+	if st.node.Op != "MatMul" || st.transposed || len(st.in) != 2 || !single(st) || f.constant[st.in[1]] != nil {
+		return nil
+	}
+	softmax := f.from(st.in[0], 1, "Softmax")
+	if softmax == nil {
+		return nil
+	}
+	rest, slot, mask, scale := []*step{softmax}, softmax.in[0], -1, 1.0
+	if plus := f.from(slot, 1, "Add"); plus != nil {
+		rest, slot, mask = append(rest, plus), plus.in[0], plus.in[1]
+		if f.from(slot, 1, "MatMul") == nil && f.from(slot, 1, "Mul") == nil && f.from(slot, 1, "Div") == nil {
+			slot, mask = mask, slot
+		}
+	}
+	for _, name := range []string{"Mul", "Div"} {
+		by := f.from(slot, 1, name)
+		if by == nil {
+			continue
+		}
+		v, ok := f.number(by.in[1])
+		if !ok || name == "Div" && v == 0 {
+			return nil
+		}
+		if scale = v; name == "Div" {
+			scale = 1 / v
+		}
+		rest, slot = append(rest, by), by.in[0]
+		break
+	}
+	scores := f.from(slot, 1, "MatMul")
+	if scores == nil || len(scores.in) != 2 || scores.then != nil || f.constant[scores.in[1]] != nil {
+		return nil
+	}
+	in := []int{scores.in[0], scores.in[1], st.in[1]}
+	if mask >= 0 {
+		in = append(in, mask)
+	}
+	n := &onnx.Node{Op: "Softmax", Attributes: softmax.node.Attributes} // a name that is there
+	made := f.become(st, n, in[:1], append(rest, scores)...)
+	if made == nil {
+		return nil
+	}
+	for _, slot := range in[1:] {
+		f.uses[slot]++
+		made.in, made.fixed = append(made.in, slot), append(made.fixed, f.constant[slot] != nil)
+	}
+	made.node.Op, made.kernel, made.transposed = "Attention", op.Attention(float32(scale)), scores.transposed
+	return made
 }
 
 // bias joins the numbers that a step adds to each row of a product.

@@ -44,6 +44,11 @@ var chains = []chain{
 	{"no bias of one number", []string{"MatMul x,w -> m", "Add m,3 -> y"}, []string{"MatMul", "Add"}},
 	{"no bias behind an activation", []string{"MatMul x,w -> m", "Relu m -> t", "Add t,r -> y"}, []string{"MatMul", "Add"}},
 	{"transposed factor", []string{"Transpose x -> t", "MatMul x,t -> y"}, []string{"MatMul"}},
+	{"attention", []string{"Tanh x -> k", "Sigmoid x -> w2", "Transpose k -> t", "MatMul x,t -> s", "Softmax s -> p", "MatMul p,w2 -> y"}, []string{"Tanh", "Sigmoid", "Attention"}},
+	{"attention with scale and mask", []string{"Tanh x -> k", "Sigmoid x -> v", "Transpose k -> t", "MatMul x,t -> s", "Div s,3 -> d", "Add d,mask -> m", "Softmax m -> p", "MatMul p,v -> y"}, []string{"Tanh", "Sigmoid", "Attention"}},
+	{"attention, mask first", []string{"Tanh x -> k", "Sigmoid x -> v", "Transpose k -> t", "MatMul x,t -> s", "Mul s,0.5 -> d", "Add wide,d -> m", "Softmax m -> p", "MatMul p,v -> y"}, []string{"Tanh", "Sigmoid", "Attention"}},
+	{"attention along another axis", []string{"Tanh x -> k", "Sigmoid x -> v", "Transpose k -> t", "MatMul x,t -> s", "Mul s,0.5 -> d", "Add d,mask -> m", "Softmax1 m -> p", "MatMul p,v -> y"}, []string{"Tanh", "Sigmoid", "Attention"}},
+	{"no attention over constants", []string{"Softmax x -> p", "MatMul p,w -> y"}, []string{"Softmax", "MatMul"}},
 	{"two transpositions", []string{"Transpose x -> t", "Transpose t -> y"}, []string{"Transpose"}},
 	{"read twice", []string{"MatMul x,w -> m", "Add m,r -> b", "Mul m,b -> y"}, []string{"MatMul", "Add", "Mul"}},
 }
@@ -57,6 +62,8 @@ func (c chain) model(open bool) *onnx.Model {
 	m.Graph.Outputs = []onnx.Value{{Name: "y"}}
 	m.Graph.Constant(onnx.Floats("w", []int64{6, 6}, noise(rng, 36)))
 	m.Graph.Constant(onnx.Floats("r", []int64{6}, noise(rng, 6)))
+	m.Graph.Constant(onnx.Floats("mask", []int64{5}, noise(rng, 5)))
+	m.Graph.Constant(onnx.Floats("wide", []int64{2, 1, 5}, noise(rng, 10)))
 	made := map[string]bool{"x": true, "w": true, "r": true}
 	for _, n := range c.nodes {
 		var name, in, out string
@@ -72,6 +79,8 @@ func (c chain) model(open bool) *onnx.Model {
 		switch name {
 		case "ReduceMean":
 			node.Attributes = []onnx.Attribute{{Name: "axes", Type: onnx.AttrInts, Ints: []int64{-1}}}
+		case "Softmax1":
+			node.Op, node.Attributes = "Softmax", []onnx.Attribute{onnx.Int("axis", 1)}
 		case "Transpose":
 			node.Attributes = []onnx.Attribute{{Name: "perm", Type: onnx.AttrInts, Ints: []int64{0, 2, 1}}}
 		}

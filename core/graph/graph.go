@@ -2,11 +2,12 @@
 //
 // [Compile] turns a checked model into a [Program]: it refuses by name what
 // package core/graph/op does not claim, drops nodes that no result needs,
-// computes what follows from constants alone, joins activations to the
-// convolutions before them, and finds for each value the node that uses it
-// last. [Program.Run] then goes through the nodes in their order. Shapes are
-// known only then, so each kernel works its own out; a value's memory is used
-// again once its last reader is done, in this run and in the next.
+// computes what follows from constants alone, joins to convolutions and products
+// what follows them, makes one step of chains that stand for one operator, packs
+// weights, and finds for each value the node that uses it last. [Program.Run]
+// then goes through the nodes in their order. Shapes are known only then, so
+// each kernel works its own out; a value's memory is used again once its last
+// reader is done, in this run and in the next.
 //
 // A model comes from anybody. Its structure has been read within limits by
 // package core/onnx, and here every size is computed with checked arithmetic

@@ -89,7 +89,7 @@ func (j *joiner) padding(st *step) (amounts []int64, value float32, ok bool) {
 		}
 		amounts = array.Of[int64](j.constant[st.in[1]])
 		if len(st.in) > 2 && st.in[2] >= 0 {
-			if value, ok = j.scalar(st.in[2]); !ok {
+			if value, ok = j.scalar(st.in[2], array.MaxRank); !ok {
 				return nil, 0, false
 			}
 		}

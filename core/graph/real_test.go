@@ -243,11 +243,11 @@ func TestAgainstONNXRuntime(t *testing.T) {
 	if os.Getenv("MM_TEST_LATENCY") != "" {
 		t.Logf("%-22s %8s %8s %8s %6s %9s", "model", "threads", "here ms", "ORT ms", "ratio", "peak MB")
 	}
-	for _, r := range reals(t) {
+	for _, r := range append(reals(t), strangers(t)...) {
 		var first map[string]graph.Tensor
 		for _, threads := range []int{1, 2} {
 			p := load(t, r.path, threads)
-			in := noise(p)
+			in := r.inputs(t)
 			out, err := p.Run(t.Context(), in)
 			if err != nil {
 				t.Fatalf("%s: %v", r.name, err)

@@ -150,11 +150,7 @@ func expSum(dst, x []float32, sub float32) float32 {
 	if !hasAVX2 || n == 0 {
 		return expSumPlain(dst, x, sub)
 	}
-	kernel := expSumAVX2
-	if hasAVX512 {
-		kernel = expSumAVX512
-	}
-	s := kernel(&dst[0], &x[0], n, sub)
+	s := expSumVec(dst, x, n, sub)
 	if n == len(x) {
 		return s
 	}
@@ -162,12 +158,19 @@ func expSum(dst, x []float32, sub float32) float32 {
 	// not depend on where it stands.
 	var rest [8]float32
 	k := copy(rest[:], x[n:])
-	kernel(&rest[0], &rest[0], 8, sub)
+	expSumVec(rest[:], rest[:], 8, sub)
 	for i := range k {
 		dst[n+i] = rest[i]
 		s += rest[i]
 	}
 	return s
+}
+
+func expSumVec(dst, x []float32, n int, sub float32) float32 {
+	if hasAVX512 {
+		return expSumAVX512(&dst[0], &x[0], n, sub)
+	}
+	return expSumAVX2(&dst[0], &x[0], n, sub)
 }
 
 func mulScaled(dst, x, gain []float32, a float32) {

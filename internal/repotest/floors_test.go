@@ -36,14 +36,14 @@ var floors = map[string]int{
 
 	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8,
 
-	"internal/libllama/driver": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
+	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
 	"runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
 	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm-native": 11,
+	"cmd/mm-native": 11, "internal/ortbench": 11,
 }
 
 // thirdParty says which packages may import a module from outside. Modules

@@ -54,7 +54,7 @@ func TestDamagedFiles(t *testing.T) {
 		_, err = admit.File(f)
 		return err
 	}
-	enginestest.Damaged(t, enginestest.Hostile(t), files, check,
+	enginestest.Damaged(t, enginestest.Hostile(t), files, enginestest.Damage, check,
 		enginestest.Trial{Name: "core", Use: use(corellm.Engine{})},
 		enginestest.Trial{Name: "llamacpp", Use: use(llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)})})
 }

@@ -2,11 +2,12 @@ package onnxrt_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"testing"
 
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/core/onnx/onnxtest"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -35,19 +36,13 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 	check := func(path string) error {
-		m, err := onnx.Open(path)
+		m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}})
 		if err != nil {
 			return err
 		}
-		defer m.Close()
-		for _, p := range m.Check(onnx.CheckOptions{MinOpset: 1, MaxOpset: 27}) {
-			if !p.Warning {
-				return errors.New(p.String())
-			}
-		}
-		return nil
+		return m.Close()
 	}
-	enginestest.Damaged(t, enginestest.Hostile(t), files, check,
+	enginestest.Damaged(t, enginestest.Hostile(t), files, onnxtest.Mutate, check,
 		enginestest.Trial{Name: "core", Use: use(coreonnx.Engine{})},
 		enginestest.Trial{Name: "onnxruntime", Use: use(onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)})})
 }

@@ -15,6 +15,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
@@ -78,6 +79,10 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	return m, nil
 }
 
+// opsets are those that the library reads: it still has most operators of the
+// first ones, and those of the newest that it was made for.
+func opsets() onnx.CheckOptions { return onnx.CheckOptions{MinOpset: 1, MaxOpset: 27} }
+
 // file is where the checked model lies, with the files that it refers to.
 func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, error) {
 	path, err := b.Entry(abi.ONNX)
@@ -85,7 +90,7 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 		return "", err
 	}
 	names := b.Part.Files[string(abi.ONNX)]
-	m, err := admit.File(path, admit.Options{Open: admit.Named(names, b.Files.Path, b.Sealed())})
+	m, err := admit.File(path, admit.Options{CheckOptions: opsets(), Open: admit.Named(names, b.Files.Path, b.Sealed())})
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}

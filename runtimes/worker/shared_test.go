@@ -59,7 +59,7 @@ func TestTensorsByEitherWay(t *testing.T) {
 	for name, share := range map[string]int{"pipe": -1, "shared": 1, "as it pays": 0} {
 		t.Run(name, func(t *testing.T) {
 			opt := options("echo", "")
-			opt.Share = share
+			opt.Share, opt.Silence = share, 10*time.Second
 			f := function(t, opt)
 			var group sync.WaitGroup
 			for i, size := range []int{0, 1, 63, 64, 4 << 10, 16 << 10, 1 << 20, 5 << 20, 70 << 20, 90 << 20} {

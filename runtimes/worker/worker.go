@@ -78,7 +78,7 @@ type child struct {
 	mu      sync.Mutex
 	pending map[uint64]*answer
 	next    uint64
-	frames  uint64 // that have come
+	signs   uint64 // of life: pieces that have come, of whatever frame
 	why     error  // it ended, or is made to
 	gone    chan struct{}
 	left    sync.WaitGroup // what waits for answers that nobody hears
@@ -198,8 +198,9 @@ func (c *child) live(stdout, stderr io.Reader, greeted chan<- wire.Hello) {
 }
 
 // listen hands frames to those who wait for them.
-func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
+func (c *child) listen(pipe io.Reader, greeted chan<- wire.Hello) error {
 	met := false
+	r := &alive{pipe, c}
 	for {
 		f, err := wire.Read(r, 0)
 		if err == io.EOF {
@@ -209,7 +210,6 @@ func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
 			return fmt.Errorf("it sent what is not understood: %w", err)
 		}
 		c.mu.Lock()
-		c.frames++
 		a := c.pending[f.ID]
 		c.mu.Unlock()
 		switch {
@@ -232,6 +232,22 @@ func (c *child) listen(r io.Reader, greeted chan<- wire.Hello) error {
 	}
 }
 
+// alive counts what comes of a child: a large frame takes its time, and no Beat
+// comes in its middle.
+type alive struct {
+	io.Reader
+	c *child
+}
+
+// Read implements io.Reader.
+func (a *alive) Read(b []byte) (int, error) {
+	n, err := a.Reader.Read(b)
+	a.c.mu.Lock()
+	a.c.signs++
+	a.c.mu.Unlock()
+	return n, err
+}
+
 // watch kills a child that has work and gives no sign of life. It counts its
 // own ticks and not the time, so that a mm that was stopped and continued does
 // not take its own silence for the child's.
@@ -248,8 +264,8 @@ func (c *child) watch() {
 		}
 		c.mu.Lock()
 		quiet++
-		if c.frames != seen || len(c.pending) == 0 {
-			seen, quiet = c.frames, 0
+		if c.signs != seen || len(c.pending) == 0 {
+			seen, quiet = c.signs, 0
 		}
 		c.mu.Unlock()
 		if quiet > ticks {

@@ -266,6 +266,9 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 	p.ctx, p.batch, p.ubatch = uint32(n), chunk, chunk
 	p.threads, p.threadsBatch = int32(m.threads), int32(m.threads)
 	p.typeK, p.typeV = m.kv, m.kv
+	if m.kv == 0 {
+		p.flash = 0 // it rounds 32-bit keys and values to 16
+	}
 	h := m.lib.initContext(m.handle, p)
 	if h == 0 {
 		return nil, fmt.Errorf("llama.cpp made no context of %d positions", n)

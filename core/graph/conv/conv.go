@@ -16,7 +16,6 @@ package conv
 import (
 	"math"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -57,8 +56,10 @@ func (w *Window) inside() bool {
 
 // Work is what a call works with.
 type Work struct {
-	Pool *pool.Pool
-	// Rows are the workspaces of the pool's threads.
+	// For calls f for all of [0, n) in pieces of at most chunk, on several
+	// threads; it may leave pieces out when nobody waits for the result.
+	For func(n, chunk int, f func(thread, lo, hi int))
+	// Rows are the workspaces of those threads.
 	Rows []tensor.Row
 	// Room gives n elements that nobody else uses until the call is done.
 	Room func(n int) ([]float32, error)
@@ -72,8 +73,10 @@ type After struct {
 	Shape     *tensor.Shaper
 }
 
-// Nothing leaves the sums as they are.
-var Nothing = After{Low: float32(math.Inf(-1)), High: float32(math.Inf(1))}
+// Nothing is what leaves the sums as they are.
+func Nothing() After { return After{Low: -infinity, High: infinity} }
+
+var infinity = float32(math.Inf(1))
 
 // Blocks is how many blocks of the given lanes hold n channels.
 func Blocks(n, lanes int) int { return (n + lanes - 1) / lanes }
@@ -99,7 +102,7 @@ func (w *Window) pad(work *Work, x []float32, planes, width int) ([]float32, err
 	// The columns of a row that come from the image.
 	first, n := w.Before[1], min(w.In[1], f[1]-w.Before[1])
 	row, line := f[1]*width, w.In[1]*width
-	work.Pool.For(planes*f[0], pieces(planes*f[0], f[1]), pool.Func(func(_, lo, hi int) {
+	work.For(planes*f[0], pieces(planes*f[0], f[1]), func(_, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			to, y := dst[r*row:(r+1)*row], r%f[0]-w.Before[0]
 			if y < 0 || y >= w.In[0] || n <= 0 {
@@ -111,6 +114,6 @@ func (w *Window) pad(work *Work, x []float32, planes, width int) ([]float32, err
 			copy(to[first*width:(first+n)*width], from[:n*width])
 			clear(to[(first+n)*width:])
 		}
-	}))
+	})
 	return dst, nil
 }

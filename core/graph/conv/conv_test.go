@@ -15,7 +15,7 @@ import (
 // bench is what tests work with.
 func bench(threads int) (*Work, func()) {
 	p := pool.New(threads)
-	return &Work{Pool: p, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
+	return &Work{For: func(n, chunk int, f func(thread, lo, hi int)) { p.For(n, chunk, pool.Func(f)) }, Rows: make([]tensor.Row, threads), Room: func(n int) ([]float32, error) {
 		s := make([]float32, n)
 		for i := range s {
 			s[i] = float32(math.NaN())
@@ -156,7 +156,7 @@ func TestFilter(t *testing.T) {
 			}
 			add := random(r, c.batch*s.Out*size)
 			sums := naive(s, w, c.batch, x, weights, bias)
-			for _, a := range []After{Nothing, {Low: 0, High: 3}, {Low: -1, High: 1, Add: add}} {
+			for _, a := range []After{Nothing(), {Low: 0, High: 3}, {Low: -1, High: 1, Add: add}} {
 				what := fmt.Sprintf("%d lanes, %+v over %v by %v, low %g", k.Lanes(), s, c.in, c.stride, a.Low)
 				want := slices.Clone(sums)
 				for i := range want {
@@ -206,12 +206,12 @@ func TestFilterAgain(t *testing.T) {
 	for _, s := range []Spec{{20, 20, 1, [2]int{3, 3}, false}, {20, 20, 20, [2]int{3, 3}, false}} {
 		weights := random(r, s.Out*s.In/s.Groups*9)
 		f := filter(t, k, s, weights, nil)
-		for _, size := range [][2]int{{5, 6}, {70, 80}, {5, 6}, {80, 70}} {
+		for _, size := range [][2]int{{5, 6}, {70, 80}, {9, 7}, {5, 6}, {80, 70}} {
 			w := Window{In: size, Out: size, Kernel: s.Kernel, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}, Before: [2]int{1, 1}}
 			n := size[0] * size[1]
 			x := random(r, s.In*n)
 			out := make([]float32, Blocks(s.Out, k.Lanes())*k.Lanes()*n)
-			a := Nothing
+			a := Nothing()
 			a.Shape = &tensor.Shaper{A: 0.5, Low: -1, High: 1, Scale: 2, Shift: 1, Form: tensor.ShapeTimes}
 			if err := f.Do(work, w, 1, out, blocked(x, 1, s.In, n, k.Lanes()), a); err != nil {
 				t.Fatal(err)
@@ -351,7 +351,7 @@ func TestNoRoom(t *testing.T) {
 	defer done()
 	for range 2 {
 		out := make([]float32, Blocks(16, k.Lanes())*k.Lanes()*256)
-		if err := f.Do(work, w, 1, out, blocked(x, 1, 16, 256, k.Lanes()), Nothing); err != nil {
+		if err := f.Do(work, w, 1, out, blocked(x, 1, 16, 256, k.Lanes()), Nothing()); err != nil {
 			t.Fatal(err)
 		}
 		for i, v := range plain(out, 1, 16, 256, k.Lanes()) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -255,7 +254,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 	}
 	per := pieces(parts*len(f.panels), size*2*f.taps[0].Channels())
 	chunks := (parts + per - 1) / per
-	work.Pool.For(chunks*len(f.panels), 1, pool.Func(func(thread, lo, hi int) {
+	work.For(chunks*len(f.panels), 1, func(thread, lo, hi int) {
 		row := &work.Rows[thread]
 		for t := lo; t < hi; t++ {
 			p, p0 := &f.panels[t/chunks], t%chunks*per
@@ -284,7 +283,7 @@ func (f *Filter) dense(work *Work, w Window, out, x []float32, after After) {
 			}
 		}
 		*row = tensor.Row{}
-	}))
+	})
 }
 
 // one computes a row.

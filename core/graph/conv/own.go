@@ -3,7 +3,6 @@ package conv
 import (
 	"fmt"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -111,7 +110,7 @@ func (f *Filter) depthwise(work *Work, w Window, out, x []float32, after After) 
 	blocks, plane := len(f.bias)/lanes, w.Out[0]*w.Out[1]*lanes
 	per := pieces(w.Out[0]*blocks, w.Out[1]*size)
 	chunks := (w.Out[0] + per - 1) / per
-	work.Pool.For(chunks*blocks, 1, pool.Func(func(thread, lo, hi int) {
+	work.For(chunks*blocks, 1, func(thread, lo, hi int) {
 		row := &work.Rows[thread]
 		for t := lo; t < hi; t++ {
 			b, y0 := t/chunks, t%chunks*per
@@ -138,7 +137,7 @@ func (f *Filter) depthwise(work *Work, w Window, out, x []float32, after After) 
 			}
 		}
 		*row = tensor.Row{}
-	}))
+	})
 }
 
 // blank computes pixels whose windows see nothing of the image.
@@ -172,7 +171,7 @@ func NewPool(k tensor.ConvKernels, w Window, most bool, count func(dim, o int) i
 	p := &Pool{kernels: k, win: w, most: most, edge: lookOwn(&w, of), bias: make([]float32, lanes)}
 	if most {
 		for i := range p.bias {
-			p.bias[i] = Nothing.Low
+			p.bias[i] = -infinity
 		}
 		p.edge.prepare(&w, lanes, func(_, _, _ int) int { return 0 })
 		return p
@@ -200,13 +199,13 @@ func (p *Pool) Do(work *Work, blocks int, out, x []float32) {
 	}
 	per := pieces(w.Out[0]*blocks, w.Out[1]*w.Kernel[0]*w.Kernel[1])
 	chunks := (w.Out[0] + per - 1) / per
-	work.Pool.For(chunks*blocks, 1, pool.Func(func(thread, lo, hi int) {
+	work.For(chunks*blocks, 1, func(thread, lo, hi int) {
 		row := &work.Rows[thread]
 		for t := lo; t < hi; t++ {
 			b, y0 := t/chunks, t%chunks*per
 			*row = tensor.Row{
 				X: x[b*in : (b+1)*in], Pixel: w.Stride[1] * lanes, Blocks: 1, W: p.weights, Bias: p.bias, Step: lanes,
-				Low: Nothing.Low, High: Nothing.High,
+				Low: -infinity, High: infinity,
 			}
 			p.edge.sweep(w, row, lanes, y0, min(y0+per, w.Out[0]), func(x, y int) {
 				row.Out = out[b*res+(y*w.Out[1]+x)*lanes:]
@@ -221,5 +220,5 @@ func (p *Pool) Do(work *Work, blocks int, out, x []float32) {
 			})
 		}
 		*row = tensor.Row{}
-	}))
+	})
 }

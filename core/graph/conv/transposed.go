@@ -3,7 +3,6 @@ package conv
 import (
 	"fmt"
 
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -18,7 +17,7 @@ type Transposed struct {
 	plain   bool
 }
 
-// NewTransposed packs weights, which are [in][out][rows][columns], and a bias,
+// NewTransposed packs weights, which are in × out × rows × columns, and a bias,
 // which may be nil.
 func NewTransposed(k tensor.ConvKernels, in, out int, kernel [2]int, weights, bias []float32, room func(n int) ([]float32, error)) (*Transposed, error) {
 	size := kernel[0] * kernel[1]
@@ -97,7 +96,7 @@ func (t *Transposed) Do(work *Work, size [2]int, batch int, out, x []float32, af
 	chunks := (size[0] + per - 1) / per
 	for n := range batch {
 		img, o := x[n*in:(n+1)*in], out[n*res:(n+1)*res]
-		work.Pool.For(chunks*tasks, 1, pool.Func(func(thread, lo, hi int) {
+		work.For(chunks*tasks, 1, func(thread, lo, hi int) {
 			row := &work.Rows[thread]
 			for c := lo; c < hi; c++ {
 				y0 := c % chunks * per
@@ -110,7 +109,7 @@ func (t *Transposed) Do(work *Work, size [2]int, batch int, out, x []float32, af
 				}
 			}
 			*row = tensor.Row{}
-		}))
+		})
 	}
 	return nil
 }
@@ -120,7 +119,7 @@ func (f *Filter) start(row *tensor.Row, p int, x []float32, n int) {
 	lanes, panel := f.kernels.Lanes(), f.panels[p]
 	*row = tensor.Row{
 		X: x, Pixel: lanes, Depth: 1, Taps: f.taps[0], Blocks: panel.blocks, W: f.weights[panel.at:],
-		Bias: f.bias[panel.first*lanes:], N: n, Low: Nothing.Low, High: Nothing.High,
+		Bias: f.bias[panel.first*lanes:], N: n, Low: -infinity, High: infinity,
 	}
 }
 

@@ -1,7 +1,6 @@
 package conv
 
 import (
-	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -104,14 +103,14 @@ func (f *Filter) byTransforms(work *Work, w Window, out, x []float32, after Afte
 	taps := &tensor.Taps{}
 	f.spec.spans(f.inputs[0], lanes, func(c0, c1 int) { taps.Add(c0/lanes*per*lanes, c1-c0, 1) })
 	s := &sweep{f: f, t: f.wino, taps: taps, w: w, size: size, wide: wide, per: per, blocks: blocks, results: results, out: out, x: x, after: after}
-	work.Pool.For((tiles+per-1)/per, 1, pool.Func(func(thread, lo, hi int) {
+	work.For((tiles+per-1)/per, 1, func(thread, lo, hi int) {
 		n := len(room) / threads
 		mine := room[thread*n : (thread+1)*n]
 		for c := lo; c < hi; c++ {
 			s.do(&work.Rows[thread], mine, c*per, min((c+1)*per, tiles))
 		}
 		work.Rows[thread] = tensor.Row{}
-	}))
+	})
 	return nil
 }
 
@@ -149,7 +148,7 @@ func (s *sweep) do(row *tensor.Row, room []float32, t0, t1 int) {
 			*row = tensor.Row{
 				X: images[i*in : (i+1)*in], Pixel: lanes, Depth: 1, Taps: s.taps, Blocks: p.blocks, N: t1 - t0,
 				W: s.t.weights[(i*s.results+p.first)*lanes*s.f.spec.In:], Bias: s.t.bias, Step: lanes, Plane: s.per * lanes,
-				Out: sums[i*res+p.first*s.per*lanes:], Low: Nothing.Low, High: Nothing.High,
+				Out: sums[i*res+p.first*s.per*lanes:], Low: -infinity, High: infinity,
 			}
 			k.Dense(row)
 		}

@@ -44,7 +44,7 @@ func blocks(batch, channels int, spatial []int) []int {
 // work is what package conv works with. done gives its memory up.
 func (c *Call) work() (w *conv.Work, done func()) {
 	var mine []*Array
-	w = &conv.Work{Pool: c.Pool, Rows: c.Rows, Room: func(n int) ([]float32, error) {
+	w = &conv.Work{For: c.loop, Rows: c.Rows, Room: func(n int) ([]float32, error) {
 		a, err := c.Arena.New(onnx.FLOAT, n)
 		if err != nil {
 			return nil, err
@@ -176,7 +176,7 @@ func Convolution(f *conv.Filter, rank int) Kernel {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		after := conv.Nothing
+		after := conv.Nothing()
 		if c.After != nil {
 			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
 		}
@@ -184,7 +184,7 @@ func Convolution(f *conv.Filter, rank int) Kernel {
 		if len(c.In) > 1 {
 			add = c.In[1]
 			if !slices.Equal(add.Shape, out.Shape) { // it is broadcast
-				after, add = conv.Nothing, nil
+				after, add = conv.Nothing(), nil
 			} else {
 				after.Add = array.Of[float32](add)
 			}
@@ -378,7 +378,7 @@ func Transposition(t *conv.Transposed, rank int) Kernel {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		after := conv.Nothing
+		after := conv.Nothing()
 		if c.After != nil {
 			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
 		}

@@ -337,7 +337,11 @@ const grain = 1 << 14
 // elements when each index stands for size of them. When the context has ended
 // pieces are left out: what the kernel gives is thrown away then.
 func (c *Call) each(n, size int, f func(thread, lo, hi int)) {
-	chunk := max(1, grain/max(size, 1))
+	c.loop(n, max(1, grain/max(size, 1)), f)
+}
+
+// loop is each in pieces of at most chunk.
+func (c *Call) loop(n, chunk int, f func(thread, lo, hi int)) {
 	if n <= chunk {
 		if n > 0 {
 			f(0, 0, n)

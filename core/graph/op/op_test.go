@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
@@ -195,3 +196,38 @@ func TestHostile(t *testing.T) {
 }
 
 func shapeName(a, b []int) string { return fmt.Sprintf("%v times %v", a, b) }
+
+// A fault on another thread is the caller's, and an ended context leaves the
+// rest out.
+func TestEach(t *testing.T) {
+	p := pool.New(3)
+	defer p.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Call{Context: ctx, Pool: p}
+	func() {
+		defer func() {
+			if r := recover(); r != "a fault" {
+				t.Errorf("the caller meets %v", r)
+			}
+		}()
+		c.each(100, grain, func(_, lo, _ int) {
+			if lo >= 40 { // not on the caller's own part alone
+				panic("a fault")
+			}
+		})
+	}()
+	var done atomic.Int64
+	c.each(100, grain, func(_, lo, hi int) { done.Add(int64(hi - lo)) })
+	if done.Load() != 100 {
+		t.Errorf("%d of 100 done", done.Load())
+	}
+	done.Store(0)
+	c.each(1000, grain, func(_, lo, hi int) {
+		if done.Add(int64(hi-lo)) == 10 {
+			cancel()
+		}
+	})
+	if n := done.Load(); n < 10 || n > 20 {
+		t.Errorf("%d done, the context ended at 10", n)
+	}
+}

@@ -17,7 +17,7 @@ import (
 func TestExtremes(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
-	const n, k = 32, 512
+	const n, k = 32, 256
 	r := rand.New(rand.NewPCG(8, 8))
 	fills := map[string]func(int) byte{
 		"zeros": func(int) byte { return 0 }, "ones": func(int) byte { return 0xff },

@@ -51,7 +51,7 @@ func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
 	for len(s.ones) < len(w.quants) {
 		s.ones = append(s.ones, 1)
 	}
-	var sums [tileRows * lanes]float32
+	sums := &s.sums
 	mulTile(sums[:], lanes, &panel{quants: s.ones[:len(w.quants)], bits: w.bits, scale: w.addend, group: halfLen}, x)
 	for t := range x.rows {
 		for r, v := range sums[t*lanes : (t+1)*lanes] {

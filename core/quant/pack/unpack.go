@@ -27,6 +27,7 @@ type Scratch struct {
 	high   []int8
 	floats []float32
 	ones   []int8 // K × 16
+	sums   [tileRows * lanes]float32
 }
 
 // unpack makes panel p of m ready for the multi-row kernels.

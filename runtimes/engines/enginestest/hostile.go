@@ -48,11 +48,11 @@ const (
 	died    = "ended the child"
 )
 
-// Damaged gives n files, copies of those named and each damaged in another way,
-// to check and to every engine, and logs what became of them. It fails the
+// Damaged gives n files, copies of those named and each damaged in a way of its
+// own, to check and to every engine, and logs what became of them. It fails the
 // test if one takes too long, or if an engine answers from a file that check
 // refuses; a crash of the test's own process needs no asking for.
-func Damaged(t *testing.T, n int, files []string, check func(path string) error, trials ...Trial) {
+func Damaged(t *testing.T, n int, files []string, damage func(data []byte, seed uint64) []byte, check func(path string) error, trials ...Trial) {
 	t.Helper()
 	var good [][]byte
 	for _, file := range files {
@@ -69,9 +69,10 @@ func Damaged(t *testing.T, n int, files []string, check func(path string) error,
 		}
 		counts[who][what]++
 	}
+	dir := t.TempDir()
 	for i := range n {
 		file := files[i%len(files)]
-		path := filepath.Join(t.TempDir(), filepath.Base(file))
+		path := filepath.Join(dir, filepath.Base(file))
 		if err := fsx.WriteFile(path, damage(good[i%len(files)], uint64(i)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -87,9 +88,6 @@ func Damaged(t *testing.T, n int, files []string, check func(path string) error,
 			if fate == ran && sound != nil {
 				t.Errorf("file %d: %s answers from a file that is refused: %v", i, trial.Name, sound)
 			}
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
 		}
 	}
 	c := counts["mm's checks"]
@@ -119,9 +117,10 @@ func try(t *testing.T, i int, trial Trial, file, path string) string {
 	return refused
 }
 
-// damage changes a copy of data, in one place of it or in several near the
-// beginning: bits and bytes, numbers that become large, pieces cut out, doubled or moved.
-func damage(data []byte, seed uint64) []byte {
+// Damage changes a copy of data, in one place of it or in several near the
+// beginning: bits and bytes, numbers that become large, pieces cut out, doubled
+// or moved.
+func Damage(data []byte, seed uint64) []byte {
 	rng := rand.New(rand.NewPCG(seed, 4711))
 	out := append([]byte(nil), data...)
 	edits, reach := 1, len(out)

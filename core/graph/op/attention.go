@@ -1,0 +1,203 @@
+package op
+
+import (
+	"slices"
+
+	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/tensor"
+)
+
+// Attention is softmax(q·kᵀ·scale + mask)·v, which Call.In holds in this order,
+// the mask when it is there (Vaswani et al., arXiv 1706.03762): row by row of
+// blocks of q, so that no matrix of all scores is made. k is as the product has
+// it: its last two dimensions are read the other way round if Call.Transposed
+// says so. The node is the softmax's.
+func Attention(scale float32) Kernel {
+	return func(c *Call) error {
+		a := attention{Call: c, scale: scale}
+		if a.fits() {
+			return a.run()
+		}
+		return a.apart()
+	}
+}
+
+// attention is one application.
+type attention struct {
+	*Call
+	scale       float32
+	left, right geometry
+	mask        []float32
+	rows        []int // strides of the mask in the scores
+}
+
+// fits reports whether the inputs are what run is written for: as many matrices
+// everywhere, softmax along the last dimension.
+func (a *attention) fits() bool {
+	q, k, v, m := a.In[0], a.In[1], a.In[2], a.input(3)
+	for _, x := range []*Array{q, k, v} {
+		if x.Type != onnx.FLOAT || x.Rank() < 2 || x.Len() == 0 {
+			return false
+		}
+	}
+	shape := slices.Clone(k.Shape)
+	if n := len(shape); a.Transposed {
+		shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
+	}
+	var err error
+	if a.left, err = factors(q.Shape, shape); err != nil {
+		return false
+	}
+	if a.right, err = factors(a.left.shape, v.Shape); err != nil {
+		return false
+	}
+	scores := a.left.shape
+	if m != nil {
+		if m.Type != onnx.FLOAT {
+			return false
+		}
+		all, err := broadcast(m.Shape, scores)
+		if err != nil || !slices.Equal(all, scores) {
+			return false
+		}
+		a.mask, a.rows = array.Of[float32](m), stretch(m.Shape, scores)
+	}
+	absent := -1
+	if a.Opset < 13 {
+		absent = 1
+	}
+	along := a.int("axis", absent)
+	return slices.Equal(a.left.outer, a.right.outer) && (along == -1 || along == len(scores)-1)
+}
+
+// blockRows is how many rows of q go together.
+const blockRows = 48
+
+func (a *attention) run() error {
+	out, err := a.result(0, onnx.FLOAT, a.right.shape...)
+	if err != nil {
+		return err
+	}
+	m, d, n, e := a.left.m, a.left.k, a.left.n, a.right.n
+	block := min(m, blockRows)
+	room, err := a.Arena.New(onnx.FLOAT, len(a.Lanes), block, n)
+	if err != nil {
+		return err
+	}
+	defer a.Arena.Release(room)
+	q, k, v, o, scores := array.Of[float32](a.In[0]), array.Of[float32](a.In[1]), array.Of[float32](a.In[2]), array.Of[float32](out), array.Of[float32](room)
+	packed := func(l *Lane, i int) (keys, values *tensor.Panels[float32]) {
+		_, ki := a.left.at(i)
+		_, vi := a.right.at(i)
+		keys, values = l.pair(d, n, e)
+		pack(keys, k[ki*d*n:(ki+1)*d*n], d, n, a.Transposed)
+		pack(values, v[vi*n*e:(vi+1)*n*e], n, e, false)
+		return keys, values
+	}
+	rows := func(thread, i, r int, keys, values *tensor.Panels[float32]) {
+		s, h := scores[thread*block*n:][:block*n], min(block, m-r)
+		qi, _ := a.left.at(i)
+		keys.Mul(h, a.scale, tensor.Rows(q[(qi*m+r)*d:], d), 0, s, n)
+		for j := range h {
+			row := s[j*n : (j+1)*n]
+			a.add(row, i, r+j)
+			soften("Softmax", row, row)
+		}
+		values.Mul(h, 1, tensor.Rows(s, n), 0, o[(i*m+r)*e:], e)
+	}
+	size, blocks := n*(d+e)/8, (m+block-1)/block
+	if a.left.batches < 4 { // the blocks of one matrix on all threads
+		for i := range a.left.batches {
+			keys, values := packed(&a.Lanes[0], i)
+			a.each(blocks, min(grain, block*size), func(thread, lo, hi int) {
+				for b := lo; b < hi; b++ {
+					rows(thread, i, b*block, keys, values)
+				}
+			})
+		}
+		return nil
+	}
+	a.each(a.left.batches, min(grain, m*size), func(thread, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			keys, values := packed(&a.Lanes[thread], i)
+			for b := 0; b < blocks && !a.ended(); b++ {
+				rows(thread, i, b*block, keys, values)
+			}
+		}
+	})
+	return nil
+}
+
+// pair gives panels for k×n and for n×e numbers.
+func (l *Lane) pair(k, n, e int) (first, second *tensor.Panels[float32]) {
+	_, first = l.room(0, k, n)
+	if l.second == nil {
+		l.second = tensor.NewPanels[float32](n, e)
+	}
+	l.second.Resize(n, e)
+	return first, l.second
+}
+
+// add adds a row of the mask to row r of the scores of matrix i.
+func (a *attention) add(row []float32, i, r int) {
+	if a.mask == nil {
+		return
+	}
+	at, last := r*a.rows[len(a.rows)-2], a.rows[len(a.rows)-1]
+	for k := len(a.left.outer) - 1; k >= 0; k-- {
+		at += i % a.left.outer[k] * a.rows[k]
+		i /= a.left.outer[k]
+	}
+	if last == 0 {
+		tensor.SumWith(row, row, a.mask[at])
+		return
+	}
+	tensor.Add(row, a.mask[at:at+len(row)])
+}
+
+// apart does one operator after the other, for whatever they take.
+func (a *attention) apart() error {
+	do := func(name string, kernel Kernel, transposed bool, in ...*Array) (*Array, error) {
+		c := *a.Call
+		var none any
+		n := *c.Node
+		n.Op = name
+		c.Node, c.Cache, c.Fixed, c.In, c.Out, c.Transposed, c.Then = &n, &none, nil, in, make([]*Array, 1), transposed, nil
+		err := kernel(&c)
+		return c.Out[0], err
+	}
+	s, err := do("MatMul", widened(matmul), a.Transposed, a.In[0], a.In[1])
+	if err != nil {
+		return err
+	}
+	next := func(out *Array, err error) error {
+		a.Arena.Release(s)
+		s = out
+		return err
+	}
+	if a.scale != 1 {
+		by, err := a.Arena.New(onnx.FLOAT)
+		if err != nil {
+			return err
+		}
+		defer a.Arena.Release(by)
+		array.Of[float32](by)[0] = a.scale
+		if err := next(do("Mul", widened(arithmetics.by(0)), false, s, by)); err != nil {
+			return err
+		}
+	}
+	if m := a.input(3); m != nil {
+		if err := next(do("Add", widened(arithmetics.by(0)), false, s, m)); err != nil {
+			return err
+		}
+	}
+	if err := next(do("Softmax", widened(softmax), false, s)); err != nil {
+		return err
+	}
+	if err := next(do("MatMul", widened(matmul), false, s, a.In[2])); err != nil {
+		return err
+	}
+	a.Out[0] = s
+	return nil
+}
