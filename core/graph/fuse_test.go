@@ -36,6 +36,8 @@ var chains = []chain{
 	{"layer norm", []string{"ReduceMean x -> m", "Sub x,m -> c", "Pow c,2 -> q", "ReduceMean q -> v", "Add v,0.001 -> e", "Sqrt e -> s", "Div c,s -> n", "Mul n,r -> g", "Add g,r -> y"}, []string{"LayerNormalization"}},
 	{"layer norm, gain first", []string{"ReduceMean x -> m", "Sub x,m -> c", "Pow c,2 -> q", "ReduceMean q -> v", "Add v,0.001 -> e", "Sqrt e -> s", "Div c,s -> n", "Mul r,n -> g", "Add r,g -> y"}, []string{"LayerNormalization"}},
 	{"no layer norm of cubes", []string{"ReduceMean x -> m", "Sub x,m -> c", "Pow c,4 -> q", "ReduceMean q -> v", "Add v,0.001 -> e", "Sqrt e -> s", "Div c,s -> n", "Mul n,r -> g", "Add g,r -> y"}, []string{"ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"}},
+	{"no layer norm around another's mean", []string{"Relu x -> t", "ReduceMean t -> m", "Sub x,m -> c", "Pow c,2 -> q", "ReduceMean q -> v", "Add v,0.001 -> e", "Sqrt e -> s", "Div c,s -> n", "Mul n,r -> g", "Add g,r -> y"}, []string{"Relu", "ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"}},
+	{"weights that are read twice", []string{"MatMul x,w -> m", "MatMul m,w -> n", "Relu n -> y"}, []string{"MatMul", "MatMul"}},
 	{"bias", []string{"MatMul x,w -> m", "Add m,r -> y"}, []string{"MatMul"}},
 	{"bias and activation", []string{"MatMul x,w -> m", "Add r,m -> b", "Relu b -> y"}, []string{"MatMul"}},
 	{"bias and silu", []string{"MatMul x,w -> m", "Add m,r -> b", "Sigmoid b -> s", "Mul b,s -> y"}, []string{"MatMul"}},

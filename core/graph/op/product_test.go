@@ -73,7 +73,7 @@ func TestMatMul(t *testing.T) {
 func TestFollow(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, m := range []int{1, 3, 60, 200} {
-		for _, n := range []int{1, 6, 700} {
+		for _, n := range []int{1, 6, 1500} {
 			a, b, bias := gauss(r, m, 90), gauss(r, 90, n), gauss(r, n)
 			shape, want := slowly(t, a, b, false)
 			for i := range want {
