@@ -9,18 +9,20 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/attention"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 )
 
 // attend applies attention, on as many threads, in an arena of a limit.
-func attend(in []*Array, transposed bool, threads int, limit int64) (*Array, error) {
+func attend(in []*array.Array, transposed bool, threads int, limit int64) (*array.Array, error) {
 	p := pool.New(threads)
 	defer p.Close()
 	var cache any
-	c := &Call{Context: context.Background(), Arena: &array.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]Lane, threads),
-		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*Array, 1), Transposed: transposed}
-	err := Attention(0.3)(c)
+	c := &kernel.Call{Context: context.Background(), Arena: &array.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]kernel.Lane, threads),
+		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*array.Array, 1), Transposed: transposed}
+	err := attention.Kernel(0.3)(c)
 	return c.Out[0], err
 }
 
@@ -41,15 +43,15 @@ func TestAttention(t *testing.T) {
 			if transposed {
 				k = gauss(r, shape(s.n, s.d)...)
 			}
-			in := []*Array{q, k, v}
+			in := []*array.Array{q, k, v}
 			scores := shape(s.m, s.n)
 			var stride []int
 			if s.mask != nil {
 				in = append(in, gauss(r, s.mask...))
-				stride = stretch(s.mask, scores)
+				stride = kernel.Stretch(s.mask, scores)
 			}
 			x, y, z, want := array.Of[float32](q), array.Of[float32](k), array.Of[float32](v), []float64(nil)
-			for i := range product(s.outer) {
+			for i := range kernel.Product(s.outer) {
 				for a := range s.m {
 					row, sum := make([]float64, s.n), 0.0
 					for b := range row {
@@ -100,14 +102,14 @@ func TestAttention(t *testing.T) {
 func TestAttentionApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	q, k, v := gauss(r, 2, 4, 5), gauss(r, 5, 6), gauss(r, 3, 1, 6, 7) // other outer dimensions of the values
-	got, err := attend([]*Array{q, k, v}, false, 2, 0)
+	got, err := attend([]*array.Array{q, k, v}, false, 2, 0)
 	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
 		t.Fatalf("%v: %v", got, err)
 	}
 	for i := range 3 { // each of them alone
 		alone := floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
 		keys := floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
-		want, err := attend([]*Array{q, keys, alone}, false, 1, 0)
+		want, err := attend([]*array.Array{q, keys, alone}, false, 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func TestAttentionApart(t *testing.T) {
 		}
 		approx(t, "apart", floats(want.Shape, array.Of[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
 	}
-	for _, in := range [][]*Array{
+	for _, in := range [][]*array.Array{
 		{gauss(r, 4, 5), gauss(r, 6, 7), gauss(r, 7, 3)},
 		{gauss(r, 4, 5), gauss(r, 5, 7), gauss(r, 6, 3)},
 		{gauss(r, 4, 5), gauss(r, 5, 7), gauss(r, 7, 3), gauss(r, 3)},
@@ -128,7 +130,7 @@ func TestAttentionApart(t *testing.T) {
 			t.Errorf("%v, %v and %v: no error", in[0].Shape, in[1].Shape, in[2].Shape)
 		}
 	}
-	if _, err := attend([]*Array{gauss(r, 400, 8), gauss(r, 8, 400), gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
+	if _, err := attend([]*array.Array{gauss(r, 400, 8), gauss(r, 8, 400), gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
 		t.Error("scores beyond the limit")
 	}
 }

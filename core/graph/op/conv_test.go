@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -24,8 +25,8 @@ func ints(name string, v ...int) onnx.Attribute {
 	return onnx.IntList(name, list...)
 }
 
-// image is a random array.
-func image(t *testing.T, m *array.Arena, seed uint64, shape ...int) *Array {
+// picture is a random array.
+func picture(t *testing.T, m *array.Arena, seed uint64, shape ...int) *array.Array {
 	t.Helper()
 	a, err := m.New(onnx.FLOAT, shape...)
 	if err != nil {
@@ -40,26 +41,26 @@ func image(t *testing.T, m *array.Arena, seed uint64, shape ...int) *Array {
 
 // apply runs an operator of an opset on several numbers of threads, whose
 // results have to be the same, and gives its outputs.
-func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *After, outputs int, in ...*Array) ([]*Array, error) {
+func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kernel.After, outputs int, in ...*array.Array) ([]*array.Array, error) {
 	t.Helper()
 	n.Inputs = nil
 	for range in {
 		n.Inputs = append(n.Inputs, "x")
 	}
-	kernel, err := Find(n, opset)
+	run, err := Find(n, opset)
 	if err != nil {
 		return nil, err
 	}
-	var first []*Array
+	var first []*array.Array
 	for _, threads := range []int{1, 2, 3} {
 		p := pool.New(threads)
-		c := &Call{
+		c := &kernel.Call{
 			Context: t.Context(), Arena: m, Pool: p, Node: n, Opset: opset, In: in, Fixed: slices.Repeat([]bool{true}, len(in)),
-			Cache: new(any), Lanes: make([]Lane, threads), Rows: make([]tensor.Row, threads), After: after,
+			Cache: new(any), Lanes: make([]kernel.Lane, threads), Rows: make([]tensor.Row, threads), After: after,
 		}
 		for range 2 { // again, with what the first run has kept
-			c.Out = make([]*Array, outputs)
-			err = kernel(c)
+			c.Out = make([]*array.Array, outputs)
+			err = run(c)
 			if err != nil {
 				break
 			}
@@ -141,7 +142,7 @@ func (c *windowed) seen(size, o, k []int, f func(at []int)) {
 // coordinates are the places of an array of the given shape, in order.
 func coordinates(shape []int, f func(at []int)) {
 	at := make([]int, len(shape))
-	for range product(shape) {
+	for range kernel.Product(shape) {
 		f(at)
 		for i := len(at) - 1; i >= 0; i-- {
 			if at[i]++; at[i] < shape[i] {
@@ -162,7 +163,7 @@ func place(shape, at []int) int {
 }
 
 // near holds results to those of float64, n terms each.
-func nearly(t *testing.T, what string, got *Array, shape []int, want []float64, n int) {
+func nearly(t *testing.T, what string, got *array.Array, shape []int, want []float64, n int) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) {
 		t.Fatalf("%s: the result is %v, wanted is %v", what, got.Shape, shape)
@@ -176,13 +177,13 @@ func nearly(t *testing.T, what string, got *Array, shape []int, want []float64, 
 
 // afters are what may be joined to a convolution, and what it does.
 var afters = []struct {
-	after *After
+	after *kernel.After
 	f     func(v float64) float64
 }{
 	{nil, func(v float64) float64 { return v }},
-	{&After{Low: 0, High: float32(math.Inf(1))}, func(v float64) float64 { return max(v, 0) }},
-	{&After{Low: -1, High: 2}, func(v float64) float64 { return min(max(v, -1), 2) }},
-	{&After{Low: float32(math.Inf(-1)), High: float32(math.Inf(1)), Shape: &tensor.Shaper{A: 0.25, B: 0.5, High: 1, Scale: 2, Shift: -1, Form: tensor.ShapeTimes}},
+	{&kernel.After{Low: 0, High: float32(math.Inf(1))}, func(v float64) float64 { return max(v, 0) }},
+	{&kernel.After{Low: -1, High: 2}, func(v float64) float64 { return min(max(v, -1), 2) }},
+	{&kernel.After{Low: float32(math.Inf(-1)), High: float32(math.Inf(1)), Shape: &tensor.Shaper{A: 0.25, B: 0.5, High: 1, Scale: 2, Shift: -1, Form: tensor.ShapeTimes}},
 		func(v float64) float64 { return v*min(max(v/4+0.5, 0), 1)*2 - 1 }},
 }
 
@@ -204,10 +205,10 @@ func TestConv(t *testing.T) {
 		{x: []int{0, 2, 5}, w: []int{1, 2, 3}, out: []int{0, 1, 3}},
 	} {
 		m := &array.Arena{}
-		x, w, b := image(t, m, 1, c.x...), image(t, m, 2, c.w...), image(t, m, 3, c.w[0])
+		x, w, b := picture(t, m, 1, c.x...), picture(t, m, 2, c.w...), picture(t, m, 3, c.w[0])
 		groups := max(c.group, 1)
 		size, per := c.x[2:], c.w[0]/groups
-		sums := make([]float64, product(c.out))
+		sums := make([]float64, kernel.Product(c.out))
 		coordinates(c.out, func(o []int) {
 			sum := float64(array.Of[float32](b)[o[1]])
 			for ch := range c.w[1] {
@@ -230,7 +231,7 @@ func TestConv(t *testing.T) {
 			for k, v := range sums {
 				want[k] = a.f(v)
 			}
-			nearly(t, what, out[0], c.out, want, product(c.w[1:])+1)
+			nearly(t, what, out[0], c.out, want, kernel.Product(c.w[1:])+1)
 		}
 	}
 }
@@ -249,8 +250,8 @@ func TestConvTranspose(t *testing.T) {
 		m := &array.Arena{}
 		groups := max(c.group, 1)
 		channels := c.w[1] * groups
-		x, w, b := image(t, m, 1, c.x...), image(t, m, 2, c.w...), image(t, m, 3, channels)
-		sums := make([]float64, product(c.out))
+		x, w, b := picture(t, m, 1, c.x...), picture(t, m, 2, c.w...), picture(t, m, 3, channels)
+		sums := make([]float64, kernel.Product(c.out))
 		coordinates(c.out, func(o []int) { sums[place(c.out, o)] = float64(array.Of[float32](b)[o[1]]) })
 		// An input takes the place that an output of a Conv has.
 		coordinates(c.x, func(i []int) {
@@ -274,7 +275,7 @@ func TestConvTranspose(t *testing.T) {
 			for k, v := range sums {
 				want[k] = a.f(v)
 			}
-			nearly(t, what, out[0], c.out, want, product(c.w)+1)
+			nearly(t, what, out[0], c.out, want, kernel.Product(c.w)+1)
 		}
 	}
 }
@@ -296,10 +297,10 @@ func TestPools(t *testing.T) {
 				continue
 			}
 			m := &array.Arena{}
-			x := image(t, m, 1, c.x...)
+			x := picture(t, m, 1, c.x...)
 			n := c.node(op)
 			n.Attributes = append(n.Attributes, ints("kernel_shape", c.w...))
-			want, places := make([]float64, product(c.out)), make([]int64, product(c.out))
+			want, places := make([]float64, kernel.Product(c.out)), make([]int64, kernel.Product(c.out))
 			coordinates(c.out, func(o []int) {
 				most, sum, squares, count, first := math.Inf(-1), 0.0, 0.0, 0, 0
 				coordinates(c.w, func(k []int) {
@@ -324,7 +325,7 @@ func TestPools(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			nearly(t, what, out[0], c.out, want, product(c.w))
+			nearly(t, what, out[0], c.out, want, kernel.Product(c.w))
 			if op == "MaxPool" {
 				if !slices.Equal(array.Of[int64](out[1]), places) {
 					t.Errorf("%s: the places are %v, wanted are %v", what, array.Of[int64](out[1]), places)
@@ -351,7 +352,7 @@ func TestResizeLinear(t *testing.T) {
 		{[]int{1, 3, 4}, []int{2, 5, 7}, "half_pixel"},
 	} {
 		m := &array.Arena{}
-		x := image(t, m, 1, c.x...)
+		x := picture(t, m, 1, c.x...)
 		sizes, err := m.New(onnx.INT64, len(c.to))
 		if err != nil {
 			t.Fatal(err)
@@ -364,7 +365,7 @@ func TestResizeLinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := make([]float64, product(c.to))
+		want := make([]float64, kernel.Product(c.to))
 		coordinates(c.to, func(o []int) {
 			sum := 0.0
 			corners := slices.Repeat([]int{2}, len(o))
@@ -418,7 +419,7 @@ func TestWindowFaults(t *testing.T) {
 		{"a transposed bias", "ConvTranspose", one(1, 2, 5, 5), 1, "wanted are 2 elements"},
 	} {
 		m := &array.Arena{Limit: 1 << 30}
-		_, err := apply(t, m, c.c.node(c.op), 17, nil, 1, image(t, m, 1, c.c.x...), image(t, m, 2, c.c.w...), image(t, m, 3, c.bias))
+		_, err := apply(t, m, c.c.node(c.op), 17, nil, 1, picture(t, m, 1, c.c.x...), picture(t, m, 2, c.c.w...), picture(t, m, 3, c.bias))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, wanted is %q", c.name, err, c.says)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 )
 
@@ -32,7 +33,7 @@ func TestTranspose(t *testing.T) {
 		for _, kind := range []onnx.DType{onnx.UINT8, onnx.FLOAT16, onnx.FLOAT, onnx.DOUBLE} {
 			size := array.Size(kind)
 			x := bytes8(r, kind, shape...)
-			own := strides(shape)
+			own := kernel.Strides(shape)
 			for _, perm := range permutations(len(shape)) {
 				to := make([]int, len(shape))
 				for i, p := range perm {
@@ -48,7 +49,7 @@ func TestTranspose(t *testing.T) {
 					want = append(want, x.Bytes()[at*size:(at+1)*size]...)
 				}
 				name := fmt.Sprint(shape, kind, perm)
-				got := trial{node: node("Transpose", onnx.IntList("perm", perm...)), in: []*Array{x}}.same(t, name)[0]
+				got := trial{node: node("Transpose", onnx.IntList("perm", perm...)), in: []*array.Array{x}}.same(t, name)[0]
 				if !slices.Equal(got.Shape, to) || !bytes.Equal(got.Bytes(), want) {
 					t.Fatalf("%s: %v with other elements", name, got.Shape)
 				}
@@ -86,7 +87,7 @@ func TestSlice(t *testing.T) {
 				}
 			}
 		}
-		tr := trial{node: node("Slice"), in: []*Array{x, longs(starts[:]...), longs(ends[:]...), longs(0, 1, 2), longs(steps[:]...)}}
+		tr := trial{node: node("Slice"), in: []*array.Array{x, longs(starts[:]...), longs(ends[:]...), longs(0, 1, 2), longs(steps[:]...)}}
 		approx(t, fmt.Sprint(starts, ends, steps), tr.same(t, "Slice")[0], []int{len(index[0]), len(index[1]), len(index[2])}, want, 0)
 	}
 }
@@ -106,12 +107,12 @@ func TestBroadcast(t *testing.T) {
 					b = gauss(r, s[1]...)
 				}
 			}
-			shape, err := broadcast(a.Shape, b.Shape)
+			shape, err := kernel.Broadcast(a.Shape, b.Shape)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sa, sb := stretch(a.Shape, shape), stretch(b.Shape, shape)
-			want := make([]float64, product(shape))
+			sa, sb := kernel.Stretch(a.Shape, shape), kernel.Stretch(b.Shape, shape)
+			want := make([]float64, kernel.Product(shape))
 			for i := range want {
 				ai, bi, rest := 0, 0, i
 				for k := len(shape) - 1; k >= 0; k-- {
@@ -119,7 +120,7 @@ func TestBroadcast(t *testing.T) {
 				}
 				want[i] = f(float64(array.Of[float32](a)[ai]), float64(array.Of[float32](b)[bi]))
 			}
-			approx(t, fmt.Sprint(name, s), trial{node: node(name), in: []*Array{a, b}}.same(t, name)[0], shape, want, 1e-6)
+			approx(t, fmt.Sprint(name, s), trial{node: node(name), in: []*array.Array{a, b}}.same(t, name)[0], shape, want, 1e-6)
 		}
 	}
 }
@@ -128,7 +129,7 @@ func TestBroadcast(t *testing.T) {
 func TestExtremesOfNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, name := range []string{"Max", "Min"} {
-		for _, in := range [][]*Array{
+		for _, in := range [][]*array.Array{
 			{floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1}), floats(nil, []float32{0})},
 			{floats(nil, []float32{0}), floats([]int{9}, []float32{nan, 1, 1, 1, 1, 1, 1, 1, 1})},
 			{floats([]int{9}, make([]float32, 9)), floats(nil, []float32{nan})},
@@ -160,7 +161,7 @@ func TestLayerNorm(t *testing.T) {
 				want = append(want, (float64(e)-mean)/math.Sqrt(square+0.01)*float64(array.Of[float32](gain)[k])+float64(array.Of[float32](bias)[k]))
 			}
 		}
-		tr := trial{node: node("LayerNormalization", onnx.Float("epsilon", 0.01)), in: []*Array{x, gain, bias}}
+		tr := trial{node: node("LayerNormalization", onnx.Float("epsilon", 0.01)), in: []*array.Array{x, gain, bias}}
 		approx(t, fmt.Sprint(shape), tr.same(t, "LayerNormalization")[0], shape, want, 2e-6)
 	}
 }

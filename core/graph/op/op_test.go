@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -20,17 +21,17 @@ import (
 type trial struct {
 	node    *onnx.Node
 	opset   int64
-	in      []*Array
+	in      []*array.Array
 	fixed   []bool
 	outs    int
-	change  func(c *Call) // what a plan joins to the node
+	change  func(c *kernel.Call) // what a plan joins to the node
 	prepare bool
 	limit   int64
 }
 
 var heap array.Arena // what tests make
 
-func floats(shape []int, v []float32) *Array {
+func floats(shape []int, v []float32) *array.Array {
 	a, err := heap.New(onnx.FLOAT, shape...)
 	if err != nil {
 		panic(err)
@@ -39,7 +40,7 @@ func floats(shape []int, v []float32) *Array {
 	return a
 }
 
-func gauss(r *rand.Rand, shape ...int) *Array {
+func gauss(r *rand.Rand, shape ...int) *array.Array {
 	n, err := array.Count(shape)
 	if err != nil {
 		panic(err)
@@ -51,7 +52,7 @@ func gauss(r *rand.Rand, shape ...int) *Array {
 	return floats(shape, v)
 }
 
-func bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *Array {
+func bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *array.Array {
 	a, err := heap.New(kind, shape...)
 	if err != nil {
 		panic(err)
@@ -62,7 +63,7 @@ func bytes8(r *rand.Rand, kind onnx.DType, shape ...int) *Array {
 	return a
 }
 
-func longs(v ...int64) *Array {
+func longs(v ...int64) *array.Array {
 	a, err := heap.New(onnx.INT64, len(v))
 	if err != nil {
 		panic(err)
@@ -78,7 +79,7 @@ func node(name string, attributes ...onnx.Attribute) *onnx.Node {
 
 // run applies the operator twice with the same call, so that what it keeps is
 // used, and gives the second results.
-func (tr trial) run(t *testing.T, threads int) (out []*Array, err error) {
+func (tr trial) run(t *testing.T, threads int) (out []*array.Array, err error) {
 	t.Helper()
 	p := pool.New(threads)
 	defer p.Close()
@@ -87,12 +88,12 @@ func (tr trial) run(t *testing.T, threads int) (out []*Array, err error) {
 		soil(t, arena)
 	}
 	tr.node.Inputs = make([]string, len(tr.in))
-	kernel, err := Find(tr.node, max(tr.opset, 17))
+	run, err := Find(tr.node, max(tr.opset, 17))
 	if err != nil {
 		return nil, err
 	}
 	var cache any
-	c := &Call{Context: context.Background(), Arena: arena, Pool: p, Node: tr.node, Opset: max(tr.opset, 17), Fixed: tr.fixed, Cache: &cache, Lanes: make([]Lane, threads), Rows: make([]tensor.Row, threads)}
+	c := &kernel.Call{Context: context.Background(), Arena: arena, Pool: p, Node: tr.node, Opset: max(tr.opset, 17), Fixed: tr.fixed, Cache: &cache, Lanes: make([]kernel.Lane, threads), Rows: make([]tensor.Row, threads)}
 	c.In = slices.Clone(tr.in)
 	if tr.change != nil {
 		tr.change(c)
@@ -107,8 +108,8 @@ func (tr trial) run(t *testing.T, threads int) (out []*Array, err error) {
 		}
 	}
 	for range 2 {
-		c.Out = make([]*Array, max(tr.outs, 1))
-		if err := kernel(c); err != nil {
+		c.Out = make([]*array.Array, max(tr.outs, 1))
+		if err := run(c); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +132,7 @@ func soil(t *testing.T, arena *array.Arena) {
 }
 
 // same runs on one thread and on three, whose bits must be the same.
-func (tr trial) same(t *testing.T, name string) []*Array {
+func (tr trial) same(t *testing.T, name string) []*array.Array {
 	t.Helper()
 	one, err := tr.run(t, 1)
 	if err != nil {
@@ -150,7 +151,7 @@ func (tr trial) same(t *testing.T, name string) []*Array {
 }
 
 // approx compares with what naive loops give, relative to the largest.
-func approx(t *testing.T, name string, got *Array, shape []int, want []float64, tol float64) {
+func approx(t *testing.T, name string, got *array.Array, shape []int, want []float64, tol float64) {
 	t.Helper()
 	if !slices.Equal(got.Shape, shape) || got.Len() != len(want) {
 		t.Fatalf("%s: %v of %d elements, want %v of %d", name, got.Shape, got.Len(), shape, len(want))
@@ -170,42 +171,42 @@ func approx(t *testing.T, name string, got *Array, shape []int, want []float64, 
 func TestHostile(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	perm := func(v ...int64) onnx.Attribute { return onnx.IntList("perm", v...) }
-	swapped := func(c *Call) { c.Transposed = true }
+	swapped := func(c *kernel.Call) { c.Transposed = true }
 	for i, tr := range []trial{
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 3), gauss(r, 4, 5)}},
-		{node: node("MatMul"), in: []*Array{gauss(r), gauss(r, 4, 5)}},
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 3), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
-		{node: node("MatMul"), in: []*Array{gauss(r), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 3), gauss(r, 3)}, change: swapped},
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 3), longs(1, 2, 3)}, change: swapped},
-		{node: node("MatMul"), in: []*Array{longs(1, 2, 3), gauss(r, 3)}, change: swapped},
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 4), gauss(r, 4, 5)}, change: func(c *Call) { c.In = append(c.In, gauss(r, 4)) }},
-		{node: node("MatMul"), in: []*Array{gauss(r, 2, 4), gauss(r, 4, 1)}, change: func(c *Call) { c.In = append(c.In, gauss(r)) }},
-		{node: node("Gemm"), in: []*Array{gauss(r, 2, 3), gauss(r, 4, 5)}},
-		{node: node("Gemm"), in: []*Array{gauss(r, 2, 3, 1), gauss(r, 3, 5)}},
-		{node: node("Gemm"), in: []*Array{gauss(r, 2, 3), gauss(r, 3, 5), gauss(r, 4)}},
-		{node: node("Gemm"), in: []*Array{gauss(r, 2, 3), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
-		{node: node("MatMulInteger"), in: []*Array{bytes8(r, onnx.UINT8, 2, 3), bytes8(r, onnx.UINT8, 4, 5)}},
-		{node: node("MatMulInteger"), in: []*Array{bytes8(r, onnx.UINT8, 2, 3), bytes8(r, onnx.UINT8, 3, 5), bytes8(r, onnx.UINT8, 5)}},
-		{node: node("MatMulInteger"), in: []*Array{bytes8(r, onnx.UINT8, 3), bytes8(r, onnx.UINT8, 3, 5), bytes8(r, onnx.UINT8, 2)}},
-		{node: node("ConvInteger"), in: []*Array{bytes8(r, onnx.UINT8, 1, 2, 4), bytes8(r, onnx.UINT8, 2, 3, 3)}},
-		{node: node("LSTM"), in: []*Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 3)}},
-		{node: node("LSTM"), in: []*Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 3)}, fixed: []bool{false, true, true}, prepare: true},
-		{node: node("LSTM"), in: []*Array{gauss(r, 3, 1, 0), gauss(r, 1, 8, 0), gauss(r, 1, 8, 2)}},
-		{node: node("GRU"), in: []*Array{gauss(r, 3, 1, 4), gauss(r, 2, 6, 4), gauss(r, 1, 6, 2)}, fixed: []bool{false, true, true}, prepare: true},
-		{node: node("GRU"), in: []*Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 2)}, fixed: []bool{false, true, true}, prepare: true},
-		{node: node("Transpose", perm(0, 0)), in: []*Array{gauss(r, 2, 3)}},
-		{node: node("Transpose", perm(0)), in: []*Array{gauss(r, 2, 3)}},
-		{node: node("Transpose", perm(0, 7)), in: []*Array{gauss(r, 2, 3)}},
-		{node: node("Add"), in: []*Array{gauss(r, 2, 3), gauss(r, 4)}},
-		{node: node("Add"), in: []*Array{gauss(r, 2, 3), longs(1)}},
-		{node: node("Pow"), in: []*Array{gauss(r, 2, 3), gauss(r, 4)}},
-		{node: node("LayerNormalization"), in: []*Array{gauss(r, 2, 3), gauss(r, 2)}},
-		{node: node("LayerNormalization"), in: []*Array{gauss(r), gauss(r)}},
-		{node: node("MatMul"), in: []*Array{gauss(r, 1<<10, 1), gauss(r, 1, 1<<10)}, limit: 1 << 20},
-		{node: node("MatMul"), in: []*Array{gauss(r, 1, 1<<9), gauss(r, 1<<9, 1<<9)}, fixed: []bool{false, true}, prepare: true, limit: 1 << 19},
-		{node: node("LSTM"), in: []*Array{gauss(r, 1, 1, 1), gauss(r, 1, 512, 1), gauss(r, 1, 512, 128)}, fixed: []bool{false, true, true}, prepare: true, limit: 1 << 16},
-		{node: node("MatMulInteger"), in: []*Array{bytes8(r, onnx.INT8, 1, 1<<9), bytes8(r, onnx.INT8, 1<<9, 1<<9)}, fixed: []bool{false, true}, limit: 1 << 19},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4, 5)}},
+		{node: node("MatMul"), in: []*array.Array{gauss(r), gauss(r, 4, 5)}},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
+		{node: node("MatMul"), in: []*array.Array{gauss(r), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 3)}, change: swapped},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 3), longs(1, 2, 3)}, change: swapped},
+		{node: node("MatMul"), in: []*array.Array{longs(1, 2, 3), gauss(r, 3)}, change: swapped},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 4), gauss(r, 4, 5)}, change: func(c *kernel.Call) { c.In = append(c.In, gauss(r, 4)) }},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 2, 4), gauss(r, 4, 1)}, change: func(c *kernel.Call) { c.In = append(c.In, gauss(r)) }},
+		{node: node("Gemm"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4, 5)}},
+		{node: node("Gemm"), in: []*array.Array{gauss(r, 2, 3, 1), gauss(r, 3, 5)}},
+		{node: node("Gemm"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 3, 5), gauss(r, 4)}},
+		{node: node("Gemm"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4, 5)}, fixed: []bool{false, true}, prepare: true},
+		{node: node("MatMulInteger"), in: []*array.Array{bytes8(r, onnx.UINT8, 2, 3), bytes8(r, onnx.UINT8, 4, 5)}},
+		{node: node("MatMulInteger"), in: []*array.Array{bytes8(r, onnx.UINT8, 2, 3), bytes8(r, onnx.UINT8, 3, 5), bytes8(r, onnx.UINT8, 5)}},
+		{node: node("MatMulInteger"), in: []*array.Array{bytes8(r, onnx.UINT8, 3), bytes8(r, onnx.UINT8, 3, 5), bytes8(r, onnx.UINT8, 2)}},
+		{node: node("ConvInteger"), in: []*array.Array{bytes8(r, onnx.UINT8, 1, 2, 4), bytes8(r, onnx.UINT8, 2, 3, 3)}},
+		{node: node("LSTM"), in: []*array.Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 3)}},
+		{node: node("LSTM"), in: []*array.Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 3)}, fixed: []bool{false, true, true}, prepare: true},
+		{node: node("LSTM"), in: []*array.Array{gauss(r, 3, 1, 0), gauss(r, 1, 8, 0), gauss(r, 1, 8, 2)}},
+		{node: node("GRU"), in: []*array.Array{gauss(r, 3, 1, 4), gauss(r, 2, 6, 4), gauss(r, 1, 6, 2)}, fixed: []bool{false, true, true}, prepare: true},
+		{node: node("GRU"), in: []*array.Array{gauss(r, 3, 1, 4), gauss(r, 1, 8, 4), gauss(r, 1, 8, 2)}, fixed: []bool{false, true, true}, prepare: true},
+		{node: node("Transpose", perm(0, 0)), in: []*array.Array{gauss(r, 2, 3)}},
+		{node: node("Transpose", perm(0)), in: []*array.Array{gauss(r, 2, 3)}},
+		{node: node("Transpose", perm(0, 7)), in: []*array.Array{gauss(r, 2, 3)}},
+		{node: node("Add"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4)}},
+		{node: node("Add"), in: []*array.Array{gauss(r, 2, 3), longs(1)}},
+		{node: node("Pow"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 4)}},
+		{node: node("LayerNormalization"), in: []*array.Array{gauss(r, 2, 3), gauss(r, 2)}},
+		{node: node("LayerNormalization"), in: []*array.Array{gauss(r), gauss(r)}},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 1<<10, 1), gauss(r, 1, 1<<10)}, limit: 1 << 20},
+		{node: node("MatMul"), in: []*array.Array{gauss(r, 1, 1<<9), gauss(r, 1<<9, 1<<9)}, fixed: []bool{false, true}, prepare: true, limit: 1 << 19},
+		{node: node("LSTM"), in: []*array.Array{gauss(r, 1, 1, 1), gauss(r, 1, 512, 1), gauss(r, 1, 512, 128)}, fixed: []bool{false, true, true}, prepare: true, limit: 1 << 16},
+		{node: node("MatMulInteger"), in: []*array.Array{bytes8(r, onnx.INT8, 1, 1<<9), bytes8(r, onnx.INT8, 1<<9, 1<<9)}, fixed: []bool{false, true}, limit: 1 << 19},
 	} {
 		if out, err := tr.run(t, 1); err == nil {
 			t.Errorf("case %d, %s: no error, but %v", i, tr.node.Op, out[0].Shape)
@@ -221,31 +222,42 @@ func TestEach(t *testing.T) {
 	p := pool.New(3)
 	defer p.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Call{Context: ctx, Pool: p}
+	c := &kernel.Call{Context: ctx, Pool: p}
 	func() {
 		defer func() {
 			if r := recover(); r != "a fault" {
 				t.Errorf("the caller meets %v", r)
 			}
 		}()
-		c.each(100, grain, func(_, lo, _ int) {
+		c.Each(100, kernel.Grain, func(_, lo, _ int) {
 			if lo >= 40 { // not on the caller's own part alone
 				panic("a fault")
 			}
 		})
 	}()
 	var done atomic.Int64
-	c.each(100, grain, func(_, lo, hi int) { done.Add(int64(hi - lo)) })
+	c.Each(100, kernel.Grain, func(_, lo, hi int) { done.Add(int64(hi - lo)) })
 	if done.Load() != 100 {
 		t.Errorf("%d of 100 done", done.Load())
 	}
 	done.Store(0)
-	c.each(1000, grain, func(_, lo, hi int) {
+	c.Each(1000, kernel.Grain, func(_, lo, hi int) {
 		if done.Add(int64(hi-lo)) == 10 {
 			cancel()
 		}
 	})
 	if n := done.Load(); n < 10 || n > 20 {
 		t.Errorf("%d done, the context ended at 10", n)
+	}
+}
+
+// Each operator stands in one table.
+func TestParts(t *testing.T) {
+	n := 0
+	for _, part := range parts() {
+		n += len(part)
+	}
+	if got := len(Names()); got != n {
+		t.Errorf("%d operators of %d entries", got, n)
 	}
 }

@@ -7,39 +7,40 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/tensor"
 )
 
 // slowly is MatMul in float64, by the definition.
-func slowly(t *testing.T, a, b *Array, trans bool) (shape []int, out []float64) {
+func slowly(t *testing.T, a, b *array.Array, trans bool) (shape []int, out []float64) {
 	t.Helper()
 	right := append([]int(nil), b.Shape...)
 	if n := len(right); trans {
 		right[n-1], right[n-2] = right[n-2], right[n-1]
 	}
-	g, err := factors(a.Shape, right)
+	g, err := kernel.Factors(a.Shape, right)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x, y := array.Of[float32](a), array.Of[float32](b)
-	for i := range g.batches {
-		ai, bi := g.at(i)
-		for r := range g.m {
-			for j := range g.n {
+	for i := range g.Batches {
+		ai, bi := g.At(i)
+		for r := range g.M {
+			for j := range g.N {
 				var s float64
-				for k := range g.k {
-					q := bi*g.k*g.n + k*g.n + j
+				for k := range g.K {
+					q := bi*g.K*g.N + k*g.N + j
 					if trans {
-						q = bi*g.k*g.n + j*g.k + k
+						q = bi*g.K*g.N + j*g.K + k
 					}
-					s += float64(x[(ai*g.m+r)*g.k+k]) * float64(y[q])
+					s += float64(x[(ai*g.M+r)*g.K+k]) * float64(y[q])
 				}
 				out = append(out, s)
 			}
 		}
 	}
-	return g.shape, out
+	return g.Shape, out
 }
 
 func TestMatMul(t *testing.T) {
@@ -62,7 +63,7 @@ func TestMatMul(t *testing.T) {
 				shape[n-1], shape[n-2] = shape[n-2], shape[n-1]
 				right = gauss(r, shape...)
 			}
-			tr := trial{node: node("MatMul"), in: []*Array{a, right}, fixed: []bool{false, how.fixed}, prepare: how.prepare, change: func(c *Call) { c.Transposed = how.trans }}
+			tr := trial{node: node("MatMul"), in: []*array.Array{a, right}, fixed: []bool{false, how.fixed}, prepare: how.prepare, change: func(c *kernel.Call) { c.Transposed = how.trans }}
 			shape, want := slowly(t, a, right, how.trans)
 			approx(t, name, tr.same(t, name)[0], shape, want, 3e-6)
 		}
@@ -80,7 +81,7 @@ func TestFollow(t *testing.T) {
 				want[i] = 1 / (1 + math.Exp(-want[i]-float64(array.Of[float32](bias)[i%n])))
 			}
 			for _, fixed := range []bool{false, true} {
-				tr := trial{node: node("MatMul"), in: []*Array{a, b}, fixed: []bool{false, fixed, true}, change: func(c *Call) {
+				tr := trial{node: node("MatMul"), in: []*array.Array{a, b}, fixed: []bool{false, fixed, true}, change: func(c *kernel.Call) {
 					c.In, c.Then = append(c.In, bias), tensor.Sigmoid
 				}}
 				approx(t, fmt.Sprint(m, n, fixed), tr.same(t, "")[0], shape, want, 3e-6)
@@ -104,8 +105,8 @@ func TestGemm(t *testing.T) {
 						sb = []int{n, k}
 					}
 					a, b := gauss(r, sa...), gauss(r, sb...)
-					in := []*Array{a, b}
-					var c *Array
+					in := []*array.Array{a, b}
+					var c *array.Array
 					if add != nil {
 						c = gauss(r, add...)
 						in = append(in, c)
@@ -120,7 +121,7 @@ func TestGemm(t *testing.T) {
 							}
 							s *= float64(scale)
 							if c != nil {
-								st := stretch(c.Shape, []int{m, n})
+								st := kernel.Stretch(c.Shape, []int{m, n})
 								s += float64(2*scale) * float64(array.Of[float32](c)[i*st[0]+j*st[1]])
 							}
 							want[i*n+j] = math.Tanh(s)
@@ -128,7 +129,7 @@ func TestGemm(t *testing.T) {
 					}
 					beta := 2 * scale
 					for _, prepare := range []bool{false, true} {
-						tr := trial{node: node("Gemm", onnx.Int("transA", ta), onnx.Int("transB", tb), onnx.Float("alpha", scale), onnx.Float("beta", beta)), in: in, fixed: []bool{false, prepare, false}, prepare: prepare, change: func(c *Call) { c.Then = tensor.Tanh }}
+						tr := trial{node: node("Gemm", onnx.Int("transA", ta), onnx.Int("transB", tb), onnx.Float("alpha", scale), onnx.Float("beta", beta)), in: in, fixed: []bool{false, prepare, false}, prepare: prepare, change: func(c *kernel.Call) { c.Then = tensor.Tanh }}
 						name := fmt.Sprint(ta, tb, add, scale, prepare)
 						approx(t, name, tr.same(t, name)[0], []int{m, n}, want, 3e-6)
 					}
@@ -145,7 +146,7 @@ func TestMatMulInteger(t *testing.T) {
 		for _, kinds := range [][2]onnx.DType{{onnx.UINT8, onnx.INT8}, {onnx.INT8, onnx.UINT8}} {
 			for _, zeros := range []int{0, 1, 2} { // none, one, one a row and a column
 				a, b := bytes8(r, kinds[0], s[0]...), bytes8(r, kinds[1], s[1]...)
-				in := []*Array{a, b, nil, nil}
+				in := []*array.Array{a, b, nil, nil}
 				rows, cols := 1, 1
 				if zeros == 2 {
 					if cols = b.Dim(-1); a.Rank() > 1 {
@@ -158,11 +159,11 @@ func TestMatMulInteger(t *testing.T) {
 				if rows == 0 {
 					continue
 				}
-				g, err := factors(a.Shape, b.Shape)
+				g, err := kernel.Factors(a.Shape, b.Shape)
 				if err != nil {
 					t.Fatal(err)
 				}
-				value := func(x *Array, i int) int32 {
+				value := func(x *array.Array, i int) int32 {
 					if x == nil {
 						return 0
 					}
@@ -172,13 +173,13 @@ func TestMatMulInteger(t *testing.T) {
 					return int32(array.Of[uint8](x)[i])
 				}
 				var want []int32
-				for i := range g.batches {
-					ai, bi := g.at(i)
-					for m := range g.m {
-						for n := range g.n {
+				for i := range g.Batches {
+					ai, bi := g.At(i)
+					for m := range g.M {
+						for n := range g.N {
 							var sum int32
-							for k := range g.k {
-								sum += (value(a, (ai*g.m+m)*g.k+k) - value(in[2], m%rows)) * (value(b, (bi*g.k+k)*g.n+n) - value(in[3], n%cols))
+							for k := range g.K {
+								sum += (value(a, (ai*g.M+m)*g.K+k) - value(in[2], m%rows)) * (value(b, (bi*g.K+k)*g.N+n) - value(in[3], n%cols))
 							}
 							want = append(want, sum)
 						}
@@ -230,7 +231,7 @@ func TestConvInteger(t *testing.T) {
 		}
 	}
 	for _, fixed := range []bool{false, true} {
-		tr := trial{node: node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), in: []*Array{x, k, zx, zk}, fixed: []bool{false, fixed, false, fixed}}
+		tr := trial{node: node("ConvInteger", onnx.Int("group", groups), onnx.IntList("pads", 1, 1, 1, 1)), in: []*array.Array{x, k, zx, zk}, fixed: []bool{false, fixed, false, fixed}}
 		got := tr.same(t, "ConvInteger")[0]
 		for i, v := range array.Of[int32](got) {
 			if v != want[i] {

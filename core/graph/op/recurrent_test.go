@@ -49,20 +49,20 @@ func (k *slowCell) step(x []float32, h, c []float64) (nh, nc []float64) {
 				in += float64(k.p[j]) * c[j]
 				forget += float64(k.p[2*n+j]) * c[j]
 			}
-			nc[j] = sigmoid(forget)*c[j] + sigmoid(in)*math.Tanh(k.sum(3*n+j, x, h, true))
+			nc[j] = logistic(forget)*c[j] + logistic(in)*math.Tanh(k.sum(3*n+j, x, h, true))
 			if k.p != nil {
 				out += float64(k.p[n+j]) * nc[j]
 			}
-			nh[j] = sigmoid(out) * math.Tanh(nc[j])
+			nh[j] = logistic(out) * math.Tanh(nc[j])
 		case "GRU":
-			z := sigmoid(k.sum(j, x, h, true))
+			z := logistic(k.sum(j, x, h, true))
 			var hidden float64
 			if k.linear {
-				hidden = k.sum(2*n+j, x, nil, false) + sigmoid(k.sum(n+j, x, h, true))*k.state(2*n+j, h)
+				hidden = k.sum(2*n+j, x, nil, false) + logistic(k.sum(n+j, x, h, true))*k.state(2*n+j, h)
 			} else {
 				reset := make([]float64, n)
 				for i := range reset {
-					reset[i] = sigmoid(k.sum(n+i, x, h, true)) * h[i]
+					reset[i] = logistic(k.sum(n+i, x, h, true)) * h[i]
 				}
 				hidden = k.sum(2*n+j, x, nil, false) + k.state(2*n+j, reset)
 			}
@@ -86,7 +86,7 @@ func TestRecurrent(t *testing.T) {
 						dirs = 2
 					}
 					g := gates * s.size
-					small := func(shape ...int) *Array {
+					small := func(shape ...int) *array.Array {
 						a := gauss(r, shape...)
 						for i := range array.Of[float32](a) {
 							array.Of[float32](a)[i] *= 0.3
@@ -94,9 +94,9 @@ func TestRecurrent(t *testing.T) {
 						return a
 					}
 					x, w, rec, b := gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
-					in := []*Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
+					in := []*array.Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
 					outs, attributes := 2, []onnx.Attribute{{Name: "direction", Type: onnx.AttrString, String: []byte(direction)}}
-					var peep *Array
+					var peep *array.Array
 					if name == "LSTM" {
 						in, outs = append(in, small(dirs, s.batch, s.size)), 3
 						if variant {
@@ -142,3 +142,5 @@ func TestRecurrent(t *testing.T) {
 		}
 	}
 }
+
+func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
