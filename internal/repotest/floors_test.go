@@ -33,7 +33,7 @@ var floors = map[string]int{
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
 	"runtimes/worker/wire": 6,
 
-	"core/graph": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
+	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
 	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "runtimes/coreonnx": 8,
 

@@ -1,8 +1,6 @@
 package kernel
 
-import (
-	"mm-abi.org/mm/core/tensor"
-)
+import "mm-abi.org/mm/core/tensor"
 
 // Lane is the workspace of one thread.
 type Lane struct {

@@ -1,4 +1,4 @@
-package op
+package attention_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/graph/attention"
 	"mm-abi.org/mm/core/graph/kernel"
+	"mm-abi.org/mm/core/graph/op/optest"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 )
@@ -38,16 +39,16 @@ func TestAttention(t *testing.T) {
 	} {
 		for _, transposed := range []bool{false, true} {
 			shape := func(v ...int) []int { return append(slices.Clone(s.outer), v...) }
-			q, v := gauss(r, shape(s.m, s.d)...), gauss(r, shape(s.n, s.e)...)
-			k := gauss(r, shape(s.d, s.n)...)
+			q, v := optest.Gauss(r, shape(s.m, s.d)...), optest.Gauss(r, shape(s.n, s.e)...)
+			k := optest.Gauss(r, shape(s.d, s.n)...)
 			if transposed {
-				k = gauss(r, shape(s.n, s.d)...)
+				k = optest.Gauss(r, shape(s.n, s.d)...)
 			}
 			in := []*array.Array{q, k, v}
 			scores := shape(s.m, s.n)
 			var stride []int
 			if s.mask != nil {
-				in = append(in, gauss(r, s.mask...))
+				in = append(in, optest.Gauss(r, s.mask...))
 				stride = kernel.Stretch(s.mask, scores)
 			}
 			x, y, z, want := array.Of[float32](q), array.Of[float32](k), array.Of[float32](v), []float64(nil)
@@ -86,7 +87,7 @@ func TestAttention(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			approx(t, name, one, shape(s.m, s.e), want, 3e-6)
+			optest.Approx(t, name, one, shape(s.m, s.e), want, 3e-6)
 			three, err := attend(in, transposed, 3, 0)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -101,14 +102,14 @@ func TestAttention(t *testing.T) {
 // What the blocks do not take goes one operator after the other.
 func TestAttentionApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	q, k, v := gauss(r, 2, 4, 5), gauss(r, 5, 6), gauss(r, 3, 1, 6, 7) // other outer dimensions of the values
+	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // other outer dimensions of the values
 	got, err := attend([]*array.Array{q, k, v}, false, 2, 0)
 	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
 		t.Fatalf("%v: %v", got, err)
 	}
 	for i := range 3 { // each of them alone
-		alone := floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
-		keys := floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
+		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
+		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
 		want, err := attend([]*array.Array{q, keys, alone}, false, 1, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -117,20 +118,20 @@ func TestAttentionApart(t *testing.T) {
 		for _, x := range array.Of[float32](want) {
 			w = append(w, float64(x))
 		}
-		approx(t, "apart", floats(want.Shape, array.Of[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
+		optest.Approx(t, "apart", optest.Floats(want.Shape, array.Of[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
 	}
 	for _, in := range [][]*array.Array{
-		{gauss(r, 4, 5), gauss(r, 6, 7), gauss(r, 7, 3)},
-		{gauss(r, 4, 5), gauss(r, 5, 7), gauss(r, 6, 3)},
-		{gauss(r, 4, 5), gauss(r, 5, 7), gauss(r, 7, 3), gauss(r, 3)},
-		{gauss(r, 4, 5), longs(1, 2), gauss(r, 7, 3)},
-		{gauss(r, 5), gauss(r), gauss(r, 7, 3)},
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 6, 7), optest.Gauss(r, 7, 3)},
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 6, 3)},
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 7, 3), optest.Gauss(r, 3)},
+		{optest.Gauss(r, 4, 5), optest.Longs(1, 2), optest.Gauss(r, 7, 3)},
+		{optest.Gauss(r, 5), optest.Gauss(r), optest.Gauss(r, 7, 3)},
 	} {
 		if _, err := attend(in, false, 1, 0); err == nil {
 			t.Errorf("%v, %v and %v: no error", in[0].Shape, in[1].Shape, in[2].Shape)
 		}
 	}
-	if _, err := attend([]*array.Array{gauss(r, 400, 8), gauss(r, 8, 400), gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
+	if _, err := attend([]*array.Array{optest.Gauss(r, 400, 8), optest.Gauss(r, 8, 400), optest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
 		t.Error("scores beyond the limit")
 	}
 }

@@ -1,4 +1,4 @@
-package op
+package recur_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/op/optest"
 	"mm-abi.org/mm/core/onnx"
 )
 
@@ -87,13 +88,13 @@ func TestRecurrent(t *testing.T) {
 					}
 					g := gates * s.size
 					small := func(shape ...int) *array.Array {
-						a := gauss(r, shape...)
+						a := optest.Gauss(r, shape...)
 						for i := range array.Of[float32](a) {
 							array.Of[float32](a)[i] *= 0.3
 						}
 						return a
 					}
-					x, w, rec, b := gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
+					x, w, rec, b := optest.Gauss(r, s.steps, s.batch, s.in), small(dirs, g, s.in), small(dirs, g, s.size), small(dirs, 2*g)
 					in := []*array.Array{x, w, rec, b, nil, small(dirs, s.batch, s.size)}
 					outs, attributes := 2, []onnx.Attribute{{Name: "direction", Type: onnx.AttrString, String: []byte(direction)}}
 					var peep *array.Array
@@ -134,8 +135,8 @@ func TestRecurrent(t *testing.T) {
 					}
 					for _, prepare := range []bool{false, true} {
 						title := fmt.Sprint(name, s, direction, variant, prepare)
-						tr := trial{node: node(name, attributes...), in: in, fixed: []bool{false, prepare, prepare}, outs: outs, prepare: prepare}
-						approx(t, title, tr.same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
+						tr := optest.Trial{Node: optest.Node(name, attributes...), In: in, Fixed: []bool{false, prepare, prepare}, Outs: outs, Prepare: prepare}
+						optest.Approx(t, title, tr.Same(t, title)[0], []int{s.steps, dirs, s.batch, s.size}, want, 1e-5)
 					}
 				}
 			}

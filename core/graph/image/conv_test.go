@@ -1,4 +1,4 @@
-package op
+package image_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/core/graph/array"
 	"mm-abi.org/mm/core/graph/kernel"
+	"mm-abi.org/mm/core/graph/op"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -47,7 +48,7 @@ func apply(t *testing.T, m *array.Arena, n *onnx.Node, opset int64, after *kerne
 	for range in {
 		n.Inputs = append(n.Inputs, "x")
 	}
-	run, err := Find(n, opset)
+	run, err := op.Find(n, opset)
 	if err != nil {
 		return nil, err
 	}
