@@ -100,7 +100,7 @@ bench-native:
 # Models that nobody here trained, from their files to another home, on both
 # engines each (builds/strangers; fetches what is missing).
 strangers:
-	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -run Strangers ./cmd/mm
+	@dir=$${MM_MODELS_DIR-$$PWD/../.models}; scripts/fetch-models.sh "$$dir" && MM_TEST_LARGE=1 MM_MODELS_DIR="$$dir" $(GO) test -count=1 -v -timeout 30m -run Strangers ./cmd/mm
 
 # Kill and disk-full sweeps over the real binary (needs strace).
 faults:

@@ -35,6 +35,15 @@ const (
 	ONNXRuntime = "onnxruntime"
 )
 
+// Canonical is the name of an engine that its own project calls otherwise:
+// llamacpp for llama.cpp.
+func Canonical(name string) string {
+	if name == "llama.cpp" {
+		return LlamaCPP
+	}
+	return name
+}
+
 // programName is the executable that loads engines.
 func programName() string {
 	if runtime.GOOS == "windows" {

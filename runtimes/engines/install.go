@@ -42,6 +42,7 @@ var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
 // does not know, and then appear all at once. An engine of that version that
 // is there already is replaced.
 func Install(ctx context.Context, opt Options) (Record, error) {
+	opt.Name = Canonical(opt.Name)
 	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		return Record{}, err

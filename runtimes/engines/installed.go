@@ -18,6 +18,7 @@ import (
 // none is said.
 func Installed(home, arg string) (Record, error) {
 	name, version, said := strings.Cut(arg, "@")
+	name = Canonical(name)
 	all, err := List(home)
 	if err != nil {
 		return Record{}, err

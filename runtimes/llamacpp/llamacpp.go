@@ -41,7 +41,7 @@ type Engine struct {
 func (Engine) Name() string { return engines.LlamaCPP }
 
 // Aliases is the format's name, by which graphs call the engine.
-func (Engine) Aliases() []string { return []string{string(abi.GGUF)} }
+func (Engine) Aliases() []string { return []string{string(abi.GGUF), "llama.cpp"} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
