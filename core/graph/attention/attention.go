@@ -162,7 +162,7 @@ func (a *attention) apart() error {
 		err := kernel(&c)
 		return c.Out[0], err
 	}
-	s, err := do("MatMul", kernel.Widened(product.Matmul), a.Transposed, a.In[0], a.In[1])
+	s, err := do("MatMul", kernel.Widened(product.MatMul), a.Transposed, a.In[0], a.In[1])
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (a *attention) apart() error {
 	if err := next(do("Softmax", kernel.Widened(arith.Softmax), false, s)); err != nil {
 		return err
 	}
-	if err := next(do("MatMul", kernel.Widened(product.Matmul), false, s, a.In[2])); err != nil {
+	if err := next(do("MatMul", kernel.Widened(product.MatMul), false, s, a.In[2])); err != nil {
 		return err
 	}
 	a.Out[0] = s

@@ -66,7 +66,7 @@ func (c *Call) Attribute(name string) *onnx.Attribute {
 	return nil
 }
 
-// Int is a whole number among the attributes.
+// Int is a whole number among the attributes, or absent where it is left out.
 func (c *Call) Int(name string, absent int) int {
 	if a := c.Attribute(name); a != nil {
 		return int(a.Int)
@@ -74,7 +74,7 @@ func (c *Call) Int(name string, absent int) int {
 	return absent
 }
 
-// Float is a fraction among the attributes.
+// Float is a float32 among the attributes, or absent where it is left out.
 func (c *Call) Float(name string, absent float32) float32 {
 	if a := c.Attribute(name); a != nil {
 		return a.Float
@@ -82,7 +82,7 @@ func (c *Call) Float(name string, absent float32) float32 {
 	return absent
 }
 
-// Text is a string among the attributes.
+// Text is a string among the attributes, or absent where it is left out.
 func (c *Call) Text(name, absent string) string {
 	if a := c.Attribute(name); a != nil {
 		return string(a.String)
@@ -114,7 +114,8 @@ func (c *Call) Input(i int) *array.Array {
 // Same reports whether input i is the same in each run.
 func (c *Call) Same(i int) bool { return i < len(c.Fixed) && c.Fixed[i] }
 
-// Integers reads an input of whole numbers, such as a shape.
+// Integers reads an input of int32 or int64, such as a shape; nil when it is
+// left out. Numbers beyond 32 bits are brought to the ends of them.
 func (c *Call) Integers(i int) ([]int, error) {
 	a := c.Input(i)
 	if a == nil {
@@ -139,7 +140,7 @@ func (c *Call) Integers(i int) ([]int, error) {
 	return out, nil
 }
 
-// Axes reads an attribute, or from opset on an input, of numbers.
+// Axes reads whole numbers that are an attribute, or from an opset on an input.
 func (c *Call) Axes(name string, input int, opset int64) ([]int, error) {
 	if c.Opset >= opset {
 		return c.Integers(input)
@@ -147,7 +148,8 @@ func (c *Call) Axes(name string, input int, opset int64) ([]int, error) {
 	return c.Ints(name), nil
 }
 
-// Floats gives inputs as float32, nil for those left out.
+// Floats gives the elements of inputs, nil for those left out. One of a type
+// other than float32 is an error.
 func (c *Call) Floats(inputs ...int) ([][]float32, error) {
 	out := make([][]float32, len(inputs))
 	for k, i := range inputs {
@@ -163,7 +165,7 @@ func (c *Call) Floats(inputs ...int) ([][]float32, error) {
 	return out, nil
 }
 
-// Doubles reads numbers of any type.
+// Doubles reads an input of numbers of any type, which has to be there.
 func (c *Call) Doubles(i int) ([]float64, error) {
 	if c.Input(i) == nil {
 		return nil, fmt.Errorf("input %d is left out", i)
@@ -176,7 +178,8 @@ func (c *Call) Doubles(i int) ([]float64, error) {
 	return slices.Clone(array.Of[float64](a)), nil
 }
 
-// Result makes output i.
+// Result makes output i, whose elements are not set yet, and gives back what
+// was there. That memory is short is an error.
 func (c *Call) Result(i int, t onnx.DType, shape ...int) (*array.Array, error) {
 	a, err := c.Arena.New(t, shape...)
 	if err != nil {
@@ -189,7 +192,7 @@ func (c *Call) Result(i int, t onnx.DType, shape ...int) (*array.Array, error) {
 	return a, nil
 }
 
-// Want checks the type of inputs that are there.
+// Want checks the type of inputs, if they are there.
 func (c *Call) Want(t onnx.DType, inputs ...int) error {
 	for _, i := range inputs {
 		if a := c.Input(i); a != nil && a.Type != t {

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/core/graph/array"
 )
 
-// Axis brings an axis into [0, rank).
+// Axis brings an axis into [0, rank), where it may count from the end.
 func Axis(v, rank int) (int, error) {
 	if v < -rank || v >= rank {
 		return 0, fmt.Errorf("axis %d of %d dimensions", v, rank)
@@ -156,7 +156,8 @@ type Geometry struct {
 	Same         bool // both left factors lie one behind the other and the right one is one
 }
 
-// Factors gives how arrays of two shapes are multiplied by NumPy's rules.
+// Factors gives how arrays of two shapes are multiplied by NumPy's rules,
+// or what is wrong with them.
 func Factors(a, b []int) (g Geometry, err error) {
 	if len(a) == 0 || len(b) == 0 {
 		return g, fmt.Errorf("a product of %v and %v", a, b)

@@ -103,10 +103,10 @@ func multiplyThen(c *kernel.Call, o []float32, m int, left tensor.Left[float32],
 	})
 }
 
-// Matmul is MatMul with NumPy's rules of dimensions. Joined to it may be a
+// MatMul is the operator with NumPy's rules of dimensions. Joined to it may be a
 // transposition of the right factor, numbers to add to each row as input 2, and
 // an activation.
-func Matmul(c *kernel.Call) error {
+func MatMul(c *kernel.Call) error {
 	if t := c.In[0].Type; t != onnx.FLOAT {
 		if !c.Transposed {
 			return products.By(0)(c)

@@ -11,7 +11,7 @@ var (
 // Operators are the operators of this package.
 func Operators() kernel.Operators {
 	return kernel.Operators{
-		"MatMul": {Run: Matmul, Since: 1, Min: 2, Max: 2},
+		"MatMul": {Run: MatMul, Since: 1, Min: 2, Max: 2},
 		"Gemm":   {Run: gemm, Since: 7, Min: 2, Max: 3},
 		"Einsum": {Run: einsums.By(0), Since: 12, Min: 1, Max: 8},
 	}
