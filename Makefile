@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -65,6 +65,11 @@ bench-llm:
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
 	@scripts/types.sh
+
+# What each way of quantising costs: nearest, importance matrix, AWQ, GPTQ
+# (MM_NATIVE_DIR).
+quality:
+	@scripts/quality.sh
 
 # The trainer beside NumPy, and phi-auto's figures scaled by it.
 bench-train:

@@ -16,6 +16,7 @@ const (
 	AnnotationVersion   = Namespace + ".version"   // the component's version
 	AnnotationFormat    = Namespace + ".format"    // gguf, onnx, safetensors, yaml, …
 	AnnotationQuant     = Namespace + ".quant"     // fp16, int8, int4
+	AnnotationImatrix   = Namespace + ".imatrix"   // digest of the importance matrix that weights were rounded by
 	AnnotationBackend   = Namespace + ".backend"   // the engine that the graph asks for
 	AnnotationRequires  = Namespace + ".requires"  // references a module needs, comma separated
 	AnnotationUpstream  = Namespace + ".upstream"  // digest of the package that an engine was taken from

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
-	"mm-abi.org/mm/core/graph/op"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/tensor"
 )
@@ -202,7 +202,7 @@ func (j *joiner) activate(st, conv *step) bool {
 		return false
 	}
 	if low, high, ok := j.bounds(st); ok {
-		conv.after = &op.After{Low: low, High: high}
+		conv.after = &kernel.After{Low: low, High: high}
 		return true
 	}
 	s := tensor.Shaper{Low: 0, High: 1, Scale: 1}
@@ -219,7 +219,7 @@ func (j *joiner) activate(st, conv *step) bool {
 	default:
 		return false
 	}
-	conv.after = &op.After{Low: -infinity, High: infinity, Shape: &s}
+	conv.after = &kernel.After{Low: -infinity, High: infinity, Shape: &s}
 	return true
 }
 
@@ -262,7 +262,7 @@ func (j *joiner) hard(st *step) *step {
 			s.B, s.Low, s.High = v, low, high
 			j.dead[t], j.dead[add] = true, true
 		}
-		conv.after = &op.After{Low: -infinity, High: infinity, Shape: &s}
+		conv.after = &kernel.After{Low: -infinity, High: infinity, Shape: &s}
 		return conv
 	}
 	return nil

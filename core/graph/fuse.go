@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"mm-abi.org/mm/core/graph/arith"
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/attention"
 	"mm-abi.org/mm/core/graph/op"
 	"mm-abi.org/mm/core/onnx"
 )
@@ -377,7 +379,7 @@ func (f *fuser) attention(st *step) *step {
 		f.uses[slot]++
 		made.in, made.fixed = append(made.in, slot), append(made.fixed, f.constant[slot] != nil)
 	}
-	made.node.Op, made.kernel, made.transposed = "Attention", op.Attention(float32(scale)), scores.transposed
+	made.node.Op, made.kernel, made.transposed = "Attention", attention.Kernel(float32(scale)), scores.transposed
 	return made
 }
 
@@ -404,7 +406,7 @@ func (f *fuser) activation(st *step) bool {
 	if m == nil {
 		return false
 	}
-	if m.then = op.Activation(st.node, f.opset); m.then == nil {
+	if m.then = arith.Activation(st.node, f.opset); m.then == nil {
 		return false
 	}
 	f.maker[st.out[0]] = m

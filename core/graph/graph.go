@@ -26,7 +26,7 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/core/graph/array"
-	"mm-abi.org/mm/core/graph/op"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -64,7 +64,7 @@ type Program struct {
 	turn  chan struct{} // holds one token: the right to run
 	pool  *pool.Pool
 	arena array.Arena
-	lanes []op.Lane
+	lanes []kernel.Lane
 	rows  []tensor.Row
 	opset int64
 	close sync.Once
@@ -90,7 +90,7 @@ func Compile(ctx context.Context, m *onnx.Model, opt Options) (*Program, error) 
 	p := &Program{opt: opt, turn: make(chan struct{}, 1), pool: pool.New(opt.Threads)}
 	p.turn <- struct{}{}
 	p.arena.Limit = opt.Memory
-	p.lanes, p.rows = make([]op.Lane, p.pool.Threads()), make([]tensor.Row, p.pool.Threads())
+	p.lanes, p.rows = make([]kernel.Lane, p.pool.Threads()), make([]tensor.Row, p.pool.Threads())
 	if err := p.plan(ctx, m); err != nil {
 		p.pool.Close()
 		return nil, fmt.Errorf("graph: %w", err)

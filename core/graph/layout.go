@@ -4,14 +4,16 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/block"
 	"mm-abi.org/mm/core/graph/conv"
-	"mm-abi.org/mm/core/graph/op"
+	"mm-abi.org/mm/core/graph/image"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/tensor"
 )
 
-// image is a value of a graph that is laid out in blocks of channels.
-type image struct {
+// laid is a value of a graph that is laid out in blocks of channels.
+type laid struct {
 	slot           int
 	channels, rank int // of the plain value
 }
@@ -24,15 +26,15 @@ type layouter struct {
 	*body
 	p       *Program
 	kernels tensor.ConvKernels
-	images  map[int]image // by the slots of the plain values
-	missing map[int]bool  // plain values that no step makes yet
+	images  map[int]laid // by the slots of the plain values
+	missing map[int]bool // plain values that no step makes yet
 	made    []*step
 	readers []int // of constants that nobody else sees; nil where subgraphs may
 }
 
 // layOut rewrites the steps of a body.
 func (b *body) layOut(p *Program, main bool) error {
-	l := layouter{body: b, p: p, kernels: tensor.BestConv(), images: make(map[int]image), missing: make(map[int]bool)}
+	l := layouter{body: b, p: p, kernels: tensor.BestConv(), images: make(map[int]laid), missing: make(map[int]bool)}
 	if main && !slices.ContainsFunc(b.steps, func(st *step) bool { return len(st.subs) > 0 }) {
 		j := joiner{body: b}
 		j.count()
@@ -71,7 +73,7 @@ func (l *layouter) plain(slot int) {
 	delete(l.missing, slot)
 	img := l.images[slot]
 	l.made = append(l.made, &step{
-		node: &onnx.Node{Op: "ToPlain"}, kernel: op.ToPlain(img.channels),
+		node: &onnx.Node{Op: "ToPlain"}, kernel: block.ToPlain(img.channels),
 		in: []int{img.slot}, out: []int{slot}, fixed: []bool{false},
 	})
 }
@@ -81,25 +83,25 @@ func (l *layouter) blocks(slot, channels, rank int) int {
 	if img, ok := l.images[slot]; ok {
 		return img.slot
 	}
-	img := image{l.keep(nil), channels, rank}
+	img := laid{l.keep(nil), channels, rank}
 	l.images[slot] = img
 	l.made = append(l.made, &step{
-		node: &onnx.Node{Op: "ToBlocks"}, kernel: op.ToBlocks(channels),
+		node: &onnx.Node{Op: "ToBlocks"}, kernel: block.Lay(channels),
 		in: []int{slot}, out: []int{img.slot}, fixed: []bool{false},
 	})
 	return img.slot
 }
 
 // gives puts a step in the place of st, whose result then lies in blocks.
-func (l *layouter) gives(st *step, kernel op.Kernel, in []int, channels, rank int) {
-	img := image{l.keep(nil), channels, rank}
+func (l *layouter) gives(st *step, run kernel.Func, in []int, channels, rank int) {
+	img := laid{l.keep(nil), channels, rank}
 	l.images[st.out[0]] = img
 	l.missing[st.out[0]] = true
 	fixed := make([]bool, len(in))
 	for i, slot := range in {
 		fixed[i] = slot < 0 || l.constant[slot] != nil
 	}
-	l.made = append(l.made, &step{node: st.node, kernel: kernel, in: in, out: []int{img.slot}, fixed: fixed, after: st.after, blocked: &img})
+	l.made = append(l.made, &step{node: st.node, kernel: run, in: in, out: []int{img.slot}, fixed: fixed, after: st.after, blocked: &img})
 }
 
 // follow takes a step over to images in blocks, if it can.
@@ -131,14 +133,14 @@ func (l *layouter) follow(st *step) (bool, error) {
 	case "Add", "Sub", "Mul", "Div", "Max", "Min":
 		return l.pair(st, img)
 	case "MaxPool", "AveragePool":
-		l.gives(st, op.BlockedPool, []int{img.slot}, img.channels, img.rank)
+		l.gives(st, image.BlockedPool, []int{img.slot}, img.channels, img.rank)
 	case "GlobalAveragePool":
-		l.gives(st, op.BlockedMean, []int{img.slot}, img.channels, img.rank)
+		l.gives(st, image.BlockedMean, []int{img.slot}, img.channels, img.rank)
 	case "Resize", "Upsample":
 		if !l.flat(st) {
 			return false, nil
 		}
-		l.gives(st, op.BlockedResize, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
+		l.gives(st, image.BlockedResize, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
 	case "Concat":
 		return l.concat(st, img), nil
 	default:
@@ -148,7 +150,7 @@ func (l *layouter) follow(st *step) (bool, error) {
 }
 
 // pair takes over arithmetic of two images, or of one and a constant.
-func (l *layouter) pair(st *step, img image) (bool, error) {
+func (l *layouter) pair(st *step, img laid) (bool, error) {
 	if len(st.in) != 2 {
 		return false, nil
 	}
@@ -193,7 +195,7 @@ func (l *layouter) pair(st *step, img image) (bool, error) {
 	}
 	kernel := st.kernel
 	if st.node.Op == "Mul" {
-		kernel = op.BlockedScale(kernel)
+		kernel = block.Scale(kernel)
 	}
 	l.gives(st, kernel, in, img.channels, img.rank)
 	return true, nil
@@ -222,7 +224,7 @@ func (l *layouter) flat(st *step) bool {
 }
 
 // concat takes over a Concat of images by channels.
-func (l *layouter) concat(st *step, first image) bool {
+func (l *layouter) concat(st *step, first laid) bool {
 	axis := int64(0)
 	for _, a := range st.node.Attributes {
 		if a.Name == "axis" {
@@ -241,7 +243,7 @@ func (l *layouter) concat(st *step, first image) bool {
 		}
 		in, channels, all = append(in, img.slot), append(channels, img.channels), all+img.channels
 	}
-	l.gives(st, op.BlockedConcat(channels), in, all, first.rank)
+	l.gives(st, block.Concat(channels), in, all, first.rank)
 	return true
 }
 
@@ -288,7 +290,7 @@ func (l *layouter) convolution(st *step) (bool, error) {
 	if !s.Plain {
 		in = l.blocks(in, s.In, w.Rank())
 	}
-	l.gives(st, op.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
+	l.gives(st, image.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
 	return true, nil
 }
 
@@ -382,7 +384,7 @@ func (l *layouter) transposed(st *step) (bool, error) {
 		return false, err
 	}
 	l.packed(st.in[1])
-	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), op.Transposition(t, w.Rank())
+	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), image.Transposition(t, w.Rank())
 	if t.Plain() {
 		l.made = append(l.made, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})
 		return true, nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/kernel"
 	"mm-abi.org/mm/core/graph/op"
 	"mm-abi.org/mm/core/onnx"
 )
@@ -30,20 +31,20 @@ type capture struct{ outer, inner int }
 // step is a node.
 type step struct {
 	node   *onnx.Node
-	kernel op.Kernel
+	kernel kernel.Func
 	in     []int // slots; -1 for one left out
 	out    []int // slots; -1 for one that nobody wants
 	fixed  []bool
 	last   []int // slots that nobody reads afterwards
 	subs   map[string]*body
 	cache  any
-	call   *op.Call // made by its first run
+	call   *kernel.Call // made by its first run
 
 	// What was joined to a convolution: scale and shift of its channels that
 	// are not worked into its weights yet, and what becomes of its sums.
 	channels *affine
-	after    *op.After
-	blocked  *image // its result lies in blocks of channels
+	after    *kernel.After
+	blocked  *laid // its result lies in blocks of channels
 
 	// What was joined to a product.
 	then       func(dst, x []float32)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/core/graph/array"
-	"mm-abi.org/mm/core/graph/op"
+	"mm-abi.org/mm/core/graph/kernel"
 )
 
 // run goes through the steps. It takes the given arrays over and gives arrays
@@ -103,9 +103,9 @@ func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (o
 
 // prepared is the step's call, the same in each run: but for the context and
 // the arrays.
-func (st *step) prepared(ctx context.Context, p *Program) *op.Call {
+func (st *step) prepared(ctx context.Context, p *Program) *kernel.Call {
 	if st.call == nil {
-		st.call = &op.Call{
+		st.call = &kernel.Call{
 			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
 			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
 			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,

@@ -82,6 +82,8 @@ func (w *work) placeHead(t, head int) {
 	w.rotate(q, y, &y.queryNorm, head*(c.Heads/c.KVHeads), t)
 	w.rotate(k, y, &y.keyNorm, head, t)
 	tensor.Scale(q, w.m.attentionScale)
+	w.cache.Spread(q)
+	w.cache.Spread(k)
 	w.cache.Store(layer, head, w.first+t, k, v)
 }
 

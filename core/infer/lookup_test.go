@@ -313,3 +313,15 @@ func TestLookupObserved(t *testing.T) {
 		t.Errorf("%+v", stats)
 	}
 }
+
+// TestTradeMeasuresAlone: what a token alone costs is measured anew while many
+// are read at a time.
+func TestTradeMeasuresAlone(t *testing.T) {
+	var tr trade
+	for range 1000 {
+		tr.spent(1+tr.choose(lookupTokens, func(n int) float64 { return float64(n) }), 1000)
+	}
+	if n := tr.costs[1].times; n < 1000/(aloneEvery+1) || n > 30 {
+		t.Errorf("measured %d times in 1000 steps", n)
+	}
+}

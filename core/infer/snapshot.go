@@ -12,11 +12,12 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/infer/kv"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // A snapshot is a session's positions on disk, little endian:
 //
-//	magic   "MMKV", u32 version
+//	magic   "MMKV", u32 version: 2 for Q8_0, whose keys are spread, or 1
 //	model   32 bytes, the model's fingerprint
 //	shape   u32 type of keys and values, layers, heads, dimensions of a head
 //	tokens  u32 n, n × i32 (-1 where a vector was fed)
@@ -28,6 +29,7 @@ import (
 const (
 	snapshotMagic   = "MMKV"
 	snapshotVersion = 1
+	snapshotSpread  = 2
 	maxSnapshotHead = 4 + 4 + sha256.Size + 4*4 + 4
 )
 
@@ -72,10 +74,19 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	return nil
 }
 
+// snapshotVersion is that of a snapshot of this session. Keys of Q8_0 that were
+// saved by version 1 are not spread, and no use.
+func (s *Session) snapshotVersion() uint32 {
+	if s.cache.Type() == tensor.Q8_0 {
+		return snapshotSpread
+	}
+	return snapshotVersion
+}
+
 // snapshotHead is what a snapshot of n positions of this session begins with.
 func (s *Session) snapshotHead(print [sha256.Size]byte, n int) []byte {
 	c := s.m.cfg
-	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, snapshotVersion)...)
+	b := append([]byte(snapshotMagic), binary.LittleEndian.AppendUint32(nil, s.snapshotVersion())...)
 	b = append(b, s.rotation(print)...)
 	for _, v := range []int{int(s.cache.Type()), c.Layers, c.KVHeads, c.HeadDim, n} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
@@ -158,11 +169,12 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 // headDifference says what is wrong with a head.
 func headDifference(got, want []byte) string {
 	at := func(from, n int) bool { return bytes.Equal(got[from:from+n], want[from:from+n]) }
+	version := binary.LittleEndian.Uint32(got[4:])
 	switch {
 	case !at(0, 4):
 		return "it is no snapshot"
-	case !at(4, 4):
-		return fmt.Sprintf("it has version %d, not %d", binary.LittleEndian.Uint32(got[4:]), snapshotVersion)
+	case version > snapshotSpread, !at(4, 4) && at(8+sha256.Size, 4): // types have versions of their own
+		return fmt.Sprintf("it has version %d, not %d", version, binary.LittleEndian.Uint32(want[4:]))
 	case !at(8, sha256.Size):
 		return "it was made by another model"
 	}

@@ -119,6 +119,21 @@ func TestSnapshotRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
 		}
 	}
+	// Keys of Q8_0 were stored in another way once.
+	eight := open(t, cfg, weights, SessionOptions{KV: "q8_0"})
+	if err := eight.Feed(t.Context(), []int32{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	var old bytes.Buffer
+	if err := eight.WriteSnapshot(&old); err != nil {
+		t.Fatal(err)
+	}
+	old.Bytes()[4] = 1
+	for want, file := range map[string][]byte{"version 1, not 2": signed(old.Bytes()), "another shape or type": good} {
+		if err := eight.ReadSnapshot(bytes.NewReader(file)); !errors.Is(err, ErrSnapshot) || !strings.Contains(err.Error(), want) {
+			t.Errorf("into a session of Q8_0: %v, want %q in it", err, want)
+		}
+	}
 	if err := s.ReadSnapshot(iotest.ErrReader(io.ErrClosedPipe)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("a failing reader: %v", err)
 	}

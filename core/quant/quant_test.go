@@ -382,6 +382,12 @@ func TestRecipe(t *testing.T) {
 			{"output.weight", []int{2048, 32000}, tensor.Q6_K},
 			{"blk.0.attn_v.weight", []int{2048, 512}, tensor.Q4_0},
 		}},
+		{"Q4_0", Model{Layers: 16, Importance: true}, []row{
+			{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q4_1}, {"blk.2.ffn_down.weight", []int{8192, 2048}, tensor.Q4_0},
+		}},
+		{"Q5_0", llama, []row{{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_0}}},
+		{"Q5_0", Model{Layers: 16, Importance: true}, []row{{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.Q5_1}}},
+		{"IQ4_XS", Model{Layers: 16, Importance: true}, []row{{"blk.1.ffn_down.weight", []int{8192, 2048}, tensor.IQ4_XS}}},
 		{"Q8_0", llama, []row{
 			{"output.weight", []int{2048, 32000}, tensor.Q8_0},
 			{"blk.9.ffn_down.weight", []int{172, 64}, tensor.F16},

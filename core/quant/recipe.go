@@ -45,13 +45,13 @@ var recipes = []Recipe{
 	{"Q5_1", 9, tensor.Q5_1, tensor.Q6_K, nil},
 	{"Q5_K_M", 17, tensor.Q5_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
 	{"Q5_K_S", 16, tensor.Q5_K, tensor.Q6_K, nil},
-	{"Q5_0", 8, tensor.Q5_0, tensor.Q6_K, nil},
+	{"Q5_0", 8, tensor.Q5_0, tensor.Q6_K, []exception{{down, known(firstPart(8)), tensor.Q5_1}}},
 	{"Q4_1", 3, tensor.Q4_1, tensor.Q6_K, nil},
 	{"Q4_K_M", 15, tensor.Q4_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
 	{"Q4_K_S", 14, tensor.Q4_K, tensor.Q6_K, []exception{{values, below(4), tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
-	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
-	{"IQ4_XS", 30, tensor.IQ4_XS, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
-	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, nil},
+	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, unknown(firstPart(8)), tensor.Q5_K}}},
+	{"IQ4_XS", 30, tensor.IQ4_XS, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, unknown(firstPart(8)), tensor.Q5_K}}},
+	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, []exception{{down, known(firstPart(8)), tensor.Q4_1}}},
 	{"Q3_K_L", 13, tensor.Q3_K, tensor.Q6_K, []exception{{values, all, tensor.Q5_K}, {down, all, tensor.Q5_K}, {mixing, all, tensor.Q5_K}}},
 	{"Q3_K_M", 12, tensor.Q3_K, tensor.Q6_K, []exception{
 		{values, below(2), tensor.Q5_K}, {values, all, tensor.Q4_K},
@@ -91,6 +91,8 @@ type Model struct {
 	Tied bool
 	// Group is how many query heads share a head of keys and values; 0 means 1.
 	Group int
+	// Importance says that there is an importance matrix.
+	Importance bool
 }
 
 // Type is the type for the tensor of this name whose dimensions are dims, the
@@ -140,6 +142,16 @@ func all(int, Model) bool { return true }
 
 // grouped chooses models whose values are few and serve many heads.
 func grouped(_ int, m Model) bool { return m.Group >= 4 }
+
+// known chooses where there is an importance matrix.
+func known(layers func(int, Model) bool) func(int, Model) bool {
+	return func(layer int, m Model) bool { return m.Importance && layers(layer, m) }
+}
+
+// unknown chooses where there is none.
+func unknown(layers func(int, Model) bool) func(int, Model) bool {
+	return func(layer int, m Model) bool { return !m.Importance && layers(layer, m) }
+}
 
 // below chooses the first n layers.
 func below(n int) func(int, Model) bool {

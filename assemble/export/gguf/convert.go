@@ -64,7 +64,9 @@ type conversion struct {
 }
 
 func newConversion(file *gguf.File, opt Options) *conversion {
-	return &conversion{Options: opt, file: file, model: modelOf(file), pool: pool.New(opt.Threads)}
+	model := modelOf(file)
+	model.Importance = opt.Importance != nil
+	return &conversion{Options: opt, file: file, model: model, pool: pool.New(opt.Threads)}
 }
 
 // prepare looks for factors.

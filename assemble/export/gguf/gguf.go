@@ -4,7 +4,9 @@
 package gguf
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/quant/imatrix"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
@@ -65,10 +68,17 @@ func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		list.Add(diag.NotExported, diag.Pos{}, m.ID()+" exports no gguf", "add export.gguf to its manifest")
 		return list
 	}
-	if e.Options != nil {
-		list.Add(diag.BadExport, diag.Pos{}, "gguf takes no options", "remove them")
+	opt, err := optionsOf(e)
+	if err != nil {
+		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "gguf takes imatrix: a file of the module")
+	}
+	if opt.Imatrix != "" && !slices.Contains(m.Paths(), opt.Imatrix) {
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options.imatrix is %q, which is no file of %s", opt.Imatrix, m.ID()), "list it under files of the module")
 	}
 	if e.Precision == "" {
+		if opt.Imatrix != "" {
+			list.Add(diag.BadExport, diag.Pos{}, "options.imatrix without quant: nothing is rounded", "say to what, or remove it")
+		}
 		return list
 	}
 	recipe, err := Recipe(e.Precision)
@@ -83,6 +93,24 @@ func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is in %d files, which mm ships only as they are", m.ID(), n+1), "leave quant out of the export, or join the files")
 	}
 	return list
+}
+
+// exportOptions are what exports.TARGET.gguf.options may hold.
+type exportOptions struct {
+	// Imatrix is the path of an importance matrix among the module's files.
+	Imatrix string `json:"imatrix"`
+}
+
+func optionsOf(e builds.Export) (opt exportOptions, err error) {
+	if e.Options == nil {
+		return opt, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Options))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&opt); err != nil {
+		return opt, fmt.Errorf("options: %w", err)
+	}
+	return opt, nil
 }
 
 // allowed reports whether a module that lists the precisions supported may be
@@ -112,15 +140,23 @@ func (Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, 
 	}
 	defer blob.Close()
 	name := fileName(m)
-	key := fmt.Sprintf("gguf %d %s %s %s", generation, src.Descriptor.Digest, recipe.Name, name)
+	from := src.Descriptor.Digest.String()
+	matters, by, err := importance(ctx, m, e, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	key := fmt.Sprintf("gguf %d %s %s %s", generation, from, recipe.Name, name)
+	if by != "" {
+		key += " " + by
+	}
 	if layers, notes, ok := out.Recall(ctx, key); ok {
-		return layers, notes, nil
+		return annotated(layers, from, by), notes, nil
 	}
 	file, err := gguf.Read(blob, src.Descriptor.Size)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := newConversion(file, Options{Recipe: recipe})
+	c := newConversion(file, Options{Recipe: recipe, Importance: matters})
 	defer c.close()
 	src.Path = name
 	if !c.asItIs() {
@@ -130,7 +166,37 @@ func (Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, 
 	}
 	layers, notes := []registry.Layer{src}, c.notes()
 	out.Remember(key, layers, notes)
-	return layers, notes, nil
+	return annotated(layers, from, by), notes, nil
+}
+
+// importance reads the importance matrix that an export names, and gives its
+// digest; nothing where it names none.
+func importance(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (*imatrix.Matrix, string, error) {
+	opt, err := optionsOf(e)
+	if err != nil || opt.Imatrix == "" {
+		return nil, "", err
+	}
+	f, layer, err := out.Open(ctx, m, opt.Imatrix)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	read, err := imatrix.Read(f, layer.Descriptor.Size)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", opt.Imatrix, err)
+	}
+	return read, layer.Descriptor.Digest.String(), nil
+}
+
+// annotated notes by which importance matrix layers were rounded, unless they
+// are the module's file itself.
+func annotated(layers []registry.Layer, from, by string) []registry.Layer {
+	for i := range layers {
+		if by != "" && layers[i].Descriptor.Digest.String() != from {
+			layers[i].Annotations = map[string]string{abi.AnnotationImatrix: by}
+		}
+	}
+	return layers
 }
 
 // fileName is what a module's model is called in a target.

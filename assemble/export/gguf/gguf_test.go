@@ -3,8 +3,12 @@ package gguf
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,14 +30,32 @@ import (
 // packed is a seeded core in a store.
 func packed(t *testing.T, edit func(manifest string) string) (*resolve.Module, export.Sink) {
 	t.Helper()
+	return packedWith(t, nil, edit)
+}
+
+// packedWith is the same with more files.
+func packedWith(t *testing.T, files map[string][]byte, edit func(manifest string) string) (*resolve.Module, export.Sink) {
+	t.Helper()
 	dir := t.TempDir()
 	if err := seed.Write(filepath.Join(dir, "core"), seed.Options{Type: abi.Core, Name: "core", DModel: 64}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "core", "module.yaml")
 	data, err := os.ReadFile(file)
-	if err == nil && edit != nil {
-		err = os.WriteFile(file, []byte(edit(string(data))), 0o644)
+	if len(files) > 0 {
+		data = append(data, "\nfiles:\n"...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		data = fmt.Appendf(data, "  - {path: %s, sha256: %x, size: %d}\n", name, sha256.Sum256(files[name]), len(files[name]))
+		if err := os.WriteFile(filepath.Join(dir, "core", name), files[name], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if edit != nil {
+		data = []byte(edit(string(data)))
+	}
+	if err == nil {
+		err = os.WriteFile(file, data, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +166,12 @@ func TestCheck(t *testing.T) {
 		{with(), "int4", "", nil},
 		{with(), "Q6_K", "", nil},
 		{with(), "Q3_K", "", []diag.Code{diag.QuantUnknown}},
-		{with(), "int8", "{}", []diag.Code{diag.BadExport}},
+		{with(), "int8", "{}", nil},
+		{with(), "int8", `{"imatrix": "m.gguf"}`, nil}, // a file of the module; what it is shows when it is read
+		{with(), "", `{"imatrix": "m.gguf"}`, []diag.Code{diag.BadExport}},
+		{with(), "int8", `{"imatrix": "other"}`, []diag.Code{diag.BadExport}},
+		{with(), "int8", `{"imatrix": 3}`, []diag.Code{diag.BadExport}},
+		{with(), "int8", `{"groups": 32}`, []diag.Code{diag.BadExport}},
 		{none, "int8", "", []diag.Code{diag.NotExported}},
 		{several, "", "", nil},
 		{several, "int8", "", []diag.Code{diag.ExportFailed}},

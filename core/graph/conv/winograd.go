@@ -1,8 +1,6 @@
 package conv
 
-import (
-	"mm-abi.org/mm/core/tensor"
-)
+import "mm-abi.org/mm/core/tensor"
 
 // winograd is a filter's weights transformed, [36][panel][channel][lane], made
 // when the first image asks for them.

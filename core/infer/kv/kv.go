@@ -8,7 +8,10 @@
 // of 32 dimensions. Both are the right factor of [tensor.MulPanel].
 //
 // Elements are stored as F32, F16, or Q8_0: signed bytes, with an f16 scale
-// for every 32 dimensions of a position. Attention reads float32 through
+// for every 32 dimensions of a position. Keys have dimensions that are large at
+// every position, which would take the bits from the 31 that share their scale:
+// in a cache of Q8_0, [Cache.Spread] mixes the dimensions of keys, and those of
+// queries alike, so that their products stay what they were. Attention reads float32 through
 // [Cache.Keys] and [Cache.Values], or the halves themselves through
 // [Cache.KeysF16] and [Cache.ValuesF16] where that is quicker.
 package kv
@@ -124,8 +127,32 @@ func (c *Cache) values(chunk, layer, head int) []byte {
 	return c.chunks[chunk][at : at+c.valueBytes]
 }
 
-// Store keeps the key and the value (D numbers each) of a position, for which
-// there must be room.
+// Spread makes heads, D numbers each, ready to be stored as keys, or to be
+// multiplied with them. For Q8_0 it multiplies with Hadamard's matrix over √n, n
+// the largest power of two that divides D, which is orthogonal (Ashkboos et
+// al., arXiv 2404.00456); otherwise it does nothing.
+func (c *Cache) Spread(heads []float32) {
+	if c.typ != tensor.Q8_0 {
+		return
+	}
+	n := c.shape.Dim & -c.shape.Dim
+	scale := float32(1 / math.Sqrt(float64(n)))
+	for ; len(heads) > 0; heads = heads[n:] {
+		x := heads[:n]
+		for half := 1; half < n; half *= 2 {
+			for i := 0; i < n; i += 2 * half {
+				lo, hi := x[i:i+half], x[i+half:i+2*half]
+				for j, a := range lo {
+					lo[j], hi[j] = a+hi[j], a-hi[j]
+				}
+			}
+		}
+		tensor.Scale(x, scale)
+	}
+}
+
+// Store keeps the key, as [Cache.Spread] leaves it, and the value (D numbers
+// each) of a position, for which there must be room.
 func (c *Cache) Store(layer, head, pos int, key, value []float32) {
 	k := c.keys(pos/Chunk, layer, head)
 	v := c.values(pos/Chunk, layer, head)

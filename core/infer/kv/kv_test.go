@@ -3,6 +3,7 @@ package kv
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"mm-abi.org/mm/core/tensor"
@@ -101,5 +102,60 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if _, err := New(Shape{1, 0, 64}, tensor.F16); err == nil {
 		t.Error("no heads are accepted")
+	}
+}
+
+// TestSpread: products of keys and queries stay what they were, other types
+// are left alone, and keys with a dimension that is always large keep their
+// products far better as bytes.
+func TestSpread(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 9))
+	for _, dim := range []int{8, 80, 64, 128} {
+		exact, err := New(Shape{Layers: 1, Heads: 1, Dim: dim}, tensor.F32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes, err := New(Shape{Layers: 1, Heads: 1, Dim: dim}, tensor.Q8_0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes.Reserve(1)
+		buf := make([]float32, dim*Block)
+		var worse, better float64
+		for range 200 {
+			k, q := make([]float32, dim), make([]float32, dim)
+			for i := range k {
+				k[i], q[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
+			}
+			k[3] += 40 // and no query looks at it
+			q[3] = 0
+			product := func(q []float32, stored []float32) (sum float64) {
+				bytes.Store(0, 0, 0, stored, stored)
+				for d, v := range bytes.Keys(0, 0, 0, 0, buf) {
+					if d%Block == 0 {
+						sum += float64(v) * float64(q[d/Block])
+					}
+				}
+				return sum
+			}
+			want := float64(tensor.Dot(q, k))
+			plain := product(q, k)
+			kept := slices.Clone(k)
+			if exact.Spread(kept); !slices.Equal(kept, k) {
+				t.Fatal("a cache of floats spreads")
+			}
+			bytes.Spread(k)
+			bytes.Spread(q)
+			if got := float64(tensor.Dot(q, k)); math.Abs(got-want) > 1e-4 {
+				t.Fatalf("D=%d: %v became %v", dim, want, got)
+			}
+			spread := product(q, k)
+			worse += (plain - want) * (plain - want)
+			better += (spread - want) * (spread - want)
+		}
+		t.Logf("D=%d: squared errors %.4f, spread %.4f", dim, worse, better)
+		if dim >= 64 && better > worse/5 {
+			t.Errorf("D=%d: squared errors %.4f, spread %.4f", dim, worse, better)
+		}
 	}
 }

@@ -30,10 +30,10 @@ type Factors struct {
 }
 
 // steps is how many α between 0 and 1 are tried, 1 included.
-const steps = 20
+const steps = 10
 
 // sampled is about how many rows of a matrix are rounded in a trial.
-const sampled = 96
+const sampled = 64
 
 // Search gives factors by the names of tensors. to says what a tensor will be
 // stored as. Inputs that come from something else than a norm or a product, and
@@ -152,7 +152,7 @@ func (s *search) input(in input) error {
 			matrices = append(matrices, sample{to, rows})
 		}
 	}
-	if len(matrices) == 0 {
+	if len(matrices) == 0 || !s.takes(&in, cols) {
 		return nil
 	}
 	means, err := s.importance.Means(in.matrices[0], cols, 1)
@@ -174,6 +174,22 @@ func (s *search) input(in input) error {
 		s.keep(&in, factors, cols)
 	}
 	return nil
+}
+
+// takes reports whether what the columns come from has a place for each
+// factor, and is stored as something that can be written.
+func (s *search) takes(in *input, cols int) bool {
+	n := in.share(cols-1) + 1
+	for _, name := range in.vectors {
+		if t, _ := s.file.Tensor(name); len(t.Dims) != 1 || t.Dims[0] != n || !quant.CanDequantize(t.Type) || !quant.CanQuantize(s.to(t)) {
+			return false
+		}
+	}
+	if in.rows == "" {
+		return len(in.vectors) > 0
+	}
+	t, _ := s.file.Tensor(in.rows)
+	return len(t.Dims) == 2 && t.Dims[1] == n && quant.CanDequantize(t.Type) && quant.CanQuantize(s.to(t))
 }
 
 // roots are the root mean squares of what comes from one row.

@@ -147,6 +147,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	defer m.Close()
 	b.size = min(b.size, m.Config().Context)
 	b.windows = score.Cut(tok, b.text, score.Options{Window: b.size, Limit: b.limit, Separator: separator})
+	if !slices.ContainsFunc(b.ways, func(way string) bool { return strings.Contains(way, " ") }) {
+		return nil
+	}
 	cpu := libllama.CPUTime()
 	b.importance, err = calibrate.Importance(ctx, m, tok, b.learnt, calibrate.Options{Window: b.size, Separator: separator, Name: filepath.Base(b.options.text)})
 	fmt.Printf("importance matrix of %d stories: %.1f s\n", b.calibrate, (libllama.CPUTime() - cpu).Seconds())
