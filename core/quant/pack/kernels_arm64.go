@@ -59,12 +59,15 @@ func unpackQuants(f format, dst []int8, q []byte) {
 // unpackPanel writes a panel's integers as signed bytes, and for SMMLA eight
 // columns of a row side by side as well, unless no kernel takes them.
 func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
-	unpackSignedBytes(f, w, q, s)
-	if hasI8MM && w.group == groupLen {
-		s.high = grow(s.high, len(w.quants))
-		w.high = s.high
-		zipNEON(&w.high[0], &w.quants[0], len(w.quants)/128)
+	if !hasI8MM || w.group != groupLen {
+		unpackSignedBytes(f, w, q, s)
+		return
 	}
+	n := len(q) / f.groupBytes() * groupLen * lanes
+	s.buf = grow(s.buf, 2*n)
+	w.high = s.buf[n:]
+	unpackSignedBytes(f, w, q, s) // into the first half, if anywhere
+	zipNEON(&w.high[0], &w.quants[0], n/128)
 }
 
 // mulTile multiplies a panel with a tile: y[t·ldy + r], 16 rows r.

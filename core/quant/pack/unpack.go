@@ -24,7 +24,6 @@ type panel struct {
 type Scratch struct {
 	p      panel
 	buf    []int8
-	high   []int8
 	floats []float32
 	ones   []int8 // K × 16
 	sums   [tileRows * lanes]float32
