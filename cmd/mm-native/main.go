@@ -38,10 +38,6 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	// What computes are the library's threads. With more of its own, Go's
-	// monitor wakes all along a call of milliseconds to see whether one is to be
-	// had: 3 to 8 % of the time of a small model's token.
-	runtime.GOMAXPROCS(1)
 	// Ctrl-C goes to the whole group: it is mm that decides what ends.
 	signal.Ignore(os.Interrupt)
 	err := bound(*memory)
@@ -72,6 +68,11 @@ func open(name, dir string) runtimes.Engine {
 	var err error
 	switch name {
 	case "llamacpp":
+		// With more threads of its own, Go's monitor wakes all along a call of
+		// milliseconds to see whether one is to be had: 3 to 8 % of the time of a
+		// small model's token. ONNX Runtime's calls may be shorter than the way
+		// of a thread to its processor.
+		runtime.GOMAXPROCS(1)
 		e, err = llama.Open(dir)
 	case "onnxruntime":
 		e, err = ort.Open(dir)
