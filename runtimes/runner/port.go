@@ -63,8 +63,8 @@ func connect(enc, proj *function, given map[string]runtimes.Tensor) (map[string]
 // declared is the element type that the file of a module takes for a port:
 // its preprocess block may say another than the port's.
 func declared(m *modules.Manifest, p abi.Port) runtimes.Elem {
-	if s, ok := m.Preprocess[p.Name]; ok && s.DType != "" {
-		return runtimes.Elem(s.DType)
+	if spec, ok := m.Preprocess[p.Name]; ok {
+		return runtimes.Elem(spec.Element())
 	}
 	return runtimes.Elem(p.DType)
 }

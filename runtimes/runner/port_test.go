@@ -139,3 +139,17 @@ func TestFrom(t *testing.T) {
 		}
 	}
 }
+
+// A preprocess block that names no element type makes fp32, whatever the port's
+// own type is.
+func TestDeclared(t *testing.T) {
+	port := abi.Port{Name: "tokens", DType: abi.FP16}
+	m := &modules.Manifest{}
+	if got := declared(m, port); got != runtimes.Float16 {
+		t.Errorf("without a block: %s", got)
+	}
+	m.Preprocess = modules.Preprocess{"tokens": preprocess.Spec{}}
+	if got := declared(m, port); got != runtimes.Float32 {
+		t.Errorf("by a block without dtype: %s", got)
+	}
+}
