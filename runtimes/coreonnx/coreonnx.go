@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 )
@@ -102,23 +101,6 @@ type function struct {
 	limit   time.Duration
 }
 
-// elems are the names of the element types.
-var elems = map[onnx.DType]runtimes.Elem{
-	onnx.DOUBLE: runtimes.Float64, onnx.FLOAT: runtimes.Float32, onnx.FLOAT16: runtimes.Float16, onnx.BFLOAT16: runtimes.BFloat16,
-	onnx.INT64: runtimes.Int64, onnx.INT32: runtimes.Int32, onnx.INT16: runtimes.Int16, onnx.INT8: runtimes.Int8,
-	onnx.UINT64: runtimes.Uint64, onnx.UINT32: runtimes.Uint32, onnx.UINT16: runtimes.Uint16, onnx.UINT8: runtimes.Uint8, onnx.BOOL: runtimes.Bool,
-}
-
-// dtype finds the type of a name that has been checked.
-func dtype(e runtimes.Elem) onnx.DType {
-	for d, name := range elems {
-		if name == e {
-			return d
-		}
-	}
-	return 0
-}
-
 // Run computes the model's outputs.
 func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if f.limit > 0 {
@@ -138,7 +120,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 			}
 			shape[i] = int(d)
 		}
-		given[name] = graph.Tensor{Type: dtype(t.Type), Shape: shape, Data: t.Data}
+		given[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
 	}
 	results, err := f.program.Run(ctx, given)
 	switch {
@@ -155,7 +137,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		for _, d := range t.Shape {
 			shape = append(shape, int64(d))
 		}
-		out[name] = runtimes.Tensor{Type: elems[t.Type], Shape: slices.Clip(shape), Data: t.Data}
+		out[name] = runtimes.Tensor{Type: runtimes.ElemOf(t.Type), Shape: slices.Clip(shape), Data: t.Data}
 	}
 	return out, nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -25,13 +24,6 @@ const (
 	maxLabels = 16 << 20
 	maxState  = 1 << 30
 )
-
-// elems are the element types of an ONNX file.
-var elems = map[onnx.DType]runtimes.Elem{
-	onnx.DOUBLE: runtimes.Float64, onnx.FLOAT: runtimes.Float32, onnx.FLOAT16: runtimes.Float16, onnx.BFLOAT16: runtimes.BFloat16,
-	onnx.INT64: runtimes.Int64, onnx.INT32: runtimes.Int32, onnx.INT16: runtimes.Int16, onnx.INT8: runtimes.Int8,
-	onnx.UINT64: runtimes.Uint64, onnx.UINT32: runtimes.Uint32, onnx.UINT16: runtimes.Uint16, onnx.UINT8: runtimes.Uint8, onnx.BOOL: runtimes.Bool,
-}
 
 // describe reads what the session needs to know: the file's inputs, the labels,
 // the state's beginning.
@@ -102,7 +94,7 @@ func (s *Session) filled(name string, shape []int64, dtype abi.DType, value floa
 	in, known := s.inputs[name]
 	if known {
 		if dtype == "" {
-			elem = elems[in.DType]
+			elem = runtimes.ElemOf(in.DType)
 		}
 		if shape == nil && in.Ranked {
 			shape = make([]int64, len(in.Dims))
@@ -203,17 +195,9 @@ func (s *Session) readLabels(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fsx.OpenRegular(path)
+	data, err := fsx.ReadFile(path, maxLabels)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxLabels+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxLabels {
-		return nil, fmt.Errorf("it is larger than %d bytes", maxLabels)
 	}
 	var lines []string
 	scan := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))

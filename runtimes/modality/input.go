@@ -3,7 +3,6 @@ package modality
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"mm-abi.org/mm/abi"
@@ -65,7 +64,7 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 	}
 	data := in.Data
 	if in.File != "" {
-		if data, err = s.readFile(in.File); err != nil {
+		if data, err = fsx.ReadFile(in.File, s.opt.MaxBytes); err != nil {
 			return nil, "", err
 		}
 	} else if int64(len(data)) > s.opt.MaxBytes {
@@ -84,26 +83,6 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 		return s.picture(name, data)
 	}
 	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV) nor an array (.npy)")
-}
-
-func (s *Session) readFile(path string) ([]byte, error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > s.opt.MaxBytes {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, info.Size(), s.opt.MaxBytes)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, s.opt.MaxBytes+1))
-	if err == nil && int64(len(data)) > s.opt.MaxBytes {
-		err = fmt.Errorf("%s grew over %d bytes", path, s.opt.MaxBytes)
-	}
-	return data, err
 }
 
 // picture prepares a picture as the manifest says or, where it says nothing and
@@ -179,7 +158,7 @@ func (s *Session) wanted(name string) (runtimes.Elem, []int64, error) {
 			}
 			dims = append(dims, size)
 		}
-		return elems[t.DType], dims, nil
+		return runtimes.ElemOf(t.DType), dims, nil
 	}
 	i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name })
 	if i < 0 {

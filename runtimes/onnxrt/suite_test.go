@@ -270,16 +270,7 @@ func readTensor(path string) (runtimes.Tensor, error) {
 		return runtimes.Strings(x.Dims, texts), nil
 	}
 	b, err := x.Bytes()
-	return runtimes.Tensor{Type: types[x.DType], Shape: x.Dims, Data: bytes.Clone(b)}, err
-}
-
-var types = map[onnx.DType]runtimes.Elem{
-	onnx.FLOAT: runtimes.Float32, onnx.UINT8: runtimes.Uint8, onnx.INT8: runtimes.Int8, onnx.UINT16: runtimes.Uint16, onnx.INT16: runtimes.Int16,
-	onnx.INT32: runtimes.Int32, onnx.INT64: runtimes.Int64, onnx.BOOL: runtimes.Bool, onnx.FLOAT16: runtimes.Float16, onnx.DOUBLE: runtimes.Float64,
-	onnx.UINT32: runtimes.Uint32, onnx.UINT64: runtimes.Uint64, onnx.BFLOAT16: runtimes.BFloat16, onnx.FLOAT8E4M3FN: runtimes.Float8E4M3FN,
-	onnx.FLOAT8E4M3FNUZ: runtimes.Float8E4M3FNUZ, onnx.FLOAT8E5M2: runtimes.Float8E5M2, onnx.FLOAT8E5M2FNUZ: runtimes.Float8E5M2FNUZ,
-	onnx.UINT4: runtimes.Uint4, onnx.INT4: runtimes.Int4, onnx.FLOAT4E2M1: runtimes.Float4E2M1, onnx.FLOAT8E8M0: runtimes.Float8E8M0,
-	onnx.UINT2: runtimes.Uint2, onnx.INT2: runtimes.Int2,
+	return runtimes.Tensor{Type: runtimes.ElemOf(x.DType), Shape: x.Dims, Data: bytes.Clone(b)}, err
 }
 
 // same compares as ONNX's runner does: rtol 1e-3 and atol 1e-7 for fractions,

@@ -10,28 +10,9 @@ import (
 	"unsafe"
 
 	"mm-abi.org/mm/cmd/mm-native/dl"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/runtimes"
 )
-
-// elems are the element types by ONNX's numbers.
-func elems() map[int32]runtimes.Elem {
-	return map[int32]runtimes.Elem{
-		1: runtimes.Float32, 2: runtimes.Uint8, 3: runtimes.Int8, 4: runtimes.Uint16, 5: runtimes.Int16, 6: runtimes.Int32,
-		7: runtimes.Int64, 8: runtimes.String, 9: runtimes.Bool, 10: runtimes.Float16, 11: runtimes.Float64, 12: runtimes.Uint32,
-		13: runtimes.Uint64, 16: runtimes.BFloat16, 17: runtimes.Float8E4M3FN, 18: runtimes.Float8E4M3FNUZ, 19: runtimes.Float8E5M2,
-		20: runtimes.Float8E5M2FNUZ, 21: runtimes.Uint4, 22: runtimes.Int4, 23: runtimes.Float4E2M1,
-		24: runtimes.Float8E8M0, 25: runtimes.Uint2, 26: runtimes.Int2,
-	}
-}
-
-func number(t runtimes.Elem) int32 {
-	for n, e := range elems() {
-		if e == t {
-			return n
-		}
-	}
-	return 0
-}
 
 // said is an element type by the library's own number, which it gives for
 // inputs and results, and which parts from ONNX's behind 23.
@@ -44,7 +25,7 @@ func said(n int32) runtimes.Elem {
 	case 26:
 		return runtimes.Float8E8M0
 	}
-	return elems()[n]
+	return runtimes.ElemOf(onnx.DType(n))
 }
 
 // tensor makes a value of the library of a tensor, whose data stays where it
@@ -56,9 +37,9 @@ func (e *Engine) tensor(t runtimes.Tensor) (uintptr, error) {
 	shape := append(slices.Clone(t.Shape), 0)
 	if t.Type != runtimes.String && len(t.Data) > 0 {
 		return e.api.made(createTensorWithData, e.memory, uintptr(unsafe.Pointer(&t.Data[0])), uintptr(len(t.Data)),
-			uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(number(t.Type)))
+			uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(t.Type.ONNX()))
 	}
-	v, err := e.api.made(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(number(t.Type)))
+	v, err := e.api.made(createTensor, e.allocator, uintptr(unsafe.Pointer(&shape[0])), uintptr(len(t.Shape)), uintptr(t.Type.ONNX()))
 	if err != nil || t.Type != runtimes.String {
 		return v, err
 	}
