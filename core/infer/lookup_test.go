@@ -45,7 +45,10 @@ func TestLookupText(t *testing.T) {
 				if stats.Tokens != len(want) || s.Len() != len(prompt)+149 {
 					t.Errorf("%+v, %d positions", stats, s.Len())
 				}
-				if opt.AlwaysDraft && len(prompt) > 1 && (stats.Drafted < 20 || stats.Accepted < 3) {
+				// What is drawn at a temperature differs between processors, the
+				// likeliest text hardly does.
+				greedy := mode == sample.Options{}
+				if opt.AlwaysDraft && len(prompt) > 1 && (stats.Accepted == 0 || greedy && (stats.Drafted < 30 || stats.Accepted < 20)) {
 					t.Errorf("%+v of a text that was told twice", stats)
 				}
 			}
