@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -61,6 +61,10 @@ bench:
 # brings; MM_NATIVE_DIR). LEVELS=avx2,avx512,vnni is a run for each level.
 bench-llm:
 	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
+
+# Prefill of long contexts beside PyTorch (TORCH_PYTHON).
+bench-long:
+	@scripts/bench-long.sh
 
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
