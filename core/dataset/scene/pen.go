@@ -18,6 +18,8 @@ type pen struct {
 	dice
 	held, plain bool
 	size        int    // pixels
+	frames      int    // of a clip
+	faces       []face // of the split
 	rgb         []byte // [size, size, 3]
 	fill        vector.Rasterizer
 	mask        image.Alpha
@@ -25,7 +27,7 @@ type pen struct {
 }
 
 func newPen(s *Source) *pen {
-	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, size: s.opt.Size}
+	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, size: s.opt.Size, frames: s.opt.Frames, faces: s.faces}
 }
 
 // px scales a length that was thought of at 128 pixels, in 1/256 of those.

@@ -10,7 +10,14 @@ const (
 	AskColour  = "colour"
 	AskPlace   = "place"
 	AskSize    = "size"
-	AskThere   = "there" // yes or no
+	AskThere   = "there"   // yes or no
+	AskRead    = "read"    // the text
+	AskHighest = "highest" // which bar
+	AskLowest  = "lowest"
+	AskHigher  = "higher" // yes or no
+	AskValue   = "value"
+	AskMotion  = "motion" // what a shape does
+	AskWay     = "way"    // which way it moves
 )
 
 // ask adds a question in one of its wordings.

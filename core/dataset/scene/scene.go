@@ -26,13 +26,20 @@ const (
 
 // Kinds of scenes.
 const (
-	Shapes = "shapes"
+	Shapes = "shapes" // one to three shapes
+	Charts = "charts" // bar charts
+	Words  = "words"  // a word of up to 8 letters
+	Digits = "digits" // a number of up to 4 digits
+	Video  = "video"  // a clip of a shape that does something
 )
 
 // Bounds of Options.
 const (
 	MinSize = 64  // pixels: the least a label can be read at
 	MaxSize = 512 // the most that is drawn in whole numbers
+
+	MinFrames = 2
+	MaxFrames = 64
 )
 
 // Options for New.
@@ -42,6 +49,8 @@ type Options struct {
 	Kinds []string // "shapes" or, with a weight, "shapes:3"; none: all, alike
 	Size  int      // width and height in pixels; 0: 128
 	Plain bool     // plain grounds without noise: what a prompt can ask for
+
+	Frames int // of a clip; 0: 8
 }
 
 // Pair is a question about a picture and its answer, in lower case.
@@ -49,7 +58,8 @@ type Pair struct{ Ask, Answer, Kind string }
 
 // Scene is a picture and what is true of it.
 type Scene struct {
-	RGB       []byte // [H, W, 3]
+	RGB       []byte   // [H, W, 3]; a clip's first frame
+	Frames    [][]byte // a clip's frames, each [H, W, 3]
 	W, H      int
 	Kind      string
 	Caption   string
@@ -60,7 +70,17 @@ type Scene struct {
 
 // Truth is what a picture shows.
 type Truth struct {
-	Shapes []Shape // in reading order of their places
+	Shapes []Shape // in reading order of their places; a clip's shape at first
+
+	Bars      []Bar // from the left
+	Top, Step int   // of a chart's axis: its end, and from tick to tick
+	Title     string
+
+	Text   string // as it is drawn
+	Colour string // of the text
+
+	Motion string // what a clip's shape does, one of Motions
+	Then   string // the colour it changes to
 }
 
 // Shape is one of a picture's shapes.
@@ -75,6 +95,7 @@ type Source struct {
 	opt   Options
 	kinds []weighted
 	total int
+	faces []face
 	pens  sync.Pool // *pen
 }
 
@@ -85,11 +106,13 @@ type weighted struct {
 
 // drawers draw a scene of each kind.
 func drawers() map[string]func(*pen) Scene {
-	return map[string]func(*pen) Scene{Shapes: (*pen).shapes}
+	return map[string]func(*pen) Scene{
+		Shapes: (*pen).shapes, Charts: (*pen).charts, Words: (*pen).words, Digits: (*pen).digits, Video: (*pen).video,
+	}
 }
 
-// AllKinds lists the kinds of scenes, sorted.
-func AllKinds() []string { return []string{Shapes} }
+// AllKinds lists the kinds of scenes.
+func AllKinds() []string { return []string{Shapes, Charts, Words, Digits, Video} }
 
 // New makes a source; its errors tell all that is wrong with the options.
 func New(opt Options) (*Source, error) {
@@ -107,6 +130,12 @@ func New(opt Options) (*Source, error) {
 	if opt.Size < MinSize || opt.Size > MaxSize {
 		errs = append(errs, fmt.Errorf("scenes of %d pixels: want %d to %d", opt.Size, MinSize, MaxSize))
 	}
+	if opt.Frames == 0 {
+		opt.Frames = 8
+	}
+	if opt.Frames < MinFrames || opt.Frames > MaxFrames {
+		errs = append(errs, fmt.Errorf("clips of %d frames: want %d to %d", opt.Frames, MinFrames, MaxFrames))
+	}
 	if len(opt.Kinds) == 0 {
 		opt.Kinds = AllKinds()
 	}
@@ -122,7 +151,9 @@ func New(opt Options) (*Source, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return s, nil
+	var err error
+	s.faces, err = readFaces(faceFile, opt.Split == Held)
+	return s, err
 }
 
 // parseKind reads "shapes" or "shapes:3".
