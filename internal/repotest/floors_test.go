@@ -15,10 +15,10 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
-	"internal/measure": 1,
+	"internal/measure": 1, "core/preprocess": 1,
 
 	"modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2,
 
@@ -30,12 +30,12 @@ var floors = map[string]int{
 
 	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5,
 
-	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
+	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6,
 
-	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/runner": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
+	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "runtimes/coreonnx": 8,
+	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "runtimes/coreonnx": 8, "runtimes/runner": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
