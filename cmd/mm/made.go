@@ -16,8 +16,10 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/trace"
+	"mm-abi.org/mm/workspace"
 )
 
 // wishes are what mm run is to leave beside words.
@@ -35,8 +37,25 @@ func wishFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "out-text", Usage: "beside --out-image and --out-audio: answer in words as well"},
 		&cli.BoolFlag{Name: "trace", Usage: "tell what ran on which engine, on what, and how long"},
 		&cli.StringFlag{Name: "trace-svg", Usage: "draw that into `FILE`.svg"},
-		&cli.BoolFlag{Name: "no-cache", Usage: "neither take nor keep what pictures, sounds and films come to (MM_HOME/cache/features)"},
+		noCacheFlag(),
 	}
+}
+
+func noCacheFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "no-cache", Usage: "neither take nor keep what pictures, sounds and films come to (MM_HOME/cache/features)"}
+}
+
+// features are what inputs came to before; nil where they are not wanted, or
+// there is no place for them.
+func (p *program) features(w *workspace.Workspace, off bool) *feature.Folder {
+	if off {
+		return nil
+	}
+	f, err := feature.Open(w.FeatureDir(), 0)
+	if err != nil {
+		p.say("%v", err)
+	}
+	return f
 }
 
 // wishOptions takes them from the flags.

@@ -20,7 +20,6 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
@@ -136,10 +135,8 @@ func (p *program) run(c *cli.Context) error {
 		if own {
 			return p.runOwn(c.Context, w, use, opt, call)
 		}
-		if !c.Bool("no-cache") {
-			if opt.Features = p.features(w); opt.Features != nil {
-				defer opt.Features.Close()
-			}
+		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
+			defer opt.Features.Close()
 		}
 		return p.answer(c.Context, w, use, opt, req, call, wish)
 	})
@@ -347,15 +344,6 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 		return nil, err
 	}
 	return p.start(ctx, b, opt)
-}
-
-// features are what inputs came to before; nil where there is no place for them.
-func (p *program) features(w *workspace.Workspace) *feature.Folder {
-	f, err := feature.Open(w.FeatureDir(), 0)
-	if err != nil {
-		p.say("%v", err)
-	}
-	return f
 }
 
 // start makes a Runner for a build, and says what the command line changes of it.
