@@ -204,6 +204,8 @@ func TestJSON(t *testing.T) {
 		{"inspect", "dist", exitOK},
 		{"inspect", "dist/laptop", exitOK},
 		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},
+		{"run", "builds/p-lite.graph.yaml --target laptop --image p.png --prompt Once --out-image out.png --trace", exitOK},
+		{"gc", "--dry-run", exitOK},
 		{"run --input", "functions/audio-enc --input s.wav --output frame.npy", exitOK},
 		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
