@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -106,6 +106,11 @@ hf:
 # counts (MM_NATIVE_DIR).
 hostile:
 	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
+
+# A thousand damaged pictures, films and sounds, bombs and odd headers, through
+# the decoders and through mm run, with counts.
+hostile-media:
+	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
