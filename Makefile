@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
 
 all: check test
 
@@ -74,6 +74,11 @@ quality:
 # The trainer beside NumPy, and phi-auto's figures scaled by it.
 bench-train:
 	@scripts/bench-train.sh
+
+# The trainer beside PyTorch's, eager and compiled (TORCH_PYTHON; MM_CPU=avx2
+# holds both to AVX2).
+bench-torch:
+	@scripts/bench-torch.sh
 
 # phi-auto's model past the n-gram lines (needs ../shared/data).
 wall:

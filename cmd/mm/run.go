@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
@@ -338,7 +339,7 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 // start makes a Runner for a build, and says what the command line changes of it.
 func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
-	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
+	if unknown := (*part.NoPartError)(nil); errors.As(err, &unknown) {
 		hint := "known: " + strings.Join(unknown.Known, ", ")
 		if near, ok := spell.Nearest(unknown.Name, unknown.Known); ok {
 			hint = "did you mean " + near + "?"

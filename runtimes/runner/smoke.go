@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/talk"
@@ -32,7 +33,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 		}
 		var got strings.Builder
 		prompt := r.talk.Plain(g.Prompt)
-		_, err := r.answer(ctx, prompt, nil, p, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+		_, err := r.answer(ctx, prompt, &encoding{start: time.Now()}, Request{Preferences: p}, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
 				return enough

@@ -1,4 +1,4 @@
-package runner
+package part
 
 import (
 	"context"
@@ -69,21 +69,21 @@ func known(a *builds.Assembly, backends map[string]string) error {
 }
 
 // wish is the engine asked for a part, and by whom; "" where nobody asks.
-func (r *Runner) wish(p builds.Part) (name, by string) {
-	if name := r.opt.Backends[p.Name]; name != "" {
+func (s *Set) wish(p builds.Part) (name, by string) {
+	if name := s.opt.Backends[p.Name]; name != "" {
 		return name, "--backend"
 	}
-	if r.opt.Engine != "" && (p.Name == r.build.Assembly.Core.Name || !r.build.Assembly.HasCore()) {
-		return r.opt.Engine, "--backend"
+	if s.opt.Engine != "" && (p.Name == s.build.Assembly.Core.Name || !s.build.Assembly.HasCore()) {
+		return s.opt.Engine, "--backend"
 	}
 	return p.Backend, "the graph"
 }
 
-// choose finds the engine of a part: the one asked for and no other, or the
+// Choose finds the engine of a part: the one asked for and no other, or the
 // first that can.
-func (r *Runner) choose(ctx context.Context, p builds.Part) (runtimes.Engine, error) {
-	name, by := r.wish(p)
-	e, err := runtimes.Select(ctx, r.opt.Engines, name, p)
+func (s *Set) Choose(ctx context.Context, p builds.Part) (runtimes.Engine, error) {
+	name, by := s.wish(p)
+	e, err := runtimes.Select(ctx, s.opt.Engines, name, p)
 	if u := (*runtimes.Unavailable)(nil); name != "" && errors.As(err, &u) {
 		return nil, &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("%s asks for the backend %s: %v", by, name, u), Hint: u.Hint}
 	}
@@ -91,10 +91,10 @@ func (r *Runner) choose(ctx context.Context, p builds.Part) (runtimes.Engine, er
 }
 
 // Overrides lists the parts for which the options win over the graph.
-func (r *Runner) Overrides() []Override {
+func (s *Set) Overrides() []Override {
 	var out []Override
-	for _, p := range opened(r.build.Assembly) {
-		if name, _ := r.wish(p); p.Backend != "" && name != p.Backend {
+	for _, p := range opened(s.build.Assembly) {
+		if name, _ := s.wish(p); p.Backend != "" && name != p.Backend {
 			out = append(out, Override{p.Name, p.Backend, name})
 		}
 	}
@@ -103,13 +103,13 @@ func (r *Runner) Overrides() []Override {
 
 // asked checks that what the options ask for is there, before anything is
 // loaded. What the graph asks for is looked for when the part is needed.
-func (r *Runner) asked(ctx context.Context) error {
-	for _, p := range opened(r.build.Assembly) {
-		name, _ := r.wish(p)
-		if name == "" || name == p.Backend || r.opt.Backends[p.Name] == "" {
+func (s *Set) asked(ctx context.Context) error {
+	for _, p := range opened(s.build.Assembly) {
+		name, _ := s.wish(p)
+		if name == "" || name == p.Backend || s.opt.Backends[p.Name] == "" {
 			continue
 		}
-		if _, err := r.choose(ctx, p); err != nil {
+		if _, err := s.Choose(ctx, p); err != nil {
 			return err
 		}
 	}

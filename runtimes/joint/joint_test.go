@@ -1,4 +1,4 @@
-package runner
+package joint
 
 import (
 	"encoding/binary"
@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
@@ -25,9 +24,9 @@ func fp32(shape []int64, v ...float32) runtimes.Tensor {
 	return t
 }
 
-func module(name string, in, out abi.Port) *function {
+func module(name string, in, out abi.Port) Side {
 	m := &modules.Manifest{Name: name, Version: "1.0.0", Tensors: modules.Tensors{Inputs: []abi.Port{in}, Outputs: []abi.Port{out}}}
-	return &function{part: builds.Part{Name: name, Version: "1.0.0"}, manifest: m}
+	return Side{ID: m.ID(), Manifest: m}
 }
 
 func port(name string, dtype abi.DType, dims ...abi.Dim) abi.Port {
@@ -44,8 +43,8 @@ func TestVectors(t *testing.T) {
 	}{
 		"two":             {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, 4), ""},
 		"a batch of one":  {abi.FP32, fp32([]int64{1, 2, 2}, 1, 2, 3, 4), ""},
-		"a batch of two":  {abi.FP32, fp32([]int64{2, 1, 2}, 1, 2, 3, 4), "the core takes [vectors, 2]"},
-		"another width":   {abi.FP32, fp32([]int64{1, 4}, 1, 2, 3, 4), "the core is 2 wide"},
+		"a batch of two":  {abi.FP32, fp32([]int64{2, 1, 2}, 1, 2, 3, 4), "the core takes [vectors, d_model]"},
+		"another width":   {abi.FP32, fp32([]int64{1, 4}, 1, 2, 3, 4), "d_model is 2"},
 		"over the cap":    {abi.FP32, fp32([]int64{4, 2}, 1, 2, 3, 4, 5, 6, 7, 8), "1 to 3 vectors"},
 		"none":            {abi.FP32, fp32([]int64{0, 2}), "1 to 3 vectors"},
 		"no number":       {abi.FP32, fp32([]int64{2, 2}, 1, nan, 3, 4), "number 1 is NaN"},
@@ -55,13 +54,14 @@ func TestVectors(t *testing.T) {
 		"no floats":       {abi.Int32, runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{2, 2}, Data: make([]byte, 16)}, "no floating point"},
 	} {
 		p := module("proj", abi.Port{}, port("llm", c.dtype, abi.Dim{Name: "T_cap"}, abi.Dim{Name: "d_model"}))
-		v, err := vectors(p, map[string]runtimes.Tensor{"llm": c.t}, 3, 2)
-		if c.want == "" && (err != nil || !slices.Equal(v, []float32{1, 2, 3, 4})) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		p.Manifest.Params = modules.Figures{"d_model": 2.0}
+		v, width, err := Vectors(p, map[string]runtimes.Tensor{"llm": c.t}, 3)
+		if c.want == "" && (err != nil || width != 2 || !slices.Equal(v, []float32{1, 2, 3, 4})) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, %v, want %q", name, v, err, c.want)
 		}
 	}
 	p := module("proj", abi.Port{}, port("llm", abi.FP32))
-	if _, err := vectors(p, nil, 3, 2); err == nil || !strings.Contains(err.Error(), "did not give it") {
+	if _, _, err := Vectors(p, nil, 3); err == nil || !strings.Contains(err.Error(), "did not give it") {
 		t.Errorf("nothing: %v", err)
 	}
 }
@@ -93,14 +93,14 @@ func TestConnect(t *testing.T) {
 		"no cast to that":    {given, 3, "uint8", given, "fp32 becomes no uint8"},
 	} {
 		enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
-		proj.ranks = map[string]int{"tokens": c.rank}
+		proj.Dims = map[string][]int64{"tokens": make([]int64, c.rank)}
 		if c.declared != "" {
-			proj.manifest.Preprocess = modules.Preprocess{"tokens": preprocess.Spec{DType: c.declared}}
+			proj.Manifest.Preprocess = modules.Preprocess{"tokens": preprocess.Spec{DType: c.declared}}
 		}
 		if name == "too many" {
 			c.want.Shape = []int64{1, 1, 2, 2}
 		}
-		got, err := connect(enc, proj, map[string]runtimes.Tensor{"tokens": c.given})
+		got, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": c.given})
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, want %q", name, err, c.err)
@@ -116,27 +116,9 @@ func TestConnect(t *testing.T) {
 		}
 	}
 	enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
-	proj.manifest.Inputs = append(proj.manifest.Inputs, port("mask", abi.FP32))
-	if _, err := connect(enc, proj, map[string]runtimes.Tensor{"tokens": given}); err == nil || !strings.Contains(err.Error(), "proj@1.0.0 takes mask") {
+	proj.Manifest.Inputs = append(proj.Manifest.Inputs, port("mask", abi.FP32))
+	if _, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": given}); err == nil || !strings.Contains(err.Error(), "proj@1.0.0 takes mask") {
 		t.Errorf("an input that nobody gives: %v", err)
-	}
-}
-
-// What follows some positions begins within tokens and within vectors alike.
-func TestFrom(t *testing.T) {
-	p := &positions{width: 2, in: []runtimes.Positions{{Tokens: []int32{5, 6}}, {Vectors: []float32{1, 2, 3, 4, 5, 6}}, {Tokens: []int32{7}}}}
-	for n, want := range [][]runtimes.Positions{
-		p.in,
-		{{Tokens: []int32{6}}, p.in[1], p.in[2]},
-		{p.in[1], p.in[2]},
-		{{Vectors: []float32{3, 4, 5, 6}}, p.in[2]},
-		{{Vectors: []float32{5, 6}}, p.in[2]},
-		{p.in[2]},
-		nil,
-	} {
-		if d := cmp.Diff(want, p.from(n)); d != "" {
-			t.Errorf("from %d (-want +got):\n%s", n, d)
-		}
 	}
 }
 

@@ -1,4 +1,13 @@
-package runner
+// Package joint carries tensors from one part of a build to the next by the
+// ports of both manifests: what an encoder gave becomes what a projector takes
+// ([Connect]), what a projector gave becomes vectors for the core ([Vectors]),
+// and the core's states become what a decoder takes ([States]).
+//
+// The rule of abi.ConnectAll holds, which joins the ports themselves, and the
+// rest is judged by what has come: its type, its sizes, its numbers. A batch of
+// one may stand before a port's own dimensions; element types change only among
+// floating points, and only where the side that takes declares it.
+package joint
 
 import (
 	"encoding/binary"
@@ -12,15 +21,23 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
+// Side is a part at one end of a joint.
+type Side struct {
+	ID       string // name@version
+	Manifest *modules.Manifest
+	// Dims are the dimensions of the inputs of the part's file, by name, 0 for
+	// those that are open; an input that is not there does not say.
+	Dims map[string][]int64
+}
+
 // show writes a tensor as ports are written: fp16 [1 16 64].
 func show(t runtimes.Tensor) string { return fmt.Sprintf("%s %v", t.Type, t.Shape) }
 
-// connect carries what an encoder gave to the inputs of a projector, by the
-// ports of both manifests, as abi.ConnectAll connects the ports themselves.
-func connect(enc, proj *function, given map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	outs, ins := enc.manifest.Outputs, proj.manifest.Inputs
+// Connect carries what an encoder gave to the inputs of a projector.
+func Connect(enc, proj Side, given map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	outs, ins := enc.Manifest.Outputs, proj.Manifest.Inputs
 	var sizes abi.Binding
-	for _, m := range []*modules.Manifest{enc.manifest, proj.manifest} {
+	for _, m := range []*modules.Manifest{enc.Manifest, proj.Manifest} {
 		for _, f := range m.Bind(&sizes) {
 			return nil, fmt.Errorf("%s: %w", m.ID(), f)
 		}
@@ -32,25 +49,25 @@ func connect(enc, proj *function, given map[string]runtimes.Tensor) (map[string]
 			i = 0
 		}
 		if i < 0 {
-			return nil, fmt.Errorf("%s takes %s, which %s does not give", proj.part.ID(), to, enc.part.ID())
+			return nil, fmt.Errorf("%s takes %s, which %s does not give", proj.ID, to, enc.ID)
 		}
 		from := outs[i]
 		t, ok := given[from.Name]
 		if !ok {
-			return nil, fmt.Errorf("%s promises %s and did not give it", enc.part.ID(), from)
+			return nil, fmt.Errorf("%s promises %s and did not give it", enc.ID, from)
 		}
 		misfit := func(err error) error {
-			return fmt.Errorf("%s gave %s for its %s, which goes to %s of %s: %w", enc.part.ID(), show(t), from, to, proj.part.ID(), err)
+			return fmt.Errorf("%s gave %s for its %s, which goes to %s of %s: %w", enc.ID, show(t), from, to, proj.ID, err)
 		}
-		if err := fits(t, from, enc.part.ID(), &sizes); err != nil {
+		if err := fits(t, from, enc.ID, &sizes); err != nil {
 			return nil, misfit(err)
 		}
-		if err := fits(t, to, proj.part.ID(), &sizes); err != nil {
+		if err := fits(t, to, proj.ID, &sizes); err != nil {
 			return nil, misfit(err)
 		}
-		cast, err := castTo(t, declared(proj.manifest, to))
+		cast, err := castTo(t, declared(proj.Manifest, to))
 		if err == nil {
-			cast, err = ranked(cast, proj.ranks[to.Name])
+			cast, err = ranked(cast, len(proj.Dims[to.Name]))
 		}
 		if err != nil {
 			return nil, misfit(err)
@@ -120,11 +137,20 @@ func castTo(t runtimes.Tensor, to runtimes.Elem) (runtimes.Tensor, error) {
 	if t.Type == to {
 		return t, nil
 	}
-	x, err := float32s(t)
+	x, err := Floats(t)
 	if err != nil {
 		return t, err
 	}
-	out := runtimes.Tensor{Type: to, Shape: t.Shape, Data: make([]byte, to.Size()*len(x))}
+	out, ok := from(x, t.Shape, to)
+	if !ok {
+		return t, fmt.Errorf("%s becomes no %s by a cast", t.Type, to)
+	}
+	return out, nil
+}
+
+// from is a tensor of numbers, in one of the floating points of 16 and 32 bits.
+func from(x []float32, shape []int64, to runtimes.Elem) (runtimes.Tensor, bool) {
+	out := runtimes.Tensor{Type: to, Shape: shape, Data: make([]byte, to.Size()*len(x))}
 	switch to {
 	case runtimes.Float32:
 		for i, v := range x {
@@ -137,13 +163,13 @@ func castTo(t runtimes.Tensor, to runtimes.Elem) (runtimes.Tensor, error) {
 			binary.LittleEndian.PutUint16(out.Data[2*i:], tensor.F32ToBF16(v))
 		}
 	default:
-		return t, fmt.Errorf("%s becomes no %s by a cast", t.Type, to)
+		return out, false
 	}
-	return out, nil
+	return out, true
 }
 
-// float32s are the numbers of a tensor of floating point.
-func float32s(t runtimes.Tensor) ([]float32, error) {
+// Floats are the numbers of a tensor of floating point.
+func Floats(t runtimes.Tensor) ([]float32, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
@@ -164,41 +190,43 @@ func float32s(t runtimes.Tensor) ([]float32, error) {
 	return x, nil
 }
 
-// vectors reads what a projector gave: at most limit vectors of width numbers.
-func vectors(proj *function, given map[string]runtimes.Tensor, limit, width int) ([]float32, error) {
-	if len(proj.manifest.Outputs) != 1 {
-		return nil, fmt.Errorf("%s has %d outputs, not one", proj.part.ID(), len(proj.manifest.Outputs))
+// Vectors reads what a projector gave: at most limit vectors, each of as many
+// numbers as its params.d_model says.
+func Vectors(proj Side, given map[string]runtimes.Tensor, limit int) (v []float32, width int, err error) {
+	if len(proj.Manifest.Outputs) != 1 {
+		return nil, 0, fmt.Errorf("%s has %d outputs, not one", proj.ID, len(proj.Manifest.Outputs))
 	}
-	port := proj.manifest.Outputs[0]
+	port := proj.Manifest.Outputs[0]
 	t, ok := given[port.Name]
 	if !ok {
-		return nil, fmt.Errorf("%s promises %s and did not give it", proj.part.ID(), port)
+		return nil, 0, fmt.Errorf("%s promises %s and did not give it", proj.ID, port)
 	}
-	misfit := func(format string, args ...any) error {
-		return fmt.Errorf("%s gave %s for its %s: %s", proj.part.ID(), show(t), port, fmt.Sprintf(format, args...))
+	misfit := func(format string, args ...any) ([]float32, int, error) {
+		return nil, 0, fmt.Errorf("%s gave %s for its %s: %s", proj.ID, show(t), port, fmt.Sprintf(format, args...))
 	}
 	dims := t.Shape
 	if len(dims) == 3 && dims[0] == 1 {
 		dims = dims[1:]
 	}
+	own, known := proj.Manifest.Params.Int("d_model")
 	switch {
 	case t.Type != runtimes.Elem(port.DType):
-		return nil, misfit("it is of %s, not %s", t.Type, port.DType)
+		return misfit("it is of %s, not %s", t.Type, port.DType)
 	case len(dims) != 2:
-		return nil, misfit("the core takes [vectors, %d], or that in a batch of one", width)
-	case dims[1] != int64(width):
-		return nil, misfit("the core is %d wide", width)
+		return misfit("the core takes [vectors, d_model], or that in a batch of one")
+	case dims[1] < 1 || dims[1] > math.MaxInt32 || known && dims[1] != own:
+		return misfit("d_model is %d", own)
 	case dims[0] < 1 || dims[0] > int64(limit):
-		return nil, misfit("an input comes to 1 to %d vectors", limit)
+		return misfit("an input comes to 1 to %d vectors", limit)
 	}
-	x, err := float32s(t)
+	x, err := Floats(t)
 	if err != nil {
-		return nil, misfit("%v", err)
+		return misfit("%v", err)
 	}
 	for i, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {
-			return nil, misfit("number %d is %v", i, v)
+			return misfit("number %d is %v", i, v)
 		}
 	}
-	return x, nil
+	return x, int(dims[1]), nil
 }

@@ -1,4 +1,4 @@
-package runner
+package part
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
 )
 
@@ -38,10 +39,10 @@ type Computed struct {
 // the order of the graph; where the graph has a projector behind an encoder it
 // runs on what that gave. An input that fits no port, or more than one, is a
 // [modality.InputError].
-func (r *Runner) Compute(ctx context.Context, given []Given) ([]Computed, error) {
+func (s *Set) Compute(ctx context.Context, given []Given) ([]Computed, error) {
 	inputs := map[string]map[string]Given{}
 	for _, g := range given {
-		part, port, err := r.place(g)
+		part, port, err := s.place(g)
 		if err != nil {
 			return nil, err
 		}
@@ -53,33 +54,30 @@ func (r *Runner) Compute(ctx context.Context, given []Given) ([]Computed, error)
 		}
 		inputs[part][port] = g
 	}
-	if len(inputs) == 0 && len(r.functions) == 1 { // which says what it wants
-		for name := range r.functions {
+	if len(inputs) == 0 && len(s.functions) == 1 { // which says what it wants
+		for name := range s.functions {
 			inputs[name] = map[string]Given{}
 		}
 	}
 	if len(inputs) == 0 {
-		return nil, &modality.InputError{Detail: "nothing is given to compute on", Hint: "the build takes " + strings.Join(r.ports(), ", ")}
+		return nil, &modality.InputError{Detail: "nothing is given to compute on", Hint: "the build takes " + strings.Join(s.ports(), ", ")}
 	}
 	var out []Computed
-	for _, p := range opened(r.build.Assembly) {
-		f, in := r.functions[p.Name], inputs[p.Name]
+	for _, p := range opened(s.build.Assembly) {
+		f, in := s.functions[p.Name], inputs[p.Name]
 		if f == nil || in == nil {
 			continue
 		}
-		if len(p.Files) == 0 {
-			return nil, &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("target %s ships no file of it", r.build.Assembly.Target), Hint: "add it to the target's onnx list"}
-		}
-		c, err := r.compute(ctx, f, in)
+		c, err := f.Compute(ctx, in)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, c)
-		behind := r.projector(p.Name)
+		behind := s.projector(p.Name)
 		if behind == nil || inputs[behind.part.Name] != nil {
 			continue
 		}
-		if c, err = r.behind(ctx, f, behind, c.Outputs); err != nil {
+		if c, err = behind.Behind(ctx, f, c.Outputs); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -88,18 +86,13 @@ func (r *Runner) Compute(ctx context.Context, given []Given) ([]Computed, error)
 }
 
 // Computes reports whether the build has functions.
-func (r *Runner) Computes() bool { return len(r.functions) > 0 }
+func (s *Set) Computes() bool { return len(s.functions) > 0 }
 
-// compute runs one function.
-func (r *Runner) compute(ctx context.Context, f *function, given map[string]Given) (Computed, error) {
-	c := Computed{Part: f.part}
-	start := time.Now()
-	if err := r.open(ctx, f); err != nil {
-		return c, err
-	}
-	c.Backend, c.Load = f.engine.Name(), time.Since(start)
-	var err error
-	if c.Session, err = r.session(f); err != nil {
+// Compute opens the function and runs it in a session of its own, on inputs by
+// port; "" is the one that wants something from outside.
+func (f *Function) Compute(ctx context.Context, given map[string]Given) (Computed, error) {
+	c, err := f.begin(ctx)
+	if err != nil {
 		return c, err
 	}
 	in := make(map[string]modality.Input, len(given))
@@ -112,7 +105,7 @@ func (r *Runner) compute(ctx context.Context, f *function, given map[string]Give
 			in[port] = modality.Input{Tensor: &t}
 		}
 	}
-	start = time.Now()
+	start := time.Now()
 	if c.Result, err = c.Session.Run(ctx, in); err != nil {
 		return c, fmt.Errorf("running %s on %s: %w", f.part.ID(), c.Backend, err)
 	}
@@ -120,40 +113,50 @@ func (r *Runner) compute(ctx context.Context, f *function, given map[string]Give
 	return c, nil
 }
 
-// behind runs the projector behind an encoder on what that gave.
-func (r *Runner) behind(ctx context.Context, enc, proj *function, given map[string]runtimes.Tensor) (Computed, error) {
-	c := Computed{Part: proj.part}
+// Behind opens the function, a projector, and runs it on what an encoder gave.
+func (f *Function) Behind(ctx context.Context, enc *Function, given map[string]runtimes.Tensor) (Computed, error) {
+	c, err := f.begin(ctx)
+	if err != nil {
+		return c, err
+	}
 	start := time.Now()
-	if err := r.open(ctx, proj); err != nil {
+	in, err := joint.Connect(enc.Side(), f.Side(), given)
+	if err != nil {
 		return c, err
 	}
-	c.Backend, c.Load = proj.engine.Name(), time.Since(start)
+	out, err := f.Run(ctx, in)
+	c.Run, c.Result = time.Since(start), &modality.Result{Inputs: in, Outputs: out}
+	return c, err
+}
+
+// begin opens the function and begins a session.
+func (f *Function) begin(ctx context.Context) (Computed, error) {
+	c := Computed{Part: f.part}
 	var err error
-	if c.Session, err = r.session(proj); err != nil {
+	if c.Load, err = f.Open(ctx); err != nil {
 		return c, err
 	}
-	start = time.Now()
-	out, err := r.pass(ctx, enc, proj, given)
-	c.Run, c.Result = time.Since(start), &modality.Result{Outputs: out}
+	c.Backend = f.engine.Name()
+	c.Session, err = f.Session()
 	return c, err
 }
 
 // projector is the one behind an encoder; nil where there is none, or the
 // target ships nothing of it.
-func (r *Runner) projector(encoder string) *function {
-	for _, m := range r.build.Assembly.Modalities {
+func (s *Set) projector(encoder string) *Function {
+	for _, m := range s.build.Assembly.Modalities {
 		if m.Encoder.Name == encoder && m.Projects() && len(m.Projector.Files) > 0 {
-			return r.functions[m.Projector.Name]
+			return s.functions[m.Projector.Name]
 		}
 	}
 	return nil
 }
 
 // ports are the inputs of the build's functions as PART.PORT.
-func (r *Runner) ports() []string {
+func (s *Set) ports() []string {
 	var out []string
-	for _, p := range opened(r.build.Assembly) {
-		if f := r.functions[p.Name]; f != nil && f.manifest != nil {
+	for _, p := range opened(s.build.Assembly) {
+		if f := s.functions[p.Name]; f != nil && f.manifest != nil {
 			for _, in := range f.manifest.Inputs {
 				out = append(out, dotted(p.Name, in.Name))
 			}
@@ -171,11 +174,11 @@ func dotted(part, port string) string {
 
 // place finds the function and the port that an input is for; port "" is the
 // one that wants something from outside.
-func (r *Runner) place(g Given) (part, port string, err error) {
+func (s *Set) place(g Given) (part, port string, err error) {
 	var found [][2]string
 	var all []string
-	for _, p := range opened(r.build.Assembly) {
-		f := r.functions[p.Name]
+	for _, p := range opened(s.build.Assembly) {
+		f := s.functions[p.Name]
 		if f == nil || f.manifest == nil {
 			continue
 		}
@@ -192,7 +195,7 @@ func (r *Runner) place(g Given) (part, port string, err error) {
 		}
 	}
 	if g.Name == "" && g.Modality == "" && len(found) > 1 { // projectors are fed by their encoders
-		found = slices.DeleteFunc(found, func(at [2]string) bool { return r.functions[at[0]].part.Type == abi.Projector })
+		found = slices.DeleteFunc(found, func(at [2]string) bool { return s.functions[at[0]].part.Type == abi.Projector })
 	}
 	if len(found) == 1 {
 		return found[0][0], found[0][1], nil
@@ -200,7 +203,7 @@ func (r *Runner) place(g Given) (part, port string, err error) {
 	if len(all) == 1 && len(found) == 0 && g.Modality == "" { // which says what it takes
 		return all[0], g.Name, nil
 	}
-	known := r.ports()
+	known := s.ports()
 	what := ""
 	if g.Name == "" {
 		what = "an input without a name "
@@ -215,7 +218,7 @@ func (r *Runner) place(g Given) (part, port string, err error) {
 		}
 		return "", "", &modality.InputError{Name: g.Name, Detail: what + "may be for " + strings.Join(fits, " or "), Hint: "write PART.PORT, one of " + strings.Join(known, ", ")}
 	}
-	e := &modality.InputError{Name: g.Name, Detail: what + "is for no part of " + r.build.Assembly.Name, Hint: "the build takes " + strings.Join(known, ", ")}
+	e := &modality.InputError{Name: g.Name, Detail: what + "is for no part of " + s.build.Assembly.Name, Hint: "the build takes " + strings.Join(known, ", ")}
 	names := all
 	for _, k := range known {
 		names = append(names, k, k[strings.LastIndexByte(k, '.')+1:])
