@@ -146,7 +146,7 @@ onnx-suite:
 # tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
 	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
-	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 60x
 	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 
