@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
@@ -84,7 +85,7 @@ func engines() []runtimes.Engine {
 // exporters lists the formats that assemble writes.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
-		gguf.Exporter{},
+		gguf.Exporter{Calibrator: quantize.Engine{}},
 		verbatim.New(abi.ONNX),
 		verbatim.New(abi.Safetensors),
 	}
