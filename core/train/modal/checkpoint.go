@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/train"
 )
@@ -77,7 +76,7 @@ func (c *Checkpoint) Dir() string {
 }
 
 // built is what the checkpoint has of a modality.
-func (c *Checkpoint) built(m abi.Modality) (Built, error) {
+func (c *Checkpoint) built(m Medium) (Built, error) {
 	i := slices.IndexFunc(c.Perception.Modalities, func(b Built) bool { return b.Modality == m })
 	if i < 0 {
 		return Built{}, fmt.Errorf("checkpoint %s: it has no modality %s", c.path, m)
@@ -86,7 +85,7 @@ func (c *Checkpoint) built(m abi.Modality) (Built, error) {
 }
 
 // part makes one of the checkpoint's networks again.
-func (c *Checkpoint) part(kind string, m abi.Modality) (*part, Built, error) {
+func (c *Checkpoint) part(kind string, m Medium) (*part, Built, error) {
 	b, err := c.built(m)
 	if err != nil {
 		return nil, b, err

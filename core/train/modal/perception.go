@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/llm"
@@ -133,7 +132,7 @@ func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool
 	if p.model, p.tok, err = openCore(r, dir); err != nil {
 		return nil, err
 	}
-	places := map[abi.Modality]int{}
+	places := map[Medium]int{}
 	most := 0
 	for i, m := range r.Modalities {
 		s, err := newSense(ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
@@ -249,7 +248,7 @@ type made struct {
 	i int
 	document
 	item
-	modality abi.Modality // "" of a document without media
+	modality Medium // "" of a document without media
 	done     bool
 }
 
@@ -278,7 +277,7 @@ func (p *Perception) make(m *made) error {
 	return err
 }
 
-func (p *Perception) sense(m abi.Modality) *sense {
+func (p *Perception) sense(m Medium) *sense {
 	for _, s := range p.senses {
 		if s.modality == m {
 			return s
