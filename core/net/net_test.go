@@ -1,4 +1,4 @@
-package net
+package net_test
 
 import (
 	"math"
@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/nettest"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
 )
 
 // pictures is a small encoder: convolution, blocks, a resampler.
-func pictures() Config {
-	return Config{
-		Inputs: []Port{{Name: "image", Rows: 16 * 16, Cols: 3}, {Name: "t", Rows: 1, Cols: 1}},
-		Layers: []Layer{
-			{Kind: "conv2d", Out: 8, Kernel: Sizes{3}, Pad: Sizes{1}}, {Kind: "gelu"},
-			{Kind: "patches", Out: 16, Kernel: Sizes{4}}, {Name: "x", Kind: "position"},
+func pictures() net.Config {
+	return net.Config{
+		Inputs: []net.Port{{Name: "image", Rows: 16 * 16, Cols: 3}, {Name: "t", Rows: 1, Cols: 1}},
+		Layers: []net.Layer{
+			{Kind: "conv2d", Out: 8, Kernel: net.Sizes{3}, Pad: net.Sizes{1}}, {Kind: "gelu"},
+			{Kind: "patches", Out: 16, Kernel: net.Sizes{4}}, {Name: "x", Kind: "position"},
 			{Name: "t.sin", Kind: "time", Inputs: []string{"t"}, Out: 8}, {Name: "c", Kind: "linear", Out: 16},
 			{Name: "b", Kind: "block", Inputs: []string{"x"}, Heads: 2, Condition: "c"},
 			{Kind: "resampler", Count: 4, Heads: 2, Hidden: 24}, {Name: "y", Kind: "linear", Out: 5},
@@ -28,7 +30,7 @@ func pictures() Config {
 // steps trains n samples of a batch by plain descent and gives all weights.
 func steps(t *testing.T, threads, B, n int) []float32 {
 	t.Helper()
-	net, err := New[float32](pictures())
+	net, err := net.New[float32](pictures())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func TestThreads(t *testing.T) {
 
 // TestFrozen: what is frozen has no gradient, and the rest the same one.
 func TestFrozen(t *testing.T) {
-	k := newChecked(t, every["block"])
+	k := newChecked(t, nettest.Networks()["block"])
 	k.backward(false)
 	want := map[string][]float64{}
 	for _, w := range k.net.Params().Tensors() {
@@ -112,46 +114,46 @@ func TestFrozen(t *testing.T) {
 			t.Errorf("%s: another gradient beside frozen tensors", w.Name)
 		}
 	}
-	if pass.goes[0] {
+	if net.Goes(pass, 0) {
 		t.Error("the gradient goes below everything that trains")
 	}
 }
 
 func TestFaults(t *testing.T) {
-	x := []Port{{Name: "x", Rows: 6, Cols: 4}}
+	x := []net.Port{{Name: "x", Rows: 6, Cols: 4}}
 	for _, c := range []struct {
-		cfg  Config
+		cfg  net.Config
 		want string
 	}{
-		{Config{}, "a network takes at least one input"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "gelu"}}}, "a network gives at least one output"},
-		{Config{Inputs: []Port{{Name: "x", Rows: 0, Cols: 4}}}, "input x: [0, 4] is no shape"},
-		{Config{Inputs: []Port{{Name: "x", Rows: 1 << 19, Cols: 1 << 19}}}, "is no shape"},
-		{Config{Inputs: append(x, x...)}, `input "x": its name is taken`},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "glue"}}}, `layer glue0: kind "glue" is none of add, attention`},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "linear"}}}, "layer linear0 (linear): out is 0, must be at least 1"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "linear", Out: 3, Stride: Sizes{2}, Heads: 2}}}, "layer linear0: linear has no parameter heads\nlayer linear0: linear has no parameter stride"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, "layer gelu0 (gelu): there is no y before it"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "add"}}}, "takes 2 to 16 inputs, not 1"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "attention", Heads: 3}}}, "4 channels are no multiple of 3 heads"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "attention", Heads: -1}}}, "heads is -1, must lie in 0.."},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "cross_attention", Heads: 2}}}, "names no memory"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "conv2d", Out: 3, Kernel: Sizes{3}}}}, "x has 6 rows, no square: height is wanted"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "conv2d", Out: 3, Kernel: Sizes{3}, Height: 4}}}, "no multiple of the height 4"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "conv1d", Out: 3, Kernel: Sizes{7}}}}, "a window of 1×7 does not fit 1×6"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "conv1d", Out: 3, Kernel: Sizes{2}, Groups: 3}}}, "3 groups do not divide 4 and 3 channels"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "slice", From: 3, To: 9}}}, "from 3 to 9 lies outside the 4 cols"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "reshape", Rows: 5}}}, "does not hold the elements of [6, 4]"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "mean", Factor: 4}}}, "6 rows are no multiple of 4"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "linear", Out: 3, Residual: "x"}}}, "does not fit the output of [6, 3]"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "gelu"}, {Kind: "silu", Inputs: []string{"x"}}}, Outputs: []string{"silu1"}}, "layer gelu0 (gelu): nothing takes what it gives"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "gelu"}}, Outputs: []string{"x"}}, `output "x" is no layer`},
-		{Config{Inputs: append(x, Port{Name: "y", Rows: 1, Cols: 1}), Layers: []Layer{{Kind: "gelu", Inputs: []string{"x"}}}, Outputs: []string{"gelu0"}}, "input y: nothing takes it"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "linear", Out: 1 << 20}, {Kind: "linear", Out: 1 << 20}}}, "the network has more than"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "upsample1d", Factor: 1 << 10}, {Kind: "upsample1d", Factor: 1 << 10}}}, "too large"},
-		{Config{Inputs: x, Layers: []Layer{{Kind: "layer_norm", Eps: math.NaN()}}}, "eps is NaN"},
+		{net.Config{}, "a network takes at least one input"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}}, "a network gives at least one output"},
+		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 0, Cols: 4}}}, "input x: [0, 4] is no shape"},
+		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 1 << 19, Cols: 1 << 19}}}, "is no shape"},
+		{net.Config{Inputs: append(x, x...)}, `input "x": its name is taken`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "glue"}}}, `layer glue0: kind "glue" is none of add, attention`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear"}}}, "layer linear0 (linear): out is 0, must be at least 1"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Stride: net.Sizes{2}, Heads: 2}}}, "layer linear0: linear has no parameter heads\nlayer linear0: linear has no parameter stride"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, "layer gelu0 (gelu): there is no y before it"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "add"}}}, "takes 2 to 16 inputs, not 1"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: 3}}}, "4 channels are no multiple of 3 heads"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: -1}}}, "heads is -1, must lie in 0.."},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "cross_attention", Heads: 2}}}, "names no memory"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}}}}, "x has 6 rows, no square: height is wanted"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}, Height: 4}}}, "no multiple of the height 4"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv1d", Out: 3, Kernel: net.Sizes{7}}}}, "a window of 1×7 does not fit 1×6"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv1d", Out: 3, Kernel: net.Sizes{2}, Groups: 3}}}, "3 groups do not divide 4 and 3 channels"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "slice", From: 3, To: 9}}}, "from 3 to 9 lies outside the 4 cols"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "reshape", Rows: 5}}}, "does not hold the elements of [6, 4]"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "mean", Factor: 4}}}, "6 rows are no multiple of 4"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Residual: "x"}}}, "does not fit the output of [6, 3]"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}, {Kind: "silu", Inputs: []string{"x"}}}, Outputs: []string{"silu1"}}, "layer gelu0 (gelu): nothing takes what it gives"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}, Outputs: []string{"x"}}, `output "x" is no layer`},
+		{net.Config{Inputs: append(x, net.Port{Name: "y", Rows: 1, Cols: 1}), Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"x"}}}, Outputs: []string{"gelu0"}}, "input y: nothing takes it"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 1 << 20}, {Kind: "linear", Out: 1 << 20}}}, "the network has more than"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "upsample1d", Factor: 1 << 10}, {Kind: "upsample1d", Factor: 1 << 10}}}, "too large"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "layer_norm", Eps: math.NaN()}}}, "eps is NaN"},
 	} {
-		_, err := New[float32](c.cfg)
+		_, err := net.New[float32](c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %q is wanted", err, c.want)
 		}
