@@ -12,7 +12,7 @@ import (
 
 // part is a network at its place in a run: one input, one output.
 type part struct {
-	kind, prefix string // encoderPart or projectorPart; of its tensors' names
+	kind, prefix string // EncoderPart or ProjectorPart; of its tensors' names
 	cfg          net.Config
 	net          *net.Net[float32]
 	pass         *net.Pass[float32]

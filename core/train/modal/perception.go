@@ -183,16 +183,16 @@ func (p *Perception) Tensors() []*nn.Tensor[float32] {
 // Part implements [train.Parted].
 func (p *Perception) Part(tensor string) string {
 	for _, s := range p.senses {
-		for _, kind := range []string{encoderPart, projectorPart} {
+		for _, kind := range []string{EncoderPart, ProjectorPart} {
 			if strings.HasPrefix(tensor, prefix(kind, s.modality)) {
 				return kind + " of " + string(s.modality)
 			}
 		}
 	}
 	if strings.HasSuffix(tensor, ".lora_a") || strings.HasSuffix(tensor, ".lora_b") {
-		return adapterPart
+		return AdapterPart
 	}
-	return corePart
+	return CorePart
 }
 
 // endless is the length of an epoch where the sources have no end.
@@ -329,7 +329,7 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 		return 0, err
 	}
 	b.EmbedGrads = nil
-	if p.recipe.Stage.trains(projectorPart) {
+	if p.recipe.Stage.trains(ProjectorPart) {
 		b.EmbedGrads = p.grads[:len(b.Embeds)]
 	}
 	if loss, err = p.pass.Train(b.Batch, scale, add); err != nil {

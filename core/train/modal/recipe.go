@@ -200,12 +200,12 @@ func (m Modality) validate(stage Stage, place string) error {
 		}
 	}
 	fault("/encoder", ways != 1, "an encoder is one of net, from, onnx")
-	fault("/encoder/onnx", e.ONNX != "" && stage.trains(encoderPart), "an ONNX file is not trained: stage %s trains encoders", stage)
-	fault("/encoder/net", e.Net != nil && !stage.trains(encoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
+	fault("/encoder/onnx", e.ONNX != "" && stage.trains(EncoderPart), "an ONNX file is not trained: stage %s trains encoders", stage)
+	fault("/encoder/net", e.Net != nil && !stage.trains(EncoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
 	fault("/encoder/output", e.Output != "" && e.ONNX == "", "output belongs to onnx")
 	p := m.Projector
 	fault("/projector", (p.Net != nil) == (p.From != ""), "a projector is one of net, from")
-	fault("/projector/net", p.Net != nil && !stage.trains(projectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
+	fault("/projector/net", p.Net != nil && !stage.trains(ProjectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
 	return errors.Join(errs...)
 }
 
@@ -219,8 +219,8 @@ func (c Core) validate(stage Stage) error {
 	fault("/base", c.Base == "", "base is missing: it gives the tokenizer, and but for the stage encoder the weights")
 	fault("/model", stage == Encode && c.Model == nil, "the stage encoder draws a core of its own: model is missing")
 	fault("/model", stage != Encode && c.Model != nil, "stage %s stands on the core of base: model belongs to the stage encoder", stage)
-	fault("/lora", stage.trains(adapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
-	fault("/lora", !stage.trains(adapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
+	fault("/lora", stage.trains(AdapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
+	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
 	fault("/from", c.From != "" && c.LoRA == nil, "from gives adapters to begin with: lora is missing")
 	if c.Model != nil {
 		errs = append(errs, at("/core/model", c.Model.Validate()))

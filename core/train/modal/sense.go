@@ -59,10 +59,10 @@ func newSense(ctx context.Context, m Modality, r Recipe, dir string, workers *po
 		if err != nil {
 			return nil, at(place+"/encoder/onnx", err)
 		}
-	} else if s.enc, err = s.network(encoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
+	} else if s.enc, err = s.network(EncoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
 		return nil, at(place+"/encoder", err)
 	}
-	if s.proj, err = s.network(projectorPart, m.Projector, r.Seed+1, dir); err != nil {
+	if s.proj, err = s.network(ProjectorPart, m.Projector, r.Seed+1, dir); err != nil {
 		return nil, at(place+"/projector", err)
 	}
 	s.arrange(workers, r)
@@ -88,7 +88,7 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if err = errors.Join(err, c.Close()); err != nil {
 		return nil, err
 	}
-	if kind == encoderPart && isZero(s.spec) {
+	if kind == EncoderPart && isZero(s.spec) {
 		s.spec = b.Preprocess
 	}
 	return p, nil
@@ -102,7 +102,7 @@ func isZero(s preprocess.Spec) bool {
 
 // arrange gives the networks their memory.
 func (s *sense) arrange(workers *pool.Pool, r Recipe) {
-	encodes, projects := s.enc != nil && r.Stage.trains(encoderPart), r.Stage.trains(projectorPart)
+	encodes, projects := s.enc != nil && r.Stage.trains(EncoderPart), r.Stage.trains(ProjectorPart)
 	if s.enc != nil {
 		s.enc.place(workers, r.BatchSize, encodes, false)
 	}
