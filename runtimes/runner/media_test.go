@@ -281,6 +281,34 @@ func TestInputsInOrder(t *testing.T) {
 	}
 }
 
+// Golden prompts may show files of the build's modules.
+func TestGoldenShows(t *testing.T) {
+	b := seeing(t)
+	if err := os.WriteFile(filepath.Join(string(b.Files.(folder)), "image-enc", "a.png"), red(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _, f := look(t, b, runner.Options{})
+	req := ask("what is it", 6)
+	req.Inputs = slices.Insert(req.Inputs, 0, talk.Part{Type: abi.Image, Data: red(t)})
+	want := answer(t, r, req).Text
+	b.Assembly.Golden = []modules.Golden{
+		{Prompt: "what is it", Image: "image-enc/a.png", Expect: want, MaxTokens: 6},
+		{Prompt: "what is it", Image: "image-enc/a.png", Expect: "\x00", MaxTokens: 1},
+	}
+	missed, n, err := r.Smoke(t.Context())
+	if err != nil || n != 2 || len(missed) != 1 || missed[0].Want != "\x00" || f.runs.Load() != 2 {
+		t.Errorf("%d run, missed %+v, %v; %d runs", n, missed, err, f.runs.Load())
+	}
+	b.Assembly.Golden[0].Image = "image-enc/gone.png"
+	if _, _, err := r.Smoke(t.Context()); err == nil || !strings.Contains(err.Error(), "gone.png") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	b.Assembly.Golden[0] = modules.Golden{Prompt: "x", Video: "image-enc/a.png", Expect: "x"}
+	if _, _, err := r.Smoke(t.Context()); err == nil || !strings.Contains(err.Error(), "video input") {
+		t.Errorf("a picture as a film: %v", err)
+	}
+}
+
 // meeting is an engine whose functions wait until so many of them run at once,
 // and whose core is opened only then.
 type meeting struct {
