@@ -4,13 +4,17 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx bench-latency
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx bench-latency
 
 all: check test
 
 # The whole way of a build, in a temporary home.
 demo:
 	$(GO) run ./cmd/mm demo
+
+# The outlines of letters that scenes are drawn with, out of their fonts.
+faces:
+	cd tools && $(GO) run ./faces -out ../core/dataset/scene/faces.bin
 
 # Archives for every platform in dist/release (VERSION=1.2.0).
 release:
@@ -33,9 +37,10 @@ race:
 plain:
 	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm ./core/graph/...
 
-# The NEON kernels, under qemu-user.
+# The NEON kernels, under qemu-user, and the bytes of scenes.
 arm64:
 	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./core/tensor ./core/quant/... ./core/pool
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -run Golden ./core/dataset/scene
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }

@@ -24,6 +24,8 @@ var examples = map[string][]string{
 	"demo":                  {"mm demo", "mm demo --keep demo"},
 	"train":                 {"mm train modules/core-llm/train.yaml --out runs/core-llm --plot loss.svg", "mm train modules/core-llm/train.yaml --out runs/core-llm --resume"},
 	"data":                  {"mm data generate --documents 1000 --seed 7 stories.txt"},
+	"data scenes":           {"mm data scenes --kinds charts --n 9 --out charts", "mm data scenes --split held --plain --out asked"},
+	"data fonts":            {"mm data fonts"},
 	"data generate":         {"mm data generate --documents 1000 --seed 7 stories.txt"},
 	"gradcheck":             {"mm gradcheck recipes/wall.yaml"},
 	"eval":                  {"mm eval lm runs/core-llm/best.safetensors"},

@@ -238,6 +238,7 @@ func TestJSON(t *testing.T) {
 		{"tokenizer encode", "-t tok.gguf cat", exitOK},
 		{"tokenizer fertility", "-t tok.gguf text.txt", exitOK},
 		{"data generate", "calls.txt --documents 16", exitOK},
+		{"data scenes", "--n 2 --out scenes", exitOK},
 		{"train", "tiny.yaml --out run --sample cat", exitOK},
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},

@@ -127,6 +127,7 @@ var writers = map[string]string{
 	"internal/testfiles/":   "models that tests run, in folders of theirs",
 	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
+	"tools/":                "programs of the developers, not mm",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
 }
 

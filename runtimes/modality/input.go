@@ -83,12 +83,12 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 			return nil, "", err
 		}
 		return &feed{tensor: FromArray(a)}, "", nil
-	case preprocess.IsWAV(data):
+	case preprocess.IsSound(data):
 		return s.sound(name, data)
 	case preprocess.IsImage(data):
 		return s.picture(name, data)
 	}
-	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV) nor an array (.npy)")
+	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV, FLAC, MP3, Ogg Vorbis) nor an array (.npy)")
 }
 
 // picture prepares a picture as the manifest says or, where it says nothing and
@@ -151,7 +151,7 @@ func Takes(m *modules.Manifest) (whole bool, frames int) {
 
 // sound cuts a sound into windows.
 func (s *Session) sound(name string, data []byte) (*feed, string, error) {
-	w, err := preprocess.DecodeWAV(data)
+	w, err := preprocess.DecodeSound(data)
 	if err != nil {
 		return nil, "", err
 	}

@@ -12,12 +12,13 @@
 //	                           weights of 4 bits and fewer, of 5, of signed
 //	PARTS4, PARTS2             Y2 is the sum over the first 16 columns and Y4
 //	                           over the others, of 3 bits and fewer, and of 6
+//	QUARTER                    a quarter of the sums Y3 and Y5
 //	FIXS                       takes off what FLIP or TABLE added
 //	TABLE                      the table of IQ4 as SETS and ADDS want it
 //
 // Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
-// R11 their sums; R12 fix; R13 a block's d and dmin; CX groups of 32 (blocks of
-// 256 for K-quants); DX groups of a block; BX panels. Y0 and Y1 are the
+// R11 their sums; R12 fix; R13 a block's d and dmin as float32, 16 rows each; CX
+// groups of 32 (blocks of 256 for K-quants); DX groups of a block; BX panels. Y0 and Y1 are the
 // results, Y15 the mask of the lower bits, Y13 that of the upper ones or a
 // table, Y14 is for the file that includes this one.
 
@@ -33,6 +34,8 @@ CONST32(bits01, $0x0303030303030303)
 CONST32(bit2, $0x0404040404040404)
 CONST32(bit4, $0x1010101010101010)
 CONST32(bits45, $0x3030303030303030)
+CONST32(bits23, $0x0c0c0c0c0c0c0c0c)
+CONST32(parts128, $0x3c0000003c000000)
 CONST32(words03, $0x0000000f0000000f)
 
 // quant.TableMXFP4, 16 added.
@@ -45,6 +48,11 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	MOVQ q+8(FP), SI       \
 	MOVQ s+16(FP), R8      \
 	MOVQ panels+64(FP), BX
+
+// FRAME is where a block's d and dmin are put.
+#define FRAME \
+	LEAQ 31(SP), R13 \
+	ANDQ $~31, R13
 
 // PANEL begins a panel: integers and scales go on where the last one's ended.
 #define PANEL \
@@ -136,43 +144,58 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	UNIT5(2, h, STAY(Y12), STAY(Y11), ADD0, ADD2)           \
 	UNIT5(3, h, RIGHT(2, Y12), RIGHT(2, Y11), ADD1, ADD3)
 
-// Y11 holds two bits of units 0 to 3, those of 4 to 7 are 64 bytes on.
-#define PAIRS(i, h) \
-	VPSRLD  $(2*i), Y11, Y6  \
-	VMOVDQU (64+h)(SI), Y7   \
-	VPSRLD  $(2*i), Y7, Y7   \
-	VPAND   Y15, Y6, Y6      \
-	VPAND   Y15, Y7, Y7
+// Y11 holds two bits of units 0 to 3, Y14 those of 4 to 7. Units of odd numbers
+// are taken in the place where their bits are, four times as large, and summed up
+// apart, in Y3 and Y5; what is in the upper halves is moved to the lower ones once.
+#define PAIRS(mask) \
+	VPAND mask, Y11, Y6 \
+	VPAND mask, Y14, Y7
+#define EVEN PAIRS(Y15)
+#define ODD PAIRS(bits23<>(SB))
+#define UPPERPAIRS \
+	VPSRLW $4, Y11, Y11 \
+	VPSRLW $4, Y14, Y14
 
-#define UNIT2(i, h, A, B) \
-	PAIRS(i, h) \
-	COLUMNS(i)  \
-	A           \
+#define UNIT2(i, BITS, A, B) \
+	BITS       \
+	COLUMNS(i) \
+	A          \
 	B
 
 #define DOT2(h) \
-	VMOVDQU (h)(SI), Y11    \
-	UNIT2(0, h, SET0, SET2) \
-	UNIT2(1, h, SET1, SET3) \
-	UNIT2(2, h, ADD0, ADD2) \
-	UNIT2(3, h, ADD1, ADD3)
+	VMOVDQU (h)(SI), Y11       \
+	VMOVDQU (64+h)(SI), Y14    \
+	UNIT2(0, EVEN, SET0, SET2) \
+	UNIT2(1, ODD, SET1, SET3)  \
+	UPPERPAIRS                 \
+	UNIT2(2, EVEN, ADD0, ADD2) \
+	UNIT2(3, ODD, ADD1, ADD3)  \
+	QUARTER
 
 // Bit i of the plane Y12 is bit 2 of unit i.
-#define UNIT3(i, h, LOW, HIGH, A, B) \
-	PAIRS(i, h)     \
-	COLUMNS(i)      \
-	UPPER(LOW, Y6)  \
-	UPPER(HIGH, Y7) \
-	A               \
+#define THIRD(INTO, mask, reg) \
+	INTO             \
+	VPAND mask, Y8, Y8 \
+	VPOR  Y8, reg, reg
+
+#define UNIT3(i, BITS, LOW, HIGH, mask, A, B) \
+	BITS                  \
+	COLUMNS(i)            \
+	THIRD(LOW, mask, Y6)  \
+	THIRD(HIGH, mask, Y7) \
+	A                     \
 	B
 
 #define DOT3(h) \
-	VMOVDQU (h)(SI), Y11                                    \
-	VMOVDQU (128+h)(SI), Y12                                \
-	UNIT3(0, h, LEFT(2, Y12), RIGHT(2, Y12), SET0, SET2)    \
-	UNIT3(1, h, LEFT(1, Y12), RIGHT(3, Y12), SET1, SET3)    \
-	UNIT3(2, h, STAY(Y12), RIGHT(4, Y12), ADD0, ADD2)       \
-	UNIT3(3, h, RIGHT(1, Y12), RIGHT(5, Y12), ADD1, ADD3)
+	VMOVDQU (h)(SI), Y11                                                         \
+	VMOVDQU (64+h)(SI), Y14                                                      \
+	VMOVDQU (128+h)(SI), Y12                                                     \
+	UNIT3(0, EVEN, LEFT(2, Y12), RIGHT(2, Y12), Y13, SET0, SET2)                 \
+	UNIT3(1, ODD, LEFT(3, Y12), RIGHT(1, Y12), bit4<>(SB), SET1, SET3)           \
+	UPPERPAIRS                                                                   \
+	UNIT3(2, EVEN, STAY(Y12), RIGHT(4, Y12), Y13, ADD0, ADD2)                    \
+	UNIT3(3, ODD, LEFT(1, Y12), RIGHT(3, Y12), bit4<>(SB), ADD1, ADD3)           \
+	QUARTER
 
 // Four bits choose from the table Y13.
 #define UNITTABLE(i, h, A, B) \
@@ -245,11 +268,23 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	DECQ CX          \
 	JNZ  loop
 
-// BLOCK begins a block of a K-quant, of which n bytes come before the groups'
-// scales; NEXTK goes on to the next group, fixes of which are so many bytes.
-#define BLOCK(n) \
-	MOVQ R8, R13 \
-	ADDQ $n, R8  \
+// BLOCKD begins a block of a K-quant that has d, BLOCKDMIN one with dmin as well;
+// the groups' scales follow. NEXTK goes on to the next group, fixes of which are
+// so many bytes.
+#define TOFLOATS(from, to) \
+	VCVTPH2PS from(R8), Y6 \
+	VMOVUPS   Y6, to(R13)
+#define BLOCKD \
+	TOFLOATS(0, 0)   \
+	TOFLOATS(16, 32) \
+	ADDQ $32, R8     \
+	MOVQ $8, DX
+#define BLOCKDMIN \
+	TOFLOATS(0, 0)   \
+	TOFLOATS(16, 32) \
+	TOFLOATS(32, 64) \
+	TOFLOATS(48, 96) \
+	ADDQ $64, R8     \
 	MOVQ $8, DX
 
 #define NEXTK(ints, scales, fixes) \
@@ -269,13 +304,11 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 #define KSCALE(at, result) \
 	VPMOVZXBD    at(R8), Y11          \
 	VCVTDQ2PS    Y11, Y11             \
-	VCVTPH2PS    (2*at)(R13), Y9      \
-	VMULPS       Y9, Y11, Y11         \
+	VMULPS       (4*at)(R13), Y11, Y11 \
 	SCALE(Y2, Y11, result)            \
 	VPMOVZXBD    (16+at)(R8), Y11     \
 	VCVTDQ2PS    Y11, Y11             \
-	VCVTPH2PS    (32+2*at)(R13), Y9   \
-	VMULPS       Y9, Y11, Y11         \
+	VMULPS       (64+4*at)(R13), Y11, Y11 \
 	VBROADCASTSS (R11), Y9            \
 	VFNMADD231PS Y9, Y11, result
 
@@ -283,26 +316,23 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 #define SIGNED(at, row, ints, result) \
 	VPMOVSXBD at(R8), Y11       \
 	VCVTDQ2PS Y11, Y11          \
-	VCVTPH2PS (2*row)(R13), Y9  \
-	VMULPS    Y9, Y11, Y11      \
+	VMULPS    (4*row)(R13), Y11, Y11 \
 	SCALE(ints, Y11, result)
 
 // K2 scales one of two 16 columns by d·(s & 15), and adds -(dmin·(s >> 4)) times
-// the sum of the activations to least.
+// the sum of the activations to least: fix is 128 times that, dmin has been divided
+// by as much.
 #define K2(at, row, ints, fix, result, least) \
 	VPMOVZXBD    at(R8), Y6             \
 	VPSRLD       $4, Y6, Y7             \
 	VPAND        words03<>(SB), Y6, Y6  \
 	VCVTDQ2PS    Y6, Y6                 \
 	VCVTDQ2PS    Y7, Y7                 \
-	VCVTPH2PS    (2*row)(R13), Y9       \
-	VMULPS       Y9, Y6, Y6             \
-	VCVTPH2PS    (32+2*row)(R13), Y9    \
-	VMULPS       Y9, Y7, Y7             \
+	VMULPS       (4*row)(R13), Y6, Y6   \
+	VMULPS       (64+4*row)(R13), Y7, Y7 \
 	SCALE(ints, Y6, result)             \
 	VMULPS       Y9, Y7, Y7             \
 	VPBROADCASTD fix(R12), Y8           \
-	VPSRAD       $7, Y8, Y8             \
 	VCVTDQ2PS    Y8, Y8                 \
 	VFMADD231PS  Y8, Y7, least
 
@@ -403,12 +433,13 @@ loop:                         \
 	DONE
 
 #define ROWQ4K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
 loop:                         \
 	PREFETCH4(0)              \
 	DOT4(0)                   \
@@ -421,13 +452,14 @@ loop:                         \
 	DONE
 
 #define ROWQ5K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	VMOVDQU bit4<>(SB), Y13   \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH(256)             \
@@ -441,13 +473,14 @@ loop:                         \
 	DONE
 
 #define ROWQ6K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	VMOVDQU bits45<>(SB), Y13 \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH2(256)            \
@@ -467,13 +500,14 @@ loop:                         \
 	DONE
 
 #define ROWQ3K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits01<>(SB), Y15 \
 	VMOVDQU bit2<>(SB), Y13   \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH2(0)              \
 	PREFETCH(128)             \
@@ -494,6 +528,7 @@ loop:                         \
 
 // Y12 and Y13 are what the minima take off.
 #define ROWQ2K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits01<>(SB), Y15 \
 panel:                        \
@@ -501,7 +536,12 @@ panel:                        \
 	VXORPS Y12, Y12, Y12      \
 	VXORPS Y13, Y13, Y13      \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
+	VMOVUPS parts128<>(SB), Y7 \
+	VMULPS 64(R13), Y7, Y6    \
+	VMOVUPS Y6, 64(R13)       \
+	VMULPS 96(R13), Y7, Y6    \
+	VMOVUPS Y6, 96(R13)       \
 loop:                         \
 	PREFETCH2(0)              \
 	DOT2(0)                   \
@@ -537,13 +577,14 @@ loop:                         \
 	DONE
 
 #define ROWIQ4XS \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	TABLE                     \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH4(0)              \
 	DOTTABLES(0)              \

@@ -47,6 +47,12 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 #define ADDS2 ADDS(Y7, Y10, Y4)
 #define ADDS3 ADDS(Y7, Y10, Y5)
 
+// Y14 is the ones again, which the two bits had.
+#define QUARTER \
+	VPSRAW  $2, Y3, Y3 \
+	VPSRAW  $2, Y5, Y5 \
+	VMOVDQU ones16<>(SB), Y14
+
 #define FLIP
 #define FIXS
 #define TABLE VBROADCASTI128 tableIQ4<>(SB), Y13
@@ -108,27 +114,27 @@ TEXT ·rowQ5MinAVX2(SB), NOSPLIT, $0-72
 	ROWQ5MIN
 
 // func rowQ4KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ4KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ4KAVX2(SB), $160-72
 	ONES
 	ROWQ4K
 
 // func rowQ5KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ5KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ5KAVX2(SB), $160-72
 	ONES
 	ROWQ5K
 
 // func rowQ6KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ6KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ6KAVX2(SB), $160-72
 	ONES
 	ROWQ6K
 
 // func rowQ3KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ3KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ3KAVX2(SB), $160-72
 	ONES
 	ROWQ3K
 
 // func rowQ2KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ2KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ2KAVX2(SB), $160-72
 	ONES
 	ROWQ2K
 
@@ -138,7 +144,7 @@ TEXT ·rowIQ4NLAVX2(SB), NOSPLIT, $0-72
 	ROWIQ4NL
 
 // func rowIQ4XSAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowIQ4XSAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowIQ4XSAVX2(SB), $160-72
 	ONES
 	ROWIQ4XS
 

@@ -43,6 +43,10 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 	VPXOR Y13, Y6, Y6 \
 	VPXOR Y13, Y7, Y7
 
+#define QUARTER \
+	VPSRAD $2, Y3, Y3 \
+	VPSRAD $2, Y5, Y5
+
 #define FIXS \
 	VPBROADCASTD (R12), Y9  \
 	VPADDD       Y9, Y2, Y2
@@ -82,23 +86,23 @@ TEXT ·rowQ5MinAVXVNNI(SB), NOSPLIT, $0-72
 	ROWQ5MIN
 
 // func rowQ4KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ4KAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowQ4KAVXVNNI(SB), $160-72
 	ROWQ4K
 
 // func rowQ5KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ5KAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowQ5KAVXVNNI(SB), $160-72
 	ROWQ5K
 
 // func rowQ6KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ6KAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowQ6KAVXVNNI(SB), $160-72
 	ROWQ6K
 
 // func rowQ3KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ3KAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowQ3KAVXVNNI(SB), $160-72
 	ROWQ3K
 
 // func rowQ2KAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ2KAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowQ2KAVXVNNI(SB), $160-72
 	ROWQ2K
 
 // func rowIQ4NLAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
@@ -106,7 +110,7 @@ TEXT ·rowIQ4NLAVXVNNI(SB), NOSPLIT, $0-72
 	ROWIQ4NL
 
 // func rowIQ4XSAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowIQ4XSAVXVNNI(SB), NOSPLIT, $0-72
+TEXT ·rowIQ4XSAVXVNNI(SB), $160-72
 	ROWIQ4XS
 
 // func rowMXFP4AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
