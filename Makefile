@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency
 
 all: check test
 
@@ -116,6 +116,11 @@ hostile-media:
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
 bench-native:
 	@scripts/bench-native.sh
+
+# Answers of P-Lite and of the playbook's graph beside the playbook's budgets,
+# cold and warm (MM_ENGINES for native engines).
+bench-latency:
+	@scripts/bench-latency.sh
 
 # Models that nobody here trained, from their files to another home, on both
 # engines each (builds/strangers; fetches what is missing).
