@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Request asks for one answer. It is the playbook's inference request (§13.2),
@@ -84,7 +85,9 @@ type Answer struct {
 	Stop      runtimes.Stop
 	Timings   Timings
 	Backends  []Backend // of the parts that it took, the core first
+	Made      []Made    // by decoders, in the order of the request
 	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
+	Trace     []trace.Step
 }
 
 // Backend is a part and the engine that ran it.
@@ -138,8 +141,10 @@ func (r *Runner) able(req Request) error {
 		}
 	}
 	for _, out := range req.Outputs {
-		if abi.Modality(out) != abi.Text {
-			return &runtimes.Unavailable{What: out + " output", Why: "an answer is text: the core's states do not reach a decoder yet", Hint: "ask for outputs: [text]"}
+		if m := abi.Modality(out); m != abi.Text {
+			if err := makes(a, m); err != nil {
+				return err
+			}
 		}
 	}
 	if len(req.ToolsAllowed) == 0 {
@@ -159,10 +164,7 @@ func missing(a *builds.Assembly, in talk.Part) error {
 	if in.Path != "" {
 		what += " " + filepath.Base(in.Path)
 	}
-	for _, m := range a.Modalities {
-		if m.Modality != in.Type {
-			continue
-		}
+	if m, ok := modalityOf(a, in.Type); ok {
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
 			if len(p.Files) == 0 {
 				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
