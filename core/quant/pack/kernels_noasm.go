@@ -8,6 +8,7 @@ import "mm-abi.org/mm/core/tensor"
 
 func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
 func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
+func interleave(tile, rows []int8)                               { interleavePlain(tile, rows) }
 func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
 func transposeHalves([]byte, []byte, int) int                    { return 0 }
 func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b) }
