@@ -169,10 +169,12 @@ func (p *Pool) release() (epoch uint32) {
 // others.
 func (p *Pool) join(epoch uint32) {
 	l := &p.lanes[0]
-	for {
+	for parked := false; ; parked = true {
 		for range l.spin {
 			if p.finished(epoch) {
-				l.spun(true)
+				if !parked {
+					l.spun(true)
+				}
 				return
 			}
 			pause()

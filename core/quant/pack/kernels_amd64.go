@@ -224,6 +224,21 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 	}
 }
 
+//go:noescape
+func addendsAVX2(y *float32, ldy int, addend, d *float32, fix *int32, groups int)
+
+// add adds the products with w's addend.
+func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
+	if !hasAVX2 || x.rows != tileRows {
+		s.addPlain(y, ldy, w, x)
+		return
+	}
+	_ = y[(tileRows-1)*ldy+lanes-1]
+	for t := 0; t < tileRows; t += 4 {
+		addendsAVX2(&y[t*ldy], ldy, &w.addend[0], &x.scale[t], &x.fix16[t], len(w.addend)/lanes/2)
+	}
+}
+
 // mulTile256 goes over the tile in fours, in registers of 256 bits.
 func mulTile256(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
 	kernel, fix := tileAVX2(w.bits, minimum != nil), x.fix32

@@ -13,5 +13,7 @@ func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false 
 func transposeHalves([]byte, []byte, int) int                    { return 0 }
 func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b) }
 
+func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) { s.addPlain(y, ldy, w, x) }
+
 // hasAMX says that batches are blocked.
 const hasAMX = false
