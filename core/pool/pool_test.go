@@ -221,22 +221,3 @@ func TestWaitingShrinksSpin(t *testing.T) {
 		t.Errorf("%d rounds after a thread has parked", l.spin)
 	}
 }
-
-// TestCallerShrinksSpin: so does the caller that waits for another's chunk.
-func TestCallerShrinksSpin(t *testing.T) {
-	p := New(2)
-	defer p.Close()
-	var begun atomic.Bool
-	p.For(2, 1, Func(func(thread, _, _ int) {
-		if thread == 1 {
-			begun.Store(true)
-			time.Sleep(5 * time.Millisecond)
-		}
-		for !begun.Load() {
-			runtime.Gosched()
-		}
-	}))
-	if l := &p.lanes[0]; l.spin >= mostRounds {
-		t.Errorf("%d rounds after the caller has parked", l.spin)
-	}
-}
