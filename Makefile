@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency
 
 all: check test
 
@@ -117,6 +117,11 @@ hostile-media:
 bench-native:
 	@scripts/bench-native.sh
 
+# Answers of P-Lite and of the playbook's graph beside the playbook's budgets,
+# cold and warm (MM_ENGINES for native engines).
+bench-latency:
+	@scripts/bench-latency.sh
+
 # Models that nobody here trained, from their files to another home, on both
 # engines each (builds/strangers; fetches what is missing).
 strangers:
@@ -146,7 +151,7 @@ onnx-suite:
 # tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
 	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
-	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 60x
 	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 
