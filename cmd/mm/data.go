@@ -22,8 +22,8 @@ const toolCallTemplate = dataset.GivenOpen + "What is {a} plus {b}?" + dataset.G
 
 func (p *program) dataCommand() *cli.Command {
 	return &cli.Command{
-		Name: "data", Usage: "make training text and pictures",
-		Subcommands: []*cli.Command{p.scenesCommand(), p.fontsCommand(), {
+		Name: "data", Usage: "make training text, pictures and speech",
+		Subcommands: []*cli.Command{p.scenesCommand(), p.fontsCommand(), p.speechCommand(), {
 			Name: "generate", Usage: "write stories, sums and tool calls from templates", ArgsUsage: "FILE",
 			Description: "Questions to a tool and its answers stand between " + dataset.GivenOpen + " and " + dataset.GivenClose + ": mm train takes the\n" +
 				"marks out, tells the model what is between them and does not have it learn to say it.",

@@ -27,6 +27,7 @@ var examples = map[string][]string{
 	"data scenes":           {"mm data scenes --kinds charts --n 9 --out charts", "mm data scenes --split held --plain --out asked"},
 	"data fonts":            {"mm data fonts"},
 	"data generate":         {"mm data generate --documents 1000 --seed 7 stories.txt"},
+	"data speech":           {"mm data speech speech"},
 	"gradcheck":             {"mm gradcheck recipes/wall.yaml"},
 	"eval":                  {"mm eval lm runs/core-llm/best.safetensors"},
 	"eval lm":               {"mm eval lm runs/core-llm/best.safetensors", "mm eval lm recipes/wall.yaml --ngram"},

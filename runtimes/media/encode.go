@@ -198,10 +198,10 @@ func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 		}
 		return out, nil
 	}
-	if m == nil || m.WindowMS() == 0 || !preprocess.IsWAV(e.data) {
+	if m == nil || m.WindowMS() == 0 || !preprocess.IsSound(e.data) {
 		return []modality.Input{{Data: e.data}}, nil
 	}
-	w, err := preprocess.DecodeWAV(e.data)
+	w, err := preprocess.DecodeSound(e.data)
 	if err != nil {
 		return nil, err
 	}
