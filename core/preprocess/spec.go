@@ -4,7 +4,7 @@
 // A [Spec] says how, in the words of a module's preprocess block. A picture is
 // decoded ([DecodeImage]), turned as its EXIF data says, resized with
 // antialiasing, cut, padded, normalised and laid out ([Spec.FromImage]). A sound
-// is decoded ([DecodeWAV]), mixed to one channel, brought to the model's sample
+// is decoded ([DecodeSound]), mixed to one channel, brought to the model's sample
 // rate and, where the model wants them, to mel frames ([Spec.Samples],
 // [Spec.FromSamples]). A video is [Frames], some of which are pictures for the
 // model ([Spec.FromFrames]).

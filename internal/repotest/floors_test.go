@@ -24,7 +24,7 @@ var floors = map[string]int{
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
-	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
+	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
 
@@ -35,16 +35,16 @@ var floors = map[string]int{
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "runtimes/coreonnx": 8, "runtimes/runner": 8,
+	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "runtimes/coreonnx": 8, "runtimes/runner": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
-	"modules/modelfile": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
+	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
 	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm-native": 11, "internal/ortbench": 11,
+	"cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
@@ -53,7 +53,10 @@ var thirdParty = map[string][]string{
 	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
 	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
+	"github.com/hajimehoshi/go-mp3":            {"core/preprocess/codec"},
+	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
+	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},

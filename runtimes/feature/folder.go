@@ -228,8 +228,13 @@ func encode(k Key, v Vectors) ([]byte, error) {
 	for _, x := range v.Numbers {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}
+	return sealed(b), nil
+}
+
+// sealed puts the digest of bytes behind them.
+func sealed(b []byte) []byte {
 	sum := sha256.Sum256(b)
-	return append(b, sum[:]...), nil
+	return append(b, sum[:]...)
 }
 
 // decode reads what encode wrote under the same key.

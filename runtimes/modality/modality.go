@@ -20,15 +20,21 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 )
 
-// Input is one of three: a file, a file's bytes, or a tensor as it is.
+// Input is one of these: a file, a file's bytes, a tensor as it is, the pictures
+// of a film, or samples.
 type Input struct {
 	File   string
 	Data   []byte
 	Tensor *runtimes.Tensor
+	// Frames are a film for an input that takes all of it, [F, H, W, C], or one
+	// picture for an input that takes one.
+	Frames []*preprocess.Raster
+	Sound  *preprocess.Wave
 }
 
 // Options are what a session needs beside the manifest. The zero value is ready.

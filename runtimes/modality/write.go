@@ -119,9 +119,6 @@ func DrawPicture(t runtimes.Tensor, low, high float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(v, func(x float64) bool { return math.IsInf(x, 0) }) {
-		return nil, errors.New("it holds what is no number")
-	}
 	return drawn(t, v, low, high)
 }
 
@@ -147,7 +144,7 @@ func drawn(t runtimes.Tensor, v []float64, low, high float64) ([]byte, error) {
 	if len(v) == 0 || at == nil || h*w > preprocess.MaxPixels {
 		return nil, fmt.Errorf("%s %v is no picture", t.Type, t.Shape)
 	}
-	if slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) }) {
+	if slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
 		return nil, errors.New("it holds what is no number")
 	}
 	scale := 255 / (high - low)

@@ -183,7 +183,7 @@ func finish(f *part.Function, d builds.DecoderPart, c part.Computed) (*Made, err
 		return nil, err
 	}
 	if d.Modality == abi.Image {
-		low, high := levels(f)
+		low, high := f.Manifest().Levels()
 		made.Data, err = modality.DrawPicture(made.Tensor, low, high)
 	} else {
 		made.Rate = c.Session.Rate()
@@ -205,17 +205,4 @@ func output(f *part.Function) (abi.Port, error) {
 		}
 	}
 	return abi.Port{}, errors.New("its manifest names no output")
-}
-
-// levels are what a decoder's floating point numbers say for dark and for
-// bright: 0 and 1, or params.range.
-func levels(f *part.Function) (low, high float64) {
-	if list, ok := f.Manifest().Params["range"].([]any); ok && len(list) == 2 {
-		a, first := list[0].(float64)
-		b, second := list[1].(float64)
-		if first && second && a < b {
-			return a, b
-		}
-	}
-	return 0, 1
 }

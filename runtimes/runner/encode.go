@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
@@ -67,7 +70,7 @@ func (r *Runner) encode(ctx context.Context, media []medium) *encoding {
 	lanes := make(chan struct{}, pool.Default())
 	same := map[feature.Key]*encoded{}
 	for _, m := range media {
-		k := feature.NewKey([]byte(m.part.Type), m.data)
+		k := feature.NewKey(m.content()...)
 		if e := same[k]; e != nil {
 			c.inputs = append(c.inputs, e)
 			continue
@@ -116,7 +119,7 @@ func (r *Runner) vectors(ctx context.Context, e *encoded, since time.Time) (feat
 		return feature.Vectors{}, err
 	}
 	if r.opt.Features != nil {
-		if v, ok := r.opt.Features.Get(stored); ok && len(v.Numbers)/v.Width <= e.joins.TCap {
+		if v, ok := r.opt.Features.Get(stored); ok && len(v.Numbers)/v.Width <= e.places {
 			e.steps = []trace.Step{recalled(e, v, "disk", began)}
 			return v, nil
 		}
@@ -134,7 +137,7 @@ func (r *Runner) stored(ctx context.Context, enc, proj *part.Function, e *encode
 	if r.opt.Features == nil {
 		return feature.Key{}, nil
 	}
-	parts := [][]byte{[]byte("vectors 1"), []byte(r.opt.Revision), e.key[:], []byte(fmt.Sprint(e.joins.TCap))}
+	parts := [][]byte{[]byte("vectors 1"), []byte(r.opt.Revision), e.key[:], []byte(fmt.Sprint(e.places))}
 	for _, f := range []*part.Function{enc, proj} {
 		sum, err := f.Identity(ctx)
 		if err != nil {
@@ -145,25 +148,100 @@ func (r *Runner) stored(ctx context.Context, enc, proj *part.Function, e *encode
 	return feature.NewKey(parts...), nil
 }
 
-// through takes an input through its encoder and its projector.
+// through takes an input through its encoder and its projector: whole, or a film
+// frame by frame and a long sound piece by piece, whose vectors become one list.
 func (e *encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v feature.Vectors, err error) {
-	began := time.Since(since)
-	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: modality.Input{Data: e.data}}})
+	pieces, err := e.pieces(enc)
 	if err != nil {
 		return v, err
 	}
-	e.steps = append(e.steps, step(trace.Encode, first, began, e.name()))
-	began = time.Since(since)
+	lists := make([][]float32, len(pieces))
+	for i, in := range pieces {
+		if i > 0 && len(in.Frames) == 1 && in.Frames[0] == pieces[i-1].Frames[0] { // a film of few frames
+			lists[i] = lists[i-1]
+			continue
+		}
+		if lists[i], v.Width, err = e.piece(ctx, enc, proj, in, since, &v); err != nil {
+			return v, err
+		}
+	}
+	if len(lists) == 1 {
+		v.Numbers = lists[0]
+		return v, nil
+	}
+	began, rule := time.Since(since), "mean"
+	if e.frames != nil && proj.Manifest().Temporal() == modules.TemporalMean {
+		v.Numbers, err = joint.Mean(lists)
+	} else {
+		rule = "one behind the other"
+		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.places)
+	}
+	e.steps = append(e.steps, trace.Step{
+		What: trace.Pool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.medium.part.Type, rule),
+		Out: shaped(v), After: []int{len(e.steps) - 1}, Start: began, Run: time.Since(since) - began,
+	})
+	return v, err
+}
+
+// pieces are what the encoder is given, one call each.
+func (e *encoded) pieces(enc *part.Function) ([]modality.Input, error) {
+	m := enc.Manifest()
+	if e.frames != nil {
+		if whole, _ := modality.Takes(m); whole {
+			return []modality.Input{{Frames: e.frames}}, nil
+		}
+		var out []modality.Input
+		for _, f := range e.frames {
+			out = append(out, modality.Input{Frames: []*preprocess.Raster{f}})
+		}
+		return out, nil
+	}
+	if m == nil || m.WindowMS() == 0 || !preprocess.IsWAV(e.data) {
+		return []modality.Input{{Data: e.data}}, nil
+	}
+	w, err := preprocess.DecodeWAV(e.data)
+	if err != nil {
+		return nil, err
+	}
+	waves, err := modality.Pieces(w, m.WindowMS())
+	if err != nil {
+		return nil, err
+	}
+	var out []modality.Input
+	for _, w := range waves {
+		out = append(out, modality.Input{Sound: w})
+	}
+	return out, nil
+}
+
+// piece is the vectors of one piece. The trace tells of all pieces as one.
+func (e *encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *feature.Vectors) ([]float32, int, error) {
+	began := time.Since(since)
+	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: in}})
+	if err != nil {
+		return nil, 0, err
+	}
+	between := time.Since(since)
 	second, err := proj.Behind(ctx, enc, first.Outputs)
 	if err != nil {
-		return v, err
+		return nil, 0, err
 	}
-	s := step(trace.Project, second, began, "")
-	s.After = []int{len(e.steps) - 1}
-	e.steps = append(e.steps, s)
-	v.Assumed = first.Assumed
-	v.Numbers, v.Width, err = joint.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
-	return v, err
+	for _, text := range first.Assumed {
+		if !slices.Contains(v.Assumed, text) {
+			v.Assumed = append(v.Assumed, text)
+		}
+	}
+	a, b := step(trace.Encode, first, began, e.name()), step(trace.Project, second, between, "")
+	if len(e.steps) == 0 {
+		b.After = []int{0}
+		e.steps = []trace.Step{a, b}
+	} else {
+		for i, more := range []trace.Step{a, b} {
+			e.steps[i].Run += more.Run
+			e.steps[i].Prepare += more.Prepare
+		}
+	}
+	return joint.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
 }
 
 // name is what the input is called in a trace.
@@ -171,14 +249,21 @@ func (e *encoded) name() string {
 	if e.medium.part.Path != "" {
 		return filepath.Base(e.medium.part.Path)
 	}
+	if e.frames != nil {
+		return fmt.Sprintf("%d frames", len(e.frames))
+	}
 	return fmt.Sprintf("%d bytes", len(e.data))
+}
+
+func shaped(v feature.Vectors) []trace.Tensor {
+	return []trace.Tensor{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}}
 }
 
 // recalled is the step of vectors that were known.
 func recalled(e *encoded, v feature.Vectors, where string, at time.Duration) trace.Step {
 	return trace.Step{
 		What: trace.Recall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,
-		Out: []trace.Tensor{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}},
+		Out: shaped(v),
 	}
 }
 

@@ -164,10 +164,7 @@ func missing(a *builds.Assembly, in talk.Part) error {
 	if in.Path != "" {
 		what += " " + filepath.Base(in.Path)
 	}
-	for _, m := range a.Modalities {
-		if m.Modality != in.Type {
-			continue
-		}
+	if m, ok := modalityOf(a, in.Type); ok {
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
 			if len(p.Files) == 0 {
 				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}

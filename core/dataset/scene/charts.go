@@ -26,9 +26,9 @@ var subjects = []string{
 
 // Bar is one of a chart's bars.
 type Bar struct {
-	Label  string // as it is drawn
-	Value  int
-	Colour string
+	Label  string `json:"label"` // as it is drawn
+	Value  int    `json:"value"`
+	Colour string `json:"colour"`
 }
 
 // Bounds of charts.
@@ -39,7 +39,7 @@ const (
 
 // charts draws a bar chart.
 func (p *pen) charts() Scene {
-	ground := p.flat()
+	ground := p.ground(false)
 	seen := against(ground)
 	list := scales.train
 	if p.held {
@@ -69,14 +69,6 @@ func (p *pen) charts() Scene {
 		out.Draw = pick(&p.dice, []string{"draw a bar chart: ", "make a bar chart: ", "please draw a bar chart: "}) + strings.Join(parts, ", ")
 	}
 	return out
-}
-
-// flat is a ground without texture.
-func (p *pen) flat() rgb {
-	was := p.plain
-	p.plain = true
-	defer func() { p.plain = was }()
-	return p.ground()
 }
 
 // bars have labels that differ, and one is the highest and one the lowest by
@@ -145,11 +137,15 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 		l = l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2})
 		p.paint(l.contours, ink)
 	}
+	paint := p.shade(t.Bars[0].Colour)
 	slot := (right - left) / len(t.Bars)
 	bar := slot * p.span(50, 80) / 100
 	for i, b := range t.Bars {
 		x := left + slot*i + (slot-bar)/2
-		p.paint(box(x, at(b.Value), x+bar, bottom), p.shade(b.Colour))
+		if i > 0 && b.Colour != t.Bars[i-1].Colour {
+			paint = p.shade(b.Colour)
+		}
+		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
 		l := p.letter(b.Label, st)
 		if l.width() > slot-px(2) {
 			narrow := st

@@ -1,24 +1,24 @@
 package scene
 
-// ground fills the picture and gives the colour that things must stand out
-// from.
-func (p *pen) ground() rgb {
+// ground fills the picture, with a texture or not, and gives the colour that
+// things must stand out from. Plain pictures are white: no prompt speaks of
+// their ground.
+func (p *pen) ground(textured bool) rgb {
 	list := grounds.train
 	if p.held {
 		list = grounds.held
 	}
 	c := pick(&p.dice, list)
-	if p.plain && !p.held && p.n(4) != 0 {
+	if p.plain {
 		c = rgb{250, 250, 250}
 	}
 	c = p.jitter(c, heldJitter)
 	for i := 0; i < len(p.rgb); i += 3 {
 		p.rgb[i], p.rgb[i+1], p.rgb[i+2] = c[0], c[1], c[2]
 	}
-	if p.plain || p.one(3) {
-		return c
+	if textured && !p.plain && !p.one(3) {
+		p.texture(c)
 	}
-	p.texture(c)
 	return c
 }
 

@@ -67,8 +67,8 @@ func (q point) rotated(a int) point {
 	if a == 0 {
 		return q
 	}
-	s, c := sin(a), cos(a)
-	return point{(q.x*c - q.y*s) >> 15, (q.x*s + q.y*c) >> 15}
+	s, c, x, y := int64(sin(a)), int64(cos(a)), int64(q.x), int64(q.y)
+	return point{int((x*c - y*s) >> 15), int((x*s + y*c) >> 15)}
 }
 
 // coverage fills contours and gives how much of each pixel they cover, and

@@ -6,7 +6,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -101,76 +100,6 @@ func TestOptions(t *testing.T) {
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 3 {
 		t.Errorf("three faults: %v", err)
 	}
-}
-
-// Each answer about shapes is what the truth says.
-func TestShapes(t *testing.T) {
-	for _, split := range []string{scene.Train, scene.Held} {
-		s := source(t, scene.Options{Split: split, Kinds: []string{scene.Shapes}})
-		for i := range 300 {
-			sc := s.Make(i)
-			for _, q := range sc.Questions {
-				if want := answer(sc.Truth.Shapes, q); want != q.Answer {
-					t.Errorf("%s scene %d: %s %q: %q, want %q", split, i, q.Kind, q.Ask, q.Answer, want)
-				}
-			}
-		}
-	}
-}
-
-// answer works a question about shapes out again, from its words.
-func answer(shapes []scene.Shape, q scene.Pair) string {
-	var found []scene.Shape
-	for _, s := range shapes {
-		fits := true
-		for _, c := range scene.Colours() {
-			fits = fits && (!strings.Contains(q.Ask, " "+c) || s.Colour == c)
-		}
-		for _, n := range scene.ShapeNames() {
-			fits = fits && (!strings.Contains(q.Ask, " "+n) || s.Shape == n)
-		}
-		if fits {
-			found = append(found, s)
-		}
-	}
-	one := func(f func(scene.Shape) string) string {
-		if len(found) != 1 {
-			return "in doubt"
-		}
-		return f(found[0])
-	}
-	switch q.Kind {
-	case scene.AskCaption:
-		var parts []string
-		for _, s := range shapes {
-			a := "a "
-			if s.Colour == "orange" {
-				a = "an "
-			}
-			parts = append(parts, a+s.Colour+" "+s.Shape)
-		}
-		all := strings.Join(parts, ", ")
-		if i := strings.LastIndex(all, ", "); i >= 0 {
-			all = all[:i] + " and " + all[i+2:]
-		}
-		return all
-	case scene.AskCount:
-		return strconv.Itoa(len(shapes))
-	case scene.AskThere:
-		if len(found) > 0 {
-			return "yes"
-		}
-		return "no"
-	case scene.AskShape:
-		return one(func(s scene.Shape) string { return s.Shape })
-	case scene.AskColour:
-		return one(func(s scene.Shape) string { return s.Colour })
-	case scene.AskPlace:
-		return one(func(s scene.Shape) string { return s.Place })
-	case scene.AskSize:
-		return one(func(s scene.Shape) string { return s.Size })
-	}
-	return "no such kind"
 }
 
 func BenchmarkMake(b *testing.B) {

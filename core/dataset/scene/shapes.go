@@ -128,12 +128,12 @@ func place(x, y, w, h int) int {
 // Radii of small and big shapes at 128 pixels, in 1/256 of a pixel.
 const (
 	smallest, small = 9 * unit, 12 * unit
-	big, biggest    = 16 * unit, 21 * unit
+	big, biggest    = 16 * unit, 19 * unit
 )
 
 // shapes draws one to three shapes.
 func (p *pen) shapes() Scene {
-	ground := p.ground()
+	ground := p.ground(true)
 	seen := against(ground)
 	var t Truth
 	taken := map[[2]string]bool{}
@@ -152,7 +152,11 @@ func (p *pen) shapes() Scene {
 		}
 		r = p.px(r)
 		c := p.inside(cell, r)
-		p.paint(o.placed(c, r, p.span(-30, 30)), p.shade(colour))
+		angle := 0
+		if !p.plain {
+			angle = p.span(-30, 30)
+		}
+		p.paint(o.placed(c, r, angle), p.shade(colour))
 		s.X, s.Y, s.R = c.x>>8, c.y>>8, r>>8
 		t.Shapes = append(t.Shapes, s)
 	}
@@ -175,6 +179,9 @@ func (p *pen) inside(cell, r int) point {
 	third := p.size * unit / 3
 	// Two big shapes in neighbouring cells need 2r of the distance.
 	free := max(min(third/2-r-unit, third/6), p.px(unit/2))
+	if p.plain {
+		free /= 4
+	}
 	x, y := third/2+cell%3*third, third/2+cell/3*third
 	return point{x + p.span(-free, free), y + p.span(-free, free)}
 }

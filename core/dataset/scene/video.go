@@ -12,7 +12,7 @@ func Motions() []string { return slices.Clone(motions) }
 
 // video draws a clip of one shape that does something.
 func (p *pen) video() Scene {
-	ground := p.ground()
+	ground := p.ground(true)
 	seen := against(ground)
 	o, colour, motion := pick(&p.dice, outlines), pick(&p.dice, seen), pick(&p.dice, motions)
 	other := colour
@@ -26,6 +26,10 @@ func (p *pen) video() Scene {
 	t := Truth{Motion: motion, Shapes: []Shape{{
 		Shape: o.name, Colour: colour, X: path[0].at.x >> 8, Y: path[0].at.y >> 8, R: path[0].r >> 8,
 	}}}
+	t.Shapes[0].Size = "small"
+	if path[0].r >= p.px((small+big)/2) {
+		t.Shapes[0].Size = "big"
+	}
 	t.Shapes[0].Place = places[place(t.Shapes[0].X, t.Shapes[0].Y, p.size, p.size)]
 	if other != colour {
 		t.Then = other

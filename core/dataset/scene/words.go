@@ -81,10 +81,9 @@ func (p *pen) word() string {
 
 // number has one to four digits, each number of them as often.
 func (p *pen) number() int {
+	from := pick(&p.dice, []int{0, 10, 100, 1000})
 	for {
-		from := []int{0, 10, 100, 1000}
-		at := p.n(len(from))
-		n := p.span(from[at], max(from[at], 1)*10-1)
+		n := p.span(from, max(from, 1)*10-1)
 		if n < 10 || heldNumber(n) == p.held {
 			return n
 		}
@@ -137,22 +136,32 @@ func (p *pen) digits() Scene {
 // writing draws a text somewhere, as large as it fits or down to 14 pixels of
 // 128, and gives its colour's name.
 func (p *pen) writing(text string) string {
-	ground := p.ground()
+	ground := p.ground(true)
 	colour := pick(&p.dice, against(ground))
 	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(14, 56) * unit), wide: 256}
 	if !p.plain {
 		st.wide, st.space, st.angle = p.span(230, 285), p.span(-10, 80), p.span(-24, 24)
 	}
-	edge := p.px(4 * unit)
+	l := p.fitted(text, st)
+	edge := p.px(margin)
 	room := p.size*unit - 2*edge
-	l := p.letter(text, st)
-	if over := max(l.width(), l.height()); over > room {
-		// Lengths go with the size but for their rounding.
-		st.em = st.em * (room - unit) / over
-		l = p.letter(text, st)
-	}
 	l = l.moved(point{edge - l.lo.x + p.n(max(room-l.width(), 0)+1), edge - l.lo.y + p.n(max(room-l.height(), 0)+1)})
 	p.paint(l.contours, p.shade(colour))
 	p.finish()
 	return colour
+}
+
+// margin is what stays free around a text, at 128 pixels.
+const margin = 4 * unit
+
+// fitted sets a text smaller where the picture has no room for it.
+func (p *pen) fitted(text string, st style) lettering {
+	room := p.size*unit - 2*p.px(margin)
+	l := p.letter(text, st)
+	if over := max(l.width(), l.height()); over > room {
+		// Lengths go with the size but for their rounding.
+		st.em = int(int64(st.em) * int64(room-unit) / int64(over))
+		l = p.letter(text, st)
+	}
+	return l
 }
