@@ -145,25 +145,49 @@ func TestWantInput(t *testing.T) {
 	k := newChecked(t, cfg)
 	k.backward(false)
 	late := k.net.NewPass(nil, 3)
-	for _, p := range cfg.Inputs {
-		late.In(p.Name).CopyFrom(k.pass.In(p.Name))
-	}
 	want := map[string][]float64{}
 	for _, w := range k.net.Params().Tensors() {
 		want[w.Name] = slices.Clone(w.Grad)
 	}
-	x := k.pass.InGrad("x")
+	early := k.pass
 	k.pass = late
 	k.backward(false)
 	late.WantInput("x")
 	late.WantInput("c")
+	for _, p := range cfg.Inputs {
+		late.In(p.Name).CopyFrom(early.In(p.Name))
+	}
 	k.backward(false)
 	for _, w := range k.net.Params().Tensors() {
 		if !slices.Equal(w.Grad, want[w.Name]) {
 			t.Errorf("%s: another gradient", w.Name)
 		}
 	}
-	if !slices.Equal(late.InGrad("x").Data, x.Data) {
+	if !slices.Equal(late.InGrad("x").Data, early.InGrad("x").Data) {
 		t.Error("another gradient of the input")
+	}
+}
+
+// TestFewer: a batch of fewer samples after a full one leaves nothing of those
+// that are not in it.
+func TestFewer(t *testing.T) {
+	for name, cfg := range nettest.Networks() {
+		k := newChecked(t, cfg)
+		k.backward(false)
+		want := map[string][]float64{}
+		for _, w := range k.net.Params().Tensors() {
+			want[w.Name] = slices.Clone(w.Grad)
+		}
+		k.pass.Forward(3)
+		for _, out := range cfg.Outputs {
+			copy(k.pass.OutGrad(out).Data, k.c[out])
+		}
+		k.pass.Backward(3, false)
+		k.backward(false)
+		for _, w := range k.net.Params().Tensors() {
+			if !slices.Equal(w.Grad, want[w.Name]) {
+				t.Errorf("%s: %s: another gradient", name, w.Name)
+			}
+		}
 	}
 }

@@ -94,6 +94,12 @@ func Networks() map[string]net.Config {
 				{Name: "h", Kind: "multiply", Inputs: []string{"g", "f"}}, {Name: "i", Kind: "mean"}},
 			Outputs: []string{"i", "h"},
 		},
+		"pictures of two shapes": {
+			Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 3}},
+			Layers: []net.Layer{{Name: "a", Kind: "conv2d", Out: 2, Kernel: net.Sizes{1}, Height: 2}, {Name: "b", Kind: "conv2d", Inputs: []string{"x"}, Out: 2, Kernel: net.Sizes{1}, Height: 3},
+				{Name: "c", Kind: "add", Inputs: []string{"a", "b"}}},
+			Outputs: []string{"c"},
+		},
 		"wide borders": {
 			Inputs: []net.Port{{Name: "x", Rows: 5, Cols: 4}},
 			Layers: []net.Layer{{Name: "a", Kind: "conv1d", Out: 4, Kernel: net.Sizes{2}, Pad: net.Sizes{2}}, {Name: "b", Kind: "conv1d", Out: 3, Kernel: net.Sizes{4}, Pad: net.Sizes{3}, NoBias: true},
