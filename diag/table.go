@@ -34,6 +34,7 @@ var table = []Entry{
 	{BadLimit, "not a resource limit", "cpu is a number of cores (\"1\", \"500m\"), mem a size (\"512Mi\").", "Write the limit in that form."},
 	{WeightsFault, "weights do not match the manifest", "The weight file says something else than module.yaml: vocabulary, width, context length, ports.", "Correct the manifest or export the weights again."},
 	{BadBlock, "a block about inputs or outputs that cannot be", "preprocess, state, constants or postprocess say something that contradicts itself or the module's ports.", "The detail names the key; docs/MODELS.md describes the blocks."},
+	{BadFigure, "a figure that cannot be what it says", "caps and params hold figures of a module's own, and some that have a meaning for everyone: caps.window_ms, params.temporal, params.T_dec, params.range.", "docs/MODELS.md describes them."},
 
 	{PortRank, "ports of different rank", "An output and the input it feeds have different numbers of dimensions.", "Make the shapes agree, or put a projector between them."},
 	{PortSize, "a dimension has two sizes in the build", "The two sides of a connection bind a dimension to different numbers.", "Use modules trained for the same size."},

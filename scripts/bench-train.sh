@@ -38,7 +38,7 @@ config() {
   cat >"$work/$1.yaml" <<Y
 name: $1
 model: {vocab_size: 1024, dim: $2, layers: $3, heads: $4, context: 128}
-data: {generate: {documents: 4000, plain: true}}
+data: {generate: {documents: 4000}}
 tokenizer: {pre: mm-none}
 batch_size: $5
 optimizer: {weight_decay: 0.1}

@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime"
@@ -39,6 +40,8 @@ const unreleased = "0.1.0-dev"
 var version = unreleased
 
 func main() {
+	// A library that reads FLAC notes there what nobody here can act on.
+	log.SetOutput(io.Discard)
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread
 		runtime.LockOSThread()
 	}

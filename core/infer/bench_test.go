@@ -37,6 +37,7 @@ func BenchmarkPrefill(b *testing.B) {
 	for i := range tokens {
 		tokens[i] = int32(i * 7919 % 1000)
 	}
+	from := libllama.CPUTime()
 	for b.Loop() {
 		s.Truncate(0)
 		if err := s.Feed(b.Context(), tokens); err != nil {
@@ -44,6 +45,7 @@ func BenchmarkPrefill(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+	b.ReportMetric(float64(n)*float64(b.N)/(libllama.CPUTime()-from).Seconds(), "tok/cpu-s")
 }
 
 // BenchmarkDraft writes 300 tokens alone, with the draft model that

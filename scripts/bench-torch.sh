@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Training speed beside PyTorch's, eager and compiled: bench-torch.py, with one
+# thread and with two. mm and PyTorch take turns in one run.
+#
+#   scripts/bench-torch.sh [ROUNDS] [SIZE…]    3 rounds; 1.3M 1.3M-B16 3.9M 30M
+#
+# TORCH_PYTHON is a Python with torch 2.4 or later; without it nothing is
+# measured. MM_CPU=avx2 holds both to AVX2.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-3}
+python=${TORCH_PYTHON:-python3}
+if ! "$python" -c 'import torch; torch.nn.RMSNorm' 2>/dev/null; then
+  echo "skipped: $python has no torch with RMSNorm; TORCH_PYTHON names one that has"
+  exit 0
+fi
+case ${MM_CPU:-} in
+avx2 | avxvnni)
+  export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+  ;;
+esac
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+CGO_ENABLED=0 go build -o "$work/mm" ./cmd/mm
+export TORCHINDUCTOR_CACHE_DIR=$work/inductor
+"$python" scripts/bench-torch.py "$work/mm" "$work" "$rounds" "${@:2}"
