@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile judge bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media judge bench-native bench-draft bench-start bench-onnx bench-latency
 
 all: check test
 
@@ -107,6 +107,11 @@ hf:
 hostile:
 	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
 
+# A thousand damaged pictures, films and sounds, bombs and odd headers, through
+# the decoders and through mm run, with counts.
+hostile-media:
+	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
+
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
 # (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
@@ -117,6 +122,11 @@ judge:
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
 bench-native:
 	@scripts/bench-native.sh
+
+# Answers of P-Lite and of the playbook's graph beside the playbook's budgets,
+# cold and warm (MM_ENGINES for native engines).
+bench-latency:
+	@scripts/bench-latency.sh
 
 # Models that nobody here trained, from their files to another home, on both
 # engines each (builds/strangers; fetches what is missing).
@@ -147,7 +157,7 @@ onnx-suite:
 # tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
 	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
-	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 60x
 	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 

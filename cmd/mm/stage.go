@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -23,7 +24,7 @@ func loadStage(doc *schemas.Document) (modal.Recipe, error) {
 }
 
 // trainStage trains encoders, projectors or adapters.
-func (p *program) trainStage(c *cli.Context, doc *schemas.Document, opt trainingOptions) error {
+func (p *program) trainStage(ctx context.Context, doc *schemas.Document, opt trainingOptions) error {
 	if opt.sample != "" {
 		return usageError{errors.New("--sample is for language models")}
 	}
@@ -34,10 +35,10 @@ func (p *program) trainStage(c *cli.Context, doc *schemas.Document, opt training
 	if opt.dir == "" {
 		opt.dir = filepath.Join(filepath.Dir(opt.file), "runs", runName(r.Name, opt.file))
 	}
-	r.Stop = stopOf(c, r.Stop)
+	r.Stop = opt.stop(r.Stop)
 	p.say("stage %s: %s frozen", r.Stage, r.Stage.Frozen())
 	view := p.newTrainingView(r.Stop)
-	t, err := modal.RunFolder(c.Context, r, opt.resume, train.Options{Dir: opt.dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: processTime})
+	t, err := modal.RunFolder(ctx, r, opt.resume, train.Options{Dir: opt.dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: processTime})
 	view.close()
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume goes on with it; --out chooses another folder"}

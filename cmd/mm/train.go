@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
@@ -46,6 +47,7 @@ func (p *program) train(c *cli.Context) error {
 	file := c.Args().First()
 	opt := trainingOptions{
 		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
+		steps: c.Int("steps"), time: c.Duration("time"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
 		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(opt.plot))}
@@ -55,7 +57,7 @@ func (p *program) train(c *cli.Context) error {
 		return err
 	}
 	if kind, _ := doc.Detect(); kind == schemas.Stage {
-		return p.trainStage(c, doc, opt)
+		return p.trainStage(c.Context, doc, opt)
 	}
 	cfg, err := loadTraining(doc)
 	if err != nil {
@@ -64,26 +66,27 @@ func (p *program) train(c *cli.Context) error {
 	if opt.dir == "" {
 		opt.dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg.Name, file))
 	}
-	cfg.Stop = stopOf(c, cfg.Stop)
+	cfg.Stop = opt.stop(cfg.Stop)
 	return placed(doc, p.runTraining(c.Context, cfg, opt))
-}
-
-// stopOf is the end of a run as the flags say it, or as its configuration does.
-func stopOf(c *cli.Context, stop train.Stop) train.Stop {
-	if n := c.Int("steps"); n > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = n, 0, 0
-	}
-	if d := c.Duration("time"); d > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = c.Int("steps"), 0, d.Seconds()
-	}
-	return stop
 }
 
 // trainingOptions are what surrounds a run.
 type trainingOptions struct {
 	file, dir, plot, sample string
 	resume                  bool
-	threads                 int
+	threads, steps          int
+	time                    time.Duration
+}
+
+// stop is the end of a run as the flags say it, or as its configuration does.
+func (o trainingOptions) stop(stop train.Stop) train.Stop {
+	if o.steps > 0 {
+		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, 0
+	}
+	if o.time > 0 {
+		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, o.time.Seconds()
+	}
+	return stop
 }
 
 func runName(name, file string) string {

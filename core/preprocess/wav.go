@@ -16,6 +16,10 @@ const (
 	maxSamples  = 1 << 27
 )
 
+// maxSample is the largest sample of floats: whole numbers of 32 bits that were
+// never divided are below. What is beyond is no sound, and its power no number.
+const maxSample = 1 << 32
+
 // ErrNoWAV says that a file is no RIFF WAVE.
 var ErrNoWAV = errors.New("no RIFF WAVE file")
 
@@ -135,7 +139,7 @@ func (f *wavFormat) decode(b []byte) (*Wave, error) {
 			sum += f.sample(b[i*f.block+c*width:])
 		}
 		v := sum / float64(f.channels)
-		if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+		if !(math.Abs(v) <= maxSample) { // NaN as well
 			return nil, fmt.Errorf("sample %d is %v, which is no sound", i, v)
 		}
 		w.Samples[i] = float32(v)

@@ -35,16 +35,16 @@ var floors = map[string]int{
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "modules/pack": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "runtimes/coreonnx": 8, "runtimes/runner": 8,
+	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "runtimes/coreonnx": 8, "runtimes/runner": 8,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
-	"modules/modelfile": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
+	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
 	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm-native": 11, "internal/ortbench": 11,
+	"cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules

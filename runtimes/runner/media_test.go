@@ -2,6 +2,8 @@ package runner_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"image"
 	"image/color"
 	"image/gif"
@@ -11,12 +13,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
@@ -273,5 +278,136 @@ func TestInputsInOrder(t *testing.T) {
 	r, f = open()
 	if got := answer(t, r, turned); got.Timings.Prompt != first.Timings.Prompt || f.runs.Load() != 0 {
 		t.Errorf("turned round: %d positions, %d runs", got.Timings.Prompt, f.runs.Load())
+	}
+}
+
+// Golden prompts may show files of the build's modules.
+func TestGoldenShows(t *testing.T) {
+	b := seeing(t)
+	if err := os.WriteFile(filepath.Join(string(b.Files.(folder)), "image-enc", "a.png"), red(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, _, f := look(t, b, runner.Options{})
+	req := ask("what is it", 6)
+	req.Inputs = slices.Insert(req.Inputs, 0, talk.Part{Type: abi.Image, Data: red(t)})
+	want := answer(t, r, req).Text
+	b.Assembly.Golden = []modules.Golden{
+		{Prompt: "what is it", Image: "image-enc/a.png", Expect: want, MaxTokens: 6},
+		{Prompt: "what is it", Image: "image-enc/a.png", Expect: "\x00", MaxTokens: 1},
+	}
+	missed, n, err := r.Smoke(t.Context())
+	if err != nil || n != 2 || len(missed) != 1 || missed[0].Want != "\x00" || f.runs.Load() != 2 {
+		t.Errorf("%d run, missed %+v, %v; %d runs", n, missed, err, f.runs.Load())
+	}
+	b.Assembly.Golden[0].Image = "image-enc/gone.png"
+	if _, _, err := r.Smoke(t.Context()); err == nil || !strings.Contains(err.Error(), "gone.png") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	b.Assembly.Golden[0] = modules.Golden{Prompt: "x", Video: "image-enc/a.png", Expect: "x"}
+	if _, _, err := r.Smoke(t.Context()); err == nil || !strings.Contains(err.Error(), "video input") {
+		t.Errorf("a picture as a film: %v", err)
+	}
+}
+
+// meeting is an engine whose functions wait until so many of them run at once,
+// and whose core is opened only then.
+type meeting struct {
+	*functions
+	inside chan struct{}
+	all    chan struct{}
+}
+
+func (e *meeting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	m, err := e.functions.Open(ctx, b, l)
+	if err != nil {
+		return nil, err
+	}
+	return &met{m.(runtimes.Function), e, b.Part.Type == abi.Encoder}, nil
+}
+
+type met struct {
+	runtimes.Function
+	e       *meeting
+	encoder bool
+}
+
+func (m *met) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	if m.encoder {
+		select {
+		case m.e.inside <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		select {
+		case <-m.e.all:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return m.Function.Run(ctx, in)
+}
+
+// Two encoders run beside each other, beside the loading of the core and beside
+// its reading of the prompt's beginning; the answer is that of one after another.
+func TestBesideEachOther(t *testing.T) {
+	if pool.Default() < 2 {
+		t.Skip("skipped: one core")
+	}
+	b := seeing(t)
+	sound := preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: make([]float32, 4000)})
+	req := ask("see and hear", 4)
+	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Image, Data: red(t)}, talk.Part{Type: abi.Audio, Data: sound})
+	plain, _, _ := look(t, b, runner.Options{})
+	want := answer(t, plain, req)
+
+	core := &counting{}
+	e := &meeting{functions: &functions{name: "onnx"}, inside: make(chan struct{}), all: make(chan struct{})}
+	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{core, e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan *runner.Answer)
+	go func() {
+		a, err := r.Answer(ctx, req, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- a
+	}()
+	<-e.inside
+	<-e.inside // both are within, and neither goes on
+	for core.fed.Load() == 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	before := core.fed.Load() // BOS, the words and the first marker
+	close(e.all)
+	a := <-done
+	if a == nil || !slices.Equal(a.Tokens, want.Tokens) || a.Timings.Prompt != want.Timings.Prompt || before == 0 || before >= int64(want.Timings.Prompt) {
+		t.Errorf("%+v, want %v; %d positions were read before", a, want.Tokens, before)
+	}
+
+	// One that fails ends the other, and a caller that goes both.
+	for name, part := range map[string]talk.Part{"no picture": {Type: abi.Image, Data: []byte("none")}, "gone": {}} {
+		e.all = make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		bad := ask("see and hear", 4)
+		bad.Inputs = append(bad.Inputs, talk.Part{Type: abi.Image, Data: blue(t)}, talk.Part{Type: abi.Image, Data: picture(t, color.NRGBA{G: 7})})
+		if name == "no picture" {
+			bad.Inputs = append(bad.Inputs[:1:1], part, bad.Inputs[1])
+		}
+		go func() {
+			<-e.inside
+			if name == "gone" {
+				<-e.inside
+				cancel()
+			}
+		}()
+		if _, err := r.Answer(ctx, bad, nil); err == nil || name == "gone" && !errors.Is(err, context.Canceled) || name != "gone" && !strings.Contains(err.Error(), "neither a picture") {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
 	}
 }

@@ -30,14 +30,27 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 	VPXOR Y5, Y5, Y5 \
 	ADD3
 
-#define SETS0 SET0
-#define SETS1 SET1
-#define SETS2 SET2
-#define SETS3 SET3
-#define ADDS0 ADD0
-#define ADDS1 ADD1
-#define ADDS2 ADD2
-#define ADDS3 ADD3
+#define ADDL0 ADD0
+#define ADDH0 DPBUSD(10, 7, 3)
+#define ADDL1 DPBUSD(9, 6, 4)
+#define ADDH1 ADD3
+#define SETL0 SET0
+#define SETH0 \
+	VPXOR Y3, Y3, Y3 \
+	ADDH0
+#define SETL1 \
+	VPXOR Y4, Y4, Y4 \
+	ADDL1
+#define SETH1 SET3
+
+#define SETSL0 SETL0
+#define SETSH0 SETH0
+#define SETSL1 SETL1
+#define SETSH1 SETH1
+#define ADDSL0 ADDL0
+#define ADDSH0 ADDH0
+#define ADDSL1 ADDL1
+#define ADDSH1 ADDH1
 
 #define FLIP \
 	VPXOR Y13, Y6, Y6 \
@@ -49,7 +62,8 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 
 #define FIXS \
 	VPBROADCASTD (R12), Y9  \
-	VPADDD       Y9, Y2, Y2
+	VPADDD       Y9, Y2, Y2 \
+	VPADDD       Y9, Y4, Y4
 
 #define TABLE VBROADCASTI128 tableIQ4<>(SB), Y13
 
@@ -58,11 +72,9 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 	VPADDD Y5, Y4, Y4
 #define PARTS2 PARTS4
 
-#define SUMS \
-	PARTS4            \
-	VPADDD Y4, Y2, Y2
-#define SUM8 SUMS
-#define SUM4 SUMS
+#define SUMS PARTS4
+#define SUM8 PARTS4
+#define SUM4 PARTS4
 
 // func rowQ8AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 TEXT ·rowQ8AVXVNNI(SB), NOSPLIT, $0-72

@@ -1,7 +1,6 @@
 package modal
 
 import (
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/preprocess"
 )
@@ -13,7 +12,7 @@ type batch struct {
 
 	// What the encoders take: an item for each document that has one, in their
 	// order.
-	items map[abi.Modality][]item
+	items map[Medium][]item
 }
 
 // item is an example's input to an encoder.
@@ -30,7 +29,7 @@ func newBatch(B, T int) *batch {
 	n := B * T
 	return &batch{
 		Batch: llm.Batch[float32]{Tokens: make([]int32, n), Targets: make([]int32, n), Starts: make([]int32, n)},
-		docs:  make([]document, B), items: map[abi.Modality][]item{},
+		docs:  make([]document, B), items: map[Medium][]item{},
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -77,7 +78,7 @@ func (c *Checkpoint) Dir() string {
 }
 
 // built is what the checkpoint has of a modality.
-func (c *Checkpoint) built(m abi.Modality) (Built, error) {
+func (c *Checkpoint) built(m Medium) (Built, error) {
 	i := slices.IndexFunc(c.Perception.Modalities, func(b Built) bool { return b.Modality == m })
 	if i < 0 {
 		return Built{}, fmt.Errorf("checkpoint %s: it has no modality %s", c.path, m)
@@ -85,14 +86,49 @@ func (c *Checkpoint) built(m abi.Modality) (Built, error) {
 	return c.Perception.Modalities[i], nil
 }
 
+// Network is the encoder or the projector of a medium, as [EncoderPart] or
+// [ProjectorPart] says, with its weights, and what the checkpoint says of it.
+func (c *Checkpoint) Network(kind string, m Medium) (*net.Net[float32], Built, error) {
+	p, b, err := c.part(kind, m)
+	if err != nil {
+		return nil, b, err
+	}
+	p.net.Pack(true)
+	return p.net, b, nil
+}
+
+// Core is the recipe's core with the checkpoint's adapters beside it. dir is the
+// folder that the recipe's paths are relative to; "" is where it lay.
+func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
+	r := c.Perception.Recipe
+	if r.Core.LoRA == nil {
+		return nil, fmt.Errorf("checkpoint %s: it is of stage %s, which has no adapters", c.path, r.Stage)
+	}
+	if dir == "" {
+		dir = c.Dir()
+	}
+	r.Core.From = ""
+	m, _, err := openCore(r, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range m.Tensors() {
+		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+		}
+	}
+	m.Stale()
+	return m, nil
+}
+
 // part makes one of the checkpoint's networks again.
-func (c *Checkpoint) part(kind string, m abi.Modality) (*part, Built, error) {
+func (c *Checkpoint) part(kind string, m Medium) (*part, Built, error) {
 	b, err := c.built(m)
 	if err != nil {
 		return nil, b, err
 	}
 	cfg := &b.Projector
-	if kind == encoderPart {
+	if kind == EncoderPart {
 		if cfg = b.Encoder; cfg == nil {
 			return nil, b, fmt.Errorf("checkpoint %s: its encoder of %s is an ONNX file: name that", c.path, m)
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
@@ -100,7 +99,7 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 }
 
 // question is the document of one question.
-func (p *Perception) question(m abi.Modality, t Turn, look Look) (document, bool) {
+func (p *Perception) question(m Medium, t Turn, look Look) (document, bool) {
 	if look == Nothing {
 		return p.layout.blind(t)
 	}

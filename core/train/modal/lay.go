@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -15,14 +14,14 @@ import (
 type layout struct {
 	tok      *tokenizer.Tokenizer
 	bos, eos int32
-	marks    map[abi.Modality][2]int32 // the markers around vectors
-	places   map[abi.Modality]int      // vectors of an input
-	T        int                       // positions of a document
-	spelled  []string                  // kinds of answers, as patterns, that are spelled
+	marks    map[Medium][2]int32 // the markers around vectors
+	places   map[Medium]int      // vectors of an input
+	T        int                 // positions of a document
+	spelled  []string            // kinds of answers, as patterns, that are spelled
 }
 
-func newLayout(tok *tokenizer.Tokenizer, places map[abi.Modality]int, T int) (*layout, error) {
-	l := &layout{tok: tok, bos: tokenizer.None, eos: tok.Special().EOS, marks: map[abi.Modality][2]int32{}, places: places, T: T}
+func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout, error) {
+	l := &layout{tok: tok, bos: tokenizer.None, eos: tok.Special().EOS, marks: map[Medium][2]int32{}, places: places, T: T}
 	if l.eos == tokenizer.None {
 		return nil, at("/core/base", errors.New("the core's tokenizer has no end token, so that no answer could end"))
 	}
@@ -30,7 +29,7 @@ func newLayout(tok *tokenizer.Tokenizer, places map[abi.Modality]int, T int) (*l
 		l.bos = ids[0]
 	}
 	for m, n := range places {
-		open, closing := m.Markers()
+		open, closing := "<"+string(m)+">", "</"+string(m)+">"
 		pair := [2]int32{tok.ID(open), tok.ID(closing)}
 		if pair[0] == tokenizer.None || pair[1] == tokenizer.None {
 			return nil, at("/core/base", fmt.Errorf("the core's tokenizer has no %s and %s", open, closing))
@@ -75,7 +74,7 @@ func (w *writer) add(learnt bool, ids ...int32) {
 }
 
 // media leaves room for the vectors of m between its markers.
-func (w *writer) media(m abi.Modality) {
+func (w *writer) media(m Medium) {
 	w.add(false, w.marks[m][0])
 	w.first = len(w.tokens)
 	for range w.places[m] {
@@ -134,7 +133,7 @@ func (l *layout) writer() *writer {
 }
 
 // single is a document of one question behind what it is about.
-func (l *layout) single(m abi.Modality, t Turn) (document, bool) {
+func (l *layout) single(m Medium, t Turn) (document, bool) {
 	w := l.writer()
 	w.media(m)
 	ok := w.turn(t, false)
@@ -142,7 +141,7 @@ func (l *layout) single(m abi.Modality, t Turn) (document, bool) {
 }
 
 // late is a document of one question before what it is about.
-func (l *layout) late(m abi.Modality, t Turn) (document, bool) {
+func (l *layout) late(m Medium, t Turn) (document, bool) {
 	w := l.writer()
 	ask := l.tok.Encode(t.Ask, tokenizer.Options{})
 	if len(w.tokens)+len(ask)+l.places[m]+2 > l.T {

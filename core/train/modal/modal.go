@@ -2,9 +2,9 @@
 // models, and a core to use them: encoders and projectors, by what the core says
 // of a picture or a sound.
 //
-// The way of a run: a [Recipe] says everything; [Prepare] opens the core, the
-// networks and the sources that it names; [New], or [Resume], builds the trainer
-// of the [Perception] that follows from them. One example is one document of the
+// The way of a run: a [Recipe] says everything; [New], or [Resume], opens the
+// core, the networks and the sources that it names and builds the trainer of the
+// [Perception] that follows from them. One example is one document of the
 // core, with the projector's vectors between the modality's markers:
 //
 //	<image> v1 … vN </image>How many bars? 4<eos>

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/preprocess"
@@ -25,7 +24,7 @@ const coreFile = "../../../modules/core-llm/core-llm.gguf"
 // vectors.
 func seeing(dim int) Modality {
 	return Modality{
-		Modality:   abi.Image,
+		Modality:   Image,
 		Preprocess: preprocess.Spec{Layout: "NHWC", Scale: 1.0 / 255, Mean: []float64{0.5}, Std: []float64{0.5}, Picture: preprocess.Picture{Resize: []int{32, 32}}},
 		Encoder: Encoder{Network: Network{Net: &net.Config{
 			Inputs:  []net.Port{{Name: "image", Rows: 1024, Cols: 3, Height: 32}},
@@ -59,7 +58,7 @@ func aligning(encoder string) Recipe {
 	r := encoding()
 	r.Name, r.Stage, r.Stop.Steps, r.SaveEvery, r.Eval.Every, r.SealEvery = "align", Align, 4, 2, 0, 1
 	r.Core = Core{Base: coreFile}
-	r.Modalities[0] = Modality{Modality: abi.Image, Encoder: Encoder{Network: Network{From: encoder}}, Projector: Network{Net: projecting(256)}}
+	r.Modalities[0] = Modality{Modality: Image, Encoder: Encoder{Network: Network{From: encoder}}, Projector: Network{Net: projecting(256)}}
 	return r
 }
 
@@ -253,7 +252,7 @@ func TestMemory(t *testing.T) {
 
 // What a checkpoint says about itself comes from anyone.
 func FuzzHeader(f *testing.F) {
-	task, err := json.Marshal(Header{Recipe: encoding(), Modalities: []Built{{Modality: abi.Image}}})
+	task, err := json.Marshal(Header{Recipe: encoding(), Modalities: []Built{{Modality: Image}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -272,7 +271,7 @@ func TestCheckpointRefused(t *testing.T) {
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
 	r := aligning(filepath.Join(dir, "enc", train.LastFile))
-	r.Modalities[0].Modality = abi.Audio
+	r.Modalities[0].Modality = Audio
 	r.Modalities[0].Preprocess.SampleRate = 16000
 	r.Data.Scene = nil
 	if _, err := New(context.Background(), r, train.Options{From: "."}); err == nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
@@ -13,7 +12,7 @@ import (
 
 // part is a network at its place in a run: one input, one output.
 type part struct {
-	kind, prefix string // encoderPart or projectorPart; of its tensors' names
+	kind, prefix string // EncoderPart or ProjectorPart; of its tensors' names
 	cfg          net.Config
 	net          *net.Net[float32]
 	pass         *net.Pass[float32]
@@ -26,10 +25,10 @@ type part struct {
 }
 
 // prefix begins the names of a part's tensors in a run, such as "encoder.image.".
-func prefix(kind string, m abi.Modality) string { return kind + "." + string(m) + "." }
+func prefix(kind string, m Medium) string { return kind + "." + string(m) + "." }
 
 // newPart makes the network of cfg, with weights drawn from seed.
-func newPart(kind string, m abi.Modality, cfg net.Config, seed uint64) (*part, error) {
+func newPart(kind string, m Medium, cfg net.Config, seed uint64) (*part, error) {
 	if len(cfg.Inputs) != 1 || len(cfg.Outputs) != 1 {
 		return nil, fmt.Errorf("a network of %d inputs and %d outputs: an %s has one of each", len(cfg.Inputs), len(cfg.Outputs), kind)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/llm"
@@ -133,7 +132,7 @@ func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool
 	if p.model, p.tok, err = openCore(r, dir); err != nil {
 		return nil, err
 	}
-	places := map[abi.Modality]int{}
+	places := map[Medium]int{}
 	most := 0
 	for i, m := range r.Modalities {
 		s, err := newSense(ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
@@ -184,16 +183,16 @@ func (p *Perception) Tensors() []*nn.Tensor[float32] {
 // Part implements [train.Parted].
 func (p *Perception) Part(tensor string) string {
 	for _, s := range p.senses {
-		for _, kind := range []string{encoderPart, projectorPart} {
+		for _, kind := range []string{EncoderPart, ProjectorPart} {
 			if strings.HasPrefix(tensor, prefix(kind, s.modality)) {
 				return kind + " of " + string(s.modality)
 			}
 		}
 	}
 	if strings.HasSuffix(tensor, ".lora_a") || strings.HasSuffix(tensor, ".lora_b") {
-		return adapterPart
+		return AdapterPart
 	}
-	return corePart
+	return CorePart
 }
 
 // endless is the length of an epoch where the sources have no end.
@@ -249,7 +248,7 @@ type made struct {
 	i int
 	document
 	item
-	modality abi.Modality // "" of a document without media
+	modality Medium // "" of a document without media
 	done     bool
 }
 
@@ -278,7 +277,7 @@ func (p *Perception) make(m *made) error {
 	return err
 }
 
-func (p *Perception) sense(m abi.Modality) *sense {
+func (p *Perception) sense(m Medium) *sense {
 	for _, s := range p.senses {
 		if s.modality == m {
 			return s
@@ -330,7 +329,7 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 		return 0, err
 	}
 	b.EmbedGrads = nil
-	if p.recipe.Stage.trains(projectorPart) {
+	if p.recipe.Stage.trains(ProjectorPart) {
 		b.EmbedGrads = p.grads[:len(b.Embeds)]
 	}
 	if loss, err = p.pass.Train(b.Batch, scale, add); err != nil {

@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/optim"
@@ -44,7 +43,7 @@ type Recipe struct {
 
 // Modality is a way in: an encoder and the projector behind it.
 type Modality struct {
-	Modality   abi.Modality    `json:"modality"`             // image, audio
+	Modality   Medium          `json:"modality"`             // image, audio
 	Preprocess preprocess.Spec `json:"preprocess,omitempty"` // as module.yaml states it; that of Encoder.From where it is not given
 	Encoder    Encoder         `json:"encoder"`
 	Projector  Network         `json:"projector"`
@@ -170,7 +169,7 @@ func (r Recipe) Validate() error {
 	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
 	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)
 	fault("/modalities", len(r.Modalities) == 0, "no modality, so there is nothing to see or hear")
-	var seen []abi.Modality
+	var seen []Medium
 	for i, m := range r.Modalities {
 		place := fmt.Sprintf("/modalities/%d", i)
 		fault(place+"/modality", slices.Contains(seen, m.Modality), "the modality %s is there twice", m.Modality)
@@ -187,11 +186,11 @@ func (m Modality) validate(stage Stage, place string) error {
 			errs = append(errs, atf(place+key, format, args...))
 		}
 	}
-	fault("/modality", m.Modality != abi.Image && m.Modality != abi.Audio, "the modality %q is none of image, audio", m.Modality)
+	fault("/modality", m.Modality != Image && m.Modality != Audio, "the modality %q is none of image, audio", m.Modality)
 	for _, f := range m.Preprocess.Check() {
 		errs = append(errs, at(place+"/preprocess/"+f.Key, f))
 	}
-	fault("/preprocess", m.Preprocess.IsSound() != (m.Modality == abi.Audio) && m.Encoder.From == "", "preprocess is not that of %s: a sample_rate makes it a sound's", m.Modality)
+	fault("/preprocess", m.Preprocess.IsSound() != (m.Modality == Audio) && m.Encoder.From == "", "preprocess is not that of %s: a sample_rate makes it a sound's", m.Modality)
 	fault("/preprocess/dtype", m.Preprocess.Element() != "fp32" && m.Encoder.ONNX == "", "dtype %s: a network that is trained here takes fp32", m.Preprocess.Element())
 	e := m.Encoder
 	ways := 0
@@ -201,12 +200,12 @@ func (m Modality) validate(stage Stage, place string) error {
 		}
 	}
 	fault("/encoder", ways != 1, "an encoder is one of net, from, onnx")
-	fault("/encoder/onnx", e.ONNX != "" && stage.trains(encoderPart), "an ONNX file is not trained: stage %s trains encoders", stage)
-	fault("/encoder/net", e.Net != nil && !stage.trains(encoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
+	fault("/encoder/onnx", e.ONNX != "" && stage.trains(EncoderPart), "an ONNX file is not trained: stage %s trains encoders", stage)
+	fault("/encoder/net", e.Net != nil && !stage.trains(EncoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
 	fault("/encoder/output", e.Output != "" && e.ONNX == "", "output belongs to onnx")
 	p := m.Projector
 	fault("/projector", (p.Net != nil) == (p.From != ""), "a projector is one of net, from")
-	fault("/projector/net", p.Net != nil && !stage.trains(projectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
+	fault("/projector/net", p.Net != nil && !stage.trains(ProjectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
 	return errors.Join(errs...)
 }
 
@@ -220,8 +219,8 @@ func (c Core) validate(stage Stage) error {
 	fault("/base", c.Base == "", "base is missing: it gives the tokenizer, and but for the stage encoder the weights")
 	fault("/model", stage == Encode && c.Model == nil, "the stage encoder draws a core of its own: model is missing")
 	fault("/model", stage != Encode && c.Model != nil, "stage %s stands on the core of base: model belongs to the stage encoder", stage)
-	fault("/lora", stage.trains(adapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
-	fault("/lora", !stage.trains(adapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
+	fault("/lora", stage.trains(AdapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
+	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
 	fault("/from", c.From != "" && c.LoRA == nil, "from gives adapters to begin with: lora is missing")
 	if c.Model != nil {
 		errs = append(errs, at("/core/model", c.Model.Validate()))
@@ -236,12 +235,12 @@ func (d Data) validate(in []Modality) error {
 			errs = append(errs, atf("/data"+key, format, args...))
 		}
 	}
-	has := func(m abi.Modality) bool {
+	has := func(m Medium) bool {
 		return slices.ContainsFunc(in, func(one Modality) bool { return one.Modality == m })
 	}
 	weight := func(w float64) bool { return w >= 0 && w <= 1e6 }
 	fault("", d.Scene == nil && d.Text == nil, "no source: scene draws pictures")
-	fault("", d.Scene == nil && has(abi.Image), "an image modality, and no source of pictures")
+	fault("", d.Scene == nil && has(Image), "an image modality, and no source of pictures")
 	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "silent %v, late %v: shares of at most 1", d.Silent, d.Late)
 	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns is %d, 1 to %d", d.Turns, maxTurns)
 	for i, p := range d.Spell {
@@ -249,7 +248,7 @@ func (d Data) validate(in []Modality) error {
 		fault(fmt.Sprintf("/spell/%d", i), err != nil, "%q is no pattern", p)
 	}
 	if s := d.Scene; s != nil {
-		fault("/scene", !has(abi.Image), "pictures, and no modality that sees them")
+		fault("/scene", !has(Image), "pictures, and no modality that sees them")
 		fault("/scene/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)
 		fault("/scene/weight", !weight(s.Weight), "weight %v is out of range", s.Weight)
 	}

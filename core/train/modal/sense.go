@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/preprocess"
@@ -15,7 +14,7 @@ import (
 
 // sense is a way in: preprocessing, an encoder, a projector.
 type sense struct {
-	modality abi.Modality
+	modality Medium
 	spec     preprocess.Spec
 	enc      *part     // one of the two
 	onnx     *stranger //
@@ -26,7 +25,7 @@ type sense struct {
 // Built is what a checkpoint says of a modality: all that makes its networks
 // again.
 type Built struct {
-	Modality   abi.Modality    `json:"modality"`
+	Modality   Medium          `json:"modality"`
 	Preprocess preprocess.Spec `json:"preprocess"`
 	Encoder    *net.Config     `json:"encoder,omitempty"`
 	ONNX       string          `json:"onnx,omitempty"`   // SHA-256 of a stranger's encoder
@@ -60,28 +59,20 @@ func newSense(ctx context.Context, m Modality, r Recipe, dir string, workers *po
 		if err != nil {
 			return nil, at(place+"/encoder/onnx", err)
 		}
-	} else if s.enc, err = s.network(encoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
+	} else if s.enc, err = s.network(EncoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
 		return nil, at(place+"/encoder", err)
 	}
-	if s.proj, err = s.network(projectorPart, m.Projector, r.Seed+1, dir); err != nil {
+	if s.proj, err = s.network(ProjectorPart, m.Projector, r.Seed+1, dir); err != nil {
 		return nil, at(place+"/projector", err)
 	}
 	s.arrange(workers, r)
 	if err := s.check(r.Seed); err != nil {
 		return nil, at(place, err)
 	}
-	if n, most := s.proj.rows(), cap64(m.Modality); n > most {
-		return nil, atf(place+"/projector", "the projector gives %d vectors, of %s there may be %d", n, m.Modality, most)
-	}
 	if c := s.proj.cols(); c != dim {
 		return nil, atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
 	}
 	return s, nil
-}
-
-func cap64(m abi.Modality) int {
-	n, _ := abi.DefaultCaps(m)
-	return n
 }
 
 // network makes a part of a description, or of a checkpoint.
@@ -97,7 +88,7 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if err = errors.Join(err, c.Close()); err != nil {
 		return nil, err
 	}
-	if kind == encoderPart && isZero(s.spec) {
+	if kind == EncoderPart && isZero(s.spec) {
 		s.spec = b.Preprocess
 	}
 	return p, nil
@@ -111,7 +102,7 @@ func isZero(s preprocess.Spec) bool {
 
 // arrange gives the networks their memory.
 func (s *sense) arrange(workers *pool.Pool, r Recipe) {
-	encodes, projects := s.enc != nil && r.Stage.trains(encoderPart), r.Stage.trains(projectorPart)
+	encodes, projects := s.enc != nil && r.Stage.trains(EncoderPart), r.Stage.trains(ProjectorPart)
 	if s.enc != nil {
 		s.enc.place(workers, r.BatchSize, encodes, false)
 	}
@@ -141,8 +132,8 @@ func (s *sense) check(seed uint64) error {
 }
 
 // blank is an input of no content, of the size that examples have.
-func blank(m abi.Modality) Example {
-	if m == abi.Audio {
+func blank(m Medium) Example {
+	if m == Audio {
 		return Example{Modality: m, Wave: &preprocess.Wave{Rate: 16000, Samples: make([]float32, 16000)}}
 	}
 	return Example{Modality: m, Raster: &preprocess.Raster{W: 128, H: 128, C: 3, Pix: make([]uint8, 3*128*128)}}

@@ -3,9 +3,17 @@ package modal
 import (
 	"fmt"
 
-	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/preprocess"
+)
+
+// Medium is what comes in, named as the core's markers around it are.
+type Medium string
+
+// The media.
+const (
+	Image Medium = "image"
+	Audio Medium = "audio"
 )
 
 // Turn is a question about an example and its answer. Kind is what answers are
@@ -14,7 +22,7 @@ type Turn struct{ Ask, Answer, Kind string }
 
 // Example is something seen or heard, and what is true of it.
 type Example struct {
-	Modality abi.Modality
+	Modality Medium
 	Raster   *preprocess.Raster // of a picture
 	Wave     *preprocess.Wave   // of a sound
 	Kind     string             // of the example, the first part of its questions' kinds
@@ -43,7 +51,7 @@ func newPictures(s Scene, split string) (Source, error) {
 // Make implements [Source].
 func (p pictures) Make(i int) Example {
 	s := p.Source.Make(i)
-	e := Example{Modality: abi.Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
+	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
 	for _, q := range s.Questions {
 		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, s.Kind + "/" + q.Kind})
 	}

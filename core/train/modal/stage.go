@@ -54,18 +54,18 @@ func (s Stage) check() error {
 
 // The kinds of parts, which begin the names of their tensors.
 const (
-	encoderPart   = "encoder"
-	projectorPart = "projector"
-	corePart      = "core"
-	adapterPart   = "adapter" // of the core
+	EncoderPart   = "encoder"
+	ProjectorPart = "projector"
+	CorePart      = "core"
+	AdapterPart   = "adapter" // of the core
 )
 
 // trains reports whether parts of a kind move in the stage.
 func (s Stage) trains(kind string) bool {
 	switch kind {
-	case encoderPart, corePart:
+	case EncoderPart, CorePart:
 		return s == Encode
-	case projectorPart:
+	case ProjectorPart:
 		return s != Mix
 	}
 	return s == Tune || s == Mix
