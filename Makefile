@@ -119,6 +119,7 @@ hostile:
 # the decoders and through mm run, with counts.
 hostile-media:
 	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
+
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
 # (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
