@@ -86,6 +86,9 @@ type Data struct {
 	Text  *Text  `json:"text,omitempty"`  // documents without media
 	// Turns are the most questions about one example; 3.
 	Turns int `json:"turns,omitempty"`
+	// Ask names the kinds of questions, or patterns of path.Match, that are asked;
+	// none: all.
+	Ask []string `json:"ask,omitempty"`
 	// Silent is the share of examples with no question at all, which the caption
 	// answers; 0.1, negative none.
 	Silent float64 `json:"silent,omitempty"`
@@ -264,9 +267,11 @@ func (d Data) validate(in []Modality) error {
 	fault("", d.Sound == nil && has(Audio), "an audio modality, and no source of sounds: sound")
 	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "silent %v, late %v: shares of at most 1", d.Silent, d.Late)
 	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns is %d, 1 to %d", d.Turns, maxTurns)
-	for i, p := range d.Spell {
-		_, err := path.Match(p, "")
-		fault(fmt.Sprintf("/spell/%d", i), err != nil, "%q is no pattern", p)
+	for key, list := range map[string][]string{"spell": d.Spell, "ask": d.Ask} {
+		for i, p := range list {
+			_, err := path.Match(p, "")
+			fault(fmt.Sprintf("/%s/%d", key, i), err != nil, "%q is no pattern", p)
+		}
 	}
 	if s := d.Scene; s != nil {
 		fault("/scene", !has(Image), "pictures, and no modality that sees them")

@@ -3,6 +3,8 @@ package modal
 import (
 	"errors"
 	"io"
+	"path"
+	"slices"
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/llm"
@@ -13,6 +15,7 @@ import (
 // sources is what one split of the data has, with shares.
 type sources struct {
 	media []supply
+	asked []string // kinds of questions, as patterns; none: all
 	read  float64 // share of documents
 }
 
@@ -34,7 +37,7 @@ const (
 
 // openSources opens one split.
 func openSources(d Data, split, dir string) (sources, error) {
-	var s sources
+	s := sources{asked: d.Ask}
 	weight := func(w float64) float64 {
 		if w == 0 {
 			return 1
@@ -85,16 +88,29 @@ func (s sources) draw(r *nn.Random) int {
 func (s sources) at(supply, i int) (e Example, key int) {
 	m := s.media[supply]
 	if m.size == 0 {
-		return m.Make(i), -1
+		return s.ask(m.Make(i)), -1
 	}
 	i %= m.size
-	return m.Make(i), i*len(s.media) + supply
+	return s.ask(m.Make(i)), i*len(s.media) + supply
+}
+
+// ask leaves of an example the questions that are asked.
+func (s sources) ask(e Example) Example {
+	if len(s.asked) > 0 {
+		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !matches(s.asked, t.Kind) })
+	}
+	return e
+}
+
+// matches reports whether a kind is one of those named, or of a pattern.
+func matches(patterns []string, kind string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, kind); return ok })
 }
 
 // turn is the i-th example of a test: of the supplies by turns.
 func (s sources) turn(i int) Example {
 	n := len(s.media)
-	return s.media[i%n].Make(i / n)
+	return s.ask(s.media[i%n].Make(i / n))
 }
 
 // close gives back what the sources hold open.
