@@ -4,13 +4,17 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile bench-native bench-draft bench-start bench-onnx
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge
 
 all: check test
 
 # The whole way of a build, in a temporary home.
 demo:
 	$(GO) run ./cmd/mm demo
+
+# The outlines of letters that scenes are drawn with, out of their fonts.
+faces:
+	cd tools && $(GO) run ./faces -out ../core/dataset/scene/faces.bin
 
 # Archives for every platform in dist/release (VERSION=1.2.0).
 release:
@@ -33,9 +37,10 @@ race:
 plain:
 	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm ./core/graph/...
 
-# The NEON kernels, under qemu-user.
+# The NEON kernels, under qemu-user, and the bytes of scenes.
 arm64:
 	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./core/tensor ./core/quant/... ./core/pool
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -run Golden ./core/dataset/scene
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -62,6 +67,10 @@ bench:
 bench-llm:
 	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
+# Prefill of long contexts beside PyTorch (TORCH_PYTHON).
+bench-long:
+	@scripts/bench-long.sh
+
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
 	@scripts/types.sh
@@ -79,6 +88,10 @@ bench-train:
 # holds both to AVX2).
 bench-torch:
 	@scripts/bench-torch.sh
+
+# Encoders and decoders in training beside PyTorch's (TORCH_PYTHON).
+bench-net:
+	@scripts/bench-net.sh
 
 # phi-auto's model past the n-gram lines (needs ../shared/data).
 wall:
@@ -102,10 +115,25 @@ hf:
 hostile:
 	MM_HOSTILE=$${MM_HOSTILE-200} $(GO) test -count=1 -v -run 'Fault|Deaf|Nonsense|Damaged|Struck|Killed|Enemy|ThatAreNone|CoreDump|MemoryLimit' ./runtimes/worker/... ./cmd/mm-native ./runtimes/llamacpp ./runtimes/onnxrt ./modules/modelfile ./cmd/mm
 
+# A thousand damaged pictures, films and sounds, bombs and odd headers, through
+# the decoders and through mm run, with counts.
+hostile-media:
+	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
+# An outside judge of spoken digits, pocketsphinx, on WAV files named
+# DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
+# (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
+judge:
+	@$${MM_PYTHON:-python3} scripts/judge-digits.py $(if $(DIRS),$(DIRS),--espeak)
+
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
 bench-native:
 	@scripts/bench-native.sh
+
+# Answers of P-Lite and of the playbook's graph beside the playbook's budgets,
+# cold and warm (MM_ENGINES for native engines).
+bench-latency:
+	@scripts/bench-latency.sh
 
 # Models that nobody here trained, from their files to another home, on both
 # engines each (builds/strangers; fetches what is missing).
@@ -136,7 +164,7 @@ onnx-suite:
 # tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
 	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
-	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 1s -count 3
+	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 60x
 	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 

@@ -5,21 +5,23 @@ const Namespace = "org.mm-abi"
 
 // Annotation keys on manifests, layers and index entries.
 const (
-	AnnotationABI       = Namespace + ".abi"       // "mm-abi-1.0"
-	AnnotationKind      = Namespace + ".kind"      // KindModule, KindAssembly or KindEngine
-	AnnotationName      = Namespace + ".name"      // the module's or assembly's name
-	AnnotationType      = Namespace + ".type"      // a module's ModuleType
-	AnnotationTarget    = Namespace + ".target"    // "laptop"
-	AnnotationLock      = Namespace + ".lock"      // digest of the lock file
-	AnnotationComponent = Namespace + ".component" // which module a layer belongs to
-	AnnotationRole      = Namespace + ".role"      // what a layer is for
-	AnnotationVersion   = Namespace + ".version"   // the component's version
-	AnnotationFormat    = Namespace + ".format"    // gguf, onnx, safetensors, yaml, …
-	AnnotationQuant     = Namespace + ".quant"     // fp16, int8, int4
-	AnnotationImatrix   = Namespace + ".imatrix"   // digest of the importance matrix that weights were rounded by
-	AnnotationBackend   = Namespace + ".backend"   // the engine that the graph asks for
-	AnnotationRequires  = Namespace + ".requires"  // references a module needs, comma separated
-	AnnotationUpstream  = Namespace + ".upstream"  // digest of the package that an engine was taken from
+	AnnotationABI       = Namespace + ".abi"         // "mm-abi-1.0"
+	AnnotationKind      = Namespace + ".kind"        // KindModule, KindAssembly or KindEngine
+	AnnotationName      = Namespace + ".name"        // the module's or assembly's name
+	AnnotationType      = Namespace + ".type"        // a module's ModuleType
+	AnnotationTarget    = Namespace + ".target"      // "laptop"
+	AnnotationLock      = Namespace + ".lock"        // digest of the lock file
+	AnnotationComponent = Namespace + ".component"   // which module a layer belongs to
+	AnnotationRole      = Namespace + ".role"        // what a layer is for
+	AnnotationVersion   = Namespace + ".version"     // the component's version
+	AnnotationFormat    = Namespace + ".format"      // gguf, onnx, safetensors, yaml, …
+	AnnotationQuant     = Namespace + ".quant"       // fp16, int8, int4
+	AnnotationImatrix   = Namespace + ".imatrix"     // digest of the importance matrix that weights were rounded by, or of the text it was made of
+	AnnotationMethod    = Namespace + ".method"      // how weights were rounded: awq, gptq
+	AnnotationText      = Namespace + ".calibration" // digest of the text that was read to round weights
+	AnnotationBackend   = Namespace + ".backend"     // the engine that the graph asks for
+	AnnotationRequires  = Namespace + ".requires"    // references a module needs, comma separated
+	AnnotationUpstream  = Namespace + ".upstream"    // digest of the package that an engine was taken from
 )
 
 // Values of [AnnotationKind].

@@ -224,6 +224,13 @@ func ParseAssembly(data []byte) (*Assembly, error) {
 			return nil, fmt.Errorf("reading %s: %s names %q, which is no path inside the target's folder", AssemblyFile, p.ID(), p.Manifest)
 		}
 	}
+	for _, g := range a.Golden {
+		for _, f := range g.Shown() {
+			if !schemas.ValidPath(f.File) {
+				return nil, fmt.Errorf("reading %s: a golden prompt names %q, which is no path inside the target's folder", AssemblyFile, f.File)
+			}
+		}
+	}
 	if err := a.whole(); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", AssemblyFile, err)
 	}

@@ -37,6 +37,7 @@ func (g *Graph) Check(resolved Resolved) diag.List {
 	c.decoders()
 	c.tools()
 	c.coreless()
+	c.golden()
 	c.backends()
 	c.exports()
 	c.list.Sort()

@@ -18,11 +18,15 @@ type Target struct {
 // Export is what a target wants of one format.
 type Export struct {
 	Format    abi.Format
-	Modules   []string        // names. Nil: the core and its draft
-	Precision string          // of the weights, in the exporter's words. "": as they are
-	KV        abi.DType       // of the KV cache. "": as the graph says
-	Options   json.RawMessage // an object only the exporter understands; nil for none
-	Ptr       string          // JSON pointer in the graph; "" for one that stands elsewhere
+	Modules   []string  // names. Nil: the core and its draft
+	Precision string    // of the weights, in the exporter's words. "": as they are
+	KV        abi.DType // of the KV cache. "": as the graph says
+	Method    string    // how weights are rounded. "": as the exporter does
+	// Imatrix and Calibration are files beside the graph, by their paths from
+	// its folder: which columns matter, and a text that models read. "": none.
+	Imatrix, Calibration string
+	Options              json.RawMessage // an object only the exporter understands; nil for none
+	Ptr                  string          // JSON pointer in the graph; "" for one that stands elsewhere
 
 	precisionKey string // "quant" or "core"
 	twice        bool   // both are given
@@ -60,12 +64,16 @@ func (e *Export) UnmarshalJSON(b []byte) error {
 		Core    string          `json:"core"` // the playbook's word in executorch and coreml
 		KV      abi.DType       `json:"kv"`
 		Modules []string        `json:"modules"`
+		Method  string          `json:"method"`
+		Imatrix string          `json:"imatrix"`
+		Text    string          `json:"calibration"`
 		Options json.RawMessage `json:"options"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
 	e.Precision, e.KV, e.Modules, e.Options = v.Quant, v.KV, v.Modules, v.Options
+	e.Method, e.Imatrix, e.Calibration = v.Method, v.Imatrix, v.Text
 	if v.Core != "" {
 		e.Precision, e.precisionKey, e.twice = v.Core, "core", v.Quant != ""
 	}

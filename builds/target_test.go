@@ -71,16 +71,22 @@ func TestTargetForms(t *testing.T) {
 
 func TestTargetFaults(t *testing.T) {
 	for in, want := range map[string]diag.Code{
-		"gguf: [a]":                         diag.WrongType,
-		"gguf: {kv: fp8}":                   diag.MissingKey,
-		"onnx: {quants: int8}":              diag.UnknownKey,
-		"onnx: [a, a]":                      diag.RepeatedItem,
-		"On/nx: [a]":                        diag.WrongForm,
-		"onnx: {options: 5}":                diag.WrongType,
-		"coreml: {core: int4, quant: int8}": diag.RepeatedItem,
-		"platform: linux":                   diag.WrongForm,
-		"new: [nobody]":                     diag.ExportUnknown,
-		"gguf: {quant: int8, kv: int3}":     diag.KVUnknown,
+		"gguf: [a]":                                  diag.WrongType,
+		"gguf: {kv: fp8}":                            diag.MissingKey,
+		"onnx: {quants: int8}":                       diag.UnknownKey,
+		"onnx: [a, a]":                               diag.RepeatedItem,
+		"On/nx: [a]":                                 diag.WrongForm,
+		"onnx: {options: 5}":                         diag.WrongType,
+		"coreml: {core: int4, quant: int8}":          diag.RepeatedItem,
+		"platform: linux":                            diag.WrongForm,
+		"new: [nobody]":                              diag.ExportUnknown,
+		"gguf: {quant: int8, kv: int3}":              diag.KVUnknown,
+		"gguf: {quant: int8, method: hqq}":           diag.NotAllowed,
+		"gguf: {quant: int8, imatrix: ../x}":         diag.BadPath,
+		"gguf: {quant: int8, imatrix: none.dat}":     diag.FileMissing,
+		"gguf: {quant: int8, calibration: none.txt}": diag.FileMissing,
+		"gguf: {quant: int8, calibration: testdata}": diag.Unreadable,
+		"onnx: {method: gptq}":                       diag.UnknownKey,
 	} {
 		g, list := builds.Parse("b.graph.yaml", []byte("core: {llm: {ref: a@^2}}\nexports:\n  t:\n    "+in+"\n"))
 		if g != nil {

@@ -1,7 +1,11 @@
 package builds
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -72,6 +76,7 @@ func (c *checker) exports() {
 				c.list.Add(diag.RepeatedItem, c.graph.doc.KeyPos(e.PrecisionPtr()), "core and quant are two words for one precision", "keep quant")
 			}
 			c.kv(e)
+			c.files(e)
 			c.named(e)
 			for _, m := range c.taken(e) {
 				c.precision(e, m)
@@ -88,6 +93,25 @@ func (c *checker) kv(e Export) {
 		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%q is no KV cache type, known: %s", e.KV, join(abi.KVDTypes())), "")
 	} else if core != nil && e.KV != "" && len(core.KVDTypes) > 0 && !slices.Contains(core.KVDTypes, e.KV) {
 		c.list.Add(diag.KVUnknown, pos, fmt.Sprintf("%s does not list %s; it lists %s", core.ID(), e.KV, join(core.KVDTypes)), "")
+	}
+}
+
+// files checks that the files which an export names are beside the graph.
+func (c *checker) files(e Export) {
+	for _, f := range [...]struct{ key, path string }{{"imatrix", e.Imatrix}, {"calibration", e.Calibration}} {
+		if f.path == "" {
+			continue
+		}
+		at := filepath.Join(filepath.Dir(c.graph.File), filepath.FromSlash(f.path))
+		info, err := os.Stat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.list.Add(diag.FileMissing, c.at(e, e.Ptr+"/"+f.key), fmt.Sprintf("there is no %s", at), "paths are those from the graph's folder")
+		case err != nil:
+			c.list.Add(diag.Unreadable, c.at(e, e.Ptr+"/"+f.key), err.Error(), "")
+		case !info.Mode().IsRegular():
+			c.list.Add(diag.Unreadable, c.at(e, e.Ptr+"/"+f.key), at+" is no regular file", "name a file")
+		}
 	}
 }
 

@@ -54,6 +54,7 @@ const (
 	BadLimit     Code = "MM0210"
 	WeightsFault Code = "MM0211"
 	BadBlock     Code = "MM0212"
+	BadFigure    Code = "MM0213"
 
 	PortRank       Code = "MM0301"
 	PortSize       Code = "MM0302"

@@ -26,7 +26,7 @@ var table = []Entry{
 	{BadLicense, "not an SPDX licence expression", "The licence is neither an SPDX identifier nor an expression of them.", "Use an identifier of the SPDX list, such as Apache-2.0, or LicenseRef-NAME."},
 	{NoLicense, "no licence given", "A module without a licence cannot be published.", "Add license: with an SPDX expression."},
 	{BadPath, "path leaves the module's folder", "A file's path is absolute, has .. or a backslash, or is otherwise unsafe.", "Name files by a relative path with forward slashes."},
-	{FileMissing, "file is missing", "The manifest names a file that the module's folder does not hold.", "Add the file or correct the name."},
+	{FileMissing, "file is missing", "The manifest names a file that the module's folder does not hold, or the graph one that is not beside it.", "Add the file or correct the name."},
 	{FileDiffers, "file is not the one declared", "A file's size or SHA-256 differs from the manifest's files list.", "Restore the file, or write its new digest into the manifest."},
 	{CapExceeded, "more tokens than the cap", "A projector's output is longer than its own T_cap.", "Lower the shape or raise T_cap."},
 	{PortConflict, "a dimension has two sizes in one module", "A shape, caps or params give one name two values.", "Make them agree."},
@@ -34,6 +34,7 @@ var table = []Entry{
 	{BadLimit, "not a resource limit", "cpu is a number of cores (\"1\", \"500m\"), mem a size (\"512Mi\").", "Write the limit in that form."},
 	{WeightsFault, "weights do not match the manifest", "The weight file says something else than module.yaml: vocabulary, width, context length, ports.", "Correct the manifest or export the weights again."},
 	{BadBlock, "a block about inputs or outputs that cannot be", "preprocess, state, constants or postprocess say something that contradicts itself or the module's ports.", "The detail names the key; docs/MODELS.md describes the blocks."},
+	{BadFigure, "a figure that cannot be what it says", "caps and params hold figures of a module's own, and some that have a meaning for everyone: caps.window_ms, params.temporal, params.T_dec, params.range.", "docs/MODELS.md describes them."},
 
 	{PortRank, "ports of different rank", "An output and the input it feeds have different numbers of dimensions.", "Make the shapes agree, or put a projector between them."},
 	{PortSize, "a dimension has two sizes in the build", "The two sides of a connection bind a dimension to different numbers.", "Use modules trained for the same size."},
@@ -74,7 +75,7 @@ var table = []Entry{
 	{ExportFailed, "export failed", "A module's weights could not be turned into the target's format.", "The detail says why."},
 	{NoTarget, "no such target", "--target names none of the graph's exports.", "Use one of those the detail lists."},
 	{QuantFallback, "tensor kept at a higher precision", "A row of the tensor is no whole number of blocks of the wanted type.", "Nothing to do; the type used is named."},
-	{KVMapped, "KV cache type mapped", "The format has no 8-bit float; 8-bit integers with scales are used instead.", "Nothing to do."},
+	{KVMapped, "KV cache type mapped", "GGUF's engines store no 8-bit floats. 8-bit integers with a scale for each 32 are used in their place, and stand in the assembly: they have as many bytes and lose a thirtieth (docs/BENCHMARKS.md, Weight types).", "Nothing to do; kv: int8 asks for what is stored."},
 
 	{Unsigned, "not signed", "No signature of the release kind is attached to this digest.", "Ask the publisher to sign it (mm sign), or sign it yourself after review."},
 	{WrongKey, "signed by an unknown key", "There are signatures, but none by a key in the trust file.", "If you trust the publisher, add the key with mm trust add."},

@@ -28,6 +28,7 @@ func (m *Manifest) check() diag.List {
 	m.checkRuntime(&list)
 	m.checkListed(&list)
 	m.checkBlocks(&list)
+	m.checkFigures(&list)
 	return list
 }
 

@@ -113,6 +113,28 @@ type Golden struct {
 	Prompt    string `json:"prompt"`
 	Expect    string `json:"expect"`
 	MaxTokens int    `json:"max_tokens,omitempty"` // 0: as many as Expect takes
+
+	// Files of the build's modules, MODULE/PATH, that stand before the prompt.
+	Image string `json:"image,omitempty"`
+	Audio string `json:"audio,omitempty"`
+	Video string `json:"video,omitempty"`
+}
+
+// Shown are the files of a golden prompt by their modality, in their order.
+func (g Golden) Shown() []Shown {
+	var out []Shown
+	for _, s := range []Shown{{abi.Image, g.Image}, {abi.Audio, g.Audio}, {abi.Video, g.Video}} {
+		if s.File != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Shown is a picture, a sound or a film of a golden prompt.
+type Shown struct {
+	Modality abi.Modality
+	File     string // MODULE/PATH
 }
 
 // Runtime says how a skill runs: exactly one of the engines is meant to be

@@ -38,10 +38,11 @@ const (
 	Trust   Kind = "trust"
 	Request Kind = "request"
 	Train   Kind = "train"
+	Stage   Kind = "stage"
 )
 
 // Kinds lists the kinds that have a schema of their own.
-func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request, Train} }
+func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage} }
 
 // Detect says what a document is: by its file name where that is telling,
 // otherwise by its top-level keys.
@@ -60,6 +61,8 @@ func (d *Document) Detect() (Kind, bool) {
 		return Trust, true
 	}
 	switch {
+	case d.Has("/stage"):
+		return Stage, true
 	case d.Has("/core"), d.Has("/modalities"), d.Has("/decoders"):
 		return Graph, true
 	case d.Has("/modules") && d.Has("/graph"):

@@ -54,6 +54,7 @@ type Workspace struct {
 const (
 	storeDir     = "store"
 	cacheDir     = "cache"
+	featureDir   = "features" // in cacheDir
 	keysDir      = "keys"
 	scratchDir   = "scratch"
 	auditFile    = "audit.jsonl"
@@ -133,6 +134,9 @@ func (w *Workspace) Home() string { return w.home }
 
 // Cache is the folder that remembers exported files.
 func (w *Workspace) Cache() string { return filepath.Join(w.home, cacheDir) }
+
+// FeatureDir is the folder that remembers what inputs came to.
+func (w *Workspace) FeatureDir() string { return filepath.Join(w.home, cacheDir, featureDir) }
 
 // KeyPrefix is the path of the key pair called name, without .key and .pub.
 func (w *Workspace) KeyPrefix(name string) string { return filepath.Join(w.home, keysDir, name) }

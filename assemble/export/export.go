@@ -32,6 +32,26 @@ import (
 type Sink struct {
 	Store *registry.Store // where modules are and the result goes
 	Cache string          // folder of remembered results. Empty: nothing is remembered
+	Dir   string          // folder of the graph, whose files exports may name
+}
+
+// Given is a file that a graph names, as it was read.
+type Given struct {
+	Path   string // from the graph's folder
+	Digest string // "sha256:…"
+	Data   []byte
+}
+
+// mostGiven is the largest file of a graph's that is read into memory.
+const mostGiven = 256 << 20
+
+// Given reads a file beside the graph.
+func (s Sink) Given(path string) (*Given, error) {
+	data, err := fsx.ReadFile(filepath.Join(s.Dir, filepath.FromSlash(path)), mostGiven)
+	if err != nil {
+		return nil, err
+	}
+	return &Given{Path: path, Digest: digest.FromBytes(data).String(), Data: data}, nil
 }
 
 // Open opens a file of the module.

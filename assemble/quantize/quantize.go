@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
+	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/calibrate"
@@ -23,23 +23,10 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Method is how weights are rounded.
-type Method string
-
-// The methods.
-const (
-	Nearest Method = "rtn"  // each to the nearest, by importance where it is known
-	AWQ     Method = "awq"  // the same, with factors for the columns that matter
-	GPTQ    Method = "gptq" // what rounding a column changes is made up for by the next ones
-)
-
-// Methods are all of them.
-func Methods() []string { return []string{string(Nearest), string(AWQ), string(GPTQ)} }
-
 // Options is how a file is rewritten.
 type Options struct {
 	Recipe quant.Recipe
-	Method Method // "": Nearest
+	Method gguf.Method // "": [gguf.Nearest]
 	// Imatrix is a file of an importance matrix, of either form of
 	// llama.cpp's, or a text that the model reads to make one. "": none.
 	Imatrix string
@@ -59,24 +46,23 @@ type Options struct {
 
 const (
 	defaultWindows = 64
-	// mostText is the largest text that is read into memory.
-	mostText = 256 << 20
+	// mostRead is the largest text or importance matrix that is read into memory.
+	mostRead = 256 << 20
 )
 
 // Check refuses options that contradict each other.
 func (o Options) Check() error {
-	switch o.Method {
-	case "", Nearest:
-	case AWQ:
-		if o.Imatrix == "" && o.Calibration == "" {
-			return errors.New("awq needs to know which columns matter: give a text for calibration, or an importance matrix")
+	how := gguf.Calibration{Method: o.Method, Windows: o.Windows}
+	for _, f := range [...]struct {
+		path string
+		to   **export.Given
+	}{{o.Imatrix, &how.Imatrix}, {o.Calibration, &how.Text}} {
+		if f.path != "" {
+			*f.to = &export.Given{Path: f.path}
 		}
-	case GPTQ:
-		if o.Calibration == "" {
-			return errors.New("gptq needs a text for calibration: an importance matrix does not say how columns go together")
-		}
-	default:
-		return fmt.Errorf("unknown method %q: known are %s", o.Method, strings.Join(Methods(), ", "))
+	}
+	if err := how.Check(); err != nil {
+		return err
 	}
 	if o.Keep != "" && o.Imatrix == "" && o.Calibration == "" {
 		return errors.New("there is no importance matrix to keep: give a text to make one of")
@@ -94,26 +80,77 @@ func File(ctx context.Context, in *os.File, opt Options, w io.Writer) (notes []s
 	if err != nil {
 		return nil, err
 	}
-	l := learner{options: opt, path: in.Name()}
-	defer func() { err = errors.Join(err, l.close()) }()
-	to := gguf.Options{Recipe: opt.Recipe, Threads: opt.Threads, Scale: opt.Method == AWQ}
-	if to.Importance, err = l.importance(ctx); err != nil {
+	how, err := opt.read()
+	if err != nil {
 		return nil, err
 	}
-	if opt.Method == GPTQ {
+	to, done, err := calibrated(ctx, in.Name(), how, opt)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	to.Recipe = opt.Recipe
+	return gguf.Convert(ctx, in, info.Size(), to, w)
+}
+
+// read reads the files.
+func (o Options) read() (how gguf.Calibration, err error) {
+	how = gguf.Calibration{Method: o.Method, Separator: o.Separator, Windows: o.Windows}
+	for _, f := range [...]struct {
+		path string
+		to   **export.Given
+	}{{o.Imatrix, &how.Imatrix}, {o.Calibration, &how.Text}} {
+		if f.path == "" {
+			continue
+		}
+		data, err := fsx.ReadFile(f.path, mostRead)
+		if err != nil {
+			return how, err
+		}
+		*f.to = &export.Given{Path: f.path, Data: data}
+	}
+	return how, nil
+}
+
+// Engine has models read texts by our own engine.
+type Engine struct {
+	Threads int // 0: what the machine has
+}
+
+// Calibrate is that of [gguf.Calibrator].
+func (e Engine) Calibrate(ctx context.Context, path string, how gguf.Calibration) (gguf.Options, func() error, error) {
+	return calibrated(ctx, path, how, Options{Threads: e.Threads})
+}
+
+// calibrated learns what how asks for of the model at path. Of opt it takes the
+// threads, and where the importance matrix is kept.
+func calibrated(ctx context.Context, path string, how gguf.Calibration, opt Options) (to gguf.Options, done func() error, err error) {
+	l := &learner{Calibration: how, path: path, threads: opt.Threads, keep: opt.Keep}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	to = gguf.Options{Threads: opt.Threads, Scale: how.Method == gguf.AWQ}
+	if to.Importance, err = l.importance(ctx); err != nil {
+		return to, nil, err
+	}
+	if how.Method == gguf.GPTQ {
 		h, err := l.hessians()
 		if err != nil {
-			return nil, err
+			return to, nil, err
 		}
 		to.Hessian = h.Of
 	}
-	return gguf.Convert(ctx, in, info.Size(), to, w)
+	return to, l.close, nil
 }
 
 // learner has the model read texts, once there is one to read.
 type learner struct {
-	options Options
+	gguf.Calibration
 	path    string
+	threads int
+	keep    string
 	model   *infer.Model
 	tok     *tokenizer.Tokenizer
 }
@@ -130,7 +167,7 @@ func (l *learner) load() (err error) {
 	if l.model != nil {
 		return nil
 	}
-	if l.model, err = infer.Load(l.path, infer.Options{Threads: l.options.Threads}); err != nil {
+	if l.model, err = infer.Load(l.path, infer.Options{Threads: l.threads}); err != nil {
 		return err
 	}
 	l.tok, err = tokenizer.FromGGUF(l.model.File())
@@ -138,38 +175,34 @@ func (l *learner) load() (err error) {
 }
 
 func (l *learner) reading(name string) calibrate.Options {
-	limit := l.options.Windows
+	limit := l.Windows
 	if limit == 0 {
 		limit = defaultWindows
 	}
-	return calibrate.Options{Limit: limit, Separator: l.options.Separator, Name: filepath.Base(name)}
+	return calibrate.Options{Limit: limit, Separator: l.Separator, Name: filepath.Base(name)}
 }
 
 // importance reads the importance matrix, or makes it; nil where none is
 // wanted.
-func (l *learner) importance(ctx context.Context) (*imatrix.Matrix, error) {
-	from := l.options.Imatrix
-	if from == "" {
-		if from = l.options.Calibration; from == "" || l.options.Method == GPTQ && l.options.Keep == "" {
+func (l *learner) importance(ctx context.Context) (m *imatrix.Matrix, err error) {
+	from := l.Imatrix
+	if from == nil {
+		if from = l.Text; from == nil || l.Method == gguf.GPTQ && l.keep == "" {
 			return nil, nil
 		}
 	}
-	m, err := Imatrix(from)
-	if errors.Is(err, errText) {
-		text, readErr := fsx.ReadFile(from, mostText)
-		if readErr != nil {
-			return nil, readErr
-		}
+	if gguf.IsText(from.Data) {
 		if err := l.load(); err != nil {
 			return nil, err
 		}
-		m, err = calibrate.Importance(ctx, l.model, l.tok, string(text), l.reading(from))
+		if m, err = calibrate.Importance(ctx, l.model, l.tok, string(from.Data), l.reading(from.Path)); err != nil {
+			return nil, fmt.Errorf("%s: %w", from.Path, err)
+		}
+	} else if m, err = gguf.ReadImatrix(from); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
-	}
-	if l.options.Keep != "" {
-		if err := keep(l.options.Keep, m); err != nil {
+	if l.keep != "" {
+		if err := keep(l.keep, m); err != nil {
 			return nil, err
 		}
 	}
@@ -177,10 +210,6 @@ func (l *learner) importance(ctx context.Context) (*imatrix.Matrix, error) {
 }
 
 func (l *learner) hessians() (*calibrate.Hessians, error) {
-	text, err := fsx.ReadFile(l.options.Calibration, mostText)
-	if err != nil {
-		return nil, err
-	}
 	if err := l.load(); err != nil {
 		return nil, err
 	}
@@ -190,47 +219,11 @@ func (l *learner) hessians() (*calibrate.Hessians, error) {
 			names = append(names, t.Name)
 		}
 	}
-	return calibrate.NewHessians(l.model, l.tok, string(text), names, 0, l.reading(l.options.Calibration))
-}
-
-// errText says that a file is no importance matrix but a text.
-var errText = errors.New("a text")
-
-// Imatrix reads an importance matrix. A file of neither form that begins as
-// text is [errText].
-func Imatrix(path string) (*imatrix.Matrix, error) {
-	f, err := os.Open(path)
+	h, err := calibrate.NewHessians(l.model, l.tok, string(l.Text.Data), names, 0, l.reading(l.Text.Path))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", l.Text.Path, err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	head := make([]byte, 512)
-	n, err := f.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if head = head[:n]; isText(head) {
-		return nil, errText
-	}
-	return imatrix.Read(f, info.Size())
-}
-
-// isText reports whether bytes begin a text: UTF-8, perhaps cut at its end,
-// and none of the zeros that counts of the older form have.
-func isText(head []byte) bool {
-	if strings.HasPrefix(string(head), "GGUF") || strings.IndexByte(string(head), 0) >= 0 {
-		return false
-	}
-	for cut := 0; cut < utf8.UTFMax && cut <= len(head); cut++ {
-		if utf8.Valid(head[:len(head)-cut]) {
-			return true
-		}
-	}
-	return false
+	return h, nil
 }
 
 // keep writes an importance matrix aside and gives it its name once it is

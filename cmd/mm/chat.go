@@ -9,15 +9,18 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
@@ -32,6 +35,7 @@ func (p *program) chatCommand() *cli.Command {
 		Flags: append(append(append([]cli.Flag{
 			layoutFlag(),
 			&cli.StringFlag{Name: "system", Usage: "tell the model how to behave"},
+			noCacheFlag(),
 		}, answerFlags()...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.chat,
 	}
@@ -51,6 +55,9 @@ func (p *program) chat(c *cli.Context) error {
 	}
 	u := useOptions(c)
 	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
+		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
+			defer opt.Features.Close()
+		}
 		return p.converse(c.Context, w, u, opt, prefs, c.String("system"))
 	})
 }
@@ -141,6 +148,8 @@ func (t *chat) ask(ctx context.Context, text string) error {
 const chatHelp = `/help         this list
 /reset        forget the conversation
 /system TEXT  tell the model how to behave; without TEXT, nothing
+/image FILE   show the model a picture with the next turn; /audio a sound,
+              /video a film
 /save FILE    write the conversation to FILE
 /load FILE    go on with the conversation in FILE
 /bye          end
@@ -161,6 +170,8 @@ func (t *chat) command(line string) (last bool) {
 		t.talk.Reset()
 	case "/system":
 		t.talk.System(arg)
+	case "/image", "/audio", "/video":
+		err = t.show(abi.Modality(name[1:]), arg)
 	case "/save":
 		err = t.save(arg)
 	case "/load":
@@ -172,6 +183,25 @@ func (t *chat) command(line string) (last bool) {
 		fmt.Fprintf(t.stderr, "mm: %v\n", err)
 	}
 	return false
+}
+
+// show puts a file before the next turn.
+func (t *chat) show(in abi.Modality, file string) error {
+	if file == "" {
+		return fmt.Errorf("/%s wants a file", in)
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil {
+		return err
+	} else if info.IsDir() != (in == abi.Video) && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file", file)
+	}
+	t.talk.Show(talk.Part{Type: in, Path: path})
+	t.say("%s goes with the next turn", filepath.Base(path))
+	return nil
 }
 
 func (t *chat) save(file string) error {

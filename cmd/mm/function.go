@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/workspace"
@@ -49,9 +50,9 @@ func (c call) explicit() bool { return len(c.inputs)+len(c.outputs) > 0 }
 
 func (p *program) callOptions(c *cli.Context) (call, error) {
 	var u call
-	for _, part := range p.said {
-		if part.Type != abi.Text {
-			u.media = append(u.media, part)
+	for _, m := range p.said {
+		if m.Type != abi.Text {
+			u.media = append(u.media, m)
 		}
 	}
 	for _, f := range []struct {
@@ -84,7 +85,7 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 
 // aloneOptions refuses what only models of text take.
 func aloneOptions(c *cli.Context) error {
-	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft"} {
+	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "out-image", "out-audio", "out-text", "trace", "trace-svg"} {
 		if c.IsSet(name) {
 			return usageError{fmt.Errorf("--%s is for models of text; functions take --input", name)}
 		}
@@ -153,16 +154,16 @@ func (p *program) printFunctions(out []*functionAnswer) error {
 
 // compute runs functions and writes the outputs asked for.
 func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner.Runner, use use, call call) ([]*functionAnswer, error) {
-	var given []runner.Given
+	var given []part.Given
 	for _, a := range call.inputs {
-		g := runner.Given{Name: a.name, Input: modality.Input{File: a.value}}
+		g := part.Given{Name: a.name, Input: modality.Input{File: a.value}}
 		if numbers, err := literals(a.value); err == nil && !exists(a.value) {
 			g.Numbers, g.File = numbers, ""
 		}
 		given = append(given, g)
 	}
 	for _, m := range call.media {
-		given = append(given, runner.Given{Modality: m.Type, Input: modality.Input{File: m.Path, Data: m.Data}})
+		given = append(given, part.Given{Modality: m.Type, Input: modality.Input{File: m.Path, Data: m.Data}})
 	}
 	results, err := r.Compute(ctx, given)
 	w.Record(ctx, audit.Entry{Action: "run", Ref: use.arg, Result: workspace.Outcome(err)})
@@ -337,7 +338,7 @@ func describeOutput(name string, t runtimes.Tensor, top bool) (functionOutput, e
 
 // writeOutputs writes what --output asks for, OUTPUT or PART.OUTPUT: all files,
 // or none that was not made whole.
-func writeOutputs(results []runner.Computed, asked []assignment, out []*functionAnswer) error {
+func writeOutputs(results []part.Computed, asked []assignment, out []*functionAnswer) error {
 	type place struct {
 		part   int
 		output string

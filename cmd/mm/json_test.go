@@ -124,6 +124,10 @@ func jsonWorld(t *testing.T) (host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := mediaFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
@@ -134,14 +138,15 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	files, err := mediaFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// What speaks when espeak-ng is asked to; mm asks it with its arguments.
+	voice := "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'a voice 1.0'\nexec cat s.wav\n"
+	if err := os.WriteFile("voice", []byte(voice), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.CopyFS("functions", os.DirFS(filepath.Join(repo, "modules"))); err != nil {
 		t.Fatal(err)
@@ -204,6 +209,8 @@ func TestJSON(t *testing.T) {
 		{"inspect", "dist", exitOK},
 		{"inspect", "dist/laptop", exitOK},
 		{"run", "m-lite:0.1.0 --target laptop --prompt Once --max-tokens 4", exitOK},
+		{"run", "builds/p-lite.graph.yaml --target laptop --image p.png --prompt Once --out-image out.png --trace", exitOK},
+		{"gc", "--dry-run", exitOK},
 		{"run --input", "functions/audio-enc --input s.wav --output frame.npy", exitOK},
 		{"run --smoke", "m-lite:0.1.0 --target laptop", exitOK},
 		{"tag", "m-lite:0.1.0 mine:1 --alias", exitOK},
@@ -236,8 +243,12 @@ func TestJSON(t *testing.T) {
 		{"tokenizer encode", "-t tok.gguf cat", exitOK},
 		{"tokenizer fertility", "-t tok.gguf text.txt", exitOK},
 		{"data generate", "calls.txt --documents 16", exitOK},
+		{"data speech", "spoken --program ./voice --voice f2 --digits 1", exitOK},
+		{"data scenes", "--n 2 --out scenes", exitOK},
 		{"train", "tiny.yaml --out run --sample cat", exitOK},
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
+		{"train", "eye.yaml --out eye-run", exitOK},
+		{"eval sense", "eye-run/last.safetensors --n 2 --ablate", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},

@@ -139,7 +139,7 @@ func (p *program) evalCommand() *cli.Command {
 				&cli.IntFlag{Name: "threads", Usage: "threads"},
 			},
 			Action: p.evalLM,
-		}},
+		}, p.evalSenseCommand()},
 	}
 }
 
@@ -183,7 +183,11 @@ func (p *program) evalLM(c *cli.Context) error {
 
 // evalConfig measures what counting reaches on the data of a configuration.
 func (p *program) evalConfig(file string) error {
-	cfg, doc, err := loadTraining(file)
+	doc, err := readTraining(file)
+	if err != nil {
+		return err
+	}
+	cfg, err := loadTraining(doc)
 	if err != nil {
 		return err
 	}
@@ -214,7 +218,7 @@ func (p *program) evalGGUF(ctx context.Context, file, data string, opt score.Fil
 	if err != nil {
 		return err
 	}
-	return p.printMeasured(measured{Model: evaluated(train.Evaluation(ev))})
+	return p.printMeasured(measured{Model: evaluated(train.Evaluation{Loss: ev.Loss, BitsPerByte: ev.BitsPerByte, Predictions: ev.Predictions, Bytes: ev.Bytes})})
 }
 
 func (p *program) evalCheckpoint(ctx context.Context, file string, opt train.MeasureOptions) error {

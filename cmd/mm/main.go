@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
@@ -38,6 +40,8 @@ const unreleased = "0.1.0-dev"
 var version = unreleased
 
 func main() {
+	// A library that reads FLAC notes there what nobody here can act on.
+	log.SetOutput(io.Discard)
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread
 		runtime.LockOSThread()
 	}
@@ -81,7 +85,7 @@ func engines() []runtimes.Engine {
 // exporters lists the formats that assemble writes.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
-		gguf.Exporter{},
+		gguf.Exporter{Calibrator: quantize.Engine{}},
 		verbatim.New(abi.ONNX),
 		verbatim.New(abi.Safetensors),
 	}

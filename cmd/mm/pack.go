@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -14,6 +16,15 @@ import (
 func (p *program) modulePack(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
+	}
+	if kind := c.String("part"); kind != "" {
+		return p.packPart(c.Context, c.Args().First(), partFlags{
+			PartOptions: pack.PartOptions{
+				Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"),
+				Config: c.String("recipe"), About: c.String("about"), Data: c.String("data"), Type: abi.ModuleType(kind), Modality: abi.Modality(c.String("modality")),
+			},
+			named: c.IsSet("name"), base: c.String("base"),
+		})
 	}
 	opt := pack.Options{
 		Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"),
@@ -32,6 +43,35 @@ func (p *program) modulePack(c *cli.Context) error {
 		return err
 	}
 	dir, err := pack.Checkpoint(c.Context, c.Args().First(), opt)
+	if err != nil {
+		return err
+	}
+	return p.newModule(dir)
+}
+
+// partFlags are the flags of packing a part of a training stage.
+type partFlags struct {
+	pack.PartOptions
+	named bool   // a name was given
+	base  string // the core that an adapter is for
+}
+
+// packPart turns the encoder, the projector or the adapters of a checkpoint
+// into a module folder.
+func (p *program) packPart(ctx context.Context, checkpoint string, f partFlags) error {
+	if !f.named {
+		return usageError{errors.New("--part wants a --name")}
+	}
+	if err := checkIdentity(f.Name, f.Version); err != nil {
+		return err
+	}
+	if f.base != "" {
+		var err error
+		if f.Base, err = abi.ParseModuleRef(f.base); err != nil {
+			return usageError{fmt.Errorf("--base: %w", err)}
+		}
+	}
+	dir, err := pack.Part(ctx, checkpoint, f.PartOptions)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
 	if len(held) > 0 {
 		c.Lines = append(c.Lines, curve("held out", "#d62728", held))
 	}
-	if corpus.Held != nil {
+	if corpus != nil && corpus.Held != nil {
 		base, err := baselines(corpus, vocab, float64(training[len(training)-1].Tokens))
 		if err != nil {
 			return err

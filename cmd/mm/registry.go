@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"math"
 	"net"
 	"net/http"
@@ -150,7 +151,7 @@ func serveStore(ctx context.Context, store *registry.Store, l net.Listener, opt 
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(os.Stderr, "", log.LstdFlags)}
 	tended := make(chan struct{})
 	tend, stopTending := context.WithCancel(ctx)
 	go func() {

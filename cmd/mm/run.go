@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/schemas"
@@ -30,8 +31,8 @@ func (p *program) runCommand() *cli.Command {
 	return &cli.Command{
 		Name: "run", Usage: "run a build or a model: load it, stream its answer", ArgsUsage: "REF|DIR|GRAPH|MODEL [PROMPT]",
 		Description: argumentMeaning + "\n\n" +
-			"The prompt is an argument, --prompt, or what comes on standard input; with --image and\n" +
-			"--audio the model reads them in the order given. mm chat holds a conversation. A request\n" +
+			"The prompt is an argument, --prompt, or what comes on standard input; with --image,\n" +
+			"--audio and --video the model reads them in the order given. mm chat holds a conversation. A request\n" +
 			"is JSON:\n\n" +
 			`  {"inputs": [{"type": "text", "text": "Once upon a time"}], "preferences": {"max_tokens": 64}}` + "\n\n" +
 			"A build without a core is a set of functions. --input, --image and --audio give them\n" +
@@ -42,9 +43,10 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "p", Value: saying{p, abi.Text}, Hidden: true}, // an alias is set a second time
 			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
 			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
+			&cli.GenericFlag{Name: "video", Usage: "show the model the film in `FILE`, an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, append(fileFlags(), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(append(wishFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -113,12 +115,18 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	wish, err := wishOptions(c)
+	if err != nil {
+		return err
+	}
 	var req runner.Request
 	switch {
 	case own || call.explicit():
 		err = aloneOptions(c)
 	case !c.Bool("smoke"):
-		req, err = p.requestOptions(c)
+		if req, err = p.requestOptions(c); err == nil {
+			err = wish.ask(&req, c.String("request") != "")
+		}
 	}
 	if err != nil {
 		return err
@@ -127,7 +135,10 @@ func (p *program) run(c *cli.Context) error {
 		if own {
 			return p.runOwn(c.Context, w, use, opt, call)
 		}
-		return p.answer(c.Context, w, use, opt, req, call)
+		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
+			defer opt.Features.Close()
+		}
+		return p.answer(c.Context, w, use, opt, req, call, wish)
 	})
 }
 
@@ -142,7 +153,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, wish wishes) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -151,7 +162,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
 	}
-	if call.explicit() || r.Engine() == nil && !text(req.Inputs) {
+	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !wish.any() {
 		return p.runFunctions(ctx, w, r, u, call)
 	}
 	emit := func(text string) error {
@@ -166,7 +177,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return explained(err)
 	}
-	if err := p.printAnswer(r, answer); err != nil {
+	if err := p.printAnswer(r, answer, wish); err != nil {
 		return err
 	}
 	if answer.Stop == runner.StopBudget {
@@ -204,7 +215,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	opt := runner.Options{
 		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
-		Limits: runtimes.Limits{Threads: c.Int("threads")},
+		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: fmt.Sprintf("%+v", built()),
 	}
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
@@ -251,7 +262,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -338,7 +349,7 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 // start makes a Runner for a build, and says what the command line changes of it.
 func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options) (*runner.Runner, error) {
 	r, err := runner.Open(ctx, b, opt)
-	if unknown := (*runner.NoPartError)(nil); errors.As(err, &unknown) {
+	if unknown := (*part.NoPartError)(nil); errors.As(err, &unknown) {
 		hint := "known: " + strings.Join(unknown.Known, ", ")
 		if near, ok := spell.Nearest(unknown.Name, unknown.Known); ok {
 			hint = "did you mean " + near + "?"
@@ -370,13 +381,23 @@ type ran struct {
 	} `json:"timings"`
 	Backend  string           `json:"backend"`  // of the core
 	Backends []runner.Backend `json:"backends"` // of every part that was needed
+	Made     []made           `json:"made,omitempty"`
 	Assumed  []string         `json:"assumed,omitempty"`
+	Trace    []step           `json:"trace,omitempty"`
 }
 
-func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
+func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) error {
 	t := a.Timings
+	files, err := wish.write(a.Made)
+	if err != nil {
+		return err
+	}
+	steps, err := p.traced(wish, r.Build().Assembly.Name, a.Trace)
+	if err != nil {
+		return err
+	}
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Assumed: a.Assumed}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -384,8 +405,13 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer) error {
 		out.Timings.PromptTokens, out.Timings.Generated, out.Timings.PerSecond = t.Prompt, t.Generated, t.PerSecond()
 		return p.printJSON(out)
 	}
-	if _, err := fmt.Fprintln(p.stdout); err != nil {
-		return err
+	if len(files) == 0 || wish.text {
+		if _, err := fmt.Fprintln(p.stdout); err != nil {
+			return err
+		}
+	}
+	for _, f := range files {
+		p.say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
 	}
 	p.sayCalls(a.Calls)
 	for _, line := range a.Assumed {

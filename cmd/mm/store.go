@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -136,20 +137,45 @@ func (p *program) gc(ctx context.Context, w *workspace.Workspace, opt registry.G
 	if err != nil {
 		return err
 	}
-	report, err := s.GC(ctx, opt)
-	if err != nil {
+	var all collected
+	if all.GCReport, err = s.GC(ctx, opt); err != nil {
 		return err
 	}
+	if err := all.clear(w.FeatureDir(), opt.DryRun); err != nil {
+		return err
+	}
+	report := all.GCReport
 	if p.json {
-		report.Blobs, report.Referrers = listed(report.Blobs), listed(report.Referrers)
-		return p.printJSON(report)
+		all.Blobs, all.Referrers = listed(report.Blobs), listed(report.Referrers)
+		return p.printJSON(all)
 	}
 	verb := "removed"
 	if opt.DryRun {
 		verb = "would remove"
 	}
-	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s) and %d leftovers; %d blobs stay, %d of them young and unreachable\n",
-		verb, len(report.Blobs), size(report.Bytes), report.Temp, report.Kept+report.Young, report.Young)
+	_, err = fmt.Fprintf(p.stdout, "%s %d blobs (%s), %d leftovers and the vectors of %d inputs (%s); %d blobs stay, %d of them young and unreachable\n",
+		verb, len(report.Blobs), size(report.Bytes), report.Temp, all.Features, size(all.FeatureBytes), report.Kept+report.Young, report.Young)
+	return err
+}
+
+// collected is what mm gc freed, or would free.
+type collected struct {
+	registry.GCReport
+	Features     int   `json:"features"`      // inputs whose vectors were remembered
+	FeatureBytes int64 `json:"feature_bytes"` // of them
+}
+
+// clear forgets what inputs came to.
+func (c *collected) clear(dir string, dry bool) error {
+	if !exists(dir) {
+		return nil
+	}
+	f, err := feature.Open(dir, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c.Features, c.FeatureBytes, err = f.Clear(dry)
 	return err
 }
 

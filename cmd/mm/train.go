@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
@@ -44,27 +45,28 @@ func (p *program) train(c *cli.Context) error {
 		return err
 	}
 	file := c.Args().First()
-	cfg, doc, err := loadTraining(file)
-	if err != nil {
-		return err
-	}
-	stop := cfg.Stop
-	if n := c.Int("steps"); n > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = n, 0, 0
-	}
-	if d := c.Duration("time"); d > 0 {
-		stop.Steps, stop.Tokens, stop.Seconds = c.Int("steps"), 0, d.Seconds()
-	}
 	opt := trainingOptions{
 		file: file, dir: c.String("out"), plot: c.String("plot"), sample: c.String("sample"), resume: c.Bool("resume"), threads: c.Int("threads"),
-	}
-	if opt.dir == "" {
-		opt.dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg, file))
+		steps: c.Int("steps"), time: c.Duration("time"),
 	}
 	if opt.plot != "" && filepath.Ext(opt.plot) != ".svg" {
 		return usageError{fmt.Errorf("--plot draws .svg, not %q", filepath.Ext(opt.plot))}
 	}
-	cfg.Stop = stop
+	doc, err := readTraining(file)
+	if err != nil {
+		return err
+	}
+	if kind, _ := doc.Detect(); kind == schemas.Stage {
+		return p.trainStage(c.Context, doc, opt)
+	}
+	cfg, err := loadTraining(doc)
+	if err != nil {
+		return err
+	}
+	if opt.dir == "" {
+		opt.dir = filepath.Join(filepath.Dir(file), "runs", runName(cfg.Name, file))
+	}
+	cfg.Stop = opt.stop(cfg.Stop)
 	return placed(doc, p.runTraining(c.Context, cfg, opt))
 }
 
@@ -72,31 +74,54 @@ func (p *program) train(c *cli.Context) error {
 type trainingOptions struct {
 	file, dir, plot, sample string
 	resume                  bool
-	threads                 int
+	threads, steps          int
+	time                    time.Duration
 }
 
-func runName(cfg train.Config, file string) string {
-	if cfg.Name != "" {
-		return cfg.Name
+// stop is the end of a run as the flags say it, or as its configuration does.
+func (o trainingOptions) stop(stop train.Stop) train.Stop {
+	if o.steps > 0 {
+		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, 0
+	}
+	if o.time > 0 {
+		stop.Steps, stop.Tokens, stop.Seconds = o.steps, 0, o.time.Seconds()
+	}
+	return stop
+}
+
+func runName(name, file string) string {
+	if name != "" {
+		return name
 	}
 	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }
 
-// loadTraining reads a configuration strictly: an unknown key is a fault.
-func loadTraining(file string) (train.Config, *schemas.Document, error) {
-	var cfg train.Config
+// readTraining reads what is to be trained strictly: an unknown key is a fault.
+func readTraining(file string) (*schemas.Document, error) {
 	data, list := schemas.ReadFile(file, diag.Unreadable)
 	if err := list.Err(); err != nil {
-		return cfg, nil, err
+		return nil, err
 	}
-	doc, list := schemas.Load(schemas.Train, file, data)
-	if err := list.Err(); err != nil {
-		return cfg, nil, err
+	doc, list := schemas.Parse(file, data)
+	if doc == nil {
+		return nil, list.Err()
 	}
+	kind := schemas.Train
+	if k, _ := doc.Detect(); k == schemas.Stage {
+		kind = k
+	}
+	list = append(list, doc.Validate(kind)...)
+	list.Sort()
+	return doc, list.Err()
+}
+
+// loadTraining is the configuration of a language model.
+func loadTraining(doc *schemas.Document) (train.Config, error) {
+	var cfg train.Config
 	if err := doc.Decode(&cfg); err != nil {
-		return cfg, nil, err
+		return cfg, err
 	}
-	return cfg, doc, placed(doc, cfg.Validate())
+	return cfg, placed(doc, cfg.Validate())
 }
 
 // placed is err with the places in the configuration of what is wrong with it,
@@ -213,12 +238,32 @@ func (v *trainingView) Observe(e train.Event) error {
 		if e.Best {
 			best = "  best so far"
 		}
+		if len(e.Scores) > 0 {
+			v.line("held out at step %d: %.4f nats; %s; after %.1f s%s", e.Step, e.Loss, shares(e.Scores), e.Seconds, best)
+			return nil
+		}
 		v.line("held out at step %d: %.4f nats, %.4f bits a byte, after %.1f s%s", e.Step, e.Loss, e.BitsPerByte, e.Seconds, best)
 	case train.Finished:
 		v.end = e
 		v.line("ended by %s: step %d, %d tokens, %.1f s, %.1f CPU seconds", e.Reason, e.Step, e.Tokens, e.Seconds, e.CPU)
+		for _, s := range e.Sealed {
+			v.seal(s)
+		}
 	}
 	return nil
+}
+
+// seal tells that a part did not move.
+func (v *trainingView) seal(s train.Seal) {
+	trained := ""
+	if s.Trained > 0 {
+		trained = fmt.Sprintf("; %d others trained", s.Trained)
+	}
+	if s.Before != s.After {
+		v.line("%s: sha256 %s before, %s after: it moved", s.Part, s.Before, s.After)
+		return
+	}
+	v.line("%s: sha256 %s before = after, %d tensors%s", s.Part, s.Before, s.Tensors, trained)
 }
 
 func (v *trainingView) line(format string, args ...any) {

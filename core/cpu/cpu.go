@@ -24,6 +24,7 @@ const (
 	AVXVNNI Level = "avxvnni" // AVX2 and 256-bit products of bytes, without AVX-512
 	AVX512  Level = "avx512"  // its F, BW, DQ and VL: x86-64-v4
 	VNNI    Level = "vnni"    // AVX-512 and its products of bytes
+	AMX     Level = "amx"     // and products of tiles of bytes
 	NEON    Level = "neon"    // what every arm64 has
 	DotProd Level = "dotprod" // NEON and products of bytes, SDOT
 	I8MM    Level = "i8mm"    // and of matrices of bytes, SMMLA

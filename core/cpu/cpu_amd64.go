@@ -18,8 +18,12 @@ func detect() []level {
 		return out
 	}
 	out = append(out, level{AVX512, []Level{AVX2, AVX512}})
-	if cpu.X86.HasAVX512VNNI {
-		out = append(out, level{VNNI, []Level{AVX2, AVX512, VNNI}})
+	if !cpu.X86.HasAVX512VNNI {
+		return out
+	}
+	out = append(out, level{VNNI, []Level{AVX2, AVX512, VNNI}})
+	if cpu.X86.HasAMXTile && cpu.X86.HasAMXInt8 && tilesPermitted() {
+		out = append(out, level{AMX, []Level{AVX2, AVX512, VNNI, AMX}})
 	}
 	return out
 }

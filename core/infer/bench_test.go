@@ -2,11 +2,13 @@ package infer
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"testing"
 
 	"mm-abi.org/mm/core/infer/sample"
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/libllama"
 )
 
@@ -35,6 +37,7 @@ func BenchmarkPrefill(b *testing.B) {
 	for i := range tokens {
 		tokens[i] = int32(i * 7919 % 1000)
 	}
+	from := libllama.CPUTime()
 	for b.Loop() {
 		s.Truncate(0)
 		if err := s.Feed(b.Context(), tokens); err != nil {
@@ -42,10 +45,13 @@ func BenchmarkPrefill(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "tok/s")
+	b.ReportMetric(float64(n)*float64(b.N)/(libllama.CPUTime()-from).Seconds(), "tok/cpu-s")
 }
 
 // BenchmarkDraft writes 300 tokens alone, with the draft model that
-// MM_BENCH_DRAFT names as it pays, and with it always.
+// MM_BENCH_DRAFT names as it pays and always, and with one of its shape that
+// knows nothing as it pays, by turns: the means of the ratios of the tokens a
+// second of processor time, and their standard errors, in percent.
 func BenchmarkDraft(b *testing.B) {
 	path := os.Getenv("MM_BENCH_DRAFT")
 	if path == "" {
@@ -57,40 +63,73 @@ func BenchmarkDraft(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { m.Close() })
-	draft, err := m.NewSession(SessionOptions{})
+	blank, err := New(m.Config(), random(m.Config(), 1), Options{Threads: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, temperature := range []float32{0, 0.8} {
-		for _, way := range []struct {
-			name string
-			opt  GenerateOptions
-		}{
-			{"alone", GenerateOptions{}},
-			{"as it pays", GenerateOptions{Draft: draft, DraftTokens: 4}},
-			{"always", GenerateOptions{Draft: draft, DraftTokens: 4, AlwaysDraft: true}},
-		} {
-			b.Run(fmt.Sprintf("temperature %v/%s", temperature, way.name), func(b *testing.B) {
-				way.opt.Sampler = sample.Options{Temperature: temperature, Seed: 7}
-				way.opt.MaxTokens = 300
-				n, from := 0, libllama.CPUTime()
-				for b.Loop() {
-					s.Truncate(0)
-					draft.Truncate(0)
-					if _, err := s.Prompt(b.Context(), []int32{1}); err != nil {
-						b.Fatal(err)
-					}
-					stats, err := s.Generate(b.Context(), way.opt, func(Token) error { return nil })
-					if err != nil {
-						b.Fatal(err)
-					}
-					n += stats.Tokens
-				}
-				b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "tok/s")
-				b.ReportMetric(float64(n)/(libllama.CPUTime()-from).Seconds(), "tok/cpu-s")
-			})
-		}
+	b.Cleanup(func() { blank.Close() })
+	tok, err := tokenizer.FromGGUF(s.m.File())
+	if err != nil {
+		b.Fatal(err)
 	}
+	story := tok.Encode("Once upon a time, there was a little girl named Lily.", tokenizer.Options{Special: true})
+	for _, temperature := range []float32{0, 0.8} {
+		b.Run(fmt.Sprintf("temperature %v", temperature), func(b *testing.B) {
+			var draft, bad *Session
+			if draft, err = m.NewSession(SessionOptions{}); err == nil {
+				bad, err = blank.NewSession(SessionOptions{})
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			ways := []GenerateOptions{{}, {Draft: draft}, {Draft: draft, AlwaysDraft: true}, {Draft: bad}}
+			ratios := make([][]float64, len(ways))
+			last := make([]Stats, len(ways))
+			seed := uint64(0)
+			for b.Loop() {
+				var spent [4]float64
+				seed++
+				for i, opt := range ways {
+					opt.Sampler, opt.MaxTokens = sample.Options{Temperature: temperature, Seed: seed}, 300
+					m.pace, blank.pace = pace{}, pace{} // each text finds out for itself
+					s.Truncate(0)
+					if opt.Draft != nil {
+						opt.Draft.Truncate(0)
+					}
+					if _, err := s.Prompt(b.Context(), story); err != nil {
+						b.Fatal(err)
+					}
+					from := libllama.CPUTime()
+					if last[i], err = s.Generate(b.Context(), opt, func(Token) error { return nil }); err != nil {
+						b.Fatal(err)
+					}
+					spent[i] = (libllama.CPUTime() - from).Seconds() / float64(last[i].Tokens)
+					ratios[i] = append(ratios[i], 100*spent[0]/spent[i])
+				}
+			}
+			for i, name := range []string{"", "auto", "always", "bad"} {
+				if i == 0 {
+					continue
+				}
+				mean, sure := average(ratios[i])
+				b.ReportMetric(mean, name+"-%")
+				b.ReportMetric(sure, name+"-±")
+				b.ReportMetric(float64(last[i].Accepted)/float64(max(1, last[i].Drafted)), name+"-accepted")
+				b.ReportMetric(float64(last[i].Drafted), name+"-drafted")
+			}
+		})
+	}
+}
+
+// average is the mean and its standard error.
+func average(x []float64) (mean, sure float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		sure += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(sure / float64(max(1, len(x)-1)) / float64(len(x)))
 }
 
 func benchSession(b *testing.B) *Session {

@@ -30,7 +30,7 @@ func (w *work) activate(batch *pack.Batch, by *feed, hidden *pack.Batch) {
 		w.observe(batch, term{by: &by.up})
 	}
 	w.lower(&by.up, batch)
-	w.m.threads.For(unitsOf(&by.up), w.chunk(unitsOf(&by.up), &by.up), task)
+	w.m.threads.For(unitsOf(&by.up), w.chunk(unitsOf(&by.up), batch.Rows(), &by.up), task)
 	w.ready(hidden)
 }
 

@@ -144,6 +144,7 @@ type work struct {
 
 	scratch   []pack.Scratch // one a thread
 	normalise normTask
+	residual  addTask
 	prepare   prepareTask
 	placement placeTask
 	product   productTask
@@ -154,7 +155,7 @@ type work struct {
 func (w *work) init(m *Model) {
 	w.m = m
 	w.scratch = make([]pack.Scratch, m.threads.Threads())
-	w.normalise.w, w.placement.w, w.product.w, w.active.w, w.attention.w = w, w, w, w, w
+	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w = w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
 

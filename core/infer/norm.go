@@ -87,11 +87,24 @@ func (n *normTask) Do(_, lo, hi int) {
 // add adds y to the residual stream, normalised and scaled where the model
 // does so.
 func (w *work) add(y *matrix, post *norm) {
+	w.residual.y, w.residual.post = y, post
+	w.m.threads.For(w.rows, tileRows, &w.residual)
+}
+
+// addTask adds; its indices are rows.
+type addTask struct {
+	w    *work
+	y    *matrix
+	post *norm
+}
+
+func (a *addTask) Do(_, lo, hi int) {
+	w := a.w
 	c, scale := w.m.cfg.Width, w.m.cfg.ResidualScale
-	for t := range w.rows {
-		row := y.row(t, c)
-		if post.gain != nil {
-			post.apply(row, row, w.m.cfg.Epsilon)
+	for t := lo; t < hi; t++ {
+		row := a.y.row(t, c)
+		if a.post.gain != nil {
+			a.post.apply(row, row, w.m.cfg.Epsilon)
 		}
 		if scale != 0 {
 			tensor.Scale(row, scale)

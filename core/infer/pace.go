@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// pace decides whether a draft model pays, from what tokens cost with it and
-// without. It begins without, tries, and keeps to what was faster; what was
-// slower is tried again after a while, and after four times as long each time
-// that it is slower still. The decision changes how long a text takes, never what
-// it says. It belongs to the draft model, so that what one text has found out
-// the next need not; it is safe for concurrent use.
+// pace decides whether a draft model pays, from what steps cost with it and
+// without, and how many tokens they give. It begins without; lets the draft
+// guess one token at a time, which costs little, and gives it up where few of
+// these stand, whatever the clock says; tries it in earnest, and keeps to what
+// was faster. What did not pay is tried again after a while, and after four
+// times as long each time that it does not. The decision changes how long a
+// text takes, never what it says. It belongs to the draft model, so that what
+// one text has found out the next need not; it is safe for concurrent use.
 type pace struct {
 	mu            sync.Mutex
 	phase         phase
@@ -24,62 +26,81 @@ type phase int
 
 const (
 	measuring phase = iota // without the draft, for the cost of a token
-	trying                 // with it, for the same
+	guessing               // with one token of it, for whether it stands
+	trying                 // with it, for the cost of a step
 	without
 	with
 )
 
-// How many steps a phase takes. A trial at twice the cost of a token takes as
-// long as a dozen tokens.
+// How many steps a phase takes.
 const (
-	warmSteps   = 1 // not counted: caches are cold, and the draft reads what it has missed
+	warmSteps   = 1 // not counted: caches are cold
 	countSteps  = 6
+	guessSteps  = 4       // one token each
+	guessRight  = 2       // of them; half as many would not pay with any draft
 	fewSteps    = 2       // show that a trial is hopeless
-	firstWait   = 64      // tokens until the next trial
+	firstWait   = 256     // tokens until the next trial: the draft must read what it has missed
 	longestWait = 1 << 14 // and at most
 	checkAfter  = 64      // steps with the draft until the cost without is measured anew
+	lookAfter   = 16      // of these, until it is asked whether it still pays
 )
 
-// rate is tokens and the time that they took.
+// rate is the tokens of some steps and the least time that one of them took:
+// a step always does the same, and what else a busy machine did meanwhile
+// says nothing.
 type rate struct {
-	tokens int
-	time   time.Duration
+	tokens, steps int
+	least         time.Duration
 }
 
-func (r *rate) add(tokens int, d time.Duration) { r.tokens += tokens; r.time += d }
-
-// faster reports whether a took less time a token than b.
-func faster(a, b rate) bool {
-	return a.tokens > 0 && b.tokens > 0 && float64(a.time)*float64(b.tokens) < float64(b.time)*float64(a.tokens)
+func (r *rate) add(tokens int, d time.Duration) {
+	if r.steps == 0 || d < r.least {
+		r.least = d
+	}
+	r.tokens += tokens
+	r.steps++
 }
 
-// draft reports whether the next step is to be one with the draft.
-func (p *pace) draft() bool {
+// faster reports whether a takes less than share of the time of b for a token.
+func faster(a, b rate, share float64) bool {
+	return a.tokens > 0 && b.tokens > 0 &&
+		float64(a.least)*float64(a.steps)*float64(b.tokens) < share*float64(b.least)*float64(b.steps)*float64(a.tokens)
+}
+
+// proposals is how many tokens the draft is to propose in the next step, of at
+// most so many; 0 is a step without it.
+func (p *pace) proposals(most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 && p.phase == measuring {
-		p.left = warmSteps + countSteps
+	switch p.phase {
+	case measuring:
+		if p.left == 0 {
+			p.left = warmSteps + countSteps
+		}
+		return 0
+	case guessing:
+		return min(1, most)
+	case trying, with:
+		return most
 	}
-	return p.phase == trying || p.phase == with
+	return 0
 }
 
 // walked takes account of a step without the draft.
 func (p *pace) walked(tokens int, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch p.left--; p.phase {
-	case trying, with: // another text has decided meanwhile
-		p.left++
+	switch p.phase {
 	case measuring:
-		if p.left < countSteps {
+		if p.left--; p.left < countSteps {
 			p.alone.add(tokens, d)
 		}
-		if p.left == 0 {
-			p.enter(trying, warmSteps+countSteps)
+		if p.left <= 0 {
 			p.helped = rate{}
+			p.enter(guessing, guessSteps)
 		}
 	case without:
-		if p.left <= 0 {
+		if p.left--; p.left <= 0 {
 			p.alone = rate{}
 			p.enter(measuring, warmSteps+countSteps)
 		}
@@ -90,35 +111,43 @@ func (p *pace) walked(tokens int, d time.Duration) {
 func (p *pace) drafted(tokens int, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.phase != trying && p.phase != with {
-		return // another text has decided meanwhile
-	}
-	p.left--
-	if p.left < countSteps || p.phase == with {
+	switch p.phase {
+	case guessing:
 		p.helped.add(tokens, d)
-	}
-	if p.left > 0 && !p.hopeless() {
-		return
-	}
-	switch {
-	case !faster(p.helped, p.alone):
-		p.patience = min(max(firstWait, 4*p.patience), longestWait)
-		p.enter(without, p.patience)
-	case p.phase == trying:
-		p.patience = 0
-		p.helped = rate{}
-		p.enter(with, checkAfter)
-	default:
-		p.alone = rate{}
-		p.enter(measuring, warmSteps+countSteps)
+		switch stood := p.helped.tokens - p.helped.steps; {
+		case stood >= guessRight:
+			p.helped = rate{}
+			p.enter(trying, warmSteps+countSteps)
+		case p.helped.steps == guessSteps:
+			p.giveUp()
+		}
+	case trying:
+		if p.left--; p.left < countSteps {
+			p.helped.add(tokens, d)
+		}
+		switch {
+		case p.left == 0 && faster(p.helped, p.alone, 1):
+			p.patience, p.helped = 0, rate{}
+			p.enter(with, checkAfter)
+		case p.left == 0 || p.helped.steps >= fewSteps && !faster(p.helped, p.alone, 1.5):
+			p.giveUp()
+		}
+	case with:
+		p.helped.add(tokens, d)
+		switch p.left--; {
+		case p.left%lookAfter == 0 && !faster(p.helped, p.alone, 1):
+			p.giveUp()
+		case p.left <= 0:
+			p.alone = rate{}
+			p.enter(measuring, warmSteps+countSteps)
+		}
 	}
 }
 
-// hopeless reports whether a trial need not go on: what was measured of it is
-// far from what would pay.
-func (p *pace) hopeless() bool {
-	h := p.helped
-	return p.phase == trying && p.left <= countSteps-fewSteps && !faster(rate{3 * h.tokens, 2 * h.time}, p.alone)
+// giveUp leaves the draft alone for a while.
+func (p *pace) giveUp() {
+	p.patience = min(max(firstWait, 4*p.patience), longestWait)
+	p.enter(without, p.patience)
 }
 
 func (p *pace) enter(to phase, steps int) { p.phase, p.left = to, steps }

@@ -1,8 +1,11 @@
 package infer
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestPace: with the costs given the share of steps with a draft is what
@@ -23,9 +26,9 @@ func TestPace(t *testing.T) {
 		var p pace
 		drafted, steps := 0, 5000
 		for range steps {
-			if p.draft() {
+			if n := p.proposals(4); n > 0 {
 				drafted++
-				p.drafted(c.gain, c.helped)
+				p.drafted(min(c.gain, n+1), c.helped)
 			} else {
 				p.walked(1, c.alone)
 			}
@@ -43,9 +46,9 @@ func TestPaceFollows(t *testing.T) {
 	run := func(steps, gain int) (share float64) {
 		n := 0
 		for range steps {
-			if p.draft() {
+			if k := p.proposals(4); k > 0 {
 				n++
-				p.drafted(gain, 20)
+				p.drafted(min(gain, k+1), 20)
 			} else {
 				p.walked(1, 10)
 			}
@@ -55,11 +58,11 @@ func TestPaceFollows(t *testing.T) {
 	if s := run(1000, 4); s < 0.75 {
 		t.Errorf("while it pays: %.2f", s)
 	}
-	run(200, 1)
+	run(400, 1)
 	if s := run(1000, 1); s > 0.1 {
 		t.Errorf("when it does not any more: %.2f", s)
 	}
-	run(3000, 4)
+	run(6000, 4)
 	if s := run(1000, 4); s < 0.75 {
 		t.Errorf("when it does again: %.2f", s)
 	}
@@ -69,34 +72,99 @@ func TestPaceFollows(t *testing.T) {
 func TestPaceBegins(t *testing.T) {
 	var p pace
 	for i := range warmSteps + countSteps {
-		if p.draft() {
+		if p.proposals(4) > 0 {
 			t.Fatalf("step %d has a draft", i)
 		}
 		p.walked(1, 10)
 	}
-	if !p.draft() {
-		t.Error("no trial follows")
+	if n := p.proposals(4); n != 1 {
+		t.Errorf("a trial of %d tokens follows, want 1", n)
 	}
 }
 
-// TestPaceGivesUp: a trial that costs twice the time ends early, one that is
-// near what would pay goes on to its end.
+// TestPaceGivesUp: a draft of which little stands is given up after a few
+// guesses, whatever the clock says; a trial that costs twice the time ends
+// early, one that is near what would pay goes on to its end.
 func TestPaceGivesUp(t *testing.T) {
 	for _, c := range []struct {
-		helped time.Duration
-		want   int
-	}{{20, warmSteps + fewSteps}, {12, warmSteps + countSteps}} {
+		gain, helped time.Duration // tokens, and time of a step
+		guesses      int
+		want         int // steps in earnest
+	}{{1, 1, guessSteps, 0}, {2, 40, guessRight, warmSteps + fewSteps}, {2, 24, guessRight, warmSteps + countSteps}} {
 		var p pace
-		for !p.draft() {
+		for p.proposals(4) == 0 {
 			p.walked(1, 10)
 		}
-		steps := 0
-		for p.draft() {
-			p.drafted(1, c.helped)
-			steps++
+		guesses, steps := 0, 0
+		for n := p.proposals(4); n > 0; n = p.proposals(4) {
+			if n == 1 {
+				guesses++
+			} else {
+				steps++
+			}
+			p.drafted(int(c.gain), c.helped)
 		}
-		if steps != c.want {
-			t.Errorf("a trial at %d against 10 takes %d steps, want %d", c.helped, steps, c.want)
+		if guesses != c.guesses || steps != c.want {
+			t.Errorf("%d tokens at %d against 10: %d guesses and %d steps, want %d and %d", c.gain, c.helped, guesses, steps, c.guesses, c.want)
 		}
+	}
+}
+
+// TestPaceOnABusyMachine: steps that something else interrupts do not count.
+func TestPaceOnABusyMachine(t *testing.T) {
+	var p pace
+	drafted := 0
+	for i := range 3000 {
+		busy := time.Duration(1)
+		if i%3 == 0 {
+			busy = 100
+		}
+		if n := p.proposals(4); n > 0 {
+			drafted++
+			p.drafted(2, 30)
+		} else {
+			p.walked(1, 10*busy)
+		}
+	}
+	if drafted > 60 {
+		t.Errorf("%d of 3000 steps have a draft that costs more than it gives", drafted)
+	}
+}
+
+// A draft that is never right proposes a handful of tokens, and changes
+// nothing.
+func TestBadDraft(t *testing.T) {
+	cfg := tiny("llama", 10)
+	cfg.Context = 256
+	w := random(cfg, 1)
+	blank := random(cfg, 2)
+	for name := range blank {
+		clear(blank[name].Data) // proposes the first token of the vocabulary
+	}
+	generate := func(opt GenerateOptions) (got []int32, stats Stats) {
+		t.Helper()
+		s := open(t, cfg, w, SessionOptions{})
+		if err := s.Feed(t.Context(), []int32{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		opt.MaxTokens = 240
+		// Another token each time, and never the first one.
+		opt.Mask = func(history []int32, logits []float32) error {
+			logits[0], logits[history[len(history)-1]] = float32(math.Inf(-1)), float32(math.Inf(-1))
+			return nil
+		}
+		stats, err := s.Generate(t.Context(), opt, func(tok Token) error { got = append(got, tok.ID); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got, stats
+	}
+	want, _ := generate(GenerateOptions{})
+	got, stats := generate(GenerateOptions{Draft: open(t, cfg, blank, SessionOptions{})})
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if stats.Drafted > guessSteps || stats.Accepted >= guessRight {
+		t.Errorf("%d tokens proposed, %d stood; want at most %d", stats.Drafted, stats.Accepted, guessSteps)
 	}
 }

@@ -22,17 +22,18 @@ func (w *work) multiply(batch *pack.Batch, terms ...term) {
 		units += unitsOf(t.by)
 		w.lower(t.by, batch)
 	}
-	w.m.threads.For(units, w.chunk(units, terms[0].by), task)
+	w.m.threads.For(units, w.chunk(units, batch.Rows(), terms[0].by), task)
 }
 
 // unitsOf is the number of units of rows of output.
 func unitsOf(l *linear) int { return (l.weight.Rows() + pack.Unit - 1) / pack.Unit }
 
-// chunk is how many units a thread takes at a time: large enough for a few
-// microseconds of work, small enough that the threads end together.
-func (w *work) chunk(units int, l *linear) int {
-	const least = 32 << 10 // bytes of weights
-	perUnit := max(1, l.weight.Bytes()/unitsOf(l))
+// chunk is how many units a thread takes at a time, of a product of so many
+// rows: large enough for a few microseconds of work, small enough that the
+// threads end together.
+func (w *work) chunk(units, rows int, l *linear) int {
+	const least = 32 << 10 // bytes of weights, once a row
+	perUnit := max(1, l.weight.Bytes()/unitsOf(l)*rows)
 	return max(1, min(units/(4*w.m.threads.Threads()), (least+perUnit-1)/perUnit))
 }
 

@@ -13,8 +13,8 @@ import (
 // graphs does.
 const maxDraft = 64
 
-// speculate feeds the last token of the history, and with it tokens that the
-// draft model proposes; those that stand are put into the text. It gives the
+// speculate feeds the last token of the history, and with it tokens, most at
+// most, that the draft model proposes; those that stand are put into the text. It gives the
 // token that follows them.
 //
 // The model draws as it would have without a draft, by the same numbers of
@@ -24,8 +24,8 @@ const maxDraft = 64
 // text each time the draft, or what it may propose, is another.) The draft
 // draws by a copy of the sampler, so that two models of one opinion draw the
 // same.
-func (g *generation) speculate(ctx context.Context, last int32) (int32, error) {
-	proposals, err := g.propose(ctx, min(g.opt.DraftTokens, g.room()))
+func (g *generation) speculate(ctx context.Context, last int32, most int) (int32, error) {
+	proposals, err := g.propose(ctx, min(most, g.room()))
 	if err != nil {
 		return 0, err
 	}
@@ -136,16 +136,17 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 		return g.alone(ctx, last)
 	}
 	if g.opt.AlwaysDraft {
-		return g.speculate(ctx, last)
+		return g.speculate(ctx, last, g.opt.DraftTokens)
 	}
 	p := &g.opt.Draft.m.pace
 	tokens, start := g.stats.Tokens, time.Now()
-	if !p.draft() {
+	n := p.proposals(g.opt.DraftTokens)
+	if n == 0 {
 		next, err := g.alone(ctx, last)
 		p.walked(1, time.Since(start))
 		return next, err
 	}
-	next, err := g.speculate(ctx, last)
+	next, err := g.speculate(ctx, last, n)
 	// The tokens that were put, and the one that will be.
 	p.drafted(g.stats.Tokens-tokens+1, time.Since(start))
 	return next, err

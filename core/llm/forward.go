@@ -46,6 +46,9 @@ func (p *Pass[F]) predict(dn nn.Matrix[F], lo, hi int) (sum float64) {
 		p.head.Forward(lo, end, false) // [T, C] → [T, V]
 		for t := lo; t < end; t++ {
 			logits, target := p.head.Y.Row(t), int(p.batch.Targets[t])
+			if p.batch.Best != nil && target >= 0 {
+				p.batch.Best[t] = likeliest(logits)
+			}
 			switch {
 			case target < 0:
 				clear(logits)
@@ -60,6 +63,17 @@ func (p *Pass[F]) predict(dn nn.Matrix[F], lo, hi int) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// likeliest is the token of the highest logit, the first of equals.
+func likeliest[F tensor.Float](logits []F) int32 {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
 }
 
 // backward takes w.dn, the gradient of the normed output of the last block,

@@ -22,6 +22,10 @@ type Batch[F tensor.Float] struct {
 	Rows   []int32
 	// EmbedGrads [n, C], when set, receives the loss gradient of Embeds.
 	EmbedGrads []F
+
+	// Best [B·T], when set, receives the likeliest token at every position with
+	// a target: what greedy decoding says there, as long as it was right before.
+	Best []int32
 }
 
 // Pass is the memory of a forward and backward pass over B sequences of T

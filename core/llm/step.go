@@ -89,6 +89,9 @@ func (p *Pass[F]) load(b Batch[F]) error {
 	if len(b.Embeds) != len(b.Rows)*c.Dim || b.EmbedGrads != nil && len(b.EmbedGrads) != len(b.Embeds) {
 		return fmt.Errorf("%d injected rows with %d embedding and %d gradient elements, %d each wanted", len(b.Rows), len(b.Embeds), len(b.EmbedGrads), len(b.Rows)*c.Dim)
 	}
+	if b.Best != nil && len(b.Best) != n {
+		return fmt.Errorf("room for %d likeliest tokens at %d positions", len(b.Best), n)
+	}
 	fill32(p.entry, -1)
 	for i, row := range b.Rows {
 		if row < 0 || int(row) >= n || p.entry[row] >= 0 {

@@ -88,10 +88,14 @@ func DecodeImage(data []byte) (*Raster, error) {
 	if err := within(c.Width, c.Height); err != nil {
 		return nil, err
 	}
-	if matches(data, "RIFF") {
-		if err := webpFrames(data); err != nil {
-			return nil, err
-		}
+	switch {
+	case matches(data, "RIFF"):
+		err = webpFrames(data)
+	case matches(data, "\xff\xd8"):
+		err = jpegScans(data, c)
+	}
+	if err != nil {
+		return nil, err
 	}
 	m, err := d.decode(bytes.NewReader(data))
 	if err != nil {
@@ -110,6 +114,34 @@ func within(w, h int) error {
 	}
 	if int64(w) > MaxPixels || int64(h) > MaxPixels || int64(w)*int64(h) > MaxPixels {
 		return fmt.Errorf("the picture is %d × %d, the limit is %d pixels", w, h, MaxPixels)
+	}
+	return nil
+}
+
+// maxScanned bounds the pixels of all scans of a JPEG together: one of a hundred
+// bytes goes over the whole picture.
+const maxScanned = 1 << 31
+
+// jpegScans judges how often a JPEG goes over its picture.
+func jpegScans(data []byte, c image.Config) error {
+	n := int64(0)
+	for at := 2; at+4 <= len(data); {
+		switch marker := data[at+1]; {
+		case data[at] != 0xff, marker == 0xff:
+			at++
+		case marker == 0 || marker >= 0xd0 && marker <= 0xd7: // within a scan
+			at += 2
+		case marker == 0xd9:
+			at = len(data)
+		default:
+			if marker == 0xda {
+				n++
+			}
+			at += 2 + int(binary.BigEndian.Uint16(data[at+2:]))
+		}
+	}
+	if n*int64(c.Width)*int64(c.Height) > maxScanned {
+		return fmt.Errorf("%d scans of %d × %d pixels, the limit is %d pixels together", n, c.Width, c.Height, maxScanned)
 	}
 	return nil
 }
@@ -148,9 +180,18 @@ func rgb(m image.Image) *Raster {
 		out.Pix[i], out.Pix[i+1], out.Pix[i+2] = r, g, b
 		i += 3
 	}
+	var palette [256]color.NRGBA
+	if m, ok := m.(*image.Paletted); ok {
+		for i, c := range m.Palette {
+			palette[i] = color.NRGBAModel.Convert(c).(color.NRGBA)
+		}
+	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
 			switch m := m.(type) {
+			case *image.Paletted:
+				c := palette[m.ColorIndexAt(x, y)]
+				put(c.R, c.G, c.B)
 			case *image.YCbCr:
 				c := m.YCbCrAt(x, y)
 				put(color.YCbCrToRGB(c.Y, c.Cb, c.Cr))

@@ -157,6 +157,36 @@ func TestSoundsRefused(t *testing.T) {
 	}
 }
 
+// A sound is known by its bytes, whatever it is named.
+func TestDecodeSound(t *testing.T) {
+	wav := preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000, Samples: []float32{0, 0.25}})
+	flac, err := os.ReadFile(filepath.Join("codec", "testdata", "sounds.json"))
+	var g struct{ Sounds []struct{ File []byte } }
+	if err == nil {
+		err = json.Unmarshal(flac, &g)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]int{-1: 2, 0: 3360} {
+		data := wav
+		if i >= 0 {
+			data = g.Sounds[i].File
+		}
+		if w, err := preprocess.DecodeSound(data); err != nil || len(w.Samples) != want || !preprocess.IsSound(data) {
+			t.Errorf("sound %d: %v", i, err)
+		}
+	}
+	for _, data := range [][]byte{nil, []byte("GIF89a"), pngHeader(3, 3)} {
+		if _, err := preprocess.DecodeSound(data); !errors.Is(err, preprocess.ErrNoSound) || preprocess.IsSound(data) {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+	if _, err := preprocess.DecodeSound([]byte("RIFF\x00\x00\x00\x00WAVE")); err == nil || errors.Is(err, preprocess.ErrNoSound) {
+		t.Error(err)
+	}
+}
+
 // What is written is read again, clamped.
 func TestEncodeWAV(t *testing.T) {
 	w, err := preprocess.DecodeWAV(preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000, Samples: []float32{0, 0.25, 2, -2, float32(math.NaN())}}))

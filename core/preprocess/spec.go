@@ -4,9 +4,10 @@
 // A [Spec] says how, in the words of a module's preprocess block. A picture is
 // decoded ([DecodeImage]), turned as its EXIF data says, resized with
 // antialiasing, cut, padded, normalised and laid out ([Spec.FromImage]). A sound
-// is decoded ([DecodeWAV]), mixed to one channel, brought to the model's sample
+// is decoded ([DecodeSound]), mixed to one channel, brought to the model's sample
 // rate and, where the model wants them, to mel frames ([Spec.Samples],
-// [Spec.FromSamples]).
+// [Spec.FromSamples]). A video is [Frames], some of which are pictures for the
+// model ([Spec.FromFrames]).
 //
 // The arithmetic is that of the libraries that models are trained with: resizing
 // is Pillow's, resampling SciPy's resample_poly, mel spectrograms librosa's. The
@@ -53,6 +54,7 @@ type Picture struct {
 	Resample     string  `json:"resample,omitempty"`      // nearest, bilinear (default), bicubic, lanczos
 	Color        string  `json:"color,omitempty"`         // rgb (default), bgr, gray
 	Pad          float64 `json:"pad,omitempty"`           // what padding is, 0 to 255
+	Frames       int     `json:"frames,omitempty"`        // how many pictures of a video are taken
 }
 
 // Sound is how sounds are prepared: samples, or mel frames where NMels is set.
@@ -177,7 +179,7 @@ func (s *Spec) checkPicture(wrong func(key, format string, args ...any), oneOf f
 	for _, v := range []struct {
 		key string
 		n   int
-	}{{"shortest_edge", s.ShortestEdge}, {"height", s.Height}, {"max_width", s.MaxWidth}, {"min_width", s.MinWidth}, {"multiple_of", s.MultipleOf}} {
+	}{{"shortest_edge", s.ShortestEdge}, {"height", s.Height}, {"max_width", s.MaxWidth}, {"min_width", s.MinWidth}, {"multiple_of", s.MultipleOf}, {"frames", s.Frames}} {
 		if v.n != 0 && !side(v.n) {
 			wrong(v.key, "%d is not 1 to %d", v.n, maxSide)
 		}
@@ -243,7 +245,7 @@ func isZero(s Sound) bool { return s == Sound{} }
 
 func isZeroPicture(p Picture) bool {
 	return p.Resize == nil && p.Crop == nil && p.ShortestEdge == 0 && p.Height == 0 && p.MaxWidth == 0 && p.MinWidth == 0 &&
-		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0
+		p.MultipleOf == 0 && p.Resample == "" && p.Color == "" && p.Pad == 0 && p.Frames == 0
 }
 
 // channels is how many numbers Mean and Std may have.

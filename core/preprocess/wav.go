@@ -16,6 +16,10 @@ const (
 	maxSamples  = 1 << 27
 )
 
+// maxSample is the largest sample of floats: whole numbers of 32 bits that were
+// never divided are below. What is beyond is no sound, and its power no number.
+const maxSample = 1 << 32
+
 // ErrNoWAV says that a file is no RIFF WAVE.
 var ErrNoWAV = errors.New("no RIFF WAVE file")
 
@@ -35,6 +39,9 @@ const (
 	wavExtensible = 0xfffe
 )
 
+// unknown is the length that SoX and espeak-ng write into a pipe.
+const unknown = 1<<31 - 1<<12
+
 // wavFormat is a fmt chunk.
 type wavFormat struct {
 	code, channels, bits int
@@ -45,8 +52,8 @@ type wavFormat struct {
 // DecodeWAV reads a WAVE file of PCM (8, 16, 24, 32 bits) or IEEE floats (32,
 // 64), plain or extensible, and mixes its channels to their mean. A sound
 // without samples, one cut short and one that holds what is no number are
-// errors. A length of 2³²−1, as programs write it that do not know it yet, means
-// the rest of the file.
+// errors. A length of 2³²−1 or 2³¹−4096, as programs write it that do not know it
+// yet, means the rest of the file.
 func DecodeWAV(data []byte) (*Wave, error) {
 	if !IsWAV(data) {
 		return nil, ErrNoWAV
@@ -55,7 +62,7 @@ func DecodeWAV(data []byte) (*Wave, error) {
 	for at := 12; at+8 <= len(data); {
 		id, size := string(data[at:at+4]), uint64(binary.LittleEndian.Uint32(data[at+4:]))
 		body := data[at+8:]
-		if id == "data" && size == math.MaxUint32 {
+		if id == "data" && (size == math.MaxUint32 || size == unknown && size > uint64(len(body))) {
 			size = uint64(len(body))
 		}
 		if size > uint64(len(body)) {
@@ -132,7 +139,7 @@ func (f *wavFormat) decode(b []byte) (*Wave, error) {
 			sum += f.sample(b[i*f.block+c*width:])
 		}
 		v := sum / float64(f.channels)
-		if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+		if !(math.Abs(v) <= maxSample) { // NaN as well
 			return nil, fmt.Errorf("sample %d is %v, which is no sound", i, v)
 		}
 		w.Samples[i] = float32(v)

@@ -114,6 +114,21 @@ func (g *grid) plain(b []byte, x []float32) {
 	g.encode(b, x, w[:len(x)])
 }
 
+// Fit is [Quantize] with the scales of all types of few bits fitted to the
+// elements, those of 32 elements as well, which Quantize maps onto the block's
+// extremes as ggml does: less is lost, in the same number of bytes.
+func Fit(dst []byte, src []float32, t tensor.Type) {
+	g, ok := gridOf(t)
+	if !ok || t == tensor.Q8_0 { // 8 bits hold the extremes and all between
+		Quantize(dst, src, t)
+		return
+	}
+	if len(dst) != t.RowBytes(len(src)) {
+		panic(errShape)
+	}
+	eachBlock(dst, src, t, g.plain)
+}
+
 // QuantizeWeighted is [Quantize] of one row whose columns do not matter alike:
 // importance holds, for each, the mean of the squares of what it is multiplied
 // with, finite and at least 0. Elements of the row are weighted by

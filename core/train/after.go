@@ -65,7 +65,16 @@ func (t *Trainer) finish(reason string) error {
 		a.Average()
 		t.task.Refresh()
 	}
-	return t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: reason, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})
+	return t.tell(t.finished(reason))
+}
+
+// finished tells how the run ended, and what did not move in it.
+func (t *Trainer) finished(reason string) Finished {
+	f := Finished{Step: t.step, Tokens: t.tokens, Reason: reason, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()}
+	if p, ok := t.task.(Parted); ok {
+		f.Sealed = t.seal.parts(p.Part, t.task.Tensors())
+	}
+	return f
 }
 
 // interrupted leaves a checkpoint behind.
@@ -73,8 +82,7 @@ func (t *Trainer) interrupted(ctx context.Context) error {
 	if err := t.seal.check(t.step); err != nil {
 		return err
 	}
-	if err := errors.Join(t.save(),
-		t.tell(Finished{Step: t.step, Tokens: t.tokens, Reason: "interrupted", Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})); err != nil {
+	if err := errors.Join(t.save(), t.tell(t.finished("interrupted"))); err != nil {
 		return fmt.Errorf("interrupted at step %d: %w", t.step, err) // which is worse than the interruption
 	}
 	return ctx.Err()

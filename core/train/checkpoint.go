@@ -145,8 +145,8 @@ func parseHeader(s string) (Header, error) {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// read copies one float32 tensor, which must have the given shape.
-func (c *Checkpoint) read(name string, dst []float32, shape []int) error {
+// Read copies one float32 tensor, which must have the given shape.
+func (c *Checkpoint) Read(name string, dst []float32, shape []int) error {
 	t, ok := c.file.Tensor(name)
 	if !ok {
 		return fmt.Errorf("tensor %s is missing", name)
@@ -183,7 +183,7 @@ func (c *Checkpoint) resume(cfg Run, task Task, workers *pool.Pool, opt Options)
 		return nil, fmt.Errorf("its task is of the kind %q, not %q", c.Header.Kind, own.Kind)
 	}
 	for _, w := range task.Tensors() {
-		if err := c.read(w.Name, w.Data, w.Shape); err != nil {
+		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func (t *Trainer) restore(c *Checkpoint) error {
 	saved := optim.State{Step: h.OptStep, Sum: h.OptSum}
 	for _, s := range own.Slots {
 		data := make([]float32, len(s.Data))
-		if err := c.read(optimizerPrefix+s.Name, data, []int{len(data)}); err != nil {
+		if err := c.Read(optimizerPrefix+s.Name, data, []int{len(data)}); err != nil {
 			return err
 		}
 		saved.Slots = append(saved.Slots, optim.Slot{Name: s.Name, Data: data})

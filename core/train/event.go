@@ -64,6 +64,17 @@ type Finished struct {
 	Reason  string  `json:"reason"` // steps, tokens, time, loss, interrupted
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpu_seconds,omitempty"`
+	Sealed  []Seal  `json:"sealed,omitempty"` // of a task of parts: what did not train
+}
+
+// Seal is the proof that a part did not move: the SHA-256 over its tensors'
+// names and digests before the first step and after the last.
+type Seal struct {
+	Part    string `json:"part"`
+	Tensors int    `json:"tensors"` // of it that were frozen
+	Trained int    `json:"trained"` // of it that were not
+	Before  string `json:"before"`  // in hex
+	After   string `json:"after"`
 }
 
 func (Started) kind() string   { return "started" }

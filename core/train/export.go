@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
@@ -67,6 +68,40 @@ func (c *LMCheckpoint) ExportGGUF(w io.Writer, kvs []gguf.KV) (*tokenizer.Tokeni
 		return nil, fmt.Errorf("%s holds no tokenizer, so that its model can read no text", c.path)
 	}
 	return tok, ExportGGUF(w, model, tok, kvs)
+}
+
+// ExportAdapter writes m's low-rank adapters, and nothing else of it, as a GGUF
+// adapter for core/infer and llama.cpp: alpha is LoRA.Alpha, or its rank. The
+// rows of query and key adapters go the way of the matrices they stand beside.
+func ExportAdapter(w io.Writer, m *llm.Model[float32], lora llm.LoRA, kvs []gguf.KV) error {
+	if len(m.Adapters()) == 0 {
+		return fmt.Errorf("exporting an adapter: the model has none")
+	}
+	c := m.Config
+	e := exporter{m: m, arch: "llama", want: llm.RopePairs}
+	if c.QKNorm {
+		e.arch, e.want = "qwen3", llm.RopeHalf
+	}
+	alpha := lora.Alpha
+	if alpha == 0 {
+		alpha = float64(lora.Rank)
+	}
+	meta := []gguf.KV{{Key: gguf.KeyArchitecture, Value: e.arch}, {Key: "general.type", Value: "adapter"},
+		{Key: "adapter.type", Value: "lora"}, {Key: "adapter.lora.alpha", Value: float32(alpha)}}
+	var all []gguf.Source
+	for _, t := range m.Adapters() {
+		data, rows := t.Data, t.Shape[0]
+		if strings.Contains(t.Name, ".attn_q.") || strings.Contains(t.Name, ".attn_k.") {
+			if strings.HasSuffix(t.Name, ".lora_b") {
+				data = e.permute(data, rows/c.HeadDim, t.Shape[1])
+			}
+		}
+		all = append(all, gguf.Source{Name: t.Name, Type: tensor.F32, Dims: []int{t.Shape[1], rows}, Data: gguf.Bytes(floatBytes(data))})
+	}
+	if _, err := gguf.Write(w, append(meta, kvs...), all); err != nil {
+		return fmt.Errorf("exporting an adapter: %w", err)
+	}
+	return nil
 }
 
 // exporter turns the model's layout into the file's.

@@ -19,36 +19,53 @@ var ErrHeld = errors.New("holds a run already")
 // checkpoint there. The trainer is returned as it ended; close it. A folder that
 // holds a run is [ErrHeld] without resume.
 func RunFolder(ctx context.Context, cfg Config, corpus *Corpus, resume bool, opt Options) (*LMTrainer, error) {
-	d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
+	var t *LMTrainer
+	err := InFolder(ctx, resume, opt, func(opt Options) (_ *Trainer, err error) {
+		if resume {
+			opt.Stop = &cfg.Stop
+			t, err = ResumeLM(filepath.Join(opt.Dir, LastFile), corpus, opt)
+		} else {
+			t, err = NewLM(cfg, corpus, opt)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t.Trainer, nil
+	})
 	if err != nil {
 		return nil, err
+	}
+	return t, nil
+}
+
+// InFolder runs what start makes in the folder opt.Dir as [RunFolder] does, and
+// closes it where it fails. With resume, start goes on from [LastFile] there.
+func InFolder(ctx context.Context, resume bool, opt Options, start func(Options) (*Trainer, error)) error {
+	d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
+	if err != nil {
+		return err
 	}
 	defer d.Close()
 	log, err := metricsLog(d, resume)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	observers := Observers{Log{W: log}}
 	if opt.Observer != nil {
 		observers = append(observers, opt.Observer)
 	}
 	opt.Observer = observers
-	var t *LMTrainer
-	if resume {
-		opt.Stop = &cfg.Stop
-		t, err = ResumeLM(filepath.Join(opt.Dir, LastFile), corpus, opt)
-	} else {
-		t, err = NewLM(cfg, corpus, opt)
-	}
+	t, err := start(opt)
 	if err == nil {
 		if err = t.Run(ctx); err != nil {
 			t.Close()
 		}
 	}
-	if err = errors.Join(err, log.Close()); err != nil {
-		return nil, err
+	if e := log.Close(); err == nil && e != nil {
+		t.Close()
+		err = e
 	}
-	return t, nil
+	return err
 }
 
 // metricsLog opens the metrics of a run: empty, or cut to the last checkpoint.

@@ -50,6 +50,29 @@ func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err e
 	return m, []string{base.LM.Tokenizer, dataset.TokenizerDigest(tok)}, nil
 }
 
+// OpenBase reads a language model that another task stands on, a checkpoint, its
+// adapters merged, or a GGUF file, and the tokenizer in it, which must be there.
+func OpenBase(path string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
+	m, _, err := baseModel(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if isGGUF(path) {
+		tok, err := ReadTokenizer(path)
+		return m, tok, err
+	}
+	ck, err := OpenLM(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ck.Close()
+	tok, err := ck.Tokenizer()
+	if err == nil && tok == nil {
+		err = fmt.Errorf("checkpoint %s: it holds no tokenizer", path)
+	}
+	return m, tok, err
+}
+
 // isGGUF tells by the file's first bytes; a file that cannot be read is none.
 func isGGUF(path string) bool {
 	f, err := os.Open(path)

@@ -87,7 +87,7 @@ func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 // startLM puts a run together around a model whose tensors are frozen or not:
 // from a checkpoint, or from the start when there is none.
 func startLM(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos dataset.Position, from *Checkpoint) (*LMTrainer, error) {
-	l := &LM{cfg: cfg, corpus: corpus, model: m, from: way(opt.Dir, opt.From)}
+	l := &LM{cfg: cfg, corpus: corpus, model: m, from: Way(opt.Dir, opt.From)}
 	if err := l.check(); err != nil {
 		return nil, err
 	}
@@ -221,9 +221,9 @@ func (l *LM) State() (State, error) {
 	return s, nil
 }
 
-// way is the path to the folder to from the folder dir: relative, so that both
+// Way is the path to the folder to from the folder dir: relative, so that both
 // can move together, where there is such a path; empty without dir.
-func way(dir, to string) string {
+func Way(dir, to string) string {
 	if dir == "" {
 		return ""
 	}

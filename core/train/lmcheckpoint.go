@@ -104,7 +104,7 @@ func (c *LMCheckpoint) Model() (*llm.Model[float32], error) {
 		}
 	}
 	for _, w := range m.Tensors() {
-		if err := c.read(w.Name, w.Data, w.Shape); err != nil {
+		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {
 			return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
 		}
 	}

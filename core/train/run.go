@@ -23,6 +23,9 @@ type Run struct {
 	SaveEvery  int // steps between checkpoints; 0: at the end only
 }
 
+// Validate says everything that is wrong with r, defaults filled in first.
+func (r Run) Validate() error { return r.withDefaults().validate() }
+
 // withDefaults is r with the defaults filled in.
 func (r Run) withDefaults() Run {
 	set := func(v *int, to int) {

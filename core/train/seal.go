@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"math"
 	"unsafe"
 
@@ -63,6 +64,41 @@ func (s *seal) check(step int) error {
 		}
 	}
 	return nil
+}
+
+// parts are the seals of the parts that name gives for the tensors' names, in
+// the order of their first tensors; those with nothing frozen are left out.
+func (s *seal) parts(name func(tensor string) string, all []*nn.Tensor[float32]) []Seal {
+	type sum struct {
+		Seal
+		before, after hash.Hash
+	}
+	var order []*sum
+	of := map[string]*sum{}
+	find := func(part string) *sum {
+		if of[part] == nil {
+			of[part] = &sum{Seal: Seal{Part: part}, before: sha256.New(), after: sha256.New()}
+			order = append(order, of[part])
+		}
+		return of[part]
+	}
+	for i, t := range s.tensors {
+		p := find(name(t.Name))
+		p.Tensors++
+		fmt.Fprintf(p.before, "%s %x\n", t.Name, s.want[i])
+		fmt.Fprintf(p.after, "%s %x\n", t.Name, s.got[i])
+	}
+	for _, t := range all {
+		if p := of[name(t.Name)]; p != nil && t.Grad != nil {
+			p.Trained++
+		}
+	}
+	var out []Seal
+	for _, p := range order {
+		p.Before, p.After = hex.EncodeToString(p.before.Sum(nil)), hex.EncodeToString(p.after.Sum(nil))
+		out = append(out, p.Seal)
+	}
+	return out
 }
 
 // digests lists the sealed hashes by name, in hex.

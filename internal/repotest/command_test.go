@@ -122,10 +122,12 @@ var writes = map[string]bool{
 var writers = map[string]string{
 	"internal/fsx/":         "the seam itself",
 	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
+	"internal/latency/":     "a benchmark's pictures and sounds, in the system's temporary folder",
 	"internal/ortbench/":    "a benchmark's bridge to another engine, in the system's temporary folder",
 	"internal/testfiles/":   "models that tests run, in folders of theirs",
 	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
+	"tools/":                "programs of the developers, not mm",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
 }
 

@@ -192,16 +192,18 @@ func (m *model) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (
 		return s, err
 	}
 	scorer, ok := s.(runtimes.Scorer)
-	if !ok {
-		return nil, errors.Join(errors.New("llama.cpp gives no logits"), s.Close())
+	states, shows := s.(runtimes.Hidden)
+	if !ok || !shows {
+		return nil, errors.Join(errors.New("llama.cpp gives no logits, or no states"), s.Close())
 	}
-	return tokensOnly{s, scorer}, nil
+	return tokensOnly{s, scorer, states}, nil
 }
 
 // tokensOnly is a sequence that takes no vectors.
 type tokensOnly struct {
 	runtimes.Sequence
 	runtimes.Scorer
+	runtimes.Hidden
 }
 
 func noVectors() error {

@@ -107,6 +107,65 @@ func TestSaysWhatCoreSays(t *testing.T) {
 	})
 }
 
+// Both engines show the same states of a prompt but for rounding, those of
+// vectors among them and those behind a chunk's end, and after a Truncate.
+func TestShowsWhatCoreShows(t *testing.T) {
+	dir := t.TempDir()
+	if err := seed.Write(filepath.Join(dir, "s"), seed.Options{Type: abi.Core, Name: "s", Seed: 3, DModel: 64}); err != nil {
+		t.Fatal(err)
+	}
+	seeded := bundle(filepath.Join(dir, "s", "s.gguf"))
+	seeded.KV = abi.FP32
+	shown := func(e runtimes.Engine, b runtimes.Bundle) (all [][]float32) {
+		m, err := e.Open(t.Context(), b, runtimes.Limits{Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s, err := m.(runtimes.Language).NewSequence(t.Context(), runtimes.SequenceOptions{Context: 256, Hidden: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		vectors, err := m.(runtimes.Embedder).Embed([]int32{50, 51, 52})
+		if err != nil {
+			t.Fatal(err)
+		}
+		states := func(in ...runtimes.Positions) {
+			if err := s.Feed(t.Context(), in...); err != nil {
+				t.Fatal(err)
+			}
+			x, err := s.(runtimes.Hidden).Hidden(0, s.Len())
+			if err != nil || len(x) != s.Len()*m.(runtimes.Language).Shape().Width {
+				t.Fatalf("%d numbers of %d positions, %v", len(x), s.Len(), err)
+			}
+			all = append(all, x)
+		}
+		states(runtimes.Positions{Tokens: slices.Repeat(prompt, 20)}, runtimes.Positions{Vectors: vectors}, runtimes.Positions{Tokens: prompt})
+		if err := s.Truncate(9); err != nil {
+			t.Fatal(err)
+		}
+		states(runtimes.Positions{Tokens: prompt})
+		return all
+	}
+	for name, b := range map[string]runtimes.Bundle{"core-llm": coreModule(t), "F32": seeded} {
+		want, got := shown(corellm.Engine{}, b), shown(llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}, b)
+		for i := range want {
+			if len(want[i]) != len(got[i]) {
+				t.Fatalf("%s: %d numbers, %d numbers", name, len(want[i]), len(got[i]))
+			}
+			least := 1.0
+			width := map[string]int{"core-llm": 256, "F32": 64}[name]
+			for from := 0; from < len(want[i]); from += width {
+				least = min(least, alike(want[i][from:from+width], got[i][from:from+width]))
+			}
+			if t.Logf("%s: least cosine of a position %.7f", name, least); least < 0.999 {
+				t.Errorf("%s, prompt %d: other states", name, i)
+			}
+		}
+	}
+}
+
 // alike is the cosine of two vectors.
 func alike(a, b []float32) float64 {
 	var ab, aa, bb float64

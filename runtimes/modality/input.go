@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -51,16 +52,21 @@ func (f *feed) seconds() float64 {
 // prepare makes an input ready. assumed says what was taken for granted.
 func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err error) {
 	set := 0
-	for _, given := range []bool{in.File != "", in.Data != nil, in.Tensor != nil} {
+	for _, given := range []bool{in.File != "", in.Data != nil, in.Tensor != nil, in.Frames != nil, in.Sound != nil} {
 		if given {
 			set++
 		}
 	}
 	if set != 1 {
-		return nil, "", errors.New("it is to be one of a file, bytes and a tensor")
+		return nil, "", errors.New("it is to be one of a file, bytes, a tensor, pictures and samples")
 	}
-	if in.Tensor != nil {
+	switch {
+	case in.Tensor != nil:
 		return &feed{tensor: *in.Tensor}, "", in.Tensor.Check()
+	case in.Frames != nil:
+		return s.film(name, in.Frames)
+	case in.Sound != nil:
+		return s.samples(name, in.Sound)
 	}
 	data := in.Data
 	if in.File != "" {
@@ -77,12 +83,12 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 			return nil, "", err
 		}
 		return &feed{tensor: FromArray(a)}, "", nil
-	case preprocess.IsWAV(data):
+	case preprocess.IsSound(data):
 		return s.sound(name, data)
 	case preprocess.IsImage(data):
 		return s.picture(name, data)
 	}
-	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV) nor an array (.npy)")
+	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV, FLAC, MP3, Ogg Vorbis) nor an array (.npy)")
 }
 
 // picture prepares a picture as the manifest says or, where it says nothing and
@@ -99,12 +105,61 @@ func (s *Session) picture(name string, data []byte) (*feed, string, error) {
 	return &feed{tensor: s.batched(name)(*t)}, assumed, nil
 }
 
-// sound cuts a sound into windows.
-func (s *Session) sound(name string, data []byte) (*feed, string, error) {
-	w, err := preprocess.DecodeWAV(data)
+// film prepares frames one behind the other: those of a film for an input that
+// takes all at once, or one.
+func (s *Session) film(name string, frames []*preprocess.Raster) (*feed, string, error) {
+	spec, assumed, err := s.spec(name, false)
 	if err != nil {
 		return nil, "", err
 	}
+	var all runtimes.Tensor
+	for i, r := range frames {
+		t, err := spec.FromRaster(r)
+		if err != nil {
+			return nil, "", fmt.Errorf("frame %d: %w", i, err)
+		}
+		one := s.batched(name)(*t)
+		if i == 0 && len(frames) == 1 {
+			return &feed{tensor: one}, assumed, nil
+		}
+		if n := len(one.Shape); n == 4 && one.Shape[0] == 1 {
+			one.Shape = one.Shape[1:]
+		}
+		switch {
+		case i == 0:
+			all = runtimes.Tensor{Type: one.Type, Shape: append([]int64{0}, one.Shape...)}
+		case !slices.Equal(all.Shape[1:], one.Shape):
+			return nil, "", fmt.Errorf("frame %d is %v, the first one is %v", i, one.Shape, all.Shape[1:])
+		}
+		all.Data = append(all.Data, one.Data...)
+		all.Shape[0]++
+	}
+	return &feed{tensor: all}, assumed, nil
+}
+
+// Takes reports how an encoder takes films: all pictures of one at once, or one
+// by one, and how many of them; 0 where nothing says so.
+func Takes(m *modules.Manifest) (whole bool, frames int) {
+	for _, p := range m.Given() {
+		if spec, ok := m.Preprocess[p.Name]; ok && !spec.IsSound() {
+			frames = max(frames, spec.Frames)
+		}
+		whole = whole || len(p.Shape) == 4
+	}
+	return whole, frames
+}
+
+// sound cuts a sound into windows.
+func (s *Session) sound(name string, data []byte) (*feed, string, error) {
+	w, err := preprocess.DecodeSound(data)
+	if err != nil {
+		return nil, "", err
+	}
+	return s.samples(name, w)
+}
+
+// samples cuts a sound that is decoded into windows.
+func (s *Session) samples(name string, w *preprocess.Wave) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, true)
 	if err != nil {
 		return nil, "", err

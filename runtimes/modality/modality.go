@@ -16,18 +16,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 )
 
-// Input is one of three: a file, a file's bytes, or a tensor as it is.
+// Input is one of these: a file, a file's bytes, a tensor as it is, the pictures
+// of a film, or samples.
 type Input struct {
 	File   string
 	Data   []byte
 	Tensor *runtimes.Tensor
+	// Frames are a film for an input that takes all of it, [F, H, W, C], or one
+	// picture for an input that takes one.
+	Frames []*preprocess.Raster
+	Sound  *preprocess.Wave
 }
 
 // Options are what a session needs beside the manifest. The zero value is ready.
@@ -116,6 +123,7 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 		return nil, err
 	}
 	r := &Result{}
+	start := time.Now()
 	feeds := make(map[string]*feed, len(named))
 	windows := 1
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -137,10 +145,18 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 		}
 		feeds[name] = f
 	}
+	r.Prepare = time.Since(start)
 	after := stream{state: maps.Clone(s.stream.state), tails: maps.Clone(s.stream.tails), elapsed: s.stream.elapsed}
 	var pieces []map[string]runtimes.Tensor
 	for i := range windows {
-		out, err := s.step(ctx, feeds, i, after.state)
+		given, err := s.window(ctx, feeds, i, after.state)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r.Inputs = given
+		}
+		out, err := s.step(ctx, given, after.state)
 		if err != nil {
 			return nil, err
 		}
@@ -164,8 +180,8 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 	return r, nil
 }
 
-// step computes one window and moves the state on.
-func (s *Session) step(ctx context.Context, feeds map[string]*feed, i int, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+// window is what the function is given for one window.
+func (s *Session) window(ctx context.Context, feeds map[string]*feed, i int, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -181,6 +197,11 @@ func (s *Session) step(ctx context.Context, feeds map[string]*feed, i int, state
 		}
 		given[name] = t
 	}
+	return given, nil
+}
+
+// step computes one window and moves the state on.
+func (s *Session) step(ctx context.Context, given, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	out, err := s.fn.Run(ctx, given)
 	if err != nil {
 		return nil, err
@@ -279,6 +300,10 @@ type Result struct {
 	Text     string    // of outputs that are read as text
 	Labels   []Label   // of outputs that are read as classes, likeliest first
 	Segments []Segment // of outputs that are read as spans of time, in order
+	// Inputs are what the function was given, of the first window.
+	Inputs map[string]runtimes.Tensor
+	// Prepare is how long it took to make tensors of the inputs.
+	Prepare time.Duration
 	// Assumed are what the manifest does not say and was taken for granted, a
 	// sentence each.
 	Assumed []string

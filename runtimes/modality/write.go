@@ -9,6 +9,8 @@ import (
 	"image/png"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/preprocess"
@@ -94,6 +96,34 @@ func EncodePicture(t runtimes.Tensor) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	high := 255.0
+	if len(v) > 0 && t.Type != runtimes.Uint8 && slices.Min(v) >= 0 && slices.Max(v) <= 1 {
+		high = 1
+	}
+	return drawn(t, v, 0, high)
+}
+
+// DrawPicture is a tensor of one of these shapes as a PNG, for what knows its
+// numbers: bytes are 0 to 255 whatever the levels, floats are dark at low and
+// bright at high; what lies beyond is clamped. Other types, and numbers that are
+// none or infinite, are errors.
+func DrawPicture(t runtimes.Tensor, low, high float64) ([]byte, error) {
+	switch t.Type {
+	case runtimes.Uint8:
+		low, high = 0, 255
+	case runtimes.Float16, runtimes.BFloat16, runtimes.Float32, runtimes.Float64:
+	default:
+		return nil, fmt.Errorf("%s %v is no picture", t.Type, t.Shape)
+	}
+	v, err := Numbers(t)
+	if err != nil {
+		return nil, err
+	}
+	return drawn(t, v, low, high)
+}
+
+// drawn is a picture of numbers from low, dark, to high.
+func drawn(t runtimes.Tensor, v []float64, low, high float64) ([]byte, error) {
 	shape := t.Shape
 	if len(shape) == 4 && shape[0] == 1 {
 		shape = shape[1:]
@@ -114,25 +144,22 @@ func EncodePicture(t runtimes.Tensor) ([]byte, error) {
 	if len(v) == 0 || at == nil || h*w > preprocess.MaxPixels {
 		return nil, fmt.Errorf("%s %v is no picture", t.Type, t.Shape)
 	}
-	if slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) }) {
+	if slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
 		return nil, errors.New("it holds what is no number")
 	}
-	scale := 1.0
-	if t.Type != runtimes.Uint8 && slices.Min(v) >= 0 && slices.Max(v) <= 1 {
-		scale = 255
-	}
+	scale := 255 / (high - low)
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
 		for x := range w {
 			var p [3]uint8
 			for i := range p {
-				p[i] = uint8(min(max(math.RoundToEven(v[at(x, y, min(i, c-1))]*scale), 0), 255))
+				p[i] = uint8(min(max(math.RoundToEven((v[at(x, y, min(i, c-1))]-low)*scale), 0), 255))
 			}
 			m.SetRGBA(x, y, color.RGBA{p[0], p[1], p[2], 255})
 		}
 	}
 	var b bytes.Buffer
-	err = png.Encode(&b, m)
+	err := png.Encode(&b, m)
 	return b.Bytes(), err
 }
 
@@ -147,7 +174,7 @@ func (s *Session) EncodeSound(t runtimes.Tensor) ([]byte, error) {
 	if len(v) == 0 || len(t.Shape) == 0 || t.Shape[len(t.Shape)-1] != int64(len(v)) {
 		return nil, fmt.Errorf("%s %v is no sound", t.Type, t.Shape)
 	}
-	w := &preprocess.Wave{Rate: s.rate(), Samples: make([]float32, len(v))}
+	w := &preprocess.Wave{Rate: s.Rate(), Samples: make([]float32, len(v))}
 	if w.Rate == 0 {
 		return nil, errors.New("nothing says how many samples a second has: add sample_rate to the manifest's caps")
 	}
@@ -160,8 +187,10 @@ func (s *Session) EncodeSound(t runtimes.Tensor) ([]byte, error) {
 	return preprocess.EncodeWAV(w), nil
 }
 
-// rate is the module's sample rate; 0 where nothing says it.
-func (s *Session) rate() int {
+// Rate is the module's sample rate in Hz: sample_rate of caps or params, or of
+// how its sounds are prepared, or the end of params.codec, as of encodec-16khz;
+// 0 where nothing says it.
+func (s *Session) Rate() int {
 	if s.m == nil {
 		return 0
 	}
@@ -174,6 +203,13 @@ func (s *Session) rate() int {
 	for _, spec := range s.m.Preprocess {
 		if spec.SampleRate > 0 {
 			return spec.SampleRate
+		}
+	}
+	codec, _ := s.m.Params["codec"].(string)
+	if _, name, ok := strings.Cut(codec, "-"); ok {
+		name = name[strings.LastIndexByte(name, '-')+1:]
+		if n, err := strconv.Atoi(strings.TrimSuffix(name, "khz")); err == nil && strings.HasSuffix(name, "khz") && n > 0 && n <= 1000 {
+			return 1000 * n
 		}
 	}
 	return 0

@@ -26,6 +26,7 @@ import (
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -81,7 +82,7 @@ func seeing(t testing.TB) *builds.Build {
 		Assembly:  &builds.Assembly{Name: "b", Target: "laptop", Tokens: abi.TokenContract{MaxSeq: 256}},
 		Manifests: map[string]*modules.Manifest{}, Files: folder(dir),
 	}
-	part := func(o seed.Options) builds.Part {
+	make := func(o seed.Options) builds.Part {
 		o.Version = "1.0.0"
 		if err := seed.Write(filepath.Join(dir, o.Name), o); err != nil {
 			t.Fatal(err)
@@ -97,16 +98,16 @@ func seeing(t testing.TB) *builds.Build {
 		}
 		return p
 	}
-	b.Assembly.Core = part(seed.Options{Type: abi.Core, Name: "core", Seed: 3, DModel: 64})
+	b.Assembly.Core = make(seed.Options{Type: abi.Core, Name: "core", Seed: 3, DModel: 64})
 	for _, m := range []abi.Modality{abi.Image, abi.Audio} {
 		name := string(m)
 		b.Assembly.Modalities = append(b.Assembly.Modalities, builds.ModalityPart{
 			Modality: m, TCap: 3,
-			Encoder:   part(seed.Options{Type: abi.Encoder, Name: name + "-enc", Modality: m, Seed: 5, DEnc: 8}),
-			Projector: part(seed.Options{Type: abi.Projector, Name: name + "-proj", Modality: m, Seed: 7, DEnc: 8, DModel: 64, TCap: 3}),
+			Encoder:   make(seed.Options{Type: abi.Encoder, Name: name + "-enc", Modality: m, Seed: 5, DEnc: 8}),
+			Projector: make(seed.Options{Type: abi.Projector, Name: name + "-proj", Modality: m, Seed: 7, DEnc: 8, DModel: 64, TCap: 3}),
 		})
 	}
-	b.Assembly.Decoders = []builds.DecoderPart{{Part: part(seed.Options{Type: abi.Decoder, Name: "img-dec", Modality: abi.Image, Seed: 9, DModel: 64})}}
+	b.Assembly.Decoders = []builds.DecoderPart{{Part: make(seed.Options{Type: abi.Decoder, Name: "img-dec", Modality: abi.Image, Seed: 9, DModel: 64})}}
 	return b
 }
 
@@ -254,7 +255,7 @@ func TestMisnamedParts(t *testing.T) {
 		if a, err := r.Answer(t.Context(), see(1, red(t)), nil); err == nil {
 			t.Errorf("%s: %+v", name, a)
 		}
-		if _, err := r.Compute(t.Context(), []runner.Given{{Name: "audio-enc"}}); err == nil {
+		if _, err := r.Compute(t.Context(), []part.Given{{Name: "audio-enc"}}); err == nil {
 			t.Errorf("%s: nothing was computed on", name)
 		}
 	}
@@ -311,7 +312,7 @@ func TestChosen(t *testing.T) {
 	if !slices.Equal(a.Backends, want) || second.opens.Load() != 1 {
 		t.Errorf("ran on %v, want %v", a.Backends, want)
 	}
-	if got := r.Overrides(); !slices.Equal(got, []runner.Override{{Part: "image-proj", Graph: "gone", Taken: "onnx"}}) {
+	if got := r.Overrides(); !slices.Equal(got, []part.Override{{Part: "image-proj", Graph: "gone", Taken: "onnx"}}) {
 		t.Errorf("overrides %v", got)
 	}
 	for name, c := range map[string]struct {
@@ -329,7 +330,7 @@ func TestChosen(t *testing.T) {
 	b.Assembly.Draft = &builds.Part{Name: "small", Type: abi.DraftCore}
 	for name, want := range map[string]string{"image-en": "no part", "small": "small drafts for core"} {
 		_, _, err := open(runner.Options{Backends: map[string]string{name: "onnx"}})
-		var unknown *runner.NoPartError
+		var unknown *part.NoPartError
 		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), want) || !slices.Contains(unknown.Known, "image-enc") || slices.Contains(unknown.Known, "small") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -406,7 +407,7 @@ func TestPicturesAtOnce(t *testing.T) {
 	if _, err := r.Answer(t.Context(), see(1, red(t)), nil); !errors.Is(err, runtimes.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if _, err := r.Compute(t.Context(), []runner.Given{{Name: "image-enc", Input: modality.Input{Data: red(t)}}}); !errors.Is(err, runtimes.ErrClosed) {
+	if _, err := r.Compute(t.Context(), []part.Given{{Name: "image-enc", Input: modality.Input{Data: red(t)}}}); !errors.Is(err, runtimes.ErrClosed) {
 		t.Errorf("Compute after Close: %v", err)
 	}
 }
@@ -495,11 +496,11 @@ func TestCompute(t *testing.T) {
 	b := seeing(t)
 	r, e, _ := look(t, b, runner.Options{})
 	data := modality.Input{Data: red(t)}
-	var first []runner.Computed
-	for _, g := range []runner.Given{
+	var first []part.Computed
+	for _, g := range []part.Given{
 		{Name: "image-enc.image", Input: data}, {Name: "image", Input: data}, {Name: "image-enc", Input: data}, {Modality: abi.Image, Input: data},
 	} {
-		got, err := r.Compute(t.Context(), []runner.Given{g})
+		got, err := r.Compute(t.Context(), []part.Given{g})
 		if err != nil {
 			t.Fatalf("%s: %v", g.Name, err)
 		}
@@ -517,16 +518,16 @@ func TestCompute(t *testing.T) {
 		}
 	}
 	tokens := first[0].Outputs["patch_tokens"]
-	got, err := r.Compute(t.Context(), []runner.Given{{Name: "image-proj.patch_tokens", Input: modality.Input{Tensor: &tokens}}})
+	got, err := r.Compute(t.Context(), []part.Given{{Name: "image-proj.patch_tokens", Input: modality.Input{Tensor: &tokens}}})
 	if err != nil || len(got) != 1 || !bytes.Equal(got[0].Outputs["llm_tokens"].Data, first[1].Outputs["llm_tokens"].Data) {
 		t.Errorf("the projector alone: %+v, %v", got, err)
 	}
-	got, err = r.Compute(t.Context(), []runner.Given{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
+	got, err = r.Compute(t.Context(), []part.Given{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
 	if err != nil || len(got) != 2 || got[1].Part.Name != "image-proj" {
 		t.Errorf("encoder and projector, each with its own: %+v, %v", got, err)
 	}
 	latents := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 64}, Data: make([]byte, 2*2*64)}
-	got, err = r.Compute(t.Context(), []runner.Given{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})
+	got, err = r.Compute(t.Context(), []part.Given{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})
 	if err != nil || len(got) != 1 || !slices.Equal(got[0].Outputs["image"].Shape, []int64{1, 256, 256, 3}) {
 		t.Errorf("the decoder: %v", err)
 	}
@@ -534,16 +535,16 @@ func TestCompute(t *testing.T) {
 		t.Error("the core was loaded")
 	}
 	for name, c := range map[string]struct {
-		given      []runner.Given
+		given      []part.Given
 		what, hint string
 	}{
 		"nothing":     {nil, "nothing is given", "image-enc.image"},
-		"no name":     {[]runner.Given{{}}, "may be for image-enc or audio-enc or img-dec", "PART.PORT"},
-		"mistyped":    {[]runner.Given{{Name: "image-enc.imago"}}, "is for no part of b", "did you mean image-enc.image?"},
-		"a modality":  {[]runner.Given{{Modality: abi.Video}}, "an input of video is for no part", "the build takes"},
-		"twice":       {[]runner.Given{{Name: "image"}, {Name: "image-enc.image"}}, "two inputs for image-enc.image", ""},
-		"the core":    {[]runner.Given{{Name: "core"}}, "is for no part", ""},
-		"an own port": {[]runner.Given{{Name: "pcm.x"}}, "is for no part", ""},
+		"no name":     {[]part.Given{{}}, "may be for image-enc or audio-enc or img-dec", "PART.PORT"},
+		"mistyped":    {[]part.Given{{Name: "image-enc.imago"}}, "is for no part of b", "did you mean image-enc.image?"},
+		"a modality":  {[]part.Given{{Modality: abi.Video}}, "an input of video is for no part", "the build takes"},
+		"twice":       {[]part.Given{{Name: "image"}, {Name: "image-enc.image"}}, "two inputs for image-enc.image", ""},
+		"the core":    {[]part.Given{{Name: "core"}}, "is for no part", ""},
+		"an own port": {[]part.Given{{Name: "pcm.x"}}, "is for no part", ""},
 	} {
 		_, err := r.Compute(t.Context(), c.given)
 		var wrong *modality.InputError
@@ -564,7 +565,7 @@ func TestWithoutCore(t *testing.T) {
 	if r.Engine() != nil {
 		t.Errorf("an engine for no core: %s", r.Engine().Name())
 	}
-	got, err := r.Compute(t.Context(), []runner.Given{{Input: modality.Input{Data: red(t)}}})
+	got, err := r.Compute(t.Context(), []part.Given{{Input: modality.Input{Data: red(t)}}})
 	if err != nil || len(got) != 1 || got[0].Part.Name != "image-enc" || f.runs.Load() != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}

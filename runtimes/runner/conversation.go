@@ -18,13 +18,17 @@ type Conversation struct {
 
 	system   string
 	messages []talk.Message
+	shown    []talk.Part // that the next turn begins with
 }
 
 // System tells the model how to behave; "" takes that back.
 func (c *Conversation) System(text string) { c.system = text }
 
-// Reset forgets all turns but what System said.
-func (c *Conversation) Reset() { c.messages = nil }
+// Show puts a picture, a sound or a film before the words of the next turn.
+func (c *Conversation) Show(p talk.Part) { c.shown = append(c.shown, p) }
+
+// Reset forgets all turns but what System said, and what Show has put there.
+func (c *Conversation) Reset() { c.messages, c.shown = nil, nil }
 
 // Messages are the turns, what System said first.
 func (c *Conversation) Messages() []talk.Message {
@@ -35,11 +39,13 @@ func (c *Conversation) Messages() []talk.Message {
 	return append(out, c.messages...)
 }
 
-// Ask says something and has it answered. An answer that was cut short stays
+// Ask says something, behind what Show has put there, and has it answered. An answer that was cut short stays
 // in the conversation as far as it came; with nothing said, so does the
 // question not.
 func (c *Conversation) Ask(ctx context.Context, text string, emit func(text string) error) (*Answer, error) {
-	asked := append(c.Messages(), talk.Text(talk.User, text))
+	turn := talk.Text(talk.User, text)
+	turn.Parts, c.shown = append(c.shown, turn.Parts...), nil
+	asked := append(c.Messages(), turn)
 	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences}, emit)
 	if a == nil || err != nil && len(a.Tokens) == 0 {
 		return a, err

@@ -2,14 +2,14 @@ package runner
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Request asks for one answer. It is the playbook's inference request (§13.2),
@@ -84,7 +84,9 @@ type Answer struct {
 	Stop      runtimes.Stop
 	Timings   Timings
 	Backends  []Backend // of the parts that it took, the core first
+	Made      []Made    // by decoders, in the order of the request
 	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
+	Trace     []trace.Step
 }
 
 // Backend is a part and the engine that ran it.
@@ -133,13 +135,15 @@ func (r *Runner) able(req Request) error {
 		if in.Type == abi.Text || in.Type == "" {
 			continue
 		}
-		if err := missing(a, in); err != nil {
+		if err := media.Missing(a, in); err != nil {
 			return err
 		}
 	}
 	for _, out := range req.Outputs {
-		if abi.Modality(out) != abi.Text {
-			return &runtimes.Unavailable{What: out + " output", Why: "an answer is text: the core's states do not reach a decoder yet", Hint: "ask for outputs: [text]"}
+		if m := abi.Modality(out); m != abi.Text {
+			if err := makes(a, m); err != nil {
+				return err
+			}
 		}
 	}
 	if len(req.ToolsAllowed) == 0 {
@@ -150,25 +154,4 @@ func (r *Runner) able(req Request) error {
 		return &runtimes.Unavailable{What: tool, Why: a.Name + " has no router", Hint: "add runtime.router to the graph"}
 	}
 	return &runtimes.Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
-}
-
-// missing explains why an input that is no text cannot be taken; nil where it
-// can.
-func missing(a *builds.Assembly, in talk.Part) error {
-	what := string(in.Type) + " input"
-	if in.Path != "" {
-		what += " " + filepath.Base(in.Path)
-	}
-	for _, m := range a.Modalities {
-		if m.Modality != in.Type {
-			continue
-		}
-		for _, p := range []builds.Part{m.Encoder, m.Projector} {
-			if len(p.Files) == 0 {
-				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
-			}
-		}
-		return nil
-	}
-	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
 }

@@ -9,19 +9,22 @@
 //
 // An image or a sound goes through its encoder (runtimes/modality) and its
 // projector, each on the engine that the graph or the options choose, and
-// stands between the modality's markers as at most T_cap vectors. The parts
-// are opened when they are first needed, once; the vectors of an input are
-// remembered by its content. [Runner.Compute] runs the functions of a build by
-// themselves: of a build without a core there is nothing else to run.
+// stands between the modality's markers as at most T_cap vectors. Inputs are
+// encoded beside each other and beside what the core does meanwhile: it is
+// loaded, and reads what stands before the first of them. The parts are opened
+// when they are first needed, once (runtimes/part); the vectors of an input are
+// remembered by its content (runtimes/media). A picture or a sound that is
+// asked for is made by a decoder of the states in which the core has read the
+// prompt ([Made]). What was done is told ([Answer].Trace). [Runner.Compute] runs
+// the functions of a build by themselves: of a build without a core there is
+// nothing else to run.
 package runner
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +33,9 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -48,6 +54,11 @@ type Options struct {
 
 	// Sequences is how many conversations are kept ready to go on; 0: 4.
 	Sequences int
+
+	// Features keeps what inputs come to from one process to the next; nil: not
+	// at all. Revision is this program's: what another one computed is not taken.
+	Features *feature.Folder
+	Revision string
 }
 
 // Runner runs one build. It is safe for concurrent use.
@@ -56,8 +67,8 @@ type Runner struct {
 	opt    Options
 	engine runtimes.Engine // of the core; nil: the build has none
 
-	functions map[string]*function // by the name of the part
-	features  features
+	parts  *part.Set
+	senses *media.Senses
 
 	loading sync.Mutex // held while the model is loaded
 	model   runtimes.Language
@@ -72,25 +83,21 @@ type Runner struct {
 
 // Open chooses the engine of a build's core, and sees that the engines of
 // Options.Backends are there. Nothing is loaded yet. A name in Options.Backends
-// that is no part is a [NoPartError].
+// that is no part is a [part.NoPartError].
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
-	if err := opt.Limits.Check(); err != nil {
-		return nil, err
-	}
 	if opt.Sequences == 0 {
 		opt.Sequences = 4
 	}
-	if err := known(b.Assembly, opt.Backends); err != nil {
+	parts, err := part.Open(ctx, b, part.Options{Engines: opt.Engines, Engine: opt.Engine, Backends: opt.Backends, Limits: opt.Limits})
+	if err != nil {
 		return nil, err
 	}
-	r := &Runner{build: b, opt: opt, functions: functions(b)}
+	r := &Runner{build: b, opt: opt, parts: parts}
+	r.senses = &media.Senses{Build: b, Parts: parts, Features: opt.Features, Revision: opt.Revision}
 	if b.Assembly.HasCore() {
-		var err error
-		if r.engine, err = r.choose(ctx, b.Assembly.Core); err != nil {
-			return nil, err
-		}
+		r.engine, err = parts.Choose(ctx, b.Assembly.Core)
 	}
-	return r, r.asked(ctx)
+	return r, err
 }
 
 // Build is what is run.
@@ -98,6 +105,17 @@ func (r *Runner) Build() *builds.Build { return r.build }
 
 // Engine is what runs the core; nil where the build has none.
 func (r *Runner) Engine() runtimes.Engine { return r.engine }
+
+// Overrides lists the parts for which the options win over the graph.
+func (r *Runner) Overrides() []part.Override { return r.parts.Overrides() }
+
+// Computes reports whether the build has functions.
+func (r *Runner) Computes() bool { return r.parts.Computes() }
+
+// Compute runs functions of the build by themselves; see [part.Set.Compute].
+func (r *Runner) Compute(ctx context.Context, given []part.Given) ([]part.Computed, error) {
+	return r.parts.Compute(ctx, given)
+}
 
 // Load loads the core, unless it is loaded. Answer calls it.
 func (r *Runner) Load(ctx context.Context) error {
@@ -221,10 +239,7 @@ func (r *Runner) Close() error {
 	if r.model != nil {
 		errs = append(errs, r.model.Close())
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
-		errs = append(errs, r.functions[name].close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.parts.Close())...)
 }
 
 func (r *Runner) ended() bool {
@@ -263,46 +278,47 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	in, err := r.media(prompt)
+	in, err := r.senses.Read(prompt)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.roomy(prompt, in); err != nil {
 		return nil, err
 	}
+	c := r.senses.Encode(ctx, in)
+	defer c.End()
 	if err := r.Load(ctx); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, in, req.Preferences, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	return r.answer(ctx, prompt, c, req, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
 }
 
-// answer feeds a prompt and reads what follows.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, media []medium, p Preferences, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+// answer feeds a prompt, reads what follows, and makes what else is asked for.
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
 	t := &telling{
-		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, start: time.Now(),
+		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
 	}
-	in, err := r.positions(bounded, prompt, media)
-	var s *session
-	if err == nil {
-		t.answer.Backends, t.answer.Assumed = r.backends(media), in.assumed
-		s, err = r.take(bounded, in)
-	}
-	if err == nil {
+	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
+	if s != nil {
 		defer r.put(s)
-		t.answer.Timings.Reused, err = s.begin(bounded, in)
 	}
-	if err == nil {
-		t.answer.Timings.Prompt = in.len()
+	var states []float32
+	behind := len(t.answer.Trace) - 1 // the prompt's
+	if err == nil && len(req.shows()) > 0 {
+		states, err = s.states(r.engine.Name(), len(s.held))
+	}
+	if err == nil && req.says() {
 		gen := runtimes.Generation{Options: p.Options, MaxTokens: p.MaxTokens, StopIDs: r.talk.StopIDs(), Allow: p.Allow}
 		if read.Plain {
 			gen.StopIDs = r.talk.Ends()
 		}
-		t.answer.Stop, err = s.generate(bounded, gen, t.token)
+		err = t.generate(bounded, r, s, gen, behind)
 	}
-	if errors.Is(err, errStopped) {
-		t.answer.Stop, err = StopWord, nil
+	if err == nil {
+		err = t.make(bounded, r, req, states, behind)
 	}
 	if ended := t.end(); err == nil {
 		err = ended
@@ -317,20 +333,6 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, media []medium,
 		t.answer.Stop = StopCall
 	}
 	return t.answer, nil
-}
-
-// backends are the engines of the parts that an answer took.
-func (r *Runner) backends(media []medium) []Backend {
-	out := []Backend{{r.build.Assembly.Core.Name, r.engine.Name()}}
-	for _, m := range media {
-		for _, name := range []string{m.joins.Encoder.Name, m.joins.Projector.Name} {
-			// It was opened, by this answer or by one before.
-			if b := (Backend{name, r.functions[name].engine.Name()}); !slices.Contains(out, b) {
-				out = append(out, b)
-			}
-		}
-	}
-	return out
 }
 
 // told is how long loading took, to the first answer that asks.

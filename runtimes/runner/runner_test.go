@@ -239,7 +239,6 @@ func TestUnavailable(t *testing.T) {
 		want string
 	}{
 		{"audio without files", runner.Request{Inputs: []talk.Part{{Type: abi.Audio}}}, "target laptop ships no file of aenc@1.0.0"},
-		{"video", runner.Request{Messages: []talk.Message{{Role: talk.User, Parts: []talk.Part{{Type: abi.Video}}}}}, "b has no encoder for video"},
 		{"image out", runner.Request{Inputs: []talk.Part{{Type: abi.Text}}, Outputs: []string{"text", "image"}}, "image output is not available"},
 		{"tools", runner.Request{Inputs: []talk.Part{{Type: abi.Text}}, ToolsAllowed: []string{"chartqa"}}, "tool chartqa is not available: b has no router"},
 	} {

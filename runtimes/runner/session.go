@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -14,6 +15,8 @@ type positions struct {
 	in    []runtimes.Positions
 	ids   []int32 // all of them; that of its feature where one is a vector
 	width int
+	// goesOn says that this is the beginning of a prompt.
+	goesOn bool
 	// assumed are what the manifests of encoders did not say, each once.
 	assumed []string
 }
@@ -38,63 +41,115 @@ func (p *positions) from(n int) []runtimes.Positions {
 	return out
 }
 
-// positions fills the holes of a prompt.
-func (r *Runner) positions(ctx context.Context, prompt talk.Prompt, in []medium) (*positions, error) {
-	p := &positions{width: r.model.Shape().Width}
+// say adds tokens.
+func (p *positions) say(tokens []int32) {
+	p.in = append(p.in, runtimes.Positions{Tokens: tokens})
+	p.ids = append(p.ids, tokens...)
+}
+
+// show adds the vectors of an input.
+func (p *positions) show(e *media.Encoded) error {
+	if e.Width != p.width {
+		return fmt.Errorf("reading the %s input: %s gives vectors of %d numbers, the core is %d wide", e.Part.Type, e.Parts()[1], e.Width, p.width)
+	}
+	for _, text := range e.Assumed {
+		if !slices.Contains(p.assumed, text) {
+			p.assumed = append(p.assumed, text)
+		}
+	}
+	p.in = append(p.in, runtimes.Positions{Vectors: e.Numbers})
+	p.ids = append(p.ids, slices.Repeat([]int32{e.ID}, len(e.Numbers)/p.width)...)
+	return nil
+}
+
+// read makes a sequence hold a prompt: at once what is known of it, beside the
+// encoders of the rest, and each of those as it comes.
+func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
+	p = &positions{width: r.model.Shape().Width}
+	inputs, begun := c.Inputs, false
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
-			p.in = append(p.in, runtimes.Positions{Tokens: piece.Tokens})
-			p.ids = append(p.ids, piece.Tokens...)
+			p.say(piece.Tokens)
 			continue
 		}
-		f, err := r.project(ctx, in[0], p.width)
-		if err != nil {
-			return nil, err
-		}
-		in = in[1:]
-		for _, text := range f.assumed {
-			if !slices.Contains(p.assumed, text) {
-				p.assumed = append(p.assumed, text)
+		e := inputs[0]
+		inputs = inputs[1:]
+		if !begun && !e.Ready() { // there is time to read what stands before it
+			p.goesOn, begun = true, true
+			if s, reused, err = r.begin(ctx, p, hidden); err != nil {
+				return s, p, reused, err
 			}
 		}
-		p.in = append(p.in, runtimes.Positions{Vectors: f.vectors})
-		p.ids = append(p.ids, slices.Repeat([]int32{f.id}, len(f.vectors)/p.width)...)
+		if err = e.Wait(ctx); err == nil {
+			err = p.show(e)
+		}
+		if err != nil {
+			return s, p, reused, err
+		}
 	}
-	return p, nil
+	if p.len() == 0 {
+		return s, p, 0, fmt.Errorf("nothing to read: the model begins no text by itself")
+	}
+	if !begun {
+		s, reused, err = r.begin(ctx, p, hidden)
+		return s, p, reused, err
+	}
+	return s, p, reused, s.read(ctx, p)
+}
+
+// begin takes a sequence for a prompt and makes it hold that.
+func (r *Runner) begin(ctx context.Context, p *positions, hidden bool) (*session, int, error) {
+	s, err := r.take(ctx, p, hidden)
+	if err != nil {
+		return nil, 0, err
+	}
+	reused, err := s.begin(ctx, p)
+	return s, reused, err
 }
 
 // session is a sequence and what it holds.
 type session struct {
 	runtimes.Sequence
-	held []int32
+	held   []int32
+	hidden bool // it keeps the states of its positions
 }
 
-// common is the number of positions that are there already. One is always
-// left to be read, for what follows it.
+// common is the number of positions that are there already. Of a whole prompt
+// one is always left to be read, for what follows it.
 func (s *session) common(in *positions) int {
+	most := len(in.ids)
+	if !in.goesOn {
+		most--
+	}
 	n := 0
-	for n < len(s.held) && n < len(in.ids)-1 && s.held[n] == in.ids[n] {
+	for n < len(s.held) && n < most && s.held[n] == in.ids[n] {
 		n++
 	}
 	return n
 }
 
-// begin makes the sequence hold the prompt and gives the number of positions
-// it held before.
+// begin makes the sequence hold a prompt, or its beginning, and gives the number
+// of positions it held before.
 func (s *session) begin(ctx context.Context, in *positions) (reused int, err error) {
-	if in.len() == 0 {
-		return 0, fmt.Errorf("nothing to read: the model begins no text by itself")
-	}
 	reused = s.common(in)
 	if err := s.Truncate(reused); err != nil {
 		return 0, err
 	}
 	s.held = s.held[:reused]
-	if err := s.Feed(ctx, in.from(reused)...); err != nil {
-		return reused, fmt.Errorf("feeding the prompt: %w", err)
+	return reused, s.read(ctx, in)
+}
+
+// read feeds what the sequence lacks of a prompt.
+func (s *session) read(ctx context.Context, in *positions) error {
+	from := len(s.held)
+	if from == in.len() {
+		return nil
 	}
-	s.held = append(s.held, in.ids[reused:]...)
-	return reused, nil
+	if err := s.Feed(ctx, in.from(from)...); err != nil {
+		return fmt.Errorf("feeding the prompt: %w", err)
+	}
+	s.held = append(s.held, in.ids[from:]...)
+	return nil
 }
 
 // generate continues the sequence.
@@ -110,12 +165,35 @@ func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit fu
 	return stop, err
 }
 
+// roomy reports inputs that the sequence has no room for, before anything is
+// loaded: each is counted with all the places that it may take.
+func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
+	most := r.build.Assembly.Tokens.MaxSeq
+	if most <= 0 || len(in) == 0 {
+		return nil // the core knows
+	}
+	text, places := 0, 0
+	for _, piece := range prompt.Pieces {
+		text += len(piece.Tokens)
+	}
+	for _, m := range in {
+		places += min(max(m.Places, 0), most)
+	}
+	if text+places >= most {
+		return fmt.Errorf("%w: %d places of %d inputs and %d tokens of text, of a max_seq of %d", runtimes.ErrFull, places, len(in), text, most)
+	}
+	return nil
+}
+
 // take gives a sequence for a prompt: the idle one that has most of it, a new
 // one while there may be more, or the one that was not used for longest.
-func (r *Runner) take(ctx context.Context, in *positions) (*session, error) {
+func (r *Runner) take(ctx context.Context, in *positions, hidden bool) (*session, error) {
 	r.mu.Lock()
 	best, most := -1, 0
 	for i, s := range r.idle {
+		if s.hidden != hidden {
+			continue
+		}
 		if n := s.common(in); n > most {
 			best, most = i, n
 		}
@@ -125,8 +203,11 @@ func (r *Runner) take(ctx context.Context, in *positions) (*session, error) {
 	if best >= 0 && 2*most < min(in.len(), len(r.idle[best].held)) && len(r.idle) < r.opt.Sequences {
 		best = -1
 	}
+	var full *session // gives its place
 	if best < 0 && len(r.idle) >= r.opt.Sequences {
-		best = 0
+		if best = 0; r.idle[0].hidden != hidden {
+			full, r.idle, best = r.idle[0], slices.Delete(r.idle, 0, 1), -1
+		}
 	}
 	if best >= 0 {
 		s := r.idle[best]
@@ -135,11 +216,16 @@ func (r *Runner) take(ctx context.Context, in *positions) (*session, error) {
 		return s, nil
 	}
 	r.mu.Unlock()
-	q, err := r.model.NewSequence(ctx, runtimes.SequenceOptions{})
+	if full != nil {
+		if err := full.Close(); err != nil {
+			return nil, err
+		}
+	}
+	q, err := r.model.NewSequence(ctx, runtimes.SequenceOptions{Hidden: hidden})
 	if err != nil {
 		return nil, fmt.Errorf("beginning a sequence: %w", err)
 	}
-	return &session{Sequence: q}, nil
+	return &session{Sequence: q, hidden: hidden}, nil
 }
 
 // put gives a sequence back.

@@ -3,9 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -14,9 +18,9 @@ type Missed struct {
 	Prompt, Want, Got string
 }
 
-// Smoke runs the build's golden prompts greedily, as plain text to continue,
-// and returns those whose continuation does not begin as it should, with the
-// number that were run.
+// Smoke runs the build's golden prompts greedily, as plain text to continue or,
+// where they show files, as a turn, and returns those whose continuation does
+// not begin as it should, with the number that were run.
 func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error) {
 	if err := r.Load(ctx); err != nil {
 		return nil, 0, err
@@ -31,14 +35,19 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			p.MaxTokens = len(g.Expect) // a token gives at least a byte
 		}
 		var got strings.Builder
-		prompt := r.talk.Plain(g.Prompt)
-		_, err := r.answer(ctx, prompt, nil, p, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+		prompt, in, err := r.golden(g)
+		if err != nil {
+			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
+		}
+		c := r.senses.Encode(ctx, in)
+		_, err = r.answer(ctx, prompt, c, Request{Preferences: p}, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
 				return enough
 			}
 			return nil
 		})
+		c.End()
 		if err != nil && !errors.Is(err, enough) {
 			return missed, run, err
 		}
@@ -48,4 +57,33 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 		}
 	}
 	return missed, run, nil
+}
+
+// golden is a golden prompt as a sequence is fed it: plain text, or a turn with
+// what is shown before it.
+func (r *Runner) golden(g modules.Golden) (talk.Prompt, []media.Medium, error) {
+	shown := g.Shown()
+	if len(shown) == 0 {
+		return r.talk.Plain(g.Prompt), nil, nil
+	}
+	var parts []talk.Part
+	for _, s := range shown {
+		path, err := r.build.Files.Path(s.File)
+		if err != nil {
+			return talk.Prompt{}, nil, err
+		}
+		parts = append(parts, talk.Part{Type: s.Modality, Path: path})
+		if err := media.Missing(r.build.Assembly, parts[len(parts)-1]); err != nil {
+			return talk.Prompt{}, nil, err
+		}
+	}
+	prompt, err := r.talk.Render([]talk.Message{{Role: talk.User, Parts: append(parts, talk.Part{Type: abi.Text, Text: g.Prompt})}}, nil)
+	if err != nil {
+		return prompt, nil, err
+	}
+	in, err := r.senses.Read(prompt)
+	if err == nil {
+		err = r.roomy(prompt, in)
+	}
+	return prompt, in, err
 }

@@ -1,12 +1,18 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/trace"
 )
 
 // errStopped ends a generation at a stop text.
@@ -18,8 +24,67 @@ type telling struct {
 	reader *talk.Reader
 	emit   func(text string) error
 
-	start, first, last time.Time
-	text, reasoning    strings.Builder
+	begun, start    time.Time // reading the prompt; the request
+	first, last     time.Time // tokens
+	text, reasoning strings.Builder
+}
+
+// read makes a sequence hold the prompt and tells of the inputs that it took.
+func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
+	at := time.Since(t.start)
+	s, p, reused, err := r.read(ctx, prompt, c, hidden)
+	if err != nil {
+		return s, err
+	}
+	t.answer.Timings.Prompt, t.answer.Timings.Reused, t.answer.Assumed = p.len(), reused, p.assumed
+	done := trace.Step{
+		What: trace.Prompt, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
+		Load: t.answer.Timings.Load, Note: fmt.Sprintf("%d positions, %d of them known", p.len(), reused),
+	}
+	told := map[*media.Encoded]bool{}
+	for _, e := range c.Inputs {
+		if told[e] {
+			continue
+		}
+		told[e] = true
+		var last int
+		t.answer.Trace, last = trace.Join(t.answer.Trace, e.Steps)
+		done.After = append(done.After, last)
+	}
+	t.answer.Trace = append(t.answer.Trace, done)
+	t.answer.Backends, err = r.backends(ctx, c)
+	return s, err
+}
+
+// backends are the engines of the parts that an answer took, the core first.
+func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, error) {
+	out := []Backend{{r.build.Assembly.Core.Name, r.engine.Name()}}
+	for _, e := range c.Inputs {
+		for _, name := range e.Parts() {
+			engine, err := r.parts.Function(name).Backend(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if b := (Backend{name, engine}); !slices.Contains(out, b) {
+				out = append(out, b)
+			}
+		}
+	}
+	return out, nil
+}
+
+// generate has the core go on.
+func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, behind int) (err error) {
+	at := time.Since(t.start)
+	t.answer.Stop, err = s.generate(ctx, gen, t.token)
+	if errors.Is(err, errStopped) {
+		t.answer.Stop, err = StopWord, nil
+	}
+	t.answer.Trace = append(t.answer.Trace, trace.Step{
+		What: trace.Generate, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
+		Note: fmt.Sprintf("%d tokens", len(t.answer.Tokens)), After: []int{behind},
+	})
+	return err
 }
 
 // token takes the next token.
@@ -61,7 +126,7 @@ func (t *telling) end() error {
 	a.Text, a.Reasoning = t.text.String(), t.reasoning.String()
 	a.Timings.Generated = len(a.Tokens)
 	if !t.first.IsZero() {
-		a.Timings.FirstToken, a.Timings.Generate = t.first.Sub(t.start), t.last.Sub(t.first)
+		a.Timings.FirstToken, a.Timings.Generate = t.first.Sub(t.begun), t.last.Sub(t.first)
 	}
 	return err
 }

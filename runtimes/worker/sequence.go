@@ -225,6 +225,34 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	return wire.Numbers[float32](data), nil
 }
 
+// Hidden gives the states of positions, as far as the engine shows them.
+func (s *sequence) Hidden(from, to int) ([]float32, error) {
+	if !s.opt.Hidden {
+		return nil, errors.New("the sequence keeps no hidden states")
+	}
+	if from < 0 || to < from || to > len(s.ids) {
+		return nil, fmt.Errorf("hidden states of the positions %d to %d of %d", from, to, len(s.ids))
+	}
+	ctx := context.Background()
+	c, err := s.at(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := s.m.bounded(ctx)
+	defer end()
+	reply, data, err := c.call(ctx, wire.Request{Op: wire.OpHidden, Sequence: s.id, From: from, N: to}, nil, nil)
+	if reply == nil {
+		s.lost()
+	}
+	if want := 4 * (to - from) * s.m.shape.Width; err == nil && len(data) != want {
+		err = fmt.Errorf("%d bytes of hidden states, not %d", len(data), want)
+	}
+	if err != nil {
+		return nil, s.m.told(ctx, err)
+	}
+	return wire.Numbers[float32](data), nil
+}
+
 // Close frees the sequence. What the child does not hear of ends with it.
 func (s *sequence) Close() error {
 	if s.closed {

@@ -189,7 +189,7 @@ func (r *rows) WriteTo(w io.Writer) (int64, error) {
 			if encode != nil {
 				encode(out[lo*to:hi*to], values[lo*row:hi*row], done+lo)
 			} else {
-				quant.Quantize(out[lo*to:hi*to], values[lo*row:hi*row], r.to)
+				quant.Fit(out[lo*to:hi*to], values[lo*row:hi*row], r.to)
 			}
 		}))
 		k, err := w.Write(out[:to*n])

@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,7 +19,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/imatrix"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
@@ -26,11 +27,15 @@ import (
 
 // Exporter writes GGUF. A precision is one of abi.Precisions or a recipe of
 // llama.cpp's that mm has, such as Q6_K.
-type Exporter struct{}
+type Exporter struct {
+	// Calibrator reads the texts and the importance matrices that graphs name;
+	// nil: they are refused.
+	Calibrator Calibrator
+}
 
 // generation is part of every cache key: it changes when other bytes are
 // written for the same input.
-const generation = 4
+const generation = 5
 
 // aliases are the recipes of the precisions that every format has.
 var aliases = map[string]string{
@@ -62,7 +67,7 @@ func (Exporter) Format() abi.Format { return abi.GGUF }
 
 // Check refuses a module without GGUF, an unknown precision, one the module
 // does not list, and to rewrite a model that is cut into several files.
-func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
+func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	var list diag.List
 	if m.Entry(abi.GGUF) == "" {
 		list.Add(diag.NotExported, diag.Pos{}, m.ID()+" exports no gguf", "add export.gguf to its manifest")
@@ -70,8 +75,9 @@ func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	}
 	opt, err := optionsOf(e)
 	if err != nil {
-		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "gguf takes imatrix: a file of the module")
+		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "gguf takes imatrix, a file of the module, separator and windows")
 	}
+	list = append(list, x.checkMethod(e, opt)...)
 	if opt.Imatrix != "" && !slices.Contains(m.Paths(), opt.Imatrix) {
 		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options.imatrix is %q, which is no file of %s", opt.Imatrix, m.ID()), "list it under files of the module")
 	}
@@ -95,10 +101,31 @@ func (Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	return list
 }
 
+// checkMethod refuses a method without what it needs.
+func (x Exporter) checkMethod(e builds.Export, opt exportOptions) (list diag.List) {
+	if e.Method == "" && e.Imatrix == "" && e.Calibration == "" {
+		return nil
+	}
+	if x.Calibrator == nil {
+		list.Add(diag.BadExport, diag.Pos{}, "nothing reads what method, imatrix and calibration name", "leave them out")
+	}
+	if e.Imatrix != "" && opt.Imatrix != "" {
+		list.Add(diag.BadExport, diag.Pos{}, "imatrix names a file beside the graph, options.imatrix one of the module", "keep one of them")
+	}
+	how := Calibration{Method: Method(e.Method), Windows: opt.Windows}
+	if err := how.Method.Needs(e.Imatrix != "" || opt.Imatrix != "", e.Calibration != ""); err != nil {
+		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "add imatrix: FILE or calibration: TEXT, beside the graph")
+	}
+	return list
+}
+
 // exportOptions are what exports.TARGET.gguf.options may hold.
 type exportOptions struct {
 	// Imatrix is the path of an importance matrix among the module's files.
 	Imatrix string `json:"imatrix"`
+	// Separator and Windows are how texts are read, as in [Calibration].
+	Separator string `json:"separator"`
+	Windows   int    `json:"windows"`
 }
 
 func optionsOf(e builds.Export) (opt exportOptions, err error) {
@@ -109,6 +136,9 @@ func optionsOf(e builds.Export) (opt exportOptions, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&opt); err != nil {
 		return opt, fmt.Errorf("options: %w", err)
+	}
+	if opt.Windows < 0 {
+		return opt, fmt.Errorf("options: windows is %d", opt.Windows)
 	}
 	return opt, nil
 }
@@ -126,7 +156,7 @@ func allowed(supported []string, precision, recipe string) bool {
 
 // Export writes the model in the export's precision; without one its files
 // stay as they are.
-func (Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) ([]registry.Layer, []string, error) {
+func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []registry.Layer, notes []string, err error) {
 	if e.Precision == "" {
 		return asItIs(m, out)
 	}
@@ -141,59 +171,112 @@ func (Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, 
 	defer blob.Close()
 	name := fileName(m)
 	from := src.Descriptor.Digest.String()
-	matters, by, err := importance(ctx, m, e, out)
+	how, err := calibration(ctx, m, e, out)
 	if err != nil {
 		return nil, nil, err
 	}
 	key := fmt.Sprintf("gguf %d %s %s %s", generation, from, recipe.Name, name)
-	if by != "" {
+	if by := how.String(); by != "" {
 		key += " " + by
 	}
 	if layers, notes, ok := out.Recall(ctx, key); ok {
-		return annotated(layers, from, by), notes, nil
+		return annotated(layers, from, how), notes, nil
 	}
 	file, err := gguf.Read(blob, src.Descriptor.Size)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := newConversion(file, Options{Recipe: recipe, Importance: matters})
+	opt, done, err := x.known(ctx, out.Store.BlobPath(src.Descriptor), how)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	opt.Recipe = recipe
+	c := newConversion(file, opt)
 	defer c.close()
 	src.Path = name
 	if !c.asItIs() {
+		if err := c.prepare(ctx); err != nil {
+			return nil, nil, err
+		}
 		if src, err = out.Write(ctx, name, func(w io.Writer) error { return c.write(ctx, w) }); err != nil {
 			return nil, nil, err
 		}
 	}
-	layers, notes := []registry.Layer{src}, c.notes()
+	layers, notes = []registry.Layer{src}, c.notes()
 	out.Remember(key, layers, notes)
-	return annotated(layers, from, by), notes, nil
+	return annotated(layers, from, how), notes, nil
 }
 
-// importance reads the importance matrix that an export names, and gives its
-// digest; nothing where it names none.
-func importance(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (*imatrix.Matrix, string, error) {
+// calibration reads the files that an export names: those of the graph, and an
+// importance matrix of the module's.
+func calibration(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (how Calibration, err error) {
 	opt, err := optionsOf(e)
-	if err != nil || opt.Imatrix == "" {
-		return nil, "", err
-	}
-	f, layer, err := out.Open(ctx, m, opt.Imatrix)
 	if err != nil {
-		return nil, "", err
+		return how, err
+	}
+	how = Calibration{Method: Method(e.Method), Separator: opt.Separator, Windows: opt.Windows}
+	switch {
+	case e.Imatrix != "":
+		how.Imatrix, err = out.Given(e.Imatrix)
+	case opt.Imatrix != "":
+		how.Imatrix, err = moduleFile(ctx, m, opt.Imatrix, out)
+	}
+	if err == nil && e.Calibration != "" {
+		how.Text, err = out.Given(e.Calibration)
+	}
+	return how, err
+}
+
+// moduleFile reads an importance matrix among the files of a module.
+func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.Sink) (*export.Given, error) {
+	f, layer, err := out.Open(ctx, m, path)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
-	read, err := imatrix.Read(f, layer.Descriptor.Size)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", opt.Imatrix, err)
+	const most = 256 << 20
+	if layer.Descriptor.Size > most {
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, layer.Descriptor.Size, most)
 	}
-	return read, layer.Descriptor.Digest.String(), nil
+	data, err := io.ReadAll(io.LimitReader(f, most))
+	return &export.Given{Path: path, Digest: layer.Descriptor.Digest.String(), Data: data}, err
 }
 
-// annotated notes by which importance matrix layers were rounded, unless they
-// are the module's file itself.
-func annotated(layers []registry.Layer, from, by string) []registry.Layer {
+// known is what the conversion of the file at path knows of its inputs.
+func (x Exporter) known(ctx context.Context, path string, how Calibration) (opt Options, done func() error, err error) {
+	done = func() error { return nil }
+	if how.Text == nil && (how.Method == "" || how.Method == Nearest) {
+		if how.Imatrix == nil {
+			return opt, done, nil
+		}
+		if !IsText(how.Imatrix.Data) {
+			opt.Importance, err = ReadImatrix(how.Imatrix)
+			return opt, done, err
+		}
+	}
+	if x.Calibrator == nil {
+		return opt, done, errors.New("nothing reads texts here")
+	}
+	return x.Calibrator.Calibrate(ctx, path, how)
+}
+
+// annotated notes by what layers were rounded, unless they are the module's
+// file itself.
+func annotated(layers []registry.Layer, from string, how Calibration) []registry.Layer {
+	notes := map[string]string{}
+	if how.Method != "" {
+		notes[abi.AnnotationMethod] = string(how.Method)
+	}
+	if f := how.Imatrix; f != nil {
+		notes[abi.AnnotationImatrix] = f.Digest // of a text, if it was made of one
+	}
+	if f := how.Text; f != nil {
+		notes[abi.AnnotationText] = f.Digest
+	}
 	for i := range layers {
-		if by != "" && layers[i].Descriptor.Digest.String() != from {
-			layers[i].Annotations = map[string]string{abi.AnnotationImatrix: by}
+		if len(notes) > 0 && layers[i].Descriptor.Digest.String() != from {
+			layers[i].Annotations = maps.Clone(notes)
 		}
 	}
 	return layers

@@ -201,8 +201,55 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v as %q: %s", tc.m.Quant, tc.precision, d)
 		}
 	}
+	for name, tc := range map[string]struct {
+		e    builds.Export
+		x    Exporter
+		want string
+	}{
+		"rtn":               {builds.Export{Method: "rtn"}, Exporter{reader{}}, ""},
+		"gptq":              {builds.Export{Method: "gptq", Calibration: "t"}, Exporter{reader{}}, ""},
+		"gptq by a matrix":  {builds.Export{Method: "gptq", Imatrix: "t"}, Exporter{reader{}}, "gptq needs a text"},
+		"awq":               {builds.Export{Method: "awq", Imatrix: "t"}, Exporter{reader{}}, ""},
+		"awq of nothing":    {builds.Export{Method: "awq"}, Exporter{reader{}}, "awq needs to know"},
+		"awq by the module": {builds.Export{Method: "awq", Options: []byte(`{"imatrix": "m.gguf"}`)}, Exporter{reader{}}, ""},
+		"two matrices":      {builds.Export{Imatrix: "t", Options: []byte(`{"imatrix": "m.gguf"}`)}, Exporter{reader{}}, "keep one"},
+		"no engine":         {builds.Export{Imatrix: "t"}, Exporter{}, "nothing reads"},
+		"less than none":    {builds.Export{Options: []byte(`{"windows": -1}`)}, Exporter{}, "windows is -1"},
+	} {
+		tc.e.Precision = "int8"
+		list := tc.x.Check(with(), tc.e)
+		if tc.want == "" && len(list) > 0 || tc.want != "" && (len(list) != 1 || list[0].Code != diag.BadExport || !strings.Contains(list[0].Detail+list[0].Hint, tc.want)) {
+			t.Errorf("%s: %v, want %q", name, list, tc.want)
+		}
+	}
 	if (Exporter{}).Format() != abi.GGUF {
 		t.Error("another format")
+	}
+}
+
+// reader learns nothing.
+type reader struct{}
+
+func (reader) Calibrate(context.Context, string, Calibration) (Options, func() error, error) {
+	return Options{}, func() error { return nil }, nil
+}
+
+// What a calibration is made of tells it from every other, so that no result of
+// one is remembered for another.
+func TestCalibrationString(t *testing.T) {
+	a, b := &export.Given{Digest: "sha256:a"}, &export.Given{Digest: "sha256:b"}
+	seen := map[string]int{}
+	for i, c := range []Calibration{
+		{}, {Method: AWQ, Imatrix: a}, {Method: AWQ, Text: a}, {Method: AWQ, Text: b}, {Method: GPTQ, Text: a}, {Imatrix: a}, {Imatrix: a, Text: b},
+		{Text: a, Separator: "x"}, {Text: a, Separator: "x", Windows: 2}, {Text: a, Windows: 2},
+	} {
+		if other, ok := seen[c.String()]; ok {
+			t.Errorf("%d and %d are both %q", other, i, c)
+		}
+		seen[c.String()] = i
+	}
+	if (Calibration{Method: Nearest}).String() != "" {
+		t.Error("to the nearest is as without a method")
 	}
 }
 

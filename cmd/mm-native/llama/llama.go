@@ -43,6 +43,8 @@ type library struct {
 	batchFree      func(b batch)
 	decode         func(ctx uintptr, b batch) int32
 	logitsAt       func(ctx uintptr, i int32) uintptr
+	stateAt        func(ctx uintptr, i int32) uintptr
+	embeddingWidth func(model uintptr) int32
 	getMemory      func(ctx uintptr) uintptr
 	memoryRemove   func(mem uintptr, seq, from, to int32) bool
 	attach         func(ctx, pool, poolBatch uintptr)
@@ -110,9 +112,9 @@ func (l *library) bind(base, ggml, llama *dl.Library) error {
 			"llama_backend_init": &l.backendInit, "llama_log_set": &l.logSet,
 			"llama_model_default_params": &l.defaultModel, "llama_model_load_from_file": &l.loadFile, "llama_model_free": &l.freeModel,
 			"llama_context_default_params": &l.defaultContext, "llama_init_from_model": &l.initContext, "llama_free": &l.freeContext,
-			"llama_model_get_vocab": &l.getVocab, "llama_vocab_n_tokens": &l.vocabTokens, "llama_model_n_embd_inp": &l.embeddingInput,
+			"llama_model_get_vocab": &l.getVocab, "llama_vocab_n_tokens": &l.vocabTokens, "llama_model_n_embd_inp": &l.embeddingInput, "llama_model_n_embd_out": &l.embeddingWidth,
 			"llama_model_n_ctx_train": &l.trained, "llama_batch_init": &l.batchInit, "llama_batch_free": &l.batchFree,
-			"llama_decode": &l.decode, "llama_get_logits_ith": &l.logitsAt, "llama_get_memory": &l.getMemory,
+			"llama_decode": &l.decode, "llama_get_logits_ith": &l.logitsAt, "llama_get_embeddings_ith": &l.stateAt, "llama_get_memory": &l.getMemory,
 			"llama_memory_seq_rm": &l.memoryRemove, "llama_attach_threadpool": &l.attach,
 			"llama_adapter_lora_init": &l.adapterInit, "llama_set_adapters_lora": &l.setAdapters,
 			"llama_set_abort_callback": &l.setAbort,
@@ -262,10 +264,16 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 	if m.handle == 0 {
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	}
+	if out := int(m.lib.embeddingWidth(m.handle)); opt.Hidden && out != m.shape.Width {
+		return nil, &runtimes.Unavailable{What: "the core's states", Why: fmt.Sprintf("llama.cpp shows them %d wide of a model %d wide", out, m.shape.Width), Hint: "--backend core shows them"}
+	}
 	p := m.lib.defaultContext()
 	p.ctx, p.batch, p.ubatch = uint32(n), chunk, chunk
 	p.threads, p.threadsBatch = int32(m.threads), int32(m.threads)
 	p.typeK, p.typeV = m.kv, m.kv
+	if opt.Hidden {
+		p.embeddings, p.pooling = true, 0 // a state each, behind the last norm
+	}
 	if m.kv == 0 {
 		p.flash = 0 // it rounds 32-bit keys and values to 16
 	}
@@ -273,7 +281,7 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 	if h == 0 {
 		return nil, fmt.Errorf("llama.cpp made no context of %d positions", n)
 	}
-	s := &sequence{m: m, handle: h, context: n, stop: new(uint32)}
+	s := &sequence{m: m, handle: h, context: n, stop: new(uint32), hidden: opt.Hidden}
 	m.lib.setAbort(h, m.lib.flagged, s.stop)
 	if m.pool != 0 {
 		m.lib.attach(h, m.pool, m.pool)

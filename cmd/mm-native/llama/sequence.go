@@ -32,6 +32,8 @@ type sequence struct {
 	ids     []int32   // held; vector where one is
 	last    []float32 // the last position's vector, if it is one
 	known   bool      // the library has the logits of the last position
+	hidden  bool      // keep the states of all positions
+	states  []float32 // of those, behind the last norm
 	stop    *uint32   // 1: the library is to end what it computes; on the heap, where it stays
 }
 
@@ -52,7 +54,7 @@ func (s *sequence) free() {
 		s.m.lib.freeContext(s.handle)
 		delete(s.m.open, s)
 	}
-	s.handle, s.ids, s.known = 0, nil, false
+	s.handle, s.ids, s.known, s.states = 0, nil, false, nil
 }
 
 // Feed appends positions, all or none.
@@ -132,6 +134,9 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 	wanted := unsafe.Slice((*int8)(dl.Pointer(b.logits)), n)
 	for i := range n {
 		positions[i], counts[i], wanted[i] = int32(len(s.ids)+i), 1, 0
+		if s.hidden {
+			wanted[i] = 1
+		}
 		*(*int32)(dl.Pointer(ids[i])) = 0
 	}
 	wanted[n-1] = 1
@@ -153,8 +158,42 @@ func (s *sequence) decode(ctx context.Context, tokens []int32, vectors []float32
 		}
 		return fmt.Errorf("llama.cpp could not compute %d positions behind %d: code %d", n, len(s.ids), r)
 	}
+	if s.hidden {
+		if err := s.keep(n); err != nil {
+			s.m.lib.memoryRemove(s.m.lib.getMemory(s.handle), 0, int32(len(s.ids)), -1)
+			return err
+		}
+	}
 	s.known = true
 	return nil
+}
+
+// keep copies the states of the n positions that were computed last. It needs
+// the model's lock.
+func (s *sequence) keep(n int) error {
+	width := s.m.shape.Width
+	s.states = s.states[:len(s.ids)*width]
+	for i := range n {
+		p := s.m.lib.stateAt(s.handle, int32(i))
+		if p == 0 {
+			return fmt.Errorf("llama.cpp has no state of position %d", len(s.ids)+i)
+		}
+		s.states = append(s.states, unsafe.Slice((*float32)(dl.Pointer(p)), width)...)
+	}
+	return nil
+}
+
+// Hidden gives the states of positions.
+func (s *sequence) Hidden(from, to int) ([]float32, error) {
+	switch {
+	case s.handle == 0:
+		return nil, runtimes.ErrClosed
+	case !s.hidden:
+		return nil, errors.New("the sequence keeps no hidden states")
+	case from < 0 || to < from || to > len(s.ids):
+		return nil, fmt.Errorf("hidden states of the positions %d to %d of %d", from, to, len(s.ids))
+	}
+	return slices.Clone(s.states[from*s.m.shape.Width : to*s.m.shape.Width]), nil
 }
 
 // Truncate forgets the positions from n on.

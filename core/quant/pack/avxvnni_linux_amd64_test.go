@@ -17,15 +17,18 @@ import (
 // VPDPBUSD alone, that takes the place of the other form in the code of this
 // process: its fields have the same bits, and its length is the same.
 func TestAVXVNNI(t *testing.T) {
+	if !hasAVX2 {
+		t.Skip("skipped: the kernels of core/tensor are of a lower level")
+	}
 	if !cpu.X86.HasAVXVNNI {
 		if !cpu.X86.HasAVX512VL || !cpu.X86.HasAVX512VNNI {
 			t.Skip("skipped: neither AVX-VNNI nor AVX-512 VNNI")
 		}
 		defer replaceVEX(t)()
 	}
-	avx2, avxvnni, avx512, vnni := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI
-	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI = avx2, avxvnni, avx512, vnni }()
-	hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI = true, true, false, false
+	avx2, avxvnni, avx512, vnni, amx := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX
+	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX = avx2, avxvnni, avx512, vnni, amx }()
+	hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX = true, true, false, false, false
 	t.Run("Mul", TestMul)
 	t.Run("BatchInvariance", TestBatchInvariance)
 	t.Run("Extremes", TestExtremes)

@@ -10,7 +10,8 @@ import (
 //
 // The integers lie in tiles of eight rows (of one row when T is 1), padded
 // with zeros: K/4 × rows × 4 bytes, so that a kernel finds four columns of
-// each row side by side. For every 32 columns a tile holds each row's scale d,
+// each row side by side. Kernels for AMX find them blocked instead: K/32 × rows ×
+// 32 bytes. For every 32 columns a tile holds each row's scale d,
 // d·Σq, and -128·Σq, which is what products with unsigned bytes (the weight
 // plus 128) are too large by; the latter for every 16 columns too.
 type Batch struct {
@@ -92,7 +93,10 @@ func (b *Batch) Prepare(i int) {
 		} else {
 			r.clear(groups)
 		}
-		if b.tile > 1 {
+		switch {
+		case b.tile > 1 && hasAMX:
+			block(q, staged, t)
+		case b.tile > 1:
 			interleave(q, staged, t)
 		}
 	}
@@ -155,6 +159,13 @@ func interleave(tile, row []int8, t int) {
 	words := asUint32(tile)[t:]
 	for i, w := range asUint32(row) {
 		words[i*tileRows] = w
+	}
+}
+
+// block puts a row's integers, 32 at a time, in their places in a tile.
+func block(tile, row []int8, t int) {
+	for g := 0; g < len(row); g += groupLen {
+		copy(tile[g*tileRows+t*groupLen:][:groupLen], row[g:])
 	}
 }
 

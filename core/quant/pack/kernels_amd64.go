@@ -184,6 +184,15 @@ func halvesOf(v [16]int8) (low, high [16]int8) {
 	return low, high
 }
 
+// mulTiles multiplies a panel with a batch.
+func mulTiles(y []float32, ldy int, w *panel, b *Batch) {
+	if hasAMX && b.tile == tileRows {
+		mulTilesAMX(y, ldy, w, b.tilesAt(0, b.Tiles()*tileRows))
+		return
+	}
+	mulTileByTile(y, ldy, w, b)
+}
+
 func mulTile(y []float32, ldy int, w *panel, x tile) {
 	groups := len(w.quants) / lanes / groupLen
 	minimum := unsafe.SliceData(w.minimum)
@@ -191,6 +200,8 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 		minimum = nil
 	}
 	switch {
+	case hasAMX && x.rows == tileRows:
+		mulTilesAMX(y, ldy, w, x)
 	case hasVNNI && x.rows == tileRows && w.group == groupLen:
 		tileVNNI(&y[0], ldy, &w.quants[0], &w.scale[0], minimum, &x.q[0], &x.scale[0], &x.sum[0], &x.fix32[0], groups)
 	case hasVNNI && x.rows == tileRows:

@@ -15,14 +15,18 @@ import (
 
 // TestOlderKernels repeats the tests as if the machine had less.
 func TestOlderKernels(t *testing.T) {
-	avx2, avxvnni, avx512, vnni := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI
-	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI = avx2, avxvnni, avx512, vnni }()
-	hasAVXVNNI = false // TestAVXVNNI
-	for name, set := range map[string]func(){
+	avx2, avxvnni, avx512, vnni, amx := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX
+	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX = avx2, avxvnni, avx512, vnni, amx }()
+	hasAVXVNNI, hasAMX = false, false // TestAVXVNNI, TestAMX
+	older := map[string]func(){
 		"AVX512": func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, false },
 		"AVX2":   func() { hasAVX2, hasAVX512, hasVNNI = avx2, false, false },
 		"plain":  func() { hasAVX2, hasAVX512, hasVNNI = false, false, false },
-	} {
+	}
+	if amx {
+		older["VNNI"] = func() { hasAVX2, hasAVX512, hasVNNI = avx2, avx512, vnni }
+	}
+	for name, set := range older {
 		set()
 		t.Run(name, func(t *testing.T) {
 			t.Run("Mul", TestMul)

@@ -10,3 +10,7 @@ func quantiseRow(r quantised, x []float32)                       { quantiseRowPl
 func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
 func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
 func transposeHalves([]byte, []byte, int) int                    { return 0 }
+func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b) }
+
+// hasAMX says that batches are blocked.
+const hasAMX = false

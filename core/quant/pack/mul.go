@@ -34,13 +34,20 @@ func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
 	default:
 		for p := lo / lanes; p < end/lanes; p++ {
 			w := m.unpack(p, s)
-			for t := 0; t < padded; t += b.tile {
-				mulTile(y[t*ldy+p*lanes:], ldy, w, b.tileAt(t))
-				if len(w.addend) > 0 {
+			mulTiles(y[p*lanes:], ldy, w, b)
+			if len(w.addend) > 0 {
+				for t := 0; t < padded; t += b.tile {
 					s.add(y[t*ldy+p*lanes:], ldy, w, b.tileAt(t))
 				}
 			}
 		}
+	}
+}
+
+// mulTileByTile multiplies a panel with a batch: y[t·ldy + r], 16 rows r.
+func mulTileByTile(y []float32, ldy int, w *panel, b *Batch) {
+	for t := 0; t < b.rows; t += b.tile {
+		mulTile(y[t*ldy:], ldy, w, b.tileAt(t))
 	}
 }
 
@@ -70,9 +77,12 @@ type tile struct {
 }
 
 // tileAt is the tile whose first row is t.
-func (b *Batch) tileAt(t int) tile {
+func (b *Batch) tileAt(t int) tile { return b.tilesAt(t, t+b.tile) }
+
+// tilesAt is the tiles of rows from to end, one after the other.
+func (b *Batch) tilesAt(from, end int) tile {
 	groups := b.cols / groupLen
-	lo, hi := t*groups, (t+b.tile)*groups
+	lo, hi := from*groups, end*groups
 	return tile{
 		rows:  b.tile,
 		q:     b.q[lo*groupLen : hi*groupLen],

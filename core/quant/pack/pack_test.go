@@ -85,7 +85,11 @@ func reference(t tensor.Type, data []byte, rows, cols int, b *Batch) (y, size []
 			if f.scheme != schemeFloat {
 				tl := b.tileAt(i / b.tile * b.tile)
 				lane := i % b.tile
-				x[k] = float64(tl.q[(k/4*b.tile+lane)*4+k%4]) * float64(tl.scale[k/groupLen*b.tile+lane])
+				at := (k/4*b.tile+lane)*4 + k%4
+				if hasAMX {
+					at = (k/groupLen*b.tile+lane)*groupLen + k%groupLen
+				}
+				x[k] = float64(tl.q[at]) * float64(tl.scale[k/groupLen*b.tile+lane])
 			}
 		}
 		for n := range rows {

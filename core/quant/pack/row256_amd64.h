@@ -1,23 +1,29 @@
 // Products of one row of activations with panels of 16 rows of weights in
-// registers of 256 bits: each group of 32 columns is done for rows 0 to 7 and
-// then for rows 8 to 15. A file that includes this one defines how bytes are
-// multiplied:
+// registers of 256 bits. Of each group of 32 columns rows 0 to 7 are done and then
+// rows 8 to 15, column by column where there are registers for the sums of both:
+// then each activation is loaded once. A file that includes this one defines how
+// bytes are multiplied:
 //
-//	SET0 … SET3, ADD0 … ADD3   Y2 to Y5 become, or grow by, the sums of pairs
-//	                           of products of unsigned bytes with signed ones:
-//	                           0 and 1 of Y6 with Y9, 2 and 3 of Y7 with Y10
-//	SETS0 …, ADDS0 …           the same for signed weights
+//	SETL0, SETH0, ADDL0, ADDH0   Y2 and Y3 become, or grow by, the sums of pairs
+//	                           of products of unsigned bytes with signed ones: of
+//	                           Y6 with Y9, of Y7 with Y10
+//	SETL1, SETH1, ADDL1, ADDH1   the same in Y4 and Y5
+//	SETSL0 …, ADDSL0 …         the same for signed weights
+//	SET0 … SET3, ADD0 … ADD3   Y2 to Y5 become, or grow by, 0 and 1 the products
+//	                           of Y6 with Y9, 2 and 3 those of Y7 with Y10
 //	FLIP                       what SETS and ADDS want of 8-bit weights
-//	SUM8, SUM4, SUMS           Y2 is the sum over all 32 columns, of unsigned
-//	                           weights of 4 bits and fewer, of 5, of signed
-//	PARTS4, PARTS2             Y2 is the sum over the first 16 columns and Y4
-//	                           over the others, of 3 bits and fewer, and of 6
-//	FIXS                       takes off what FLIP or TABLE added
+//	SUM8, SUM4, SUMS           Y2 is Y2 and Y3 of 32 bits, Y4 is Y4 and Y5: sums of
+//	                           four products each of unsigned weights of 4 bits
+//	                           and fewer, of 5, of signed
+//	PARTS4, PARTS2             the same of two products each of weights of 3 bits
+//	                           and fewer, and of 6
+//	QUARTER                    a quarter of the sums Y3 and Y5
+//	FIXS                       takes off Y2 and Y4 what FLIP or TABLE added
 //	TABLE                      the table of IQ4 as SETS and ADDS want it
 //
 // Registers: DI y; SI integers; R8 scales; R9 activations; R10 their scales;
-// R11 their sums; R12 fix; R13 a block's d and dmin; CX groups of 32 (blocks of
-// 256 for K-quants); DX groups of a block; BX panels. Y0 and Y1 are the
+// R11 their sums; R12 fix; R13 a block's d and dmin as float32, 16 rows each; CX
+// groups of 32 (blocks of 256 for K-quants); DX groups of a block; BX panels. Y0 and Y1 are the
 // results, Y15 the mask of the lower bits, Y13 that of the upper ones or a
 // table, Y14 is for the file that includes this one.
 
@@ -33,6 +39,8 @@ CONST32(bits01, $0x0303030303030303)
 CONST32(bit2, $0x0404040404040404)
 CONST32(bit4, $0x1010101010101010)
 CONST32(bits45, $0x3030303030303030)
+CONST32(bits23, $0x0c0c0c0c0c0c0c0c)
+CONST32(parts128, $0x3c0000003c000000)
 CONST32(words03, $0x0000000f0000000f)
 
 // quant.TableMXFP4, 16 added.
@@ -45,6 +53,11 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	MOVQ q+8(FP), SI       \
 	MOVQ s+16(FP), R8      \
 	MOVQ panels+64(FP), BX
+
+// FRAME is where a block's d and dmin are put.
+#define FRAME \
+	LEAQ 31(SP), R13 \
+	ANDQ $~31, R13
 
 // PANEL begins a panel: integers and scales go on where the last one's ended.
 #define PANEL \
@@ -99,118 +112,163 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 #define RIGHT(n, plane) VPSRLD $n, plane, Y8
 #define STAY(plane) VMOVDQA plane, Y8
 
-#define UNIT4(i, h, A, B) \
-	NIBBLES(i, h) \
-	COLUMNS(i)    \
-	A             \
-	B
+// ALL does four units with the weights that UNIT gives of rows from h on.
+#define ALL(UNIT) \
+	COLUMNS(0) \
+	UNIT(0, 0) \
+	SETL0      \
+	SETH0      \
+	UNIT(0, 32) \
+	SETL1      \
+	SETH1      \
+	MORE(1, UNIT) \
+	MORE(2, UNIT) \
+	MORE(3, UNIT)
+#define MORE(i, UNIT) \
+	COLUMNS(i) \
+	UNIT(i, 0) \
+	ADDL0      \
+	ADDH0      \
+	UNIT(i, 32) \
+	ADDL1      \
+	ADDH1
 
-#define DOT4(h) \
-	UNIT4(0, h, SET0, SET2) \
-	UNIT4(1, h, SET1, SET3) \
-	UNIT4(2, h, ADD0, ADD2) \
-	UNIT4(3, h, ADD1, ADD3)
+// ALLS is the same of signed weights.
+#define ALLS(UNIT) \
+	COLUMNS(0) \
+	UNIT(0, 0) \
+	SETSL0     \
+	SETSH0     \
+	UNIT(0, 32) \
+	SETSL1     \
+	SETSH1     \
+	MORES(1, UNIT) \
+	MORES(2, UNIT) \
+	MORES(3, UNIT)
+#define MORES(i, UNIT) \
+	COLUMNS(i) \
+	UNIT(i, 0) \
+	ADDSL0     \
+	ADDSH0     \
+	UNIT(i, 32) \
+	ADDSL1     \
+	ADDSH1
 
-// Bit i of the plane Y12 is bit 4 of unit i.
-#define UNIT5(i, h, LOW, HIGH, A, B) \
+#define DOT4 ALL(NIBBLES)
+
+// Bit i of the planes Y12, of the lower rows, and Y11 is bit 4 of unit i.
+#define FIFTH(i, h, LOW, HIGH) \
 	NIBBLES(i, h)   \
-	COLUMNS(i)      \
 	UPPER(LOW, Y6)  \
-	UPPER(HIGH, Y7) \
-	A               \
-	B
+	UPPER(HIGH, Y7)
 
-#define DOT5(h) \
-	VMOVDQU (256+h)(SI), Y12                                \
-	UNIT5(0, h, LEFT(4, Y12), STAY(Y12), SET0, SET2)        \
-	UNIT5(1, h, LEFT(3, Y12), RIGHT(1, Y12), SET1, SET3)    \
-	UNIT5(2, h, LEFT(2, Y12), RIGHT(2, Y12), ADD0, ADD2)    \
-	UNIT5(3, h, LEFT(1, Y12), RIGHT(3, Y12), ADD1, ADD3)
+#define UNIT5(i, LOW0, HIGH0, LOW1, HIGH1, A, B, C, D) \
+	COLUMNS(i)                \
+	FIFTH(i, 0, LOW0, HIGH0)  \
+	A                         \
+	B                         \
+	FIFTH(i, 32, LOW1, HIGH1) \
+	C                         \
+	D
+
+#define DOT5 \
+	VMOVDQU 256(SI), Y12 \
+	VMOVDQU 288(SI), Y11 \
+	UNIT5(0, LEFT(4, Y12), STAY(Y12), LEFT(4, Y11), STAY(Y11), SETL0, SETH0, SETL1, SETH1)           \
+	UNIT5(1, LEFT(3, Y12), RIGHT(1, Y12), LEFT(3, Y11), RIGHT(1, Y11), ADDL0, ADDH0, ADDL1, ADDH1)   \
+	UNIT5(2, LEFT(2, Y12), RIGHT(2, Y12), LEFT(2, Y11), RIGHT(2, Y11), ADDL0, ADDH0, ADDL1, ADDH1)   \
+	UNIT5(3, LEFT(1, Y12), RIGHT(3, Y12), LEFT(1, Y11), RIGHT(3, Y11), ADDL0, ADDH0, ADDL1, ADDH1)
+
+#define UNIT6(i, h, LOW, HIGH, A, B) \
+	COLUMNS(i)             \
+	FIFTH(i, h, LOW, HIGH) \
+	A                      \
+	B
 
 // Y12 holds bits 4 and 5 of units 0 to 3, Y11 those of 4 to 7.
 #define DOT6(h) \
 	VMOVDQU (256+h)(SI), Y12                                \
 	VMOVDQU (320+h)(SI), Y11                                \
-	UNIT5(0, h, LEFT(4, Y12), LEFT(4, Y11), SET0, SET2)     \
-	UNIT5(1, h, LEFT(2, Y12), LEFT(2, Y11), SET1, SET3)     \
-	UNIT5(2, h, STAY(Y12), STAY(Y11), ADD0, ADD2)           \
-	UNIT5(3, h, RIGHT(2, Y12), RIGHT(2, Y11), ADD1, ADD3)
+	UNIT6(0, h, LEFT(4, Y12), LEFT(4, Y11), SET0, SET2)     \
+	UNIT6(1, h, LEFT(2, Y12), LEFT(2, Y11), SET1, SET3)     \
+	UNIT6(2, h, STAY(Y12), STAY(Y11), ADD0, ADD2)           \
+	UNIT6(3, h, RIGHT(2, Y12), RIGHT(2, Y11), ADD1, ADD3)
 
-// Y11 holds two bits of units 0 to 3, those of 4 to 7 are 64 bytes on.
-#define PAIRS(i, h) \
-	VPSRLD  $(2*i), Y11, Y6  \
-	VMOVDQU (64+h)(SI), Y7   \
-	VPSRLD  $(2*i), Y7, Y7   \
-	VPAND   Y15, Y6, Y6      \
-	VPAND   Y15, Y7, Y7
+// Y11 holds two bits of units 0 to 3, Y14 those of 4 to 7. Units of odd numbers
+// are taken in the place where their bits are, four times as large, and summed up
+// apart, in Y3 and Y5; what is in the upper halves is moved to the lower ones once.
+#define PAIRS(mask) \
+	VPAND mask, Y11, Y6 \
+	VPAND mask, Y14, Y7
+#define EVEN PAIRS(Y15)
+#define ODD PAIRS(bits23<>(SB))
+#define UPPERPAIRS \
+	VPSRLW $4, Y11, Y11 \
+	VPSRLW $4, Y14, Y14
 
-#define UNIT2(i, h, A, B) \
-	PAIRS(i, h) \
-	COLUMNS(i)  \
-	A           \
+#define UNIT2(i, BITS, A, B) \
+	BITS       \
+	COLUMNS(i) \
+	A          \
 	B
 
 #define DOT2(h) \
-	VMOVDQU (h)(SI), Y11    \
-	UNIT2(0, h, SET0, SET2) \
-	UNIT2(1, h, SET1, SET3) \
-	UNIT2(2, h, ADD0, ADD2) \
-	UNIT2(3, h, ADD1, ADD3)
+	VMOVDQU (h)(SI), Y11       \
+	VMOVDQU (64+h)(SI), Y14    \
+	UNIT2(0, EVEN, SET0, SET2) \
+	UNIT2(1, ODD, SET1, SET3)  \
+	UPPERPAIRS                 \
+	UNIT2(2, EVEN, ADD0, ADD2) \
+	UNIT2(3, ODD, ADD1, ADD3)  \
+	QUARTER
 
 // Bit i of the plane Y12 is bit 2 of unit i.
-#define UNIT3(i, h, LOW, HIGH, A, B) \
-	PAIRS(i, h)     \
-	COLUMNS(i)      \
-	UPPER(LOW, Y6)  \
-	UPPER(HIGH, Y7) \
-	A               \
+#define THIRD(INTO, mask, reg) \
+	INTO             \
+	VPAND mask, Y8, Y8 \
+	VPOR  Y8, reg, reg
+
+#define UNIT3(i, BITS, LOW, HIGH, mask, A, B) \
+	BITS                  \
+	COLUMNS(i)            \
+	THIRD(LOW, mask, Y6)  \
+	THIRD(HIGH, mask, Y7) \
+	A                     \
 	B
 
 #define DOT3(h) \
-	VMOVDQU (h)(SI), Y11                                    \
-	VMOVDQU (128+h)(SI), Y12                                \
-	UNIT3(0, h, LEFT(2, Y12), RIGHT(2, Y12), SET0, SET2)    \
-	UNIT3(1, h, LEFT(1, Y12), RIGHT(3, Y12), SET1, SET3)    \
-	UNIT3(2, h, STAY(Y12), RIGHT(4, Y12), ADD0, ADD2)       \
-	UNIT3(3, h, RIGHT(1, Y12), RIGHT(5, Y12), ADD1, ADD3)
+	VMOVDQU (h)(SI), Y11                                                         \
+	VMOVDQU (64+h)(SI), Y14                                                      \
+	VMOVDQU (128+h)(SI), Y12                                                     \
+	UNIT3(0, EVEN, LEFT(2, Y12), RIGHT(2, Y12), Y13, SET0, SET2)                 \
+	UNIT3(1, ODD, LEFT(3, Y12), RIGHT(1, Y12), bit4<>(SB), SET1, SET3)           \
+	UPPERPAIRS                                                                   \
+	UNIT3(2, EVEN, STAY(Y12), RIGHT(4, Y12), Y13, ADD0, ADD2)                    \
+	UNIT3(3, ODD, LEFT(1, Y12), RIGHT(3, Y12), bit4<>(SB), ADD1, ADD3)           \
+	QUARTER
 
 // Four bits choose from the table Y13.
-#define UNITTABLE(i, h, A, B) \
+#define CHOSEN(i, h) \
 	NIBBLES(i, h)        \
 	VPSHUFB Y6, Y13, Y6  \
-	VPSHUFB Y7, Y13, Y7  \
-	COLUMNS(i)           \
-	A                    \
-	B
+	VPSHUFB Y7, Y13, Y7
 
-#define DOTTABLE(h) \
-	UNITTABLE(0, h, SET0, SET2) \
-	UNITTABLE(1, h, SET1, SET3) \
-	UNITTABLE(2, h, ADD0, ADD2) \
-	UNITTABLE(3, h, ADD1, ADD3)
+#define DOTTABLE ALL(CHOSEN)
+#define DOTTABLES ALLS(CHOSEN)
 
-#define DOTTABLES(h) \
-	UNITTABLE(0, h, SETS0, SETS2) \
-	UNITTABLE(1, h, SETS1, SETS3) \
-	UNITTABLE(2, h, ADDS0, ADDS2) \
-	UNITTABLE(3, h, ADDS1, ADDS3)
-
-#define UNIT8(i, h, A, B) \
+#define BYTES(i, h) \
 	VMOVDQU (64*i+h)(SI), Y6     \
 	VMOVDQU (64*i+256+h)(SI), Y7 \
-	FLIP                         \
-	COLUMNS(i)                   \
-	A                            \
-	B
+	FLIP
 
-#define DOT8(h) \
-	UNIT8(0, h, SETS0, SETS2) \
-	UNIT8(1, h, SETS1, SETS3) \
-	UNIT8(2, h, ADDS0, ADDS2) \
-	UNIT8(3, h, ADDS1, ADDS3)
+#define DOT8 ALLS(BYTES)
 
 // FIX takes off what is too much by the offset 128>>n of unsigned weights.
-#define FIX(n) FIXAT(0, n, Y2)
+#define FIX(n) \
+	VPBROADCASTD (R12), Y9   \
+	VPSRAD       $n, Y9, Y9  \
+	VPADDD       Y9, Y2, Y2  \
+	VPADDD       Y9, Y4, Y4
 #define FIXAT(at, n, ints) \
 	VPBROADCASTD at(R12), Y9     \
 	VPSRAD       $n, Y9, Y9      \
@@ -223,16 +281,29 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	VMULPS       Y9, scale, scale     \
 	VFMADD231PS  ints, scale, result
 
-// HALF scales by numbers of 16 bits.
-#define HALF(at, result) \
-	VCVTPH2PS at(R8), Y11  \
-	SCALE(Y2, Y11, result)
+// SCALES does that for Y2, Y6 and Y0, and for Y4, Y7 and Y1.
+#define SCALES \
+	VCVTDQ2PS    Y2, Y2      \
+	VCVTDQ2PS    Y4, Y4      \
+	VBROADCASTSS (R10), Y9   \
+	VMULPS       Y9, Y6, Y6  \
+	VMULPS       Y9, Y7, Y7  \
+	VFMADD231PS  Y2, Y6, Y0  \
+	VFMADD231PS  Y4, Y7, Y1
 
-// LEAST adds the sum of the activations as often as Y11 says.
-#define LEAST(at, result) \
-	VCVTPH2PS    at(R8), Y11       \
-	VBROADCASTSS (R11), Y9         \
-	VFMADD231PS  Y9, Y11, result
+// HALVES scales by numbers of 16 bits.
+#define HALVES \
+	VCVTPH2PS (R8), Y6   \
+	VCVTPH2PS 16(R8), Y7 \
+	SCALES
+
+// LEASTS adds the sum of the activations as often as the numbers behind say.
+#define LEASTS \
+	VCVTPH2PS    32(R8), Y6  \
+	VCVTPH2PS    48(R8), Y7  \
+	VBROADCASTSS (R11), Y9   \
+	VFMADD231PS  Y9, Y6, Y0  \
+	VFMADD231PS  Y9, Y7, Y1
 
 // NEXT goes on to the next group.
 #define NEXT(ints, scales) \
@@ -245,11 +316,23 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	DECQ CX          \
 	JNZ  loop
 
-// BLOCK begins a block of a K-quant, of which n bytes come before the groups'
-// scales; NEXTK goes on to the next group, fixes of which are so many bytes.
-#define BLOCK(n) \
-	MOVQ R8, R13 \
-	ADDQ $n, R8  \
+// BLOCKD begins a block of a K-quant that has d, BLOCKDMIN one with dmin as well;
+// the groups' scales follow. NEXTK goes on to the next group, fixes of which are
+// so many bytes.
+#define TOFLOATS(from, to) \
+	VCVTPH2PS from(R8), Y6 \
+	VMOVUPS   Y6, to(R13)
+#define BLOCKD \
+	TOFLOATS(0, 0)   \
+	TOFLOATS(16, 32) \
+	ADDQ $32, R8     \
+	MOVQ $8, DX
+#define BLOCKDMIN \
+	TOFLOATS(0, 0)   \
+	TOFLOATS(16, 32) \
+	TOFLOATS(32, 64) \
+	TOFLOATS(48, 96) \
+	ADDQ $64, R8     \
 	MOVQ $8, DX
 
 #define NEXTK(ints, scales, fixes) \
@@ -264,45 +347,56 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 	DECQ CX          \
 	JNZ  block
 
-// KSCALE scales by d·s and takes off dmin·m: 8 rows' scales at byte "at", minima
-// 16 bytes on.
-#define KSCALE(at, result) \
-	VPMOVZXBD    at(R8), Y11          \
-	VCVTDQ2PS    Y11, Y11             \
-	VCVTPH2PS    (2*at)(R13), Y9      \
-	VMULPS       Y9, Y11, Y11         \
-	SCALE(Y2, Y11, result)            \
-	VPMOVZXBD    (16+at)(R8), Y11     \
-	VCVTDQ2PS    Y11, Y11             \
-	VCVTPH2PS    (32+2*at)(R13), Y9   \
-	VMULPS       Y9, Y11, Y11         \
-	VBROADCASTSS (R11), Y9            \
-	VFNMADD231PS Y9, Y11, result
+// KSCALES scales by d·s and takes off dmin·m: 16 rows' scales, then their minima.
+#define KSCALES \
+	VPMOVZXBD    (R8), Y6         \
+	VPMOVZXBD    8(R8), Y7        \
+	VCVTDQ2PS    Y6, Y6           \
+	VCVTDQ2PS    Y7, Y7           \
+	VMULPS       (R13), Y6, Y6    \
+	VMULPS       32(R13), Y7, Y7  \
+	SCALES                        \
+	VPMOVZXBD    16(R8), Y6       \
+	VPMOVZXBD    24(R8), Y7       \
+	VCVTDQ2PS    Y6, Y6           \
+	VCVTDQ2PS    Y7, Y7           \
+	VMULPS       64(R13), Y6, Y6  \
+	VMULPS       96(R13), Y7, Y7  \
+	VBROADCASTSS (R11), Y9        \
+	VFNMADD231PS Y9, Y6, Y0       \
+	VFNMADD231PS Y9, Y7, Y1
+
+// SIGNEDS scales by d·s with signed s.
+#define SIGNEDS \
+	VPMOVSXBD (R8), Y6         \
+	VPMOVSXBD 8(R8), Y7        \
+	VCVTDQ2PS Y6, Y6           \
+	VCVTDQ2PS Y7, Y7           \
+	VMULPS    (R13), Y6, Y6    \
+	VMULPS    32(R13), Y7, Y7  \
+	SCALES
 
 // SIGNED scales by d·s with signed s.
 #define SIGNED(at, row, ints, result) \
 	VPMOVSXBD at(R8), Y11       \
 	VCVTDQ2PS Y11, Y11          \
-	VCVTPH2PS (2*row)(R13), Y9  \
-	VMULPS    Y9, Y11, Y11      \
+	VMULPS    (4*row)(R13), Y11, Y11 \
 	SCALE(ints, Y11, result)
 
 // K2 scales one of two 16 columns by d·(s & 15), and adds -(dmin·(s >> 4)) times
-// the sum of the activations to least.
+// the sum of the activations to least: fix is 128 times that, dmin has been divided
+// by as much.
 #define K2(at, row, ints, fix, result, least) \
 	VPMOVZXBD    at(R8), Y6             \
 	VPSRLD       $4, Y6, Y7             \
 	VPAND        words03<>(SB), Y6, Y6  \
 	VCVTDQ2PS    Y6, Y6                 \
 	VCVTDQ2PS    Y7, Y7                 \
-	VCVTPH2PS    (2*row)(R13), Y9       \
-	VMULPS       Y9, Y6, Y6             \
-	VCVTPH2PS    (32+2*row)(R13), Y9    \
-	VMULPS       Y9, Y7, Y7             \
+	VMULPS       (4*row)(R13), Y6, Y6   \
+	VMULPS       (64+4*row)(R13), Y7, Y7 \
 	SCALE(ints, Y6, result)             \
 	VMULPS       Y9, Y7, Y7             \
 	VPBROADCASTD fix(R12), Y8           \
-	VPSRAD       $7, Y8, Y8             \
 	VCVTDQ2PS    Y8, Y8                 \
 	VFMADD231PS  Y8, Y7, least
 
@@ -313,16 +407,12 @@ GLOBL tableMXFP4<>(SB), RODATA|NOPTR, $16
 panel:             \
 	PANEL          \
 loop:              \
-	PREFETCH4(0)   \
-	DOT8(0)        \
-	SUMS           \
-	FIXS           \
-	HALF(0, Y0)    \
-	PREFETCH4(256) \
-	DOT8(32)       \
-	SUMS           \
-	FIXS           \
-	HALF(16, Y1)   \
+	PREFETCH4(0)              \
+	PREFETCH4(256)            \
+	DOT8                      \
+	SUMS                      \
+	FIXS                      \
+	HALVES                    \
 	NEXT(512, 32)  \
 	DONE
 
@@ -333,14 +423,10 @@ panel:                        \
 	PANEL                     \
 loop:                         \
 	PREFETCH4(0)              \
-	DOT4(0)                   \
+	DOT4                      \
 	SUM8                      \
 	FIX(4)                    \
-	HALF(0, Y0)               \
-	DOT4(32)                  \
-	SUM8                      \
-	FIX(4)                    \
-	HALF(16, Y1)              \
+	HALVES                    \
 	NEXT(256, 32)             \
 	DONE
 
@@ -351,14 +437,10 @@ panel:                        \
 	PANEL                     \
 loop:                         \
 	PREFETCH4(0)              \
-	DOT4(0)                   \
+	DOT4                      \
 	SUM8                      \
-	HALF(0, Y0)               \
-	LEAST(32, Y0)             \
-	DOT4(32)                  \
-	SUM8                      \
-	HALF(16, Y1)              \
-	LEAST(48, Y1)             \
+	HALVES                    \
+	LEASTS                    \
 	NEXT(256, 64)             \
 	DONE
 
@@ -371,14 +453,10 @@ panel:                        \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH(256)             \
-	DOT5(0)                   \
+	DOT5                      \
 	SUM4                      \
 	FIX(3)                    \
-	HALF(0, Y0)               \
-	DOT5(32)                  \
-	SUM4                      \
-	FIX(3)                    \
-	HALF(16, Y1)              \
+	HALVES                    \
 	NEXT(320, 32)             \
 	DONE
 
@@ -391,63 +469,56 @@ panel:                        \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH(256)             \
-	DOT5(0)                   \
+	DOT5                      \
 	SUM4                      \
-	HALF(0, Y0)               \
-	LEAST(32, Y0)             \
-	DOT5(32)                  \
-	SUM4                      \
-	HALF(16, Y1)              \
-	LEAST(48, Y1)             \
+	HALVES                    \
+	LEASTS                    \
 	NEXT(320, 64)             \
 	DONE
 
 #define ROWQ4K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
 loop:                         \
 	PREFETCH4(0)              \
-	DOT4(0)                   \
+	DOT4                      \
 	SUM8                      \
-	KSCALE(0, Y0)             \
-	DOT4(32)                  \
-	SUM8                      \
-	KSCALE(8, Y1)             \
+	KSCALES                   \
 	NEXTK(256, 32, 4)         \
 	DONE
 
 #define ROWQ5K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	VMOVDQU bit4<>(SB), Y13   \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH(256)             \
-	DOT5(0)                   \
+	DOT5                      \
 	SUM4                      \
-	KSCALE(0, Y0)             \
-	DOT5(32)                  \
-	SUM4                      \
-	KSCALE(8, Y1)             \
+	KSCALES                   \
 	NEXTK(320, 32, 4)         \
 	DONE
 
 #define ROWQ6K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	VMOVDQU bits45<>(SB), Y13 \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH4(0)              \
 	PREFETCH2(256)            \
@@ -467,13 +538,14 @@ loop:                         \
 	DONE
 
 #define ROWQ3K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits01<>(SB), Y15 \
 	VMOVDQU bit2<>(SB), Y13   \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH2(0)              \
 	PREFETCH(128)             \
@@ -494,6 +566,7 @@ loop:                         \
 
 // Y12 and Y13 are what the minima take off.
 #define ROWQ2K \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits01<>(SB), Y15 \
 panel:                        \
@@ -501,7 +574,12 @@ panel:                        \
 	VXORPS Y12, Y12, Y12      \
 	VXORPS Y13, Y13, Y13      \
 block:                        \
-	BLOCK(64)                 \
+	BLOCKDMIN                 \
+	VMOVUPS parts128<>(SB), Y7 \
+	VMULPS 64(R13), Y7, Y6    \
+	VMOVUPS Y6, 64(R13)       \
+	VMULPS 96(R13), Y7, Y6    \
+	VMOVUPS Y6, 96(R13)       \
 loop:                         \
 	PREFETCH2(0)              \
 	DOT2(0)                   \
@@ -525,43 +603,38 @@ panel:                        \
 	PANEL                     \
 loop:                         \
 	PREFETCH4(0)              \
-	DOTTABLES(0)              \
+	DOTTABLES                 \
 	SUMS                      \
 	FIXS                      \
-	HALF(0, Y0)               \
-	DOTTABLES(32)             \
-	SUMS                      \
-	FIXS                      \
-	HALF(16, Y1)              \
+	HALVES                    \
 	NEXT(256, 32)             \
 	DONE
 
 #define ROWIQ4XS \
+	FRAME                     \
 	ARGS                      \
 	VMOVDQU bits03<>(SB), Y15 \
 	TABLE                     \
 panel:                        \
 	PANEL                     \
 block:                        \
-	BLOCK(32)                 \
+	BLOCKD                    \
 loop:                         \
 	PREFETCH4(0)              \
-	DOTTABLES(0)              \
+	DOTTABLES                 \
 	SUMS                      \
 	FIXS                      \
-	SIGNED(0, 0, Y2, Y0)      \
-	DOTTABLES(32)             \
-	SUMS                      \
-	FIXS                      \
-	SIGNED(8, 8, Y2, Y1)      \
+	SIGNEDS                   \
 	NEXTK(256, 16, 4)         \
 	DONE
 
-// POWER scales by the upper halves of float32.
-#define POWER(at, result) \
-	VPMOVZXWD at(R8), Y11   \
-	VPSLLD    $16, Y11, Y11 \
-	SCALE(Y2, Y11, result)
+// POWERS scales by the upper halves of float32.
+#define POWERS \
+	VPMOVZXWD (R8), Y6    \
+	VPMOVZXWD 16(R8), Y7  \
+	VPSLLD    $16, Y6, Y6 \
+	VPSLLD    $16, Y7, Y7 \
+	SCALES
 
 #define ROWMXFP4 \
 	ARGS                               \
@@ -570,14 +643,10 @@ loop:                         \
 panel:                                 \
 	PANEL                              \
 loop:                                  \
-	PREFETCH4(0)                       \
-	DOTTABLE(0)                        \
-	SUM4                               \
-	FIX(3)                             \
-	POWER(0, Y0)                       \
-	DOTTABLE(32)                       \
-	SUM4                               \
-	FIX(3)                             \
-	POWER(16, Y1)                      \
+	PREFETCH4(0)              \
+	DOTTABLE                  \
+	SUM4                      \
+	FIX(3)                    \
+	POWERS                    \
 	NEXT(256, 32)                      \
 	DONE

@@ -29,42 +29,49 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 #define ADD2 ADD(Y7, Y10, Y4)
 #define ADD3 ADD(Y7, Y10, Y5)
 
+#define SETL0 VPMADDUBSW Y9, Y6, Y2
+#define SETH0 VPMADDUBSW Y10, Y7, Y3
+#define SETL1 VPMADDUBSW Y9, Y6, Y4
+#define SETH1 VPMADDUBSW Y10, Y7, Y5
+#define ADDL0 ADD(Y6, Y9, Y2)
+#define ADDH0 ADD(Y7, Y10, Y3)
+#define ADDL1 ADD(Y6, Y9, Y4)
+#define ADDH1 ADD(Y7, Y10, Y5)
+
 #define SETS(w, x, acc) \
 	VPABSB     w, Y8         \
-	VPSIGNB    w, x, x       \
-	VPMADDUBSW x, Y8, Y8     \
+	VPSIGNB    w, x, w       \
+	VPMADDUBSW w, Y8, Y8     \
 	VPMADDWD   Y14, Y8, acc
-#define SETS0 SETS(Y6, Y9, Y2)
-#define SETS1 SETS(Y6, Y9, Y3)
-#define SETS2 SETS(Y7, Y10, Y4)
-#define SETS3 SETS(Y7, Y10, Y5)
+#define SETSL0 SETS(Y6, Y9, Y2)
+#define SETSH0 SETS(Y7, Y10, Y3)
+#define SETSL1 SETS(Y6, Y9, Y4)
+#define SETSH1 SETS(Y7, Y10, Y5)
 
 #define ADDS(w, x, acc) \
 	SETS(w, x, Y8)        \
 	VPADDD Y8, acc, acc
-#define ADDS0 ADDS(Y6, Y9, Y2)
-#define ADDS1 ADDS(Y6, Y9, Y3)
-#define ADDS2 ADDS(Y7, Y10, Y4)
-#define ADDS3 ADDS(Y7, Y10, Y5)
+#define ADDSL0 ADDS(Y6, Y9, Y2)
+#define ADDSH0 ADDS(Y7, Y10, Y3)
+#define ADDSL1 ADDS(Y6, Y9, Y4)
+#define ADDSH1 ADDS(Y7, Y10, Y5)
+
+// Y14 is the ones again, which the two bits had.
+#define QUARTER \
+	VPSRAW  $2, Y3, Y3 \
+	VPSRAW  $2, Y5, Y5 \
+	VMOVDQU ones16<>(SB), Y14
 
 #define FLIP
 #define FIXS
 #define TABLE VBROADCASTI128 tableIQ4<>(SB), Y13
 
-#define SUM8 \
-	VPADDW   Y3, Y2, Y2  \
-	VPADDW   Y5, Y4, Y4  \
-	VPADDW   Y4, Y2, Y2  \
-	VPMADDWD Y14, Y2, Y2
-
-#define SUM4 \
-	PARTS4             \
-	VPADDD Y4, Y2, Y2
+#define SUM8 PARTS4
+#define SUM4 PARTS2
 
 #define SUMS \
 	VPADDD Y3, Y2, Y2 \
-	VPADDD Y5, Y4, Y4 \
-	VPADDD Y4, Y2, Y2
+	VPADDD Y5, Y4, Y4
 
 #define PARTS4 \
 	VPADDW   Y3, Y2, Y2  \
@@ -108,27 +115,27 @@ TEXT ·rowQ5MinAVX2(SB), NOSPLIT, $0-72
 	ROWQ5MIN
 
 // func rowQ4KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ4KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ4KAVX2(SB), $160-72
 	ONES
 	ROWQ4K
 
 // func rowQ5KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ5KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ5KAVX2(SB), $160-72
 	ONES
 	ROWQ5K
 
 // func rowQ6KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ6KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ6KAVX2(SB), $160-72
 	ONES
 	ROWQ6K
 
 // func rowQ3KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ3KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ3KAVX2(SB), $160-72
 	ONES
 	ROWQ3K
 
 // func rowQ2KAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowQ2KAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowQ2KAVX2(SB), $160-72
 	ONES
 	ROWQ2K
 
@@ -138,7 +145,7 @@ TEXT ·rowIQ4NLAVX2(SB), NOSPLIT, $0-72
 	ROWIQ4NL
 
 // func rowIQ4XSAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
-TEXT ·rowIQ4XSAVX2(SB), NOSPLIT, $0-72
+TEXT ·rowIQ4XSAVX2(SB), $160-72
 	ONES
 	ROWIQ4XS
 

@@ -34,6 +34,7 @@ var variants = map[cpu.Level]string{
 	cpu.AVX2:    "libggml-cpu-haswell.so",
 	cpu.AVXVNNI: "libggml-cpu-alderlake.so",
 	cpu.AVX512:  "libggml-cpu-skylakex.so",
+	cpu.AMX:     "libggml-cpu-sapphirerapids.so",
 }
 
 // librariesFor gives a new folder of links to the libraries of dir, among which

@@ -40,10 +40,11 @@ type options struct {
 	types, ways              []string
 	limit, threads           int
 	calibrate, size, decoded int
+	near                     int
 }
 
 // ways of quantising, in the order of the table.
-var ways = []string{"mm", "llama.cpp", "mm imatrix", "llama.cpp imatrix", "mm awq", "mm gptq", "mm awq+gptq"}
+var ways = []string{"llama.cpp", "mm", "llama.cpp imatrix", "mm imatrix", "mm awq", "mm gptq", "mm awq+gptq"}
 
 const separator = "<|endoftext|>"
 
@@ -60,6 +61,7 @@ func main() {
 	flag.IntVar(&o.calibrate, "calibrate", 32, "stories of calibration")
 	flag.IntVar(&o.threads, "threads", 1, "threads")
 	flag.IntVar(&o.decoded, "decode", 32, "tokens that are written one by one; 0: none")
+	flag.IntVar(&o.near, "near", 0, "models near the given one that are quantised too: each weight moved at random within its step")
 	flag.Parse()
 	o.types, o.ways = strings.Split(*types, ","), strings.Split(*which, ",")
 	if err := run(context.Background(), o); err != nil {
@@ -77,7 +79,12 @@ type bench struct {
 	importance *imatrix.Matrix
 	windows    []score.Window
 	known      [][]float32 // log probabilities of the float model, V a prediction
-	losses     []float64   // of the float model, one a prediction
+	losses     [][]float64 // of the float model, by window
+	// rivals are llama.cpp's files of the type that is measured, by way.
+	rivals map[string]result
+	// near is by how much a file of mm's is worse than llama.cpp's, one of each
+	// model near the given one, by type and way: nats and KL.
+	near map[string][][2]float64
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -87,23 +94,60 @@ func run(ctx context.Context, o options) (err error) {
 			err = errors.Join(err, b.other.Close())
 		}
 	}()
-	if err := b.prepare(ctx); err != nil {
+	b.near = map[string][][2]float64{}
+	for seed := range o.near + 1 {
+		if err := b.table(ctx, uint64(seed)); err != nil {
+			return err
+		}
+	}
+	if o.near < 2 {
+		return nil
+	}
+	fmt.Printf("\n| over llama.cpp, %d models near it | nats | KL |\n|---|---|---|\n", o.near)
+	for _, name := range o.types {
+		for _, way := range o.ways {
+			if pairs := b.near[name+" "+way]; len(pairs) > 0 {
+				fmt.Printf("| %s %s | %s | %s |\n", name, way, spread(pairs, 0, 4), spread(pairs, 1, 5))
+			}
+		}
+	}
+	return nil
+}
+
+// spread is the mean of one of the pairs' numbers and its standard error.
+func spread(pairs [][2]float64, which, digits int) string {
+	sum, square, n := 0.0, 0.0, float64(len(pairs))
+	for _, p := range pairs {
+		sum += p[which]
+	}
+	for _, p := range pairs {
+		square += (p[which] - sum/n) * (p[which] - sum/n)
+	}
+	return fmt.Sprintf("%+.*f ± %.*f", digits, sum/n, digits, math.Sqrt(square/(n-1)/n))
+}
+
+// table quantises one model in all ways: the given one, or by another seed than
+// 0 one near it.
+func (b *bench) table(ctx context.Context, seed uint64) error {
+	if err := b.prepare(ctx, seed); err != nil {
 		return err
 	}
+	b.known = nil
 	r, err := b.measure(ctx, b.full)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.known), o.threads, cpu.Use())
-	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | ± | KL | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|")
-	fmt.Printf("| F32 | | %s | %.4f | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss), r.rate)
-	for _, name := range o.types {
+	fmt.Printf("%s, %d predictions, %d threads, %s\n", filepath.Base(b.full), len(b.known), b.threads, cpu.Use())
+	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | KL | nats over llama.cpp | KL over llama.cpp | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Printf("| F32 | | %s | %.4f | | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss()), r.rate)
+	for _, name := range b.types {
 		recipe, err := gguf.Recipe(name)
 		if err != nil {
 			return err
 		}
-		for _, way := range o.ways {
-			if err := b.row(ctx, recipe, way); err != nil {
+		b.rivals = map[string]result{}
+		for _, way := range b.ways {
+			if err := b.row(ctx, recipe, way, seed); err != nil {
 				return fmt.Errorf("%s by %s: %w", name, way, err)
 			}
 		}
@@ -112,7 +156,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // prepare writes the float model and learns what matters.
-func (b *bench) prepare(ctx context.Context) error {
+func (b *bench) prepare(ctx context.Context, seed uint64) error {
 	text, err := os.ReadFile(b.options.text)
 	if err != nil {
 		return err
@@ -133,12 +177,19 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	name, _, _ := strings.Cut(filepath.Base(from), ".")
 	b.full = filepath.Join(b.dir, name+"-F32.gguf")
-	recipe, err := gguf.Recipe("F32")
-	if err != nil {
-		return err
-	}
-	if err := convert(ctx, from, b.full, gguf.Options{Recipe: recipe, Threads: b.threads}); err != nil {
-		return err
+	if seed == 0 {
+		recipe, err := gguf.Recipe("F32")
+		if err != nil {
+			return err
+		}
+		if err := convert(ctx, from, b.full, gguf.Options{Recipe: recipe, Threads: b.threads}); err != nil {
+			return err
+		}
+	} else {
+		b.full = filepath.Join(b.dir, name+"-near-F32.gguf")
+		if err := moved(from, b.full, seed); err != nil {
+			return err
+		}
 	}
 	m, tok, err := load(b.full, b.threads)
 	if err != nil {
@@ -157,7 +208,7 @@ func (b *bench) prepare(ctx context.Context) error {
 }
 
 // row writes a file in one way and measures it.
-func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string) error {
+func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed uint64) error {
 	path := filepath.Join(b.dir, "quality.gguf")
 	who, how, _ := strings.Cut(way, " ")
 	start, cpu := time.Now(), libllama.CPUTime()
@@ -215,9 +266,29 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| %s | %s | %s | %.4f | %.4f | %.4f | %.5f | %.0f | %.0f |\n",
-		recipe.Name, way, mebibytes(path), math.Exp(m.loss), m.more, m.sure, m.divergence, m.rate, took.Seconds())
+	over, beside := "", ""
+	if who != "mm" {
+		b.rivals[how] = m
+	} else if r, ok := b.rival(how); ok {
+		over, beside = paired(m.losses, r.losses, 4), paired(m.divergences, r.divergences, 5)
+		if key := recipe.Name + " " + way; seed > 0 {
+			b.near[key] = append(b.near[key], [2]float64{m.loss() - r.loss(), mean(m.divergences) - mean(r.divergences)})
+		}
+	}
+	fmt.Printf("| %s | %s | %s | %.4f | %s | %.5f | %s | %s | %.0f | %.0f |\n", recipe.Name, way, mebibytes(path),
+		math.Exp(m.loss()), paired(m.losses, b.losses, 4), mean(m.divergences), over, beside, m.rate, took.Seconds())
 	return nil
+}
+
+// rival is llama.cpp's file that one of mm's is held against: the one written
+// in the same way, or in the best way it has.
+func (b *bench) rival(how string) (result, bool) {
+	for _, way := range []string{how, "imatrix", ""} {
+		if r, ok := b.rivals[way]; ok && (way == how || how != "") {
+			return r, true
+		}
+	}
+	return result{}, false
 }
 
 // hessians has the float model read the text of calibration.
@@ -236,12 +307,48 @@ func (b *bench) hessians(recipe quant.Recipe) (*calibrate.Hessians, func() error
 	return h, m.Close, err
 }
 
-// result is what a file is worth.
+// result is what a file is worth, by window.
 type result struct {
-	loss       float64 // nats a prediction
-	more, sure float64 // what the loss is more than the float model's, and the standard error of that
-	divergence float64 // of the float model's probabilities from the file's: KL, nats a prediction
-	rate       float64 // tokens a second of processor time
+	losses      [][]float64 // nats, one a prediction
+	divergences [][]float64 // of the float model's probabilities from the file's: KL in nats, one a prediction
+	rate        float64     // tokens a second of processor time
+}
+
+// loss is the mean of the losses.
+func (r result) loss() float64 { return mean(r.losses) }
+
+// mean is that of all predictions.
+func mean(x [][]float64) (sum float64) {
+	n := 0
+	for _, w := range x {
+		n += len(w)
+		for _, v := range w {
+			sum += v
+		}
+	}
+	return sum / float64(n)
+}
+
+// paired is the mean of a - b over all predictions and its standard error.
+// Predictions of one window depend on each other, windows do not: the error is
+// that of a ratio of sums of windows (Cochran, Sampling Techniques, 6.4).
+func paired(a, b [][]float64, digits int) string {
+	if len(b) == 0 {
+		return ""
+	}
+	all, n := mean(a)-mean(b), 0
+	square := 0.0
+	for i := range a {
+		rest := 0.0
+		for j := range a[i] {
+			rest += a[i][j] - b[i][j] - all
+		}
+		square += rest * rest
+		n += len(a[i])
+	}
+	count := float64(len(a))
+	sure := math.Sqrt(square*count/max(1, count-1)) / float64(n)
+	return fmt.Sprintf("%+.*f ± %.*f", digits, all, digits, sure)
 }
 
 // measure has mm read the text and write tokens. The first file is the one
@@ -259,6 +366,7 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 	first, n := b.known == nil, 0
 	for _, w := range b.windows {
 		s.Truncate(0)
+		var losses, divergences []float64
 		err := s.Predict(ctx, w.Tokens, func(i int, logits []float32) {
 			next := w.Next
 			if i+1 < len(w.Tokens) {
@@ -266,24 +374,22 @@ func (b *bench) measure(ctx context.Context, path string) (r result, err error) 
 			}
 			p := slices.Clone(logits)
 			logSoftmax(p)
-			loss := -float64(p[next])
-			r.loss += loss
+			losses = append(losses, -float64(p[next]))
 			if first {
-				b.known, b.losses = append(b.known, p), append(b.losses, loss)
+				b.known = append(b.known, p)
 			} else {
-				r.more += loss - b.losses[n]
-				r.sure += (loss - b.losses[n]) * (loss - b.losses[n])
-				r.divergence += divergence(b.known[n], p)
+				divergences = append(divergences, divergence(b.known[n], p))
 			}
 			n++
 		})
 		if err != nil {
 			return r, err
 		}
+		r.losses, r.divergences = append(r.losses, losses), append(r.divergences, divergences)
 	}
-	count := float64(n)
-	r.loss, r.divergence, r.more = r.loss/count, r.divergence/count, r.more/count
-	r.sure = math.Sqrt(max(0, r.sure/count-r.more*r.more) / count)
+	if first {
+		b.losses = r.losses
+	}
 	if b.decoded == 0 {
 		return r, nil
 	}

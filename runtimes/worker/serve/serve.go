@@ -212,6 +212,14 @@ func (s *server) follow(ctx context.Context, q *sequence, f *wire.Frame, req *wi
 		var logits []float32
 		logits, err = scorer.Logits(ctx)
 		payload = [][]byte{wire.Bytes(logits)}
+	case wire.OpHidden:
+		states, ok := q.Sequence.(runtimes.Hidden)
+		if !ok {
+			return r, nil, &runtimes.Unavailable{What: "the core's states", Why: "the engine does not show them", Hint: "--backend core shows them"}
+		}
+		var x []float32
+		x, err = states.Hidden(req.From, req.N)
+		payload = [][]byte{wire.Bytes(x)}
 	case wire.OpClose:
 		err = q.Close()
 		s.mu.Lock()

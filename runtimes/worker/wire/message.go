@@ -32,8 +32,9 @@ const (
 	OpTruncate Op = "truncate"
 	OpGenerate Op = "generate"
 	OpLogits   Op = "logits"
-	OpClose    Op = "close" // a sequence
-	OpRun      Op = "run"   // travels as a KindRun
+	OpHidden   Op = "hidden" // the states of positions From to N
+	OpClose    Op = "close"  // a sequence
+	OpRun      Op = "run"    // travels as a KindRun
 )
 
 // Request is the head of a KindRequest.
@@ -43,7 +44,8 @@ type Request struct {
 	Sequence   uint64                    `json:",omitempty"`
 	Options    *runtimes.SequenceOptions `json:",omitempty"` // OpSequence
 	Generation *runtimes.Generation      `json:",omitempty"` // OpGenerate
-	N          int                       `json:",omitempty"` // OpTruncate
+	N          int                       `json:",omitempty"` // OpTruncate, OpHidden
+	From       int                       `json:",omitempty"` // OpHidden
 	Feed       []Run                     `json:",omitempty"` // OpFeed: what the payload holds
 	Call       Call                      `json:"-"`          // OpRun
 }

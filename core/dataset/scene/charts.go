@@ -1,0 +1,212 @@
+package scene
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// scales are the ends of an axis and the steps of its ticks. Axes to 30 and to
+// 80 are held out.
+var scales = struct{ train, held []scale }{
+	train: []scale{{10, 2}, {10, 5}, {20, 5}, {20, 10}, {40, 10}, {50, 10}, {60, 20}, {100, 20}, {100, 25}, {100, 50}},
+	held:  []scale{{20, 5}, {30, 10}, {50, 10}, {80, 20}, {100, 20}, {100, 25}},
+}
+
+type scale struct{ top, step int }
+
+// titles of charts.
+var titles = []string{"apples", "books", "cars", "cats", "days", "dogs", "fish", "games", "money", "rain", "sales", "snow", "time", "trees", "votes"}
+
+// subjects are short words under bars.
+var subjects = []string{
+	"ann", "ben", "bob", "bus", "car", "cat", "cow", "day", "dog", "eat", "egg", "fox", "fun", "hat", "hen", "ice", "jam", "joe", "kim",
+	"leo", "max", "mia", "mom", "dad", "owl", "pen", "pet", "pig", "red", "run", "sam", "sea", "sky", "sue", "sun", "tea", "tim", "tom", "toy", "zoe",
+}
+
+// Bar is one of a chart's bars.
+type Bar struct {
+	Label  string `json:"label"` // as it is drawn
+	Value  int    `json:"value"`
+	Colour string `json:"colour"`
+}
+
+// Bounds of charts.
+const (
+	minBars = 2
+	maxBars = 7
+)
+
+// charts draws a bar chart.
+func (p *pen) charts() Scene {
+	ground := p.ground(false)
+	seen := against(ground)
+	list := scales.train
+	if p.held {
+		list = scales.held
+	}
+	sc := pick(&p.dice, list)
+	t := Truth{Top: sc.top, Step: sc.step, Bars: p.bars(sc)}
+	if p.one(3) {
+		t.Title = pick(&p.dice, titles)
+	}
+	one, mixed := pick(&p.dice, seen), p.one(3)
+	for i := range t.Bars {
+		t.Bars[i].Colour = one
+		if mixed {
+			t.Bars[i].Colour = pick(&p.dice, seen)
+		}
+	}
+	p.chart(ground, sc, &t)
+	p.finish()
+	out := Scene{Truth: t, Caption: "a bar chart with " + strconv.Itoa(len(t.Bars)) + " bars"}
+	out.Questions = p.aboutChart(t, mixed)
+	if p.plain {
+		parts := make([]string, len(t.Bars))
+		for i, b := range t.Bars {
+			parts[i] = strings.ToLower(b.Label) + " " + strconv.Itoa(b.Value)
+		}
+		out.Draw = pick(&p.dice, []string{"draw a bar chart: ", "make a bar chart: ", "please draw a bar chart: "}) + strings.Join(parts, ", ")
+	}
+	return out
+}
+
+// bars have labels that differ, and one is the highest and one the lowest by
+// what the eye can see.
+func (p *pen) bars(sc scale) []Bar {
+	bars := make([]Bar, p.span(minBars, maxBars))
+	var labels []string
+	switch {
+	case len(bars) <= 4 && p.one(2):
+		labels = slices.Clone(subjects)
+		shuffle(&p.dice, labels)
+	case p.one(2):
+		labels = strings.Split(letters, "") // in order, from some letter on
+		labels = labels[p.n(len(labels)-len(bars)+1):]
+	default:
+		labels = strings.Split(letters, "")
+		shuffle(&p.dice, labels)
+	}
+	upper := p.one(2)
+	for i := range bars {
+		bars[i].Label = labels[i]
+		if upper {
+			bars[i].Label = strings.ToUpper(labels[i])
+		}
+	}
+	least, apart := (sc.top+19)/20, (sc.top*4+99)/100
+	for {
+		values := make([]int, len(bars))
+		for i := range bars {
+			bars[i].Value = p.span(least, sc.top)
+			values[i] = bars[i].Value
+		}
+		slices.Sort(values)
+		if n := len(values); values[1]-values[0] >= apart && values[n-1]-values[n-2] >= apart {
+			return bars
+		}
+	}
+}
+
+// chart draws axes, ticks, labels and bars.
+func (p *pen) chart(ground rgb, sc scale, t *Truth) {
+	ink := rgb{20, 20, 20}
+	if distance(ink, ground) < minContrast {
+		ink = rgb{235, 235, 235}
+	}
+	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(9, 11) * unit), wide: 256}
+	px := func(v int) int { return p.px(v * unit) }
+	left, right, top, bottom := px(p.span(23, 27)), px(p.span(120, 125)), px(p.span(6, 10)), px(p.span(106, 112))
+	if t.Title != "" {
+		l := p.letter(t.Title, st)
+		l = l.moved(point{(left+right)/2 - (l.lo.x+l.hi.x)/2, px(4) - l.lo.y})
+		p.paint(l.contours, ink)
+		top = px(p.span(18, 22))
+	}
+	height := bottom - top
+	at := func(v int) int { return bottom - height*v/sc.top }
+	line := max(p.px(unit), unit)
+	grid := p.one(2)
+	for v := 0; v <= sc.top; v += sc.step {
+		y := at(v)
+		if grid {
+			p.paint(box(left, y-line/2, right, y+line/2), mixed(ground, ink, 50))
+		}
+		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
+		l := p.letter(strconv.Itoa(v), st)
+		l = l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2})
+		p.paint(l.contours, ink)
+	}
+	paint := p.shade(t.Bars[0].Colour)
+	slot := (right - left) / len(t.Bars)
+	bar := slot * p.span(50, 80) / 100
+	for i, b := range t.Bars {
+		x := left + slot*i + (slot-bar)/2
+		if i > 0 && b.Colour != t.Bars[i-1].Colour {
+			paint = p.shade(b.Colour)
+		}
+		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
+		l := p.letter(b.Label, st)
+		if l.width() > slot-px(2) {
+			narrow := st
+			narrow.em = st.em * (slot - px(2)) / l.width()
+			l = p.letter(b.Label, narrow)
+		}
+		l = l.moved(point{x + bar/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)})
+		p.paint(l.contours, ink)
+	}
+	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
+	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)
+}
+
+// mixed is a colour between two, part of 255 of the second.
+func mixed(a, b rgb, part int) rgb {
+	pix := []byte{a[0], a[1], a[2]}
+	blend(pix, b, part)
+	return rgb(pix)
+}
+
+// aboutChart asks what the bars and the axis tell.
+func (p *pen) aboutChart(t Truth, mixed bool) []Pair {
+	q := p.ask(nil, AskCaption, "a bar chart with "+strconv.Itoa(len(t.Bars))+" bars",
+		"what is in the picture?", "what do you see?", "describe the picture.", "what does the picture show?")
+	q = p.ask(q, AskCount, strconv.Itoa(len(t.Bars)),
+		"how many bars are there?", "how many bars do you see?", "count the bars.", "how many bars has the chart?")
+	low, high := t.Bars[0], t.Bars[0]
+	for _, b := range t.Bars {
+		if b.Value < low.Value {
+			low = b
+		}
+		if b.Value > high.Value {
+			high = b
+		}
+	}
+	name := func(b Bar) string { return strings.ToLower(b.Label) }
+	q = p.ask(q, AskHighest, name(high),
+		"which bar is the highest?", "what is the highest bar?", "which bar is highest?", "which one has the most?")
+	q = p.ask(q, AskLowest, name(low),
+		"which bar is the lowest?", "what is the lowest bar?", "which bar is lowest?", "which one has the least?")
+	a := t.Bars[p.n(len(t.Bars))]
+	q = p.ask(q, AskValue, strconv.Itoa(a.Value),
+		"what is the value of "+name(a)+"?", "how high is "+name(a)+"?", "how much is "+name(a)+"?", "what is the value of the bar "+name(a)+"?")
+	b := a
+	for b.Label == a.Label {
+		b = t.Bars[p.n(len(t.Bars))]
+	}
+	if a.Value != b.Value {
+		answer := "no"
+		if a.Value > b.Value {
+			answer = "yes"
+		}
+		q = p.ask(q, AskHigher, answer, "is "+name(a)+" higher than "+name(b)+"?", "is the bar "+name(a)+" higher than "+name(b)+"?")
+	}
+	if mixed {
+		q = p.ask(q, AskColour, a.Colour, "what color is "+name(a)+"?", "what color is the bar "+name(a)+"?")
+	} else {
+		q = p.ask(q, AskColour, a.Colour, "what color are the bars?", "what is the color of the bars?")
+	}
+	if t.Title != "" {
+		q = p.ask(q, AskRead, t.Title, "what is the title?", "what is the chart about?")
+	}
+	return q
+}

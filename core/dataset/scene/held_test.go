@@ -1,0 +1,175 @@
+package scene
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// No colour of the held-out split is drawn in training, by any channel's
+// jitter, and every shade is nearest to its own name.
+func TestShadesDiffer(t *testing.T) {
+	for _, n := range colours {
+		for _, h := range n.held {
+			for _, m := range colours {
+				for _, s := range m.train {
+					if apart(h, s) <= trainJitter+heldJitter {
+						t.Errorf("%s: held out %v is trained as %s %v", n.name, h, m.name, s)
+					}
+				}
+			}
+		}
+		for _, s := range slices.Concat(n.train, n.held) {
+			for d := range 8 {
+				c := s
+				for i := range c {
+					c[i] = clamp(int(c[i]) + (d>>i&1*2-1)*trainJitter)
+				}
+				if got := nearest(c); got != n.name {
+					t.Errorf("%s %v is nearest to %s", n.name, c, got)
+				}
+			}
+		}
+	}
+	for _, h := range grounds.held {
+		for _, s := range grounds.train {
+			if apart(h, s) <= 2*heldJitter {
+				t.Errorf("held-out ground %v is trained as %v", h, s)
+			}
+		}
+	}
+	for _, g := range slices.Concat(grounds.train, grounds.held) {
+		if n := len(against(g)); n < 6 {
+			t.Errorf("only %d colours are seen on %v", n, g)
+		}
+	}
+}
+
+// apart is the largest difference of a channel.
+func apart(a, b rgb) int {
+	most := 0
+	for i := range a {
+		d := int(a[i]) - int(b[i])
+		most = max(most, d, -d)
+	}
+	return most
+}
+
+// The held-out fonts, numbers and made-up words are in no training picture.
+func TestWordsDiffer(t *testing.T) {
+	names := map[string]bool{}
+	for _, split := range []string{Train, Held} {
+		list, err := FaceNames(split)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list {
+			if names[n] || strings.HasPrefix(n, "Liberation") != (split == Held) {
+				t.Errorf("%s is %s's", n, split)
+			}
+			names[n] = true
+		}
+	}
+	if len(names) != 45 {
+		t.Errorf("%d faces", len(names))
+	}
+	known := map[string]bool{}
+	for _, w := range lexicon {
+		known[w] = true
+		if len(w) > 8 {
+			t.Errorf("%q has %d letters", w, len(w))
+		}
+	}
+	for _, split := range []string{Train, Held} {
+		s, err := New(Options{Split: split, Size: 64, Kinds: []string{Words, Digits}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, made := newPen(s), 0
+		for range 5000 {
+			if w := p.word(); len(w) >= 3 && !known[w] {
+				if made++; heldWord(w) != (split == Held) {
+					t.Errorf("%s draws %q", split, w)
+				}
+			}
+			if n := p.number(); n >= 10 && (n%7 == 3) != (split == Held) {
+				t.Errorf("%s draws %d", split, n)
+			}
+		}
+		if made < 1500 {
+			t.Errorf("%s: %d of 5,000 words are made up", split, made)
+		}
+	}
+}
+
+// Every word that is written lies inside of the picture: its ink ends before
+// the edge, for every font.
+func TestInside(t *testing.T) {
+	for _, split := range []string{Train, Held} {
+		for _, size := range []int{64, 128, 200} {
+			s, err := New(Options{Split: split, Size: size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := newPen(s)
+			p.rgb = make([]byte, 3*size*size)
+			for _, f := range s.faces {
+				for _, text := range []string{"WWWWWWWW", "jjjjjjjj", "g", "9999", "Q"} {
+					st := style{face: f, em: p.px(56 * unit), wide: 285, space: 80, angle: 24}
+					l := p.fitted(text, st)
+					edge := p.px(4 * unit)
+					if room := size*unit - 2*edge; l.width() > room || l.height() > room {
+						t.Errorf("%s: %q is %d × %d of %d", f.name, text, l.width(), l.height(), room)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Damaged outlines are an error.
+func FuzzFaces(f *testing.F) {
+	f.Add(faceFile)
+	f.Add(faceFile[:1000])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 4096 && len(b) != len(faceFile) {
+			t.Skip()
+		}
+		if faces, err := readFaces(b, false); err == nil && len(faces) == 0 {
+			t.Error("no faces and no error")
+		}
+	})
+}
+
+// A list is never left behind without all of its pictures, and never replaced.
+func TestSave(t *testing.T) {
+	s, err := New(Options{Size: 64, Frames: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "scenes")
+	if err := os.MkdirAll(filepath.Join(dir, "000001.png", "x"), 0o755); err != nil { // in the way of a picture
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "000001"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	in, err := New(Options{Size: 64, Kinds: []string{Shapes}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(t.Context(), dir, in, 4); err == nil {
+		t.Error("a folder was replaced by a picture")
+	}
+	if _, err := os.Stat(filepath.Join(dir, List)); err == nil {
+		t.Error("a list of pictures that are not there")
+	}
+	for _, n := range []int{0, -1, MaxSaved + 1} {
+		if Save(t.Context(), filepath.Join(dir, "n"), s, n) == nil {
+			t.Errorf("%d scenes: accepted", n)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package sound
+
+import (
+	"math"
+)
+
+// finish makes a clip of a sound that was made here: silence around it, a level,
+// and a ground of noise. Both splits are bent alike: the numbers differ.
+func (m *mixer) finish(v []float64) []float32 {
+	v = m.padded(v, 0.02, 0.35)
+	level(v, m.in(0.15, 0.9))
+	if m.chance(0.6) {
+		m.noise(v, m.in(14, 40))
+	}
+	return pcm(v)
+}
+
+// finishSpeech makes a clip of speech. For training it is another speaker, room
+// and line each time; what is held is as it was spoken, but for its level, the
+// silence around it and a soft ground.
+func (m *mixer) finishSpeech(v []float64) []float32 {
+	if !m.train {
+		v = m.padded(v, 0.05, 0.3)
+		level(v, m.in(0.3, 0.9))
+		m.noise(v, m.in(30, 50))
+		return pcm(v)
+	}
+	v = resampled(v, m.in(0.82, 1.22))
+	if m.chance(0.5) {
+		tilt(v, m.in(-0.75, 0.75))
+	}
+	if m.chance(0.35) {
+		v = m.room(v)
+	}
+	v = m.padded(v, 0.02, 0.45)
+	level(v, m.in(0.1, 0.95))
+	if m.chance(0.8) {
+		m.noise(v, m.in(6, 40))
+	}
+	m.line(v)
+	if m.chance(0.15) { // too loud for what recorded it
+		g := m.in(1.2, 3)
+		for i := range v {
+			v[i] = min(max(g*v[i], -0.95), 0.95)
+		}
+	}
+	return pcm(v)
+}
+
+// line is what a sound came through: the band of a telephone, the upper half cut
+// off as recordings at 8 kHz have it, or nothing.
+func (m *mixer) line(v []float64) {
+	switch r := m.Float64(); {
+	case r < 0.25:
+		butterworth(v, m.in(200, 350), true)
+		butterworth(v, m.in(3000, 3600), false)
+		butterworth(v, m.in(3000, 3600), false)
+	case r < 0.6:
+		cut := m.in(3500, 3950)
+		for range 3 {
+			butterworth(v, cut, false)
+		}
+	case r < 0.75:
+		butterworth(v, m.in(60, 250), true)
+	}
+}
+
+// padded stands between silences of low to high seconds, within MaxSamples.
+func (m *mixer) padded(v []float64, low, high float64) []float64 {
+	v = v[:min(len(v), MaxSamples)]
+	room := MaxSamples - len(v)
+	before := min(int(m.in(low, high)*Rate), room/2)
+	after := min(int(m.in(low, high)*Rate), room/2)
+	out := make([]float64, before+len(v)+after)
+	copy(out[before:], v)
+	return out
+}
+
+// level brings the largest sample to peak.
+func level(v []float64, peak float64) {
+	top := 0.0
+	for _, x := range v {
+		top = max(top, math.Abs(x))
+	}
+	if top == 0 {
+		return
+	}
+	for i := range v {
+		v[i] *= peak / top
+	}
+}
+
+// noise adds a ground that is below the sound by db: white, softer above, or the
+// hum of mains.
+func (m *mixer) noise(v []float64, db float64) {
+	power := 0.0
+	for _, x := range v {
+		power += x * x
+	}
+	if power == 0 {
+		return
+	}
+	ground := make([]float64, len(v))
+	switch kind := m.IntN(10); {
+	case kind < 9:
+		for i := range ground {
+			ground[i] = m.NormFloat64()
+		}
+		if kind >= 4 {
+			onePole(ground, m.in(200, 3000))
+		}
+	default:
+		hum := m.in(48, 62)
+		for i := range ground {
+			x := 2 * math.Pi * hum * float64(i) / Rate
+			ground[i] = math.Sin(x) + 0.5*math.Sin(2*x) + 0.3*math.Sin(3*x) + 0.1*m.NormFloat64()
+		}
+	}
+	own := 0.0
+	for _, x := range ground {
+		own += x * x
+	}
+	gain := math.Sqrt(power / own * math.Pow(10, -db/10))
+	for i := range v {
+		v[i] += gain * ground[i]
+	}
+}
+
+// room adds echoes that die away, sparse and at random times.
+func (m *mixer) room(v []float64) []float64 {
+	decay := m.in(0.03, 0.2)
+	out := append(append([]float64(nil), v...), seconds(decay)...)
+	for range 30 {
+		t := m.in(0.002, 2*decay)
+		add(out, int(t*Rate), v, m.in(-0.5, 0.5)*math.Exp(-t/decay))
+	}
+	return out
+}
+
+// resampled plays a sound faster by a factor, higher by as much (Catmull and Rom
+// between the samples).
+func resampled(v []float64, factor float64) []float64 {
+	n := int(float64(len(v)) / factor)
+	out := make([]float64, n)
+	sample := func(i int) float64 { return v[min(max(i, 0), len(v)-1)] }
+	if len(v) == 0 {
+		return nil
+	}
+	for i := range out {
+		x := float64(i) * factor
+		k := int(x)
+		t := x - float64(k)
+		a, b, c, d := sample(k-1), sample(k), sample(k+1), sample(k+2)
+		out[i] = b + 0.5*t*(c-a+t*(2*a-5*b+4*c-d+t*(3*(b-c)+d-a)))
+	}
+	return out
+}
+
+// onePole is a soft low-pass, 6 dB an octave above cut Hz.
+func onePole(v []float64, cut float64) {
+	a := 1 - math.Exp(-2*math.Pi*cut/Rate)
+	y := 0.0
+	for i, x := range v {
+		y += a * (x - y)
+		v[i] = y
+	}
+}
+
+// tilt makes a voice darker (above 0) or brighter.
+func tilt(v []float64, a float64) {
+	last := 0.0
+	for i, x := range v {
+		if a > 0 {
+			last = x + a*last
+			v[i] = last
+		} else {
+			v[i], last = x+a*last, x
+		}
+	}
+}
+
+// butterworth is a filter of second order, in place: what lies below cut Hz is
+// kept, or what lies above.
+func butterworth(v []float64, cut float64, high bool) {
+	w := math.Tan(math.Pi * cut / Rate)
+	n := 1 / (1 + math.Sqrt2*w + w*w)
+	b0, b1 := w*w*n, 2*w*w*n
+	if high {
+		b0, b1 = n, -2*n
+	}
+	a1, a2 := 2*(w*w-1)*n, (1-math.Sqrt2*w+w*w)*n
+	var x1, x2, y1, y2 float64
+	for i, x := range v {
+		y := b0*x + b1*x1 + b0*x2 - a1*y1 - a2*y2
+		x1, x2, y1, y2 = x, x1, y, y1
+		v[i] = y
+	}
+}
+
+// pcm rounds to what 16 bits hold.
+func pcm(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(math.RoundToEven(min(max(x, -1), 1)*32767) / 32768)
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package sound
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"mm-abi.org/mm/core/mmap"
+)
+
+// PackFile is the name of the file of speech in its folder.
+const PackFile = "speech.pack"
+
+// A pack is packMagic, four bytes with the length of the index, the index as
+// JSON, and the samples: 16 bits each, little endian.
+const (
+	packMagic = "MMSPEEC1"
+	maxIndex  = 64 << 20
+)
+
+// Take is one text spoken once.
+type Take struct {
+	Text    string `json:"text"`
+	Voice   string `json:"voice"`   // accent and variant: "en-us+f2"
+	Variant string `json:"variant"` // "f2"
+	Pitch   int    `json:"pitch"`   // 0 to 99
+	Speed   int    `json:"speed"`   // words a minute
+	First   int    `json:"first"`   // its first sample
+	Samples int    `json:"samples"`
+}
+
+// index is what a pack says of itself.
+type index struct {
+	Engine string `json:"engine"` // what espeak-ng --version prints
+	Rate   int    `json:"rate"`
+	SHA256 string `json:"sha256"` // of the samples' bytes
+	Takes  []Take `json:"takes"`
+}
+
+// Pack is a file of speech, mapped.
+type Pack struct {
+	Engine string
+	Takes  []Take
+
+	pcm []byte
+	m   *mmap.Map
+}
+
+// OpenPack maps a file of speech and compares the digest of its samples.
+func OpenPack(path string) (*Pack, error) {
+	m, err := mmap.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePack(m.Data)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	p.m = m
+	return p, nil
+}
+
+func parsePack(data []byte) (*Pack, error) {
+	head := len(packMagic) + 4
+	if len(data) < head || string(data[:len(packMagic)]) != packMagic {
+		return nil, errors.New("it is no file of speech")
+	}
+	size := int64(binary.LittleEndian.Uint32(data[len(packMagic):]))
+	if size > maxIndex || size > int64(len(data)-head) {
+		return nil, fmt.Errorf("an index of %d bytes in a file of %d", size, len(data))
+	}
+	var x index
+	if err := json.Unmarshal(data[head:head+int(size)], &x); err != nil {
+		return nil, fmt.Errorf("reading the index: %w", err)
+	}
+	pcm := data[head+int(size):]
+	if x.Rate != Rate {
+		return nil, fmt.Errorf("speech of %d samples a second, %d are used", x.Rate, Rate)
+	}
+	for i, t := range x.Takes {
+		if t.First < 0 || t.Samples < 1 || t.Samples > MaxSamples || t.First > len(pcm)/2-t.Samples {
+			return nil, fmt.Errorf("take %d is %d samples from %d on, of %d", i, t.Samples, t.First, len(pcm)/2)
+		}
+	}
+	if sum := sha256.Sum256(pcm); hex.EncodeToString(sum[:]) != x.SHA256 {
+		return nil, fmt.Errorf("the samples are not those of the index: digest %x, not %s", sum, x.SHA256)
+	}
+	return &Pack{Engine: x.Engine, Takes: x.Takes, pcm: pcm}, nil
+}
+
+// samples are those of a take.
+func (p *Pack) samples(t *Take) []float64 {
+	out := make([]float64, t.Samples)
+	for i := range out {
+		out[i] = float64(int16(binary.LittleEndian.Uint16(p.pcm[2*(t.First+i):]))) / (1 << 15)
+	}
+	return out
+}
+
+// PCM are the samples of a take, −1 to 1.
+func (p *Pack) PCM(t Take) []float32 {
+	v := p.samples(&t)
+	out := make([]float32, len(v))
+	for i := range v {
+		out[i] = float32(v[i])
+	}
+	return out
+}
+
+// Close unmaps the file.
+func (p *Pack) Close() error {
+	if p.m == nil {
+		return nil
+	}
+	return p.m.Close()
+}
+
+// writePack writes takes, whose First and Samples it sets, and their samples.
+func writePack(w io.Writer, engine string, takes []Take, samples [][]int16) error {
+	var pcm bytes.Buffer
+	first := 0
+	for i, v := range samples {
+		takes[i].First, takes[i].Samples = first, len(v)
+		first += len(v)
+		for _, x := range v {
+			pcm.Write(binary.LittleEndian.AppendUint16(nil, uint16(x)))
+		}
+	}
+	sum := sha256.Sum256(pcm.Bytes())
+	text, err := json.Marshal(index{engine, Rate, hex.EncodeToString(sum[:]), takes})
+	if err != nil {
+		return err
+	}
+	head := binary.LittleEndian.AppendUint32([]byte(packMagic), uint32(len(text)))
+	for _, b := range [][]byte{head, text, pcm.Bytes()} {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package sound
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// SpeechOptions for Synthesise.
+type SpeechOptions struct {
+	Dir     string // where PackFile is written
+	Seed    uint64
+	Digits  int      // how often each voice says each digit; 0: 6
+	Words   int      // how often each word; 0: 1
+	Voices  []string // variants of espeak-ng; none: those of both splits
+	Threads int      // how many are spoken at once; 0: as many as processors
+	Program string   // empty: espeak-ng, out of PATH
+
+	Progress func(done, total int) // may be nil; called by one goroutine at a time
+}
+
+// Synthesised is what Synthesise made.
+type Synthesised struct {
+	File    string  `json:"file"`
+	Engine  string  `json:"engine"`
+	Takes   int     `json:"takes"`
+	Seconds float64 `json:"seconds"` // of speech
+}
+
+// Synthesise has espeak-ng say the digits and the words of [Vocabulary] in many
+// voices, accents, pitches and speeds, and writes one file of it. The same seed
+// and the same espeak-ng give the same file.
+func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
+	if opt.Program == "" {
+		opt.Program = "espeak-ng"
+	}
+	if opt.Digits == 0 {
+		opt.Digits = 6
+	}
+	if opt.Words == 0 {
+		opt.Words = 1
+	}
+	if opt.Threads < 1 {
+		opt.Threads = runtime.GOMAXPROCS(0)
+	}
+	if len(opt.Voices) == 0 {
+		opt.Voices = append(Voices(Train), Voices(Held)...)
+	}
+	version, err := exec.CommandContext(ctx, opt.Program, "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("%w: install espeak-ng (Debian: apt-get install espeak-ng)", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its version: %w", opt.Program, err)
+	}
+	engine, _, _ := strings.Cut(strings.TrimSpace(string(version)), "  ")
+	takes := planned(opt)
+	samples, err := speakAll(ctx, opt, takes)
+	if err != nil {
+		return nil, err
+	}
+	out := &Synthesised{File: filepath.Join(opt.Dir, PackFile), Engine: engine, Takes: len(takes)}
+	for _, v := range samples {
+		out.Seconds += float64(len(v)) / Rate
+	}
+	d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
+	if err == nil {
+		err = d.Close()
+	}
+	if err == nil {
+		err = fsx.Replace(out.File, 0o644, func(w io.Writer) error { return writePack(w, engine, takes, samples) })
+	}
+	return out, err
+}
+
+// planned are the takes: each voice with each text, as often as asked for.
+func planned(opt SpeechOptions) []Take {
+	r := rand.New(rand.NewPCG(opt.Seed, 0x737065656368))
+	var out []Take
+	for _, variant := range opt.Voices {
+		for _, part := range []struct {
+			texts []string
+			times int
+		}{{digitWords(), opt.Digits}, {Vocabulary(), opt.Words}} {
+			for _, text := range part.texts {
+				for range part.times {
+					out = append(out, Take{
+						Text: text, Variant: variant, Voice: accents()[r.IntN(len(accents()))] + "+" + variant,
+						Pitch: 20 + r.IntN(61), Speed: 110 + r.IntN(111),
+					})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// speakAll speaks takes side by side.
+func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	samples := make([][]int16, len(takes))
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		failed error
+		next   int
+		done   int
+	)
+	for range opt.Threads {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= len(takes) {
+					return
+				}
+				v, err := speak(ctx, opt.Program, takes[i])
+				mu.Lock()
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("having %s say %q: %w", takes[i].Voice, takes[i].Text, err)
+					stop()
+				}
+				samples[i] = v
+				done++
+				if opt.Progress != nil {
+					opt.Progress(done, len(takes))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+	return samples, failed
+}
+
+// speak is a take at Rate, without the silence around it.
+func speak(ctx context.Context, program string, t Take) ([]int16, error) {
+	cmd := exec.CommandContext(ctx, program, "-v", t.Voice, "-p", strconv.Itoa(t.Pitch), "-s", strconv.Itoa(t.Speed), "--stdout", t.Text)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+	}
+	w, err := preprocess.DecodeWAV(out.Bytes())
+	if err == nil {
+		w, err = w.Resampled(Rate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return trimmed(w.Samples)
+}
+
+// trimmed cuts what lies 40 dB below the loudest sample off both ends, but for 10
+// ms, and brings that one to half.
+func trimmed(v []float32) ([]int16, error) {
+	top := float32(0)
+	for _, x := range v {
+		top = max(top, x, -x)
+	}
+	loud := func(x float32) bool { return max(x, -x) > top/100 }
+	from, to := 0, len(v)
+	for from < to && !loud(v[from]) {
+		from++
+	}
+	for to > from && !loud(v[to-1]) {
+		to--
+	}
+	from, to = max(from-Rate/100, 0), min(to+Rate/100, len(v))
+	if top == 0 || to-from < Rate/20 || to-from > MaxSamples {
+		return nil, fmt.Errorf("it took %d samples", to-from)
+	}
+	out := make([]int16, to-from)
+	for i, x := range v[from:to] {
+		out[i] = int16(math.RoundToEven(float64(x / top * (1 << 14))))
+	}
+	return out, nil
+}

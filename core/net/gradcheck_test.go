@@ -1,0 +1,138 @@
+package net_test
+
+import (
+	"testing"
+
+	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/nettest"
+	"mm-abi.org/mm/core/nn"
+)
+
+// checked is a network, a pass over three samples, of which two are used, and
+// the loss Σ c·out + out²/2 over its outputs.
+type checked struct {
+	net  *net.Net[float64]
+	pass *net.Pass[float64]
+	c    map[string][]float64
+}
+
+func newChecked(t *testing.T, cfg net.Config) *checked {
+	t.Helper()
+	n, err := net.New[float64](cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := nn.NewRandom(3)
+	for _, w := range n.Params().Tensors() {
+		nn.FillNormal(w.Data, r, 0.5)
+	}
+	n.Pack(true)
+	k := &checked{n, n.NewPass(nil, 3), map[string][]float64{}}
+	for _, p := range cfg.Inputs {
+		if p.Name != "ids" {
+			k.pass.WantInput(p.Name)
+		}
+		x := k.pass.In(p.Name)
+		for t := range x.Rows {
+			nn.FillNormal(x.Row(t), r, 1)
+			if p.Name == "ids" {
+				x.Row(t)[0] = float64(int(4 * r.Uniform()))
+			}
+		}
+	}
+	for _, name := range cfg.Outputs {
+		k.c[name] = make([]float64, len(k.pass.Out(name).Data))
+		nn.FillNormal(k.c[name], r, 1)
+	}
+	return k
+}
+
+func (k *checked) outputs(visit func(y, dy, c []float64)) {
+	for _, name := range k.net.Config().Outputs {
+		out, grad := k.pass.Out(name), k.pass.OutGrad(name)
+		for t := range out.Rows / 3 * 2 {
+			visit(out.Row(t), grad.Row(t), k.c[name][t*out.Cols:])
+		}
+	}
+}
+
+func (k *checked) loss() float64 {
+	k.net.Pack(true)
+	k.pass.Forward(2)
+	sum := 0.0
+	k.outputs(func(y, _, c []float64) {
+		for i, v := range y {
+			sum += v*c[i] + v*v/2
+		}
+	})
+	return sum
+}
+
+func (k *checked) backward(add bool) {
+	k.loss()
+	k.outputs(func(y, dy, c []float64) {
+		for i, v := range y {
+			dy[i] = c[i] + v
+		}
+	})
+	k.pass.Backward(2, add)
+}
+
+func TestGradients(t *testing.T) {
+	seen := map[string]bool{}
+	for name, cfg := range nettest.Networks() {
+		t.Run(name, func(t *testing.T) {
+			k := newChecked(t, cfg)
+			k.backward(false)
+			k.backward(false) // nothing is left of the first
+			for _, s := range k.net.Steps() {
+				seen[s.Kind] = true
+			}
+			var all []nn.Comparison
+			for _, w := range k.net.Params().Tensors() {
+				all = append(all, nn.Compare(w.Name, w.Data, w.Grad, k.loss, 12))
+			}
+			for _, p := range cfg.Inputs {
+				if p.Name == "ids" {
+					continue
+				}
+				x, dx := k.pass.In(p.Name), k.pass.InGrad(p.Name)
+				end := (2*p.Rows-1)*x.LD + x.Cols
+				all = append(all, nn.Compare(p.Name, x.Data[:end], dx.Data[:end], k.loss, 20))
+			}
+			for _, c := range all {
+				if c.Error > 1e-7 || c.Norm == 0 {
+					t.Errorf("%s: error %.2g of a gradient of %.2g", c.Tensor, c.Error, c.Norm)
+				}
+			}
+		})
+	}
+	for _, name := range net.Composites() {
+		seen[name] = true
+	}
+	for _, name := range net.Kinds() {
+		if !seen[name] {
+			t.Errorf("no network has a layer of kind %s", name)
+		}
+	}
+}
+
+// TestAdd: gradients are added where that is asked for.
+func TestAdd(t *testing.T) {
+	for name, cfg := range nettest.Networks() {
+		k := newChecked(t, cfg)
+		k.backward(false)
+		once := map[string][]float64{}
+		for _, w := range k.net.Params().Tensors() {
+			once[w.Name] = append([]float64(nil), w.Grad...)
+		}
+		k.backward(true)
+		for _, w := range k.net.Params().Tensors() {
+			for i, g := range w.Grad {
+				if diff := g - 2*once[w.Name][i]; diff > 1e-9 || diff < -1e-9 {
+					t.Fatalf("%s: %s[%d]: %v, twice %v wanted", name, w.Name, i, g, once[w.Name][i])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// maxBack is how far before its frame the data of one may begin in MPEG 2.
+const maxBack = 255
+
+// repack writes an MP3 of 22,050 Hz anew for go-mp3 0.3.4. Of the frames that are
+// a byte longer than others it takes every second bitrate's to be as long as
+// those, and is lost behind them; no other rate of MPEG 2 has such frames. The
+// sound is the same: each frame's own data, in frames without that byte.
+func repack(data []byte, first mp3Header) ([]byte, error) {
+	p := &packer{}
+	for len(data) >= 4 {
+		h, ok := readMP3Header(data)
+		if ok = ok && h.like(first) && h.size() >= 4+h.side(); !ok {
+			data = data[1:]
+			continue
+		}
+		if len(data) < h.size() {
+			break
+		}
+		if err := p.add(h, data[4:h.size()]); err != nil {
+			return nil, err
+		}
+		data = data[h.size():]
+	}
+	return p.file(), nil
+}
+
+// packer writes frames whose data stands as early as it may.
+type packer struct {
+	seen   []byte // the data of the frames read, as far as the next may reach back
+	frames []packed
+	main   []byte // the data of the frames written
+	next   int    // where in main the next frame's data may begin
+}
+
+type packed struct {
+	header mp3Header
+	side   []byte
+	room   int // bytes of main in it
+}
+
+// add takes a frame without its header.
+func (p *packer) add(h mp3Header, b []byte) error {
+	side := h.side()
+	info := append([]byte(nil), b[:side]...)
+	if h>>16&1 == 0 {
+		info = info[2:] // without the checksum
+		h |= 1 << 16
+	}
+	begin := len(p.seen) - int(info[0])
+	p.seen = append(p.seen, b[side:]...)
+	// Behind main_data_begin and the private bits each channel has 63 bits; the
+	// first 12 say how many bits of data it has.
+	need := 0
+	for c := range h.channels() {
+		at := 8 + h.channels() + 63*c
+		need += int(binary.BigEndian.Uint32(info[at/8:])<<(at%8)) >> 20
+	}
+	need = (need + 7) / 8
+	var own []byte
+	if begin >= 0 && begin+need <= len(p.seen) {
+		own = p.seen[begin : begin+need]
+	} else { // it was cut off with the frames before it: silence
+		clear(info)
+	}
+	start := len(p.main)
+	at := max(p.next, start-maxBack)
+	// At least the room it had: what later frames put into it finds room again.
+	size := 0
+	for rate := mp3Header(1); rate < 15 && (size < len(b)-side-1 || start+size < at+len(own)); rate++ {
+		h = h&^0xf200 | rate<<12 // no byte of padding
+		size = h.size() - 4 - len(info)
+	}
+	if start+size < at+len(own) {
+		return errors.New("an MP3 frame with more data than a frame holds")
+	}
+	p.main = append(p.main, make([]byte, size)...)
+	copy(p.main[at:], own)
+	info[0], p.next = byte(max(start-at, 0)), at+len(own)
+	p.frames = append(p.frames, packed{h, info, size})
+	if n := len(p.seen) - maxBack; n > 0 {
+		p.seen = append(p.seen[:0], p.seen[n:]...)
+	}
+	return nil
+}
+
+// file is all of it.
+func (p *packer) file() []byte {
+	var out []byte
+	for _, f := range p.frames {
+		out = binary.BigEndian.AppendUint32(out, uint32(f.header))
+		out = append(append(out, f.side...), p.main[:f.room]...)
+		p.main = p.main[f.room:]
+	}
+	return out
+}

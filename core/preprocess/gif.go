@@ -1,0 +1,207 @@
+package preprocess
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/gif"
+	"time"
+)
+
+// maxDrawn bounds the pixels of all frames of a GIF together: the last one is
+// drawn on top of all before it, and a frame of a few bytes may be as large as
+// the screen.
+const maxDrawn = 1 << 31
+
+// The ways in which a frame leaves the screen (GIF89a, 23.c.iv).
+const (
+	toBackground = 2
+	toPrevious   = 3
+)
+
+// gifFrame is where a frame lies in the file.
+type gifFrame struct {
+	box        image.Rectangle // on the screen
+	disposal   byte
+	delay      time.Duration
+	control    []byte // its graphic control extension; empty: none
+	descriptor []byte // the image descriptor up to the end of the last block
+}
+
+// animation draws the frames of a GIF.
+type animation struct {
+	head   []byte // signature, screen and global colours
+	frames []gifFrame
+	screen *Raster
+	before []byte // the screen without frame at, where that is to be taken back
+	at     int    // the frame that the screen shows; −1: none yet
+}
+
+// openGIF finds the frames of a GIF. None is decoded: the blocks say how long
+// they are.
+func openGIF(data []byte) (*Frames, error) {
+	a := &animation{at: -1}
+	w, h, err := a.scan(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the animation: %w", err)
+	}
+	f := &Frames{W: w, H: h, n: len(a.frames), at: a.show}
+	for _, fr := range a.frames {
+		f.Times = append(f.Times, f.Duration)
+		f.Duration += fr.delay
+	}
+	return f, nil
+}
+
+func (a *animation) scan(data []byte) (w, h int, err error) {
+	const screen = 13 // signature and logical screen descriptor
+	if len(data) < screen {
+		return 0, 0, errors.New("the file is cut short")
+	}
+	w, h = int(binary.LittleEndian.Uint16(data[6:])), int(binary.LittleEndian.Uint16(data[8:]))
+	if err := within(w, h); err != nil {
+		return 0, 0, err
+	}
+	at := screen + colours(data[10])
+	if at > len(data) {
+		return 0, 0, errors.New("the file is cut short")
+	}
+	a.head = data[:at]
+	drawn, control := int64(0), []byte(nil)
+	for at < len(data) {
+		from := at
+		switch data[at] {
+		case 0x21: // an extension: its label, then blocks
+			if at, err = blocks(data, at+2); err != nil {
+				return 0, 0, err
+			}
+			if data[from+1] == 0xf9 {
+				if at-from != 8 || data[from+2] != 4 {
+					return 0, 0, fmt.Errorf("the control block of frame %d has %d bytes", len(a.frames), at-from)
+				}
+				control = data[from:at]
+			}
+		case 0x2c:
+			if len(data)-at < 10 {
+				return 0, 0, errors.New("the file is cut short")
+			}
+			le := binary.LittleEndian
+			x, y := int(le.Uint16(data[at+1:])), int(le.Uint16(data[at+3:]))
+			fr := gifFrame{box: image.Rect(x, y, x+int(le.Uint16(data[at+5:])), y+int(le.Uint16(data[at+7:]))), control: control}
+			if !fr.box.In(image.Rect(0, 0, w, h)) || fr.box.Empty() {
+				return 0, 0, fmt.Errorf("frame %d is %v on a screen of %d × %d", len(a.frames), fr.box, w, h)
+			}
+			// One byte between colours and blocks says the size of the codes.
+			if at, err = blocks(data, at+10+colours(data[at+9])+1); err != nil {
+				return 0, 0, err
+			}
+			fr.descriptor, control = data[from:at], nil
+			fr.timed()
+			drawn += int64(fr.box.Dx()) * int64(fr.box.Dy())
+			if drawn > maxDrawn || len(a.frames) == maxFrames {
+				return 0, 0, fmt.Errorf("%d frames of %d pixels together are more than the limit", len(a.frames)+1, drawn)
+			}
+			a.frames = append(a.frames, fr)
+		case 0x3b:
+			at = len(data)
+		default:
+			return 0, 0, fmt.Errorf("a block of kind %#x behind frame %d", data[at], len(a.frames))
+		}
+	}
+	if len(a.frames) == 0 {
+		return 0, 0, errors.New("there is no frame")
+	}
+	return w, h, nil
+}
+
+// timed reads delay and disposal. Delays under 20 ms are shown as 100 ms, as
+// browsers do.
+func (f *gifFrame) timed() {
+	f.delay = 100 * time.Millisecond
+	if f.control == nil {
+		return
+	}
+	f.disposal = f.control[3] >> 2 & 7
+	if ticks := binary.LittleEndian.Uint16(f.control[4:]); ticks > 1 {
+		f.delay = time.Duration(ticks) * 10 * time.Millisecond
+	}
+}
+
+// colours is the size of a colour table by its flags.
+func colours(flags byte) int {
+	if flags&0x80 == 0 {
+		return 0
+	}
+	return 3 << (flags&7 + 1)
+}
+
+// blocks is where the data blocks that begin at at end.
+func blocks(data []byte, at int) (int, error) {
+	for at < len(data) {
+		n := int(data[at])
+		at += 1 + n
+		if n == 0 {
+			return at, nil
+		}
+	}
+	return 0, errors.New("the file is cut short")
+}
+
+// show is the screen with frame i.
+func (a *animation) show(i int) (*Raster, error) {
+	if i < a.at || a.screen == nil {
+		w, h := int(binary.LittleEndian.Uint16(a.head[6:])), int(binary.LittleEndian.Uint16(a.head[8:]))
+		a.screen, a.at = &Raster{W: w, H: h, C: 3, Pix: make([]byte, 3*w*h)}, -1
+	}
+	for a.at < i {
+		if err := a.draw(a.at + 1); err != nil {
+			a.screen = nil // what is half drawn is drawn anew
+			return nil, fmt.Errorf("reading frame %d: %w", a.at+1, err)
+		}
+	}
+	return &Raster{W: a.screen.W, H: a.screen.H, C: 3, Pix: bytes.Clone(a.screen.Pix)}, nil
+}
+
+// draw takes the frame that is shown back, where it is to be, and draws the next.
+// What is transparent everywhere is black, as it is in [DecodeImage].
+func (a *animation) draw(i int) error {
+	if a.at >= 0 {
+		switch last := a.frames[a.at]; last.disposal {
+		case toBackground:
+			for y := last.box.Min.Y; y < last.box.Max.Y; y++ {
+				clear(a.screen.Pix[3*(y*a.screen.W+last.box.Min.X):][:3*last.box.Dx()])
+			}
+		case toPrevious:
+			copy(a.screen.Pix, a.before)
+		}
+	}
+	f := &a.frames[i]
+	m, err := gif.Decode(bytes.NewReader(bytes.Join([][]byte{a.head, f.control, f.descriptor, {0x3b}}, nil)))
+	if err != nil {
+		return err
+	}
+	p, ok := m.(*image.Paletted)
+	if !ok || p.Rect != f.box {
+		return errors.New("it is not what its header says")
+	}
+	if f.disposal == toPrevious {
+		a.before = append(a.before[:0], a.screen.Pix...)
+	}
+	table := make([][4]uint8, 256)
+	for k, c := range p.Palette {
+		r, g, b, alpha := c.RGBA()
+		table[k] = [4]uint8{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), uint8(alpha >> 8)}
+	}
+	for y := range f.box.Dy() {
+		row := a.screen.Pix[3*((f.box.Min.Y+y)*a.screen.W+f.box.Min.X):]
+		for x, k := range p.Pix[y*p.Stride:][:f.box.Dx()] {
+			if c := table[k]; c[3] != 0 {
+				row[3*x], row[3*x+1], row[3*x+2] = c[0], c[1], c[2]
+			}
+		}
+	}
+	a.at = i
+	return nil
+}

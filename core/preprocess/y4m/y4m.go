@@ -1,0 +1,242 @@
+// Package y4m reads raw video, YUV4MPEG2 (mjpegtools, yuv4mpeg(5)), frame by
+// frame.
+//
+// A file is a line of text with sizes, rate and sampling, and frames: a line that
+// begins with FRAME, then the samples of luma and of both colour differences. A
+// [Reader] finds where each frame begins and reads one when it is asked for; it
+// holds one frame at a time.
+//
+// What the header leaves open is taken as other readers take it: ITU-R BT.601
+// colours, and studio range (luma 16 to 235) unless XCOLORRANGE=FULL. One sample
+// of colour stands for all the pixels that share it.
+package y4m
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Magic are the first bytes of a file.
+const Magic = "YUV4MPEG2"
+
+// The limits of a file: bytes of a line, pixels of a frame, frames.
+const (
+	maxLine   = 1024
+	MaxPixels = 1 << 26
+	MaxFrames = 1 << 20
+)
+
+// Header is the first line of a file.
+type Header struct {
+	W, H int
+	// Rate is Num / Den frames a second.
+	Num, Den int64
+	// Across and Down are how many pixels share a sample of colour, in a row and
+	// in a column; 0: there is no colour.
+	Across, Down int
+	Full         bool // luma is 0 to 255
+}
+
+// samplings are the values of C that are read: 8 bits a sample. What stands
+// behind 420 says where the samples of colour lie within their pixels.
+func samplings() map[string][2]int {
+	return map[string][2]int{
+		"420": {2, 2}, "420jpeg": {2, 2}, "420mpeg2": {2, 2}, "420paldv": {2, 2},
+		"422": {2, 1}, "444": {1, 1}, "mono": {0, 0},
+	}
+}
+
+// ParseHeader reads the first line, without its end.
+func ParseHeader(line string) (Header, error) {
+	words := strings.Split(line, " ")
+	if words[0] != Magic {
+		return Header{}, errors.New("no YUV4MPEG2 file")
+	}
+	h := Header{Num: 25, Den: 1, Across: 2, Down: 2}
+	for _, w := range words[1:] {
+		if w == "" {
+			continue
+		}
+		var err error
+		switch value := w[1:]; w[0] {
+		case 'W':
+			h.W, err = side(value)
+		case 'H':
+			h.H, err = side(value)
+		case 'F':
+			h.Num, h.Den, err = rate(value)
+		case 'C':
+			c, ok := samplings()[value]
+			if !ok {
+				err = fmt.Errorf("sampling %q: 420, 422, 444 and mono of 8 bits are read", value)
+			}
+			h.Across, h.Down = c[0], c[1]
+		case 'X':
+			switch value {
+			case "COLORRANGE=FULL":
+				h.Full = true
+			case "COLORRANGE=LIMITED":
+				h.Full = false
+			}
+		}
+		if err != nil {
+			return Header{}, err
+		}
+	}
+	switch {
+	case h.W == 0 || h.H == 0:
+		return Header{}, errors.New("the header says no width or no height")
+	case int64(h.W)*int64(h.H) > MaxPixels:
+		return Header{}, fmt.Errorf("frames of %d × %d, the limit is %d pixels", h.W, h.H, MaxPixels)
+	}
+	return h, nil
+}
+
+func side(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n == 0 || n > MaxPixels {
+		return 0, fmt.Errorf("%q is no width or height", s)
+	}
+	return int(n), nil
+}
+
+// rate is a fraction; 0:0 is a rate that is not known, which is read as 25.
+func rate(s string) (num, den int64, err error) {
+	a, b, _ := strings.Cut(s, ":")
+	num, err = strconv.ParseInt(a, 10, 32)
+	if err == nil {
+		den, err = strconv.ParseInt(b, 10, 32)
+	}
+	if num == 0 && den == 0 && err == nil {
+		return 25, 1, nil
+	}
+	if err != nil || num <= 0 || den <= 0 {
+		return 0, 0, fmt.Errorf("%q is no rate of frames", s)
+	}
+	return num, den, nil
+}
+
+// planes are the samples of luma and of one colour difference of a frame.
+func (h Header) planes() (luma, colour int) {
+	luma = h.W * h.H
+	if h.Across == 0 {
+		return luma, 0
+	}
+	return luma, ((h.W + h.Across - 1) / h.Across) * ((h.H + h.Down - 1) / h.Down)
+}
+
+// Time is when frame i begins.
+func (h Header) Time(i int) time.Duration {
+	return time.Duration(math.Round(float64(i) * float64(h.Den) / float64(h.Num) * 1e9))
+}
+
+// Reader reads the frames of one file. It is for one goroutine.
+type Reader struct {
+	Header
+	src    io.ReaderAt
+	frames []int64 // where each one's samples begin
+	raw    []byte
+}
+
+// NewReader reads the header of the size bytes of src and finds the frames: each
+// has the size that the header gives it, or the file is cut short.
+func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
+	line, at, err := readLine(src, 0, size)
+	if err != nil {
+		return nil, fmt.Errorf("reading the header: %w", err)
+	}
+	r := &Reader{src: src}
+	if r.Header, err = ParseHeader(line); err != nil {
+		return nil, err
+	}
+	luma, colour := r.planes()
+	need := int64(luma + 2*colour)
+	for at < size {
+		line, next, err := readLine(src, at, size)
+		if err != nil {
+			return nil, fmt.Errorf("reading frame %d: %w", len(r.frames), err)
+		}
+		if word, _, _ := strings.Cut(line, " "); word != "FRAME" {
+			return nil, fmt.Errorf("frame %d does not begin with FRAME", len(r.frames))
+		}
+		if need > size-next {
+			return nil, fmt.Errorf("frame %d has %d of %d bytes: the file is cut short", len(r.frames), size-next, need)
+		}
+		if len(r.frames) == MaxFrames {
+			return nil, fmt.Errorf("more than %d frames", MaxFrames)
+		}
+		r.frames = append(r.frames, next)
+		at = next + need
+	}
+	if len(r.frames) == 0 {
+		return nil, errors.New("the video has no frames")
+	}
+	return r, nil
+}
+
+// readLine is the text from at to the end of its line, and where the next begins.
+func readLine(src io.ReaderAt, at, size int64) (string, int64, error) {
+	b := make([]byte, min(maxLine, size-at))
+	n, err := src.ReadAt(b, at)
+	if n < len(b) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return "", 0, err
+	}
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return "", 0, errors.New("a line without an end")
+	}
+	return string(b[:end]), at + int64(end) + 1, nil
+}
+
+// Len is the number of frames.
+func (r *Reader) Len() int { return len(r.frames) }
+
+// RGB is frame i as red, green and blue, 3·W·H bytes.
+func (r *Reader) RGB(i int) ([]byte, error) {
+	luma, colour := r.planes()
+	if r.raw == nil {
+		r.raw = make([]byte, luma+2*colour)
+	}
+	if n, err := r.src.ReadAt(r.raw, r.frames[i]); n < len(r.raw) {
+		return nil, fmt.Errorf("reading frame %d: %w", i, err)
+	}
+	cb, cr := r.raw[luma:luma+colour], r.raw[luma+colour:]
+	out := make([]byte, 3*luma)
+	for y := range r.H {
+		for x := range r.W {
+			u, v := byte(128), byte(128)
+			if r.Across > 0 {
+				at := y/r.Down*((r.W+r.Across-1)/r.Across) + x/r.Across
+				u, v = cb[at], cr[at]
+			}
+			i := y*r.W + x
+			r.colour(out[3*i:], r.raw[i], u, v)
+		}
+	}
+	return out, nil
+}
+
+// colour turns a pixel into red, green and blue (ITU-R BT.601), in steps of
+// 2⁻¹⁶. Studio range is stretched to 0 to 255.
+func (h Header) colour(out []byte, y, cb, cr byte) {
+	const half = 1 << 15
+	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
+	if h.Full {
+		l <<= 16
+		out[0], out[1], out[2] = clamp(l+91881*v+half), clamp(l-22554*u-46802*v+half), clamp(l+116130*u+half)
+		return
+	}
+	l = (l - 16) * 76309
+	out[0], out[1], out[2] = clamp(l+104597*v+half), clamp(l-25675*u-53279*v+half), clamp(l+132201*u+half)
+}
+
+func clamp(v int32) byte { return byte(min(max(v>>16, 0), 255)) }

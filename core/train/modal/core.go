@@ -1,0 +1,65 @@
+package modal
+
+import (
+	"fmt"
+
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/train"
+)
+
+// openCore makes the language model of a recipe: that of a file, adapters beside
+// it where the stage has any, or one drawn anew for the stage "encoder".
+func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
+	path := resolve(dir, r.Core.Base)
+	if r.Core.Model != nil {
+		tok, err := train.ReadTokenizer(path)
+		if err != nil {
+			return nil, nil, at("/core/base", err)
+		}
+		m, err := llm.New[float32](*r.Core.Model)
+		if err != nil {
+			return nil, nil, at("/core/model", err)
+		}
+		if tok.Size() > m.Config.Vocab {
+			return nil, nil, atf("/core/model/vocab_size", "the tokenizer has %d tokens, the model %d", tok.Size(), m.Config.Vocab)
+		}
+		if err := m.Init(llm.Init{Seed: r.Seed}); err != nil {
+			return nil, nil, err
+		}
+		return m, tok, beginWith(m, m.Tensors(), r, dir)
+	}
+	m, tok, err := train.OpenBase(path)
+	if err != nil {
+		return nil, nil, at("/core/base", err)
+	}
+	if r.Core.LoRA == nil {
+		m.Freeze(func(string) bool { return true })
+		return m, tok, nil
+	}
+	if err := m.Adapt(*r.Core.LoRA, r.Seed); err != nil {
+		return nil, nil, at("/core/lora", err)
+	}
+	return m, tok, beginWith(m, m.Adapters(), r, dir)
+}
+
+// beginWith reads tensors of m from the checkpoint that the recipe names, if it
+// does.
+func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, dir string) error {
+	if r.Core.From == "" {
+		return nil
+	}
+	c, err := OpenCheckpoint(resolve(dir, r.Core.From))
+	if err != nil {
+		return at("/core/from", err)
+	}
+	defer c.Close()
+	for _, t := range tensors {
+		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
+			return at("/core/from", fmt.Errorf("its tensors are not those wanted: %w", err))
+		}
+	}
+	m.Stale()
+	return nil
+}

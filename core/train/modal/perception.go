@@ -1,0 +1,398 @@
+package modal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/train"
+)
+
+// Perception is the training of encoders, projectors and adapters by what a
+// core answers: a [train.Task].
+type Perception struct {
+	recipe Recipe
+	from   string // folder of the recipe, from that of the checkpoints
+	ctx    context.Context
+
+	senses []*sense
+	model  *llm.Model[float32]
+	pass   *llm.Pass[float32]
+	tok    *tokenizer.Tokenizer
+	layout *layout
+	pool   *pool.Pool
+
+	train, held sources
+	corpus      *train.Corpus   // documents without media; nil: there are none
+	loader      *dataset.Loader // of them
+	next        int             // examples drawn
+	batches     []*batch        // of one step
+	trial       *batch          // of an evaluation
+	grads       []float32
+	last        *train.Evaluation
+}
+
+// Trainer is the trainer of a perception.
+type Trainer struct {
+	*train.Trainer
+	Task *Perception
+}
+
+// New builds the run of a recipe from the start. Paths are relative to opt.From.
+func New(ctx context.Context, r Recipe, opt train.Options) (*Trainer, error) {
+	return start(ctx, r, opt, nil)
+}
+
+// Resume builds the run that left the checkpoint at path, to go on from there as
+// if it had never stopped.
+func Resume(ctx context.Context, path string, opt train.Options) (*Trainer, error) {
+	c, err := OpenCheckpoint(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	r := c.Perception.Recipe
+	if opt.Stop != nil {
+		r.Stop = *opt.Stop
+	}
+	if opt.From == "" {
+		opt.From = c.Dir()
+	}
+	t, err := start(ctx, r, opt, c)
+	if err != nil {
+		return nil, fmt.Errorf("resuming %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// start puts a run together: from a checkpoint, or from the start when there is
+// none.
+func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
+	r = r.WithDefaults()
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("recipe: %w", err)
+	}
+	threads := r.Threads
+	if opt.Threads > 0 {
+		threads = opt.Threads
+	}
+	workers := pool.New(threads)
+	p, err := newPerception(ctx, r, opt.From, workers)
+	if err == nil {
+		p.from = train.Way(opt.Dir, opt.From)
+		err = p.goOn(from)
+	}
+	if err != nil {
+		workers.Close()
+		return nil, err
+	}
+	var t *train.Trainer
+	if from != nil {
+		t, err = train.Resume(from.Checkpoint, r.run(), p, workers, opt)
+	} else {
+		t, err = train.New(r.run(), p, workers, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Trainer{t, p}, nil
+}
+
+// goOn takes over a checkpoint's place in the data.
+func (p *Perception) goOn(c *Checkpoint) error {
+	if c == nil {
+		return nil
+	}
+	h := c.Perception
+	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
+		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
+	}
+	p.next = h.Next
+	if (h.Text == nil) != (p.loader == nil) {
+		return fmt.Errorf("checkpoint %s: it read documents, or did not, unlike its recipe", c.path)
+	}
+	if h.Text != nil {
+		return p.read(*h.Text)
+	}
+	return nil
+}
+
+// newPerception opens all that a recipe names.
+func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool) (*Perception, error) {
+	p := &Perception{recipe: r, ctx: ctx, pool: workers}
+	var err error
+	if p.model, p.tok, err = openCore(r, dir); err != nil {
+		return nil, err
+	}
+	places := map[Medium]int{}
+	most := 0
+	for i, m := range r.Modalities {
+		s, err := newSense(ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
+		if err != nil {
+			return nil, err
+		}
+		p.senses = append(p.senses, s)
+		places[m.Modality] = s.proj.rows()
+		most = max(most, s.proj.rows())
+	}
+	if r.SeqLen > p.model.Config.Context {
+		return nil, atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
+	}
+	if p.layout, err = newLayout(p.tok, places, r.SeqLen); err != nil {
+		return nil, err
+	}
+	p.layout.spelled = r.Data.Spell
+	if p.train, err = openSources(r.Data, scene.Train); err != nil {
+		return nil, err
+	}
+	if p.held, err = openSources(r.Data, scene.Held); err != nil {
+		return nil, err
+	}
+	if r.Data.Text != nil {
+		if err := p.open(*r.Data.Text, dir); err != nil {
+			return nil, err
+		}
+	}
+	p.pass = p.model.NewPass(workers, r.BatchSize, r.SeqLen)
+	p.trial = newBatch(r.BatchSize, r.SeqLen)
+	p.trial.Best = make([]int32, r.BatchSize*r.SeqLen)
+	p.grads = make([]float32, r.BatchSize*most*p.model.Config.Dim)
+	return p, nil
+}
+
+// Tensors implements [train.Task].
+func (p *Perception) Tensors() []*nn.Tensor[float32] {
+	var all []*nn.Tensor[float32]
+	for _, s := range p.senses {
+		if s.enc != nil {
+			all = append(all, s.enc.tensors...)
+		}
+		all = append(all, s.proj.tensors...)
+	}
+	return append(all, p.model.Tensors()...)
+}
+
+// Part implements [train.Parted].
+func (p *Perception) Part(tensor string) string {
+	for _, s := range p.senses {
+		for _, kind := range []string{EncoderPart, ProjectorPart} {
+			if strings.HasPrefix(tensor, prefix(kind, s.modality)) {
+				return kind + " of " + string(s.modality)
+			}
+		}
+	}
+	if strings.HasSuffix(tensor, ".lora_a") || strings.HasSuffix(tensor, ".lora_b") {
+		return AdapterPart
+	}
+	return CorePart
+}
+
+// endless is the length of an epoch where the sources have no end.
+const endless = 1 << 20
+
+// Size implements [train.Task].
+func (p *Perception) Size() train.Size {
+	n := endless
+	if s := p.recipe.Data.Scene; s != nil && s.Examples > 0 {
+		n = s.Examples
+	}
+	return train.Size{FLOPs: p.model.Config.FLOPs(p.recipe.SeqLen), Batch: p.recipe.BatchSize * p.recipe.SeqLen,
+		Train: n * p.recipe.SeqLen, Held: p.recipe.Eval.N}
+}
+
+// Batches implements [train.Task].
+func (p *Perception) Batches(k int) (terms int, err error) {
+	for len(p.batches) < k {
+		p.batches = append(p.batches, newBatch(p.recipe.BatchSize, p.recipe.SeqLen))
+	}
+	n := p.recipe.BatchSize
+	made, waits := make([]made, k*n), p.waits()
+	for i := range made {
+		made[i].r = nn.NewRandom(spread(p.recipe.Seed, uint64(p.next+i)))
+		made[i].i, made[i].unseen = p.next+i, waits
+		if p.train.draw(made[i].r) == textSource {
+			made[i].document, made[i].done = p.document(), true
+		}
+	}
+	p.next += len(made)
+	var mu sync.Mutex
+	p.pool.For(len(made), 1, pool.Func(func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if e := p.make(&made[i]); e != nil {
+				mu.Lock()
+				err = errors.Join(err, e)
+				mu.Unlock()
+			}
+		}
+	}))
+	if err != nil {
+		return 0, err
+	}
+	for b, to := range p.batches[:k] {
+		to.blank = waits
+		terms += p.fill(to, made[b*n:(b+1)*n])
+	}
+	return terms, nil
+}
+
+// waits reports whether the coming step is one that encoders and projectors wait
+// for.
+func (p *Perception) waits() bool {
+	return p.next < p.recipe.Wait*p.recipe.BatchSize*p.recipe.Accumulate
+}
+
+// made is an example on its way into a batch.
+type made struct {
+	r *nn.Random
+	i int
+	document
+	item
+	modality Medium // "" of a document without media
+	done     bool
+	unseen   bool // no encoder takes it
+}
+
+// make draws example i.
+func (p *Perception) make(m *made) error {
+	if m.done {
+		return nil
+	}
+	src, at := p.train.at(m.i)
+	e := src.Make(at)
+	m.modality, m.key = e.Modality, at
+	s := p.sense(e.Modality)
+	var err error
+	if m.document, err = p.layout.draw(e, p.recipe.Data, m.r); err != nil {
+		return err
+	}
+	if !p.train.again {
+		m.key = -1
+	}
+	if m.unseen || s.known(m.key) {
+		return nil
+	}
+	key := m.key
+	m.item, err = s.item(e)
+	m.key = key
+	return err
+}
+
+func (p *Perception) sense(m Medium) *sense {
+	for _, s := range p.senses {
+		if s.modality == m {
+			return s
+		}
+	}
+	return nil
+}
+
+// fill puts examples into a batch and counts what is asked.
+func (p *Perception) fill(b *batch, all []made) (terms int) {
+	clear(b.items)
+	for row := range all {
+		m := &all[row]
+		b.docs[row] = m.document
+		if m.modality != "" {
+			m.row = row
+			b.items[m.modality] = append(b.items[m.modality], m.item)
+		}
+	}
+	return b.put(p.recipe.SeqLen, p.layout.eos)
+}
+
+// look gives the batch the vectors of its items.
+func (p *Perception) look(b *batch) error {
+	b.Embeds, b.Rows = b.Embeds[:0], b.Rows[:0]
+	for _, s := range p.senses {
+		items := b.items[s.modality]
+		if len(items) == 0 {
+			continue
+		}
+		if !b.blank {
+			if err := s.look(p.ctx, items); err != nil {
+				return err
+			}
+		}
+		for i, it := range items {
+			if b.blank {
+				b.Embeds = append(b.Embeds, make([]float32, s.proj.rows()*s.proj.cols())...)
+			} else {
+				b.Embeds = s.proj.result(b.Embeds, i)
+			}
+			first := it.row*p.recipe.SeqLen + b.docs[it.row].first
+			for v := range s.proj.rows() {
+				b.Rows = append(b.Rows, int32(first+v))
+			}
+		}
+	}
+	return nil
+}
+
+// Pass implements [train.Task].
+func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err error) {
+	b := p.batches[i]
+	if err := p.look(b); err != nil {
+		return 0, err
+	}
+	b.EmbedGrads = nil
+	if p.recipe.Stage.trains(ProjectorPart) && !b.blank {
+		b.EmbedGrads = p.grads[:len(b.Embeds)]
+	}
+	if loss, err = p.pass.Train(b.Batch, scale, add); err != nil {
+		return 0, err
+	}
+	from := 0
+	for _, s := range p.senses {
+		n := len(b.items[s.modality])
+		size := n * s.proj.rows() * s.proj.cols()
+		if b.blank {
+			s.back(nil, 0, add)
+		} else if b.EmbedGrads != nil {
+			s.back(b.EmbedGrads[from:from+size], n, add)
+		}
+		from += size
+	}
+	return loss, nil
+}
+
+// Refresh implements [train.Task].
+func (p *Perception) Refresh() {
+	p.model.Refresh(p.pool)
+	for _, s := range p.senses {
+		s.refresh()
+	}
+}
+
+// State implements [train.Task].
+func (p *Perception) State() (train.State, error) {
+	h := Header{Recipe: p.recipe, From: p.from, Vocabulary: dataset.TokenizerDigest(p.tok), Next: p.next, Held: p.last}
+	for _, s := range p.senses {
+		h.Modalities = append(h.Modalities, s.built())
+	}
+	if p.loader != nil {
+		at := p.loader.Position()
+		h.Text = &at
+	}
+	return train.State{Kind: kind, Header: h}, nil
+}
+
+// spread mixes a seed and a number (SplitMix64), so that neighbours share
+// nothing.
+func spread(seed, i uint64) uint64 {
+	x := seed*0x9e3779b97f4a7c15 ^ (i + 1)
+	for range 2 {
+		x += 0x9e3779b97f4a7c15
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		x ^= x >> 31
+	}
+	return x
+}

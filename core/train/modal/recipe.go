@@ -1,0 +1,266 @@
+package modal
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/optim"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/train"
+)
+
+// Recipe is a training run of one stage. The JSON names are those of the YAML
+// that `mm train` reads; zero fields take the defaults named. Paths are relative
+// to the recipe.
+type Recipe struct {
+	Name  string `json:"name,omitempty"`
+	Stage Stage  `json:"stage"`
+	Seed  uint64 `json:"seed,omitempty"` // of weights, adapters and examples
+
+	Modalities []Modality `json:"modalities"`
+	Core       Core       `json:"core"`
+	Data       Data       `json:"data"`
+
+	BatchSize  int `json:"batch_size,omitempty"` // examples at a time; 8
+	SeqLen     int `json:"seq_len,omitempty"`    // positions of each; 128
+	Accumulate int `json:"accumulate,omitempty"` // batches a step; 1
+
+	// Wait is the steps that encoders and projectors wait for, while the core
+	// learns the words with zeros in place of their vectors. A core that does not
+	// know yet what is asked teaches an encoder to look the same at everything.
+	Wait int `json:"wait,omitempty"`
+
+	Optimizer train.Optimizer `json:"optimizer,omitempty"`
+	Schedule  optim.Schedule  `json:"schedule,omitempty"`
+	Clip      float64         `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
+	Stop      train.Stop      `json:"stop"`
+
+	LogEvery  int  `json:"log_every,omitempty"`  // steps; 10
+	SealEvery int  `json:"seal_every,omitempty"` // steps between comparisons of the frozen tensors' hashes; 50
+	Eval      Eval `json:"eval,omitempty"`
+	SaveEvery int  `json:"save_every,omitempty"` // steps between checkpoints; 0: at the end only
+	Threads   int  `json:"threads,omitempty"`    // 0: what the machine has; changes no result
+}
+
+// Modality is a way in: an encoder and the projector behind it.
+type Modality struct {
+	Modality   Medium          `json:"modality"`             // image, audio
+	Preprocess preprocess.Spec `json:"preprocess,omitempty"` // as module.yaml states it; that of Encoder.From where it is not given
+	Encoder    Encoder         `json:"encoder"`
+	Projector  Network         `json:"projector"`
+}
+
+// Network is a network to train or to use: drawn anew, or that of a checkpoint.
+type Network struct {
+	Net  *net.Config `json:"net,omitempty"`  // one input, one output
+	From string      `json:"from,omitempty"` // a checkpoint of mm train, whose network of the same modality it is
+}
+
+// Encoder is a network, or a stranger's: an ONNX file, which is never trained.
+type Encoder struct {
+	Network
+	ONNX   string `json:"onnx,omitempty"`
+	Output string `json:"output,omitempty"` // of the ONNX file; "" is its only one
+}
+
+// Core is the language model that is asked.
+type Core struct {
+	// Base is a checkpoint or a GGUF file, with its tokenizer. In the stage
+	// "encoder" it gives the tokenizer alone.
+	Base string `json:"base"`
+	// Model is the shape of the core that the stage "encoder" draws anew and
+	// throws away.
+	Model *llm.Config `json:"model,omitempty"`
+	LoRA  *llm.LoRA   `json:"lora,omitempty"` // the adapters of stages 1 and 3
+	From  string      `json:"from,omitempty"` // a checkpoint whose adapters, or whose core drawn anew, it begins with
+}
+
+// Data says what is seen, heard and read: sources with their shares.
+type Data struct {
+	Scene *Scene `json:"scene,omitempty"` // pictures drawn by mm
+	Text  *Text  `json:"text,omitempty"`  // documents without media
+	// Turns are the most questions about one example; 3.
+	Turns int `json:"turns,omitempty"`
+	// Silent is the share of examples with no question at all, which the caption
+	// answers; 0.1, negative none.
+	Silent float64 `json:"silent,omitempty"`
+	// Spell names kinds of answers, or patterns of path.Match, that are learnt
+	// letter by letter, such as words/*.
+	Spell []string `json:"spell,omitempty"`
+	// Late is the share of single questions that stand before what is asked about;
+	// 0.1, negative none.
+	Late float64 `json:"late,omitempty"`
+}
+
+// Scene is the pictures of core/dataset/scene.
+type Scene struct {
+	Kinds    []string `json:"kinds,omitempty"` // with weights, such as shapes:3; none: all alike
+	Seed     uint64   `json:"seed,omitempty"`
+	Pixels   int      `json:"pixels,omitempty"`   // width and height; 128
+	Plain    bool     `json:"plain,omitempty"`    // even grounds without noise: what is easiest to see
+	Examples int      `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
+	Weight   float64  `json:"weight,omitempty"`   // of the source among the others; 1
+}
+
+// Text is documents, as a language model's recipe names them.
+type Text struct {
+	train.Data
+	Weight float64 `json:"weight,omitempty"` // 1
+}
+
+// Eval is the evaluation on held-out examples.
+type Eval struct {
+	Every int `json:"every,omitempty"` // steps; 0: at the end only
+	N     int `json:"n,omitempty"`     // examples; 64
+}
+
+// WithDefaults is r with the defaults filled in.
+func (r Recipe) WithDefaults() Recipe {
+	set := func(v *int, to int) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	set(&r.BatchSize, 8)
+	set(&r.SeqLen, 128)
+	set(&r.Accumulate, 1)
+	set(&r.LogEvery, 10)
+	set(&r.SealEvery, 50)
+	set(&r.Eval.N, 64)
+	set(&r.Data.Turns, 3)
+	share := func(v *float64, to float64) {
+		if *v == 0 {
+			*v = to
+		}
+	}
+	share(&r.Data.Silent, 0.1)
+	share(&r.Data.Late, 0.1)
+	if r.Clip == 0 {
+		r.Clip = 1
+	}
+	return r
+}
+
+// run is what r says of any task.
+func (r Recipe) run() train.Run {
+	return train.Run{
+		Name: r.Name, Accumulate: r.Accumulate, Optimizer: r.Optimizer, Schedule: r.Schedule, Clip: r.Clip, Seal: r.SealEvery,
+		Stop: r.Stop, LogEvery: r.LogEvery, EvalEvery: r.Eval.Every, SaveEvery: r.SaveEvery,
+	}
+}
+
+// The bounds of a recipe.
+const (
+	maxPositions = 1 << 20 // batch_size·seq_len
+	maxTurns     = 64
+	maxHeld      = 1 << 20
+	maxExamples  = 1 << 30
+)
+
+// Validate says everything that is wrong with r, defaults filled in first.
+func (r Recipe) Validate() error {
+	r = r.WithDefaults()
+	errs := []error{at("/stage", r.Stage.check()), r.run().Validate(), r.Core.validate(r.Stage), r.Data.validate(r.Modalities)}
+	fault := func(path string, bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, atf(path, format, args...))
+		}
+	}
+	fault("/batch_size", r.BatchSize < 1 || r.SeqLen < 8 || r.BatchSize > maxPositions || r.SeqLen > maxPositions || r.BatchSize*r.SeqLen > maxPositions,
+		"batch_size %d, seq_len %d: the first at least 1, the second at least 8, at most %d positions a batch", r.BatchSize, r.SeqLen, maxPositions)
+	fault("/wait", r.Wait < 0 || r.Wait > 0 && r.Stage == Align, "wait is %d: not below 0, and 0 where nothing but projectors trains", r.Wait)
+	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
+	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)
+	fault("/modalities", len(r.Modalities) == 0, "no modality, so there is nothing to see or hear")
+	var seen []Medium
+	for i, m := range r.Modalities {
+		place := fmt.Sprintf("/modalities/%d", i)
+		fault(place+"/modality", slices.Contains(seen, m.Modality), "the modality %s is there twice", m.Modality)
+		seen = append(seen, m.Modality)
+		errs = append(errs, m.validate(r.Stage, place))
+	}
+	return errors.Join(errs...)
+}
+
+func (m Modality) validate(stage Stage, place string) error {
+	var errs []error
+	fault := func(key string, bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, atf(place+key, format, args...))
+		}
+	}
+	fault("/modality", m.Modality != Image && m.Modality != Audio, "the modality %q is none of image, audio", m.Modality)
+	for _, f := range m.Preprocess.Check() {
+		errs = append(errs, at(place+"/preprocess/"+f.Key, f))
+	}
+	fault("/preprocess", m.Preprocess.IsSound() != (m.Modality == Audio) && m.Encoder.From == "", "preprocess is not that of %s: a sample_rate makes it a sound's", m.Modality)
+	fault("/preprocess/dtype", m.Preprocess.Element() != "fp32" && m.Encoder.ONNX == "", "dtype %s: a network that is trained here takes fp32", m.Preprocess.Element())
+	e := m.Encoder
+	ways := 0
+	for _, set := range []bool{e.Net != nil, e.From != "", e.ONNX != ""} {
+		if set {
+			ways++
+		}
+	}
+	fault("/encoder", ways != 1, "an encoder is one of net, from, onnx")
+	fault("/encoder/onnx", e.ONNX != "" && stage.trains(EncoderPart), "an ONNX file is not trained: stage %s trains encoders", stage)
+	fault("/encoder/net", e.Net != nil && !stage.trains(EncoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
+	fault("/encoder/output", e.Output != "" && e.ONNX == "", "output belongs to onnx")
+	p := m.Projector
+	fault("/projector", (p.Net != nil) == (p.From != ""), "a projector is one of net, from")
+	fault("/projector/net", p.Net != nil && !stage.trains(ProjectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
+	return errors.Join(errs...)
+}
+
+func (c Core) validate(stage Stage) error {
+	var errs []error
+	fault := func(key string, bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, atf("/core"+key, format, args...))
+		}
+	}
+	fault("/base", c.Base == "", "base is missing: it gives the tokenizer, and but for the stage encoder the weights")
+	fault("/model", stage == Encode && c.Model == nil, "the stage encoder draws a core of its own: model is missing")
+	fault("/model", stage != Encode && c.Model != nil, "stage %s stands on the core of base: model belongs to the stage encoder", stage)
+	fault("/lora", stage.trains(AdapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
+	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
+	fault("/from", c.From != "" && c.LoRA == nil && c.Model == nil, "from gives adapters, or a core drawn anew, to begin with: lora or model is missing")
+	if c.Model != nil {
+		errs = append(errs, at("/core/model", c.Model.Validate()))
+	}
+	return errors.Join(errs...)
+}
+
+func (d Data) validate(in []Modality) error {
+	var errs []error
+	fault := func(key string, bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, atf("/data"+key, format, args...))
+		}
+	}
+	has := func(m Medium) bool {
+		return slices.ContainsFunc(in, func(one Modality) bool { return one.Modality == m })
+	}
+	weight := func(w float64) bool { return w >= 0 && w <= 1e6 }
+	fault("", d.Scene == nil && d.Text == nil, "no source: scene draws pictures")
+	fault("", d.Scene == nil && has(Image), "an image modality, and no source of pictures")
+	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "silent %v, late %v: shares of at most 1", d.Silent, d.Late)
+	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns is %d, 1 to %d", d.Turns, maxTurns)
+	for i, p := range d.Spell {
+		_, err := path.Match(p, "")
+		fault(fmt.Sprintf("/spell/%d", i), err != nil, "%q is no pattern", p)
+	}
+	if s := d.Scene; s != nil {
+		fault("/scene", !has(Image), "pictures, and no modality that sees them")
+		fault("/scene/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)
+		fault("/scene/weight", !weight(s.Weight), "weight %v is out of range", s.Weight)
+	}
+	if t := d.Text; t != nil {
+		fault("/text/weight", !weight(t.Weight), "weight %v is out of range", t.Weight)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,76 @@
+package modal
+
+import (
+	"fmt"
+
+	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/preprocess"
+)
+
+// Medium is what comes in, named as the core's markers around it are.
+type Medium string
+
+// The media.
+const (
+	Image Medium = "image"
+	Audio Medium = "audio"
+)
+
+// Turn is a question about an example and its answer. Kind is what answers are
+// counted under, such as charts/value.
+type Turn struct{ Ask, Answer, Kind string }
+
+// Example is something seen or heard, and what is true of it.
+type Example struct {
+	Modality Medium
+	Raster   *preprocess.Raster // of a picture
+	Wave     *preprocess.Wave   // of a sound
+	Kind     string             // of the example, the first part of its questions' kinds
+	Caption  string
+	Turns    []Turn
+}
+
+// Source makes examples: a pure function of i, safe for use by many goroutines
+// at once.
+type Source interface {
+	Make(i int) Example
+}
+
+// pictures is the scenes of core/dataset/scene as examples.
+type pictures struct{ *scene.Source }
+
+// newPictures opens the scenes of one split.
+func newPictures(s Scene, split string) (Source, error) {
+	src, err := scene.New(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
+	if err != nil {
+		return nil, at("/data/scene", err)
+	}
+	return pictures{src}, nil
+}
+
+// Make implements [Source].
+func (p pictures) Make(i int) Example {
+	s := p.Source.Make(i)
+	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
+	for _, q := range s.Questions {
+		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, s.Kind + "/" + q.Kind})
+	}
+	return e
+}
+
+// prepare makes what an encoder takes of an example: float32 or the bytes of
+// another element type.
+func prepare(spec *preprocess.Spec, e Example) (*preprocess.Tensor, error) {
+	if e.Raster != nil {
+		return spec.FromRaster(e.Raster)
+	}
+	if e.Wave == nil {
+		return nil, fmt.Errorf("an example of %s with neither picture nor sound", e.Modality)
+	}
+	samples, err := spec.Samples(e.Wave)
+	if err != nil {
+		return nil, err
+	}
+	windows := spec.Windows(samples, nil)
+	return spec.FromSamples(windows[0])
+}

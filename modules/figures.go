@@ -1,0 +1,71 @@
+package modules
+
+import (
+	"fmt"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/diag"
+)
+
+// What params.temporal of a projector may say: how the vectors of a film's
+// frames become those of the film.
+const (
+	TemporalMean   = "mean"   // their mean, number by number
+	TemporalConcat = "concat" // one frame's behind the other's
+)
+
+// The limits of an encoder's window.
+const maxWindow = 3_600_000 // ms
+
+// Temporal is how a projector's vectors of frames become those of a film.
+func (m *Manifest) Temporal() string {
+	if s, _ := m.Params["temporal"].(string); s != "" {
+		return s
+	}
+	return TemporalMean
+}
+
+// WindowMS is how long a sound is that an encoder hears at once; 0 is any.
+func (m *Manifest) WindowMS() int {
+	n, _ := m.Caps.Int("window_ms")
+	return int(n)
+}
+
+// Levels are what a decoder's floating point numbers say for dark and for
+// bright: params.range, or 0 and 1.
+func (m *Manifest) Levels() (low, high float64) {
+	if list, ok := m.Params["range"].([]any); ok && len(list) == 2 {
+		a, first := list[0].(float64)
+		b, second := list[1].(float64)
+		if first && second && a < b {
+			return a, b
+		}
+	}
+	return 0, 1
+}
+
+// checkFigures reports figures with a meaning for everyone that have none.
+func (m *Manifest) checkFigures(list *diag.List) {
+	wrong := func(at, detail, hint string) { list.Add(diag.BadFigure, m.Pos(at), m.ID()+": "+detail, hint) }
+	if v, ok := m.Caps["window_ms"]; ok && m.Type == abi.Encoder {
+		if n, whole := m.Caps.Int("window_ms"); !whole || n < 1 || n > maxWindow {
+			wrong("/caps/window_ms", fmt.Sprintf("window_ms is %v", v), fmt.Sprintf("write a whole number of milliseconds from 1 to %d", maxWindow))
+		}
+	}
+	if v, ok := m.Params["temporal"]; ok && m.Type == abi.Projector && v != TemporalMean && v != TemporalConcat {
+		wrong("/params/temporal", fmt.Sprintf("temporal is %v", v), "write "+TemporalMean+" or "+TemporalConcat)
+	}
+	if m.Type != abi.Decoder {
+		return
+	}
+	if v, ok := m.Params["T_dec"]; ok {
+		if n, whole := m.Params.Int("T_dec"); !whole || n < 1 {
+			wrong("/params/T_dec", fmt.Sprintf("T_dec is %v", v), "write how many of the core's states the decoder takes")
+		}
+	}
+	if v, ok := m.Params["range"]; ok && m.Modality == abi.Image {
+		if low, high := m.Levels(); low == 0 && high == 1 && fmt.Sprint(v) != "[0 1]" {
+			wrong("/params/range", fmt.Sprintf("range is %v", v), "write [LOW, HIGH], what is dark and what is bright")
+		}
+	}
+}

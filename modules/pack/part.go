@@ -1,0 +1,316 @@
+package pack
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/export"
+	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/core/train/modal"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/schemas"
+)
+
+// PartOptions is what a module made of one part of a training is to be called.
+type PartOptions struct {
+	Dir     string // folder to make; "": one of the module's name
+	Name    string // of the module
+	Version string // SemVer
+	License string // SPDX expression of the weights
+	Config  string // file of the recipe, copied beside the weights; "": none
+	About   string // file whose text begins the card; "": none
+	Data    string // folder that the recipe's paths are relative to; "": where it lay
+
+	Type     abi.ModuleType // encoder, projector or adapter
+	Modality abi.Modality   // of encoders and projectors; "": the only one there is
+	Base     abi.Ref        // of adapters: the core they are for
+}
+
+// Part makes a module of the encoder, the projector or the adapters in the
+// checkpoint of a training stage, and gives its folder. Networks become ONNX,
+// with an example of what goes in and what comes out; adapters become GGUF.
+func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
+	ck, err := modal.OpenCheckpoint(path)
+	if err != nil {
+		return "", err
+	}
+	defer ck.Close()
+	if dir = opt.Dir; dir == "" {
+		dir = opt.Name
+	}
+	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
+		k := &part{opt: opt, dir: d, ck: ck}
+		if err := k.run(); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	return dir, err
+}
+
+// part is a part of a checkpoint on its way to a module.
+type part struct {
+	opt   PartOptions
+	dir   *fsx.Dir
+	ck    *modal.Checkpoint
+	built modal.Built // of its modality
+	count int         // weights
+	files []modules.File
+}
+
+func (k *part) run() error {
+	var m modules.Manifest
+	var err error
+	switch k.opt.Type {
+	case abi.Encoder, abi.Projector:
+		m, err = k.function()
+	case abi.Adapter:
+		m, err = k.adapter()
+	default:
+		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector and adapter", k.opt.Type)
+	}
+	if err != nil {
+		return err
+	}
+	if k.opt.Config != "" {
+		data, err := fsx.ReadFile(k.opt.Config, schemas.MaxBytes)
+		if err != nil {
+			return err
+		}
+		if err := k.write("train.yaml", data); err != nil {
+			return err
+		}
+	}
+	about := ""
+	if k.opt.About != "" {
+		text, err := fsx.ReadFile(k.opt.About, maxText)
+		if err != nil {
+			return err
+		}
+		about = strings.TrimSpace(string(text)) + "\n\n"
+	}
+	if err := k.write("README.md", []byte(k.card(about))); err != nil {
+		return err
+	}
+	m.Name, m.Version, m.License, m.Card, m.Files = k.opt.Name, k.opt.Version, k.opt.License, "README.md", k.files
+	m.Description = fmt.Sprintf("%s of %d weights, trained by mm train.", title(string(k.opt.Type)), k.count)
+	return convert.WriteManifest(k.dir, m)
+}
+
+// title is a word with a capital.
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// write puts one file into the folder and notes its digest.
+func (k *part) write(name string, data []byte) error {
+	file, err := convert.WriteFile(k.dir, name, func(w io.Writer) error { _, err := w.Write(data); return err })
+	if err == nil {
+		k.files = append(k.files, file)
+	}
+	return err
+}
+
+// medium is the modality that is meant.
+func (k *part) medium() (modal.Medium, error) {
+	all := k.ck.Perception.Modalities
+	if k.opt.Modality == "" && len(all) == 1 {
+		return all[0].Modality, nil
+	}
+	if k.opt.Modality == "" {
+		return "", errors.New("the checkpoint has several modalities: name one")
+	}
+	return modal.Medium(k.opt.Modality), nil
+}
+
+// function writes an encoder or a projector as ONNX.
+func (k *part) function() (modules.Manifest, error) {
+	var none modules.Manifest
+	medium, err := k.medium()
+	if err != nil {
+		return none, err
+	}
+	kind := modal.EncoderPart
+	if k.opt.Type == abi.Projector {
+		kind = modal.ProjectorPart
+	}
+	n, built, err := k.ck.Network(kind, medium)
+	if err != nil {
+		return none, err
+	}
+	k.built = built
+	in, out := n.Config().Inputs[0], n.Config().Outputs[0]
+	opt := export.Options{Name: k.opt.Name, Inputs: map[string]export.Input{}}
+	fn := convert.Function{Type: k.opt.Type, Modality: abi.Modality(medium)}
+	if kind == modal.EncoderPart {
+		if medium == modal.Image {
+			opt.Inputs[in.Name] = export.Input{Layout: layout(built.Preprocess.Layout)}
+		}
+		fn.Preprocess = modules.Preprocess{in.Name: built.Preprocess}
+	}
+	model, err := export.Model(n, opt)
+	if err != nil {
+		return none, err
+	}
+	if fn.Params, err = params(n, kind, medium); err != nil {
+		return none, err
+	}
+	m, err := convert.Describe(model, fn)
+	if err != nil {
+		return none, err
+	}
+	for _, t := range n.Params().Tensors() {
+		k.count += len(t.Data)
+	}
+	entry := strings.ReplaceAll(k.opt.Name, "-", "_") + ".onnx"
+	file, err := convert.WriteFile(k.dir, entry, func(w io.Writer) error { _, err := onnx.Write(w, model); return err })
+	if err != nil {
+		return none, err
+	}
+	k.files = append(k.files, file)
+	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: entry}}
+	return m, k.golden(n, in.Name, out)
+}
+
+// layout is how a picture lies in the encoder's input.
+func layout(prepared string) export.Layout {
+	if strings.HasSuffix(prepared, "HWC") {
+		return export.Pixels
+	}
+	return export.Planes
+}
+
+// params are the figures of a projector; an encoder has none.
+func params(n *net.Net[float32], kind string, medium modal.Medium) (modules.Figures, error) {
+	if kind == modal.EncoderPart {
+		return nil, nil
+	}
+	pass := n.NewPass(nil, 1)
+	y := pass.Out(n.Config().Outputs[0])
+	if most, ok := abi.DefaultCaps(abi.Modality(medium)); ok && y.Rows > most {
+		return nil, fmt.Errorf("the projector gives %d vectors, of %s there may be %d", y.Rows, medium, most)
+	}
+	return modules.Figures{"t_cap": y.Rows, "d_model": y.Cols}, nil
+}
+
+// golden writes what the network makes of numbers drawn from a fixed seed: what
+// any engine must make of them as well.
+func (k *part) golden(n *net.Net[float32], in, out string) error {
+	pass := n.NewPass(nil, 1)
+	x := pass.In(in)
+	r := nn.NewRandom(1)
+	for t := range x.Rows {
+		nn.FillNormal(x.Row(t), r, 1)
+	}
+	pass.Forward(1)
+	for _, one := range []struct {
+		name string
+		m    nn.Matrix[float32]
+	}{{"golden/" + in + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
+		if err := k.array(one.name, one.m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// array writes a matrix as NumPy's format, [1, rows, cols].
+func (k *part) array(name string, m nn.Matrix[float32]) error {
+	var data []byte
+	for t := range m.Rows {
+		for _, v := range m.Row(t) {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+	}
+	if err := k.dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	b, err := npy.Encode(&npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+	if err != nil {
+		return err
+	}
+	return k.write(name, b)
+}
+
+// adapter writes the low-rank matrices beside the core as GGUF.
+func (k *part) adapter() (modules.Manifest, error) {
+	m := modules.Manifest{Type: abi.Adapter, ABI: abi.V1_1}
+	if k.opt.Base == (abi.Ref{}) {
+		return m, errors.New("an adapter is for a core: name it")
+	}
+	model, err := k.ck.Core(k.opt.Data)
+	if err != nil {
+		return m, err
+	}
+	lora := *k.ck.Perception.Recipe.Core.LoRA
+	for _, t := range model.Adapters() {
+		k.count += len(t.Data)
+	}
+	entry := k.opt.Name + ".gguf"
+	file, err := convert.WriteFile(k.dir, entry, func(w io.Writer) error {
+		return train.ExportAdapter(w, model, lora, []gguf.KV{{Key: gguf.KeyName, Value: k.opt.Name}, {Key: gguf.KeyLicense, Value: k.opt.License}})
+	})
+	if err != nil {
+		return m, err
+	}
+	k.files = append(k.files, file)
+	m.Base, m.Method, m.Rank, m.Alpha, m.Targets = k.opt.Base, "lora", lora.Rank, lora.Alpha, lora.Targets
+	if m.Alpha == 0 {
+		m.Alpha = float64(lora.Rank)
+	}
+	m.Tokens = &abi.TokenContract{DModel: model.Config.Dim}
+	m.Export = map[abi.Format]modules.Export{abi.GGUF: {Path: entry}}
+	return m, nil
+}
+
+// card tells what the checkpoint itself knows of its training.
+func (k *part) card(about string) string {
+	h, r := k.ck.Header, k.ck.Perception.Recipe
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n%s", k.opt.Name, k.opt.Version, k.opt.Type, k.opt.License, about)
+	fmt.Fprintf(&b, "%d weights, trained in stage %s.\n\n## Training\n\n| | |\n|---|---|\n| steps | %d |\n| examples seen | %d |\n", k.count, r.Stage, h.Step, k.ck.Perception.Next)
+	if h.Best > 0 {
+		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Best)
+	}
+	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n", or(r.Optimizer.Name, "adamw"), r.Seed)
+	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
+		fmt.Fprintf(&b, "| core | %s |\n", filepath.Base(r.Core.Base))
+	}
+	if s := r.Data.Scene; s != nil {
+		fmt.Fprintf(&b, "| pictures | scenes, %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
+	}
+	if n := len(h.Frozen); n > 0 {
+		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)
+	}
+	if e := k.ck.Perception.Held; e != nil && len(e.Scores) > 0 {
+		b.WriteString("\n## Held-out questions\n\nAnswers exactly right, greedy, about examples of the held-out split.\n\n| question | right | 95 % interval | n | chance |\n|---|---|---|---|---|\n")
+		for _, s := range e.Scores {
+			low, high := s.Interval()
+			fmt.Fprintf(&b, "| %s | %.1f %% | %.1f–%.1f %% | %d | %.1f %% |\n", s.Kind, 100*s.Accuracy(), 100*low, 100*high, s.N, 100*s.Chance)
+		}
+	}
+	if k.opt.Config != "" {
+		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
+	}
+	return b.String()
+}
+
+// or is a text, or another where it is empty.
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,273 @@
+package media
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/joint"
+	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/trace"
+)
+
+// Encoded is an input in the course of becoming vectors.
+type Encoded struct {
+	Medium
+	key  feature.Key // of what it is, for this build
+	done chan struct{}
+
+	// Once done is closed.
+	feature.Held
+	Steps []trace.Step
+	err   error
+}
+
+// Ready reports whether the vectors are there already.
+func (e *Encoded) Ready() bool {
+	select {
+	case <-e.done:
+		return e.err == nil
+	default:
+		return false
+	}
+}
+
+// Wait gives the vectors, or why there are none.
+func (e *Encoded) Wait(ctx context.Context) error {
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if e.err != nil {
+		return fmt.Errorf("reading the %s input: %w", e.Part.Type, e.err)
+	}
+	return nil
+}
+
+// Encoding is the inputs of one answer, on their way beside each other and
+// beside the core.
+type Encoding struct {
+	Inputs []*Encoded // one for each hole of the prompt; the same content stands twice
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	Start  time.Time // of the first
+}
+
+// Encode starts to encode inputs, as many at a time as there are cores. What is
+// remembered is ready at once.
+func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &Encoding{cancel: cancel, Start: time.Now()}
+	lanes := make(chan struct{}, pool.Default())
+	same := map[feature.Key]*Encoded{}
+	for _, m := range media {
+		k := feature.NewKey(m.content()...)
+		if e := same[k]; e != nil {
+			c.Inputs = append(c.Inputs, e)
+			continue
+		}
+		e := &Encoded{Medium: m, key: k, done: make(chan struct{})}
+		same[k], c.Inputs = e, append(c.Inputs, e)
+		if held, ok := s.memory.Get(k); ok {
+			e.Held, e.Steps = held, []trace.Step{recalled(e, held.Vectors, "memory", 0)}
+			close(e.done)
+			continue
+		}
+		c.work.Go(func() {
+			defer close(e.done)
+			select {
+			case lanes <- struct{}{}:
+				defer func() { <-lanes }()
+			case <-ctx.Done():
+				e.err = ctx.Err()
+				return
+			}
+			var v feature.Vectors
+			if v, e.err = s.vectors(ctx, e, c.Start); e.err == nil {
+				e.Held = s.memory.Put(k, v)
+			}
+		})
+	}
+	return c
+}
+
+// End stops what is still on its way and waits for it.
+func (c *Encoding) End() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.work.Wait()
+}
+
+// vectors gives the vectors of an input: those on disk, or what encoder and
+// projector make of it.
+func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (feature.Vectors, error) {
+	enc, proj := s.Parts.Function(e.joins.Encoder.Name), s.Parts.Function(e.joins.Projector.Name)
+	if enc == nil || proj == nil { // an assembly that calls them something else
+		return feature.Vectors{}, fmt.Errorf("%s and %s are no encoder and projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
+	}
+	began := time.Since(since)
+	stored, err := s.stored(ctx, enc, proj, e)
+	if err != nil {
+		return feature.Vectors{}, err
+	}
+	if s.Features != nil {
+		if v, ok := s.Features.Get(stored); ok && len(v.Numbers)/v.Width <= e.Places {
+			e.Steps = []trace.Step{recalled(e, v, "disk", began)}
+			return v, nil
+		}
+	}
+	v, err := e.through(ctx, enc, proj, since)
+	if err == nil && s.Features != nil {
+		// Nobody waits for it: where it cannot be kept it is computed again.
+		_ = s.Features.Put(ctx, stored, v)
+	}
+	return v, err
+}
+
+// stored is the key of an input's vectors on disk: all that they depend on.
+func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encoded) (feature.Key, error) {
+	if s.Features == nil {
+		return feature.Key{}, nil
+	}
+	parts := [][]byte{[]byte("vectors 1"), []byte(s.Revision), e.key[:], []byte(fmt.Sprint(e.Places))}
+	for _, f := range []*part.Function{enc, proj} {
+		sum, err := f.Identity(ctx)
+		if err != nil {
+			return feature.Key{}, err
+		}
+		parts = append(parts, sum)
+	}
+	return feature.NewKey(parts...), nil
+}
+
+// through takes an input through its encoder and its projector: whole, or a film
+// frame by frame and a long sound piece by piece, whose vectors become one list.
+func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v feature.Vectors, err error) {
+	pieces, err := e.pieces(enc)
+	if err != nil {
+		return v, err
+	}
+	lists := make([][]float32, len(pieces))
+	for i, in := range pieces {
+		if i > 0 && len(in.Frames) == 1 && in.Frames[0] == pieces[i-1].Frames[0] { // a film of few frames
+			lists[i] = lists[i-1]
+			continue
+		}
+		if lists[i], v.Width, err = e.piece(ctx, enc, proj, in, since, &v); err != nil {
+			return v, err
+		}
+	}
+	if len(lists) == 1 {
+		v.Numbers = lists[0]
+		return v, nil
+	}
+	began, rule := time.Since(since), "mean"
+	if e.frames != nil && proj.Manifest().Temporal() == modules.TemporalMean {
+		v.Numbers, err = joint.Mean(lists)
+	} else {
+		rule = "one behind the other"
+		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.Places)
+	}
+	e.Steps = append(e.Steps, trace.Step{
+		What: trace.Pool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.Part.Type, rule),
+		Out: shaped(v), After: []int{len(e.Steps) - 1}, Start: began, Run: time.Since(since) - began,
+	})
+	return v, err
+}
+
+// pieces are what the encoder is given, one call each.
+func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
+	m := enc.Manifest()
+	if e.frames != nil {
+		if whole, _ := modality.Takes(m); whole {
+			return []modality.Input{{Frames: e.frames}}, nil
+		}
+		var out []modality.Input
+		for _, f := range e.frames {
+			out = append(out, modality.Input{Frames: []*preprocess.Raster{f}})
+		}
+		return out, nil
+	}
+	if m == nil || m.WindowMS() == 0 || !preprocess.IsSound(e.data) {
+		return []modality.Input{{Data: e.data}}, nil
+	}
+	w, err := preprocess.DecodeSound(e.data)
+	if err != nil {
+		return nil, err
+	}
+	waves, err := modality.Pieces(w, m.WindowMS())
+	if err != nil {
+		return nil, err
+	}
+	var out []modality.Input
+	for _, w := range waves {
+		out = append(out, modality.Input{Sound: w})
+	}
+	return out, nil
+}
+
+// piece is the vectors of one piece. The trace tells of all pieces as one.
+func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *feature.Vectors) ([]float32, int, error) {
+	began := time.Since(since)
+	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: in}})
+	if err != nil {
+		return nil, 0, err
+	}
+	between := time.Since(since)
+	second, err := proj.Behind(ctx, enc, first.Outputs)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, text := range first.Assumed {
+		if !slices.Contains(v.Assumed, text) {
+			v.Assumed = append(v.Assumed, text)
+		}
+	}
+	a, b := first.Step(trace.Encode, began, e.name()), second.Step(trace.Project, between, "")
+	if len(e.Steps) == 0 {
+		b.After = []int{0}
+		e.Steps = []trace.Step{a, b}
+	} else {
+		for i, more := range []trace.Step{a, b} {
+			e.Steps[i].Run += more.Run
+			e.Steps[i].Prepare += more.Prepare
+		}
+	}
+	return joint.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
+}
+
+// Parts are the names of the encoder and the projector.
+func (e *Encoded) Parts() []string { return []string{e.joins.Encoder.Name, e.joins.Projector.Name} }
+
+// name is what the input is called in a trace.
+func (e *Encoded) name() string {
+	if e.Part.Path != "" {
+		return filepath.Base(e.Part.Path)
+	}
+	if e.frames != nil {
+		return fmt.Sprintf("%d frames", len(e.frames))
+	}
+	return fmt.Sprintf("%d bytes", len(e.data))
+}
+
+func shaped(v feature.Vectors) []trace.Tensor {
+	return []trace.Tensor{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}}
+}
+
+// recalled is the step of vectors that were known.
+func recalled(e *Encoded, v feature.Vectors, where string, at time.Duration) trace.Step {
+	return trace.Step{
+		What: trace.Recall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,
+		Out: shaped(v),
+	}
+}

@@ -1,0 +1,271 @@
+package part
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/cpu"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/joint"
+	"mm-abi.org/mm/runtimes/modality"
+)
+
+// Function is an encoder, a projector or a decoder: opened by who needs it
+// first, shared by all.
+type Function struct {
+	set      *Set
+	part     builds.Part
+	manifest *modules.Manifest
+	gate     chan struct{} // holds a token while it is opened or closed
+
+	// Behind the gate.
+	engine   runtimes.Engine
+	model    runtimes.Function
+	dims     map[string][]int64 // of the file's inputs, where it says so
+	identity []byte
+	closed   bool
+}
+
+// enter waits for the gate as long as ctx lasts.
+func (f *Function) enter(ctx context.Context) error {
+	select {
+	case f.gate <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *Function) leave() { <-f.gate }
+
+// Part is what the build calls it.
+func (f *Function) Part() builds.Part { return f.part }
+
+// Manifest is what the part says of itself; nil where the build ships none.
+func (f *Function) Manifest() *modules.Manifest { return f.manifest }
+
+// Side is the function as one end of a joint. It is open.
+func (f *Function) Side() joint.Side {
+	return joint.Side{ID: f.part.ID(), Manifest: f.manifest, Dims: f.dims}
+}
+
+// Backend is the name of the engine that runs it, or would.
+func (f *Function) Backend(ctx context.Context) (string, error) {
+	if err := f.enter(ctx); err != nil {
+		return "", err
+	}
+	defer f.leave()
+	e, err := f.chosen(ctx)
+	if err != nil {
+		return "", err
+	}
+	return e.Name(), nil
+}
+
+// chosen needs the gate.
+func (f *Function) chosen(ctx context.Context) (runtimes.Engine, error) {
+	if f.engine != nil {
+		return f.engine, nil
+	}
+	e, err := f.set.Choose(ctx, f.part)
+	if err == nil {
+		f.engine = e
+	}
+	return e, err
+}
+
+// Open loads the function, if nobody has, and tells how long that took.
+func (f *Function) Open(ctx context.Context) (time.Duration, error) {
+	if err := f.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer f.leave()
+	if f.closed {
+		return 0, fmt.Errorf("the runner is %w", runtimes.ErrClosed)
+	}
+	if f.model != nil {
+		return 0, nil
+	}
+	start := time.Now()
+	if f.manifest == nil {
+		return 0, fmt.Errorf("opening %s: the build ships no %s of it", f.part.ID(), modules.FileName)
+	}
+	if len(f.part.Files) == 0 {
+		return 0, f.set.unshipped(f.part)
+	}
+	e, err := f.chosen(ctx)
+	if err != nil {
+		return 0, err
+	}
+	b := runtimes.Bundle{Part: f.part, Manifest: f.manifest, Files: f.set.build.Files}
+	dims, err := dims(b)
+	if err != nil {
+		return 0, err
+	}
+	m, err := e.Open(ctx, b, f.set.opt.Limits)
+	if err != nil {
+		return 0, f.set.unopened(f.part, e, err)
+	}
+	model, ok := m.(runtimes.Function)
+	if !ok {
+		return 0, errors.Join(fmt.Errorf("backend %s opens %s as no function", e.Name(), f.part.ID()), m.Close())
+	}
+	f.model, f.dims = model, dims
+	return time.Since(start), nil
+}
+
+// Run computes on tensors as they are. It is open.
+func (f *Function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	out, err := f.model.Run(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("running %s on %s: %w", f.part.ID(), f.engine.Name(), err)
+	}
+	return out, nil
+}
+
+// openError is an engine's refusal of a part, with a way out.
+type openError struct {
+	error
+	hint string
+}
+
+func (e *openError) Unwrap() error { return e.error }
+
+// Hint is the way out.
+func (e *openError) Hint() string { return e.hint }
+
+// unopened says that an engine does not open a part. Where nobody asked for
+// that one it names another to ask for: none is taken in its place.
+func (s *Set) unopened(p builds.Part, e runtimes.Engine, err error) error {
+	err = fmt.Errorf("opening %s with backend %s: %w", p.ID(), e.Name(), err)
+	if name, _ := s.wish(p); name != "" {
+		return err
+	}
+	for _, other := range s.opt.Engines {
+		if other.Name() != e.Name() && other.Can(p) == nil {
+			return &openError{err, fmt.Sprintf("--backend %s=%s asks another", p.Name, other.Name())}
+		}
+	}
+	return err
+}
+
+// dims reads the dimensions of the inputs of a part's ONNX file; none of a part
+// of another format.
+func dims(b runtimes.Bundle) (map[string][]int64, error) {
+	if b.Part.Files.Entry(abi.ONNX) == "" {
+		return nil, nil
+	}
+	file, err := b.Entry(abi.ONNX)
+	if err != nil {
+		return nil, err
+	}
+	m, err := onnx.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", b.Part.ID(), err)
+	}
+	out := map[string][]int64{}
+	for _, v := range m.Inputs() {
+		if v.Type.Kind != onnx.TensorKind || !v.Type.Ranked {
+			continue
+		}
+		sizes := make([]int64, len(v.Type.Dims))
+		for i, d := range v.Type.Dims {
+			if d.Param == "" && d.Value > 0 {
+				sizes[i] = d.Value
+			}
+		}
+		out[strings.Clone(v.Name)] = sizes
+	}
+	return out, m.Close()
+}
+
+// Session begins a stream through the function, which is open.
+func (f *Function) Session() (*modality.Session, error) {
+	dir := path.Dir(f.part.Manifest)
+	s, err := modality.New(f.model, f.manifest, modality.Options{
+		Path:     func(name string) (string, error) { return f.set.build.Files.Path(path.Join(dir, name)) },
+		MaxBytes: MaxInput,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.part.ID(), err)
+	}
+	return s, nil
+}
+
+// close ends the function for good.
+func (f *Function) close() error {
+	f.gate <- struct{}{}
+	defer f.leave()
+	if f.closed || f.model == nil {
+		f.closed = true
+		return nil
+	}
+	f.closed = true
+	return f.model.Close()
+}
+
+// Identity is a hash of all that the function's results depend on beside its
+// inputs: the bytes of its files, what its manifest says, the engine with its
+// version and the level of its kernels.
+func (f *Function) Identity(ctx context.Context) ([]byte, error) {
+	if err := f.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer f.leave()
+	if f.identity != nil {
+		return f.identity, nil
+	}
+	e, err := f.chosen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := e.Probe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	said, err := json.Marshal(f.manifest)
+	if err != nil {
+		return nil, fmt.Errorf("describing %s: %w", f.part.ID(), err)
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %d\n%s\n", e.Name(), info.Version, cpu.Use(), f.set.opt.Limits.Threads, said)
+	for _, format := range slices.Sorted(maps.Keys(f.part.Files)) {
+		for _, name := range f.part.Files[format] {
+			fmt.Fprintf(h, "%q %q\n", format, name)
+			if err := f.hash(ctx, h, name); err != nil {
+				return nil, fmt.Errorf("reading %s: %w", f.part.ID(), err)
+			}
+		}
+	}
+	f.identity = h.Sum(nil)
+	return f.identity, nil
+}
+
+// hash adds the bytes of one of the build's files to a sum.
+func (f *Function) hash(ctx context.Context, to io.Writer, name string) error {
+	file, err := f.set.build.Files.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	one := sha256.New()
+	if _, err := io.Copy(one, fsx.Reader{Context: ctx, R: file}); err != nil {
+		return err
+	}
+	_, err = to.Write(one.Sum(nil))
+	return err
+}

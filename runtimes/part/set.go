@@ -1,0 +1,71 @@
+// Package part opens the functions of a build: encoders, projectors, decoders.
+//
+// A [Set] is those of one build. Each part gets the engine that is asked for, by
+// the options or by the graph, and no other ([Set.Choose]); it is opened by who
+// needs it first and shared by all ([Function]). [Set.Compute] runs functions by
+// themselves on what a user gives.
+package part
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/runtimes"
+)
+
+// MaxInput bounds an input in bytes: a picture, a sound, a film.
+const MaxInput = 256 << 20
+
+// Options are which engines run the parts, and what they may take.
+type Options struct {
+	Engines  []runtimes.Engine // the preferred one first
+	Engine   string            // for the core, or for every part of a build without one; "": the graph's, or the first that can
+	Backends map[string]string // for parts by their names, before Engine and before what the graph asks for
+	Limits   runtimes.Limits
+}
+
+// Set is the functions of a build. It is safe for concurrent use.
+type Set struct {
+	build     *builds.Build
+	opt       Options
+	functions map[string]*Function // by the name of the part
+}
+
+// Open sees that the engines of Options.Backends are there. Nothing is loaded
+// yet. A name in Options.Backends that is no part is a [NoPartError].
+func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
+	if err := opt.Limits.Check(); err != nil {
+		return nil, err
+	}
+	if err := known(b.Assembly, opt.Backends); err != nil {
+		return nil, err
+	}
+	s := &Set{build: b, opt: opt, functions: map[string]*Function{}}
+	for _, p := range opened(b.Assembly) {
+		if !b.Assembly.HasCore() || p.Name != b.Assembly.Core.Name {
+			s.functions[p.Name] = &Function{set: s, part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}
+		}
+	}
+	return s, s.asked(ctx)
+}
+
+// Function is the one of a part; nil where the build has none of that name.
+func (s *Set) Function(name string) *Function { return s.functions[name] }
+
+// Close frees the functions. None may be opened afterwards.
+func (s *Set) Close() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.functions)) {
+		errs = append(errs, s.functions[name].close())
+	}
+	return errors.Join(errs...)
+}
+
+// unshipped says that the target has no file of a part.
+func (s *Set) unshipped(p builds.Part) error {
+	return &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("target %s ships no file of it", s.build.Assembly.Target), Hint: "add it to the target's onnx list"}
+}

@@ -1,0 +1,86 @@
+// Package trace tells what was done for one answer: which part ran on which
+// engine, on tensors of which types and sizes, for how long, and what was not
+// done because it was known. A [Step] is one such thing; steps name those whose
+// results they took, so that they are a graph, which [SVG] draws.
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/runtimes"
+)
+
+// What a step does.
+const (
+	Encode   = "encode"   // an input becomes tokens of its encoder
+	Project  = "project"  // those become vectors for the core
+	Recall   = "recall"   // vectors that were known
+	Pool     = "pool"     // vectors of frames or windows become fewer
+	Prompt   = "prompt"   // the core reads
+	Generate = "generate" // the core writes
+	Decode   = "decode"   // the core's states become a picture or a sound
+)
+
+// Step is one thing that was done.
+type Step struct {
+	What    string   `json:"what"`
+	Part    string   `json:"part"`
+	Backend string   `json:"backend"`
+	Cached  string   `json:"cached,omitempty"` // where a recalled result lay: memory, disk
+	Note    string   `json:"note,omitempty"`   // in words: the input, positions, tokens
+	In      []Tensor `json:"in,omitempty"`
+	Out     []Tensor `json:"out,omitempty"`
+	After   []int    `json:"after,omitempty"` // the steps whose results it took
+
+	Start   time.Duration `json:"-"` // since the request
+	Load    time.Duration `json:"-"` // opening the part, where this step did
+	Prepare time.Duration `json:"-"` // of the input: decoding, resizing
+	Run     time.Duration `json:"-"`
+}
+
+// Tensor is the outside of one.
+type Tensor struct {
+	Name  string  `json:"name"`
+	DType string  `json:"dtype"`
+	Shape []int64 `json:"shape"`
+}
+
+// String writes it as ports are written: image uint8 [64, 64, 3].
+func (t Tensor) String() string {
+	dims := make([]string, len(t.Shape))
+	for i, d := range t.Shape {
+		dims[i] = fmt.Sprint(d)
+	}
+	return strings.TrimSpace(t.Name + " " + t.DType + " [" + strings.Join(dims, ", ") + "]")
+}
+
+// Tensors are the outsides of named tensors, by name.
+func Tensors(in map[string]runtimes.Tensor) []Tensor {
+	var out []Tensor
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		t := in[name]
+		out = append(out, Tensor{name, string(t.Type), append([]int64{}, t.Shape...)})
+	}
+	return out
+}
+
+// Join puts the steps of one piece of work behind others; what they say of each
+// other goes on to hold. It gives the number of the last.
+func Join(all, more []Step) ([]Step, int) {
+	base := len(all)
+	for _, s := range more {
+		after := make([]int, len(s.After))
+		for i, n := range s.After {
+			after[i] = base + n
+		}
+		if s.After = after; len(after) == 0 {
+			s.After = nil
+		}
+		all = append(all, s)
+	}
+	return all, len(all) - 1
+}
