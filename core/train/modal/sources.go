@@ -16,7 +16,7 @@ import (
 type sources struct {
 	media []supply
 	asked []string // kinds of questions, as patterns; none: all
-	read  float64 // share of documents
+	read  float64  // share of documents
 }
 
 // supply is a source of media.
