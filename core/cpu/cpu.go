@@ -25,6 +25,7 @@ const (
 	AVX512  Level = "avx512"  // its F, BW, DQ and VL: x86-64-v4
 	VNNI    Level = "vnni"    // AVX-512 and its products of bytes
 	AMX     Level = "amx"     // and products of tiles of bytes
+	BF16    Level = "bf16"    // products of bfloat16: no level by itself, part of VNNI and AMX where the processor has it
 	NEON    Level = "neon"    // what every arm64 has
 	DotProd Level = "dotprod" // NEON and products of bytes, SDOT
 	I8MM    Level = "i8mm"    // and of matrices of bytes, SMMLA

@@ -2,7 +2,11 @@
 
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"slices"
+
+	"golang.org/x/sys/cpu"
+)
 
 // detect lists the levels of the processor, the best last.
 func detect() []level {
@@ -21,9 +25,13 @@ func detect() []level {
 	if !cpu.X86.HasAVX512VNNI {
 		return out
 	}
-	out = append(out, level{VNNI, []Level{AVX2, AVX512, VNNI}})
+	best := []Level{AVX2, AVX512, VNNI}
+	if cpu.X86.HasAVX512BF16 {
+		best = append(best, BF16)
+	}
+	out = append(out, level{VNNI, best})
 	if cpu.X86.HasAMXTile && cpu.X86.HasAMXInt8 && tilesPermitted() {
-		out = append(out, level{AMX, []Level{AVX2, AVX512, VNNI, AMX}})
+		out = append(out, level{AMX, append(slices.Clone(best), AMX)})
 	}
 	return out
 }

@@ -125,7 +125,7 @@ func (p *Pass[F]) newLayer(l int) layer[F] {
 
 func (p *Pass[F]) newWorker() worker[F] {
 	c := p.model.Config
-	w := worker[F]{panel: nn.NewGradientScratch[F](), dn: nn.NewMatrix[F](p.T, c.Dim), dm: nn.NewMatrix[F](p.T, c.Heads*c.HeadDim), dh: nn.NewFFNScratch[F](c.Hidden, p.T)}
+	w := worker[F]{panel: p.model.GradientScratch(), dn: nn.NewMatrix[F](p.T, c.Dim), dm: nn.NewMatrix[F](p.T, c.Heads*c.HeadDim), dh: nn.NewFFNScratch[F](c.Hidden, p.T)}
 	if c.Mixer == RWKV {
 		w.mix = newMixScratch[F](c, p.T)
 	} else {

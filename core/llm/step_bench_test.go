@@ -26,11 +26,16 @@ var sizes = []struct {
 // reports the best rate.
 func BenchmarkStep(b *testing.B) {
 	for _, s := range sizes {
-		for threads := 1; threads <= 2; threads++ {
-			b.Run(fmt.Sprintf("%s/%dT", s.name, threads), func(b *testing.B) {
+		for i := range 4 {
+			threads, bf16, name := 1+i%2, i > 1, fmt.Sprintf("%s/%dT", s.name, 1+i%2)
+			if bf16 {
+				name += "/bf16"
+			}
+			b.Run(name, func(b *testing.B) {
 				p := pool.New(threads)
 				defer p.Close()
 				m := randomModel[float32](b, s.model, 1)
+				m.BF16 = bf16
 				pass, batch := m.NewPass(p, 4, s.T), randomBatch[float32](s.model, 4, s.T, 2)
 				batch.Starts = nil
 				var params []optim.Param

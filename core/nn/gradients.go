@@ -81,7 +81,8 @@ func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 	return g
 }
 
-// NewGradientScratch is what one thread needs for Compute.
+// NewGradientScratch is what one thread needs for Compute in F alone, see
+// [Params.GradientScratch].
 func NewGradientScratch[F tensor.Float]() *tensor.Panels[F] { return tensor.NewPanels[F](1, 1) }
 
 // Len is the number of blocks.

@@ -46,15 +46,16 @@ func (l *Linear[F]) trains() bool {
 // or everything. It must be called after weights change and before the next
 // pass.
 func (l *Linear[F]) Pack(everything bool) {
-	if l.fwd == nil {
-		l.fwd, l.bwd = tensor.NewPanels[F](l.In, l.Out), tensor.NewPanels[F](l.Out, l.In)
+	if l.fwd == nil || l.fwd.BF16() != l.params.BF16 {
+		l.fwd, l.bwd = l.params.panels(l.In, l.Out), l.params.panels(l.Out, l.In)
+		everything = true
 	}
 	if everything || l.trains() {
 		l.fwd.PackTransposed(l.w, l.In)
 		l.bwd.Pack(l.w, l.In)
 	}
 	for _, a := range l.lora {
-		a.pack()
+		a.pack(l.params)
 	}
 }
 

@@ -18,11 +18,11 @@ type adapter[F tensor.Float] struct {
 	fwdA, bwdA, fwdB, bwdB *tensor.Panels[F]
 }
 
-func (a *adapter[F]) pack() {
+func (a *adapter[F]) pack(p *Params[F]) {
 	in := a.a.Shape[1]
-	if a.fwdA == nil {
-		a.fwdA, a.bwdA = tensor.NewPanels[F](in, a.rank), tensor.NewPanels[F](a.rank, in)
-		a.fwdB, a.bwdB = tensor.NewPanels[F](a.rank, a.out), tensor.NewPanels[F](a.out, a.rank)
+	if a.fwdA == nil || a.fwdA.BF16() != p.BF16 {
+		a.fwdA, a.bwdA = p.panels(in, a.rank), p.panels(a.rank, in)
+		a.fwdB, a.bwdB = p.panels(a.rank, a.out), p.panels(a.out, a.rank)
 	}
 	a.fwdA.PackTransposed(a.a.Data, in)
 	a.bwdA.Pack(a.a.Data, in)

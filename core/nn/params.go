@@ -47,6 +47,12 @@ func (s Spec) Size() int {
 
 // Params is the weights of a network.
 type Params[F tensor.Float] struct {
+	// BF16 has the products of linear layers read bfloat16, forward and back and
+	// of the weight gradients: see [tensor.NewPanelsBF16]. Weights, activations
+	// and gradients keep their type. It holds from the next [Linear.Pack] on and
+	// for passes made after it is set.
+	BF16 bool
+
 	tensors  []*Tensor[F]
 	adapters []*Tensor[F] // LoRA matrices, if any
 	byName   map[string]*Tensor[F]
@@ -109,6 +115,17 @@ func (p *Params[F]) Freeze(frozen func(name string) bool) {
 		}
 	}
 }
+
+// panels is room for a K×N factor of a linear layer's product.
+func (p *Params[F]) panels(k, n int) *tensor.Panels[F] {
+	if p.BF16 {
+		return tensor.NewPanelsBF16[F](k, n)
+	}
+	return tensor.NewPanels[F](k, n)
+}
+
+// GradientScratch is what one thread needs for [Gradients.Compute].
+func (p *Params[F]) GradientScratch() *tensor.Panels[F] { return p.panels(1, 1) }
 
 // Spread allocates room for the gradients of all vectors in one sequence, where
 // backward passes add them, see [Tensor.In].

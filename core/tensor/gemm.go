@@ -15,7 +15,8 @@ type Float interface{ float32 | float64 }
 type Panels[F Float] struct {
 	k, n  int
 	width int
-	depth int // rows stored in each panel: k, or more in a View
+	depth int // rows stored in each panel: k, half of it in pairs, or more in a View
+	reads reading
 	data  []F
 }
 
@@ -43,11 +44,12 @@ func (p *Panels[F]) Resize(k, n int) {
 	if k < 1 || n < 1 {
 		panic("tensor: panels of an empty matrix")
 	}
-	size := (n + p.width - 1) / p.width * p.width * k
+	depth := p.reads.depth(k)
+	size := (n + p.width - 1) / p.width * p.width * depth
 	if cap(p.data) < size {
 		p.data = make([]F, size)
 	}
-	p.k, p.n, p.depth, p.data = k, n, k, p.data[:size]
+	p.k, p.n, p.depth, p.data = k, n, depth, p.data[:size]
 }
 
 // Width is the number of columns in one panel: work that is split by columns
@@ -64,8 +66,15 @@ func (p *Panels[F]) Columns() int { return p.n }
 func (p *Panels[F]) Pack(b []F, ld int) {
 	checkMatrix(len(b), p.k, p.n, ld)
 	for j := 0; j < p.n; j += p.width {
-		w := min(p.width, p.n-j)
-		packPanel(p.data[j*p.k:(j+p.width)*p.k], p.width, b[j:], ld, p.k, w)
+		w, panel := min(p.width, p.n-j), p.data[j*p.depth:(j+p.width)*p.depth]
+		if p.reads == pairs {
+			packPairs(panel, p.width, b[j:], ld, p.k, w)
+			continue
+		}
+		packPanel(panel, p.width, b[j:], ld, p.k, w)
+		if p.reads == rounded {
+			round(panel)
+		}
 	}
 }
 
@@ -74,15 +83,23 @@ func (p *Panels[F]) Pack(b []F, ld int) {
 func (p *Panels[F]) PackTransposed(b []F, ld int) {
 	checkMatrix(len(b), p.n, p.k, ld)
 	for j := 0; j < p.n; j += p.width {
-		w := min(p.width, p.n-j)
-		packPanelTransposed(p.data[j*p.k:(j+p.width)*p.k], p.width, b[j*ld:], ld, p.k, w)
+		w, panel := min(p.width, p.n-j), p.data[j*p.depth:(j+p.width)*p.depth]
+		if p.reads == pairs {
+			packPairsTransposed(panel, p.width, b[j*ld:], ld, p.k, w)
+			continue
+		}
+		packPanelTransposed(panel, p.width, b[j*ld:], ld, p.k, w)
+		if p.reads == rounded {
+			round(panel)
+		}
 	}
 }
 
 // View is the part of p made of the rows [k0, k1) and the columns [n0, n1),
-// sharing p's storage; n0 must be a multiple of the width. It is for Mul only.
+// sharing p's storage; n0 must be a multiple of the width. It is for Mul only, and
+// not for panels of bfloat16.
 func (p *Panels[F]) View(k0, k1, n0, n1 int) Panels[F] {
-	if k0 < 0 || k0 >= k1 || k1 > p.k || n0 < 0 || n0 >= n1 || n1 > p.n || n0%p.width != 0 {
+	if k0 < 0 || k0 >= k1 || k1 > p.k || n0 < 0 || n0 >= n1 || n1 > p.n || n0%p.width != 0 || p.reads != whole {
 		panic("tensor: view beyond its panels")
 	}
 	return Panels[F]{k: k1 - k0, n: n1 - n0, width: p.width, depth: p.depth, data: p.data[n0*p.depth+k0*p.width:]}
@@ -123,6 +140,10 @@ func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 	checkMatrix(len(c), m, p.n, ldc)
 	if a.Row < 0 || a.Col < 0 || (m-1)*a.Row+(p.k-1)*a.Col >= len(a.Data) {
 		panic("tensor: left factor is too short")
+	}
+	if p.reads != whole {
+		p.mulRounded(m, alpha, a, beta, c, ldc)
+		return
 	}
 	for i0 := 0; i0 < m; i0 += blockM {
 		mb := min(blockM, m-i0)

@@ -1,0 +1,109 @@
+package tensor
+
+import "math"
+
+// reading is how a product reads the elements of its factors.
+type reading uint8
+
+const (
+	whole   reading = iota // as they are
+	rounded                // rounded to bfloat16, each in the room of an element
+	pairs                  // and two that follow each other along K in the room of one float32
+)
+
+// depth is the rows of a panel that k rows of a matrix take.
+func (r reading) depth(k int) int {
+	if r == pairs {
+		return (k + 1) / 2
+	}
+	return k
+}
+
+// NewPanelsBF16 returns room for a K×N matrix whose products read bfloat16:
+// the elements of both factors are rounded, ties to even and what is subnormal
+// to zero, and their products added up in float32. Matrices before and after
+// keep their type. Processors with AVX512_BF16 multiply pairs of them at twice
+// float32's rate; others multiply the rounded numbers as floats, so that a sum
+// has the same terms everywhere and differs by the order they are added in.
+func NewPanelsBF16[F Float](k, n int) *Panels[F] {
+	return newPanelsReading[F](k, n, readsBF16[F]())
+}
+
+func newPanelsReading[F Float](k, n int, r reading) *Panels[F] {
+	p := &Panels[F]{width: panelWidth[F](), reads: r}
+	p.Resize(k, n)
+	return p
+}
+
+// BF16 says whether products read bfloat16.
+func (p *Panels[F]) BF16() bool { return p.reads != whole }
+
+// leftRoom is the elements of A that are rounded at a time, 48 rows of a block
+// of K in pairs, and leftGap what keeps such rows from evicting each other.
+const (
+	leftGap  = 16
+	leftRoom = 48 * (blockK/2 + leftGap)
+)
+
+// mulRounded is Mul with a block of A rounded before every panel of B passes.
+// Neither its height nor m changes the operations on an element of C.
+func (p *Panels[F]) mulRounded(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
+	var room [leftRoom]F
+	deepest := p.reads.depth(min(p.k, blockK)) + leftGap
+	high := leftRoom / deepest / 12 * 12
+	for i0 := 0; i0 < m; i0 += high {
+		mb := min(high, m-i0)
+		for k0 := 0; k0 < p.k; k0 += blockK {
+			kb := min(blockK, p.k-k0)
+			depth := p.reads.depth(kb)
+			left := Left[F]{room[:], depth + leftGap, 1}
+			if a.Row == 1 {
+				left.Row, left.Col = 1, mb
+			}
+			from := Left[F]{a.Data[i0*a.Row+k0*a.Col:], a.Row, a.Col}
+			if p.reads == pairs {
+				pairLeft(left, from, mb, kb)
+			} else {
+				roundLeft(left, from, mb, kb)
+			}
+			by := beta
+			if k0 > 0 {
+				by = 1
+			}
+			for j := 0; j < p.n; j += p.width {
+				w, panel, to := min(p.width, p.n-j), p.data[j*p.depth+p.reads.depth(k0)*p.width:], c[i0*ldc+j:]
+				if p.reads == pairs {
+					mulPairs(p.width, mb, depth, w, alpha, left, panel, by, to, ldc)
+				} else {
+					mulTile(p.width, mb, depth, w, alpha, left, panel, by, to, ldc)
+				}
+			}
+		}
+	}
+}
+
+// roundLeft rounds m rows of a, k deep, to dst.
+func roundLeft[F Float](dst, a Left[F], m, k int) {
+	for i := range m {
+		for r := range k {
+			dst.Data[i*dst.Row+r*dst.Col] = nearest(a.Data[i*a.Row+r*a.Col])
+		}
+	}
+}
+
+func round[F Float](x []F) {
+	for i, v := range x {
+		x[i] = nearest(v)
+	}
+}
+
+// nearest is the bfloat16 number that a product reads in place of v.
+func nearest[F Float](v F) F { return F(BF16ToF32(bf16(float32(v)))) }
+
+// bf16 is F32ToBF16 as processors round: what is subnormal becomes zero.
+func bf16(f float32) uint16 {
+	if b := math.Float32bits(f); b&0x7f800000 == 0 {
+		return uint16(b >> 16 & 0x8000)
+	}
+	return F32ToBF16(f)
+}
