@@ -73,7 +73,7 @@ func (p *Panels[F]) Pack(b []F, ld int) {
 		}
 		packPanel(panel, p.width, b[j:], ld, p.k, w)
 		if p.reads == rounded {
-			round(panel)
+			round(panel, panel)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (p *Panels[F]) PackTransposed(b []F, ld int) {
 		}
 		packPanelTransposed(panel, p.width, b[j*ld:], ld, p.k, w)
 		if p.reads == rounded {
-			round(panel)
+			round(panel, panel)
 		}
 	}
 }

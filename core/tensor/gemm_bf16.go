@@ -84,16 +84,28 @@ func (p *Panels[F]) mulRounded(m int, alpha F, a Left[F], beta F, c []F, ldc int
 
 // roundLeft rounds m rows of a, k deep, to dst.
 func roundLeft[F Float](dst, a Left[F], m, k int) {
-	for i := range m {
+	switch {
+	case a.Row == 1:
 		for r := range k {
-			dst.Data[i*dst.Row+r*dst.Col] = nearest(a.Data[i*a.Row+r*a.Col])
+			round(dst.Data[r*dst.Col:][:m], a.Data[r*a.Col:])
+		}
+	case a.Col == 1:
+		for i := range m {
+			round(dst.Data[i*dst.Row:][:k], a.Data[i*a.Row:])
+		}
+	default:
+		for i := range m {
+			for r := range k {
+				dst.Data[i*dst.Row+r] = nearest(a.Data[i*a.Row+r*a.Col])
+			}
 		}
 	}
 }
 
-func round[F Float](x []F) {
-	for i, v := range x {
-		x[i] = nearest(v)
+// roundPlain is round's oracle: dst is src, rounded.
+func roundPlain[F Float](dst, src []F) {
+	for i := range dst {
+		dst[i] = nearest(src[i])
 	}
 }
 

@@ -28,12 +28,28 @@ func pairAlong(n32 int, src, dst *float32)
 //go:noescape
 func pairAcross(pairs, n16 int, src *float32, lds uintptr, dst *float32, ldd uintptr)
 
+// roundAVX2 rounds 8·n8 elements, each to the room of one.
+//
+//go:noescape
+func roundAVX2(n8 int, src, dst *float32)
+
 // readsBF16 is how the best kernel of this processor reads bfloat16.
 func readsBF16[F Float]() reading {
 	if panelWidth[F]() == width512 && cpu.Has(cpu.BF16) {
 		return pairs
 	}
 	return rounded
+}
+
+// round sets dst to src, rounded.
+func round[F Float](dst, src []F) {
+	n := 0
+	if d, ok := any(dst).([]float32); ok && hasAVX2 && len(d) >= 8 {
+		n = len(d) &^ 7
+		from := any(src).([]float32)[:n]
+		roundAVX2(n/8, &from[0], &d[0])
+	}
+	roundPlain(dst[n:], src[n:])
 }
 
 // pair is two rounded numbers in the room of one float32.

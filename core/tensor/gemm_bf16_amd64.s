@@ -260,3 +260,40 @@ columns:
 	JNZ  rows
 	VZEROUPPER
 	RET
+
+// func roundAVX2(n8 int, src, dst *float32)
+TEXT ·roundAVX2(SB), NOSPLIT, $0-24
+	MOVQ n8+0(FP), CX
+	MOVQ src+8(FP), SI
+	MOVQ dst+16(FP), DI
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLD $17, Y15, Y8  // just less than half of what is kept
+	VPSLLD $16, Y15, Y9  // what is kept
+	VPSRLD $31, Y15, Y10 // one
+	VPSLLD $24, Y15, Y11
+	VPSRLD $1, Y11, Y11  // the exponent
+	VPSLLD $31, Y15, Y12 // the sign
+	VPSLLD $22, Y10, Y13 // what makes a NaN quiet
+	VPXOR Y14, Y14, Y14
+
+loop:
+	VMOVDQU (SI), Y0
+	VPSRLD $16, Y0, Y1
+	VPAND Y10, Y1, Y1
+	VPADDD Y8, Y1, Y1
+	VPADDD Y0, Y1, Y1
+	VCMPPS $3, Y0, Y0, Y2
+	VPOR Y13, Y0, Y3
+	VBLENDVPS Y2, Y3, Y1, Y1
+	VPAND Y9, Y1, Y1
+	VPAND Y11, Y0, Y4
+	VPCMPEQD Y14, Y4, Y4
+	VPAND Y12, Y0, Y5
+	VBLENDVPS Y4, Y5, Y1, Y1
+	VMOVDQU Y1, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  loop
+	VZEROUPPER
+	RET

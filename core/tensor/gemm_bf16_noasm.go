@@ -5,6 +5,8 @@ package tensor
 // readsBF16: there are no instructions for pairs.
 func readsBF16[F Float]() reading { return rounded }
 
+func round[F Float](dst, src []F) { roundPlain(dst, src) }
+
 const noPairs = "tensor: pairs of bfloat16 without instructions for them"
 
 func packPairs[F Float](_ []F, _ int, _ []F, _, _, _ int) { panic(noPairs) }

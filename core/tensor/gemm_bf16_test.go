@@ -40,8 +40,8 @@ func TestMulBF16(t *testing.T) {
 				p := product(r, s[0], s[1], s[2], form&1 != 0, form&2 != 0, scale[0], scale[1])
 				q := p
 				q.A.Data, q.B = append([]float32(nil), p.A.Data...), append([]float32(nil), p.B...)
-				round(q.A.Data)
-				round(q.B)
+				roundPlain(q.A.Data, q.A.Data)
+				roundPlain(q.B, q.B)
 				want := reference(q)
 				for _, reads := range readings() {
 					c := append([]float32(nil), p.C...)
@@ -106,8 +106,15 @@ func TestBF16Rounds(t *testing.T) {
 		}
 		return BF16ToF32(F32ToBF16(f))
 	}
+	all := append(append([]float32(nil), values...), values...) // whole vectors, and the rest
+	round(all, all)
+	for i, v := range all {
+		if w := values[i%len(values)]; !same(v, want(w)) || math.Signbit(float64(v)) != math.Signbit(float64(w)) && v == v {
+			t.Errorf("%g is rounded to %g, want %g", w, v, want(w))
+		}
+	}
 	one := make([]float32, 32*len(values))
-	for i := range values { // a row, and a column, of ones wherever a product reads the other side
+	for i := range values { // a row of ones, and a column, where a product reads the other side
 		one[i] = 1
 	}
 	for _, reads := range readings() {

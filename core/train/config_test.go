@@ -27,6 +27,7 @@ func TestValidate(t *testing.T) {
 		"rate":          {func(c *Config) { c.Optimizer.Rate = math.NaN() }, "lr"},
 		"beta":          {func(c *Config) { c.Optimizer.Beta2 = 1 }, "beta2"},
 		"rates":         {func(c *Config) { c.Optimizer.Rates = map[string]float64{"[": 1} }, "rates"},
+		"precision":     {func(c *Config) { c.Precision = "fp16" }, `"fp16" is neither fp32 nor bf16`},
 		"batch":         {func(c *Config) { c.BatchSize = -1 }, "batch_size"},
 		"huge batch":    {func(c *Config) { c.BatchSize, c.SeqLen = 1<<20, 1<<20 }, "batch_size"},
 		"policy":        {func(c *Config) { c.Freeze.Policy = "middle" }, `"middle"`},

@@ -149,13 +149,16 @@ func TestLearns(t *testing.T) {
 }
 
 // The loss curve and the weights are the same bits with one and two threads,
-// and when the run is interrupted and resumed, again and again.
+// and when the run is interrupted and resumed, again and again; with products
+// of bfloat16 too.
 func TestCurveBitwise(t *testing.T) {
-	for _, name := range []string{"adamw", "lion", "muon", "schedule-free"} {
+	for _, name := range []string{"adamw", "lion", "muon", "schedule-free", bf16} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cfg := smallConfig(t, dir)
-			cfg.Optimizer.Name = name
+			if cfg.Optimizer.Name = name; name == bf16 {
+				cfg.Optimizer.Name, cfg.Precision = "", name
+			}
 			cfg.Model.Tied, cfg.Model.QKNorm = name == "lion", name == "muon"
 			corpus := prepare(t, cfg, dir)
 			one, first := run(t, cfg, corpus, Options{Threads: 1})
@@ -204,6 +207,29 @@ func TestCurveBitwise(t *testing.T) {
 				t.Error("the resumed run ends at other weights")
 			}
 		})
+	}
+}
+
+// Products of bfloat16 move the weights otherwise, and learn as much.
+func TestPrecision(t *testing.T) {
+	dir := t.TempDir()
+	cfg := smallConfig(t, dir)
+	cfg.Stop.Steps, cfg.Eval = 300, Eval{}
+	cfg.Model.Layers, cfg.BatchSize, cfg.Accumulate = 2, 4, 1
+	corpus := prepare(t, cfg, dir)
+	loss := map[string]float64{}
+	for _, name := range []string{fp32, bf16} {
+		cfg.Precision = name
+		_, r := run(t, cfg, corpus, Options{})
+		for _, e := range r.events {
+			if v, ok := e.(Evaluated); ok {
+				loss[name] = v.Loss
+			}
+		}
+	}
+	t.Logf("held-out loss in nats after %d steps: %v", cfg.Stop.Steps, loss)
+	if d := math.Abs(loss[bf16] - loss[fp32]); !(d <= 0.02) || d == 0 || loss[fp32] > 1 {
+		t.Errorf("held-out losses %v", loss)
 	}
 }
 
