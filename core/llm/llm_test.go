@@ -363,6 +363,49 @@ func TestTrainDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A pass of bfloat16 moves every matrix's gradient, those of adapters and the
+// head too, and not far.
+func TestBF16Pass(t *testing.T) {
+	c := Config{Vocab: 50, Dim: 32, Layers: 2, Heads: 2, Context: 16}
+	grads := [2]map[string][]float32{}
+	for i := range grads {
+		m := randomModel[float32](t, c, 3)
+		if err := m.Adapt(LoRA{Rank: 4}, 1); err != nil {
+			t.Fatal(err)
+		}
+		r := nn.NewRandom(2)
+		for _, a := range m.Adapters() {
+			nn.FillNormal(a.Data, r, 0.1)
+		}
+		m.Freeze(func(string) bool { return false })
+		m.BF16 = i == 1
+		m.Stale()
+		m.Refresh(nil)
+		pass, b := m.NewPass(nil, 2, 16), randomBatch[float32](c, 2, 16, 4)
+		if got := pass.works[0].panel.BF16(); got != m.BF16 {
+			t.Errorf("weight gradients of bfloat16: %v, want %v", got, m.BF16)
+		}
+		train(t, m, pass, b)
+		if n := testing.AllocsPerRun(3, func() { train(t, m, pass, b) }); n > 0 {
+			t.Errorf("%v allocations a step", n)
+		}
+		grads[i] = map[string][]float32{}
+		for _, x := range m.Tensors() {
+			grads[i][x.Name] = x.Grad
+		}
+	}
+	for name, g := range grads[0] {
+		var off, norm float64
+		for i, v := range g {
+			d := float64(v - grads[1][name][i])
+			off, norm = off+d*d, norm+float64(v)*float64(v)
+		}
+		if share := math.Sqrt(off / norm); !(share > 1e-4 && share < 0.03) {
+			t.Errorf("%s: the gradient is off by %g of its length", name, share)
+		}
+	}
+}
+
 func TestParameters(t *testing.T) {
 	small := Config{Vocab: 1024, Dim: 128, Layers: 4, Heads: 4, Context: 128}
 	large := Config{Vocab: 1024, Dim: 192, Layers: 6, Heads: 6, Context: 256}

@@ -7,7 +7,57 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/tensor"
 )
+
+// linearProducts is the output, the input's gradient and the weights' of a
+// linear layer, of the same numbers every time, rounded to bfloat16 beforehand
+// or by its products, or not at all. Its weights are frozen as it is packed.
+func linearProducts(beforehand, inside bool) map[string][]float32 {
+	const n, in, out = 150, 70, 40
+	p := NewParams[float32]([]Spec{{Name: "w", Shape: []int{out, in}}})
+	l := p.Linear("w")
+	product := NewProduct(l, NewMatrix[float32](n, in), NewMatrix[float32](n, out), NewMatrix[float32](n, out))
+	r, dx := NewRandom(5), NewMatrix[float32](n, in)
+	for _, x := range [][]float32{p.Tensor("w").Data, product.X.Data, product.DY.Data} {
+		FillNormal(x, r, 1)
+		for i := range x {
+			if beforehand {
+				x[i] = tensor.BF16ToF32(tensor.F32ToBF16(x[i]))
+			}
+		}
+	}
+	l.Pack(true) // before the choice: it holds from the next time on
+	p.BF16 = inside
+	p.Freeze(func(string) bool { return true })
+	l.Pack(false)
+	p.Freeze(func(string) bool { return false })
+	product.Forward(0, n, false)
+	product.Backward(dx, 0, n, true)
+	g := NewGradients(&product)
+	g.Compute(p.GradientScratch(), 0, g.Len(), false)
+	return map[string][]float32{"output": product.Y.Data, "gradient of the input": dx.Data, "gradient of the weights": p.Tensor("w").Grad}
+}
+
+// All three products of a linear layer read bfloat16.
+func TestBF16(t *testing.T) {
+	got, want, float := linearProducts(false, true), linearProducts(true, false), linearProducts(false, false)
+	distance := func(a, b []float32) (d float64) {
+		for i := range a {
+			d = max(d, math.Abs(float64(a[i]-b[i])))
+		}
+		return d
+	}
+	for name := range got {
+		if d := distance(got[name], want[name]); !(d < 1e-4) {
+			t.Errorf("%s: %g from that of rounded numbers", name, d)
+		}
+		if d := distance(got[name], float[name]); d < 1e-3 {
+			t.Errorf("%s: %g from that of float32", name, d)
+		}
+	}
+}
 
 // TestGradientBlocks compares weight gradients of matrices on both sides of
 // every limit of a block with sums in float64, made in one piece, in pieces in
