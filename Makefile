@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch bench-net wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge
 
 all: check test
 
@@ -67,6 +67,10 @@ bench:
 bench-llm:
 	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
+# Prefill of long contexts beside PyTorch (TORCH_PYTHON).
+bench-long:
+	@scripts/bench-long.sh
+
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
 	@scripts/types.sh
@@ -115,6 +119,11 @@ hostile:
 # the decoders and through mm run, with counts.
 hostile-media:
 	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
+# An outside judge of spoken digits, pocketsphinx, on WAV files named
+# DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
+# (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
+judge:
+	@$${MM_PYTHON:-python3} scripts/judge-digits.py $(if $(DIRS),$(DIRS),--espeak)
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).

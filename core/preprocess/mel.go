@@ -68,11 +68,13 @@ func (s *Spec) mel(samples []float32) []float64 {
 		}
 		fft.Coefficients(spectrum, frame)
 		for i, c := range spectrum {
-			m := math.Hypot(real(c), imag(c))
-			if power == 2 {
-				m *= m
-			} else if power != 1 {
-				m = math.Pow(m, power)
+			m := real(c)*real(c) + imag(c)*imag(c)
+			switch power {
+			case 2:
+			case 1:
+				m = math.Sqrt(m)
+			default:
+				m = math.Pow(m, power/2)
 			}
 			magnitude[i] = m
 		}

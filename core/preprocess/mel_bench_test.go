@@ -1,0 +1,53 @@
+package preprocess_test
+
+import (
+	"math"
+	"testing"
+
+	"mm-abi.org/mm/core/preprocess"
+)
+
+// speechSpec is the front end of an encoder of speech: 25 ms every 10, 64 bands.
+func speechSpec() preprocess.Spec {
+	return preprocess.Spec{Layout: "NMT", Sound: preprocess.Sound{
+		SampleRate: 16000, Window: 400, NFFT: 512, Hop: 160, NMels: 64, FMin: 60, FMax: 7600, Log: "ln", Floor: 1e-6,
+	}, Mean: []float64{-8}, Std: []float64{4}}
+}
+
+// Five seconds are 501 frames, of numbers about 0 and as wide as 1 for a sound as
+// loud as speech is.
+func TestSpeechFrames(t *testing.T) {
+	s := speechSpec()
+	if faults := s.Check(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	v := make([]float32, 5*16000)
+	for i := range v {
+		x := float64(i) / 16000
+		v[i] = float32(0.3 * math.Sin(2*math.Pi*(200+300*x)*x) * math.Abs(math.Sin(9*x)))
+	}
+	got, err := s.FromSamples(v)
+	if err != nil || len(got.Shape) != 3 || got.Shape[1] != 64 || got.Shape[2] != 501 {
+		t.Fatal(got.Shape, err)
+	}
+	all := numbers{DType: "fp32", Data: got.Data}.values(t)
+	lowest := (math.Log(1e-6) + 8) / 4
+	for i, x := range all {
+		if x < lowest-1e-5 || x > 4 {
+			t.Fatalf("element %d is %v", i, x)
+		}
+	}
+}
+
+func BenchmarkMel(b *testing.B) {
+	s := speechSpec()
+	v := make([]float32, 5*16000)
+	for i := range v {
+		v[i] = float32(math.Sin(float64(i) / 9))
+	}
+	for b.Loop() {
+		if _, err := s.FromSamples(v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
