@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media judge bench-native bench-draft bench-start bench-onnx bench-latency
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge
 
 all: check test
 
@@ -67,6 +67,10 @@ bench:
 bench-llm:
 	@scripts/bench-llm.sh $(if $(LEVELS),-levels $(LEVELS))
 
+# Prefill of long contexts beside PyTorch (TORCH_PYTHON).
+bench-long:
+	@scripts/bench-long.sh
+
 # What each weight type costs, beside llama.cpp's library (MM_NATIVE_DIR).
 types:
 	@scripts/types.sh
@@ -84,6 +88,10 @@ bench-train:
 # holds both to AVX2).
 bench-torch:
 	@scripts/bench-torch.sh
+
+# Encoders and decoders in training beside PyTorch's (TORCH_PYTHON).
+bench-net:
+	@scripts/bench-net.sh
 
 # phi-auto's model past the n-gram lines (needs ../shared/data).
 wall:

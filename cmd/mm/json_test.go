@@ -247,6 +247,8 @@ func TestJSON(t *testing.T) {
 		{"data scenes", "--n 2 --out scenes", exitOK},
 		{"train", "tiny.yaml --out run --sample cat", exitOK},
 		{"eval lm", "run/best.safetensors --ngram --sample cat", exitOK},
+		{"train", "eye.yaml --out eye-run", exitOK},
+		{"eval sense", "eye-run/last.safetensors --n 2 --ablate", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
 		{"inspect FILE", "tiny/tiny.gguf", exitOK},

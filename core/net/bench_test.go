@@ -1,6 +1,7 @@
 package net_test
 
 import (
+	"fmt"
 	"testing"
 
 	"mm-abi.org/mm/core/net"
@@ -14,10 +15,10 @@ func vit(patch int) net.Config {
 		Inputs: []net.Port{{Name: "image", Rows: 128 * 128, Cols: 3}},
 		Layers: []net.Layer{{Name: "patches", Kind: "patches", Out: 192, Kernel: net.Sizes{patch}}, {Name: "position", Kind: "position"}},
 	}
-	for range 4 {
-		c.Layers = append(c.Layers, net.Layer{Kind: "block", Heads: 6})
+	for i := range 4 {
+		c.Layers = append(c.Layers, net.Layer{Name: fmt.Sprintf("block%d", i), Kind: "block", Heads: 6})
 	}
-	c.Layers = append(c.Layers, net.Layer{Kind: "layer_norm"}, net.Layer{Kind: "mean"}, net.Layer{Name: "class", Kind: "linear", Out: 10})
+	c.Layers = append(c.Layers, net.Layer{Name: "last", Kind: "layer_norm"}, net.Layer{Kind: "mean"}, net.Layer{Name: "class", Kind: "linear", Out: 10})
 	c.Outputs = []string{"class"}
 	return c
 }
@@ -31,11 +32,27 @@ func dit() net.Config {
 			{Name: "in", Kind: "linear", Inputs: []string{"x"}, Out: 192}, {Name: "position", Kind: "position"},
 		},
 	}
-	for range 4 {
-		c.Layers = append(c.Layers, net.Layer{Kind: "block", Heads: 6, Memory: "text", Condition: "c"})
+	for i := range 4 {
+		c.Layers = append(c.Layers, net.Layer{Name: fmt.Sprintf("block%d", i), Kind: "block", Heads: 6, Memory: "text", Condition: "c"})
 	}
-	c.Layers = append(c.Layers, net.Layer{Kind: "layer_norm"}, net.Layer{Name: "v", Kind: "linear", Out: 48})
+	c.Layers = append(c.Layers, net.Layer{Name: "last", Kind: "layer_norm"}, net.Layer{Name: "v", Kind: "linear", Out: 48})
 	c.Outputs = []string{"v"}
+	return c
+}
+
+// cnn is an encoder of pictures of 64 pixels a side and a decoder back to them,
+// all of convolutions.
+func cnn() net.Config {
+	conv := func(out, stride int) net.Layer {
+		return net.Layer{Kind: "conv2d", Out: out, Kernel: net.Sizes{3}, Stride: net.Sizes{stride}, Pad: net.Sizes{1}}
+	}
+	gelu, twice := net.Layer{Kind: "gelu"}, net.Layer{Kind: "upsample2d", Factor: 2}
+	c := net.Config{Inputs: []net.Port{{Name: "image", Rows: 64 * 64, Cols: 3, Height: 64}}, Outputs: []string{"y"}}
+	c.Layers = []net.Layer{conv(32, 1), gelu, conv(64, 2), gelu, conv(128, 2), gelu, conv(128, 1), gelu, twice, conv(64, 1), gelu, twice, conv(32, 1), gelu, conv(3, 1)}
+	for i := range c.Layers {
+		c.Layers[i].Name = fmt.Sprintf("%s%d", c.Layers[i].Kind, i)
+	}
+	c.Layers[len(c.Layers)-1].Name = "y"
 	return c
 }
 
@@ -65,3 +82,4 @@ func benchmark(b *testing.B, cfg net.Config) {
 func BenchmarkViT16(b *testing.B) { benchmark(b, vit(16)) }
 func BenchmarkViT8(b *testing.B)  { benchmark(b, vit(8)) }
 func BenchmarkDiT(b *testing.B)   { benchmark(b, dit()) }
+func BenchmarkCNN(b *testing.B)   { benchmark(b, cnn()) }

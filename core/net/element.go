@@ -12,11 +12,31 @@ type activation[F tensor.Float] struct {
 	kind nn.Activation
 }
 
-func (a *activation[F]) forward(_ *worker[F], s int) {
-	x, y := a.in[0].at(s), a.out.at(s)
-	for t := range y.Rows {
-		nn.Act(a.kind, y.Row(t), x.Row(t))
+// stretches visits matrices of one shape in pieces that lie without a gap in all
+// of them: many rows at once, where rows are short, else one.
+func stretches[F tensor.Float](visit func(parts [3][]F), all ...nn.Matrix[F]) {
+	rows, cols := all[0].Rows, all[0].Cols
+	step := max(1, stretch/cols)
+	for _, m := range all {
+		if m.LD != cols {
+			step = 1
+		}
 	}
+	for t := 0; t < rows; t += step {
+		n := min(step, rows-t)
+		var parts [3][]F
+		for i, m := range all {
+			parts[i] = m.Data[t*m.LD:][:n*cols]
+		}
+		visit(parts)
+	}
+}
+
+// stretch is how many elements that is, about.
+const stretch = 1024
+
+func (a *activation[F]) forward(_ *worker[F], s int) {
+	stretches(func(p [3][]F) { nn.Act(a.kind, p[0], p[1]) }, a.out.at(s), a.in[0].at(s))
 }
 
 func (a *activation[F]) backward(w *worker[F], _ []F, s int) {
@@ -24,16 +44,18 @@ func (a *activation[F]) backward(w *worker[F], _ []F, s int) {
 	if !x.want {
 		return
 	}
-	in, dx, dy, C := x.at(s), x.slope(s), a.out.slope(s), a.out.Cols
-	scratch := w.row(3 * C)
-	for t := range dy.Rows {
+	n := max(stretch, a.out.Cols)
+	scratch := w.row(3 * n)
+	stretches(func(p [3][]F) {
+		dx, dy, in := p[0], p[1], p[2]
 		if !x.add {
-			nn.ActBackward(a.kind, dx.Row(t), dy.Row(t), in.Row(t), scratch)
-			continue
+			nn.ActBackward(a.kind, dx, dy, in, scratch)
+			return
 		}
-		nn.ActBackward(a.kind, scratch[2*C:], dy.Row(t), in.Row(t), scratch)
-		tensor.AddScaled(dx.Row(t), 1, scratch[2*C:])
-	}
+		sum := scratch[2*n:][:len(dx)]
+		nn.ActBackward(a.kind, sum, dy, in, scratch)
+		tensor.AddScaled(dx, 1, sum)
+	}, x.slope(s), a.out.slope(s), x.at(s))
 }
 
 type layerNorm[F tensor.Float] struct {

@@ -3,7 +3,7 @@ package nn
 import "mm-abi.org/mm/core/tensor"
 
 // gradient is that of a group of stacked tensors, dW = scale·dyᵀ·x: one product
-// over all B·T positions, split over the threads by columns of x.
+// over all B·T positions, split over the threads by blocks of dW.
 type gradient[F tensor.Float] struct {
 	dw    []F // [out, in]
 	in    int
@@ -37,15 +37,23 @@ func (p *Product[F]) gradients() []gradient[F] {
 	return all
 }
 
-// Gradients is the weight gradients of the matrices of a pass, cut into panels
-// of columns that threads can take.
+// The block of a weight gradient that one piece of work makes: as many columns
+// of dy and of x as stay in a second-level cache for gradDepth positions.
+const (
+	gradRows    = 192
+	gradColumns = 256
+	gradDepth   = 128
+)
+
+// Gradients is the weight gradients of the matrices of a pass, cut into blocks
+// that threads can take.
 type Gradients[F tensor.Float] struct {
 	all    []gradient[F]
-	panels []panel
+	blocks []block
 }
 
-// panel is some columns of one weight gradient.
-type panel struct{ gradient, column int }
+// block is the part of one weight gradient from a row and a column on.
+type block struct{ gradient, row, column int }
 
 // NewGradients is those of the products given; nil ones and those without a
 // layer are passed over.
@@ -56,10 +64,11 @@ func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 			g.all = append(g.all, p.gradients()...)
 		}
 	}
-	width := NewGradientScratch[F]().Width()
-	for i, one := range g.all {
-		for j := 0; j < one.in; j += width {
-			g.panels = append(g.panels, panel{i, j})
+	for n, one := range g.all {
+		for i := 0; i < one.dy.Cols; i += gradRows {
+			for j := 0; j < one.in; j += gradColumns {
+				g.blocks = append(g.blocks, block{n, i, j})
+			}
 		}
 	}
 	return g
@@ -68,21 +77,26 @@ func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 // NewGradientScratch is what one thread needs for Compute.
 func NewGradientScratch[F tensor.Float]() *tensor.Panels[F] { return tensor.NewPanels[F](1, 1) }
 
-// Len is the number of panels.
-func (g *Gradients[F]) Len() int { return len(g.panels) }
+// Len is the number of blocks.
+func (g *Gradients[F]) Len() int { return len(g.blocks) }
 
-// Compute makes the panels [from, to), or adds them to what earlier batches of
-// the step left there. Panels do not overlap.
+// Compute makes the blocks [from, to), or adds them to what earlier batches of
+// the step left there. Blocks do not overlap.
 func (g *Gradients[F]) Compute(scratch *tensor.Panels[F], from, to int, add bool) {
-	for _, p := range g.panels[from:to] {
-		g.all[p.gradient].columns(scratch, p.column, add)
+	for _, b := range g.blocks[from:to] {
+		g.all[b.gradient].block(scratch, b.row, b.column, add)
 	}
 }
 
-// columns computes the columns of dw from j on, as many as a panel holds.
-func (g *gradient[F]) columns(scratch *tensor.Panels[F], j int, add bool) {
-	w := min(scratch.Width(), g.in-j)
-	scratch.Resize(g.x.Rows, w)
-	scratch.Pack(g.x.Data[j:], g.x.LD)
-	scratch.Mul(g.dy.Cols, g.scale, g.dy.LeftT(), factor[F](add), g.dw[j:], g.in)
+// block computes the block of dw at row i and column j, some positions at a
+// time and always in the same order.
+func (g *gradient[F]) block(scratch *tensor.Panels[F], i, j int, add bool) {
+	h, w := min(gradRows, g.dy.Cols-i), min(gradColumns, g.in-j)
+	for t := 0; t < g.x.Rows; t += gradDepth {
+		end := min(t+gradDepth, g.x.Rows)
+		x, dy := g.x.Part(t, end).Columns(j, j+w), g.dy.Part(t, end).Columns(i, i+h)
+		scratch.Resize(end-t, w)
+		scratch.Pack(x.Data, x.LD)
+		scratch.Mul(h, g.scale, dy.LeftT(), factor[F](add || t > 0), g.dw[i*g.in+j:], g.in)
+	}
 }

@@ -70,7 +70,8 @@ type lane struct {
 	state  atomic.Uint64
 	parked atomic.Bool
 	wake   chan struct{}
-	_      [40]byte
+	spin   int // rounds that the thread spins next time
+	_      [32]byte
 }
 
 // The fields of left: 20 bits each for the ends, 24 for the loop's number.
@@ -81,9 +82,23 @@ const (
 )
 
 // How long a thread spins before it parks, in rounds of [pause]. One round is
-// about 20 to 40 ns, so that the limit lies near 50 µs: longer than the gaps
-// between the loops of one token, shorter than a scheduler's time slice.
-const spinRounds = 1 << 11
+// about 20 to 40 ns, so that the most is some 50 µs: longer than the gaps between
+// the loops of one token, shorter than a scheduler's time slice. What was waited for in
+// vain halves the rounds, down to some 3 µs: on a busy machine the other thread may
+// well be waiting for the core on which this one spins.
+const (
+	mostRounds  = 1 << 11
+	leastRounds = 1 << 7
+)
+
+// spun changes a thread's rounds by whether the last ones were enough.
+func (l *lane) spun(enough bool) {
+	if enough {
+		l.spin = min(2*l.spin, mostRounds)
+	} else {
+		l.spin = max(l.spin/2, leastRounds)
+	}
+}
 
 // New starts a pool of the given number of threads, of which the caller of
 // For is one. 0 or less means [Default]. Close stops it.
@@ -92,6 +107,9 @@ func New(threads int) *Pool {
 		threads = Default()
 	}
 	p := &Pool{lanes: make([]lane, threads), wake: make(chan struct{}, 1)}
+	for i := range p.lanes {
+		p.lanes[i].spin = mostRounds
+	}
 	for i := 1; i < threads; i++ {
 		p.lanes[i].wake = make(chan struct{}, 1)
 		p.exit.Add(1)
@@ -150,13 +168,16 @@ func (p *Pool) release() (epoch uint32) {
 // join waits for the threads that are at work on the loop and leaves out the
 // others.
 func (p *Pool) join(epoch uint32) {
+	l := &p.lanes[0]
 	for {
-		for range spinRounds {
+		for range l.spin {
 			if p.finished(epoch) {
+				l.spun(true)
 				return
 			}
 			pause()
 		}
+		l.spun(false)
 		p.waiting.Store(true)
 		if p.finished(epoch) {
 			if !p.waiting.CompareAndSwap(true, false) {
@@ -212,12 +233,14 @@ func (p *Pool) work(thread int) {
 
 // await returns the number of the loop after seen, when it has begun.
 func (p *Pool) await(l *lane, seen uint32) uint32 {
-	for range spinRounds {
+	for range l.spin {
 		if e := p.epoch.Load(); e != seen {
+			l.spun(true)
 			return e
 		}
 		pause()
 	}
+	l.spun(false)
 	l.parked.Store(true)
 	if e := p.epoch.Load(); e != seen && l.parked.CompareAndSwap(true, false) {
 		return e

@@ -182,3 +182,42 @@ func ExamplePool_For() {
 	fmt.Println(squares)
 	// Output: [0 1 4 9 16]
 }
+
+// TestSpun: rounds shrink while waiting is in vain, to no fewer than the least,
+// and come back, to no more than the most.
+func TestSpun(t *testing.T) {
+	l := lane{spin: mostRounds}
+	l.spun(true)
+	if l.spin != mostRounds {
+		t.Errorf("%d rounds after success", l.spin)
+	}
+	for before := l.spin; ; before = l.spin {
+		if l.spun(false); l.spin >= before {
+			break
+		}
+	}
+	if l.spin != leastRounds {
+		t.Errorf("%d rounds after failures", l.spin)
+	}
+	for range 10 {
+		l.spun(true)
+	}
+	if l.spin != mostRounds {
+		t.Errorf("%d rounds after successes", l.spin)
+	}
+}
+
+// TestWaitingShrinksSpin: threads that find nothing to do for long spin less the
+// next time.
+func TestWaitingShrinksSpin(t *testing.T) {
+	p := New(2)
+	for range 3 {
+		for p.For(2, 1, &nothing{}); !p.lanes[1].parked.Load(); {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	p.Close()
+	if l := &p.lanes[1]; l.spin >= mostRounds {
+		t.Errorf("%d rounds after a thread has parked", l.spin)
+	}
+}

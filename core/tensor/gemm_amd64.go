@@ -37,6 +37,9 @@ func gemm1x32(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alp
 func gemm6x16(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
 
 //go:noescape
+func gemm4x16(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
+
+//go:noescape
 func gemm2x16(k int, a *float32, rs, cs uintptr, b, c *float32, ldc uintptr, alpha, beta float32)
 
 //go:noescape
@@ -142,9 +145,12 @@ func tiles(width, m, k int, alpha float32, a []float32, rs, cs int, b []float32,
 		case width == width512:
 			gemm1x32(k, ap, rb, cb, bp, cp, lb, alpha, beta)
 			i++
-		case left >= 6:
+		case left >= 6 && left != 8:
 			gemm6x16(k, ap, rb, cb, bp, cp, lb, alpha, beta)
 			i += 6
+		case left >= 4:
+			gemm4x16(k, ap, rb, cb, bp, cp, lb, alpha, beta)
+			i += 4
 		case left >= 2:
 			gemm2x16(k, ap, rb, cb, bp, cp, lb, alpha, beta)
 			i += 2

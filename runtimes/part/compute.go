@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
+	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Given is an input for a function of a build.
@@ -33,6 +34,14 @@ type Computed struct {
 	Session   *modality.Session // that it ran in
 	Load, Run time.Duration     // opening it, where this did, and computing
 	*modality.Result
+}
+
+// Step is what the function did, as a trace tells it.
+func (c Computed) Step(what string, at time.Duration, note string) trace.Step {
+	return trace.Step{
+		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: trace.Tensors(c.Inputs), Out: trace.Tensors(c.Outputs),
+		Start: at, Load: c.Load, Prepare: c.Prepare, Run: c.Run - c.Prepare,
+	}
 }
 
 // Compute runs the functions for which there are inputs, each with its own, in

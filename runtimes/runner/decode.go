@@ -122,7 +122,7 @@ func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, 
 	}
 	c.Load = load
 	made, err := finish(f, d, c)
-	return made, step(trace.Decode, c, at, ""), err
+	return made, c.Step(trace.Decode, at, ""), err
 }
 
 // latents are the inputs of a decoder: the first takes the core's states, noise

@@ -2,13 +2,12 @@ package runner
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/runtimes/trace"
 )
@@ -136,7 +135,7 @@ func (r *Runner) able(req Request) error {
 		if in.Type == abi.Text || in.Type == "" {
 			continue
 		}
-		if err := missing(a, in); err != nil {
+		if err := media.Missing(a, in); err != nil {
 			return err
 		}
 	}
@@ -155,22 +154,4 @@ func (r *Runner) able(req Request) error {
 		return &runtimes.Unavailable{What: tool, Why: a.Name + " has no router", Hint: "add runtime.router to the graph"}
 	}
 	return &runtimes.Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
-}
-
-// missing explains why an input that is no text cannot be taken; nil where it
-// can.
-func missing(a *builds.Assembly, in talk.Part) error {
-	what := string(in.Type) + " input"
-	if in.Path != "" {
-		what += " " + filepath.Base(in.Path)
-	}
-	if m, ok := modalityOf(a, in.Type); ok {
-		for _, p := range []builds.Part{m.Encoder, m.Projector} {
-			if len(p.Files) == 0 {
-				return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("target %s ships no file of %s", a.Target, p.ID()), Hint: "add it to the target's onnx list"}
-			}
-		}
-		return nil
-	}
-	return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("%s has no encoder for %s", a.Name, in.Type), Hint: "add one to modalities"}
 }

@@ -13,7 +13,7 @@
 // encoded beside each other and beside what the core does meanwhile: it is
 // loaded, and reads what stands before the first of them. The parts are opened
 // when they are first needed, once (runtimes/part); the vectors of an input are
-// remembered by its content (runtimes/feature). A picture or a sound that is
+// remembered by its content (runtimes/media). A picture or a sound that is
 // asked for is made by a decoder of the states in which the core has read the
 // prompt ([Made]). What was done is told ([Answer].Trace). [Runner.Compute] runs
 // the functions of a build by themselves: of a build without a core there is
@@ -34,6 +34,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
 )
@@ -67,7 +68,7 @@ type Runner struct {
 	engine runtimes.Engine // of the core; nil: the build has none
 
 	parts  *part.Set
-	memory feature.Memory
+	senses *media.Senses
 
 	loading sync.Mutex // held while the model is loaded
 	model   runtimes.Language
@@ -92,6 +93,7 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 		return nil, err
 	}
 	r := &Runner{build: b, opt: opt, parts: parts}
+	r.senses = &media.Senses{Build: b, Parts: parts, Features: opt.Features, Revision: opt.Revision}
 	if b.Assembly.HasCore() {
 		r.engine, err = parts.Choose(ctx, b.Assembly.Core)
 	}
@@ -276,15 +278,15 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	in, err := r.media(prompt)
+	in, err := r.senses.Read(prompt)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.roomy(prompt, in); err != nil {
 		return nil, err
 	}
-	c := r.encode(ctx, in)
-	defer c.end()
+	c := r.senses.Encode(ctx, in)
+	defer c.End()
 	if err := r.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -292,12 +294,12 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 }
 
 // answer feeds a prompt, reads what follows, and makes what else is asked for.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *encoding, req Request, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
 	t := &telling{
-		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.start,
+		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
 	}
 	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
 	if s != nil {

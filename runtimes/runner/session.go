@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -47,9 +48,9 @@ func (p *positions) say(tokens []int32) {
 }
 
 // show adds the vectors of an input.
-func (p *positions) show(e *encoded) error {
+func (p *positions) show(e *media.Encoded) error {
 	if e.Width != p.width {
-		return fmt.Errorf("reading the %s input: %s gives vectors of %d numbers, the core is %d wide", e.part.Type, e.joins.Projector.ID(), e.Width, p.width)
+		return fmt.Errorf("reading the %s input: %s gives vectors of %d numbers, the core is %d wide", e.Part.Type, e.Parts()[1], e.Width, p.width)
 	}
 	for _, text := range e.Assumed {
 		if !slices.Contains(p.assumed, text) {
@@ -63,9 +64,9 @@ func (p *positions) show(e *encoded) error {
 
 // read makes a sequence hold a prompt: at once what is known of it, beside the
 // encoders of the rest, and each of those as it comes.
-func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *encoding, hidden bool) (s *session, p *positions, reused int, err error) {
+func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width}
-	inputs, begun := c.inputs, false
+	inputs, begun := c.Inputs, false
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
 			p.say(piece.Tokens)
@@ -73,13 +74,13 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *encoding, hidd
 		}
 		e := inputs[0]
 		inputs = inputs[1:]
-		if !begun && !e.ready() { // there is time to read what stands before it
+		if !begun && !e.Ready() { // there is time to read what stands before it
 			p.goesOn, begun = true, true
 			if s, reused, err = r.begin(ctx, p, hidden); err != nil {
 				return s, p, reused, err
 			}
 		}
-		if err = e.wait(ctx); err == nil {
+		if err = e.Wait(ctx); err == nil {
 			err = p.show(e)
 		}
 		if err != nil {
@@ -162,6 +163,26 @@ func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit fu
 		stop = runtimes.StopLength
 	}
 	return stop, err
+}
+
+// roomy reports inputs that the sequence has no room for, before anything is
+// loaded: each is counted with all the places that it may take.
+func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
+	most := r.build.Assembly.Tokens.MaxSeq
+	if most <= 0 || len(in) == 0 {
+		return nil // the core knows
+	}
+	text, places := 0, 0
+	for _, piece := range prompt.Pieces {
+		text += len(piece.Tokens)
+	}
+	for _, m := range in {
+		places += min(max(m.Places, 0), most)
+	}
+	if text+places >= most {
+		return fmt.Errorf("%w: %d places of %d inputs and %d tokens of text, of a max_seq of %d", runtimes.ErrFull, places, len(in), text, most)
+	}
+	return nil
 }
 
 // take gives a sequence for a prompt: the idle one that has most of it, a new

@@ -9,6 +9,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
@@ -34,11 +35,11 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			p.MaxTokens = len(g.Expect) // a token gives at least a byte
 		}
 		var got strings.Builder
-		prompt, media, err := r.golden(g)
+		prompt, in, err := r.golden(g)
 		if err != nil {
 			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
 		}
-		c := r.encode(ctx, media)
+		c := r.senses.Encode(ctx, in)
 		_, err = r.answer(ctx, prompt, c, Request{Preferences: p}, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
@@ -46,7 +47,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			}
 			return nil
 		})
-		c.end()
+		c.End()
 		if err != nil && !errors.Is(err, enough) {
 			return missed, run, err
 		}
@@ -60,7 +61,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 
 // golden is a golden prompt as a sequence is fed it: plain text, or a turn with
 // what is shown before it.
-func (r *Runner) golden(g modules.Golden) (talk.Prompt, []medium, error) {
+func (r *Runner) golden(g modules.Golden) (talk.Prompt, []media.Medium, error) {
 	shown := g.Shown()
 	if len(shown) == 0 {
 		return r.talk.Plain(g.Prompt), nil, nil
@@ -72,7 +73,7 @@ func (r *Runner) golden(g modules.Golden) (talk.Prompt, []medium, error) {
 			return talk.Prompt{}, nil, err
 		}
 		parts = append(parts, talk.Part{Type: s.Modality, Path: path})
-		if err := missing(r.build.Assembly, parts[len(parts)-1]); err != nil {
+		if err := media.Missing(r.build.Assembly, parts[len(parts)-1]); err != nil {
 			return talk.Prompt{}, nil, err
 		}
 	}
@@ -80,9 +81,9 @@ func (r *Runner) golden(g modules.Golden) (talk.Prompt, []medium, error) {
 	if err != nil {
 		return prompt, nil, err
 	}
-	media, err := r.media(prompt)
+	in, err := r.senses.Read(prompt)
 	if err == nil {
-		err = r.roomy(prompt, media)
+		err = r.roomy(prompt, in)
 	}
-	return prompt, media, err
+	return prompt, in, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/runtimes/trace"
 )
@@ -29,7 +30,7 @@ type telling struct {
 }
 
 // read makes a sequence hold the prompt and tells of the inputs that it took.
-func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *encoding, hidden bool) (*session, error) {
+func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
 	at := time.Since(t.start)
 	s, p, reused, err := r.read(ctx, prompt, c, hidden)
 	if err != nil {
@@ -40,14 +41,14 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *en
 		What: trace.Prompt, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
 		Load: t.answer.Timings.Load, Note: fmt.Sprintf("%d positions, %d of them known", p.len(), reused),
 	}
-	told := map[*encoded]bool{}
-	for _, e := range c.inputs {
+	told := map[*media.Encoded]bool{}
+	for _, e := range c.Inputs {
 		if told[e] {
 			continue
 		}
 		told[e] = true
 		var last int
-		t.answer.Trace, last = trace.Join(t.answer.Trace, e.steps)
+		t.answer.Trace, last = trace.Join(t.answer.Trace, e.Steps)
 		done.After = append(done.After, last)
 	}
 	t.answer.Trace = append(t.answer.Trace, done)
@@ -56,10 +57,10 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *en
 }
 
 // backends are the engines of the parts that an answer took, the core first.
-func (r *Runner) backends(ctx context.Context, c *encoding) ([]Backend, error) {
+func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, error) {
 	out := []Backend{{r.build.Assembly.Core.Name, r.engine.Name()}}
-	for _, e := range c.inputs {
-		for _, name := range []string{e.joins.Encoder.Name, e.joins.Projector.Name} {
+	for _, e := range c.Inputs {
+		for _, name := range e.Parts() {
 			engine, err := r.parts.Function(name).Backend(ctx)
 			if err != nil {
 				return nil, err

@@ -94,7 +94,7 @@ func (p *pen) bars(sc scale) []Bar {
 			bars[i].Label = strings.ToUpper(labels[i])
 		}
 	}
-	least, apart := max(sc.top/20, 1), max(sc.top*4/100, 1)
+	least, apart := (sc.top+19)/20, (sc.top*4+99)/100
 	for {
 		values := make([]int, len(bars))
 		for i := range bars {

@@ -12,7 +12,8 @@ type Conv[F tensor.Float] struct {
 	Weight      *nn.Tensor[F] // [Out, KH·KW·C/Groups], each row ordered by row, column and channel
 	Bias        *nn.Tensor[F] // [Out]; nil: there is none
 
-	fwd, bwd []*tensor.Panels[F] // of each group, Wᵀ and W
+	fwd, bwd []*tensor.Panels[F] // of each group, Wᵀ and what the way back multiplies by
+	turned   []F                 // scratch: W as the way back takes it
 }
 
 // Window is the number of elements of a window that one sum takes.
@@ -21,23 +22,53 @@ func (c *Conv[F]) Window() int { return c.KH * c.KW * c.C / c.Groups }
 // Pack lays the weights out for the products of the next step: what trains, or
 // everything.
 func (c *Conv[F]) Pack(everything bool) {
-	c.fwd, c.bwd = pack(c.fwd, c.bwd, c.Weight, c.Groups, everything)
-}
-
-// pack lays each of the groups of rows of w out.
-func pack[F tensor.Float](fwd, bwd []*tensor.Panels[F], w *nn.Tensor[F], groups int, everything bool) (_, _ []*tensor.Panels[F]) {
-	rows, cols := w.Shape[0]/groups, w.Shape[1]
-	for len(fwd) < groups {
-		fwd, bwd = append(fwd, tensor.NewPanels[F](cols, rows)), append(bwd, tensor.NewPanels[F](rows, cols))
+	if !everything && c.Weight.Grad == nil {
+		return
 	}
-	if everything || w.Grad != nil {
-		for i := range groups {
-			part := w.Data[i*rows*cols : (i+1)*rows*cols]
-			fwd[i].PackTransposed(part, cols)
-			bwd[i].Pack(part, cols)
+	rows, cols := c.Out/c.Groups, c.Window()
+	for i := range c.Groups {
+		if len(c.fwd) == i {
+			c.fwd, c.bwd = append(c.fwd, tensor.NewPanels[F](cols, rows)), append(c.bwd, tensor.NewPanels[F](rows, cols))
+		}
+		w := c.Weight.Data[i*rows*cols : (i+1)*rows*cols]
+		c.fwd[i].PackTransposed(w, cols)
+		if c.gathers() {
+			c.packTurned(i)
+		} else {
+			c.bwd[i].Pack(w, cols)
 		}
 	}
-	return fwd, bwd
+}
+
+// gathers reports whether the way back is a convolution itself: where windows
+// lie one pixel apart, the gradient of a pixel is a sum over the window around it
+// of the output's gradient, with the kernel turned by half a circle. Else, or
+// where there are many more outputs than inputs, products of single gradients
+// are scattered.
+func (c *Conv[F]) gathers() bool {
+	return c.SH == 1 && c.SW == 1 && c.PH < c.KH && c.PW < c.KW && c.Out <= 2*c.C && !c.direct()
+}
+
+// back is the geometry of the way back.
+func (c *Conv[F]) back() Geometry {
+	return Geometry{H: c.OH(), W: c.OW(), C: c.Out, KH: c.KH, KW: c.KW, SH: 1, SW: 1, PH: c.KH - 1 - c.PH, PW: c.KW - 1 - c.PW}
+}
+
+// packTurned lays a group's weights out as the matrix [KH·KW·Out/G, C/G], from
+// the last pixel of a window to the first.
+func (c *Conv[F]) packTurned(group int) {
+	in, out, taps := c.C/c.Groups, c.Out/c.Groups, c.KH*c.KW
+	if c.turned == nil {
+		c.turned = make([]F, taps*out*in)
+	}
+	for o := range out {
+		row := c.Weight.Data[(group*out+o)*taps*in:]
+		for t := range taps {
+			copy(c.turned[((taps-1-t)*out+o)*in:][:in], row[t*in:])
+		}
+	}
+	c.bwd[group].Resize(taps*out, in)
+	c.bwd[group].Pack(c.turned, in)
 }
 
 // Scratch is what one thread needs. The zero value is ready.
@@ -114,6 +145,10 @@ func (p *Pass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample in
 		return
 	}
 	dx = dx.Part(sample*p.H*p.W, (sample+1)*p.H*p.W)
+	if p.gathers() {
+		p.gatherBack(s, dx, dy, add)
+		return
+	}
 	if !add {
 		dx.Zero()
 	}
@@ -130,6 +165,25 @@ func (p *Pass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample in
 			}
 			p.bwd[i].Mul(hi-lo, 1, from.Left(), 0, col.Data, col.LD) // [hi-lo, Out/G]·[Out/G, window]
 			scatter(p.Geometry, dx, col, in, lo, hi)
+		}
+	}
+}
+
+// gatherBack is the way back to dx as a convolution of dy.
+func (p *Pass[F]) gatherBack(s *Scratch[F], dx, dy nn.Matrix[F], add bool) {
+	g, beta := p.back(), F(0)
+	if add {
+		beta = 1
+	}
+	window := p.KH * p.KW * p.Out / p.Groups
+	col := s.matrix(rowBlock, window)
+	for lo := 0; lo < dx.Rows; lo += rowBlock {
+		hi := min(lo+rowBlock, dx.Rows)
+		for i := range p.Groups {
+			in, out := p.group(i)
+			gather(g, col, dy, out, lo, hi, 0, window)
+			to := dx.Part(lo, hi).Columns(in.lo, in.hi)
+			p.bwd[i].Mul(hi-lo, 1, col.Left(), beta, to.Data, to.LD) // [hi-lo, window]·[window, C/G]
 		}
 	}
 }

@@ -39,11 +39,13 @@ func (p *DepthwisePass[F]) Forward(s *Scratch[F], sample int) {
 
 // taps visits what of output o's window lies in the picture.
 func (p *DepthwisePass[F]) taps(o int, visit func(tap, pixel int)) {
-	p.window(o, func(ky, from, to, at int) {
-		for k := from; k < to; k++ {
-			visit(ky*p.KW+k, at+k-from)
+	w := p.windows(o)
+	for ky := range p.KH {
+		pixel, ok := w.row(ky)
+		for k := w.from; ok && k < w.to; k++ {
+			visit(ky*p.KW+k, pixel+k-w.from)
 		}
-	})
+	}
 }
 
 // Backward takes the sample's rows of DY to the gradients of weight and bias, in

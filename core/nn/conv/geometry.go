@@ -45,19 +45,34 @@ func (g Geometry) span(ox int) (from, to, at int) {
 	return from, max(from, to), left + from
 }
 
-// window walks the rows of the window of output o: its row ky, columns [from,
-// to), of which the first is pixel at of the picture.
-func (g Geometry) window(o int, visit func(ky, from, to, at int)) {
-	oy, ox := o/g.OW(), o%g.OW()
-	from, to, x := g.span(ox)
-	for ky := range g.KH {
-		y := oy*g.SH - g.PH + ky
-		if y < 0 || y >= g.H || from >= to {
-			visit(ky, 0, 0, 0)
-			continue
-		}
-		visit(ky, from, to, y*g.W+x)
+// windows walks outputs in their order.
+type windows struct {
+	Geometry
+	ow, oy, ox   int
+	from, to, at int // span of the output's window
+}
+
+// windows starts at output o.
+func (g Geometry) windows(o int) windows {
+	w := windows{Geometry: g, ow: g.OW()}
+	w.oy, w.ox = o/w.ow, o%w.ow
+	w.from, w.to, w.at = g.span(w.ox)
+	return w
+}
+
+// next goes on to the next output.
+func (w *windows) next() {
+	if w.ox++; w.ox == w.ow {
+		w.ox, w.oy = 0, w.oy+1
 	}
+	w.from, w.to, w.at = w.span(w.ox)
+}
+
+// row is the pixel at which row ky of the window begins to lie in the picture,
+// unless it lies outside.
+func (w *windows) row(ky int) (pixel int, ok bool) {
+	y := w.oy*w.SH - w.PH + ky
+	return y*w.W + w.at, y >= 0 && y < w.H && w.from < w.to
 }
 
 // channels is the part [lo, hi) of the channels, of which windows are made.
@@ -70,32 +85,36 @@ func (c channels) n() int { return c.hi - c.lo }
 // channel, and of them those [j0, j1) are wanted.
 func gather[F tensor.Float](g Geometry, dst, x nn.Matrix[F], c channels, lo, hi, j0, j1 int) {
 	n := c.n()
-	line := g.KW * n // elements in a row of a window
-	whole := n == x.Cols && x.LD == n
+	line := g.KW * n                      // elements in a row of a window
+	whole := n == x.Cols && x.LD == n     // rows of windows are stretches of the picture
+	first, last := j0/line, (j1-1)/line+1 // wanted rows of a window
+	w := g.windows(lo)
 	for o := lo; o < hi; o++ {
-		row := dst.Row(o - lo)[:j1-j0]
-		g.window(o, func(ky, from, to, at int) {
-			a, b := max(j0, ky*line), min(j1, (ky+1)*line) // wanted of this row
-			if a >= b {
-				return
+		row := dst.Data[(o-lo)*dst.LD:][:j1-j0]
+		for ky := first; ky < last; ky++ {
+			a, b := max(j0-ky*line, 0), min(j1-ky*line, line) // wanted of this row
+			part := row[a+ky*line-j0 : b+ky*line-j0]
+			pixel, ok := w.row(ky)
+			if !ok {
+				clear(part)
+				continue
 			}
-			part := row[a-j0 : b-j0]
-			a, b = a-ky*line, b-ky*line
-			if from > 0 || to < g.KW {
+			if w.from > 0 || w.to < g.KW {
 				clear(part)
 			}
 			if whole {
-				s, e := max(a, from*n), min(b, to*n)
+				s, e := max(a, w.from*n), min(b, w.to*n)
 				if s < e {
-					copy(part[s-a:e-a], x.Data[at*n+s-from*n:])
+					copy(part[s-a:e-a], x.Data[(pixel-w.from)*n+s:])
 				}
-				return
+				continue
 			}
-			for k := max(from, a/n); k < to && k*n < b; k++ {
+			for k := max(w.from, a/n); k < w.to && k*n < b; k++ {
 				s, e := max(a, k*n), min(b, (k+1)*n)
-				copy(part[s-a:e-a], x.Row(at + k - from)[c.lo+s-k*n:])
+				copy(part[s-a:e-a], x.Data[(pixel+k-w.from)*x.LD+c.lo+s-k*n:])
 			}
-		})
+		}
+		w.next()
 	}
 }
 
@@ -105,20 +124,22 @@ func scatter[F tensor.Float](g Geometry, x, src nn.Matrix[F], c channels, lo, hi
 	n := c.n()
 	line := g.KW * n
 	whole := n == x.Cols && x.LD == n
+	w := g.windows(lo)
 	for o := lo; o < hi; o++ {
-		row := src.Row(o - lo)
-		g.window(o, func(ky, from, to, at int) {
-			if from >= to {
-				return
+		for ky := range g.KH {
+			pixel, ok := w.row(ky)
+			if !ok {
+				continue
 			}
-			part := row[ky*line:][:line]
+			part := src.Data[(o-lo)*src.LD+ky*line:][:line]
 			if whole {
-				tensor.AddScaled(x.Data[at*n:(at+to-from)*n], 1, part[from*n:to*n])
-				return
+				tensor.AddScaled(x.Data[pixel*n:(pixel+w.to-w.from)*n], 1, part[w.from*n:w.to*n])
+				continue
 			}
-			for k := from; k < to; k++ {
-				tensor.AddScaled(x.Row(at + k - from)[c.lo:c.hi], 1, part[k*n:(k+1)*n])
+			for k := w.from; k < w.to; k++ {
+				tensor.AddScaled(x.Data[(pixel+k-w.from)*x.LD+c.lo:][:n], 1, part[k*n:(k+1)*n])
 			}
-		})
+		}
+		w.next()
 	}
 }

@@ -15,7 +15,7 @@ type Transposed[F tensor.Float] struct {
 	Weight *nn.Tensor[F] // [In, KH·KW·C], each row ordered by row, column and channel
 	Bias   *nn.Tensor[F] // [C]; nil: there is none
 
-	fwd, bwd []*tensor.Panels[F]
+	fwd, bwd *tensor.Panels[F]
 }
 
 // Window is the number of elements that a pixel writes.
@@ -24,7 +24,13 @@ func (c *Transposed[F]) Window() int { return c.KH * c.KW * c.C }
 // Pack lays the weights out for the products of the next step: what trains, or
 // everything.
 func (c *Transposed[F]) Pack(everything bool) {
-	c.bwd, c.fwd = pack(c.bwd, c.fwd, c.Weight, 1, everything)
+	if c.fwd == nil {
+		c.fwd, c.bwd = tensor.NewPanels[F](c.In, c.Window()), tensor.NewPanels[F](c.Window(), c.In)
+	}
+	if everything || c.Weight.Grad != nil {
+		c.fwd.Pack(c.Weight.Data, c.Window())
+		c.bwd.PackTransposed(c.Weight.Data, c.Window())
+	}
 }
 
 // TransposedPass is a transposed convolution at its place in a pass over B
@@ -48,7 +54,7 @@ func (p *TransposedPass[F]) Forward(s *Scratch[F], sample int) {
 	for lo := 0; lo < n; lo += rowBlock {
 		hi := min(lo+rowBlock, n)
 		left := x.Part(lo, hi)
-		p.fwd[0].Mul(hi-lo, 1, left.Left(), 0, col.Data, col.LD) // [hi-lo, In]·[In, window]
+		p.fwd.Mul(hi-lo, 1, left.Left(), 0, col.Data, col.LD) // [hi-lo, In]·[In, window]
 		scatter(p.Geometry, y, col, channels{0, p.C}, lo, hi)
 	}
 }
@@ -74,7 +80,7 @@ func (p *TransposedPass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F,
 		hi := min(lo+rowBlock, n)
 		gather(p.Geometry, col, dy, channels{0, p.C}, lo, hi, 0, p.Window())
 		to := dx.Part(sample*n+lo, sample*n+hi)
-		p.bwd[0].Mul(hi-lo, 1, col.Left(), beta, to.Data, to.LD) // [hi-lo, window]·[window, In]
+		p.bwd.Mul(hi-lo, 1, col.Left(), beta, to.Data, to.LD) // [hi-lo, window]·[window, In]
 	}
 }
 

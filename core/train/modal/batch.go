@@ -8,7 +8,8 @@ import (
 // batch is documents on their way through the networks and the core.
 type batch struct {
 	llm.Batch[float32]
-	docs []document
+	docs  []document
+	blank bool // zeros stand where the vectors belong
 
 	// What the encoders take: an item for each document that has one, in their
 	// order.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/core/llm"
+	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
 )
@@ -24,7 +25,10 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 		if tok.Size() > m.Config.Vocab {
 			return nil, nil, atf("/core/model/vocab_size", "the tokenizer has %d tokens, the model %d", tok.Size(), m.Config.Vocab)
 		}
-		return m, tok, m.Init(llm.Init{Seed: r.Seed})
+		if err := m.Init(llm.Init{Seed: r.Seed}); err != nil {
+			return nil, nil, err
+		}
+		return m, tok, beginWith(m, m.Tensors(), r, dir)
 	}
 	m, tok, err := train.OpenBase(path)
 	if err != nil {
@@ -37,19 +41,25 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 	if err := m.Adapt(*r.Core.LoRA, r.Seed); err != nil {
 		return nil, nil, at("/core/lora", err)
 	}
+	return m, tok, beginWith(m, m.Adapters(), r, dir)
+}
+
+// beginWith reads tensors of m from the checkpoint that the recipe names, if it
+// does.
+func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, dir string) error {
 	if r.Core.From == "" {
-		return m, tok, nil
+		return nil
 	}
 	c, err := OpenCheckpoint(resolve(dir, r.Core.From))
 	if err != nil {
-		return nil, nil, at("/core/from", err)
+		return at("/core/from", err)
 	}
 	defer c.Close()
-	for _, t := range m.Adapters() {
+	for _, t := range tensors {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return nil, nil, at("/core/from", fmt.Errorf("its adapters are not those of lora: %w", err))
+			return at("/core/from", fmt.Errorf("its tensors are not those wanted: %w", err))
 		}
 	}
 	m.Stale()
-	return m, tok, nil
+	return nil
 }

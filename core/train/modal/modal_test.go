@@ -189,6 +189,29 @@ func TestStages(t *testing.T) {
 	}
 }
 
+// While encoders wait the core learns and they do not move; then they do.
+func TestWait(t *testing.T) {
+	r := encoding()
+	r.Optimizer.Name, r.Wait, r.Eval = "muon", 3, Eval{N: 1}
+	start, err := New(context.Background(), r, train.Options{From: ".", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer start.Close()
+	for steps, moves := range map[int]bool{3: false, 4: true} {
+		r.Stop.Steps = steps
+		tr, _ := run(t, r, filepath.Join(t.TempDir(), "wait"), false, 1)
+		for _, part := range []string{"encoder of image", "projector of image"} {
+			if same := cmp.Equal(weights(start, part), weights(tr, part)); same == moves {
+				t.Errorf("after %d steps: the %s moved: %v", steps, part, !same)
+			}
+		}
+		if cmp.Equal(weights(start, "core"), weights(tr, "core")) {
+			t.Errorf("after %d steps the core has not learnt", steps)
+		}
+	}
+}
+
 // A mixture reads documents beside the pictures, moves the adapters alone, and
 // goes on after an interruption in both sources.
 func TestMixture(t *testing.T) {

@@ -214,10 +214,10 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 		p.batches = append(p.batches, newBatch(p.recipe.BatchSize, p.recipe.SeqLen))
 	}
 	n := p.recipe.BatchSize
-	made := make([]made, k*n)
+	made, waits := make([]made, k*n), p.waits()
 	for i := range made {
 		made[i].r = nn.NewRandom(spread(p.recipe.Seed, uint64(p.next+i)))
-		made[i].i = p.next + i
+		made[i].i, made[i].unseen = p.next+i, waits
 		if p.train.draw(made[i].r) == textSource {
 			made[i].document, made[i].done = p.document(), true
 		}
@@ -237,9 +237,16 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 		return 0, err
 	}
 	for b, to := range p.batches[:k] {
+		to.blank = waits
 		terms += p.fill(to, made[b*n:(b+1)*n])
 	}
 	return terms, nil
+}
+
+// waits reports whether the coming step is one that encoders and projectors wait
+// for.
+func (p *Perception) waits() bool {
+	return p.next < p.recipe.Wait*p.recipe.BatchSize*p.recipe.Accumulate
 }
 
 // made is an example on its way into a batch.
@@ -250,6 +257,7 @@ type made struct {
 	item
 	modality Medium // "" of a document without media
 	done     bool
+	unseen   bool // no encoder takes it
 }
 
 // make draws example i.
@@ -268,7 +276,7 @@ func (p *Perception) make(m *made) error {
 	if !p.train.again {
 		m.key = -1
 	}
-	if s.known(m.key) {
+	if m.unseen || s.known(m.key) {
 		return nil
 	}
 	key := m.key
@@ -308,11 +316,17 @@ func (p *Perception) look(b *batch) error {
 		if len(items) == 0 {
 			continue
 		}
-		if err := s.look(p.ctx, items); err != nil {
-			return err
+		if !b.blank {
+			if err := s.look(p.ctx, items); err != nil {
+				return err
+			}
 		}
 		for i, it := range items {
-			b.Embeds = s.proj.result(b.Embeds, i)
+			if b.blank {
+				b.Embeds = append(b.Embeds, make([]float32, s.proj.rows()*s.proj.cols())...)
+			} else {
+				b.Embeds = s.proj.result(b.Embeds, i)
+			}
 			first := it.row*p.recipe.SeqLen + b.docs[it.row].first
 			for v := range s.proj.rows() {
 				b.Rows = append(b.Rows, int32(first+v))
@@ -329,7 +343,7 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 		return 0, err
 	}
 	b.EmbedGrads = nil
-	if p.recipe.Stage.trains(ProjectorPart) {
+	if p.recipe.Stage.trains(ProjectorPart) && !b.blank {
 		b.EmbedGrads = p.grads[:len(b.Embeds)]
 	}
 	if loss, err = p.pass.Train(b.Batch, scale, add); err != nil {
@@ -339,7 +353,9 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 	for _, s := range p.senses {
 		n := len(b.items[s.modality])
 		size := n * s.proj.rows() * s.proj.cols()
-		if b.EmbedGrads != nil {
+		if b.blank {
+			s.back(nil, 0, add)
+		} else if b.EmbedGrads != nil {
 			s.back(b.EmbedGrads[from:from+size], n, add)
 		}
 		from += size

@@ -29,6 +29,11 @@ type Recipe struct {
 	SeqLen     int `json:"seq_len,omitempty"`    // positions of each; 128
 	Accumulate int `json:"accumulate,omitempty"` // batches a step; 1
 
+	// Wait is the steps that encoders and projectors wait for, while the core
+	// learns the words with zeros in place of their vectors. A core that does not
+	// know yet what is asked teaches an encoder to look the same at everything.
+	Wait int `json:"wait,omitempty"`
+
 	Optimizer train.Optimizer `json:"optimizer,omitempty"`
 	Schedule  optim.Schedule  `json:"schedule,omitempty"`
 	Clip      float64         `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
@@ -71,7 +76,7 @@ type Core struct {
 	// throws away.
 	Model *llm.Config `json:"model,omitempty"`
 	LoRA  *llm.LoRA   `json:"lora,omitempty"` // the adapters of stages 1 and 3
-	From  string      `json:"from,omitempty"` // a checkpoint whose adapters they begin with
+	From  string      `json:"from,omitempty"` // a checkpoint whose adapters, or whose core drawn anew, it begins with
 }
 
 // Data says what is seen, heard and read: sources with their shares.
@@ -96,6 +101,7 @@ type Scene struct {
 	Kinds    []string `json:"kinds,omitempty"` // with weights, such as shapes:3; none: all alike
 	Seed     uint64   `json:"seed,omitempty"`
 	Pixels   int      `json:"pixels,omitempty"`   // width and height; 128
+	Plain    bool     `json:"plain,omitempty"`    // even grounds without noise: what is easiest to see
 	Examples int      `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
 	Weight   float64  `json:"weight,omitempty"`   // of the source among the others; 1
 }
@@ -166,6 +172,7 @@ func (r Recipe) Validate() error {
 	}
 	fault("/batch_size", r.BatchSize < 1 || r.SeqLen < 8 || r.BatchSize > maxPositions || r.SeqLen > maxPositions || r.BatchSize*r.SeqLen > maxPositions,
 		"batch_size %d, seq_len %d: the first at least 1, the second at least 8, at most %d positions a batch", r.BatchSize, r.SeqLen, maxPositions)
+	fault("/wait", r.Wait < 0 || r.Wait > 0 && r.Stage == Align, "wait is %d: not below 0, and 0 where nothing but projectors trains", r.Wait)
 	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
 	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)
 	fault("/modalities", len(r.Modalities) == 0, "no modality, so there is nothing to see or hear")
@@ -221,7 +228,7 @@ func (c Core) validate(stage Stage) error {
 	fault("/model", stage != Encode && c.Model != nil, "stage %s stands on the core of base: model belongs to the stage encoder", stage)
 	fault("/lora", stage.trains(AdapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
 	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
-	fault("/from", c.From != "" && c.LoRA == nil, "from gives adapters to begin with: lora is missing")
+	fault("/from", c.From != "" && c.LoRA == nil && c.Model == nil, "from gives adapters, or a core drawn anew, to begin with: lora or model is missing")
 	if c.Model != nil {
 		errs = append(errs, at("/core/model", c.Model.Validate()))
 	}

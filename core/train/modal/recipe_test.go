@@ -22,11 +22,16 @@ func TestRecipeFaults(t *testing.T) {
 		change func(*Recipe)
 		want   []string // paths
 	}{
-		"as it should be":            {func(*Recipe) {}, nil},
-		"no stage":                   {func(r *Recipe) { r.Stage = "" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
-		"a stage that is none":       {func(r *Recipe) { r.Stage = "4" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
-		"a drawn encoder, frozen":    {func(r *Recipe) { r.Stage = Align; r.Core.Model = nil }, []string{"/modalities/0/encoder/net"}},
-		"a drawn projector, frozen":  {func(r *Recipe) { *r = tuning("x"); r.Stage = Mix; r.Modalities[0].Projector.From = ""; r.Modalities[0].Projector.Net = projecting(256) }, []string{"/modalities/0/projector/net"}},
+		"as it should be":         {func(*Recipe) {}, nil},
+		"no stage":                {func(r *Recipe) { r.Stage = "" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
+		"a stage that is none":    {func(r *Recipe) { r.Stage = "4" }, []string{"/stage", "/core/model", "/modalities/0/encoder/net"}},
+		"a drawn encoder, frozen": {func(r *Recipe) { r.Stage = Align; r.Core.Model = nil }, []string{"/modalities/0/encoder/net"}},
+		"a drawn projector, frozen": {func(r *Recipe) {
+			*r = tuning("x")
+			r.Stage = Mix
+			r.Modalities[0].Projector.From = ""
+			r.Modalities[0].Projector.Net = projecting(256)
+		}, []string{"/modalities/0/projector/net"}},
 		"adapters without their key": {func(r *Recipe) { *r = tuning("x"); r.Core.LoRA = nil }, []string{"/core/lora"}},
 		"adapters in stage 0":        {func(r *Recipe) { *r = aligning("x"); r.Core.LoRA = &llm.LoRA{Rank: 2} }, []string{"/core/lora"}},
 		"a stranger that trains":     {func(r *Recipe) { r.Modalities[0].Encoder = Encoder{ONNX: "x.onnx"} }, []string{"/modalities/0/encoder/onnx"}},
@@ -35,13 +40,15 @@ func TestRecipeFaults(t *testing.T) {
 		"nothing to see with":        {func(r *Recipe) { r.Modalities = nil }, []string{"/modalities", "/data/scene"}},
 		"nothing to see":             {func(r *Recipe) { r.Data.Scene = nil }, []string{"/data", "/data"}},
 		"a medium twice":             {func(r *Recipe) { r.Modalities = append(r.Modalities, r.Modalities[0]) }, []string{"/modalities/1/modality"}},
-		"a sound's preprocessing":    {func(r *Recipe) { r.Modalities[0].Preprocess = preprocess.Spec{Sound: preprocess.Sound{SampleRate: 16000}} }, []string{"/modalities/0/preprocess"}},
-		"bytes for a network":        {func(r *Recipe) { r.Modalities[0].Preprocess.DType = "uint8" }, []string{"/modalities/0/preprocess/dtype"}},
-		"a batch of nothing":         {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
-		"no end":                     {func(r *Recipe) { r.Stop = train.Stop{} }, []string{"/stop"}},
-		"a pattern that is none":     {func(r *Recipe) { r.Data.Spell = []string{"*/read", "["} }, []string{"/data/spell/1"}},
-		"shares of more than one":    {func(r *Recipe) { r.Data.Late = 1.5 }, []string{"/data/silent"}},
-		"many faults":                {func(r *Recipe) { r.BatchSize, r.Data.Turns, r.Eval.N = -1, 100, -2 }, []string{"/data/turns", "/batch_size", "/eval/n"}},
+		"a sound's preprocessing": {func(r *Recipe) {
+			r.Modalities[0].Preprocess = preprocess.Spec{Sound: preprocess.Sound{SampleRate: 16000}}
+		}, []string{"/modalities/0/preprocess"}},
+		"bytes for a network":     {func(r *Recipe) { r.Modalities[0].Preprocess.DType = "uint8" }, []string{"/modalities/0/preprocess/dtype"}},
+		"a batch of nothing":      {func(r *Recipe) { r.BatchSize = -1 }, []string{"/batch_size"}},
+		"no end":                  {func(r *Recipe) { r.Stop = train.Stop{} }, []string{"/stop"}},
+		"a pattern that is none":  {func(r *Recipe) { r.Data.Spell = []string{"*/read", "["} }, []string{"/data/spell/1"}},
+		"shares of more than one": {func(r *Recipe) { r.Data.Late = 1.5 }, []string{"/data/silent"}},
+		"many faults":             {func(r *Recipe) { r.BatchSize, r.Data.Turns, r.Eval.N = -1, 100, -2 }, []string{"/data/turns", "/batch_size", "/eval/n"}},
 	} {
 		r := encoding()
 		c.change(&r)

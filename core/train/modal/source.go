@@ -41,7 +41,7 @@ type pictures struct{ *scene.Source }
 
 // newPictures opens the scenes of one split.
 func newPictures(s Scene, split string) (Source, error) {
-	src, err := scene.New(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels})
+	src, err := scene.New(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
 	if err != nil {
 		return nil, at("/data/scene", err)
 	}

@@ -1,4 +1,4 @@
-package runner
+package media
 
 import (
 	"context"
@@ -18,20 +18,20 @@ import (
 	"mm-abi.org/mm/runtimes/trace"
 )
 
-// encoded is an input in the course of becoming vectors.
-type encoded struct {
-	medium
+// Encoded is an input in the course of becoming vectors.
+type Encoded struct {
+	Medium
 	key  feature.Key // of what it is, for this build
 	done chan struct{}
 
 	// Once done is closed.
 	feature.Held
-	steps []trace.Step
+	Steps []trace.Step
 	err   error
 }
 
-// ready reports whether the vectors are there already.
-func (e *encoded) ready() bool {
+// Ready reports whether the vectors are there already.
+func (e *Encoded) Ready() bool {
 	select {
 	case <-e.done:
 		return e.err == nil
@@ -40,45 +40,45 @@ func (e *encoded) ready() bool {
 	}
 }
 
-// wait gives the vectors, or why there are none.
-func (e *encoded) wait(ctx context.Context) error {
+// Wait gives the vectors, or why there are none.
+func (e *Encoded) Wait(ctx context.Context) error {
 	select {
 	case <-e.done:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if e.err != nil {
-		return fmt.Errorf("reading the %s input: %w", e.part.Type, e.err)
+		return fmt.Errorf("reading the %s input: %w", e.Part.Type, e.err)
 	}
 	return nil
 }
 
-// encoding is the inputs of one answer, on their way beside each other and
+// Encoding is the inputs of one answer, on their way beside each other and
 // beside the core.
-type encoding struct {
-	inputs []*encoded // one for each hole of the prompt; the same content stands twice
+type Encoding struct {
+	Inputs []*Encoded // one for each hole of the prompt; the same content stands twice
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	start  time.Time
+	Start  time.Time // of the first
 }
 
-// encode starts to encode inputs, as many at a time as there are cores. What is
+// Encode starts to encode inputs, as many at a time as there are cores. What is
 // remembered is ready at once.
-func (r *Runner) encode(ctx context.Context, media []medium) *encoding {
+func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &encoding{cancel: cancel, start: time.Now()}
+	c := &Encoding{cancel: cancel, Start: time.Now()}
 	lanes := make(chan struct{}, pool.Default())
-	same := map[feature.Key]*encoded{}
+	same := map[feature.Key]*Encoded{}
 	for _, m := range media {
 		k := feature.NewKey(m.content()...)
 		if e := same[k]; e != nil {
-			c.inputs = append(c.inputs, e)
+			c.Inputs = append(c.Inputs, e)
 			continue
 		}
-		e := &encoded{medium: m, key: k, done: make(chan struct{})}
-		same[k], c.inputs = e, append(c.inputs, e)
-		if held, ok := r.memory.Get(k); ok {
-			e.Held, e.steps = held, []trace.Step{recalled(e, held.Vectors, "memory", 0)}
+		e := &Encoded{Medium: m, key: k, done: make(chan struct{})}
+		same[k], c.Inputs = e, append(c.Inputs, e)
+		if held, ok := s.memory.Get(k); ok {
+			e.Held, e.Steps = held, []trace.Step{recalled(e, held.Vectors, "memory", 0)}
 			close(e.done)
 			continue
 		}
@@ -92,52 +92,54 @@ func (r *Runner) encode(ctx context.Context, media []medium) *encoding {
 				return
 			}
 			var v feature.Vectors
-			if v, e.err = r.vectors(ctx, e, c.start); e.err == nil {
-				e.Held = r.memory.Put(k, v)
+			if v, e.err = s.vectors(ctx, e, c.Start); e.err == nil {
+				e.Held = s.memory.Put(k, v)
 			}
 		})
 	}
 	return c
 }
 
-// end stops what is still on its way and waits for it.
-func (c *encoding) end() {
-	c.cancel()
+// End stops what is still on its way and waits for it.
+func (c *Encoding) End() {
+	if c.cancel != nil {
+		c.cancel()
+	}
 	c.work.Wait()
 }
 
 // vectors gives the vectors of an input: those on disk, or what encoder and
 // projector make of it.
-func (r *Runner) vectors(ctx context.Context, e *encoded, since time.Time) (feature.Vectors, error) {
-	enc, proj := r.parts.Function(e.joins.Encoder.Name), r.parts.Function(e.joins.Projector.Name)
+func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (feature.Vectors, error) {
+	enc, proj := s.Parts.Function(e.joins.Encoder.Name), s.Parts.Function(e.joins.Projector.Name)
 	if enc == nil || proj == nil { // an assembly that calls them something else
 		return feature.Vectors{}, fmt.Errorf("%s and %s are no encoder and projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
 	}
 	began := time.Since(since)
-	stored, err := r.stored(ctx, enc, proj, e)
+	stored, err := s.stored(ctx, enc, proj, e)
 	if err != nil {
 		return feature.Vectors{}, err
 	}
-	if r.opt.Features != nil {
-		if v, ok := r.opt.Features.Get(stored); ok && len(v.Numbers)/v.Width <= e.places {
-			e.steps = []trace.Step{recalled(e, v, "disk", began)}
+	if s.Features != nil {
+		if v, ok := s.Features.Get(stored); ok && len(v.Numbers)/v.Width <= e.Places {
+			e.Steps = []trace.Step{recalled(e, v, "disk", began)}
 			return v, nil
 		}
 	}
 	v, err := e.through(ctx, enc, proj, since)
-	if err == nil && r.opt.Features != nil {
+	if err == nil && s.Features != nil {
 		// Nobody waits for it: where it cannot be kept it is computed again.
-		_ = r.opt.Features.Put(ctx, stored, v)
+		_ = s.Features.Put(ctx, stored, v)
 	}
 	return v, err
 }
 
 // stored is the key of an input's vectors on disk: all that they depend on.
-func (r *Runner) stored(ctx context.Context, enc, proj *part.Function, e *encoded) (feature.Key, error) {
-	if r.opt.Features == nil {
+func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encoded) (feature.Key, error) {
+	if s.Features == nil {
 		return feature.Key{}, nil
 	}
-	parts := [][]byte{[]byte("vectors 1"), []byte(r.opt.Revision), e.key[:], []byte(fmt.Sprint(e.places))}
+	parts := [][]byte{[]byte("vectors 1"), []byte(s.Revision), e.key[:], []byte(fmt.Sprint(e.Places))}
 	for _, f := range []*part.Function{enc, proj} {
 		sum, err := f.Identity(ctx)
 		if err != nil {
@@ -150,7 +152,7 @@ func (r *Runner) stored(ctx context.Context, enc, proj *part.Function, e *encode
 
 // through takes an input through its encoder and its projector: whole, or a film
 // frame by frame and a long sound piece by piece, whose vectors become one list.
-func (e *encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v feature.Vectors, err error) {
+func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v feature.Vectors, err error) {
 	pieces, err := e.pieces(enc)
 	if err != nil {
 		return v, err
@@ -174,17 +176,17 @@ func (e *encoded) through(ctx context.Context, enc, proj *part.Function, since t
 		v.Numbers, err = joint.Mean(lists)
 	} else {
 		rule = "one behind the other"
-		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.places)
+		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.Places)
 	}
-	e.steps = append(e.steps, trace.Step{
-		What: trace.Pool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.medium.part.Type, rule),
-		Out: shaped(v), After: []int{len(e.steps) - 1}, Start: began, Run: time.Since(since) - began,
+	e.Steps = append(e.Steps, trace.Step{
+		What: trace.Pool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.Part.Type, rule),
+		Out: shaped(v), After: []int{len(e.Steps) - 1}, Start: began, Run: time.Since(since) - began,
 	})
 	return v, err
 }
 
 // pieces are what the encoder is given, one call each.
-func (e *encoded) pieces(enc *part.Function) ([]modality.Input, error) {
+func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 	m := enc.Manifest()
 	if e.frames != nil {
 		if whole, _ := modality.Takes(m); whole {
@@ -196,10 +198,10 @@ func (e *encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 		}
 		return out, nil
 	}
-	if m == nil || m.WindowMS() == 0 || !preprocess.IsWAV(e.data) {
+	if m == nil || m.WindowMS() == 0 || !preprocess.IsSound(e.data) {
 		return []modality.Input{{Data: e.data}}, nil
 	}
-	w, err := preprocess.DecodeWAV(e.data)
+	w, err := preprocess.DecodeSound(e.data)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +217,7 @@ func (e *encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 }
 
 // piece is the vectors of one piece. The trace tells of all pieces as one.
-func (e *encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *feature.Vectors) ([]float32, int, error) {
+func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *feature.Vectors) ([]float32, int, error) {
 	began := time.Since(since)
 	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: in}})
 	if err != nil {
@@ -231,23 +233,26 @@ func (e *encoded) piece(ctx context.Context, enc, proj *part.Function, in modali
 			v.Assumed = append(v.Assumed, text)
 		}
 	}
-	a, b := step(trace.Encode, first, began, e.name()), step(trace.Project, second, between, "")
-	if len(e.steps) == 0 {
+	a, b := first.Step(trace.Encode, began, e.name()), second.Step(trace.Project, between, "")
+	if len(e.Steps) == 0 {
 		b.After = []int{0}
-		e.steps = []trace.Step{a, b}
+		e.Steps = []trace.Step{a, b}
 	} else {
 		for i, more := range []trace.Step{a, b} {
-			e.steps[i].Run += more.Run
-			e.steps[i].Prepare += more.Prepare
+			e.Steps[i].Run += more.Run
+			e.Steps[i].Prepare += more.Prepare
 		}
 	}
 	return joint.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
 }
 
+// Parts are the names of the encoder and the projector.
+func (e *Encoded) Parts() []string { return []string{e.joins.Encoder.Name, e.joins.Projector.Name} }
+
 // name is what the input is called in a trace.
-func (e *encoded) name() string {
-	if e.medium.part.Path != "" {
-		return filepath.Base(e.medium.part.Path)
+func (e *Encoded) name() string {
+	if e.Part.Path != "" {
+		return filepath.Base(e.Part.Path)
 	}
 	if e.frames != nil {
 		return fmt.Sprintf("%d frames", len(e.frames))
@@ -260,17 +265,9 @@ func shaped(v feature.Vectors) []trace.Tensor {
 }
 
 // recalled is the step of vectors that were known.
-func recalled(e *encoded, v feature.Vectors, where string, at time.Duration) trace.Step {
+func recalled(e *Encoded, v feature.Vectors, where string, at time.Duration) trace.Step {
 	return trace.Step{
 		What: trace.Recall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,
 		Out: shaped(v),
-	}
-}
-
-// step is what a function did.
-func step(what string, c part.Computed, at time.Duration, note string) trace.Step {
-	return trace.Step{
-		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: trace.Tensors(c.Inputs), Out: trace.Tensors(c.Outputs),
-		Start: at, Load: c.Load, Prepare: c.Prepare, Run: c.Run - c.Prepare,
 	}
 }
