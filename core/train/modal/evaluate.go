@@ -52,7 +52,7 @@ func (p *Perception) Evaluate() (train.Evaluation, error) {
 // loss of the answers, and how many greedy decoding says exactly right.
 func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 	var e train.Evaluation
-	if p.held.media == nil {
+	if len(p.held.media) == 0 {
 		return e, errors.New("evaluation: the recipe has no source of media")
 	}
 	tally := tally{}
@@ -114,12 +114,12 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 	var failed error
 	p.pool.For(n, 1, pool.Func(func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			examples[i] = p.held.media.Make(from + i)
+			examples[i] = p.held.turn(from + i)
 			m := &items[i]
 			m.modality, m.key = examples[i].Modality, -1
 			seen := examples[i]
 			if t.Look == Another {
-				seen = p.held.media.Make(from + i + t.N)
+				seen = p.held.turn(from + i + p.another(t.N))
 			}
 			if t.Look == Nothing {
 				continue
@@ -135,6 +135,13 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 		}
 	}))
 	return examples, items, failed
+}
+
+// another is how far away the example lies whose input is shown in place of the
+// own one: behind all that are asked about, and of the same supply.
+func (p *Perception) another(n int) int {
+	supplies := len(p.held.media)
+	return (n + supplies - 1) / supplies * supplies
 }
 
 // ask has the core answer the questions of the trial batch.

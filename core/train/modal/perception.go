@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
@@ -150,10 +149,10 @@ func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool
 		return nil, err
 	}
 	p.layout.spelled = r.Data.Spell
-	if p.train, err = openSources(r.Data, scene.Train); err != nil {
+	if p.train, err = openSources(r.Data, trainSplit, dir); err != nil {
 		return nil, err
 	}
-	if p.held, err = openSources(r.Data, scene.Held); err != nil {
+	if p.held, err = openSources(r.Data, heldSplit, dir); err != nil {
 		return nil, err
 	}
 	if r.Data.Text != nil {
@@ -200,9 +199,13 @@ const endless = 1 << 20
 
 // Size implements [train.Task].
 func (p *Perception) Size() train.Size {
-	n := endless
-	if s := p.recipe.Data.Scene; s != nil && s.Examples > 0 {
-		n = s.Examples
+	n := 0
+	for _, m := range p.train.media {
+		if m.size == 0 {
+			n = endless
+			break
+		}
+		n += m.size
 	}
 	return train.Size{FLOPs: p.model.Config.FLOPs(p.recipe.SeqLen), Batch: p.recipe.BatchSize * p.recipe.SeqLen,
 		Train: n * p.recipe.SeqLen, Held: p.recipe.Eval.N}
@@ -218,7 +221,7 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 	for i := range made {
 		made[i].r = nn.NewRandom(spread(p.recipe.Seed, uint64(p.next+i)))
 		made[i].i, made[i].unseen = p.next+i, waits
-		if p.train.draw(made[i].r) == textSource {
+		if made[i].supply = p.train.draw(made[i].r); made[i].supply == documents {
 			made[i].document, made[i].done = p.document(), true
 		}
 	}
@@ -251,8 +254,9 @@ func (p *Perception) waits() bool {
 
 // made is an example on its way into a batch.
 type made struct {
-	r *nn.Random
-	i int
+	r      *nn.Random
+	i      int
+	supply int
 	document
 	item
 	modality Medium // "" of a document without media
@@ -265,21 +269,16 @@ func (p *Perception) make(m *made) error {
 	if m.done {
 		return nil
 	}
-	src, at := p.train.at(m.i)
-	e := src.Make(at)
-	m.modality, m.key = e.Modality, at
+	e, key := p.train.at(m.supply, m.i)
+	m.modality, m.key = e.Modality, key
 	s := p.sense(e.Modality)
 	var err error
 	if m.document, err = p.layout.draw(e, p.recipe.Data, m.r); err != nil {
 		return err
 	}
-	if !p.train.again {
-		m.key = -1
-	}
 	if m.unseen || s.known(m.key) {
 		return nil
 	}
-	key := m.key
 	m.item, err = s.item(e)
 	m.key = key
 	return err
