@@ -2,6 +2,7 @@ package modal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -83,24 +84,31 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 	}
 	workers := pool.New(threads)
 	p, err := newPerception(ctx, r, opt.From, workers)
-	if err == nil {
-		p.from = train.Way(opt.Dir, opt.From)
-		err = p.goOn(from)
-	}
 	if err != nil {
 		workers.Close()
 		return nil, err
 	}
-	var t *train.Trainer
-	if from != nil {
-		t, err = train.Resume(from.Checkpoint, r.run(), p, workers, opt)
-	} else {
-		t, err = train.New(r.run(), p, workers, opt)
-	}
+	p.from = train.Way(opt.Dir, opt.From)
+	t, err := p.trainer(opt, from)
 	if err != nil {
+		if e := p.Close(); e != nil {
+			err = errors.Join(err, e)
+		}
 		return nil, err
 	}
 	return &Trainer{t, p}, nil
+}
+
+// trainer makes the task's trainer, which closes the threads where it fails.
+func (p *Perception) trainer(opt train.Options, from *Checkpoint) (*train.Trainer, error) {
+	if from == nil {
+		return train.New(p.recipe.run(), p, p.pool, opt)
+	}
+	if err := p.goOn(from); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	return train.Resume(from.Checkpoint, p.recipe.run(), p, p.pool, opt)
 }
 
 // goOn takes over a checkpoint's place in the data.
@@ -125,44 +133,57 @@ func (p *Perception) goOn(c *Checkpoint) error {
 // newPerception opens all that a recipe names.
 func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool) (*Perception, error) {
 	p := &Perception{recipe: r, ctx: ctx, pool: workers}
+	if err := p.build(dir); err != nil {
+		if e := p.Close(); e != nil {
+			err = errors.Join(err, e)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// build opens the recipe's core, networks and sources, and makes room for a
+// step.
+func (p *Perception) build(dir string) error {
+	r, workers := p.recipe, p.pool
 	var err error
 	if p.model, p.tok, err = openCore(r, dir); err != nil {
-		return nil, err
+		return err
 	}
 	places := map[Medium]int{}
 	most := 0
 	for i, m := range r.Modalities {
-		s, err := newSense(ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
+		s, err := newSense(p.ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.senses = append(p.senses, s)
 		places[m.Modality] = s.proj.rows()
 		most = max(most, s.proj.rows())
 	}
 	if r.SeqLen > p.model.Config.Context {
-		return nil, atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
+		return atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
 	}
 	if p.layout, err = newLayout(p.tok, places, r.SeqLen); err != nil {
-		return nil, err
+		return err
 	}
 	p.layout.spelled = r.Data.Spell
 	if p.train, err = openSources(r.Data, trainSplit, dir); err != nil {
-		return nil, err
+		return err
 	}
 	if p.held, err = openSources(r.Data, heldSplit, dir); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Data.Text != nil {
 		if err := p.open(*r.Data.Text, dir); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.pass = p.model.NewPass(workers, r.BatchSize, r.SeqLen)
 	p.trial = newBatch(r.BatchSize, r.SeqLen)
 	p.trial.Best = make([]int32, r.BatchSize*r.SeqLen)
 	p.grads = make([]float32, r.BatchSize*most*p.model.Config.Dim)
-	return p, nil
+	return nil
 }
 
 // Tensors implements [train.Task].

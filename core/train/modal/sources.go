@@ -16,7 +16,7 @@ import (
 type sources struct {
 	media []supply
 	asked []string // kinds of questions, as patterns; none: all
-	read  float64 // share of documents
+	read  float64  // share of documents
 }
 
 // supply is a source of media.
@@ -161,9 +161,7 @@ func (p *Perception) Close() error {
 		errs = append(errs, p.corpus.Close())
 	}
 	for _, s := range p.senses {
-		if s.onnx != nil {
-			errs = append(errs, s.onnx.program.Close())
-		}
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }
