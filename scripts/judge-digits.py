@@ -78,10 +78,10 @@ def wilson(right, n):
     return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
 
 
-def espeak(folder):
+def espeak(folder, takes):
     for voice in VOICES:
         for digit, word in enumerate(WORDS):
-            for take, (speed, pitch) in enumerate([(130, 50), (160, 35), (175, 65)]):
+            for take, (speed, pitch) in enumerate([(130, 50), (160, 35), (175, 65)][:takes]):
                 out = folder / f"{digit}_{voice}_{take}.wav"
                 subprocess.run(["espeak-ng", "-v", voice, "-s", str(speed), "-p", str(pitch), "-w", out, word], check=True)
 
@@ -90,6 +90,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dirs", nargs="*", type=pathlib.Path)
     parser.add_argument("--espeak", action="store_true")
+    parser.add_argument("--takes", type=int, default=3, help="how often each voice of espeak-ng says each digit, 1 to 3")
     parser.add_argument("--wrong", action="store_true", help="print what was misheard")
     args = parser.parse_args()
     try:
@@ -100,7 +101,7 @@ def main():
     with tempfile.TemporaryDirectory() as d:
         dirs = list(args.dirs)
         if args.espeak:
-            espeak(pathlib.Path(d))
+            espeak(pathlib.Path(d), args.takes)
             dirs.insert(0, pathlib.Path(d))
         decoders = {}
         for several, rule in ((False, "<d>"), (True, "<d>+")):

@@ -14,7 +14,7 @@ import (
 const (
 	maxExtent   = 1 << 20 // rows and channels
 	maxElements = 1 << 27 // of one value of one sample
-	maxWeights  = 1 << 30 // of a network
+	maxWeights  = 1 << 28 // of a network
 	maxSteps    = 4096
 )
 
@@ -24,7 +24,8 @@ type builder struct {
 	values  map[string]Port   // by name: ports and layers
 	alias   map[string]string // what a layer's name stands for, where it is made of others
 	steps   []Step
-	used    map[string]bool
+	used    map[string]bool // values that something takes
+	names   map[string]bool // of tensors
 	outputs []string
 	specs   []nn.Spec
 	starts  []start
@@ -35,7 +36,7 @@ type builder struct {
 
 // describe reads cfg; the errors are in the builder.
 func describe(cfg Config) *builder {
-	b := &builder{kinds: kinds(), values: map[string]Port{}, alias: map[string]string{}, used: map[string]bool{}}
+	b := &builder{kinds: kinds(), values: map[string]Port{}, alias: map[string]string{}, used: map[string]bool{}, names: map[string]bool{}}
 	if len(cfg.Inputs) == 0 {
 		b.fault("a network takes at least one input")
 	}
@@ -151,7 +152,7 @@ func (b *builder) find(l Layer, name string) (Port, bool) {
 	}
 	p, ok := b.values[name]
 	if !ok {
-		b.fault("layer %s (%s): there is no %s before it", l.Name, l.Kind, name)
+		b.fault("layer %s (%s): there is no %q before it", l.Name, l.Kind, name)
 	}
 	b.used[name] = true
 	return p, ok
@@ -169,8 +170,8 @@ func (b *builder) step(l Layer) bool {
 	}
 	s := Step{Layer: l, ordinal: b.layer}
 	s.Inputs = slices.Clone(l.Inputs)
-	for _, name := range append(slices.Clone(l.Inputs), l.Memory, l.Residual) {
-		if name == "" {
+	for i, name := range append(slices.Clone(l.Inputs), l.Memory, l.Residual) {
+		if name == "" && i >= len(l.Inputs) {
 			continue
 		}
 		p, ok := b.find(l, name)
@@ -241,10 +242,14 @@ func (b *builder) bias(name string, n int, none bool) {
 }
 
 func (b *builder) tensor(s nn.Spec, at start) {
+	if b.names[s.Name] {
+		b.fault("layer %s: tensor %s is another layer's as well", strings.TrimSuffix(s.Name, ".weight"), s.Name)
+	}
+	b.names[s.Name] = true
 	b.specs, b.starts = append(b.specs, s), append(b.starts, at)
 	n := 1
 	for _, d := range s.Shape {
-		n *= min(d, maxWeights) // at most 2³⁰ each and two of them
+		n *= min(d, maxWeights) // at most 2²⁸ each and two of them
 	}
 	b.weights = min(b.weights, maxWeights) + n
 }

@@ -1,6 +1,7 @@
 package net
 
 import (
+	"errors"
 	"maps"
 	"slices"
 )
@@ -12,3 +13,10 @@ func Composites() []string { return slices.Sorted(maps.Keys(composites())) }
 
 // Goes reports whether p takes a gradient back through step i.
 func Goes(p *Pass[float64], i int) bool { return p.goes[i] }
+
+// Describe reads a description without making room for its weights, and gives
+// how many steps it has.
+func Describe(cfg Config) (int, error) {
+	b := describe(cfg)
+	return len(b.steps), errors.Join(b.errs...)
+}

@@ -1,6 +1,7 @@
 package net_test
 
 import (
+	"slices"
 	"testing"
 
 	"mm-abi.org/mm/core/net"
@@ -29,9 +30,7 @@ func newChecked(t *testing.T, cfg net.Config) *checked {
 	n.Pack(true)
 	k := &checked{n, n.NewPass(nil, 3), map[string][]float64{}}
 	for _, p := range cfg.Inputs {
-		if p.Name != "ids" {
-			k.pass.WantInput(p.Name)
-		}
+		k.pass.WantInput(p.Name)
 		x := k.pass.In(p.Name)
 		for t := range x.Rows {
 			nn.FillNormal(x.Row(t), r, 1)
@@ -93,10 +92,13 @@ func TestGradients(t *testing.T) {
 				all = append(all, nn.Compare(w.Name, w.Data, w.Grad, k.loss, 12))
 			}
 			for _, p := range cfg.Inputs {
+				x, dx := k.pass.In(p.Name), k.pass.InGrad(p.Name)
 				if p.Name == "ids" {
+					if slices.Max(dx.Data) != 0 || slices.Min(dx.Data) != 0 {
+						t.Errorf("ids have a gradient: %v", dx.Data)
+					}
 					continue
 				}
-				x, dx := k.pass.In(p.Name), k.pass.InGrad(p.Name)
 				end := (2*p.Rows-1)*x.LD + x.Cols
 				all = append(all, nn.Compare(p.Name, x.Data[:end], dx.Data[:end], k.loss, 20))
 			}
@@ -132,6 +134,59 @@ func TestAdd(t *testing.T) {
 				if diff := g - 2*once[w.Name][i]; diff > 1e-9 || diff < -1e-9 {
 					t.Fatalf("%s: %s[%d]: %v, twice %v wanted", name, w.Name, i, g, once[w.Name][i])
 				}
+			}
+		}
+	}
+}
+
+// TestWantInput: asking later for the gradient of an input changes no other.
+func TestWantInput(t *testing.T) {
+	cfg := nettest.Networks()["block"]
+	k := newChecked(t, cfg)
+	k.backward(false)
+	late := k.net.NewPass(nil, 3)
+	want := map[string][]float64{}
+	for _, w := range k.net.Params().Tensors() {
+		want[w.Name] = slices.Clone(w.Grad)
+	}
+	early := k.pass
+	k.pass = late
+	k.backward(false)
+	late.WantInput("x")
+	late.WantInput("c")
+	for _, p := range cfg.Inputs {
+		late.In(p.Name).CopyFrom(early.In(p.Name))
+	}
+	k.backward(false)
+	for _, w := range k.net.Params().Tensors() {
+		if !slices.Equal(w.Grad, want[w.Name]) {
+			t.Errorf("%s: another gradient", w.Name)
+		}
+	}
+	if !slices.Equal(late.InGrad("x").Data, early.InGrad("x").Data) {
+		t.Error("another gradient of the input")
+	}
+}
+
+// TestFewer: a batch of fewer samples after a full one leaves nothing of those
+// that are not in it.
+func TestFewer(t *testing.T) {
+	for name, cfg := range nettest.Networks() {
+		k := newChecked(t, cfg)
+		k.backward(false)
+		want := map[string][]float64{}
+		for _, w := range k.net.Params().Tensors() {
+			want[w.Name] = slices.Clone(w.Grad)
+		}
+		k.pass.Forward(3)
+		for _, out := range cfg.Outputs {
+			copy(k.pass.OutGrad(out).Data, k.c[out])
+		}
+		k.pass.Backward(3, false)
+		k.backward(false)
+		for _, w := range k.net.Params().Tensors() {
+			if !slices.Equal(w.Grad, want[w.Name]) {
+				t.Errorf("%s: %s: another gradient", name, w.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package net_test
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -133,7 +134,8 @@ func TestFaults(t *testing.T) {
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "glue"}}}, `layer glue0: kind "glue" is none of add, attention`},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear"}}}, "layer linear0 (linear): out is 0, must be at least 1"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Stride: net.Sizes{2}, Heads: 2}}}, "layer linear0: linear has no parameter heads\nlayer linear0: linear has no parameter stride"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, "layer gelu0 (gelu): there is no y before it"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, `layer gelu0 (gelu): there is no "y" before it`},
+		{net.Config{Layers: []net.Layer{{Kind: "add", Inputs: []string{"", ""}}}}, `there is no "" before it`},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "add"}}}, "takes 2 to 16 inputs, not 1"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: 3}}}, "4 channels are no multiple of 3 heads"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: -1}}}, "heads is -1, must lie in 0.."},
@@ -152,10 +154,92 @@ func TestFaults(t *testing.T) {
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 1 << 20}, {Kind: "linear", Out: 1 << 20}}}, "the network has more than"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "upsample1d", Factor: 1 << 10}, {Kind: "upsample1d", Factor: 1 << 10}}}, "too large"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "layer_norm", Eps: math.NaN()}}}, "eps is NaN"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a.qkv", Kind: "linear", Out: 4}, {Name: "a", Kind: "attention", Heads: 1}}}, "tensor a.qkv.weight is another layer's as well"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a", Kind: "gelu"}, {Name: "a", Kind: "silu"}}}, `layer "a": its name is taken`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "b", Kind: "block"}}}, "layer b.attention (attention): heads is 0"},
 	} {
 		_, err := net.New[float32](c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %q is wanted", err, c.want)
 		}
 	}
+}
+
+func TestFLOPs(t *testing.T) {
+	for _, c := range []struct {
+		layer net.Layer
+		want  int // multiplications on the way forward
+	}{
+		{net.Layer{Kind: "linear", Out: 5}, 6 * 4 * 5},
+		{net.Layer{Kind: "mlp", Hidden: 7}, 2 * 6 * 4 * 7},
+		{net.Layer{Kind: "attention", Heads: 2}, 4*6*4*4 + 2*6*6*4},
+		{net.Layer{Kind: "conv1d", Out: 6, Kernel: net.Sizes{3}, Groups: 2}, 4 * 3 * 2 * 6},
+		{net.Layer{Kind: "conv2d", Out: 6, Kernel: net.Sizes{2}, Height: 2}, 2 * 4 * 4 * 6},
+		{net.Layer{Kind: "conv1d_transpose", Out: 6, Kernel: net.Sizes{3}}, 6 * 3 * 4 * 6},
+		{net.Layer{Kind: "gelu"}, 0},
+	} {
+		c.layer.Name = "y"
+		n, err := net.New[float32](net.Config{Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 4}}, Layers: []net.Layer{c.layer}, Outputs: []string{"y"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.FLOPs(); got != 6*c.want {
+			t.Errorf("%s: %d operations, %d wanted", c.layer.Kind, got, 6*c.want)
+		}
+	}
+}
+
+// TestInit: a seed means the same weights, and every block starts as the
+// identity.
+func TestInit(t *testing.T) {
+	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 8}, {Name: "m", Rows: 2, Cols: 4}, {Name: "c", Rows: 1, Cols: 4}},
+		Layers:  []net.Layer{{Kind: "block", Heads: 2, Memory: "m"}, {Name: "y", Kind: "block", Heads: 2, Condition: "c"}, {Name: "z", Kind: "linear", Out: 2}},
+		Outputs: []string{"y", "z"}}
+	var before []float32
+	for _, seed := range []uint64{4, 4, 5} {
+		n, err := net.New[float32](cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Init(seed)
+		var all []float32
+		for _, w := range n.Params().Tensors() {
+			all = append(all, w.Data...)
+		}
+		if before != nil && slices.Equal(before, all) != (seed == 4) {
+			t.Errorf("seed %d: the same weights or others, the wrong way", seed)
+		}
+		before = all
+		pass, r := n.NewPass(nil, 1), nn.NewRandom(1)
+		for _, p := range cfg.Inputs {
+			nn.FillNormal(pass.In(p.Name).Data, r, 1)
+		}
+		pass.Forward(1)
+		if !slices.Equal(pass.Out("y").Data, pass.In("x").Data) {
+			t.Error("two blocks change what passes them at the start")
+		}
+		if slices.Max(pass.Out("z").Data) == 0 {
+			t.Error("a layer that is no residual starts at zero")
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	for _, cfg := range nettest.Networks() {
+		data, err := json.Marshal(cfg)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"inputs":[{"name":"x","rows":64,"cols":3}],"layers":[{"kind":"conv2d","out":4,"kernel":[3,3],"stride":2,"name":"y"}],"outputs":["y"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var cfg net.Config
+		if json.Unmarshal(data, &cfg) != nil {
+			return
+		}
+		if n, err := net.Describe(cfg); err == nil && n == 0 {
+			t.Error("a network without layers is taken")
+		}
+	})
 }

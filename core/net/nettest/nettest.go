@@ -94,6 +94,29 @@ func Networks() map[string]net.Config {
 				{Name: "h", Kind: "multiply", Inputs: []string{"g", "f"}}, {Name: "i", Kind: "mean"}},
 			Outputs: []string{"i", "h"},
 		},
+		"pictures of two shapes": {
+			Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 3}},
+			Layers: []net.Layer{{Name: "a", Kind: "conv2d", Out: 2, Kernel: net.Sizes{1}, Height: 2}, {Name: "b", Kind: "conv2d", Inputs: []string{"x"}, Out: 2, Kernel: net.Sizes{1}, Height: 3},
+				{Name: "c", Kind: "add", Inputs: []string{"a", "b"}}},
+			Outputs: []string{"c"},
+		},
+		"wide borders": {
+			Inputs: []net.Port{{Name: "x", Rows: 5, Cols: 4}},
+			Layers: []net.Layer{{Name: "a", Kind: "conv1d", Out: 4, Kernel: net.Sizes{2}, Pad: net.Sizes{2}}, {Name: "b", Kind: "conv1d", Out: 3, Kernel: net.Sizes{4}, Pad: net.Sizes{3}, NoBias: true},
+				{Name: "c", Kind: "conv1d", Out: 9, Kernel: net.Sizes{3}}},
+			Outputs: []string{"c"},
+		},
+		"queries behind another layer": {
+			Inputs:  []net.Port{{Name: "x", Rows: 5, Cols: 4}},
+			Layers:  []net.Layer{{Name: "a", Kind: "gelu"}, {Name: "q", Kind: "queries", Inputs: []string{"x"}, Count: 3}, {Name: "b", Kind: "cross_attention", Heads: 2, Memory: "a"}},
+			Outputs: []string{"b"},
+		},
+		"a value taken twice": {
+			Inputs: []net.Port{{Name: "x", Rows: 5, Cols: 4}},
+			Layers: []net.Layer{{Name: "a", Kind: "linear", Out: 4}, {Name: "b", Kind: "add", Inputs: []string{"a", "a"}}, {Name: "c", Kind: "multiply", Inputs: []string{"b", "b"}},
+				{Name: "d", Kind: "cross_attention", Heads: 2, Memory: "c", Residual: "c"}, {Name: "e", Kind: "mlp", Inputs: []string{"a"}, Residual: "a"}, {Name: "f", Kind: "concat", Inputs: []string{"e", "e", "d"}}},
+			Outputs: []string{"f", "a"},
+		},
 		"time": {
 			Inputs:  []net.Port{{Name: "t", Rows: 2, Cols: 1}},
 			Layers:  []net.Layer{{Kind: "time", Out: 6, Scale: 3, Period: 50}, {Name: "y", Kind: "linear", Out: 3}},

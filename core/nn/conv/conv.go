@@ -46,10 +46,11 @@ func (c *Conv[F]) Pack(everything bool) {
 // where there are many more outputs than inputs, products of single gradients
 // are scattered.
 func (c *Conv[F]) gathers() bool {
-	return c.SH == 1 && c.SW == 1 && c.PH < c.KH && c.PW < c.KW && c.Out <= 2*c.C && !c.direct()
+	return c.SH == 1 && c.SW == 1 && c.Out <= 2*c.C && !c.direct()
 }
 
-// back is the geometry of the way back.
+// back is the geometry of the way back. A border wider than the kernel takes as
+// much of dy away.
 func (c *Conv[F]) back() Geometry {
 	return Geometry{H: c.OH(), W: c.OW(), C: c.Out, KH: c.KH, KW: c.KW, SH: 1, SW: 1, PH: c.KH - 1 - c.PH, PW: c.KW - 1 - c.PW}
 }
