@@ -119,6 +119,7 @@ hostile:
 # the decoders and through mm run, with counts.
 hostile-media:
 	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
+
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
 # (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
@@ -168,10 +169,12 @@ bench-draft:
 	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 
+START = $(MM_NATIVE_DIR)/models/SmolLM2-135M-Instruct.Q4_1.gguf,135M-Q8_0-text,1.1B-Q4_0-text
+
 # From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
 bench-start:
 	@scripts/bench-start.sh $(MODEL)
-	@[ -z "$(MM_NATIVE_DIR)" ] || $(GO) run ./internal/libllama/bench -start -models $(or $(MODEL),135M-Q8_0,135M-Q4_0,1.1B-Q4_0) -threads 2
+	@[ -z "$(MM_NATIVE_DIR)" ] || $(GO) run ./internal/libllama/bench -start -models $(or $(MODEL),$(START)) -threads 2
 
 # core/graph beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
 # and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).

@@ -167,7 +167,7 @@ def main(program, work, rounds, sizes):
     print(f"PyTorch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}; mm at {os.environ.get('MM_CPU') or 'the best level'}")
     print(f"{'model':9} {'threads':7} {'':9} {'median':>9} {'ratio':>6} {'best':>9} {'ratio':>6} {'a CPU s':>9} {'ratio':>6}")
     for size in sizes or SIZES:
-        for threads in 1, 2:
+        for threads in map(int, os.environ.get("MM_BENCH_THREADS", "1 2").split()):
             compare(size, threads, rounds, program, work)
 
 

@@ -6,9 +6,12 @@ in WAV files, and counts how often it is right.
     judge-digits.py --espeak [DIR]  what espeak-ng says by itself, and DIR
 
 One digit is asked of a grammar of one digit (chance: 10 %), more of a grammar of
-any number of them. Needs the Python package pocketsphinx, which brings its model
-of American English. Exit status 0 also where it is absent: nothing is judged, and
-that is said.
+any number of them. Measured (5.1.1): of the 40 recordings of people in the Free
+Spoken Digit Dataset 90.0 % are right (95 %: 76.9 to 96.0), of espeak-ng's own
+digits in ten voices 72.0 % (62.5 to 79.9), 80 % in American ones, 53 % in three
+English ones: a speaker is judged against these, and no judge's 100. Needs the
+Python package pocketsphinx, which brings its model of American English. Exit
+status 0 also where it is absent: nothing is judged, and that is said.
 """
 
 import argparse
@@ -78,10 +81,10 @@ def wilson(right, n):
     return (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
 
 
-def espeak(folder):
+def espeak(folder, takes):
     for voice in VOICES:
         for digit, word in enumerate(WORDS):
-            for take, (speed, pitch) in enumerate([(130, 50), (160, 35), (175, 65)]):
+            for take, (speed, pitch) in enumerate([(130, 50), (160, 35), (175, 65)][:takes]):
                 out = folder / f"{digit}_{voice}_{take}.wav"
                 subprocess.run(["espeak-ng", "-v", voice, "-s", str(speed), "-p", str(pitch), "-w", out, word], check=True)
 
@@ -90,6 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dirs", nargs="*", type=pathlib.Path)
     parser.add_argument("--espeak", action="store_true")
+    parser.add_argument("--takes", type=int, default=3, help="how often each voice of espeak-ng says each digit, 1 to 3")
     parser.add_argument("--wrong", action="store_true", help="print what was misheard")
     args = parser.parse_args()
     try:
@@ -100,7 +104,7 @@ def main():
     with tempfile.TemporaryDirectory() as d:
         dirs = list(args.dirs)
         if args.espeak:
-            espeak(pathlib.Path(d))
+            espeak(pathlib.Path(d), args.takes)
             dirs.insert(0, pathlib.Path(d))
         decoders = {}
         for several, rule in ((False, "<d>"), (True, "<d>+")):

@@ -71,8 +71,12 @@ func hostileInputs(t *testing.T) map[string][][]byte {
 	for flag, files := range map[string][]file{
 		"--image": still.Pictures, "--audio": sounds.Sounds, "--video": moving.Animations,
 	} {
-		for _, f := range files {
-			all[flag] = append(all[flag], f.File)
+		formats := map[string]int{}
+		for _, f := range files { // a few of each format
+			if magic := string(f.File[:3]); formats[magic] < 3 {
+				formats[magic]++
+				all[flag] = append(all[flag], f.File)
+			}
 		}
 	}
 	wave := &preprocess.Wave{Rate: 16000, Samples: make([]float32, 8000)}

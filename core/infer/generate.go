@@ -129,6 +129,7 @@ type generation struct {
 	masked  []float32
 	rows    []float32 // logits of a batch that is verified
 	held    string    // text that may belong to a stop string
+	guessed int       // where in the history the draft reads from, while it guesses
 	stats   Stats
 }
 

@@ -17,6 +17,7 @@ type pace struct {
 	mu            sync.Mutex
 	phase         phase
 	left          int // steps of the phase to go
+	most          int // tokens that it may propose at a time
 	patience      int // tokens without a draft before the next trial
 	alone, helped rate
 }
@@ -39,7 +40,8 @@ const (
 	guessSteps  = 4       // one token each
 	guessRight  = 2       // of them; half as many would not pay with any draft
 	fewSteps    = 2       // show that a trial is hopeless
-	firstWait   = 256     // tokens until the next trial: the draft must read what it has missed
+	guessReads  = 16      // tokens of the text that the draft has read for it, when it has missed more
+	firstWait   = 512     // tokens until the next trial
 	longestWait = 1 << 14 // and at most
 	checkAfter  = 64      // steps with the draft until the cost without is measured anew
 	lookAfter   = 16      // of these, until it is asked whether it still pays
@@ -72,6 +74,7 @@ func faster(a, b rate, share float64) bool {
 func (p *pace) proposals(most int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.most = most
 	switch p.phase {
 	case measuring:
 		if p.left == 0 {
@@ -114,17 +117,17 @@ func (p *pace) drafted(tokens int, d time.Duration) {
 	switch p.phase {
 	case guessing:
 		p.helped.add(tokens, d)
-		switch stood := p.helped.tokens - p.helped.steps; {
-		case stood >= guessRight:
+		switch {
+		case p.helped.steps < guessSteps:
+		case p.mayPay():
 			p.helped = rate{}
-			p.enter(trying, warmSteps+countSteps)
-		case p.helped.steps == guessSteps:
+			p.enter(trying, countSteps)
+		default:
 			p.giveUp()
 		}
 	case trying:
-		if p.left--; p.left < countSteps {
-			p.helped.add(tokens, d)
-		}
+		p.left--
+		p.helped.add(tokens, d)
 		switch {
 		case p.left == 0 && faster(p.helped, p.alone, 1):
 			p.patience, p.helped = 0, rate{}
@@ -142,6 +145,25 @@ func (p *pace) drafted(tokens int, d time.Duration) {
 			p.enter(measuring, warmSteps+countSteps)
 		}
 	}
+}
+
+// mayPay reports whether it is worth a trial, after the guesses: enough of them
+// stood, and more of them at a time would give more tokens than they take
+// time, were as many to stand and each to take less than it took alone.
+func (p *pace) mayPay() bool {
+	stood := p.helped.tokens - p.helped.steps
+	if stood < guessRight {
+		return false
+	}
+	right := float64(stood+1) / (guessSteps + 1)
+	tokens, all := 1.0, 1.0
+	for range p.most {
+		all *= right
+		tokens += all
+	}
+	guess := float64(p.helped.least - p.alone.least)
+	const less = 0.7
+	return tokens*float64(p.alone.least) >= less*(float64(p.alone.least)+float64(p.most)*guess)
 }
 
 // giveUp leaves the draft alone for a while.

@@ -28,7 +28,7 @@ func TestPace(t *testing.T) {
 		for range steps {
 			if n := p.proposals(4); n > 0 {
 				drafted++
-				p.drafted(min(c.gain, n+1), c.helped)
+				p.drafted(min(c.gain, n+1), c.alone+(c.helped-c.alone)*time.Duration(n)/4)
 			} else {
 				p.walked(1, c.alone)
 			}
@@ -87,10 +87,16 @@ func TestPaceBegins(t *testing.T) {
 // early, one that is near what would pay goes on to its end.
 func TestPaceGivesUp(t *testing.T) {
 	for _, c := range []struct {
-		gain, helped time.Duration // tokens, and time of a step
-		guesses      int
-		want         int // steps in earnest
-	}{{1, 1, guessSteps, 0}, {2, 40, guessRight, warmSteps + fewSteps}, {2, 24, guessRight, warmSteps + countSteps}} {
+		gain    int           // tokens of a step
+		helped  time.Duration // of a step with four proposals
+		guesses int
+		want    int // steps in earnest
+	}{
+		{1, 10, guessSteps, 0},          // nothing stands
+		{2, 130, guessSteps, 0},         // a guess takes too long to be worth a trial
+		{2, 40, guessSteps, fewSteps},   // a trial shows it
+		{2, 24, guessSteps, countSteps}, // and one that is near goes on to its end
+	} {
 		var p pace
 		for p.proposals(4) == 0 {
 			p.walked(1, 10)
@@ -102,7 +108,7 @@ func TestPaceGivesUp(t *testing.T) {
 			} else {
 				steps++
 			}
-			p.drafted(int(c.gain), c.helped)
+			p.drafted(c.gain, 10+(c.helped-10)*time.Duration(n)/4)
 		}
 		if guesses != c.guesses || steps != c.want {
 			t.Errorf("%d tokens at %d against 10: %d guesses and %d steps, want %d and %d", c.gain, c.helped, guesses, steps, c.guesses, c.want)
@@ -121,7 +127,7 @@ func TestPaceOnABusyMachine(t *testing.T) {
 		}
 		if n := p.proposals(4); n > 0 {
 			drafted++
-			p.drafted(2, 30)
+			p.drafted(2, 10+5*time.Duration(n))
 		} else {
 			p.walked(1, 10*busy)
 		}

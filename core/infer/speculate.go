@@ -24,8 +24,8 @@ const maxDraft = 64
 // text each time the draft, or what it may propose, is another.) The draft
 // draws by a copy of the sampler, so that two models of one opinion draw the
 // same.
-func (g *generation) speculate(ctx context.Context, last int32, most int) (int32, error) {
-	proposals, err := g.propose(ctx, min(most, g.room()))
+func (g *generation) speculate(ctx context.Context, last int32, most, from int) (int32, error) {
+	proposals, err := g.propose(ctx, min(most, g.room()), from)
 	if err != nil {
 		return 0, err
 	}
@@ -89,14 +89,19 @@ func (g *generation) accept(proposals []int32, rows []float32) (next int32, err 
 	return 0, nil
 }
 
-// propose lets the draft model continue the history by up to n tokens.
-func (g *generation) propose(ctx context.Context, n int) ([]int32, error) {
-	d := g.opt.Draft
-	n = min(n, d.context-len(g.history))
-	if n < 1 || slices.Contains(g.history, vector) {
+// propose lets the draft model continue the history by up to n tokens. It
+// reads the first token, on which many models lean, and what there is from
+// from on.
+func (g *generation) propose(ctx context.Context, n, from int) ([]int32, error) {
+	d, text := g.opt.Draft, g.history
+	if from > 1 {
+		text = append([]int32{g.history[0]}, g.history[from:]...)
+	}
+	n = min(n, d.context-len(text))
+	if n < 1 || slices.Contains(text, vector) {
 		return nil, nil // there is no room, or something the draft cannot read
 	}
-	if _, err := d.Prompt(ctx, g.history); err != nil {
+	if _, err := d.Prompt(ctx, text); err != nil {
 		return nil, err
 	}
 	g.drafter.Follow(g.sampler)
@@ -136,7 +141,7 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 		return g.alone(ctx, last)
 	}
 	if g.opt.AlwaysDraft {
-		return g.speculate(ctx, last, g.opt.DraftTokens)
+		return g.speculate(ctx, last, g.opt.DraftTokens, 0)
 	}
 	p := &g.opt.Draft.m.pace
 	tokens, start := g.stats.Tokens, time.Now()
@@ -146,10 +151,23 @@ func (g *generation) step(ctx context.Context, last int32) (int32, error) {
 		p.walked(1, time.Since(start))
 		return next, err
 	}
-	next, err := g.speculate(ctx, last, n)
+	next, err := g.speculate(ctx, last, n, g.draftFrom(n))
 	// The tokens that were put, and the one that will be.
 	p.drafted(g.stats.Tokens-tokens+1, time.Since(start))
 	return next, err
+}
+
+// draftFrom is where in the history the draft begins to read for n proposals.
+// For a guess it reads a few tokens where it has missed many: reading would be
+// nearly all that a draft costs which is given up again.
+func (g *generation) draftFrom(n int) int {
+	switch {
+	case n > 1 || g.opt.DraftTokens == 1:
+		g.guessed = 0
+	case g.guessed == 0 || len(g.history)-g.guessed > 2*guessReads:
+		g.guessed = max(0, len(g.history)-guessReads)
+	}
+	return g.guessed
 }
 
 // alone reads the last token and chooses the next.

@@ -8,28 +8,32 @@ import (
 // forward takes the sequence at the positions [lo, hi) from tokens to the
 // normed output of the last block, which the head turns into logits. The
 // residual stream x has 2L+1 stations: x[2l] enters block l, x[2l+1] lies between
-// its halves, x[2L] leaves the last block.
+// its halves, x[2L] leaves the last block. What a half block makes is written to
+// the station behind it; the norm that reads it next adds what passed by.
 func (p *Pass[F]) forward(w *worker[F], lo, hi int) {
 	m := p.model
 	p.embed(lo, hi) // x[0] [T, C]
 	for l := range p.layers {
 		y, b := &p.layers[l], &m.blocks[l]
-		in, mid, out := p.x[2*l], p.x[2*l+1], p.x[2*l+2]
+		in, mid := p.x[2*l], p.x[2*l+1]
 
-		b.norm1.Forward(y.norm1, in, y.r1, lo, hi) // [T, C]
+		if l == 0 {
+			b.norm1.Forward(y.norm1, in, y.r1, lo, hi) // [T, C]
+		} else {
+			b.norm1.ForwardAdd(y.norm1, in, p.x[2*l-1], y.r1, lo, hi) // x[2l] = x[2l-1] + ffn [T, C]
+		}
 		if b.mix != nil {
 			y.mix.forward(p, w, lo, hi) // [T, C] → [T, H·D]
 		} else {
 			y.attn.Forward(&w.heads, p.sequence(lo, hi)) // [T, C] → [T, H·D]
 		}
-		mid.Part(lo, hi).CopyFrom(in.Part(lo, hi))
-		y.out.Forward(lo, hi, true) // x[2l+1] = x[2l] + mixed·Woᵀ [T, C]
+		y.out.Forward(lo, hi, false) // mixed·Woᵀ [T, C]
 
-		b.norm2.Forward(y.norm2, mid, y.r2, lo, hi) // [T, C]
-		out.Part(lo, hi).CopyFrom(mid.Part(lo, hi))
-		y.ffn.Forward(lo, hi) // x[2l+2] = x[2l+1] + ffn [T, C]
+		b.norm2.ForwardAdd(y.norm2, mid, in, y.r2, lo, hi) // x[2l+1] = x[2l] + mixed·Woᵀ [T, C]
+		y.ffn.Fill(lo, hi)                                 // [T, C]
 	}
-	m.norm.Forward(p.final, p.x[len(p.x)-1], p.finalR, lo, hi) // [T, C]
+	last := len(p.x) - 1
+	m.norm.ForwardAdd(p.final, p.x[last], p.x[last-1], p.finalR, lo, hi) // [T, C]
 }
 
 // predict is the head, the loss and the head's backward pass: it returns the
@@ -94,8 +98,7 @@ func (p *Pass[F]) backward(w *worker[F], spread []F, lo, hi int) {
 		if !below {
 			return
 		}
-		dmid.Part(lo, hi).CopyFrom(dout.Part(lo, hi))
-		b.norm2.Backward(dmid, w.dn, p.x[2*l+1], y.r2, spread, lo, hi)
+		b.norm2.BackwardFrom(dmid, dout, w.dn, p.x[2*l+1], y.r2, spread, lo, hi)
 
 		if 2*l < p.lowest {
 			return
@@ -111,8 +114,7 @@ func (p *Pass[F]) backward(w *worker[F], spread []F, lo, hi int) {
 		if !below {
 			return
 		}
-		din.Part(lo, hi).CopyFrom(dmid.Part(lo, hi))
-		b.norm1.Backward(din, w.dn, p.x[2*l], y.r1, spread, lo, hi)
+		b.norm1.BackwardFrom(din, dmid, w.dn, p.x[2*l], y.r1, spread, lo, hi)
 	}
 	if p.model.embedNorm.Gain != nil {
 		p.embedNormBackward(w, spread, lo, hi)

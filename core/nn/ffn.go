@@ -50,14 +50,19 @@ const RowBlock = 48
 func NewFFNScratch[F tensor.Float](f, T int) Matrix[F] { return NewMatrix[F](min(T, RowBlock), f) }
 
 // Forward adds the network's output to out [T, C], for the positions [lo, hi).
-func (f *FFNPass[F]) Forward(lo, hi int) {
+func (f *FFNPass[F]) Forward(lo, hi int) { f.forward(lo, hi, true) }
+
+// Fill is Forward that replaces what was in out.
+func (f *FFNPass[F]) Fill(lo, hi int) { f.forward(lo, hi, false) }
+
+func (f *FFNPass[F]) forward(lo, hi int, add bool) {
 	for ; lo < hi; lo += RowBlock {
 		end := min(lo+RowBlock, hi)
 		f.UpProduct.Forward(lo, end, false)
 		for t := lo; t < end; t++ {
 			f.Act(f.DownProduct.X.Row(t), f.UpProduct.Y.Row(t))
 		}
-		f.DownProduct.Forward(lo, end, true)
+		f.DownProduct.Forward(lo, end, add)
 	}
 }
 

@@ -38,11 +38,14 @@ func (p *Product[F]) gradients() []gradient[F] {
 }
 
 // The block of a weight gradient that one piece of work makes: as many columns
-// of dy and of x as stay in a second-level cache for gradDepth positions.
+// of dy, gradRows at a time, and of x as stay in a second-level cache for
+// gradDepth positions. Matrices of more than largeGradient elements, of which
+// there are pieces enough, take three times the rows: x is packed for each.
 const (
-	gradRows    = 192
-	gradColumns = 256
-	gradDepth   = 128
+	gradRows      = 240
+	gradColumns   = 256
+	gradDepth     = 128
+	largeGradient = 1 << 18
 )
 
 // Gradients is the weight gradients of the matrices of a pass, cut into blocks
@@ -52,8 +55,8 @@ type Gradients[F tensor.Float] struct {
 	blocks []block
 }
 
-// block is the part of one weight gradient from a row and a column on.
-type block struct{ gradient, row, column int }
+// block is a number of rows of one weight gradient, from a row and a column on.
+type block struct{ gradient, row, rows, column int }
 
 // NewGradients is those of the products given; nil ones and those without a
 // layer are passed over.
@@ -65,9 +68,13 @@ func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 		}
 	}
 	for n, one := range g.all {
-		for i := 0; i < one.dy.Cols; i += gradRows {
+		rows := gradRows
+		if len(one.dw) > largeGradient {
+			rows *= 3
+		}
+		for i := 0; i < one.dy.Cols; i += rows {
 			for j := 0; j < one.in; j += gradColumns {
-				g.blocks = append(g.blocks, block{n, i, j})
+				g.blocks = append(g.blocks, block{n, i, min(rows, one.dy.Cols-i), j})
 			}
 		}
 	}
@@ -84,14 +91,14 @@ func (g *Gradients[F]) Len() int { return len(g.blocks) }
 // the step left there. Blocks do not overlap.
 func (g *Gradients[F]) Compute(scratch *tensor.Panels[F], from, to int, add bool) {
 	for _, b := range g.blocks[from:to] {
-		g.all[b.gradient].block(scratch, b.row, b.column, add)
+		g.all[b.gradient].block(scratch, b.row, b.rows, b.column, add)
 	}
 }
 
-// block computes the block of dw at row i and column j, some positions at a
-// time and always in the same order.
-func (g *gradient[F]) block(scratch *tensor.Panels[F], i, j int, add bool) {
-	h, w := min(gradRows, g.dy.Cols-i), min(gradColumns, g.in-j)
+// block computes the block of h rows of dw at row i and column j, some positions
+// at a time and always in the same order.
+func (g *gradient[F]) block(scratch *tensor.Panels[F], i, h, j int, add bool) {
+	w := min(gradColumns, g.in-j)
 	for t := 0; t < g.x.Rows; t += gradDepth {
 		end := min(t+gradDepth, g.x.Rows)
 		x, dy := g.x.Part(t, end).Columns(j, j+w), g.dy.Part(t, end).Columns(i, i+h)

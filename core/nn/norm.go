@@ -15,11 +15,28 @@ func (n Norm[F]) Forward(y, x Matrix[F], r []F, lo, hi int) {
 	}
 }
 
+// ForwardAdd adds skip to x, both at the positions [lo, hi), and is then Forward:
+// the sum that a residual block leaves with the norm of the next one.
+func (n Norm[F]) ForwardAdd(y, x, skip Matrix[F], r []F, lo, hi int) {
+	for t := lo; t < hi; t++ {
+		r[t] = tensor.AddNormForward(y.Row(t), x.Row(t), skip.Row(t), n.Gain.Data, n.Eps)
+	}
+}
+
 // Backward adds the input gradient of Forward to dx, and the gain's to the
 // sequence's vector gradients; dy has the rows of this sequence only.
 func (n Norm[F]) Backward(dx, dy, x Matrix[F], r, spread []F, lo, hi int) {
 	dgain := n.Gain.In(spread)
 	for t := lo; t < hi; t++ {
 		tensor.NormBackward(dx.Row(t), dgain, dy.Row(t-lo), x.Row(t), n.Gain.Data, r[t])
+	}
+}
+
+// BackwardFrom is Backward that adds to skip and leaves the sum in dx: the
+// gradient before a residual block of that behind it.
+func (n Norm[F]) BackwardFrom(dx, skip, dy, x Matrix[F], r, spread []F, lo, hi int) {
+	dgain := n.Gain.In(spread)
+	for t := lo; t < hi; t++ {
+		tensor.SkipNormBackward(dx.Row(t), skip.Row(t), dgain, dy.Row(t-lo), x.Row(t), n.Gain.Data, r[t])
 	}
 }

@@ -70,7 +70,7 @@ type lane struct {
 	state  atomic.Uint64
 	parked atomic.Bool
 	wake   chan struct{}
-	spin   int // rounds that the thread spins next time
+	spin   int // rounds that the thread spins for the next loop
 	_      [32]byte
 }
 
@@ -83,9 +83,10 @@ const (
 
 // How long a thread spins before it parks, in rounds of [pause]. One round is
 // about 20 to 40 ns, so that the most is some 50 µs: longer than the gaps between
-// the loops of one token, shorter than a scheduler's time slice. What was waited for in
-// vain halves the rounds, down to some 3 µs: on a busy machine the other thread may
-// well be waiting for the core on which this one spins.
+// the loops of one token, shorter than a scheduler's time slice. The caller waits so
+// long for stragglers. Another thread that has waited for a loop in vain halves its
+// rounds, down to some 3 µs: on a busy machine the caller may well be waiting for the
+// core on which it spins.
 const (
 	mostRounds  = 1 << 11
 	leastRounds = 1 << 7
@@ -168,16 +169,13 @@ func (p *Pool) release() (epoch uint32) {
 // join waits for the threads that are at work on the loop and leaves out the
 // others.
 func (p *Pool) join(epoch uint32) {
-	l := &p.lanes[0]
 	for {
-		for range l.spin {
+		for range mostRounds {
 			if p.finished(epoch) {
-				l.spun(true)
 				return
 			}
 			pause()
 		}
-		l.spun(false)
 		p.waiting.Store(true)
 		if p.finished(epoch) {
 			if !p.waiting.CompareAndSwap(true, false) {

@@ -155,6 +155,10 @@ func TestSoundsRefused(t *testing.T) {
 	if err != nil || len(w.Samples) != 2 || w.Samples[0] != 0.5 || w.Samples[1] != -0.5 {
 		t.Errorf("streamed: %+v, %v", w, err)
 	}
+	// As SoX and espeak-ng write it.
+	if w, err := preprocess.DecodeWAV(sound(good, samples(1<<31-1<<12, 0, 64, 0, 192))); err != nil || len(w.Samples) != 2 {
+		t.Errorf("piped: %+v, %v", w, err)
+	}
 }
 
 // A sound is known by its bytes, whatever it is named.

@@ -21,9 +21,10 @@ type grid struct {
 	steps func(b []byte, s *steps)
 	// put writes the integers of a block that holds none yet.
 	put func(b []byte, q []byte)
-	// flat takes importance alone, whatever an element's size: what has been
-	// measured to serve the type best.
-	flat bool
+	// flat takes importance alone, whatever an element's size, and near weighs
+	// sizes as without an importance matrix: what has been measured to serve the
+	// type best.
+	flat, near bool
 }
 
 // maxBlock is the elements of the largest block.
@@ -61,7 +62,7 @@ func gridOf(t tensor.Type) (grid, bool) {
 	case tensor.Q2_K:
 		return grid{most: q2KMost, fit: fitQ2_K, steps: stepsQ2_K, put: putQ2_K}, true
 	case tensor.Q3_K:
-		return grid{zero: q3KHalf, most: 2*q3KHalf - 1, flat: true, fit: fitQ3_K, steps: stepsQ3_K, put: putQ3_K}, true
+		return grid{zero: q3KHalf, most: 2*q3KHalf - 1, near: true, fit: fitQ3_K, steps: stepsQ3_K, put: putQ3_K}, true
 	case tensor.Q4_K:
 		return grid{most: 15, fit: fitQ4_K, steps: stepsK, put: putQ4_K}, true
 	case tensor.Q5_K:
@@ -132,8 +133,8 @@ func Fit(dst []byte, src []float32, t tensor.Type) {
 // QuantizeWeighted is [Quantize] of one row whose columns do not matter alike:
 // importance holds, for each, the mean of the squares of what it is multiplied
 // with, finite and at least 0. Elements of the row are weighted by
-// importance·√(σ² + x²), with σ² the row's mean of squares, or by importance
-// alone. Types without a
+// importance·√(σ² + x²), with σ² the row's mean of squares, by importance alone
+// (IQ4), or by importance·(σ + |x|), with σ that of 32 (Q3_K). Types without a
 // scale, and MXFP4, whose scale is a power of two, are written as without.
 func QuantizeWeighted(dst []byte, src, importance []float32, t tensor.Type) {
 	g, ok := gridOf(t)
@@ -159,10 +160,17 @@ func QuantizeWeighted(dst []byte, src, importance []float32, t tensor.Type) {
 // if all of it did.
 func (g *grid) weigh(w, x, importance []float32, mean float32) {
 	var most float32
+	if g.near {
+		magnitudeWeights(w, x)
+	}
 	for i, v := range x {
-		w[i] = importance[i]
-		if !g.flat {
-			w[i] *= float32(math.Sqrt(float64(mean + float32(v*v))))
+		switch {
+		case g.near:
+			w[i] *= importance[i]
+		case g.flat:
+			w[i] = importance[i]
+		default:
+			w[i] = importance[i] * float32(math.Sqrt(float64(mean+float32(v*v))))
 		}
 		most = max(most, w[i])
 	}

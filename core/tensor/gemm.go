@@ -103,10 +103,13 @@ func Rows[F Float](a []F, ld int) Left[F] { return Left[F]{a, ld, 1} }
 func Columns[F Float](a []F, ld int) Left[F] { return Left[F]{a, 1, ld} }
 
 // Blocks of the product: a block of rows of A, blockK deep, stays in the second
-// level cache while every panel of B passes by.
+// level cache while every panel of B passes by. Where the rows fit there whole,
+// keptA elements at most, a panel of B passes once and its part of C stays in
+// the nearest cache.
 const (
 	blockK = 512
 	blockM = 240
+	keptA  = 1 << 17
 )
 
 // Mul computes C = alpha·A·B + beta·C, where A has m rows and C is row-major
@@ -123,20 +126,31 @@ func (p *Panels[F]) Mul(m int, alpha F, a Left[F], beta F, c []F, ldc int) {
 	}
 	for i0 := 0; i0 < m; i0 += blockM {
 		mb := min(blockM, m-i0)
-		for k0 := 0; k0 < p.k; k0 += blockK {
-			kb := min(blockK, p.k-k0)
-			b := beta
-			if k0 > 0 {
-				b = 1
-			}
-			block := Left[F]{a.Data[i0*a.Row+k0*a.Col:], a.Row, a.Col}
+		rows, to := Left[F]{a.Data[i0*a.Row:], a.Row, a.Col}, c[i0*ldc:]
+		if mb*p.k <= keptA {
 			for j := 0; j < p.n; j += p.width {
-				w := min(p.width, p.n-j)
-				panel := p.data[j*p.depth+k0*p.width:]
-				mulTile(p.width, mb, kb, w, alpha, block, panel, b, c[i0*ldc+j:], ldc)
+				for k0 := 0; k0 < p.k; k0 += blockK {
+					p.mulBlock(mb, k0, j, alpha, rows, beta, to, ldc)
+				}
+			}
+			continue
+		}
+		for k0 := 0; k0 < p.k; k0 += blockK {
+			for j := 0; j < p.n; j += p.width {
+				p.mulBlock(mb, k0, j, alpha, rows, beta, to, ldc)
 			}
 		}
 	}
+}
+
+// mulBlock adds the products of one panel's columns, from row k0 of B on, to
+// the first m rows of C.
+func (p *Panels[F]) mulBlock(m, k0, j int, alpha F, a Left[F], beta F, c []F, ldc int) {
+	if k0 > 0 {
+		beta = 1
+	}
+	a.Data = a.Data[k0*a.Col:]
+	mulTile(p.width, m, min(blockK, p.k-k0), min(p.width, p.n-j), alpha, a, p.data[j*p.depth+k0*p.width:], beta, c[j:], ldc)
 }
 
 // checkMatrix panics unless rows×cols elements with rows ld apart lie in n.

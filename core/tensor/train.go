@@ -13,28 +13,64 @@ import "math"
 func NormForward[F Float](y, x, gain []F, eps F) F {
 	mean := Inner(x, x) / F(len(x))
 	r := F(1 / math.Sqrt(float64(mean+eps)))
+	normScale(y, x, gain, r)
+	return r
+}
+
+// AddNormForward adds skip to x, what passes a block by to what the block made,
+// and is then NormForward.
+func AddNormForward[F Float](y, x, skip, gain []F, eps F) F {
+	mean := addSquares(x, skip) / F(len(x))
+	r := F(1 / math.Sqrt(float64(mean+eps)))
+	normScale(y, x, gain, r)
+	return r
+}
+
+// addSquares adds skip to x and gives Σ x².
+func addSquares[F Float](x, skip []F) F {
+	var s F
+	n := 0
+	if xf, ok := any(x).([]float32); ok {
+		var v float32
+		v, n = addSquaresVec(xf, any(skip).([]float32))
+		s = F(v)
+	}
+	for i := n; i < len(x); i++ {
+		x[i] += skip[i]
+		s += x[i] * x[i]
+	}
+	return s
+}
+
+// normScale sets y[i] = x[i]·gain[i]·r.
+func normScale[F Float](y, x, gain []F, r F) {
 	if yf, ok := any(y).([]float32); ok {
 		mulScaled(yf, any(x).([]float32), any(gain).([]float32), float32(r))
-		return r
+		return
 	}
 	for i, v := range x {
 		y[i] = v * r * gain[i]
 	}
-	return r
 }
 
 // NormBackward adds the gradients of NormForward: with g = dy·gain,
 // dx += r·g - x·r³·mean(g·x) and dgain += dy·x·r.
 func NormBackward[F Float](dx, dgain, dy, x, gain []F, r F) {
+	SkipNormBackward(dx, dx, dgain, dy, x, gain, r)
+}
+
+// SkipNormBackward is NormBackward that adds to skip, the gradient of what
+// passed the block by, and leaves the sum in dx.
+func SkipNormBackward[F Float](dx, skip, dgain, dy, x, gain []F, r F) {
 	c := r * r * r * inner3(dy, gain, x) / F(len(x))
 	n := 0
 	if df, ok := any(dx).([]float32); ok {
-		n = normBackward(df, any(dgain).([]float32), any(dy).([]float32), any(x).([]float32), any(gain).([]float32), float32(r), float32(c))
+		n = normBackward(df, any(skip).([]float32), any(dgain).([]float32), any(dy).([]float32), any(x).([]float32), any(gain).([]float32), float32(r), float32(c))
 	}
 	for i := n; i < len(dx); i++ {
 		rdy := r * dy[i]
 		dgain[i] += rdy * x[i]
-		dx[i] += rdy*gain[i] - c*x[i]
+		dx[i] = skip[i] + (rdy*gain[i] - c*x[i])
 	}
 }
 

@@ -15,7 +15,10 @@ func trainReLU2(n int, x, h *float32)
 func trainReLU2Backward(n int, dh, x, dx *float32)
 
 //go:noescape
-func trainNormBackward(n int, r, c float32, dy, x, gain, dx, dgain *float32)
+func trainNormBackward(n int, r, c float32, dy, x, gain, skip, dx, dgain *float32)
+
+//go:noescape
+func trainAddSquares(n int, skip, x *float32) float32
 
 //go:noescape
 func trainSoftmax(n int, x *float32) (max, sum float32)
@@ -70,10 +73,18 @@ func relu2Backward(dx, dh, x []float32) int {
 	return n
 }
 
-func normBackward(dx, dgain, dy, x, gain []float32, r, c float32) int {
-	n := lanes8(min(len(dx), len(dgain), len(dy), len(x), len(gain)))
+func addSquaresVec(x, skip []float32) (float32, int) {
+	n := lanes8(min(len(x), len(skip)))
+	if n == 0 {
+		return 0, 0
+	}
+	return trainAddSquares(n, &skip[0], &x[0]), n
+}
+
+func normBackward(dx, skip, dgain, dy, x, gain []float32, r, c float32) int {
+	n := lanes8(min(len(dx), len(skip), len(dgain), len(dy), len(x), len(gain)))
 	if n > 0 {
-		trainNormBackward(n, r, c, &dy[0], &x[0], &gain[0], &dx[0], &dgain[0])
+		trainNormBackward(n, r, c, &dy[0], &x[0], &gain[0], &skip[0], &dx[0], &dgain[0])
 	}
 	return n
 }

@@ -185,17 +185,39 @@ loop:
 	VZEROUPPER
 	RET
 
-// func trainNormBackward(n int, r, c float32, dy, x, gain, dx, dgain *float32)
-// dgain += dy·x·r; dx += r·dy·gain - c·x.
-TEXT ·trainNormBackward(SB), NOSPLIT, $0-56
+// func trainAddSquares(n int, skip, x *float32) float32: x += skip; Σ x²
+TEXT ·trainAddSquares(SB), NOSPLIT, $0-28
+	MOVQ n+0(FP), CX
+	MOVQ skip+8(FP), DX
+	MOVQ x+16(FP), SI
+	VXORPS Y0, Y0, Y0
+
+loop:
+	VMOVUPS (SI), Y2
+	VADDPS (DX), Y2, Y2
+	VMOVUPS Y2, (SI)
+	VFMADD231PS Y2, Y2, Y0
+	ADDQ $32, SI
+	ADDQ $32, DX
+	SUBQ $8, CX
+	JNZ  loop
+	HSUM
+	VMOVSS X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func trainNormBackward(n int, r, c float32, dy, x, gain, skip, dx, dgain *float32)
+// dgain += dy·x·r; dx = skip + r·dy·gain - c·x.
+TEXT ·trainNormBackward(SB), NOSPLIT, $0-64
 	MOVQ n+0(FP), CX
 	VBROADCASTSS r+8(FP), Y0
 	VBROADCASTSS c+12(FP), Y1
 	MOVQ dy+16(FP), R8
 	MOVQ x+24(FP), SI
 	MOVQ gain+32(FP), DX
-	MOVQ dx+40(FP), DI
-	MOVQ dgain+48(FP), BX
+	MOVQ skip+40(FP), AX
+	MOVQ dx+48(FP), DI
+	MOVQ dgain+56(FP), BX
 
 loop:
 	VMULPS (R8), Y0, Y2 // r·dy
@@ -203,13 +225,14 @@ loop:
 	VMOVUPS (BX), Y4
 	VFMADD231PS Y2, Y3, Y4
 	VMOVUPS Y4, (BX)
-	VMOVUPS (DI), Y5
+	VMOVUPS (AX), Y5
 	VFMADD231PS (DX), Y2, Y5
 	VFNMADD231PS Y1, Y3, Y5
 	VMOVUPS Y5, (DI)
 	ADDQ $32, R8
 	ADDQ $32, SI
 	ADDQ $32, DX
+	ADDQ $32, AX
 	ADDQ $32, DI
 	ADDQ $32, BX
 	SUBQ $8, CX

@@ -12,7 +12,9 @@ func relu2(_, _ []float32) int { return 0 }
 
 func relu2Backward(_, _, _ []float32) int { return 0 }
 
-func normBackward(_, _, _, _, _ []float32, _, _ float32) int { return 0 }
+func addSquaresVec(_, _ []float32) (float32, int) { return 0, 0 }
+
+func normBackward(_, _, _, _, _, _ []float32, _, _ float32) int { return 0 }
 
 func softmax(_ []float32) (m, sum float32, ok bool) { return 0, 0, false }
 

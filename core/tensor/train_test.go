@@ -52,6 +52,16 @@ func TestTrainKernelsAgree(t *testing.T) {
 		near(t, name("norm dx"), a[3], b[3])
 		near(t, name("norm dgain"), a[4], b[4])
 
+		a, b = rowsOf(r, 6, n) // x, skip, gain, dy, dx, dgain
+		ra, rb = AddNormForward(y, a[0], a[1], a[2], 1e-5), AddNormForward(yw, b[0], b[1], b[2], 1e-5)
+		near(t, name("sum"), a[0], b[0])
+		near(t, name("norm of the sum"), y, yw)
+		near(t, name("norm of the sum r"), []float32{ra}, []float64{rb})
+		SkipNormBackward(a[4], a[1], a[5], a[3], a[0], a[2], ra)
+		SkipNormBackward(b[4], b[1], b[5], b[3], b[0], b[2], rb)
+		near(t, name("skip norm dx"), a[4], b[4])
+		near(t, name("skip norm dgain"), a[5], b[5])
+
 		a, b = rowsOf(r, 5, n) // gate, up, dh, dgate, dup
 		SwiGLUForward(y, a[0], a[1])
 		SwiGLUForward(yw, b[0], b[1])

@@ -15,7 +15,9 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 			dst[c*ldd+r] = src[r*lds+c]
 		}
 	}
-	transposePlain(dst[r8:], ldd, src[r8*lds:], lds, rows-r8, cols)
+	if r8 < rows { // a part of a matrix may end before a further row would begin
+		transposePlain(dst[r8:], ldd, src[r8*lds:], lds, rows-r8, cols)
+	}
 }
 
 // transposePlain goes by parts of columns, so that what is written part by part

@@ -25,3 +25,25 @@ func TestTranspose(t *testing.T) {
 		}
 	}
 }
+
+// A matrix is turned in parts of its columns, and of its rows: the last part
+// of either ends with the matrix.
+func TestTransposeParts(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, rows := range []int{8, 13, 64} {
+		for _, cols := range []int{16, 40, 67} {
+			src, want := normal(r, rows*cols, 1), make([]float32, rows*cols)
+			Transpose(want, rows, src, cols, rows, cols)
+			byColumns, byRows := make([]float32, rows*cols), make([]float32, rows*cols)
+			for k := 0; k < cols; k += 8 {
+				Transpose(byColumns[k*rows:], rows, src[k:], cols, rows, min(8, cols-k))
+			}
+			for k := 0; k < rows; k += 8 {
+				Transpose(byRows[k:], rows, src[k*cols:], cols, min(8, rows-k), cols)
+			}
+			if !slices.Equal(byColumns, want) || !slices.Equal(byRows, want) {
+				t.Errorf("%d×%d: another matrix in parts", rows, cols)
+			}
+		}
+	}
+}

@@ -69,6 +69,7 @@ func speaking(t testing.TB) *builds.Build {
 func TestMakes(t *testing.T) {
 	b := speaking(t)
 	r := draw(t, b, runner.Options{})
+	answer(t, r, ask("draw a house", 3)) // in a sequence that keeps no states
 	only := answer(t, r, outputs(ask("draw a house", 3), "image"))
 	if len(only.Made) != 1 || only.Text != "" || len(only.Tokens) != 0 || only.Made[0].Part.Name != "img-dec" || only.Made[0].Backend != "onnx" {
 		t.Fatalf("%+v", only)
@@ -84,6 +85,13 @@ func TestMakes(t *testing.T) {
 	wave, err := preprocess.DecodeWAV(all.Made[0].Data)
 	if err != nil || wave.Rate != 16000 || len(wave.Samples) != 320*all.Timings.Prompt || all.Made[0].Rate != 16000 {
 		t.Errorf("%d samples of %d positions, %v", len(wave.Samples), all.Timings.Prompt, err)
+	}
+	small := draw(t, b, runner.Options{Sequences: 1}) // one gives its place to the other
+	for range 2 {
+		answer(t, small, ask("draw a house", 1))
+		if a := answer(t, small, outputs(ask("draw a house", 3), "image")); !bytes.Equal(a.Made[0].Data, only.Made[0].Data) {
+			t.Error("with one sequence it draws another picture")
+		}
 	}
 	if words := answer(t, r, ask("draw a house", 3)); !slices.Equal(words.Tokens, all.Tokens) {
 		t.Errorf("tokens %v, beside pictures %v", words.Tokens, all.Tokens)

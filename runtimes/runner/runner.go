@@ -310,6 +310,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 	if err == nil && len(req.shows()) > 0 {
 		states, err = s.states(r.engine.Name(), len(s.held))
 	}
+	t.answer.Stop = runtimes.StopEnd
 	if err == nil && req.says() {
 		gen := runtimes.Generation{Options: p.Options, MaxTokens: p.MaxTokens, StopIDs: r.talk.StopIDs(), Allow: p.Allow}
 		if read.Plain {

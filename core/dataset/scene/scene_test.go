@@ -113,3 +113,99 @@ func BenchmarkMake(b *testing.B) {
 		})
 	}
 }
+
+// Shapes lie apart from one another and from the picture's edge, and in the
+// part of the picture that the truth says.
+func TestApart(t *testing.T) {
+	for _, size := range []int{64, 128} {
+		s := source(t, scene.Options{Kinds: []string{scene.Shapes}, Size: size})
+		for i := range 1000 {
+			shapes := s.Make(i).Truth.Shapes
+			for k, a := range shapes {
+				if a.X < a.R || a.Y < a.R || a.X+a.R >= size || a.Y+a.R >= size {
+					t.Errorf("size %d, %d: %+v lies at the edge", size, i, a)
+				}
+				if at := scene.Places()[a.Y*3/size*3+a.X*3/size]; at != a.Place {
+					t.Errorf("size %d, %d: %+v is at the %s", size, i, a, at)
+				}
+				for _, b := range shapes[:k] {
+					if d := a.R + b.R + size/128; (a.X-b.X)*(a.X-b.X)+(a.Y-b.Y)*(a.Y-b.Y) < d*d {
+						t.Errorf("size %d, %d: %+v meets %+v", size, i, a, b)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The two splits draw different numbers: what they show has no more in common
+// than two seeds have.
+func TestStreams(t *testing.T) {
+	a, b := source(t, scene.Options{Size: 64}), source(t, scene.Options{Size: 64, Split: scene.Held})
+	same := 0
+	for i := range 500 {
+		if x, y := a.Make(i), b.Make(i); x.Kind == y.Kind {
+			same++
+		}
+	}
+	if same > 500/5*3/2 {
+		t.Errorf("%d of 500 scenes are of the same kind in both splits", same)
+	}
+}
+
+// What the judge sees in each frame of a clip moves as the truth says.
+func TestMotions(t *testing.T) {
+	s := source(t, scene.Options{Kinds: []string{scene.Video}, Plain: true, Frames: 4})
+	met := map[string]int{}
+	for i := range 80 {
+		sc := s.Make(i)
+		var seen []*scene.Measured
+		for _, f := range sc.Frames {
+			found := scene.Measure(f, sc.W, sc.H).Shapes
+			if len(found) > 1 {
+				t.Fatalf("%d: %+v", i, found)
+			}
+			seen = append(seen, nil)
+			if len(found) == 1 {
+				seen[len(seen)-1] = &found[0]
+			}
+		}
+		if got := moves(seen); got != sc.Truth.Motion {
+			t.Errorf("%d: it is seen that %s, and it is true that %s", i, got, sc.Truth.Motion)
+		}
+		if first, want := seen[0], sc.Truth.Shapes[0]; first.Shape.Shape != want.Shape || first.Colour != want.Colour || first.Place != want.Place {
+			t.Errorf("%d: %+v, want %+v", i, first, want)
+		}
+		met[sc.Truth.Motion]++
+	}
+	if len(met) != len(scene.Motions()) {
+		t.Errorf("met %v", met)
+	}
+}
+
+// moves says what a figure does from the first frame to the last.
+func moves(seen []*scene.Measured) string {
+	for _, m := range seen {
+		if m == nil {
+			return "it blinks"
+		}
+	}
+	a, b := seen[0], seen[len(seen)-1]
+	switch {
+	case a.Colour != b.Colour:
+		return "it changes color"
+	case b.R-a.R > 5:
+		return "it grows"
+	case a.R-b.R > 5:
+		return "it shrinks"
+	case a.X-b.X > 20:
+		return "it moves left"
+	case b.X-a.X > 20:
+		return "it moves right"
+	case a.Y-b.Y > 20:
+		return "it moves up"
+	case b.Y-a.Y > 20:
+		return "it moves down"
+	}
+	return "it rests"
+}

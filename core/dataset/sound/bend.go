@@ -25,7 +25,16 @@ func (m *mixer) finishSpeech(v []float64) []float32 {
 		m.noise(v, m.in(30, 50))
 		return pcm(v)
 	}
+	// People speak up to twice as fast as espeak-ng, and recordings of theirs are
+	// cut where a word is not quite over.
 	v = resampled(v, m.in(0.82, 1.22))
+	if m.chance(0.7) {
+		v = stretched(v, m.in(0.75, 1.7))
+	}
+	if m.chance(0.3) {
+		cut := min(int(m.in(0, 0.04)*Rate), len(v)/8)
+		v = v[cut : len(v)-cut]
+	}
 	if m.chance(0.5) {
 		tilt(v, m.in(-0.75, 0.75))
 	}
@@ -35,7 +44,7 @@ func (m *mixer) finishSpeech(v []float64) []float32 {
 	v = m.padded(v, 0.02, 0.45)
 	level(v, m.in(0.1, 0.95))
 	if m.chance(0.8) {
-		m.noise(v, m.in(6, 40))
+		m.noise(v, m.in(5, 40))
 	}
 	m.line(v)
 	if m.chance(0.15) { // too loud for what recorded it
@@ -154,6 +163,42 @@ func resampled(v []float64, factor float64) []float64 {
 		out[i] = b + 0.5*t*(c-a+t*(2*a-5*b+4*c-d+t*(3*(b-c)+d-a)))
 	}
 	return out
+}
+
+// stretched is a sound that takes 1/factor of the time at the same pitch: frames
+// of 25 ms that overlap by half, each taken within 6 ms of its place, where it
+// goes on best from the one before (WSOLA, Verhelst and Roelands 1993).
+func stretched(v []float64, factor float64) []float64 {
+	const half, reach, step = Rate / 80, Rate / 160, 3
+	n := int(float64(len(v)) / factor)
+	if len(v) < 4*half {
+		return v
+	}
+	out := make([]float64, n+2*half)
+	last := len(v) - 2*half
+	at := 0
+	for to := 0; to < n; to += half {
+		ideal := int(float64(to) * factor)
+		if to > 0 {
+			next, best := min(at+half, last), math.Inf(-1)
+			for k := max(ideal-reach, 0); k <= min(ideal+reach, last); k += 2 {
+				sum := 0.0
+				for i := 0; i < half; i += step {
+					sum += v[next+i] * v[k+i]
+				}
+				if sum > best {
+					best, at = sum, k
+				}
+			}
+			if math.IsInf(best, -1) {
+				break // behind the end
+			}
+		}
+		for i := range 2 * half {
+			out[to+i] += v[at+i] * (0.5 - 0.5*math.Cos(math.Pi*(float64(i)+0.5)/half))
+		}
+	}
+	return out[:n]
 }
 
 // onePole is a soft low-pass, 6 dB an octave above cut Hz.

@@ -35,6 +35,9 @@ func TestAMX(t *testing.T) {
 		t.Run("SameAsVNNI", testSameAsVNNI)
 		return
 	}
+	if testing.Short() {
+		t.Skip("skipped: each instruction of AMX is a stop of a process")
+	}
 	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL || !cpu.X86.HasAVX512VNNI {
 		t.Skip("skipped: no AVX-512 VNNI, which scales what the tiles give")
 	}

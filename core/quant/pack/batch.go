@@ -24,7 +24,7 @@ type Batch struct {
 	sum    []float32
 	fix32  []int32
 	fix16  []int32
-	staged []int8 // one row of integers a tile, before they are interleaved
+	staged []int8 // the integers row by row, before they are interleaved
 }
 
 // Resize gives the batch a shape: rows × cols. The contents are undefined
@@ -39,7 +39,9 @@ func (b *Batch) Resize(rows, cols int) {
 	b.x = grow(b.x, padded*cols)
 	groups := (cols + groupLen - 1) / groupLen
 	b.q = growAligned(b.q, padded*groups*groupLen)
-	b.staged = grow(b.staged, b.Tiles()*groups*groupLen)
+	if b.tile > 1 {
+		b.staged = grow(b.staged, padded*groups*groupLen)
+	}
 	b.scale = grow(b.scale, padded*groups)
 	b.sum = grow(b.sum, padded*groups)
 	b.fix32 = grow(b.fix32, padded*groups)
@@ -75,14 +77,14 @@ func (b *Batch) Prepare(i int) {
 	lo, hi := b.TileRows(i)
 	groups := b.cols / groupLen
 	q := b.q[lo*b.cols : (lo+b.tile)*b.cols]
+	staged := q
+	if b.tile > 1 {
+		staged = b.staged[lo*b.cols : (lo+b.tile)*b.cols]
+	}
 	at := lo * groups
 	for t := range b.tile {
-		staged := q
-		if b.tile > 1 {
-			staged = b.staged[i*b.cols : (i+1)*b.cols]
-		}
 		r := quantised{
-			q: staged, stride: b.tile,
+			q: staged[t*b.cols : (t+1)*b.cols], stride: b.tile,
 			scale: b.scale[at+t : at+groups*b.tile],
 			sum:   b.sum[at+t : at+groups*b.tile],
 			fix32: b.fix32[at+t : at+groups*b.tile],
@@ -93,12 +95,12 @@ func (b *Batch) Prepare(i int) {
 		} else {
 			r.clear(groups)
 		}
-		switch {
-		case b.tile > 1 && hasAMX:
-			block(q, staged, t)
-		case b.tile > 1:
-			interleave(q, staged, t)
-		}
+	}
+	switch {
+	case b.tile > 1 && hasAMX:
+		block(q, staged)
+	case b.tile > 1:
+		interleave(q, staged)
 	}
 }
 
@@ -153,19 +155,20 @@ func (r quantised) put(g int, d float32, lo, hi int32) {
 	r.fix16[2*at+r.stride] = -128 * hi
 }
 
-// interleave puts a row's integers, four at a time, in their places in a
-// tile.
-func interleave(tile, row []int8, t int) {
-	words := asUint32(tile)[t:]
-	for i, w := range asUint32(row) {
-		words[i*tileRows] = w
+func interleavePlain(tile, rows []int8) {
+	words := asUint32(tile)
+	n := len(words) / tileRows
+	for i, w := range asUint32(rows) {
+		words[i%n*tileRows+i/n] = w
 	}
 }
 
-// block puts a row's integers, 32 at a time, in their places in a tile.
-func block(tile, row []int8, t int) {
-	for g := 0; g < len(row); g += groupLen {
-		copy(tile[g*tileRows+t*groupLen:][:groupLen], row[g:])
+// block puts the integers of a tile's rows, 32 columns at a time, in their places.
+func block(tile, rows []int8) {
+	cols := len(tile) / tileRows
+	for at := 0; at < len(rows); at += groupLen {
+		t, g := at/cols, at%cols
+		copy(tile[g*tileRows+t*groupLen:][:groupLen], rows[at:])
 	}
 }
 

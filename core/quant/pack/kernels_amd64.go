@@ -66,7 +66,7 @@ func unpack5AVX2(dst *int8, q *byte, groups int, offset int8)
 func unpack6AVX2(dst *int8, q *byte, groups int, offset int8)
 
 //go:noescape
-func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep int)
+func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep, apart int)
 
 //go:noescape
 func transposeHalvesAVX2(dst, src *byte, stride, n int)
@@ -82,9 +82,9 @@ func transposeInts(t tensor.Type, q, rows []byte, rowBytes, n int) bool {
 	_ = rows[lanes*rowBytes-1]
 	for half := range 2 { // of the rows
 		src, dst := rows[half*8*rowBytes+intsAt(t):], q[half*32:]
-		transposeAVX2(&dst[0], &src[0], rowBytes, n, block, step)
+		transposeAVX2(&dst[0], &src[0], rowBytes, n, block, step, 64)
 		if f.bits == 8 {
-			transposeAVX2(&dst[256], &src[16], rowBytes, n, block, step)
+			transposeAVX2(&dst[256], &src[16], rowBytes, n, block, step, 64)
 		}
 	}
 	return true
@@ -102,6 +102,17 @@ func transposeHalves(panel, rows []byte, cols int) int {
 		transposeHalvesAVX2(&panel[part*16], &rows[part*8*2*cols], 2*cols, n)
 	}
 	return 8 * n
+}
+
+// interleave puts the integers of a tile's rows, four columns at a time, in their
+// places.
+func interleave(tile, rows []int8) {
+	if !hasAVX2 {
+		interleavePlain(tile, rows)
+		return
+	}
+	cols := len(tile) / tileRows
+	transposeAVX2((*byte)(unsafe.Pointer(&tile[0])), (*byte)(unsafe.Pointer(&rows[0])), cols, cols/16, 16, 16*tileRows, 4*tileRows)
 }
 
 func quantiseRow(r quantised, x []float32) {
@@ -210,6 +221,21 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 		mulTile256(y, ldy, w, x, minimum, groups)
 	default:
 		mulTilePlain(y, ldy, w, x)
+	}
+}
+
+//go:noescape
+func addendsAVX2(y *float32, ldy int, addend, d *float32, fix *int32, groups int)
+
+// add adds the products with w's addend.
+func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
+	if !hasAVX2 || x.rows != tileRows {
+		s.addPlain(y, ldy, w, x)
+		return
+	}
+	_ = y[(tileRows-1)*ldy+lanes-1]
+	for t := 0; t < tileRows; t += 4 {
+		addendsAVX2(&y[t*ldy], ldy, &w.addend[0], &x.scale[t], &x.fix16[t], len(w.addend)/lanes/2)
 	}
 }
 

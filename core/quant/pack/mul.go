@@ -51,10 +51,10 @@ func mulTileByTile(y []float32, ldy int, w *panel, b *Batch) {
 	}
 }
 
-// add adds the products with w's addend, which are those with a panel of ones
-// that has it for a scale. Their sum is a second one, so that a kernel for one
+// addPlain adds the products with w's addend, which are those with a panel of
+// ones that has it for a scale. Their sum is a second one, so that a kernel for one
 // row that has both at hand can round as this does.
-func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
+func (s *Scratch) addPlain(y []float32, ldy int, w *panel, x tile) {
 	for len(s.ones) < len(w.quants) {
 		s.ones = append(s.ones, 1)
 	}

@@ -38,8 +38,10 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 #define ADDL1 ADD(Y6, Y9, Y4)
 #define ADDH1 ADD(Y7, Y10, Y5)
 
+// Y12 is zero: VPABSB would wait for the ports of what follows it.
 #define SETS(w, x, acc) \
-	VPABSB     w, Y8         \
+	VPSUBB     w, Y12, Y8    \
+	VPMINUB    w, Y8, Y8     \
 	VPSIGNB    w, x, w       \
 	VPMADDUBSW w, Y8, Y8     \
 	VPMADDWD   Y14, Y8, acc
@@ -92,6 +94,7 @@ GLOBL tableIQ4<>(SB), RODATA|NOPTR, $16
 // func rowQ8AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 TEXT ·rowQ8AVX2(SB), NOSPLIT, $0-72
 	ONES
+	VPXOR Y12, Y12, Y12
 	ROWQ8
 
 // func rowQ4AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
@@ -142,11 +145,13 @@ TEXT ·rowQ2KAVX2(SB), $160-72
 // func rowIQ4NLAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 TEXT ·rowIQ4NLAVX2(SB), NOSPLIT, $0-72
 	ONES
+	VPXOR Y12, Y12, Y12
 	ROWIQ4NL
 
 // func rowIQ4XSAVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 TEXT ·rowIQ4XSAVX2(SB), $160-72
 	ONES
+	VPXOR Y12, Y12, Y12
 	ROWIQ4XS
 
 // func rowMXFP4AVX2(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)

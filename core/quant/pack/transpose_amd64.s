@@ -2,19 +2,21 @@
 
 #include "textflag.h"
 
-// func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep int)
+// func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep, apart int)
 //
 // n times: 16 bytes of each of 8 rows, stride apart, become four times the
-// words of the 8 rows, 32 bytes, 64 bytes apart. src and dst then advance by
+// words of the 8 rows, 32 bytes, so many bytes apart. src and dst then advance by
 // their steps.
-TEXT ·transposeAVX2(SB), NOSPLIT, $0-48
+TEXT ·transposeAVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ stride+16(FP), AX
 	MOVQ n+24(FP), CX
 	MOVQ srcStep+32(FP), R8
 	MOVQ dstStep+40(FP), R9
-	LEAQ (AX)(AX*2), R10 // 3 strides
+	MOVQ apart+48(FP), R12
+	LEAQ (AX)(AX*2), R10    // 3 strides
+	LEAQ (R12)(R12*2), R13
 
 loop:
 	LEAQ        (SI)(AX*4), R11
@@ -35,9 +37,9 @@ loop:
 	VPUNPCKLQDQ Y7, Y5, Y2
 	VPUNPCKHQDQ Y7, Y5, Y3
 	VMOVDQU     Y0, (DI)
-	VMOVDQU     Y1, 64(DI)
-	VMOVDQU     Y2, 128(DI)
-	VMOVDQU     Y3, 192(DI)
+	VMOVDQU     Y1, (DI)(R12*1)
+	VMOVDQU     Y2, (DI)(R12*2)
+	VMOVDQU     Y3, (DI)(R13*1)
 	ADDQ        R8, SI
 	ADDQ        R9, DI
 	DECQ        CX

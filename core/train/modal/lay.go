@@ -3,8 +3,6 @@ package modal
 import (
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tokenizer"
@@ -121,7 +119,7 @@ func (l *layout) answer(t Turn) []int32 {
 
 // spells reports whether answers of a kind are spelled.
 func (l *layout) spells(kind string) bool {
-	return slices.ContainsFunc(l.spelled, func(p string) bool { ok, _ := path.Match(p, kind); return ok })
+	return matches(l.spelled, kind)
 }
 
 func (l *layout) writer() *writer {
@@ -165,7 +163,7 @@ func (l *layout) blind(t Turn) (document, bool) {
 func (l *layout) draw(e Example, d Data, r *nn.Random) (document, error) {
 	order := shuffled(len(e.Turns), r)
 	kind := r.Uniform()
-	if kind < d.Silent && e.Caption != "" || len(e.Turns) == 0 {
+	if e.Caption != "" && (kind < d.Silent || len(e.Turns) == 0 && len(d.Ask) == 0) {
 		if doc, ok := l.single(e.Modality, Turn{Answer: e.Caption, Kind: e.Kind + "/caption"}); ok {
 			return doc, nil
 		}
@@ -183,7 +181,7 @@ func (l *layout) draw(e Example, d Data, r *nn.Random) (document, error) {
 		}
 		w.turn(e.Turns[i], false)
 	}
-	if len(w.turns) == 0 {
+	if len(w.turns) == 0 && len(e.Turns) > 0 {
 		return w.document, atf("/seq_len", "no question about an example of %s fits into %d positions", e.Modality, l.T)
 	}
 	return w.document, nil

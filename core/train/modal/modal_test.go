@@ -261,7 +261,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.Task.train.again = false // forgets
+	tr.Task.senses[0].memory.size = maxFeatures // no room for any
 	if err := tr.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -82,9 +82,13 @@ type Core struct {
 // Data says what is seen, heard and read: sources with their shares.
 type Data struct {
 	Scene *Scene `json:"scene,omitempty"` // pictures drawn by mm
+	Sound *Sound `json:"sound,omitempty"` // sounds made by mm, and speech
 	Text  *Text  `json:"text,omitempty"`  // documents without media
 	// Turns are the most questions about one example; 3.
 	Turns int `json:"turns,omitempty"`
+	// Ask names the kinds of questions, or patterns of path.Match, that are asked;
+	// none: all.
+	Ask []string `json:"ask,omitempty"`
 	// Silent is the share of examples with no question at all, which the caption
 	// answers; 0.1, negative none.
 	Silent float64 `json:"silent,omitempty"`
@@ -104,6 +108,18 @@ type Scene struct {
 	Plain    bool     `json:"plain,omitempty"`    // even grounds without noise: what is easiest to see
 	Examples int      `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
 	Weight   float64  `json:"weight,omitempty"`   // of the source among the others; 1
+}
+
+// Sound is the sounds of core/dataset/sound.
+type Sound struct {
+	Kinds    []string `json:"kinds,omitempty"` // with weights, such as digits:3; none: all there is speech for
+	Seed     uint64   `json:"seed,omitempty"`
+	Speech   string   `json:"speech,omitempty"`        // folder of the speech that espeak-ng made
+	FSDD     string   `json:"fsdd,omitempty"`          // folder of recordings of the Free Spoken Digit Dataset
+	Speakers []string `json:"speakers,omitempty"`      // of it, to train on; none: all
+	Held     []string `json:"held_speakers,omitempty"` // of it, to evaluate on; none: all
+	Examples int      `json:"examples,omitempty"`      // to train on, gone through again and again; 0: no end
+	Weight   float64  `json:"weight,omitempty"`        // of the source among the others; 1
 }
 
 // Text is documents, as a language model's recipe names them.
@@ -246,18 +262,29 @@ func (d Data) validate(in []Modality) error {
 		return slices.ContainsFunc(in, func(one Modality) bool { return one.Modality == m })
 	}
 	weight := func(w float64) bool { return w >= 0 && w <= 1e6 }
-	fault("", d.Scene == nil && d.Text == nil, "no source: scene draws pictures")
-	fault("", d.Scene == nil && has(Image), "an image modality, and no source of pictures")
+	fault("", d.Scene == nil && d.Sound == nil && d.Text == nil, "no source: scene draws pictures, sound makes sounds")
+	fault("", d.Scene == nil && has(Image), "an image modality, and no source of pictures: scene")
+	fault("", d.Sound == nil && has(Audio), "an audio modality, and no source of sounds: sound")
 	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "silent %v, late %v: shares of at most 1", d.Silent, d.Late)
 	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns is %d, 1 to %d", d.Turns, maxTurns)
-	for i, p := range d.Spell {
-		_, err := path.Match(p, "")
-		fault(fmt.Sprintf("/spell/%d", i), err != nil, "%q is no pattern", p)
+	for key, list := range map[string][]string{"spell": d.Spell, "ask": d.Ask} {
+		for i, p := range list {
+			_, err := path.Match(p, "")
+			fault(fmt.Sprintf("/%s/%d", key, i), err != nil, "%q is no pattern", p)
+		}
 	}
 	if s := d.Scene; s != nil {
 		fault("/scene", !has(Image), "pictures, and no modality that sees them")
 		fault("/scene/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)
 		fault("/scene/weight", !weight(s.Weight), "weight %v is out of range", s.Weight)
+	}
+	if s := d.Sound; s != nil {
+		fault("/sound", !has(Audio), "sounds, and no modality that hears them")
+		fault("/sound/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)
+		fault("/sound/weight", !weight(s.Weight), "weight %v is out of range", s.Weight)
+		for _, name := range s.Held {
+			fault("/sound/held_speakers", slices.Contains(s.Speakers, name), "%s is trained on and held out", name)
+		}
 	}
 	if t := d.Text; t != nil {
 		fault("/text/weight", !weight(t.Weight), "weight %v is out of range", t.Weight)

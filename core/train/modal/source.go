@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/preprocess"
 )
 
@@ -54,6 +55,40 @@ func (p pictures) Make(i int) Example {
 	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
 	for _, q := range s.Questions {
 		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, s.Kind + "/" + q.Kind})
+	}
+	return e
+}
+
+// sounds is the clips of core/dataset/sound as examples.
+type sounds struct{ *sound.Source }
+
+// newSounds opens the clips of one split.
+func newSounds(s Sound, split, dir string) (Source, error) {
+	opt := sound.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Speakers: s.Speakers}
+	if split == heldSplit && s.Held != nil {
+		opt.Speakers = s.Held
+	}
+	for _, folder := range []struct {
+		to   *string
+		path string
+	}{{&opt.Dir, s.Speech}, {&opt.FSDD, s.FSDD}} {
+		if folder.path != "" {
+			*folder.to = resolve(dir, folder.path)
+		}
+	}
+	src, err := sound.New(opt)
+	if err != nil {
+		return nil, at("/data/sound", err)
+	}
+	return sounds{src}, nil
+}
+
+// Make implements [Source].
+func (p sounds) Make(i int) Example {
+	c := p.Source.Make(i)
+	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}}
+	for _, q := range c.Questions {
+		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, c.Kind + "/" + q.Kind})
 	}
 	return e
 }

@@ -2,6 +2,9 @@ package modal
 
 import (
 	"errors"
+	"io"
+	"path"
+	"slices"
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/llm"
@@ -11,22 +14,30 @@ import (
 
 // sources is what one split of the data has, with shares.
 type sources struct {
-	media Source  // nil: there is none
-	size  int     // of media: examples before they come again; 0: they never do
-	seen  float64 // share of media
-	read  float64 // share of documents
-	again bool    // examples come again
+	media []supply
+	asked []string // kinds of questions, as patterns; none: all
+	read  float64  // share of documents
 }
 
-// The sources that a draw names.
+// supply is a source of media.
+type supply struct {
+	Source
+	size  int // examples before they come again; 0: they never do
+	share float64
+}
+
+// documents is what draw gives for them: no supply.
+const documents = -1
+
+// The splits of the sources of media.
 const (
-	mediaSource = iota
-	textSource
+	trainSplit = "train"
+	heldSplit  = "held"
 )
 
 // openSources opens one split.
-func openSources(d Data, split string) (sources, error) {
-	var s sources
+func openSources(d Data, split, dir string) (sources, error) {
+	s := sources{asked: d.Ask}
 	weight := func(w float64) float64 {
 		if w == 0 {
 			return 1
@@ -34,11 +45,18 @@ func openSources(d Data, split string) (sources, error) {
 		return w
 	}
 	if d.Scene != nil {
-		var err error
-		if s.media, err = newPictures(*d.Scene, split); err != nil {
+		src, err := newPictures(*d.Scene, split)
+		if err != nil {
 			return s, err
 		}
-		s.seen, s.size, s.again = weight(d.Scene.Weight), d.Scene.Examples, d.Scene.Examples > 0
+		s.media = append(s.media, supply{src, d.Scene.Examples, weight(d.Scene.Weight)})
+	}
+	if d.Sound != nil {
+		src, err := newSounds(*d.Sound, split, dir)
+		if err != nil {
+			return s, err
+		}
+		s.media = append(s.media, supply{src, d.Sound.Examples, weight(d.Sound.Weight)})
 	}
 	if d.Text != nil {
 		s.read = weight(d.Text.Weight)
@@ -46,20 +64,64 @@ func openSources(d Data, split string) (sources, error) {
 	return s, nil
 }
 
-// draw chooses a source by chance.
+// draw chooses a supply by chance, or documents.
 func (s sources) draw(r *nn.Random) int {
-	if u := r.Uniform() * (s.seen + s.read); s.media == nil || u >= s.seen {
-		return textSource
+	total := s.read
+	for _, m := range s.media {
+		total += m.share
 	}
-	return mediaSource
+	u := r.Uniform() * total
+	for i, m := range s.media {
+		if u < m.share {
+			return i
+		}
+		u -= m.share
+	}
+	if s.read == 0 {
+		return len(s.media) - 1
+	}
+	return documents
 }
 
-// at is the source of the i-th example and its number there.
-func (s sources) at(i int) (Source, int) {
-	if s.size > 0 {
-		i %= s.size
+// at makes the i-th example, of a supply, and gives what it is remembered under:
+// below 0 where it never comes again.
+func (s sources) at(supply, i int) (e Example, key int) {
+	m := s.media[supply]
+	if m.size == 0 {
+		return s.ask(m.Make(i)), -1
 	}
-	return s.media, i
+	i %= m.size
+	return s.ask(m.Make(i)), i*len(s.media) + supply
+}
+
+// ask leaves of an example the questions that are asked.
+func (s sources) ask(e Example) Example {
+	if len(s.asked) > 0 {
+		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !matches(s.asked, t.Kind) })
+	}
+	return e
+}
+
+// matches reports whether a kind is one of those named, or of a pattern.
+func matches(patterns []string, kind string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, kind); return ok })
+}
+
+// turn is the i-th example of a test: of the supplies by turns.
+func (s sources) turn(i int) Example {
+	n := len(s.media)
+	return s.ask(s.media[i%n].Make(i / n))
+}
+
+// close gives back what the sources hold open.
+func (s sources) close() error {
+	var errs []error
+	for _, m := range s.media {
+		if c, ok := m.Source.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // open reads the documents that have no media in them.
@@ -94,14 +156,12 @@ func (p *Perception) document() document {
 
 // Close gives back what the task holds open; not the trainer's threads.
 func (p *Perception) Close() error {
-	var errs []error
+	errs := []error{p.train.close(), p.held.close()}
 	if p.corpus != nil {
 		errs = append(errs, p.corpus.Close())
 	}
 	for _, s := range p.senses {
-		if s.onnx != nil {
-			errs = append(errs, s.onnx.program.Close())
-		}
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }

@@ -9,7 +9,8 @@
 //	bench -start -native DIR [-models 135M-Q8_0,FILE.gguf] [-threads 2]
 //
 // measures processes from their start to the first token instead, with the
-// file in the page cache (warm) and out of it (cold).
+// file in the page cache (warm) and out of it (cold): the engine alone and,
+// where the file has a tokenizer, all of mm run.
 //
 // With -levels it runs once for each level of mm's kernels (MM_CPU), beside
 // the build of llama.cpp's kernels that is made for the same instructions.
@@ -128,7 +129,7 @@ func run(o options) error {
 	}
 	fmt.Printf("%-10s %7s %-8s %10s %10s %6s %8s %8s\n", "model", "threads", "", "mm tok/s", "llama.cpp", "ratio", "GB, Gop", "of peak")
 	for _, model := range o.models {
-		path, err := modelFile(o.dir, model)
+		path, err := modelFile(o.dir, o.native, model)
 		if err != nil {
 			return err
 		}

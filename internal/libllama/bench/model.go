@@ -35,8 +35,8 @@ func shape(name string) (infer.Config, bool, error) {
 }
 
 // modelFile gives the file of a model such as 135M-Q8_0, which it writes if
-// need be.
-func modelFile(dir, name string) (string, error) {
+// need be; 135M-Q8_0-text has the tokenizer of the model in the folder native.
+func modelFile(dir, native, name string) (string, error) {
 	if filepath.Ext(name) == ".gguf" { // a file of its own
 		return name, nil
 	}
@@ -45,9 +45,16 @@ func modelFile(dir, name string) (string, error) {
 		return path, nil
 	}
 	size, kind, _ := strings.Cut(name, "-")
+	kind, reads := strings.CutSuffix(kind, "-text")
 	cfg, untied, err := shape(size)
 	if err != nil {
 		return "", err
+	}
+	words := []gguf.KV{{Key: gguf.KeyTokenizerModel, Value: "none"}}
+	if reads {
+		if words, cfg.Vocab, err = vocabulary(filepath.Join(native, "models", published)); err != nil {
+			return "", err
+		}
 	}
 	choose, err := types(kind, cfg, untied)
 	if err != nil {
@@ -62,11 +69,33 @@ func modelFile(dir, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	kvs := append(cfg.Metadata(), gguf.KV{Key: gguf.KeyTokenizerModel, Value: "none"}, gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
+	kvs := append(append(cfg.Metadata(), words...), gguf.KV{Key: gguf.KeyQuantizationVersion, Value: uint32(2)})
 	if _, err := gguf.Write(f, kvs, tensors(cfg, untied, choose)); err != nil {
 		return "", err
 	}
 	return path, os.Rename(path+".part", path)
+}
+
+// published is the model that scripts/fetch-native.sh brings.
+const published = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+// vocabulary takes the tokenizer out of a file, and its size.
+func vocabulary(path string) (kvs []gguf.KV, size int, err error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	for _, kv := range f.KVs {
+		if strings.HasPrefix(string(kv.Key), "tokenizer.ggml.") {
+			kvs = append(kvs, kv)
+		}
+	}
+	t, ok := f.Tensor("token_embd.weight")
+	if !ok {
+		return nil, 0, fmt.Errorf("%s has no token_embd.weight", path)
+	}
+	return kvs, t.Rows(), nil
 }
 
 // types gives the type of each tensor: that of a recipe with an underscore M
