@@ -4,6 +4,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/train"
 )
 
 // What counts as right is what greedy decoding says, word for word; both are
@@ -79,5 +83,31 @@ func TestTally(t *testing.T) {
 		if within(w.said, w.right) != w.want {
 			t.Errorf("%q for %q: %v", w.said, w.right, !w.want)
 		}
+	}
+}
+
+// Another's input is that of an example that nobody is asked about, of the same
+// source; nothing is none.
+func TestLooks(t *testing.T) {
+	tr, err := New(t.Context(), encoding(), train.Options{From: ".", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	shown := func(from int, look Look) ([]Example, []made) {
+		examples, items, err := tr.Task.show(from, 2, Trial{N: 3, Look: look})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return examples, items
+	}
+	asked, own := shown(0, Own)
+	same, another := shown(0, Another)
+	_, later := shown(3, Own)
+	if !cmp.Equal(asked[0].Turns, same[0].Turns) || cmp.Equal(own[0].data, another[0].data) || !cmp.Equal(later[0].data, another[0].data) {
+		t.Error("another's input is not that of the third example behind")
+	}
+	if _, none := shown(0, Nothing); none[0].data != nil || none[1].data != nil {
+		t.Error("nothing is something")
 	}
 }
