@@ -6,9 +6,12 @@ in WAV files, and counts how often it is right.
     judge-digits.py --espeak [DIR]  what espeak-ng says by itself, and DIR
 
 One digit is asked of a grammar of one digit (chance: 10 %), more of a grammar of
-any number of them. Needs the Python package pocketsphinx, which brings its model
-of American English. Exit status 0 also where it is absent: nothing is judged, and
-that is said.
+any number of them. Measured (5.1.1): of the 40 recordings of people in the Free
+Spoken Digit Dataset 90.0 % are right (95 %: 76.9 to 96.0), of espeak-ng's own
+digits in ten voices 72.0 % (62.5 to 79.9), 80 % in American ones, 53 % in three
+English ones: a speaker is judged against these, and no judge's 100. Needs the
+Python package pocketsphinx, which brings its model of American English. Exit
+status 0 also where it is absent: nothing is judged, and that is said.
 """
 
 import argparse

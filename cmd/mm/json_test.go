@@ -144,7 +144,7 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	// What speaks when espeak-ng is asked to; mm asks it with its arguments.
-	voice := "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'a voice 1.0'\nexec cat s.wav\n"
+	voice := "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'a voice 1.0'\n[ \"$1\" = --voices=variant ] && exec echo '!v/f2'\nexec cat s.wav\n"
 	if err := os.WriteFile("voice", []byte(voice), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package net_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -187,6 +188,48 @@ func TestFewer(t *testing.T) {
 		for _, w := range k.net.Params().Tensors() {
 			if !slices.Equal(w.Grad, want[w.Name]) {
 				t.Errorf("%s: %s: another gradient", name, w.Name)
+			}
+		}
+	}
+}
+
+// TestSingle: what float32 runs on gives the gradients that float64 gives.
+func TestSingle(t *testing.T) {
+	for name, cfg := range nettest.Networks() {
+		k := newChecked(t, cfg)
+		k.backward(false)
+		n, err := net.New[float32](cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		single := func(to []float32, from []float64) {
+			for i, v := range from {
+				to[i] = float32(v)
+			}
+		}
+		for i, w := range n.Params().Tensors() {
+			single(w.Data, k.net.Params().Tensors()[i].Data)
+		}
+		n.Pack(true)
+		pass := n.NewPass(nil, 3)
+		for _, p := range cfg.Inputs {
+			single(pass.In(p.Name).Data, k.pass.In(p.Name).Data)
+		}
+		pass.Forward(2)
+		for _, out := range cfg.Outputs {
+			y, dy := pass.Out(out), pass.OutGrad(out)
+			for i, v := range y.Data[:2*len(y.Data)/3] {
+				dy.Data[i] = v + float32(k.c[out][i])
+			}
+		}
+		pass.Backward(2, false)
+		for i, w := range n.Params().Tensors() {
+			var diff, norm float64
+			for j, g := range k.net.Params().Tensors()[i].Grad {
+				diff, norm = diff+(float64(w.Grad[j])-g)*(float64(w.Grad[j])-g), norm+g*g
+			}
+			if !(diff <= 1e-7*norm) { // attention that is nearly sure cancels most of it
+				t.Errorf("%s: %s: a gradient %.1e beside that of float64", name, w.Name, math.Sqrt(diff/norm))
 			}
 		}
 	}

@@ -51,7 +51,10 @@ func TestFolder(t *testing.T) {
 		t.Error("what nobody put is there")
 	}
 	if runtime.GOOS != "windows" {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
 			info, err := os.Stat(path)
 			if err == nil && info.Mode().Perm()&0o077 != 0 {
 				err = fmt.Errorf("%s is %v", path, info.Mode())

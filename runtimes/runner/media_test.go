@@ -74,7 +74,7 @@ func near(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
-var reddish, bluish, greenish = color.RGBA{200, 10, 20, 255}, color.RGBA{10, 20, 200, 255}, color.RGBA{10, 200, 20, 255}
+var reddish, bluish = color.RGBA{200, 10, 20, 255}, color.RGBA{10, 20, 200, 255}
 
 // A film goes through the encoder of pictures frame by frame, and is the mean of
 // its frames, or they stand one behind the other, as the projector's manifest

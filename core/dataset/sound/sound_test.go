@@ -308,7 +308,7 @@ func TestSynthesise(t *testing.T) {
 	for i := range w.Samples[:4000] {
 		w.Samples[1000+i] = float32(math.Sin(float64(i) / 9))
 	}
-	script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'voice 9  Data at: x'; exit; fi\ncat " + filepath.Join(dir, "a.wav") + "\n"
+	script := "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'voice 9  Data at: x'; exit; fi\nif [ \"$1\" = --voices=variant ]; then echo '5 variant --/F two !v/f2'; exit; fi\ncat " + filepath.Join(dir, "a.wav") + "\n"
 	for name, data := range map[string][]byte{"a.wav": preprocess.EncodeWAV(w), "speak": []byte(script)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o700); err != nil {
 			t.Fatal(err)
@@ -342,6 +342,9 @@ func TestSynthesise(t *testing.T) {
 	}
 	if !bytes.Equal(files[0], files[1]) {
 		t.Error("the files of two runs differ")
+	}
+	if _, err := sound.Synthesise(t.Context(), sound.SpeechOptions{Dir: dir, Voices: []string{"f2", "f9"}, Program: filepath.Join(dir, "speak")}); err == nil || !strings.Contains(err.Error(), "no voices [f9]") {
+		t.Errorf("a voice that is not there: %v", err)
 	}
 	if _, err := sound.Synthesise(t.Context(), sound.SpeechOptions{Dir: dir, Program: filepath.Join(dir, "a.wav")}); err == nil {
 		t.Error("a sound speaks")

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,6 +68,9 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 		return nil, fmt.Errorf("asking %s for its version: %w", opt.Program, err)
 	}
 	engine, _, _ := strings.Cut(strings.TrimSpace(string(version)), "  ")
+	if err := known(ctx, opt); err != nil {
+		return nil, err
+	}
 	takes := planned(opt)
 	samples, err := speakAll(ctx, opt, takes)
 	if err != nil {
@@ -84,6 +88,27 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 		err = fsx.Replace(out.File, 0o644, func(w io.Writer) error { return writePack(w, engine, takes, samples) })
 	}
 	return out, err
+}
+
+// known asks whether the program has the voices: for one that it has not
+// espeak-ng speaks with another, which may be of the other split, and says
+// nothing.
+func known(ctx context.Context, opt SpeechOptions) error {
+	list, err := exec.CommandContext(ctx, opt.Program, "--voices=variant").Output()
+	if err != nil {
+		return fmt.Errorf("asking %s for its voices: %w", opt.Program, err)
+	}
+	has := strings.Fields(string(list))
+	var missing []string
+	for _, v := range opt.Voices {
+		if !slices.Contains(has, "!v/"+v) {
+			missing = append(missing, v)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s has no voices %v", opt.Program, missing)
+	}
+	return nil
 }
 
 // planned are the takes: each voice with each text, as often as asked for.

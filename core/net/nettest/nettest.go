@@ -2,6 +2,8 @@
 package nettest
 
 import (
+	"maps"
+
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/nn"
 )
@@ -9,6 +11,13 @@ import (
 // Networks have every kind of layer between them, some in several shapes. An
 // input named ids wants whole numbers from 0 to 3.
 func Networks() map[string]net.Config {
+	all := arrangements()
+	maps.Copy(all, products())
+	return all
+}
+
+// products is networks whose layers multiply.
+func products() map[string]net.Config {
 	return map[string]net.Config{
 		"linear": {
 			Inputs:  []net.Port{{Name: "x", Rows: 5, Cols: 6}},
@@ -80,6 +89,12 @@ func Networks() map[string]net.Config {
 			Layers:  []net.Layer{{Name: "a", Kind: "resampler", Count: 4, Out: 8, Heads: 2, Hidden: 10}, {Name: "b", Kind: "resampler", Count: 2, Heads: 1}},
 			Outputs: []string{"b"},
 		},
+	}
+}
+
+// arrangements is networks whose layers move values about.
+func arrangements() map[string]net.Config {
+	return map[string]net.Config{
 		"enlarging": {
 			Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 8, Height: 2}},
 			Layers: []net.Layer{{Kind: "upsample2d", Factor: 2}, {Kind: "pixel_shuffle", Factor: 2, Name: "p"}, {Name: "y", Kind: "upsample1d", Factor: 3},

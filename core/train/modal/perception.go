@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/llm"
@@ -85,24 +84,31 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 	}
 	workers := pool.New(threads)
 	p, err := newPerception(ctx, r, opt.From, workers)
-	if err == nil {
-		p.from = train.Way(opt.Dir, opt.From)
-		err = p.goOn(from)
-	}
 	if err != nil {
 		workers.Close()
 		return nil, err
 	}
-	var t *train.Trainer
-	if from != nil {
-		t, err = train.Resume(from.Checkpoint, r.run(), p, workers, opt)
-	} else {
-		t, err = train.New(r.run(), p, workers, opt)
-	}
+	p.from = train.Way(opt.Dir, opt.From)
+	t, err := p.trainer(opt, from)
 	if err != nil {
+		if e := p.Close(); e != nil {
+			err = errors.Join(err, e)
+		}
 		return nil, err
 	}
 	return &Trainer{t, p}, nil
+}
+
+// trainer makes the task's trainer, which closes the threads where it fails.
+func (p *Perception) trainer(opt train.Options, from *Checkpoint) (*train.Trainer, error) {
+	if from == nil {
+		return train.New(p.recipe.run(), p, p.pool, opt)
+	}
+	if err := p.goOn(from); err != nil {
+		p.pool.Close()
+		return nil, err
+	}
+	return train.Resume(from.Checkpoint, p.recipe.run(), p, p.pool, opt)
 }
 
 // goOn takes over a checkpoint's place in the data.
@@ -127,44 +133,57 @@ func (p *Perception) goOn(c *Checkpoint) error {
 // newPerception opens all that a recipe names.
 func newPerception(ctx context.Context, r Recipe, dir string, workers *pool.Pool) (*Perception, error) {
 	p := &Perception{recipe: r, ctx: ctx, pool: workers}
+	if err := p.build(dir); err != nil {
+		if e := p.Close(); e != nil {
+			err = errors.Join(err, e)
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+// build opens the recipe's core, networks and sources, and makes room for a
+// step.
+func (p *Perception) build(dir string) error {
+	r, workers := p.recipe, p.pool
 	var err error
 	if p.model, p.tok, err = openCore(r, dir); err != nil {
-		return nil, err
+		return err
 	}
 	places := map[Medium]int{}
 	most := 0
 	for i, m := range r.Modalities {
-		s, err := newSense(ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
+		s, err := newSense(p.ctx, m, r, dir, workers, p.model.Config.Dim, fmt.Sprintf("/modalities/%d", i))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.senses = append(p.senses, s)
 		places[m.Modality] = s.proj.rows()
 		most = max(most, s.proj.rows())
 	}
 	if r.SeqLen > p.model.Config.Context {
-		return nil, atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
+		return atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
 	}
 	if p.layout, err = newLayout(p.tok, places, r.SeqLen); err != nil {
-		return nil, err
+		return err
 	}
 	p.layout.spelled = r.Data.Spell
 	if p.train, err = openSources(r.Data, trainSplit, dir); err != nil {
-		return nil, err
+		return err
 	}
 	if p.held, err = openSources(r.Data, heldSplit, dir); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Data.Text != nil {
 		if err := p.open(*r.Data.Text, dir); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.pass = p.model.NewPass(workers, r.BatchSize, r.SeqLen)
 	p.trial = newBatch(r.BatchSize, r.SeqLen)
 	p.trial.Best = make([]int32, r.BatchSize*r.SeqLen)
 	p.grads = make([]float32, r.BatchSize*most*p.model.Config.Dim)
-	return p, nil
+	return nil
 }
 
 // Tensors implements [train.Task].
@@ -209,130 +228,6 @@ func (p *Perception) Size() train.Size {
 	}
 	return train.Size{FLOPs: p.model.Config.FLOPs(p.recipe.SeqLen), Batch: p.recipe.BatchSize * p.recipe.SeqLen,
 		Train: n * p.recipe.SeqLen, Held: p.recipe.Eval.N}
-}
-
-// Batches implements [train.Task].
-func (p *Perception) Batches(k int) (terms int, err error) {
-	for len(p.batches) < k {
-		p.batches = append(p.batches, newBatch(p.recipe.BatchSize, p.recipe.SeqLen))
-	}
-	n := p.recipe.BatchSize
-	made, waits := make([]made, k*n), p.waits()
-	for i := range made {
-		made[i].r = nn.NewRandom(spread(p.recipe.Seed, uint64(p.next+i)))
-		made[i].i, made[i].unseen = p.next+i, waits
-		if made[i].supply = p.train.draw(made[i].r); made[i].supply == documents {
-			made[i].document, made[i].done = p.document(), true
-		}
-	}
-	p.next += len(made)
-	var mu sync.Mutex
-	p.pool.For(len(made), 1, pool.Func(func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			if e := p.make(&made[i]); e != nil {
-				mu.Lock()
-				err = errors.Join(err, e)
-				mu.Unlock()
-			}
-		}
-	}))
-	if err != nil {
-		return 0, err
-	}
-	for b, to := range p.batches[:k] {
-		to.blank = waits
-		terms += p.fill(to, made[b*n:(b+1)*n])
-	}
-	return terms, nil
-}
-
-// waits reports whether the coming step is one that encoders and projectors wait
-// for.
-func (p *Perception) waits() bool {
-	return p.next < p.recipe.Wait*p.recipe.BatchSize*p.recipe.Accumulate
-}
-
-// made is an example on its way into a batch.
-type made struct {
-	r      *nn.Random
-	i      int
-	supply int
-	document
-	item
-	modality Medium // "" of a document without media
-	done     bool
-	unseen   bool // no encoder takes it
-}
-
-// make draws example i.
-func (p *Perception) make(m *made) error {
-	if m.done {
-		return nil
-	}
-	e, key := p.train.at(m.supply, m.i)
-	m.modality, m.key = e.Modality, key
-	s := p.sense(e.Modality)
-	var err error
-	if m.document, err = p.layout.draw(e, p.recipe.Data, m.r); err != nil {
-		return err
-	}
-	if m.unseen || s.known(m.key) {
-		return nil
-	}
-	m.item, err = s.item(e)
-	m.key = key
-	return err
-}
-
-func (p *Perception) sense(m Medium) *sense {
-	for _, s := range p.senses {
-		if s.modality == m {
-			return s
-		}
-	}
-	return nil
-}
-
-// fill puts examples into a batch and counts what is asked.
-func (p *Perception) fill(b *batch, all []made) (terms int) {
-	clear(b.items)
-	for row := range all {
-		m := &all[row]
-		b.docs[row] = m.document
-		if m.modality != "" {
-			m.row = row
-			b.items[m.modality] = append(b.items[m.modality], m.item)
-		}
-	}
-	return b.put(p.recipe.SeqLen, p.layout.eos)
-}
-
-// look gives the batch the vectors of its items.
-func (p *Perception) look(b *batch) error {
-	b.Embeds, b.Rows = b.Embeds[:0], b.Rows[:0]
-	for _, s := range p.senses {
-		items := b.items[s.modality]
-		if len(items) == 0 {
-			continue
-		}
-		if !b.blank {
-			if err := s.look(p.ctx, items); err != nil {
-				return err
-			}
-		}
-		for i, it := range items {
-			if b.blank {
-				b.Embeds = append(b.Embeds, make([]float32, s.proj.rows()*s.proj.cols())...)
-			} else {
-				b.Embeds = s.proj.result(b.Embeds, i)
-			}
-			first := it.row*p.recipe.SeqLen + b.docs[it.row].first
-			for v := range s.proj.rows() {
-				b.Rows = append(b.Rows, int32(first+v))
-			}
-		}
-	}
-	return nil
 }
 
 // Pass implements [train.Task].
@@ -381,17 +276,4 @@ func (p *Perception) State() (train.State, error) {
 		h.Text = &at
 	}
 	return train.State{Kind: kind, Header: h}, nil
-}
-
-// spread mixes a seed and a number (SplitMix64), so that neighbours share
-// nothing.
-func spread(seed, i uint64) uint64 {
-	x := seed*0x9e3779b97f4a7c15 ^ (i + 1)
-	for range 2 {
-		x += 0x9e3779b97f4a7c15
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		x ^= x >> 31
-	}
-	return x
 }

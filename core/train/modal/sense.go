@@ -53,26 +53,43 @@ func (m *memory) put(key int, x []float32) {
 // reads the weights that the recipe names. dim is the core's d_model.
 func newSense(ctx context.Context, m Modality, r Recipe, dir string, workers *pool.Pool, dim int, place string) (*sense, error) {
 	s := &sense{modality: m.Modality, spec: m.Preprocess}
+	if err := s.build(ctx, m, r, dir, workers, dim, place); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// close gives back a stranger's encoder.
+func (s *sense) close() error {
+	if s.onnx == nil {
+		return nil
+	}
+	return s.onnx.program.Close()
+}
+
+// build makes the networks, gives them their memory and holds them against each
+// other. place is the modality's in the recipe.
+func (s *sense) build(ctx context.Context, m Modality, r Recipe, dir string, workers *pool.Pool, dim int, place string) error {
 	var err error
 	if m.Encoder.ONNX != "" {
 		s.onnx, err = openStranger(ctx, resolve(dir, m.Encoder.ONNX), m.Encoder, workers.Threads())
 		if err != nil {
-			return nil, at(place+"/encoder/onnx", err)
+			return at(place+"/encoder/onnx", err)
 		}
 	} else if s.enc, err = s.network(EncoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
-		return nil, at(place+"/encoder", err)
+		return at(place+"/encoder", err)
 	}
 	if s.proj, err = s.network(ProjectorPart, m.Projector, r.Seed+1, dir); err != nil {
-		return nil, at(place+"/projector", err)
+		return at(place+"/projector", err)
 	}
 	s.arrange(workers, r)
-	if err := s.check(r.Seed); err != nil {
-		return nil, at(place, err)
+	if err := s.check(); err != nil {
+		return at(place, err)
 	}
 	if c := s.proj.cols(); c != dim {
-		return nil, atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
+		return atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
 	}
-	return s, nil
+	return nil
 }
 
 // network makes a part of a description, or of a checkpoint.
@@ -114,7 +131,7 @@ func (s *sense) arrange(workers *pool.Pool, r Recipe) {
 
 // check holds preprocessing, encoder and projector against each other by what
 // they make of a blank input.
-func (s *sense) check(seed uint64) error {
+func (s *sense) check() error {
 	t, err := prepare(&s.spec, blank(s.modality))
 	if err != nil {
 		return fmt.Errorf("preprocess: %w", err)

@@ -161,9 +161,7 @@ func (p *Perception) Close() error {
 		errs = append(errs, p.corpus.Close())
 	}
 	for _, s := range p.senses {
-		if s.onnx != nil {
-			errs = append(errs, s.onnx.program.Close())
-		}
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }

@@ -5,7 +5,7 @@
 // the divergence from its probabilities in nats a token, and the tokens a second
 // of processor time that mm writes.
 //
-//	quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24]
+//	quality -native DIR -text FILE [-model FILE.gguf] [-dir DIR] [-types Q4_0,Q4_K_M] [-ways mm,llama.cpp] [-windows 24] [-near 3]
 //
 // The text is of stories; the first ones are read, and calibration has the
 // last ones.
@@ -54,14 +54,14 @@ func main() {
 	flag.StringVar(&o.text, "text", "../shared/data/tinystories/tinystories_sample.txt", "text of stories separated by <|endoftext|>")
 	flag.StringVar(&o.dir, "dir", ".bench", "folder for the models")
 	flag.StringVar(&o.model, "model", "", "GGUF file; SmolLM2-135M-Instruct by default")
-	types := flag.String("types", "Q8_0,Q6_K,Q5_1,Q5_K_M,Q5_K_S,Q5_0,Q4_1,Q4_K_M,Q4_K_S,IQ4_NL,Q4_0,IQ4_XS,Q3_K_L,Q3_K_M,Q3_K_S,Q2_K", "recipes")
+	types := flag.String("types", "F16,BF16,Q8_0,Q6_K,Q5_1,Q5_K_M,Q5_K_S,Q5_0,Q4_1,Q4_K_M,Q4_K_S,IQ4_NL,Q4_0,IQ4_XS,Q3_K_L,Q3_K_M,Q3_K_S,Q2_K", "recipes")
 	which := flag.String("ways", strings.Join(ways, ","), "who writes, and how")
 	flag.IntVar(&o.limit, "windows", 14, "windows that are read")
 	flag.IntVar(&o.size, "window", 512, "positions of a window at most")
 	flag.IntVar(&o.calibrate, "calibrate", 32, "stories of calibration")
 	flag.IntVar(&o.threads, "threads", 1, "threads")
 	flag.IntVar(&o.decoded, "decode", 32, "tokens that are written one by one; 0: none")
-	flag.IntVar(&o.near, "near", 0, "models near the given one that are quantised too: each weight moved at random within its step")
+	flag.IntVar(&o.near, "near", 0, "models near the given one that are quantised in its place: each weight moved at random within its step")
 	flag.Parse()
 	o.types, o.ways = strings.Split(*types, ","), strings.Split(*which, ",")
 	if err := run(context.Background(), o); err != nil {
@@ -95,13 +95,13 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}()
 	b.near = map[string][][2]float64{}
-	for seed := range o.near + 1 {
-		if err := b.table(ctx, uint64(seed)); err != nil {
+	if o.near == 0 {
+		return b.table(ctx, 0)
+	}
+	for seed := range o.near {
+		if err := b.table(ctx, uint64(seed)+1); err != nil {
 			return err
 		}
-	}
-	if o.near < 2 {
-		return nil
 	}
 	fmt.Printf("\n| over llama.cpp, %d models near it | nats | KL |\n|---|---|---|\n", o.near)
 	for _, name := range o.types {
@@ -123,7 +123,7 @@ func spread(pairs [][2]float64, which, digits int) string {
 	for _, p := range pairs {
 		square += (p[which] - sum/n) * (p[which] - sum/n)
 	}
-	return fmt.Sprintf("%+.*f ± %.*f", digits, sum/n, digits, math.Sqrt(square/(n-1)/n))
+	return fmt.Sprintf("%+.*f ± %.*f", digits, sum/n, digits, math.Sqrt(square/max(1, n-1)/n))
 }
 
 // table quantises one model in all ways: the given one, or by another seed than
