@@ -27,8 +27,8 @@ func bf16Panels(p Product[float32], r reading) *Panels[float32] {
 	return b
 }
 
-var bf16Shapes = [][3]int{{1, 1, 1}, {12, 32, 8}, {13, 33, 9}, {128, 96, 64}, {23, 100, 7}, {250, 40, 600},
-	{3, 5, 1030}, {47, 31, 16}, {100, 64, 513}, {61, 17, 1}, {5, 256, 2}, {49, 70, 1408}}
+var bf16Shapes = [][3]int{{1, 1, 1}, {12, 32, 8}, {13, 33, 9}, {64, 96, 64}, {23, 100, 7}, {62, 40, 600},
+	{3, 5, 1030}, {47, 31, 16}, {25, 64, 513}, {61, 17, 1}, {5, 256, 2}, {13, 40, 1100}}
 
 // TestMulBF16 compares with products of the rounded elements in float64, and
 // the two ways to read them with each other.
@@ -57,14 +57,14 @@ func TestMulBF16(t *testing.T) {
 // takes memory.
 func TestMulBF16SplitsBitwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 6))
-	for _, s := range [][3]int{{61, 130, 600}, {300, 64, 40}, {720, 70, 128}} {
+	for _, s := range [][3]int{{61, 70, 600}, {300, 40, 40}, {180, 40, 128}} {
 		for form := range 4 {
 			for _, reads := range readings() {
 				p := product(r, s[0], s[1], s[2], form&1 != 0, form&2 != 0, 1, 1)
 				b := bf16Panels(p, reads)
 				want := append([]float32(nil), p.C...)
 				b.Mul(p.M, 1, p.A, 1, want, p.LDC)
-				for _, part := range []int{1, 5, 48, 200} {
+				for _, part := range []int{5, 48, 170} {
 					c := append([]float32(nil), p.C...)
 					done := make(chan bool)
 					for i := 0; i < p.M; i += part {
