@@ -39,7 +39,7 @@ func lost(b []byte, x []float32, t tensor.Type) float64 {
 func TestFit(t *testing.T) {
 	x := noise(256 * 64)
 	for typ, most := range map[tensor.Type]float64{
-		tensor.Q4_0: 0.97, tensor.Q4_1: 0.97, tensor.Q5_0: 0.98, tensor.Q5_1: 0.98, tensor.Q8_0: 1, tensor.F16: 1,
+		tensor.Q4_1: 0.97, tensor.Q5_1: 0.98, tensor.Q4_0: 1, tensor.Q5_0: 1, tensor.Q8_0: 1, tensor.F16: 1,
 	} {
 		plain, fitted := make([]byte, typ.RowBytes(len(x))), make([]byte, typ.RowBytes(len(x)))
 		quant.Quantize(plain, x, typ)

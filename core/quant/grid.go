@@ -115,12 +115,14 @@ func (g *grid) plain(b []byte, x []float32) {
 	g.encode(b, x, w[:len(x)])
 }
 
-// Fit is [Quantize] with the scales of all types of few bits fitted to the
-// elements, those of 32 elements as well, which Quantize maps onto the block's
-// extremes as ggml does: less is lost, in the same number of bytes.
+// Fit is [Quantize] with the scales of types of few bits fitted to the elements,
+// those of 32 elements with a minimum as well, which Quantize maps onto the
+// block's extremes as ggml does: less is lost, in the same number of bytes. Q4_0
+// and Q5_0 are as Quantize writes them: fitted ones lose less of the squares, and
+// models whose elements lie on a grid of Q4_1 know less for it.
 func Fit(dst []byte, src []float32, t tensor.Type) {
 	g, ok := gridOf(t)
-	if !ok || t == tensor.Q8_0 { // 8 bits hold the extremes and all between
+	if !ok || t == tensor.Q8_0 || t == tensor.Q4_0 || t == tensor.Q5_0 {
 		Quantize(dst, src, t)
 		return
 	}
