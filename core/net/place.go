@@ -29,11 +29,11 @@ func (p *Pass[F]) place(at place[F]) op[F] {
 	case "conv1d", "conv2d":
 		if s.Depthwise() {
 			c := &conv.Depthwise[F]{Geometry: s.Geometry(), Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
-			return &depthwise[F]{at, conv.DepthwisePass[F]{Depthwise: c, X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+			return &windows[F]{at, &conv.DepthwisePass[F]{Depthwise: c, X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 		}
-		return &convolution[F]{at, conv.Pass[F]{Conv: n.packed[s.Name].(*conv.Conv[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+		return &windows[F]{at, &conv.Pass[F]{Conv: n.packed[s.Name].(*conv.Conv[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 	case "conv1d_transpose", "conv2d_transpose":
-		return &transposed[F]{at, conv.TransposedPass[F]{Transposed: n.packed[s.Name].(*conv.Transposed[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+		return &windows[F]{at, &conv.TransposedPass[F]{Transposed: n.packed[s.Name].(*conv.Transposed[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 	case "position":
 		return &position[F]{at, n.tensor(s.Name + ".weight")}
 	case "queries":

@@ -18,7 +18,7 @@ type plan[F tensor.Float] struct {
 type (
 	multiplying[F tensor.Float] interface{ denses() []*nn.Dense[F] }
 	windowing[F tensor.Float]   interface {
-		gradient(samples int) *conv.Gradient[F]
+		Gradient(samples int) *conv.Gradient[F]
 	}
 	lookingUp interface {
 		table(samples int) func(add bool)
@@ -38,8 +38,10 @@ func (p *Pass[F]) plan(n int) *plan[F] {
 				products = append(products, d.First(n*d.X.Rows/p.B))
 			}
 		}
-		if o, ok := o.(windowing[F]); ok {
-			out.windows = append(out.windows, o.gradient(n))
+		if o, ok := o.(*windows[F]); ok {
+			if pass, ok := o.pass.(windowing[F]); ok { // a depthwise one sums them on the way back
+				out.windows = append(out.windows, pass.Gradient(n))
+			}
 		}
 		if o, ok := o.(lookingUp); ok {
 			if t := o.table(n); t != nil {

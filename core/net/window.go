@@ -6,44 +6,20 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-type convolution[F tensor.Float] struct {
+// windows is a convolution of any kind.
+type windows[F tensor.Float] struct {
 	place[F]
-	conv.Pass[F]
+	pass interface {
+		Forward(s *conv.Scratch[F], sample int)
+		Backward(s *conv.Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool)
+	}
 }
 
-func (c *convolution[F]) forward(w *worker[F], s int) { c.Forward(&w.conv, s) }
+func (c *windows[F]) forward(w *worker[F], s int) { c.pass.Forward(&w.conv, s) }
 
-func (c *convolution[F]) backward(w *worker[F], spread []F, s int) {
+func (c *windows[F]) backward(w *worker[F], spread []F, s int) {
 	x := c.in[0]
-	c.Backward(&w.conv, x.dy, spread, s, x.want, x.add)
-}
-
-func (c *convolution[F]) gradient(n int) *conv.Gradient[F] { return c.Gradient(n) }
-
-type transposed[F tensor.Float] struct {
-	place[F]
-	conv.TransposedPass[F]
-}
-
-func (c *transposed[F]) forward(w *worker[F], s int) { c.Forward(&w.conv, s) }
-
-func (c *transposed[F]) backward(w *worker[F], spread []F, s int) {
-	x := c.in[0]
-	c.Backward(&w.conv, x.dy, spread, s, x.want, x.add)
-}
-
-func (c *transposed[F]) gradient(n int) *conv.Gradient[F] { return c.Gradient(n) }
-
-type depthwise[F tensor.Float] struct {
-	place[F]
-	conv.DepthwisePass[F]
-}
-
-func (c *depthwise[F]) forward(w *worker[F], s int) { c.Forward(&w.conv, s) }
-
-func (c *depthwise[F]) backward(w *worker[F], spread []F, s int) {
-	x := c.in[0]
-	c.Backward(&w.conv, x.dy, spread, s, x.want, x.add)
+	c.pass.Backward(&w.conv, x.dy, spread, s, x.want, x.add)
 }
 
 // position adds a table to a value.

@@ -47,3 +47,24 @@ GLOBL gemmOne<>(SB), RODATA|NOPTR, $4
 	VBROADCASTSS beta+60(FP), Z1; \
 	VXORPS X2, X2, X2; \
 	VUCOMISS X2, X1
+
+// ROWS4, ROWS8 and ROWS12 do op to the accumulators of so many rows, from Z8 on.
+#define ROWS4(op) \
+	op(Z8, Z9); \
+	op(Z10, Z11); \
+	op(Z12, Z13); \
+	op(Z14, Z15)
+
+#define ROWS8(op) \
+	ROWS4(op); \
+	op(Z16, Z17); \
+	op(Z18, Z19); \
+	op(Z20, Z21); \
+	op(Z22, Z23)
+
+#define ROWS12(op) \
+	ROWS8(op); \
+	op(Z24, Z25); \
+	op(Z26, Z27); \
+	op(Z28, Z29); \
+	op(Z30, Z31)

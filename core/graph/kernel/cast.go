@@ -45,9 +45,9 @@ func (c *Call) Cast(a *array.Array, to onnx.DType) (*array.Array, error) {
 		wide := make([]float32, a.Len())
 		for i, v := range array.Of[uint16](a) {
 			if a.Type == onnx.FLOAT16 {
-				wide[i] = fromHalf(v)
+				wide[i] = tensor.F16ToF32(v)
 			} else {
-				wide[i] = math.Float32frombits(uint32(v) << 16)
+				wide[i] = tensor.BF16ToF32(v)
 			}
 		}
 		convert(out, wide)
@@ -110,7 +110,7 @@ func convert[T Number](out *array.Array, x []T) {
 		}
 	case onnx.BFLOAT16:
 		for i, v := range x {
-			array.Of[uint16](out)[i] = toBrain(float32(v))
+			array.Of[uint16](out)[i] = tensor.F32ToBF16(float32(v))
 		}
 	}
 }
@@ -128,19 +128,6 @@ func into[T, R Number](out *array.Array, x []T) {
 	}
 }
 
-// fromHalf reads an IEEE binary16.
-func fromHalf(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&31, uint32(h)&1023
-	switch exp {
-	case 0:
-		v := float32(frac) / (1 << 24)
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 31:
-		return math.Float32frombits(sign | 255<<23 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
-
 // toHalf rounds to the nearest IEEE binary16, ties to even.
 func toHalf(v float64) uint16 {
 	sign := uint16(math.Float64bits(v)>>63) << 15
@@ -156,13 +143,4 @@ func toHalf(v float64) uint16 {
 	frac, exp := math.Frexp(a) // frac in [0.5, 1)
 	m := uint16(math.RoundToEven(frac * 2048))
 	return sign | (uint16(exp+13)<<10 + m)
-}
-
-// toBrain rounds to the nearest bfloat16, ties to even.
-func toBrain(v float32) uint16 {
-	b := math.Float32bits(v)
-	if v != v {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
