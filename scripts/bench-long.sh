@@ -10,20 +10,13 @@
 # TOKENS (8192 32768), THREADS (1), ROUNDS; MM_CPU=avx2 keeps both to AVX2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ -z "${TORCH_PYTHON:-}" ] || ! "$TORCH_PYTHON" -c 'import torch' 2>/dev/null; then
-  echo "skipped: TORCH_PYTHON names no Python that has torch"
-  exit 0
-fi
+. scripts/torch.sh 'import torch'
 rounds=${ROUNDS:-3} threads=${THREADS:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go run ./internal/libllama/bench -native "" -dir .bench -models 5M-F32 -prefill 8 -decode 0 -rounds 1 >/dev/null
 go test -c -o "$work/infer.test" ./core/infer
 
-if [ "${MM_CPU:-}" = avx2 ]; then
-  # ATen's own kernels, oneDNN's and MKL's.
-  export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-fi
 export OMP_NUM_THREADS=$threads MKL_NUM_THREADS=$threads
 
 cat >"$work/long.py" <<'P'
@@ -93,12 +86,12 @@ ours() {
     awk -v n="$1" '/^BenchmarkPrefill/ { for (i = 2; i <= NF; i++) { if ($i == "tok/s") wall = n / $(i-1); if ($i == "tok/cpu-s") cpu = n / $(i-1) } print wall, cpu }'
 }
 
-"$TORCH_PYTHON" -c 'import torch; print("PyTorch", torch.__version__, "kernels", torch.backends.cpu.get_cpu_capability())'
+"$python" -c 'import torch; print("PyTorch", torch.__version__, "kernels", torch.backends.cpu.get_cpu_capability())'
 for n in ${TOKENS:-8192 32768}; do
   : >"$work/mm" && : >"$work/torch"
   for _ in $(seq "$rounds"); do
     ours "$n" >>"$work/mm"
-    "$TORCH_PYTHON" "$work/long.py" "$n" "$threads" >>"$work/torch"
+    "$python" "$work/long.py" "$n" "$threads" >>"$work/torch"
   done
   paste -d' ' "$work/mm" "$work/torch" | awk -v n="$n" -v t="$threads" '
     { for (i = 1; i <= 4; i++) if (NR == 1 || $i < least[i]) least[i] = $i }

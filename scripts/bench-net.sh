@@ -14,16 +14,7 @@
 # AVX2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${TORCH_PYTHON:-python3}
-if ! "$python" -c 'import torch, numpy' 2>/dev/null; then
-  echo "skipped: $python has no torch; TORCH_PYTHON names one that has"
-  exit 0
-fi
-case ${MM_CPU:-} in
-avx2 | avxvnni)
-  export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-  ;;
-esac
+. scripts/torch.sh 'import torch, numpy'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go test -c -o "$work/net" ./core/net

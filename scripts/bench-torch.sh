@@ -11,16 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
-python=${TORCH_PYTHON:-python3}
-if ! "$python" -c 'import torch; torch.nn.RMSNorm' 2>/dev/null; then
-  echo "skipped: $python has no torch with RMSNorm; TORCH_PYTHON names one that has"
-  exit 0
-fi
-case ${MM_CPU:-} in
-avx2 | avxvnni)
-  export ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-  ;;
-esac
+. scripts/torch.sh 'import torch; torch.nn.RMSNorm'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 go build -o "$work/mm" ./cmd/mm

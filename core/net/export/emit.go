@@ -14,7 +14,6 @@ type emitter struct {
 	opt   Options
 	model *onnx.Model
 	held  map[string]bool // initializers that are there
-	fresh int
 }
 
 // batch is the first dimension.
