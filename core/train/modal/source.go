@@ -29,6 +29,9 @@ type Example struct {
 	Kind     string             // of the example, the first part of its questions' kinds
 	Caption  string
 	Turns    []Turn
+
+	scene *scene.Scene // the one of them that it was made of
+	clip  *sound.Clip
 }
 
 // Source makes examples: a pure function of i, safe for use by many goroutines
@@ -52,7 +55,7 @@ func newPictures(s Scene, split string) (Source, error) {
 // Make implements [Source].
 func (p pictures) Make(i int) Example {
 	s := p.Source.Make(i)
-	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
+	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}, scene: &s}
 	for _, q := range s.Questions {
 		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, s.Kind + "/" + q.Kind})
 	}
@@ -86,7 +89,7 @@ func newSounds(s Sound, split, dir string) (Source, error) {
 // Make implements [Source].
 func (p sounds) Make(i int) Example {
 	c := p.Source.Make(i)
-	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}}
+	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}, clip: &c}
 	for _, q := range c.Questions {
 		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, c.Kind + "/" + q.Kind})
 	}
