@@ -102,22 +102,22 @@ func signsOf(m Medium) signs {
 func (s signs) targets(t Target, e Example, to []int32) {
 	switch t {
 	case Reading:
-		for i, name := range e.reading() {
+		for i, name := range readingOf(e) {
 			to[i] = s.classes[name]
 		}
 	case Levels:
 		for i := range to {
-			to[i] = int32(e.scene.Level(i))
+			to[i] = int32(e.Scene.Level(i))
 		}
 	case Marks:
-		s.marks(e.scene, to)
+		s.marks(e.Scene, to)
 	case Hues:
 		for i := range to {
 			to[i] = -1
 		}
-		for _, m := range e.scene.Marks {
+		for _, m := range e.Scene.Marks {
 			if m.Colour != "" {
-				to[cell(e.scene, m, len(to))] = s.classes[m.Colour]
+				to[cell(e.Scene, m, len(to))] = s.classes[m.Colour]
 			}
 		}
 	}
@@ -157,11 +157,11 @@ func side(n int) int {
 }
 
 // reading is the signs of an example.
-func (e Example) reading() []string {
-	if e.clip != nil {
-		return e.clip.Reading()
+func readingOf(e Example) []string {
+	if e.Clip != nil {
+		return e.Clip.Reading()
 	}
-	return e.scene.Reading()
+	return e.Scene.Reading()
 }
 
 // verdict is whether one thing about an example was read right.
@@ -171,15 +171,15 @@ type verdict struct {
 }
 
 // judge compares a reading with the truth.
-func (e Example) judge(r []string) []verdict {
+func judge(e Example, r []string) []verdict {
 	var out []verdict
-	if e.clip != nil {
-		for _, v := range e.clip.Judge(r) {
+	if e.Clip != nil {
+		for _, v := range e.Clip.Judge(r) {
 			out = append(out, verdict{v.Kind, v.Right})
 		}
 		return out
 	}
-	for _, v := range e.scene.Judge(r) {
+	for _, v := range e.Scene.Judge(r) {
 		out = append(out, verdict{v.Kind, v.Right})
 	}
 	return out

@@ -318,7 +318,7 @@ func (t *Reader) judge(batch []reading, tally map[string]*train.Score) {
 				for j := range said {
 					said[j] = t.signs.list[h.best(i*h.rows+j)]
 				}
-				for _, v := range one.judge(said) {
+				for _, v := range judge(one.Example, said) {
 					count(v.kind, v.right)
 				}
 			case Marks, Hues:
