@@ -97,7 +97,7 @@ func (k *part) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.finish(m, k.card(about))
+	return k.finish(ctx, m, k.card(about))
 }
 
 // texts copies the recipe, where there is one, and gives what the user has to say
@@ -120,7 +120,7 @@ func (k *part) texts() (about string, err error) {
 }
 
 // finish writes the card and the manifest.
-func (k *part) finish(m modules.Manifest, card string) error {
+func (k *part) finish(ctx context.Context, m modules.Manifest, card string) error {
 	if err := k.write("README.md", []byte(card)); err != nil {
 		return err
 	}
