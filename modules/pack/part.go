@@ -35,7 +35,7 @@ type PartOptions struct {
 	About   string // file whose text begins the card; "": none
 	Data    string // folder that the recipe's paths are relative to; "": where it lay
 
-	Type     abi.ModuleType // encoder, projector or adapter
+	Type     abi.ModuleType // encoder, projector, decoder or adapter
 	Modality abi.Modality   // of encoders and projectors; "": the only one there is
 	Base     abi.Ref        // of adapters: the core they are for
 }
@@ -44,6 +44,9 @@ type PartOptions struct {
 // checkpoint of a training stage, and gives its folder. Networks become ONNX,
 // with an example of what goes in and what comes out; adapters become GGUF.
 func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
+	if opt.Type == abi.Decoder {
+		return decoder(ctx, path, opt)
+	}
 	ck, err := modal.OpenCheckpoint(path)
 	if err != nil {
 		return "", err
@@ -81,29 +84,40 @@ func (k *part) run() error {
 	case abi.Adapter:
 		m, err = k.adapter()
 	default:
-		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector and adapter", k.opt.Type)
+		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector, decoder and adapter", k.opt.Type)
 	}
 	if err != nil {
 		return err
 	}
+	about, err := k.texts()
+	if err != nil {
+		return err
+	}
+	return k.finish(m, k.card(about))
+}
+
+// texts copies the recipe, where there is one, and gives what the user has to say
+// in the card.
+func (k *part) texts() (about string, err error) {
 	if k.opt.Config != "" {
 		data, err := fsx.ReadFile(k.opt.Config, schemas.MaxBytes)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := k.write("train.yaml", data); err != nil {
-			return err
+			return "", err
 		}
 	}
-	about := ""
-	if k.opt.About != "" {
-		text, err := fsx.ReadFile(k.opt.About, maxText)
-		if err != nil {
-			return err
-		}
-		about = strings.TrimSpace(string(text)) + "\n\n"
+	if k.opt.About == "" {
+		return "", nil
 	}
-	if err := k.write("README.md", []byte(k.card(about))); err != nil {
+	text, err := fsx.ReadFile(k.opt.About, maxText)
+	return strings.TrimSpace(string(text)) + "\n\n", err
+}
+
+// finish writes the card and the manifest.
+func (k *part) finish(m modules.Manifest, card string) error {
+	if err := k.write("README.md", []byte(card)); err != nil {
 		return err
 	}
 	m.Name, m.Version, m.License, m.Card, m.Files = k.opt.Name, k.opt.Version, k.opt.License, "README.md", k.files
@@ -234,10 +248,15 @@ func (k *part) array(name string, m nn.Matrix[float32]) error {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		}
 	}
+	return k.numbers(name, &npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+}
+
+// numbers writes an array in NumPy's format.
+func (k *part) numbers(name string, a *npy.Array) error {
 	if err := k.dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	b, err := npy.Encode(&npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+	b, err := npy.Encode(a)
 	if err != nil {
 		return err
 	}
