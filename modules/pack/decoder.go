@@ -50,7 +50,7 @@ func decoder(ctx context.Context, path string, opt PartOptions) (dir string, err
 	}
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		k := &decoding{part: part{opt: opt, dir: d}, ck: ck}
-		if err := k.run(); err != nil {
+		if err := k.run(ctx); err != nil {
 			return err
 		}
 		return ctx.Err()
@@ -58,7 +58,7 @@ func decoder(ctx context.Context, path string, opt PartOptions) (dir string, err
 	return dir, err
 }
 
-func (k *decoding) run() error {
+func (k *decoding) run(ctx context.Context) error {
 	var err error
 	if k.net, k.made, err = k.ck.Network(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (k *decoding) run() error {
 	if err != nil {
 		return err
 	}
-	return k.finish(m, k.card(about))
+	return k.finish(ctx, m, k.card(about))
 }
 
 // halve rounds the weights to what half precision has, so that what is shown of

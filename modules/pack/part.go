@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -34,6 +35,9 @@ type PartOptions struct {
 	Config  string // file of the recipe, copied beside the weights; "": none
 	About   string // file whose text begins the card; "": none
 	Data    string // folder that the recipe's paths are relative to; "": where it lay
+	// With are files to be copied beside the weights by their last element, such
+	// as a sound that a graph's golden prompt shows.
+	With []string
 
 	Type     abi.ModuleType // encoder, projector, decoder or adapter
 	Modality abi.Modality   // of encoders and projectors; "": the only one there is
@@ -57,7 +61,7 @@ func Part(ctx context.Context, path string, opt PartOptions) (dir string, err er
 	}
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		k := &part{opt: opt, dir: d, ck: ck}
-		if err := k.run(); err != nil {
+		if err := k.run(ctx); err != nil {
 			return err
 		}
 		return ctx.Err()
@@ -75,7 +79,7 @@ type part struct {
 	files []modules.File
 }
 
-func (k *part) run() error {
+func (k *part) run(ctx context.Context) error {
 	var m modules.Manifest
 	var err error
 	switch k.opt.Type {
@@ -93,7 +97,7 @@ func (k *part) run() error {
 	if err != nil {
 		return err
 	}
-	return k.finish(m, k.card(about))
+	return k.finish(ctx, m, k.card(about))
 }
 
 // texts copies the recipe, where there is one, and gives what the user has to say
@@ -116,13 +120,39 @@ func (k *part) texts() (about string, err error) {
 }
 
 // finish writes the card and the manifest.
-func (k *part) finish(m modules.Manifest, card string) error {
+func (k *part) finish(ctx context.Context, m modules.Manifest, card string) error {
 	if err := k.write("README.md", []byte(card)); err != nil {
+		return err
+	}
+	if err := k.copy(ctx); err != nil {
 		return err
 	}
 	m.Name, m.Version, m.License, m.Card, m.Files = k.opt.Name, k.opt.Version, k.opt.License, "README.md", k.files
 	m.Description = fmt.Sprintf("%s of %d weights, trained by mm train.", title(string(k.opt.Type)), k.count)
 	return convert.WriteManifest(k.dir, m)
+}
+
+// copy copies the files that are to lie beside the weights.
+func (k *part) copy(ctx context.Context) error {
+	for _, from := range k.opt.With {
+		name := filepath.Base(from)
+		if name == modules.FileName || slices.ContainsFunc(k.files, func(f modules.File) bool { return f.Path == name }) {
+			return fmt.Errorf("two files of the module would be called %s", name)
+		}
+		in, err := fsx.OpenRegular(from)
+		if err != nil {
+			return err
+		}
+		file, err := convert.WriteFile(k.dir, name, func(w io.Writer) error {
+			_, err := io.Copy(w, fsx.Reader{Context: ctx, R: in})
+			return err
+		})
+		if err = errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		k.files = append(k.files, file)
+	}
+	return nil
 }
 
 // title is a word with a capital.
@@ -307,8 +337,16 @@ func (k *part) card(about string) string {
 	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
 		fmt.Fprintf(&b, "| core | %s |\n", filepath.Base(r.Core.Base))
 	}
+	for _, m := range k.ck.Perception.Modalities {
+		if m.ONNX != "" {
+			fmt.Fprintf(&b, "| encoder of %s | an ONNX file, sha256 `%s` |\n", m.Modality, m.ONNX)
+		}
+	}
 	if s := r.Data.Scene; s != nil {
 		fmt.Fprintf(&b, "| pictures | scenes, %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
+	}
+	if s := r.Data.Sound; s != nil {
+		fmt.Fprintf(&b, "| sounds | %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
 	}
 	if n := len(h.Frozen); n > 0 {
 		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)
