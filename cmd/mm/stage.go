@@ -38,13 +38,20 @@ func (p *program) trainStage(ctx context.Context, doc *schemas.Document, opt tra
 	view := p.newTrainingView(r.Stop)
 	t, err := modal.RunFolder(ctx, r, opt.resume, train.Options{Dir: opt.dir, From: filepath.Dir(opt.file), Observer: view, Threads: opt.threads, CPU: processTime})
 	view.close()
+	if err == nil {
+		defer t.Close()
+	}
+	return p.endStage(doc, opt, view, err)
+}
+
+// endStage tells how a run of a stage ended.
+func (p *program) endStage(doc *schemas.Document, opt trainingOptions, view *trainingView, err error) error {
 	if errors.Is(err, train.ErrHeld) {
 		return hinted{err, "--resume goes on with it; --out chooses another folder"}
 	}
 	if err != nil {
 		return placed(doc, err)
 	}
-	defer t.Close()
 	if opt.plot != "" {
 		if err := plotRun(filepath.Join(opt.dir, train.MetricsFile), opt.plot, nil, 0); err != nil {
 			return err

@@ -87,6 +87,9 @@ type Example struct {
 	Kind     string               // of the example, the first part of its questions' kinds
 	Caption  string
 	Turns    []Turn
+
+	Scene *scene.Scene // the one of them that it was made of
+	Clip  *sound.Clip
 }
 
 // Source makes examples: a pure function of i, safe for use by many goroutines
@@ -113,7 +116,7 @@ func (p pictures) Make(i int) Example { return Picture(p.Source.Make(i)) }
 // Picture is a scene as an example.
 func Picture(s scene.Scene) Example {
 	raster := func(rgb []byte) *preprocess.Raster { return &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: rgb} }
-	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: raster(s.RGB)}
+	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: raster(s.RGB), Scene: &s}
 	for _, f := range s.Frames {
 		e.Frames = append(e.Frames, raster(f))
 	}
@@ -139,7 +142,7 @@ func Sounds(opt sound.Options) (Source, error) {
 // Make implements [Source].
 func (p sounds) Make(i int) Example {
 	c := p.Source.Make(i)
-	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}}
+	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}, Clip: &c}
 	for _, q := range c.Questions {
 		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, c.Kind + "/" + q.Kind})
 	}

@@ -157,6 +157,7 @@ func (p *pen) shapes() Scene {
 			angle = p.span(-30, 30)
 		}
 		p.paint(o.placed(c, r, angle), p.shade(colour))
+		p.mark(o.name, colour, c)
 		s.X, s.Y, s.R = c.x>>8, c.y>>8, r>>8
 		t.Shapes = append(t.Shapes, s)
 	}

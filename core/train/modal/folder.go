@@ -3,6 +3,7 @@ package modal
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 
 	"mm-abi.org/mm/core/pool"
@@ -27,7 +28,7 @@ func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*
 	})
 	if err != nil {
 		if t != nil {
-			err = errors.Join(err, t.Task.Close())
+			err = errors.Join(err, t.task().Close())
 		}
 		return nil, err
 	}
@@ -37,7 +38,15 @@ func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*
 // Close stops the run's threads and gives back what the task holds open.
 func (t *Trainer) Close() error {
 	t.Trainer.Close()
-	return t.Task.Close()
+	return t.task().Close()
+}
+
+// task is what is trained.
+func (t *Trainer) task() io.Closer {
+	if t.Reader != nil {
+		return t.Reader
+	}
+	return t.Task
 }
 
 // MeasureOptions say what of a checkpoint is measured.
@@ -60,6 +69,9 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 	}
 	workers := pool.New(opt.Threads)
 	defer workers.Close()
+	if c.Perception.Recipe.reads() {
+		return measureReader(c, opt, workers)
+	}
 	p, err := newPerception(ctx, c.Perception.Recipe.WithDefaults(), opt.Dir, workers)
 	if err != nil {
 		return nil, err
