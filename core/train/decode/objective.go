@@ -204,6 +204,18 @@ func (l *learner) make(n int) nn.Matrix[float32] {
 	return l.x
 }
 
+// Make is what the network n, one that the recipe trains, makes of a prompt's
+// states [T, d_model], T at most those wanted, and of a flow of noise, as many
+// numbers as it makes: row by row.
+func (r Recipe) Make(n *net.Net[float32], states, noise []float32) []float32 {
+	l := newLearner(r.WithDefaults().Objective, n, n.NewPass(nil, 1), false)
+	l.read(0, states)
+	if l.Kind == Flow {
+		put(l.noise, noise)
+	}
+	return flat(nil, l.make(1))
+}
+
 // put fills m, row by row, with numbers without gaps.
 func put(m nn.Matrix[float32], data []float32) {
 	for r := range m.Rows {

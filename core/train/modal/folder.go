@@ -77,6 +77,9 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 		return nil, err
 	}
 	defer p.Close()
+	if err := c.know(p.senses); err != nil {
+		return nil, err
+	}
 	for _, t := range p.Tensors() {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
 			return nil, err

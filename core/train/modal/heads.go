@@ -22,6 +22,10 @@ const (
 	Marks Target = "marks"
 	// Hues: the colours of what is marked, in the same cells.
 	Hues Target = "hues"
+	// Order: the place in the reading of what is marked, in the same cells.
+	Order Target = "order"
+	// Values: the value whose digits stand there, in the rows of a reading.
+	Values Target = "values"
 	// Levels: how high a bar is (scene.Levels), in the rows of a reading.
 	Levels Target = "levels"
 )
@@ -71,6 +75,10 @@ func (t Target) shape(m Medium) (rows, classes int) {
 		return sound.Slots, len(sound.Signs())
 	case (t == Marks || t == Hues) && m == Image:
 		return -1, len(scene.Signs())
+	case t == Order && m == Image:
+		return -1, scene.Slots
+	case t == Values && m == Image:
+		return scene.Slots, scene.Most + 1
 	case t == Levels && m == Image:
 		return scene.Slots, scene.Levels
 	}
@@ -78,7 +86,7 @@ func (t Target) shape(m Medium) (rows, classes int) {
 }
 
 func targetsOf(m Medium) []Target {
-	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Levels}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
+	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Values, Levels}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
 }
 
 // signs are the classes of a medium's readings by their numbers, and back.
@@ -109,15 +117,22 @@ func (s signs) targets(t Target, e Example, to []int32) {
 		for i := range to {
 			to[i] = int32(e.Scene.Level(i))
 		}
+	case Values:
+		for i := range to {
+			to[i] = int32(e.Scene.Value(i))
+		}
 	case Marks:
 		s.marks(e.Scene, to)
-	case Hues:
+	case Hues, Order:
 		for i := range to {
 			to[i] = -1
 		}
 		for _, m := range e.Scene.Marks {
-			if m.Colour != "" {
-				to[cell(e.Scene, m, len(to))] = s.classes[m.Colour]
+			at := cell(e.Scene, m, len(to))
+			if t == Order {
+				to[at] = int32(m.Slot)
+			} else if m.Colour != "" {
+				to[at] = s.classes[m.Colour]
 			}
 		}
 	}

@@ -124,6 +124,9 @@ func (p *Perception) goOn(c *Checkpoint) error {
 	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
 		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
 	}
+	if err := c.know(p.senses); err != nil {
+		return err
+	}
 	p.next = h.Next
 	if (h.Text == nil) != (p.loader == nil) {
 		return fmt.Errorf("checkpoint %s: it read documents, or did not, unlike its recipe", c.path)
