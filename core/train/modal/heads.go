@@ -15,7 +15,7 @@ type Target string
 // The targets.
 const (
 	// Reading: the signs of a picture or a sound, a row for each (scene.Slots,
-	// sound.Slots).
+	// sound.Places).
 	Reading Target = "reading"
 	// Marks: the sign whose middle lies in a cell of a picture, a row for each
 	// cell. The eight around it are not asked.
@@ -76,7 +76,7 @@ func (t Target) shape(m Medium) (rows, classes int) {
 	case t == Reading && m == Image:
 		return scene.Slots, len(scene.Signs())
 	case t == Reading && m == Audio:
-		return sound.Slots, len(sound.Signs())
+		return sound.Places, len(sound.Signs())
 	case (t == Marks || t == Hues) && m == Image:
 		return -1, len(scene.Signs())
 	case t == Order && m == Image:
