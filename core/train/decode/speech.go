@@ -48,7 +48,7 @@ func (s speech) Judge(i int, made []float32) []Verdict {
 // code stands for, and of those, squared, the sum of the grains of the voice and
 // of breath. dir is the folder that the recipe's paths are relative to.
 func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], error) {
-	trained, err := c.Network()
+	trained, _, err := c.Network()
 	if err != nil {
 		return nil, err
 	}
