@@ -12,6 +12,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/audit"
@@ -181,13 +182,13 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalDrawCommand() *cli.Command {
 	return &cli.Command{
-		Name: "draw", Usage: "how often a build, or a checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
+		Name: "draw", Usage: "how often a build, or a decoder's checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
 		Description: "Asks for N held-out pictures in words and has two judges look at what was drawn: their pixels are\n" +
 			"measured, and the build itself answers questions about them where it has an encoder for pictures.\n" +
 			"\"all\" is a picture that has as many shapes as were asked for, each in its shape, its colour and its\n" +
 			"place. --ablate has the picture of another prompt judged as well, where right answers should fall to\n" +
-			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. What a\n" +
-			"checkpoint draws is measured by pixels alone.",
+			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. A\n" +
+			"checkpoint is asked for the pictures of its recipe, which are measured.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.IntFlag{Name: "n", Value: 500, Usage: "pictures"},
@@ -196,7 +197,7 @@ func (p *program) evalDrawCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions that the build is asked about them, as `PATTERN`S such as */caption (default: all)"},
 			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other prompts"},
 			&cli.StringFlag{Name: "out", Usage: "leave the pictures in `FOLDER`, in the order of the prompts"},
-			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that its recipe's paths are relative to"},
+			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that the recipe's paths are relative to (default: where it lay)"},
 		}, buildFlags()...),
 		Action: p.evalDraw,
 	}
@@ -210,8 +211,8 @@ func (p *program) evalDraw(c *cli.Context) error {
 	if opt.N < 1 {
 		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
 	}
-	if isCheckpoint(c.Args().First()) {
-		return p.drawCheckpoint(c)
+	if filepath.Ext(c.Args().First()) == ".safetensors" {
+		return p.evalDrawCheckpoint(c)
 	}
 	if opt.Dir != "" {
 		d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
@@ -238,4 +239,36 @@ func (p *program) evalDraw(c *cli.Context) error {
 		rows = append(rows, scored(j.Scores, j.Canvas.Name(), string(j.Judge))...)
 	}
 	return p.printTable(append([]string{"PICTURE", "JUDGE"}, scoreHeading...), rows)
+}
+
+// drawn is what mm eval draw prints of the prompts that a checkpoint was given.
+type drawn struct {
+	Look decode.Look `json:"prompt,omitempty"`
+	train.Evaluation
+}
+
+func (p *program) evalDrawCheckpoint(c *cli.Context) error {
+	for _, name := range []string{"kinds", "ask", "seed", "out"} {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf("--%s is for builds: what a checkpoint is asked for stands in its recipe", name)}
+		}
+	}
+	looks := []decode.Look{decode.Own}
+	if c.Bool("ablate") {
+		looks = append(looks, decode.Another)
+	}
+	all, err := decode.Measure(c.Context, c.Args().First(), looks, decode.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")})
+	if err != nil {
+		return err
+	}
+	var out []drawn
+	var rows [][]string
+	for i, e := range all {
+		out = append(out, drawn{looks[i], e})
+		rows = append(rows, scored(e.Scores, looks[i].Name())...)
+	}
+	if p.json {
+		return p.printJSON(out)
+	}
+	return p.printTable(append([]string{"PROMPT"}, scoreHeading...), rows)
 }
