@@ -44,7 +44,7 @@ var floors = map[string]int{
 
 	"eval": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
+	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules

@@ -16,7 +16,7 @@ import (
 const CodeWidth = 64
 
 // Reader is one voice that says every word of [SpokenWords], always in the same
-// way. A word is SlotFrames frames, and those lie near a space of CodeWidth
+// way. A word is StretchFrames frames, and those lie near a space of CodeWidth
 // dimensions: its code is where, in the directions that words differ most in. Each
 // number of a code is about as large over all words, however much it is heard.
 type Reader struct {
@@ -24,7 +24,7 @@ type Reader struct {
 	Voice  string
 	words  []string
 	codes  map[string][]float32 // by word
-	basis  []float32            // [CodeWidth, SlotFrames·FrameWidth]
+	basis  []float32            // [CodeWidth, StretchFrames·FrameWidth]
 	weight []float32            // of each number of a code in frames, squared
 }
 
@@ -55,10 +55,10 @@ func newReader(p *Pack) (*Reader, error) {
 		if t.Voice != r.Voice || frames[t.Text] != nil {
 			return nil, errors.New("it is not one voice that says every word once: make it with mm data speech --reader VOICE")
 		}
-		if t.Samples > SlotSamples {
-			return nil, fmt.Errorf("%q takes %d samples, there are %d for a word", t.Text, t.Samples, SlotSamples)
+		if t.Samples > StretchSamples {
+			return nil, fmt.Errorf("%q takes %d samples, there are %d for a word", t.Text, t.Samples, StretchSamples)
 		}
-		frames[t.Text] = a.frames(p.samples(&t), SlotFrames)
+		frames[t.Text] = a.frames(p.samples(&t), StretchFrames)
 	}
 	var missing []string
 	for _, w := range r.words {
@@ -78,7 +78,7 @@ const familiar = 3
 // arrange finds the basis of the words' frames, by their singular values, and the
 // codes.
 func (r *Reader) arrange(frames map[string][]float32) error {
-	const size = SlotFrames * FrameWidth
+	const size = StretchFrames * FrameWidth
 	n := len(r.words)
 	all := mat.NewDense(n, size, nil)
 	for i, w := range r.words {
@@ -128,18 +128,18 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 	return nil
 }
 
-// Codes are those of words one after the other, each in a slot of its own,
-// [Slots, CodeWidth]; slots without a word are zero, which is silence.
+// Codes are those of words one after the other, in a stretch of its own,
+// [Stretches, CodeWidth]; stretches without a word are zero, which is silence.
 func (r *Reader) Codes(words []string) []float32 {
-	out := make([]float32, Slots*CodeWidth)
-	for i, w := range words[:min(len(words), Slots)] {
+	out := make([]float32, Stretches*CodeWidth)
+	for i, w := range words[:min(len(words), Stretches)] {
 		copy(out[i*CodeWidth:], r.codes[w])
 	}
 	return out
 }
 
 // Basis is the frames that the numbers of a code stand for, [CodeWidth,
-// SlotFrames·FrameWidth]: a word's frames are the sum of them, times its code.
+// StretchFrames·FrameWidth]: a word's frames are the sum of them, times its code.
 func (r *Reader) Basis() []float32 { return r.basis }
 
 // Nearest are the words whose frames those of the codes are most like, by the sum

@@ -32,7 +32,7 @@ func TestReader(t *testing.T) {
 // The codes and the basis make the frames of digits: as the words differ in.
 func TestBasis(t *testing.T) {
 	r := sound.ReaderOf(t)
-	const size = sound.SlotFrames * sound.FrameWidth
+	const size = sound.StretchFrames * sound.FrameWidth
 	p, err := sound.ParsePack(sound.ReaderPack(t, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestBasis(t *testing.T) {
 	for i, x := range pcm {
 		v[i] = float64(x)
 	}
-	for k, want := range sound.Frames(v, sound.SlotFrames) {
+	for k, want := range sound.Frames(v, sound.StretchFrames) {
 		got := 0.0
 		for c := range sound.CodeWidth {
 			got += float64(codes[c]) * float64(r.Basis()[c*size+k])
@@ -90,7 +90,7 @@ func TestReaderRefused(t *testing.T) {
 // What the grains of its frames make is as loud as the sound was, in the same
 // places: a tone is voice, noise is breath, and both are over where they end.
 func TestFrames(t *testing.T) {
-	tone, noise := make([]float64, sound.SlotSamples/2), make([]float64, sound.SlotSamples/2)
+	tone, noise := make([]float64, sound.StretchSamples/2), make([]float64, sound.StretchSamples/2)
 	seed := uint32(1)
 	for i := range tone {
 		for k := 1; k < 12; k++ {
@@ -100,7 +100,7 @@ func TestFrames(t *testing.T) {
 		noise[i] = 0.2 * (float64(seed>>8)/(1<<23) - 1)
 	}
 	for name, v := range map[string][]float64{"tone": tone, "noise": noise} {
-		frames := sound.Frames(v, sound.SlotFrames)
+		frames := sound.Frames(v, sound.StretchFrames)
 		voiced, breath := 0.0, 0.0
 		for i, x := range frames {
 			if i%sound.FrameWidth < sound.VoicedBands {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Slots is how many words a [Saying] has at most. Each has a stretch of time of
-// its own, SlotSamples long, from the first on: a module that learns to speak
+// Stretches is how many words a [Saying] has at most. Each has a stretch of time of
+// its own, StretchSamples long, from the first on: a module that learns to speak
 // need not learn how long the words before took.
 const (
-	Slots       = 4
-	SlotSamples = Rate * 6 / 10
+	Stretches      = 4
+	StretchSamples = Rate * 6 / 10
 )
 
 // Kinds of sayings.
@@ -56,6 +56,7 @@ func tens() []string { return strings.Fields("twenty thirty forty fifty sixty se
 // digits" … " aloud". No part that is not empty is in both splits but the objects.
 type wording struct {
 	before, verbs, behind, told []string
+	idle                        []string // words that are not to be said, anywhere around
 }
 
 func wordings(split Split) wording {
@@ -63,7 +64,7 @@ func wordings(split Split) wording {
 		return wording{
 			before: []string{"", "", "kindly ", "Anna, ", "would you ", "we need you to ", "okay, "},
 			verbs:  []string{"announce", "call out", "let me hear", "pronounce", "recite"},
-			behind: []string{"", "", ".", " at once", ", thanks", " one time", " loudly!"},
+			behind: []string{"", "", ".", " at once", ", thanks", " immediately", " loudly!"},
 			told:   []string{"my friend told me %s", "Mom heard %s.", "it sounds like %s"},
 		}
 	}
@@ -77,6 +78,18 @@ func wordings(split Split) wording {
 			"", "", "", "", "", ".", ".", "!", "?", " please", ", please", " now", " aloud", " again", " for me", " to me.", " today", ", Lily", " to the dog", " with a smile.",
 			" and then stop", " very slowly", " twice",
 		},
+		idle: strings.Fields(`
+a about after again all always and are around as ask away back bad be because begin best better big bounce bright
+bring call came can careful carry catch clap clean climb close come cook could cry dark deep did do down draw drink
+drop dry eat end enjoy every fall fast feel fetch few find fly follow for found friend from full fun gave gentle get
+glad go good grow had happy hard has have he hear help her here hide high him his hold hope how hurry I if in into is
+it jump keep kept kind know large laugh learn leave let like listen little live long look lost lot love made make many
+may me mean meet mind must my name near need never new nice no not note of off often old on only open or other our out
+over own park pass pick place play point pounce pretty pull push put quick quiet rain ran reach record remember rest
+ride right ring run sad same saw see send shall share she shine short should sit sleep slow small smile so some soon
+sound start stay still such sure take talk than thank that the their them there they thing think this time tiny to
+together too took toy try turn under up use very visit voice wait walk want warm was wash way we well went were wet what
+when where which who why wide will wind wise wish with wonder word work world would year yes you young your`),
 		told: []string{
 			"%s", "%s", "%s.", "Lily said %s", "he said, %s", "I hear %s", "the answer is %s", "It is %s.", "she said %s to him", "%s is what I want", "we saw %s", "Tom wrote %s.",
 		},
@@ -105,14 +118,32 @@ func asked(r *rand.Rand, w wording, kind, text string, several bool) string {
 	if !strings.HasPrefix(text, ":") {
 		text = " " + text
 	}
-	before, behind := "", ""
+	before, verb, behind := "", one(w.verbs), ""
 	if r.IntN(2) == 0 {
 		before = one(w.before)
 	}
 	if r.IntN(2) == 0 {
 		behind = one(w.behind)
 	}
-	return before + one(w.verbs) + object + text + behind
+	if len(w.idle) == 0 {
+		return before + verb + object + text + behind
+	}
+	if r.IntN(3) == 0 {
+		verb = one(w.idle)
+	}
+	if r.IntN(3) == 0 {
+		before = ""
+		for range 1 + r.IntN(3) {
+			before += one(w.idle) + " "
+		}
+	}
+	if r.IntN(4) == 0 {
+		behind = ""
+		for range 1 + r.IntN(2) {
+			behind += " " + one(w.idle)
+		}
+	}
+	return before + verb + object + text + behind
 }
 
 // spelt is a number below 1,000 in the words it is spoken with.
@@ -187,7 +218,7 @@ func said(r *rand.Rand, kind string) (string, []string) {
 	}
 	var words, written []string
 	figures := r.IntN(3) > 0
-	for range 1 + r.IntN(Slots) {
+	for range 1 + r.IntN(Stretches) {
 		d := r.IntN(10)
 		words = append(words, digitWords()[d])
 		if figures {

@@ -27,7 +27,7 @@ func TestSayings(t *testing.T) {
 				t.Fatal(d)
 			}
 			kinds[one.Kind]++
-			if len(one.Words) < 1 || len(one.Words) > sound.Slots {
+			if len(one.Words) < 1 || len(one.Words) > sound.Stretches {
 				t.Fatalf("%q is %d words", one.Prompt, len(one.Words))
 			}
 			for _, w := range one.Words {

@@ -30,7 +30,7 @@ type SpeechOptions struct {
 	Threads int      // how many are spoken at once; 0: as many as processors
 	Program string   // empty: espeak-ng, out of PATH
 	// Reader is one voice such as en-us+klatt2 that says each of [SpokenWords] once,
-	// within SlotSamples: what a module learns to speak from. No other speaks then.
+	// within StretchSamples: what a module learns to speak from. No other speaks then.
 	Reader string
 
 	Progress func(done, total int) // may be nil; called by one goroutine at a time
@@ -196,7 +196,7 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 				}
 				most := MaxSamples
 				if opt.Reader != "" {
-					most = SlotSamples
+					most = StretchSamples
 				}
 				v, err := within(ctx, opt.Program, &takes[i], most)
 				mu.Lock()

@@ -10,11 +10,11 @@ import (
 // The frames that speech is described by: how loud the voice is in each of its
 // bands, and how loud breath is in wider ones, ten milliseconds at a time.
 const (
-	FrameStep   = Rate / 100                // samples from one frame to the next
-	SlotFrames  = SlotSamples / FrameStep   // of a slot of a [Saying]
-	VoicedBands = 27                        // of the voice
-	BreathBands = 14                        // of breath
-	FrameWidth  = VoicedBands + BreathBands // numbers of a frame
+	FrameStep     = Rate / 100                 // samples from one frame to the next
+	StretchFrames = StretchSamples / FrameStep // of a slot of a [Saying]
+	VoicedBands   = 27                         // of the voice
+	BreathBands   = 14                         // of breath
+	FrameWidth    = VoicedBands + BreathBands  // numbers of a frame
 	// BreathFrames is how many frames have breath of their own before it comes
 	// again.
 	BreathFrames = 4

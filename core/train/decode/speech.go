@@ -1,7 +1,7 @@
 package decode
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -47,32 +47,35 @@ func (s speech) Judge(i int, made []float32) []Verdict {
 // behind it, with fixed weights, what makes samples of them: the frames that a
 // code stands for, and of those, squared, the sum of the grains of the voice and
 // of breath. dir is the folder that the recipe's paths are relative to.
-func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], error) {
-	trained, _, err := c.Network()
+func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
+	trained, out, err := c.Network()
 	if err != nil {
-		return nil, err
+		return nil, out, err
 	}
 	s := c.Decoding.Recipe.Data.Speech
 	if s == nil {
-		return nil, errors.New("it learnt from no speech")
+		return nil, out, fmt.Errorf("checkpoint %s: it learnt from no speech", c.path)
 	}
 	r, err := sound.OpenReader(resolve(dir, s.Dir))
 	if err != nil {
-		return nil, at("/data/speech/dir", err)
+		return nil, out, err
 	}
 	cfg := trained.Config()
 	cfg.Layers = append(slices.Clone(cfg.Layers), voice(cfg.Outputs[0])...)
 	cfg.Outputs = []string{Samples}
 	n, err := net.New[float32](cfg)
+	if err == nil {
+		out, err = made(n)
+	}
 	if err != nil {
-		return nil, err
+		return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
 	}
 	for _, t := range trained.Params().Tensors() {
 		copy(n.Params().Tensor(t.Name).Data, t.Data)
 	}
 	tune(n.Params(), r)
 	n.Pack(true)
-	return n, nil
+	return n, out, nil
 }
 
 // breathKernel is how long the grains of BreathFrames frames sound.
@@ -81,7 +84,7 @@ const breathKernel = (sound.BreathFrames + 1) * sound.FrameStep
 // tune sets the weights of the layers of [voice].
 func tune(p *nn.Params[float32], r *sound.Reader) {
 	words, basis := p.Tensor("voice.words.weight").Data, r.Basis()
-	const size = sound.SlotFrames * sound.FrameWidth
+	const size = sound.StretchFrames * sound.FrameWidth
 	for c := range sound.CodeWidth {
 		for k := range size {
 			words[k*sound.CodeWidth+c] = basis[c*size+k]
@@ -97,14 +100,14 @@ func tune(p *nn.Params[float32], r *sound.Reader) {
 	}
 }
 
-// Samples is the output of a decoder that speaks: [Slots·SlotSamples, 1].
+// Samples is the output of a decoder that speaks: [Stretches·StretchSamples, 1].
 const Samples = "pcm"
 
 // voice are the layers from codes to samples.
 func voice(codes string) []net.Layer {
-	const frames = sound.Slots * sound.SlotFrames
+	const frames = sound.Stretches * sound.StretchFrames
 	return []net.Layer{
-		{Name: "voice.words", Kind: "linear", Inputs: []string{codes}, Out: sound.SlotFrames * sound.FrameWidth, NoBias: true},
+		{Name: "voice.words", Kind: "linear", Inputs: []string{codes}, Out: sound.StretchFrames * sound.FrameWidth, NoBias: true},
 		{Name: "voice.frames", Kind: "reshape", Rows: frames, Cols: sound.FrameWidth},
 		{Name: "voice.above", Kind: "relu"},
 		{Name: "voice.loud", Kind: "multiply", Inputs: []string{"voice.above", "voice.above"}},
