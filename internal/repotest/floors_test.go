@@ -69,7 +69,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
-	"gonum.org/v1/gonum":                       {"core/preprocess"},
+	"gonum.org/v1/gonum":                       {"core/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }
