@@ -240,14 +240,14 @@ func limit(s spec) error {
 	return nil
 }
 
-// program is what execveat is called with.
-type program struct {
+// image is what execveat is called with.
+type image struct {
 	argv, envp []*byte
 	empty      *byte
 }
 
 // prepare makes the arguments of the program while memory is to be had.
-func prepare(s spec) (*program, error) {
+func prepare(s spec) (*image, error) {
 	name := strings.ReplaceAll(s.Name, "\x00", "")
 	argv, err := syscall.SlicePtrFromStrings([]string{name})
 	if err != nil {
@@ -265,11 +265,11 @@ func prepare(s spec) (*program, error) {
 	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("closing descriptors: %w", err)
 	}
-	return &program{argv, envp, empty}, nil
+	return &image{argv, envp, empty}, nil
 }
 
 // become executes the program in place of this one.
-func (p *program) become() error {
+func (p *image) become() error {
 	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, fdProgram, uintptr(unsafe.Pointer(p.empty)), uintptr(unsafe.Pointer(&p.argv[0])),
 		uintptr(unsafe.Pointer(&p.envp[0])), unix.AT_EMPTY_PATH, 0)
 	return fmt.Errorf("executing it: %w", e)

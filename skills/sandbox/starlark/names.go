@@ -13,8 +13,10 @@ import (
 // given are the names that a program finds, beside True, False and None.
 var given = func() map[string]bool {
 	names := map[string]bool{"read": true, "sum": true}
-	for name := range starlark.Universe {
-		names[name] = true
+	for name, v := range starlark.Universe {
+		if _, ok := v.(*starlark.Builtin); ok {
+			names[name] = true
+		}
 	}
 	for name := range libraries {
 		names[name] = true

@@ -147,14 +147,9 @@ func corpus() []skilltest.Hostile {
 	add("assets that are none", body(`return str(read("../../etc/passwd"))`), []sandbox.Kind{sandbox.Args})
 	add("a field of a value", body(`x = "a"`, "x.y = 1"), refused)
 	add("brackets", body("return "+strings.Repeat("(", 100000)+"1"+strings.Repeat(")", 100000)), refused)
-	add("signs", body("return "+strings.Repeat("-", 50000)+"1"), []sandbox.Kind{""})
+	add("signs", body("return "+strings.Repeat("-", 50000)+"1"), refused)
 	add("a file too long", "# "+strings.Repeat("x", maxSource)+"\n", refused)
-	add("no text", "\x00\xff\xfe", refused)
-	for i := range list {
-		if list[i].Name == "signs" {
-			list[i].Answer = "1"
-		}
-	}
+	add("no text", "\x00\xff\xfe", []sandbox.Kind{sandbox.Refused, sandbox.Result})
 	return list
 }
 

@@ -33,8 +33,8 @@ func FuzzModule(f *testing.F) {
 			t.Fatalf("written and read again: %v", err)
 		}
 		again.guard()
-		_, before := e.runtime.CompileModule(t.Context(), plain)
-		_, after := e.runtime.CompileModule(t.Context(), again.encode())
+		_, before := e.fast.CompileModule(t.Context(), plain)
+		_, after := e.fast.CompileModule(t.Context(), again.encode())
 		if (before == nil) != (after == nil) {
 			t.Fatalf("plain: %v; with checks: %v", before, after)
 		}

@@ -161,3 +161,28 @@ func (c *cost) insert(b body, costs []cost) body {
 	}
 	return body{append(out, b.code[from:]...), b.at}
 }
+
+// tangled reports whether a function has more blocks than a compiler is given.
+// What copies or fills memory becomes several.
+func (m *module) tangled() bool {
+	for _, b := range m.bodies {
+		blocks := 0
+		r := &reader{data: b.code, pos: b.at}
+		for r.left() > 0 {
+			switch in := r.instr(); {
+			case in.op == opBlock, in.op == opIf, in.op == opBrIf:
+				blocks++
+			case in.op == opLoop:
+				blocks += 4
+			case in.op == opBrTable:
+				blocks += 4
+			case in.op == opMisc && in.sub >= miscMemoryInit:
+				blocks += 8
+			}
+		}
+		if blocks > maxBlocks {
+			return true
+		}
+	}
+	return false
+}

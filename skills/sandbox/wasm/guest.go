@@ -18,7 +18,7 @@ import (
 
 // guest is a compiled module.
 type guest struct {
-	exec   *Executor
+	engine wazero.Runtime
 	name   string
 	module wazero.CompiledModule
 	form   form
@@ -71,7 +71,7 @@ func (g *guest) run(ctx context.Context, mem *memory, config wazero.ModuleConfig
 		config = config.WithStdin(bytes.NewReader(input))
 	}
 	ctx = withHosts(ctx, g.allow.Network)
-	mod, err := g.exec.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, mem), g.module, config)
+	mod, err := g.engine.InstantiateModule(experimental.WithMemoryAllocator(ctx, mem), g.module, config)
 	if err != nil {
 		return err
 	}

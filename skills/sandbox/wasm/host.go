@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
@@ -26,8 +27,8 @@ func withHosts(ctx context.Context, hosts []string) context.Context {
 //
 // gets the body of the URL of len bytes at url into the cap bytes at into, and
 // gives its length; -1 where it could not be had, -2 where it is longer.
-func (e *Executor) host(ctx context.Context) error {
-	_, err := e.runtime.NewHostModuleBuilder(hostModule).
+func (e *Executor) host(ctx context.Context, r wazero.Runtime) error {
+	_, err := r.NewHostModuleBuilder(hostModule).
 		NewFunctionBuilder().WithFunc(e.fetch).Export("fetch").
 		Instantiate(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestMeasure(t *testing.T) {
 			}
 			start := cpu()
 			code := m.encode()
-			_, err = e.runtime.CompileModule(t.Context(), code)
+			_, err = e.fast.CompileModule(t.Context(), code)
 			t.Logf("go guest guarded %v: %d bytes, compiled in %v, %v", guard, len(code), cpu()-start, err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestMeasure(t *testing.T) {
 		for _, n := range []int{100, 200, 400, 800} {
 			code := largeFunc(repeat(n, piece), 1)
 			start := cpu()
-			_, err := e.runtime.CompileModule(t.Context(), code)
+			_, err := e.fast.CompileModule(t.Context(), code)
 			t.Logf("%s %d: %v %v", name, n, cpu()-start, err)
 		}
 	}

@@ -44,6 +44,11 @@ type Fetcher interface {
 	Fetch(ctx context.Context, hosts []string, url string, limit int64) ([]byte, error)
 }
 
+// A compiler's time grows with the square of the blocks of a function and more,
+// and cannot be ended within one: a module with a function of more than
+// maxBlocks is interpreted.
+const maxBlocks = 1 << 12
+
 // Options of an executor.
 type Options struct {
 	Cache   string  // folder for compiled code; "": it is kept in memory alone
@@ -53,7 +58,8 @@ type Options struct {
 // Executor is a sandbox.Executor of WebAssembly. It is closed after its guests.
 type Executor struct {
 	opt     Options
-	runtime wazero.Runtime
+	fast    wazero.Runtime // compiles, where wazero has a compiler for the processor
+	slow    wazero.Runtime // interprets
 	cache   wazero.CompilationCache
 	compile sync.Mutex // one module at a time: a compiler takes memory
 }
@@ -75,24 +81,35 @@ func New(ctx context.Context, opt Options) (*Executor, error) {
 			return nil, fmt.Errorf("opening the folder of compiled skills: %w", err)
 		}
 	}
-	e.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
-		WithCloseOnContextDone(true).
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithDebugInfoEnabled(false).
-		WithCompilationCache(e.cache))
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, e.runtime); err != nil {
-		return nil, errors.Join(fmt.Errorf("making WASI: %w", err), e.Close())
+	var err error
+	if e.fast, err = e.engine(ctx, wazero.NewRuntimeConfig().WithCompilationCache(e.cache)); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
-	if err := e.host(ctx); err != nil {
+	if e.slow, err = e.engine(ctx, wazero.NewRuntimeConfigInterpreter()); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
 }
 
+// engine starts an engine with what guests import.
+func (e *Executor) engine(ctx context.Context, config wazero.RuntimeConfig) (wazero.Runtime, error) {
+	r := wazero.NewRuntimeWithConfig(ctx, config.WithCloseOnContextDone(true).WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false))
+	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
+		return r, fmt.Errorf("making WASI: %w", err)
+	}
+	return r, e.host(ctx, r)
+}
+
 // Close frees the engine.
 func (e *Executor) Close() error {
 	ctx := context.Background()
-	return errors.Join(e.runtime.Close(ctx), e.cache.Close(ctx))
+	var all error
+	for _, r := range []wazero.Runtime{e.fast, e.slow} {
+		if r != nil {
+			all = errors.Join(all, r.Close(ctx))
+		}
+	}
+	return errors.Join(all, e.cache.Close(ctx))
 }
 
 // Prepare implements sandbox.Executor. What it compiles is found again by its
@@ -126,17 +143,21 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, err
 	}
 	m.guard()
+	engine := e.fast
+	if m.tangled() {
+		engine = e.slow
+	}
 	e.compile.Lock()
 	defer e.compile.Unlock()
 	// With two workers the compiler looks at the context between functions.
-	compiled, err := e.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, 2), m.encode())
+	compiled, err := engine.CompileModule(experimental.WithCompilationWorkers(ctx, 2), m.encode())
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, sandbox.Refuse("the module is broken: %v", err)
 	}
-	return &guest{exec: e, name: p.Name, module: compiled, form: form, limits: l, allow: p.Allow}, nil
+	return &guest{engine: engine, name: p.Name, module: compiled, form: form, limits: l, allow: p.Allow}, nil
 }
 
 // allowed refuses permissions that cannot be given.
@@ -181,7 +202,7 @@ func (m *module) form() (form, error) {
 func (e *Executor) known(m *module, allow modules.Allow) error {
 	for _, full := range m.imports {
 		from, name, _ := strings.Cut(full, ".")
-		host := e.runtime.Module(from)
+		host := e.fast.Module(from)
 		if host == nil || host.ExportedFunctionDefinitions()[name] == nil {
 			return sandbox.Refuse("it imports %q, which mm does not have", full)
 		}
