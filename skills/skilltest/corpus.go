@@ -21,8 +21,9 @@ type Hostile struct {
 	// Ends are the kinds that its call, or its preparation, may end with; "" is
 	// that it gives an answer, which must then hold none of the words that only
 	// an escape could have told, and be Answer where that is not empty.
-	Ends   []sandbox.Kind
-	Answer string
+	Ends    []sandbox.Kind
+	Answer  string
+	Endless bool // it does not end by itself, however its end is called
 }
 
 // Secret is in the environment, and in a file on disk whose path is in the
@@ -63,7 +64,7 @@ func (h Hostile) run(t *testing.T, e sandbox.Executor, needs modules.Allow) time
 	p := h.Program
 	p.Name = cmp.Or(p.Name, "hostile")
 	p.Limits.TimeoutMS = patience
-	if slices.Contains(h.Ends, sandbox.Time) {
+	if h.Endless || slices.Contains(h.Ends, sandbox.Time) {
 		p.Limits.TimeoutMS = short
 	}
 	if len(sandbox.Keys(p.Allow)) == 0 {

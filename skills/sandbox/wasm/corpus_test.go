@@ -112,9 +112,8 @@ func guess(sig string, fd int64, path [2]int64) []byte {
 
 func corpus() []skilltest.Hostile {
 	big := int64(1 << 16 * 60)
-	whole := func(code byte, args ...[]byte) []byte { return cat(cat(args...), []byte{opMisc, code, 0}) }
-	fill := whole(miscMemoryFill, i32(0), i32(7), cat(i32(big), get(0), op(0x6a)))
-	copies := whole(miscMemoryCopy, i32(0), i32(65536), cat(i32(big-65536), get(0), op(0x6a)), nil)
+	fill := cat(i32(0), i32(7), i32(big), get(0), op(0x6a, opMisc, miscMemoryFill, 0))
+	copies := cat(i32(0), i32(65536), i32(big-65536), get(0), op(0x6a, opMisc, miscMemoryCopy, 0, 0))
 	out := []skilltest.Hostile{
 		{Name: "loop", Program: evil(commands(loop())), Ends: late},
 		{Name: "loop in a start function", Program: evil(func() []byte {
@@ -141,7 +140,7 @@ func corpus() []skilltest.Hostile {
 		}()), Ends: []sandbox.Kind{sandbox.Trap, sandbox.Time}},
 		{Name: "memory page by page", Program: evil(grow()), Ends: hungers},
 		{Name: "memory in one piece", Program: evil(commands(i32(60000), op(0x40, 0), i32(-1), op(0x46), when(op(0)))), Ends: hungers},
-		{Name: "memory refused, then a loop", Program: evil(commands(i32(60000), op(0x40, 0), op(0x1a), loop())), Ends: hungers},
+		{Name: "memory refused, then a loop", Program: evil(commands(i32(60000), op(0x40, 0), op(0x1a), loop())), Ends: hungers, Endless: true},
 		{Name: "giant memory at the start", Program: evil(pages(65536)), Ends: hungers},
 		{Name: "memory over the limit by a page", Program: evil(pages(65)), Ends: hungers},
 		{Name: "flood", Program: evil(flood(1)), Ends: floods},

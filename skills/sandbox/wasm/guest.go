@@ -124,13 +124,13 @@ func one(results []uint64, err error) (uint64, error) {
 // fault says what ended a call: first what mm ended it for, then what the guest
 // did.
 func (g *guest) fault(outer, inside context.Context, err error, mem *memory) error {
-	if err == nil {
+	cause := context.Cause(inside)
+	if err == nil && cause == nil {
 		return nil
 	}
 	if outer.Err() != nil {
 		return outer.Err()
 	}
-	cause := context.Cause(inside)
 	full := sandbox.KindOf(cause) == sandbox.Output
 	if mem.refused && !full {
 		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", g.name, g.limits.MemBytes)

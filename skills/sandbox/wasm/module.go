@@ -19,7 +19,7 @@ const (
 	maxEntries = 1 << 17 // of all tables
 	maxGlobals = 1 << 14
 	maxExports = 1 << 14
-	maxSegs    = 1 << 15
+	maxSegs    = 1 << 17 // Go writes a segment for each run of bytes that are not 0
 	maxLocals  = 1 << 13
 	maxBody    = 2 << 20 // bytes of one function
 	maxTargets = 1 << 16
