@@ -236,7 +236,7 @@ func TestJSON(t *testing.T) {
 		{"onnx cut", "enc/enc.onnx --to sum -o cut.onnx", exitOK},
 		{"onnx strip", "enc/enc.onnx -o strip.onnx", exitOK},
 		{"onnx quant", "enc/enc.onnx -o quant.onnx --golden --shape image=1x32x32x3", exitOK},
-		{"inspect FILE", "quant.onnx", exitOK},
+		{"inspect FILE", "quant.onnx --nodes", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},

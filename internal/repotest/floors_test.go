@@ -29,23 +29,23 @@ var floors = map[string]int{
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
 
-	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/net/nettest": 5,
+	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
 
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6,
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
+	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
-	"cmd/mm": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+	"eval": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
+	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules

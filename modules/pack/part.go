@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -34,8 +35,11 @@ type PartOptions struct {
 	Config  string // file of the recipe, copied beside the weights; "": none
 	About   string // file whose text begins the card; "": none
 	Data    string // folder that the recipe's paths are relative to; "": where it lay
+	// With are files to be copied beside the weights by their last element, such
+	// as a sound that a graph's golden prompt shows.
+	With []string
 
-	Type     abi.ModuleType // encoder, projector or adapter
+	Type     abi.ModuleType // encoder, projector, decoder or adapter
 	Modality abi.Modality   // of encoders and projectors; "": the only one there is
 	Base     abi.Ref        // of adapters: the core they are for
 }
@@ -44,6 +48,9 @@ type PartOptions struct {
 // checkpoint of a training stage, and gives its folder. Networks become ONNX,
 // with an example of what goes in and what comes out; adapters become GGUF.
 func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
+	if opt.Type == abi.Decoder {
+		return decoder(ctx, path, opt)
+	}
 	ck, err := modal.OpenCheckpoint(path)
 	if err != nil {
 		return "", err
@@ -54,7 +61,7 @@ func Part(ctx context.Context, path string, opt PartOptions) (dir string, err er
 	}
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		k := &part{opt: opt, dir: d, ck: ck}
-		if err := k.run(); err != nil {
+		if err := k.run(ctx); err != nil {
 			return err
 		}
 		return ctx.Err()
@@ -72,7 +79,7 @@ type part struct {
 	files []modules.File
 }
 
-func (k *part) run() error {
+func (k *part) run(ctx context.Context) error {
 	var m modules.Manifest
 	var err error
 	switch k.opt.Type {
@@ -81,34 +88,71 @@ func (k *part) run() error {
 	case abi.Adapter:
 		m, err = k.adapter()
 	default:
-		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector and adapter", k.opt.Type)
+		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector, decoder and adapter", k.opt.Type)
 	}
 	if err != nil {
 		return err
 	}
+	about, err := k.texts()
+	if err != nil {
+		return err
+	}
+	return k.finish(ctx, m, k.card(about))
+}
+
+// texts copies the recipe, where there is one, and gives what the user has to say
+// in the card.
+func (k *part) texts() (about string, err error) {
 	if k.opt.Config != "" {
 		data, err := fsx.ReadFile(k.opt.Config, schemas.MaxBytes)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := k.write("train.yaml", data); err != nil {
-			return err
+			return "", err
 		}
 	}
-	about := ""
-	if k.opt.About != "" {
-		text, err := fsx.ReadFile(k.opt.About, maxText)
-		if err != nil {
-			return err
-		}
-		about = strings.TrimSpace(string(text)) + "\n\n"
+	if k.opt.About == "" {
+		return "", nil
 	}
-	if err := k.write("README.md", []byte(k.card(about))); err != nil {
+	text, err := fsx.ReadFile(k.opt.About, maxText)
+	return strings.TrimSpace(string(text)) + "\n\n", err
+}
+
+// finish writes the card and the manifest.
+func (k *part) finish(ctx context.Context, m modules.Manifest, card string) error {
+	if err := k.write("README.md", []byte(card)); err != nil {
+		return err
+	}
+	if err := k.copy(ctx); err != nil {
 		return err
 	}
 	m.Name, m.Version, m.License, m.Card, m.Files = k.opt.Name, k.opt.Version, k.opt.License, "README.md", k.files
 	m.Description = fmt.Sprintf("%s of %d weights, trained by mm train.", title(string(k.opt.Type)), k.count)
 	return convert.WriteManifest(k.dir, m)
+}
+
+// copy copies the files that are to lie beside the weights.
+func (k *part) copy(ctx context.Context) error {
+	for _, from := range k.opt.With {
+		name := filepath.Base(from)
+		if name == modules.FileName || slices.ContainsFunc(k.files, func(f modules.File) bool { return f.Path == name }) {
+			return fmt.Errorf("two files of the module would be called %s", name)
+		}
+		in, err := fsx.OpenRegular(from)
+		if err != nil {
+			return err
+		}
+		file, err := convert.WriteFile(k.dir, name, func(w io.Writer) error {
+			_, err := io.Copy(w, fsx.Reader{Context: ctx, R: in})
+			return err
+		})
+		if err = errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		k.files = append(k.files, file)
+	}
+	return nil
 }
 
 // title is a word with a capital.
@@ -234,10 +278,15 @@ func (k *part) array(name string, m nn.Matrix[float32]) error {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		}
 	}
+	return k.numbers(name, &npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+}
+
+// numbers writes an array in NumPy's format.
+func (k *part) numbers(name string, a *npy.Array) error {
 	if err := k.dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	b, err := npy.Encode(&npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+	b, err := npy.Encode(a)
 	if err != nil {
 		return err
 	}
@@ -288,8 +337,16 @@ func (k *part) card(about string) string {
 	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
 		fmt.Fprintf(&b, "| core | %s |\n", filepath.Base(r.Core.Base))
 	}
+	for _, m := range k.ck.Perception.Modalities {
+		if m.ONNX != "" {
+			fmt.Fprintf(&b, "| encoder of %s | an ONNX file, sha256 `%s` |\n", m.Modality, m.ONNX)
+		}
+	}
 	if s := r.Data.Scene; s != nil {
 		fmt.Fprintf(&b, "| pictures | scenes, %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
+	}
+	if s := r.Data.Sound; s != nil {
+		fmt.Fprintf(&b, "| sounds | %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
 	}
 	if n := len(h.Frozen); n > 0 {
 		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)

@@ -31,11 +31,7 @@ var acts = map[string]func(){
 	skilltest.Loop: spin,
 	skilltest.Hungry: func() {
 		for held := [][]byte{}; ; {
-			b := make([]byte, 1<<20)
-			for i := range b {
-				b[i] = 1
-			}
-			held = append(held, b)
+			held = append(held, make([]byte, 1<<20))
 		}
 	},
 	skilltest.Flood: func() {
