@@ -56,7 +56,7 @@ func TestMeaning(t *testing.T) {
 		{"s = set([1, 2])\n  s.add(3)\n  return [len(s | set([4])), sorted(list(s & set([1, 3])))]", `[4,[1,3]]`},
 		{"return [getattr(\"abc\", \"upper\")(), getattr(1, \"no\", 7), hasattr(\"\", \"join\")]", `["ABC",7,true]`},
 		{"d = {}\n  d.setdefault(\"k\", []).append(1)\n  d |= {\"m\": 2}\n  return [d, d.get(\"q\", 0), d.items()]", `[{"k":[1],"m":2},0,[["k",[1]],["m",2]]]`},
-		{"return [math.floor(2.7), math.sqrt(16), json.decode(\"[1,2]\"), json.encode({\"a\": None})]", `[2,4,[1,2],"{\"a\":null}"]`},
+		{"return [math.floor(2.7), math.sqrt(16), json.decode(\"[1,2]\"), json.encode({\"a\": None})]", `[2,4.0,[1,2],"{\"a\":null}"]`},
 		{"x = 0\n  for i in range(10):\n    if i == 3:\n      continue\n    if i == 6:\n      break\n    x += i\n  return x", `12`},
 		{"a, (b, c) = 1, (2, 3)\n  return [list((a, b, c)), \"a-b-c\".split(\"-\"), list(\"né\".codepoints()), [x for x in enumerate([\"p\"])]]", `[[1,2,3],["a","b","c"],["n","é"],[[0,"p"]]]`},
 		{"return [~5, +3, 1 << 10 >> 2, 6 & 3, 6 | 1, 6 ^ 2]", `[-6,3,256,2,7,4]`},
