@@ -41,7 +41,10 @@ const (
 
 // open opens one split of the data, and says how many examples there are before
 // they come again; 0: they never do.
-func (d Data) open(split, _ string) (Source, int, error) {
+func (d Data) open(split, dir string) (Source, int, error) {
+	if d.Speech != nil {
+		return d.Speech.open(split, dir)
+	}
 	s := *d.Scene
 	if s.Pixels == 0 {
 		s.Pixels = 96

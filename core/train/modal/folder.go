@@ -69,7 +69,7 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 	}
 	workers := pool.New(opt.Threads)
 	defer workers.Close()
-	if c.Perception.Recipe.reads() {
+	if c.Perception.Recipe.Reads() {
 		return measureReader(c, opt, workers)
 	}
 	p, err := newPerception(ctx, c.Perception.Recipe.WithDefaults(), opt.Dir, workers)
@@ -77,6 +77,9 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 		return nil, err
 	}
 	defer p.Close()
+	if err := c.know(p.senses); err != nil {
+		return nil, err
+	}
 	for _, t := range p.Tensors() {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
 			return nil, err

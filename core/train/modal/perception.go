@@ -84,7 +84,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 		threads = opt.Threads
 	}
 	workers := pool.New(threads)
-	if r.reads() {
+	if r.Reads() {
 		return startReader(ctx, r, opt, from, workers)
 	}
 	p, err := newPerception(ctx, r, opt.From, workers)
@@ -123,6 +123,9 @@ func (p *Perception) goOn(c *Checkpoint) error {
 	h := c.Perception
 	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
 		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
+	}
+	if err := c.know(p.senses); err != nil {
+		return err
 	}
 	p.next = h.Next
 	if (h.Text == nil) != (p.loader == nil) {

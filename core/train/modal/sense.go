@@ -106,6 +106,9 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if kind == EncoderPart && isZero(s.spec) {
 		s.spec = b.Preprocess
 	}
+	if err := b.strange(s.onnx); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", n.From, err)
+	}
 	return p, nil
 }
 
