@@ -34,8 +34,8 @@ const (
 	Levels Target = "levels"
 )
 
-// reads reports whether the recipe trains an encoder by signs.
-func (r Recipe) reads() bool {
+// Reads reports whether the recipe trains an encoder by signs.
+func (r Recipe) Reads() bool {
 	return slices.ContainsFunc(r.Modalities, func(m Modality) bool { return len(m.Heads) > 0 })
 }
 
