@@ -113,7 +113,7 @@ func (r *Reader) arrange(frames map[string][]float32) error {
 			codes.Set(i, c, sum)
 			square += sum * sum / float64(n)
 		}
-		if square == 0 {
+		if square < 1e-9*float64(r.weight[0]) || square == 0 {
 			return errors.New("its words are too few to tell apart")
 		}
 		by := math.Sqrt(square)

@@ -107,8 +107,9 @@ func BreathGrains() []float32 {
 		for j := range BreathFrames {
 			for t := range grainSize {
 				at := ((j-1)*FrameStep + t + period) % period
-				// As much power in 100 Hz as a harmonic of the same amplitude has.
-				v := noise[at] * fade(t) * 2 * math.Sqrt(float64(Rate)/period/pitch) / (loudness * loudness)
+				// As much power in 100 Hz as a harmonic of the same amplitude has. The
+				// transform gives each of its frequencies the amplitude 2.
+				v := noise[at] * fade(t) / 2 * math.Sqrt(float64(Rate)/period/pitch) / (loudness * loudness)
 				out[(j*BreathBands+b)*grainSize+t] = float32(v)
 			}
 		}
