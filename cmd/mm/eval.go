@@ -181,12 +181,13 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalDrawCommand() *cli.Command {
 	return &cli.Command{
-		Name: "draw", Usage: "how often a build draws what it is asked for", ArgsUsage: "BUILD",
+		Name: "draw", Usage: "how often a build, or a checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
 		Description: "Asks for N held-out pictures in words and has two judges look at what was drawn: their pixels are\n" +
 			"measured, and the build itself answers questions about them where it has an encoder for pictures.\n" +
 			"\"all\" is a picture that has as many shapes as were asked for, each in its shape, its colour and its\n" +
 			"place. --ablate has the picture of another prompt judged as well, where right answers should fall to\n" +
-			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss.",
+			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. What a\n" +
+			"checkpoint draws is measured by pixels alone.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.IntFlag{Name: "n", Value: 500, Usage: "pictures"},
@@ -195,6 +196,7 @@ func (p *program) evalDrawCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions that the build is asked about them, as `PATTERN`S such as */caption (default: all)"},
 			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other prompts"},
 			&cli.StringFlag{Name: "out", Usage: "leave the pictures in `FOLDER`, in the order of the prompts"},
+			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that its recipe's paths are relative to"},
 		}, buildFlags()...),
 		Action: p.evalDraw,
 	}
@@ -207,6 +209,9 @@ func (p *program) evalDraw(c *cli.Context) error {
 	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: worded(c, "kinds"), Ask: worded(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
 	if opt.N < 1 {
 		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
+	}
+	if isCheckpoint(c.Args().First()) {
+		return p.drawCheckpoint(c)
 	}
 	if opt.Dir != "" {
 		d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})

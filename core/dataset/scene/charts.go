@@ -123,7 +123,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 	if t.Title != "" {
 		l := p.letter(t.Title, st)
 		l = l.moved(point{(left+right)/2 - (l.lo.x+l.hi.x)/2, px(4) - l.lo.y})
-		p.write(l, ink, "")
+		p.write(l, ink, "", 0)
 		top = px(p.span(18, 22))
 	}
 	height := bottom - top
@@ -138,7 +138,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
 		l := p.letter(strconv.Itoa(v), ticks)
 		l = l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2})
-		p.write(l, ink, "")
+		p.write(l, ink, "", 0)
 	}
 	paint := p.shade(t.Bars[0].Colour)
 	slot := (right - left) / len(t.Bars)
@@ -149,7 +149,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			paint = p.shade(b.Colour)
 		}
 		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
-		p.mark(barTop, b.Colour, point{x + bar/2, at(b.Value)})
+		p.mark(BarTop, b.Colour, point{x + bar/2, at(b.Value)}, (i+1)*Row+barValue)
 		l := p.letter(b.Label, st)
 		if l.width() > slot-px(2) {
 			narrow := st
@@ -157,7 +157,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			l = p.letter(b.Label, narrow)
 		}
 		l = l.moved(point{x + bar/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)})
-		p.write(l, ink, "")
+		p.write(l, ink, "", (i+1)*Row)
 	}
 	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
 	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)

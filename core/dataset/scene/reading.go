@@ -12,19 +12,24 @@ type Mark struct {
 	Sign   string // one of Signs: a letter in lower case, a digit, a shape, the top of a bar
 	Colour string // one of Colours; "" where it has no name
 	X, Y   int
+	Slot   int // of the reading that it fills; 0: none
 }
 
 // mark notes a sign at a point, in 1/256 of a pixel.
-func (p *pen) mark(sign, colour string, at point) {
-	p.marks = append(p.marks, Mark{sign, colour, at.x >> 8, at.y >> 8})
+func (p *pen) mark(sign, colour string, at point, slot int) {
+	p.marks = append(p.marks, Mark{sign, colour, at.x >> 8, at.y >> 8, slot})
 }
 
-// write paints a text and notes its letters. colour is the name of c, if it has
-// one.
-func (p *pen) write(l lettering, c rgb, colour string) {
+// write paints a text and notes its letters, which fill the reading from slot
+// on, or no part of it where that is 0. colour is the name of c, if it has one.
+func (p *pen) write(l lettering, c rgb, colour string, slot int) {
 	p.paint(l.contours, c)
-	for _, s := range l.signs {
-		p.mark(strings.ToLower(string(s.char)), colour, s.at)
+	for i, s := range l.signs {
+		at := 0
+		if slot > 0 {
+			at = slot + i
+		}
+		p.mark(strings.ToLower(string(s.char)), colour, s.at, at)
 	}
 }
 
@@ -44,8 +49,8 @@ const (
 	Slots = 8 * Row
 )
 
-// barTop is the sign of the middle of a bar's upper edge, of marks alone.
-const barTop = "bar"
+// BarTop is the sign of the middle of a bar's upper edge, of marks alone.
+const BarTop = "bar"
 
 // Places in a row.
 const (
@@ -66,7 +71,7 @@ func Signs() []string {
 	}
 	s = append(s, ShapeNames()...)
 	s = append(s, places[:]...)
-	s = append(s, "small", "big", AskHighest, AskLowest, barTop)
+	s = append(s, "small", "big", AskHighest, AskLowest, BarTop)
 	return append(s, titles...)
 }
 
@@ -128,6 +133,18 @@ const Levels = 64
 func (s Scene) Level(i int) int {
 	if n := i/Row - 1; i%Row == barValue && n >= 0 && n < len(s.Truth.Bars) {
 		return min(s.Truth.Bars[n].Value*Levels/s.Truth.Top, Levels-1)
+	}
+	return -1
+}
+
+// Most is the highest value of a bar.
+const Most = 100
+
+// Value is that of the bar one of whose digits slot i of the reading is, 0 to
+// Most; below 0 where none is.
+func (s Scene) Value(i int) int {
+	if n := i/Row - 1; i%Row >= barValue && i%Row < barColour && n >= 0 && n < len(s.Truth.Bars) {
+		return s.Truth.Bars[n].Value
 	}
 	return -1
 }

@@ -76,6 +76,12 @@ func TestMarks(t *testing.T) {
 					t.Fatalf("the reading %q is no sign", r)
 				}
 			}
+			read := sc.Reading()
+			for _, m := range sc.Marks {
+				if got := m.Sign; m.Slot > 0 && got != "bar" && got != read[m.Slot] {
+					t.Errorf("%s scene %d: %q is marked for the place of %q", split, i, got, read[m.Slot])
+				}
+			}
 			text := ""
 			for _, m := range sc.Marks {
 				if !slices.Contains(signs, m.Sign) || m.X < 0 || m.Y < 0 || m.X >= sc.W || m.Y >= sc.H {
@@ -88,7 +94,7 @@ func TestMarks(t *testing.T) {
 			}
 			for j, shape := range sc.Truth.Shapes {
 				has := slices.ContainsFunc(sc.Marks, func(m scene.Mark) bool {
-					return m == scene.Mark{Sign: shape.Shape, Colour: shape.Colour, X: shape.X, Y: shape.Y}
+					return m == scene.Mark{Sign: shape.Shape, Colour: shape.Colour, X: shape.X, Y: shape.Y, Slot: (j+1)*scene.Row + 2}
 				})
 				if sc.Kind == scene.Shapes && !has {
 					t.Errorf("%s scene %d: shape %d has no mark", split, i, j)

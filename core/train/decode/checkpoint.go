@@ -78,20 +78,24 @@ func (c *Checkpoint) Dir() string {
 	return filepath.Join(filepath.Dir(c.path), from)
 }
 
-// Network is the decoder with its weights.
-func (c *Checkpoint) Network() (*net.Net[float32], error) {
+// Network is the decoder with its weights, and the shape of what it makes.
+func (c *Checkpoint) Network() (*net.Net[float32], net.Port, error) {
+	var out net.Port
 	n, err := net.New[float32](c.Decoding.Net)
 	if err == nil {
 		err = c.Decoding.Recipe.check(n, c.Decoding.Width)
 	}
+	if err == nil {
+		out, err = made(n)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+		return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
 	}
 	for _, t := range n.Params().Tensors() {
 		if err := c.Read(DecoderPart+"."+t.Name, t.Data, t.Shape); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+			return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
 		}
 	}
 	n.Pack(true)
-	return n, nil
+	return n, out, nil
 }

@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -29,6 +30,7 @@ type Decoding struct {
 	size        int // examples before they come again; 0: they never do
 	next        int // examples drawn
 	batches     [][]example
+	chances     []float32 // normal numbers, of which each example takes a stretch
 	packed      bool
 	last        *train.Evaluation
 }
@@ -41,7 +43,8 @@ type example struct {
 	target []float32
 	step   int       // of a flow
 	noise  []float32 // that a flow comes from
-	jitter []float32 // of the states, as many numbers
+	chance *nn.Random
+	jitter []float32 // scratch: states with noise added
 }
 
 // Trainer is the trainer of a decoding.
@@ -142,6 +145,8 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 	if n := len(d.train.Make(0).Target); n != d.made.Rows*d.made.Cols {
 		return nil, atf("/decoder", "the decoder gives [%d, %d], %d numbers, asked for are %d", d.made.Rows, d.made.Cols, d.made.Rows*d.made.Cols, n)
 	}
+	d.chances = make([]float32, chances+max(d.made.Rows*d.made.Cols, r.Core.States*d.reader.model.Config.Dim))
+	nn.FillNormal(d.chances, nn.NewRandom(nn.Mix(r.Seed, 0)), 1)
 	d.net.Params().Freeze(func(string) bool { return !trains })
 	for _, t := range d.net.Params().Tensors() {
 		named := *t
@@ -167,7 +172,8 @@ func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 		return nil, err
 	}
 	defer c.Close()
-	return c.Network()
+	one, _, err := c.Network()
+	return one, err
 }
 
 // The parts of a run; the first begins the names of the network's tensors.
@@ -233,7 +239,7 @@ func (d *Decoding) fill(b []example, from Source, noise float64, which func(i in
 	var failed error
 	d.pool.For(len(b), 1, pool.Func(func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			if err := d.draw(&b[i], from, noise, i, which); err != nil {
+			if err := d.draw(&b[i], from, i, which); err != nil {
 				mu.Lock()
 				failed = errors.Join(failed, err)
 				mu.Unlock()
@@ -249,7 +255,7 @@ func (d *Decoding) fill(b []example, from Source, noise float64, which func(i in
 	if noise > 0 {
 		d.pool.For(len(b), 1, pool.Func(func(_, lo, hi int) {
 			for i := lo; i < hi; i++ {
-				b[i].shake(noise)
+				b[i].shake(noise, d.stretch(b[i].chance, len(b[i].states)))
 			}
 		}))
 	}
@@ -257,7 +263,7 @@ func (d *Decoding) fill(b []example, from Source, noise float64, which func(i in
 }
 
 // draw makes one example but for its states.
-func (d *Decoding) draw(e *example, from Source, noise float64, i int, which func(i int) (int, int, *nn.Random)) error {
+func (d *Decoding) draw(e *example, from Source, i int, which func(i int) (int, int, *nn.Random)) error {
 	number, key, r := which(i)
 	s := from.Make(number)
 	if n := d.made.Rows * d.made.Cols; len(s.Target) != n {
@@ -266,31 +272,36 @@ func (d *Decoding) draw(e *example, from Source, noise float64, i int, which fun
 	e.key, e.prompt, e.target = key, s.Prompt, s.Target
 	if d.recipe.Objective.Kind == Flow {
 		e.step = d.recipe.Objective.when(r)
-		if e.noise == nil {
-			e.noise = make([]float32, len(e.target))
-		}
-		nn.FillNormal(e.noise, r, 1)
+		e.noise = d.stretch(r, len(e.target))
 	}
-	if noise > 0 {
-		if e.jitter == nil {
-			e.jitter = make([]float32, d.recipe.Core.States*d.reader.model.Config.Dim)
-		}
-		nn.FillNormal(e.jitter, r, 1)
-	}
+	e.chance = r
 	return nil
 }
 
+// chances is how many normal numbers there are to take stretches of, beside those
+// that the longest stretch needs: drawing them anew for each example would take as
+// long as a small network.
+const chances = 1 << 20
+
+// stretch is n normal numbers, from a place by chance on.
+func (d *Decoding) stretch(r *nn.Random, n int) []float32 {
+	from := int(r.Uniform() * chances)
+	return d.chances[from : from+n]
+}
+
 // shake adds noise to the states, as a share of their root mean square.
-func (e *example) shake(share float64) {
+func (e *example) shake(share float64, chances []float32) {
 	var sum float64
 	for _, v := range e.states {
 		sum += float64(v) * float64(v)
 	}
-	by := float32(share * math.Sqrt(sum/float64(max(len(e.states), 1))))
-	shaken := e.jitter[:len(e.states)]
-	for i, v := range e.states {
-		shaken[i] = v + by*shaken[i]
+	by := share * math.Sqrt(sum/float64(max(len(e.states), 1)))
+	if len(e.jitter) < len(e.states) {
+		e.jitter = make([]float32, len(e.states))
 	}
+	shaken := e.jitter[:len(e.states)]
+	copy(shaken, e.states)
+	tensor.AddScaled(shaken, float32(by), chances)
 	e.states = shaken
 }
 

@@ -157,7 +157,9 @@ func (l *learner) read(s int, states []float32) {
 	if have > m.Rows {
 		states, have = states[(have-m.Rows)*m.Cols:], m.Rows
 	}
-	m.Part(0, m.Rows-have).Zero()
+	if have < m.Rows {
+		m.Part(0, m.Rows-have).Zero()
+	}
 	put(m.Part(m.Rows-have, m.Rows), states)
 }
 
@@ -202,6 +204,18 @@ func (l *learner) make(n int) nn.Matrix[float32] {
 		return v
 	})
 	return l.x
+}
+
+// Make is what the network n, one that the recipe trains, makes of a prompt's
+// states [T, d_model], T at most those wanted, and of a flow of noise, as many
+// numbers as it makes: row by row.
+func (r Recipe) Make(n *net.Net[float32], states, noise []float32) []float32 {
+	l := newLearner(r.WithDefaults().Objective, n, n.NewPass(nil, 1), false)
+	l.read(0, states)
+	if l.Kind == Flow {
+		put(l.noise, noise)
+	}
+	return flat(nil, l.make(1))
 }
 
 // put fills m, row by row, with numbers without gaps.

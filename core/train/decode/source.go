@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"mm-abi.org/mm/core/dataset/scene"
@@ -40,7 +41,10 @@ const (
 
 // open opens one split of the data, and says how many examples there are before
 // they come again; 0: they never do.
-func (d Data) open(split, _ string) (Source, int, error) {
+func (d Data) open(split, dir string) (Source, int, error) {
+	if d.Speech != nil {
+		return d.Speech.open(split, dir)
+	}
 	s := *d.Scene
 	if s.Pixels == 0 {
 		s.Pixels = 96
@@ -75,11 +79,16 @@ func (p pictures) Make(i int) Sample {
 // Judge implements [Judge], by measuring the picture's shapes.
 func (p pictures) Judge(i int, made []float32) []Verdict {
 	s := p.Source.Make(i)
-	rgb := make([]byte, len(made))
+	return JudgeScene(s, Pixels(made), s.W, s.H)
+}
+
+// Pixels are the numbers of a picture, -1 to 1, as bytes.
+func Pixels(made []float32) []byte {
+	out := make([]byte, len(made))
 	for k, v := range made {
-		rgb[k] = uint8(min(max(v*127.5+127.5+0.5, 0), 255))
+		out[k] = uint8(min(max(math.RoundToEven(float64(v)*127.5+127.5), 0), 255))
 	}
-	return JudgeScene(s, rgb, s.W, s.H)
+	return out
 }
 
 // JudgeScene holds the picture rgb [h, w, 3] against the scene that was asked
