@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder
 
 all: check test
 
@@ -162,6 +162,12 @@ interop:
 # artifacts in the store.
 scale:
 	MM_SCALE=$${MM_SCALE-100,1000,10000} $(GO) test -count=1 -v -timeout 30m -run TestScale ./registry/server
+
+# A build around an encoder that nobody here trained, from its file to an answer
+# in another home (builds/own-encoder; MM_MODELS_DIR, skipped without; SPEECH for
+# figures, TRAIN=1 to train its projector anew).
+own-encoder:
+	@scripts/own-encoder.sh
 
 # ONNX's own backend tests on core/graph and on ONNX Runtime through mm-native
 # (fetches them; ONNX_SUITE, MM_ENGINES).

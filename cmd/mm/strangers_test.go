@@ -15,7 +15,9 @@ import (
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 
+	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/testfiles"
 	native "mm-abi.org/mm/runtimes/engines"
@@ -24,9 +26,10 @@ import (
 
 // stranger is a build of a model that nobody here trained.
 type stranger struct {
-	graph, ref string
+	graph, ref string     // the graph's path in builds
 	modules    [][]string // how its modules are made
 	backends   []string   // the engines that run it; the first one's answer is what others' are compared with
+	folders    []string   // of the repository, which hold modules as well
 }
 
 // must runs mm and gives what it prints.
@@ -48,24 +51,29 @@ func shipped(t *testing.T, s stranger, server string) string {
 	t.Setenv("MM_KEY_PASSWORD", "")
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Setenv("MM_HOME", home)
-	graph, err := os.ReadFile(filepath.Join(testfiles.Root(t), "builds", "strangers", s.graph))
+	root := testfiles.Root(t)
+	data, err := os.ReadFile(filepath.Join(root, "builds", s.graph))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile(s.graph, graph, 0o600); err != nil {
+	graph, folders := filepath.Base(s.graph), []string{"modules"}
+	if err := os.WriteFile(graph, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("mm.yaml", []byte("modules: [modules]\n"), 0o600); err != nil {
+	for _, dir := range s.folders {
+		folders = append(folders, filepath.Join(root, dir))
+	}
+	if err := os.WriteFile("mm.yaml", fmt.Appendf(nil, "modules: [%s]\n", strings.Join(folders, ", ")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range s.modules {
 		must(t, args...)
 	}
 	must(t, "keys", "generate")
-	must(t, "lock", s.graph)
-	must(t, "validate", s.graph, "modules")
-	must(t, "assemble", s.graph, "--sign", "default")
+	must(t, "lock", graph)
+	must(t, "validate", graph, "modules")
+	must(t, "assemble", graph, "--sign", "default")
 	name, version, _ := strings.Cut(s.ref, ":")
 	at := server + "/team/" + name
 	must(t, "push", s.ref, at)
@@ -154,12 +162,12 @@ func foreignRegistry(t *testing.T) string {
 
 // PP-OCRv4 reads drawn text, on both engines, after the whole way of a build.
 func TestStrangersRead(t *testing.T) {
-	s := stranger{"ocr.graph.yaml", "ocr:4.0.0", [][]string{{
+	s := stranger{"strangers/ocr.graph.yaml", "ocr:4.0.0", [][]string{{
 		"module", "import", "onnx", testfiles.Models(t, "ocr", "ch_PP-OCRv4_rec_infer.onnx"),
 		"--name", "ppocr-rec", "--version", "4.0.0", "--license", "Apache-2.0", "--dir", "modules/ppocr-rec",
 		"--preprocess", "{height: 48, max_width: 3200, color: bgr, scale: 0.00392156862745098, mean: [0.5], std: [0.5]}",
 		"--postprocess", "softmax_11.tmp_0={ctc: {labels: ppocr_keys_v1.txt, space: true}}", "--with", testfiles.Models(t, "ocr", "ppocr_keys_v1.txt"),
-	}}, []string{"onnx", "onnxruntime"}}
+	}}, []string{"onnx", "onnxruntime"}, nil}
 	enginestest.Libraries(t, native.ONNXRuntime)
 	enginestest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
@@ -179,12 +187,12 @@ func TestStrangersRead(t *testing.T) {
 // Silero VAD finds every spoken digit of people it has never heard, on both
 // engines, and nothing in the seconds between them.
 func TestStrangersListen(t *testing.T) {
-	s := stranger{"vad.graph.yaml", "vad:6.0.0", [][]string{{
+	s := stranger{"strangers/vad.graph.yaml", "vad:6.0.0", [][]string{{
 		"module", "import", "onnx", testfiles.Models(t, "vad", "silero_vad_v6.onnx"),
 		"--name", "silero-vad", "--version", "6.0.0", "--license", "MIT", "--dir", "modules/silero-vad",
 		"--preprocess", "input={sample_rate: 16000, chunk: 512, context: 64}", "--state", "state=stateN", "--constant", "sr=16000",
 		"--postprocess", "output={segments: {min_ms: 60, min_silence_ms: 100}}",
-	}}, []string{"onnx", "onnxruntime"}}
+	}}, []string{"onnx", "onnxruntime"}, nil}
 	enginestest.Libraries(t, native.ONNXRuntime)
 	sound, digits := recordings(t)
 	enginestest.Program(t)
@@ -246,6 +254,114 @@ func recordings(t *testing.T) (*preprocess.Wave, [][2]float64) {
 	return sound, at
 }
 
+// The encoder that builds/own-encoder cuts out of openWakeWord's speech embedding.
+var heard = []string{
+	"--from", "model/conv2d/Conv2D__6:0=float32[1,1,T,32]", "--to", "model/max_pooling2d_4/MaxPool:0=float32[1,96,T_enc,1]", "--rows", "frame_tokens",
+}
+
+// hearing is the block of its front end.
+const hearing = "{layout: NCTM, sample_rate: 16000, chunk: 48000, window: 400, n_fft: 512, hop: 160, uncenter: true, n_mels: 32," +
+	" f_min: 60, f_max: 3800, log: db, floor: 9.3e-20, range: 80, mean: [-110.309], std: [10]}"
+
+// The speech embedding, cut, says through a projector trained behind it which
+// digits it hears, after the whole way of a build; what is cut gives what the
+// whole model gives.
+func TestStrangersHear(t *testing.T) {
+	file, mel := testfiles.Models(t, "oww", "embedding_model.onnx"), testfiles.Models(t, "oww", "melspectrogram.onnx")
+	cut := filepath.Join(t.TempDir(), "cut.onnx")
+	shown := filepath.Join(testfiles.Root(t), "builds", "own-encoder", "digit-proj")
+	s := stranger{"own-encoder/digits.graph.yaml", "digits:1.0.0", [][]string{
+		append([]string{"onnx", "cut", file, "-o", cut}, heard...),
+		{"module", "import", "onnx", cut, "--name", "oww-speech", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/oww-speech",
+			"--cap", "window_ms=3000", "--preprocess", hearing},
+	}, []string{"onnx"}, []string{"modules", "builds/own-encoder"}}
+	ref := shipped(t, s, foreignRegistry(t))
+	if out := must(t, "run", ref, "--smoke"); !strings.Contains(out, "2 of 2 golden prompts") {
+		t.Errorf("%s", out)
+	}
+	for _, c := range []struct{ file, ask, want string }{
+		{"seven.wav", "which digit is spoken?", "7"}, {"four-two.wav", "which digits are spoken?", "4 2"}, {"seven.wav", "how many digits are spoken?", "one"},
+	} {
+		var got ran
+		text := must(t, "run", ref, "--audio", filepath.Join(shown, c.file), "--prompt", c.ask, "--max-tokens", "8", "--json")
+		if err := json.Unmarshal([]byte(text), &got); err != nil || strings.TrimSpace(got.Text) != c.want {
+			t.Errorf("%s: %s %q, %v", c.file, c.ask, got.Text, err)
+		}
+	}
+	asOpenWakeWord(t, mel, file, filepath.Join(shown, "seven.wav"))
+}
+
+// asOpenWakeWord compares what the cut encoder makes of a sound, our front end
+// before it, with what the two whole models make: three vectors that lie 80 ms
+// apart are what the head makes one of, so heads are compared.
+func asOpenWakeWord(t *testing.T, mel, file, wav string) {
+	t.Helper()
+	must(t, "run", "modules/oww-speech", "--input", wav, "--output", "frame_tokens=frames.npy")
+	frames := numbers(t, "frames.npy")
+	must(t, "onnx", "cut", file, "--from", "model/max_pooling2d_4/MaxPool:0=float32[1,96,3,1]", "--to", "conv2d_19", "-o", "head.onnx")
+	data, err := os.ReadFile(wav)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := preprocess.DecodeSound(data)
+	if err != nil || w.Rate != 16000 {
+		t.Fatalf("%v", err)
+	}
+	samples := make([]float32, 48000)
+	for i, v := range w.Samples {
+		samples[i] = 32768 * v // it takes the numbers of 16 bits
+	}
+	bands := computed(t, mel, "input", samples, 1, 48000)
+	for i := range bands {
+		bands[i] = bands[i]/10 + 2
+	}
+	for _, k := range []int{0, 2, 9} {
+		want := computed(t, file, "input_1", bands[8*k*32:(8*k+76)*32], 1, 76, 32, 1)
+		three := make([]float32, 96*3)
+		for i := range three {
+			three[i] = float32(frames[(k+i%3)*96+i/3])
+		}
+		got := computed(t, "head.onnx", "model/max_pooling2d_4/MaxPool:0", three, 1, 96, 3, 1)
+		worst, top := 0.0, 0.0
+		for i := range want {
+			worst, top = max(worst, math.Abs(float64(want[i]-got[i]))), max(top, math.Abs(float64(want[i])))
+		}
+		t.Logf("at %d ms: %.2g apart, of up to %.1f", 80*k, worst, top)
+		if len(got) != 96 || !(worst < 1e-4*top) {
+			t.Errorf("at %d ms the whole models and the cut are %v apart, of up to %v", 80*k, worst, top)
+		}
+	}
+}
+
+// computed is the only output of an ONNX file for its only input.
+func computed(t *testing.T, path, input string, x []float32, shape ...int) []float32 {
+	t.Helper()
+	m, err := onnx.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	in := graph.Tensor{Type: onnx.FLOAT, Shape: shape}
+	for _, v := range x {
+		in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
+	}
+	out, err := p.Run(t.Context(), map[string]graph.Tensor{input: in})
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	data := out[p.Outputs()[0]].Data
+	y := make([]float32, len(data)/4)
+	for i := range y {
+		y[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return y
+}
+
 // SmolLM2 chats, with 32-bit weights in the same words on both engines.
 func TestStrangersChat(t *testing.T) {
 	if os.Getenv("MM_TEST_LARGE") == "" {
@@ -253,10 +369,10 @@ func TestStrangersChat(t *testing.T) {
 	}
 	from := testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 	wide := filepath.Join(t.TempDir(), "smollm2-f32.gguf")
-	s := stranger{"smollm2.graph.yaml", "smollm2:1.0.0", [][]string{
+	s := stranger{"strangers/smollm2.graph.yaml", "smollm2:1.0.0", [][]string{
 		{"quantize", "--to", "F32", from, wide},
 		{"module", "import", "gguf", wide, "--name", "smollm2-135m", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/smollm2-135m"},
-	}, []string{"core", "llamacpp"}}
+	}, []string{"core", "llamacpp"}, nil}
 	enginestest.Libraries(t, native.LlamaCPP)
 	enginestest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
