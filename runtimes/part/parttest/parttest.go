@@ -19,6 +19,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
 )
@@ -161,7 +162,7 @@ func Build(t testing.TB, core bool, names ...string) *builds.Build {
 		}
 		p.Type = m.Type
 		b.Manifests[name] = m
-		if err := os.WriteFile(filepath.Join(dir, name+".known"), []byte(name), 0o600); err != nil {
+		if err := fsx.WriteFile(filepath.Join(dir, name+".known"), []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		switch n := len(b.Assembly.Modalities); kind {
