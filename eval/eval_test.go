@@ -76,7 +76,7 @@ func fingerprint(p talk.Part) string {
 		if err != nil {
 			return err.Error()
 		}
-		fmt.Fprintf(&b, "%x", r.Pix)
+		b.Write(r.Pix)
 	case abi.Video:
 		f, err := preprocess.OpenFrames(p.Path)
 		if err != nil {
@@ -88,10 +88,10 @@ func fingerprint(p talk.Part) string {
 			if err != nil {
 				return err.Error()
 			}
-			fmt.Fprintf(&b, "%x", r.Pix)
+			b.Write(r.Pix)
 		}
 	default:
-		fmt.Fprintf(&b, "%x", p.Data)
+		b.Write(p.Data)
 	}
 	return b.String()
 }
@@ -124,7 +124,7 @@ func (o *oracle) learn(t *testing.T, n int, opt Options) {
 func TestSense(t *testing.T) {
 	o := newOracle(abi.Image, abi.Audio)
 	opt := Options{N: 24, Seed: 5, Kinds: []string{"shapes", "charts", "video", "tones"}, Looks: []qa.Look{qa.Own, qa.Another, qa.Nothing}}
-	o.learn(t, 60, opt)
+	o.learn(t, 50, opt)
 	last := 0
 	opt.Progress = func(done, total int) {
 		if done != last+1 || total != 72 {
@@ -245,6 +245,28 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// Another seed, other examples of either sort; the same one, the same.
+func TestSeed(t *testing.T) {
+	show := func(seed uint64) (out [2]string) {
+		s, err := Options{Seed: seed}.open(newOracle(abi.Image, abi.Audio).build)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 {
+			p, _, err := shown(s.turn(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[i] = fingerprint(p)
+		}
+		return out
+	}
+	one, same, other := show(1), show(1), show(2)
+	if one != same || one[0] == other[0] || one[1] == other[1] {
+		t.Error("a seed is not its examples")
+	}
+}
+
 // Pictures that are as asked for are found so by both judges; those of another
 // prompt are not, and what is no picture is an error.
 func TestDraw(t *testing.T) {
@@ -361,6 +383,54 @@ func TestCountBars(t *testing.T) {
 		}
 		if got := fmt.Sprint(tally["charts/all"], tally["charts/count"], tally["charts/height ±5%"]); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Each case can be asked: what it is about is there or was made by an earlier
+// one, what is true of it is what the questions say, and a picture that is as it
+// was asked for is seen to be.
+func TestCases(t *testing.T) {
+	for seed := range uint64(3) {
+		all, err := Cases(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, what := map[string]bool{}, ""
+		for _, c := range all {
+			what += c.What + " "
+			if (c.Input == "") == (c.Output == "") || c.Ask == "" || c.File == "" || (c.Data != nil) == made[c.File] && c.Input != "" || c.Answer == "" && c.What != "say" {
+				t.Errorf("%s: %+v", c.What, c)
+			}
+			if c.Output != "" {
+				made[c.File] = true
+			}
+			if c.What != "say" && (!c.Right(" "+strings.ToUpper(c.Answer)) || c.Right(c.Answer+"!")) {
+				t.Errorf("%s: what is right is not known", c.What)
+			}
+			if c.What != "draw" {
+				continue
+			}
+			src, err := scene.New(scene.Options{Split: scene.Held, Seed: seed, Kinds: []string{scene.Shapes}, Plain: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range []bool{true, false} {
+				png, err := encode(qa.Picture(src.Make(i)).Raster)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said, right, err := c.Seen(png)
+				if err != nil || right != want || want && said != c.Answer {
+					t.Errorf("seed %d, scene %d: %q, %v, %v; asked for %q", seed, i, said, right, err, c.Answer)
+				}
+			}
+			if _, _, err := c.Seen([]byte("none")); err == nil {
+				t.Error("no picture is one")
+			}
+		}
+		if what != "caption question chart digit draw look say listen " {
+			t.Errorf("seed %d: %s", seed, what)
 		}
 	}
 }

@@ -81,13 +81,7 @@ func unsaid(kind string) bool {
 func (j *jury) measure(t train.Tally, s scene.Scene, r *preprocess.Raster) {
 	switch s.Kind {
 	case scene.Shapes:
-		var seen []scene.Shape
-		for _, m := range scene.Measure(r.Pix, r.W, r.H).Shapes {
-			if m.Fit >= leastFit {
-				seen = append(seen, m.Shape)
-			}
-		}
-		countShapes(t, s.Truth.Shapes, seen)
+		countShapes(t, s.Truth.Shapes, visible(r))
 	case scene.Charts:
 		countBars(t, s.Truth.Bars, scene.MeasureBars(r.Pix, r.W, r.H))
 	}
@@ -95,6 +89,16 @@ func (j *jury) measure(t train.Tally, s scene.Scene, r *preprocess.Raster) {
 
 // leastFit is what a figure has at least that is a shape ([scene.Measured].Fit).
 const leastFit = 500
+
+// visible are the shapes that the pixels of a picture show.
+func visible(r *preprocess.Raster) (seen []scene.Shape) {
+	for _, m := range scene.Measure(r.Pix, r.W, r.H).Shapes {
+		if m.Fit >= leastFit {
+			seen = append(seen, m.Shape)
+		}
+	}
+	return seen
+}
 
 // All is the kind of what is right as a whole: as many shapes as were asked for,
 // each in its shape, its colour and its place; as many bars, each of its height.

@@ -27,7 +27,7 @@ var examples = map[string][]string{
 	"data scenes":           {"mm data scenes --kinds charts --n 9 --out charts", "mm data scenes --split held --plain --out asked"},
 	"data fonts":            {"mm data fonts"},
 	"data generate":         {"mm data generate --documents 1000 --seed 7 stories.txt"},
-	"data speech":           {"mm data speech speech"},
+	"data speech":           {"mm data speech speech", "mm data speech --reader en-us+klatt2 voice"},
 	"gradcheck":             {"mm gradcheck recipes/wall.yaml"},
 	"eval":                  {"mm eval lm runs/core-llm/best.safetensors"},
 	"eval sense":            {"mm eval sense runs/vision-tune/best.safetensors --n 500 --ablate", "mm eval sense p-lite:0.1.0 --target laptop --kinds charts,words --ablate", "mm eval sense dist/playbook --kinds audio/digits,human --speech speech --fsdd fsdd --speakers theo"},

@@ -45,7 +45,7 @@ var floors = map[string]int{
 
 	"eval": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
-	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10,
+	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
@@ -72,7 +72,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
-	"gonum.org/v1/gonum":                       {"core/preprocess"},
+	"gonum.org/v1/gonum":                       {"core/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }

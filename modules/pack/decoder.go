@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/net/export"
 	"mm-abi.org/mm/core/nn"
@@ -60,7 +61,12 @@ func decoder(ctx context.Context, path string, opt PartOptions) (dir string, err
 
 func (k *decoding) run(ctx context.Context) error {
 	var err error
-	if k.net, k.made, err = k.ck.Network(); err != nil {
+	if k.ck.Decoding.Recipe.Data.Speech != nil {
+		k.net, k.made, err = k.ck.Sounding(or(k.opt.Data, k.ck.Dir()))
+	} else {
+		k.net, k.made, err = k.ck.Network()
+	}
+	if err != nil {
 		return err
 	}
 	halve(k.net)
@@ -97,7 +103,7 @@ func (k *decoding) output() (string, export.Output) {
 	if k.ck.Decoding.Recipe.Modality == decode.Image {
 		return "image", export.Output{Name: "image", Type: onnx.UINT8, Layout: export.Pixels, Scale: 127.5, Offset: 127.5}
 	}
-	return "audio", export.Output{Name: "audio", Layout: export.Flat}
+	return decode.Samples, export.Output{Name: decode.Samples, Layout: export.Flat}
 }
 
 // model writes the ONNX file and says what it is.
@@ -107,15 +113,18 @@ func (k *decoding) model() (modules.Manifest, error) {
 	opt := export.Options{
 		Name: k.opt.Name, Batch: 1, Half: true,
 		Inputs:  map[string]export.Input{decode.States: {Name: latentsPort, Type: onnx.FLOAT16}},
-		Outputs: map[string]export.Output{k.ck.Decoding.Net.Outputs[0]: out},
+		Outputs: map[string]export.Output{k.net.Config().Outputs[0]: out},
 	}
 	fn := convert.Function{Type: abi.Decoder, Modality: abi.Modality(r.Modality), Params: modules.Figures{"T_dec": r.Core.States, "d_model": k.ck.Decoding.Width}}
+	if r.Data.Speech != nil {
+		fn.Params["sample_rate"] = sound.Rate
+	}
 	if h := k.made.Height; h > 0 && h*h == k.made.Rows {
 		fn.Params["size"] = h
 	}
 	if o := r.Objective; o.Kind == decode.Flow {
 		opt.Inputs[decode.Noise] = export.Input{Name: noisePort}
-		opt.Flow = &export.Flow{State: decode.Noise, Time: decode.Time, Velocity: k.ck.Decoding.Net.Outputs[0], Steps: o.Steps, Sample: o.Predicts == decode.Clean}
+		opt.Flow = &export.Flow{State: decode.Noise, Time: decode.Time, Velocity: k.net.Config().Outputs[0], Steps: o.Steps, Sample: o.Predicts == decode.Clean}
 		fn.Params["steps"] = o.Steps
 	}
 	var none modules.Manifest
@@ -197,6 +206,9 @@ func (k *decoding) card(about string) string {
 	}
 	if s := r.Data.Scene; s != nil {
 		fmt.Fprintf(&b, "| pictures | plain scenes, %s, seed %d, %d examples |\n", or(strings.Join(s.Kinds, ", "), "shapes"), s.Seed, s.Examples)
+	}
+	if s := r.Data.Speech; s != nil {
+		fmt.Fprintf(&b, "| sayings | digits, numbers, words, seed %d, %d examples |\n", s.Seed, s.Examples)
 	}
 	if n := len(h.Frozen); n > 0 {
 		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)

@@ -196,13 +196,17 @@ func (k *part) function() (modules.Manifest, error) {
 	}
 	k.built = built
 	in, out := n.Config().Inputs[0], n.Config().Outputs[0]
-	opt := export.Options{Name: k.opt.Name, Inputs: map[string]export.Input{}}
+	halve(n)
+	opt := export.Options{Name: k.opt.Name, Half: true, Inputs: map[string]export.Input{}}
 	fn := convert.Function{Type: k.opt.Type, Modality: abi.Modality(medium)}
+	port := in.Name
 	if kind == modal.EncoderPart {
+		as := export.Input{Name: "pcm"}
 		if medium == modal.Image {
-			opt.Inputs[in.Name] = export.Input{Layout: layout(built.Preprocess.Layout)}
+			as = export.Input{Name: "image", Layout: layout(built.Preprocess.Layout)}
 		}
-		fn.Preprocess = modules.Preprocess{in.Name: built.Preprocess}
+		port, opt.Inputs[in.Name] = as.Name, as
+		fn.Preprocess = modules.Preprocess{port: built.Preprocess}
 	}
 	model, err := export.Model(n, opt)
 	if err != nil {
@@ -225,7 +229,7 @@ func (k *part) function() (modules.Manifest, error) {
 	}
 	k.files = append(k.files, file)
 	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: entry}}
-	return m, k.golden(n, in.Name, out)
+	return m, k.golden(n, in.Name, port, out)
 }
 
 // layout is how a picture lies in the encoder's input.
@@ -249,9 +253,9 @@ func params(n *net.Net[float32], kind string, medium modal.Medium) (modules.Figu
 	return modules.Figures{"t_cap": y.Rows, "d_model": y.Cols}, nil
 }
 
-// golden writes what the network makes of numbers drawn from a fixed seed: what
-// any engine must make of them as well.
-func (k *part) golden(n *net.Net[float32], in, out string) error {
+// golden writes what the network makes of numbers drawn from a fixed seed, for
+// the port that in is of the module: what any engine must make of them as well.
+func (k *part) golden(n *net.Net[float32], in, port, out string) error {
 	pass := n.NewPass(nil, 1)
 	x := pass.In(in)
 	r := nn.NewRandom(1)
@@ -262,7 +266,7 @@ func (k *part) golden(n *net.Net[float32], in, out string) error {
 	for _, one := range []struct {
 		name string
 		m    nn.Matrix[float32]
-	}{{"golden/" + in + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
+	}{{"golden/" + port + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
 		if err := k.array(one.name, one.m); err != nil {
 			return err
 		}
@@ -330,8 +334,12 @@ func (k *part) card(about string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n%s", k.opt.Name, k.opt.Version, k.opt.Type, k.opt.License, about)
 	fmt.Fprintf(&b, "%d weights, trained in stage %s.\n\n## Training\n\n| | |\n|---|---|\n| steps | %d |\n| examples seen | %d |\n", k.count, r.Stage, h.Step, k.ck.Perception.Next)
+	unit := "token"
+	if r.Reads() {
+		unit = "sign"
+	}
 	if h.Best > 0 {
-		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Best)
+		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a %s |\n", h.Best, unit)
 	}
 	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n", or(r.Optimizer.Name, "adamw"), r.Seed)
 	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
@@ -352,16 +360,32 @@ func (k *part) card(about string) string {
 		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)
 	}
 	if e := k.ck.Perception.Held; e != nil && len(e.Scores) > 0 {
-		b.WriteString("\n## Held-out questions\n\nAnswers exactly right, greedy, about examples of the held-out split.\n\n| question | right | 95 % interval | n | chance |\n|---|---|---|---|---|\n")
-		for _, s := range e.Scores {
-			low, high := s.Interval()
-			fmt.Fprintf(&b, "| %s | %.1f %% | %.1f–%.1f %% | %d | %.1f %% |\n", s.Kind, 100*s.Accuracy(), 100*low, 100*high, s.N, 100*s.Chance)
-		}
+		heldOut(&b, e.Scores, r.Reads())
 	}
 	if k.opt.Config != "" {
 		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
 	}
 	return b.String()
+}
+
+// heldOut writes a table of what was right on the held-out split: answers, or
+// what an encoder's heads read, which nobody reads by chance.
+func heldOut(b *strings.Builder, scores []train.Score, reads bool) {
+	if reads {
+		b.WriteString("\n## Held-out readings\n\nSigns that the heads read right, about examples of the held-out split; the heads are not in the module.\n\n" +
+			"| sign | right | 95 % interval | n |\n|---|---|---|---|\n")
+	} else {
+		b.WriteString("\n## Held-out questions\n\nAnswers exactly right, greedy, about examples of the held-out split.\n\n" +
+			"| question | right | 95 % interval | n | chance |\n|---|---|---|---|---|\n")
+	}
+	for _, s := range scores {
+		low, high := s.Interval()
+		fmt.Fprintf(b, "| %s | %.1f %% | %.1f–%.1f %% | %d |", s.Kind, 100*s.Accuracy(), 100*low, 100*high, s.N)
+		if !reads {
+			fmt.Fprintf(b, " %.1f %% |", 100*s.Chance)
+		}
+		b.WriteByte('\n')
+	}
 }
 
 // or is a text, or another where it is empty.

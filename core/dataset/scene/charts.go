@@ -149,7 +149,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			paint = p.shade(b.Colour)
 		}
 		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
-		p.mark(barTop, b.Colour, point{x + bar/2, at(b.Value)}, (i+1)*Row+barValue)
+		p.mark(BarTop, b.Colour, point{x + bar/2, at(b.Value)}, (i+1)*Row+barValue)
 		l := p.letter(b.Label, st)
 		if l.width() > slot-px(2) {
 			narrow := st

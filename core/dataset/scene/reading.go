@@ -49,8 +49,8 @@ const (
 	Slots = 8 * Row
 )
 
-// barTop is the sign of the middle of a bar's upper edge, of marks alone.
-const barTop = "bar"
+// BarTop is the sign of the middle of a bar's upper edge, of marks alone.
+const BarTop = "bar"
 
 // Places in a row.
 const (
@@ -71,7 +71,7 @@ func Signs() []string {
 	}
 	s = append(s, ShapeNames()...)
 	s = append(s, places[:]...)
-	s = append(s, "small", "big", AskHighest, AskLowest, barTop)
+	s = append(s, "small", "big", AskHighest, AskLowest, BarTop)
 	return append(s, titles...)
 }
 

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// A reading is what a clip lets hear in [Slots] signs at fixed places, so that
+// A reading is what a clip lets hear in [Places] signs at fixed places, so that
 // something that has no words yet can learn to hear it: what kind it is, how many
 // beeps or digits, low, high, rising or falling, the thing that sounds, and three
 // digits; then the letters of a spoken word. Where nothing belongs is the empty
 // sign.
-const Slots = 16
+const Places = 16
 
 // Places in a reading.
 const (
@@ -31,9 +31,9 @@ func Signs() []string {
 	return append(s, strings.Split("abcdefghijklmnopqrstuvwxyz", "")...)
 }
 
-// Reading is the clip as [Slots] signs.
+// Reading is the clip as [Places] signs.
 func (c Clip) Reading() []string {
-	r := make([]string, Slots)
+	r := make([]string, Places)
 	switch c.Kind {
 	case Tones:
 		r[0], r[slotPitch] = Tones, c.Pitch
@@ -70,7 +70,7 @@ func (c Clip) Judge(r []string) []Verdict {
 	case Events:
 		what, right = "event", same(slotThing, slotThing+1)
 	case Words:
-		what, right = "word", same(slotLetters, Slots)
+		what, right = "word", same(slotLetters, Places)
 	}
 	return []Verdict{{c.Kind + "/" + what, right}, {c.Kind + "/count", same(slotCount, slotCount+1)}}
 }

@@ -23,7 +23,7 @@ func TestReading(t *testing.T) {
 		{sound.Clip{Kind: sound.Human, Text: "9"}, "speech 1 - - 9"},
 		{sound.Clip{Kind: sound.Words, Text: "elephant"}, "speech - - - - - - - e l e p h a n t"},
 	} {
-		want := make([]string, sound.Slots)
+		want := make([]string, sound.Places)
 		for i, sign := range strings.Fields(c.want) {
 			if sign != "-" {
 				want[i] = sign
@@ -37,7 +37,7 @@ func TestReading(t *testing.T) {
 			if !v.Right {
 				t.Errorf("%s: the truth is judged wrong", v.Kind)
 			}
-			if i == 0 && c.clip.Judge(make([]string, sound.Slots))[i].Right {
+			if i == 0 && c.clip.Judge(make([]string, sound.Places))[i].Right {
 				t.Errorf("%s: nothing is judged right", v.Kind)
 			}
 		}

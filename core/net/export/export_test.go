@@ -273,7 +273,7 @@ func TestFlow(t *testing.T) {
 // count is how often an operator stands in a model.
 func count(m *onnx.Model, op string) (n int) {
 	for _, one := range m.Graph.Nodes {
-		if one.OpType == op {
+		if one.Op == op {
 			n++
 		}
 	}

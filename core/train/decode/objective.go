@@ -157,7 +157,9 @@ func (l *learner) read(s int, states []float32) {
 	if have > m.Rows {
 		states, have = states[(have-m.Rows)*m.Cols:], m.Rows
 	}
-	m.Part(0, m.Rows-have).Zero()
+	if have < m.Rows {
+		m.Part(0, m.Rows-have).Zero()
+	}
 	put(m.Part(m.Rows-have, m.Rows), states)
 }
 

@@ -94,7 +94,15 @@ const (
 
 // Data says what is made: exactly one source.
 type Data struct {
-	Scene *Scene `json:"scene,omitempty"` // pictures drawn by mm
+	Scene  *Scene  `json:"scene,omitempty"`  // pictures drawn by mm
+	Speech *Speech `json:"speech,omitempty"` // words that a voice of espeak-ng says
+}
+
+// Speech is the sayings of core/dataset/sound. The target is their frames.
+type Speech struct {
+	Dir      string `json:"dir"` // folder that mm data speech --reader made
+	Seed     uint64 `json:"seed,omitempty"`
+	Examples int    `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
 }
 
 // Scene is the pictures of core/dataset/scene that words can ask for.
@@ -175,7 +183,12 @@ func (d Data) validate(m Modality) error {
 			errs = append(errs, atf("/data"+key, format, args...))
 		}
 	}
-	fault("", d.Scene == nil, "no source: scene draws pictures")
+	fault("", (d.Scene == nil) == (d.Speech == nil), "a source is one of scene, which draws pictures, and speech")
+	if s := d.Speech; s != nil {
+		fault("/speech", m != Audio, "speech is of the modality audio, not %s", m)
+		fault("/speech/dir", s.Dir == "", "dir is missing: the folder that mm data speech --reader VOICE made")
+		fault("/speech/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)
+	}
 	if s := d.Scene; s != nil {
 		fault("/scene", m != Image, "pictures are of the modality image, not %s", m)
 		fault("/scene/examples", s.Examples < 0 || s.Examples > maxExamples, "examples is %d, 0 to %d", s.Examples, maxExamples)

@@ -69,7 +69,7 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 	}
 	workers := pool.New(opt.Threads)
 	defer workers.Close()
-	if c.Perception.Recipe.reads() {
+	if c.Perception.Recipe.Reads() {
 		return measureReader(c, opt, workers)
 	}
 	p, err := newPerception(ctx, c.Perception.Recipe.WithDefaults(), opt.Dir, workers)

@@ -15,7 +15,7 @@ type Target string
 // The targets.
 const (
 	// Reading: the signs of a picture or a sound, a row for each (scene.Slots,
-	// sound.Slots).
+	// sound.Places).
 	Reading Target = "reading"
 	// Marks: the sign whose middle lies in a cell of a picture, a row for each
 	// cell. The eight around it are not asked.
@@ -24,14 +24,18 @@ const (
 	Hues Target = "hues"
 	// Order: the place in the reading of what is marked, in the same cells.
 	Order Target = "order"
+	// Heights and Amounts: the level and the value of a bar, in the cells of the
+	// middles of bars' tops.
+	Heights Target = "heights"
+	Amounts Target = "amounts"
 	// Values: the value whose digits stand there, in the rows of a reading.
 	Values Target = "values"
 	// Levels: how high a bar is (scene.Levels), in the rows of a reading.
 	Levels Target = "levels"
 )
 
-// reads reports whether the recipe trains an encoder by signs.
-func (r Recipe) reads() bool {
+// Reads reports whether the recipe trains an encoder by signs.
+func (r Recipe) Reads() bool {
 	return slices.ContainsFunc(r.Modalities, func(m Modality) bool { return len(m.Heads) > 0 })
 }
 
@@ -72,11 +76,15 @@ func (t Target) shape(m Medium) (rows, classes int) {
 	case t == Reading && m == Image:
 		return scene.Slots, len(scene.Signs())
 	case t == Reading && m == Audio:
-		return sound.Slots, len(sound.Signs())
+		return sound.Places, len(sound.Signs())
 	case (t == Marks || t == Hues) && m == Image:
 		return -1, len(scene.Signs())
 	case t == Order && m == Image:
 		return -1, scene.Slots
+	case t == Heights && m == Image:
+		return -1, scene.Levels
+	case t == Amounts && m == Image:
+		return -1, scene.Most + 1
 	case t == Values && m == Image:
 		return scene.Slots, scene.Most + 1
 	case t == Levels && m == Image:
@@ -86,7 +94,7 @@ func (t Target) shape(m Medium) (rows, classes int) {
 }
 
 func targetsOf(m Medium) []Target {
-	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Values, Levels}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
+	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Heights, Amounts, Values, Levels}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
 }
 
 // signs are the classes of a medium's readings by their numbers, and back.
@@ -123,19 +131,31 @@ func (s signs) targets(t Target, e Example, to []int32) {
 		}
 	case Marks:
 		s.marks(e.Scene, to)
-	case Hues, Order:
+	case Hues, Order, Heights, Amounts:
 		for i := range to {
 			to[i] = -1
 		}
 		for _, m := range e.Scene.Marks {
-			at := cell(e.Scene, m, len(to))
-			if t == Order {
-				to[at] = int32(m.Slot)
-			} else if m.Colour != "" {
-				to[at] = s.classes[m.Colour]
+			if v := s.marked(t, e.Scene, m); v >= 0 {
+				to[cell(e.Scene, m, len(to))] = v
 			}
 		}
 	}
+}
+
+// marked is what a head is to say of a mark; below 0 nothing.
+func (s signs) marked(t Target, sc *scene.Scene, m scene.Mark) int32 {
+	switch {
+	case t == Order:
+		return int32(m.Slot)
+	case t == Hues && m.Colour != "":
+		return s.classes[m.Colour]
+	case t == Heights && m.Sign == scene.BarTop:
+		return int32(sc.Level(m.Slot))
+	case t == Amounts && m.Sign == scene.BarTop:
+		return int32(sc.Value(m.Slot))
+	}
+	return -1
 }
 
 // marks fills the cells of a square grid.

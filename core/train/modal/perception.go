@@ -84,7 +84,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 		threads = opt.Threads
 	}
 	workers := pool.New(threads)
-	if r.reads() {
+	if r.Reads() {
 		return startReader(ctx, r, opt, from, workers)
 	}
 	p, err := newPerception(ctx, r, opt.From, workers)

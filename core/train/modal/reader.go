@@ -321,7 +321,7 @@ func (t *Reader) judge(batch []reading, tally map[string]*train.Score) {
 				for _, v := range judge(one.Example, said) {
 					count(v.kind, v.right)
 				}
-			case Marks, Hues, Order, Levels:
+			case Marks, Hues, Order, Heights, Amounts, Levels, Values:
 				for j := range h.rows {
 					if to := h.targets[i*h.rows+j]; to > 0 {
 						count(one.Kind+"/"+string(h.Of), h.best(i*h.rows+j) == int(to))

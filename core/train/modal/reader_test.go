@@ -24,13 +24,15 @@ func readingRecipe() Recipe {
 		net.Layer{Kind: "linear", Name: "map", Out: signs},
 		net.Layer{Kind: "linear", Inputs: []string{"patch_tokens"}, Name: "hues", Out: signs},
 		net.Layer{Kind: "linear", Inputs: []string{"patch_tokens"}, Name: "order", Out: scene.Slots},
+		net.Layer{Kind: "linear", Inputs: []string{"patch_tokens"}, Name: "heights", Out: scene.Levels},
+		net.Layer{Kind: "linear", Inputs: []string{"patch_tokens"}, Name: "amounts", Out: scene.Most + 1},
 		net.Layer{Kind: "resampler", Inputs: []string{"patch_tokens"}, Count: 64, Heads: 2, Name: "read"},
 		net.Layer{Kind: "linear", Name: "signs", Out: signs},
 		net.Layer{Kind: "linear", Inputs: []string{"read"}, Name: "values", Out: scene.Most + 1},
 		net.Layer{Kind: "linear", Inputs: []string{"read"}, Name: "levels", Out: scene.Levels})
-	n.Outputs = append(n.Outputs, "signs", "map", "hues", "order", "values", "levels")
+	n.Outputs = append(n.Outputs, "signs", "map", "hues", "order", "heights", "amounts", "values", "levels")
 	m.Projector = Network{}
-	m.Heads = []Head{{Output: "signs", Of: Reading}, {Output: "map", Of: Marks, Weight: 0.5}, {Output: "hues", Of: Hues}, {Output: "order", Of: Order}, {Output: "values", Of: Values}, {Output: "levels", Of: Levels}}
+	m.Heads = []Head{{Output: "signs", Of: Reading}, {Output: "map", Of: Marks, Weight: 0.5}, {Output: "hues", Of: Hues}, {Output: "order", Of: Order}, {Output: "heights", Of: Heights}, {Output: "amounts", Of: Amounts}, {Output: "values", Of: Values}, {Output: "levels", Of: Levels}}
 	r.Modalities, r.Core = []Modality{m}, Core{}
 	r.Schedule.Kind = "constant"
 	r.Data = Data{Scene: &Scene{Kinds: []string{"shapes", "charts"}, Seed: 9}}
@@ -145,7 +147,7 @@ func TestHeadFaults(t *testing.T) {
 	r := readingRecipe()
 	r.Modalities[0].Encoder.Net.Layers[len(r.Modalities[0].Encoder.Net.Layers)-1].Out = 12
 	_, err := New(context.Background(), r, train.Options{From: "."})
-	if got := train.Faults(err); len(got) != 1 || got[0].Path != "/modalities/0/heads/5" {
+	if got := train.Faults(err); len(got) != 1 || got[0].Path != "/modalities/0/heads/7" {
 		t.Errorf("levels of 12 classes: %v", err)
 	}
 }

@@ -194,7 +194,7 @@ const (
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
 	errs := []error{at("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities)}
-	if r.reads() {
+	if r.Reads() {
 		errs = append(errs, r.validateHeads())
 	} else {
 		errs = append(errs, r.Core.validate(r.Stage))
