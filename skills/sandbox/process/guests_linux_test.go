@@ -319,6 +319,9 @@ func init() {
 }
 
 func deep(n int) int {
+	if n == 0 {
+		return 0
+	}
 	var block [1 << 12]byte
 	block[n%len(block)] = 1
 	return deep(n+1) + int(block[n%7])
