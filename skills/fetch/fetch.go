@@ -111,7 +111,7 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
-	list, err := lookup(ctx, host)
+	list, err := lookup(ctx, strings.ToLower(host))
 	if err != nil {
 		return nil, err
 	}

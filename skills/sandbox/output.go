@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -51,10 +52,12 @@ func (o *Buffer) Over() bool {
 	return o.over
 }
 
-// Log keeps the last [MaxLog] bytes of a guest's standard error. It fails like
+// Log keeps [MaxLog] bytes of a guest's standard error: a quarter of its
+// beginning, where a runtime says what went wrong, and the rest of its end. It fails like
 // Buffer when a guest writes a thousand times as much, for that is no message.
 type Log struct {
 	mu    sync.Mutex
+	head  []byte
 	tail  []byte
 	total int64
 	full  func()
@@ -79,27 +82,21 @@ func (l *Log) Write(p []byte) (int, error) {
 		}
 		return 0, errFull
 	}
-	if len(p) >= MaxLog {
-		l.tail = append(l.tail[:0], p[len(p)-MaxLog:]...)
-		return len(p), nil
-	}
-	if over := len(l.tail) + len(p) - MaxLog; over > 0 {
+	n := len(p)
+	first := min(n, MaxLog/4-len(l.head))
+	l.head, p = append(l.head, p[:first]...), p[first:]
+	const most = MaxLog - MaxLog/4
+	p = p[max(0, len(p)-most):]
+	if over := len(l.tail) + len(p) - most; over > 0 {
 		l.tail = append(l.tail[:0], l.tail[over:]...)
 	}
 	l.tail = append(l.tail, p...)
-	return len(p), nil
+	return n, nil
 }
 
-// Bytes is the end of what was written.
+// Bytes is the beginning and the end of what was written.
 func (l *Log) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tail
-}
-
-// Over reports whether the guest wrote more than can be a message.
-func (l *Log) Over() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.total > floodLog
+	return slices.Concat(l.head, l.tail)
 }

@@ -66,7 +66,7 @@ type Asset struct {
 // Reply is what a call gave.
 type Reply struct {
 	Output []byte // as the guest wrote it; at most its limit
-	Log    []byte // the end of what it wrote to its standard error; for people
+	Log    []byte // the beginning and the end of its standard error; for people
 	Usage  Usage
 }
 

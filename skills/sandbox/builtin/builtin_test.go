@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ var funcs = map[string]Func{
 		var held [][]byte
 		for {
 			if err := c.Hold(1 << 20); err != nil {
+				runtime.KeepAlive(held)
 				return nil, err
 			}
 			held = append(held, make([]byte, 1<<20))

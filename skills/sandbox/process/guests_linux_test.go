@@ -166,7 +166,7 @@ func init() {
 			os.Stderr.Write(b)
 		}
 	}, sandbox.Output)
-	harm("stack overflow", func() { fmt.Print(deep(1)) }, sandbox.Exit, sandbox.Memory, sandbox.Trap)
+	harm("stack overflow", func() { fmt.Print(deep(1)) }, sandbox.Exit, sandbox.Memory, sandbox.Trap, sandbox.Time)
 	harm("illegal access", acts[skilltest.Trap], sandbox.Trap)
 	harm("panic", func() { panic("no") }, sandbox.Exit)
 	harm("exit 255", func() { os.Exit(255) }, sandbox.Exit)
@@ -319,6 +319,9 @@ func init() {
 }
 
 func deep(n int) int {
+	if n == 0 {
+		return 0
+	}
 	var block [1 << 12]byte
 	block[n%len(block)] = 1
 	return deep(n+1) + int(block[n%7])

@@ -140,16 +140,6 @@ func write(fdWrite, fd int64, pieces ...[2]int64) []byte {
 	return cat(out, i32(fd), i32(64), i32(int64(len(pieces))), i32(48), call(fdWrite), op(0x1a))
 }
 
-// say is a command that runs code, which leaves nothing, and then writes s.
-func say(s string, make func(a *asm) [][]byte) []byte {
-	a := &asm{}
-	w := a.wasi("fd_write", "iiii:i")
-	code := make(a)
-	a.put(512, s)
-	a.export("_start", a.fn(":", 4, cat(code...), write(w, 1, [2]int64{512, int64(len(s))})))
-	return a.bytes()
-}
-
 // tries is a command that makes calls, each of which leaves an errno, and
 // writes "no" when every one failed.
 func tries(make func(a *asm) [][]byte) []byte {

@@ -89,7 +89,7 @@ func (s *steady) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var errReadOnly = errors.New("it is a folder")
+var errFolder = errors.New("it is a folder")
 
 // assets is the folder /in of a call: its assets and nothing else.
 type assets []sandbox.Asset
@@ -129,7 +129,7 @@ type folder struct {
 func (f *folder) Stat() (fs.FileInfo, error) { return info{"in", 0, fs.ModeDir | 0o555}, nil }
 
 // Read implements fs.File.
-func (f *folder) Read([]byte) (int, error) { return 0, errReadOnly }
+func (f *folder) Read([]byte) (int, error) { return 0, errFolder }
 
 // Close implements fs.File.
 func (f *folder) Close() error { return nil }

@@ -3,12 +3,14 @@
 package wasm
 
 import (
-	"fmt"
 	"os"
 	"syscall"
 
 	"mm-abi.org/mm/skills/sandbox"
 )
+
+// nonblock has a pipe without a writer opened at once.
+const nonblock = syscall.O_NONBLOCK
 
 // private refuses a folder that is another user's, or that others may write to
 // or look into.
@@ -22,7 +24,7 @@ func private(dir string) error {
 		return sandbox.Refuse("%s is no folder", dir)
 	}
 	if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return sandbox.Refuse("%s holds code that the processor runs, and is not this user's alone (%v): chmod 700, or remove it", dir, fmt.Sprint(info.Mode().Perm()))
+		return sandbox.Refuse("%s holds code that the processor runs, and is not this user's alone (%v): chmod 700, or remove it", dir, info.Mode().Perm())
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // openTree opens a folder, or a file as the only one of a folder, for reading.
@@ -41,7 +40,7 @@ func (t *tree) Open(name string) (fs.File, error) {
 		}
 		name = t.only
 	}
-	f, err := t.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := t.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
