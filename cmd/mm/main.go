@@ -136,6 +136,7 @@ func (p *program) app() *cli.App {
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
 			p.onnxCommand(),
+			p.qnnCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),
