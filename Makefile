@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference
 
 all: check test
 
@@ -123,6 +123,17 @@ hostile-media:
 # Hostile guests of every executor of skills, and what a warm call costs.
 sandbox:
 	@scripts/sandbox.sh
+
+# Two thousand damaged files for QNN through the readers, and as many through
+# mm qnn's library, with counts (MM_HOSTILE: copies of each file).
+hostile-qnn:
+	$(GO) test -count=1 -v -run Hostile ./core/qnn/context ./modules/qnnfile
+
+# The reader of QNN contexts beside Qualcomm's libQnnSystem (MM_QNN_LIB: the
+# folder of the libraries; without it pip installs them; skipped, with the
+# reason, where neither is).
+qnn-reference:
+	@scripts/qnn-reference.sh
 
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng

@@ -8,7 +8,8 @@ import (
 // Code is a diagnostic's stable name, MM and four digits. The hundreds say
 // where it arises: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
-// store and registry, 08 running, 09 settings, 10 an ONNX model.
+// store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
+// QNN.
 type Code string
 
 // Entry explains a code: what it means, when it arises and what to do.
@@ -168,6 +169,20 @@ const (
 
 	NotClaimed  Code = "MM1071"
 	DriftMissed Code = "MM1072"
+
+	QNNUnread    Code = "MM1101"
+	QNNNoContext Code = "MM1102"
+
+	TargetBackend   Code = "MM1111"
+	TargetChip      Code = "MM1112"
+	TargetSDK       Code = "MM1113"
+	TargetLibraries Code = "MM1114"
+	TargetDType     Code = "MM1115"
+	TargetMemory    Code = "MM1116"
+	TargetUnknown   Code = "MM1117"
+
+	WrapperDiffers Code = "MM1121"
+	OperatorsLeft  Code = "MM1122"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.

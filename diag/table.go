@@ -148,4 +148,18 @@ var table = []Entry{
 
 	{NotClaimed, "operator that the engine does not have", "The model needs operators or opsets that the engine does not run.", "Choose another engine, or cut the operators off with mm onnx cut."},
 	{DriftMissed, "quantised model drifts too far", "Outputs of the quantised model differ from the original's by more than --max-drift. Nothing was written.", "Allow more drift, or keep the tensors that matter with --keep."},
+
+	{QNNUnread, "the QNN file cannot be read", "The file is none of those that QNN's readers know (a context binary, a LiteRT model compiled ahead of time, an ONNX model around a context, a .dlc), it is cut off, or it contradicts itself.", "Fetch or compile it anew; an empty file is what a compiler that failed leaves."},
+	{QNNNoContext, "no compiled context in the file", "A model for any chip is compiled on its way to one, and a model around a context may name it in a file of its own.", "Name the file of the context, or compile the model first."},
+
+	{TargetBackend, "compiled for another backend", "QNN's libraries for the processor, the graphics and the NPU each have contexts of their own.", "Compile the model for the NPU (libQnnHtp)."},
+	{TargetChip, "compiled for another chip", "A context runs on the architecture of the HTP that it was compiled for, and QNN may refuse one for another chip of the same architecture.", "Compile the model for the target's chip; --same-arch takes any chip of the architecture."},
+	{TargetSDK, "newer than the target's libraries", "A context loads in libraries of the SDK that wrote it and in newer ones. Older ones answer error 5000 or 1008.", "Compile the model with the target's SDK, or bring newer libraries to the target."},
+	{TargetLibraries, "the target lacks a library", "The folder of --libs lacks libQnnHtp, libQnnSystem, or the stub or skel of the architecture, or it is of another release than the target.", "Take all of them from one release of the SDK."},
+	{TargetDType, "input or output that the target does not take", "A dimension is open, a scale is no positive number, or there is no graph.", "Compile the model with fixed shapes."},
+	{TargetMemory, "does not fit into the target's memory", "The context takes more than --memory, or its graphs more of the HTP's own memory than the chip has.", "Split the model, or compile it for less."},
+	{TargetUnknown, "whether it fits is not known", "Neither the file nor a table nor the command line says what this axis needs; what is not known does not pass.", "The hint names the flag that tells it; --accept AXIS goes on without."},
+
+	{WrapperDiffers, "the model differs from its context", "An ONNX model around a context names other inputs, outputs, types or shapes than the context has. ONNX Runtime goes by position and would compute nonsense.", "Make the model anew with mm qnn wrap."},
+	{OperatorsLeft, "operators are left for the processor", "Some operators of the model were not compiled, so that its contexts are not the whole model.", "Cut the operators off, or exchange them for some that the NPU has."},
 }

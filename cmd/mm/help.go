@@ -16,7 +16,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build", []string{"validate", "lock", "assemble", "module", "quantize", "onnx"}},
+	{"Build", []string{"validate", "lock", "assemble", "module", "quantize", "onnx", "qnn"}},
 	{"Run", []string{"run", "chat", "demo", "doctor", "runtime"}},
 	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
 	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},

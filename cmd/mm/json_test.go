@@ -138,6 +138,7 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	maps.Copy(files, qnnFiles())
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -237,6 +238,15 @@ func TestJSON(t *testing.T) {
 		{"onnx strip", "enc/enc.onnx -o strip.onnx", exitOK},
 		{"onnx quant", "enc/enc.onnx -o quant.onnx --golden --shape image=1x32x32x3", exitOK},
 		{"inspect FILE", "quant.onnx --nodes", exitOK},
+		{"qnn inspect", "q.tflite", exitOK},
+		{"qnn inspect", "q.dlc", exitOK},
+		{"qnn wrap", "q.bin --out q_ctx.onnx", exitOK},
+		{"qnn inspect", "q_ctx.onnx", exitOK},
+		{"qnn extract", "q.tflite --out parts", exitOK},
+		{"qnn check", "q.bin --target SM8750@2.47 --accept skel,memory", exitOK},
+		{"qnn check", "q.bin --target SM8650@2.40", exitInvalid},
+		{"qnn soc ls", "", exitOK},
+		{"qnn compat", "", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},

@@ -140,6 +140,7 @@ func (p *program) app() *cli.App {
 			p.tokenizerCommand(),
 			p.quantizeCommand(),
 			p.onnxCommand(),
+			p.qnnCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

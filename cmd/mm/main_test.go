@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"picture":     picture,
 			"transformer": transformer,
 			"media":       media,
+			"qnn":         qnnCommand,
 		},
 	})
 }

@@ -15,12 +15,12 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/qnn": 0, "core/qnn/flat": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0,
 
 	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
-	"internal/measure": 1, "core/preprocess": 1,
+	"internal/measure": 1, "core/preprocess": 1, "core/qnn/context": 1, "core/qnn/soc": 1, "core/qnn/compat": 1, "core/qnn/libs": 1, "core/qnn/litert": 1,
 
-	"modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2,
+	"modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2, "core/qnn/dlc": 2, "core/qnn/epcontext": 2, "core/qnn/fit": 2, "core/qnn/qnntest": 3,
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
@@ -29,7 +29,7 @@ var floors = map[string]int{
 	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
 
-	"modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
+	"modules/qnnfile": 4, "modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
 
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6,
@@ -54,6 +54,7 @@ var thirdParty = map[string][]string{
 	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
 	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
+	"github.com/google/flatbuffers":            {"core/qnn/qnntest"},
 	"github.com/hajimehoshi/go-mp3":            {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},

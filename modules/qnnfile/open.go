@@ -1,0 +1,250 @@
+// Package qnnfile looks at files for QNN, Qualcomm's NPUs, on their own: context
+// binaries, LiteRT models compiled ahead of time, ONNX models around contexts,
+// containers of Qualcomm's converter. No SDK is needed and nothing is run.
+//
+// [Open] tells which of the four a file is and reads its description;
+// [Inspect] makes a view of it for people and programs, [Check] judges it for a
+// target as diagnostics, [Extract] writes the contexts that are in it, [Wrap]
+// makes an ONNX model around one. The readers are in core/qnn; weights are
+// never read but to be copied.
+package qnnfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/qnn/dlc"
+	"mm-abi.org/mm/core/qnn/epcontext"
+	"mm-abi.org/mm/core/qnn/litert"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
+)
+
+// Format is what a file is.
+type Format string
+
+// The formats.
+const (
+	Context   Format = "context"
+	LiteRT    Format = "litert"
+	EPContext Format = "epcontext"
+	DLC       Format = "dlc"
+)
+
+// File is an open file whose description was read. Close gives it back.
+type File struct {
+	Path   string
+	Bytes  int64
+	Format Format
+	// Parts are the contexts in the file or named by it.
+	Parts []Part
+
+	litert *litert.Model
+	onnx   *epcontext.Model
+	dlc    *dlc.Container
+	// faults are parts that could not be read.
+	faults diag.List
+	close  []io.Closer
+}
+
+// Part is a context.
+type Part struct {
+	Name   string // for people: of the graph, the node or the entry
+	File   string // where it lies
+	Offset int64  // in the file
+	Size   int64
+	// Embedded is set where it lies in the file that was opened and is not all
+	// of it.
+	Embedded bool
+	Graphs   []string // that the file uses of it; empty for all
+	Context  *context.Context
+
+	data io.ReaderAt // from Offset on
+	node *epcontext.Node
+	// shares is set where the part before holds the same bytes.
+	shares bool
+}
+
+// Close implements io.Closer.
+func (f *File) Close() error {
+	var errs []error
+	for _, c := range f.close {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Open opens the file at path and reads what describes it. A file that is none
+// of the formats, or broken, is a diag.List in the error.
+func Open(path string) (*File, error) {
+	r, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := r.Stat()
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	f := &File{Path: path, Bytes: info.Size(), close: []io.Closer{r}}
+	if err := f.read(r); err != nil {
+		f.fault(err)
+	}
+	if f.faults.Failed() {
+		return nil, errors.Join(f.faults.Err(), f.Close())
+	}
+	return f, nil
+}
+
+// fault adds an error about the file's bytes.
+func (f *File) fault(err error) {
+	f.faults.Add(diag.QNNUnread, diag.Pos{File: f.Path}, err.Error(), diag.QNNUnread.Fix())
+}
+
+func (f *File) read(r *os.File) error {
+	head := make([]byte, min(sniff.Head, f.Bytes))
+	if n, err := r.ReadAt(head, 0); n < len(head) {
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	switch {
+	case len(head) == 0:
+		return errors.New("it is empty, as a compiler that failed leaves its output")
+	case context.Is(head):
+		f.Format = Context
+		c, err := context.Read(r, f.Bytes)
+		if err != nil {
+			return err
+		}
+		f.Parts = []Part{{Name: stem(f.Path), File: f.Path, Size: f.Bytes, Context: c, data: r}}
+		return nil
+	case litert.Is(head):
+		f.Format = LiteRT
+		return f.readLiteRT(r)
+	case sniff.Bytes(head) == sniff.ONNX, strings.EqualFold(filepath.Ext(f.Path), ".onnx"):
+		f.Format = EPContext
+		return f.readONNX()
+	case dlc.Is(head):
+		f.Format = DLC
+		return f.readDLC(r)
+	}
+	return fmt.Errorf("no file of QNN's: it seems to be %s", sniff.Bytes(head))
+}
+
+func stem(path string) string {
+	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+}
+
+func (f *File) readLiteRT(r io.ReaderAt) (err error) {
+	if f.litert, err = litert.Read(r, f.Bytes); err != nil {
+		return err
+	}
+	if len(f.litert.Dispatches) == 0 {
+		return errors.New("a LiteRT model without compiled parts: it has no operator DISPATCH_OP")
+	}
+	for i, b := range f.litert.Bytecodes() {
+		body := io.NewSectionReader(r, b.Offset, b.Size)
+		p := Part{Name: fmt.Sprintf("%s_%d", stem(f.Path), i), File: f.Path, Offset: b.Offset, Size: b.Size, Embedded: true, Graphs: b.Graphs, data: body}
+		if p.Context, err = context.Read(body, b.Size); err != nil {
+			f.fault(fmt.Errorf("bytecode %d at %d: %w", i, b.Offset, err))
+			continue
+		}
+		for _, name := range b.Graphs {
+			if p.Context.Unread == "" && !hasGraph(p.Context, name) {
+				f.fault(fmt.Errorf("bytecode %d at %d has no graph %q, which an operator runs", i, b.Offset, name))
+			}
+		}
+		f.Parts = append(f.Parts, p)
+	}
+	return nil
+}
+
+func hasGraph(c *context.Context, name string) bool {
+	for _, g := range c.Graphs {
+		if g.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *File) readDLC(r io.ReaderAt) (err error) {
+	if f.dlc, err = dlc.Read(r, f.Bytes); err != nil {
+		return err
+	}
+	for _, c := range f.dlc.Contexts {
+		f.Parts = append(f.Parts, Part{Name: c.Entry, File: f.Path, Offset: c.Offset, Size: c.Size, Embedded: true, Context: c.Context, data: io.NewSectionReader(r, c.Offset, c.Size)})
+	}
+	return nil
+}
+
+func (f *File) readONNX() error {
+	m, err := onnx.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	f.close = append(f.close, m)
+	if f.onnx, err = epcontext.Of(m); err != nil {
+		return err
+	}
+	open := admit.Folder(filepath.Dir(f.Path), nil)
+	main := -1 // the part of the last node that names a context
+	for i := range f.onnx.Nodes {
+		n := &f.onnx.Nodes[i]
+		if err := f.node(n, open, &main); err != nil {
+			f.fault(fmt.Errorf("node %q: %w", n.Name, err))
+		}
+	}
+	return nil
+}
+
+// node finds the context of a node. A node that is not the main one shares that
+// of the last one that was.
+func (f *File) node(n *epcontext.Node, open admit.Opener, main *int) error {
+	if !n.QNN() {
+		return fmt.Errorf("it is for %q, not for QNN", n.Source)
+	}
+	p := Part{Name: n.Name, File: f.Path, Graphs: []string{n.Graph}, node: n}
+	switch {
+	case !n.Main:
+		if *main < 0 {
+			return errors.New("it shares a context, and no node before it has one")
+		}
+		p = f.Parts[*main]
+		p.Name, p.Graphs, p.node, p.shares = n.Name, []string{n.Graph}, n, true
+		f.Parts = append(f.Parts, p)
+		return nil
+	case n.Embed:
+		p.Size, p.Embedded, p.data = int64(len(n.Bytes)), true, bytes.NewReader(n.Bytes)
+	default:
+		file, err := open(n.File)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("its context %q is not beside the model", n.File)
+		}
+		if err != nil {
+			return err
+		}
+		f.close = append(f.close, file)
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		p.File, p.Size, p.data = filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(n.File)), info.Size(), file
+	}
+	c, err := context.Read(p.data, p.Size)
+	if err != nil {
+		return err
+	}
+	p.Context = c
+	*main = len(f.Parts)
+	f.Parts = append(f.Parts, p)
+	return nil
+}

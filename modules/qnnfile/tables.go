@@ -1,0 +1,92 @@
+package qnnfile
+
+import (
+	"bytes"
+	"fmt"
+
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/compat"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// maxChips is the most bytes of a user's table of chips.
+const maxChips = 1 << 20
+
+// Chips is the table of chips: the rows of the user's file at path, "" for
+// none, and then this release's.
+func Chips(path string) (soc.Chips, error) {
+	if path == "" {
+		return soc.Known(), nil
+	}
+	data, err := fsx.ReadFile(path, maxChips)
+	if err != nil {
+		return nil, err
+	}
+	own, err := soc.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return append(own, soc.Known()...), nil
+}
+
+// Chip is a row of the table of chips.
+type Chip struct {
+	Name   string `json:"soc"`
+	Model  uint32 `json:"model"`
+	Arch   string `json:"arch"`
+	VTCM   uint32 `json:"vtcm,omitempty"` // bytes
+	Source string `json:"source"`
+}
+
+// ChipViews lists the rows of a table.
+func ChipViews(chips soc.Chips) []Chip {
+	out := []Chip{}
+	for _, c := range chips {
+		out = append(out, Chip{c.Name, c.Model, c.Arch.String(), c.VTCM, c.Source})
+	}
+	return out
+}
+
+// Versions says which versions belong together.
+type Versions struct {
+	SDKs  []SDK  `json:"sdks"`
+	Tools []Tool `json:"tools"`
+}
+
+// SDK is a release of QAIRT; what is not known is absent.
+type SDK struct {
+	SDK     string `json:"sdk"`
+	Core    string `json:"core_api,omitempty"`
+	Backend string `json:"backend_api,omitempty"`
+	System  string `json:"system,omitempty"`
+	Blob    string `json:"blob,omitempty"`
+	Source  string `json:"source"`
+}
+
+// Tool is a release of a tool and its SDK.
+type Tool struct {
+	Tool    string `json:"tool"`
+	Version string `json:"version"`
+	SDK     string `json:"sdk"`
+	With    string `json:"with,omitempty"`
+	Source  string `json:"source"`
+}
+
+// Compat is the table of versions.
+func Compat() Versions {
+	shown := func(v qnn.Version) string {
+		if v == (qnn.Version{}) {
+			return ""
+		}
+		return v.String()
+	}
+	out := Versions{SDKs: []SDK{}, Tools: []Tool{}}
+	for _, s := range compat.SDKs() {
+		out.SDKs = append(out.SDKs, SDK{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source})
+	}
+	for _, t := range compat.Tools() {
+		out.Tools = append(out.Tools, Tool{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
+	}
+	return out
+}
