@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar
 
 all: check test
 
@@ -144,6 +144,13 @@ judge:
 # The same judge of the digits that the playbook's build speaks (BUILD, N).
 judge-speech:
 	@scripts/judge-speech.sh
+# Random texts of JSON Schemas: no dead end, and two validators accept them;
+# the JSON-Schema-Test-Suite; what masks cost (MM_GRAMMAR texts of each schema;
+# MM_GRAMMAR_PYTHON: a Python with jsonschema 4.25.1; MM_GRAMMAR_SUITE: the
+# folder json/tests of its source package; MM_GRAMMAR_VOCABS: GGUF files, or
+# sizes to train, with colons between).
+grammar:
+	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).

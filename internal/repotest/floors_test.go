@@ -15,18 +15,13 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/qnn": 0, "core/qnn/flat": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0,
-
-	"internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1,
-	"internal/measure": 1, "core/preprocess": 1, "core/qnn/context": 1, "core/qnn/soc": 1, "core/qnn/compat": 1, "core/qnn/libs": 1, "core/qnn/litert": 1,
-
-	"modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2, "core/qnn/dlc": 2, "core/qnn/epcontext": 2, "core/qnn/fit": 2, "core/qnn/qnntest": 3,
+	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/qnn": 0, "core/qnn/flat": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1, "internal/measure": 1, "core/preprocess": 1, "core/qnn/context": 1, "core/qnn/soc": 1, "core/qnn/compat": 1, "core/qnn/libs": 1, "core/qnn/litert": 1, "modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2, "core/qnn/dlc": 2, "core/qnn/epcontext": 2, "core/qnn/fit": 2, "core/qnn/qnntest": 3, "core/grammar/automaton": 0, "core/grammar/regular": 1, "core/grammar/schema": 2,
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
-	"core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
+	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
 
 	"modules/qnnfile": 4, "modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
@@ -61,7 +56,7 @@ var thirdParty = map[string][]string{
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
-	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas"},
+	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm"},
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},

@@ -1,0 +1,360 @@
+package automaton
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// Machine runs a program. It is for one goroutine at a time.
+type Machine struct {
+	p      *Program
+	frames map[frameKey]*frame
+	states map[string]*State
+	last   uint64 // id of a frame
+	start  *State
+
+	set    []thread // of the state that is being made
+	seen   map[thread]struct{}
+	accept bool
+	key    []byte
+}
+
+// State is where a text stands. It belongs to its machine.
+type State struct {
+	threads []thread
+	accept  bool
+	keyed   bool     // a key is being recorded: bytes of a class differ
+	next    []*State // by class of byte; nil: not known yet
+	few     []step   // of a keyed state, which is seldom met again
+	parts   []*State
+	clipped *State
+	at      int // the number of characters it was clipped to
+	// Kept is the caller's, to keep something in.
+	Kept [2]any
+}
+
+type step struct {
+	by byte
+	to *State
+}
+
+// thread is a place that a text may stand at.
+type thread struct {
+	node  int32
+	frame *frame
+}
+
+// frame is a call that is open. Equal ones are the same.
+type frame struct {
+	frameKey
+	id     uint64
+	height int32
+}
+
+type frameKey struct {
+	parent     *frame
+	rule, back int32
+	min, max   int32 // what is left of the counter
+	key        bool
+	text       string // of a key, so far
+	used       string // keys that were taken, each between two zero bytes
+}
+
+// dead is the state of texts that are not in the grammar.
+var dead = &State{}
+
+// The bounds of what a machine keeps.
+const (
+	maxThreads = 2048
+	maxStates  = 1 << 16
+	maxFrames  = 1 << 18
+)
+
+// Run makes a machine for a program.
+func (p *Program) Run() *Machine {
+	m := &Machine{p: p, seen: make(map[thread]struct{})}
+	m.Forget()
+	return m
+}
+
+// Forget lets go of what is kept. States that a caller holds stay good.
+func (m *Machine) Forget() {
+	m.frames = make(map[frameKey]*frame)
+	m.states = make(map[string]*State)
+	m.start = nil
+}
+
+// frame gives the only frame of a key.
+func (m *Machine) frame(k frameKey) *frame {
+	if f, ok := m.frames[k]; ok {
+		return f
+	}
+	m.last++
+	f := &frame{frameKey: k, id: m.last}
+	if k.parent != nil {
+		f.height = k.parent.height
+	}
+	if m.p.rules[k.rule].deep {
+		f.height++
+	}
+	m.frames[k] = f
+	return f
+}
+
+// Start is the state of the empty text.
+func (m *Machine) Start() *State {
+	if m.start == nil {
+		m.begin()
+		m.enter(m.p.rules[m.p.start].start, m.frame(frameKey{rule: m.p.start, back: None, max: Unbounded}))
+		m.start = m.state()
+	}
+	return m.start
+}
+
+// Step is the state behind a byte; nil where none of the grammar's texts goes
+// on with it.
+func (m *Machine) Step(s *State, b byte) *State {
+	if next := m.step(s, b); next != dead {
+		return next
+	}
+	return nil
+}
+
+func (m *Machine) step(s *State, b byte) *State {
+	if s.keyed {
+		for _, known := range s.few {
+			if known.by == b {
+				return known.to
+			}
+		}
+		to := m.after(s, b)
+		s.few = append(s.few, step{b, to})
+		return to
+	}
+	if s.next == nil {
+		s.next = make([]*State, m.p.classes)
+	}
+	next := &s.next[m.p.class[b]]
+	if *next == nil {
+		*next = m.after(s, b)
+	}
+	return *next
+}
+
+// after makes the state behind a byte.
+func (m *Machine) after(s *State, b byte) *State {
+	m.begin()
+	for _, t := range s.threads {
+		for _, e := range m.p.nodes[t.node].edges {
+			if b < e.lo || b > e.hi {
+				continue
+			}
+			f := t.frame
+			if f.key {
+				k := f.frameKey
+				k.text += string([]byte{b})
+				f = m.frame(k)
+			}
+			m.enter(e.to, f)
+		}
+	}
+	return m.state()
+}
+
+// begin begins a state.
+func (m *Machine) begin() {
+	if len(m.states) > maxStates || len(m.frames) > maxFrames {
+		m.Forget()
+	}
+	m.set, m.accept = m.set[:0], false
+	clear(m.seen)
+}
+
+// enter adds a place to the state, and those that are reached from it without
+// a byte.
+func (m *Machine) enter(at int32, f *frame) {
+	if f.height+m.p.need[at] > m.p.depth {
+		return
+	}
+	t := thread{at, f}
+	if _, ok := m.seen[t]; ok || len(m.set) >= maxThreads {
+		return
+	}
+	m.seen[t] = struct{}{}
+	n := &m.p.nodes[at]
+	if len(n.edges) > 0 {
+		m.set = append(m.set, t)
+	}
+	for _, to := range n.empty {
+		m.enter(to, f)
+	}
+	for i := range n.calls {
+		m.call(&n.calls[i], f)
+	}
+	if n.loop != nil {
+		m.turn(n.loop, f)
+	}
+	if n.leave != None {
+		m.leave(n.leave, f)
+	}
+	switch {
+	case n.end && f.parent == nil:
+		m.accept = true
+	case n.end:
+		m.enter(f.back, f.parent)
+	}
+}
+
+// call enters a rule.
+func (m *Machine) call(c *call, f *frame) {
+	if f.height+m.p.through(c) > m.p.depth {
+		return
+	}
+	m.enter(m.p.rules[c.rule].start, m.frame(frameKey{parent: f, rule: c.rule, back: c.back, min: c.min, max: c.max, key: c.key}))
+}
+
+// turn goes round a loop or out of it.
+func (m *Machine) turn(l *loop, f *frame) {
+	if f.max != 0 {
+		k := f.frameKey
+		k.min = max(0, k.min-1)
+		if k.max != Unbounded {
+			k.max--
+		}
+		m.enter(l.body, m.frame(k))
+	}
+	if f.min == 0 {
+		m.enter(l.exit, f)
+	}
+}
+
+// leave ends a key that was not taken before.
+func (m *Machine) leave(to int32, f *frame) {
+	k := f.parent.frameKey
+	if strings.Contains(k.used, "\x00"+f.text+"\x00") {
+		return
+	}
+	k.used += "\x00" + f.text + "\x00"
+	m.enter(to, m.frame(k))
+}
+
+// state gives the only state of the places that were entered.
+func (m *Machine) state() *State {
+	if len(m.set) == 0 && !m.accept {
+		return dead
+	}
+	slices.SortFunc(m.set, func(a, b thread) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.frame.id, b.frame.id))
+	})
+	m.key = m.key[:0]
+	for _, t := range m.set {
+		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(t.node))
+		m.key = binary.LittleEndian.AppendUint64(m.key, t.frame.id)
+	}
+	if m.accept {
+		m.key = append(m.key, 1)
+	}
+	if s, ok := m.states[string(m.key)]; ok {
+		return s
+	}
+	s := &State{threads: slices.Clone(m.set), accept: m.accept}
+	for _, t := range s.threads {
+		s.keyed = s.keyed || t.frame.key
+	}
+	m.states[string(m.key)] = s
+	return s
+}
+
+// Accepts reports whether the text may end here.
+func (s *State) Accepts() bool { return s.accept }
+
+// Done reports whether it must.
+func (s *State) Done() bool { return len(s.threads) == 0 }
+
+// Next adds the bytes that may follow a state.
+func (m *Machine) Next(s *State) (out [256]bool) {
+	for _, t := range s.threads {
+		for _, e := range m.p.nodes[t.node].edges {
+			for b := int(e.lo); b <= int(e.hi); b++ {
+				out[b] = out[b] || m.step(s, byte(b)) != dead
+			}
+		}
+	}
+	return out
+}
+
+// Only is the one byte that may follow a state at which the text may not end.
+func (m *Machine) Only(s *State) (only byte, ok bool) {
+	if s.accept {
+		return 0, false
+	}
+	for _, t := range s.threads {
+		for _, e := range m.p.nodes[t.node].edges {
+			for b := int(e.lo); b <= int(e.hi); b++ {
+				switch {
+				case ok && byte(b) == only || m.step(s, byte(b)) == dead:
+				case ok:
+					return 0, false
+				default:
+					only, ok = byte(b), true
+				}
+			}
+		}
+	}
+	return only, ok
+}
+
+// Parts are states of one place each that together are a state. They never
+// accept.
+func (m *Machine) Parts(s *State) []*State {
+	if s.parts == nil {
+		for _, t := range s.threads {
+			m.begin()
+			m.set = append(m.set, t)
+			s.parts = append(s.parts, m.state())
+		}
+	}
+	return s.parts
+}
+
+// Free says of a state of one place that any characters which JSON's strings
+// hold as they are may follow, n of them at most; n is [Unbounded] where there
+// may be any number.
+func (m *Machine) Free(s *State) (n int, ok bool) {
+	if len(s.threads) != 1 || !m.p.nodes[s.threads[0].node].free {
+		return 0, false
+	}
+	if f := s.threads[0].frame; f.max != Unbounded {
+		return int(f.max) + 1, true
+	}
+	return int(Unbounded), true
+}
+
+// Clip is a state which no text of n bytes can tell from a state of one place:
+// what is left of the innermost counter is n+1 at most, and of a key so long
+// that no such text holds it a second time, only that it is none that was
+// taken is known.
+func (m *Machine) Clip(s *State, n int) *State {
+	if s.clipped != nil && s.at == n {
+		return s.clipped
+	}
+	t := s.threads[0]
+	k := t.frame.frameKey
+	k.min = min(k.min, int32(n+1))
+	if k.max != Unbounded {
+		k.max = min(k.max, int32(n+1))
+	}
+	if k.key && len(k.text)+6 > n && !strings.Contains(k.parent.used, "\x00"+k.text) {
+		k.text = "\x01"
+	}
+	out := s
+	if k != t.frame.frameKey {
+		m.begin()
+		m.set = append(m.set, thread{t.node, m.frame(k)})
+		out = m.state()
+	}
+	s.clipped, s.at = out, n
+	return out
+}

@@ -1,0 +1,136 @@
+package grammar
+
+import (
+	"strings"
+
+	"mm-abi.org/mm/core/grammar/automaton"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// maxForced bounds the bytes that are looked ahead.
+const maxForced = 1024
+
+// Forced are the tokens of what must follow, whatever a model would say: the
+// text up to the first place where the grammar lets it choose, in the tokens
+// that the tokenizer makes of it. Tokens at the end of it are left out where a
+// longer one, that reaches beyond the forced text, could stand instead: which
+// of them it is, is for the model to choose.
+func (m *Masks) Forced(s State) []int32 {
+	if s.over || s.at == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var text strings.Builder
+	at := s.at
+	for text.Len() < maxForced {
+		b, ok := m.machine.Only(at)
+		if !ok {
+			break
+		}
+		text.WriteByte(b)
+		at = m.machine.Step(at, b)
+	}
+	forced := text.String()
+	ids := m.tokens(forced)
+	for i, from := 0, 0; i < len(ids); i++ {
+		if m.longer(forced[from:], at) {
+			return ids[:i]
+		}
+		from += len(m.vocab.tok.Piece(ids[i]))
+	}
+	return ids
+}
+
+// tokens spells a text: as the tokenizer does, or, where that adds a space or
+// needs a token that no mask holds, each time by the longest token.
+func (m *Masks) tokens(text string) []int32 {
+	ids := m.vocab.tok.Encode(text, tokenizer.Options{})
+	rest, good := text, true
+	for _, id := range ids {
+		var same bool
+		rest, same = strings.CutPrefix(rest, m.vocab.tok.Piece(id))
+		good = good && same && m.allowed(id)
+	}
+	if good && rest == "" {
+		return ids
+	}
+	ids = ids[:0]
+	for rest = text; rest != ""; {
+		id, n := m.longest(rest)
+		if n == 0 {
+			break
+		}
+		ids, rest = append(ids, id), rest[n:]
+	}
+	return ids
+}
+
+// allowed reports whether a token is text here.
+func (m *Masks) allowed(id int32) bool {
+	for _, end := range m.ends {
+		if end == id {
+			return false
+		}
+	}
+	return m.vocab.texts.Has(id)
+}
+
+// longest is the longest token that a text begins with, and its length.
+func (m *Masks) longest(text string) (id int32, n int) {
+	t := &m.vocab.all
+	for i, end := int32(0), int32(len(t.bytes)); i < end; {
+		d := int(t.depth[i])
+		if d > len(text) {
+			break
+		}
+		if t.bytes[i] != text[d-1] {
+			i = t.skip[i]
+			continue
+		}
+		for _, of := range t.ids[t.first[i]:t.first[i+1]] {
+			if m.allowed(of) {
+				id, n = of, d
+				break
+			}
+		}
+		end = t.skip[i]
+		i++
+	}
+	return id, n
+}
+
+// longer reports whether a token begins with a text and goes on by what the
+// grammar allows behind it.
+func (m *Masks) longer(text string, at *automaton.State) bool {
+	t := &m.vocab.all
+	i, end := int32(0), int32(len(t.bytes))
+	for d := 1; d <= len(text); {
+		if i >= end {
+			return false
+		}
+		if t.bytes[i] != text[d-1] {
+			i = t.skip[i]
+			continue
+		}
+		i, end = i+1, t.skip[i]
+		d++
+	}
+	states := []*automaton.State{at}
+	for i < end {
+		d := int(t.depth[i]) - len(text)
+		next := m.machine.Step(states[d-1], t.bytes[i])
+		if next == nil {
+			i = t.skip[i]
+			continue
+		}
+		for _, id := range t.ids[t.first[i]:t.first[i+1]] {
+			if m.allowed(id) {
+				return true
+			}
+		}
+		states = append(states[:d], next)
+		i++
+	}
+	return false
+}

@@ -1,0 +1,374 @@
+package grammar_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+func over(t testing.TB, g *grammar.Grammar, v *grammar.Vocabulary, ends ...int32) *grammar.Masks {
+	t.Helper()
+	m, err := g.Over(v, ends...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func newGrammar(t testing.TB, text string) *grammar.Grammar {
+	t.Helper()
+	g, err := grammar.New([]byte(text), grammar.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// bytesOnly is a tokenizer of a token for each byte, and of what is given.
+func bytesOnly(t testing.TB, more ...string) *tokenizer.Tokenizer {
+	t.Helper()
+	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
+	v.Tokens = append(v.Tokens, tokenizer.Token{Text: "</s>", Type: tokenizer.Control}, tokenizer.Token{Text: "</tool_call>", Type: tokenizer.UserDefined})
+	v.Special.EOS = 0
+	for b := range 256 {
+		v.Tokens = append(v.Tokens, tokenizer.Token{Text: tokenizer.ToAlphabet(string([]byte{byte(b)}))})
+	}
+	for _, m := range more {
+		v.Tokens = append(v.Tokens, tokenizer.Token{Text: tokenizer.ToAlphabet(m)})
+	}
+	tok, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// A mask holds a token exactly if its bytes may follow: what walks, counters
+// cut short and sorted tokens come to is what spelling each token comes to.
+func TestMaskIsExact(t *testing.T) {
+	more := []string{`"`, `",`, `":"`, `"}`, "ab", "abc", "abcdefghijkl", `a"`, `ab"}`, "é", "éé", "\xa9\"", `\"`, `\u00`, "00", "12", "1}", "true", "null,", `{"`, `{"a":`, "  ", `a","a":`, `"a":`, "\n\n", "1.", "e1", "]]", `","`}
+	tok := bytesOnly(t, more[1:]...)
+	vocab := grammar.Read(tok)
+	rng := rand.New(rand.NewPCG(3, 4))
+	states := 0
+	for _, s := range schemas(t) {
+		g, err := grammar.New(s.data, grammar.Options{Depth: 3})
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		m := over(t, g, vocab)
+		at := m.Start()
+		for range 25 {
+			mask := m.Mask(at)
+			var may []int32
+			for id := range int32(tok.Size()) {
+				_, ok := m.Next(at, id)
+				if ok != mask.Has(id) {
+					t.Fatalf("%s: token %q: the mask says %v, spelling it %v", s.name, tok.Piece(id), mask.Has(id), ok)
+				}
+				if ok {
+					may = append(may, id)
+				}
+			}
+			if len(may) == 0 {
+				t.Fatalf("%s: a dead end", s.name)
+			}
+			if mask.Count() != len(may) {
+				t.Fatalf("%s: %d of %d", s.name, mask.Count(), len(may))
+			}
+			if mask.Has(1) {
+				t.Fatalf("%s: </tool_call> is text", s.name)
+			}
+			if states++; mask.Has(0) != m.Accepts(at) {
+				t.Fatalf("%s: the end is allowed: %v", s.name, mask.Has(0))
+			}
+			long := slices.DeleteFunc(slices.Clone(may), func(id int32) bool { return len(tok.Piece(id)) < 2 || id < 2 })
+			if len(long) > 0 && rng.IntN(2) == 0 {
+				may = long
+			}
+			if at, _ = m.Next(at, may[rng.IntN(len(may))]); m.Done(at) {
+				at = m.Start()
+			}
+		}
+	}
+	t.Logf("%d states, each of %d tokens", states, tok.Size())
+}
+
+// The counter of a string is exact at both of its ends, whatever the tokens.
+func TestCounters(t *testing.T) {
+	tok := bytesOnly(t, "ab", "abcd", "abcdefgh", `abc"`, "éé", `\"`, `\u0041`)
+	m := over(t, newGrammar(t, `{"type": "string", "minLength": 5, "maxLength": 9}`), grammar.Read(tok))
+	walk := func(pieces ...string) (grammar.State, bool) {
+		at, ok := m.Start(), true
+		for _, p := range pieces {
+			if at, ok = m.Next(at, tok.ID(tokenizer.ToAlphabet(p))); !ok {
+				return at, false
+			}
+		}
+		return at, true
+	}
+	for _, c := range []struct {
+		pieces []string
+		ok     bool
+	}{
+		{[]string{`"`, "abcd", "ab", `abc"`}, true}, {[]string{`"`, "abcdefgh", "ab"}, false}, {[]string{`"`, "abcd", `"`}, false},
+		{[]string{`"`, "ab", `abc"`}, true}, {[]string{`"`, "éé", "éé", `\"`, `"`}, true}, {[]string{`"`, "abcdefgh", `\u0041`, `"`}, true},
+		{[]string{`"`, "abcdefgh", `\u0041`, "a"}, false},
+	} {
+		if _, ok := walk(c.pieces...); ok != c.ok {
+			t.Errorf("%q is %v", c.pieces, ok)
+		}
+	}
+}
+
+func TestForced(t *testing.T) {
+	tok := bytesOnly(t, `{"`, `":`, `":"`, "tool", "name", `":"a`, "to", "ol", `",`)
+	vocab := grammar.Read(tok)
+	spell := func(ids []int32) (out []string) {
+		for _, id := range ids {
+			out = append(out, tok.Piece(id))
+		}
+		return out
+	}
+	g := newGrammar(t, `{"properties": {"tool": {"type": "string"}}, "required": ["tool"]}`)
+	m := over(t, g, vocab)
+	// `":"a` may stand in place of `":"`.
+	if got := strings.Join(spell(m.Forced(m.Start())), "|"); got != `{"|tool` && got != `{"|t|o|o|l` {
+		t.Errorf("forced %q", got)
+	}
+	at := m.Start()
+	for _, id := range m.Forced(at) {
+		at, _ = m.Next(at, id)
+	}
+	if got := m.Forced(at); len(got) != 0 {
+		t.Errorf("forced %q", spell(got))
+	}
+	whole := over(t, newGrammar(t, `{"const": {"tool": "name"}}`), vocab)
+	if got := strings.Join(spell(whole.Forced(whole.Start())), ""); got != `{"tool":"name"}` {
+		t.Errorf("forced %q", got)
+	}
+	// Each token that is forced is allowed where it stands.
+	for _, s := range schemas(t) {
+		g, err := grammar.New(s.data, grammar.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := over(t, g, vocab)
+		at := m.Start()
+		for _, id := range m.Forced(at) {
+			if !m.Mask(at).Has(id) {
+				t.Errorf("%s: %q is forced and not allowed", s.name, tok.Piece(id))
+			}
+			at, _ = m.Next(at, id)
+		}
+	}
+}
+
+// A call is of one of the tools, with arguments that its schema accepts.
+func TestCall(t *testing.T) {
+	tools := []grammar.Tool{
+		{"sum", []byte(`{"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}`)},
+		{"find \"it\"", []byte(`{"properties": {"q": {"type": "string", "minLength": 1}}, "required": ["q"]}`)},
+		{"now", []byte(`true`)},
+	}
+	tok := trained(t, 300)
+	vocab := grammar.Read(tok)
+	for _, call := range []grammar.Call{grammar.MMABI(), grammar.Hermes()} {
+		g, err := grammar.NewCall(tools, call, grammar.Options{Depth: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(name, args string) string {
+			return call.Before + fmt.Sprintf(`{"%s":%s,"%s":%s}`, call.Name, name, call.Arguments, args) + call.After
+		}
+		for text, want := range map[string]bool{
+			write(`"sum"`, `{"a":1,"b":2}`): true, write(`"find \"it\""`, `{"q":"x"}`): true, write(`"now"`, `{}`): true, write(`"now"`, `{"x":[1]}`): true,
+			write(`"sum"`, `{"q":"x"}`): false, write(`"now"`, `3`): false, write(`"su"`, `{}`): false, write(`"sum"`, `{"a":1,"b":2}`) + " ": false,
+		} {
+			if g.Holds(text) != want {
+				t.Errorf("%s is %v", text, !want)
+			}
+		}
+		end := tok.ID("</tool_call>")
+		m := over(t, g, vocab, end)
+		rng := rand.New(rand.NewPCG(5, 6))
+		for range 5 {
+			at := m.Start()
+			for n := 0; !m.Done(at) && n < 400; n++ {
+				mask := m.Mask(at)
+				if mask.Has(end) != m.Accepts(at) || mask.Has(tok.ID("</s>")) {
+					t.Fatal("the end of a call stands elsewhere")
+				}
+				at, _ = m.Next(at, pick(mask, rng))
+			}
+		}
+	}
+	_, err := grammar.NewCall([]grammar.Tool{tools[0], {"bad", []byte(`{"contains": {}}`)}}, grammar.MMABI(), grammar.Options{})
+	if err == nil || !strings.Contains(err.Error(), "bad /contains") {
+		t.Errorf("%v", err)
+	}
+	if _, err := grammar.NewCall(nil, grammar.MMABI(), grammar.Options{}); err == nil {
+		t.Error("a call of no tool")
+	}
+}
+
+// pick takes a token of a set at random.
+func pick(b grammar.Bitset, rng *rand.Rand) int32 {
+	n := rng.IntN(b.Count())
+	for id := range allowed(b) {
+		if n--; n < 0 {
+			return id
+		}
+	}
+	return -1
+}
+
+// A vocabulary that cannot spell what a grammar needs is refused when they
+// meet, and one that can is not.
+func TestVocabularies(t *testing.T) {
+	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: "gpt-2", Special: tokenizer.NoSpecial, WholeWords: true}
+	v.Tokens = []tokenizer.Token{{Text: "</s>", Type: tokenizer.Control}, {Text: "1"}, {Text: "2"}, {Text: "12"}}
+	v.Special.EOS = 0
+	tok, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := grammar.Read(tok)
+	if _, err := newGrammar(t, `{"enum": [1, 2, 12, 21]}`).Over(vocab); err != nil {
+		t.Error(err)
+	}
+	if _, err := newGrammar(t, `{"enum": [1, 3]}`).Over(vocab); err == nil || !strings.Contains(err.Error(), "0x33") {
+		t.Errorf("%v", err)
+	}
+	if _, err := newGrammar(t, `{"enum": [1, 2]}`).Over(vocab, 1); err == nil {
+		t.Error("the only token for a byte ends texts")
+	}
+	if _, err := newGrammar(t, `{"const": 1}`).Over(vocab, 9); err == nil {
+		t.Error("token 9 of 4")
+	}
+}
+
+// A follower looks at any history, drafts that were given up included.
+func TestFollow(t *testing.T) {
+	tok := bytesOnly(t)
+	id := func(s string) int32 { return tok.ID(tokenizer.ToAlphabet(s)) }
+	f := over(t, newGrammar(t, `{"enum": ["ab", "ac"]}`), grammar.Read(tok)).Follow()
+	logits := make([]float32, tok.Size())
+	for _, c := range []struct{ written, may string }{{"", `"`}, {`"a`, "bc"}, {`"ab`, `"`}, {`"a`, "bc"}, {`"ac`, `"`}, {`"`, "a"}} {
+		var ids []int32
+		for i := range len(c.written) {
+			ids = append(ids, id(c.written[i:i+1]))
+		}
+		clear(logits)
+		if err := f.Mask(ids, logits); err != nil {
+			t.Fatal(err)
+		}
+		var may string
+		for i, x := range logits {
+			if !math.IsInf(float64(x), -1) {
+				may += tok.Piece(int32(i))
+			}
+		}
+		if may != c.may {
+			t.Errorf("behind %s: %q, want %q", c.written, may, c.may)
+		}
+	}
+	if err := f.Mask([]int32{id("x")}, logits); err == nil {
+		t.Error("x is followed")
+	}
+}
+
+// What masks cost, of vocabularies in GGUF files (MM_GRAMMAR_VOCABS, a list of
+// paths): for each token of random texts the processor time of its mask and its
+// step, with nothing kept at first.
+func TestMaskCost(t *testing.T) {
+	list := os.Getenv("MM_GRAMMAR_VOCABS")
+	if list == "" {
+		t.Skip("skipped: MM_GRAMMAR_VOCABS names no vocabularies")
+	}
+	runtime.LockOSThread() // whose time is measured
+	defer runtime.UnlockOSThread()
+	for _, path := range filepath.SplitList(list) {
+		var tok *tokenizer.Tokenizer
+		if n := 0; path != "" {
+			if _, err := fmt.Sscanf(path, "%d", &n); err == nil {
+				tok = trained(t, n)
+			} else if tok, err = fromGGUF(path); err != nil {
+				t.Errorf("%s: %v", path, err)
+				continue
+			}
+		}
+		began := time.Now()
+		vocab := grammar.Read(tok)
+		read := time.Since(began)
+		var masks, warm []time.Duration
+		var kept []time.Duration
+		tokens := 0
+		for i, s := range schemas(t) {
+			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := g.Over(vocab)
+			if err != nil {
+				t.Errorf("%s: %s: %v", path, s.name, err)
+				continue
+			}
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
+			for round := range 6 {
+				at := m.Start()
+				for n := 0; n < 60 && !m.Done(at); n++ {
+					began := threadTime()
+					mask := m.Mask(at)
+					d := threadTime() - began
+					if masks = append(masks, d); round > 2 {
+						warm = append(warm, d)
+					}
+					id := pick(mask, rng)
+					began = threadTime()
+					at, _ = m.Next(at, id)
+					kept = append(kept, threadTime()-began)
+					tokens++
+				}
+			}
+		}
+		t.Logf("%s: %d tokens, read in %v; %d tokens of %d schemas: mask p50 %v p90 %v p99 %v max %v, mean %v; after three texts p50 %v p99 %v; step p50 %v p99 %v",
+			filepath.Base(path), tok.Size(), read.Round(time.Millisecond), tokens, len(schemas(t)),
+			at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks), at(warm, .5), at(warm, .99), at(kept, .5), at(kept, .99))
+	}
+}
+
+func fromGGUF(path string) (*tokenizer.Tokenizer, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return tokenizer.FromGGUF(f)
+}
+
+func at(d []time.Duration, q float64) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[min(len(d)-1, int(q*float64(len(d))))].Round(100 * time.Nanosecond)
+}
+
+func mean(d []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, x := range d {
+		sum += x
+	}
+	return (sum / time.Duration(len(d))).Round(100 * time.Nanosecond)
+}

@@ -1,0 +1,218 @@
+package grammar_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/grammar/schema"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/bpe"
+)
+
+// named is a schema of testdata/schemas.json.
+type named struct {
+	name string
+	data json.RawMessage
+}
+
+func schemas(t testing.TB) (out []named) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "schemas.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range all {
+		out = append(out, named{name, data})
+	}
+	slices.SortFunc(out, func(a, b named) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// trained is a tokenizer of n tokens, learnt from JSON and prose.
+func trained(t testing.TB, n int) *tokenizer.Tokenizer {
+	t.Helper()
+	docs := func(yield func(string) bool) {
+		for _, file := range []string{filepath.Join("testdata", "schemas.json"), "random_test.go", "../../docs/RATIONALE.md", "../../docs/NETWORKS.md", "../../docs/BENCHMARKS.md", "../../docs/MODELS.md"}[:2+4*min(1, n/2000)] {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(string(data)) {
+				return
+			}
+		}
+	}
+	v, err := bpe.Train(docs, bpe.Options{VocabSize: n, Control: []string{"<s>", "</s>", "<tool_call>", "</tool_call>"}, BOS: "<s>", EOS: "</s>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+// decode writes a text as a model of random logits would: normal ones, of a
+// width that differs from text to text, so that some texts are of nearly equal
+// chances and others of nearly one token each time. It fails where nothing may
+// follow. A text that is at most long is cut there, and is not whole then.
+func decode(t testing.TB, m *grammar.Masks, tok *tokenizer.Tokenizer, rng *rand.Rand, long int) (text string, whole bool) {
+	t.Helper()
+	var out strings.Builder
+	width := 4 * rng.Float64()
+	for s, n := m.Start(), 0; n < long; n++ {
+		token, best := int32(-1), math.Inf(-1)
+		for id := range allowed(m.Mask(s)) {
+			// The largest of logits with Gumbel's noise is a draw from their softmax.
+			if x := width*rng.NormFloat64() - math.Log(rng.ExpFloat64()); x > best {
+				token, best = id, x
+			}
+		}
+		if token < 0 {
+			t.Fatalf("a dead end behind %q", out.String())
+		}
+		if tok.Ends(token) {
+			return out.String(), true
+		}
+		next, ok := m.Next(s, token)
+		if !ok {
+			t.Fatalf("token %d, %q, is in the mask behind %q and refused", token, tok.Piece(token), out.String())
+		}
+		out.WriteString(tok.Piece(token))
+		s = next
+	}
+	return out.String(), false
+}
+
+func allowed(b grammar.Bitset) func(func(int32) bool) {
+	return func(yield func(int32) bool) {
+		for id := range int32(64 * len(b)) {
+			if b[id>>6] == 0 {
+				continue
+			}
+			if b.Has(id) && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// Random texts of every schema parse, satisfy it, and never come to a dead end.
+// MM_GRAMMAR is how many of each; MM_GRAMMAR_PYTHON a Python with jsonschema
+// that looks at them as well; MM_GRAMMAR_VOCAB a GGUF file to take the
+// tokens from.
+func TestRandomTexts(t *testing.T) {
+	n := 2
+	if s := os.Getenv("MM_GRAMMAR"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tok := trained(t, 400)
+	vocab := grammar.Read(tok)
+	judge := newJudge(t)
+	total, cut, tokens := 0, 0, 0
+	for i, s := range schemas(t) {
+		valid, err := jsonschema.CompileString("schema.json", string(s.data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := grammar.New(s.data, grammar.Options{Depth: 3, Space: schema.Space(i % 3)})
+		if err != nil {
+			t.Errorf("%s: %v", s.name, err)
+			continue
+		}
+		m, err := g.Over(vocab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		began := tokens
+		for range n {
+			text, whole := decode(t, m, tok, rng, 20000)
+			total++
+			tokens += len(text)
+			if !whole {
+				cut++
+				continue
+			}
+			var v any
+			dec := json.NewDecoder(strings.NewReader(text))
+			dec.UseNumber()
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				t.Fatalf("%s: %q: %v", s.name, text, err)
+			}
+			if err := dec.Decode(&v); err != nil {
+				t.Fatalf("%s: %q: %v", s.name, text, err)
+			}
+			if err := valid.Validate(v); err != nil {
+				t.Fatalf("%s: %q: %v", s.name, text, err)
+			}
+			if !g.Holds(text) {
+				t.Fatalf("%s: %q is not in its own grammar", s.name, text)
+			}
+			judge.add(s, text)
+		}
+		t.Logf("%s: %d bytes", s.name, tokens-began)
+	}
+	t.Logf("%d texts of %d bytes, %d too long to be ended; no dead end", total, tokens, cut)
+	if cut > 0 {
+		t.Errorf("%d texts came to no end", cut)
+	}
+	judge.say()
+}
+
+// judge has Python's jsonschema look at texts.
+type judge struct {
+	t      *testing.T
+	python string
+	lines  bytes.Buffer
+}
+
+func newJudge(t *testing.T) *judge {
+	return &judge{t: t, python: os.Getenv("MM_GRAMMAR_PYTHON")}
+}
+
+func (j *judge) add(s named, text string) {
+	if j.python == "" {
+		return
+	}
+	line, err := json.Marshal(map[string]any{"name": s.name, "schema": s.data, "text": text})
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	j.lines.Write(append(line, '\n'))
+}
+
+func (j *judge) say() {
+	if j.python == "" {
+		j.t.Log("skipped: Python's jsonschema (MM_GRAMMAR_PYTHON)")
+		return
+	}
+	cmd := exec.Command(j.python, filepath.Join("testdata", "validate.py"))
+	cmd.Stdin = &j.lines
+	out, err := cmd.CombinedOutput()
+	j.t.Logf("%s", bytes.TrimSpace(out))
+	if err != nil {
+		j.t.Errorf("%v", fmt.Errorf("python: %w", err))
+	}
+}

@@ -1,0 +1,262 @@
+package regular
+
+import (
+	"encoding/binary"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Pattern is the language of texts in which a regular expression finds
+// something, as JSON Schema's pattern means it. What its dialects disagree on
+// is read so that a text is in the language only if ECMA-262, Python's re and
+// RE2 all find the expression in it; what cannot be read so is an error, and so
+// are what is no regular language, and assertions but ^ and $.
+func Pattern(expr string) (*DFA, error) {
+	if len(expr) > maxPattern {
+		return nil, fmt.Errorf("a pattern of %d bytes, at most %d are read", len(expr), maxPattern)
+	}
+	text, err := translate(expr)
+	if err != nil {
+		return nil, err
+	}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(prog.Inst) > maxInstructions {
+		return nil, ErrLarge
+	}
+	return search(prog)
+}
+
+const (
+	maxPattern      = 4096
+	maxInstructions = 20000
+)
+
+// The classes that dialects read differently, as those on which all agree.
+var (
+	inside = map[byte]string{'d': `0-9`, 'w': `0-9A-Za-z_`, 's': ` \t\n\r\f\v`,
+		'D': `\x00-/:-\x7f`, 'W': "\\x00-/:-@\\[-\\^`{-\\x7f", 'S': `!-~`}
+	// not is what a class must name for its complement to be one on which all
+	// agree.
+	not = map[byte]string{'d': `0-9\x{80}-\x{10ffff}`, 'w': `0-9A-Za-z_\x{80}-\x{10ffff}`,
+		's': `\x00- \x7f-\x{10ffff}`}
+)
+
+// plainEscapes are those that mean the same everywhere.
+const plainEscapes = `tnrfv.*+?()[]{}|^$\/-`
+
+// translate writes an expression in the syntax of RE2, or says why it cannot.
+func translate(expr string) (string, error) {
+	if !utf8.ValidString(expr) {
+		return "", fmt.Errorf("the pattern is no UTF-8")
+	}
+	var out strings.Builder
+	class, negated := false, false
+	for i := 0; i < len(expr); i++ {
+		c := expr[i]
+		switch {
+		case c == '\\':
+			n, err := escape(&out, expr[i+1:], class, negated)
+			if err != nil {
+				return "", err
+			}
+			if class && (n == 1 && inside[expr[i+1]] != "") && ranged(expr, i) {
+				return "", fmt.Errorf("a class that begins or ends a range is read in different ways")
+			}
+			i += n
+			continue
+		case c == '{' && strings.HasPrefix(expr[i+1:], ","):
+			return "", fmt.Errorf("%q is read in different ways", "{,")
+		case class && c == ']':
+			class = false
+		case class && c == '[', class && strings.HasPrefix(expr[i:], "&&"):
+			return "", fmt.Errorf("%q within a class is read in different ways", c)
+		case c == '[' && !class:
+			class = true
+			if negated = strings.HasPrefix(expr[i+1:], "^"); negated {
+				out.WriteByte(c)
+				i, c = i+1, '^'
+			}
+			if strings.HasPrefix(expr[i+1:], "]") {
+				return "", fmt.Errorf("an empty class is read in different ways")
+			}
+		case c == '(' && !class && strings.HasPrefix(expr[i+1:], "?") && !strings.HasPrefix(expr[i+1:], "?:"):
+			return "", fmt.Errorf("%.4q is not in the subset: groups are (…) and (?:…)", expr[i:])
+		case c == '.' && !class:
+			out.WriteString(`[^\n\r\x{2028}\x{2029}]`)
+			continue
+		}
+		out.WriteByte(c)
+	}
+	return out.String(), nil
+}
+
+// ranged reports whether the escape at i, of one character in a class, stands
+// beside a hyphen that means a range.
+func ranged(expr string, i int) bool {
+	before := strings.HasSuffix(expr[:i], "-") && !strings.HasSuffix(expr[:i], "[-") && !strings.HasSuffix(expr[:i], "[^-")
+	return before || strings.HasPrefix(expr[i+2:], "-") && !strings.HasPrefix(expr[i+2:], "-]")
+}
+
+// escape writes what follows a backslash and gives its length.
+func escape(out *strings.Builder, rest string, class, negated bool) (int, error) {
+	if rest == "" {
+		return 0, fmt.Errorf("the pattern ends with a backslash")
+	}
+	c := rest[0]
+	set, ok := inside[c]
+	if class && negated && ok {
+		if set, ok = not[c]; !ok {
+			return 0, fmt.Errorf(`\%c within a negated class is read in different ways`, c)
+		}
+	}
+	switch {
+	case ok && class:
+		out.WriteString(set)
+	case ok:
+		out.WriteString("[" + set + "]")
+	case strings.IndexByte(plainEscapes, c) >= 0:
+		out.WriteString(`\` + rest[:1])
+	case c == 'u' && len(rest) >= 5 && hexadecimal(rest[1:5]) && !surrogate(rest[1:5]):
+		fmt.Fprintf(out, `\x{%s}`, rest[1:5])
+		return 5, nil
+	case c == 'x' && len(rest) >= 3 && hexadecimal(rest[1:3]):
+		out.WriteString(`\` + rest[:3])
+		return 3, nil
+	default:
+		return 0, fmt.Errorf(`\%.1s is not in the subset of patterns`, rest)
+	}
+	return 1, nil
+}
+
+func hexadecimal(s string) bool {
+	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+func surrogate(s string) bool {
+	return strings.IndexByte("dD", s[0]) >= 0 && strings.IndexByte("89abcdefABCDEF", s[1]) >= 0
+}
+
+// place is a state of a search: instructions that may be next, unless
+// something was found.
+type place struct {
+	set          string // of instructions, ascending
+	begin, found bool
+}
+
+// search finds the automaton of texts in which a program finds something.
+func search(prog *syntax.Prog) (*DFA, error) {
+	s := searcher{prog: prog}
+	return explore(place{set: s.pack([]uint32{uint32(prog.Start)}), begin: true}, s.edges, func(p place) int {
+		if p.found || s.follow(p, true) {
+			return 0
+		}
+		return No
+	})
+}
+
+type searcher struct {
+	prog *syntax.Prog
+	at   []uint32 // instructions that wait for a character
+	seen []bool
+}
+
+func (s *searcher) pack(set []uint32) string {
+	slices.Sort(set)
+	var out []byte
+	for _, pc := range slices.Compact(set) {
+		out = binary.LittleEndian.AppendUint32(out, pc)
+	}
+	return string(out)
+}
+
+// follow collects the instructions that wait for a character, and reports
+// whether something is found already; end is whether the text is at its end.
+func (s *searcher) follow(p place, end bool) (found bool) {
+	s.at, s.seen = s.at[:0], make([]bool, len(s.prog.Inst))
+	var visit func(pc uint32)
+	visit = func(pc uint32) {
+		if s.seen[pc] {
+			return
+		}
+		s.seen[pc] = true
+		switch in := &s.prog.Inst[pc]; in.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			visit(in.Out)
+			visit(in.Arg)
+		case syntax.InstCapture, syntax.InstNop:
+			visit(in.Out)
+		case syntax.InstEmptyWidth:
+			// Only ^ and $ pass translate.
+			need := syntax.EmptyOp(in.Arg)
+			if (need&syntax.EmptyBeginText == 0 || p.begin) && (need&syntax.EmptyEndText == 0 || end) {
+				visit(in.Out)
+			}
+		case syntax.InstMatch:
+			found = true
+		case syntax.InstFail:
+		default:
+			s.at = append(s.at, pc)
+		}
+	}
+	for set := []byte(p.set); len(set) > 0; set = set[4:] {
+		visit(binary.LittleEndian.Uint32(set))
+	}
+	return found
+}
+
+func (s *searcher) edges(p place, emit func(lo, hi rune, to place)) {
+	if p.found || s.follow(p, false) {
+		every(emit, place{found: true})
+		return
+	}
+	cuts := []rune{0, firstSurrogate, lastSurrogate + 1, utf8.MaxRune + 1}
+	for _, pc := range s.at {
+		for _, r := range ranges(&s.prog.Inst[pc]) {
+			cuts = append(cuts, r[0], r[1]+1)
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i := range len(cuts) - 1 {
+		if cuts[i] >= firstSurrogate && cuts[i] <= lastSurrogate {
+			continue
+		}
+		next := []uint32{uint32(s.prog.Start)}
+		for _, pc := range s.at {
+			if in := &s.prog.Inst[pc]; slices.ContainsFunc(ranges(in), func(r [2]rune) bool { return r[0] <= cuts[i] && cuts[i] <= r[1] }) {
+				next = append(next, in.Out)
+			}
+		}
+		emit(cuts[i], cuts[i+1]-1, place{set: s.pack(next)})
+	}
+}
+
+// ranges are the characters that an instruction takes.
+func ranges(in *syntax.Inst) [][2]rune {
+	switch in.Op {
+	case syntax.InstRuneAny:
+		return [][2]rune{{0, utf8.MaxRune}}
+	case syntax.InstRuneAnyNotNL:
+		return [][2]rune{{0, '\n' - 1}, {'\n' + 1, utf8.MaxRune}}
+	case syntax.InstRune1:
+		return [][2]rune{{in.Rune[0], in.Rune[0]}}
+	}
+	if len(in.Rune) == 1 {
+		return [][2]rune{{in.Rune[0], in.Rune[0]}}
+	}
+	var out [][2]rune
+	for i := 0; i+1 < len(in.Rune); i += 2 {
+		out = append(out, [2]rune{in.Rune[i], in.Rune[i+1]})
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package schema
+
+import "mm-abi.org/mm/core/grammar/regular"
+
+// maxPrefix bounds items that have schemas of their own.
+const maxPrefix = 1000
+
+// array goes by arrays.
+func (c *compiler) array(a alternative, from, to int32) {
+	least, most := a.count(ofArray)
+	if most >= 0 && least > most {
+		c.hint(c.of(a), "an array of %d items at least and %d at most", least, most)
+		return
+	}
+	prefix, unique := 0, false
+	for _, n := range a.nodes {
+		prefix = max(prefix, len(n.prefix))
+		unique = unique || n.unique
+	}
+	if prefix > maxPrefix {
+		c.fault(c.of(a), "prefixItems", "more than %d items", maxPrefix)
+		return
+	}
+	rule, start := c.b.Rule(true)
+	c.once(from, rule, to)
+	at, close := c.b.Text(start, "["), c.b.Node()
+	end := c.b.Node()
+	c.b.Bytes(close, ']', ']', end)
+	c.b.End(end)
+	if unique && (most < 0 || most > 1) {
+		c.distinct(a, prefix, least, most, at, close)
+		return
+	}
+	for i := range prefix {
+		if int32(i) >= least {
+			c.b.Empty(at, close)
+		}
+		if most >= 0 && int32(i) >= most {
+			return
+		}
+		if i > 0 {
+			at = c.mark(at, ",")
+		}
+		next := c.b.Node()
+		c.call(at, a.item(i), next)
+		at = next
+	}
+	rest := rest{least: max(0, least-int32(prefix)), most: most, begun: prefix > 0}
+	if most >= 0 {
+		rest.most = max(0, most-int32(prefix))
+	}
+	set := a.item(prefix)
+	c.repeat(at, close, rest, func(from, next int32) { c.call(from, set, next) })
+}
+
+// item are the schemas of the item at a place.
+func (a alternative) item(i int) (out []*node) {
+	for _, n := range a.nodes {
+		switch {
+		case i < len(n.prefix):
+			out = append(out, n.prefix[i])
+		case n.items != nil:
+			out = append(out, n.items)
+		}
+	}
+	return out
+}
+
+// once goes by a rule once.
+func (c *compiler) once(from, rule, to int32) { c.b.Call(from, rule, to, 0, -1) }
+
+// rest is how often something stands, with commas in between.
+type rest struct {
+	least, most int32
+	begun       bool // something stands before the first
+}
+
+// repeat goes by something several times; one goes by it once.
+func (c *compiler) repeat(from, to int32, r rest, one func(from, next int32)) {
+	rule, start := c.b.Rule(false)
+	c.b.Call(from, rule, to, r.least, r.most)
+	end, again, more := c.b.Node(), c.b.Node(), c.b.Node()
+	c.b.End(end)
+	c.b.Loop(rule, again, more, end)
+	first := c.mark(more, ",")
+	one(first, again)
+	if r.begun {
+		c.b.Empty(start, again)
+		return
+	}
+	// The first without a comma.
+	body := c.b.Node()
+	c.b.Loop(rule, start, body, end)
+	c.b.Empty(body, first)
+}
+
+// distinct goes by items none of which stands twice: values of an enum in its
+// order, or strings of which there is no end.
+func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, to int32) {
+	alts := c.expand(a.item(0))
+	if prefix > 0 || len(alts) != 1 {
+		c.fault(c.of(a), "uniqueItems", "only items that are values of one enum, or strings, can be told apart")
+		return
+	}
+	item := alts[0]
+	if list, _, ok := item.fixed(); ok {
+		var texts []string
+		for _, v := range c.accepted(item, list) {
+			texts = append(texts, c.write(v))
+		}
+		c.choose(c.of(a), texts, least, most, from, to)
+		return
+	}
+	if item.meant() != text || len(item.nots) > 0 {
+		c.fault(c.of(a), "uniqueItems", "only items that are values of one enum, or strings, can be told apart")
+		return
+	}
+	shortest, longest := item.count(ofText)
+	d, err := c.language(item, shortest, longest)
+	if err != nil {
+		c.fault(c.of(a), "uniqueItems", "the strings: %v", err)
+		return
+	}
+	if d = d.Endless(); d.Empty() {
+		c.fault(c.of(a), "uniqueItems", "the items are strings of a bounded length")
+		return
+	}
+	c.repeat(from, to, rest{least: least, most: most}, func(from, next int32) {
+		c.key(c.b.Text(from, `"`), d, func(int) int32 {
+			at := c.b.Node()
+			c.b.Bytes(at, '"', '"', next)
+			return at
+		})
+	})
+}
+
+// key goes by texts of a language, none of them twice in a rule's call; to gives
+// the node behind those of a label.
+func (c *compiler) key(from int32, d *regular.DFA, to func(label int) int32) {
+	rule, start := c.b.Rule(false)
+	c.b.Key(from, rule)
+	begin := c.b.Node()
+	c.b.Empty(start, begin)
+	behind := map[int]int32{}
+	d.Build(&c.b, begin, regular.JSON, func(at int32, label int) {
+		if _, ok := behind[label]; !ok {
+			behind[label] = to(label)
+		}
+		c.b.Leave(at, behind[label])
+	})
+}
+
+// choose goes by some of the texts, in their order.
+func (c *compiler) choose(owner *node, texts []string, least, most int32, from, to int32) {
+	n := len(texts)
+	if n > maxPrefix {
+		c.fault(owner, "uniqueItems", "an enum of more than %d values", maxPrefix)
+		return
+	}
+	c.grid(grid{owner: owner, n: n, least: least, most: most}, from, to, func(int) bool { return false }, func(i int, from, next int32) {
+		c.literal(texts[i], from, next)
+	})
+}

@@ -1,0 +1,20 @@
+package schema
+
+// The parts of dates and times (RFC 3339), less the 29th of February, leap
+// seconds and years before 1000.
+const (
+	date  = `[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))`
+	time  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
+	octet = `(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+	label = `[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}`
+)
+
+// formats are patterns of texts that have a format, not of all of them.
+var formats = map[string]string{
+	"date":      "^" + date + "$",
+	"time":      "^" + time + "$",
+	"date-time": "^" + date + "T" + time + "$",
+	"uuid":      `^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`,
+	"ipv4":      `^` + octet + `(?:\.` + octet + `){3}$`,
+	"email":     `^[A-Za-z0-9]{1,20}(?:[._+-][A-Za-z0-9]{1,20}){0,2}@` + label + `(?:\.` + label + `){1,3}$`,
+}

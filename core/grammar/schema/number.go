@@ -1,0 +1,100 @@
+package schema
+
+import (
+	"mm-abi.org/mm/core/grammar/regular"
+)
+
+// digits is how many digits of a number a double keeps.
+const digits = 15
+
+// fraction is how many of them stand behind the point at most.
+const fraction = 9
+
+// number goes by numbers: of 15 digits, so that no reader rounds them over a
+// bound.
+func (c *compiler) number(a alternative, kind types, from, to int32) {
+	var lo, hi regular.Bound
+	var multiples []int
+	for _, n := range a.nodes {
+		lo, hi = higher(lo, n.lo), lower(hi, n.hi)
+		multiples = append(multiples, n.multiples...)
+	}
+	if kind&integral == 0 {
+		c.fault(c.of(a), "", "numbers that must have a fraction are not in the subset")
+		return
+	}
+	whole := kind == integral || len(multiples) > 0
+	size := regular.Digits{Whole: digits, Fraction: fraction, All: digits}
+	if whole {
+		size.Fraction = 0
+	}
+	for _, b := range []regular.Bound{lo, hi} {
+		if b.At == nil {
+			continue
+		}
+		n := len(b.At.FloatString(0))
+		if !whole && n+places(b) > digits {
+			c.fault(c.of(a), "", "a bound of more than %d digits, of a number that may have a fraction", digits)
+			return
+		}
+		size.Whole = min(max(size.Whole, n), 200)
+	}
+	d, err := regular.Decimals(lo, hi, size)
+	for _, m := range multiples {
+		var of *regular.DFA
+		if of, err = multipleOf(m, err); err == nil {
+			d, err = regular.Product([]*regular.DFA{d, of}, regular.All)
+		}
+	}
+	if err != nil {
+		c.fault(c.of(a), "", "its bounds and multipleOf together: %v", err)
+		return
+	}
+	if d.Empty() {
+		c.hint(c.of(a), "no number is within its bounds")
+		return
+	}
+	begin := c.b.Node()
+	c.b.Empty(from, begin)
+	power := c.power(!whole && lo.At == nil && hi.At == nil, to)
+	d.Build(&c.b, begin, regular.Plain, func(at int32, _ int) {
+		c.b.Empty(at, to)
+		if power >= 0 {
+			c.b.Empty(at, power)
+		}
+	})
+}
+
+func multipleOf(m int, err error) (*regular.DFA, error) {
+	if err != nil {
+		return nil, err
+	}
+	return regular.Multiples(m)
+}
+
+// places is the number of digits of a bound behind the point.
+func places(b regular.Bound) int {
+	n, exact := b.At.FloatPrec()
+	if !exact {
+		return digits
+	}
+	return n
+}
+
+// power is a node from which an exponent of one or two digits leads to
+// another; -1 where none is wanted.
+func (c *compiler) power(wanted bool, to int32) int32 {
+	if !wanted {
+		return -1
+	}
+	at, sign, first, second := c.b.Node(), c.b.Node(), c.b.Node(), c.b.Node()
+	c.b.Bytes(at, 'e', 'e', sign)
+	c.b.Bytes(at, 'E', 'E', sign)
+	c.b.Bytes(sign, '+', '+', first)
+	c.b.Bytes(sign, '-', '-', first)
+	c.b.Empty(sign, first)
+	c.b.Bytes(first, '0', '9', second)
+	c.b.Empty(second, to)
+	c.b.Bytes(second, '0', '9', to)
+	return at
+}

@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/grammar/automaton"
+)
+
+// holds reports whether a text is in a grammar.
+func holds(p *automaton.Program, text string) bool {
+	m := p.Run()
+	s := m.Start()
+	for i := range len(text) {
+		if s = m.Step(s, text[i]); s == nil {
+			return false
+		}
+	}
+	return s.Accepts()
+}
+
+func compile(t testing.TB, text string, opt Options) *automaton.Program {
+	t.Helper()
+	p, err := Compile([]Document{{Schema: []byte(text)}}, opt)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return p
+}
+
+// Texts of a schema, by lines: those that are in the grammar and those that
+// are not, with ! before them.
+func TestTexts(t *testing.T) {
+	for _, c := range []struct{ schema, texts string }{
+		{`{"type": "string", "maxLength": 2}`, `""|"a"|"é\n"|"\ud83d\ude00x"|"😀x"|!"abc"|!"\ud83d"|!"\ude00"|!a|!"a` + "\n" + `"|!"\x"`},
+		{`{"type": "string", "minLength": 2}`, `"ab"|"\u00e9x"|!"a"|!""|!"\ud83d\ude00"`},
+		{`{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}, "c": {"type": "null"}}, "required": ["b"]}`,
+			`{"b":null}|{"a":null,"b":null}|{"a":null,"b":null,"c":null}|!{}|!{"a":null}|!{"b":null,"a":null}|!{"b":null,"d":null}|!{"b":null,}|!{"b":null,"b":null}`},
+		{`{"type": "object", "properties": {"a": {}}, "required": ["z"], "additionalProperties": {"type": "null"}}`,
+			`{"z":null}|{"a":{"q":[1]},"z":null}|{"z":null,"x":null,"y":null}|!{"z":null,"x":null,"x":null}|!{"z":null,"z":null}|!{"z":null,"a":null}|!{"z":1}|!{"z":null,"\u0061":null}`},
+		{`{"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 1, "maxProperties": 2}`,
+			`{"":null}|{"a":null,"ab":null}|!{}|!{"a":null,"b":null,"c":null}|!{"a":null,"a":null}`},
+		{`{"type": "object", "patternProperties": {"^[ab]$": {"type": "null"}}, "additionalProperties": false}`, `{}|{"a":null}|{"a":null,"b":null}|!{"c":null}|!{"a":1}`},
+		{`{"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}`, `[true]|[true,false]|![]|![true,true,true]|![true,]|![1]`},
+		{`{"type": "array", "prefixItems": [{"const": 1}, {"const": "x"}], "items": false}`, `[]|[1]|[1,"x"]|!["x"]|![1,"x",2]`},
+		{`{"type": "array", "items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 2}`, `[1,2]|[1,3]|[1,2,3]|![1,1]|![1]|![3,1]`},
+		{`{"type": "array", "items": {"type": "string"}, "uniqueItems": true}`, `[]|["a","ab"]|!["a","a"]|!["a","\u0061"]`},
+		{`{"type": "integer", "minimum": -2, "maximum": 10}`, `-2|0|9|10|!-3|!11|!-0|!01|!1.0|!1e1`},
+		{`{"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}`, `0.5|0.25|0.50|!0|!0.0|!0.51|!1|!-0.1`},
+		{`{"type": "number"}`, `0|-1.5|12e3|1.25E-07|!1.|!.5|!1e100|!-0|!NaN`},
+		{`{"enum": ["a", 1, null, {"b": [true]}], "type": ["string", "object"]}`, `"a"|{"b":[true]}|!1|!null`},
+		{`{"const": "a\u001f\"/"}`, `"a\u001f\"/"|!"a"`},
+		{`{"anyOf": [{"type": "integer"}, {"const": "x"}], "not": {"type": "string"}}`, `1|!"x"`},
+		{`{"type": "string", "pattern": "^a", "maxLength": 3}`, `"a"|"ab\n"|"a\"b"|!"b"|!"abcd"`},
+		{`{"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 5}], "multipleOf": 2}`, `4|!3|!6`},
+		{`{"properties": {"a": {"type": "null"}}}`, `{}|{"a":null}|!1|!{"b":1}`},
+		{`{"$ref": "#/$defs/t", "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}}`, `[]|[[],[[]]]|![1]`},
+		{`{"$ref": "#x", "$defs": {"t": {"$anchor": "x", "const": 1}}}`, `1|!2`},
+		{`{"properties": {"a/b": {"type": "null"}, "c~": {"$ref": "#/properties/a~1b"}}}`, `{"a/b":null,"c~":null}|!{"c~":1}`},
+		{`{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "dependentRequired": {"a": ["b"]}}`, `{}|{"b":null}|{"a":null,"b":null}|!{"a":null}`},
+		{`{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, `{"a":null}|{"b":null}|!{}|!{"a":null,"b":null}`},
+		{`{"if": {"type": "string"}, "then": {"maxLength": 1}, "else": {"type": "null"}}`, `"a"|null|!"ab"|!1`},
+		{`true`, `null|{"a":[1,{}]}|!|!{"a":1,"a":2}`},
+	} {
+		p := compile(t, c.schema, Options{})
+		for _, text := range strings.Split(c.texts, "|") {
+			text, out := strings.CutPrefix(text, "!")
+			if got := holds(p, text); got == out {
+				t.Errorf("%s: %s is %v", c.schema, text, got)
+			}
+		}
+	}
+}
+
+// White space stands where the options say, and nowhere else.
+func TestSpace(t *testing.T) {
+	const text = `{"properties": {"a": {"items": {"const": {"x": 1, "y": 2}}}}, "required": ["a"]}`
+	compact, one := `{"a":[{"x":1,"y":2},{"x":1,"y":2}]}`, `{"a": [{"x": 1, "y": 2}, {"x": 1, "y": 2}]}`
+	for space, want := range map[Space][2]bool{NoSpace: {true, false}, OneSpace: {false, true}} {
+		p := compile(t, text, Options{Space: space})
+		if got := [2]bool{holds(p, compact), holds(p, one)}; got != want {
+			t.Errorf("space %d: %v, want %v", space, got, want)
+		}
+	}
+	p := compile(t, `{"properties": {"a": {"items": {"const": 1}}}, "required": ["a"]}`, Options{Space: MaybeSpace})
+	for text, want := range map[string]bool{`{"a":[1,1]}`: true, `{"a": [1, 1,1]}`: true, `{"a":  [1]}`: false, `{ "a":[1]}`: false} {
+		if holds(p, text) != want {
+			t.Errorf("%s is %v", text, !want)
+		}
+	}
+}
+
+// What is not in the subset is told, all of it, with its place.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ schema, want string }{
+		{`{"type": "object", "properties": {"a": {"contains": {}}, "b": {"format": "hostname"}, "c": {"pattern": "\\bx"}, "d/": {"type": "int"}}}`,
+			"/properties/a/contains: the keyword|/properties/b/format: the format|/properties/c/pattern: |/properties/d~1/type: \"int\" is no type"},
+		{`{"$ref": "http://example.com/x"}`, "/$ref: \"http://example.com/x\" leads out"},
+		{`{"$ref": "#/$defs/x"}`, "/$ref: \"#/$defs/x\" is not in the document"},
+		{`{"$ref": "#"}`, "infinite loop"},
+		{`{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}}}`, "infinite loop"},
+		{`{"type": "string", "minLength": 3, "maxLength": 2}`, "3 characters at least and 2 at most|no value"},
+		{`{"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}`, "no value of the subset"},
+		{`{"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}`, "cannot be told apart"},
+		{`{"type": "integer", "multipleOf": 0.5}`, "/multipleOf: "},
+		{`{"type": "number", "maximum": 0.12345678901234567}`, "more than 15 digits"},
+		{`{"type": "array", "items": {"type": "integer"}, "uniqueItems": true}`, "/uniqueItems: "},
+		{`{"enum": []}`, "no value"},
+		{`{"type": "string", "pattern": "^a+$", "maxLength": 90000}`, "states"},
+		{`{"$schema": "http://json-schema.org/draft-04/schema#"}`, "none of the dialects"},
+		{`{"minLength": -1}`, "/minLength: "},
+		{`{"properties": {"a": {"$id": "x"}}}`, "/properties/a/$id: "},
+		{`{"type": "number", "not": {"type": "integer"}}`, "must have a fraction"},
+		{`{"unevaluatedProperties": false}`, "/unevaluatedProperties: the keyword"},
+		{`{"$dynamicRef": "#x"}`, "/$dynamicRef: the keyword"},
+		{`[]`, "a schema is an object, true or false"},
+		{`{"title": 3}`, "it is no schema"},
+	} {
+		_, err := Compile([]Document{{Schema: []byte(c.schema)}}, Options{})
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v", c.schema, err)
+			continue
+		}
+		for _, want := range strings.Split(c.want, "|") {
+			if !strings.Contains(e.Error(), want) {
+				t.Errorf("%s: %q lacks %q", c.schema, e.Error(), want)
+			}
+		}
+	}
+	for _, text := range []string{"", "{", `{"a":1,"a":2}`, "{} {}", `{"const": "\ud800"}`, "\xff", strings.Repeat("[", 200) + strings.Repeat("]", 200), `{"enum": [` + strings.Repeat("1,", 1<<16) + "1]}"} {
+		if _, err := Compile([]Document{{Schema: []byte(text)}}, Options{}); err == nil {
+			t.Errorf("%.40q is a schema", text)
+		}
+	}
+}
+
+// Schemas that are many when they are taken apart are refused, not computed.
+func TestLargeSchemas(t *testing.T) {
+	many := strings.Repeat(`{"anyOf":[{"minLength":1},{"maxLength":9}]},`, 12)
+	for _, text := range []string{
+		`{"allOf":[` + strings.TrimSuffix(many, ",") + `]}`,
+		`{"properties":{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, 3), ",") + `}}`,
+		`{"type":"object","minProperties":2,"properties":{` + func() string {
+			var names []string
+			for i := range 2000 {
+				names = append(names, `"`+strings.Repeat("x", i%7)+string(rune('0'+i%10))+string(rune(0x4e00+i))+`":{}`)
+			}
+			return strings.Join(names, ",")
+		}() + `}}`,
+	} {
+		if _, err := Compile([]Document{{Schema: []byte(text)}}, Options{}); err == nil {
+			t.Errorf("%.60s is read", text)
+		}
+	}
+}
+
+// Whatever bytes a schema is made of: it is refused, or each of its states has
+// a way on.
+func FuzzCompile(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"object","properties":{"a":{"type":"string","pattern":"^a+$"}},"required":["a"],"additionalProperties":{"type":"integer","minimum":3}}`,
+		`{"oneOf":[{"const":1},{"type":"array","items":{"$ref":"#"}}]}`, `{"if":{},"then":false}`, `{"enum":[1.5,"x"],"not":{"const":1.5}}`,
+		`{"type":"array","items":{"enum":[1,2]},"uniqueItems":true}`, `{"patternProperties":{"a":{},"b":true},"propertyNames":{"maxLength":2}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	if data, err := os.ReadFile("../testdata/schemas.json"); err == nil {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4096 {
+			t.Skip()
+		}
+		p, err := Compile([]Document{{Schema: data}}, Options{Depth: 4})
+		if err != nil {
+			return
+		}
+		m := p.Run()
+		s := m.Start()
+		for i := 0; i < 40 && !s.Done(); i++ {
+			next := m.Next(s)
+			pick, n := -1, 0
+			for b, ok := range next {
+				if ok {
+					if n++; int(data[i%len(data)])%n == 0 {
+						pick = b
+					}
+				}
+			}
+			if pick < 0 {
+				t.Fatalf("a dead end in %s", data)
+			}
+			s = m.Step(s, byte(pick))
+		}
+	})
+}
