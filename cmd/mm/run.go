@@ -280,15 +280,16 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	return runner.Request{Inputs: inputs, Preferences: prefs}, err
 }
 
-// inputOptions are the second argument, then what the flags say, or standard
-// input where that is no terminal.
+// inputOptions are what the flags say, then the second argument, as a question
+// stands behind the picture that it is about; or standard input where that is no
+// terminal.
 func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 	said := p.said
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
 			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
 		}
-		said = append([]talk.Part{{Type: abi.Text, Text: c.Args().Get(1)}}, said...)
+		said = append(slices.Clone(said), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
 	if len(said) > 0 {
 		return said, nil
