@@ -24,7 +24,7 @@ func made() qnntest.LiteRT {
 	c := qnntest.Sample()
 	c.BlobSize = 100
 	two := qnntest.Context(c)
-	return qnntest.LiteRT{Stamp: "SM8750", Left: []uint32{156, 156, 3}, Parts: []qnntest.Part{{"main", one}, {"other", two}, {"again", one}}}
+	return qnntest.LiteRT{Stamp: "SM8750", Left: []uint32{156, 156, 3}, Parts: []qnntest.Part{{Graph: "main", Context: one}, {Graph: "other", Context: two}, {Graph: "again", Context: one}}}
 }
 
 func TestRead(t *testing.T) {
@@ -116,7 +116,7 @@ func TestSample(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(made().Bytes())
-	f.Add(qnntest.LiteRT{Parts: []qnntest.Part{{"g", []byte("no context")}}}.Bytes())
+	f.Add(qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "g", Context: []byte("no context")}}}.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := read(b)
 		if err != nil {
