@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
-
-	"github.com/urfave/cli/v2"
+	"context"
 
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/core/train/decode"
@@ -18,12 +16,12 @@ func isCheckpoint(arg string) bool {
 }
 
 // drawCheckpoint measures what the decoder of a checkpoint draws.
-func (p *program) drawCheckpoint(c *cli.Context) error {
+func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, opt decode.MeasureOptions) error {
 	looks := []decode.Look{decode.Own}
-	if c.Bool("ablate") {
+	if ablate {
 		looks = append(looks, decode.Another)
 	}
-	all, err := decode.Measure(c.Context, c.Args().First(), looks, decode.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")})
+	all, err := decode.Measure(ctx, file, looks, opt)
 	if err != nil {
 		return err
 	}
@@ -41,11 +39,7 @@ func (p *program) printDrawn(looks []decode.Look, all []train.Evaluation) error 
 	var rows [][]string
 	for i, e := range all {
 		out = append(out, judged{looks[i], e})
-		for _, s := range e.Scores {
-			low, high := s.Interval()
-			rows = append(rows, []string{looks[i].Name(), s.Kind, fmt.Sprintf("%.1f%%", 100*s.Accuracy()), fmt.Sprintf("%.1f–%.1f%%", 100*low, 100*high),
-				fmt.Sprint(s.N), fmt.Sprintf("%.1f%%", 100*s.Chance)})
-		}
+		rows = append(rows, scored(e.Scores, looks[i].Name())...)
 	}
 	if p.json {
 		return p.printJSON(out)

@@ -12,6 +12,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/audit"
@@ -20,9 +21,9 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
-// ofBuilds are the flags of mm eval sense that say of a build what a
-// checkpoint's recipe says of it.
-var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "backend", "target", "layout", "trust", "key", "insecure-skip-verify", "expect", "locked", "offline", "plain-http"}
+// ofBuilds are the flags of mm eval sense and mm eval draw that say of a build
+// what a checkpoint's recipe says of it.
+var ofBuilds = []string{"kinds", "ask", "seed", "speech", "fsdd", "speakers", "backend", "target", "layout", "trust", "key", "insecure-skip-verify", "expect", "locked", "offline", "plain-http", "out"}
 
 // buildFlags say which build is measured, and on which engines.
 func buildFlags() []cli.Flag {
@@ -59,8 +60,18 @@ func (p *program) evalSenseCommand() *cli.Command {
 	}
 }
 
-// worded are the values of a flag, which may have commas between them.
-func worded(c *cli.Context, flag string) (out []string) {
+// recipeOptions refuses what of a checkpoint its recipe says.
+func recipeOptions(c *cli.Context) error {
+	for _, name := range ofBuilds {
+		if c.IsSet(name) {
+			return usageError{fmt.Errorf("--%s is for builds: what a checkpoint is asked stands in its recipe", name)}
+		}
+	}
+	return nil
+}
+
+// wordOptions are the values of a flag, which may have commas between them.
+func wordOptions(c *cli.Context, flag string) (out []string) {
 	for _, v := range c.StringSlice(flag) {
 		for _, word := range strings.Split(v, ",") {
 			if word = strings.TrimSpace(word); word != "" {
@@ -88,13 +99,21 @@ func (p *program) evalSense(c *cli.Context) error {
 	if c.Bool("ablate") {
 		looks = append(looks, qa.Another, qa.Nothing)
 	}
-	if filepath.Ext(c.Args().First()) != ".safetensors" {
-		return p.evalSenseBuild(c, looks)
-	}
-	for _, name := range ofBuilds {
-		if c.IsSet(name) {
-			return usageError{fmt.Errorf("--%s is for builds: what a checkpoint is asked about stands in its recipe", name)}
+	if arg := c.Args().First(); filepath.Ext(arg) != ".safetensors" && !isCheckpoint(arg) {
+		if c.IsSet("data") {
+			return usageError{errors.New("--data is for checkpoints: --speech and --fsdd name the folders that a build is asked about")}
 		}
+		m, err := p.measuredOptions(c)
+		if err != nil {
+			return err
+		}
+		return p.senseBuild(c.Context, m, eval.Options{
+			N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Speech: c.String("speech"), FSDD: c.String("fsdd"),
+			Speakers: wordOptions(c, "speakers"), Looks: looks, Progress: p.tenths("examples"),
+		})
+	}
+	if err := recipeOptions(c); err != nil {
+		return err
 	}
 	all, err := modal.Measure(c.Context, c.Args().First(), looks, modal.MeasureOptions{N: c.Int("n"), Dir: c.String("data"), Threads: c.Int("threads")})
 	if err != nil {
@@ -124,16 +143,10 @@ func scored(scores []train.Score, before ...string) (rows [][]string) {
 	return rows
 }
 
-func (p *program) evalSenseBuild(c *cli.Context, looks []qa.Look) error {
-	if c.IsSet("data") {
-		return usageError{errors.New("--data is for checkpoints: --speech and --fsdd name the folders that a build is asked about")}
-	}
-	opt := eval.Options{
-		N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: worded(c, "kinds"), Ask: worded(c, "ask"), Speech: c.String("speech"), FSDD: c.String("fsdd"),
-		Speakers: worded(c, "speakers"), Looks: looks, Progress: p.tenths("examples"),
-	}
+// senseBuild asks a build about pictures and sounds.
+func (p *program) senseBuild(ctx context.Context, m measuredBuild, opt eval.Options) error {
 	var out []eval.Sensed
-	err := p.measuring(c, func(ctx context.Context, r *runner.Runner) (err error) {
+	err := p.measuring(ctx, m, func(r *runner.Runner) (err error) {
 		out, err = eval.Sense(ctx, r, opt)
 		return err
 	})
@@ -150,21 +163,32 @@ func (p *program) evalSenseBuild(c *cli.Context, looks []qa.Look) error {
 	return p.printTable(append([]string{"SHOWN", "INPUT"}, scoreHeading...), rows)
 }
 
-// measuring opens the build that a command measures.
-func (p *program) measuring(c *cli.Context, measure func(context.Context, *runner.Runner) error) error {
-	opt, err := p.runOptions(c)
-	if err != nil {
-		return err
-	}
-	use := useOptions(c)
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
-		r, err := p.runner(c.Context, w, use, opt)
+// measuredBuild is the build that a command measures, and how it is run.
+type measuredBuild struct {
+	use
+	run   runner.Options
+	where workspace.Options
+	by    string // the command
+}
+
+func (p *program) measuredOptions(c *cli.Context) (measuredBuild, error) {
+	m := measuredBuild{use: useOptions(c), by: c.Command.Name}
+	var err error
+	m.run, err = p.runOptions(c)
+	m.where = workspaceOptions(c, m.arg)
+	return m, err
+}
+
+// measuring opens a build and measures it.
+func (p *program) measuring(ctx context.Context, m measuredBuild, measure func(*runner.Runner) error) error {
+	return p.inWorkspace(m.where, func(w *workspace.Workspace) error {
+		r, err := p.runner(ctx, w, m.use, m.run)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		err = measure(c.Context, r)
-		w.Record(c.Context, audit.Entry{Action: "run", Ref: use.arg + " (eval " + c.Command.Name + ")", Result: workspace.Outcome(err)})
+		err = measure(r)
+		w.Record(ctx, audit.Entry{Action: "run", Ref: m.arg + " (eval " + m.by + ")", Result: workspace.Outcome(err)})
 		return explained(err)
 	})
 }
@@ -181,13 +205,13 @@ func (p *program) tenths(what string) func(done, total int) {
 
 func (p *program) evalDrawCommand() *cli.Command {
 	return &cli.Command{
-		Name: "draw", Usage: "how often a build, or a checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
+		Name: "draw", Usage: "how often a build, or a decoder's checkpoint, draws what it is asked for", ArgsUsage: "BUILD|CHECKPOINT",
 		Description: "Asks for N held-out pictures in words and has two judges look at what was drawn: their pixels are\n" +
 			"measured, and the build itself answers questions about them where it has an encoder for pictures.\n" +
 			"\"all\" is a picture that has as many shapes as were asked for, each in its shape, its colour and its\n" +
 			"place. --ablate has the picture of another prompt judged as well, where right answers should fall to\n" +
-			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. What a\n" +
-			"checkpoint draws is measured by pixels alone.",
+			"chance, and the one that mm draws for the prompt itself, which tells what the judges miss. A\n" +
+			"checkpoint is asked for the pictures of its recipe, which are measured.",
 		Flags: append([]cli.Flag{
 			p.jsonFlag(),
 			&cli.IntFlag{Name: "n", Value: 500, Usage: "pictures"},
@@ -196,7 +220,7 @@ func (p *program) evalDrawCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "ask", Usage: "kinds of questions that the build is asked about them, as `PATTERN`S such as */caption (default: all)"},
 			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other prompts"},
 			&cli.StringFlag{Name: "out", Usage: "leave the pictures in `FOLDER`, in the order of the prompts"},
-			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that its recipe's paths are relative to"},
+			&cli.StringFlag{Name: "data", Usage: "of a checkpoint: folder that the recipe's paths are relative to (default: where it lay)"},
 		}, buildFlags()...),
 		Action: p.evalDraw,
 	}
@@ -206,13 +230,25 @@ func (p *program) evalDraw(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: worded(c, "kinds"), Ask: worded(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
+	opt := eval.DrawOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Ask: wordOptions(c, "ask"), Ablate: c.Bool("ablate"), Dir: c.String("out"), Progress: p.tenths("pictures")}
 	if opt.N < 1 {
 		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
 	}
 	if isCheckpoint(c.Args().First()) {
-		return p.drawCheckpoint(c)
+		if err := recipeOptions(c); err != nil {
+			return err
+		}
+		return p.drawCheckpoint(c.Context, c.Args().First(), c.Bool("ablate"), decode.MeasureOptions{N: opt.N, Dir: c.String("data"), Threads: c.Int("threads")})
 	}
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
+	}
+	return p.drawBuild(c.Context, m, opt)
+}
+
+// drawBuild asks a build for pictures.
+func (p *program) drawBuild(ctx context.Context, m measuredBuild, opt eval.DrawOptions) error {
 	if opt.Dir != "" {
 		d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
 		if err != nil {
@@ -223,7 +259,7 @@ func (p *program) evalDraw(c *cli.Context) error {
 		}
 	}
 	var out []eval.Judged
-	err := p.measuring(c, func(ctx context.Context, r *runner.Runner) (err error) {
+	err := p.measuring(ctx, m, func(r *runner.Runner) (err error) {
 		out, err = eval.Draw(ctx, r, opt)
 		return err
 	})

@@ -303,3 +303,38 @@ func TestGradient(t *testing.T) {
 		}
 	}
 }
+
+// Held-out prompts are not those that are trained on: of one shape there are so
+// few that some are, of more nearly none.
+func TestHeldPrompts(t *testing.T) {
+	d := Data{Scene: &Scene{Seed: 31, Pixels: 64}}
+	learnt, _, err := d.open(trainSplit, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, _, err := d.open(heldSplit, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i := range 2000 {
+		seen[learnt.Make(i).Prompt] = true
+	}
+	one, more, known := 0, 0, map[bool]int{}
+	for i := range 300 {
+		p := held.Make(i).Prompt
+		several := strings.Contains(p, " and ")
+		if several {
+			more++
+		} else {
+			one++
+		}
+		if seen[p] {
+			known[several]++
+		}
+	}
+	t.Logf("of %d prompts of one shape %d are trained on, of %d others %d", one, known[false], more, known[true])
+	if one < 60 || more < 120 || known[false] > one/2 || known[true] > 0 {
+		t.Errorf("of %d prompts of one shape %d are trained on, of %d others %d", one, known[false], more, known[true])
+	}
+}

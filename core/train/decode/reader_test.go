@@ -26,7 +26,7 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	for _, prompt := range []string{"draw it", "please draw a small red circle at the top left"} {
+	for _, prompt := range []string{"draw it", "draw a red one at the top", "please draw a small red circle at the top left"} {
 		ids := r.encode(prompt)
 		if ids[0] != r.tok.Special().BOS {
 			t.Errorf("%q begins with the token %d", prompt, ids[0])

@@ -79,7 +79,7 @@ func (p pictures) Make(i int) Sample {
 // Judge implements [Judge], by measuring the picture's shapes.
 func (p pictures) Judge(i int, made []float32) []Verdict {
 	s := p.Source.Make(i)
-	return JudgeScene(s, Pixels(made), s.W, s.H)
+	return judgeScene(s, Pixels(made), s.W, s.H)
 }
 
 // Pixels are the numbers of a picture, -1 to 1, as bytes.
@@ -91,10 +91,10 @@ func Pixels(made []float32) []byte {
 	return out
 }
 
-// JudgeScene holds the picture rgb [h, w, 3] against the scene that was asked
+// judgeScene holds the picture rgb [h, w, 3] against the scene that was asked
 // for, by measuring its shapes: how many there are, and which shape, colour and
 // place each has, as one answer each; "all" is all of them together.
-func JudgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
+func judgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
 	var found []scene.Shape
 	for _, m := range scene.Measure(rgb, w, h).Shapes {
 		found = append(found, m.Shape)
