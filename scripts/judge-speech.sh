@@ -4,7 +4,7 @@
 # trained on, and in the plainest. Each digit is judged by itself (chance: 10 %).
 #
 #   BUILD=…        what mm run takes (builds/playbook.graph.yaml, assembled here)
-#   N=…            digits of each (500)
+#   N=…            digits of each (900, of some 510 prompts)
 #   MM_PYTHON=…    a Python with the package pocketsphinx; without it nothing is
 #                  judged, and that is said
 set -euo pipefail
@@ -25,8 +25,8 @@ if [ -z "$build" ]; then
   "$work/mm" assemble builds/playbook.graph.yaml --sign default >/dev/null 2>&1
   build=playbook:0.1.0
 fi
-"$work/recite" -build "$build" ${TARGET:+-target "$TARGET"} -n "${N:-500}" -out "$work/wordings-never-met"
-"$work/recite" -build "$build" ${TARGET:+-target "$TARGET"} -n "${N:-500}" -out "$work/say-and-digits" -plain
+"$work/recite" -build "$build" ${TARGET:+-target "$TARGET"} -n "${N:-900}" -out "$work/wordings-never-met"
+"$work/recite" -build "$build" ${TARGET:+-target "$TARGET"} -n "${N:-900}" -out "$work/say-and-digits" -plain
 judge=$PWD/scripts
 cd "$work"
 "$python" "$judge/judge-digits.py" wordings-never-met say-and-digits

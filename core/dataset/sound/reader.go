@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -46,28 +47,27 @@ func OpenReader(dir string) (*Reader, error) {
 
 func newReader(p *Pack) (*Reader, error) {
 	r := &Reader{Engine: p.Engine, words: SpokenWords(), codes: map[string][]float32{}}
-	frames := map[string][]float32{}
-	a := newAnalyser()
-	for _, t := range p.Takes {
+	takes := map[string]*Take{}
+	for i := range p.Takes {
+		t := &p.Takes[i]
 		if r.Voice == "" {
 			r.Voice = t.Voice
 		}
-		if t.Voice != r.Voice || frames[t.Text] != nil {
+		if t.Voice != r.Voice || takes[t.Text] != nil {
 			return nil, errors.New("it is not one voice that says every word once: make it with mm data speech --reader VOICE")
 		}
 		if t.Samples > StretchSamples {
 			return nil, fmt.Errorf("%q takes %d samples, there are %d for a word", t.Text, t.Samples, StretchSamples)
 		}
-		frames[t.Text] = a.frames(p.samples(&t), StretchFrames)
+		takes[t.Text] = t
 	}
-	var missing []string
-	for _, w := range r.words {
-		if frames[w] == nil {
-			missing = append(missing, w)
-		}
-	}
+	missing := slices.DeleteFunc(SpokenWords(), func(w string) bool { return takes[w] != nil })
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("it lacks %d words, %s", len(missing), strings.Join(missing[:min(len(missing), 5)], ", "))
+	}
+	a, frames := newAnalyser(), map[string][]float32{}
+	for _, w := range r.words {
+		frames[w] = a.frames(p.samples(takes[w]), StretchFrames)
 	}
 	return r, r.arrange(frames)
 }
