@@ -168,6 +168,8 @@ const (
 
 	NotClaimed  Code = "MM1071"
 	DriftMissed Code = "MM1072"
+
+	SchemaSubset Code = "MM1081"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.

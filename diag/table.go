@@ -148,4 +148,6 @@ var table = []Entry{
 
 	{NotClaimed, "operator that the engine does not have", "The model needs operators or opsets that the engine does not run.", "Choose another engine, or cut the operators off with mm onnx cut."},
 	{DriftMissed, "quantised model drifts too far", "Outputs of the quantised model differ from the original's by more than --max-drift. Nothing was written.", "Allow more drift, or keep the tensors that matter with --keep."},
+
+	{SchemaSubset, "schema beyond the subset", "The JSON Schema says something that answers cannot be held to, or nothing satisfies it.", "docs/GRAMMAR.md lists what can be said; say it in those words or leave it out."},
 }
