@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge grammar
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox grammar
 
 all: check test
 
@@ -120,6 +120,10 @@ hostile:
 hostile-media:
 	MM_HOSTILE=$${MM_HOSTILE-250} $(GO) test -count=1 -v -timeout 30m -run Hostile ./core/preprocess ./cmd/mm
 
+# Hostile guests of every executor of skills, and what a warm call costs.
+sandbox:
+	@scripts/sandbox.sh
+
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng
 # (MM_PYTHON: a Python with the package pocketsphinx; skipped without).
@@ -133,6 +137,10 @@ judge:
 # sizes to train, with colons between).
 grammar:
 	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
+
+# The same judge of the digits that the playbook's build speaks (BUILD, N).
+judge-speech:
+	@scripts/judge-speech.sh
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).

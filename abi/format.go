@@ -16,4 +16,5 @@ const (
 	QNN         Format = "qnn"
 	Wasm        Format = "wasm"
 	Starlark    Format = "starlark"
+	Process     Format = "process" // a native program
 )

@@ -9,6 +9,9 @@ type Port struct {
 	Shape Shape  `json:"shape,omitempty"`
 	DType DType  `json:"dtype,omitempty"`
 	Type  string `json:"type,omitempty"` // uri, str, int, float, bool, json, list[…]
+
+	Optional    bool   `json:"optional,omitempty"` // of a skill's value: it may be absent
+	Description string `json:"description,omitempty"`
 }
 
 // String prints a port as "patch_tokens [T_enc, D_enc] fp16".

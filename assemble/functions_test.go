@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
@@ -73,6 +74,40 @@ func TestWithoutCore(t *testing.T) {
 				t.Errorf("%+v", build)
 			}
 		})
+	}
+}
+
+// A graph with a core that exports nothing ships the core's weights as they are,
+// and all that it sees, hears, draws and speaks with: the build can what its
+// graph says. What is exported by name is that and no more.
+func TestCoreExportsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		exports, quant string
+		formats        []string
+		in, out        []string
+	}{
+		"nothing":          {"", "", []string{"core-llm/core-llm.gguf gguf", "draft/draft.gguf gguf", "enc/enc.data onnx", "enc/enc.onnx onnx", "proj/proj.onnx onnx", "dec/dec.onnx onnx"}, []string{"image", "text"}, []string{"image", "text"}},
+		"the core by name": {"exports: {laptop: {gguf: {quant: fp16}}}\n", "fp16", []string{"core-llm/core-llm.gguf gguf", "draft/draft.gguf gguf"}, []string{"text"}, []string{"text"}},
+	} {
+		k := newKit(t)
+		k.write("kit.graph.yaml", "name: kit\ncore: {llm: {ref: core-llm@^3}, draft: {ref: draft@^1, tokens: 3}}\nmodalities: [{enc: {ref: enc@^1}, proj: {ref: proj@^1}}]\ndecoders: [{ref: dec@^1}]\n"+tc.exports)
+		a, build := k.artifact(k.must(nil), "laptop")
+		var shipped []string
+		for _, l := range a.Layers {
+			if format := l.Annotations[abi.AnnotationFormat]; format == "gguf" || format == "onnx" {
+				shipped = append(shipped, l.Path+" "+format)
+			}
+		}
+		if d := cmp.Diff(tc.formats, shipped, cmpopts.SortSlices(strings.Compare)); d != "" {
+			t.Errorf("%s: files (-want +got):\n%s", name, d)
+		}
+		c := a.Config.Config.Capabilities
+		if d := cmp.Diff([][]string{tc.in, tc.out}, [][]string{c.InputTypes, c.OutputTypes}); d != "" {
+			t.Errorf("%s: takes and gives (-want +got):\n%s", name, d)
+		}
+		if build.Core.Quant != tc.quant {
+			t.Errorf("%s: the core is %s", name, build.Core.Quant)
+		}
 	}
 }
 

@@ -33,21 +33,28 @@ func (b *build) validate(context.Context) error {
 	return nil
 }
 
-// defaultTarget is what a build without exports is shipped as: with the
-// weights of the core as they are or, without one, those of every function.
+// defaultTarget is what a build without exports is shipped as: all that runs, as
+// it is.
 const defaultTarget = "laptop"
 
-func (b *build) defaultExport() builds.Export {
+// defaultExports are the core's weights and every function's.
+func (b *build) defaultExports() (out []builds.Export) {
 	if b.graph.HasCore() {
-		return builds.Export{Format: abi.GGUF}
+		out = append(out, builds.Export{Format: abi.GGUF})
 	}
 	e := builds.Export{Format: abi.ONNX}
 	for _, n := range b.graph.Nodes() {
-		if !slices.Contains(e.Modules, n.Ref.Name) {
-			e.Modules = append(e.Modules, n.Ref.Name)
+		switch n.Type {
+		case abi.Encoder, abi.Projector, abi.Decoder:
+			if !slices.Contains(e.Modules, n.Ref.Name) {
+				e.Modules = append(e.Modules, n.Ref.Name)
+			}
 		}
 	}
-	return e
+	if len(e.Modules) > 0 {
+		out = append(out, e)
+	}
+	return out
 }
 
 // chooseTargets applies --target and --export to the graph's exports.
@@ -70,7 +77,7 @@ func (b *build) chooseTargets() {
 		b.graph.Exports = map[string]builds.Target{name: spec}
 	}
 	if len(b.graph.Exports) == 0 {
-		b.graph.Exports = map[string]builds.Target{defaultTarget: {Exports: []builds.Export{b.defaultExport()}}}
+		b.graph.Exports = map[string]builds.Target{defaultTarget: {Exports: b.defaultExports()}}
 	}
 	names := b.graph.Targets()
 	if b.opt.Target != "" {

@@ -144,14 +144,18 @@ type Runtime struct {
 	Wasm      string  `json:"wasm,omitempty"`
 	Starlark  string  `json:"starlark,omitempty"`
 	Builtin   string  `json:"builtin,omitempty"`
+	Process   string  `json:"process,omitempty"`
 	Limits    *Limits `json:"limits,omitempty"`
 	Allow     *Allow  `json:"allow,omitempty"`
 }
 
 // Allow lists what a skill may reach beyond nothing.
 type Allow struct {
-	Network []string `json:"network,omitempty"`
-	Read    []string `json:"read,omitempty"`
+	Network []string `json:"network,omitempty"` // hosts
+	Read    []string `json:"read,omitempty"`    // absolute paths
+	Env     []string `json:"env,omitempty"`     // names of variables
+	Clock   bool     `json:"clock,omitempty"`   // the time of day, and how long something takes
+	Random  bool     `json:"random,omitempty"`
 }
 
 // Figures are named numbers, texts and lists, as params and caps hold them.

@@ -11,6 +11,7 @@ package schemas
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -39,10 +40,14 @@ const (
 	Request Kind = "request"
 	Train   Kind = "train"
 	Stage   Kind = "stage"
+
+	Decoding Kind = "decoding" // stage 2
 )
 
 // Kinds lists the kinds that have a schema of their own.
-func Kinds() []Kind { return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage} }
+func Kinds() []Kind {
+	return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Decoding}
+}
 
 // Detect says what a document is: by its file name where that is telling,
 // otherwise by its top-level keys.
@@ -62,6 +67,9 @@ func (d *Document) Detect() (Kind, bool) {
 	}
 	switch {
 	case d.Has("/stage"):
+		if fmt.Sprint(d.lookup("/stage")) == "2" {
+			return Decoding, true
+		}
 		return Stage, true
 	case d.Has("/core"), d.Has("/modalities"), d.Has("/decoders"):
 		return Graph, true

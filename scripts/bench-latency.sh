@@ -17,11 +17,21 @@ export MM_NATIVE=$work/mm-native
 mkdir -p "$MM_HOME"
 if [ -d "$engines/engines" ]; then cp -R "$engines/engines" "$MM_HOME"; fi
 "$work/mm" keys generate >/dev/null
-"$work/mm" assemble builds/p-lite.graph.yaml --sign default >/dev/null 2>&1
-"$work/mm" assemble builds/playbook.graph.yaml --export gguf=int4,kv=fp8 --export onnx=vision-enc,vision-proj,audio-enc,audio-proj --sign default >/dev/null 2>&1
+# A graph by its name: assembled with all that it reads pictures and sounds with,
+# whatever its modules are called, and measured by the reference that it has.
+build() {
+  local file=builds/$1.graph.yaml parts
+  parts=$(sed -nE 's/^ *-? *(enc|proj): *\{ref: *([a-z0-9._-]+).*/\2/p' "$file" | sort -u | paste -sd, -)
+  "$work/mm" assemble "$file" --target laptop --export gguf=int4,kv=fp8 --export "onnx=$parts" --sign default >/dev/null 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+  echo "$1:$(sed -nE 's/^version: *([^ ]+).*/\1/p' "$file")"
+}
+lite=$(build p-lite)
+playbook=$(build playbook)
 pairs=("-core core -functions onnx")
 if [ -d "$MM_HOME/engines" ]; then pairs+=("-core llamacpp -functions onnxruntime"); fi
 for pair in "${pairs[@]}"; do
-  "$work/latency" -mm "$work/mm" -build p-lite:0.1.0 $pair "$@"
-  "$work/latency" -mm "$work/mm" -build playbook:0.1.0 $pair "$@"
+  for ref in "$lite" "$playbook"; do
+    # shellcheck disable=SC2086 # a pair is several words
+    "$work/latency" -mm "$work/mm" -build "$ref" $pair "$@"
+  done
 done

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
@@ -23,12 +24,17 @@ import (
 
 func (p *program) demoCommand() *cli.Command {
 	return &cli.Command{
-		Name: "demo", Usage: "the whole way of a build, in a temporary home: assemble, sign, push, pull, verify, run",
-		Description: "Uses the reference modules and graphs inside of mm, a registry on loopback and two homes\nof its own. Nothing is left behind, unless --keep is given.",
+		Name: "demo", Usage: "the whole way of a build, in a temporary home: assemble, sign, push, pull, verify, run; then what it sees, hears, draws and says",
+		Description: "Uses the reference modules and graphs inside of mm, a registry on loopback and two homes\n" +
+			"of its own. A picture is captioned and asked about, a spoken digit written down, a picture drawn, a\n" +
+			"number spoken; what the build was shown and what it made is left in the folder that --out names. Pictures\n" +
+			"and voice are held out of training; --seed shows others. Nothing else is left, unless --keep is given.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
-			&cli.StringFlag{Name: "graph", Value: "p-lite", Usage: "reference graph to build"},
+			&cli.StringFlag{Name: "graph", Value: "playbook", Usage: "reference graph to build"},
 			&cli.StringFlag{Name: "prompt", Value: "Once upon a time", Usage: "text to continue"},
+			&cli.Uint64Flag{Name: "seed", Usage: "seed of the pictures"},
+			&cli.StringFlag{Name: "out", Value: "mm-demo", Usage: "leave pictures, sounds and a trace in `DIR`"},
 			&cli.StringFlag{Name: "keep", Usage: "leave everything in `DIR`"},
 		},
 		Action: p.demo,
@@ -50,15 +56,24 @@ type demoStep struct {
 type demonstration struct {
 	p     *program
 	ctx   context.Context
-	dir   string
+	dir   string // of everything
+	out   string // of what is shown and made
 	steps []demoStep
+	shown []demoShown
 }
 
 func (p *program) demo(c *cli.Context) (err error) {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
+	cases, err := eval.Cases(c.Uint64("seed"))
+	if err != nil {
+		return err
+	}
 	d := &demonstration{p: p, ctx: c.Context, dir: c.String("keep")}
+	if d.out, err = demoFolder(c.String("out")); err != nil {
+		return err
+	}
 	if d.dir == "" {
 		if d.dir, err = fsx.MkdirTemp("mm-demo-*"); err != nil {
 			return err
@@ -72,7 +87,7 @@ func (p *program) demo(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	text, err := d.walk(c.String("graph"), c.String("prompt"), address)
+	text, err := d.walk(c.String("graph"), c.String("prompt"), address, cases)
 	if stopErr := stop(); err == nil {
 		err = stopErr
 	}
@@ -80,9 +95,12 @@ func (p *program) demo(c *cli.Context) (err error) {
 		return err
 	}
 	if p.json {
-		return p.printJSON(map[string]any{"steps": d.steps, "prompt": c.String("prompt"), "text": text})
+		return p.printJSON(map[string]any{"steps": d.steps, "prompt": c.String("prompt"), "text": text, "folder": d.out, "shown": listed(d.shown)})
 	}
-	return d.print(c.String("prompt"), text)
+	if err := d.print(c.String("prompt"), text); err != nil {
+		return err
+	}
+	return d.printShown()
 }
 
 // unpack writes the embedded modules and graphs.
@@ -112,7 +130,7 @@ func (d *demonstration) serve() (address string, stop func() error, err error) {
 }
 
 // walk runs the steps and returns what the build answers to the prompt.
-func (d *demonstration) walk(graph, prompt, address string) (string, error) {
+func (d *demonstration) walk(graph, prompt, address string, cases []eval.Case) (string, error) {
 	here, away := filepath.Join(d.dir, "publisher"), filepath.Join(d.dir, "user")
 	file := filepath.Join(d.dir, "builds", graph+".graph.yaml")
 	dist := filepath.Join(d.dir, "dist", graph)
@@ -136,7 +154,11 @@ func (d *demonstration) walk(graph, prompt, address string) (string, error) {
 	if err := d.step("keys", here, &pair, "keys", "generate", "--json"); err != nil {
 		return "", err
 	}
-	if err := d.step("assemble, sign", here, &built, "assemble", file, "--out", dist, "--sign", "default", "--locked", "--json"); err != nil {
+	parts, err := d.parts(file)
+	if err != nil {
+		return "", err
+	}
+	if err := d.step("assemble, sign", here, &built, append([]string{"assemble", file, "--out", dist, "--sign", "default", "--locked", "--json"}, parts.exports()...)...); err != nil {
 		return "", err
 	}
 	for _, t := range built.Targets {
@@ -167,7 +189,7 @@ func (d *demonstration) walk(graph, prompt, address string) (string, error) {
 		return "", err
 	}
 	d.last().Note = fmt.Sprintf("first token %.1f ms, %.0f tok/s", answer.Timings.FirstTokenMS, answer.Timings.PerSecond)
-	return answer.Text, nil
+	return answer.Text, d.show(ref, away, parts, cases)
 }
 
 func (d *demonstration) last() *demoStep { return &d.steps[len(d.steps)-1] }

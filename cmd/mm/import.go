@@ -74,7 +74,7 @@ func functionBlocksOptions(c *cli.Context) (convert.Function, error) {
 	for _, f := range []struct {
 		flag string
 		into any
-	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}} {
+	}{{"preprocess", &fn.Preprocess}, {"state", &fn.State}, {"constant", &fn.Constants}, {"postprocess", &fn.Postprocess}, {"param", &fn.Params}, {"cap", &fn.Caps}} {
 		if err := blocks(c.StringSlice(f.flag), f.into); err != nil {
 			return fn, usageError{fmt.Errorf("--%s %w", f.flag, err)}
 		}

@@ -18,13 +18,16 @@ func (p *program) inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name: "inspect", Usage: "show what an artifact or a model file is made of", ArgsUsage: "REF|DIR|FILE",
 		Description: "REF is in the store, or HOST/REPOSITORY:TAG at a registry, of which manifests and signatures\nalone are fetched. FILE is an ONNX or GGUF file on its own.",
-		Flags:       []cli.Flag{p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag()},
+		Flags: []cli.Flag{
+			p.jsonFlag(), layoutFlag(), remoteFlag(), plainHTTPFlag(),
+			&cli.BoolFlag{Name: "nodes", Usage: "of an ONNX file each node, with the tensors that mm onnx cut takes"},
+		},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
 			if path := c.Args().First(); modelfile.Format(path) != "" {
-				return p.inspectFile(c.Context, path)
+				return p.inspectFile(c.Context, path, c.Bool("nodes"))
 			}
 			return p.inWorkspace(workspaceOptions(c, c.Args().First()), func(w *workspace.Workspace) error {
 				return p.inspect(c.Context, w, c.Args().First(), c.Bool("remote"))

@@ -11,11 +11,15 @@ import (
 	"mm-abi.org/mm/modules/modelfile"
 )
 
-// inspectFile shows what a model file is made of.
-func (p *program) inspectFile(ctx context.Context, path string) error {
+// inspectFile shows what a model file is made of, each node of an ONNX graph only
+// when it is asked for.
+func (p *program) inspectFile(ctx context.Context, path string, nodes bool) error {
 	v, err := modelfile.Inspect(ctx, path)
 	if err != nil {
 		return err
+	}
+	if v.ONNX != nil && !nodes {
+		v.ONNX.Nodes = nil
 	}
 	if p.json {
 		return p.printJSON(v)
@@ -87,6 +91,13 @@ func (p *program) onnxFacts(o *modelfile.ONNX) {
 	}
 	for _, f := range o.External {
 		p.fact("external", "%s", f)
+	}
+	for _, n := range o.Nodes {
+		var given []string
+		for _, v := range n.Outputs {
+			given = append(given, strings.TrimSuffix(port(v), " untyped"))
+		}
+		p.fact("node", "%-12s -> %s", n.Op, strings.Join(given, ", "))
 	}
 }
 

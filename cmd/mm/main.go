@@ -30,6 +30,7 @@ import (
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -40,6 +41,9 @@ const unreleased = "0.1.0-dev"
 var version = unreleased
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == process.Command { // started by mm, to become a skill's program
+		process.Inner()
+	}
 	// A library that reads FLAC notes there what nobody here can act on.
 	log.SetOutput(io.Discard)
 	if os.Getenv("MM_TEST_ONE_THREAD") != "" { // scripts/faults.sh counts system calls of one thread

@@ -38,11 +38,12 @@ func (p *program) onnxCommand() *cli.Command {
 				Action: p.onnxCheck,
 			}, {
 				Name: "cut", Usage: "take a part of a model out, such as the encoder of a classifier", ArgsUsage: "FILE",
-				Description: "The part goes back from each --to to the model's inputs, or to each --from, which becomes an\ninput. A type is given where the model says none: --from x=float32[1,T,120].",
+				Description: "The part goes back from each --to to the model's inputs, or to each --from, which becomes an\ninput. A type is given where the model says none: --from x=float32[1,T,120]. --rows makes [N, T, C]\nof features [N, C, …], which is what a projector takes.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
 					&cli.StringSliceFlag{Name: "to", Usage: "`TENSOR` that becomes an output (repeatable)"},
-					&cli.StringSliceFlag{Name: "from", Usage: "`TENSOR` that becomes an input (repeatable)"}, out, force,
+					&cli.StringSliceFlag{Name: "from", Usage: "`TENSOR` that becomes an input (repeatable)"},
+					&cli.StringFlag{Name: "rows", Usage: "make rows of channels of the features, called `NAME`"}, out, force,
 				},
 				Action: p.onnxCut,
 			}, {
@@ -206,20 +207,30 @@ func (p *program) onnxCut(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	var from []onnx.Value
-	for _, s := range c.StringSlice("from") {
-		v, err := valueOf(s)
-		if err != nil {
-			return usageError{fmt.Errorf("--from %s: %w", s, err)}
-		}
-		from = append(from, v)
+	from, err := valuesOf(c, "from")
+	if err != nil {
+		return err
 	}
-	to := c.StringSlice("to")
-	if len(to) == 0 {
+	to, err := valuesOf(c, "to")
+	if err != nil {
+		return err
+	}
+	rows := c.String("rows")
+	switch {
+	case len(to) == 0:
 		return usageError{errors.New("--to is missing")}
+	case rows != "" && len(to) > 1:
+		return usageError{errors.New("--rows is for one --to")}
 	}
 	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *quantisedReport, error) {
 		cut, err := m.Between(from, to)
+		if err != nil || rows == "" {
+			return cut, nil, err
+		}
+		out := cut.Graph.Outputs[0]
+		if cut, err = cut.Rows(rows); err != nil && !out.Type.Ranked {
+			err = hinted{err, fmt.Sprintf("say it: --to '%s=float32[1,CHANNELS,HEIGHT,WIDTH]'", out.Name)}
+		}
 		return cut, nil, err
 	})
 }
@@ -274,6 +285,18 @@ func (p *program) onnxQuant(c *cli.Context) error {
 
 // typed is a tensor's name with its type behind it.
 var typed = regexp.MustCompile(`^(.+)=([a-z0-9]+)\[([^\[\]]*)\]$`)
+
+// valuesOf reads the tensors of a flag.
+func valuesOf(c *cli.Context, flag string) (out []onnx.Value, err error) {
+	for _, s := range c.StringSlice(flag) {
+		v, err := valueOf(s)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--%s %s: %w", flag, s, err)}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
 
 // valueOf reads TENSOR or TENSOR=float32[1,T,120].
 func valueOf(s string) (onnx.Value, error) {

@@ -22,6 +22,7 @@ func (p *program) modulePack(c *cli.Context) error {
 			PartOptions: pack.PartOptions{
 				Dir: c.String("dir"), Name: c.String("name"), Version: c.String("version"), License: c.String("license"),
 				Config: c.String("recipe"), About: c.String("about"), Data: c.String("data"), Type: abi.ModuleType(kind), Modality: abi.Modality(c.String("modality")),
+				With: c.StringSlice("with"),
 			},
 			named: c.IsSet("name"), base: c.String("base"),
 		})

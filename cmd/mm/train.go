@@ -56,8 +56,11 @@ func (p *program) train(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if kind, _ := doc.Detect(); kind == schemas.Stage {
+	switch kind, _ := doc.Detect(); kind {
+	case schemas.Stage:
 		return p.trainStage(c.Context, doc, opt)
+	case schemas.Decoding:
+		return p.trainDecoder(c.Context, doc, opt)
 	}
 	cfg, err := loadTraining(doc)
 	if err != nil {
@@ -107,7 +110,7 @@ func readTraining(file string) (*schemas.Document, error) {
 		return nil, list.Err()
 	}
 	kind := schemas.Train
-	if k, _ := doc.Detect(); k == schemas.Stage {
+	if k, _ := doc.Detect(); k == schemas.Stage || k == schemas.Decoding {
 		kind = k
 	}
 	list = append(list, doc.Validate(kind)...)

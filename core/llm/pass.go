@@ -55,7 +55,7 @@ type Pass[F tensor.Float] struct {
 	works  []worker[F]
 	grads  *nn.Gradients[F] // of the matrices
 
-	run struct{ train, eval, columns pool.Func } // bound once: a step allocates nothing
+	run struct{ train, eval, states, columns pool.Func } // bound once: a step allocates nothing
 }
 
 // layer is the activations of one block.
@@ -105,7 +105,7 @@ func (m *Model[F]) NewPass(p *pool.Pool, B, T int) *Pass[F] {
 		s.works = append(s.works, s.newWorker())
 	}
 	s.plan()
-	s.run.train, s.run.eval, s.run.columns = s.trainSequences, s.evalSequences, s.gradColumns
+	s.run.train, s.run.eval, s.run.states, s.run.columns = s.trainSequences, s.evalSequences, s.stateSequences, s.gradColumns
 	return s
 }
 

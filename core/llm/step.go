@@ -137,7 +137,27 @@ func (p *Pass[F]) evalSequences(thread, from, to int) {
 	}
 }
 
+func (p *Pass[F]) stateSequences(thread, from, to int) {
+	for s := from; s < to; s++ {
+		p.forward(&p.works[thread], s*p.T, (s+1)*p.T)
+	}
+}
+
 // gradColumns is the second half of a step: panels of weight gradients.
 func (p *Pass[F]) gradColumns(thread, from, to int) {
 	p.grads.Compute(p.works[thread].panel, from, to, p.add)
+}
+
+// States runs the first n sequences of the tokens [B·T] forward and gives the
+// states behind the last norm, [B·T, C], of which the head makes logits. They are
+// valid until the next pass.
+func (p *Pass[F]) States(tokens []int32, n int) (nn.Matrix[F], error) {
+	if n < 0 || n > p.B {
+		return nn.Matrix[F]{}, fmt.Errorf("the states of %d sequences of %d", n, p.B)
+	}
+	if err := p.load(Batch[F]{Tokens: tokens, Targets: make([]int32, len(tokens))}); err != nil {
+		return nn.Matrix[F]{}, err
+	}
+	each(p.pool, n, p.run.states)
+	return p.final, nil
 }

@@ -40,3 +40,16 @@ func FillNormal[F tensor.Float](x []F, r *Random, std float64) {
 		x[i] = F(std * r.Normal())
 	}
 }
+
+// Mix is a seed for the i-th of many: of a seed and a number (SplitMix64), so
+// that neighbours share nothing.
+func Mix(seed, i uint64) uint64 {
+	x := seed*0x9e3779b97f4a7c15 ^ (i + 1)
+	for range 2 {
+		x += 0x9e3779b97f4a7c15
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		x ^= x >> 31
+	}
+	return x
+}

@@ -9,19 +9,26 @@ import (
 // Cut gives the part of the model that computes the named results, as a model
 // of its own whose outputs they are: a classifier cut before its head is an
 // encoder. What the part does not need is left out.
-func (m *Model) Cut(results ...string) (*Model, error) { return m.Between(nil, results) }
+func (m *Model) Cut(results ...string) (*Model, error) {
+	var to []Value
+	for _, name := range results {
+		to = append(to, Value{Name: name})
+	}
+	return m.Between(nil, to)
+}
 
 // Between gives the part of the model between the values from, which become
-// inputs beside those of the model's own that are still needed, and the named
-// results. A value of from without a type gets what the model says of it or,
-// where it says nothing, the element type that follows from the node that
-// makes it, without a shape; so do results. It is an error when a name is not
-// of the graph itself, when no result needs a value of from, and when no type
-// can be told for one.
+// inputs beside those of the model's own that are still needed, and the values
+// to, which become its results. A value without a type gets what the model says
+// of it or, where it says nothing, the element type that follows from the node
+// that makes it, without a shape. It is an error when a name is not of the graph
+// itself, when no result needs a value of from, when no type can be told for one,
+// and when a result is told to be of another element type than it is.
 //
 // Training graphs go, and what of functions and opsets nothing uses any more.
-func (m *Model) Between(from []Value, results []string) (*Model, error) {
+func (m *Model) Between(from, to []Value) (*Model, error) {
 	g := &m.Graph
+	results := names(to)
 	producer := g.producers()
 	types := g.elementTypes()
 	stop := make(map[string]bool)
@@ -68,10 +75,24 @@ func (m *Model) Between(from []Value, results []string) (*Model, error) {
 		case slices.Contains(results[:i], name):
 			return nil, fmt.Errorf("onnx: the result %q is named twice", name)
 		}
-		out.Graph.Outputs = append(out.Graph.Outputs, g.describe(name, types))
+		v := g.describe(name, types)
+		if told := to[i].Type; told.Kind != NoKind {
+			if v.Type.Kind != NoKind && v.Type.DType != told.DType {
+				return nil, fmt.Errorf("onnx: %q is of %s, not of %s", name, v.Type.DType, told.DType)
+			}
+			v.Type = told
+		}
+		out.Graph.Outputs = append(out.Graph.Outputs, v)
 	}
 	out.sweep()
 	return &out, nil
+}
+
+func names(values []Value) (out []string) {
+	for _, v := range values {
+		out = append(out, v.Name)
+	}
+	return out
 }
 
 // unknown says why a name cannot be cut at.

@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// valueNames are the names of values.
-func valueNames(values []Value) (out []string) {
-	for _, v := range values {
-		out = append(out, v.Name)
+// values have names and no types.
+func values(names ...string) (out []Value) {
+	for _, name := range names {
+		out = append(out, Value{Name: name})
 	}
 	return out
 }
@@ -36,14 +36,11 @@ func TestBetween(t *testing.T) {
 	} {
 		m := visionEncoder()
 		m.Graph.Values = c.say
-		var from []Value
-		for _, name := range c.from {
-			from = append(from, Value{Name: name})
-		}
+		from := values(c.from...)
 		if c.told != nil {
 			from = []Value{*c.told}
 		}
-		cut, err := m.Between(from, c.to)
+		cut, err := m.Between(from, values(c.to...))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -53,14 +50,14 @@ func TestBetween(t *testing.T) {
 			ops = append(ops, n.Op)
 		}
 		typ := cut.Graph.Inputs[0].Type
-		got := []string{strings.Join(valueNames(cut.Graph.Inputs), " "), strings.Join(ops, " ")}
+		got := []string{strings.Join(names(cut.Graph.Inputs), " "), strings.Join(ops, " ")}
 		if d := cmp.Diff([]string{c.in, c.ops, c.typ}, []string{got[0], got[1], fmt.Sprintf("%v %v %v", typ.DType, typ.Ranked, typ.Dims)}); d != "" {
 			t.Errorf("%s:\n%s", c.name, d)
 		}
 		if p := cut.Check(CheckOptions{}); len(p) > 0 {
 			t.Errorf("%s: %v", c.name, p)
 		}
-		if d := cmp.Diff(c.to, valueNames(cut.Graph.Outputs)); d != "" {
+		if d := cmp.Diff(c.to, names(cut.Graph.Outputs)); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
@@ -82,14 +79,28 @@ func TestBetweenRefuses(t *testing.T) {
 		m.Graph.Nodes = append(m.Graph.Nodes, Node{Op: "Odd", Domain: "mine", Outputs: []string{"odd"}})
 		var from []Value
 		if c.from != "" {
-			from = []Value{{Name: c.from}}
+			from = values(c.from)
 		}
-		if _, err := m.Between(from, []string{c.to}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := m.Between(from, values(c.to)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("from %q to %q: %v, not %q", c.from, c.to, err, c.want)
 		}
 	}
-	if _, err := visionEncoder().Between(nil, []string{"rows", "rows"}); err == nil {
+	if _, err := visionEncoder().Between(nil, values("rows", "rows")); err == nil {
 		t.Error("a result named twice was taken")
+	}
+	if _, err := visionEncoder().Between(nil, []Value{TensorValue("active", FLOAT16, 1, 8)}); err == nil || !strings.Contains(err.Error(), `"active" is of float32, not of float16`) {
+		t.Errorf("a result told to be of another type: %v", err)
+	}
+}
+
+// A result has the shape that it is told to have.
+func TestBetweenTold(t *testing.T) {
+	cut, err := visionEncoder().Between(nil, []Value{TensorValue("active", FLOAT, 1, 8, "H", 8)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if typ := cut.Graph.Outputs[0].Type; !typ.Ranked || fmt.Sprint(typ.Dims) != "[1 8 H 8]" {
+		t.Errorf("%+v", typ)
 	}
 }
 
@@ -101,14 +112,14 @@ func TestBetweenLegacy(t *testing.T) {
 	for _, c := range m.Graph.Initializers {
 		m.Graph.Inputs = append(m.Graph.Inputs, TensorValue(c.Name, c.DType))
 	}
-	cut, err := m.Between([]Value{{Name: "grid"}}, []string{"small"})
+	cut, err := m.Between(values("grid"), values("small"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"grid", "shape"}, valueNames(cut.Graph.Inputs)); d != "" || len(cut.Graph.Initializers) != 1 {
+	if d := cmp.Diff([]string{"grid", "shape"}, names(cut.Graph.Inputs)); d != "" || len(cut.Graph.Initializers) != 1 {
 		t.Errorf("%s, %d constants", d, len(cut.Graph.Initializers))
 	}
-	if d := cmp.Diff([]string{"grid"}, valueNames(cut.Inputs())); d != "" {
+	if d := cmp.Diff([]string{"grid"}, names(cut.Inputs())); d != "" {
 		t.Error(d)
 	}
 }

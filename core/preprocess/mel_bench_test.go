@@ -1,7 +1,9 @@
 package preprocess_test
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"testing"
 
 	"mm-abi.org/mm/core/preprocess"
@@ -12,6 +14,34 @@ func speechSpec() preprocess.Spec {
 	return preprocess.Spec{Layout: "NMT", Sound: preprocess.Sound{
 		SampleRate: 16000, Window: 400, NFFT: 512, Hop: 160, NMels: 64, FMin: 60, FMax: 7600, Log: "ln", Floor: 1e-6,
 	}, Mean: []float64{-8}, Std: []float64{4}}
+}
+
+// Frames one behind the other, each of its bands, are the same numbers in every
+// layout, with an axis of one channel or without.
+func TestFrameLayouts(t *testing.T) {
+	s := speechSpec()
+	v := make([]float32, 4000)
+	for i := range v {
+		v[i] = float32(math.Sin(float64(i*i) / 9000))
+	}
+	made := map[string]*preprocess.Tensor{}
+	for layout, shape := range map[string][]int{"NTM": {1, 26, 64}, "NCTM": {1, 1, 26, 64}, "NMT": {1, 64, 26}, "NCMT": {1, 1, 64, 26}} {
+		s.Layout = layout
+		if faults := s.Check(); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		got, err := s.FromSamples(v)
+		if err != nil || !slices.Equal(got.Shape, shape) || len(s.Dims()) != len(shape) {
+			t.Fatalf("%s: %v, %v, %v", layout, got.Shape, s.Dims(), err)
+		}
+		made[layout] = got
+	}
+	if !bytes.Equal(made["NTM"].Data, made["NCTM"].Data) || !bytes.Equal(made["NMT"].Data, made["NCMT"].Data) {
+		t.Error("an axis of one changes the order")
+	}
+	if at := func(l string, i int) []byte { return made[l].Data[4*i : 4*i+4] }; !bytes.Equal(at("NTM", 5*64+3), at("NMT", 3*26+5)) || bytes.Equal(at("NTM", 5*64+3), at("NMT", 5*64+3)) {
+		t.Error("frames and bands are not where the layouts say")
+	}
 }
 
 // Five seconds are 501 frames, of numbers about 0 and as wide as 1 for a sound as

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Samples brings a sound to the spec's sample rate, and to mean 0 and variance 1
@@ -81,7 +82,7 @@ func (s *Spec) FromSamples(samples []float32) (*Tensor, error) {
 	}
 	values := s.mel(samples)
 	out := newWriter(s.Element(), len(values))
-	byFrame := layout == "NTM" || layout == "TM"
+	byFrame := strings.HasSuffix(layout, "TM")
 	for i, v := range values {
 		t, m := i/s.NMels, i%s.NMels
 		at := i

@@ -27,7 +27,7 @@ import (
 // sound's.
 type Spec struct {
 	// Layout is the order of the axes. Pictures: NCHW, NHWC, CHW, HWC. Sounds:
-	// NT, T, and with mel frames NMT, NTM, MT, TM, NCMT; N is 1.
+	// NT, T, and with mel frames NMT, NTM, MT, TM, NCMT, NCTM; N is 1.
 	Layout string `json:"layout,omitempty"`
 	DType  string `json:"dtype,omitempty"` // fp32 (default), fp16, uint8, int16
 
@@ -105,7 +105,7 @@ func (f Fault) Error() string { return f.Key + ": " + f.Detail }
 var (
 	pictureLayouts = []string{"NCHW", "NHWC", "CHW", "HWC"}
 	sampleLayouts  = []string{"NT", "T"}
-	melLayouts     = []string{"NMT", "NTM", "MT", "TM", "NCMT"}
+	melLayouts     = []string{"NMT", "NTM", "MT", "TM", "NCMT", "NCTM"}
 )
 
 // maxSide bounds a side of a picture, maxFFT a window.

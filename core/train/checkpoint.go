@@ -158,6 +158,12 @@ func (c *Checkpoint) Read(name string, dst []float32, shape []int) error {
 	return nil
 }
 
+// Shape is that of a tensor, if the checkpoint has it.
+func (c *Checkpoint) Shape(name string) ([]int, bool) {
+	t, ok := c.file.Tensor(name)
+	return t.Shape, ok
+}
+
 // Resume builds the run of task that left the checkpoint, to go on from there as
 // if it had never stopped. The task is as it was when the run began, but for its
 // place in the data, which the caller takes from Header.Task; its tensors are

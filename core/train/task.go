@@ -1,8 +1,6 @@
 package train
 
 import (
-	"math"
-
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/safetensors"
 )
@@ -58,36 +56,6 @@ type Evaluation struct {
 	// Scores are how often answers were right, by the kind of question; none of a
 	// task that answers nothing.
 	Scores []Score `json:"scores,omitempty"`
-}
-
-// Score is how often answers to one kind of question were exactly right.
-type Score struct {
-	Kind  string `json:"kind"`
-	Right int    `json:"right"`
-	N     int    `json:"n"`
-	// Chance is the share that is right without looking: the answer most often
-	// right to the same words.
-	Chance float64 `json:"chance"`
-}
-
-// Accuracy is the share that was right; 0 of nothing.
-func (s Score) Accuracy() float64 {
-	if s.N == 0 {
-		return 0
-	}
-	return float64(s.Right) / float64(s.N)
-}
-
-// Interval is the 95 % interval of the accuracy (Wilson, J. Am. Stat. Assoc. 22,
-// 1927); 0 to 1 of nothing.
-func (s Score) Interval() (low, high float64) {
-	if s.N == 0 {
-		return 0, 1
-	}
-	const z = 1.959963984540054
-	n, p := float64(s.N), s.Accuracy()
-	mid, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
-	return max((mid-half)/(1+z*z/n), 0), min((mid+half)/(1+z*z/n), 1)
 }
 
 // Parted is a [Task] that is made of parts, such as an encoder and a core.

@@ -42,7 +42,7 @@ import (
 type question struct {
 	name, prompt string
 	input        abi.Modality // "": words alone
-	tokens       int
+	tokens       int // at most: an answer may end before
 	budget       time.Duration
 	first        bool // the budget is for the first token, not for the last
 }
@@ -50,9 +50,9 @@ type question struct {
 func questions() []question {
 	return []question{
 		{"text, first token", "Once upon a time", "", 16, 300 * time.Millisecond, true},
-		{"caption of 256 × 256, 24 tokens", "What is in the picture?", abi.Image, 24, 900 * time.Millisecond, false},
-		{"chart question, 48 tokens", "Which bar of the chart is the highest, and by how much?", abi.Image, 48, 1800 * time.Millisecond, false},
-		{"5 s of sound, 16 tokens", "What was said?", abi.Audio, 16, time.Second, false},
+		{"caption of 256 × 256", "what is in the picture?", abi.Image, 24, 900 * time.Millisecond, false},
+		{"chart question", "which bar is the highest?", abi.Image, 48, 1800 * time.Millisecond, false},
+		{"5 s of sound", "what do you hear?", abi.Audio, 16, time.Second, false},
 	}
 }
 
@@ -99,12 +99,13 @@ func measure(ctx context.Context, mm, ref, target string, runs int, core, functi
 	}
 	defer r.Close()
 	fmt.Printf("%s on %s and %s, ms: least (median) of %d\n", ref, core, functions, runs)
-	fmt.Printf("  %-34s %-20s %-20s %s\n", "", "cold", "warm", "budget")
+	fmt.Printf("  %-24s %-10s %-20s %-20s %s\n", "", "tokens", "cold", "warm", "budget")
 	for _, q := range questions() {
 		if !seen[q.input] {
 			continue
 		}
 		var cold, warm []time.Duration
+		least, most := q.tokens, 0
 		for i := range runs + 1 {
 			file, err := input(dir, q.input, i)
 			if err != nil {
@@ -115,14 +116,20 @@ func measure(ctx context.Context, mm, ref, target string, runs int, core, functi
 				return err
 			}
 			cold = append(cold, d)
-			if d, err = answer(ctx, r, q, file); err != nil {
+			d, said, err := answer(ctx, r, q, file)
+			if err != nil {
 				return err
 			}
+			least, most = min(least, said), max(most, said)
 			if i > 0 { // the first one loads
 				warm = append(warm, d)
 			}
 		}
-		fmt.Printf("  %-34s %-20s %-20s %d %s\n", q.name, told(cold[1:]), told(warm), q.budget.Milliseconds(), verdict(q.budget, cold, warm))
+		tokens := fmt.Sprint(most)
+		if least < most {
+			tokens = fmt.Sprintf("%d–%d", least, most)
+		}
+		fmt.Printf("  %-24s %-10s %-20s %-20s %d %s\n", q.name, tokens, told(cold[1:]), told(warm), q.budget.Milliseconds(), verdict(q.budget, cold[1:], warm))
 	}
 	return nil
 }
@@ -143,24 +150,28 @@ func verdict(budget time.Duration, lists ...[]time.Duration) string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// answer asks a runner that may have everything loaded.
-func answer(ctx context.Context, r *runner.Runner, q question, file string) (time.Duration, error) {
+// answer asks a runner that may have everything loaded, and tells how many tokens
+// it said. Who says nothing has said so at the end.
+func answer(ctx context.Context, r *runner.Runner, q question, file string) (time.Duration, int, error) {
 	req := runner.Request{Preferences: runner.Preferences{MaxTokens: q.tokens}}
 	if q.input != "" {
 		req.Inputs = append(req.Inputs, talk.Part{Type: q.input, Path: file})
 	}
 	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Text, Text: q.prompt})
 	start, first := time.Now(), time.Duration(0)
-	_, err := r.Answer(ctx, req, func(string) error {
+	a, err := r.Answer(ctx, req, func(string) error {
 		if first == 0 {
 			first = time.Since(start)
 		}
 		return nil
 	})
-	if q.first {
-		return first, err
+	if err != nil {
+		return 0, 0, err
 	}
-	return time.Since(start), err
+	if q.first && first > 0 {
+		return first, a.Timings.Generated, nil
+	}
+	return time.Since(start), a.Timings.Generated, nil
 }
 
 // process asks a new process.

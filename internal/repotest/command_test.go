@@ -122,6 +122,7 @@ var writes = map[string]bool{
 var writers = map[string]string{
 	"internal/fsx/":         "the seam itself",
 	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
+	"internal/recite/":      "what a build says, in the folder that is named",
 	"internal/latency/":     "a benchmark's pictures and sounds, in the system's temporary folder",
 	"internal/ortbench/":    "a benchmark's bridge to another engine, in the system's temporary folder",
 	"internal/testfiles/":   "models that tests run, in folders of theirs",

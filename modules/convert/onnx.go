@@ -23,6 +23,7 @@ type Function struct {
 	Type     abi.ModuleType // "": encoder
 	Modality abi.Modality   // "": audio where preprocess has a sound's block, image otherwise
 	Params   modules.Figures
+	Caps     modules.Figures // such as window_ms
 
 	Preprocess  modules.Preprocess
 	State       map[string]modules.State
@@ -138,7 +139,7 @@ func copied(ctx context.Context, d *fsx.Dir, name, from string) (modules.File, e
 // picture or sound. Sizes that the model leaves open keep its names where they
 // can be names of dimensions.
 func Describe(model *onnx.Model, fn Function) (modules.Manifest, error) {
-	m := modules.Manifest{Type: fn.Type, Modality: fn.Modality, ABI: abi.V1_1, Params: fn.Params}
+	m := modules.Manifest{Type: fn.Type, Modality: fn.Modality, ABI: abi.V1_1, Params: fn.Params, Caps: fn.Caps}
 	m.Preprocess, m.State, m.Constants, m.Postprocess = fn.Preprocess, fn.State, fn.Constants, fn.Postprocess
 	if m.Type == "" {
 		m.Type = abi.Encoder

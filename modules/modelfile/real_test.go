@@ -186,7 +186,7 @@ func TestCutRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer whole.Close()
-		cut, err := whole.Between(nil, []string{c.to})
+		cut, err := whole.Cut(c.to)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,6 +55,13 @@ type ONNX struct {
 	Quantisation Quantisation `json:"quantisation"`
 	External     []string     `json:"external"`              // files that the model names
 	MinRuntime   string       `json:"min_runtime,omitempty"` // the oldest ONNX Runtime
+	Nodes        []Node       `json:"nodes,omitempty"`       // of the graph itself, in its order
+}
+
+// Node is one step of a graph: what a part may be cut from or to.
+type Node struct {
+	Op      string `json:"op"`
+	Outputs []Port `json:"outputs"`
 }
 
 // Port is an input or an output. A dimension is a number, a name, or "?".
@@ -154,6 +161,7 @@ func (v *View) onnx(ctx context.Context, path string) error {
 	for _, f := range m.Functions {
 		o.Functions = append(o.Functions, domain(f.Domain)+"."+f.Name)
 	}
+	o.Nodes = nodes(&m.Graph)
 	v.ONNX = o
 	v.refusals(m, path)
 	return ctx.Err()
@@ -187,6 +195,28 @@ func filled(list []string) []string {
 var kinds = map[onnx.Kind]string{
 	onnx.NoKind: "untyped", onnx.TensorKind: "tensor", onnx.SequenceKind: "sequence", onnx.MapKind: "map",
 	onnx.OptionalKind: "optional", onnx.SparseKind: "sparse", onnx.OpaqueKind: "opaque",
+}
+
+// nodes are a graph's, with what the file says of their outputs.
+func nodes(g *onnx.Graph) []Node {
+	told := map[string]onnx.Value{}
+	for _, v := range slices.Concat(g.Values, g.Outputs) {
+		told[v.Name] = v
+	}
+	var out []Node
+	for _, n := range g.Nodes {
+		var values []onnx.Value
+		for _, name := range n.Outputs {
+			if name == "" {
+				continue
+			}
+			v := told[name]
+			v.Name = name
+			values = append(values, v)
+		}
+		out = append(out, Node{n.Op, ports(values)})
+	}
+	return out
 }
 
 func ports(values []onnx.Value) []Port {

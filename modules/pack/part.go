@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -34,8 +35,11 @@ type PartOptions struct {
 	Config  string // file of the recipe, copied beside the weights; "": none
 	About   string // file whose text begins the card; "": none
 	Data    string // folder that the recipe's paths are relative to; "": where it lay
+	// With are files to be copied beside the weights by their last element, such
+	// as a sound that a graph's golden prompt shows.
+	With []string
 
-	Type     abi.ModuleType // encoder, projector or adapter
+	Type     abi.ModuleType // encoder, projector, decoder or adapter
 	Modality abi.Modality   // of encoders and projectors; "": the only one there is
 	Base     abi.Ref        // of adapters: the core they are for
 }
@@ -44,6 +48,9 @@ type PartOptions struct {
 // checkpoint of a training stage, and gives its folder. Networks become ONNX,
 // with an example of what goes in and what comes out; adapters become GGUF.
 func Part(ctx context.Context, path string, opt PartOptions) (dir string, err error) {
+	if opt.Type == abi.Decoder {
+		return decoder(ctx, path, opt)
+	}
 	ck, err := modal.OpenCheckpoint(path)
 	if err != nil {
 		return "", err
@@ -54,7 +61,7 @@ func Part(ctx context.Context, path string, opt PartOptions) (dir string, err er
 	}
 	_, _, err = modules.Create(dir, func(d *fsx.Dir) error {
 		k := &part{opt: opt, dir: d, ck: ck}
-		if err := k.run(); err != nil {
+		if err := k.run(ctx); err != nil {
 			return err
 		}
 		return ctx.Err()
@@ -72,7 +79,7 @@ type part struct {
 	files []modules.File
 }
 
-func (k *part) run() error {
+func (k *part) run(ctx context.Context) error {
 	var m modules.Manifest
 	var err error
 	switch k.opt.Type {
@@ -81,34 +88,71 @@ func (k *part) run() error {
 	case abi.Adapter:
 		m, err = k.adapter()
 	default:
-		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector and adapter", k.opt.Type)
+		err = fmt.Errorf("a module of the type %q: of a training stage come encoder, projector, decoder and adapter", k.opt.Type)
 	}
 	if err != nil {
 		return err
 	}
+	about, err := k.texts()
+	if err != nil {
+		return err
+	}
+	return k.finish(ctx, m, k.card(about))
+}
+
+// texts copies the recipe, where there is one, and gives what the user has to say
+// in the card.
+func (k *part) texts() (about string, err error) {
 	if k.opt.Config != "" {
 		data, err := fsx.ReadFile(k.opt.Config, schemas.MaxBytes)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := k.write("train.yaml", data); err != nil {
-			return err
+			return "", err
 		}
 	}
-	about := ""
-	if k.opt.About != "" {
-		text, err := fsx.ReadFile(k.opt.About, maxText)
-		if err != nil {
-			return err
-		}
-		about = strings.TrimSpace(string(text)) + "\n\n"
+	if k.opt.About == "" {
+		return "", nil
 	}
-	if err := k.write("README.md", []byte(k.card(about))); err != nil {
+	text, err := fsx.ReadFile(k.opt.About, maxText)
+	return strings.TrimSpace(string(text)) + "\n\n", err
+}
+
+// finish writes the card and the manifest.
+func (k *part) finish(ctx context.Context, m modules.Manifest, card string) error {
+	if err := k.write("README.md", []byte(card)); err != nil {
+		return err
+	}
+	if err := k.copy(ctx); err != nil {
 		return err
 	}
 	m.Name, m.Version, m.License, m.Card, m.Files = k.opt.Name, k.opt.Version, k.opt.License, "README.md", k.files
 	m.Description = fmt.Sprintf("%s of %d weights, trained by mm train.", title(string(k.opt.Type)), k.count)
 	return convert.WriteManifest(k.dir, m)
+}
+
+// copy copies the files that are to lie beside the weights.
+func (k *part) copy(ctx context.Context) error {
+	for _, from := range k.opt.With {
+		name := filepath.Base(from)
+		if name == modules.FileName || slices.ContainsFunc(k.files, func(f modules.File) bool { return f.Path == name }) {
+			return fmt.Errorf("two files of the module would be called %s", name)
+		}
+		in, err := fsx.OpenRegular(from)
+		if err != nil {
+			return err
+		}
+		file, err := convert.WriteFile(k.dir, name, func(w io.Writer) error {
+			_, err := io.Copy(w, fsx.Reader{Context: ctx, R: in})
+			return err
+		})
+		if err = errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		k.files = append(k.files, file)
+	}
+	return nil
 }
 
 // title is a word with a capital.
@@ -152,13 +196,17 @@ func (k *part) function() (modules.Manifest, error) {
 	}
 	k.built = built
 	in, out := n.Config().Inputs[0], n.Config().Outputs[0]
-	opt := export.Options{Name: k.opt.Name, Inputs: map[string]export.Input{}}
+	halve(n)
+	opt := export.Options{Name: k.opt.Name, Half: true, Inputs: map[string]export.Input{}}
 	fn := convert.Function{Type: k.opt.Type, Modality: abi.Modality(medium)}
+	port := in.Name
 	if kind == modal.EncoderPart {
+		as := export.Input{Name: "pcm"}
 		if medium == modal.Image {
-			opt.Inputs[in.Name] = export.Input{Layout: layout(built.Preprocess.Layout)}
+			as = export.Input{Name: "image", Layout: layout(built.Preprocess.Layout)}
 		}
-		fn.Preprocess = modules.Preprocess{in.Name: built.Preprocess}
+		port, opt.Inputs[in.Name] = as.Name, as
+		fn.Preprocess = modules.Preprocess{port: built.Preprocess}
 	}
 	model, err := export.Model(n, opt)
 	if err != nil {
@@ -181,7 +229,7 @@ func (k *part) function() (modules.Manifest, error) {
 	}
 	k.files = append(k.files, file)
 	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: entry}}
-	return m, k.golden(n, in.Name, out)
+	return m, k.golden(n, in.Name, port, out)
 }
 
 // layout is how a picture lies in the encoder's input.
@@ -205,9 +253,9 @@ func params(n *net.Net[float32], kind string, medium modal.Medium) (modules.Figu
 	return modules.Figures{"t_cap": y.Rows, "d_model": y.Cols}, nil
 }
 
-// golden writes what the network makes of numbers drawn from a fixed seed: what
-// any engine must make of them as well.
-func (k *part) golden(n *net.Net[float32], in, out string) error {
+// golden writes what the network makes of numbers drawn from a fixed seed, for
+// the port that in is of the module: what any engine must make of them as well.
+func (k *part) golden(n *net.Net[float32], in, port, out string) error {
 	pass := n.NewPass(nil, 1)
 	x := pass.In(in)
 	r := nn.NewRandom(1)
@@ -218,7 +266,7 @@ func (k *part) golden(n *net.Net[float32], in, out string) error {
 	for _, one := range []struct {
 		name string
 		m    nn.Matrix[float32]
-	}{{"golden/" + in + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
+	}{{"golden/" + port + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
 		if err := k.array(one.name, one.m); err != nil {
 			return err
 		}
@@ -234,10 +282,15 @@ func (k *part) array(name string, m nn.Matrix[float32]) error {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 		}
 	}
+	return k.numbers(name, &npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+}
+
+// numbers writes an array in NumPy's format.
+func (k *part) numbers(name string, a *npy.Array) error {
 	if err := k.dir.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	b, err := npy.Encode(&npy.Array{Type: "f4", Shape: []int{1, m.Rows, m.Cols}, Data: data})
+	b, err := npy.Encode(a)
 	if err != nil {
 		return err
 	}
@@ -281,30 +334,58 @@ func (k *part) card(about string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s %s\n\nType: %s. Licence: %s.\n\n%s", k.opt.Name, k.opt.Version, k.opt.Type, k.opt.License, about)
 	fmt.Fprintf(&b, "%d weights, trained in stage %s.\n\n## Training\n\n| | |\n|---|---|\n| steps | %d |\n| examples seen | %d |\n", k.count, r.Stage, h.Step, k.ck.Perception.Next)
+	unit := "token"
+	if r.Reads() {
+		unit = "sign"
+	}
 	if h.Best > 0 {
-		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a token |\n", h.Best)
+		fmt.Fprintf(&b, "| best held-out loss | %.4f nats a %s |\n", h.Best, unit)
 	}
 	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n", or(r.Optimizer.Name, "adamw"), r.Seed)
 	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
 		fmt.Fprintf(&b, "| core | %s |\n", filepath.Base(r.Core.Base))
 	}
+	for _, m := range k.ck.Perception.Modalities {
+		if m.ONNX != "" {
+			fmt.Fprintf(&b, "| encoder of %s | an ONNX file, sha256 `%s` |\n", m.Modality, m.ONNX)
+		}
+	}
 	if s := r.Data.Scene; s != nil {
 		fmt.Fprintf(&b, "| pictures | scenes, %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
+	}
+	if s := r.Data.Sound; s != nil {
+		fmt.Fprintf(&b, "| sounds | %s, seed %d |\n", or(strings.Join(s.Kinds, ", "), "all kinds"), s.Seed)
 	}
 	if n := len(h.Frozen); n > 0 {
 		fmt.Fprintf(&b, "| frozen tensors | %d, hashed |\n", n)
 	}
 	if e := k.ck.Perception.Held; e != nil && len(e.Scores) > 0 {
-		b.WriteString("\n## Held-out questions\n\nAnswers exactly right, greedy, about examples of the held-out split.\n\n| question | right | 95 % interval | n | chance |\n|---|---|---|---|---|\n")
-		for _, s := range e.Scores {
-			low, high := s.Interval()
-			fmt.Fprintf(&b, "| %s | %.1f %% | %.1f–%.1f %% | %d | %.1f %% |\n", s.Kind, 100*s.Accuracy(), 100*low, 100*high, s.N, 100*s.Chance)
-		}
+		heldOut(&b, e.Scores, r.Reads())
 	}
 	if k.opt.Config != "" {
 		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
 	}
 	return b.String()
+}
+
+// heldOut writes a table of what was right on the held-out split: answers, or
+// what an encoder's heads read, which nobody reads by chance.
+func heldOut(b *strings.Builder, scores []train.Score, reads bool) {
+	if reads {
+		b.WriteString("\n## Held-out readings\n\nSigns that the heads read right, about examples of the held-out split; the heads are not in the module.\n\n" +
+			"| sign | right | 95 % interval | n |\n|---|---|---|---|\n")
+	} else {
+		b.WriteString("\n## Held-out questions\n\nAnswers exactly right, greedy, about examples of the held-out split.\n\n" +
+			"| question | right | 95 % interval | n | chance |\n|---|---|---|---|---|\n")
+	}
+	for _, s := range scores {
+		low, high := s.Interval()
+		fmt.Fprintf(b, "| %s | %.1f %% | %.1f–%.1f %% | %d |", s.Kind, 100*s.Accuracy(), 100*low, 100*high, s.N)
+		if !reads {
+			fmt.Fprintf(b, " %.1f %% |", 100*s.Chance)
+		}
+		b.WriteByte('\n')
+	}
 }
 
 // or is a text, or another where it is empty.

@@ -76,13 +76,20 @@ func TestPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	shown := filepath.Join(t.TempDir(), "shown.png")
+	card := filepath.Join(t.TempDir(), "README.md")
+	for _, name := range []string{shown, card} {
+		if err := os.WriteFile(name, []byte("seen"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		opt     pack.PartOptions
 		from    string
 		in, out string // of the golden files
 	}{
 		{pack.PartOptions{Name: "see-enc", Type: abi.Encoder}, encoder, "image", "patch_tokens"},
-		{pack.PartOptions{Name: "see-proj", Type: abi.Projector, Modality: abi.Image}, tuned, "patch_tokens", "llm_tokens"},
+		{pack.PartOptions{Name: "see-proj", Type: abi.Projector, Modality: abi.Image, With: []string{shown}}, tuned, "patch_tokens", "llm_tokens"},
 		{pack.PartOptions{Name: "see-lora", Type: abi.Adapter, Base: ref}, tuned, "", ""},
 	} {
 		c.opt.Dir, c.opt.Version, c.opt.License = filepath.Join(t.TempDir(), c.opt.Name), "1.0.0", "MIT"
@@ -101,6 +108,9 @@ func TestPart(t *testing.T) {
 		if err != nil || !strings.Contains(string(card), "shapes/") {
 			t.Errorf("%v: a card without figures: %s", err, card)
 		}
+		if data, err := os.ReadFile(filepath.Join(dir, "shown.png")); (err == nil) != (len(c.opt.With) > 0) || err == nil && string(data) != "seen" {
+			t.Errorf("%s: the file beside it: %q, %v", c.opt.Name, data, err)
+		}
 		if c.in == "" {
 			a, err := adapter.Open(filepath.Join(dir, "see-lora.gguf"), adapter.Model{Arch: "llama", Heads: 4, KVHeads: 2, HeadDim: 64, Interleaved: true})
 			if err != nil || len(a) != 4 || a["blk.0.attn_q.weight"].Rank != 2 {
@@ -118,6 +128,8 @@ func TestPart(t *testing.T) {
 		"adapters that are none":  {pack.PartOptions{Type: abi.Adapter, Base: ref}, encoder},
 		"an adapter for nothing":  {pack.PartOptions{Type: abi.Adapter}, tuned},
 		"a sound's encoder":       {pack.PartOptions{Type: abi.Encoder, Modality: abi.Audio}, encoder},
+		"a file twice":            {pack.PartOptions{Type: abi.Projector, With: []string{card}}, tuned},
+		"a file that is none":     {pack.PartOptions{Type: abi.Projector, With: []string{shown + "x"}}, tuned},
 		"a checkpoint of no task": {pack.PartOptions{Type: abi.Encoder}, core},
 	} {
 		c.opt.Dir, c.opt.Name, c.opt.Version, c.opt.License = filepath.Join(t.TempDir(), "m"), "m", "1.0.0", "MIT"

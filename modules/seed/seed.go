@@ -168,10 +168,17 @@ func Write(dir string, opt Options) error {
 		m.Limits, m.Engines = &modules.Limits{CPU: "1", Mem: "64Mi", TimeoutMS: 300, OutputBytes: 65536}, []string{"wasm", "starlark", "builtin"}
 	}
 	if len(m.Export) > 0 {
-		m.Description = fmt.Sprintf("Untrained %s with weights from seed %d.", m.Type, opt.Seed)
+		m.Description = fmt.Sprintf(untrained+"%s with weights from seed %d.", m.Type, opt.Seed)
 	}
 	return write(dir, m, append(files, file{m.Card, card(m, opt)}))
 }
+
+// untrained begins the description of a module whose weights are random.
+const untrained = "Untrained "
+
+// Untrained reports whether a manifest says that its module was never trained, as
+// those of Write do.
+func Untrained(m *modules.Manifest) bool { return strings.HasPrefix(m.Description, untrained) }
 
 // write fills the folder, module.yaml last.
 func write(dir string, m modules.Manifest, files []file) error {

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// scales are the ends of an axis and the steps of its ticks. Axes to 30 and to
-// 80 are held out.
+// scales are the ends of an axis and the steps of its ticks. The axis to 30 with
+// ticks of 10 is held out; the other ends and steps that are held out are in both.
 var scales = struct{ train, held []scale }{
-	train: []scale{{10, 2}, {10, 5}, {20, 5}, {20, 10}, {40, 10}, {50, 10}, {60, 20}, {100, 20}, {100, 25}, {100, 50}},
-	held:  []scale{{20, 5}, {30, 10}, {50, 10}, {80, 20}, {100, 20}, {100, 25}},
+	train: []scale{{10, 2}, {10, 5}, {15, 5}, {20, 5}, {20, 10}, {25, 5}, {30, 5}, {30, 15}, {40, 10}, {40, 20}, {45, 15}, {50, 10}, {50, 25},
+		{60, 10}, {60, 20}, {70, 10}, {75, 25}, {80, 10}, {80, 20}, {80, 40}, {90, 30}, {100, 20}, {100, 25}, {100, 50}},
+	held: []scale{{20, 5}, {30, 10}, {50, 10}, {80, 20}, {100, 20}, {100, 25}},
 }
 
 type scale struct{ top, step int }
@@ -114,13 +115,15 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 	if distance(ink, ground) < minContrast {
 		ink = rgb{235, 235, 235}
 	}
-	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(9, 11) * unit), wide: 256}
+	ticks := style{face: pick(&p.dice, p.faces), em: p.px(p.span(9, 11) * unit), wide: 256}
+	st := ticks
+	st.em = p.px(p.span(11, 13) * unit)
 	px := func(v int) int { return p.px(v * unit) }
 	left, right, top, bottom := px(p.span(23, 27)), px(p.span(120, 125)), px(p.span(6, 10)), px(p.span(106, 112))
 	if t.Title != "" {
 		l := p.letter(t.Title, st)
 		l = l.moved(point{(left+right)/2 - (l.lo.x+l.hi.x)/2, px(4) - l.lo.y})
-		p.paint(l.contours, ink)
+		p.write(l, ink, "", 0)
 		top = px(p.span(18, 22))
 	}
 	height := bottom - top
@@ -133,9 +136,9 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			p.paint(box(left, y-line/2, right, y+line/2), mixed(ground, ink, 50))
 		}
 		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
-		l := p.letter(strconv.Itoa(v), st)
+		l := p.letter(strconv.Itoa(v), ticks)
 		l = l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2})
-		p.paint(l.contours, ink)
+		p.write(l, ink, "", 0)
 	}
 	paint := p.shade(t.Bars[0].Colour)
 	slot := (right - left) / len(t.Bars)
@@ -146,6 +149,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			paint = p.shade(b.Colour)
 		}
 		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
+		p.mark(BarTop, b.Colour, point{x + bar/2, at(b.Value)}, (i+1)*Row+barValue)
 		l := p.letter(b.Label, st)
 		if l.width() > slot-px(2) {
 			narrow := st
@@ -153,7 +157,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 			l = p.letter(b.Label, narrow)
 		}
 		l = l.moved(point{x + bar/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)})
-		p.paint(l.contours, ink)
+		p.write(l, ink, "", (i+1)*Row)
 	}
 	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
 	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)

@@ -190,6 +190,13 @@ type style struct {
 type lettering struct {
 	contours [][]point
 	lo, hi   point // what its ink lies between
+	signs    []sign
+}
+
+// sign is a letter and the middle of its ink.
+type sign struct {
+	char rune
+	at   point
 }
 
 // letter sets a text from the origin on.
@@ -201,15 +208,18 @@ func (p *pen) letter(text string, st style) lettering {
 		if !ok {
 			panic(fmt.Sprintf("scene: %s has no %q", st.face.name, c))
 		}
+		lo, hi := point{1 << 30, 1 << 30}, point{-1 << 30, -1 << 30}
 		for _, contour := range g.contours {
 			out := make([]point, len(contour))
 			for i, q := range contour {
 				q = point{(x + q.x) * st.em / em * st.wide / 256, q.y * st.em / em}.rotated(st.angle)
 				out[i] = q
-				l.lo, l.hi = point{min(l.lo.x, q.x), min(l.lo.y, q.y)}, point{max(l.hi.x, q.x), max(l.hi.y, q.y)}
+				lo, hi = point{min(lo.x, q.x), min(lo.y, q.y)}, point{max(hi.x, q.x), max(hi.y, q.y)}
 			}
 			l.contours = append(l.contours, out)
 		}
+		l.signs = append(l.signs, sign{c, point{(lo.x + hi.x) / 2, (lo.y + hi.y) / 2}})
+		l.lo, l.hi = point{min(l.lo.x, lo.x), min(l.lo.y, lo.y)}, point{max(l.hi.x, hi.x), max(l.hi.y, hi.y)}
 		x += g.advance + st.space
 	}
 	return l
@@ -224,6 +234,9 @@ func (l lettering) moved(by point) lettering {
 		for i := range c {
 			c[i] = point{c[i].x + by.x, c[i].y + by.y}
 		}
+	}
+	for i := range l.signs {
+		l.signs[i].at = point{l.signs[i].at.x + by.x, l.signs[i].at.y + by.y}
 	}
 	l.lo, l.hi = point{l.lo.x + by.x, l.lo.y + by.y}, point{l.hi.x + by.x, l.hi.y + by.y}
 	return l

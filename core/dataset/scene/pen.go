@@ -24,6 +24,7 @@ type pen struct {
 	fill        vector.Rasterizer
 	mask        image.Alpha
 	other       []byte // [size, size, 3], for filters
+	marks       []Mark // of what was drawn
 }
 
 func newPen(s *Source) *pen {

@@ -16,8 +16,8 @@
 //   - made-up words of three letters and more: a fifth of them, by their hash, is
 //     held out and the rest train; real words and one or two letters are in both;
 //   - numbers from 10 on: those that leave 3 when divided by 7 are held out;
-//   - axes: those to 10, 20, 40, 50, 60 and 100 train, those to 20, 30, 50, 80 and
-//     100 are held out.
+//   - axes: the one to 30 in steps of ten is held out; other ends and steps of it
+//     are in both.
 //
 // Geometry is whole numbers of 1/256 of a pixel, curves are made lines and the
 // rasterizer is used where it computes in whole numbers: a scene has the same
@@ -86,6 +86,7 @@ type Scene struct {
 	Questions []Pair
 	Draw      string // asks for this very picture; "" where words cannot
 	Truth     Truth
+	Marks     []Mark // where letters, digits and shapes are; none of a clip
 }
 
 // Truth is what a picture shows.
@@ -218,8 +219,9 @@ func (s *Source) Make(i int) Scene {
 		}
 		at -= k.weight
 	}
-	p.rgb = make([]byte, 3*s.opt.Size*s.opt.Size)
+	p.rgb, p.marks = make([]byte, 3*s.opt.Size*s.opt.Size), nil
 	scene := drawers()[kind](p)
+	scene.Marks = p.marks
 	scene.RGB, scene.W, scene.H, scene.Kind = p.rgb, s.opt.Size, s.opt.Size, kind
 	p.rgb = nil
 	return scene

@@ -157,12 +157,17 @@ func (p *pen) shapes() Scene {
 			angle = p.span(-30, 30)
 		}
 		p.paint(o.placed(c, r, angle), p.shade(colour))
+		p.mark(o.name, colour, c, 0)
 		s.X, s.Y, s.R = c.x>>8, c.y>>8, r>>8
 		t.Shapes = append(t.Shapes, s)
 	}
 	slices.SortFunc(t.Shapes, func(a, b Shape) int {
 		return slices.Index(places[:], a.Place) - slices.Index(places[:], b.Place)
 	})
+	for i := range p.marks {
+		m := &p.marks[i]
+		m.Slot = (slices.IndexFunc(t.Shapes, func(s Shape) bool { return s.X == m.X && s.Y == m.Y })+1)*Row + shapeName
+	}
 	p.finish()
 	sc := Scene{Truth: t, Caption: caption(t.Shapes)}
 	sc.Questions = p.aboutShapes(t.Shapes)

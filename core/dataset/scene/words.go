@@ -146,7 +146,7 @@ func (p *pen) writing(text string) string {
 	edge := p.px(margin)
 	room := p.size*unit - 2*edge
 	l = l.moved(point{edge - l.lo.x + p.n(max(room-l.width(), 0)+1), edge - l.lo.y + p.n(max(room-l.height(), 0)+1)})
-	p.paint(l.contours, p.shade(colour))
+	p.write(l, p.shade(colour), colour, Row)
 	p.finish()
 	return colour
 }

@@ -45,7 +45,7 @@ func (s *Source) events(m *mixer) Clip {
 	if m.chance(0.5) {
 		asked, answer = all[(k+m.between(1, len(all)-1))%len(all)], "no"
 	}
-	return Clip{PCM: m.finish(e.make(m)), Caption: e.caption, Questions: []Pair{
+	return Clip{PCM: m.finish(e.make(m)), Caption: e.caption, Thing: e.name, Questions: []Pair{
 		{"what makes this sound?", e.name, "event"},
 		{"do you hear " + asked.caption + "?", answer, "yes"},
 		{"what do you hear?", e.caption, "caption"},

@@ -26,7 +26,60 @@ func PackOf(t testing.TB, voices []string) []byte {
 		}
 	}
 	var b bytes.Buffer
-	if err := writePack(&b, "a test", takes, samples); err != nil {
+	if err := WritePack(&b, "a test", takes, samples); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Spelt is a number in words.
+var Spelt = spelt
+
+// Frames are n frames of speech.
+func Frames(v []float64, n int) []float32 { return newAnalyser().frames(v, n) }
+
+// ReaderOf is a voice that says each word as a mix of tones of its own.
+func ReaderOf(t testing.TB) *Reader {
+	t.Helper()
+	p, err := parsePack(ReaderPack(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newReader(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// NewReader reads a voice out of a pack in memory.
+func NewReader(data []byte) (*Reader, error) {
+	p, err := parsePack(data)
+	if err != nil {
+		return nil, err
+	}
+	return newReader(p)
+}
+
+// ReaderPack is a pack of one voice, after change had its way with the takes.
+func ReaderPack(t testing.TB, change func(takes []Take, samples [][]int16) ([]Take, [][]int16)) []byte {
+	t.Helper()
+	var takes []Take
+	var samples [][]int16
+	for k, text := range SpokenWords() {
+		takes = append(takes, Take{Text: text, Voice: "en-us+f2", Variant: "f2", Pitch: 50, Speed: 150})
+		v := make([]int16, Rate/4+100*(k%20))
+		for i := range v {
+			at := float64(i) / Rate
+			v[i] = int16(6000*math.Sin(at*2*math.Pi*float64(200+60*k)) + 5000*math.Sin(at*2*math.Pi*float64(4000-25*k)))
+		}
+		samples = append(samples, v)
+	}
+	if change != nil {
+		takes, samples = change(takes, samples)
+	}
+	var b bytes.Buffer
+	if err := WritePack(&b, "a test", takes, samples); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -120,8 +120,9 @@ func (p *Pack) Close() error {
 	return p.m.Close()
 }
 
-// writePack writes takes, whose First and Samples it sets, and their samples.
-func writePack(w io.Writer, engine string, takes []Take, samples [][]int16) error {
+// WritePack writes takes, whose First and Samples it sets, and their samples, as
+// a file that [OpenPack] reads. The engine is the program that spoke.
+func WritePack(w io.Writer, engine string, takes []Take, samples [][]int16) error {
 	var pcm bytes.Buffer
 	first := 0
 	for i, v := range samples {

@@ -71,6 +71,10 @@ type Clip struct {
 	Text      string // what is spoken: digits with spaces between them, or a word
 	Questions []Pair
 	Voice     string // of speech: "en-us+f2", "fsdd:theo"
+
+	Beeps int    // of tones
+	Pitch string // of tones: low, high, rising, falling
+	Thing string // of events
 }
 
 // Source gives clips. It may be used by many goroutines at once.

@@ -29,6 +29,9 @@ type SpeechOptions struct {
 	Voices  []string // variants of espeak-ng; none: those of both splits
 	Threads int      // how many are spoken at once; 0: as many as processors
 	Program string   // empty: espeak-ng, out of PATH
+	// Reader is one voice such as en-us+klatt2 that says each of [SpokenWords] once,
+	// within StretchSamples: what a module learns to speak from. No other speaks then.
+	Reader string
 
 	Progress func(done, total int) // may be nil; called by one goroutine at a time
 }
@@ -57,7 +60,12 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 	if opt.Threads < 1 {
 		opt.Threads = runtime.GOMAXPROCS(0)
 	}
-	if len(opt.Voices) == 0 {
+	if opt.Reader != "" {
+		opt.Voices = nil
+		if _, variant, ok := strings.Cut(opt.Reader, "+"); ok {
+			opt.Voices = []string{variant}
+		}
+	} else if len(opt.Voices) == 0 {
 		opt.Voices = append(Voices(Train), Voices(Held)...)
 	}
 	version, err := exec.CommandContext(ctx, opt.Program, "--version").Output()
@@ -85,7 +93,7 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 		err = d.Close()
 	}
 	if err == nil {
-		err = fsx.Replace(out.File, 0o644, func(w io.Writer) error { return writePack(w, engine, takes, samples) })
+		err = fsx.Replace(out.File, 0o644, func(w io.Writer) error { return WritePack(w, engine, takes, samples) })
 	}
 	return out, err
 }
@@ -113,6 +121,9 @@ func known(ctx context.Context, opt SpeechOptions) error {
 
 // planned are the takes: each voice with each text, as often as asked for.
 func planned(opt SpeechOptions) []Take {
+	if opt.Reader != "" {
+		return recited(opt.Reader)
+	}
 	r := rand.New(rand.NewPCG(opt.Seed, 0x737065656368))
 	var out []Take
 	for _, variant := range opt.Voices {
@@ -132,6 +143,34 @@ func planned(opt SpeechOptions) []Take {
 	}
 	return out
 }
+
+// recited are the takes of a reader: calm, and all of one pitch.
+func recited(voice string) []Take {
+	variant := voice[strings.IndexByte(voice, '+')+1:]
+	var out []Take
+	for _, text := range SpokenWords() {
+		out = append(out, Take{Text: text, Voice: voice, Variant: variant, Pitch: 50, Speed: 150})
+	}
+	return out
+}
+
+// within speaks a take in at most so many samples: faster and faster, where it
+// takes longer.
+func within(ctx context.Context, program string, t *Take, most int) ([]int16, error) {
+	for {
+		v, err := speak(ctx, program, *t)
+		if err != nil || len(v) <= most {
+			return v, err
+		}
+		if t.Speed >= fastest {
+			return nil, fmt.Errorf("it takes %d samples, there are %d", len(v), most)
+		}
+		t.Speed += t.Speed / 10
+	}
+}
+
+// fastest is the most words a minute that speech can be understood at.
+const fastest = 400
 
 // speakAll speaks takes side by side.
 func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, error) {
@@ -155,7 +194,11 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 				if i >= len(takes) {
 					return
 				}
-				v, err := speak(ctx, opt.Program, takes[i])
+				most := MaxSamples
+				if opt.Reader != "" {
+					most = StretchSamples
+				}
+				v, err := within(ctx, opt.Program, &takes[i], most)
 				mu.Lock()
 				if err != nil && failed == nil {
 					failed = fmt.Errorf("having %s say %q: %w", takes[i].Voice, takes[i].Text, err)

@@ -39,7 +39,7 @@ func (s *Source) tones(m *mixer) Clip {
 	if count == 1 {
 		beeps = fmt.Sprintf("one %s beep", word)
 	}
-	return Clip{PCM: m.finish(out), Caption: beeps, Questions: []Pair{
+	return Clip{PCM: m.finish(out), Caption: beeps, Beeps: count, Pitch: word, Questions: []Pair{
 		{"how many beeps are there?", number(count), "count"},
 		{"is the sound high or low?", word, "pitch"},
 		{"what do you hear?", beeps, "caption"},
@@ -54,7 +54,7 @@ func (m *mixer) sweep(harmonics []float64) Clip {
 	length := m.in(0.4, 1.3)
 	out := tone(int(length*Rate), func(t float64) float64 { return from * math.Pow(to/from, t/length) }, harmonics, 0)
 	verb := map[string]string{"rising": "rise", "falling": "fall"}[word]
-	return Clip{PCM: m.finish(out), Caption: "a " + word + " tone", Questions: []Pair{
+	return Clip{PCM: m.finish(out), Caption: "a " + word + " tone", Pitch: word, Questions: []Pair{
 		{"does the tone rise or fall?", verb, "direction"},
 		{"what do you hear?", "a " + word + " tone", "caption"},
 	}}

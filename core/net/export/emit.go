@@ -2,10 +2,12 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/tensor"
 )
 
 // emitter appends to a model.
@@ -14,6 +16,11 @@ type emitter struct {
 	opt   Options
 	model *onnx.Model
 	held  map[string]bool // initializers that are there
+
+	// moves are the inputs and steps that differ from step to step of a flow; still
+	// is what the others gave. nil: there is one step alone.
+	moves map[string]bool
+	still map[string]map[form]string
 }
 
 // batch is the first dimension.
@@ -28,6 +35,9 @@ func (e *emitter) node(op, output string, inputs []string, attributes ...onnx.At
 	return e.model.Graph.Add(op, inputs, output, attributes...)
 }
 
+// leastHalf is how many numbers are worth a Cast.
+const leastHalf = 1024
+
 // floats is an initializer, written once.
 func (e *emitter) floats(name string, values []float32, dims ...int) string {
 	if !e.held[name] {
@@ -35,7 +45,14 @@ func (e *emitter) floats(name string, values []float32, dims ...int) string {
 		for i, d := range dims {
 			wide[i] = int64(d)
 		}
-		e.model.Graph.Constant(onnx.Floats(name, wide, values))
+		if e.opt.Half && len(values) >= leastHalf && len(dims) > 1 {
+			data := make([]byte, 2*len(values))
+			tensor.ToF16(data, values)
+			e.model.Graph.Constant(onnx.Tensor{Name: name + ".half", DType: onnx.FLOAT16, Dims: wide, Raw: data})
+			e.node("Cast", name, []string{name + ".half"}, onnx.Int("to", int64(onnx.FLOAT)))
+		} else {
+			e.model.Graph.Constant(onnx.Floats(name, wide, values))
+		}
 		e.held[name] = true
 	}
 	return name
@@ -176,12 +193,23 @@ func (e *emitter) flow(inputs map[string]string) map[string]string {
 		p := ports(e.net)[f.State]
 		state = e.floats("/noise", f.Noise, 1, p.Rows, p.Cols)
 	}
+	e.moves, e.still = map[string]bool{f.State: true, f.Time: true}, map[string]map[form]string{}
+	for _, s := range e.net.Steps() {
+		e.moves[s.Name] = slices.ContainsFunc(s.Takes, func(p net.Port) bool { return e.moves[p.Name] })
+	}
 	for i := range f.Steps {
 		prefix := fmt.Sprintf("/%d/", i)
 		inputs[f.State] = state
 		inputs[f.Time] = e.floats(fmt.Sprintf("/time/%d", i), []float32{float32(i) / float32(f.Steps)}, 1, 1, 1)
-		v := e.apply(prefix, inputs)[f.Velocity]
-		step := e.node("Mul", prefix+"step", []string{v, e.number(1 / float32(f.Steps))})
+		v, share := e.apply(prefix, inputs)[f.Velocity], 1/float32(f.Steps)
+		if f.Sample {
+			if i == f.Steps-1 {
+				state = v
+				break
+			}
+			v, share = e.node("Sub", prefix+"way", []string{v, state}), 1/float32(f.Steps-i)
+		}
+		step := e.node("Mul", prefix+"step", []string{v, e.number(share)})
 		state = e.node("Add", prefix+"state", []string{state, step})
 	}
 	return map[string]string{f.Velocity: state}

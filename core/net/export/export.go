@@ -43,6 +43,10 @@ type Options struct {
 	Inputs  map[string]Input  // by the network's names
 	Outputs map[string]Output // by the network's names
 	Flow    *Flow
+	// Half keeps matrices and kernels in half precision, half the file, which a
+	// Cast brings back where the model is read: what they are multiplied with is
+	// float32 as ever.
+	Half bool
 }
 
 // Input is what stands before an input of the network, which gets
@@ -65,11 +69,15 @@ type Output struct {
 
 // Flow unrolls a network that says the velocity of a state at a time: the model
 // goes Steps steps of Euler's method from noise at time 0 to a sample at time 1,
-// which is what the output gives instead of the velocity.
+// which is what the output gives instead of the velocity. Layers that depend on
+// neither state nor time are computed once.
 type Flow struct {
 	State, Time string // inputs: the state, and the time, one number a row
 	Velocity    string // the output, of the state's shape
-	Steps       int
+	// Sample says that the output is no velocity, but the sample that it leads to:
+	// what is left of the way over what is left of the time is the velocity.
+	Sample bool
+	Steps  int
 	// Noise [Rows·Cols] is where every sample begins. nil: the model's input
 	// State is.
 	Noise []float32

@@ -228,8 +228,8 @@ func half(b []byte) float64 {
 func flow() net.Config {
 	return net.Config{
 		Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 4}, {Name: "t", Rows: 1, Cols: 1}, {Name: "text", Rows: 3, Cols: 5}},
-		Layers: []net.Layer{{Name: "c", Kind: "time", Inputs: []string{"t"}, Out: 8}, {Name: "in", Kind: "linear", Inputs: []string{"x"}, Out: 8},
-			{Kind: "block", Heads: 2, Hidden: 9, Condition: "c", Memory: "text"}, {Name: "v", Kind: "linear", Out: 4}},
+		Layers: []net.Layer{{Name: "words", Kind: "conv1d", Inputs: []string{"text"}, Out: 5, Kernel: net.Sizes{3}, Pad: net.Sizes{1}}, {Name: "c", Kind: "time", Inputs: []string{"t"}, Out: 8}, {Name: "in", Kind: "linear", Inputs: []string{"x"}, Out: 8},
+			{Kind: "block", Heads: 2, Hidden: 9, Condition: "c", Memory: "words"}, {Name: "v", Kind: "linear", Out: 4}},
 		Outputs: []string{"v"},
 	}
 }
@@ -264,6 +264,78 @@ func TestFlow(t *testing.T) {
 			t.Fatal(err)
 		}
 		near(t, "noise of its own", e.run(t, written(t, m), given[1:])[0], want)
+		if n := count(m, "Conv"); n != 1 {
+			t.Errorf("what the steps have in common is computed %d times", n)
+		}
+	})
+}
+
+// count is how often an operator stands in a model.
+func count(m *onnx.Model, op string) (n int) {
+	for _, one := range m.Graph.Nodes {
+		if one.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFlowOfSamples: a network that says where the way ends, unrolled.
+func TestFlowOfSamples(t *testing.T) {
+	n := drawn(t, flow())
+	pass := n.NewPass(nil, 1)
+	r, noise, text := nn.NewRandom(8), make([]float32, 24), make([]float32, 15)
+	nn.FillNormal(noise, r, 1)
+	nn.FillNormal(text, r, 1)
+	copy(pass.In("text").Data, text)
+	x, v := pass.In("x"), nn.NewMatrix[float32](6, 4)
+	copy(x.Data, noise)
+	loss.Euler(x, 3, func(at float32) nn.Matrix[float32] {
+		pass.In("t").Data[0] = at
+		pass.Forward(1)
+		for t := range v.Rows {
+			for i, y := range pass.Out("v").Row(t) {
+				v.Row(t)[i] = (y - x.Row(t)[i]) / (1 - at)
+			}
+		}
+		return v
+	})
+	want := flat(x)
+	engines(t, func(t *testing.T, e engine) {
+		m, err := export.Model(n, export.Options{Batch: 1, Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 3, Sample: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "sample", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)})[0], want)
+	})
+}
+
+// TestHalf: matrices of half precision are half the file and nearly the same.
+func TestHalf(t *testing.T) {
+	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 64}}, Layers: []net.Layer{{Kind: "mlp", Hidden: 128, Name: "y"}}, Outputs: []string{"y"}}
+	n := drawn(t, cfg)
+	for _, w := range n.Params().Tensors() {
+		for i, v := range w.Data { // numbers that half precision has
+			w.Data[i] = float32(math.Round(float64(v)*64) / 64)
+		}
+	}
+	n.Pack(true)
+	in, want := run(n, 1)
+	engines(t, func(t *testing.T, e engine) {
+		sizes := map[bool]int64{}
+		for _, half := range []bool{false, true} {
+			m, err := export.Model(n, export.Options{Batch: 1, Half: half})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sizes[half], err = onnx.Write(&bytes.Buffer{}, m); err != nil {
+				t.Fatal(err)
+			}
+			near(t, "y", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 3, 64}, in["x"])})[0], want["y"])
+		}
+		if sizes[true] > sizes[false]*6/10 {
+			t.Errorf("%d bytes, in half precision %d", sizes[false], sizes[true])
+		}
 	})
 }
 

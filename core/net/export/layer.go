@@ -35,8 +35,15 @@ func (e *emitter) apply(prefix string, inputs map[string]string) map[string]stri
 	for i := range e.net.Steps() {
 		s := &e.net.Steps()[i]
 		v.ports[s.Name] = s.Gives
+		if forms, ok := e.still[s.Name]; ok {
+			v.forms[s.Name] = forms
+			continue
+		}
 		v.forms[s.Name] = map[form]string{}
 		v.step(s)
+		if e.still != nil && !e.moves[s.Name] {
+			e.still[s.Name] = v.forms[s.Name]
+		}
 	}
 	out := map[string]string{}
 	for _, name := range e.net.Config().Outputs {

@@ -1,12 +1,7 @@
 package modal
 
 import (
-	"maps"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
-
+	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/train"
 )
@@ -15,7 +10,7 @@ import (
 // says when every token of it is the likeliest behind the right ones. Numbers
 // that are read off a scale are counted again as right where what is decoded
 // lies within a twentieth of them.
-func (p *Perception) count(t tally) error {
+func (p *Perception) count(t train.Tally) error {
 	T := p.recipe.SeqLen
 	near := false
 	for row, d := range p.trial.docs {
@@ -24,8 +19,8 @@ func (p *Perception) count(t tally) error {
 			for i := s.lo; i < s.hi; i++ {
 				right = right && p.trial.Best[row*T+i] == d.targets[i]
 			}
-			t.add(s.Turn, right)
-			near = near || s.measured()
+			t.Add(s.Kind, s.Answer, right)
+			near = near || s.Measured()
 		}
 	}
 	if !near {
@@ -37,28 +32,12 @@ func (p *Perception) count(t tally) error {
 	}
 	for row, d := range p.trial.docs {
 		for _, s := range d.turns {
-			if s.measured() {
-				turn := s.Turn
-				turn.Kind += withinTwentieth
-				t.add(turn, within(said[row], s.Answer))
+			if s.Measured() {
+				t.Add(s.Kind+qa.WithinTwentieth, s.Answer, s.Near(said[row]))
 			}
 		}
 	}
 	return nil
-}
-
-// withinTwentieth is appended to the kind of answers that may be off by 5 %.
-const withinTwentieth = " ±5%"
-
-// measured reports whether the answer is a number read off a scale.
-func (t Turn) measured() bool { return strings.HasSuffix(t.Kind, "/value") }
-
-// within reports whether a number was said that is within a twentieth of the
-// right one.
-func within(said, right string) bool {
-	a, err1 := strconv.ParseFloat(strings.TrimSpace(said), 64)
-	b, err2 := strconv.ParseFloat(strings.TrimSpace(right), 64)
-	return err1 == nil && err2 == nil && math.Abs(a-b) <= math.Abs(b)/20
 }
 
 // maxSaid bounds the tokens of an answer that is decoded.
@@ -102,39 +81,4 @@ func (p *Perception) decode() ([]string, error) {
 		out[row] += text.Flush()
 	}
 	return out, nil
-}
-
-// tally counts answers by the kind of question.
-type tally map[string]*count
-
-type count struct {
-	right, n int
-	answers  map[string]int // how often each is right
-}
-
-func (t tally) add(turn Turn, right bool) {
-	c := t[turn.Kind]
-	if c == nil {
-		c = &count{answers: map[string]int{}}
-		t[turn.Kind] = c
-	}
-	c.n++
-	c.answers[turn.Answer]++
-	if right {
-		c.right++
-	}
-}
-
-// scores are the counts in the order of their kinds.
-func (t tally) scores() []train.Score {
-	var out []train.Score
-	for _, k := range slices.Sorted(maps.Keys(t)) {
-		c := t[k]
-		most := 0
-		for _, n := range c.answers {
-			most = max(most, n)
-		}
-		out = append(out, train.Score{Kind: k, Right: c.right, N: c.n, Chance: float64(most) / float64(c.n)})
-	}
-	return out
 }

@@ -35,7 +35,7 @@ func TestAnswers(t *testing.T) {
 		}
 		var counted []bool
 		for row := range p.trial.docs {
-			one := tally{}
+			one := train.Tally{}
 			all := p.trial.docs
 			p.trial.docs = make([]document, len(all))
 			p.trial.docs[row] = all[row]
@@ -43,7 +43,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.trial.docs = all
-			counted = append(counted, one.scores()[0].Right == 1)
+			counted = append(counted, one.Scores()[0].Right == 1)
 		}
 		said, err := p.decode()
 		if err != nil {
@@ -63,26 +63,6 @@ func TestAnswers(t *testing.T) {
 	}
 	if right == 0 || wrong == 0 {
 		t.Errorf("%d right and %d wrong: nothing is told apart", right, wrong)
-	}
-}
-
-// Chance is the commonest answer's share; numbers off a scale may be a
-// twentieth off.
-func TestTally(t *testing.T) {
-	c := tally{}
-	for i, answer := range []string{"yes", "yes", "no", "yes"} {
-		c.add(Turn{"?", answer, "shapes/there"}, i < 1)
-	}
-	if s := c.scores(); len(s) != 1 || s[0].Chance != 0.75 || s[0].Right != 1 || s[0].N != 4 {
-		t.Errorf("%+v", s)
-	}
-	for _, w := range []struct {
-		said, right string
-		want        bool
-	}{{" 42", "40", true}, {" 43", "40", false}, {"38", "40", true}, {"many", "40", false}, {"", "0", false}, {"0", "0", true}} {
-		if within(w.said, w.right) != w.want {
-			t.Errorf("%q for %q: %v", w.said, w.right, !w.want)
-		}
 	}
 }
 

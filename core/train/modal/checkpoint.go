@@ -86,6 +86,29 @@ func (c *Checkpoint) built(m Medium) (Built, error) {
 	return c.Perception.Modalities[i], nil
 }
 
+// strange says so where a stranger's encoder is another file than the one that
+// the checkpoint's modality was trained with.
+func (b Built) strange(e *stranger) error {
+	if e == nil || b.ONNX == "" || b.ONNX == e.sum {
+		return nil
+	}
+	return fmt.Errorf("it was trained with another encoder of %s: sha256 %s, this one's is %s", b.Modality, b.ONNX, e.sum)
+}
+
+// know says so where a stranger's encoder is another file than the checkpoint's.
+func (c *Checkpoint) know(senses []*sense) error {
+	for _, s := range senses {
+		b, err := c.built(s.modality)
+		if err != nil {
+			return err
+		}
+		if err := b.strange(s.onnx); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", c.path, err)
+		}
+	}
+	return nil
+}
+
 // Network is the encoder or the projector of a medium, as [EncoderPart] or
 // [ProjectorPart] says, with its weights, and what the checkpoint says of it.
 func (c *Checkpoint) Network(kind string, m Medium) (*net.Net[float32], Built, error) {

@@ -4,27 +4,20 @@ import (
 	"errors"
 	"sync"
 
+	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/train"
 )
 
 // Look is what an evaluation shows with a question.
-type Look string
+type Look = qa.Look
 
 // What may be shown.
 const (
-	Own     Look = ""        // what the question is about
-	Another Look = "another" // the input of another example
-	Nothing Look = "nothing" // none
+	Own     = qa.Own
+	Another = qa.Another
+	Nothing = qa.Nothing
 )
-
-// Name is the look in words.
-func (l Look) Name() string {
-	if l == Own {
-		return "its own"
-	}
-	return string(l)
-}
 
 // Trial says what to evaluate. The zero value is not ready: N is wanted.
 type Trial struct {
@@ -49,7 +42,7 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 	if len(p.held.media) == 0 {
 		return e, errors.New("evaluation: the recipe has no source of media")
 	}
-	tally := tally{}
+	tally := train.Tally{}
 	var sum float64
 	for from := 0; from < t.N; from += p.recipe.BatchSize {
 		n := min(p.recipe.BatchSize, t.N-from)
@@ -88,7 +81,7 @@ func (p *Perception) Try(t Trial) (train.Evaluation, error) {
 		return e, errors.New("evaluation: no question fits into seq_len positions")
 	}
 	e.Loss = sum / float64(e.Predictions)
-	e.Scores = tally.scores()
+	e.Scores = tally.Scores()
 	return e, nil
 }
 
@@ -133,10 +126,7 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 
 // another is how far away the example lies whose input is shown in place of the
 // own one: behind all that are asked about, and of the same supply.
-func (p *Perception) another(n int) int {
-	supplies := len(p.held.media)
-	return (n + supplies - 1) / supplies * supplies
-}
+func (p *Perception) another(n int) int { return qa.Away(n, len(p.held.media)) }
 
 // ask has the core answer the questions of the trial batch.
 func (p *Perception) ask(items []made) (loss float64, terms int, err error) {

@@ -3,6 +3,7 @@ package modal
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 
 	"mm-abi.org/mm/core/pool"
@@ -27,7 +28,7 @@ func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*
 	})
 	if err != nil {
 		if t != nil {
-			err = errors.Join(err, t.Task.Close())
+			err = errors.Join(err, t.task().Close())
 		}
 		return nil, err
 	}
@@ -37,7 +38,15 @@ func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*
 // Close stops the run's threads and gives back what the task holds open.
 func (t *Trainer) Close() error {
 	t.Trainer.Close()
-	return t.Task.Close()
+	return t.task().Close()
+}
+
+// task is what is trained.
+func (t *Trainer) task() io.Closer {
+	if t.Reader != nil {
+		return t.Reader
+	}
+	return t.Task
 }
 
 // MeasureOptions say what of a checkpoint is measured.
@@ -60,11 +69,17 @@ func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions)
 	}
 	workers := pool.New(opt.Threads)
 	defer workers.Close()
+	if c.Perception.Recipe.Reads() {
+		return measureReader(c, opt, workers)
+	}
 	p, err := newPerception(ctx, c.Perception.Recipe.WithDefaults(), opt.Dir, workers)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
+	if err := c.know(p.senses); err != nil {
+		return nil, err
+	}
 	for _, t := range p.Tensors() {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
 			return nil, err

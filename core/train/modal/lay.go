@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -119,7 +120,7 @@ func (l *layout) answer(t Turn) []int32 {
 
 // spells reports whether answers of a kind are spelled.
 func (l *layout) spells(kind string) bool {
-	return matches(l.spelled, kind)
+	return qa.Matches(l.spelled, kind)
 }
 
 func (l *layout) writer() *writer {

@@ -45,7 +45,7 @@ func (l *layout) text(d document) string {
 // spelled has a token for each letter and is the same text.
 func TestLayout(t *testing.T) {
 	l := testLayout(t, 40)
-	q := Turn{"how many?", "4", "shapes/count"}
+	q := Turn{Ask: "how many?", Answer: "4", Kind: "shapes/count"}
 	single, ok := l.single(Image, q)
 	if got := l.text(single); !ok || got != "<bos><image>....</image>how many?[ ][4][<eos>]" && got != "<bos><image>....</image>how many?[ 4][<eos>]" {
 		t.Errorf("single: %s", got)
@@ -58,7 +58,7 @@ func TestLayout(t *testing.T) {
 	if got := l.text(blind); !ok || !strings.HasPrefix(got, "<bos>how many?[ ") {
 		t.Errorf("blind: %s", got)
 	}
-	word := Turn{"what does it say?", "mother", "words/read"}
+	word := Turn{Ask: "what does it say?", Answer: "mother", Kind: "words/read"}
 	ids := l.answer(word)
 	if whole := l.tok.Encode(" mother", tokenizer.Options{}); len(ids) != 7 || len(whole) >= 7 {
 		t.Errorf("spelled %d tokens, whole %d", len(ids), len(whole))
@@ -86,7 +86,7 @@ func TestLayout(t *testing.T) {
 // order each time, some with none and some with the question first.
 func TestDraw(t *testing.T) {
 	l := testLayout(t, 40)
-	e := Example{Modality: Image, Kind: "shapes", Caption: "a cat", Turns: []Turn{{"how many?", "4", "a"}, {"what?", "cat", "b"}, {"where?", "top", "c"}}}
+	e := Example{Modality: Image, Kind: "shapes", Caption: "a cat", Turns: []Turn{{Ask: "how many?", Answer: "4", Kind: "a"}, {Ask: "what?", Answer: "cat", Kind: "b"}, {Ask: "where?", Answer: "top", Kind: "c"}}}
 	silent, late, most := 0, 0, 0
 	first := map[string]int{}
 	for i := range 400 {

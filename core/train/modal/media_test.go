@@ -112,6 +112,37 @@ func TestStranger(t *testing.T) {
 	if a, b := len(weights(own, "projector of image")), len(weights(strange, "projector of image")); a != b {
 		t.Errorf("projectors of %d and %d tensors", a, b)
 	}
+	// Another file in its place, of the same shapes, is not what the projector
+	// learnt to read.
+	last := filepath.Join(dir, "strange", train.LastFile)
+	look := []Look{Own}
+	if _, err := Measure(t.Context(), last, look, MeasureOptions{N: 2}); err != nil {
+		t.Errorf("its own encoder: %v", err)
+	}
+	model.Doc = "another"
+	if f, err = os.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := onnx.Write(f, model); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "trained with another encoder of image: sha256 "+strange.Task.senses[0].onnx.sum) {
+			t.Errorf("%s behind another encoder: %v", what, err)
+		}
+	}
+	_, err = Measure(t.Context(), last, look, MeasureOptions{N: 2})
+	refused("measured", err)
+	_, err = Resume(t.Context(), last, train.Options{From: "."})
+	refused("resumed", err)
+	next := tuning(last)
+	next.Modalities[0].Preprocess, next.Modalities[0].Encoder = built.Preprocess, Encoder{ONNX: path}
+	_, err = New(t.Context(), next, train.Options{From: "."})
+	refused("tuned", err)
 	r.Modalities[0].Encoder.Output = "nothing"
 	if _, err := New(context.Background(), r, train.Options{From: "."}); err == nil || !strings.Contains(err.Error(), "nothing") {
 		t.Errorf("an output that is none: %v", err)

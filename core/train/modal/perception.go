@@ -38,10 +38,11 @@ type Perception struct {
 	last        *train.Evaluation
 }
 
-// Trainer is the trainer of a perception.
+// Trainer is the trainer of a perception, or of an encoder by signs.
 type Trainer struct {
 	*train.Trainer
-	Task *Perception
+	Task   *Perception // nil where an encoder learns signs
+	Reader *Reader     // of that one
 }
 
 // New builds the run of a recipe from the start. Paths are relative to opt.From.
@@ -83,6 +84,9 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 		threads = opt.Threads
 	}
 	workers := pool.New(threads)
+	if r.Reads() {
+		return startReader(ctx, r, opt, from, workers)
+	}
 	p, err := newPerception(ctx, r, opt.From, workers)
 	if err != nil {
 		workers.Close()
@@ -96,7 +100,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 		}
 		return nil, err
 	}
-	return &Trainer{t, p}, nil
+	return &Trainer{Trainer: t, Task: p}, nil
 }
 
 // trainer makes the task's trainer, which closes the threads where it fails.
@@ -119,6 +123,9 @@ func (p *Perception) goOn(c *Checkpoint) error {
 	h := c.Perception
 	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
 		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
+	}
+	if err := c.know(p.senses); err != nil {
+		return err
 	}
 	p.next = h.Next
 	if (h.Text == nil) != (p.loader == nil) {

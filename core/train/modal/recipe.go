@@ -51,13 +51,26 @@ type Modality struct {
 	Modality   Medium          `json:"modality"`             // image, audio
 	Preprocess preprocess.Spec `json:"preprocess,omitempty"` // as module.yaml states it; that of Encoder.From where it is not given
 	Encoder    Encoder         `json:"encoder"`
-	Projector  Network         `json:"projector"`
+	Projector  Network         `json:"projector,omitempty"`
+	// Heads train an encoder by signs, without a core and a projector.
+	Heads []Head `json:"heads,omitempty"`
+}
+
+// Head is an output of an encoder's network that is trained and left out of the
+// encoder: a row of logits for each place.
+type Head struct {
+	Output string  `json:"output"`
+	Of     Target  `json:"of"`
+	Weight float64 `json:"weight,omitempty"` // of its losses; 1
 }
 
 // Network is a network to train or to use: drawn anew, or that of a checkpoint.
 type Network struct {
 	Net  *net.Config `json:"net,omitempty"`  // one input, one output
 	From string      `json:"from,omitempty"` // a checkpoint of mm train, whose network of the same modality it is
+	// Begin is a checkpoint whose tensors an encoder with heads begins with, those
+	// of the same name and shape.
+	Begin string `json:"begin,omitempty"`
 }
 
 // Encoder is a network, or a stranger's: an ONNX file, which is never trained.
@@ -180,7 +193,12 @@ const (
 // Validate says everything that is wrong with r, defaults filled in first.
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
-	errs := []error{at("/stage", r.Stage.check()), r.run().Validate(), r.Core.validate(r.Stage), r.Data.validate(r.Modalities)}
+	errs := []error{at("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities)}
+	if r.Reads() {
+		errs = append(errs, r.validateHeads())
+	} else {
+		errs = append(errs, r.Core.validate(r.Stage))
+	}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
 			errs = append(errs, atf(path, format, args...))
@@ -227,6 +245,10 @@ func (m Modality) validate(stage Stage, place string) error {
 	fault("/encoder/net", e.Net != nil && !stage.trains(EncoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
 	fault("/encoder/output", e.Output != "" && e.ONNX == "", "output belongs to onnx")
 	p := m.Projector
+	fault("/encoder/begin", e.Begin != "" && len(m.Heads) == 0 || p.Begin != "", "begin belongs to encoders with heads")
+	if len(m.Heads) > 0 {
+		return errors.Join(errs...)
+	}
 	fault("/projector", (p.Net != nil) == (p.From != ""), "a projector is one of net, from")
 	fault("/projector/net", p.Net != nil && !stage.trains(ProjectorPart), "stage %s freezes projectors: one drawn anew would say nothing; name its checkpoint under from", stage)
 	return errors.Join(errs...)

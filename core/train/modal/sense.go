@@ -2,10 +2,8 @@ package modal
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/pool"
@@ -108,6 +106,9 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if kind == EncoderPart && isZero(s.spec) {
 		s.spec = b.Preprocess
 	}
+	if err := b.strange(s.onnx); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", n.From, err)
+	}
 	return p, nil
 }
 
@@ -165,11 +166,7 @@ func (s *sense) item(e Example) (item, error) {
 	if s.onnx != nil {
 		return item{tensor: t}, nil
 	}
-	data := make([]float32, len(t.Data)/4)
-	for i := range data {
-		data[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return item{data: data}, nil
+	return item{data: floats(t.Data)}, nil
 }
 
 // look takes the items through encoder and projector: what comes out lies in

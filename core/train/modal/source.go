@@ -3,64 +3,34 @@ package modal
 import (
 	"fmt"
 
+	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/preprocess"
 )
 
-// Medium is what comes in, named as the core's markers around it are.
-type Medium string
+// What is learnt from and asked about.
+type (
+	Medium  = qa.Medium  // what comes in
+	Turn    = qa.Turn    // a question and its answer
+	Example = qa.Example // something seen or heard, and what is true of it
+	Source  = qa.Source  // makes examples
+)
 
 // The media.
 const (
-	Image Medium = "image"
-	Audio Medium = "audio"
+	Image = qa.Image
+	Audio = qa.Audio
 )
-
-// Turn is a question about an example and its answer. Kind is what answers are
-// counted under, such as charts/value.
-type Turn struct{ Ask, Answer, Kind string }
-
-// Example is something seen or heard, and what is true of it.
-type Example struct {
-	Modality Medium
-	Raster   *preprocess.Raster // of a picture
-	Wave     *preprocess.Wave   // of a sound
-	Kind     string             // of the example, the first part of its questions' kinds
-	Caption  string
-	Turns    []Turn
-}
-
-// Source makes examples: a pure function of i, safe for use by many goroutines
-// at once.
-type Source interface {
-	Make(i int) Example
-}
-
-// pictures is the scenes of core/dataset/scene as examples.
-type pictures struct{ *scene.Source }
 
 // newPictures opens the scenes of one split.
 func newPictures(s Scene, split string) (Source, error) {
-	src, err := scene.New(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
+	src, err := qa.Pictures(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
 	if err != nil {
 		return nil, at("/data/scene", err)
 	}
-	return pictures{src}, nil
+	return src, nil
 }
-
-// Make implements [Source].
-func (p pictures) Make(i int) Example {
-	s := p.Source.Make(i)
-	e := Example{Modality: Image, Kind: s.Kind, Caption: s.Caption, Raster: &preprocess.Raster{W: s.W, H: s.H, C: 3, Pix: s.RGB}}
-	for _, q := range s.Questions {
-		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, s.Kind + "/" + q.Kind})
-	}
-	return e
-}
-
-// sounds is the clips of core/dataset/sound as examples.
-type sounds struct{ *sound.Source }
 
 // newSounds opens the clips of one split.
 func newSounds(s Sound, split, dir string) (Source, error) {
@@ -76,21 +46,11 @@ func newSounds(s Sound, split, dir string) (Source, error) {
 			*folder.to = resolve(dir, folder.path)
 		}
 	}
-	src, err := sound.New(opt)
+	src, err := qa.Sounds(opt)
 	if err != nil {
 		return nil, at("/data/sound", err)
 	}
-	return sounds{src}, nil
-}
-
-// Make implements [Source].
-func (p sounds) Make(i int) Example {
-	c := p.Source.Make(i)
-	e := Example{Modality: Audio, Kind: c.Kind, Caption: c.Caption, Wave: &preprocess.Wave{Rate: sound.Rate, Samples: c.PCM}}
-	for _, q := range c.Questions {
-		e.Turns = append(e.Turns, Turn{q.Ask, q.Answer, c.Kind + "/" + q.Kind})
-	}
-	return e
+	return src, nil
 }
 
 // prepare makes what an encoder takes of an example: float32 or the bytes of

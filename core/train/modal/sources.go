@@ -3,10 +3,10 @@ package modal
 import (
 	"errors"
 	"io"
-	"path"
 	"slices"
 
 	"mm-abi.org/mm/core/dataset"
+	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/train"
@@ -97,14 +97,9 @@ func (s sources) at(supply, i int) (e Example, key int) {
 // ask leaves of an example the questions that are asked.
 func (s sources) ask(e Example) Example {
 	if len(s.asked) > 0 {
-		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !matches(s.asked, t.Kind) })
+		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !qa.Matches(s.asked, t.Kind) })
 	}
 	return e
-}
-
-// matches reports whether a kind is one of those named, or of a pattern.
-func matches(patterns []string, kind string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, kind); return ok })
 }
 
 // turn is the i-th example of a test: of the supplies by turns.

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/core/train/decode"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
+)
+
+// isCheckpoint reports whether arg is a file of a training.
+func isCheckpoint(arg string) bool {
+	head, err := fsx.ReadHead(arg, sniff.Head)
+	return err == nil && sniff.Bytes(head) == sniff.Safetensors
+}
+
+// drawCheckpoint measures what the decoder of a checkpoint draws.
+func (p *program) drawCheckpoint(ctx context.Context, file string, ablate bool, opt decode.MeasureOptions) error {
+	looks := []decode.Look{decode.Own}
+	if ablate {
+		looks = append(looks, decode.Another)
+	}
+	all, err := decode.Measure(ctx, file, looks, opt)
+	if err != nil {
+		return err
+	}
+	return p.printDrawn(looks, all)
+}
+
+// judged is what mm eval draw prints of one way to judge a checkpoint.
+type judged struct {
+	Look decode.Look `json:"look,omitempty"`
+	train.Evaluation
+}
+
+func (p *program) printDrawn(looks []decode.Look, all []train.Evaluation) error {
+	var out []judged
+	var rows [][]string
+	for i, e := range all {
+		out = append(out, judged{looks[i], e})
+		rows = append(rows, scored(e.Scores, looks[i].Name())...)
+	}
+	if p.json {
+		return p.printJSON(out)
+	}
+	return p.printTable([]string{"PROMPT", "ASKED FOR", "RIGHT", "95 % INTERVAL", "N", "CHANCE"}, rows)
+}

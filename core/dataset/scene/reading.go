@@ -1,0 +1,204 @@
+package scene
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mark is a sign that is drawn and the pixel that its middle lies in.
+type Mark struct {
+	Sign   string // one of Signs: a letter in lower case, a digit, a shape, the top of a bar
+	Colour string // one of Colours; "" where it has no name
+	X, Y   int
+	Slot   int // of the reading that it fills; 0: none
+}
+
+// mark notes a sign at a point, in 1/256 of a pixel.
+func (p *pen) mark(sign, colour string, at point, slot int) {
+	p.marks = append(p.marks, Mark{sign, colour, at.x >> 8, at.y >> 8, slot})
+}
+
+// write paints a text and notes its letters, which fill the reading from slot
+// on, or no part of it where that is 0. colour is the name of c, if it has one.
+func (p *pen) write(l lettering, c rgb, colour string, slot int) {
+	p.paint(l.contours, c)
+	for i, s := range l.signs {
+		at := 0
+		if slot > 0 {
+			at = slot + i
+		}
+		p.mark(strings.ToLower(string(s.char)), colour, s.at, at)
+	}
+}
+
+// A reading is what a picture shows in [Slots] signs at fixed places, so that
+// something that has no words yet can learn to see it: rows of [Row] signs. Row 0
+// is the kind, the number of things, the colour of a text, an axis's end as three
+// digits and a chart's title. Rows 1 to 7 are
+//
+//   - of shapes: size, colour, shape, place;
+//   - of a chart, a bar each: three letters of its label, three digits of its
+//     value, its colour, whether it is the highest or the lowest;
+//   - of a text, one row: its letters or digits.
+//
+// Letters and digits begin at the left; where nothing belongs is the empty sign.
+const (
+	Row   = 8
+	Slots = 8 * Row
+)
+
+// BarTop is the sign of the middle of a bar's upper edge, of marks alone.
+const BarTop = "bar"
+
+// Places in a row.
+const (
+	rowCount, rowColour, rowTop, rowTitle   = 1, 2, 3, 6
+	barValue, barColour, barFlag            = 3, 6, 7
+	shapeSize, shapeHue, shapeName, shapeAt = 0, 1, 2, 3
+)
+
+// Signs are all that a reading is made of, the empty sign first.
+func Signs() []string {
+	s := append([]string{""}, Shapes, Charts, Words, Digits)
+	s = append(s, strings.Split(letters, "")...)
+	for d := range 10 {
+		s = append(s, strconv.Itoa(d))
+	}
+	for _, c := range colours {
+		s = append(s, c.name)
+	}
+	s = append(s, ShapeNames()...)
+	s = append(s, places[:]...)
+	s = append(s, "small", "big", AskHighest, AskLowest, BarTop)
+	return append(s, titles...)
+}
+
+// Reading is the picture as [Slots] signs. A clip has none.
+func (s Scene) Reading() []string {
+	if s.Kind == Video {
+		return nil
+	}
+	r := make([]string, Slots)
+	t := s.Truth
+	spell := func(at int, text string) {
+		for i, c := range strings.Split(strings.ToLower(text), "") {
+			r[at+i] = c
+		}
+	}
+	r[0], r[rowColour] = s.Kind, t.Colour
+	switch s.Kind {
+	case Shapes:
+		r[rowCount] = strconv.Itoa(len(t.Shapes))
+		for i, o := range t.Shapes {
+			copy(r[(i+1)*Row:], []string{o.Size, o.Colour, o.Shape, o.Place})
+		}
+	case Charts:
+		r[rowCount], r[rowTitle] = strconv.Itoa(len(t.Bars)), t.Title
+		spell(rowTop, strconv.Itoa(t.Top))
+		low, high := extremes(t.Bars)
+		for i, b := range t.Bars {
+			at := (i + 1) * Row
+			spell(at, b.Label)
+			spell(at+barValue, strconv.Itoa(b.Value))
+			r[at+barColour] = b.Colour
+		}
+		r[(low+1)*Row+barFlag], r[(high+1)*Row+barFlag] = AskLowest, AskHighest
+	default:
+		r[rowCount] = strconv.Itoa(len(t.Text))
+		spell(Row, t.Text)
+	}
+	return r
+}
+
+// extremes are the indices of the lowest bar and of the highest.
+func extremes(bars []Bar) (low, high int) {
+	for i, b := range bars {
+		if b.Value < bars[low].Value {
+			low = i
+		}
+		if b.Value > bars[high].Value {
+			high = i
+		}
+	}
+	return low, high
+}
+
+// Levels are the steps that a bar's share of its axis is told in.
+const Levels = 64
+
+// Level is how high the bar is whose value begins at slot i of the reading, 0 to
+// Levels-1; below 0 where none does.
+func (s Scene) Level(i int) int {
+	if n := i/Row - 1; i%Row == barValue && n >= 0 && n < len(s.Truth.Bars) {
+		return min(s.Truth.Bars[n].Value*Levels/s.Truth.Top, Levels-1)
+	}
+	return -1
+}
+
+// Most is the highest value of a bar.
+const Most = 100
+
+// Value is that of the bar one of whose digits slot i of the reading is, 0 to
+// Most; below 0 where none is.
+func (s Scene) Value(i int) int {
+	if n := i/Row - 1; i%Row >= barValue && i%Row < barColour && n >= 0 && n < len(s.Truth.Bars) {
+		return s.Truth.Bars[n].Value
+	}
+	return -1
+}
+
+// Verdict is whether one thing about a picture was read right.
+type Verdict struct {
+	Kind  string // charts/value
+	Right bool
+}
+
+// Judge compares a reading with the truth. Values count as right within a
+// twentieth, too, apart.
+func (s Scene) Judge(r []string) []Verdict {
+	want := s.Reading()
+	var out []Verdict
+	add := func(what string, right bool) { out = append(out, Verdict{s.Kind + "/" + what, right}) }
+	same := func(from, to int) bool { return slices.Equal(want[from:to], r[from:to]) }
+	add(AskCount, same(rowCount, rowCount+1))
+	switch s.Kind {
+	case Shapes:
+		add(AskCaption, same(0, rowCount+1) && s.each(func(at int) bool { return same(at+shapeHue, at+shapeName+1) }))
+		add(AskPlace, s.each(func(at int) bool { return same(at+shapeAt, at+shapeAt+1) }))
+		add(AskSize, s.each(func(at int) bool { return same(at+shapeSize, at+shapeSize+1) }))
+	case Charts:
+		low, high := extremes(s.Truth.Bars)
+		for i, b := range s.Truth.Bars {
+			at := (i + 1) * Row
+			value, _ := strconv.Atoi(strings.Join(r[at+barValue:at+barColour], ""))
+			add("label", same(at, at+barValue))
+			add(AskValue, same(at+barValue, at+barColour))
+			add(AskValue+" ±5%", math.Abs(float64(value-b.Value)) <= float64(b.Value)/20)
+			add(AskColour, same(at+barColour, at+barFlag))
+		}
+		for _, one := range []struct {
+			flag string
+			bar  int
+		}{{AskHighest, high}, {AskLowest, low}} {
+			at := (one.bar + 1) * Row
+			add(one.flag, r[at+barFlag] == one.flag && same(at, at+barValue))
+		}
+	default:
+		add(AskRead, same(Row, 2*Row))
+		add(AskColour, same(rowColour, rowColour+1))
+	}
+	return out
+}
+
+// each reports whether f holds for all shapes, by the slots that their rows
+// begin at.
+func (s Scene) each(f func(at int) bool) bool {
+	for i := range s.Truth.Shapes {
+		if !f((i + 1) * Row) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+package sound
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// CodeWidth is the numbers of a word's code.
+const CodeWidth = 64
+
+// Reader is one voice that says every word of [SpokenWords], always in the same
+// way. A word is StretchFrames frames, and those lie near a space of CodeWidth
+// dimensions: its code is where, in the directions that words differ most in. Each
+// number of a code is about as large over all words, however much it is heard.
+type Reader struct {
+	Engine string // what spoke
+	Voice  string
+	words  []string
+	codes  map[string][]float32 // by word
+	basis  []float32            // [CodeWidth, StretchFrames·FrameWidth]
+	weight []float32            // of each number of a code in frames, squared
+}
+
+// OpenReader reads the voice that [Synthesise] made for SpeechOptions.Reader.
+func OpenReader(dir string) (*Reader, error) {
+	p, err := OpenPack(filepath.Join(dir, PackFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("there is no speech in %s: make it with mm data speech --reader VOICE %s", dir, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the speech in %s: %w", dir, err)
+	}
+	r, err := newReader(p)
+	if err := errors.Join(err, p.Close()); err != nil {
+		return nil, fmt.Errorf("the speech in %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+func newReader(p *Pack) (*Reader, error) {
+	r := &Reader{Engine: p.Engine, words: SpokenWords(), codes: map[string][]float32{}}
+	frames := map[string][]float32{}
+	a := newAnalyser()
+	for _, t := range p.Takes {
+		if r.Voice == "" {
+			r.Voice = t.Voice
+		}
+		if t.Voice != r.Voice || frames[t.Text] != nil {
+			return nil, errors.New("it is not one voice that says every word once: make it with mm data speech --reader VOICE")
+		}
+		if t.Samples > StretchSamples {
+			return nil, fmt.Errorf("%q takes %d samples, there are %d for a word", t.Text, t.Samples, StretchSamples)
+		}
+		frames[t.Text] = a.frames(p.samples(&t), StretchFrames)
+	}
+	var missing []string
+	for _, w := range r.words {
+		if frames[w] == nil {
+			missing = append(missing, w)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("it lacks %d words, %s", len(missing), strings.Join(missing[:min(len(missing), 5)], ", "))
+	}
+	return r, r.arrange(frames)
+}
+
+// familiar is how much more digits count than other words.
+const familiar = 3
+
+// arrange finds the basis of the words' frames, by their singular values, and the
+// codes.
+func (r *Reader) arrange(frames map[string][]float32) error {
+	const size = StretchFrames * FrameWidth
+	n := len(r.words)
+	all := mat.NewDense(n, size, nil)
+	for i, w := range r.words {
+		by := 1.0
+		if i < len(digitWords()) {
+			by = familiar
+		}
+		for k, v := range frames[w] {
+			all.Set(i, k, by*float64(v))
+		}
+	}
+	var svd mat.SVD
+	if !svd.Factorize(all, mat.SVDThin) {
+		return errors.New("its frames have no singular values")
+	}
+	var v mat.Dense
+	svd.VTo(&v)
+	r.basis, r.weight = make([]float32, CodeWidth*size), make([]float32, CodeWidth)
+	codes := mat.NewDense(n, CodeWidth, nil)
+	for c := range CodeWidth {
+		direction := mat.Col(nil, c, &v)
+		// A direction and its opposite are the same: the largest number is above zero.
+		if floats.Max(direction) < -floats.Min(direction) {
+			floats.Scale(-1, direction)
+		}
+		square := 0.0
+		for i, w := range r.words {
+			sum := 0.0
+			for k, x := range frames[w] {
+				sum += direction[k] * float64(x)
+			}
+			codes.Set(i, c, sum)
+			square += sum * sum / float64(n)
+		}
+		if square == 0 {
+			return errors.New("its words are too few to tell apart")
+		}
+		by := math.Sqrt(square)
+		for i, w := range r.words {
+			r.codes[w] = append(r.codes[w], float32(codes.At(i, c)/by))
+		}
+		for k, x := range direction {
+			r.basis[c*size+k] = float32(x * by)
+		}
+		r.weight[c] = float32(square)
+	}
+	return nil
+}
+
+// Codes are those of words one after the other, in a stretch of its own,
+// [Stretches, CodeWidth]; stretches without a word are zero, which is silence.
+func (r *Reader) Codes(words []string) []float32 {
+	out := make([]float32, Stretches*CodeWidth)
+	for i, w := range words[:min(len(words), Stretches)] {
+		copy(out[i*CodeWidth:], r.codes[w])
+	}
+	return out
+}
+
+// Basis is the frames that the numbers of a code stand for, [CodeWidth,
+// StretchFrames·FrameWidth]: a word's frames are the sum of them, times its code.
+func (r *Reader) Basis() []float32 { return r.basis }
+
+// Nearest are the words whose frames those of the codes are most like, by the sum
+// of squares; "" where that is silence.
+func (r *Reader) Nearest(codes []float32) []string {
+	var out []string
+	for ; len(codes) >= CodeWidth; codes = codes[CodeWidth:] {
+		nearest, least := "", float32(0)
+		for c, v := range codes[:CodeWidth] {
+			least += r.weight[c] * v * v
+		}
+		for _, w := range r.words {
+			sum := float32(0)
+			for c, v := range r.codes[w] {
+				sum += r.weight[c] * (codes[c] - v) * (codes[c] - v)
+			}
+			if sum < least {
+				nearest, least = w, sum
+			}
+		}
+		out = append(out, nearest)
+	}
+	return out
+}

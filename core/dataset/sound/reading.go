@@ -1,0 +1,76 @@
+package sound
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A reading is what a clip lets hear in [Places] signs at fixed places, so that
+// something that has no words yet can learn to hear it: what kind it is, how many
+// beeps or digits, low, high, rising or falling, the thing that sounds, and three
+// digits; then the letters of a spoken word. Where nothing belongs is the empty
+// sign.
+const Places = 16
+
+// Places in a reading.
+const (
+	slotCount, slotPitch, slotThing, slotDigits, slotLetters = 1, 2, 3, 4, 8
+)
+
+// speech is the kind of a reading in which somebody speaks.
+const speech = "speech"
+
+// Signs are all that a reading is made of, the empty sign first.
+func Signs() []string {
+	s := append([]string{""}, Tones, Events, speech, "low", "high", "rising", "falling")
+	s = append(s, EventNames()...)
+	for d := range 10 {
+		s = append(s, strconv.Itoa(d))
+	}
+	return append(s, strings.Split("abcdefghijklmnopqrstuvwxyz", "")...)
+}
+
+// Reading is the clip as [Places] signs.
+func (c Clip) Reading() []string {
+	r := make([]string, Places)
+	switch c.Kind {
+	case Tones:
+		r[0], r[slotPitch] = Tones, c.Pitch
+		if c.Beeps > 0 {
+			r[slotCount] = strconv.Itoa(c.Beeps)
+		}
+	case Events:
+		r[0], r[slotThing] = Events, c.Thing
+	case Words:
+		r[0] = speech
+		copy(r[slotLetters:], strings.Split(c.Text, ""))
+	default:
+		said := strings.Fields(c.Text)
+		r[0], r[slotCount] = speech, strconv.Itoa(len(said))
+		copy(r[slotDigits:], said)
+	}
+	return r
+}
+
+// Verdict is whether one thing about a clip was heard right.
+type Verdict struct {
+	Kind  string // digits/digits
+	Right bool
+}
+
+// Judge compares a reading with the truth.
+func (c Clip) Judge(r []string) []Verdict {
+	want := c.Reading()
+	same := func(from, to int) bool { return slices.Equal(want[from:to], r[from:to]) }
+	what, right := "digits", same(slotDigits, slotLetters)
+	switch c.Kind {
+	case Tones:
+		what, right = "pitch", same(slotPitch, slotPitch+1)
+	case Events:
+		what, right = "event", same(slotThing, slotThing+1)
+	case Words:
+		what, right = "word", same(slotLetters, Places)
+	}
+	return []Verdict{{c.Kind + "/" + what, right}, {c.Kind + "/count", same(slotCount, slotCount+1)}}
+}

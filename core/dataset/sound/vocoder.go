@@ -1,0 +1,225 @@
+package sound
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+)
+
+// The frames that speech is described by: how loud the voice is in each of its
+// bands, and how loud breath is in wider ones, ten milliseconds at a time.
+const (
+	FrameStep     = Rate / 100                 // samples from one frame to the next
+	StretchFrames = StretchSamples / FrameStep // of a slot of a [Saying]
+	VoicedBands   = 27                         // of the voice
+	BreathBands   = 14                         // of breath
+	FrameWidth    = VoicedBands + BreathBands  // numbers of a frame
+	// BreathFrames is how many frames have breath of their own before it comes
+	// again.
+	BreathFrames = 4
+)
+
+// loudness is what the root of an amplitude is multiplied with in a frame, so
+// that the frames of speech have numbers near one.
+const loudness = 4
+
+const (
+	grainSize = 2 * FrameStep // samples that a frame sounds, half of them in the next
+	pitch     = 100           // of the voice in Hz: as many periods as frames a second
+	spectrum  = 512           // samples that a frame is analysed by
+)
+
+// bands are the middles in Hz: evenly apart below, then further and further, as
+// ears have it.
+func bands() (voiced, breath []float64) {
+	f := 100.0
+	for i := range VoicedBands {
+		voiced = append(voiced, f)
+		if i%2 == 0 {
+			breath = append(breath, f)
+		}
+		f += max(130, 0.115*f)
+	}
+	return voiced, breath
+}
+
+// part is how much of band i, with the others' middles, lies at f Hz: a triangle
+// between its neighbours'; the outermost go on.
+func part(middles []float64, i int, f float64) float64 {
+	switch m := middles[i]; {
+	case f < m && i > 0:
+		return max(0, (f-middles[i-1])/(m-middles[i-1]))
+	case f > m && i < len(middles)-1:
+		return max(0, (middles[i+1]-f)/(middles[i+1]-m))
+	}
+	return 1
+}
+
+// fade is the weight of sample t of a grain; those of neighbours add up to one.
+func fade(t int) float64 { return 0.5 + 0.5*math.Cos(2*math.Pi*float64(t-FrameStep)/grainSize) }
+
+// VoicedGrains are the sounds that the bands of the voice stand for, [VoicedBands,
+// 2·FrameStep]: those harmonics of a voice of 100 Hz that lie in a band, faded in
+// and out. Its period is the step from frame to frame, so that they go on from one
+// frame to the next.
+func VoicedGrains() []float32 {
+	voiced, _ := bands()
+	const harmonics = Rate/2/pitch - 3
+	out := make([]float32, VoicedBands*grainSize)
+	for b := range VoicedBands {
+		for k := 1; k <= harmonics; k++ {
+			w := part(voiced, b, float64(k*pitch))
+			if w == 0 {
+				continue
+			}
+			// Phases that grow with the square spread a period's energy over it.
+			phase := math.Pi * float64(k*k) / (harmonics + 1)
+			for t := range grainSize {
+				out[b*grainSize+t] += float32(w * fade(t) / (loudness * loudness) * math.Cos(2*math.Pi*pitch/Rate*float64(k*(t-FrameStep))+phase))
+			}
+		}
+	}
+	return out
+}
+
+// BreathGrains are the sounds that the bands of breath stand for, [BreathFrames,
+// BreathBands, 2·FrameStep]: a noise that is always the same and begins anew with
+// every BreathFrames-th frame.
+func BreathGrains() []float32 {
+	_, breath := bands()
+	const period = BreathFrames * FrameStep
+	r := rand.New(rand.NewPCG(1, 0x627265617468))
+	turn := make([]complex128, period/2+1)
+	for k := range turn {
+		sin, cos := math.Sincos(2 * math.Pi * r.Float64())
+		turn[k] = complex(cos, sin)
+	}
+	turn[0], turn[period/2] = 0, 0
+	fft := fourier.NewFFT(period)
+	out := make([]float32, BreathFrames*BreathBands*grainSize)
+	coeff := make([]complex128, period/2+1)
+	for b := range BreathBands {
+		for k := range coeff {
+			coeff[k] = turn[k] * complex(part(breath, b, float64(k)*Rate/period), 0)
+		}
+		noise := fft.Sequence(nil, coeff)
+		for j := range BreathFrames {
+			for t := range grainSize {
+				at := ((j-1)*FrameStep + t + period) % period
+				// As much power in 100 Hz as a harmonic of the same amplitude has.
+				v := noise[at] * fade(t) * 2 * math.Sqrt(float64(Rate)/period/pitch) / (loudness * loudness)
+				out[(j*BreathBands+b)*grainSize+t] = float32(v)
+			}
+		}
+	}
+	return out
+}
+
+// analyser finds the frames of speech.
+type analyser struct {
+	fft, wide      *fourier.FFT
+	window         []float64
+	voiced, breath [][]float64 // by band: weights of the bins of a spectrum
+}
+
+func newAnalyser() *analyser {
+	a := &analyser{fft: fourier.NewFFT(spectrum), wide: fourier.NewFFT(4 * spectrum), window: make([]float64, spectrum)}
+	for t := range a.window {
+		a.window[t] = 0.5 - 0.5*math.Cos(2*math.Pi*float64(t)/spectrum)
+	}
+	voiced, breath := bands()
+	a.voiced, a.breath = around(voiced, 150), around(breath, 200)
+	return a
+}
+
+// around are weights that average a spectrum about the middles, at least so many
+// Hz to both sides.
+func around(middles []float64, least float64) [][]float64 {
+	out := make([][]float64, len(middles))
+	for i, m := range middles {
+		lo, hi := middles[max(i-1, 0)], middles[min(i+1, len(middles)-1)]
+		reach := max(least, (hi-lo)/2)
+		out[i] = make([]float64, spectrum/2+1)
+		sum := 0.0
+		for k := range out[i] {
+			w := max(0, 1-math.Abs(float64(k)*Rate/spectrum-m)/reach)
+			out[i][k], sum = w, sum+w
+		}
+		for k := range out[i] {
+			out[i][k] /= sum
+		}
+	}
+	return out
+}
+
+// frames are n frames of speech, [n, FrameWidth], from its first sample on; where
+// it is over they are silent.
+func (a *analyser) frames(v []float64, n int) []float32 {
+	const before = 2 * spectrum
+	x := make([]float64, before+max(len(v), n*FrameStep)+before)
+	copy(x[before:], v)
+	out := make([]float32, 0, n*FrameWidth)
+	part := make([]float64, spectrum)
+	power := make([]float64, spectrum/2+1)
+	norm := 0.0
+	for _, w := range a.window {
+		norm += w * w
+	}
+	for i := range n {
+		at := before + i*FrameStep + FrameStep/2
+		for t, w := range a.window {
+			part[t] = x[at-spectrum/2+t] * w
+		}
+		for k, c := range a.fft.Coefficients(nil, part) {
+			power[k] = (real(c)*real(c) + imag(c)*imag(c)) / norm
+		}
+		share := a.voicing(x[at-400 : at+400])
+		out = append(out, loud(a.voiced, power, share)...)
+		out = append(out, loud(a.breath, power, 1-share)...)
+	}
+	return out
+}
+
+// loud are the roots of the amplitudes that bands of a share of the power have.
+func loud(bands [][]float64, power []float64, share float64) []float32 {
+	out := make([]float32, len(bands))
+	for b, weights := range bands {
+		sum := 0.0
+		for k, w := range weights {
+			sum += w * power[k]
+		}
+		out[b] = float32(loudness * math.Sqrt(math.Sqrt(sum*share*2*pitch/(Rate/2))))
+	}
+	return out
+}
+
+// voicing is how much of a piece of speech is voice, 0 to 1: how much it is like
+// itself a period later (autocorrelation of what lies below 1.6 kHz).
+func (a *analyser) voicing(v []float64) float64 {
+	mean := 0.0
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	wide := make([]float64, 4*spectrum)
+	for t, x := range v {
+		wide[t] = x - mean
+	}
+	c := a.wide.Coefficients(nil, wide)
+	for k := range c {
+		p := real(c[k])*real(c[k]) + imag(c[k])*imag(c[k])
+		if k >= 200 {
+			p *= 0.09
+		}
+		c[k] = complex(p, 0)
+	}
+	like := a.wide.Sequence(nil, c)
+	if like[0] <= 0 {
+		return 0
+	}
+	best := 0.0
+	for lag := Rate / 356; lag < Rate/70; lag++ {
+		best = max(best, like[lag]/like[0]/(1-float64(lag)/float64(len(v))))
+	}
+	return min(max((best-0.45)/0.3, 0), 1)
+}

@@ -1,0 +1,44 @@
+package net
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Keep is the part of cfg that the outputs named follow from: what else was
+// there, such as what a network was trained by, is left out. Layers keep their
+// names, and so do their tensors. A name that is no layer's is kept for New to
+// complain about.
+func (cfg Config) Keep(outputs ...string) Config {
+	layers := slices.Clone(cfg.Layers)
+	before := ""
+	if len(cfg.Inputs) > 0 {
+		before = cfg.Inputs[0].Name
+	}
+	for i := range layers {
+		l := &layers[i]
+		if l.Name == "" {
+			l.Name = fmt.Sprintf("%s%d", l.Kind, i)
+		}
+		if len(l.Inputs) == 0 && before != "" {
+			l.Inputs = []string{before}
+		}
+		before = l.Name
+	}
+	wanted := map[string]bool{}
+	for _, o := range outputs {
+		wanted[o] = true
+	}
+	for i := len(layers) - 1; i >= 0; i-- {
+		l := layers[i]
+		if !wanted[l.Name] {
+			continue
+		}
+		for _, from := range append(slices.Clone(l.Inputs), l.Memory, l.Condition, l.Residual) {
+			wanted[from] = true
+		}
+	}
+	layers = slices.DeleteFunc(layers, func(l Layer) bool { return !wanted[l.Name] })
+	inputs := slices.DeleteFunc(slices.Clone(cfg.Inputs), func(p Port) bool { return !wanted[p.Name] })
+	return Config{Inputs: inputs, Layers: layers, Outputs: slices.Clone(outputs)}
+}

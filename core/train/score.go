@@ -1,0 +1,74 @@
+package train
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Score is how often answers to one kind of question were exactly right.
+type Score struct {
+	Kind  string `json:"kind"`
+	Right int    `json:"right"`
+	N     int    `json:"n"`
+	// Chance is the share that is right without looking: the answer most often
+	// right to the same words.
+	Chance float64 `json:"chance"`
+}
+
+// Accuracy is the share that was right; 0 of nothing.
+func (s Score) Accuracy() float64 {
+	if s.N == 0 {
+		return 0
+	}
+	return float64(s.Right) / float64(s.N)
+}
+
+// Interval is the 95 % interval of the accuracy (Wilson, J. Am. Stat. Assoc. 22,
+// 1927); 0 to 1 of nothing.
+func (s Score) Interval() (low, high float64) {
+	if s.N == 0 {
+		return 0, 1
+	}
+	const z = 1.959963984540054
+	n, p := float64(s.N), s.Accuracy()
+	mid, half := p+z*z/(2*n), z*math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	return max((mid-half)/(1+z*z/n), 0), min((mid+half)/(1+z*z/n), 1)
+}
+
+// Tally counts answers by the kind of question. The zero value is not ready: make
+// one.
+type Tally map[string]*count
+
+type count struct {
+	right, n int
+	answers  map[string]int // how often each is right
+}
+
+// Add counts an answer to a question of a kind, to which right is the answer.
+func (t Tally) Add(kind, right string, said bool) {
+	c := t[kind]
+	if c == nil {
+		c = &count{answers: map[string]int{}}
+		t[kind] = c
+	}
+	c.n++
+	c.answers[right]++
+	if said {
+		c.right++
+	}
+}
+
+// Scores are the counts in the order of their kinds.
+func (t Tally) Scores() []Score {
+	var out []Score
+	for _, k := range slices.Sorted(maps.Keys(t)) {
+		c := t[k]
+		most := 0
+		for _, n := range c.answers {
+			most = max(most, n)
+		}
+		out = append(out, Score{Kind: k, Right: c.right, N: c.n, Chance: float64(most) / float64(c.n)})
+	}
+	return out
+}

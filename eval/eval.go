@@ -1,0 +1,204 @@
+// Package eval asks an assembled build what it has never met.
+//
+// [Sense] asks about held-out pictures and sounds, [Draw] asks for pictures; both
+// go through the runner and the engines of the build's parts, as a user's request
+// does, so that what is measured is what was shipped: quantised weights,
+// preprocessing out of the manifest, markers, text and all. Answers are greedy,
+// and the same options give the same examples: the same build has the same
+// figures wherever its engines compute the same.
+//
+// What is asked, what is right and how it is counted is core/dataset/qa's and
+// core/train's, which train by the same; scene.Measure judges what was drawn.
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/dataset/qa"
+	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/dataset/sound"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// Answerer is what is asked: a [runner.Runner].
+type Answerer interface {
+	Build() *builds.Build
+	Answer(ctx context.Context, req runner.Request, emit func(text string) error) (*runner.Answer, error)
+}
+
+// takes reports whether a build has an encoder for a medium.
+func takes(b *builds.Build, m qa.Medium) bool {
+	return slices.ContainsFunc(b.Assembly.Modalities, func(p builds.ModalityPart) bool { return string(p.Modality) == string(m) })
+}
+
+// sources are where questions come from, by turns.
+type sources struct {
+	all   []qa.Source
+	asked []string
+}
+
+// turn is the i-th example, with the questions that are asked about it.
+func (s sources) turn(i int) qa.Example {
+	n := len(s.all)
+	e := s.all[i%n].Make(i / n)
+	if len(s.asked) > 0 {
+		e.Turns = slices.DeleteFunc(e.Turns, func(t qa.Turn) bool { return !qa.Matches(s.asked, t.Kind) })
+	}
+	return e
+}
+
+// close gives back what the sources hold open.
+func (s sources) close() error {
+	var errs []error
+	for _, src := range s.all {
+		if c, ok := src.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// open opens the held-out examples of the kinds that are asked for and that the
+// build takes.
+func (o Options) open(b *builds.Build) (s sources, err error) {
+	s.asked = o.Ask
+	pictures, sounds, err := o.kinds(takes(b, qa.Image), takes(b, qa.Audio))
+	if err != nil {
+		return s, err
+	}
+	if len(pictures) > 0 {
+		src, err := qa.Pictures(scene.Options{Split: scene.Held, Seed: o.Seed, Kinds: pictures})
+		if err != nil {
+			return s, err
+		}
+		s.all = append(s.all, src)
+	}
+	if len(sounds) > 0 {
+		src, err := qa.Sounds(sound.Options{Split: sound.Held, Seed: o.Seed, Kinds: sounds, Dir: o.Speech, FSDD: o.FSDD, Speakers: o.Speakers})
+		if err != nil {
+			return s, errors.Join(err, s.close())
+		}
+		s.all = append(s.all, src)
+	}
+	return s, nil
+}
+
+// kinds sorts what is asked for into pictures and sounds. A bare name is both
+// where both have it.
+func (o Options) kinds(sees, hears bool) (pictures, sounds []string, err error) {
+	able := map[string]bool{sound.Tones: true, sound.Events: true, sound.Digits: o.Speech != "", sound.Words: o.Speech != "", sound.Human: o.FSDD != ""}
+	if len(o.Kinds) == 0 {
+		if sees {
+			pictures = []string{scene.Shapes, scene.Charts, scene.Words, scene.Digits}
+		}
+		for _, k := range sound.AllKinds() {
+			if hears && able[k] {
+				sounds = append(sounds, k)
+			}
+		}
+		if len(pictures)+len(sounds) == 0 {
+			return nil, nil, errors.New("the build has an encoder for neither pictures nor sounds: there is nothing to ask about")
+		}
+		return pictures, sounds, nil
+	}
+	for _, k := range o.Kinds {
+		medium, rest, said := strings.Cut(k, "/")
+		if !said {
+			medium, rest = "", k
+		}
+		name, _, _ := strings.Cut(rest, ":")
+		drawn, heard := slices.Contains(scene.AllKinds(), name), slices.Contains(sound.AllKinds(), name)
+		picture := drawn && (medium == "" || medium == string(qa.Image))
+		clip := heard && (medium == string(qa.Audio) || medium == "" && (able[name] || !drawn))
+		switch {
+		case !picture && !clip:
+			return nil, nil, fmt.Errorf("examples of kind %q: there are %s of pictures and %s of sounds, and audio/%s where both have a name", k,
+				strings.Join(scene.AllKinds(), ", "), strings.Join(sound.AllKinds(), ", "), scene.Words)
+		case !(picture && sees) && !(clip && hears):
+			return nil, nil, fmt.Errorf("examples of kind %q: the build has no encoder for them", k)
+		}
+		if picture && sees {
+			pictures = append(pictures, rest)
+		}
+		if clip && hears {
+			sounds = append(sounds, rest)
+		}
+	}
+	return pictures, sounds, nil
+}
+
+// shown is an example as a request gives it, and how to take it away again.
+func shown(e qa.Example) (p talk.Part, done func() error, err error) {
+	done = func() error { return nil }
+	switch {
+	case e.Frames != nil:
+		return film(e.Frames)
+	case e.Raster != nil:
+		p.Type = abi.Image
+		p.Data, err = encode(e.Raster)
+	default:
+		p.Type, p.Data = abi.Audio, preprocess.EncodeWAV(e.Wave)
+	}
+	return p, done, err
+}
+
+// film is a clip as a folder of frames.
+func film(frames []*preprocess.Raster) (p talk.Part, done func() error, err error) {
+	dir, err := fsx.MkdirTemp("mm-clip-*")
+	if err != nil {
+		return p, nil, err
+	}
+	done = func() error { return fsx.RemoveAll(dir) }
+	for i, f := range frames {
+		data, err := encode(f)
+		if err == nil {
+			err = fsx.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), data, 0o600)
+		}
+		if err != nil {
+			return p, nil, errors.Join(err, done())
+		}
+	}
+	return talk.Part{Type: abi.Video, Path: dir}, done, nil
+}
+
+// encode makes a PNG of a raster of three channels.
+func encode(r *preprocess.Raster) ([]byte, error) {
+	m := image.NewNRGBA(image.Rect(0, 0, r.W, r.H))
+	for i := range r.W * r.H {
+		copy(m.Pix[4*i:], r.Pix[3*i:3*i+3])
+		m.Pix[4*i+3] = 255
+	}
+	var b bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, m)
+	return b.Bytes(), err
+}
+
+// ask has the build answer a question, about something or about nothing. It ends
+// by itself, or is cut off behind as many tokens as could say the answer: one a
+// byte, the space before it, and the end.
+func ask(ctx context.Context, a Answerer, about []talk.Part, t qa.Turn) (said string, right bool, err error) {
+	req := runner.Request{
+		Inputs:      append(slices.Clone(about), talk.Part{Type: abi.Text, Text: t.Ask}),
+		Preferences: runner.Preferences{MaxTokens: len(t.Answer) + 2},
+	}
+	got, err := a.Answer(ctx, req, nil)
+	if err != nil {
+		return "", false, fmt.Errorf("asking %q: %w", t.Ask, err)
+	}
+	return got.Text, got.Stop == runtimes.StopEnd && t.Says(got.Text), nil
+}

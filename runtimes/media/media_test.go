@@ -1,0 +1,340 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/part"
+	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// senses are those of a build whose numbers are known.
+func senses(t *testing.T, b *builds.Build, e *parttest.Engine) *Senses {
+	t.Helper()
+	if e.Called == "" {
+		e.Called = "known"
+	}
+	parts, err := part.Open(t.Context(), b, part.Options{Engines: []runtimes.Engine{e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { parts.Close() })
+	return &Senses{Build: b, Parts: parts}
+}
+
+func both(t *testing.T) *builds.Build {
+	return parttest.Build(t, true, "image-enc", "image-proj", "audio-enc", "audio-proj")
+}
+
+// prompt is inputs among words.
+func prompt(parts ...talk.Part) (p talk.Prompt) {
+	p.Pieces = append(p.Pieces, talk.Piece{Tokens: []int32{1}})
+	for i := range parts {
+		p.Pieces = append(p.Pieces, talk.Piece{Part: &parts[i]}, talk.Piece{Tokens: []int32{2}})
+	}
+	return p
+}
+
+// paint is a picture of one colour.
+func paint(t *testing.T, r, g, b uint8) []byte {
+	t.Helper()
+	m := image.NewNRGBA(image.Rect(0, 0, 2, 1))
+	for x := range 2 {
+		m.Set(x, 0, color.NRGBA{r, g, b, 255})
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, m); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// film is an animated GIF of frames of one red each.
+func film(t *testing.T, reds ...uint8) []byte {
+	t.Helper()
+	var g gif.GIF
+	for _, red := range reds {
+		g.Image = append(g.Image, image.NewPaletted(image.Rect(0, 0, 2, 1), color.Palette{color.NRGBA{red, 0, 0, 255}}))
+		g.Delay = append(g.Delay, 1)
+	}
+	var out bytes.Buffer
+	if err := gif.EncodeAll(&out, &g); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// write leaves bytes in a file.
+func write(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Inputs are judged before anything is opened: what they are made of, and how
+// many places each may take.
+func TestRead(t *testing.T) {
+	red := paint(t, 9, 0, 0)
+	for name, c := range map[string]struct {
+		in     talk.Part
+		change func(*builds.Build)
+		places int
+		frames int
+		want   string
+	}{
+		"bytes":         {in: talk.Part{Type: abi.Image, Data: red}, places: 4},
+		"a file":        {in: talk.Part{Type: abi.Image, Path: write(t, "a.png", red)}, places: 4},
+		"both":          {in: talk.Part{Type: abi.Image, Path: "a.png", Data: red}, want: "the image input a.png has a path and data"},
+		"neither":       {in: talk.Part{Type: abi.Audio}, want: "the audio input is empty"},
+		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "the image input is empty"},
+		"an empty file": {in: talk.Part{Type: abi.Audio, Path: write(t, "a.wav", nil)}, want: "reading the audio input: a.wav is empty"},
+		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
+		"no film":       {in: talk.Part{Type: abi.Video, Data: red}, want: "reading the video input"},
+		"a film":        {in: talk.Part{Type: abi.Video, Data: film(t, 1, 2, 3)}, places: 4, frames: 8},
+		"a film of frames that are said": {in: talk.Part{Type: abi.Video, Path: write(t, "a.gif", film(t, 1, 2, 3))}, places: 4, frames: 2,
+			change: func(b *builds.Build) {
+				b.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 2}}}
+			}},
+		"one behind the other": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 32, frames: 8,
+			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }},
+		"more than a film may take": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: most(abi.Video), frames: 8,
+			change: func(b *builds.Build) {
+				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
+				b.Assembly.Modalities[0].TCap = 1000
+			}},
+		"a cap below none": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 0, frames: 8,
+			change: func(b *builds.Build) {
+				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
+				b.Assembly.Modalities[0].TCap = -7
+			}},
+	} {
+		b := both(t)
+		if c.change != nil {
+			c.change(b)
+		}
+		e := &parttest.Engine{}
+		got, err := senses(t, b, e).Read(prompt(c.in))
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+			continue
+		}
+		if err != nil || len(got) != 1 || got[0].Places != c.places || len(got[0].frames) != c.frames || e.Opens.Load() != 0 {
+			t.Errorf("%s: %d inputs of %+v, %v", name, len(got), got, err)
+		}
+	}
+	if got, err := senses(t, both(t), &parttest.Engine{}).Read(prompt()); err != nil || got != nil {
+		t.Errorf("words alone: %v, %v", got, err)
+	}
+}
+
+func most(m abi.Modality) int {
+	n, _ := abi.DefaultCaps(m)
+	return n
+}
+
+// What cannot be taken says whether the build has no encoder for it, or the target
+// no file of one.
+func TestMissing(t *testing.T) {
+	unshipped := func(part string) func(*builds.Assembly) {
+		return func(a *builds.Assembly) {
+			if part == "enc" {
+				a.Modalities[0].Encoder.Files = nil
+			} else {
+				a.Modalities[0].Projector.Files = nil
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		in     talk.Part
+		change func(*builds.Assembly)
+		want   string
+	}{
+		"a picture":               {talk.Part{Type: abi.Image}, nil, ""},
+		"a film, through its":     {talk.Part{Type: abi.Video}, nil, ""},
+		"no ears":                 {talk.Part{Type: abi.Audio, Path: "x/a.wav"}, nil, "audio input a.wav is not available: b has no encoder for audio"},
+		"an encoder of no file":   {talk.Part{Type: abi.Image}, unshipped("enc"), "target laptop ships no file of image-enc@1.0.0"},
+		"a projector of no file":  {talk.Part{Type: abi.Image}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
+		"a film through no file":  {talk.Part{Type: abi.Video}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
+		"nothing for any of them": {talk.Part{Type: abi.Video}, func(a *builds.Assembly) { a.Modalities = nil }, "b has no encoder for video"},
+	} {
+		a := parttest.Build(t, true, "image-enc", "image-proj").Assembly
+		if c.change != nil {
+			c.change(a)
+		}
+		err := Missing(a, c.in)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// encoded takes inputs all the way.
+func encoded(t *testing.T, s *Senses, parts ...talk.Part) []*Encoded {
+	t.Helper()
+	in, err := s.Read(prompt(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Encode(t.Context(), in)
+	defer c.End()
+	for _, e := range c.Inputs {
+		if err := e.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !e.Ready() {
+			t.Error("what was waited for is not ready")
+		}
+	}
+	return c.Inputs
+}
+
+// Pictures, sounds and films become vectors: a film the mean of its frames or all
+// of them, a long sound its windows, averaged to as many as there is room for.
+func TestVectors(t *testing.T) {
+	wave := func(v ...float32) talk.Part {
+		return talk.Part{Type: abi.Audio, Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 1000, Samples: v})}
+	}
+	concat := func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }
+	window := func(cap int) func(*builds.Build) {
+		return func(b *builds.Build) {
+			b.Manifests["audio-enc"].Caps["window_ms"] = 2.0
+			b.Assembly.Modalities[1].TCap = cap
+		}
+	}
+	for name, c := range map[string]struct {
+		in     talk.Part
+		change func(*builds.Build)
+		want   []float32
+		runs   int64  // of functions
+		note   string // of the last step
+	}{
+		"a picture":                   {talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, nil, []float32{2, 4, 6}, 2, ""},
+		"a film":                      {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, nil, []float32{40, 0, 0}, 4, "8 of video, mean"},
+		"a film, all of it":           {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, concat, []float32{20, 0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0}, 4, "8 of video, one behind the other"},
+		"a film of one":               {talk.Part{Type: abi.Video, Data: film(t, 5)}, nil, []float32{10, 0, 0}, 2, "8 of video, mean"},
+		"a short sound":               {wave(0.25, 0.5), nil, []float32{0.5, 1, 4}, 2, ""},
+		"a sound of windows":          {wave(0.25, 0.5, -0.25), window(2), []float32{0.5, 1, 4, -0.5, 0, 4}, 4, "2 of audio, one behind the other"},
+		"more windows than room":      {wave(0.25, 0.5, -0.25), window(1), []float32{0, 0.5, 4}, 4, "2 of audio, one behind the other"},
+		"a sound of one window":       {wave(0.5), window(2), []float32{1, 0, 4}, 2, ""},
+		"a picture is in no windows":  {talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, window(2), []float32{2, 4, 6}, 2, ""},
+		"a sound as it is, no window": {wave(0.25, 0.5, -0.25), nil, []float32{0.5, -0.5, 6}, 2, ""},
+	} {
+		b, e := both(t), &parttest.Engine{}
+		b.Manifests["audio-enc"].Preprocess = modules.Preprocess{"pcm": preprocess.Spec{Sound: preprocess.Sound{SampleRate: 1000}}}
+		if c.change != nil {
+			c.change(b)
+		}
+		got := encoded(t, senses(t, b, e), c.in)[0]
+		if !slices.Equal(got.Numbers, c.want) || got.Width != parttest.Width || e.Runs.Load() != c.runs {
+			t.Errorf("%s: %v of %d, want %v; %d runs", name, got.Numbers, got.Width, c.want, e.Runs.Load())
+		}
+		if last := got.Steps[len(got.Steps)-1]; last.Note != c.note || len(got.Steps) != map[bool]int{true: 2, false: 3}[c.note == ""] {
+			t.Errorf("%s: steps %+v", name, got.Steps)
+		}
+	}
+}
+
+// The same content is computed once in an answer, remembered for the next one,
+// and found on disk by another process of the same program.
+func TestRecalled(t *testing.T) {
+	b, e := both(t), &parttest.Engine{}
+	dir := filepath.Join(t.TempDir(), "features")
+	folder := func() *feature.Folder {
+		f, err := feature.Open(dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	s := senses(t, b, e)
+	s.Features, s.Revision = folder(), "1"
+	red, path := paint(t, 9, 0, 0), write(t, "a.png", paint(t, 9, 0, 0))
+	got := encoded(t, s, talk.Part{Type: abi.Image, Data: red}, talk.Part{Type: abi.Image, Data: paint(t, 0, 9, 0)}, talk.Part{Type: abi.Image, Path: path})
+	if got[0] != got[2] || got[0] == got[1] || got[0].ID == got[1].ID || e.Runs.Load() != 4 {
+		t.Errorf("%d runs for two pictures, one of them twice", e.Runs.Load())
+	}
+	again := encoded(t, s, talk.Part{Type: abi.Image, Path: path})[0]
+	if again.ID != got[0].ID || e.Runs.Load() != 4 || again.Steps[0].Cached != "memory" || again.Steps[0].Note != "a.png" {
+		t.Errorf("a second time: %+v, %d runs", again.Steps, e.Runs.Load())
+	}
+	for name, c := range map[string]struct {
+		revision string
+		cap      int
+		runs     int64
+	}{"the same program": {"1", 4, 0}, "another program": {"2", 4, 2}, "another cap": {"1", 5, 2}} {
+		b.Assembly.Modalities[0].TCap = c.cap
+		e.Runs.Store(0)
+		other := senses(t, b, e)
+		other.Features, other.Revision = folder(), c.revision
+		x := encoded(t, other, talk.Part{Type: abi.Image, Data: red})[0]
+		if !slices.Equal(x.Numbers, got[0].Numbers) || e.Runs.Load() != c.runs || (x.Steps[0].Cached == "disk") != (c.runs == 0) {
+			t.Errorf("%s: %v, %+v, %d runs", name, x.Numbers, x.Steps, e.Runs.Load())
+		}
+	}
+	asFilm := encoded(t, s, talk.Part{Type: abi.Video, Data: film(t, 9)})[0]
+	if asFilm.ID == got[0].ID || asFilm.Steps[0].Note != "8 frames" {
+		t.Errorf("a film of a picture is that picture: %+v", asFilm.Steps)
+	}
+}
+
+// Who no longer waits, and an answer that ends, stop what is under way; a fault is
+// told to those who wait, and is not remembered.
+func TestEnded(t *testing.T) {
+	gate := make(chan struct{})
+	e := &parttest.Engine{Gate: gate}
+	s := senses(t, both(t), e)
+	in, err := s.Read(prompt(talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, talk.Part{Type: abi.Image, Data: []byte("no picture")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.Encode(t.Context(), in[1:])
+	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the image input") || c.Inputs[0].Ready() {
+		t.Errorf("no picture: %v", err)
+	}
+	c.End()
+	c = s.Encode(t.Context(), in[:1])
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Inputs[0].Wait(gone); !errors.Is(err, context.Canceled) || c.Inputs[0].Ready() {
+		t.Errorf("who has gone: %v", err)
+	}
+	c.End()
+	if err := c.Inputs[0].Wait(t.Context()); !errors.Is(err, context.Canceled) || e.Runs.Load() != 0 {
+		t.Errorf("what ended: %v, %d runs", err, e.Runs.Load())
+	}
+	close(gate)
+	c = s.Encode(t.Context(), in[:1])
+	defer c.End()
+	if err := c.Inputs[0].Wait(t.Context()); err != nil || !slices.Equal(c.Inputs[0].Numbers, []float32{2, 4, 6}) {
+		t.Errorf("afterwards: %v, %v", c.Inputs[0].Numbers, err)
+	}
+	if names := fmt.Sprint(c.Inputs[0].Parts()); names != "[image-enc image-proj]" {
+		t.Errorf("went through %s", names)
+	}
+	var none Encoding
+	none.End()
+}

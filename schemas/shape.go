@@ -1,0 +1,110 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Shape is a JSON Schema that came along with something: of the arguments of a
+// skill, of its result.
+type Shape struct{ schema *jsonschema.Schema }
+
+// NewShape compiles a schema of draft 2020-12. It refers to nothing outside of
+// itself.
+func NewShape(schema []byte) (*Shape, error) {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	const at = place + "shape.json"
+	if err := c.AddResource(at, bytes.NewReader(schema)); err != nil {
+		return nil, fmt.Errorf("reading a schema: %w", err)
+	}
+	s, err := c.Compile(at)
+	if err != nil {
+		return nil, fmt.Errorf("reading a schema: %w", err)
+	}
+	return &Shape{s}, nil
+}
+
+// Check compares a value of package json, whose numbers may be json.Number,
+// with the schema. The error says every thing that is wrong on one line.
+func (s *Shape) Check(v any) error {
+	err := s.schema.Validate(v)
+	var broken *jsonschema.ValidationError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	var all []string
+	for _, leaf := range leaves(broken) {
+		said := leaf.Message
+		if at := where(leaf.InstanceLocation); at != "" {
+			said = at + ": " + said
+		}
+		all = append(all, said)
+	}
+	return errors.New(strings.Join(all, "; "))
+}
+
+// ReadValue reads one JSON value, at most 64 levels deep, with numbers as they
+// are written. Whatever follows it but white space is an error, and so is a key
+// that stands twice in an object.
+func ReadValue(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	v, err := readValue(dec, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); err == nil {
+		return nil, errors.New("there is more behind the value")
+	} else if end := dec.InputOffset(); strings.TrimSpace(string(data[end:])) != "" {
+		return nil, errors.New("there is more behind the value")
+	}
+	return v, nil
+}
+
+func readValue(dec *json.Decoder, level int) (any, error) {
+	if level > MaxDepth {
+		return nil, fmt.Errorf("values within values, over %d deep", MaxDepth)
+	}
+	tok, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch tok {
+	case json.Delim('{'):
+		m := map[string]any{}
+		for dec.More() {
+			tok, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			key, _ := tok.(string) // a decoder gives no other in an object
+			if _, ok := m[key]; ok {
+				return nil, fmt.Errorf("%q stands twice", shorten(key))
+			}
+			if m[key], err = readValue(dec, level+1); err != nil {
+				return nil, err
+			}
+		}
+		_, err := dec.Token()
+		return m, err
+	case json.Delim('['):
+		list := []any{}
+		for dec.More() {
+			v, err := readValue(dec, level+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := dec.Token()
+		return list, err
+	}
+	return tok, nil
+}

@@ -1,0 +1,182 @@
+package skills
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// Answer is what came of a call.
+type Answer struct {
+	Line   string         // one line of JSON, for the model
+	Fault  *sandbox.Fault // nil: the skill answered
+	Args   string         // SHA-256 of the arguments as canonical JSON, lower-case hex
+	Result string         // that of Line
+	Log    []byte         // what the guest wrote for people; not for the model
+	Usage  sandbox.Usage
+}
+
+// Kind is the kind of the fault, or "ok".
+func (a Answer) Kind() string {
+	if a.Fault == nil {
+		return "ok"
+	}
+	return string(a.Fault.Kind)
+}
+
+// Call calls a skill as the model asked for it. The error is the context's, or
+// one of this machine that no other call would fare better by; everything else
+// is an answer.
+func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) (Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return Answer{}, err
+	}
+	args := c.Args
+	if args == nil {
+		args = map[string]any{}
+	}
+	input, err := json.Marshal(args)
+	if err != nil {
+		return told(Answer{}, sandbox.Faultf(sandbox.Args, "the arguments are no JSON: %v", err)), nil
+	}
+	a := Answer{Args: digest(input)}
+	k, fault := s.find(c.Tool)
+	if fault == nil {
+		fault = k.check(input)
+	}
+	if fault != nil {
+		return told(a, fault), nil
+	}
+	named, fault := k.assets(args, assets)
+	if fault != nil {
+		return told(a, fault), nil
+	}
+	reply, err := k.guest.Call(ctx, sandbox.Call{Input: input, Assets: named})
+	a.Log, a.Usage = reply.Log, reply.Usage
+	if err != nil {
+		if !errors.As(err, &fault) {
+			return a, fmt.Errorf("calling skill %s: %w", c.Tool, err)
+		}
+		return told(a, fault), nil
+	}
+	line, fault := k.result(reply.Output)
+	if fault != nil {
+		return told(a, fault), nil
+	}
+	a.Line, a.Result = line, digest([]byte(line))
+	return a, nil
+}
+
+// find gives a skill that can be called.
+func (s *Set) find(name string) (*skill, *sandbox.Fault) {
+	k := s.skills[name]
+	if k == nil {
+		known := slices.Sorted(maps.Keys(s.skills))
+		return nil, sandbox.Faultf(sandbox.Unknown, "there is no tool %q; there is %s", name, strings.Join(known, ", "))
+	}
+	var fault *sandbox.Fault
+	if errors.As(k.info.Err, &fault) {
+		return nil, fault
+	}
+	return k, nil
+}
+
+// check compares the arguments with the skill's inputs.
+func (k *skill) check(input []byte) *sandbox.Fault {
+	if len(input) > abi.MaxToolCall {
+		return sandbox.Faultf(sandbox.Args, "the arguments have %d bytes; the limit is %d", len(input), abi.MaxToolCall)
+	}
+	v, err := schemas.ReadValue(input)
+	if err == nil {
+		err = k.in.Check(v)
+	}
+	if err != nil {
+		return sandbox.Faultf(sandbox.Args, "the arguments of %s are wrong: %v", k.info.Name, err)
+	}
+	return nil
+}
+
+// assets are those of the request that the arguments name.
+func (k *skill) assets(args map[string]any, have []sandbox.Asset) ([]sandbox.Asset, *sandbox.Fault) {
+	var out []sandbox.Asset
+	for _, name := range slices.Sorted(maps.Keys(k.uris)) {
+		values, ok := args[name].([]any)
+		if !ok {
+			values = []any{args[name]}
+		}
+		for _, v := range values {
+			ref, ok := v.(string)
+			if !ok { // an optional one that is absent
+				continue
+			}
+			ref = strings.TrimPrefix(ref, "#")
+			i := slices.IndexFunc(have, func(a sandbox.Asset) bool { return a.Name == ref })
+			if i < 0 {
+				return nil, sandbox.Faultf(sandbox.Args, "%s is #%s, which the request does not have", name, ref)
+			}
+			if !slices.ContainsFunc(out, func(a sandbox.Asset) bool { return a.Name == ref }) {
+				out = append(out, have[i])
+			}
+		}
+	}
+	return out, nil
+}
+
+// result reads what the guest gave and makes the line of it.
+func (k *skill) result(output []byte) (string, *sandbox.Fault) {
+	if !utf8.Valid(output) {
+		return "", sandbox.Faultf(sandbox.Result, "%s gave what is no text", k.info.Name)
+	}
+	v, err := schemas.ReadValue(output)
+	if err == nil {
+		err = k.out.Check(v)
+	}
+	if err != nil {
+		return "", sandbox.Faultf(sandbox.Result, "%s gave a wrong result: %v", k.info.Name, err)
+	}
+	values := v.(map[string]any) // its schema is that of an object
+	values["ok"] = true
+	line, err := abi.FormatToolResult(values)
+	if err != nil {
+		return "", sandbox.Faultf(sandbox.Result, "%s gave a wrong result: %v", k.info.Name, err)
+	}
+	return line, nil
+}
+
+// maxMessage bounds what a model is told of a fault, in bytes: parts of it may
+// be the guest's.
+const maxMessage = 400
+
+// told is the answer that tells a fault.
+func told(a Answer, f *sandbox.Fault) Answer {
+	message := strings.ToValidUTF8(f.Message, "\ufffd")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	said := map[string]any{"kind": f.Kind, "message": message}
+	if f.Kind == sandbox.Exit {
+		said["code"] = f.Code
+	}
+	line, err := abi.FormatToolResult(map[string]any{"ok": false, "error": said})
+	if err != nil {
+		panic(err) // texts and a number
+	}
+	a.Fault, a.Line, a.Result = f, line, digest([]byte(line))
+	return a
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,325 @@
+//go:build amd64 || arm64
+
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/skilltest"
+)
+
+// acts are the guests.
+var acts = map[string]func(){
+	skilltest.Echo: func() {
+		b, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf(`{"echo":%s}`, b)
+	},
+	skilltest.Loop: spin,
+	skilltest.Hungry: func() {
+		for held := [][]byte{}; ; {
+			held = append(held, make([]byte, 1<<20))
+		}
+	},
+	skilltest.Flood: func() {
+		for b := make([]byte, 4096); ; {
+			os.Stdout.Write(b)
+		}
+	},
+	skilltest.Trap: func() {
+		runtime.LockOSThread()
+		var action [64]byte // SIG_DFL
+		raw(unix.SYS_RT_SIGACTION, uintptr(unix.SIGSEGV), uintptr(unsafe.Pointer(&action)), 0, 8)
+		*(*int)(nowhere()) = 1
+	},
+	skilltest.Exit:  func() { os.Exit(3) },
+	skilltest.World: func() { fmt.Printf("%q %q", os.Environ(), os.Args) },
+	skilltest.Read: func() {
+		b, err := os.ReadFile("/in/img0")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf(`{"text":%q}`, b)
+	},
+	"given": func() {
+		b, err := os.ReadFile(os.Getenv("MM_DIR") + "/file")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%s %s %v", b, os.Environ(), os.WriteFile(os.Getenv("MM_DIR")+"/new", nil, 0o644))
+	},
+	"holds": func() { time.Sleep(time.Hour) },
+}
+
+//go:noinline
+func nowhere() unsafe.Pointer { return nil }
+
+func spin() {
+	for i := 0; ; i++ {
+		if i < 0 {
+			return
+		}
+	}
+}
+
+func raw(number uintptr, a ...uintptr) unix.Errno {
+	var p [6]uintptr
+	copy(p[:], a)
+	_, _, e := unix.Syscall6(number, p[0], p[1], p[2], p[3], p[4], p[5])
+	return e
+}
+
+// denied says "no" where none of the calls succeeds, and which did otherwise.
+func denied(calls map[string]func() unix.Errno) func() {
+	return func() {
+		done := []string{}
+		for name, f := range calls {
+			if f() == 0 {
+				done = append(done, name)
+			}
+		}
+		if len(done) == 0 {
+			fmt.Print(`"no"`)
+		} else {
+			fmt.Printf("%q", done)
+		}
+	}
+}
+
+// plain are calls by their numbers, with arguments that would do.
+func plain(numbers map[string][]uintptr) func() {
+	calls := map[string]func() unix.Errno{}
+	for name, a := range numbers {
+		calls[name] = func() unix.Errno { return raw(a[0], a[1:]...) }
+	}
+	return denied(calls)
+}
+
+func str(s string) uintptr {
+	b := append([]byte(s), 0)
+	kept = append(kept, b)
+	return uintptr(unsafe.Pointer(&b[0]))
+}
+
+var kept [][]byte
+
+func errno(err error) unix.Errno {
+	if err == nil {
+		return 0
+	}
+	return unix.EPERM
+}
+
+// hostile are the guests that mean harm; those without ends must say "no".
+var hostile []struct {
+	act  string
+	ends []sandbox.Kind
+}
+
+func harm(act string, f func(), ends ...sandbox.Kind) {
+	acts[act] = f
+	hostile = append(hostile, struct {
+		act  string
+		ends []sandbox.Kind
+	}{act, ends})
+}
+
+func init() {
+	harm("endless loop", spin, sandbox.Time)
+	harm("sleeping", func() { time.Sleep(time.Hour) }, sandbox.Time)
+	harm("threads", func() {
+		for range 40 {
+			go func() { runtime.LockOSThread(); spin() }()
+		}
+		spin()
+	}, sandbox.Time)
+	harm("more threads than there are", func() {
+		for range 1000 {
+			go func() { runtime.LockOSThread(); time.Sleep(time.Hour) }()
+		}
+		time.Sleep(time.Hour)
+	}, sandbox.Time, sandbox.Exit, sandbox.Memory, sandbox.Trap)
+	harm("signals ignored", func() {
+		signal.Ignore()
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGXCPU)
+		spin()
+	}, sandbox.Time)
+	harm("streams closed", func() { os.Stdin.Close(); os.Stdout.Close(); os.Stderr.Close(); spin() }, sandbox.Time)
+	harm("memory bomb", acts[skilltest.Hungry], sandbox.Memory)
+	harm("giant allocation at the start", func() { b := make([]byte, 8<<30); b[1] = 1; fmt.Print(len(b)) }, sandbox.Memory)
+	harm("flood", acts[skilltest.Flood], sandbox.Output)
+	harm("flood of the log", func() {
+		for b := make([]byte, 4096); ; {
+			os.Stderr.Write(b)
+		}
+	}, sandbox.Output)
+	harm("stack overflow", func() { fmt.Print(deep(1)) }, sandbox.Exit, sandbox.Memory, sandbox.Trap)
+	harm("illegal access", acts[skilltest.Trap], sandbox.Trap)
+	harm("panic", func() { panic("no") }, sandbox.Exit)
+	harm("exit 255", func() { os.Exit(255) }, sandbox.Exit)
+	harm("killing everything", func() {
+		signal.Ignore(syscall.SIGTERM)
+		raw(unix.SYS_KILL, ^uintptr(0), 9)
+		raw(unix.SYS_KILL, 0, 15)
+		for pid := uintptr(2); pid < 5000; pid++ {
+			if raw(unix.SYS_KILL, pid, 0) == 0 && pid > threads+descriptors {
+				fmt.Print("yes")
+			}
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("fork bomb", func() {
+		for range 100 {
+			if raw(unix.SYS_CLONE, uintptr(unix.SIGCHLD)) == 0 {
+				fmt.Print("yes")
+				os.Exit(0)
+			}
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("fork by exec", denied(map[string]func() unix.Errno{
+		"start": func() unix.Errno {
+			_, err := os.StartProcess("/bin/sh", []string{"sh"}, &os.ProcAttr{})
+			return errno(err)
+		},
+		"exec": func() unix.Errno { return errno(syscall.Exec("/bin/sh", []string{"sh"}, nil)) },
+		"exe":  func() unix.Errno { return errno(syscall.Exec("/proc/self/exe", []string{"sh"}, nil)) },
+	}))
+	harm("clone3", plain(map[string][]uintptr{"clone3": {unix.SYS_CLONE3, str("\x00\x00\x00\x00"), 88}}))
+	harm("namespaces", plain(map[string][]uintptr{
+		"unshare user": {unix.SYS_UNSHARE, unix.CLONE_NEWUSER}, "unshare net": {unix.SYS_UNSHARE, unix.CLONE_NEWNET}, "setns": {unix.SYS_SETNS, 0, 0},
+		"clone": {unix.SYS_CLONE, unix.CLONE_NEWUSER | uintptr(unix.SIGCHLD)},
+	}))
+	harm("sockets of every family", func() {
+		for family := uintptr(0); family < 50; family++ {
+			for _, kind := range []uintptr{1, 2, 3, 4, 5, 10} {
+				if raw(unix.SYS_SOCKET, family, kind, 0) == 0 {
+					fmt.Printf("socket %d %d", family, kind)
+					return
+				}
+			}
+		}
+		var pair [2]int32
+		if raw(unix.SYS_SOCKETPAIR, 1, 1, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
+			fmt.Print("pair")
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("sockets of others", plain(map[string][]uintptr{
+		"connect": {unix.SYS_CONNECT, 0, str("x"), 16}, "bind": {unix.SYS_BIND, 0, str("x"), 16}, "accept": {unix.SYS_ACCEPT, 0, 0, 0}, "sendto": {unix.SYS_SENDTO, 1, str("x"), 1, 0, 0, 0},
+		"recvmsg": {unix.SYS_RECVMSG, 0, str("x"), 0}, "io_uring": {unix.SYS_IO_URING_SETUP, 8, str(string(make([]byte, 120)))},
+	}))
+	harm("files", func() {
+		found := []string{}
+		for _, path := range []string{"/etc/passwd", "../../etc/passwd", "/proc/self/environ", "/proc/1/environ", "/proc/self/root/etc/passwd", "/sys/kernel", "/dev/null", "/dev/mem", "/dev/shm", "/tmp", "/home", "/root", "/work", "/bin/sh", "/in/../etc", "/in/none"} {
+			if _, err := os.Stat(path); err == nil {
+				found = append(found, path)
+			}
+			if b, err := os.ReadFile(path); err == nil {
+				found = append(found, string(b))
+			}
+		}
+		for _, dir := range []string{"/", "/in"} {
+			list, _ := os.ReadDir(dir)
+			for _, e := range list {
+				if e.Name() != "in" {
+					found = append(found, e.Name())
+				}
+			}
+		}
+		if len(found) > 0 {
+			fmt.Printf("%q", found)
+			return
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("writing", denied(map[string]func() unix.Errno{
+		"create": func() unix.Errno { return errno(os.WriteFile("/in/x", []byte("x"), 0o644)) }, "root": func() unix.Errno { return errno(os.WriteFile("/x", []byte("x"), 0o644)) },
+		"mkdir": func() unix.Errno { return errno(os.Mkdir("/x", 0o755)) }, "symlink": func() unix.Errno { return errno(os.Symlink("/etc", "/in/x")) },
+		"link": func() unix.Errno { return errno(os.Link("/in", "/x")) }, "rename": func() unix.Errno { return errno(os.Rename("/in", "/x")) },
+		"remove": func() unix.Errno { return errno(os.Remove("/in")) }, "chmod": func() unix.Errno { return errno(os.Chmod("/in", 0o777)) },
+		"chown": func() unix.Errno { return errno(os.Chown("/in", 0, 0)) }, "times": func() unix.Errno { return errno(os.Chtimes("/in", time.Now(), time.Now())) },
+		"temp":    func() unix.Errno { _, err := os.CreateTemp("/", "x"); return errno(err) },
+		"tmpfile": func() unix.Errno { _, err := unix.Open("/in", unix.O_TMPFILE|unix.O_RDWR, 0o600); return errno(err) },
+		"mknod":   func() unix.Errno { return errno(unix.Mknod("/x", unix.S_IFCHR|0o666, 0x103)) }, "xattr": func() unix.Errno { return errno(unix.Setxattr("/in", "user.x", []byte("x"), 0)) },
+	}))
+	harm("mounts", plain(map[string][]uintptr{
+		"mount": {unix.SYS_MOUNT, str("tmpfs"), str("/in"), str("tmpfs"), 0, 0}, "remount": {unix.SYS_MOUNT, 0, str("/"), 0, unix.MS_REMOUNT | unix.MS_BIND, 0}, "umount": {unix.SYS_UMOUNT2, str("/"), unix.MNT_DETACH},
+		"pivot": {unix.SYS_PIVOT_ROOT, str("/"), str("/in")}, "chroot": {unix.SYS_CHROOT, str("/in")}, "fsopen": {unix.SYS_FSOPEN, str("tmpfs"), 0}, "open_tree": {unix.SYS_OPEN_TREE, ^uintptr(99), str("/"), 1},
+		"move_mount": {unix.SYS_MOVE_MOUNT, 0, str(""), 0, str(""), 0}, "mount_setattr": {unix.SYS_MOUNT_SETATTR, ^uintptr(99), str("/"), 0, str(string(make([]byte, 32))), 32},
+	}))
+	harm("handles of files", plain(map[string][]uintptr{
+		"name_to_handle": {unix.SYS_NAME_TO_HANDLE_AT, ^uintptr(99), str("/"), str("\x80" + string(make([]byte, 140))), str("abcd"), 0}, "open_by_handle": {unix.SYS_OPEN_BY_HANDLE_AT, 0, str(string(make([]byte, 40))), 0},
+		"fanotify": {unix.SYS_FANOTIFY_INIT, 0, 0}, "inotify": {unix.SYS_INOTIFY_INIT1, 0},
+	}))
+	harm("other processes", plain(map[string][]uintptr{
+		"ptrace": {unix.SYS_PTRACE, 0, 0, 0, 0}, "attach": {unix.SYS_PTRACE, unix.PTRACE_SEIZE, 1, 0, 0}, "readv": {unix.SYS_PROCESS_VM_READV, 1, 0, 0, 0, 0, 0}, "writev": {unix.SYS_PROCESS_VM_WRITEV, 1, 0, 0, 0, 0, 0},
+		"pidfd": {unix.SYS_PIDFD_OPEN, 1, 0}, "getfd": {unix.SYS_PIDFD_GETFD, 0, 0, 0}, "kcmp": {unix.SYS_KCMP, 1, 1, 0, 0, 0}, "setpriority": {unix.SYS_SETPRIORITY, 0, 0, 0},
+	}))
+	harm("memory that nobody counts", plain(map[string][]uintptr{
+		"memfd": {unix.SYS_MEMFD_CREATE, str("x"), 0}, "secret": {unix.SYS_MEMFD_SECRET, 0}, "shmget": {unix.SYS_SHMGET, 0, 1 << 20, 0o600}, "msgget": {unix.SYS_MSGGET, 0, 0o600}, "mq": {unix.SYS_MQ_OPEN, str("x"), 0x42, 0o600, 0}, "semget": {unix.SYS_SEMGET, 0, 1, 0o600},
+		"shared": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_SHARED | unix.MAP_ANON, ^uintptr(0), 0}, "growing": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_GROWSDOWN, ^uintptr(0), 0},
+		"huge": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_HUGETLB, ^uintptr(0), 0}, "private": {unix.SYS_MMAP, 0, 1 << 30, 3, unix.MAP_PRIVATE | unix.MAP_ANON, ^uintptr(0), 0},
+		"reserved": {unix.SYS_MMAP, 0, 1 << 40, 0, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE, ^uintptr(0), 0}, "mlock": {unix.SYS_MLOCKALL, 1}, "remap": {unix.SYS_REMAP_FILE_PAGES, 0, 0, 0, 0, 0}, "userfaultfd": {unix.SYS_USERFAULTFD, 0},
+	}))
+	harm("the kernel", plain(map[string][]uintptr{
+		"bpf": {unix.SYS_BPF, 0, str(string(make([]byte, 128))), 128}, "perf": {unix.SYS_PERF_EVENT_OPEN, str(string(make([]byte, 128))), 0, ^uintptr(0), ^uintptr(0), 0}, "keyctl": {unix.SYS_KEYCTL, 0, ^uintptr(2), 1}, "add_key": {unix.SYS_ADD_KEY, str("user"), str("x"), str("x"), 1, ^uintptr(2)},
+		"request_key": {unix.SYS_REQUEST_KEY, str("user"), str("x"), 0, 0}, "init_module": {unix.SYS_INIT_MODULE, str("x"), 1, str("")}, "kexec": {unix.SYS_KEXEC_LOAD, 0, 0, 0, 0}, "reboot": {unix.SYS_REBOOT, 0xfee1dead, 672274793, 0x89abcdef},
+		"syslog": {unix.SYS_SYSLOG, 3, str(string(make([]byte, 64))), 64}, "swapon": {unix.SYS_SWAPON, str("/x"), 0}, "sethostname": {unix.SYS_SETHOSTNAME, str("x"), 1}, "settime": {unix.SYS_SETTIMEOFDAY, str(string(make([]byte, 16))), 0}, "clock_settime": {unix.SYS_CLOCK_SETTIME, 0, str(string(make([]byte, 16)))},
+		"acct": {unix.SYS_ACCT, 0}, "quotactl": {unix.SYS_QUOTACTL, 0, 0, 0, 0}, "personality": {unix.SYS_PERSONALITY, 0x0040000}, "vhangup": {unix.SYS_VHANGUP},
+	}))
+	harm("its own walls", plain(map[string][]uintptr{
+		"affinity": {unix.SYS_SCHED_SETAFFINITY, 0, 8, str("\xff\xff\xff\xff\xff\xff\xff\xff")}, "scheduler": {unix.SYS_SCHED_SETSCHEDULER, 0, 3, str(string(make([]byte, 8)))}, "setuid": {unix.SYS_SETUID, 0}, "setgroups": {unix.SYS_SETGROUPS, 0, 0}, "capset": {unix.SYS_CAPSET, str("\x22\x05\x08\x20\x00\x00\x00\x00"), str("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" + string(make([]byte, 16)))},
+		"seccomp": {unix.SYS_SECCOMP, 1, 0, 0}, "landlock": {unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1}, "pdeathsig": {unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0}, "no_new_privs": {unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 0}, "dumpable": {unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1},
+		"subreaper": {unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1}, "setsid": {unix.SYS_SETSID}, "ioctl": {unix.SYS_IOCTL, 0, unix.TIOCSTI, str("x")},
+		"limit": {unix.SYS_PRLIMIT64, 0, unix.RLIMIT_DATA, str("\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f"), 0},
+	}))
+	harm("variables and arguments", func() {
+		if len(os.Environ()) > 0 || len(os.Args) != 1 {
+			fmt.Printf("%q %q", os.Environ(), os.Args)
+			return
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("descriptors of mm", func() {
+		open := []int{}
+		for fd := 3; fd < 1024; fd++ {
+			var st unix.Stat_t
+			if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != 0 { // those of Go's own have no kind
+				open = append(open, fd)
+			}
+		}
+		if len(open) > 0 {
+			fmt.Print(open)
+			return
+		}
+		fmt.Print(`"no"`)
+	})
+	harm("links of processes", func() {
+		found, _ := filepath.Glob("/proc/*")
+		if len(found) > 0 {
+			fmt.Printf("%q", found)
+			return
+		}
+		fmt.Print(`"no"`)
+	})
+}
+
+func deep(n int) int {
+	var block [1 << 12]byte
+	block[n%len(block)] = 1
+	return deep(n+1) + int(block[n%7])
+}

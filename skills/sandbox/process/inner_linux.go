@@ -1,0 +1,276 @@
+//go:build amd64 || arm64
+
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// Inner is what mm does when it is called with [Command]: it shuts itself in
+// and becomes the program. It does not return.
+func Inner() {
+	runtime.LockOSThread() // credentials, landlock and the filter are those of a thread
+	debug.SetGCPercent(-1) // nothing starts that the limits would stop
+	err := inner()
+	status := os.NewFile(fdStatus, "status")
+	fmt.Fprint(status, err)
+	os.Exit(1)
+}
+
+func inner() error {
+	told := os.NewFile(fdSpec, "spec")
+	text, err := io.ReadAll(io.LimitReader(told, 1<<20))
+	if err != nil {
+		return fmt.Errorf("reading what to run: %w", err)
+	}
+	var s spec
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("reading what to run: %w", err)
+	}
+	if err := root(s); err != nil {
+		return err
+	}
+	if err := pin(s.CPUs); err != nil {
+		return fmt.Errorf("choosing processors: %w", err)
+	}
+	if err := unprivileged(); err != nil {
+		return err
+	}
+	if err := restrict(append([]string{"/in"}, s.Read...)); err != nil {
+		return err
+	}
+	filter := filter()
+	run, err := prepare(s)
+	if err != nil {
+		return err
+	}
+	if err := limit(s); err != nil {
+		return err
+	}
+	if err := filter.install(); err != nil {
+		return fmt.Errorf("seccomp: %w", err)
+	}
+	if s.Try {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+	return run.become()
+}
+
+// newRoot is where the guest's root is made: a folder that is always there.
+const newRoot = "/proc"
+
+// root makes a root of memory with the assets and what may be read, and leaves
+// the old one behind.
+func root(s spec) error {
+	size := int64(1 << 20)
+	for _, a := range s.Assets {
+		size += a.Size + 4096
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("parting from the machine's mounts: %w", err)
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("tmpfs", newRoot, "tmpfs", flags, fmt.Sprintf("size=%d,mode=0755", size)); err != nil {
+		return fmt.Errorf("making a root: %w", err)
+	}
+	dir, err := fsx.Create(newRoot+"/in", 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for i, a := range s.Assets {
+		if err := place(dir, a, fdAssets+i); err != nil {
+			return fmt.Errorf("placing asset %s: %w", a.Name, err)
+		}
+	}
+	for _, path := range s.Read {
+		if err := show(path); err != nil {
+			return fmt.Errorf("showing %s: %w", path, err)
+		}
+	}
+	if err := os.Chdir(newRoot); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("changing the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leaving the old root: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, ""); err != nil {
+		return fmt.Errorf("making the root read-only: %w", err)
+	}
+	return nil
+}
+
+// place writes an asset into the folder in.
+func place(dir *fsx.Dir, a asset, fd int) error {
+	from := os.NewFile(uintptr(fd), a.Name)
+	defer from.Close()
+	to, err := dir.Create(a.Name, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, io.NewSectionReader(from, 0, a.Size))
+	return errors.Join(err, to.Close())
+}
+
+// show binds what may be read into the new root, read-only.
+func show(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	at := newRoot + path
+	if info.IsDir() {
+		dir, err := fsx.Create(at, 0o755, fsx.Options{})
+		if err != nil {
+			return err
+		}
+		dir.Close()
+	} else {
+		dir, err := fsx.Create(filepath.Dir(at), 0o755, fsx.Options{})
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		f, err := dir.Create(filepath.Base(at), 0o444)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	if err := unix.Mount(path, at, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(at, &st); err != nil {
+		return err
+	}
+	// What the mount has already may not be taken off; one flag has two numbers.
+	kept := uintptr(st.Flags) & (unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
+	if st.Flags&unix.ST_RELATIME != 0 {
+		kept |= unix.MS_RELATIME
+	}
+	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|kept, "")
+}
+
+// pin keeps the thread, and what it becomes, on so many of its processors.
+func pin(n int) error {
+	var have, want unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &have); err != nil {
+		return err
+	}
+	if n >= have.Count() {
+		return nil
+	}
+	var here uint32
+	if _, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&here)), 0, 0); e == 0 && have.IsSet(int(here)) {
+		want.Set(int(here))
+	}
+	for i := 0; want.Count() < n; i++ {
+		if have.IsSet(i) {
+			want.Set(i)
+		}
+	}
+	return unix.SchedSetaffinity(0, &want)
+}
+
+// unprivileged gives up every capability, for this thread and what it becomes.
+func unprivileged() error {
+	const noRoot = 0xef // SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked, and KEEP_CAPS_LOCKED
+	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up privileges: %w", err)
+	}
+	for c := uintptr(0); unix.Prctl(unix.PR_CAPBSET_READ, c, 0, 0, 0) == nil && c < 64; c++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return fmt.Errorf("giving up privileges: %w", err)
+		}
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&head, &none[0]); err != nil {
+		return fmt.Errorf("giving up privileges: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up privileges: %w", err)
+	}
+	return nil
+}
+
+const (
+	descriptors = 64
+	threads     = 64
+	stack       = 8 << 20
+	addresses   = 4 << 30 // beside the memory: what is reserved and not used costs tables
+)
+
+// limit sets what the process may take. Memory comes last: this process may
+// have more already than the program will be allowed.
+func limit(s spec) error {
+	for _, l := range []struct {
+		what  int
+		limit uint64
+	}{
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_MEMLOCK, 0}, {unix.RLIMIT_MSGQUEUE, 0}, {unix.RLIMIT_SIGPENDING, 64},
+		{unix.RLIMIT_NOFILE, descriptors}, {unix.RLIMIT_NPROC, threads}, {unix.RLIMIT_CPU, s.Seconds}, {unix.RLIMIT_STACK, stack},
+		{unix.RLIMIT_AS, uint64(s.Memory) + addresses}, {unix.RLIMIT_DATA, uint64(s.Memory)},
+	} {
+		if err := unix.Prlimit(0, l.what, &unix.Rlimit{Cur: l.limit, Max: l.limit}, nil); err != nil {
+			return fmt.Errorf("setting limit %d: %w", l.what, err)
+		}
+	}
+	return nil
+}
+
+// image is what execveat is called with.
+type image struct {
+	argv, envp []*byte
+	empty      *byte
+}
+
+// prepare makes the arguments of the program while memory is to be had.
+func prepare(s spec) (*image, error) {
+	name := strings.ReplaceAll(s.Name, "\x00", "")
+	argv, err := syscall.SlicePtrFromStrings([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	envp, err := syscall.SlicePtrFromStrings(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := syscall.BytePtrFromString("")
+	if err != nil {
+		return nil, err
+	}
+	// Nothing but the three streams is left to the program.
+	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("closing descriptors: %w", err)
+	}
+	return &image{argv, envp, empty}, nil
+}
+
+// become executes the program in place of this one.
+func (p *image) become() error {
+	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, fdProgram, uintptr(unsafe.Pointer(p.empty)), uintptr(unsafe.Pointer(&p.argv[0])),
+		uintptr(unsafe.Pointer(&p.envp[0])), unix.AT_EMPTY_PATH, 0)
+	return fmt.Errorf("executing it: %w", e)
+}

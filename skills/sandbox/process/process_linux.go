@@ -1,0 +1,360 @@
+//go:build amd64 || arm64
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// patience is how long the second mm may take to shut itself in.
+const patience = 10 * time.Second
+
+// nobody is the user that a guest of root is, outside of its namespace.
+const nobody = 65534
+
+// Executor is a sandbox.Executor of native programs.
+type Executor struct {
+	opt   Options
+	try   sync.Once
+	tried error
+}
+
+// New makes an executor. It starts nothing.
+func New(opt Options) *Executor {
+	if opt.Self == "" {
+		opt.Self, opt.Args = "/proc/self/exe", []string{Command}
+	}
+	return &Executor{opt: opt}
+}
+
+// Close does nothing: every call has cleaned up.
+func (*Executor) Close() error { return nil }
+
+// Prepare implements sandbox.Executor. The first time it tries whether this
+// machine can hold a program.
+func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
+	l, err := sandbox.Check(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := permitted(p.Allow); err != nil {
+		return nil, err
+	}
+	if l.MilliCPU%1000 != 0 {
+		return nil, sandbox.Refuse("process cannot hold a guest to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
+	}
+	if err := native(p.Code); err != nil {
+		return nil, err
+	}
+	e.try.Do(func() { e.tried = e.probe(ctx) })
+	if e.tried != nil {
+		return nil, sandbox.Refuse("this machine cannot hold a native program: %v", e.tried)
+	}
+	program, err := sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code))
+	if err != nil {
+		return nil, fmt.Errorf("keeping the program in memory: %w", err)
+	}
+	return &guest{exec: e, name: p.Name, program: program, limits: l, allow: p.Allow}, nil
+}
+
+// permitted refuses a skill that does not allow what nobody can take from a
+// native program, and permissions that cannot be given.
+func permitted(a modules.Allow) error {
+	if err := sandbox.None("process", a, "clock", "random", "env", "read"); err != nil {
+		return err
+	}
+	if !a.Clock || !a.Random {
+		return sandbox.Refuse("a native program reads the clock and random numbers of the processor, which nothing can stop: it needs allow.clock and allow.random")
+	}
+	for _, path := range a.Read {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || path == "/in" {
+			return sandbox.Refuse("allow.read names %q, which is no clean absolute path beside / and /in", path)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return sandbox.Refuse("allow.read: %v", err)
+		}
+	}
+	return nil
+}
+
+// native refuses what this kernel does not execute: what is no ELF program of
+// this machine. The kernel reads the rest, as of any program.
+func native(code []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(code))
+	if err != nil {
+		return sandbox.Refuse("it is no native program: %v", err)
+	}
+	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	if f.Machine != want || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+		return sandbox.Refuse("it is a program for %v, of type %v; this machine runs %v", f.Machine, f.Type, want)
+	}
+	return nil
+}
+
+// probe has the second mm do everything but become a program.
+func (e *Executor) probe(ctx context.Context) error {
+	c := &child{exec: e, spec: spec{Name: "probe", Memory: sandbox.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
+	err := c.start(nil, io.Discard, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer c.end()
+	if err := c.ready(ctx); err != nil {
+		return err
+	}
+	return c.cmd.Wait()
+}
+
+// sealed puts bytes into memory that has a descriptor and cannot be changed.
+func sealed(name string, size int64, r io.Reader) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all of it can be executed
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	_, err = io.CopyN(f, r, size)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+type guest struct {
+	exec    *Executor
+	name    string
+	program *os.File
+	limits  modules.Effective
+	allow   modules.Allow
+}
+
+// Close implements sandbox.Guest.
+func (g *guest) Close() error { return g.program.Close() }
+
+// Call implements sandbox.Guest.
+func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return sandbox.Reply{}, err
+	}
+	if err := sandbox.Assets(in.Assets); err != nil {
+		return sandbox.Reply{}, err
+	}
+	limit := time.Duration(g.limits.TimeoutMS) * time.Millisecond
+	c := &child{exec: g.exec, program: g.program, spec: spec{
+		Name: g.name, Memory: g.limits.MemBytes, CPUs: int(g.limits.MilliCPU / 1000), Read: g.allow.Read,
+		Seconds: uint64(limit/time.Second)*uint64(g.limits.MilliCPU/1000) + 2,
+	}}
+	for _, name := range slices.Sorted(slices.Values(g.allow.Env)) {
+		if v, ok := os.LookupEnv(name); ok {
+			c.spec.Env = append(c.spec.Env, name+"="+v)
+		}
+	}
+	defer c.end()
+	if err := c.hand(in.Assets); err != nil {
+		return sandbox.Reply{}, err
+	}
+	inside, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	full := func() {
+		stop(sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.limits.OutputBytes))
+	}
+	out, log := sandbox.NewBuffer(g.limits.OutputBytes, full), sandbox.NewLog(full)
+	if err := c.start(in.Input, out, log); err != nil {
+		return sandbox.Reply{}, err
+	}
+	defer context.AfterFunc(inside, c.kill)()
+	if err := c.ready(ctx); err != nil {
+		return sandbox.Reply{}, err
+	}
+	start := time.Now()
+	timer := time.AfterFunc(limit, func() {
+		stop(sandbox.Faultf(sandbox.Time, "%s took more than %v", g.name, limit))
+	})
+	defer timer.Stop()
+	err := c.cmd.Wait()
+	reply := sandbox.Reply{Output: out.Bytes(), Log: log.Bytes(), Usage: sandbox.Usage{Time: time.Since(start)}}
+	if use, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		reply.Usage.Memory = use.Maxrss << 10
+	}
+	return reply, g.fault(ctx, inside, err, c.cmd.ProcessState, reply)
+}
+
+// fault says what ended the program.
+func (g *guest) fault(outer, inside context.Context, err error, state *os.ProcessState, reply sandbox.Reply) error {
+	if err == nil {
+		return nil
+	}
+	if outer.Err() != nil {
+		return outer.Err()
+	}
+	if cause := context.Cause(inside); cause != nil {
+		return cause
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok || state.Success(): // what was not a fault of the program: its pipes
+		return err
+	case g.starved(reply):
+		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", g.name, g.limits.MemBytes)
+	case status.Signaled() && status.Signal() == syscall.SIGXCPU:
+		return sandbox.Faultf(sandbox.Time, "%s took too much of the processor", g.name)
+	case status.Signaled():
+		return sandbox.Faultf(sandbox.Trap, "%s broke: %v", g.name, status.Signal())
+	}
+	f := sandbox.Faultf(sandbox.Exit, "%s ended with code %d", g.name, status.ExitStatus())
+	f.Code = status.ExitStatus()
+	return f
+}
+
+// starved guesses whether a program that failed failed for want of memory: the
+// kernel refuses it and tells nobody but the program, which may tell us.
+func (g *guest) starved(reply sandbox.Reply) bool {
+	for _, said := range []string{"out of memory", "cannot allocate memory", "Cannot allocate memory", "bad_alloc"} {
+		if bytes.Contains(reply.Log, []byte(said)) {
+			return true
+		}
+	}
+	return reply.Usage.Memory >= g.limits.MemBytes/10*9
+}
+
+// child is the second mm and what it becomes.
+type child struct {
+	exec    *Executor
+	spec    spec
+	program *os.File // nil: none
+	files   []*os.File
+	status  *os.File
+	cmd     *exec.Cmd
+}
+
+// hand copies assets to where the second mm gets them from.
+func (c *child) hand(list []sandbox.Asset) error {
+	for _, a := range list {
+		f, err := sealed(a.Name, a.Size, io.NewSectionReader(a.Data, 0, a.Size))
+		if err != nil {
+			return fmt.Errorf("handing over asset %s: %w", a.Name, err)
+		}
+		c.files = append(c.files, f)
+		c.spec.Assets = append(c.spec.Assets, asset{a.Name, a.Size})
+	}
+	return nil
+}
+
+// start starts the second mm in namespaces of its own.
+func (c *child) start(input []byte, out, log io.Writer) error {
+	text, err := json.Marshal(c.spec)
+	if err != nil {
+		return err
+	}
+	told, err := sealed("spec", int64(len(text)), bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("telling what to run: %w", err)
+	}
+	defer told.Close()
+	if _, err := told.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	status, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c.status = status
+	program := c.program
+	if program == nil {
+		program = told
+	}
+	c.cmd = exec.Command(c.exec.opt.Self, c.exec.opt.Args...)
+	c.cmd.Env = []string{"GOTRACEBACK=none", "GOMAXPROCS=1"}
+	c.cmd.Dir = "/"
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = bytes.NewReader(input), out, log
+	c.cmd.ExtraFiles = append([]*os.File{told, w, program}, c.files...)
+	c.cmd.WaitDelay = time.Second
+	c.cmd.SysProcAttr = namespaces()
+	if err := c.cmd.Start(); err != nil {
+		c.cmd = nil
+		return fmt.Errorf("making namespaces: %w", err)
+	}
+	return nil
+}
+
+// namespaces are those of a guest. Inside it is root of nothing; outside it is
+// the user who runs mm, or nobody where that is root.
+func namespaces() *syscall.SysProcAttr {
+	uid, gid := os.Geteuid(), os.Getegid()
+	attr := &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL,
+		Setsid:     true,
+		Credential: &syscall.Credential{NoSetGroups: true},
+	}
+	if uid == 0 {
+		uid, gid = nobody, nobody
+		attr.GidMappingsEnableSetgroups, attr.Credential.NoSetGroups = true, false
+	}
+	attr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{HostID: gid, Size: 1}}
+	return attr
+}
+
+// ready waits until the second mm has become the program: its end of the pipe
+// closes then. What it says before is why it could not.
+func (c *child) ready(ctx context.Context) error {
+	if err := c.status.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(c.status, 4<<10))
+	if err == nil && len(text) == 0 {
+		return nil
+	}
+	c.kill()
+	_ = c.cmd.Wait() // killed: what it says of that is no news
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("starting a guest: %w", err)
+	}
+	return sandbox.Refuse("this machine cannot hold a native program: %s", text)
+}
+
+// kill ends the guest and everything in its namespace.
+func (c *child) kill() { _ = c.cmd.Process.Kill() } // it may have ended by itself
+
+// end lets go of what the call held.
+func (c *child) end() {
+	if c.cmd != nil && c.cmd.ProcessState == nil {
+		c.kill()
+		_ = c.cmd.Wait() // killed
+	}
+	for _, f := range c.files {
+		f.Close()
+	}
+	if c.status != nil {
+		c.status.Close()
+	}
+}

@@ -1,0 +1,257 @@
+//go:build amd64 || arm64
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/skilltest"
+)
+
+// TestMain is three programs: the tests, mm in the place of a guest, and every
+// guest, which does what it is called.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == Command {
+		Inner()
+	}
+	if act := acts[os.Args[0]]; act != nil && len(os.Args) == 1 {
+		act()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// needs is what no native program does without.
+var needs = modules.Allow{Clock: true, Random: true}
+
+// self is this program, as a guest.
+func self(t testing.TB) []byte {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+func program(act string, code []byte) sandbox.Program {
+	// A program in Go maps 64 MiB at its start, and more for its threads.
+	return sandbox.Program{Name: act, Code: code, Limits: modules.Effective{MemBytes: 256 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}, Allow: needs}
+}
+
+// open gives an executor, on a machine that can hold a program.
+func open(t testing.TB, code []byte) *Executor {
+	t.Helper()
+	e := New(Options{})
+	g, err := e.Prepare(t.Context(), program(skilltest.Echo, code))
+	if sandbox.KindOf(err) == sandbox.Refused {
+		t.Skip("skipped: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Close()
+	return e
+}
+
+func TestSuite(t *testing.T) {
+	code := self(t)
+	s := skilltest.Suite{Executor: open(t, code), Programs: map[string]sandbox.Program{}, Needs: needs}
+	for _, act := range []string{skilltest.Echo, skilltest.Loop, skilltest.Hungry, skilltest.Flood, skilltest.Trap, skilltest.Exit, skilltest.World, skilltest.Read} {
+		s.Programs[act] = program(act, code)
+	}
+	s.Run(t)
+}
+
+func TestCorpus(t *testing.T) {
+	code := self(t)
+	e := open(t, code)
+	// A file that an escape could read, in a folder that everybody may look into.
+	dir, err := os.MkdirTemp("", "mm-corpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte(skilltest.Secret), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	var list []skilltest.Hostile
+	for _, h := range hostile {
+		p := program(h.act, code)
+		item := skilltest.Hostile{Name: h.act, Program: p, Ends: h.ends}
+		if h.ends == nil {
+			item.Ends, item.Answer = []sandbox.Kind{""}, `"no"`
+		}
+		list = append(list, item)
+	}
+	skilltest.Corpus(t, e, needs, list)
+}
+
+// Nothing is left of guests that were killed: no process, no descriptor.
+func TestNothingIsLeft(t *testing.T) {
+	code := self(t)
+	e := open(t, code)
+	before := opened(t)
+	p := program("threads", code)
+	p.Limits.TimeoutMS = 300
+	g, err := e.Prepare(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)}); sandbox.KindOf(err) != sandbox.Time {
+			t.Error(err)
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := opened(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	out, err := exec.Command("ps", "--ppid", fmt.Sprint(os.Getpid()), "-o", "args=").Output()
+	if err == nil && strings.Contains(string(out), "threads") {
+		t.Errorf("children: %s", out)
+	}
+}
+
+func opened(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(list)
+}
+
+// A guest ends with mm, also when mm is killed.
+func TestGuestEndsWithMM(t *testing.T) {
+	if os.Getenv("MM_TEST_PARENT") != "" { // the one that is killed
+		e := New(Options{})
+		g, err := e.Prepare(t.Context(), program(skilltest.Flood, self(t)))
+		if err != nil {
+			fmt.Println("prepare:", err)
+			return
+		}
+		defer g.Close()
+		p := program("holds", self(t))
+		p.Limits.TimeoutMS = 60_000
+		holds, err := e.Prepare(t.Context(), p)
+		if err != nil {
+			fmt.Println("prepare:", err)
+			return
+		}
+		defer holds.Close()
+		time.AfterFunc(2*time.Second, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		holds.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
+		return
+	}
+	open(t, self(t))
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGuestEndsWithMM$")
+	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1")
+	pipe, err := cmd.StdoutPipe() // the guest's log goes there no further than mm, so its end is mm's end
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, pipe)
+	cmd.Wait()
+	deadline := time.Now().Add(10 * time.Second)
+	for running(t, "holds") {
+		if time.Now().After(deadline) {
+			t.Fatal("the guest is still there")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// running reports whether a process is called name.
+func running(t *testing.T, name string) bool {
+	t.Helper()
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range list {
+		if text, err := os.ReadFile(path); err == nil && string(text) == name+"\x00" {
+			return true
+		}
+	}
+	return false
+}
+
+// What is no program of this machine, and what no native program can be held
+// to, is refused.
+func TestRefused(t *testing.T) {
+	code := self(t)
+	e := open(t, code)
+	for name, change := range map[string]func(p *sandbox.Program){
+		"no clock":      func(p *sandbox.Program) { p.Allow.Clock = false },
+		"no randomness": func(p *sandbox.Program) { p.Allow.Random = false },
+		"a script":      func(p *sandbox.Program) { p.Code = []byte("#!/bin/sh\n") },
+		"no program":    func(p *sandbox.Program) { p.Code = nil },
+		"half":          func(p *sandbox.Program) { p.Code = code[:20] },
+		"another":       func(p *sandbox.Program) { p.Code = append([]byte{}, code...); p.Code[18] = 0x08 },
+		"all files":     func(p *sandbox.Program) { p.Allow.Read = []string{"/"} },
+		"a relative":    func(p *sandbox.Program) { p.Allow.Read = []string{"etc"} },
+		"an absent":     func(p *sandbox.Program) { p.Allow.Read = []string{"/none/such"} },
+	} {
+		p := program(skilltest.Echo, code)
+		change(&p)
+		if g, err := e.Prepare(t.Context(), p); sandbox.KindOf(err) != sandbox.Refused {
+			t.Errorf("%s: %v", name, err)
+			if g != nil {
+				g.Close()
+			}
+		}
+	}
+}
+
+// What allow names is there, and no more of it.
+func TestAllow(t *testing.T) {
+	code := self(t)
+	e := open(t, code)
+	dir, err := os.MkdirTemp("/tmp", "mm-allow")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, "file"), []byte("given"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MM_DIR", dir)
+	t.Setenv("MM_KEPT", "sesame")
+	p := program("given", code)
+	p.Allow = modules.Allow{Clock: true, Random: true, Env: []string{"MM_DIR"}, Read: []string{dir}}
+	g, err := e.Prepare(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
+	if want := "given [MM_DIR=" + dir + "] open " + dir + "/new: read-only file system"; err != nil || string(reply.Output) != want {
+		t.Errorf("%q, %v, log %q; wanted %q", reply.Output, err, reply.Log, want)
+	}
+}
+
+func TestWarm(t *testing.T) {
+	code := self(t)
+	skilltest.Warm(t, open(t, code), program(skilltest.Echo, code), "process")
+}

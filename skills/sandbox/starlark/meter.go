@@ -1,0 +1,435 @@
+package starlark
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sort"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// What values take at least, in bytes, as they are charged.
+const (
+	word     = 16      // a value in a list
+	pair     = 128     // an entry of a dict or a set
+	object   = 64      // a list, a tuple, a number that is large
+	function = 256     // a function with its defaults and what it closes over
+	maxBits  = 1 << 19 // of a number
+	maxLevel = 200     // values within values that are compared or printed
+)
+
+// meter charges one call for what it does.
+type meter struct {
+	ctx    context.Context
+	name   string
+	limit  int64 // bytes that may be allocated
+	used   int64
+	worked int64
+	assets []sandbox.Asset
+}
+
+// take charges n bytes before they are allocated.
+func (m *meter) take(n int64) error {
+	if n > m.limit-m.used {
+		return sandbox.Faultf(sandbox.Memory, "%s asked for more than its %d bytes of memory", m.name, m.limit)
+	}
+	m.used += n
+	return nil
+}
+
+// work counts n operations that are no steps of the interpreter, and sees
+// whether the call is to end.
+func (m *meter) work(n int64) error {
+	before := m.worked >> 12
+	if m.worked += n; m.worked>>12 != before && m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	return nil
+}
+
+// size is what it takes to write v out, in bytes, with everything in it as
+// often as it is in it: what comparing, printing and hashing walk through.
+func (m *meter) size(v starlark.Value) (int64, error) {
+	s := sizer{m: m}
+	err := s.add(v, 0)
+	return s.total, err
+}
+
+type sizer struct {
+	m     *meter
+	total int64
+}
+
+func (s *sizer) add(v starlark.Value, level int) error {
+	if level > maxLevel {
+		return sandbox.Faultf(sandbox.Memory, "%s has values within values, %d deep", s.m.name, level)
+	}
+	s.total += word
+	switch v := v.(type) {
+	case starlark.String:
+		s.total += 6 * int64(len(v)) // a control character is \u0001
+	case starlark.Bytes:
+		s.total += 4 * int64(len(v))
+	case starlark.Int:
+		s.total += int64(bits(v)) / 3
+	}
+	if s.total > s.m.limit {
+		return sandbox.Faultf(sandbox.Memory, "%s would walk through more than %d bytes", s.m.name, s.m.limit)
+	}
+	if err := s.m.work(1); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case starlark.Tuple:
+		for _, e := range v {
+			if err := s.add(e, level+1); err != nil {
+				return err
+			}
+		}
+	case *starlark.List:
+		for i := range v.Len() {
+			if err := s.add(v.Index(i), level+1); err != nil {
+				return err
+			}
+		}
+	case *starlark.Dict:
+		for _, item := range v.Items() {
+			for _, e := range item {
+				if err := s.add(e, level+1); err != nil {
+					return err
+				}
+			}
+		}
+	case *starlark.Set:
+		for e := range v.Elements() {
+			if err := s.add(e, level+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// simple reports whether v has no values in it and is not long.
+func simple(v starlark.Value) bool {
+	switch v := v.(type) {
+	case starlark.NoneType, starlark.Bool, starlark.Float:
+		return true
+	case starlark.Int:
+		return bits(v) <= 64
+	case starlark.String:
+		return len(v) <= 256
+	}
+	return false
+}
+
+// bits is the length of a number.
+func bits(i starlark.Int) int {
+	if _, ok := i.Int64(); ok {
+		return 64
+	}
+	return i.BigInt().BitLen()
+}
+
+// walk charges for going through values.
+func (m *meter) walk(values ...starlark.Value) error {
+	for _, v := range values {
+		if simple(v) {
+			continue
+		}
+		n, err := m.size(v)
+		if err == nil {
+			err = m.work(n / 64)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errShift = errors.New("a shift is from 0 to 511")
+
+// binary charges for x op y and computes it.
+func (m *meter) binary(op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
+	if err := m.priceBinary(op, x, y); err != nil {
+		return nil, err
+	}
+	switch op {
+	case syntax.EQL, syntax.NEQ, syntax.LT, syntax.LE, syntax.GT, syntax.GE:
+		ok, err := starlark.Compare(op, x, y)
+		return starlark.Bool(ok), err
+	case syntax.NOT_IN:
+		v, err := starlark.Binary(syntax.IN, x, y)
+		if err != nil {
+			return nil, err
+		}
+		return !v.Truth(), nil
+	}
+	return starlark.Binary(op, x, y)
+}
+
+func (m *meter) priceBinary(op syntax.Token, x, y starlark.Value) error {
+	xi, xInt := x.(starlark.Int)
+	yi, yInt := y.(starlark.Int)
+	if xInt && yInt {
+		return m.priceInt(op, xi, yi)
+	}
+	switch op {
+	case syntax.PLUS:
+		return m.take(held(x) + held(y))
+	case syntax.STAR:
+		if xInt {
+			x, yi, yInt = y, xi, true
+		}
+		if n, ok := yi.Int64(); yInt && ok && n > 0 {
+			if size := held(x); size > 0 && n > m.limit/size {
+				return m.take(m.limit)
+			} else {
+				return m.take(n * size)
+			}
+		}
+		return nil
+	case syntax.PERCENT:
+		if s, ok := x.(starlark.String); ok {
+			return m.priceFormat(string(s), "%", y)
+		}
+	case syntax.PIPE, syntax.AMP, syntax.CIRCUMFLEX, syntax.MINUS:
+		return m.take(pair / word * (held(x) + held(y)))
+	case syntax.EQL, syntax.NEQ, syntax.LT, syntax.LE, syntax.GT, syntax.GE, syntax.IN, syntax.NOT_IN:
+		return m.walk(x, y)
+	}
+	return nil
+}
+
+func (m *meter) priceInt(op syntax.Token, x, y starlark.Int) error {
+	n := max(bits(x), bits(y)) + 1
+	switch op {
+	case syntax.STAR:
+		n = bits(x) + bits(y)
+	case syntax.LTLT:
+		s, ok := y.Int64()
+		if !ok || s < 0 || s >= 512 {
+			return errShift
+		}
+		n += int(s)
+	}
+	if n <= 128 {
+		return nil
+	}
+	if n > maxBits {
+		return sandbox.Faultf(sandbox.Memory, "%s computes with numbers of %d bits; they may have %d", m.name, n, maxBits)
+	}
+	if err := m.work(int64(n)); err != nil {
+		return err
+	}
+	return m.take(object + int64(n)/8)
+}
+
+// priceFormat charges for a text with marks, each of which brings a value.
+func (m *meter) priceFormat(format, mark string, args ...starlark.Value) error {
+	var most int64
+	for _, a := range args {
+		n, err := m.size(a)
+		if err != nil {
+			return err
+		}
+		most += n
+	}
+	marks := int64(strings.Count(format, mark)) + 1
+	if most > m.limit/marks {
+		return m.take(m.limit)
+	}
+	return m.take(int64(len(format)) + marks*most)
+}
+
+// held is what the value itself holds, in bytes: its own words or letters, not
+// what those are.
+func held(v starlark.Value) int64 {
+	switch v := v.(type) {
+	case starlark.String:
+		return int64(len(v))
+	case starlark.Bytes:
+		return int64(len(v))
+	case starlark.Int:
+		return int64(bits(v)) / 8
+	}
+	if n := starlark.Len(v); n >= 0 {
+		return object + word*int64(n)
+	}
+	return object
+}
+
+// unary charges for op x and computes it.
+func (m *meter) unary(op syntax.Token, x starlark.Value) (starlark.Value, error) {
+	if i, ok := x.(starlark.Int); ok && bits(i) > 64 {
+		if err := m.take(object + held(x)); err != nil {
+			return nil, err
+		}
+	}
+	return starlark.Unary(op, x)
+}
+
+// augment computes x op= y; lists and dicts are changed in place.
+func (m *meter) augment(thread *starlark.Thread, op syntax.Token, x, y starlark.Value) (starlark.Value, error) {
+	method := ""
+	switch x.(type) {
+	case *starlark.List:
+		if _, ok := y.(starlark.Iterable); ok && op == syntax.PLUS {
+			method = "extend"
+		}
+	case *starlark.Dict:
+		if _, ok := y.(*starlark.Dict); ok && op == syntax.PIPE {
+			method = "update"
+		}
+	}
+	if method == "" {
+		return m.binary(op, x, y)
+	}
+	f, err := m.attr(x, method)
+	if err != nil {
+		return nil, err
+	}
+	_, err = starlark.Call(thread, f, starlark.Tuple{y}, nil)
+	return x, err
+}
+
+// augmentIndex computes a[i] op= y.
+func (m *meter) augmentIndex(thread *starlark.Thread, op syntax.Token, a, i, y starlark.Value) error {
+	if err := m.store(i); err != nil {
+		return err
+	}
+	switch a := a.(type) {
+	case *starlark.Dict:
+		old, ok, err := a.Get(i)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errors.New("key " + i.String() + " not in dict")
+		}
+		v, err := m.augment(thread, op, old, y)
+		if err != nil {
+			return err
+		}
+		return a.SetKey(i, v)
+	case *starlark.List:
+		n, err := starlark.AsInt32(i)
+		if err != nil {
+			return err
+		}
+		if n < 0 {
+			n += a.Len()
+		}
+		if n < 0 || n >= a.Len() {
+			return errors.New("list index out of range")
+		}
+		v, err := m.augment(thread, op, a.Index(n), y)
+		if err != nil {
+			return err
+		}
+		return a.SetIndex(n, v)
+	}
+	return errors.New(a.Type() + " value does not support item assignment")
+}
+
+// key charges for a value by which something is found: tuples are hashed.
+func (m *meter) key(v starlark.Value) error {
+	if _, ok := v.(starlark.Tuple); ok {
+		return m.walk(v)
+	}
+	return nil
+}
+
+// store charges for a key under which something is kept.
+func (m *meter) store(v starlark.Value) error {
+	if err := m.key(v); err != nil {
+		return err
+	}
+	return m.take(pair)
+}
+
+// sorted is the function of that name, which can be ended while it sorts.
+func (m *meter) sorted(thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var iterable starlark.Iterable
+	var key starlark.Callable
+	var reverse bool
+	if err := starlark.UnpackArgs("sorted", args, kwargs, "iterable", &iterable, "key?", &key, "reverse?", &reverse); err != nil {
+		return nil, err
+	}
+	var values, keys []starlark.Value
+	for v := range starlark.Elements(iterable) {
+		if err := m.take(3 * word); err != nil {
+			return nil, err
+		}
+		k := v
+		if key != nil {
+			var err error
+			if k, err = starlark.Call(thread, key, starlark.Tuple{v}, nil); err != nil {
+				return nil, err
+			}
+		}
+		values, keys = append(values, v), append(keys, k)
+	}
+	s := &sorter{m: m, values: values, keys: keys, reverse: reverse}
+	sort.Stable(s)
+	return starlark.NewList(values), s.err
+}
+
+type sorter struct {
+	m            *meter
+	values, keys []starlark.Value
+	reverse      bool
+	err          error
+}
+
+// Len implements sort.Interface.
+func (s *sorter) Len() int { return len(s.keys) }
+
+// Swap implements sort.Interface.
+func (s *sorter) Swap(i, j int) {
+	s.keys[i], s.keys[j] = s.keys[j], s.keys[i]
+	s.values[i], s.values[j] = s.values[j], s.values[i]
+}
+
+// Less implements sort.Interface. After an error everything is equal.
+func (s *sorter) Less(i, j int) bool {
+	if s.err == nil {
+		s.err = s.m.work(1)
+	}
+	if s.err == nil {
+		s.err = s.m.walk(s.keys[i], s.keys[j])
+	}
+	if s.err != nil {
+		return false
+	}
+	if s.reverse {
+		i, j = j, i
+	}
+	var less bool
+	less, s.err = starlark.Compare(syntax.LT, s.keys[i], s.keys[j])
+	return less
+}
+
+// read gives an asset as bytes.
+func (m *meter) read(name string) (starlark.Value, error) {
+	for _, a := range m.assets {
+		if a.Name != strings.TrimPrefix(name, "#") {
+			continue
+		}
+		if err := m.take(2 * a.Size); err != nil {
+			return nil, err
+		}
+		b := make([]byte, a.Size)
+		if _, err := io.ReadFull(io.NewSectionReader(a.Data, 0, a.Size), b); err != nil {
+			return nil, err
+		}
+		return starlark.Bytes(b), nil
+	}
+	return nil, sandbox.Faultf(sandbox.Args, "there is no asset %q", name)
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package wasm
+
+// reserve makes a memory of size bytes.
+func reserve(size int64) (*memory, error) { return &memory{data: make([]byte, size)}, nil }

@@ -1,0 +1,28 @@
+//go:build unix
+
+package wasm
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// private refuses a folder that is another user's, or that others may write to
+// or look into.
+func private(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok {
+		return sandbox.Refuse("%s is no folder", dir)
+	}
+	if int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return sandbox.Refuse("%s holds code that the processor runs, and is not this user's alone (%v): chmod 700, or remove it", dir, fmt.Sprint(info.Mode().Perm()))
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package wasm
+
+import (
+	"fmt"
+
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// reader walks the bytes of a module. The first fault stays; after it every
+// read gives zero and takes nothing.
+type reader struct {
+	data []byte
+	pos  int
+	err  error
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = sandbox.Refuse("the module is broken at byte %d of a section: %s", r.pos, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *reader) left() int { return len(r.data) - r.pos }
+
+func (r *reader) byte() byte {
+	if r.err != nil || r.pos >= len(r.data) {
+		r.fail("it ends early")
+		return 0
+	}
+	b := r.data[r.pos]
+	r.pos++
+	return b
+}
+
+// take gives the next n bytes.
+func (r *reader) take(n uint32) []byte {
+	if r.err != nil || uint64(n) > uint64(r.left()) {
+		r.fail("%d bytes are announced and %d are left", n, r.left())
+		return nil
+	}
+	b := r.data[r.pos : r.pos+int(n)]
+	r.pos += int(n)
+	return b
+}
+
+// u32 reads an unsigned LEB128 number of at most 32 bits (WebAssembly core
+// specification §5.2.2).
+func (r *reader) u32() uint32 {
+	var v uint32
+	for shift := 0; shift < 35; shift += 7 {
+		b := r.byte()
+		if shift == 28 && b > 0x0f {
+			break
+		}
+		v |= uint32(b&0x7f) << shift
+		if b < 0x80 {
+			return v
+		}
+	}
+	r.fail("a number is too long")
+	return 0
+}
+
+// signed passes a signed LEB128 number of at most the given bits and returns
+// its low 64.
+func (r *reader) signed(bits int) int64 {
+	var v int64
+	most := (bits + 6) / 7
+	for i, shift := 0, 0; i < most; i, shift = i+1, shift+7 {
+		b := r.byte()
+		v |= int64(b&0x7f) << shift
+		if b < 0x80 {
+			if b&0x40 != 0 && shift+7 < 64 {
+				v |= -1 << (shift + 7)
+			}
+			return v
+		}
+	}
+	r.fail("a number is too long")
+	return 0
+}
+
+// count reads how many items follow, each of at least size bytes. More than
+// there is room for, and more than most, is a fault before anything is made of
+// them.
+func (r *reader) count(what string, most uint32, size int) uint32 {
+	n := r.u32()
+	if r.err == nil && (n > most || uint64(n)*uint64(size) > uint64(r.left())) {
+		r.fail("%d %s; there may be %d, and there is room for %d", n, what, most, r.left()/size)
+		return 0
+	}
+	return n
+}
+
+// name reads a text.
+func (r *reader) name() string { return string(r.take(r.count("bytes of a name", maxName, 1))) }

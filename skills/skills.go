@@ -1,0 +1,207 @@
+// Package skills calls the tools of a build for a model.
+//
+// [Open] readies the skills that a build names: each one's manifest says what
+// runs it (builtin, wasm, starlark, process), within which limits and what it
+// may reach; the build's sandbox has the last word on all of it. [Set.Call]
+// takes a call as the model wrote it and gives the one line of JSON that is fed
+// back: {"ok":true, …} with the outputs of the skill under their names, or
+// {"ok":false,"error":{"kind":…,"message":…}}. Whatever the model, the
+// arguments or the guest do wrong is such a line; an error is the caller's own.
+//
+// The arguments are checked against the skill's inputs before anything of it
+// runs, the result against its outputs before anybody sees it. An argument of
+// type uri is "#NAME" and names an asset of the request; the assets that the
+// arguments name are what the guest may read, and no other.
+package skills
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// Options of a set.
+type Options struct {
+	// Executors are those there are, by the key of a manifest's runtime: builtin,
+	// wasm, starlark, process.
+	Executors map[string]sandbox.Executor
+}
+
+// Set is the skills of a build, ready to be called from several goroutines.
+type Set struct {
+	skills map[string]*skill
+}
+
+// skill is one of them, or why it cannot be called.
+type skill struct {
+	info    Info
+	guest   sandbox.Guest
+	in, out *schemas.Shape
+	uris    map[string]bool // inputs of type uri or list[uri]
+}
+
+// Info says what a skill is.
+type Info struct {
+	Name, Version, Digest string
+	Description           string
+	Engine                string            // key of the manifest's runtime
+	Limits                modules.Effective // those that hold
+	Allow                 modules.Allow     // that too
+	Inputs, Outputs       []byte            // JSON Schemas of an object
+	Err                   error             // why it cannot be called; nil: it can
+}
+
+// Open readies the skills of a build. One that cannot be called here is in the
+// set with its reason: a call of it is refused. The error is the context's or
+// the disk's.
+func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
+	s := &Set{skills: map[string]*skill{}}
+	for _, part := range b.Assembly.Skills {
+		k := &skill{info: Info{Name: part.Name, Version: part.Version, Digest: part.Digest}}
+		s.skills[part.Name] = k
+		err := k.open(ctx, b, part, opt)
+		var fault *sandbox.Fault
+		switch {
+		case err == nil:
+		case errors.As(err, &fault):
+			k.info.Err = err
+		default:
+			return nil, errors.Join(fmt.Errorf("opening skill %s: %w", part.ID(), err), s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close frees the guests; no call may be under way.
+func (s *Set) Close() error {
+	var all error
+	for _, name := range slices.Sorted(maps.Keys(s.skills)) {
+		if g := s.skills[name].guest; g != nil {
+			all = errors.Join(all, g.Close())
+		}
+	}
+	return all
+}
+
+// List says what the skills are, by name.
+func (s *Set) List() []Info {
+	var list []Info
+	for _, name := range slices.Sorted(maps.Keys(s.skills)) {
+		list = append(list, s.skills[name].info)
+	}
+	return list
+}
+
+// open readies one skill.
+func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart, opt Options) error {
+	m := b.Manifests[part.Name]
+	if m == nil || m.Runtime == nil {
+		return sandbox.Refuse("the build ships no %s of %s", modules.FileName, part.ID())
+	}
+	k.info.Description = m.Description
+	engine, path := runs(m.Runtime)
+	k.info.Engine = engine
+	k.info.Limits = sandbox.Filled(part.Limits)
+	if part.Allow != nil {
+		k.info.Allow = *part.Allow
+	}
+	if box := b.Assembly.Sandbox; box != nil {
+		if box.Engines != nil && !slices.Contains(box.Engines, engine) {
+			return sandbox.Refuse("%s runs on %s; %s allows %v", part.ID(), engine, box.ID(), box.Engines)
+		}
+		if box.Allow != nil {
+			k.info.Allow = within(k.info.Allow, *box.Allow)
+		}
+	}
+	if err := k.contract(m); err != nil {
+		return err
+	}
+	e := opt.Executors[engine]
+	if e == nil {
+		return sandbox.Refuse("this mm runs no skill on %s", engine)
+	}
+	p := sandbox.Program{Name: part.Name, Limits: k.info.Limits, Allow: k.info.Allow}
+	if engine == "builtin" {
+		p.Name = path
+	} else {
+		var err error
+		if p.Code, err = code(b.Files, part, abi.Format(engine)); err != nil {
+			return err
+		}
+	}
+	var err error
+	k.guest, err = e.Prepare(ctx, p)
+	return err
+}
+
+// runs is the key of runtime that a manifest sets, and its value.
+func runs(r *modules.Runtime) (engine, value string) {
+	for _, e := range [][2]string{{"builtin", r.Builtin}, {"wasm", r.Wasm}, {"starlark", r.Starlark}, {"process", r.Process}, {"container", r.Container}} {
+		if e[1] != "" {
+			return e[0], e[1]
+		}
+	}
+	return "", ""
+}
+
+// code reads the program of a skill.
+func code(files builds.Files, part builds.SkillPart, format abi.Format) ([]byte, error) {
+	names := part.Files[string(format)]
+	if len(names) != 1 {
+		return nil, sandbox.Refuse("%s has %d files of %s; one is what is run", part.ID(), len(names), format)
+	}
+	f, err := files.Open(names[0])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, sandbox.MaxCode+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > sandbox.MaxCode {
+		return nil, sandbox.Refuse("the program of %s is over the limit of %d bytes", part.ID(), sandbox.MaxCode)
+	}
+	return b, nil
+}
+
+// within is what both allow.
+func within(a, most modules.Allow) modules.Allow {
+	both := func(a, b []string) []string {
+		return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+	}
+	return modules.Allow{
+		Network: both(a.Network, most.Network), Read: both(a.Read, most.Read), Env: both(a.Env, most.Env),
+		Clock: a.Clock && most.Clock, Random: a.Random && most.Random,
+	}
+}
+
+// contract makes the schemas of a skill out of its ports.
+func (k *skill) contract(m *modules.Manifest) error {
+	k.uris = map[string]bool{}
+	for _, p := range m.Inputs {
+		if p.Type == "uri" || p.Type == "list[uri]" {
+			k.uris[p.Name] = true
+		}
+	}
+	for _, p := range m.Outputs {
+		if p.Name == "ok" || p.Name == "error" {
+			return sandbox.Refuse("%s has an output called %q, which is the router's word", m.ID(), p.Name)
+		}
+	}
+	k.info.Inputs, k.info.Outputs = Schema(m.Inputs), Schema(m.Outputs)
+	var inErr, outErr error
+	k.in, inErr = schemas.NewShape(k.info.Inputs)
+	k.out, outErr = schemas.NewShape(k.info.Outputs)
+	return cmp.Or(inErr, outErr)
+}

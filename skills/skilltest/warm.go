@@ -1,0 +1,36 @@
+package skilltest
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// Warm prints how long calls of a prepared guest take: the middle one and the
+// 95th of two hundred. It is skipped unless MM_SANDBOX is set.
+func Warm(t *testing.T, e sandbox.Executor, p sandbox.Program, name string) {
+	if os.Getenv("MM_SANDBOX") == "" {
+		t.Skip("times mean something on a machine that does nothing else: MM_SANDBOX=1")
+	}
+	start := time.Now()
+	g, err := e.Prepare(t.Context(), p)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer g.Close()
+	ready := time.Since(start)
+	const times = 200
+	var took []time.Duration
+	for range times {
+		start := time.Now()
+		if _, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{"a":1}`)}); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	t.Logf("warm: %s p50 %v, p95 %v of %d calls, made ready in %v", name, took[times/2], took[times*95/100], times, ready.Round(time.Millisecond))
+}
