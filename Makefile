@@ -152,6 +152,10 @@ judge-speech:
 grammar:
 	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
 
+# The same judge of the digits that the playbook's build speaks (BUILD, N).
+judge-speech:
+	@scripts/judge-speech.sh
+
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).
 bench-native:

@@ -170,6 +170,8 @@ const (
 	NotClaimed  Code = "MM1071"
 	DriftMissed Code = "MM1072"
 
+	SchemaSubset Code = "MM1081"
+
 	QNNUnread    Code = "MM1101"
 	QNNNoContext Code = "MM1102"
 

@@ -10,7 +10,7 @@ import (
 var groups = map[string]string{
 	"MM00": "Reading a document", "MM01": "Schema", "MM02": "One module", "MM03": "Between modules of a build",
 	"MM04": "Resolution and lock", "MM05": "Assembling", "MM06": "Trust", "MM07": "Store and registry",
-	"MM08": "Running", "MM09": "Settings", "MM10": "An ONNX model",
+	"MM08": "Running", "MM09": "Settings", "MM10": "An ONNX model", "MM11": "A file for an NPU",
 }
 
 // Document writes the table of codes as Markdown: docs/DIAGNOSTICS.md.

@@ -149,6 +149,8 @@ var table = []Entry{
 	{NotClaimed, "operator that the engine does not have", "The model needs operators or opsets that the engine does not run.", "Choose another engine, or cut the operators off with mm onnx cut."},
 	{DriftMissed, "quantised model drifts too far", "Outputs of the quantised model differ from the original's by more than --max-drift. Nothing was written.", "Allow more drift, or keep the tensors that matter with --keep."},
 
+	{SchemaSubset, "schema beyond the subset", "The JSON Schema says something that answers cannot be held to, or nothing satisfies it.", "docs/GRAMMAR.md lists what can be said; say it in those words or leave it out."},
+
 	{QNNUnread, "the QNN file cannot be read", "The file is none of those that QNN's readers know (a context binary, a LiteRT model compiled ahead of time, an ONNX model around a context, a .dlc), it is cut off, or it contradicts itself.", "Fetch or compile it anew; an empty file is what a compiler that failed leaves."},
 	{QNNNoContext, "no compiled context in the file", "A model for any chip is compiled on its way to one, and a model around a context may name it in a file of its own.", "Name the file of the context, or compile the model first."},
 

@@ -14,6 +14,16 @@ type Grammar struct {
 	States []State
 }
 
+// Constraint says which tokens may follow what was written since the
+// generation began. It is asked by one goroutine at a time.
+type Constraint interface {
+	// Mask sets the logits of tokens that may not follow to -Inf.
+	Mask(written []int32, logits []float32) error
+	// Forced are tokens that must follow, whatever the logits; none where the
+	// model has a choice.
+	Forced(written []int32) []int32
+}
+
 // Nowhere is the next state of a token that is not allowed.
 const Nowhere int32 = -1
 

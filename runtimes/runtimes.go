@@ -202,6 +202,9 @@ type Generation struct {
 	MaxTokens      int      // 0: as many as there is room for
 	StopIDs        []int32  // tokens that end the text
 	Allow          *Grammar // which tokens may follow; nil: any
+	// Follow says it as well, of each text anew. It is code: an engine in
+	// another process is [Unavailable] for it. nil: any token.
+	Follow Constraint `json:"-"`
 }
 
 // Stop says why generation ended.

@@ -85,7 +85,7 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 
 // aloneOptions refuses what only models of text take.
 func aloneOptions(c *cli.Context) error {
-	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "out-image", "out-audio", "out-text", "trace", "trace-svg"} {
+	for _, name := range []string{"prompt", "p", "request", "smoke", "raw", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "no-draft", "json-schema", "out-image", "out-audio", "out-text", "trace", "trace-svg"} {
 		if c.IsSet(name) {
 			return usageError{fmt.Errorf("--%s is for models of text; functions take --input", name)}
 		}

@@ -15,6 +15,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/grammar/schema"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -45,6 +47,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.GenericFlag{Name: "video", Usage: "show the model the film in `FILE`, an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
+			&cli.StringFlag{Name: "json-schema", Usage: "answer in JSON that the schema in `FILE` accepts (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
 		}, append(append(wishFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
@@ -126,6 +129,9 @@ func (p *program) run(c *cli.Context) error {
 	case !c.Bool("smoke"):
 		if req, err = p.requestOptions(c); err == nil {
 			err = wish.ask(&req, c.String("request") != "")
+		}
+		if file := c.String("json-schema"); file != "" && err == nil {
+			req.Preferences.Grammar, err = readSchema(file)
 		}
 	}
 	if err != nil {
@@ -336,6 +342,32 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 		return req, err
 	}
 	return req, doc.Decode(&req)
+}
+
+// readSchema reads what an answer is held to.
+func readSchema(file string) (*grammar.Grammar, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, schemas.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema: %w", err)
+	}
+	if len(data) > schemas.MaxBytes {
+		return nil, fmt.Errorf("reading the schema: %s holds more than %d bytes", file, schemas.MaxBytes)
+	}
+	g, err := grammar.New(data, grammar.Options{})
+	var beyond *schema.Error
+	if !errors.As(err, &beyond) {
+		return g, err
+	}
+	var list diag.List
+	for _, f := range beyond.Faults {
+		list.Add(diag.SchemaSubset, diag.Pos{File: file}, f.String(), "")
+	}
+	return nil, list.Err()
 }
 
 // runner makes a Runner for what the argument means.

@@ -29,6 +29,10 @@ type GenerateOptions struct {
 	// Mask may change the logits of the token that follows history, such as
 	// set those to -Inf that a grammar does not allow. The logits are a copy.
 	Mask func(history []int32, logits []float32) error
+	// Forced gives tokens that must follow history, whatever the logits: they
+	// are read together, and nothing is drawn. Stop tokens among them end the
+	// text.
+	Forced func(history []int32) []int32
 	// Draft is a session of a smaller model of the same vocabulary, which
 	// proposes tokens that this model then checks together, where that is
 	// measured to be faster. The text is the same as without. The contents of
@@ -76,6 +80,8 @@ type Stats struct {
 	// Drafted and Accepted count the tokens that were proposed and those of
 	// them that stand.
 	Drafted, Accepted int
+	// Forced counts the tokens for which nothing was drawn, but the first.
+	Forced int
 }
 
 // Prompt makes tokens the contents of the session. Positions at the beginning
@@ -100,7 +106,7 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 	if err != nil {
 		return Stats{}, err
 	}
-	token, err := g.choose(s.Logits())
+	token, err := g.first()
 	if err != nil {
 		return g.stats, err
 	}
@@ -111,11 +117,56 @@ func (s *Session) Generate(ctx context.Context, opt GenerateOptions, emit func(T
 		if s.Len() == s.context {
 			return g.stats, g.end(StopContext)
 		}
-		token, err = g.step(ctx, token)
+		if forced := g.forced(); len(forced) > 0 {
+			token, err = g.follow(ctx, token, forced)
+		} else {
+			token, err = g.step(ctx, token)
+		}
 		if err != nil || g.stats.Reason != "" {
 			return g.stats, err
 		}
 	}
+}
+
+// first is the first token: one that is forced, or one that is drawn.
+func (g *generation) first() (int32, error) {
+	if g.opt.Forced != nil {
+		if forced := g.opt.Forced(g.history); len(forced) > 0 {
+			return forced[0], nil
+		}
+	}
+	return g.choose(g.s.Logits())
+}
+
+// forced are the tokens that must follow and for which there is room.
+func (g *generation) forced() []int32 {
+	if g.opt.Forced == nil {
+		return nil
+	}
+	forced := g.opt.Forced(g.history)
+	return forced[:max(0, min(len(forced), g.room()))]
+}
+
+// follow feeds the last token of the history and those that must follow it,
+// puts these into the text, and gives the token behind them.
+func (g *generation) follow(ctx context.Context, last int32, forced []int32) (next int32, err error) {
+	s, before, kept := g.s, g.s.Len(), len(g.history)
+	if err := s.Feed(ctx, append([]int32{last}, forced...)); err != nil {
+		return 0, err
+	}
+	g.stats.Forced += len(forced)
+	for _, token := range forced {
+		if err = g.put(token); err != nil || g.stats.Reason != "" {
+			// What stands was fed; of the token that ended the text nothing is.
+			stand := len(g.history) - kept
+			if g.stats.Reason != "" {
+				stand--
+			}
+			s.Truncate(before + 1 + stand)
+			return 0, err
+		}
+	}
+	return g.choose(s.Logits())
 }
 
 // generation is a text being written.

@@ -130,6 +130,9 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 		}
 		o.Mask = (&walk{grammar: opt.Allow, from: s.session.Len()}).mask
 	}
+	if opt.Follow != nil {
+		s.follow(&o, opt.Follow)
+	}
 	ctx, end := s.bounded(ctx)
 	defer end()
 	if err := s.session.Recall(ctx); err != nil {
@@ -149,6 +152,23 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 		return runtimes.StopEnd, nil
 	}
 	return stops[stats.Reason], s.told(ctx, err)
+}
+
+// follow has a constraint look at what is drawn, beside what looks at it
+// already.
+func (s *sequence) follow(o *infer.GenerateOptions, c runtimes.Constraint) {
+	from, before := s.session.Len(), o.Mask
+	o.Mask = func(history []int32, logits []float32) error {
+		if before != nil {
+			if err := before(history, logits); err != nil {
+				return err
+			}
+		}
+		return c.Mask(history[from:], logits)
+	}
+	if before == nil { // or the two might force different tokens
+		o.Forced = func(history []int32) []int32 { return c.Forced(history[from:]) }
+	}
 }
 
 // refused marks an error of emit.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
@@ -33,6 +34,8 @@ type Preferences struct {
 
 	// Allow says which tokens may follow; nil: any.
 	Allow *runtimes.Grammar `json:"allow,omitempty"`
+	// Grammar is what the whole answer is in; nil: any text.
+	Grammar *grammar.Grammar `json:"-"`
 }
 
 // Check reports preferences that make no sense.

@@ -31,6 +31,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/feature"
@@ -75,6 +76,9 @@ type Runner struct {
 	talk    *talk.Talk
 	spoken  bool          // talk was read
 	load    time.Duration // of an answer that has not told it yet
+
+	reading    sync.Once // of the vocabulary, for grammars
+	vocabulary *grammar.Vocabulary
 
 	mu     sync.Mutex
 	idle   []*session // the one used last at the end
@@ -316,7 +320,13 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 		if read.Plain {
 			gen.StopIDs = r.talk.Ends()
 		}
-		err = t.generate(bounded, r, s, gen, behind)
+		if p.Grammar != nil {
+			gen.StopIDs = r.talk.Ends()
+			gen.Follow, err = r.follow(p.Grammar, gen.StopIDs, read)
+		}
+		if err == nil {
+			err = t.generate(bounded, r, s, gen, behind)
+		}
 	}
 	if err == nil {
 		err = t.make(bounded, r, req, states, behind)
@@ -334,6 +344,19 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 		t.answer.Stop = StopCall
 	}
 	return t.answer, nil
+}
+
+// follow looks at a grammar through the model's vocabulary.
+func (r *Runner) follow(g *grammar.Grammar, ends []int32, read talk.ReadOptions) (runtimes.Constraint, error) {
+	if read.Thinking {
+		return nil, &runtimes.Unavailable{What: "an answer that follows a schema", Why: "the model's template begins with its reasoning", Hint: "--raw leaves the template out"}
+	}
+	r.reading.Do(func() { r.vocabulary = grammar.Read(r.talk.Tokenizer()) })
+	m, err := g.Over(r.vocabulary, ends...)
+	if err != nil {
+		return nil, fmt.Errorf("following the schema: %w", err)
+	}
+	return m.Follow(), nil
 }
 
 // told is how long loading took, to the first answer that asks.

@@ -166,6 +166,9 @@ func (s *sequence) Len() int { return len(s.ids) }
 
 // Generate continues the sequence.
 func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit func(id int32) error) (runtimes.Stop, error) {
+	if opt.Follow != nil {
+		return "", &runtimes.Unavailable{What: "text that follows a schema", Why: "the engine computes in a process of its own, where the grammar is not", Hint: "--backend core follows schemas"}
+	}
 	c, err := s.at(ctx)
 	if err != nil {
 		return "", err

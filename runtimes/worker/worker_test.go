@@ -282,6 +282,30 @@ func say(ctx context.Context, s runtimes.Sequence, n int) ([]int32, error) {
 	return ids, err
 }
 
+// What is code does not go to another process: it is refused, and not left out.
+func TestConstraintsStayHere(t *testing.T) {
+	s, err := language(t, "count", "").NewSequence(t.Context(), runtimes.SequenceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Feed(t.Context(), runtimes.Positions{Tokens: []int32{1}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Generate(t.Context(), runtimes.Generation{MaxTokens: 3, Follow: anything{}}, func(int32) error { return nil })
+	if !errors.Is(err, runtimes.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	if ids, err := say(t.Context(), s, 2); err != nil || len(ids) != 2 {
+		t.Errorf("%v, %v", ids, err)
+	}
+}
+
+// anything is a constraint that allows every token.
+type anything struct{}
+
+func (anything) Mask([]int32, []float32) error { return nil }
+func (anything) Forced([]int32) []int32        { return nil }
+
 // A child that fails in the middle of a generation ends that one; the next
 // call goes on with another child, where the sequence was.
 func TestFaultsInTheMiddle(t *testing.T) {

@@ -1,0 +1,54 @@
+package infer
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// What is forced gives the text that a mask which allows nothing else gives,
+// and leaves the session as that does, wherever it is cut.
+func TestForcedIsWhatAMaskGives(t *testing.T) {
+	cfg, weights := stories(t)
+	must := []int32{7, 8, 9, 10}
+	for _, from := range []int{0, 3} {
+		due := func(history []int32) []int32 {
+			if n := len(history) - 1 - from; n >= 0 && n < len(must) {
+				return must[n:]
+			}
+			return nil
+		}
+		forced := GenerateOptions{Forced: due}
+		masked := GenerateOptions{Mask: func(history []int32, logits []float32) error {
+			if d := due(history); d != nil {
+				for id := range logits {
+					if int32(id) != d[0] {
+						logits[id] = float32(math.Inf(-1))
+					}
+				}
+			}
+			return nil
+		}}
+		for name, cut := range map[string]GenerateOptions{
+			"context": {}, "length": {MaxTokens: 5}, "a forced token": {StopTokens: []int32{9}}, "the last of them": {MaxTokens: from + 4}, "behind them": {MaxTokens: from + 5},
+		} {
+			run := func(opt GenerateOptions) ([]int32, Stats, int) {
+				opt.MaxTokens, opt.StopTokens = cut.MaxTokens, cut.StopTokens
+				s := open(t, cfg, weights, SessionOptions{Context: 12})
+				if _, err := s.Prompt(t.Context(), []int32{1}); err != nil {
+					t.Fatal(err)
+				}
+				ids, _, stats := collect(t, s, opt)
+				return ids, stats, s.Len()
+			}
+			want, was, held := run(masked)
+			got, is, holds := run(forced)
+			if !slices.Equal(got, want) || is.Reason != was.Reason || is.Tokens != was.Tokens || holds != held {
+				t.Errorf("from %d, cut at %s: %v %+v, %d held; a mask gives %v %+v, %d held", from, name, got, is, holds, want, was, held)
+			}
+			if name == "context" && is.Forced < len(must)-1 {
+				t.Errorf("%d tokens were forced", is.Forced)
+			}
+		}
+	}
+}
