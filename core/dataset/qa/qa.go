@@ -69,7 +69,7 @@ func (t Turn) Near(said string) bool {
 // Says reports whether what was said is the answer, but for upper case and space
 // around it.
 func (t Turn) Says(said string) bool {
-	return strings.ToLower(strings.TrimSpace(said)) == strings.ToLower(strings.TrimSpace(t.Answer))
+	return strings.EqualFold(strings.TrimSpace(said), strings.TrimSpace(t.Answer))
 }
 
 // Matches reports whether a kind is one of those named, or of a pattern such as
