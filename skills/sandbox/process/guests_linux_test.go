@@ -137,7 +137,8 @@ func harm(act string, f func(), ends ...sandbox.Kind) {
 	}{act, ends})
 }
 
-func init() {
+// plan fills in the guests that mean harm.
+func plan() {
 	harm("endless loop", spin, sandbox.Time)
 	harm("sleeping", func() { time.Sleep(time.Hour) }, sandbox.Time)
 	harm("threads", func() {

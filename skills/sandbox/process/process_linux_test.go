@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Command {
 		Inner()
 	}
+	plan()
 	if act := acts[os.Args[0]]; act != nil && len(os.Args) == 1 {
 		act()
 		os.Exit(0)
