@@ -1,6 +1,5 @@
 // Package modules reads and checks module.yaml, the manifest of one module:
-// an encoder, projector, decoder, skill, core, draft core, router, sandbox or
-// adapter.
+// an encoder, projector, decoder, skill, core, draft core, router, sandbox or adapter.
 //
 // [Load] reads a manifest from a folder, validates it against its schema and
 // checks what a schema cannot say: that one dimension has one size, that a

@@ -207,11 +207,11 @@ func (p *program) onnxCut(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	from, err := valuesOf(c, "from")
+	from, err := valuesOf("from", c.StringSlice("from"))
 	if err != nil {
 		return err
 	}
-	to, err := valuesOf(c, "to")
+	to, err := valuesOf("to", c.StringSlice("to"))
 	if err != nil {
 		return err
 	}
@@ -287,8 +287,8 @@ func (p *program) onnxQuant(c *cli.Context) error {
 var typed = regexp.MustCompile(`^(.+)=([a-z0-9]+)\[([^\[\]]*)\]$`)
 
 // valuesOf reads the tensors of a flag.
-func valuesOf(c *cli.Context, flag string) (out []onnx.Value, err error) {
-	for _, s := range c.StringSlice(flag) {
+func valuesOf(flag string, given []string) (out []onnx.Value, err error) {
+	for _, s := range given {
 		v, err := valueOf(s)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--%s %s: %w", flag, s, err)}
