@@ -78,6 +78,9 @@ func (p *Perception) make(m *made) error {
 	}
 	m.item, err = s.item(e)
 	m.key = key
+	if p.recipe.Data.Words > 0 {
+		m.signs = readingOf(e)
+	}
 	return err
 }
 

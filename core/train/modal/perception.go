@@ -36,6 +36,7 @@ type Perception struct {
 	trial       *batch          // of an evaluation
 	grads       []float32
 	last        *train.Evaluation
+	words       words // where they are learnt
 }
 
 // Trainer is the trainer of a perception, or of an encoder by signs.
@@ -186,6 +187,9 @@ func (p *Perception) build(dir string) error {
 			return err
 		}
 	}
+	if r.Data.Words > 0 {
+		p.words = p.newWords()
+	}
 	p.pass = p.model.NewPass(workers, r.BatchSize, r.SeqLen)
 	p.trial = newBatch(r.BatchSize, r.SeqLen)
 	p.trial.Best = make([]int32, r.BatchSize*r.SeqLen)
@@ -257,11 +261,22 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 		if b.blank {
 			s.back(nil, 0, add)
 		} else if b.EmbedGrads != nil {
+			p.pull(s, b, b.EmbedGrads[from:from+size], scale)
 			s.back(b.EmbedGrads[from:from+size], n, add)
 		}
 		from += size
 	}
 	return loss, nil
+}
+
+// pull brings the vectors of a batch's items near to words, where they are learnt.
+func (p *Perception) pull(s *sense, b *batch, grads []float32, scale float64) {
+	rows, C := s.proj.rows(), s.proj.cols()
+	for i, it := range b.items[s.modality] {
+		if len(it.signs) == rows {
+			p.words.pull(it.signs, func(r int) []float32 { return s.proj.out.Row(i*rows + r) }, grads[i*rows*C:(i+1)*rows*C], C, p.recipe.Data.Words*scale)
+		}
+	}
 }
 
 // Refresh implements [train.Task].

@@ -108,6 +108,10 @@ type Data struct {
 	// Spell names kinds of answers, or patterns of path.Match, that are learnt
 	// letter by letter, such as words/*.
 	Spell []string `json:"spell,omitempty"`
+	// Words is the weight of a second loss, by which each vector comes near to the
+	// core's own embedding of the sign that belongs at its place (docs/STAGES.md):
+	// words that the core knows how to repeat. It is for encoders that learnt signs.
+	Words float64 `json:"words,omitempty"`
 	// Late is the share of single questions that stand before what is asked about;
 	// 0.1, negative none.
 	Late float64 `json:"late,omitempty"`
@@ -288,6 +292,7 @@ func (d Data) validate(in []Modality) error {
 	fault("", d.Scene == nil && has(Image), "an image modality, and no source of pictures: scene")
 	fault("", d.Sound == nil && has(Audio), "an audio modality, and no source of sounds: sound")
 	fault("/silent", !(d.Silent <= 1) || !(d.Late <= 1), "silent %v, late %v: shares of at most 1", d.Silent, d.Late)
+	fault("/words", !(d.Words >= 0 && d.Words <= 1000), "words is %v, 0 to 1000", d.Words)
 	fault("/turns", d.Turns < 1 || d.Turns > maxTurns, "turns is %d, 1 to %d", d.Turns, maxTurns)
 	for key, list := range map[string][]string{"spell": d.Spell, "ask": d.Ask} {
 		for i, p := range list {
