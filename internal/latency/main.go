@@ -42,7 +42,7 @@ import (
 type question struct {
 	name, prompt string
 	input        abi.Modality // "": words alone
-	tokens       int // at most: an answer may end before
+	tokens       int          // at most: an answer may end before
 	budget       time.Duration
 	first        bool // the budget is for the first token, not for the last
 }
