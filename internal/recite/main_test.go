@@ -125,7 +125,7 @@ func TestStretches(t *testing.T) {
 		}
 	}
 	a, b, other := say("say 7")[0], say("say 2 7")[1], say("say 2 7")[0]
-	if same, differs := like(a, b), like(a, other); same < 0.8 || differs > 0.5 {
+	if same, differs := like(a, b), like(a, other); same < 0.95 || differs > 0.8 {
 		t.Errorf("seven is like seven by %.2f, and like two by %.2f", same, differs)
 	}
 }
