@@ -69,7 +69,7 @@ func TestOpeningFaults(t *testing.T) {
 		"states last":         {func(r *Recipe) { slices.Reverse(r.Decoder.Net.Inputs) }, "/decoder", "a decoder's first takes the core's states"},
 		"two outputs":         {func(r *Recipe) { r.Decoder.Net.Outputs = []string{"picture", "seen"} }, "/decoder", "a network of 2 outputs"},
 		"another size":        {func(r *Recipe) { r.Data.Scene.Pixels = 96 }, "/decoder", "12288 numbers, asked for are 27648"},
-		"pictures of nothing": {func(r *Recipe) { r.Data.Scene.Kinds = []string{"words"} }, "/data/scene/kinds", "no words that ask for words"},
+		"pictures of nothing": {func(r *Recipe) { r.Data.Scene.Kinds = []string{"video"} }, "/data/scene/kinds", "no words that ask for video"},
 		"no such kind":        {func(r *Recipe) { r.Data.Scene.Kinds = []string{"smells"} }, "/data/scene", "smells"},
 		"no such checkpoint":  {func(r *Recipe) { r.Decoder = Decoder{From: "nothing.safetensors"} }, "/decoder", "nothing.safetensors"},
 	} {
