@@ -4,7 +4,7 @@ import "embed"
 
 // reference holds the reference modules, so that mm demo needs no checkout.
 //
-//go:embed */*.yaml */README.md */*.gguf */*.onnx */golden/*
+//go:embed */*.yaml */README.md */*.gguf */*.onnx */golden/* */*.png
 var reference embed.FS
 
 // Reference returns the folders of the reference modules.
