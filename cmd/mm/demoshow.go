@@ -107,7 +107,7 @@ func (p demoParts) exports() []string {
 	if len(p.all) == 0 {
 		return nil
 	}
-	return []string{"--export", "gguf=int8,kv=int8", "--export", "onnx=" + strings.Join(p.all, ",")}
+	return []string{"--export", "gguf=int8,kv=fp8", "--export", "onnx=" + strings.Join(p.all, ",")}
 }
 
 // show has the build, pulled and verified, asked and asked for things.

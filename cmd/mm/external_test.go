@@ -74,7 +74,8 @@ func outsideWeights(t *testing.T, path, location string) {
 func TestExternalWeights(t *testing.T) {
 	jsonWorld(t)
 	shipped := modulesOf(t)
-	if err := os.CopyFS("modules", os.DirFS(shipped)); err != nil {
+	graph := "name: p-lite\nversion: 0.1.0\nmodalities:\n  - enc: {ref: vision-enc@^1}\nexports:\n  laptop: {onnx: [vision-enc]}\n"
+	if err := os.WriteFile("eye.graph.yaml", []byte(graph), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("mm.yaml", []byte("modules: [modules]\n"), 0o644); err != nil {
@@ -88,6 +89,7 @@ func TestExternalWeights(t *testing.T) {
 		}
 	}
 	dir := filepath.Join("modules", "vision-enc")
+	do("module new encoder vision-enc --modality image --seed 13 --version 1.3.0 --dir " + dir)
 	in := map[string]runtimes.Tensor{"image": {Type: runtimes.Uint8, Shape: []int64{1, 32, 32, 3}, Data: slices.Repeat([]byte{7, 90, 200}, 32*32)}}
 	answer := func(t *testing.T, e runtimes.Engine, b runtimes.Bundle) []byte {
 		t.Helper()
@@ -135,8 +137,8 @@ func TestExternalWeights(t *testing.T) {
 	}
 	for range 2 {
 		do("validate --files modules/vision-enc")
-		do("lock builds/p-lite.graph.yaml --update vision-enc")
-		do("assemble builds/p-lite.graph.yaml --target laptop --sign default --force")
+		do("lock eye.graph.yaml --update vision-enc")
+		do("assemble eye.graph.yaml --target laptop --sign default --force")
 	}
 	b := bundle()
 	if files := b.Part.Files[string(abi.ONNX)]; b.Part.Version != "1.3.1" || len(files) != 2 || !strings.HasSuffix(files[1], "weights.bin") {

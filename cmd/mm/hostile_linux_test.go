@@ -40,7 +40,7 @@ modalities:
   - enc: {ref: vision-enc}
     proj: {ref: vision-proj, T_cap: 64, out_dim: 256}
   - enc: {ref: audio-enc}
-    proj: {ref: audio-proj, T_cap: 96, out_dim: 256}
+    proj: {ref: audio-proj, T_cap: 16, out_dim: 256}
 exports:
   here:
     gguf: {quant: int4}

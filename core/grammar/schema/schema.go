@@ -33,6 +33,7 @@ type Fault struct {
 	Problem  string
 }
 
+// String is the fault in one line.
 func (f Fault) String() string {
 	return fmt.Sprintf("%s%s: %s", f.Document, place(f.Pointer), f.Problem)
 }
