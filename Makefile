@@ -144,6 +144,7 @@ judge:
 # The same judge of the digits that the playbook's build speaks (BUILD, N).
 judge-speech:
 	@scripts/judge-speech.sh
+
 # Random texts of JSON Schemas: no dead end, and two validators accept them;
 # the JSON-Schema-Test-Suite; what masks cost (MM_GRAMMAR texts of each schema;
 # MM_GRAMMAR_PYTHON: a Python with jsonschema 4.25.1; MM_GRAMMAR_SUITE: the
@@ -151,10 +152,6 @@ judge-speech:
 # sizes to train, with colons between).
 grammar:
 	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
-
-# The same judge of the digits that the playbook's build speaks (BUILD, N).
-judge-speech:
-	@scripts/judge-speech.sh
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).

@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/part"
@@ -346,17 +347,9 @@ func (p *program) readRequest(file string) (runner.Request, error) {
 
 // readSchema reads what an answer is held to.
 func readSchema(file string) (*grammar.Grammar, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, schemas.MaxBytes+1))
+	data, err := fsx.ReadFile(file, schemas.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the schema: %w", err)
-	}
-	if len(data) > schemas.MaxBytes {
-		return nil, fmt.Errorf("reading the schema: %s holds more than %d bytes", file, schemas.MaxBytes)
 	}
 	g, err := grammar.New(data, grammar.Options{})
 	var beyond *schema.Error

@@ -118,13 +118,13 @@ const maxPositions = 1 << 22
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if c.Data.Format == uint16Format && c.Tokenizer.File == "" {
-		return at("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
+		return At("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
 	}
-	errs := []error{at("/model", c.Model.Validate()), at("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
-		at("/data", c.Data.validate()), at("/tokenizer", c.Tokenizer.validate())}
+	errs := []error{At("/model", c.Model.Validate()), At("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
+		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate())}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, at(path, fmt.Errorf(format, args...)))
+			errs = append(errs, At(path, fmt.Errorf(format, args...)))
 		}
 	}
 	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
@@ -142,17 +142,17 @@ func (f Freeze) none() bool {
 func (f Freeze) validate(layers int) error {
 	var errs []error
 	if f.Policy != "" && f.Policy != "boundary" {
-		errs = append(errs, at("/freeze/policy", fmt.Errorf("freeze: policy %q is not boundary", f.Policy)))
+		errs = append(errs, At("/freeze/policy", fmt.Errorf("freeze: policy %q is not boundary", f.Policy)))
 	}
 	if f.Policy != "" && !(Freeze{Policy: "", Embeddings: f.Embeddings, Head: f.Head, Norms: f.Norms, Layers: f.Layers, Tensors: f.Tensors}).none() {
-		errs = append(errs, at("/freeze", errors.New("freeze: a policy decides alone: nothing may stand beside it")))
+		errs = append(errs, At("/freeze", errors.New("freeze: a policy decides alone: nothing may stand beside it")))
 	}
 	if _, err := parseLayers(f.Layers, layers); err != nil {
-		errs = append(errs, at("/freeze/layers", err))
+		errs = append(errs, At("/freeze/layers", err))
 	}
 	for _, p := range f.Tensors {
 		if _, err := path.Match(p, ""); err != nil {
-			errs = append(errs, at("/freeze/tensors", fmt.Errorf("freeze: %q is no pattern", p)))
+			errs = append(errs, At("/freeze/tensors", fmt.Errorf("freeze: %q is no pattern", p)))
 		}
 	}
 	return errors.Join(errs...)

@@ -113,7 +113,7 @@ func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Doc
 	f := dataset.Filter{JoinLines: d.JoinLines, MinChars: d.MinChars, MaxChars: d.MaxChars, Keys: d.Keys, Given: d.Given}
 	var all []dataset.Document
 	for _, name := range files {
-		docs, err := readFile(resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {
+		docs, err := readFile(Resolve(dir, name), func(r io.Reader) iter.Seq2[dataset.Document, error] {
 			switch d.Format {
 			case "jsonl":
 				return dataset.ReadJSONL(r, f)
@@ -138,7 +138,7 @@ func (d Data) template(dir string) (*chat.Template, error) {
 	if d.Format != chatFormat {
 		return nil, nil
 	}
-	source, err := readBounded(resolve(dir, d.Template), maxTemplate)
+	source, err := readBounded(Resolve(dir, d.Template), maxTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("chat template: %w", err)
 	}

@@ -1,6 +1,9 @@
 package train
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Fault is something wrong with a configuration, and where in it.
 type Fault struct {
@@ -14,13 +17,16 @@ func (f Fault) Error() string { return f.Err.Error() }
 // Unwrap is what is wrong.
 func (f Fault) Unwrap() error { return f.Err }
 
-// at says where err is; what knows its own place keeps it.
-func at(path string, err error) error {
+// At says where err is; what knows its own place keeps it, and nil stays nil.
+func At(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return Fault{path, err}
 }
+
+// Atf is a fault in words.
+func Atf(path, format string, args ...any) error { return At(path, fmt.Errorf(format, args...)) }
 
 // Faults lists the faults of a configuration that err tells of, one by one, each
 // at the most precise place known; none when err is of another kind.

@@ -51,7 +51,7 @@ func (f Freeze) apply(m *llm.Model[float32]) (*llm.Model[float32], error) {
 			hit = hit || ok
 		}
 		if !hit {
-			return nil, at("/freeze/tensors", fmt.Errorf("freeze: no tensor matches %q", p))
+			return nil, At("/freeze/tensors", fmt.Errorf("freeze: no tensor matches %q", p))
 		}
 	}
 	names := map[string]bool{}

@@ -134,16 +134,16 @@ func (l *LM) check() error {
 func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], error) {
 	var m *llm.Model[float32]
 	if cfg.Base != "" {
-		base, vocabularies, err := baseModel(resolve(dir, cfg.Base))
+		base, vocabularies, err := baseModel(Resolve(dir, cfg.Base))
 		if err != nil {
 			return nil, err
 		}
 		m = base
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, corpus.Vocabulary) {
-			return nil, at("/base", fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base))
+			return nil, At("/base", fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base))
 		}
 		if want := cfg.Model; m.Config != want {
-			return nil, at("/model", fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want))
+			return nil, At("/model", fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want))
 		}
 	} else {
 		var err error
@@ -156,7 +156,7 @@ func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], er
 	}
 	m, err := cfg.Freeze.apply(m)
 	if err == nil && cfg.LoRA != nil {
-		err = at("/lora", m.Adapt(*cfg.LoRA, cfg.Seed))
+		err = At("/lora", m.Adapt(*cfg.LoRA, cfg.Seed))
 	}
 	return m, err
 }

@@ -66,7 +66,7 @@ func (o Optimizer) rate(name string) float64 {
 func parameters(tensors []*nn.Tensor[float32], o Optimizer) ([]optim.Param, error) {
 	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
 		if !slices.ContainsFunc(tensors, func(t *nn.Tensor[float32]) bool { ok, _ := path.Match(p, t.Name); return ok }) {
-			return nil, at("/optimizer/rates", fmt.Errorf("optimizer: rates: no tensor matches %q", p))
+			return nil, At("/optimizer/rates", fmt.Errorf("optimizer: rates: no tensor matches %q", p))
 		}
 	}
 	var all []optim.Param

@@ -58,7 +58,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, err
 	}
 	if tok.Size() > cfg.Model.Vocab {
-		return nil, at("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab))
+		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab))
 	}
 	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
 	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
@@ -67,7 +67,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		if cfg.Data.Cache == "" {
 			return dataset.Encode(docs, tok, opt)
 		}
-		return dataset.Cache(resolve(dir, cfg.Data.Cache), docs, tok, opt)
+		return dataset.Cache(Resolve(dir, cfg.Data.Cache), docs, tok, opt)
 	}
 	if c.Train, err = encode(train); err != nil {
 		return nil, fmt.Errorf("training data: %w", err)
@@ -88,7 +88,7 @@ func (c Config) form(dir string) (chat.Options, error) {
 	if c.Data.Format != chatFormat || c.Tokenizer.File == "" {
 		return form, nil
 	}
-	tok, err := ReadTokenizer(resolve(dir, c.Tokenizer.File))
+	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
 	if err != nil {
 		return form, err
 	}
@@ -105,21 +105,21 @@ func (c Config) form(dir string) (chat.Options, error) {
 
 // tokens maps files of token ids, which the tokenizer's file explains.
 func (c Config) tokens(dir string) (*Corpus, error) {
-	tok, err := ReadTokenizer(resolve(dir, c.Tokenizer.File))
+	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
 	if err != nil {
 		return nil, err
 	}
 	if tok.Size() > c.Model.Vocab {
-		return nil, at("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab))
+		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab))
 	}
 	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
 	end := tok.Special().EOS
-	if corpus.Train, err = dataset.OpenUint16(resolve(dir, c.Data.Files[0]), end); err != nil {
+	if corpus.Train, err = dataset.OpenUint16(Resolve(dir, c.Data.Files[0]), end); err != nil {
 		return nil, err
 	}
 	corpus.Text = corpus.Train.Digest()
 	if len(c.Data.HeldFiles) > 0 {
-		if corpus.Held, err = dataset.OpenUint16(resolve(dir, c.Data.HeldFiles[0]), end); err != nil {
+		if corpus.Held, err = dataset.OpenUint16(Resolve(dir, c.Data.HeldFiles[0]), end); err != nil {
 			return nil, errors.Join(err, corpus.Train.Close())
 		}
 		corpus.Text += corpus.Held.Digest()
@@ -127,7 +127,8 @@ func (c Config) tokens(dir string) (*Corpus, error) {
 	return corpus, nil
 }
 
-func resolve(dir, path string) string {
+// Resolve is a path of a configuration in the folder dir.
+func Resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

@@ -53,10 +53,10 @@ func (r Run) withDefaults() Run {
 
 // validate says everything that is wrong with r, defaults filled in.
 func (r Run) validate() error {
-	errs := []error{at("/schedule", r.Schedule.Validate()), at("/optimizer", r.Optimizer.validate())}
+	errs := []error{At("/schedule", r.Schedule.Validate()), At("/optimizer", r.Optimizer.validate())}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, at(path, fmt.Errorf(format, args...)))
+			errs = append(errs, At(path, fmt.Errorf(format, args...)))
 		}
 	}
 	s := r.Stop

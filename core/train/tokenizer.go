@@ -40,7 +40,7 @@ func (t Tokenizer) validate() error {
 // build reads the tokenizer's file or trains one of size tokens.
 func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenizer.Tokenizer, error) {
 	if t.File != "" {
-		return ReadTokenizer(resolve(dir, t.File))
+		return ReadTokenizer(Resolve(dir, t.File))
 	}
 	v, err := bpe.Train(docs, bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
 	if err != nil {

@@ -93,14 +93,14 @@ func build(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error
 	}
 	t := &Trainer{cfg: cfg, opt: opt, task: task, size: task.Size(), pool: workers}
 	if t.size.Held == 0 && cfg.Stop.Loss > 0 {
-		return nil, at("/stop/loss", fmt.Errorf("a target loss: %w", errNoHeld))
+		return nil, At("/stop/loss", fmt.Errorf("a target loss: %w", errNoHeld))
 	}
 	params, err := parameters(task.Tensors(), cfg.Optimizer)
 	if err != nil {
 		return nil, err
 	}
 	if len(params) == 0 {
-		return nil, at("/freeze", errors.New("training configuration: every tensor is frozen"))
+		return nil, At("/freeze", errors.New("training configuration: every tensor is frozen"))
 	}
 	t.mover, t.gauge = newMover(cfg.Optimizer, params, t.pool), optim.NewGauge(params, t.pool)
 	t.seal = newSeal(task.Tensors(), t.pool)

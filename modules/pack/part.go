@@ -207,6 +207,9 @@ func (k *part) function() (modules.Manifest, error) {
 		}
 		port, opt.Inputs[in.Name] = as.Name, as
 		fn.Preprocess = modules.Preprocess{port: built.Preprocess}
+		if p := built.Preprocess; p.Chunk > 0 {
+			fn.Caps = modules.Figures{"window_ms": p.Chunk * 1000 / p.SampleRate} // what it hears at once
+		}
 	}
 	model, err := export.Model(n, opt)
 	if err != nil {

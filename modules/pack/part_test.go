@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/core/llm"
@@ -187,4 +188,36 @@ func array(t *testing.T, path string) *npy.Array {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// An encoder that hears takes samples, a window of them at once; what is longer
+// comes to it in pieces.
+func TestHears(t *testing.T) {
+	signs := len(sound.Signs())
+	r := modal.Recipe{
+		Name: "ear", Stage: modal.Encode, Seed: 3,
+		Modalities: []modal.Modality{{
+			Modality:   modal.Audio,
+			Preprocess: preprocess.Spec{Layout: "NTM", Sound: preprocess.Sound{SampleRate: 16000, Chunk: 8000, NMels: 16, Window: 400, Hop: 500, Uncenter: true, Log: "ln", Floor: 1e-4}},
+			Encoder: modal.Encoder{Network: modal.Network{Net: &net.Config{
+				Inputs:  []net.Port{{Name: "frames", Rows: 16, Cols: 16}},
+				Layers:  []net.Layer{{Kind: "linear", Out: 8, Name: "frame_tokens"}, {Kind: "linear", Out: signs, Name: "signs"}},
+				Outputs: []string{"frame_tokens", "signs"}}}},
+			Heads: []modal.Head{{Output: "signs", Of: modal.Reading}},
+		}},
+		Data: modal.Data{Sound: &modal.Sound{Kinds: []string{"tones"}}}, BatchSize: 2, Stop: train.Stop{Steps: 1}, Eval: modal.Eval{N: 2},
+	}
+	run := t.TempDir()
+	runStage(t, r, run)
+	dir, err := pack.Part(t.Context(), filepath.Join(run, train.LastFile), pack.PartOptions{Name: "ear", Type: abi.Encoder, Version: "1.0.0", License: "MIT", Dir: filepath.Join(t.TempDir(), "ear")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, list := modules.Load(dir)
+	if list.Failed() {
+		t.Fatal(list.Err())
+	}
+	if ms, _ := m.Caps.Int("window_ms"); ms != 500 || m.Inputs[0].Name != "pcm" || len(m.Outputs) != 1 {
+		t.Errorf("windows of %d ms of %s, %d outputs", ms, m.Inputs[0].Name, len(m.Outputs))
+	}
 }

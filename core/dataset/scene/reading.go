@@ -152,6 +152,7 @@ func (s Scene) Value(i int) int {
 // Verdict is whether one thing about a picture was read right.
 type Verdict struct {
 	Kind  string // charts/value
+	Want  string // what is right: signs with spaces between them
 	Right bool
 }
 
@@ -160,45 +161,53 @@ type Verdict struct {
 func (s Scene) Judge(r []string) []Verdict {
 	want := s.Reading()
 	var out []Verdict
-	add := func(what string, right bool) { out = append(out, Verdict{s.Kind + "/" + what, right}) }
-	same := func(from, to int) bool { return slices.Equal(want[from:to], r[from:to]) }
-	add(AskCount, same(rowCount, rowCount+1))
+	// slots judges the n from each of the places on.
+	slots := func(what string, n int, from ...int) {
+		v := Verdict{Kind: s.Kind + "/" + what, Right: true}
+		for _, at := range from {
+			v.Want += strings.Join(want[at:at+n], " ") + " "
+			v.Right = v.Right && slices.Equal(want[at:at+n], r[at:at+n])
+		}
+		out = append(out, v)
+	}
+	slots(AskCount, 1, rowCount)
 	switch s.Kind {
 	case Shapes:
-		add(AskCaption, same(0, rowCount+1) && s.each(func(at int) bool { return same(at+shapeHue, at+shapeName+1) }))
-		add(AskPlace, s.each(func(at int) bool { return same(at+shapeAt, at+shapeAt+1) }))
-		add(AskSize, s.each(func(at int) bool { return same(at+shapeSize, at+shapeSize+1) }))
+		var rows []int
+		for i := range s.Truth.Shapes {
+			rows = append(rows, (i+1)*Row)
+		}
+		shifted := func(by int) (at []int) {
+			for _, row := range rows {
+				at = append(at, row+by)
+			}
+			return at
+		}
+		slots(AskCaption, shapeName+1-shapeHue, shifted(shapeHue)...)
+		slots(AskPlace, 1, shifted(shapeAt)...)
+		slots(AskSize, 1, shifted(shapeSize)...)
 	case Charts:
 		low, high := extremes(s.Truth.Bars)
 		for i, b := range s.Truth.Bars {
 			at := (i + 1) * Row
-			value, _ := strconv.Atoi(strings.Join(r[at+barValue:at+barColour], ""))
-			add("label", same(at, at+barValue))
-			add(AskValue, same(at+barValue, at+barColour))
-			add(AskValue+" ±5%", math.Abs(float64(value-b.Value)) <= float64(b.Value)/20)
-			add(AskColour, same(at+barColour, at+barFlag))
+			slots("label", barValue, at)
+			slots(AskValue, barColour-barValue, at+barValue)
+			value, err := strconv.Atoi(strings.Join(r[at+barValue:at+barColour], ""))
+			out = append(out, Verdict{s.Kind + "/" + AskValue + " ±5%", strconv.Itoa(b.Value), err == nil && math.Abs(float64(value-b.Value)) <= float64(b.Value)/20})
+			slots(AskColour, 1, at+barColour)
 		}
 		for _, one := range []struct {
 			flag string
 			bar  int
 		}{{AskHighest, high}, {AskLowest, low}} {
 			at := (one.bar + 1) * Row
-			add(one.flag, r[at+barFlag] == one.flag && same(at, at+barValue))
+			slots(one.flag, barValue, at)
+			v := &out[len(out)-1]
+			v.Right = v.Right && r[at+barFlag] == one.flag
 		}
 	default:
-		add(AskRead, same(Row, 2*Row))
-		add(AskColour, same(rowColour, rowColour+1))
+		slots(AskRead, Row, Row)
+		slots(AskColour, 1, rowColour)
 	}
 	return out
-}
-
-// each reports whether f holds for all shapes, by the slots that their rows
-// begin at.
-func (s Scene) each(f func(at int) bool) bool {
-	for i := range s.Truth.Shapes {
-		if !f((i + 1) * Row) {
-			return false
-		}
-	}
-	return true
 }

@@ -56,21 +56,24 @@ func (c Clip) Reading() []string {
 // Verdict is whether one thing about a clip was heard right.
 type Verdict struct {
 	Kind  string // digits/digits
+	Want  string // what is right: signs with spaces between them
 	Right bool
 }
 
 // Judge compares a reading with the truth.
 func (c Clip) Judge(r []string) []Verdict {
 	want := c.Reading()
-	same := func(from, to int) bool { return slices.Equal(want[from:to], r[from:to]) }
-	what, right := "digits", same(slotDigits, slotLetters)
+	slots := func(what string, from, to int) Verdict {
+		return Verdict{c.Kind + "/" + what, strings.Join(want[from:to], " "), slices.Equal(want[from:to], r[from:to])}
+	}
+	said := slots("digits", slotDigits, slotLetters)
 	switch c.Kind {
 	case Tones:
-		what, right = "pitch", same(slotPitch, slotPitch+1)
+		said = slots("pitch", slotPitch, slotPitch+1)
 	case Events:
-		what, right = "event", same(slotThing, slotThing+1)
+		said = slots("event", slotThing, slotThing+1)
 	case Words:
-		what, right = "word", same(slotLetters, Places)
+		said = slots("word", slotLetters, Places)
 	}
-	return []Verdict{{c.Kind + "/" + what, right}, {c.Kind + "/count", same(slotCount, slotCount+1)}}
+	return []Verdict{said, slots("count", slotCount, slotCount+1)}
 }

@@ -15,29 +15,3 @@
 // An example is a pure function of the recipe's seed and its number, so a run is
 // the same bit for bit on any number of threads and through interruptions.
 package decode
-
-import (
-	"fmt"
-	"path/filepath"
-
-	"mm-abi.org/mm/core/train"
-)
-
-// at says where in a recipe err is; what knows its own place keeps it.
-func at(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return train.Fault{Path: path, Err: err}
-}
-
-// atf is a fault in words.
-func atf(path, format string, args ...any) error { return at(path, fmt.Errorf(format, args...)) }
-
-// resolve is a path of a recipe in the folder dir.
-func resolve(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}

@@ -128,13 +128,13 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 		return nil, err
 	}
 	if d.net, err = r.Decoder.open(dir, r.Seed); err != nil {
-		return nil, at("/decoder", err)
+		return nil, train.At("/decoder", err)
 	}
 	if err := r.check(d.net, d.reader.model.Config.Dim); err != nil {
-		return nil, at("/decoder", err)
+		return nil, train.At("/decoder", err)
 	}
 	if d.made, err = made(d.net); err != nil {
-		return nil, at("/decoder", err)
+		return nil, train.At("/decoder", err)
 	}
 	if d.train, d.size, err = r.Data.open(trainSplit, dir); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func newDecoding(r Recipe, dir string, workers *pool.Pool, trains bool) (*Decodi
 		return nil, err
 	}
 	if n := len(d.train.Make(0).Target); n != d.made.Rows*d.made.Cols {
-		return nil, atf("/decoder", "the decoder gives [%d, %d], %d numbers, asked for are %d", d.made.Rows, d.made.Cols, d.made.Rows*d.made.Cols, n)
+		return nil, train.Atf("/decoder", "the decoder gives [%d, %d], %d numbers, asked for are %d", d.made.Rows, d.made.Cols, d.made.Rows*d.made.Cols, n)
 	}
 	d.chances = make([]float32, chances+max(d.made.Rows*d.made.Cols, r.Core.States*d.reader.model.Config.Dim))
 	nn.FillNormal(d.chances, nn.NewRandom(nn.Mix(r.Seed, 0)), 1)
@@ -167,7 +167,7 @@ func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 		one.Init(seed)
 		return one, nil
 	}
-	c, err := OpenCheckpoint(resolve(dir, n.From))
+	c, err := OpenCheckpoint(train.Resolve(dir, n.From))
 	if err != nil {
 		return nil, err
 	}

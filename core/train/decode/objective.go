@@ -6,6 +6,7 @@ import (
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/net/loss"
 	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/train"
 )
 
 // Kind is a way to learn an output.
@@ -71,7 +72,7 @@ func (o Objective) validate() error {
 	var errs []error
 	fault := func(key string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf("/objective"+key, format, args...))
+			errs = append(errs, train.Atf("/objective"+key, format, args...))
 		}
 	}
 	fault("/kind", o.Kind != Flow && o.Kind != Regression, "kind %q is none of flow, regression", o.Kind)

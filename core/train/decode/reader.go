@@ -29,12 +29,12 @@ const maxHeldStates = 512 << 20
 const bucket = 16
 
 func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
-	m, tok, err := train.OpenBase(resolve(dir, c.Base))
+	m, tok, err := train.OpenBase(train.Resolve(dir, c.Base))
 	if err != nil {
-		return nil, at("/core/base", err)
+		return nil, train.At("/core/base", err)
 	}
 	if tok.Vocabulary().Template != "" {
-		return nil, atf("/core/base", "the core talks in turns, by a template of its own: decoders are trained behind cores that read plain text")
+		return nil, train.Atf("/core/base", "the core talks in turns, by a template of its own: decoders are trained behind cores that read plain text")
 	}
 	m.Freeze(func(string) bool { return true })
 	m.Refresh(workers)

@@ -161,7 +161,7 @@ func (r Recipe) Validate() error {
 	errs := []error{r.run().Validate(), r.Objective.validate(), r.Data.validate(r.Modality)}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf(path, format, args...))
+			errs = append(errs, train.Atf(path, format, args...))
 		}
 	}
 	fault("/stage", r.Stage != Decoders, "stage %q is not that of decoders, %s", r.Stage, Decoders)
@@ -180,7 +180,7 @@ func (d Data) validate(m Modality) error {
 	var errs []error
 	fault := func(key string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf("/data"+key, format, args...))
+			errs = append(errs, train.Atf("/data"+key, format, args...))
 		}
 	}
 	fault("", (d.Scene == nil) == (d.Speech == nil), "a source is one of scene, which draws pictures, and speech")

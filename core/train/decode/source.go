@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/train"
 )
 
 // Sample is a prompt and what it asks for: as many numbers as the decoder gives,
@@ -54,10 +55,10 @@ func (d Data) open(split, dir string) (Source, int, error) {
 	}
 	src, err := scene.New(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: true})
 	if err != nil {
-		return nil, 0, at("/data/scene", err)
+		return nil, 0, train.At("/data/scene", err)
 	}
 	if one := src.Make(0); one.Draw == "" {
-		return nil, 0, atf("/data/scene/kinds", "there are no words that ask for %s", one.Kind)
+		return nil, 0, train.Atf("/data/scene/kinds", "there are no words that ask for %s", one.Kind)
 	}
 	return pictures{src}, s.Examples, nil
 }

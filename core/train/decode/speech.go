@@ -8,6 +8,7 @@ import (
 	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/nn"
+	"mm-abi.org/mm/core/train"
 )
 
 // speech is sayings of one voice: the target is the codes of their words, one in
@@ -18,9 +19,9 @@ type speech struct {
 }
 
 func (s Speech) open(split, dir string) (Source, int, error) {
-	r, err := sound.OpenReader(resolve(dir, s.Dir))
+	r, err := sound.OpenReader(train.Resolve(dir, s.Dir))
 	if err != nil {
-		return nil, 0, at("/data/speech/dir", err)
+		return nil, 0, train.At("/data/speech/dir", err)
 	}
 	return speech{sound.Sayings{Split: split, Seed: s.Seed}, r}, s.Examples, nil
 }
@@ -56,7 +57,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	if s == nil {
 		return nil, out, fmt.Errorf("checkpoint %s: it learnt from no speech", c.path)
 	}
-	r, err := sound.OpenReader(resolve(dir, s.Dir))
+	r, err := sound.OpenReader(train.Resolve(dir, s.Dir))
 	if err != nil {
 		return nil, out, err
 	}

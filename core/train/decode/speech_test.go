@@ -95,7 +95,7 @@ func TestSpeech(t *testing.T) {
 		}
 	}
 	// Codes that the last layer says whatever it reads.
-	r, err := sound.OpenReader(resolve(c.Dir(), c.Decoding.Recipe.Data.Speech.Dir))
+	r, err := sound.OpenReader(train.Resolve(c.Dir(), c.Decoding.Recipe.Data.Speech.Dir))
 	if err != nil {
 		t.Fatal(err)
 	}

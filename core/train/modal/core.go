@@ -12,18 +12,18 @@ import (
 // openCore makes the language model of a recipe: that of a file, adapters beside
 // it where the stage has any, or one drawn anew for the stage "encoder".
 func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
-	path := resolve(dir, r.Core.Base)
+	path := train.Resolve(dir, r.Core.Base)
 	if r.Core.Model != nil {
 		tok, err := train.ReadTokenizer(path)
 		if err != nil {
-			return nil, nil, at("/core/base", err)
+			return nil, nil, train.At("/core/base", err)
 		}
 		m, err := llm.New[float32](*r.Core.Model)
 		if err != nil {
-			return nil, nil, at("/core/model", err)
+			return nil, nil, train.At("/core/model", err)
 		}
 		if tok.Size() > m.Config.Vocab {
-			return nil, nil, atf("/core/model/vocab_size", "the tokenizer has %d tokens, the model %d", tok.Size(), m.Config.Vocab)
+			return nil, nil, train.Atf("/core/model/vocab_size", "the tokenizer has %d tokens, the model %d", tok.Size(), m.Config.Vocab)
 		}
 		if err := m.Init(llm.Init{Seed: r.Seed}); err != nil {
 			return nil, nil, err
@@ -32,14 +32,14 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 	}
 	m, tok, err := train.OpenBase(path)
 	if err != nil {
-		return nil, nil, at("/core/base", err)
+		return nil, nil, train.At("/core/base", err)
 	}
 	if r.Core.LoRA == nil {
 		m.Freeze(func(string) bool { return true })
 		return m, tok, nil
 	}
 	if err := m.Adapt(*r.Core.LoRA, r.Seed); err != nil {
-		return nil, nil, at("/core/lora", err)
+		return nil, nil, train.At("/core/lora", err)
 	}
 	return m, tok, beginWith(m, m.Adapters(), r, dir)
 }
@@ -50,14 +50,14 @@ func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, d
 	if r.Core.From == "" {
 		return nil
 	}
-	c, err := OpenCheckpoint(resolve(dir, r.Core.From))
+	c, err := OpenCheckpoint(train.Resolve(dir, r.Core.From))
 	if err != nil {
-		return at("/core/from", err)
+		return train.At("/core/from", err)
 	}
 	defer c.Close()
 	for _, t := range tensors {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return at("/core/from", fmt.Errorf("its tensors are not those wanted: %w", err))
+			return train.At("/core/from", fmt.Errorf("its tensors are not those wanted: %w", err))
 		}
 	}
 	m.Stale()

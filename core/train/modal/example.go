@@ -16,7 +16,7 @@ func (p *Perception) Batches(k int) (terms int, err error) {
 	n := p.recipe.BatchSize
 	made, waits := make([]made, k*n), p.waits()
 	for i := range made {
-		made[i].r = nn.NewRandom(spread(p.recipe.Seed, uint64(p.next+i)))
+		made[i].r = nn.NewRandom(nn.Mix(p.recipe.Seed, uint64(p.next+i)))
 		made[i].i, made[i].unseen = p.next+i, waits
 		if made[i].supply = p.train.draw(made[i].r); made[i].supply == documents {
 			made[i].document, made[i].done = p.document(), true
@@ -133,17 +133,4 @@ func (p *Perception) look(b *batch) error {
 		}
 	}
 	return nil
-}
-
-// spread mixes a seed and a number (SplitMix64), so that neighbours share
-// nothing.
-func spread(seed, i uint64) uint64 {
-	x := seed*0x9e3779b97f4a7c15 ^ (i + 1)
-	for range 2 {
-		x += 0x9e3779b97f4a7c15
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		x ^= x >> 31
-	}
-	return x
 }

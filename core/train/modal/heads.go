@@ -7,6 +7,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/dataset/sound"
+	"mm-abi.org/mm/core/train"
 )
 
 // Target is what a head is trained by.
@@ -44,7 +45,7 @@ func (r Recipe) validateHeads() error {
 	var errs []error
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf(path, format, args...))
+			errs = append(errs, train.Atf(path, format, args...))
 		}
 	}
 	fault("/stage", r.Stage != Encode, "stage %s: heads belong to the stage encoder", r.Stage)
@@ -199,23 +200,15 @@ func readingOf(e Example) []string {
 	return e.Scene.Reading()
 }
 
-// verdict is whether one thing about an example was read right.
-type verdict struct {
-	kind  string
-	right bool
-}
-
-// judge compares a reading with the truth.
-func judge(e Example, r []string) []verdict {
-	var out []verdict
+// judge counts in t which things about an example a reading has right.
+func judge(e Example, r []string, t train.Tally) {
 	if e.Clip != nil {
 		for _, v := range e.Clip.Judge(r) {
-			out = append(out, verdict{v.Kind, v.Right})
+			t.Add(v.Kind, v.Want, v.Right)
 		}
-		return out
+		return
 	}
 	for _, v := range e.Scene.Judge(r) {
-		out = append(out, verdict{v.Kind, v.Right})
+		t.Add(v.Kind, v.Want, v.Right)
 	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/train"
 )
 
 // layout writes examples as the core reads them.
@@ -22,7 +23,7 @@ type layout struct {
 func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout, error) {
 	l := &layout{tok: tok, bos: tokenizer.None, eos: tok.Special().EOS, marks: map[Medium][2]int32{}, places: places, T: T}
 	if l.eos == tokenizer.None {
-		return nil, at("/core/base", errors.New("the core's tokenizer has no end token, so that no answer could end"))
+		return nil, train.At("/core/base", errors.New("the core's tokenizer has no end token, so that no answer could end"))
 	}
 	if ids := tok.Encode("", tokenizer.Options{Add: true}); len(ids) > 0 && ids[0] == tok.Special().BOS {
 		l.bos = ids[0]
@@ -31,11 +32,11 @@ func newLayout(tok *tokenizer.Tokenizer, places map[Medium]int, T int) (*layout,
 		open, closing := "<"+string(m)+">", "</"+string(m)+">"
 		pair := [2]int32{tok.ID(open), tok.ID(closing)}
 		if pair[0] == tokenizer.None || pair[1] == tokenizer.None {
-			return nil, at("/core/base", fmt.Errorf("the core's tokenizer has no %s and %s", open, closing))
+			return nil, train.At("/core/base", fmt.Errorf("the core's tokenizer has no %s and %s", open, closing))
 		}
 		l.marks[m] = pair
 		if n+8 > T {
-			return nil, atf("/seq_len", "%d vectors of %s and no room for words: seq_len is %d", n, m, T)
+			return nil, train.Atf("/seq_len", "%d vectors of %s and no room for words: seq_len is %d", n, m, T)
 		}
 	}
 	return l, nil
@@ -183,7 +184,7 @@ func (l *layout) draw(e Example, d Data, r *nn.Random) (document, error) {
 		w.turn(e.Turns[i], false)
 	}
 	if len(w.turns) == 0 && len(e.Turns) > 0 {
-		return w.document, atf("/seq_len", "no question about an example of %s fits into %d positions", e.Modality, l.T)
+		return w.document, train.Atf("/seq_len", "no question about an example of %s fits into %d positions", e.Modality, l.T)
 	}
 	return w.document, nil
 }

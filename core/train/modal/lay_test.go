@@ -90,7 +90,7 @@ func TestDraw(t *testing.T) {
 	silent, late, most := 0, 0, 0
 	first := map[string]int{}
 	for i := range 400 {
-		d, err := l.draw(e, Data{Turns: 2, Silent: 0.2, Late: 0.2}, nn.NewRandom(spread(1, uint64(i))))
+		d, err := l.draw(e, Data{Turns: 2, Silent: 0.2, Late: 0.2}, nn.NewRandom(nn.Mix(1, uint64(i))))
 		if err != nil {
 			t.Fatal(err)
 		}

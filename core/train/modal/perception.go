@@ -86,7 +86,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 	}
 	workers := pool.New(threads)
 	if r.Reads() {
-		return startReader(ctx, r, opt, from, workers)
+		return startReader(r, opt, from, workers)
 	}
 	p, err := newPerception(ctx, r, opt.From, workers)
 	if err != nil {
@@ -170,7 +170,7 @@ func (p *Perception) build(dir string) error {
 		most = max(most, s.proj.rows())
 	}
 	if r.SeqLen > p.model.Config.Context {
-		return atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
+		return train.Atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
 	}
 	if p.layout, err = newLayout(p.tok, places, r.SeqLen); err != nil {
 		return err

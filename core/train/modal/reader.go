@@ -1,13 +1,12 @@
 package modal
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 
 	"mm-abi.org/mm/core/net"
@@ -54,7 +53,7 @@ type reading struct {
 }
 
 // startReader puts a run by signs together.
-func startReader(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint, workers *pool.Pool) (*Trainer, error) {
+func startReader(r Recipe, opt train.Options, from *Checkpoint, workers *pool.Pool) (*Trainer, error) {
 	t, err := newReader(r, opt.From, workers)
 	if err != nil {
 		workers.Close()
@@ -71,7 +70,7 @@ func startReader(ctx context.Context, r Recipe, opt train.Options, from *Checkpo
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
-	return &Trainer{Trainer: tr, Reader: t}, ctx.Err()
+	return &Trainer{Trainer: tr, Reader: t}, nil
 }
 
 // newReader makes the network and opens the sources.
@@ -80,13 +79,13 @@ func newReader(r Recipe, dir string, workers *pool.Pool) (*Reader, error) {
 	t.signs = signsOf(t.modality.Modality)
 	n, err := net.New[float32](*t.modality.Encoder.Net)
 	if err != nil {
-		return nil, at("/modalities/0/encoder/net", err)
+		return nil, train.At("/modalities/0/encoder/net", err)
 	}
 	n.Init(r.Seed)
 	t.net = n
 	if path := t.modality.Encoder.Begin; path != "" {
-		if err := t.begin(resolve(dir, path)); err != nil {
-			return nil, at("/modalities/0/encoder/begin", err)
+		if err := t.begin(train.Resolve(dir, path)); err != nil {
+			return nil, train.At("/modalities/0/encoder/begin", err)
 		}
 	}
 	for _, w := range n.Params().Tensors() {
@@ -133,7 +132,7 @@ func (t *Reader) begin(path string) error {
 func (t *Reader) place() error {
 	cfg, B := t.net.Config(), t.recipe.BatchSize
 	if len(cfg.Inputs) != 1 {
-		return atf("/modalities/0/encoder/net/inputs", "%d inputs: an encoder has one", len(cfg.Inputs))
+		return train.Atf("/modalities/0/encoder/net/inputs", "%d inputs: an encoder has one", len(cfg.Inputs))
 	}
 	t.pass = t.net.NewPass(t.pool, B)
 	t.in, t.given = t.pass.In(cfg.Inputs[0].Name), t.pass.OutGrad(cfg.Outputs[0])
@@ -150,16 +149,16 @@ func (t *Reader) place() error {
 			rows = side(one.rows) * side(one.rows)
 		}
 		if rows != one.rows || classes != one.y.Cols {
-			errs = append(errs, atf(fmt.Sprintf("/modalities/0/heads/%d", i), "%s is [%d, %d], the %s of a %s is [%d, %d]",
+			errs = append(errs, train.Atf(fmt.Sprintf("/modalities/0/heads/%d", i), "%s is [%d, %d], the %s of a %s is [%d, %d]",
 				h.Output, one.rows, one.y.Cols, h.Of, t.modality.Modality, rows, classes))
 		}
 		t.heads = append(t.heads, one)
 	}
 	x, err := t.prepare(blank(t.modality.Modality))
 	if err != nil {
-		errs = append(errs, at("/modalities/0/preprocess", err))
+		errs = append(errs, train.At("/modalities/0/preprocess", err))
 	} else if want := t.in.Rows / B * t.in.Cols; len(x) != want {
-		errs = append(errs, atf("/modalities/0", "%w: preprocess gives %d numbers, the encoder takes %d", errShape, len(x), want))
+		errs = append(errs, train.Atf("/modalities/0", "%w: preprocess gives %d numbers, the encoder takes %d", errShape, len(x), want))
 	}
 	return errors.Join(errs...)
 }
@@ -201,7 +200,7 @@ func (t *Reader) Batches(k int) (terms int, err error) {
 	for range k {
 		from := t.next
 		batch, err := t.make(n, func(i int) Example {
-			e, _ := t.train.at(t.train.draw(nn.NewRandom(spread(t.recipe.Seed, uint64(from+i)))), from+i)
+			e, _ := t.train.at(t.train.draw(nn.NewRandom(nn.Mix(t.recipe.Seed, uint64(from+i)))), from+i)
 			return e
 		})
 		if err != nil {
@@ -278,7 +277,7 @@ func (t *Reader) Evaluate() (train.Evaluation, error) {
 // try reads n held-out examples.
 func (t *Reader) try(n int) (train.Evaluation, error) {
 	var e train.Evaluation
-	tally := map[string]*train.Score{}
+	tally := train.Tally{}
 	var sum float64
 	for from := 0; from < n; from += t.recipe.BatchSize {
 		batch, err := t.make(min(t.recipe.BatchSize, n-from), func(i int) Example { return t.held.turn(from + i) })
@@ -291,41 +290,25 @@ func (t *Reader) try(n int) (train.Evaluation, error) {
 		t.judge(batch, tally)
 	}
 	e.Loss = sum / float64(e.Predictions)
-	for _, k := range slices.Sorted(maps.Keys(tally)) {
-		e.Scores = append(e.Scores, *tally[k])
-	}
+	e.Scores = tally.Scores()
 	return e, nil
 }
 
 // judge counts what was read right.
-func (t *Reader) judge(batch []reading, tally map[string]*train.Score) {
-	count := func(kind string, right bool) {
-		s := tally[kind]
-		if s == nil {
-			s = &train.Score{Kind: kind}
-			tally[kind] = s
-		}
-		s.N++
-		if right {
-			s.Right++
-		}
-	}
+func (t *Reader) judge(batch []reading, tally train.Tally) {
 	for _, h := range t.heads {
 		for i, one := range batch {
-			switch h.Of {
-			case Reading:
+			if h.Of == Reading {
 				said := make([]string, h.rows)
 				for j := range said {
 					said[j] = t.signs.list[h.best(i*h.rows+j)]
 				}
-				for _, v := range judge(one.Example, said) {
-					count(v.kind, v.right)
-				}
-			case Marks, Hues, Order, Heights, Amounts, Levels, Values:
-				for j := range h.rows {
-					if to := h.targets[i*h.rows+j]; to > 0 {
-						count(one.Kind+"/"+string(h.Of), h.best(i*h.rows+j) == int(to))
-					}
+				judge(one.Example, said, tally)
+				continue
+			}
+			for j := range h.rows {
+				if to := int(h.targets[i*h.rows+j]); to > 0 {
+					tally.Add(one.Kind+"/"+string(h.Of), strconv.Itoa(to), h.best(i*h.rows+j) == to)
 				}
 			}
 		}

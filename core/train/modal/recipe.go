@@ -197,7 +197,7 @@ const (
 // Validate says everything that is wrong with r, defaults filled in first.
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
-	errs := []error{at("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities)}
+	errs := []error{train.At("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities)}
 	if r.Reads() {
 		errs = append(errs, r.validateHeads())
 	} else {
@@ -205,7 +205,7 @@ func (r Recipe) Validate() error {
 	}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf(path, format, args...))
+			errs = append(errs, train.Atf(path, format, args...))
 		}
 	}
 	fault("/batch_size", r.BatchSize < 1 || r.SeqLen < 8 || r.BatchSize > maxPositions || r.SeqLen > maxPositions || r.BatchSize*r.SeqLen > maxPositions,
@@ -228,12 +228,12 @@ func (m Modality) validate(stage Stage, place string) error {
 	var errs []error
 	fault := func(key string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf(place+key, format, args...))
+			errs = append(errs, train.Atf(place+key, format, args...))
 		}
 	}
 	fault("/modality", m.Modality != Image && m.Modality != Audio, "the modality %q is none of image, audio", m.Modality)
 	for _, f := range m.Preprocess.Check() {
-		errs = append(errs, at(place+"/preprocess/"+f.Key, f))
+		errs = append(errs, train.At(place+"/preprocess/"+f.Key, f))
 	}
 	fault("/preprocess", m.Preprocess.IsSound() != (m.Modality == Audio) && m.Encoder.From == "", "preprocess is not that of %s: a sample_rate makes it a sound's", m.Modality)
 	fault("/preprocess/dtype", m.Preprocess.Element() != "fp32" && m.Encoder.ONNX == "", "dtype %s: a network that is trained here takes fp32", m.Preprocess.Element())
@@ -262,7 +262,7 @@ func (c Core) validate(stage Stage) error {
 	var errs []error
 	fault := func(key string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf("/core"+key, format, args...))
+			errs = append(errs, train.Atf("/core"+key, format, args...))
 		}
 	}
 	fault("/base", c.Base == "", "base is missing: it gives the tokenizer, and but for the stage encoder the weights")
@@ -272,7 +272,7 @@ func (c Core) validate(stage Stage) error {
 	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
 	fault("/from", c.From != "" && c.LoRA == nil && c.Model == nil, "from gives adapters, or a core drawn anew, to begin with: lora or model is missing")
 	if c.Model != nil {
-		errs = append(errs, at("/core/model", c.Model.Validate()))
+		errs = append(errs, train.At("/core/model", c.Model.Validate()))
 	}
 	return errors.Join(errs...)
 }
@@ -281,7 +281,7 @@ func (d Data) validate(in []Modality) error {
 	var errs []error
 	fault := func(key string, bad bool, format string, args ...any) {
 		if bad {
-			errs = append(errs, atf("/data"+key, format, args...))
+			errs = append(errs, train.Atf("/data"+key, format, args...))
 		}
 	}
 	has := func(m Medium) bool {

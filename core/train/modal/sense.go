@@ -8,6 +8,7 @@ import (
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/train"
 )
 
 // sense is a way in: preprocessing, an encoder, a projector.
@@ -70,22 +71,22 @@ func (s *sense) close() error {
 func (s *sense) build(ctx context.Context, m Modality, r Recipe, dir string, workers *pool.Pool, dim int, place string) error {
 	var err error
 	if m.Encoder.ONNX != "" {
-		s.onnx, err = openStranger(ctx, resolve(dir, m.Encoder.ONNX), m.Encoder, workers.Threads())
+		s.onnx, err = openStranger(ctx, train.Resolve(dir, m.Encoder.ONNX), m.Encoder, workers.Threads())
 		if err != nil {
-			return at(place+"/encoder/onnx", err)
+			return train.At(place+"/encoder/onnx", err)
 		}
 	} else if s.enc, err = s.network(EncoderPart, m.Encoder.Network, r.Seed, dir); err != nil {
-		return at(place+"/encoder", err)
+		return train.At(place+"/encoder", err)
 	}
 	if s.proj, err = s.network(ProjectorPart, m.Projector, r.Seed+1, dir); err != nil {
-		return at(place+"/projector", err)
+		return train.At(place+"/projector", err)
 	}
 	s.arrange(workers, r)
 	if err := s.check(); err != nil {
-		return at(place, err)
+		return train.At(place, err)
 	}
 	if c := s.proj.cols(); c != dim {
-		return atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
+		return train.Atf(place+"/projector", "the projector's vectors have %d numbers, the core's %d", c, dim)
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part,
 	if n.Net != nil {
 		return newPart(kind, s.modality, *n.Net, seed)
 	}
-	c, err := OpenCheckpoint(resolve(dir, n.From))
+	c, err := OpenCheckpoint(train.Resolve(dir, n.From))
 	if err != nil {
 		return nil, err
 	}

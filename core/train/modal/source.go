@@ -7,6 +7,7 @@ import (
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/train"
 )
 
 // What is learnt from and asked about.
@@ -27,7 +28,7 @@ const (
 func newPictures(s Scene, split string) (Source, error) {
 	src, err := qa.Pictures(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
 	if err != nil {
-		return nil, at("/data/scene", err)
+		return nil, train.At("/data/scene", err)
 	}
 	return src, nil
 }
@@ -43,12 +44,12 @@ func newSounds(s Sound, split, dir string) (Source, error) {
 		path string
 	}{{&opt.Dir, s.Speech}, {&opt.FSDD, s.FSDD}} {
 		if folder.path != "" {
-			*folder.to = resolve(dir, folder.path)
+			*folder.to = train.Resolve(dir, folder.path)
 		}
 	}
 	src, err := qa.Sounds(opt)
 	if err != nil {
-		return nil, at("/data/sound", err)
+		return nil, train.At("/data/sound", err)
 	}
 	return src, nil
 }

@@ -122,12 +122,12 @@ func (s sources) close() error {
 // open reads the documents that have no media in them.
 func (p *Perception) open(t Text, dir string) error {
 	if t.Format == "uint16" {
-		return atf("/data/text/format", "token ids are for language models alone: documents are wanted")
+		return train.Atf("/data/text/format", "token ids are for language models alone: documents are wanted")
 	}
 	corpus, err := train.Prepare(train.Config{Model: llm.Config{Vocab: p.model.Config.Vocab}, Data: t.Data,
 		Tokenizer: train.Tokenizer{File: p.recipe.Core.Base}}, dir)
 	if err != nil {
-		return at("/data/text", err)
+		return train.At("/data/text", err)
 	}
 	p.corpus = corpus
 	return p.read(dataset.Position{Seed: p.recipe.Seed})
@@ -137,7 +137,7 @@ func (p *Perception) open(t Text, dir string) error {
 func (p *Perception) read(from dataset.Position) error {
 	var err error
 	if p.loader, err = dataset.NewLoader(p.corpus.Train, p.recipe.SeqLen, from); err != nil {
-		return at("/data/text", err)
+		return train.At("/data/text", err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ type Stage string
 
 // The stages.
 const (
-	// Encode trains an encoder, with a projector and a core of its own that are
-	// thrown away: what stage 0 begins with.
+	// Encode trains an encoder, by signs, or with a projector and a core of its
+	// own; those are thrown away. Stage 0 begins with it.
 	Encode Stage = "encoder"
 	// Align is stage 0: projectors train, encoders and the core are frozen.
 	Align Stage = "0"
