@@ -22,7 +22,10 @@ build=${BUILD:-}
 if [ -z "$build" ]; then
   export MM_HOME=$work/home MM_KEY_PASSWORD=
   "$work/mm" keys generate >/dev/null
-  "$work/mm" assemble builds/playbook.graph.yaml --sign default >/dev/null 2>&1
+  "$work/mm" assemble builds/playbook.graph.yaml --target "${TARGET:-laptop}" --sign default >"$work/assemble.log" 2>&1 || {
+    cat "$work/assemble.log"
+    exit 1
+  }
   build=playbook:0.1.0
 fi
 "$work/recite" -build "$build" ${TARGET:+-target "$TARGET"} -n "${N:-900}" -out "$work/wordings-never-met"
