@@ -193,13 +193,13 @@ func (p *pen) aboutChart(t Truth, mixed bool) []Pair {
 		"which bar is the highest?", "what is the highest bar?", "which bar is highest?", "which one has the most?")
 	q = p.ask(q, AskLowest, name(low),
 		"which bar is the lowest?", "what is the lowest bar?", "which bar is lowest?", "which one has the least?")
-	a := t.Bars[p.n(len(t.Bars))]
-	q = p.ask(q, AskValue, strconv.Itoa(a.Value),
-		"what is the value of "+name(a)+"?", "how high is "+name(a)+"?", "how much is "+name(a)+"?", "what is the value of the bar "+name(a)+"?")
-	b := a
-	for b.Label == a.Label {
-		b = t.Bars[p.n(len(t.Bars))]
+	bars := slices.Clone(t.Bars)
+	shuffle(&p.dice, bars)
+	for _, b := range bars[:min(len(bars), 3)] {
+		q = p.ask(q, AskValue, strconv.Itoa(b.Value),
+			"what is the value of "+name(b)+"?", "how high is "+name(b)+"?", "how much is "+name(b)+"?", "what is the value of the bar "+name(b)+"?")
 	}
+	a, b := bars[0], bars[1]
 	if a.Value != b.Value {
 		answer := "no"
 		if a.Value > b.Value {
