@@ -105,6 +105,7 @@ func answerFlags() []cli.Flag {
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not let the model call any"},
+		&cli.StringSliceFlag{Name: "asset", Usage: "let the skills read a file that the model asks about by its name, #NAME, as `NAME=FILE` (repeatable)"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core, or the text itself, propose tokens"},
 	}
 }
@@ -282,7 +283,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -300,8 +301,24 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
+	assets, err := assetOptions(c)
+	if err != nil {
+		return runner.Request{}, err
+	}
 	inputs, err := p.inputOptions(c)
-	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed}, err
+	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, err
+}
+
+// assetOptions reads the values of --asset: NAME=FILE.
+func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
+	for _, v := range c.StringSlice("asset") {
+		name, file, ok := strings.Cut(v, "=")
+		if !ok || name == "" || file == "" {
+			return nil, usageError{fmt.Errorf("--asset is %q, wanted NAME=FILE", v)}
+		}
+		out = append(out, runner.Asset{Name: name, Path: file})
+	}
+	return out, nil
 }
 
 // inputOptions are what the flags say, then the second argument, as a question
