@@ -27,7 +27,7 @@ type Options struct {
 	// core/dataset. None: no such documents.
 	Calls []string `json:"calls,omitempty"`
 	// Errands are kinds of questions ([ErrandKinds]) that tools answer, asked in many
-	// words; with any, three documents in eight are of them.
+	// words; with any, five documents in eight are of them.
 	Errands []string `json:"errands,omitempty"`
 }
 
@@ -62,7 +62,7 @@ func (o Options) Validate() error {
 }
 
 // Write writes documents to w: three stories in four, the rest sums and, where
-// there are templates of them, calls. Errands take the place of three stories.
+// there are templates of them, calls. Errands take the place of five stories.
 func Write(w io.Writer, opt Options) error {
 	if err := opt.Validate(); err != nil {
 		return err
@@ -78,8 +78,8 @@ func Write(w io.Writer, opt Options) error {
 	for i := range opt.Documents {
 		doc := ""
 		switch kind := i % 8; {
-		case kind < 3 && len(opt.Errands) > 0:
-			doc = g.errand(opt.Errands[(i/8*3+kind)%len(opt.Errands)], false).document()
+		case kind < 5 && len(opt.Errands) > 0:
+			doc = g.errand(opt.Errands[(i/8*5+kind)%len(opt.Errands)], false).document()
 		case kind < 6:
 			doc = g.story()
 		case kind == 6 || len(opt.Calls) == 0:
