@@ -125,6 +125,28 @@ func extremes(bars []Bar) (low, high int) {
 	return low, high
 }
 
+// Owner names the thing whose sign slot i of the reading is, as a question would:
+// a bar by its label, but not in the label itself; a shape by its colour and its
+// form, and in one of those by the other. "" where slot i is of no thing.
+func (s Scene) Owner(i int) string {
+	n, at := i/Row-1, i%Row
+	switch {
+	case n >= 0 && n < len(s.Truth.Bars) && at >= barValue:
+		return strings.ToLower(s.Truth.Bars[n].Label)
+	case n >= 0 && n < len(s.Truth.Shapes):
+		o := s.Truth.Shapes[n]
+		switch at {
+		case shapeHue:
+			return o.Shape
+		case shapeName:
+			return o.Colour
+		case shapeSize, shapeAt:
+			return o.Colour + " " + o.Shape
+		}
+	}
+	return ""
+}
+
 // Levels are the steps that a bar's share of its axis is told in.
 const Levels = 64
 

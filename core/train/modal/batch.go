@@ -21,7 +21,7 @@ type item struct {
 	row   int // of the document in the batch
 	key   int // of the example, for what is remembered of it; below 0: nothing is
 	data  []float32
-	signs []string // that belong at the places of the vectors, where words are learnt
+	words [][]float32 // that the vectors come near to, where words are learnt
 	// tensor stands in place of data for an encoder that is an ONNX file.
 	tensor *preprocess.Tensor
 }

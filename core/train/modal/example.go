@@ -79,7 +79,7 @@ func (p *Perception) make(m *made) error {
 	m.item, err = s.item(e)
 	m.key = key
 	if p.recipe.Data.Words > 0 {
-		m.signs = readingOf(e)
+		m.words = p.words.targets(e)
 	}
 	return err
 }

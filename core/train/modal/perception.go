@@ -36,7 +36,7 @@ type Perception struct {
 	trial       *batch          // of an evaluation
 	grads       []float32
 	last        *train.Evaluation
-	words       words // where they are learnt
+	words       *words // where they are learnt
 }
 
 // Trainer is the trainer of a perception, or of an encoder by signs.
@@ -274,8 +274,8 @@ func (p *Perception) Pass(i int, scale float64, add bool) (loss float64, err err
 func (p *Perception) pull(s *sense, b *batch, grads []float32, scale float64) {
 	rows, C := s.proj.rows(), s.proj.cols()
 	for i, it := range b.items[s.modality] {
-		if len(it.signs) == rows {
-			p.words.pull(it.signs, func(r int) []float32 { return s.proj.out.Row(i*rows + r) }, grads[i*rows*C:(i+1)*rows*C], C, p.recipe.Data.Words*scale)
+		if len(it.words) == rows {
+			p.words.pull(it.words, func(r int) []float32 { return s.proj.out.Row(i*rows + r) }, grads[i*rows*C:(i+1)*rows*C], C, p.recipe.Data.Words*scale)
 		}
 	}
 }

@@ -114,6 +114,10 @@ type Data struct {
 	// core's own embedding of the sign that belongs at its place (docs/STAGES.md):
 	// words that the core knows how to repeat. It is for encoders that learnt signs.
 	Words float64 `json:"words,omitempty"`
+	// Owners has the second loss tell whose sign it is, too: the vector of a bar's
+	// digit comes near to that digit and the bar's label, so that the core finds it
+	// by the word that a question says.
+	Owners bool `json:"owners,omitempty"`
 	// Late is the share of single questions that stand before what is asked about;
 	// 0.1, negative none.
 	Late float64 `json:"late,omitempty"`
