@@ -48,6 +48,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
 			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.GenericFlag{Name: "video", Usage: "show the model the film in `FILE`, an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
+			&cli.StringSliceFlag{Name: "attach", Usage: "let skills read a file, as #NAME: `NAME=FILE` (repeatable)"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "answer in JSON that the schema in `FILE` accepts (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
@@ -282,7 +283,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "attach"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -300,8 +301,12 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
+	assets, err := assetOptions(c)
+	if err != nil {
+		return runner.Request{}, err
+	}
 	inputs, err := p.inputOptions(c)
-	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed}, err
+	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, err
 }
 
 // inputOptions are what the flags say, then the second argument, as a question

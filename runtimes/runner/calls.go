@@ -55,8 +55,8 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 
 // loop begins the calls of an answer, and has the model told of the tools; nil
 // where it may call none and none are there, and where what it writes is held to
-// something else.
-func (r *Runner) loop(ctx context.Context, req *Request) (*tools.Loop, error) {
+// something else. The files of the request that are opened are added to held.
+func (r *Runner) loop(ctx context.Context, req *Request, held *files) (*tools.Loop, error) {
 	p := req.Preferences
 	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
 		return nil, nil
@@ -65,11 +65,15 @@ func (r *Runner) loop(ctx context.Context, req *Request) (*tools.Loop, error) {
 	if err != nil || table == nil || req.ToolsAllowed == nil && len(table.Ready()) == 0 {
 		return nil, err
 	}
-	loop, err := table.Begin(tools.Options{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Record: r.opt.Called})
+	assets, err := req.assets(held)
 	if err != nil {
 		return nil, err
 	}
-	req.Tools = table.Definitions(loop.Names())
+	loop, err := table.Begin(tools.Options{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Assets: assets, Record: r.opt.Called})
+	if err != nil {
+		return nil, err
+	}
+	req.Tools = loop.Definitions()
 	return loop, nil
 }
 

@@ -297,7 +297,9 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if r.talk == nil {
 		return nil, &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Core.ID() + " has no tokenizer", Hint: "import the model with its tokenizer"}
 	}
-	loop, err := r.loop(ctx, &req)
+	var held files
+	defer held.close()
+	loop, err := r.loop(ctx, &req, &held)
 	if err != nil {
 		return nil, err
 	}
