@@ -57,13 +57,17 @@ func (p *program) chat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	assets, err := assetOptions(c)
+	if err != nil {
+		return err
+	}
 	u := useOptions(c)
 	u.skills = true
 	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
-		return p.converse(c.Context, w, u, opt, &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed}, c.String("system"))
+		return p.converse(c.Context, w, u, opt, &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, c.String("system"))
 	})
 }
 

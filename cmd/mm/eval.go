@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/dataset/qa"
+	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/core/train/modal"
@@ -201,6 +202,56 @@ func (p *program) tenths(what string) func(done, total int) {
 			p.say("%d of %d %s", done, total, what)
 		}
 	}
+}
+
+func (p *program) evalToolsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "tools", Usage: "how often a build calls the right tool with the right arguments, and answers right", ArgsUsage: "BUILD",
+		Description: "Asks N questions that tools answer: sums, units, and tables that are attached; none is among the\n" +
+			"documents that cores train on. Each is asked twice, with the build's skills and with none.",
+		Flags: append([]cli.Flag{
+			p.jsonFlag(),
+			&cli.IntFlag{Name: "n", Value: 600, Usage: "questions"},
+			&cli.StringSliceFlag{Name: "kinds", Usage: "`KIND`S of questions with commas between them: arithmetic, units, tables (default: all)"},
+			&cli.Uint64Flag{Name: "seed", Usage: "another seed, other questions"},
+		}, buildFlags()...),
+		Action: p.evalTools,
+	}
+}
+
+func (p *program) evalTools(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	opt := eval.ErrandOptions{N: c.Int("n"), Seed: c.Uint64("seed"), Kinds: wordOptions(c, "kinds"), Progress: p.tenths("questions")}
+	if opt.N < 1 {
+		return usageError{fmt.Errorf("--n is %d, at least 1", opt.N)}
+	}
+	for _, k := range opt.Kinds {
+		if !slices.Contains(synth.ErrandKinds(), k) {
+			return usageError{fmt.Errorf("--kinds: %q is none of %v", k, synth.ErrandKinds())}
+		}
+	}
+	m, err := p.measuredOptions(c)
+	if err != nil {
+		return err
+	}
+	m.skills = true
+	var out []eval.Errand
+	if err := p.measuring(c.Context, m, func(r *runner.Runner) (err error) {
+		out, err = eval.Errands(c.Context, r, opt)
+		return err
+	}); err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(out)
+	}
+	var rows [][]string
+	for _, e := range out {
+		rows = append(rows, scored(e.Scores, map[bool]string{true: "its own", false: "none"}[e.Tools])...)
+	}
+	return p.printTable(append([]string{"TOOLS"}, scoreHeading...), rows)
 }
 
 func (p *program) evalDrawCommand() *cli.Command {

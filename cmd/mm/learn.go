@@ -139,7 +139,7 @@ func (p *program) evalCommand() *cli.Command {
 				&cli.IntFlag{Name: "threads", Usage: "threads"},
 			},
 			Action: p.evalLM,
-		}, p.evalSenseCommand(), p.evalDrawCommand()},
+		}, p.evalSenseCommand(), p.evalDrawCommand(), p.evalToolsCommand()},
 	}
 }
 

@@ -38,6 +38,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/sandbox/starlark"
 	"mm-abi.org/mm/skills/sandbox/wasm"
+	"mm-abi.org/mm/skills/standard"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -104,7 +105,7 @@ func executors(ctx context.Context, cache string) (map[string]sandbox.Executor, 
 		return nil, nil, err
 	}
 	return map[string]sandbox.Executor{
-		"builtin":  builtin.Executor{},
+		"builtin":  builtin.Executor{Funcs: standard.Funcs()},
 		"wasm":     modules,
 		"starlark": starlark.Executor{},
 		"process":  process.New(process.Options{}),

@@ -48,7 +48,6 @@ func (p *program) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "image", Usage: "show the model the picture in `FILE` (repeatable)", Value: saying{p, abi.Image}},
 			&cli.GenericFlag{Name: "audio", Usage: "have the model hear the sound in `FILE` (repeatable)", Value: saying{p, abi.Audio}},
 			&cli.GenericFlag{Name: "video", Usage: "show the model the film in `FILE`, an animated GIF, a Y4M file or a folder of frames (repeatable)", Value: saying{p, abi.Video}},
-			&cli.StringSliceFlag{Name: "attach", Usage: "let skills read a file, as #NAME: `NAME=FILE` (repeatable)"},
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "answer in JSON that the schema in `FILE` accepts (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
@@ -106,6 +105,7 @@ func answerFlags() []cli.Flag {
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not let the model call any"},
+		&cli.StringSliceFlag{Name: "asset", Usage: "let the skills read a file that the model asks about by its name, #NAME, as `NAME=FILE` (repeatable)"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core, or the text itself, propose tokens"},
 	}
 }
@@ -283,7 +283,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "attach"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools", "asset"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -307,6 +307,18 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	}
 	inputs, err := p.inputOptions(c)
 	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed, Assets: assets}, err
+}
+
+// assetOptions reads the values of --asset: NAME=FILE.
+func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
+	for _, v := range c.StringSlice("asset") {
+		name, file, ok := strings.Cut(v, "=")
+		if !ok || name == "" || file == "" {
+			return nil, usageError{fmt.Errorf("--asset is %q, wanted NAME=FILE", v)}
+		}
+		out = append(out, runner.Asset{Name: name, Path: file})
+	}
+	return out, nil
 }
 
 // inputOptions are what the flags say, then the second argument, as a question

@@ -20,6 +20,7 @@ func (p *program) speechCommand() *cli.Command {
 			&cli.IntFlag{Name: "words", Value: 1, Usage: "how often each voice says each word"},
 			&cli.StringFlag{Name: "program", Usage: "what speaks, given espeak-ng's arguments (default: espeak-ng)"},
 			&cli.StringSliceFlag{Name: "voice", Usage: "a variant of espeak-ng such as f2 (default: all that are used; repeatable)"},
+			&cli.BoolFlag{Name: "flite", Usage: "have flite's voices speak as well, for training: they are made of people's recordings"},
 			&cli.StringFlag{Name: "reader", Usage: "one voice such as en-us+klatt2 that says each word once, for decoders"},
 		},
 		Action: func(c *cli.Context) error {
@@ -32,6 +33,9 @@ func (p *program) speechCommand() *cli.Command {
 			}
 			if opt.Reader = c.String("reader"); opt.Reader != "" && (c.IsSet("voice") || c.IsSet("digits") || c.IsSet("words") || c.IsSet("seed")) {
 				return usageError{errors.New("--reader is one voice, which says each word once: without --voice, --digits, --words, --seed")}
+			}
+			if c.Bool("flite") {
+				opt.Flite = "flite"
 			}
 			made, err := sound.Synthesise(c.Context, opt)
 			if err != nil {

@@ -42,19 +42,6 @@ func toolOptions(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// assetOptions are the files that skills may read.
-func assetOptions(c *cli.Context) ([]runner.Asset, error) {
-	var out []runner.Asset
-	for _, v := range c.StringSlice("attach") {
-		name, path, ok := strings.Cut(v, "=")
-		if !ok || name == "" || path == "" {
-			return nil, usageError{fmt.Errorf("--attach is %q, wanted NAME=FILE", v)}
-		}
-		out = append(out, runner.Asset{Name: name, Path: path})
-	}
-	return out, nil
-}
-
 // equip readies what runs the skills of a build, and has each call written to
 // the audit log.
 func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.Build, opt *runner.Options) error {

@@ -77,6 +77,13 @@ func matches(data []byte, magic string) bool {
 // decoded. The picture is turned as its EXIF data says; transparency is left
 // out, as Pillow's convert("RGB") does.
 func DecodeImage(data []byte) (*Raster, error) {
+	return DecodeImageIf(data, func(int, int, int) error { return nil })
+}
+
+// DecodeImageIf is [DecodeImage] for who has less room: admit is told the width,
+// the height and how often the decoder goes over the picture, before a pixel is
+// decoded, and its error ends it.
+func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, error) {
 	d := decoderOf(data)
 	if d == nil {
 		return nil, ErrFormat
@@ -88,13 +95,17 @@ func DecodeImage(data []byte) (*Raster, error) {
 	if err := within(c.Width, c.Height); err != nil {
 		return nil, err
 	}
+	passes := 1
 	switch {
 	case matches(data, "RIFF"):
 		err = webpFrames(data)
 	case matches(data, "\xff\xd8"):
-		err = jpegScans(data, c)
+		passes, err = jpegScans(data, c)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := admit(c.Width, c.Height, passes); err != nil {
 		return nil, err
 	}
 	m, err := d.decode(bytes.NewReader(data))
@@ -123,7 +134,7 @@ func within(w, h int) error {
 const maxScanned = 1 << 31
 
 // jpegScans judges how often a JPEG goes over its picture.
-func jpegScans(data []byte, c image.Config) error {
+func jpegScans(data []byte, c image.Config) (int, error) {
 	n := int64(0)
 	for at := 2; at+4 <= len(data); {
 		switch marker := data[at+1]; {
@@ -141,9 +152,9 @@ func jpegScans(data []byte, c image.Config) error {
 		}
 	}
 	if n*int64(c.Width)*int64(c.Height) > maxScanned {
-		return fmt.Errorf("%d scans of %d × %d pixels, the limit is %d pixels together", n, c.Width, c.Height, maxScanned)
+		return 0, fmt.Errorf("%d scans of %d × %d pixels, the limit is %d pixels together", n, c.Width, c.Height, maxScanned)
 	}
-	return nil
+	return int(n), nil
 }
 
 // webpFrames judges the frames of a WebP by their own headers: the size that an

@@ -31,10 +31,7 @@ type Config struct {
 	SeqLen     int `json:"seq_len,omitempty"`    // positions in each; Model.Context
 	Accumulate int `json:"accumulate,omitempty"` // batches a step; 1
 
-	// Precision is what the products of linear layers read: fp32, or bf16 for
-	// factors rounded to bfloat16, whose products are still added up in float32.
-	// Weights, activations, gradients and the optimizer's state are float32.
-	Precision string `json:"precision,omitempty"` // fp32
+	Precision Precision `json:"precision,omitempty"` // FP32
 
 	Optimizer Optimizer      `json:"optimizer,omitempty"`
 	Schedule  optim.Schedule `json:"schedule,omitempty"`
@@ -105,12 +102,6 @@ func (c Config) run() Run {
 	}
 }
 
-// The precisions.
-const (
-	fp32 = "fp32"
-	bf16 = "bf16"
-)
-
 // maxPositions bounds batch_size·seq_len.
 const maxPositions = 1 << 22
 
@@ -121,7 +112,7 @@ func (c Config) Validate() error {
 		return At("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
 	}
 	errs := []error{At("/model", c.Model.Validate()), At("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
-		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate())}
+		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate()), c.Precision.Validate()}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
 			errs = append(errs, At(path, fmt.Errorf(format, args...)))
@@ -129,7 +120,6 @@ func (c Config) Validate() error {
 	}
 	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
 		"batch_size %d, seq_len %d: the first at least 1, the second at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, maxPositions)
-	fault("/precision", c.Precision != "" && c.Precision != fp32 && c.Precision != bf16, "precision %q is neither %s nor %s", c.Precision, fp32, bf16)
 	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > 1024, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
 	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
 	return errors.Join(errs...)

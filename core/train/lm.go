@@ -100,7 +100,7 @@ func startLM(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos
 		threads = opt.Threads
 	}
 	l.pool = pool.New(threads)
-	m.BF16 = cfg.Precision == bf16
+	m.BF16 = cfg.Precision == BF16
 	l.pass = m.NewPass(l.pool, cfg.BatchSize, cfg.SeqLen)
 	l.held = dataset.NewBatch(cfg.BatchSize, cfg.SeqLen)
 	l.pieces = pieces(corpus.Tokenizer, m.Config.Vocab)

@@ -152,12 +152,12 @@ func TestLearns(t *testing.T) {
 // and when the run is interrupted and resumed, again and again; with products
 // of bfloat16 too.
 func TestCurveBitwise(t *testing.T) {
-	for _, name := range []string{"adamw", "lion", "muon", "schedule-free", bf16} {
+	for _, name := range []string{"adamw", "lion", "muon", "schedule-free", string(BF16)} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cfg := smallConfig(t, dir)
-			if cfg.Optimizer.Name = name; name == bf16 {
-				cfg.Optimizer.Name, cfg.Precision = "", name
+			if cfg.Optimizer.Name = name; name == string(BF16) {
+				cfg.Optimizer.Name, cfg.Precision = "", BF16
 			}
 			cfg.Model.Tied, cfg.Model.QKNorm = name == "lion", name == "muon"
 			corpus := prepare(t, cfg, dir)
@@ -217,8 +217,8 @@ func TestPrecision(t *testing.T) {
 	cfg.Stop.Steps, cfg.Eval = 300, Eval{}
 	cfg.Model.Layers, cfg.BatchSize, cfg.Accumulate = 2, 4, 1
 	corpus := prepare(t, cfg, dir)
-	loss := map[string]float64{}
-	for _, name := range []string{fp32, bf16} {
+	loss := map[Precision]float64{}
+	for _, name := range []Precision{FP32, BF16} {
 		cfg.Precision = name
 		_, r := run(t, cfg, corpus, Options{})
 		for _, e := range r.events {
@@ -228,7 +228,7 @@ func TestPrecision(t *testing.T) {
 		}
 	}
 	t.Logf("held-out loss in nats after %d steps: %v", cfg.Stop.Steps, loss)
-	if d := math.Abs(loss[bf16] - loss[fp32]); !(d <= 0.02) || d == 0 || loss[fp32] > 1 {
+	if d := math.Abs(loss[BF16] - loss[FP32]); !(d <= 0.02) || d == 0 || loss[FP32] > 1 {
 		t.Errorf("held-out losses %v", loss)
 	}
 }

@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
+	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/standard": 6,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
 	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,

@@ -221,7 +221,7 @@ func (k *decoding) card(about string) string {
 		}
 	}
 	if k.opt.Config != "" {
-		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
+		b.WriteString(recipeNote)
 	}
 	return b.String()
 }

@@ -24,6 +24,9 @@ import (
 	"mm-abi.org/mm/schemas"
 )
 
+// recipeNote is what a card says of the recipe that lies beside it.
+const recipeNote = "\n`train.yaml` beside the weights is the recipe. From the data and the checkpoints that it names this mm makes the same\nweights of it again.\n"
+
 // Options is what a module is to be called and to hold.
 type Options struct {
 	Dir     string       // folder to make; "": one of the module's name
@@ -198,7 +201,7 @@ func (k *packing) card(about string) string {
 		fmt.Fprintf(&b, "| frozen tensors | %d |\n", len(h.Header.Frozen))
 	}
 	if k.opt.Config != "" {
-		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
+		b.WriteString(recipeNote)
 	}
 	return b.String()
 }

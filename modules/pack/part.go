@@ -366,7 +366,7 @@ func (k *part) card(about string) string {
 		heldOut(&b, e.Scores, r.Reads())
 	}
 	if k.opt.Config != "" {
-		b.WriteString("\n`train.yaml` beside the weights is the recipe: `mm train train.yaml` makes the same weights again.\n")
+		b.WriteString(recipeNote)
 	}
 	return b.String()
 }

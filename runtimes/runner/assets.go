@@ -2,93 +2,86 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
+	"regexp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Asset is a file that skills may read, and the model does not see.
+// Asset is a file for tools alone: the model is not shown it, and calls name it
+// as #Name. It has a path or data.
 type Asset struct {
-	Name string `json:"name"` // #NAME in the arguments of a call
-	Path string `json:"path"`
+	Name string `json:"name"`
+	Path string `json:"path,omitempty"`
+	Data []byte `json:"data,omitempty"` // base64 in JSON
 }
 
-// files are what was opened for an answer.
-type files []*os.File
+// maxAsset bounds an asset, in bytes.
+const maxAsset = 1 << 30
 
-func (f files) close() {
-	for _, file := range f {
-		file.Close()
-	}
-}
+// names are what assets may be called.
+var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
-// open opens a file that skills may read.
-func (f *files) open(name, path string) (sandbox.Asset, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return sandbox.Asset{}, fmt.Errorf("opening the asset %s: %w", name, err)
+// assets are the files that the tools of a request may read: its pictures as
+// img0, img1 and so on, its sounds as audio0, its films, unless they are folders,
+// as video0, and those that it names. They are open until closed.
+func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) {
+	var open []io.Closer
+	closed = func() error {
+		var errs []error
+		for _, c := range open {
+			errs = append(errs, c.Close())
+		}
+		return errors.Join(errs...)
 	}
-	*f = append(*f, file)
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", path)
+	have := map[string]bool{}
+	add := func(a Asset) error {
+		if !names.MatchString(a.Name) || have[a.Name] {
+			return fmt.Errorf("an asset is called %q, wanted are names of their own like %s", a.Name, names)
+		}
+		have[a.Name] = true
+		if a.Path == "" {
+			out = append(out, sandbox.Asset{Name: a.Name, Data: bytes.NewReader(a.Data), Size: int64(len(a.Data))})
+			return nil
+		}
+		f, err := fsx.OpenRegular(a.Path)
+		if err != nil {
+			return fmt.Errorf("asset %s: %w", a.Name, err)
+		}
+		open = append(open, f)
+		info, err := f.Stat()
+		if err == nil && info.Size() > maxAsset {
+			err = fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), maxAsset)
+		}
+		if err != nil {
+			return fmt.Errorf("asset %s: %w", a.Name, err)
+		}
+		out = append(out, sandbox.Asset{Name: a.Name, Data: f, Size: info.Size()})
+		return nil
 	}
-	if err != nil {
-		return sandbox.Asset{}, fmt.Errorf("opening the asset %s: %w", name, err)
-	}
-	return sandbox.Asset{Name: name, Data: file, Size: info.Size()}, nil
-}
-
-// called are the beginnings of the names of inputs, as the playbook has them.
-var called = map[abi.Modality]string{abi.Image: "img", abi.Audio: "aud", abi.Video: "vid"}
-
-// assets are the files of a request: its pictures, sounds and films as img0,
-// img1, aud0 … in their order, and what is attached under its own name. A folder
-// of frames is none.
-func (r Request) assets(held *files) ([]sandbox.Asset, error) {
-	var out []sandbox.Asset
 	count := map[abi.Modality]int{}
-	for _, part := range r.parts() {
-		kind := called[part.Type]
-		if kind == "" {
+	for _, p := range r.parts() {
+		prefix := map[abi.Modality]string{abi.Image: "img", abi.Audio: "audio", abi.Video: "video"}[p.Type]
+		if prefix == "" {
 			continue
 		}
-		name := fmt.Sprintf("%s%d", kind, count[part.Type])
-		count[part.Type]++
-		a, err := opened(part, name, held)
-		if err != nil {
-			return nil, err
+		name := fmt.Sprint(prefix, count[p.Type])
+		count[p.Type]++
+		if info, statErr := os.Stat(p.Path); p.Path != "" && statErr == nil && info.IsDir() {
+			continue
 		}
-		if a.Data != nil {
-			out = append(out, a)
-		}
+		err = errors.Join(err, add(Asset{Name: name, Path: p.Path, Data: p.Data}))
 	}
-	for _, attached := range r.Assets {
-		a, err := held.open(strings.TrimPrefix(attached.Name, "#"), attached.Path)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, a)
+	for _, a := range r.Assets {
+		err = errors.Join(err, add(a))
 	}
-	if err := sandbox.Assets(out); err != nil && len(r.Assets) > 0 {
-		return nil, err
-	} else if err != nil {
-		return nil, nil // more pictures than a call may have: skills read none
+	if err != nil {
+		return nil, nil, errors.Join(err, closed())
 	}
-	return out, nil
-}
-
-// opened is the file of a part; the zero value for one that is none.
-func opened(part talk.Part, name string, held *files) (sandbox.Asset, error) {
-	if len(part.Data) > 0 {
-		return sandbox.Asset{Name: name, Data: bytes.NewReader(part.Data), Size: int64(len(part.Data))}, nil
-	}
-	if info, err := os.Stat(part.Path); err != nil || !info.Mode().IsRegular() {
-		return sandbox.Asset{}, nil // what is wrong with it is the encoder's to say
-	}
-	return held.open(name, part.Path)
+	return out, closed, nil
 }

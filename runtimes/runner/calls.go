@@ -55,18 +55,14 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 
 // loop begins the calls of an answer, and has the model told of the tools; nil
 // where it may call none and none are there, and where what it writes is held to
-// something else. The files of the request that are opened are added to held.
-func (r *Runner) loop(ctx context.Context, req *Request, held *files) (*tools.Loop, error) {
+// something else.
+func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*tools.Loop, error) {
 	p := req.Preferences
 	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
 		return nil, nil
 	}
 	table, err := r.equip(ctx)
 	if err != nil || table == nil || req.ToolsAllowed == nil && len(table.Ready()) == 0 {
-		return nil, err
-	}
-	assets, err := req.assets(held)
-	if err != nil {
 		return nil, err
 	}
 	loop, err := table.Begin(tools.Options{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Assets: assets, Record: r.opt.Called})

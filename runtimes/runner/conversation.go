@@ -16,6 +16,7 @@ type Conversation struct {
 	Runner       *Runner
 	Preferences  Preferences
 	ToolsAllowed []string // as in a [Request]
+	Assets       []Asset  // as in a [Request]
 
 	system   string
 	messages []talk.Message
@@ -47,7 +48,7 @@ func (c *Conversation) Ask(ctx context.Context, text string, emit func(text stri
 	turn := talk.Text(talk.User, text)
 	turn.Parts, c.shown = append(c.shown, turn.Parts...), nil
 	asked := append(c.Messages(), turn)
-	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed}, emit)
+	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed, Assets: c.Assets}, emit)
 	if a == nil || err != nil && len(a.Tokens) == 0 {
 		return a, err
 	}

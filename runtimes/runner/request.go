@@ -23,7 +23,7 @@ type Request struct {
 	Tools        []talk.Definition `json:"tools,omitempty"`    // told to the model, if its template has a way to
 	Preferences  Preferences       `json:"preferences"`
 	ToolsAllowed []string          `json:"tools_allowed"`     // skills of the build that may be called; nil: all
-	Assets       []Asset           `json:"assets,omitempty"`  // beside the inputs, for skills to read
+	Assets       []Asset           `json:"assets,omitempty"`  // files for the tools, beside the inputs
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
 
 	Context bool `json:"-"` // tell what the core read and wrote, [Answer].Context

@@ -281,7 +281,7 @@ var errBudget = errors.New("the request's budget is over")
 // nil emit is told nothing. When ctx ends, or emit gives an error, what was
 // said so far comes with the error. The request's own budget is no error: the
 // answer then says [StopBudget], and may be empty.
-func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (*Answer, error) {
+func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string) error) (a *Answer, err error) {
 	if r.engine == nil {
 		return nil, r.silent()
 	}
@@ -297,9 +297,12 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if r.talk == nil {
 		return nil, &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Core.ID() + " has no tokenizer", Hint: "import the model with its tokenizer"}
 	}
-	var held files
-	defer held.close()
-	loop, err := r.loop(ctx, &req, &held)
+	assets, closed, err := req.assets()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closed()) }()
+	loop, err := r.loop(ctx, &req, assets)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (t *Table) Allowed(only []string, assets bool) ([]string, error) {
 			return nil, &runtimes.Unavailable{What: "tool " + name, Why: err.Error()}
 		}
 		if t.infos[name].Reads {
-			return nil, &runtimes.Unavailable{What: "tool " + name, Why: "it reads an asset, and the request has none", Hint: "show a picture, or attach a file"}
+			return nil, &runtimes.Unavailable{What: "tool " + name, Why: "it reads an asset, and the request has none", Hint: "show a picture, or give it a file as an asset"}
 		}
 	}
 	why := "the build has " + strings.Join(slices.Sorted(maps.Keys(t.infos)), ", ")

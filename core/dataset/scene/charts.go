@@ -9,8 +9,11 @@ import (
 // scales are the ends of an axis and the steps of its ticks. The axis to 30 with
 // ticks of 10 is held out; the other ends and steps that are held out are in both.
 var scales = struct{ train, held []scale }{
-	train: []scale{{10, 2}, {10, 5}, {15, 5}, {20, 5}, {20, 10}, {25, 5}, {30, 5}, {30, 15}, {40, 10}, {40, 20}, {45, 15}, {50, 10}, {50, 25},
-		{60, 10}, {60, 20}, {70, 10}, {75, 25}, {80, 10}, {80, 20}, {80, 40}, {90, 30}, {100, 20}, {100, 25}, {100, 50}},
+	train: []scale{{10, 2}, {10, 5}, {12, 3}, {12, 4}, {12, 6}, {14, 7}, {15, 5}, {16, 4}, {16, 8}, {18, 6}, {18, 9}, {20, 4}, {20, 5}, {20, 10},
+		{21, 7}, {24, 6}, {24, 8}, {24, 12}, {25, 5}, {27, 9}, {28, 7}, {30, 5}, {30, 6}, {30, 15}, {32, 8}, {33, 11}, {35, 7}, {36, 9}, {36, 12},
+		{40, 8}, {40, 10}, {40, 20}, {42, 14}, {44, 11}, {45, 9}, {45, 15}, {48, 12}, {50, 10}, {50, 25}, {51, 17}, {54, 18}, {60, 10}, {60, 12},
+		{60, 15}, {60, 20}, {60, 30}, {63, 21}, {65, 13}, {66, 22}, {70, 10}, {70, 14}, {70, 35}, {72, 18}, {72, 24}, {75, 15}, {75, 25}, {80, 10},
+		{80, 16}, {80, 20}, {80, 40}, {84, 12}, {85, 17}, {90, 15}, {90, 18}, {90, 30}, {95, 19}, {100, 20}, {100, 25}, {100, 50}},
 	held: []scale{{20, 5}, {30, 10}, {50, 10}, {80, 20}, {100, 20}, {100, 25}},
 }
 
@@ -190,13 +193,13 @@ func (p *pen) aboutChart(t Truth, mixed bool) []Pair {
 		"which bar is the highest?", "what is the highest bar?", "which bar is highest?", "which one has the most?")
 	q = p.ask(q, AskLowest, name(low),
 		"which bar is the lowest?", "what is the lowest bar?", "which bar is lowest?", "which one has the least?")
-	a := t.Bars[p.n(len(t.Bars))]
-	q = p.ask(q, AskValue, strconv.Itoa(a.Value),
-		"what is the value of "+name(a)+"?", "how high is "+name(a)+"?", "how much is "+name(a)+"?", "what is the value of the bar "+name(a)+"?")
-	b := a
-	for b.Label == a.Label {
-		b = t.Bars[p.n(len(t.Bars))]
+	bars := slices.Clone(t.Bars)
+	shuffle(&p.dice, bars)
+	for _, b := range bars[:min(len(bars), 3)] {
+		q = p.ask(q, AskValue, strconv.Itoa(b.Value),
+			"what is the value of "+name(b)+"?", "how high is "+name(b)+"?", "how much is "+name(b)+"?", "what is the value of the bar "+name(b)+"?")
 	}
+	a, b := bars[0], bars[1]
 	if a.Value != b.Value {
 		answer := "no"
 		if a.Value > b.Value {

@@ -3,6 +3,7 @@ package sound
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,11 @@ func (s *Source) openPack() error {
 	wanted := s.opt.Voices
 	if len(wanted) == 0 {
 		wanted = Voices(s.opt.Split)
+		if s.opt.Split != Held {
+			for _, v := range fliteVoices() {
+				wanted = append(wanted, flite+v)
+			}
+		}
 	}
 	for i, t := range p.Takes {
 		if !slices.Contains(wanted, t.Variant) {
@@ -76,10 +82,32 @@ func (s *Source) openPack() error {
 	s.voices = slices.DeleteFunc(s.voices, func(v string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return len(s.takes[v+"\x00"+text]) == 0 })
 	})
+	s.often(texts)
 	if len(s.voices) == 0 {
 		return errors.Join(fmt.Errorf("the speech in %s has none of the voices %v", s.opt.Dir, wanted), p.Close())
 	}
 	return nil
+}
+
+// often has voices that speak more often than others heard more often as well.
+func (s *Source) often(texts []string) {
+	count := func(v string) (n int) {
+		for _, text := range texts {
+			n += len(s.takes[v+"\x00"+text])
+		}
+		return n
+	}
+	least := math.MaxInt
+	for _, v := range s.voices {
+		least = min(least, count(v))
+	}
+	var all []string
+	for _, v := range s.voices {
+		for range max(count(v)/max(least, 1), 1) {
+			all = append(all, v)
+		}
+	}
+	s.voices = all
 }
 
 // spoken is one take of a text by a voice.

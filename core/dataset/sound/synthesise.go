@@ -29,6 +29,9 @@ type SpeechOptions struct {
 	Voices  []string // variants of espeak-ng; none: those of both splits
 	Threads int      // how many are spoken at once; 0: as many as processors
 	Program string   // empty: espeak-ng, out of PATH
+	// Flite is a program of that name whose voices speak as well, each text ten
+	// times as often: they are made of people's recordings. Empty: none.
+	Flite string
 	// Reader is one voice such as en-us+klatt2 that says each of [SpokenWords] once,
 	// within StretchSamples: what a module learns to speak from. No other speaks then.
 	Reader string
@@ -79,6 +82,16 @@ func Synthesise(ctx context.Context, opt SpeechOptions) (*Synthesised, error) {
 	if err := known(ctx, opt); err != nil {
 		return nil, err
 	}
+	if opt.Flite != "" {
+		if opt.Reader != "" {
+			return nil, errors.New("a reader, and flite: one voice speaks then")
+		}
+		more, err := fliteVersion(ctx, opt.Flite)
+		if err != nil {
+			return nil, err
+		}
+		engine += ", " + more
+	}
 	takes := planned(opt)
 	samples, err := speakAll(ctx, opt, takes)
 	if err != nil {
@@ -126,19 +139,24 @@ func planned(opt SpeechOptions) []Take {
 	}
 	r := rand.New(rand.NewPCG(opt.Seed, 0x737065656368))
 	var out []Take
-	for _, variant := range opt.Voices {
+	each := func(variant string, times int, voice func() string) {
 		for _, part := range []struct {
 			texts []string
 			times int
 		}{{digitWords(), opt.Digits}, {Vocabulary(), opt.Words}} {
 			for _, text := range part.texts {
-				for range part.times {
-					out = append(out, Take{
-						Text: text, Variant: variant, Voice: accents()[r.IntN(len(accents()))] + "+" + variant,
-						Pitch: 20 + r.IntN(61), Speed: 110 + r.IntN(111),
-					})
+				for range times * part.times {
+					out = append(out, Take{Text: text, Variant: variant, Voice: voice(), Pitch: 20 + r.IntN(61), Speed: 110 + r.IntN(111)})
 				}
 			}
+		}
+	}
+	for _, variant := range opt.Voices {
+		each(variant, 1, func() string { return accents()[r.IntN(len(accents()))] + "+" + variant })
+	}
+	if opt.Flite != "" {
+		for _, voice := range fliteVoices() {
+			each(flite+voice, fliteTimes, func() string { return flite + voice })
 		}
 	}
 	return out
@@ -156,9 +174,9 @@ func recited(voice string) []Take {
 
 // within speaks a take in at most so many samples: faster and faster, where it
 // takes longer.
-func within(ctx context.Context, program string, t *Take, most int) ([]int16, error) {
+func within(ctx context.Context, opt SpeechOptions, t *Take, most int) ([]int16, error) {
 	for {
-		v, err := speak(ctx, program, *t)
+		v, err := speak(ctx, opt, *t)
 		if err != nil || len(v) <= most {
 			return v, err
 		}
@@ -198,7 +216,7 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 				if opt.Reader != "" {
 					most = StretchSamples
 				}
-				v, err := within(ctx, opt.Program, &takes[i], most)
+				v, err := within(ctx, opt, &takes[i], most)
 				mu.Lock()
 				if err != nil && failed == nil {
 					failed = fmt.Errorf("having %s say %q: %w", takes[i].Voice, takes[i].Text, err)
@@ -221,8 +239,11 @@ func speakAll(ctx context.Context, opt SpeechOptions, takes []Take) ([][]int16, 
 }
 
 // speak is a take at Rate, without the silence around it.
-func speak(ctx context.Context, program string, t Take) ([]int16, error) {
-	cmd := exec.CommandContext(ctx, program, "-v", t.Voice, "-p", strconv.Itoa(t.Pitch), "-s", strconv.Itoa(t.Speed), "--stdout", t.Text)
+func speak(ctx context.Context, opt SpeechOptions, t Take) ([]int16, error) {
+	cmd := exec.CommandContext(ctx, opt.Program, "-v", t.Voice, "-p", strconv.Itoa(t.Pitch), "-s", strconv.Itoa(t.Speed), "--stdout", t.Text)
+	if voice, ok := strings.CutPrefix(t.Voice, flite); ok {
+		cmd = exec.CommandContext(ctx, opt.Flite, fliteArgs(voice, t)...)
+	}
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

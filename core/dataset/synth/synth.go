@@ -1,5 +1,6 @@
 // Package synth writes training text from templates: short stories in plain
-// words, small sums, and calls of tools in a form that the caller gives. It
+// words, small sums, calls of tools in a form that the caller gives, and errands:
+// questions with the call of MM-ABI that answers them. It
 // stands in where no corpus may be shipped, and gives a small model special
 // tokens in their places. The same seed gives the same text.
 package synth
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,6 +26,9 @@ type Options struct {
 	// tool's answer, stands between the marks of given text, see
 	// core/dataset. None: no such documents.
 	Calls []string `json:"calls,omitempty"`
+	// Errands are kinds of questions ([ErrandKinds]) that tools answer, asked in many
+	// words; with any, five documents in eight are of them.
+	Errands []string `json:"errands,omitempty"`
 }
 
 // Bounds of Options.
@@ -43,6 +48,11 @@ func (o Options) Validate() error {
 	if len(o.Calls) > MaxCalls {
 		errs = append(errs, fmt.Errorf("generate: %d calls, at most %d", len(o.Calls), MaxCalls))
 	}
+	for _, k := range o.Errands {
+		if !slices.Contains(ErrandKinds(), k) {
+			errs = append(errs, fmt.Errorf("generate: errands %q: there are %v", k, ErrandKinds()))
+		}
+	}
 	for i, c := range o.Calls {
 		if len(c) > MaxCall || !strings.Contains(c, "{a}") && !strings.Contains(c, "{b}") {
 			errs = append(errs, fmt.Errorf("generate: call %d: wants {a} or {b} in at most %d bytes", i+1, MaxCall))
@@ -52,7 +62,7 @@ func (o Options) Validate() error {
 }
 
 // Write writes documents to w: three stories in four, the rest sums and, where
-// there are templates of them, calls.
+// there are templates of them, calls. Errands take the place of five stories.
 func Write(w io.Writer, opt Options) error {
 	if err := opt.Validate(); err != nil {
 		return err
@@ -68,6 +78,8 @@ func Write(w io.Writer, opt Options) error {
 	for i := range opt.Documents {
 		doc := ""
 		switch kind := i % 8; {
+		case kind < 5 && len(opt.Errands) > 0:
+			doc = g.errand(opt.Errands[(i/8*5+kind)%len(opt.Errands)], false).document()
 		case kind < 6:
 			doc = g.story()
 		case kind == 6 || len(opt.Calls) == 0:

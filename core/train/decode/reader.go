@@ -36,6 +36,11 @@ func openReader(c Core, dir string, workers *pool.Pool) (*reader, error) {
 	if tok.Vocabulary().Template != "" {
 		return nil, train.Atf("/core/base", "the core talks in turns, by a template of its own: decoders are trained behind cores that read plain text")
 	}
+	if c.Adapter != "" {
+		if err := train.MergeAdapter(m, train.Resolve(dir, c.Adapter)); err != nil {
+			return nil, train.At("/core/adapter", err)
+		}
+	}
 	m.Freeze(func(string) bool { return true })
 	m.Refresh(workers)
 	return &reader{model: m, tok: tok, pool: workers, passes: map[int]*llm.Pass[float32]{}, held: map[int][]float32{}, most: c.States}, nil

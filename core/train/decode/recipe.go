@@ -70,8 +70,11 @@ const (
 
 // Core is the language model whose states are taken.
 type Core struct {
-	Base   string `json:"base"`             // a checkpoint or a GGUF file, with its tokenizer
-	States int    `json:"states,omitempty"` // T_dec, the last states of a prompt that are taken; 64
+	Base string `json:"base"` // a checkpoint or a GGUF file, with its tokenizer
+	// Adapter is a GGUF file of low-rank changes that the core of the build runs
+	// with: the states are those of both.
+	Adapter string `json:"adapter,omitempty"`
+	States  int    `json:"states,omitempty"` // T_dec, the last states of a prompt that are taken; 64
 	// Noise is the deviation of what is added to the states while training, as a
 	// share of their root mean square: what a core of fewer bits makes of them.
 	Noise float64 `json:"noise,omitempty"`

@@ -33,6 +33,11 @@ const (
 	Values Target = "values"
 	// Levels: how high a bar is (scene.Levels), in the rows of a reading.
 	Levels Target = "levels"
+	// First, Second and Third: the signs that a thing's row of a reading begins
+	// with, in each of its places, so that what is said of it bears whose it is.
+	First  Target = "first"
+	Second Target = "second"
+	Third  Target = "third"
 )
 
 // Reads reports whether the recipe trains an encoder by signs.
@@ -90,12 +95,14 @@ func (t Target) shape(m Medium) (rows, classes int) {
 		return scene.Slots, scene.Most + 1
 	case t == Levels && m == Image:
 		return scene.Slots, scene.Levels
+	case (t == First || t == Second || t == Third) && m == Image:
+		return scene.Slots, len(scene.Signs())
 	}
 	return 0, 0
 }
 
 func targetsOf(m Medium) []Target {
-	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Heights, Amounts, Values, Levels}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
+	return slices.DeleteFunc([]Target{Reading, Marks, Hues, Order, Heights, Amounts, Values, Levels, First, Second, Third}, func(t Target) bool { rows, _ := t.shape(m); return rows == 0 })
 }
 
 // signs are the classes of a medium's readings by their numbers, and back.
@@ -130,6 +137,8 @@ func (s signs) targets(t Target, e Example, to []int32) {
 		for i := range to {
 			to[i] = int32(e.Scene.Value(i))
 		}
+	case First, Second, Third:
+		s.owners(e, slices.Index([]Target{First, Second, Third}, t), to)
 	case Marks:
 		s.marks(e.Scene, to)
 	case Hues, Order, Heights, Amounts:
@@ -140,6 +149,17 @@ func (s signs) targets(t Target, e Example, to []int32) {
 			if v := s.marked(t, e.Scene, m); v >= 0 {
 				to[cell(e.Scene, m, len(to))] = v
 			}
+		}
+	}
+}
+
+// owners are the signs at place k of each row that is a thing's.
+func (s signs) owners(e Example, k int, to []int32) {
+	r := readingOf(e)
+	for i := range to {
+		to[i] = -1
+		if row := i / scene.Row; row > 0 && row <= len(e.Scene.Truth.Shapes)+len(e.Scene.Truth.Bars) {
+			to[i] = s.classes[r[row*scene.Row+k]]
 		}
 	}
 }

@@ -190,6 +190,7 @@ func (p *Perception) build(dir string) error {
 	if r.Data.Words > 0 {
 		p.words = p.newWords()
 	}
+	p.model.BF16 = r.Precision == train.BF16
 	p.pass = p.model.NewPass(workers, r.BatchSize, r.SeqLen)
 	p.trial = newBatch(r.BatchSize, r.SeqLen)
 	p.trial.Best = make([]int32, r.BatchSize*r.SeqLen)

@@ -34,6 +34,8 @@ type Recipe struct {
 	// know yet what is asked teaches an encoder to look the same at everything.
 	Wait int `json:"wait,omitempty"`
 
+	Precision train.Precision `json:"precision,omitempty"` // of the core's products; train.FP32
+
 	Optimizer train.Optimizer `json:"optimizer,omitempty"`
 	Schedule  optim.Schedule  `json:"schedule,omitempty"`
 	Clip      float64         `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
@@ -197,7 +199,7 @@ const (
 // Validate says everything that is wrong with r, defaults filled in first.
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
-	errs := []error{train.At("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities)}
+	errs := []error{train.At("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities), r.Precision.Validate()}
 	if r.Reads() {
 		errs = append(errs, r.validateHeads())
 	} else {

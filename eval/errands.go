@@ -1,0 +1,98 @@
+package eval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/dataset/synth"
+	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+)
+
+// ErrandOptions say what Errands asks. The zero value is not ready: N is wanted.
+type ErrandOptions struct {
+	N        int
+	Seed     uint64                // another seed, other questions
+	Kinds    []string              // of synth.ErrandKinds; none: all
+	Progress func(done, total int) // may be nil
+}
+
+// Errand is how often questions that tools answer were answered right, by a model
+// that may call them or may not.
+type Errand struct {
+	Tools  bool          `json:"tools"`
+	Scores []train.Score `json:"scores"`
+}
+
+// maxErrand is the tokens that a call and an answer may take, several times what
+// the longest need.
+const maxErrand = 160
+
+// Errands asks questions that no training document asks, with the build's skills
+// and without them. A call is right that is the first one, of the right tool and
+// with the right arguments; an answer, that says what is right. Chance is how
+// often the commonest answer of a kind is right.
+func Errands(ctx context.Context, a Answerer, opt ErrandOptions) ([]Errand, error) {
+	errands := synth.Errands(opt.Seed, opt.N, true, opt.Kinds...)
+	var out []Errand
+	for pass, with := range []bool{true, false} {
+		tally := train.Tally{}
+		for i, e := range errands {
+			called, answered, err := errand(ctx, a, e, with)
+			if err != nil {
+				return nil, fmt.Errorf("question %d, %s: %w", i, e.Ask, err)
+			}
+			if with {
+				tally.Add(e.Kind+"/call", e.Tool, called)
+			}
+			tally.Add(e.Kind+"/answer", e.Answer, answered)
+			if opt.Progress != nil {
+				opt.Progress(pass*opt.N+i+1, 2*opt.N)
+			}
+		}
+		out = append(out, Errand{with, tally.Scores()})
+	}
+	return out, nil
+}
+
+// errand asks one question.
+func errand(ctx context.Context, a Answerer, e synth.Errand, with bool) (called, answered bool, err error) {
+	req := runner.Request{Inputs: []talk.Part{{Type: abi.Text, Text: e.Ask}}, Preferences: runner.Preferences{MaxTokens: maxErrand}}
+	if e.Table != nil {
+		req.Assets = []runner.Asset{{Name: e.Asset(), Data: e.CSV()}}
+	}
+	if !with {
+		req.ToolsAllowed = []string{}
+	}
+	answer, err := a.Answer(ctx, req, nil)
+	if err != nil {
+		return false, false, err
+	}
+	if len(answer.Called) > 0 {
+		c := answer.Called[0].Call
+		if called, err = sameCall(e, c); err != nil {
+			return false, false, err
+		}
+	}
+	_, said, ok := strings.Cut(answer.Text, "The answer is ")
+	return called, ok && strings.TrimSpace(said) == e.Answer+".", nil
+}
+
+// sameCall reports whether a call is the one that is right.
+func sameCall(e synth.Errand, c talk.Call) (bool, error) {
+	var want abi.ToolCall
+	if err := json.Unmarshal([]byte(e.Call), &want); err != nil {
+		return false, err
+	}
+	var got map[string]any
+	if json.NewDecoder(bytes.NewReader(c.Arguments)).Decode(&got) != nil {
+		return false, nil
+	}
+	return c.Name == want.Tool && reflect.DeepEqual(got, want.Args), nil
+}

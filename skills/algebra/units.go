@@ -1,0 +1,185 @@
+package algebra
+
+import (
+	"encoding/json"
+	"math/big"
+
+	"mm-abi.org/mm/skills/algebra/unit"
+)
+
+// convert gives the number that a quantity has in a unit.
+func (c *calc) convert(text, to string) any {
+	if to == "" {
+		c.fault("convert to which unit? say convert km")
+	}
+	clauses, _ := c.parse(text, true)
+	target, _ := c.parse(to, true)
+	if len(clauses) != 1 || len(target) != 1 || clauses[0].sign != "" || target[0].sign != "" {
+		c.fault("one quantity is converted at a time")
+	}
+	if v, ok := c.temperature(clauses[0].left, target[0].left); ok {
+		return v
+	}
+	q, u := c.quantity(clauses[0].left), c.quantity(target[0].left)
+	if q.Dim != u.Dim {
+		if v, ok := c.degrees(clauses[0].left, target[0].left, true); ok {
+			return v
+		}
+		c.fault("%s is %s and %s is %s", shorten(text), q.Dim, shorten(to), u.Dim)
+	}
+	return rounded(c.over(q.Size, u.Size))
+}
+
+// temperature converts what has a zero of its own, as 20 °C has.
+func (c *calc) temperature(t, to *tree) (json.Number, bool) { return c.degrees(t, to, false) }
+
+// degrees reads a number of degrees; with short, C and F are degrees too.
+func (c *calc) degrees(t, to *tree, short bool) (json.Number, bool) {
+	v, name, ok := c.plain(t)
+	if !ok || to.op != "name" {
+		return "", false
+	}
+	from, ok := unit.Degree(name, short)
+	into, okInto := unit.Degree(to.name, short)
+	if !ok || !okInto || from == unit.Kelvin && into == unit.Kelvin {
+		return "", false
+	}
+	return rounded(c.fits(unit.Degrees(v, from, into))), true
+}
+
+// plain is a number, maybe with a sign, and one unit behind it.
+func (c *calc) plain(t *tree) (*big.Rat, string, bool) {
+	if t.op == "neg" {
+		v, name, ok := c.plain(t.args[0])
+		if !ok {
+			return nil, "", false
+		}
+		return new(big.Rat).Neg(v), name, true
+	}
+	if t.op != "*" || t.args[1].op != "name" {
+		return nil, "", false
+	}
+	n := t.args[0]
+	if n.op == "neg" {
+		n = n.args[0]
+	}
+	if n.op != "num" {
+		return nil, "", false
+	}
+	if n != t.args[0] {
+		return new(big.Rat).Neg(n.num), t.args[1].name, true
+	}
+	return n.num, t.args[1].name, true
+}
+
+// consistent says whether sums and comparisons are of one dimension each.
+func (c *calc) consistent(text string) bool {
+	clauses, _ := c.parse(text, true)
+	same := true
+	for _, q := range clauses {
+		left, ok := c.dimension(q.left)
+		same = same && ok
+		if q.right != nil {
+			right, ok := c.dimension(q.right)
+			same = same && ok && left == right
+		}
+	}
+	return same
+}
+
+// dimension of a tree; not ok where unlike things are added in it.
+func (c *calc) dimension(t *tree) (d unit.Dim, ok bool) {
+	defer c.deeper()()
+	c.step(4)
+	switch t.op {
+	case "+", "-", "mod":
+		a, okA := c.dimension(t.args[0])
+		b, okB := c.dimension(t.args[1])
+		return a, okA && okB && a == b
+	case "num":
+		return d, true
+	case "name":
+		return c.unit(t.name).Dim, true
+	case "neg", "%", "!":
+		return c.dimension(t.args[0])
+	case "*", "/":
+		a, okA := c.dimension(t.args[0])
+		b, okB := c.dimension(t.args[1])
+		if t.op == "/" {
+			b = b.Times(-1)
+		}
+		return c.bounded(a.Plus(b)), okA && okB
+	case "^":
+		a, okA := c.dimension(t.args[0])
+		return c.raised(a, c.whole(t.args[1])), okA
+	}
+	c.fault("%s has no place among units", t.name)
+	return d, false
+}
+
+// quantity works a tree out: numbers, units, + - * / ^.
+func (c *calc) quantity(t *tree) unit.Quantity {
+	defer c.deeper()()
+	c.step(8)
+	switch t.op {
+	case "num":
+		return unit.Quantity{Size: t.num}
+	case "name":
+		return c.unit(t.name)
+	case "neg":
+		q := c.quantity(t.args[0])
+		return unit.Quantity{Size: new(big.Rat).Neg(q.Size), Dim: q.Dim}
+	case "%":
+		q := c.quantity(t.args[0])
+		return unit.Quantity{Size: c.times(q.Size, big.NewRat(1, 100)), Dim: q.Dim}
+	case "+", "-":
+		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
+		if a.Dim != b.Dim {
+			c.fault("%s and %s cannot be added", a.Dim, b.Dim)
+		}
+		if t.op == "-" {
+			b.Size = new(big.Rat).Neg(b.Size)
+		}
+		return unit.Quantity{Size: c.plus(a.Size, b.Size), Dim: a.Dim}
+	case "*":
+		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
+		return unit.Quantity{Size: c.times(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim))}
+	case "/":
+		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
+		return unit.Quantity{Size: c.over(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim.Times(-1)))}
+	case "^":
+		a, n := c.quantity(t.args[0]), c.whole(t.args[1])
+		return unit.Quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raised(a.Dim, n)}
+	}
+	c.fault("%s has no place in a quantity", t.name)
+	return unit.Quantity{}
+}
+
+func (c *calc) unit(name string) unit.Quantity {
+	q, ok := unit.Named(name)
+	if !ok {
+		c.fault("there is no unit %q", name)
+	}
+	return q
+}
+
+// whole is an exponent of a unit.
+func (c *calc) whole(t *tree) int {
+	n, ok := c.build(t).small()
+	if !ok || n < -64 || n > 64 {
+		c.fault("the power of a unit is a whole number to 64")
+	}
+	return int(n)
+}
+
+func (c *calc) raised(d unit.Dim, n int) unit.Dim { return c.bounded(d.Times(n)) }
+
+// bounded refuses dimensions that no quantity has.
+func (c *calc) bounded(d unit.Dim) unit.Dim {
+	for _, n := range d {
+		if n < -64 || n > 64 {
+			c.fault("a unit to the power %d", n)
+		}
+	}
+	return d
+}

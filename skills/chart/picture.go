@@ -1,0 +1,462 @@
+package chart
+
+import (
+	"image"
+	"math"
+	"slices"
+	"strconv"
+
+	"mm-abi.org/mm/skills/glyph"
+)
+
+// Bounds of a picture of a chart.
+const (
+	minSide = 48
+	enough  = 256 // pixels of a side; smaller pictures are made larger
+	maxBars = 64
+	seen    = 0.35 // of the axis's ink: what is drawn, not the ground, its grid or noise
+	written = 0.28 // letters, whose strokes may be thinner than a pixel
+)
+
+// view is a picture of a chart and what was found in it.
+type view struct {
+	c      charge
+	set    *glyph.Set
+	w, h   int
+	pix    []byte     // [h, w, 3]
+	ground [3]float64 // its colour
+	dark   float64    // the distance of the axes' ink from the ground
+	ink    *glyph.Ink // 1: as far from the ground as the axes
+
+	base, from, to int // the lower axis: its row, its first column, behind its last
+	axis, roof     int // the first column of the left axis, its highest row
+}
+
+// bar is one of the bars: columns, the height of its top with parts of a pixel.
+type bar struct {
+	from, to int
+	top      float64
+}
+
+// Read reads a bar chart [h, w, 3]: bars that stand on a line, a line left of
+// them with ticks and numbers from 0, labels below. What it cannot find is an
+// error.
+func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
+	if w < minSide || h < minSide || len(pix) != 3*w*h {
+		return Table{}, wrong("a picture of %d × %d is too small for a chart", w, h)
+	}
+	if err := c.Hold(int64(w) * int64(h) * 8); err != nil {
+		return Table{}, err
+	}
+	if err := c.Step(int64(w) * int64(h) * 16); err != nil {
+		return Table{}, err
+	}
+	for n := 0; min(w, h) < enough && n < 2; n++ { // letters of six pixels come out better in twelve
+		pix, w, h = doubled(pix, w, h)
+		if err := c.Step(int64(w) * int64(h) * 16); err != nil {
+			return Table{}, err
+		}
+	}
+	v := &view{c: c, set: set, w: w, h: h, pix: pix}
+	v.findGround()
+	if err := v.findAxes(); err != nil {
+		return Table{}, err
+	}
+	bars, err := v.bars()
+	if err != nil {
+		return Table{}, err
+	}
+	ticks := v.ticks()
+	if len(ticks) < 2 {
+		return Table{}, wrong("the picture has no ticks beside its left axis")
+	}
+	step, err := v.scale(ticks)
+	if err != nil {
+		return Table{}, err
+	}
+	last := float64(len(ticks) - 1)
+	pixels := ticks[0] - ticks[len(ticks)-1] // rows from 0 to the highest tick
+	var t Table
+	for _, b := range bars {
+		value := (ticks[0] - b.top) / pixels * step * last
+		t.Values = append(t.Values, roundTo(value, step*last/pixels))
+	}
+	t.Labels, err = v.labels(bars)
+	return t, err
+}
+
+// doubled is a picture of twice the width and height, between pixels a mean.
+func doubled(pix []byte, w, h int) ([]byte, int, int) {
+	out := make([]byte, 12*w*h)
+	for y := range 2 * h {
+		near, other := y/2, min(h-1, y/2+1) // three parts of the nearer row, one of the other
+		if y%2 == 0 {
+			other = max(0, y/2-1)
+		}
+		for x := range 2 * w {
+			a, b := x/2, min(w-1, x/2+1)
+			if x%2 == 0 {
+				b = max(0, x/2-1)
+			}
+			for k := range 3 {
+				at := func(x, y int) int { return int(pix[3*(y*w+x)+k]) }
+				out[3*(y*2*w+x)+k] = uint8((9*at(a, near) + 3*at(b, near) + 3*at(a, other) + at(b, other) + 8) / 16)
+			}
+		}
+	}
+	return out, 2 * w, 2 * h
+}
+
+// roundTo leaves of a value what a pixel's worth of it can tell.
+func roundTo(v, pixel float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(pixel*1.01)))
+	return math.Round(v/unit) * unit
+}
+
+func (v *view) at(x, y int) [3]float64 {
+	p := v.pix[3*(y*v.w+x):]
+	return [3]float64{float64(p[0]), float64(p[1]), float64(p[2])}
+}
+
+// far is the distance of two colours, as the eye sees it, roughly.
+func far(a, b [3]float64) float64 {
+	r, g, u := a[0]-b[0], a[1]-b[1], a[2]-b[2]
+	return math.Sqrt(2*r*r + 4*g*g + 3*u*u)
+}
+
+// findGround takes the commonest colour of the edge for that of the ground.
+func (v *view) findGround() {
+	count := map[[3]uint8]int{}
+	sums := map[[3]uint8][3]float64{}
+	add := func(x, y int) {
+		c := v.at(x, y)
+		k := [3]uint8{uint8(c[0] / 24), uint8(c[1] / 24), uint8(c[2] / 24)}
+		count[k]++
+		s := sums[k]
+		for i := range s {
+			s[i] += c[i]
+		}
+		sums[k] = s
+	}
+	for x := range v.w {
+		add(x, 0)
+		add(x, v.h-1)
+	}
+	for y := range v.h {
+		add(0, y)
+		add(v.w-1, y)
+	}
+	var best [3]uint8
+	for k, n := range count {
+		if n > count[best] || n == count[best] && slices.Compare(k[:], best[:]) < 0 {
+			best = k
+		}
+	}
+	for i := range v.ground {
+		v.ground[i] = sums[best][i] / float64(count[best])
+	}
+}
+
+// findAxes finds the lowest long line and, near its left end, the line on end.
+func (v *view) findAxes() error {
+	const drawn = 60 // distance
+	is := func(x, y int) bool { return far(v.at(x, y), v.ground) >= drawn }
+	for y := v.h - 1; y >= v.h/4 && v.from == v.to; y-- {
+		for x := 0; x < v.w; x++ {
+			left := x
+			for x < v.w && is(x, y) {
+				x++
+			}
+			if x-left > v.w/2 {
+				v.base, v.from, v.to = y, left, x
+				break
+			}
+		}
+	}
+	if v.from == v.to {
+		return wrong("the picture has no long line below that bars could stand on")
+	}
+	tall := func(x int) int {
+		n := 0
+		for n < v.base && is(x, v.base-n) {
+			n++
+		}
+		return n
+	}
+	best := 0
+	for x := v.from; x < min(v.w, v.from+max(8, v.w/8)); x++ {
+		if n := tall(x); n > best {
+			v.axis, best = x, n
+		}
+	}
+	if best < v.h/4 {
+		return wrong("the picture has no axis at the left")
+	}
+	v.roof = v.base - best
+	var darks []float64
+	for y := v.roof + best/4; y < v.base-best/4; y++ {
+		darks = append(darks, far(v.at(v.axis, y), v.ground))
+	}
+	slices.Sort(darks)
+	v.dark = darks[len(darks)/2]
+	// The row of the line is its darkest.
+	strength := func(y int) (sum float64) {
+		for x := v.from; x < v.to; x++ {
+			sum += far(v.at(x, y), v.ground)
+		}
+		return sum
+	}
+	for y := v.base; y > v.base-4 && y > 0; y-- {
+		if strength(y) > strength(v.base)*1.05 {
+			v.base = y
+		}
+	}
+	v.ink = &glyph.Ink{W: v.w, H: v.h, Pix: make([]float32, v.w*v.h)}
+	for y := range v.h {
+		for x := range v.w {
+			v.ink.Pix[y*v.w+x] = float32(math.Min(1, far(v.at(x, y), v.ground)/v.dark))
+		}
+	}
+	return nil
+}
+
+// bars are what stands on the lower axis, from the left.
+func (v *view) bars() ([]bar, error) {
+	foot := v.base - max(2, (v.base-v.roof)*3/100+1)
+	var out []bar
+	for x := v.axis + max(2, v.w/64); x < v.to; x++ {
+		left := x
+		for x < v.to && far(v.at(x, foot), v.ground) >= 60 && (x == left || far(v.at(x, foot), v.at(x-1, foot)) < 150) {
+			x++
+		}
+		if x-left < max(3, v.w/80) {
+			continue
+		}
+		if len(out) == maxBars {
+			return nil, wrong("more than %d bars", maxBars)
+		}
+		out = append(out, bar{left, x, v.top(left, x, foot)})
+	}
+	if len(out) == 0 {
+		return nil, wrong("no bars stand on the line")
+	}
+	return out, nil
+}
+
+// top is where a bar ends: the middle of what its columns say.
+func (v *view) top(left, right, foot int) float64 {
+	inset := (right - left) / 5
+	var tops []float64
+	for x := left + inset; x < right-inset; x++ {
+		c := v.at(x, foot)
+		full := far(c, v.ground)
+		y := foot
+		for y > 0 && far(v.at(x, y-1), c) < full/2 {
+			y--
+		}
+		part := 0.0
+		if y > 0 { // how much of the next pixel is still the bar's
+			part = math.Max(0, math.Min(1, 1-far(v.at(x, y-1), c)/full))
+		}
+		inside := math.Max(0, math.Min(1, far(v.at(x, y), c)/full))
+		tops = append(tops, float64(y)+inside-part-0.5)
+	}
+	slices.Sort(tops)
+	return tops[len(tops)/2]
+}
+
+// ticks are the rows of the strokes left of the axis, the lowest first.
+func (v *view) ticks() []float64 {
+	x := v.axis - max(1, v.w/90)
+	for x > 0 && x > v.axis-v.w/30 && v.column(x) > (v.base-v.roof)/2 { // the axis is wider
+		x--
+	}
+	var out []float64
+	reach := max(2, v.h/100)
+	for y := min(v.base+reach, v.h-1); y >= max(v.roof-reach, 0); y-- {
+		if v.ink.At(x, y) <= seen {
+			continue
+		}
+		weight, sum := 0.0, 0.0
+		for ; y >= 0 && v.ink.At(x, y) > seen/2; y-- {
+			w := float64(v.ink.At(x, y))
+			weight, sum = weight+w, sum+w*float64(y)
+		}
+		out = append(out, sum/weight)
+	}
+	return evenly(out)
+}
+
+// column is how much is drawn of a column beside the axis.
+func (v *view) column(x int) int {
+	n := 0
+	for y := v.roof; y < v.base; y++ {
+		if v.ink.At(x, y) > seen {
+			n++
+		}
+	}
+	return n
+}
+
+// evenly gives rows where they lie evenly; nil where they do not.
+func evenly(rows []float64) []float64 {
+	n := len(rows)
+	if n < 2 || n > 40 {
+		return nil
+	}
+	gap := (rows[0] - rows[n-1]) / float64(n-1)
+	for i, y := range rows {
+		if math.Abs(rows[0]-gap*float64(i)-y) > 1.5+gap/20 {
+			return nil
+		}
+	}
+	return rows
+}
+
+// mantissas of the steps that axes have.
+var mantissas = []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 7.5, 8}
+
+// digits are what numbers beside an axis are written with.
+const digits = "0123456789.-"
+
+// scale reads the numbers beside the ticks: the step by which they rise from 0
+// and look most like what stands there, in one font.
+func (v *view) scale(ticks []float64) (float64, error) {
+	lines := v.numbers(ticks)
+	known := map[[2]int][]glyph.Piece{} // by tick and how many characters
+	pieces := func(i, n int) []glyph.Piece {
+		k := [2]int{i, n}
+		if known[k] == nil {
+			known[k] = v.cut(lines[i], n)
+		}
+		return known[k]
+	}
+	found := 0
+	for _, l := range lines {
+		if !l.Empty() {
+			found++
+		}
+	}
+	if found*2 < len(lines) {
+		return 0, wrong("there are no numbers beside the ticks")
+	}
+	best, bestStep := math.Inf(-1), 0.0
+	for face := range v.set.Faces {
+		scores := map[[2]int][]map[rune]float64{}
+		for k := -2; k <= 6; k++ {
+			for _, m := range mantissas {
+				step := m * math.Pow(10, float64(k))
+				if score := v.fits(step, lines, face, pieces, scores); score > best+1e-9 {
+					best, bestStep = score, step
+				}
+			}
+		}
+		if err := v.c.Step(int64(len(lines)) * 100_000); err != nil {
+			return 0, err
+		}
+	}
+	if best < 0.45 {
+		return 0, wrong("the numbers beside the ticks cannot be read")
+	}
+	return bestStep, nil
+}
+
+// fits is how much the numbers look like 0, step, 2 step, …, in a font.
+func (v *view) fits(step float64, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
+	places := 0
+	for p := 0; p <= 2; p++ {
+		if places = p; math.Abs(step*math.Pow10(p)-math.Round(step*math.Pow10(p))) < 1e-6 {
+			break
+		}
+	}
+	sum, n := 0.0, 0
+	for i, line := range lines {
+		if line.Empty() {
+			continue
+		}
+		text := strconv.FormatFloat(step*float64(i), 'f', places, 64)
+		k := [2]int{i, len(text)}
+		if scores[k] == nil {
+			for _, p := range pieces(i, len(text)) {
+				by := map[rune]float64{}
+				for _, g := range v.set.Match(&p, face, digits) {
+					by[g.Char.Rune] = g.Score
+				}
+				scores[k] = append(scores[k], by)
+			}
+		}
+		for j, r := range text {
+			if scores[k] == nil { // it cannot be so many characters
+				sum -= 0.5
+			} else {
+				sum += scores[k][j][r]
+			}
+			n++
+		}
+	}
+	return sum / float64(n)
+}
+
+// numbers are where the numbers beside the ticks stand.
+func (v *view) numbers(ticks []float64) []image.Rectangle {
+	gap := (ticks[0] - ticks[len(ticks)-1]) / float64(len(ticks)-1)
+	reach := int(math.Min(gap/2, float64(v.h)/14)) + 1
+	right := v.axis - max(1, v.w/90)
+	for x := right; x > right-v.w/16 && x > 0; x-- { // to the end of the strokes
+		ink := false
+		for _, y := range ticks {
+			ink = ink || v.ink.At(x, int(y+0.5)) > seen
+		}
+		if right = x; !ink {
+			break
+		}
+	}
+	out := make([]image.Rectangle, len(ticks))
+	for i, y := range ticks {
+		box := image.Rect(0, int(y)-reach, right, int(y)+reach+1)
+		lines := v.ink.Lines(box, written)
+		for _, l := range lines { // the one that the tick points at
+			if float64(l.Min.Y) <= y+1 && float64(l.Max.Y) >= y-1 && l.Dy() >= 3 {
+				out[i] = v.rightmost(l)
+			}
+		}
+	}
+	return out
+}
+
+// rightmost is what stands together at the right of a line.
+func (v *view) rightmost(line image.Rectangle) image.Rectangle {
+	parts := v.ink.Columns(line, written)
+	out := image.Rectangle{}
+	for i := len(parts) - 1; i >= 0; i-- {
+		if !out.Empty() && out.Min.X-parts[i].Max.X > line.Dy() {
+			break
+		}
+		out = out.Union(parts[i])
+	}
+	return out
+}
+
+// cut takes a number apart into n characters: where there are gaps, or into
+// equal parts, as digits are of one width; nil where it is not so wide.
+func (v *view) cut(line image.Rectangle, n int) []glyph.Piece {
+	parts := v.ink.Columns(line, written)
+	if len(parts) != n {
+		if len(parts) > n || line.Dx() < 2*n {
+			return nil
+		}
+		parts = nil
+		for i := range n {
+			part := image.Rect(line.Min.X+line.Dx()*i/n, line.Min.Y, line.Min.X+line.Dx()*(i+1)/n, line.Max.Y)
+			if part = v.ink.Bounds(part, written); part.Empty() {
+				return nil
+			}
+			parts = append(parts, part)
+		}
+	}
+	var out []glyph.Piece
+	for _, p := range parts {
+		out = append(out, v.ink.Piece(p))
+	}
+	return out
+}

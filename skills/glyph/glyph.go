@@ -1,0 +1,301 @@
+// Package glyph knows printed letters by their shape.
+//
+// [New] draws the characters of the fonts that pictures for training are drawn
+// with (core/dataset/scene), each stretched to one small grid; [Set.Match] says
+// how much the ink of a picture is like each of them, font by font, since a text
+// is of one font. The fonts that are held out there are held out here, too: the
+// figures of docs/SKILLS.md are of them.
+package glyph
+
+import (
+	"image"
+	"image/draw"
+	"math"
+	"slices"
+	"strings"
+
+	"golang.org/x/image/vector"
+
+	"mm-abi.org/mm/core/dataset/scene"
+)
+
+// Columns and Rows of the grid that a character is compared in.
+const (
+	Columns = 12
+	Rows    = 16
+)
+
+// Grid is ink of 0 to 1 in Rows rows, made comparable: of mean 0 and length 1.
+type Grid [Columns * Rows]float32
+
+// Char is a character of a font.
+type Char struct {
+	Rune   rune
+	Face   int
+	Grid   Grid
+	Aspect float64 // the natural logarithm of width over height of its ink
+	Top    float64 // of its ink over the baseline, in ems
+	Bottom float64 // of its ink over the baseline, in ems; below 0: a descender
+}
+
+// Set is characters to compare with.
+type Set struct {
+	Faces []string
+	chars [][]Char // by face
+}
+
+// drawn is the size that characters are drawn in, pixels of an em.
+const drawn = 40
+
+// New draws the upright and slanted fonts of a split of scene, without those
+// whose small letters are capitals.
+func New(split string) (*Set, error) {
+	outlines, err := scene.Outlines(split)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{}
+	for _, o := range outlines {
+		if strings.Contains(o.Face, "Smallcaps") || len(o.Contours) == 0 {
+			continue
+		}
+		if n := len(s.Faces); n == 0 || s.Faces[n-1] != o.Face {
+			s.Faces, s.chars = append(s.Faces, o.Face), append(s.chars, nil)
+		}
+		at := len(s.Faces) - 1
+		s.chars[at] = append(s.chars[at], newChar(o, at))
+	}
+	return s, nil
+}
+
+// newChar draws a character to the bounds of its ink.
+func newChar(o scene.Outline, face int) Char {
+	lo, hi := [2]int{math.MaxInt, math.MaxInt}, [2]int{math.MinInt, math.MinInt}
+	for _, c := range o.Contours {
+		for _, p := range c {
+			for k := range 2 {
+				lo[k], hi[k] = min(lo[k], p[k]), max(hi[k], p[k])
+			}
+		}
+	}
+	w, h := max(hi[0]-lo[0], 1), max(hi[1]-lo[1], 1)
+	pw, ph := (w*drawn+1023)/1024+1, (h*drawn+1023)/1024+1
+	fill := vector.NewRasterizer(pw, ph)
+	fill.DrawOp = draw.Src
+	at := func(p [2]int) (x, y float32) {
+		return float32(p[0]-lo[0]) * float32(pw) / float32(w), float32(p[1]-lo[1]) * float32(ph) / float32(h)
+	}
+	for _, c := range o.Contours {
+		for i, p := range c {
+			if x, y := at(p); i == 0 {
+				fill.MoveTo(x, y)
+			} else {
+				fill.LineTo(x, y)
+			}
+		}
+		fill.ClosePath()
+	}
+	mask := image.NewAlpha(image.Rect(0, 0, pw, ph))
+	fill.Draw(mask, mask.Rect, image.Opaque, image.Point{})
+	ink := &Ink{W: pw, H: ph, Pix: make([]float32, pw*ph)}
+	for i, a := range mask.Pix {
+		ink.Pix[i] = float32(a) / 255
+	}
+	return Char{
+		Rune: o.Char, Face: face, Grid: ink.Grid(image.Rect(0, 0, pw, ph)), Aspect: math.Log(float64(w) / float64(h)),
+		Top: float64(-lo[1]) / 1024, Bottom: float64(-hi[1]) / 1024,
+	}
+}
+
+// Ink is how much of each pixel is drawn, 0 to 1.
+type Ink struct {
+	W, H int
+	Pix  []float32
+}
+
+// At is the ink of a pixel; 0 outside.
+func (k *Ink) At(x, y int) float32 {
+	if x < 0 || y < 0 || x >= k.W || y >= k.H {
+		return 0
+	}
+	return k.Pix[y*k.W+x]
+}
+
+// Bounds is the smallest rectangle within r that holds all ink over a level;
+// empty where there is none.
+func (k *Ink) Bounds(r image.Rectangle, level float32) image.Rectangle {
+	r = r.Intersect(image.Rect(0, 0, k.W, k.H))
+	out := image.Rectangle{Min: r.Max, Max: r.Min}
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for x := r.Min.X; x < r.Max.X; x++ {
+			if k.Pix[y*k.W+x] > level {
+				out.Min.X, out.Max.X = min(out.Min.X, x), max(out.Max.X, x+1)
+				out.Min.Y, out.Max.Y = min(out.Min.Y, y), max(out.Max.Y, y+1)
+			}
+		}
+	}
+	if out.Min.X >= out.Max.X {
+		return image.Rectangle{}
+	}
+	return out
+}
+
+// Grid samples a rectangle: the mean of what each cell covers.
+func (k *Ink) Grid(r image.Rectangle) (g Grid) {
+	cw, ch := float64(r.Dx())/Columns, float64(r.Dy())/Rows
+	for j := range Rows {
+		y0, y1 := float64(r.Min.Y)+float64(j)*ch, float64(r.Min.Y)+float64(j+1)*ch
+		for i := range Columns {
+			x0, x1 := float64(r.Min.X)+float64(i)*cw, float64(r.Min.X)+float64(i+1)*cw
+			g[j*Columns+i] = k.mean(x0, y0, x1, y1)
+		}
+	}
+	g.normal()
+	return g
+}
+
+// mean ink of a rectangle with bounds within pixels.
+func (k *Ink) mean(x0, y0, x1, y1 float64) float32 {
+	total, area := 0.0, 0.0
+	for y := int(y0); float64(y) < y1; y++ {
+		h := math.Min(y1, float64(y+1)) - math.Max(y0, float64(y))
+		for x := int(x0); float64(x) < x1; x++ {
+			a := h * (math.Min(x1, float64(x+1)) - math.Max(x0, float64(x)))
+			total += a * float64(k.At(x, y))
+			area += a
+		}
+	}
+	if area <= 0 {
+		return 0
+	}
+	return float32(total / area)
+}
+
+func (g *Grid) normal() {
+	mean := float32(0)
+	for _, v := range g {
+		mean += v
+	}
+	mean /= float32(len(g))
+	length := float64(0)
+	for i := range g {
+		g[i] -= mean
+		length += float64(g[i]) * float64(g[i])
+	}
+	if length < 1e-9 { // all ink: a point, a bar
+		for i := range g {
+			g[i] = 0
+		}
+		return
+	}
+	for i := range g {
+		g[i] /= float32(math.Sqrt(length))
+	}
+}
+
+// Like is how alike two grids are, -1 to 1.
+func (g *Grid) Like(o *Grid) float64 {
+	var sum float32
+	for i := range g {
+		sum += g[i] * o[i]
+	}
+	return float64(sum)
+}
+
+// Piece is ink that is to be one character.
+type Piece struct {
+	Box    image.Rectangle
+	grid   Grid
+	aspect float64
+	solid  bool
+}
+
+// Piece prepares a rectangle of ink for comparison.
+func (k *Ink) Piece(r image.Rectangle) Piece {
+	p := Piece{Box: r, grid: k.Grid(r), aspect: math.Log(float64(max(r.Dx(), 1)) / float64(max(r.Dy(), 1)))}
+	p.solid = p.grid == Grid{}
+	return p
+}
+
+// Guess is what a piece may be.
+type Guess struct {
+	Char  *Char
+	Score float64 // 1: the very shape; below 0.5: hardly
+}
+
+// stretch is what a unit of the logarithm of stretching costs of a score.
+const stretch = 0.35
+
+// Match are the best guess for each character of an alphabet in one font, the
+// best first.
+func (s *Set) Match(p *Piece, face int, alphabet string) []Guess {
+	var out []Guess
+	for i := range s.chars[face] {
+		c := &s.chars[face][i]
+		if !strings.ContainsRune(alphabet, c.Rune) {
+			continue
+		}
+		out = append(out, Guess{c, s.score(p, c)})
+	}
+	slices.SortStableFunc(out, func(a, b Guess) int {
+		switch {
+		case a.Score > b.Score:
+			return -1
+		case a.Score < b.Score:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+func (s *Set) score(p *Piece, c *Char) float64 {
+	like := p.grid.Like(&c.Grid)
+	if solid := c.Grid == (Grid{}); solid || p.solid {
+		like = 0
+		if solid && p.solid {
+			like = 1
+		}
+	}
+	return like - stretch*math.Abs(p.aspect-c.Aspect)
+}
+
+// Columns cuts a line of ink where its columns are empty, from the left.
+func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
+	var out []image.Rectangle
+	start := -1
+	for x := r.Min.X; x <= r.Max.X; x++ {
+		ink := false
+		for y := r.Min.Y; y < r.Max.Y && x < r.Max.X; y++ {
+			ink = ink || k.At(x, y) > level
+		}
+		switch {
+		case ink && start < 0:
+			start = x
+		case !ink && start >= 0:
+			out = append(out, k.Bounds(image.Rect(start, r.Min.Y, x, r.Max.Y), level))
+			start = -1
+		}
+	}
+	return out
+}
+
+// Lines cuts ink where its rows are empty, from the top.
+func (k *Ink) Lines(r image.Rectangle, level float32) []image.Rectangle {
+	var out []image.Rectangle
+	start := -1
+	for y := r.Min.Y; y <= r.Max.Y; y++ {
+		ink := false
+		for x := r.Min.X; x < r.Max.X && y < r.Max.Y; x++ {
+			ink = ink || k.At(x, y) > level
+		}
+		switch {
+		case ink && start < 0:
+			start = y
+		case !ink && start >= 0:
+			out = append(out, k.Bounds(image.Rect(r.Min.X, start, r.Max.X, y), level))
+			start = -1
+		}
+	}
+	return out
+}
