@@ -173,6 +173,18 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// The grammar of one request is not that of the next, which has other assets.
+func TestFollowOtherAssets(t *testing.T) {
+	table, tok := table(t, some(), talk.MMABI())
+	beginning := append([]int32{tok.ID("<tool_call>")}, tok.Encode(`{"tool":"look","args":{"image":"#`, tokenizer.Options{})...)
+	for _, name := range []string{"img0", "table", "img0"} {
+		follow := begin(t, table, tools.Options{Assets: []sandbox.Asset{{Name: name}}}).Follow()
+		if got := tok.Decode(follow.Forced(beginning), tokenizer.DecodeOptions{}); !strings.HasPrefix(got, name+`","ops":[`) {
+			t.Errorf("%q is forced where there is %s", got, name)
+		}
+	}
+}
+
 // Where nothing may be called, no call may begin.
 func TestFollowNothing(t *testing.T) {
 	table, tok := table(t, some(), talk.MMABI())
