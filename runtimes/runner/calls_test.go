@@ -19,6 +19,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
@@ -553,3 +554,52 @@ func (s choosingSequence) Generate(ctx context.Context, opt runtimes.Generation,
 	}
 	return s.Sequence.Generate(ctx, opt, emit)
 }
+
+// A caller who brings tools of its own, or holds the answer to a grammar, has no
+// skills called; and who closes a runner closes its skills.
+func TestCallsAreNotMade(t *testing.T) {
+	sum := call("add", `{"a":1}`)
+	schema, err := grammar.New([]byte(`{"type":"array","items":{"type":"boolean"},"maxItems":2}`), grammar.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*runner.Request){
+		"tools of its own": func(r *runner.Request) { r.Tools = []talk.Definition{{Name: "add"}} },
+		"an automaton":     func(r *runner.Request) { r.Preferences.Allow = &runtimes.Grammar{States: []runtimes.State{{}}} },
+		"a schema":         func(r *runner.Request) { r.Preferences.Grammar = schema },
+	} {
+		b, opt := equipped(t)
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, sum, "so")}, Skills: opt})
+		req := ask("q", 0)
+		change(&req)
+		if a := answer(t, r, req); len(a.Called) != 0 || (len(a.Calls) == 1) != (name != "a schema") {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	b, opt := equipped(t)
+	closing := &closing{}
+	opt.Executors["builtin"] = closing
+	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{script(t, "so")}, Skills: opt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer(t, r, ask("q", 0))
+	if err := r.Close(); err != nil || closing.open != 0 || closing.made != 3 {
+		t.Errorf("%d of %d guests are open behind the runner, %v", closing.open, closing.made, err)
+	}
+	if _, err := r.Answer(t.Context(), ask("q", 0), nil); !errors.Is(err, runtimes.ErrClosed) {
+		t.Errorf("a closed runner: %v", err)
+	}
+}
+
+// closing is an executor that counts the guests that are open.
+type closing struct{ made, open int }
+
+func (c *closing) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) {
+	c.made, c.open = c.made+1, c.open+1
+	return c, nil
+}
+func (c *closing) Call(context.Context, sandbox.Call) (sandbox.Reply, error) {
+	return sandbox.Reply{Output: []byte(`{"result":1}`)}, nil
+}
+func (c *closing) Close() error { c.open--; return nil }
