@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -37,6 +38,21 @@ func Schema(ports []abi.Port) []byte {
 	list, _ := json.Marshal(required) // a list of texts
 	b.WriteString(`},"required":` + string(list) + `,"additionalProperties":false}`)
 	return []byte(b.String())
+}
+
+// Narrowed is such a schema in which a uri is one of the assets of a request, by
+// their names. Without any it stays as it is.
+func Narrowed(schema []byte, assets []string) []byte {
+	if len(assets) == 0 {
+		return schema
+	}
+	refs := make([]string, len(assets))
+	for i, name := range assets {
+		refs[i] = "#" + name
+	}
+	list, _ := json.Marshal(refs) // a list of texts
+	// In a description the quotes would be escaped.
+	return bytes.ReplaceAll(schema, []byte(`"pattern":`+quote(asset)), []byte(`"enum":`+string(list)))
 }
 
 // value is the schema of a type.

@@ -58,6 +58,7 @@ type Info struct {
 	Limits                modules.Effective // those that hold
 	Allow                 modules.Allow     // that too
 	Inputs, Outputs       []byte            // JSON Schemas of an object
+	Reads                 bool              // it cannot be called without an asset
 	Err                   error             // why it cannot be called; nil: it can
 }
 
@@ -192,6 +193,7 @@ func (k *skill) contract(m *modules.Manifest) error {
 	for _, p := range m.Inputs {
 		if p.Type == "uri" || p.Type == "list[uri]" {
 			k.uris[p.Name] = true
+			k.info.Reads = k.info.Reads || p.Type == "uri" && !p.Optional
 		}
 	}
 	for _, p := range m.Outputs {

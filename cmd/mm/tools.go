@@ -59,11 +59,15 @@ func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.B
 	return nil
 }
 
+// maxRef bounds what the log tells of a tool that is none: it is the model's
+// text, and a line of the log has a limit.
+const maxRef = 128
+
 // entry is a call as the audit log tells of it: what was called, within which
 // limits, and hashes of what went in and came out, not the words themselves.
 func entry(c tools.Called) audit.Entry {
 	e := audit.Entry{
-		Action: "call", Ref: c.Call.Name, Digest: c.Skill.Digest, Result: c.Answer.Kind(),
+		Action: "call", Ref: strings.ToValidUTF8(c.Call.Name[:min(len(c.Call.Name), maxRef)], ""), Digest: c.Skill.Digest, Result: c.Answer.Kind(),
 		Args: c.Answer.Args, Answer: c.Answer.Result,
 	}
 	if c.Skill.Name != "" {

@@ -69,7 +69,7 @@ func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset)
 	if err != nil {
 		return nil, err
 	}
-	req.Tools = table.Definitions(loop.Names())
+	req.Tools = loop.Definitions()
 	return loop, nil
 }
 

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
@@ -163,7 +167,7 @@ func (s *scripted) held() string {
 
 // equipped is a build with tools: add, which adds, echo, which gives back a
 // text, and gone, which this mm does not have.
-func equipped(t *testing.T) (*builds.Build, skills.Options) {
+func equipped(t testing.TB) (*builds.Build, skills.Options) {
 	t.Helper()
 	b := build(t)
 	b.Assembly.Modalities = nil
@@ -429,3 +433,173 @@ func (u *unforced) Generate(ctx context.Context, opt runtimes.Generation, emit f
 type deaf struct{ runtimes.Constraint }
 
 func (deaf) Forced([]int32) []int32 { return nil }
+
+// Skills read the files of a request, and what is attached to it, by name; a
+// call can name no other, and without any a skill that reads is not to be called.
+func TestCallsOfAssets(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	table := file("table.csv", "a,b\n1,2\n")
+	for _, c := range []struct {
+		name   string
+		say    string
+		blind  bool
+		assets []runner.Asset
+		line   string
+		fails  string
+	}{
+		{name: "attached", say: call("read", `{"ref":"#table"}`), assets: []runner.Asset{{Name: "table", Path: table}, {Name: "t2", Path: file("2", "2")}}, line: `{"ok":true,"result":"a,b\n1,2\n"}`},
+		{name: "another", say: call("read", `{"ref":"#t2"}`), assets: []runner.Asset{{Name: "table", Path: table}, {Name: "t2", Path: file("2", "2")}}, line: `{"ok":true,"result":"2"}`},
+		{name: "one that is not there", say: call("read", `{"ref":"#img7"}`), assets: []runner.Asset{{Name: "table", Path: table}}, line: `{"ok":true,"result":"a,b\n1,2\n"}`},
+		{name: "one that is not there, blind", blind: true, say: call("read", `{"ref":"#img7"}`), assets: []runner.Asset{{Name: "table", Path: table}}, line: `{"error":{"kind":"args","message":"ref is #img7, which the request does not have"},"ok":false}`},
+		{name: "none", say: call("read", `{"ref":"#img0"}`), fails: "the request has none"},
+	} {
+		b, opt := equipped(t)
+		m, list := modules.Parse("module.yaml", []byte("name: read\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: ref, type: uri}]\noutputs: [{name: result, type: str}]\nruntime: {builtin: read}\n"))
+		if list.Failed() {
+			t.Fatal(list)
+		}
+		b.Manifests["read"] = m
+		b.Assembly.Skills = append(b.Assembly.Skills, builds.SkillPart{Part: builds.Part{Name: "read", Version: "1.0.0"}, Limits: modules.Effective{TimeoutMS: 60_000}})
+		opt.Executors["builtin"].(builtin.Executor).Funcs["read"] = func(c *builtin.Call) (any, error) {
+			var args struct{ Ref string }
+			if err := json.Unmarshal(c.Args, &args); err != nil {
+				return nil, err
+			}
+			r, err := c.Asset(args.Ref[1:])
+			if err != nil {
+				return nil, err
+			}
+			text, err := io.ReadAll(r)
+			return map[string]any{"result": string(text)}, err
+		}
+		e := script(t, c.say, "so")
+		e.blind = c.blind
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{e}, Skills: opt})
+		req := ask("q", 0)
+		req.Assets, req.ToolsAllowed = c.assets, []string{"read"}
+		a, err := r.Answer(t.Context(), req, nil)
+		if c.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), c.fails) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || len(a.Called) != 1 || a.Called[0].Line != c.line || a.Text != "so" {
+			t.Errorf("%s: %+v, %v", c.name, a, err)
+		}
+	}
+}
+
+// BenchmarkCall is a call of the core that is shipped, with and without what
+// must follow being forced.
+func BenchmarkCall(b *testing.B) {
+	for _, free := range []bool{false, true} {
+		b.Run(map[bool]string{false: "forced", true: "chosen"}[free], func(b *testing.B) {
+			build, opt := equipped(b)
+			build.Assembly.Core.Files, build.Files = builds.Formats{"gguf": {"core-llm.gguf"}}, folder("../../modules/core-llm")
+			for _, name := range []string{"ocr-latex", "sympy-lite"} {
+				m, list := modules.Load("../../modules/" + name + "/module.yaml")
+				if list.Failed() {
+					b.Fatal(list)
+				}
+				build.Manifests[name] = m
+				build.Assembly.Skills = append(build.Assembly.Skills, builds.SkillPart{Part: builds.Part{Name: name, Version: m.Version}})
+			}
+			opt.Executors["builtin"].(builtin.Executor).Funcs["sympy-lite"] = func(*builtin.Call) (any, error) { return map[string]any{"result": 19}, nil }
+			var engine runtimes.Engine = corellm.Engine{}
+			if free {
+				engine = choosing{}
+			}
+			r, _ := open(b, build, runner.Options{Engines: []runtimes.Engine{engine}, Skills: opt, Limits: runtimes.Limits{Threads: 1}})
+			req := ask("What is 12 plus 7?", 60)
+			for b.Loop() {
+				if a := answer(b, r, req); len(a.Called) != 1 {
+					b.Fatalf("%+v", a)
+				}
+			}
+		})
+	}
+}
+
+// choosing is the core engine that is never told what must follow.
+type choosing struct{ corellm.Engine }
+
+func (e choosing) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	m, err := e.Engine.Open(ctx, b, l)
+	if err != nil {
+		return nil, err
+	}
+	return choosingModel{m.(runtimes.Language)}, nil
+}
+
+type choosingModel struct{ runtimes.Language }
+
+func (m choosingModel) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
+	s, err := m.Language.NewSequence(ctx, opt)
+	return choosingSequence{s}, err
+}
+
+type choosingSequence struct{ runtimes.Sequence }
+
+func (s choosingSequence) Generate(ctx context.Context, opt runtimes.Generation, emit func(int32) error) (runtimes.Stop, error) {
+	if opt.Follow != nil {
+		opt.Follow = deaf{opt.Follow}
+	}
+	return s.Sequence.Generate(ctx, opt, emit)
+}
+
+// A caller who brings tools of its own, or holds the answer to a grammar, has no
+// skills called; and who closes a runner closes its skills.
+func TestCallsAreNotMade(t *testing.T) {
+	sum := call("add", `{"a":1}`)
+	schema, err := grammar.New([]byte(`{"type":"array","items":{"type":"boolean"},"maxItems":2}`), grammar.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*runner.Request){
+		"tools of its own": func(r *runner.Request) { r.Tools = []talk.Definition{{Name: "add"}} },
+		"an automaton":     func(r *runner.Request) { r.Preferences.Allow = &runtimes.Grammar{States: []runtimes.State{{}}} },
+		"a schema":         func(r *runner.Request) { r.Preferences.Grammar = schema },
+	} {
+		b, opt := equipped(t)
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, sum, "so")}, Skills: opt})
+		req := ask("q", 0)
+		change(&req)
+		if a := answer(t, r, req); len(a.Called) != 0 || (len(a.Calls) == 1) != (name != "a schema") {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+	b, opt := equipped(t)
+	closing := &closing{}
+	opt.Executors["builtin"] = closing
+	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{script(t, "so")}, Skills: opt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer(t, r, ask("q", 0))
+	if err := r.Close(); err != nil || closing.open != 0 || closing.made != 3 {
+		t.Errorf("%d of %d guests are open behind the runner, %v", closing.open, closing.made, err)
+	}
+	if _, err := r.Answer(t.Context(), ask("q", 0), nil); !errors.Is(err, runtimes.ErrClosed) {
+		t.Errorf("a closed runner: %v", err)
+	}
+}
+
+// closing is an executor that counts the guests that are open.
+type closing struct{ made, open int }
+
+func (c *closing) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) {
+	c.made, c.open = c.made+1, c.open+1
+	return c, nil
+}
+func (c *closing) Call(context.Context, sandbox.Call) (sandbox.Reply, error) {
+	return sandbox.Reply{Output: []byte(`{"result":1}`)}, nil
+}
+func (c *closing) Close() error { c.open--; return nil }

@@ -40,8 +40,10 @@ type Loop struct {
 	opt   Options
 	names []string
 	masks *masks
-	made  map[string]int // calls by tool and arguments
-	calls int
+
+	assets []string       // by their names
+	made   map[string]int // calls by tool and arguments
+	calls  int
 }
 
 // Called is a call and what came of it.
@@ -55,7 +57,7 @@ type Called struct {
 
 // Begin begins an answer.
 func (t *Table) Begin(opt Options) (*Loop, error) {
-	names, err := t.Allowed(opt.Only)
+	names, err := t.Allowed(opt.Only, len(opt.Assets) > 0)
 	if err != nil {
 		return nil, err
 	}
@@ -64,13 +66,24 @@ func (t *Table) Begin(opt Options) (*Loop, error) {
 	}
 	l := &Loop{table: t, opt: opt, names: names, made: map[string]int{}}
 	if len(names) > 0 {
-		l.masks = t.over(names)
+		for _, a := range opt.Assets {
+			l.assets = append(l.assets, a.Name)
+		}
+		l.masks = t.over(names, l.assets)
 	}
 	return l, nil
 }
 
-// Names are the tools that may be called.
-func (l *Loop) Names() []string { return slices.Clone(l.names) }
+// Definitions describe the tools that may be called to a model whose template
+// has a way to.
+func (l *Loop) Definitions() []talk.Definition {
+	var out []talk.Definition
+	for _, name := range l.names {
+		info := l.table.infos[name]
+		out = append(out, talk.Definition{Name: name, Description: info.Description, Parameters: skills.Narrowed(info.Inputs, l.assets)})
+	}
+	return out
+}
 
 // Call makes a call as the model wrote it. With a reason to stop nothing was
 // called, and the answer is over. The error is the context's or this machine's.

@@ -55,7 +55,7 @@ type Table struct {
 	infos      map[string]skills.Info
 
 	mu    sync.Mutex
-	masks map[string]*masks // by the names of those that may be called
+	masks map[string]*masks // by the names of tools and assets
 }
 
 // masks are those of the calls of some tools, or why there are none.
@@ -86,10 +86,10 @@ func (t *Table) Ready() []string {
 }
 
 // Allowed are those of the tools that a request may call: all that can be, or
-// those of them that it names. That it names some and none of them is there is
-// [runtimes.Unavailable].
-func (t *Table) Allowed(only []string) ([]string, error) {
-	ready := t.Ready()
+// those of them that it names; without assets, those that read none. That it
+// names some and none of them is there is [runtimes.Unavailable].
+func (t *Table) Allowed(only []string, assets bool) ([]string, error) {
+	ready := slices.DeleteFunc(t.Ready(), func(name string) bool { return t.infos[name].Reads && !assets })
 	if only == nil {
 		return ready, nil
 	}
@@ -101,41 +101,40 @@ func (t *Table) Allowed(only []string) ([]string, error) {
 		if err := t.infos[name].Err; err != nil {
 			return nil, &runtimes.Unavailable{What: "tool " + name, Why: err.Error()}
 		}
+		if t.infos[name].Reads {
+			return nil, &runtimes.Unavailable{What: "tool " + name, Why: "it reads an asset, and the request has none", Hint: "show a picture, or give it a file as an asset"}
+		}
 	}
 	why := "the build has " + strings.Join(slices.Sorted(maps.Keys(t.infos)), ", ")
 	return nil, &runtimes.Unavailable{What: "tool " + only[0], Why: why, Hint: "leave tools_allowed out, or name one of them"}
 }
 
-// Definitions describe tools to a model whose template has a way to.
-func (t *Table) Definitions(names []string) []talk.Definition {
-	var out []talk.Definition
-	for _, name := range names {
-		info := t.infos[name]
-		out = append(out, talk.Definition{Name: name, Description: info.Description, Parameters: info.Inputs})
-	}
-	return out
-}
+// maxKept bounds the grammars that are kept.
+const maxKept = 32
 
-// over are the masks of the calls of some tools, made once.
-func (t *Table) over(names []string) *masks {
-	key := strings.Join(names, " ")
+// over are the masks of the calls of some tools with some assets, made once.
+func (t *Table) over(names, assets []string) *masks {
+	key := strings.Join(names, " ") + "#" + strings.Join(assets, " ")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.masks[key] == nil {
-		m, err := t.compile(names)
+		if len(t.masks) == maxKept {
+			clear(t.masks)
+		}
+		m, err := t.compile(names, assets)
 		t.masks[key] = &masks{m, err}
 	}
 	return t.masks[key]
 }
 
-func (t *Table) compile(names []string) (*grammar.Masks, error) {
+func (t *Table) compile(names, assets []string) (*grammar.Masks, error) {
 	_, closing, ok := t.talk.Markers()
 	if !ok {
 		return nil, fmt.Errorf("the vocabulary has no tokens around a call")
 	}
 	var list []grammar.Tool
 	for _, name := range names {
-		list = append(list, grammar.Tool{Name: name, Arguments: t.infos[name].Inputs})
+		list = append(list, grammar.Tool{Name: name, Arguments: skills.Narrowed(t.infos[name].Inputs, assets)})
 	}
 	d, opt := t.talk.Dialect(), grammar.Options{}
 	call := grammar.Call{Name: d.Name, Arguments: d.Arguments}

@@ -39,7 +39,7 @@ func some() *caller {
 	return &caller{infos: []skills.Info{
 		{Name: "add", Inputs: ports(abi.Port{Name: "a", Type: "int"}), Description: "adds"},
 		{Name: "gone", Inputs: ports(abi.Port{Name: "a", Type: "int"}), Err: errors.New("it is not here")},
-		{Name: "look", Inputs: ports(abi.Port{Name: "image", Type: "uri"}, abi.Port{Name: "ops", Type: "list[str]"}, abi.Port{Name: "x", Type: "json", Optional: true})},
+		{Name: "look", Reads: true, Inputs: ports(abi.Port{Name: "image", Type: "uri"}, abi.Port{Name: "ops", Type: "list[str]"}, abi.Port{Name: "x", Type: "json", Optional: true})},
 	}}
 }
 
@@ -80,12 +80,18 @@ func TestAllowed(t *testing.T) {
 		{[]string{"rm"}, "", "tool rm is not available: the build has add, gone, look"},
 		{[]string{"gone", "rm"}, "", "tool gone is not available: it is not here"},
 	} {
-		got, err := table.Allowed(c.only)
+		got, err := table.Allowed(c.only, true)
 		if strings.Join(got, " ") != c.want || (err == nil) != (c.err == "") || err != nil && (err.Error() != c.err || !errors.Is(err, runtimes.ErrUnavailable)) {
 			t.Errorf("%q: %q, %v", c.only, got, err)
 		}
 	}
-	defs := table.Definitions([]string{"add"})
+	if got, err := table.Allowed(nil, false); err != nil || !slices.Equal(got, []string{"add"}) {
+		t.Errorf("without assets %v, %v", got, err)
+	}
+	if _, err := table.Allowed([]string{"look"}, false); err == nil || !strings.Contains(err.Error(), "the request has none") {
+		t.Errorf("a tool that reads: %v", err)
+	}
+	defs := begin(t, table, tools.Options{}).Definitions()
 	if len(defs) != 1 || defs[0].Name != "add" || defs[0].Description != "adds" || !json.Valid(defs[0].Parameters) {
 		t.Errorf("%+v", defs)
 	}
@@ -105,7 +111,7 @@ func TestFollow(t *testing.T) {
 		{talk.Hermes(), "\n" + `{"name": "add", "arguments": {"a": 7}}` + "\n"},
 	} {
 		table, tok := table(t, some(), c.dialect)
-		l := begin(t, table, tools.Options{})
+		l := begin(t, table, tools.Options{Assets: []sandbox.Asset{{Name: "img0"}, {Name: "a"}}})
 		if err := l.Unheld(); err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +158,29 @@ func TestFollow(t *testing.T) {
 		if n, _ := allowed(append(written, 50)); n != tok.Size() {
 			t.Errorf("%d tokens are allowed behind a call", n)
 		}
+		if at := strings.Index(c.call, "#"); at > 0 { // an asset is one of those there are
+			_, may := allowed(append(slices.Clone(written[:4]), tok.Encode(c.call[:at+1], tokenizer.Options{})...))
+			for b := range 256 {
+				if id := tok.ID(string(rune(b))); id >= 0 && may(id) != (b == 'i' || b == 'a') {
+					t.Errorf("an asset may begin with %q: %v", rune(b), may(id))
+				}
+			}
+		}
 		// A draft's guess is given up: what follows the words before it is as it was.
 		if n, may := allowed(written[:4]); n != 1 || !may(written[4]) {
 			t.Errorf("%d tokens may follow the beginning of a call", n)
+		}
+	}
+}
+
+// The grammar of one request is not that of the next, which has other assets.
+func TestFollowOtherAssets(t *testing.T) {
+	table, tok := table(t, some(), talk.MMABI())
+	beginning := append([]int32{tok.ID("<tool_call>")}, tok.Encode(`{"tool":"look","args":{"image":"#`, tokenizer.Options{})...)
+	for _, name := range []string{"img0", "table", "img0"} {
+		follow := begin(t, table, tools.Options{Assets: []sandbox.Asset{{Name: name}}}).Follow()
+		if got := tok.Decode(follow.Forced(beginning), tokenizer.DecodeOptions{}); !strings.HasPrefix(got, name+`","ops":[`) {
+			t.Errorf("%q is forced where there is %s", got, name)
 		}
 	}
 }
