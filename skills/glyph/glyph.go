@@ -150,8 +150,18 @@ func (k *Ink) Grid(r image.Rectangle) (g Grid) {
 			g[j*Columns+i] = k.mean(x0, y0, x1, y1)
 		}
 	}
+	g.sharpen()
 	g.normal()
 	return g
+}
+
+// sharpen makes a blurred stroke a stroke: what is much less than the most is
+// nothing, what is nearly as much is all.
+func (g *Grid) sharpen() {
+	most := slices.Max(g[:])
+	for i, v := range g {
+		g[i] = min(1, max(0, (v/(most+1e-6)-0.3)/0.5))
+	}
 }
 
 // mean ink of a rectangle with bounds within pixels.
