@@ -55,6 +55,7 @@ const (
 	storeDir     = "store"
 	cacheDir     = "cache"
 	featureDir   = "features" // in cacheDir
+	skillDir     = "skills"   // in cacheDir
 	keysDir      = "keys"
 	scratchDir   = "scratch"
 	auditFile    = "audit.jsonl"
@@ -137,6 +138,9 @@ func (w *Workspace) Cache() string { return filepath.Join(w.home, cacheDir) }
 
 // FeatureDir is the folder that remembers what inputs came to.
 func (w *Workspace) FeatureDir() string { return filepath.Join(w.home, cacheDir, featureDir) }
+
+// SkillDir is the folder of compiled skills, the user's alone.
+func (w *Workspace) SkillDir() string { return filepath.Join(w.home, cacheDir, skillDir) }
 
 // KeyPrefix is the path of the key pair called name, without .key and .pub.
 func (w *Workspace) KeyPrefix(name string) string { return filepath.Join(w.home, keysDir, name) }

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log"
@@ -30,7 +31,13 @@ import (
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/fetch"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/sandbox/builtin"
 	"mm-abi.org/mm/skills/sandbox/process"
+	"mm-abi.org/mm/skills/sandbox/starlark"
+	"mm-abi.org/mm/skills/sandbox/wasm"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -65,6 +72,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = out.err
 	}
+	if p.skilled != nil {
+		err = cmp.Or(err, p.skilled.Close())
+	}
 	return p.exit(err)
 }
 
@@ -86,6 +96,21 @@ func engines() []runtimes.Engine {
 	}
 }
 
+// executors are what runs skills, by the key of a manifest's runtime. Compiled
+// code is kept in cache. The closer is for when none of their guests is left.
+func executors(ctx context.Context, cache string) (map[string]sandbox.Executor, io.Closer, error) {
+	modules, err := wasm.New(ctx, wasm.Options{Cache: cache, Fetcher: &fetch.Client{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	return map[string]sandbox.Executor{
+		"builtin":  builtin.Executor{},
+		"wasm":     modules,
+		"starlark": starlark.Executor{},
+		"process":  process.New(process.Options{}),
+	}, modules, nil
+}
+
 // exporters lists the formats that assemble writes.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
@@ -104,6 +129,8 @@ type program struct {
 	quiet          bool
 	engines        []runtimes.Engine // in the order of preference
 	said           []talk.Part       // by the flags of a request, in their order
+	skills         skills.Options    // of builds that have some
+	skilled        io.Closer         // what runs them; nil: nothing yet
 }
 
 func (p *program) app() *cli.App {
