@@ -32,6 +32,7 @@ import (
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/workspace"
@@ -58,6 +59,10 @@ type Options struct {
 	Exporters []assemble.Exporter      // the formats that assemble writes
 	Runner    runner.Options           // how builds are run
 	Skills    skills.Options           // what runs the skills
+
+	// Called is told of each call of a skill, by a model or by a client, with the
+	// workspace that the skill was found in; nil: nobody is.
+	Called func(ctx context.Context, w *workspace.Workspace, c tools.Called)
 }
 
 // Server is the tools, ready for clients. It is safe for concurrent use.

@@ -7,14 +7,17 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/workspace"
 )
 
 // assetsKey is the argument of a skill's tool that says which files its assets
@@ -38,9 +41,7 @@ func (s *Server) addSkills(ctx context.Context) error {
 		if slices.Contains(own, info.Name) {
 			return fmt.Errorf("%s has a skill called %s, which is a tool of mm", s.opt.Build, info.Name)
 		}
-		k := &skill{server: s, set: set, info: info, record: func(result string) {
-			w.Record(ctx, audit.Entry{Action: "call", Ref: info.Name + "@" + info.Version, Digest: info.Digest, Result: result})
-		}}
+		k := &skill{server: s, workspace: w, set: set, info: info}
 		t, err := k.tool()
 		if err != nil {
 			return err
@@ -54,10 +55,10 @@ func (s *Server) addSkills(ctx context.Context) error {
 
 // skill is a skill of the build as a tool.
 type skill struct {
-	server *Server
-	set    *skills.Set
-	info   skills.Info
-	record func(result string)
+	server    *Server
+	workspace *workspace.Workspace // where it was found
+	set       *skills.Set
+	info      skills.Info
 }
 
 func (k *skill) tool() (tool, error) {
@@ -124,11 +125,16 @@ func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, er
 		}
 		defer done()
 	}
+	start := time.Now()
 	answer, err := k.set.Call(ctx, abi.ToolCall{Tool: k.info.Name, Args: v}, assets)
 	if err != nil {
 		return nil, err
 	}
-	k.record(answer.Kind())
+	if told := k.server.opt.Called; told != nil {
+		told(ctx, k.workspace, tools.Called{
+			Call: talk.Call{Name: k.info.Name, Arguments: given}, Skill: k.info, Answer: answer, Line: answer.Line, Took: time.Since(start),
+		})
+	}
 	if answer.Fault != nil {
 		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: answer.Line}}}, nil
 	}
