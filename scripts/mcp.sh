@@ -18,7 +18,7 @@ cp scripts/mcp-client.mjs "$tmp/client/"
 
 root=$tmp/root
 mkdir -p "$root/modules/adder"
-cp -r modules/core-llm "$root/modules/"
+cp -r modules/core-llm modules/router modules/sandbox "$root/modules/"
 printf 'modules: [modules]\n' >"$root/mm.yaml"
 cat >"$root/b.graph.yaml" <<'YAML'
 name: b
@@ -27,6 +27,9 @@ core:
   llm: {ref: core-llm@^3}
 skills:
   - {ref: adder@^1}
+runtime:
+  router: {ref: router@^1}
+  sandbox: {ref: sandbox@^0.3}
 exports:
   laptop:
     gguf: {quant: int8, kv: int8}

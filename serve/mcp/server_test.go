@@ -34,23 +34,22 @@ func world(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, "mm.yaml", "modules: [modules]\n")
-	put(t, dir, "b.graph.yaml", "name: b\nversion: 1.0.0\ncore:\n  llm: {ref: core-llm@^3}\nskills:\n  - {ref: adder@^1}\n  - {ref: reader@^1}\nexports:\n  laptop:\n    gguf: {quant: int8, kv: int8}\n")
+	put(t, dir, "b.graph.yaml", "name: b\nversion: 1.0.0\ncore:\n  llm: {ref: core-llm@^3}\nskills:\n  - {ref: adder@^1}\n  - {ref: reader@^1}\nruntime:\n  router: {ref: router@^1}\n  sandbox: {ref: sandbox@^0.3}\nexports:\n  laptop:\n    gguf: {quant: int8, kv: int8}\n")
+	put(t, dir, "modules/sandbox/module.yaml", "name: sandbox\nversion: 0.3.0\ntype: sandbox\nabi: mm-abi-1.0\nlicense: MIT\nlimits: {timeout_ms: 60000}\nengines: [starlark]\n")
 	put(t, dir, "modules/adder/module.yaml", skillYAML("adder", "{name: a, type: int}, {name: b, type: int, optional: true}", "{name: sum, type: int}"))
 	put(t, dir, "modules/adder/run.star", "def run(args):\n  if args[\"a\"] < 0:\n    fail(\"no\")\n  while args[\"a\"] == 7:\n    pass\n  return {\"sum\": args[\"a\"] + args.get(\"b\", 0)}\n")
 	put(t, dir, "modules/reader/module.yaml", skillYAML("reader", "{name: file, type: uri}", "{name: text, type: str}"))
 	put(t, dir, "modules/reader/run.star", "def run(args):\n  return {\"text\": str(read(args[\"file\"]))}\n")
-	core, err := filepath.Abs("../../modules/core-llm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(filepath.Join(dir, "modules", "core-llm"), os.DirFS(core)); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"core-llm", "router"} {
+		if err := os.CopyFS(filepath.Join(dir, "modules", name), os.DirFS(filepath.Join("..", "..", "modules", name))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
 
 func skillYAML(name, in, out string) string {
-	return fmt.Sprintf("name: %s\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ndescription: The skill %s.\ninputs: [%s]\noutputs: [%s]\nruntime:\n  starlark: run.star\n  limits: {timeout_ms: 2000}\n", name, name, in, out)
+	return fmt.Sprintf("name: %s\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ndescription: The skill %s.\ninputs: [%s]\noutputs: [%s]\nruntime:\n  starlark: run.star\n  limits: {timeout_ms: 60000}\n", name, name, in, out)
 }
 
 func put(t *testing.T, elem ...string) {
@@ -174,7 +173,7 @@ func TestTools(t *testing.T) {
 		}
 		text, failed = call(t, c, "infer", args)
 		if build == "b:1.0.0" || build == "dist/b" { // nobody has signed it
-			if !failed || !strings.Contains(text, "sign") {
+			if !failed || !strings.Contains(text, "no rule of the trust policy") {
 				t.Errorf("infer %s, which nobody vouches for: %s", build, text)
 			}
 			continue
@@ -291,9 +290,7 @@ func TestHostile(t *testing.T) {
 		"another type":      {"validate", fields{"paths": "b.graph.yaml"}},
 		"an unknown key":    {"validate", fields{"path": "b.graph.yaml"}},
 		"no object":         {"validate", []string{"b.graph.yaml"}},
-		"a key twice":       {"adder", json.RawMessage(`{"a":1,"a":2}`)},
 		"another number":    {"adder", fields{"a": 1.5}},
-		"too deep":          {"adder", json.RawMessage(`{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`)},
 		"an asset's name":   {"reader", fields{"file": "#n", "assets": fields{"../n": "b.graph.yaml"}}},
 		"no such asset":     {"reader", fields{"file": "#n"}},
 		"a large request":   {"infer", fields{"inputs": []fields{{"type": "text", "text": strings.Repeat("x", 1<<20+1)}}}},
@@ -304,6 +301,14 @@ func TestHostile(t *testing.T) {
 	} {
 		if said, failed := call(t, c, c2.tool, c2.args); !failed || len(said) > maxError+8 {
 			t.Errorf("%s: %d bytes: %.200s", name, len(said), said)
+		}
+	}
+	// What the protocol's reader does not take may end the conversation, with one
+	// client.
+	for name, args := range map[string]string{"a key twice": `{"a":1,"a":2}`, "too deep": `{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`} {
+		result, err := client(t, s).CallTool(t.Context(), &sdk.CallToolParams{Name: "adder", Arguments: json.RawMessage(args)})
+		if err == nil && !result.IsError {
+			t.Errorf("%s: %s", name, textOf(t, result))
 		}
 	}
 	if said, failed := call(t, c, "adder", fields{"a": 1}); failed {
@@ -322,7 +327,7 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for len(s.turns) > 0 {
-		if time.Since(start) > 1500*time.Millisecond {
+		if time.Since(start) > 20*time.Second {
 			t.Fatal("the skill goes on")
 		}
 		time.Sleep(5 * time.Millisecond)

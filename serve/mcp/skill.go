@@ -159,14 +159,14 @@ func object(data []byte) (map[string]any, error) {
 // open opens the files of assets.
 func (k *skill) open(named map[string]any) (list []sandbox.Asset, done func(), err error) {
 	var files []io.Closer
-	done = func() {
+	release := func() {
 		for _, f := range files {
 			f.Close()
 		}
 	}
 	defer func() {
 		if err != nil {
-			done()
+			release()
 		}
 	}()
 	for _, name := range slices.Sorted(maps.Keys(named)) {
@@ -178,5 +178,5 @@ func (k *skill) open(named map[string]any) (list []sandbox.Asset, done func(), e
 		files = append(files, f)
 		list = append(list, sandbox.Asset{Name: name, Data: f, Size: size})
 	}
-	return list, done, nil
+	return list, release, nil
 }
