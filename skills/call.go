@@ -78,6 +78,10 @@ func (s *Set) Call(ctx context.Context, c abi.ToolCall, assets []sandbox.Asset) 
 	return a, nil
 }
 
+// Refused is the answer to a call that is not made. The arguments are canonical
+// JSON, or what stands in their place.
+func Refused(args []byte, f *sandbox.Fault) Answer { return told(Answer{Args: digest(args)}, f) }
+
 // find gives a skill that can be called.
 func (s *Set) find(name string) (*skill, *sandbox.Fault) {
 	k := s.skills[name]

@@ -53,25 +53,34 @@ func (p *program) chat(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	allowed, err := toolOptions(c)
+	if err != nil {
+		return err
+	}
 	u := useOptions(c)
+	u.skills = true
 	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
-		return p.converse(c.Context, w, u, opt, prefs, c.String("system"))
+		return p.converse(c.Context, w, u, opt, &runner.Conversation{Preferences: prefs, ToolsAllowed: allowed}, c.String("system"))
 	})
 }
 
-func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, prefs runner.Preferences, system string) error {
+func (p *program) converse(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, talk *runner.Conversation, system string) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if err := p.known(r.Build(), talk.ToolsAllowed, true); err != nil {
+		return err
+	}
 	if err := r.Load(ctx); err != nil { // nobody to talk to is told here as well
 		return err
 	}
-	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: &runner.Conversation{Runner: r, Preferences: prefs}}
+	t := &chat{program: p, in: newTurns(p.stdin, p.stderr), talk: talk}
+	talk.Runner = r
 	t.talk.System(system)
 	if t.in.terminal != nil {
 		p.say("%s; /help lists the commands, Ctrl-D ends", r.Build().Assembly.Core.ID())
@@ -139,7 +148,7 @@ func (t *chat) ask(ctx context.Context, text string) error {
 		fmt.Fprintf(t.stderr, "mm: %v\n", err)
 	}
 	if answer != nil {
-		t.sayCalls(answer.Calls)
+		t.sayCalls(answer)
 	}
 	return nil
 }

@@ -8,7 +8,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"os"
@@ -30,7 +32,15 @@ import (
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/fetch"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/sandbox/builtin"
 	"mm-abi.org/mm/skills/sandbox/process"
+	"mm-abi.org/mm/skills/sandbox/python"
+	"mm-abi.org/mm/skills/sandbox/starlark"
+	"mm-abi.org/mm/skills/sandbox/wasm"
+	"mm-abi.org/mm/skills/standard"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -65,6 +75,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		err = out.err
 	}
+	if p.skilled != nil {
+		err = cmp.Or(err, p.skilled.Close())
+	}
 	return p.exit(err)
 }
 
@@ -86,6 +99,37 @@ func engines() []runtimes.Engine {
 	}
 }
 
+// executors are what runs skills, by the key of a manifest's runtime. Compiled
+// code is kept in the home. The closer is for when none of their guests is left.
+func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.Executor, io.Closer, error) {
+	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &fetch.Client{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	// The interpreter is found in the home, whatever is worked on.
+	interpreter := func(context.Context) ([]byte, error) { return w.Blob(python.Digest, sandbox.MaxCode) }
+	scripts := python.New(python.Options{Interpreter: interpreter, Engine: modules, Fallback: starlark.Executor{}})
+	return map[string]sandbox.Executor{
+		"builtin":  builtin.Executor{Funcs: standard.Funcs()},
+		"wasm":     modules,
+		"starlark": starlark.Executor{},
+		"python":   scripts,
+		"process":  process.New(process.Options{}),
+	}, closers{scripts, modules}, nil
+}
+
+// closers are closed in their order.
+type closers []io.Closer
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var all error
+	for _, one := range c {
+		all = errors.Join(all, one.Close())
+	}
+	return all
+}
+
 // exporters lists the formats that assemble writes.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
@@ -104,6 +148,8 @@ type program struct {
 	quiet          bool
 	engines        []runtimes.Engine // in the order of preference
 	said           []talk.Part       // by the flags of a request, in their order
+	skills         skills.Options    // of builds that have some
+	skilled        io.Closer         // what runs them; nil: nothing yet
 }
 
 func (p *program) app() *cli.App {
@@ -132,6 +178,8 @@ func (p *program) app() *cli.App {
 			p.pushCommand(),
 			p.pullCommand(),
 			p.registryCommand(),
+			p.mcpCommand(),
+			p.skillCommand(),
 			p.demoCommand(),
 			p.trainCommand(),
 			p.dataCommand(),

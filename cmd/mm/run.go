@@ -26,6 +26,7 @@ import (
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
@@ -102,6 +103,8 @@ func answerFlags() []cli.Flag {
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
+		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
+		&cli.BoolFlag{Name: "no-tools", Usage: "do not let the model call any"},
 		&cli.BoolFlag{Name: "no-draft", Usage: "do not let the build's draft core, or the text itself, propose tokens"},
 	}
 }
@@ -111,6 +114,7 @@ func (p *program) run(c *cli.Context) error {
 		return err
 	}
 	use, own := useOptions(c), workspace.IsFunction(c.Args().First())
+	use.skills, use.request = true, c.String("request") != ""
 	opt, err := p.runOptions(c)
 	if err != nil {
 		return err
@@ -132,8 +136,12 @@ func (p *program) run(c *cli.Context) error {
 			err = wish.ask(&req, c.String("request") != "")
 		}
 		if file := c.String("json-schema"); file != "" && err == nil {
+			if len(req.ToolsAllowed) > 0 {
+				return usageError{errors.New("an answer that a schema holds has no room for calls of tools: leave out --json-schema or the tools")}
+			}
 			req.Preferences.Grammar, err = readSchema(file)
 		}
+		req.Context = wish.trace
 	}
 	if err != nil {
 		return err
@@ -153,6 +161,8 @@ func (p *program) run(c *cli.Context) error {
 type use struct {
 	arg, target string
 	smoke       bool
+	skills      bool // they are called
+	request     bool // comes whole, from a file
 	resolve     workspace.ResolveOptions
 }
 
@@ -177,6 +187,9 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 			return nil
 		}
 		_, err := io.WriteString(p.stdout, text)
+		return err
+	}
+	if err := p.known(r.Build(), req.ToolsAllowed, !u.request); err != nil {
 		return err
 	}
 	answer, err := r.Answer(ctx, req, emit)
@@ -269,7 +282,7 @@ func preferenceOptions(c *cli.Context) (runner.Preferences, error) {
 // requestOptions builds the request from the flags, or reads it whole.
 func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if file := c.String("request"); file != "" {
-		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop"} {
+		for _, name := range []string{"prompt", "p", "image", "audio", "video", "out-text", "max-tokens", "temperature", "top-k", "top-p", "min-p", "repetition-penalty", "seed", "stop", "tools", "no-tools"} {
 			if c.IsSet(name) {
 				return runner.Request{}, usageError{fmt.Errorf("--%s beside --request, which says everything", name)}
 			}
@@ -283,8 +296,12 @@ func (p *program) requestOptions(c *cli.Context) (runner.Request, error) {
 	if err != nil {
 		return runner.Request{}, err
 	}
+	allowed, err := toolOptions(c)
+	if err != nil {
+		return runner.Request{}, err
+	}
 	inputs, err := p.inputOptions(c)
-	return runner.Request{Inputs: inputs, Preferences: prefs}, err
+	return runner.Request{Inputs: inputs, Preferences: prefs, ToolsAllowed: allowed}, err
 }
 
 // inputOptions are what the flags say, then the second argument, as a question
@@ -369,6 +386,11 @@ func (p *program) runner(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return nil, err
 	}
+	if u.skills {
+		if err := p.equip(ctx, w, b, &opt); err != nil {
+			return nil, err
+		}
+	}
 	return p.start(ctx, b, opt)
 }
 
@@ -395,7 +417,8 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 type ran struct {
 	Text      string      `json:"text"`
 	Reasoning string      `json:"reasoning,omitempty"`
-	Calls     []talk.Call `json:"calls,omitempty"`
+	Called    []called    `json:"called,omitempty"` // tools, and what came of it
+	Calls     []talk.Call `json:"calls,omitempty"`  // that nobody has made
 	Tokens    []int32     `json:"tokens"`
 	Stop      string      `json:"stop"`
 	Timings   struct {
@@ -410,6 +433,8 @@ type ran struct {
 	Made     []made           `json:"made,omitempty"`
 	Assumed  []string         `json:"assumed,omitempty"`
 	Trace    []step           `json:"trace,omitempty"`
+	Context  []trace.Position `json:"context,omitempty"`
+	Unheld   string           `json:"unheld,omitempty"` // why the calls were held to no grammar
 }
 
 func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) error {
@@ -423,7 +448,7 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) e
 		return err
 	}
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Called: calledOf(a.Called), Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps, Context: a.Context, Unheld: a.Unheld}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}
@@ -439,7 +464,10 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) e
 	for _, f := range files {
 		p.say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
 	}
-	p.sayCalls(a.Calls)
+	p.sayCalls(a)
+	if err := p.printPositions(a.Context); err != nil {
+		return err
+	}
 	for _, line := range a.Assumed {
 		p.say("assumed: %s", line)
 	}
@@ -455,17 +483,6 @@ func ranOn(backends []runner.Backend) string {
 		parts[i] = b.Part + " on " + b.Engine
 	}
 	return strings.Join(parts, ", ")
-}
-
-// sayCalls tells which tools the model called: nothing runs them.
-func (p *program) sayCalls(calls []talk.Call) {
-	for _, c := range calls {
-		if c.Fault != "" {
-			p.say("the model calls a tool and is not understood: %s: %q", c.Fault, c.Block)
-			continue
-		}
-		p.say("the model calls %s %s", c.Name, c.Arguments)
-	}
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

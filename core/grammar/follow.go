@@ -39,14 +39,23 @@ func (f *Follower) state(written []int32) (State, error) {
 	return at, nil
 }
 
+// Allowed are the tokens that may follow those that were written. It is shared,
+// and must not be changed.
+func (f *Follower) Allowed(written []int32) (Bitset, error) {
+	at, err := f.state(written)
+	if err != nil {
+		return nil, err
+	}
+	return f.m.Mask(at), nil
+}
+
 // Mask sets the logits of tokens that may not follow those that were written to
 // -Inf.
 func (f *Follower) Mask(written []int32, logits []float32) error {
-	at, err := f.state(written)
+	allowed, err := f.Allowed(written)
 	if err != nil {
 		return err
 	}
-	allowed := f.m.Mask(at)
 	for id := range logits {
 		if !allowed.Has(int32(id)) {
 			logits[id] = float32(math.Inf(-1))

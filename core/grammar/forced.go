@@ -14,7 +14,8 @@ const maxForced = 1024
 // text up to the first place where the grammar lets it choose, in the tokens
 // that the tokenizer makes of it. Tokens at the end of it are left out where a
 // longer one, that reaches beyond the forced text, could stand instead: which
-// of them it is, is for the model to choose.
+// of them it is, is for the model to choose. Where nothing but the end may
+// follow, and there is one token for it, that is forced as well.
 func (m *Masks) Forced(s State) []int32 {
 	if s.over || s.at == nil {
 		return nil
@@ -33,11 +34,15 @@ func (m *Masks) Forced(s State) []int32 {
 	}
 	forced := text.String()
 	ids := m.tokens(forced)
-	for i, from := 0, 0; i < len(ids); i++ {
+	from := 0
+	for i, id := range ids {
 		if m.longer(forced[from:], at) {
 			return ids[:i]
 		}
-		from += len(m.vocab.tok.Piece(ids[i]))
+		from += len(m.vocab.tok.Piece(id))
+	}
+	if from == len(forced) && at.Done() && len(m.ends) == 1 {
+		ids = append(ids, m.ends[0])
 	}
 	return ids
 }

@@ -1,6 +1,6 @@
 // Package audit keeps the record of what was signed, pushed, pulled, verified,
-// run, and of every verification that was skipped: one JSON object a line, each
-// with the SHA-256 of the line before it.
+// run and called, and of every verification that was skipped: one JSON object a
+// line, each with the SHA-256 of the line before it.
 //
 // A line that is changed or taken out breaks the chain, which [Verify] finds.
 // The chain alone does not show that lines were cut off the end: a record beside
@@ -34,12 +34,15 @@ const maxLine = 64 << 10
 // clock.
 type Entry struct {
 	Time   string   `json:"time,omitempty"` // RFC 3339
-	Action string   `json:"action"`         // sign, push, pull, verify, run, skip-verify
+	Action string   `json:"action"`         // sign, push, pull, verify, run, call, skip-verify
 	Ref    string   `json:"ref,omitempty"`
 	Digest string   `json:"digest,omitempty"`
 	Keys   []string `json:"keys,omitempty"`
-	Result string   `json:"result"` // ok, or why not
-	Prev   string   `json:"prev"`   // hex SHA-256 of the line before, 64 zeros for the first
+	Args   string   `json:"args,omitempty"`   // of a call: hex SHA-256 of its arguments, as canonical JSON
+	Answer string   `json:"answer,omitempty"` // of a call: hex SHA-256 of the line it gave
+	Limits string   `json:"limits,omitempty"` // of a call: within which it ran
+	Result string   `json:"result"`           // ok, or why not; of a call the kind of its fault
+	Prev   string   `json:"prev"`             // hex SHA-256 of the line before, 64 zeros for the first
 }
 
 // first is the Prev of the first entry.

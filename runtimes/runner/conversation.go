@@ -13,8 +13,9 @@ import (
 // Conversation is the turns so far between a user and a build. It is not safe
 // for concurrent use; conversations of one Runner are independent.
 type Conversation struct {
-	Runner      *Runner
-	Preferences Preferences
+	Runner       *Runner
+	Preferences  Preferences
+	ToolsAllowed []string // as in a [Request]
 
 	system   string
 	messages []talk.Message
@@ -46,11 +47,11 @@ func (c *Conversation) Ask(ctx context.Context, text string, emit func(text stri
 	turn := talk.Text(talk.User, text)
 	turn.Parts, c.shown = append(c.shown, turn.Parts...), nil
 	asked := append(c.Messages(), turn)
-	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences}, emit)
+	a, err := c.Runner.Answer(ctx, Request{Messages: asked, Preferences: c.Preferences, ToolsAllowed: c.ToolsAllowed}, emit)
 	if a == nil || err != nil && len(a.Tokens) == 0 {
 		return a, err
 	}
-	c.messages = append(c.messages, asked[len(asked)-1], a.Message())
+	c.messages = append(append(c.messages, asked[len(asked)-1]), a.Messages()...)
 	return a, err
 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"mm-abi.org/mm/abi"
@@ -10,6 +11,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/runtimes/trace"
 )
 
@@ -20,8 +22,10 @@ type Request struct {
 	Messages     []talk.Message    `json:"messages,omitempty"` // in their place, a conversation
 	Tools        []talk.Definition `json:"tools,omitempty"`    // told to the model, if its template has a way to
 	Preferences  Preferences       `json:"preferences"`
-	ToolsAllowed []string          `json:"tools_allowed,omitempty"`
+	ToolsAllowed []string          `json:"tools_allowed"`     // skills of the build that may be called; nil: all
 	Outputs      []string          `json:"outputs,omitempty"` // modalities; none: text
+
+	Context bool `json:"-"` // tell what the core read and wrote, [Answer].Context
 }
 
 // Preferences say how to answer.
@@ -82,7 +86,8 @@ const (
 type Answer struct {
 	Text      string
 	Reasoning string
-	Calls     []talk.Call // the tools that the model calls, for the caller to run
+	Called    []tools.Called // the tools that were called, in this order
+	Calls     []talk.Call    // those that the model calls and nobody has, for the caller to run
 	Tokens    []int32
 	Stop      runtimes.Stop
 	Timings   Timings
@@ -90,6 +95,12 @@ type Answer struct {
 	Made      []Made    // by decoders, in the order of the request
 	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
 	Trace     []trace.Step
+	Context   []trace.Position // of the core, where the request asks for it
+	Unheld    string           // why nothing held the model to the grammar of calls; "": it was, or there are none
+
+	turns []talk.Message // before the last words: calls and what came of them
+	// Bytes of Text and of Reasoning that are in them.
+	told, thought int
 }
 
 // Backend is a part and the engine that ran it.
@@ -98,11 +109,15 @@ type Backend struct {
 	Engine string `json:"backend"`
 }
 
-// Message is the answer as a turn of the conversation.
+// Messages are the answer as turns of the conversation: those of calls and of
+// their answers, and that of the last words.
+func (a *Answer) Messages() []talk.Message { return append(slices.Clone(a.turns), a.Message()) }
+
+// Message is the last turn of the answer.
 func (a *Answer) Message() talk.Message {
-	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning}
-	if a.Text != "" {
-		m.Parts = []talk.Part{{Type: abi.Text, Text: a.Text}}
+	m := talk.Message{Role: talk.Assistant, Reasoning: a.Reasoning[a.thought:]}
+	if text := a.Text[a.told:]; text != "" {
+		m.Parts = []talk.Part{{Type: abi.Text, Text: text}}
 	}
 	for _, c := range a.Calls {
 		if c.Fault == "" {
@@ -156,5 +171,8 @@ func (r *Runner) able(req Request) error {
 	if a.Router == nil {
 		return &runtimes.Unavailable{What: tool, Why: a.Name + " has no router", Hint: "add runtime.router to the graph"}
 	}
-	return &runtimes.Unavailable{What: tool, Why: "this build of mm cannot run skills yet", Hint: "leave tools_allowed out"}
+	if r.opt.Skills.Executors == nil {
+		return &runtimes.Unavailable{What: tool, Why: "the skills of the build are not run here", Hint: "leave tools_allowed out"}
+	}
+	return nil
 }

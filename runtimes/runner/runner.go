@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ import (
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/skills"
 )
 
 // Options is how a build is run.
@@ -60,6 +63,13 @@ type Options struct {
 	// at all. Revision is this program's: what another one computed is not taken.
 	Features *feature.Folder
 	Revision string
+
+	// Skills is how the skills of the build are called. Without executors they
+	// are not: a call is then the caller's to run.
+	Skills skills.Options
+	// Called is told of each call, before the model reads what came of it; nil:
+	// nobody.
+	Called func(ctx context.Context, c tools.Called)
 }
 
 // Runner runs one build. It is safe for concurrent use.
@@ -77,8 +87,12 @@ type Runner struct {
 	spoken  bool          // talk was read
 	load    time.Duration // of an answer that has not told it yet
 
-	reading    sync.Once // of the vocabulary, for grammars
-	vocabulary *grammar.Vocabulary
+	reading sync.Once // of the vocabulary, for grammars
+	vocab   *grammar.Vocabulary
+
+	equipping sync.Mutex // held while the skills are opened
+	skills    *skills.Set
+	tools     *tools.Table // nil: there are none, or they were not asked for
 
 	mu     sync.Mutex
 	idle   []*session // the one used last at the end
@@ -221,6 +235,9 @@ func conversant(core runtimes.Bundle, raw bool, router *builds.RouterPart) (*tal
 	if !raw {
 		opt.Template = v.Template
 	}
+	if strings.Contains(v.Template, "<tool_response>") {
+		opt.Dialect = talk.Hermes()
+	}
 	if router != nil && len(router.ToolCallTokens) == 2 {
 		opt.Dialect.Open, opt.Dialect.Close = router.ToolCallTokens[0], router.ToolCallTokens[1]
 	}
@@ -242,6 +259,11 @@ func (r *Runner) Close() error {
 	}
 	if r.model != nil {
 		errs = append(errs, r.model.Close())
+	}
+	r.equipping.Lock()
+	defer r.equipping.Unlock()
+	if r.skills != nil {
+		errs = append(errs, r.skills.Close())
 	}
 	return errors.Join(append(errs, r.parts.Close())...)
 }
@@ -275,8 +297,11 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if r.talk == nil {
 		return nil, &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Core.ID() + " has no tokenizer", Hint: "import the model with its tokenizer"}
 	}
+	loop, err := r.loop(ctx, &req)
+	if err != nil {
+		return nil, err
+	}
 	var prompt talk.Prompt
-	var err error
 	if req.Messages == nil && !r.talk.Chats() && onlyText(req.Inputs) {
 		prompt = r.talk.Plain(joined(req.Inputs))
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
@@ -294,16 +319,17 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if err := r.Load(ctx); err != nil {
 		return nil, err
 	}
-	return r.answer(ctx, prompt, c, req, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	return r.answer(ctx, prompt, c, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
 }
 
 // answer feeds a prompt, reads what follows, and makes what else is asked for.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
 	t := &telling{
 		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
+		context: req.Context,
 	}
 	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
 	if s != nil {
@@ -325,7 +351,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 			gen.Follow, err = r.follow(p.Grammar, gen.StopIDs, read)
 		}
 		if err == nil {
-			err = t.generate(bounded, r, s, gen, behind)
+			err = t.write(bounded, r, s, gen, loop, req, behind)
 		}
 	}
 	if err == nil {
@@ -351,12 +377,17 @@ func (r *Runner) follow(g *grammar.Grammar, ends []int32, read talk.ReadOptions)
 	if read.Thinking {
 		return nil, &runtimes.Unavailable{What: "an answer that follows a schema", Why: "the model's template begins with its reasoning", Hint: "--raw leaves the template out"}
 	}
-	r.reading.Do(func() { r.vocabulary = grammar.Read(r.talk.Tokenizer()) })
-	m, err := g.Over(r.vocabulary, ends...)
+	m, err := g.Over(r.vocabulary(), ends...)
 	if err != nil {
 		return nil, fmt.Errorf("following the schema: %w", err)
 	}
 	return m.Follow(), nil
+}
+
+// vocabulary is what grammars know of the tokenizer.
+func (r *Runner) vocabulary() *grammar.Vocabulary {
+	r.reading.Do(func() { r.vocab = grammar.Read(r.talk.Tokenizer()) })
+	return r.vocab
 }
 
 // told is how long loading took, to the first answer that asks.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/trace"
 )
 
 // positions is a prompt as a sequence takes it.
@@ -22,6 +25,29 @@ type positions struct {
 }
 
 func (p *positions) len() int { return len(p.ids) }
+
+// context tells what the positions are.
+func (p *positions) context(tok *tokenizer.Tokenizer) []trace.Position {
+	var out []trace.Position
+	inputs := int32(0)
+	for _, in := range p.in {
+		for _, id := range in.Tokens {
+			out = append(out, trace.Position{ID: id, Piece: piece(tok, id), From: trace.Given})
+		}
+		for range len(in.Vectors) / p.width {
+			out = append(out, trace.Position{ID: inputs, From: trace.Input})
+		}
+		if in.Tokens == nil {
+			inputs++
+		}
+	}
+	return out
+}
+
+// piece is what a token spells; half a character is replaced.
+func piece(tok *tokenizer.Tokenizer, id int32) string {
+	return strings.ToValidUTF8(tok.Piece(id), "\uFFFD")
+}
 
 // from is what follows the first n positions.
 func (p *positions) from(n int) []runtimes.Positions {
@@ -149,6 +175,17 @@ func (s *session) read(ctx context.Context, in *positions) error {
 		return fmt.Errorf("feeding the prompt: %w", err)
 	}
 	s.held = append(s.held, in.ids[from:]...)
+	return nil
+}
+
+// more feeds what was drawn since the sequence held n positions and is not in it,
+// and ids behind it.
+func (s *session) more(ctx context.Context, n int, drawn, ids []int32) error {
+	ids = append(slices.Clone(drawn[len(s.held)-n:]), ids...)
+	if err := s.Feed(ctx, runtimes.Positions{Tokens: ids}); err != nil {
+		return fmt.Errorf("feeding the answer of a tool: %w", err)
+	}
+	s.held = append(s.held, ids...)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
 		}
 		c := r.senses.Encode(ctx, in)
-		_, err = r.answer(ctx, prompt, c, Request{Preferences: p}, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+		_, err = r.answer(ctx, prompt, c, Request{Preferences: p}, nil, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
 			got.WriteString(text)
 			if got.Len() >= len(g.Expect) {
 				return enough

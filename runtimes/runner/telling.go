@@ -24,6 +24,10 @@ type telling struct {
 	reader *talk.Reader
 	emit   func(text string) error
 
+	context  bool          // Answer.Context is told
+	thinking bool          // the template has begun the reasoning behind a tool's answer
+	away     time.Duration // calling tools and reading their answers
+
 	begun, start    time.Time // reading the prompt; the request
 	first, last     time.Time // tokens
 	text, reasoning strings.Builder
@@ -52,6 +56,9 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 		done.After = append(done.After, last)
 	}
 	t.answer.Trace = append(t.answer.Trace, done)
+	if t.context {
+		t.answer.Context = p.context(r.talk.Tokenizer())
+	}
 	t.answer.Backends, err = r.backends(ctx, c)
 	return s, err
 }
@@ -75,14 +82,14 @@ func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, er
 
 // generate has the core go on.
 func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, behind int) (err error) {
-	at := time.Since(t.start)
+	at, said := time.Since(t.start), len(t.answer.Tokens)
 	t.answer.Stop, err = s.generate(ctx, gen, t.token)
 	if errors.Is(err, errStopped) {
 		t.answer.Stop, err = StopWord, nil
 	}
 	t.answer.Trace = append(t.answer.Trace, trace.Step{
 		What: trace.Generate, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
-		Note: fmt.Sprintf("%d tokens", len(t.answer.Tokens)), After: []int{behind},
+		Note: fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), After: []int{behind},
 	})
 	return err
 }
@@ -126,7 +133,7 @@ func (t *telling) end() error {
 	a.Text, a.Reasoning = t.text.String(), t.reasoning.String()
 	a.Timings.Generated = len(a.Tokens)
 	if !t.first.IsZero() {
-		a.Timings.FirstToken, a.Timings.Generate = t.first.Sub(t.begun), t.last.Sub(t.first)
+		a.Timings.FirstToken, a.Timings.Generate = t.first.Sub(t.begun), t.last.Sub(t.first)-t.away
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package talk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -135,11 +136,58 @@ func (d *draft) lines(messages []Message) string {
 			}
 			b.WriteString(d.dialect.Open + block + d.dialect.Close)
 		}
-		if m.Role == Tool {
-			b.WriteByte('\n')
-		}
 	}
 	return b.String()
+}
+
+// Behind is what the model reads between a call that it has written and what it
+// says next: the answer of the tool, around which its template may put a turn.
+// The conversation ends with the turn of the call and that of the answer.
+// Thinking reports whether the template has begun the model's reasoning.
+func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thinking bool, err error) {
+	if len(messages) < 2 || messages[len(messages)-1].Role != Tool {
+		return nil, false, errors.New("a conversation that ends with no answer of a tool")
+	}
+	before, answer := messages[:len(messages)-2], messages[len(messages)-1]
+	if t.template != nil && len(before) > 0 {
+		with, err := t.Render(messages, tools)
+		if err != nil {
+			return nil, false, err
+		}
+		without, err := t.Render(before, tools)
+		if err != nil {
+			return nil, false, err
+		}
+		// A template that writes no call writes none of its markers more.
+		if ids, n := t.closed(with); n > 0 {
+			if _, m := t.closed(without); n > m {
+				return ids, with.Thinking, nil
+			}
+		}
+	}
+	d, err := t.newDraft(words(messages[len(messages)-1:], nil))
+	if err != nil {
+		return nil, false, err
+	}
+	// Encoded behind the marker, as in a whole text: no space is put before it.
+	ids = d.encode(t.dialect.Close + d.content(answer.Parts))
+	if len(ids) > 0 && ids[0] == t.close {
+		ids = ids[1:]
+	}
+	return ids, false, nil
+}
+
+// closed is what stands behind the last marker that closes a call, and how many
+// of them there are.
+func (t *Talk) closed(p Prompt) (ids []int32, n int) {
+	for _, piece := range p.Pieces {
+		for _, id := range piece.Tokens {
+			if ids = append(ids, id); id == t.close {
+				ids, n = nil, n+1
+			}
+		}
+	}
+	return ids, n
 }
 
 // pieces encodes a text that is done, once for what lies between two holes.

@@ -168,6 +168,14 @@ func (t *Talk) StopIDs() []int32 {
 // Ends are the tokens that end a turn.
 func (t *Talk) Ends() []int32 { return slices.Clone(t.ends) }
 
+// Markers are the tokens around a call; false where the vocabulary has none.
+func (t *Talk) Markers() (open, closing int32, ok bool) {
+	return t.open, t.close, t.open != tokenizer.None
+}
+
+// Dialect is how the model writes a call.
+func (t *Talk) Dialect() Dialect { return t.dialect }
+
 // Tokenizer is the model's.
 func (t *Talk) Tokenizer() *tokenizer.Tokenizer { return t.tok }
 

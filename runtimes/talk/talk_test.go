@@ -91,7 +91,7 @@ func TestRender(t *testing.T) {
 		want     string
 	}{
 		{"plain", plain, talkOf[1:2], "¦<bos>¦ Hi "},
-		{"plain turns", plain, talkOf, "¦<bos>¦Be kind.\n Hi ¦<tool_call>¦" + `{"tool":"sum","args":{"a":1}}` + "¦</tool_call>¦" + `{"ok":true}` + "\nHello\nBye"},
+		{"plain turns", plain, talkOf, "¦<bos>¦Be kind.\n Hi ¦<tool_call>¦" + `{"tool":"sum","args":{"a":1}}` + "¦</tool_call>¦" + `{"ok":true}` + "Hello\nBye"},
 		{"chat", chat, talkOf, "¦<bos>¦¦<|im_start|>¦system\nBe kind.¦<|im_end|>¦\n¦<|im_start|>¦user\nHi¦<|im_end|>¦\n" +
 			"¦<|im_start|>¦assistant\n¦<think>¦hm¦</think>¦¦<tool_call>¦" + `{"name": "sum", "arguments": {"a": 1}}` + "¦</tool_call>¦¦<|im_end|>¦\n" +
 			"¦<|im_start|>¦tool\n" + `{"ok":true}` + "¦<|im_end|>¦\n¦<|im_start|>¦assistant\nHello¦<|im_end|>¦\n¦<|im_start|>¦user\nBye¦<|im_end|>¦\n¦<|im_start|>¦assistant\n"},

@@ -23,7 +23,25 @@ const (
 	Prompt   = "prompt"   // the core reads
 	Generate = "generate" // the core writes
 	Decode   = "decode"   // the core's states become a picture or a sound
+	Call     = "call"     // a tool is called
 )
+
+// What brought a position into the core's context.
+const (
+	Given  = "given"  // the prompt, as the template makes it
+	Input  = "input"  // a vector of a picture, a sound or a film
+	Drawn  = "drawn"  // chosen by the core
+	Forced = "forced" // what alone could follow: the core was not asked
+	Told   = "told"   // the answer of a tool, as the template writes it
+)
+
+// Position is one place of the core's context.
+type Position struct {
+	ID      int32  `json:"id"`    // the token; of a vector its input's number, from 0
+	Piece   string `json:"piece"` // what it spells, UTF-8; "" for a vector
+	From    string `json:"from"`
+	Allowed int    `json:"allowed,omitempty"` // tokens that the grammar let stand there; 0: any
+}
 
 // Step is one thing that was done.
 type Step struct {

@@ -11,15 +11,16 @@ type Kind string
 
 // The kinds of faults.
 const (
-	Time    Kind = "time"    // the call took longer than its limit
-	Memory  Kind = "memory"  // the guest wanted more than its limit
-	Output  Kind = "output"  // it wrote more than its limit
-	Trap    Kind = "trap"    // it broke: an illegal instruction, a panic, its stack
-	Exit    Kind = "exit"    // it ended with a code that is not 0
-	Args    Kind = "args"    // the arguments are not those of the skill
-	Result  Kind = "result"  // what it wrote is not the result it promised
-	Refused Kind = "refused" // this machine or mm does not run it so
-	Unknown Kind = "unknown" // there is no such skill here
+	Time     Kind = "time"     // the call took longer than its limit
+	Memory   Kind = "memory"   // the guest wanted more than its limit
+	Output   Kind = "output"   // it wrote more than its limit, or than the model can read
+	Trap     Kind = "trap"     // it broke: an illegal instruction, a panic, its stack
+	Exit     Kind = "exit"     // it ended with a code that is not 0
+	Args     Kind = "args"     // the arguments are not those of the skill
+	Result   Kind = "result"   // what it wrote is not the result it promised
+	Refused  Kind = "refused"  // this machine or mm does not run it so
+	Unknown  Kind = "unknown"  // there is no such skill here
+	Repeated Kind = "repeated" // the same call was made before
 )
 
 // Fault is what went wrong with a call or a program, by the guest's doing.

@@ -1,0 +1,226 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/runtimes/trace"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// equip opens the skills of the build, unless they are open. There are none
+// without a router, which says that the core calls them.
+func (r *Runner) equip(ctx context.Context) (*tools.Table, error) {
+	a := r.build.Assembly
+	if a.Router == nil || len(a.Skills) == 0 || r.opt.Skills.Executors == nil {
+		return nil, nil
+	}
+	if _, _, ok := r.talk.Markers(); !ok {
+		return nil, nil
+	}
+	r.equipping.Lock()
+	defer r.equipping.Unlock()
+	if r.tools != nil {
+		return r.tools, nil
+	}
+	if r.ended() {
+		return nil, fmt.Errorf("the runner is %w", runtimes.ErrClosed)
+	}
+	set, err := skills.Open(ctx, r.build, r.opt.Skills)
+	if err != nil {
+		return nil, err
+	}
+	r.skills, r.tools = set, tools.New(set, r.talk, r.vocabulary)
+	return r.tools, nil
+}
+
+// Skills says what the skills of the build are, as they are run here; none where
+// they are not run.
+func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
+	if err := r.speak(); err != nil || r.talk == nil {
+		return nil, err
+	}
+	if table, err := r.equip(ctx); err != nil || table == nil {
+		return nil, err
+	}
+	return r.skills.List(), nil
+}
+
+// loop begins the calls of an answer, and has the model told of the tools; nil
+// where it may call none and none are there, and where what it writes is held to
+// something else.
+func (r *Runner) loop(ctx context.Context, req *Request) (*tools.Loop, error) {
+	p := req.Preferences
+	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
+		return nil, nil
+	}
+	table, err := r.equip(ctx)
+	if err != nil || table == nil || req.ToolsAllowed == nil && len(table.Ready()) == 0 {
+		return nil, err
+	}
+	loop, err := table.Begin(tools.Options{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Record: r.opt.Called})
+	if err != nil {
+		return nil, err
+	}
+	req.Tools = table.Definitions(loop.Names())
+	return loop, nil
+}
+
+// write has the core go on, and the tools called that it calls.
+func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *tools.Loop, req Request, behind int) error {
+	if loop == nil {
+		from := len(t.answer.Tokens)
+		err := t.generate(ctx, r, s, gen, behind)
+		t.drew(r, nil, from)
+		return err
+	}
+	messages, most := req.messages(), gen.MaxTokens
+	for {
+		held, from := len(s.held), len(t.answer.Tokens)
+		err := t.held(ctx, r, s, gen, loop, behind)
+		if err != nil || t.answer.Stop != runtimes.StopEnd || len(t.answer.Calls) == 0 {
+			return err
+		}
+		if most > 0 {
+			if gen.MaxTokens = most - len(t.answer.Tokens); gen.MaxTokens <= 0 {
+				t.answer.Stop = runtimes.StopLength // nothing is left to say it in
+				return nil
+			}
+		}
+		done, stop, err := t.call(ctx, loop)
+		if err != nil {
+			return err
+		}
+		if stop != "" {
+			t.answer.Stop = stop
+			return nil
+		}
+		messages = append(messages[:len(messages):len(messages)], t.turns(done)...)
+		if full, err := t.hear(ctx, r, s, messages, req.Tools, held, from); full || err != nil {
+			return err
+		}
+		if err := t.add(t.reader.End()); err != nil {
+			return err
+		}
+		t.reader = r.talk.Reader(talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: t.thinking})
+		behind = len(t.answer.Trace) - 1
+	}
+}
+
+// held has the core go on under the grammar of the calls, where there is one
+// and the engine can be held to it.
+func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *tools.Loop, behind int) error {
+	from := len(t.answer.Tokens)
+	if err := loop.Unheld(); err != nil {
+		t.answer.Unheld = err.Error()
+	}
+	constraint := loop.Follow()
+	if constraint == nil || t.answer.Unheld != "" {
+		err := t.generate(ctx, r, s, gen, behind)
+		t.drew(r, nil, from)
+		return err
+	}
+	gen.Follow = constraint
+	err := t.generate(ctx, r, s, gen, behind)
+	if gone := (*runtimes.Unavailable)(nil); errors.As(err, &gone) && len(t.answer.Tokens) == from {
+		t.answer.Unheld, t.answer.Trace = gone.Why, t.answer.Trace[:len(t.answer.Trace)-1]
+		gen.Follow = nil
+		return t.held(ctx, r, s, gen, loop, behind)
+	}
+	t.drew(r, constraint, from)
+	return err
+}
+
+// drew tells of the tokens from on.
+func (t *telling) drew(r *Runner, c *tools.Constraint, from int) {
+	if !t.context {
+		return
+	}
+	for i, id := range t.answer.Tokens[from:] {
+		mark, how := c.Mark(i), trace.Drawn
+		if mark.Forced {
+			how = trace.Forced
+		}
+		t.answer.Context = append(t.answer.Context, trace.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: how, Allowed: mark.Allowed})
+	}
+}
+
+// call makes the call that was written last, unless that ends the answer.
+func (t *telling) call(ctx context.Context, loop *tools.Loop) (tools.Called, runtimes.Stop, error) {
+	at, last := time.Since(t.start), len(t.answer.Calls)-1
+	done, stop, err := loop.Call(ctx, t.answer.Calls[last])
+	t.away += time.Since(t.start) - at
+	if err != nil || stop != "" {
+		return done, stop, err
+	}
+	t.answer.Calls = t.answer.Calls[:last]
+	t.answer.Called = append(t.answer.Called, done)
+	t.answer.Trace = append(t.answer.Trace, trace.Step{
+		What: trace.Call, Part: done.Call.Name, Backend: done.Skill.Engine, Note: done.Answer.Kind(), Start: at, Run: done.Took, After: []int{len(t.answer.Trace) - 1},
+	})
+	return done, "", nil
+}
+
+// turns are what was said up to a call, and what came of it.
+func (t *telling) turns(done tools.Called) []talk.Message {
+	a := t.answer
+	said := talk.Message{Role: talk.Assistant, Calls: []talk.Call{done.Call}}
+	if text := t.text.String()[a.told:]; text != "" {
+		said.Parts = []talk.Part{{Type: abi.Text, Text: text}}
+	}
+	said.Reasoning = t.reasoning.String()[a.thought:]
+	a.told, a.thought = t.text.Len(), t.reasoning.Len()
+	turns := []talk.Message{said, {Role: talk.Tool, Name: done.Call.Name, Parts: []talk.Part{{Type: abi.Text, Text: done.Line}}}}
+	a.turns = append(a.turns, turns...)
+	return turns
+}
+
+// hear has the core read what came of the last call, behind what it has written
+// itself: nothing of that is read again. An answer that there is no room for is
+// replaced by one that says so; full reports that there is none for that either.
+func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, held, from int) (full bool, err error) {
+	at, drawn := time.Now(), t.answer.Tokens[from:]
+	defer func() { t.away += time.Since(at) }()
+	room := r.model.Shape().Context - held - len(drawn) - 1 // one for what it says
+	ids, thinking, err := r.talk.Behind(messages, defs)
+	if err == nil && len(ids) > room {
+		t.retell(messages, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
+		ids, thinking, err = r.talk.Behind(messages, defs)
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(ids) > room {
+		t.answer.Stop = runtimes.StopLength
+		return true, nil
+	}
+	t.thinking = thinking
+	if err := s.more(ctx, held, drawn, ids); err != nil {
+		return false, err
+	}
+	t.answer.Trace = append(t.answer.Trace, trace.Step{
+		What: trace.Prompt, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at.Sub(t.start), Run: time.Since(at),
+		Note: fmt.Sprintf("%d positions of the answer", len(ids)), After: []int{len(t.answer.Trace) - 1},
+	})
+	for _, id := range ids {
+		if t.context {
+			t.answer.Context = append(t.answer.Context, trace.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: trace.Told})
+		}
+	}
+	return false, nil
+}
+
+// retell changes what the model is told of the last call.
+func (t *telling) retell(messages []talk.Message, line string) {
+	parts := []talk.Part{{Type: abi.Text, Text: line}}
+	messages[len(messages)-1].Parts = parts
+	t.answer.turns[len(t.answer.turns)-1].Parts = parts
+	t.answer.Called[len(t.answer.Called)-1].Line = line
+}
