@@ -38,7 +38,7 @@ func (p *program) skillNewCommand() *cli.Command {
 			}
 			made := newSkill{Dir: dir, Language: opt.Language, Build: opt.Command()}
 			if p.json {
-				return p.encode(made)
+				return p.printJSON(made)
 			}
 			fmt.Fprintln(p.stdout, dir)
 			if made.Build != "" {

@@ -13,9 +13,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/picture"
 	"mm-abi.org/mm/skills/sandbox"
@@ -38,9 +36,8 @@ const maxOps = 16
 //	ratio [A B]     A's value by B's; without names the highest by the lowest
 //	calc_slope      of the straight line through the values in their order
 //
-// The letters it compares with are drawn at the first picture.
-func New() builtin.Func {
-	letters := sync.OnceValues(func() (*glyph.Set, error) { return glyph.New(scene.Train) })
+// Letters are what it compares with; they are asked for at the first picture.
+func New(letters func() (*glyph.Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {
 			Image string   `json:"image_ref"`

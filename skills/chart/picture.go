@@ -30,6 +30,9 @@ type view struct {
 
 	base, from, to int // the lower axis: its row, its first column, behind its last
 	axis, roof     int // the first column of the left axis, its highest row
+
+	pieces map[image.Rectangle]*glyph.Piece // of labels
+	halves map[image.Rectangle][][2]image.Rectangle
 }
 
 // bar is one of the bars: columns, the height of its top with parts of a pixel.
@@ -57,7 +60,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 			return Table{}, err
 		}
 	}
-	v := &view{c: c, set: set, w: w, h: h, pix: pix}
+	v := &view{c: c, set: set, w: w, h: h, pix: pix, pieces: map[image.Rectangle]*glyph.Piece{}, halves: map[image.Rectangle][][2]image.Rectangle{}}
 	v.findGround()
 	if err := v.findAxes(); err != nil {
 		return Table{}, err
@@ -380,21 +383,19 @@ func (v *view) scale(ticks []float64) (float64, error) {
 	if found*2 < len(lines) {
 		return 0, wrong("there are no numbers beside the ticks")
 	}
+	all := rises(len(ticks))
 	best, second, bestStep := math.Inf(-1), math.Inf(-1), 0.0
 	for face := range v.set.Faces {
 		scores := map[[2]int][]map[rune]float64{}
-		for k := -2; k <= 6; k++ {
-			for _, m := range mantissas {
-				step := m * math.Pow(10, float64(k))
-				switch score := v.fits(step, lines, face, pieces, scores); {
-				case score > best+1e-9:
-					if step != bestStep {
-						second = best
-					}
-					best, bestStep = score, step
-				case step != bestStep:
-					second = max(second, score)
+		for _, r := range all {
+			switch score := v.fits(r.texts, lines, face, pieces, scores); {
+			case score > best+1e-9:
+				if r.step != bestStep {
+					second = best
 				}
+				best, bestStep = score, r.step
+			case r.step != bestStep:
+				second = max(second, score)
 			}
 		}
 		if err := v.c.Step(int64(len(lines)) * 100_000); err != nil {
@@ -407,27 +408,46 @@ func (v *view) scale(ticks []float64) (float64, error) {
 	return bestStep, nil
 }
 
-// fits is how much the numbers look like 0, step, 2 step, …, in a font.
-func (v *view) fits(step float64, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
-	places := 0
-	for p := 0; p <= 2; p++ {
-		if places = p; math.Abs(step*math.Pow10(p)-math.Round(step*math.Pow10(p))) < 1e-6 {
-			break
+// rise is a step and the numbers that it makes of n ticks, from 0.
+type rise struct {
+	step  float64
+	texts []string
+}
+
+func rises(n int) []rise {
+	var out []rise
+	for k := -2; k <= 6; k++ {
+		for _, m := range mantissas {
+			step := m * math.Pow(10, float64(k))
+			places := 0
+			for p := 0; p <= 2; p++ {
+				if places = p; math.Abs(step*math.Pow10(p)-math.Round(step*math.Pow10(p))) < 1e-6 {
+					break
+				}
+			}
+			texts := make([]string, n)
+			for i := range texts {
+				texts[i] = strconv.FormatFloat(step*float64(i), 'f', places, 64)
+			}
+			out = append(out, rise{step, texts})
 		}
 	}
+	return out
+}
+
+// fits is how much the numbers look like texts in a font.
+func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
 	sum, n := 0.0, 0
 	for i, line := range lines {
 		if line.Empty() {
 			continue
 		}
-		text := strconv.FormatFloat(step*float64(i), 'f', places, 64)
+		text := texts[i]
 		k := [2]int{i, len(text)}
 		if scores[k] == nil {
 			for _, p := range pieces(i, len(text)) {
 				by := map[rune]float64{}
-				for _, g := range v.set.Match(&p, face, digits) {
-					by[g.Char.Rune] = g.Score
-				}
+				v.set.Each(&p, face, digits, func(g glyph.Guess) { by[g.Char.Rune] = g.Score })
 				scores[k] = append(scores[k], by)
 			}
 		}

@@ -12,9 +12,7 @@ package formula
 
 import (
 	"encoding/json"
-	"sync"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/picture"
 	"mm-abi.org/mm/skills/sandbox"
@@ -23,9 +21,8 @@ import (
 
 // New makes the function of the skill ocr-latex: {"image_ref": "#NAME"} to
 // {"result": text}. The asset is a PNG or JPEG of dark print on a light ground or
-// the other way round.
-func New() builtin.Func {
-	letters := sync.OnceValues(func() (*glyph.Set, error) { return glyph.New(scene.Train) })
+// the other way round. Letters are what it compares with.
+func New(letters func() (*glyph.Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {
 			Image string `json:"image_ref"`

@@ -213,12 +213,12 @@ func (r *reader) item(it item, base, tall float64) string {
 	em := tall / 0.72
 	top, bottom := (base-float64(it.box.Min.Y))/em, (base-float64(it.box.Max.Y))/em
 	best, sign := math.Inf(-1), ""
-	for _, g := range r.set.Match(p, r.face, alphabet) {
+	r.set.Each(p, r.face, alphabet, func(g glyph.Guess) {
 		score := g.Score - 0.6*math.Abs(top-g.Char.Top) - 0.6*math.Abs(bottom-g.Char.Bottom)
 		if score > best {
 			best, sign = score, string(g.Char.Rune)
 		}
-	}
+	})
 	r.sum, r.n = r.sum+best, r.n+1
 	if sign == "%" {
 		return `\%`
