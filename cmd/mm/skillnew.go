@@ -18,7 +18,6 @@ func (p *program) skillNewCommand() *cli.Command {
 		Description: "The folder holds module.yaml, the source and a README. Go and C become WebAssembly by the\n" +
 			"command that is printed; Python and Starlark run as they are.",
 		Flags: []cli.Flag{
-			p.jsonFlag(),
 			&cli.StringFlag{Name: "lang", Value: "starlark", Usage: known},
 			&cli.StringFlag{Name: "dir", Usage: "folder of the module (default: ./NAME)"},
 			&cli.StringFlag{Name: "version", Value: "0.1.0", Usage: "SemVer of the module"},
@@ -36,22 +35,11 @@ func (p *program) skillNewCommand() *cli.Command {
 			if err := template.Write(dir, opt); err != nil {
 				return err
 			}
-			made := newSkill{Dir: dir, Language: opt.Language, Build: opt.Command()}
-			if p.json {
-				return p.printJSON(made)
-			}
 			fmt.Fprintln(p.stdout, dir)
-			if made.Build != "" {
-				fmt.Fprintf(p.stdout, "build it: (cd %s && %s)\n", dir, made.Build)
+			if build := opt.Command(); build != "" {
+				fmt.Fprintf(p.stdout, "build it: (cd %s && %s)\n", dir, build)
 			}
 			return nil
 		},
 	}
-}
-
-// newSkill is what mm skill new --json prints.
-type newSkill struct {
-	Dir      string `json:"dir"`
-	Language string `json:"language"`
-	Build    string `json:"build,omitempty"`
 }

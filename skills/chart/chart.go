@@ -106,9 +106,9 @@ func (t Table) Answer(op string) (any, error) {
 	case "max", "min":
 		return t.Labels[t.extreme(word == "max")], nil
 	case "sum":
-		return number(t.sum()), nil
+		return finite(t.sum())
 	case "mean":
-		return number(t.sum() / float64(len(t.Values))), nil
+		return finite(t.sum() / float64(len(t.Values)))
 	case "value":
 		i, err := t.find(rest)
 		if err != nil {
@@ -131,6 +131,14 @@ func number(v float64) json.Number {
 		return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+}
+
+// finite is a number that double precision holds.
+func finite(v float64) (any, error) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil, wrong("the result is too large a number")
+	}
+	return number(v), nil
 }
 
 func (t Table) extreme(most bool) int {
@@ -186,7 +194,7 @@ func (t Table) ratio(names string) (any, error) {
 	if t.Values[b] == 0 {
 		return nil, wrong("the value of %q is 0: there is no ratio by it", cut(t.Labels[b]))
 	}
-	return number(t.Values[a] / t.Values[b]), nil
+	return finite(t.Values[a] / t.Values[b])
 }
 
 // slope is that of the line of least squares through the values, a step a row;
@@ -219,5 +227,5 @@ func (t Table) slope() (any, error) {
 	if under == 0 {
 		return nil, wrong("the rows have one place: there is no slope")
 	}
-	return number(top / under), nil
+	return finite(top / under)
 }

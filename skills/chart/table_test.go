@@ -42,6 +42,15 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
+func TestTooLarge(t *testing.T) {
+	table := Table{[]string{"a", "b"}, []float64{1e308, 1e308}}
+	for _, op := range []string{"sum", "mean"} {
+		if v, err := table.Answer(op); err == nil {
+			t.Errorf("%s: %v", op, v)
+		}
+	}
+}
+
 // FuzzTable: any text is a table that can be answered by, or an error.
 func FuzzTable(f *testing.F) {
 	for _, s := range []string{"a,1\nb,2", `{"a":1}`, `[["a",1]]`, "a;1\n\"b", `{"labels":["a"],"values":[1e308]}`} {
