@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp
 
 all: check test
 
@@ -152,6 +152,11 @@ judge-speech:
 # sizes to train, with colons between).
 grammar:
 	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
+
+# A client that nobody here wrote lists and calls the tools of mm mcp (Node and
+# npm; skipped without).
+mcp:
+	@scripts/mcp.sh
 
 # Native engines through mm beside the same libraries without it (fetches what
 # is missing; MM_ENGINES, MM_NODE, MM_MODELS_DIR, MM_NATIVE_DIR).

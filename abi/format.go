@@ -16,5 +16,9 @@ const (
 	QNN         Format = "qnn"
 	Wasm        Format = "wasm"
 	Starlark    Format = "starlark"
+	Python      Format = "python"
 	Process     Format = "process" // a native program
 )
+
+// Code reports whether files of the format are programs of skills.
+func (f Format) Code() bool { return f == Wasm || f == Starlark || f == Python || f == Process }

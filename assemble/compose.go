@@ -167,7 +167,7 @@ func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 	}
 	for _, l := range m.Artifact.Layers {
 		format := l.Annotations[abi.AnnotationFormat]
-		code := format == string(abi.Wasm) || format == string(abi.Starlark) || format == string(abi.Process)
+		code := abi.Format(format).Code()
 		if slices.Contains(b.weights[name], l.Path) && !code {
 			continue
 		}

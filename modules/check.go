@@ -101,13 +101,13 @@ func (m *Manifest) checkTokens(list *diag.List) {
 func (m *Manifest) checkRuntime(list *diag.List) {
 	if m.Runtime != nil {
 		n := 0
-		for _, s := range []string{m.Runtime.Container, m.Runtime.Wasm, m.Runtime.Starlark, m.Runtime.Builtin, m.Runtime.Process} {
+		for _, s := range []string{m.Runtime.Container, m.Runtime.Wasm, m.Runtime.Starlark, m.Runtime.Python, m.Runtime.Builtin, m.Runtime.Process} {
 			if s != "" {
 				n++
 			}
 		}
 		if n != 1 {
-			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, builtin, process")
+			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, python, builtin, process")
 		}
 		checkLimits(m, "/runtime/limits", m.Runtime.Limits, list)
 	}
@@ -164,7 +164,7 @@ func (m *Manifest) Paths() []string {
 		}
 	}
 	if r := m.Runtime; r != nil {
-		for _, p := range []string{r.Wasm, r.Starlark, r.Process} {
+		for _, p := range []string{r.Wasm, r.Starlark, r.Python, r.Process} {
 			if p != "" {
 				set[p] = true
 			}
@@ -202,7 +202,7 @@ func (m *Manifest) PathPos(path string) diag.Pos {
 		}
 	}
 	if r := m.Runtime; r != nil {
-		named[r.Wasm], named[r.Starlark], named[r.Process] = "/runtime/wasm", "/runtime/starlark", "/runtime/process"
+		named[r.Wasm], named[r.Starlark], named[r.Python], named[r.Process] = "/runtime/wasm", "/runtime/starlark", "/runtime/python", "/runtime/process"
 	}
 	return m.Pos(named[path])
 }

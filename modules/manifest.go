@@ -142,6 +142,7 @@ type Runtime struct {
 	Container string  `json:"container,omitempty"`
 	Wasm      string  `json:"wasm,omitempty"`
 	Starlark  string  `json:"starlark,omitempty"`
+	Python    string  `json:"python,omitempty"`
 	Builtin   string  `json:"builtin,omitempty"`
 	Process   string  `json:"process,omitempty"`
 	Limits    *Limits `json:"limits,omitempty"`

@@ -1,7 +1,7 @@
 // Package skills calls the tools of a build for a model.
 //
 // [Open] readies the skills that a build names: each one's manifest says what
-// runs it (builtin, wasm, starlark, process), within which limits and what it
+// runs it (builtin, wasm, starlark, python, process), within which limits and what it
 // may reach; the build's sandbox has the last word on all of it. [Set.Call]
 // takes a call as the model wrote it and gives the one line of JSON that is fed
 // back: {"ok":true, …} with the outputs of the skill under their names, or
@@ -33,7 +33,7 @@ import (
 // Options of a set.
 type Options struct {
 	// Executors are those there are, by the key of a manifest's runtime: builtin,
-	// wasm, starlark, process.
+	// wasm, starlark, python, process.
 	Executors map[string]sandbox.Executor
 }
 
@@ -55,6 +55,7 @@ type Info struct {
 	Name, Version, Digest string
 	Description           string
 	Engine                string            // key of the manifest's runtime
+	By                    string            // the engine that stands in for it here; empty: none does
 	Limits                modules.Effective // those that hold
 	Allow                 modules.Allow     // that too
 	Inputs, Outputs       []byte            // JSON Schemas of an object
@@ -141,13 +142,24 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 		}
 	}
 	var err error
-	k.guest, err = e.Prepare(ctx, p)
-	return err
+	if k.guest, err = e.Prepare(ctx, p); err != nil {
+		return err
+	}
+	if s, ok := k.guest.(substitute); ok {
+		k.info.By = s.By()
+		if box := b.Assembly.Sandbox; box != nil && box.Engines != nil && !slices.Contains(box.Engines, k.info.By) {
+			return sandbox.Refuse("%s, which stands in for %s, is none of the engines that %s allows", k.info.By, engine, box.ID())
+		}
+	}
+	return nil
 }
+
+// substitute is a guest that another engine runs than the manifest names.
+type substitute interface{ By() string }
 
 // runs is the key of runtime that a manifest sets, and its value.
 func runs(r *modules.Runtime) (engine, value string) {
-	for _, e := range [][2]string{{"builtin", r.Builtin}, {"wasm", r.Wasm}, {"starlark", r.Starlark}, {"process", r.Process}, {"container", r.Container}} {
+	for _, e := range [][2]string{{"builtin", r.Builtin}, {"wasm", r.Wasm}, {"starlark", r.Starlark}, {"python", r.Python}, {"process", r.Process}, {"container", r.Container}} {
 		if e[1] != "" {
 			return e[0], e[1]
 		}

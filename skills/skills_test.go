@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
+	"mm-abi.org/mm/skills/sandbox/python"
 	"mm-abi.org/mm/skills/sandbox/starlark"
 )
 
@@ -48,6 +49,9 @@ func build(t *testing.T, box *builds.SandboxPart, list ...*modules.Manifest) *bu
 		part := builds.SkillPart{Part: builds.Part{Name: m.Name, Version: m.Version, Type: abi.Skill, Files: builds.Formats{}}, Limits: m.Runtime.Limits.Effective(), Allow: m.Runtime.Allow}
 		if f := m.Runtime.Starlark; f != "" {
 			part.Files["starlark"] = []string{f}
+		}
+		if f := m.Runtime.Python; f != "" {
+			part.Files["python"] = []string{f}
 		}
 		if f := m.Runtime.Wasm; f != "" {
 			part.Files["wasm"] = []string{f}
@@ -242,3 +246,30 @@ func (g guests) Call(context.Context, sandbox.Call) (sandbox.Reply, error) {
 	return sandbox.Reply{Output: []byte(*g.out)}, nil
 }
 func (g guests) Close() error { return nil }
+
+// An engine that stands in for another is told, and must be allowed as well.
+func TestSubstitute(t *testing.T) {
+	absent := python.New(python.Options{Fallback: starlark.Executor{}})
+	m := manifest(t, "add", "{name: a, type: int}, {name: b, type: int}", "{name: sum, type: int}, {name: text, type: str}", "python: add.star")
+	for _, c := range []struct {
+		engines []string
+		by      string
+		refused bool
+	}{{nil, "starlark", false}, {[]string{"python", "starlark"}, "starlark", false}, {[]string{"python"}, "starlark", true}, {[]string{"starlark"}, "", true}} {
+		b := build(t, &builds.SandboxPart{Engines: c.engines}, m)
+		s, err := skills.Open(t.Context(), b, skills.Options{Executors: map[string]sandbox.Executor{"python": absent}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info := s.List()[0]; info.By != c.by || (info.Err != nil) != c.refused || info.Engine != "python" {
+			t.Errorf("%v: by %q, %v", c.engines, info.By, info.Err)
+		}
+		a, err := s.Call(t.Context(), abi.ToolCall{Tool: "add", Args: map[string]any{"a": 2, "b": 3}}, nil)
+		if err != nil || (a.Kind() == "ok") == c.refused || !c.refused && !strings.Contains(a.Usage.By, "starlark") {
+			t.Errorf("%v: %s, %v, by %q", c.engines, a.Line, err, a.Usage.By)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

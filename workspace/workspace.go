@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
 )
@@ -233,4 +235,13 @@ func (w *Workspace) Served(dir string, readOnly bool) (*registry.Store, error) {
 		w.later(s.Close)
 	}
 	return s, err
+}
+
+// Blob reads a blob of the home's store by its SHA-256 in hex, at most limit
+// bytes. fs.ErrNotExist is that the store has none, or that there is no store.
+func (w *Workspace) Blob(sha256 string, limit int64) ([]byte, error) {
+	if !IsLayout(w.StoreDir()) {
+		return nil, fs.ErrNotExist
+	}
+	return fsx.ReadFile(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256), limit)
 }

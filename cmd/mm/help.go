@@ -16,8 +16,8 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Build", []string{"validate", "lock", "assemble", "module", "quantize", "onnx", "qnn"}},
-	{"Run", []string{"run", "chat", "demo", "doctor", "runtime"}},
+	{"Build", []string{"validate", "lock", "assemble", "module", "skill", "quantize", "onnx", "qnn"}},
+	{"Run", []string{"run", "chat", "mcp", "demo", "doctor", "runtime"}},
 	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
 	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},

@@ -10,6 +10,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"os"
@@ -36,6 +37,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 	"mm-abi.org/mm/skills/sandbox/process"
+	"mm-abi.org/mm/skills/sandbox/python"
 	"mm-abi.org/mm/skills/sandbox/starlark"
 	"mm-abi.org/mm/skills/sandbox/wasm"
 	"mm-abi.org/mm/skills/standard"
@@ -98,18 +100,34 @@ func engines() []runtimes.Engine {
 }
 
 // executors are what runs skills, by the key of a manifest's runtime. Compiled
-// code is kept in cache. The closer is for when none of their guests is left.
-func executors(ctx context.Context, cache string) (map[string]sandbox.Executor, io.Closer, error) {
-	modules, err := wasm.New(ctx, wasm.Options{Cache: cache, Fetcher: &fetch.Client{}})
+// code is kept in the home. The closer is for when none of their guests is left.
+func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.Executor, io.Closer, error) {
+	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &fetch.Client{}})
 	if err != nil {
 		return nil, nil, err
 	}
+	// The interpreter is found in the home, whatever is worked on.
+	interpreter := func(context.Context) ([]byte, error) { return w.Blob(python.Digest, sandbox.MaxCode) }
+	scripts := python.New(python.Options{Interpreter: interpreter, Engine: modules, Fallback: starlark.Executor{}})
 	return map[string]sandbox.Executor{
 		"builtin":  builtin.Executor{Funcs: standard.Funcs()},
 		"wasm":     modules,
 		"starlark": starlark.Executor{},
+		"python":   scripts,
 		"process":  process.New(process.Options{}),
-	}, modules, nil
+	}, closers{scripts, modules}, nil
+}
+
+// closers are closed in their order.
+type closers []io.Closer
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var all error
+	for _, one := range c {
+		all = errors.Join(all, one.Close())
+	}
+	return all
 }
 
 // exporters lists the formats that assemble writes.
@@ -160,6 +178,8 @@ func (p *program) app() *cli.App {
 			p.pushCommand(),
 			p.pullCommand(),
 			p.registryCommand(),
+			p.mcpCommand(),
+			p.skillCommand(),
 			p.demoCommand(),
 			p.trainCommand(),
 			p.dataCommand(),

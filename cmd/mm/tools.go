@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/runtimes/trace"
+	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -48,15 +49,23 @@ func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.B
 	if len(b.Assembly.Skills) == 0 {
 		return nil
 	}
-	if p.skilled == nil {
-		var err error
-		if p.skills.Executors, p.skilled, err = executors(ctx, w.SkillDir()); err != nil {
-			return err
-		}
+	var err error
+	if opt.Skills, err = p.skillOptions(ctx, w); err != nil {
+		return err
 	}
-	opt.Skills = p.skills
 	opt.Called = func(ctx context.Context, c tools.Called) { w.Record(ctx, entry(c)) }
 	return nil
+}
+
+// skillOptions is what runs skills, made ready when it is first needed.
+func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (skills.Options, error) {
+	if p.skilled == nil {
+		var err error
+		if p.skills.Executors, p.skilled, err = executors(ctx, w); err != nil {
+			return skills.Options{}, err
+		}
+	}
+	return p.skills, nil
 }
 
 // maxRef bounds what the log tells of a tool that is none: it is the model's

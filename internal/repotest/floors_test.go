@@ -19,8 +19,8 @@ var floors = map[string]int{
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
-	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
-	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/standard": 6,
+	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
+	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
 	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
@@ -39,7 +39,7 @@ var floors = map[string]int{
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
-	"eval": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+	"eval": 10, "serve/mcp": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
 	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }
@@ -47,6 +47,7 @@ var floors = map[string]int{
 // thirdParty says which packages may import a module from outside. Modules
 // that are not listed may be imported by nobody.
 var thirdParty = map[string][]string{
+	"github.com/BobuSumisu/aho-corasick":       {"skills/guard"},
 	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
 	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
@@ -55,16 +56,17 @@ var thirdParty = map[string][]string{
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
+	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
-	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm"},
+	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm", "skills/sandbox/python"},
 	"github.com/urfave/cli/v2":                 {"cmd/mm"},
 	"github.com/vbauerster/mpb/v8":             {"cmd/mm"},
 	"go.starlark.net":                          {"skills/sandbox/starlark"},
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
-	"golang.org/x/image":                       {"core/dataset/scene", "core/preprocess", "internal/testfiles"},
+	"golang.org/x/image":                       {"core/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm"},
 	"golang.org/x/term":                        {"cmd/mm"},

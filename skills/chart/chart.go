@@ -13,9 +13,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/picture"
 	"mm-abi.org/mm/skills/sandbox"
@@ -38,9 +36,8 @@ const maxOps = 16
 //	ratio [A B]     A's value by B's; without names the highest by the lowest
 //	calc_slope      of the straight line through the values in their order
 //
-// The letters it compares with are drawn at the first picture.
-func New() builtin.Func {
-	letters := sync.OnceValues(func() (*glyph.Set, error) { return glyph.New(scene.Train) })
+// Letters are what it compares with; they are asked for at the first picture.
+func New(letters func() (*glyph.Set, error)) builtin.Func {
 	return func(call *builtin.Call) (any, error) {
 		var args struct {
 			Image string   `json:"image_ref"`
@@ -109,9 +106,9 @@ func (t Table) Answer(op string) (any, error) {
 	case "max", "min":
 		return t.Labels[t.extreme(word == "max")], nil
 	case "sum":
-		return number(t.sum()), nil
+		return finite(t.sum())
 	case "mean":
-		return number(t.sum() / float64(len(t.Values))), nil
+		return finite(t.sum() / float64(len(t.Values)))
 	case "value":
 		i, err := t.find(rest)
 		if err != nil {
@@ -134,6 +131,14 @@ func number(v float64) json.Number {
 		return json.Number(strconv.FormatFloat(f, 'f', -1, 64))
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
+}
+
+// finite is a number that double precision holds.
+func finite(v float64) (any, error) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil, wrong("the result is too large a number")
+	}
+	return number(v), nil
 }
 
 func (t Table) extreme(most bool) int {
@@ -189,7 +194,7 @@ func (t Table) ratio(names string) (any, error) {
 	if t.Values[b] == 0 {
 		return nil, wrong("the value of %q is 0: there is no ratio by it", cut(t.Labels[b]))
 	}
-	return number(t.Values[a] / t.Values[b]), nil
+	return finite(t.Values[a] / t.Values[b])
 }
 
 // slope is that of the line of least squares through the values, a step a row;
@@ -222,5 +227,5 @@ func (t Table) slope() (any, error) {
 	if under == 0 {
 		return nil, wrong("the rows have one place: there is no slope")
 	}
-	return number(top / under), nil
+	return finite(top / under)
 }

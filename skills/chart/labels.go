@@ -2,6 +2,8 @@ package chart
 
 import (
 	"image"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,13 +123,8 @@ func (v *view) letters(r image.Rectangle, face int, alphabet string) []glyph.Gue
 		return []glyph.Guess{one}
 	}
 	best, least := []glyph.Guess{one}, one.Score+0.06
-	for x := r.Min.X + r.Dx()/4; x <= r.Max.X-r.Dx()/4; x++ {
-		left := v.ink.Bounds(image.Rect(r.Min.X, r.Min.Y, x, r.Max.Y), written)
-		right := v.ink.Bounds(image.Rect(x, r.Min.Y, r.Max.X, r.Max.Y), written)
-		if left.Dx() < 2 || right.Dx() < 2 {
-			continue
-		}
-		a, b := v.letter(left, face, alphabet), v.letter(right, face, alphabet)
+	for _, h := range v.cuts(r) {
+		a, b := v.letter(h[0], face, alphabet), v.letter(h[1], face, alphabet)
 		if mean := (a.Score + b.Score) / 2; mean > least {
 			best, least = []glyph.Guess{a, b}, mean
 		}
@@ -135,7 +132,46 @@ func (v *view) letters(r image.Rectangle, face int, alphabet string) []glyph.Gue
 	return best
 }
 
+// cuts are the ways to take ink apart into two letters: at the columns with
+// the least of it.
+func (v *view) cuts(r image.Rectangle) [][2]image.Rectangle {
+	if out, ok := v.halves[r]; ok {
+		return out
+	}
+	weight := func(x int) (sum float32) {
+		for y := r.Min.Y; y < r.Max.Y; y++ {
+			sum += v.ink.At(x, y)
+		}
+		return sum
+	}
+	var columns []int
+	for x := r.Min.X + r.Dx()/4; x <= r.Max.X-r.Dx()/4; x++ {
+		columns = append(columns, x)
+	}
+	slices.SortStableFunc(columns, func(a, b int) int {
+		if d := weight(a) - weight(b); d != 0 {
+			return int(math.Copysign(1, float64(d)))
+		}
+		return 0
+	})
+	out := [][2]image.Rectangle{}
+	for _, x := range columns[:min(3, len(columns))] {
+		left := v.ink.Bounds(image.Rect(r.Min.X, r.Min.Y, x, r.Max.Y), written)
+		right := v.ink.Bounds(image.Rect(x, r.Min.Y, r.Max.X, r.Max.Y), written)
+		if left.Dx() >= 2 && right.Dx() >= 2 {
+			out = append(out, [2]image.Rectangle{left, right})
+		}
+	}
+	v.halves[r] = out
+	return out
+}
+
 func (v *view) letter(r image.Rectangle, face int, alphabet string) glyph.Guess {
-	p := v.ink.Piece(r)
-	return v.set.Match(&p, face, alphabet)[0]
+	p := v.pieces[r]
+	if p == nil {
+		made := v.ink.Piece(r)
+		p = &made
+		v.pieces[r] = p
+	}
+	return v.set.Match(p, face, alphabet)
 }

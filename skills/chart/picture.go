@@ -30,6 +30,9 @@ type view struct {
 
 	base, from, to int // the lower axis: its row, its first column, behind its last
 	axis, roof     int // the first column of the left axis, its highest row
+
+	pieces map[image.Rectangle]*glyph.Piece // of labels
+	halves map[image.Rectangle][][2]image.Rectangle
 }
 
 // bar is one of the bars: columns, the height of its top with parts of a pixel.
@@ -57,7 +60,7 @@ func Read(c charge, set *glyph.Set, pix []byte, w, h int) (Table, error) {
 			return Table{}, err
 		}
 	}
-	v := &view{c: c, set: set, w: w, h: h, pix: pix}
+	v := &view{c: c, set: set, w: w, h: h, pix: pix, pieces: map[image.Rectangle]*glyph.Piece{}, halves: map[image.Rectangle][][2]image.Rectangle{}}
 	v.findGround()
 	if err := v.findAxes(); err != nil {
 		return Table{}, err
@@ -107,9 +110,9 @@ func doubled(pix []byte, w, h int) ([]byte, int, int) {
 	return out, 2 * w, 2 * h
 }
 
-// roundTo leaves of a value what a pixel's worth of it can tell.
+// roundTo leaves of a value what a quarter of a pixel can tell and more.
 func roundTo(v, pixel float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(pixel*1.01)))
+	unit := math.Pow(10, math.Floor(math.Log10(pixel*4)))
 	return math.Round(v/unit) * unit
 }
 
@@ -193,12 +196,7 @@ func (v *view) findAxes() error {
 		return wrong("the picture has no axis at the left")
 	}
 	v.roof = v.base - best
-	var darks []float64
-	for y := v.roof + best/4; y < v.base-best/4; y++ {
-		darks = append(darks, far(v.at(v.axis, y), v.ground))
-	}
-	slices.Sort(darks)
-	v.dark = darks[len(darks)/2]
+	v.dark = v.darkest(best)
 	// The row of the line is its darkest.
 	strength := func(y int) (sum float64) {
 		for x := v.from; x < v.to; x++ {
@@ -220,6 +218,36 @@ func (v *view) findAxes() error {
 	return nil
 }
 
+// darkest is how far the ink of axes and letters is from the ground, where a
+// stroke fills a pixel; it moves the axis to its darkest column.
+func (v *view) darkest(height int) float64 {
+	most, at := 0.0, v.axis
+	for x := v.axis; x < min(v.w, v.axis+4); x++ {
+		var list []float64
+		for y := v.roof + height/4; y < v.base-height/4; y++ {
+			list = append(list, far(v.at(x, y), v.ground))
+		}
+		slices.Sort(list)
+		if d := list[len(list)/2]; d > most*1.02 {
+			most, at = d, x
+		}
+	}
+	v.axis = at
+	var list []float64
+	for y := v.roof; y < v.base; y++ {
+		for x := range at {
+			if d := far(v.at(x, y), v.ground); d > 60 {
+				list = append(list, d)
+			}
+		}
+	}
+	if len(list) < 16 {
+		return most
+	}
+	slices.Sort(list)
+	return max(most, list[len(list)*95/100])
+}
+
 // bars are what stands on the lower axis, from the left.
 func (v *view) bars() ([]bar, error) {
 	foot := v.base - max(2, (v.base-v.roof)*3/100+1)
@@ -229,7 +257,7 @@ func (v *view) bars() ([]bar, error) {
 		for x < v.to && far(v.at(x, foot), v.ground) >= 60 && (x == left || far(v.at(x, foot), v.at(x-1, foot)) < 150) {
 			x++
 		}
-		if x-left < max(3, v.w/80) {
+		if x-left < max(3, v.w/50) {
 			continue
 		}
 		if len(out) == maxBars {
@@ -265,37 +293,45 @@ func (v *view) top(left, right, foot int) float64 {
 	return tops[len(tops)/2]
 }
 
-// ticks are the rows of the strokes left of the axis, the lowest first.
+// ticks are the rows of the strokes left of the axis, the lowest first, by the
+// column in which they stand out most.
 func (v *view) ticks() []float64 {
-	x := v.axis - max(1, v.w/90)
-	for x > 0 && x > v.axis-v.w/30 && v.column(x) > (v.base-v.roof)/2 { // the axis is wider
-		x--
+	var best []float64
+	clearest := 0.0
+	for x := v.axis - 1; x > max(0, v.axis-max(4, v.w/32)); x-- {
+		if rows, contrast := v.strokes(x); rows != nil && contrast > clearest {
+			best, clearest = rows, contrast
+		}
 	}
-	var out []float64
-	reach := max(2, v.h/100)
-	for y := min(v.base+reach, v.h-1); y >= max(v.roof-reach, 0); y-- {
-		if v.ink.At(x, y) <= seen {
+	return best
+}
+
+// strokes are what is drawn of a column, if that lies evenly, and how much
+// darker it is than the rest.
+func (v *view) strokes(x int) (rows []float64, contrast float64) {
+	reach := max(2, v.h/64)
+	low, high := max(v.roof-reach, 0), min(v.base+reach, v.h-1)
+	var inks []float64
+	for y := low; y <= high; y++ {
+		inks = append(inks, float64(v.ink.At(x, y)))
+	}
+	sorted := slices.Sorted(slices.Values(inks))
+	ground := sorted[len(sorted)/2]
+	contrast = sorted[len(sorted)-1] - ground
+	if contrast < 0.15 {
+		return nil, 0
+	}
+	for i := len(inks) - 1; i >= 0; i-- {
+		if inks[i]-ground <= 0.45*contrast {
 			continue
 		}
 		weight, sum := 0.0, 0.0
-		for ; y >= 0 && v.ink.At(x, y) > seen/2; y-- {
-			w := float64(v.ink.At(x, y))
-			weight, sum = weight+w, sum+w*float64(y)
+		for ; i >= 0 && inks[i]-ground > 0.2*contrast; i-- {
+			weight, sum = weight+inks[i]-ground, sum+(inks[i]-ground)*float64(low+i)
 		}
-		out = append(out, sum/weight)
+		rows = append(rows, sum/weight)
 	}
-	return evenly(out)
-}
-
-// column is how much is drawn of a column beside the axis.
-func (v *view) column(x int) int {
-	n := 0
-	for y := v.roof; y < v.base; y++ {
-		if v.ink.At(x, y) > seen {
-			n++
-		}
-	}
-	return n
+	return evenly(rows), contrast
 }
 
 // evenly gives rows where they lie evenly; nil where they do not.
@@ -319,6 +355,13 @@ var mantissas = []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 7.5, 8}
 // digits are what numbers beside an axis are written with.
 const digits = "0123456789.-"
 
+// How much the numbers of an axis have to look like what they are taken for,
+// and how much more than like anything else.
+const (
+	readable = 0.2
+	distinct = 0.01
+)
+
 // scale reads the numbers beside the ticks: the step by which they rise from 0
 // and look most like what stands there, in one font.
 func (v *view) scale(ticks []float64) (float64, error) {
@@ -340,48 +383,71 @@ func (v *view) scale(ticks []float64) (float64, error) {
 	if found*2 < len(lines) {
 		return 0, wrong("there are no numbers beside the ticks")
 	}
-	best, bestStep := math.Inf(-1), 0.0
+	all := rises(len(ticks))
+	best, second, bestStep := math.Inf(-1), math.Inf(-1), 0.0
 	for face := range v.set.Faces {
 		scores := map[[2]int][]map[rune]float64{}
-		for k := -2; k <= 6; k++ {
-			for _, m := range mantissas {
-				step := m * math.Pow(10, float64(k))
-				if score := v.fits(step, lines, face, pieces, scores); score > best+1e-9 {
-					best, bestStep = score, step
+		for _, r := range all {
+			switch score := v.fits(r.texts, lines, face, pieces, scores); {
+			case score > best+1e-9:
+				if r.step != bestStep {
+					second = best
 				}
+				best, bestStep = score, r.step
+			case r.step != bestStep:
+				second = max(second, score)
 			}
 		}
 		if err := v.c.Step(int64(len(lines)) * 100_000); err != nil {
 			return 0, err
 		}
 	}
-	if best < 0.45 {
+	if best < readable || best-second < distinct {
 		return 0, wrong("the numbers beside the ticks cannot be read")
 	}
 	return bestStep, nil
 }
 
-// fits is how much the numbers look like 0, step, 2 step, …, in a font.
-func (v *view) fits(step float64, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
-	places := 0
-	for p := 0; p <= 2; p++ {
-		if places = p; math.Abs(step*math.Pow10(p)-math.Round(step*math.Pow10(p))) < 1e-6 {
-			break
+// rise is a step and the numbers that it makes of n ticks, from 0.
+type rise struct {
+	step  float64
+	texts []string
+}
+
+func rises(n int) []rise {
+	var out []rise
+	for k := -2; k <= 6; k++ {
+		for _, m := range mantissas {
+			step := m * math.Pow(10, float64(k))
+			places := 0
+			for p := 0; p <= 2; p++ {
+				if places = p; math.Abs(step*math.Pow10(p)-math.Round(step*math.Pow10(p))) < 1e-6 {
+					break
+				}
+			}
+			texts := make([]string, n)
+			for i := range texts {
+				texts[i] = strconv.FormatFloat(step*float64(i), 'f', places, 64)
+			}
+			out = append(out, rise{step, texts})
 		}
 	}
+	return out
+}
+
+// fits is how much the numbers look like texts in a font.
+func (v *view) fits(texts []string, lines []image.Rectangle, face int, pieces func(int, int) []glyph.Piece, scores map[[2]int][]map[rune]float64) float64 {
 	sum, n := 0.0, 0
 	for i, line := range lines {
 		if line.Empty() {
 			continue
 		}
-		text := strconv.FormatFloat(step*float64(i), 'f', places, 64)
+		text := texts[i]
 		k := [2]int{i, len(text)}
 		if scores[k] == nil {
 			for _, p := range pieces(i, len(text)) {
 				by := map[rune]float64{}
-				for _, g := range v.set.Match(&p, face, digits) {
-					by[g.Char.Rune] = g.Score
-				}
+				v.set.Each(&p, face, digits, func(g glyph.Guess) { by[g.Char.Rune] = g.Score })
 				scores[k] = append(scores[k], by)
 			}
 		}
@@ -401,16 +467,7 @@ func (v *view) fits(step float64, lines []image.Rectangle, face int, pieces func
 func (v *view) numbers(ticks []float64) []image.Rectangle {
 	gap := (ticks[0] - ticks[len(ticks)-1]) / float64(len(ticks)-1)
 	reach := int(math.Min(gap/2, float64(v.h)/14)) + 1
-	right := v.axis - max(1, v.w/90)
-	for x := right; x > right-v.w/16 && x > 0; x-- { // to the end of the strokes
-		ink := false
-		for _, y := range ticks {
-			ink = ink || v.ink.At(x, int(y+0.5)) > seen
-		}
-		if right = x; !ink {
-			break
-		}
-	}
+	right := v.gap(ticks)
 	out := make([]image.Rectangle, len(ticks))
 	for i, y := range ticks {
 		box := image.Rect(0, int(y)-reach, right, int(y)+reach+1)
@@ -422,6 +479,24 @@ func (v *view) numbers(ticks []float64) []image.Rectangle {
 		}
 	}
 	return out
+}
+
+// gap is the column between the strokes and the numbers.
+func (v *view) gap(ticks []float64) int {
+	right, least := v.axis-2, math.Inf(1)
+	for x := v.axis - 2; x > max(0, v.axis-v.w/12); x-- {
+		sum := 0.0
+		for _, y := range ticks {
+			sum += float64(v.ink.At(x, int(y+0.5))) / float64(len(ticks))
+		}
+		if sum < least {
+			right, least = x, sum
+		}
+		if sum > least+0.12 { // the first digit
+			break
+		}
+	}
+	return right
 }
 
 // rightmost is what stands together at the right of a line.

@@ -102,3 +102,28 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkRead(b *testing.B) {
+	set, err := glyph.New(scene.Train)
+	if err != nil {
+		b.Fatal(err)
+	}
+	src, err := scene.New(scene.Options{Split: scene.Held, Size: 384, Kinds: []string{scene.Charts}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := src.Make(1)
+	for b.Loop() {
+		if _, err := Read(free{}, set, s.RGB, s.W, s.H); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		if _, err := glyph.New(scene.Train); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -45,7 +45,7 @@ type Set struct {
 }
 
 // drawn is the size that characters are drawn in, pixels of an em.
-const drawn = 40
+const drawn = 26
 
 // New draws the upright and slanted fonts of a split of scene, without those
 // whose small letters are capitals.
@@ -55,6 +55,7 @@ func New(split string) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{}
+	fill := vector.NewRasterizer(2*drawn, 2*drawn)
 	for _, o := range outlines {
 		if strings.Contains(o.Face, "Smallcaps") || len(o.Contours) == 0 {
 			continue
@@ -63,13 +64,13 @@ func New(split string) (*Set, error) {
 			s.Faces, s.chars = append(s.Faces, o.Face), append(s.chars, nil)
 		}
 		at := len(s.Faces) - 1
-		s.chars[at] = append(s.chars[at], newChar(o, at))
+		s.chars[at] = append(s.chars[at], newChar(fill, o, at))
 	}
 	return s, nil
 }
 
 // newChar draws a character to the bounds of its ink.
-func newChar(o scene.Outline, face int) Char {
+func newChar(fill *vector.Rasterizer, o scene.Outline, face int) Char {
 	lo, hi := [2]int{math.MaxInt, math.MaxInt}, [2]int{math.MinInt, math.MinInt}
 	for _, c := range o.Contours {
 		for _, p := range c {
@@ -80,7 +81,7 @@ func newChar(o scene.Outline, face int) Char {
 	}
 	w, h := max(hi[0]-lo[0], 1), max(hi[1]-lo[1], 1)
 	pw, ph := (w*drawn+1023)/1024+1, (h*drawn+1023)/1024+1
-	fill := vector.NewRasterizer(pw, ph)
+	fill.Reset(pw, ph)
 	fill.DrawOp = draw.Src
 	at := func(p [2]int) (x, y float32) {
 		return float32(p[0]-lo[0]) * float32(pw) / float32(w), float32(p[1]-lo[1]) * float32(ph) / float32(h)
@@ -150,8 +151,18 @@ func (k *Ink) Grid(r image.Rectangle) (g Grid) {
 			g[j*Columns+i] = k.mean(x0, y0, x1, y1)
 		}
 	}
+	g.sharpen()
 	g.normal()
 	return g
+}
+
+// sharpen makes a blurred stroke a stroke: what is much less than the most is
+// nothing, what is nearly as much is all.
+func (g *Grid) sharpen() {
+	most := slices.Max(g[:])
+	for i, v := range g {
+		g[i] = min(1, max(0, (v/(most+1e-6)-0.3)/0.5))
+	}
 }
 
 // mean ink of a rectangle with bounds within pixels.
@@ -226,27 +237,28 @@ type Guess struct {
 // stretch is what a unit of the logarithm of stretching costs of a score.
 const stretch = 0.35
 
-// Match are the best guess for each character of an alphabet in one font, the
-// best first.
-func (s *Set) Match(p *Piece, face int, alphabet string) []Guess {
-	var out []Guess
+// Match is the best guess among the characters of an alphabet in one font.
+func (s *Set) Match(p *Piece, face int, alphabet string) Guess {
+	best := Guess{Score: math.Inf(-1)}
 	for i := range s.chars[face] {
 		c := &s.chars[face][i]
 		if !strings.ContainsRune(alphabet, c.Rune) {
 			continue
 		}
-		out = append(out, Guess{c, s.score(p, c)})
-	}
-	slices.SortStableFunc(out, func(a, b Guess) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
+		if score := s.score(p, c); score > best.Score {
+			best = Guess{c, score}
 		}
-		return 0
-	})
-	return out
+	}
+	return best
+}
+
+// Each gives every character of an alphabet in one font with its score.
+func (s *Set) Each(p *Piece, face int, alphabet string, f func(Guess)) {
+	for i := range s.chars[face] {
+		if c := &s.chars[face][i]; strings.ContainsRune(alphabet, c.Rune) {
+			f(Guess{c, s.score(p, c)})
+		}
+	}
 }
 
 func (s *Set) score(p *Piece, c *Char) float64 {

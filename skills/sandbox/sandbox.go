@@ -74,6 +74,7 @@ type Reply struct {
 type Usage struct {
 	Time   time.Duration // of the guest, after it was made ready
 	Memory int64         // bytes at its peak, as far as the executor knows; else 0
+	By     string        // what ran it, and why, where that is not what the manifest names
 }
 
 // Sizes that no program may exceed, whatever it states.

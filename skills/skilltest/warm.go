@@ -1,6 +1,7 @@
 package skilltest
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -8,6 +9,12 @@ import (
 
 	"mm-abi.org/mm/skills/sandbox"
 )
+
+// targets are what the middle call of each kind of guest may take.
+var targets = map[string]time.Duration{
+	"builtin": 100 * time.Microsecond, "starlark": 200 * time.Microsecond, "C wasm": 100 * time.Microsecond,
+	"python": 5 * time.Millisecond, "Go wasm": 15 * time.Millisecond, "process": 40 * time.Millisecond,
+}
 
 // Warm prints how long calls of a prepared guest take: the middle one and the
 // 95th of two hundred. It is skipped unless MM_SANDBOX is set.
@@ -32,5 +39,11 @@ func Warm(t *testing.T, e sandbox.Executor, p sandbox.Program, name string) {
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
-	t.Logf("warm: %s p50 %v, p95 %v of %d calls, made ready in %v", name, took[times/2], took[times*95/100], times, ready.Round(time.Millisecond))
+	aim := ""
+	if most, ok := targets[name]; ok && took[times/2] <= most {
+		aim = fmt.Sprintf(" (target %v: met)", most)
+	} else if ok {
+		aim = fmt.Sprintf(" (target %v: missed)", most)
+	}
+	t.Logf("warm: %s p50 %v%s, p95 %v of %d calls, made ready in %v", name, took[times/2], aim, took[times*95/100], times, ready.Round(time.Millisecond))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -24,10 +25,17 @@ type guest struct {
 	form   form
 	limits modules.Effective
 	allow  modules.Allow
+
+	interpret Run // of a script
 }
 
-// Close implements sandbox.Guest.
-func (g *guest) Close() error { return g.module.Close(context.Background()) }
+// Close implements sandbox.Guest. A script's module is its interpreter's.
+func (g *guest) Close() error {
+	if g.form == script {
+		return nil
+	}
+	return g.module.Close(context.Background())
+}
 
 // Call implements sandbox.Guest.
 func (g *guest) Call(ctx context.Context, c sandbox.Call) (sandbox.Reply, error) {
@@ -59,8 +67,11 @@ func (g *guest) Call(ctx context.Context, c sandbox.Call) (sandbox.Reply, error)
 		return sandbox.Reply{}, err
 	}
 	defer done()
-	config = config.WithStdout(out).WithStderr(log)
-	err = g.run(inside, mem, config, c.Input, out)
+	if g.form == script {
+		err = g.script(inside, mem, c, out, log)
+	} else {
+		err = g.run(inside, mem, config.WithStdout(out).WithStderr(log), c.Input, out)
+	}
 	reply := sandbox.Reply{Output: out.Bytes(), Log: log.Bytes(), Usage: sandbox.Usage{Time: time.Since(start), Memory: mem.peak}}
 	return reply, g.fault(ctx, inside, err, mem)
 }
@@ -86,6 +97,17 @@ func (g *guest) run(ctx context.Context, mem *memory, config wazero.ModuleConfig
 		}
 	}
 	return react(ctx, mod, input, out)
+}
+
+// script makes an instance of the interpreter and has it run the program.
+func (g *guest) script(ctx context.Context, mem *memory, c sandbox.Call, out, log io.Writer) error {
+	config := wazero.NewModuleConfig().WithName("").WithStartFunctions()
+	mod, err := g.engine.InstantiateModule(experimental.WithMemoryAllocator(ctx, mem), g.module, config)
+	if err != nil {
+		return err
+	}
+	defer mod.Close(context.WithoutCancel(ctx))
+	return g.interpret(ctx, mod, c, out, log)
 }
 
 // react hands the arguments to a reactor and takes the result.

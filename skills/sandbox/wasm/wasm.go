@@ -182,6 +182,7 @@ type form int
 const (
 	command form = iota
 	reactor
+	script // of an interpreter
 )
 
 func (m *module) form() (form, error) {

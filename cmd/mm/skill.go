@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/fsx"
+	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/skills/sandbox/python"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) skillCommand() *cli.Command {
+	return &cli.Command{
+		Name: "skill", Usage: "tools that a model may call", Action: noCommand("skill", nil),
+		Subcommands: []*cli.Command{p.skillNewCommand(), p.skillInstallCommand()},
+	}
+}
+
+// micropython is the skill that others of Python run on.
+const micropython = "micropython"
+
+func (p *program) skillInstallCommand() *cli.Command {
+	return &cli.Command{
+		Name: "install", Usage: "make a skill of a package that others publish, in the store", ArgsUsage: micropython,
+		Description: "Skills with runtime: {python: FILE} run on MicroPython, which is no part of mm. Without\n" +
+			"--from, npm fetches the package that this mm was released with; its digest is checked, and\n" +
+			"nothing of it is run.",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "from", Usage: "take the package from `ARCHIVE.tgz`"},
+			&cli.StringFlag{Name: "sign", Usage: "sign with the private key `FILE` (\"default\": the one of mm keys generate)"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			if name := c.Args().First(); name != micropython {
+				return usageError{hinted{fmt.Errorf("%q is no skill that mm can install", name), "known: " + micropython}}
+			}
+			return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+				return p.skillInstall(c.Context, w, c.String("from"), c.String("sign"))
+			})
+		},
+	}
+}
+
+func (p *program) skillInstall(ctx context.Context, w *workspace.Workspace, from, key string) (err error) {
+	dir, err := fsx.MkdirTemp("mm-skill-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
+	if from == "" {
+		p.say("fetching %s with npm", python.Package)
+		if from, err = native.Pack(ctx, python.Package, dir); err != nil {
+			return err
+		}
+	}
+	archive, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	module := filepath.Join(dir, micropython)
+	if err := python.Write(module, archive); err != nil {
+		return err
+	}
+	return p.moduleAdd(ctx, w, module, key, false)
+}

