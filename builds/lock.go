@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -44,6 +45,10 @@ type Locked struct {
 	Requested []Request      `json:"requested,omitempty"`
 	SignedBy  []string       `json:"signed_by,omitempty"` // ids of the keys that released it
 	Files     []LockedFile   `json:"files,omitempty"`
+
+	// Limits hold for a call of a skill in this build; nil in the locks of older
+	// programs.
+	Limits *modules.Effective `json:"limits,omitempty"`
 }
 
 // Request says who asked for a module, and in which words.

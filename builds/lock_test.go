@@ -9,6 +9,7 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
 )
 
 func lock() *builds.Lock {
@@ -151,5 +152,58 @@ func TestCheckOfFaultyModules(t *testing.T) {
 	got := g.Check(builds.Resolved{"core-llm": nil})
 	if len(got) != 1 || got[0].Code != diag.NotChecked || got[0].Pos.Line != 3 {
 		t.Errorf("%v", got)
+	}
+}
+
+// The lock says which limits hold for each skill of the graph: the smallest of
+// each, and the default where nobody states one.
+func TestBound(t *testing.T) {
+	read := func(text string) *modules.Manifest {
+		m, list := modules.Parse("module.yaml", []byte(text))
+		if list.Failed() {
+			t.Fatal(list)
+		}
+		return m
+	}
+	resolved := builds.Resolved{
+		"a":       read("name: a\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: x, type: str}]\noutputs: [{name: y, type: str}]\nruntime: {builtin: a, limits: {mem: 512Mi, timeout_ms: 400}}\n"),
+		"b":       read("name: b\nversion: 1.0.0\ntype: skill\nabi: mm-abi-1.0\nlicense: MIT\ninputs: [{name: x, type: str}]\noutputs: [{name: y, type: str}]\nruntime: {builtin: b}\n"),
+		"sandbox": read("name: sandbox\nversion: 1.0.0\ntype: sandbox\nabi: mm-abi-1.0\nlicense: MIT\nlimits: {mem: 128Mi}\n"),
+	}
+	const skills = "core:\n  llm: {ref: c@1.0.0}\nskills: [{ref: a@1.0.0, limits: {timeout_ms: 250}}, {ref: b@1.0.0}, {ref: gone@1.0.0}]\n"
+	for _, c := range []struct {
+		runtime string
+		a, b    modules.Effective
+	}{
+		{"runtime:\n  sandbox: {ref: sandbox@1.0.0, timeout_ms: 300}\n",
+			modules.Effective{MilliCPU: 1000, MemBytes: 128 << 20, TimeoutMS: 250, OutputBytes: 64 << 10}, modules.Effective{MilliCPU: 1000, MemBytes: 128 << 20, TimeoutMS: 300, OutputBytes: 64 << 10}},
+		{"runtime: {}\n",
+			modules.Effective{MilliCPU: 1000, MemBytes: 512 << 20, TimeoutMS: 250, OutputBytes: 64 << 10}, modules.Effective{MilliCPU: 1000, MemBytes: 64 << 20, TimeoutMS: 300, OutputBytes: 64 << 10}},
+	} {
+		g, list := builds.Parse("g.graph.yaml", []byte(skills+c.runtime))
+		if list.Failed() {
+			t.Fatal(list)
+		}
+		l := builds.NewLock(g, nil)
+		for _, name := range []string{"a", "b", "sandbox"} {
+			l.Modules = append(l.Modules, builds.Locked{Name: name, Version: "1.0.0", Type: resolved[name].Type, Source: "x", Digest: "sha256:" + strings.Repeat("0", 64)})
+		}
+		l.Bound(g, resolved)
+		text, err := l.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, list := builds.ParseLock("g.lock.yaml", text)
+		if list.Failed() {
+			t.Fatal(list)
+		}
+		for name, want := range map[string]modules.Effective{"a": c.a, "b": c.b} {
+			if m, _ := again.Find(name); m.Limits == nil || *m.Limits != want {
+				t.Errorf("%s%s: %v, want %v", c.runtime, name, m.Limits, want)
+			}
+		}
+		if m, _ := again.Find("sandbox"); m.Limits != nil {
+			t.Errorf("the sandbox has limits of a skill: %v", m.Limits)
+		}
 	}
 }

@@ -44,27 +44,57 @@ func (c *checker) tools() {
 	}
 }
 
-// limits notes what holds where skill and sandbox disagree: the smaller.
+// limits notes what holds for a skill.
 func (c *checker) limits(ptr string, s Skill, m *modules.Manifest) {
-	own := m.Runtime.Limits.Effective().Merge(s.Limits.Effective())
-	sandbox := c.sandbox()
-	if eff := own.Merge(sandbox); eff != own {
-		c.list.Note(diag.LimitsMerged, c.graph.Pos(ptr), fmt.Sprintf("%s asks for %s, the sandbox allows %s: %s holds", m.ID(), own, sandbox, eff), "")
+	box := c.graph.Runtime.Sandbox
+	if box == nil {
+		return
 	}
+	own, sandbox := s.own(m), c.graph.sandbox(c.of(box.Ref, abi.Sandbox))
+	holds := own.Merge(sandbox).Filled()
+	said := fmt.Sprintf("%s: %s", m.ID(), holds)
+	if own.Merge(sandbox) != own {
+		said = fmt.Sprintf("%s asks for %s, the sandbox allows %s: %s holds", m.ID(), own, sandbox, holds)
+	}
+	c.list.Note(diag.LimitsMerged, c.graph.Pos(ptr), said, "")
 }
 
-// sandbox is what the build's sandbox allows: its manifest's limits and the
-// graph's, the smaller of each.
-func (c *checker) sandbox() modules.Effective {
-	box := c.graph.Runtime.Sandbox
+// own are the limits that a skill and its entry in the graph state.
+func (s Skill) own(m *modules.Manifest) modules.Effective {
+	if m == nil || m.Runtime == nil {
+		return s.Limits.Effective()
+	}
+	return m.Runtime.Limits.Effective().Merge(s.Limits.Effective())
+}
+
+// sandbox is what the build's sandbox allows: its manifest's limits, where it is
+// at hand, and the graph's, the smaller of each.
+func (g *Graph) sandbox(m *modules.Manifest) modules.Effective {
+	box := g.Runtime.Sandbox
 	if box == nil {
 		return modules.Effective{}
 	}
 	eff := box.Limits.Effective()
-	if m := c.of(box.Ref, abi.Sandbox); m != nil {
+	if m != nil {
 		eff = eff.Merge(m.Limits.Effective())
 	}
 	return eff
+}
+
+// Bound writes the limits that hold for each skill of the graph into the lock.
+func (l *Lock) Bound(g *Graph, resolved Resolved) {
+	var box *modules.Manifest
+	if g.Runtime.Sandbox != nil {
+		box = resolved[g.Runtime.Sandbox.Ref.Name]
+	}
+	for _, s := range g.Skills {
+		for i := range l.Modules {
+			if l.Modules[i].Name == s.Ref.Name {
+				eff := s.own(resolved[s.Ref.Name]).Merge(g.sandbox(box)).Filled()
+				l.Modules[i].Limits = &eff
+			}
+		}
+	}
 }
 
 // exports checks that every export names modules of the graph that have the

@@ -48,7 +48,7 @@ var table = []Entry{
 	{VocabDiffers, "token contracts differ along the build", "vocab_size or max_seq of a module is not the core's.", "Use modules made for the same token contract."},
 	{ExportUnknown, "export names no module of the graph", "An export list names something the graph does not contain.", "Name a module of the graph."},
 	{QuantUnknown, "quantisation not supported", "The module does not list this quantisation.", "Use one that it lists under quant.supported."},
-	{LimitsMerged, "limits of skill and sandbox differ", "Skill and sandbox both limit a resource; the smaller limit applies.", "Nothing to do; the detail shows the limit that applies."},
+	{LimitsMerged, "limits of a skill", "Of each resource the smallest limit holds that the skill, the graph and the sandbox state; where none states one, that of MM-ABI.", "Nothing to do; the detail shows the limits that hold."},
 	{WrongRole, "module of the wrong type", "A reference in this place must name a module of another type.", "Put a module of the type named here."},
 	{ModalityPair, "encoder and projector of different modalities", "An encoder for one modality feeds a projector for another.", "Pair modules of one modality."},
 	{TwiceInBuild, "module stands twice in the build", "One module is listed more than once in a section.", "Remove the repeat."},

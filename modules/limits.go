@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,6 +86,23 @@ func smaller(a, b int64) int64 {
 		return b
 	}
 	return a
+}
+
+// What holds for a resource of which neither skill nor graph says anything: the
+// playbook's sandbox (MM-ABI 1.0 §4), and as much output as it is long.
+const (
+	DefaultMemory  = 64 << 20
+	DefaultTimeout = 300 // ms
+	DefaultOutput  = 64 << 10
+	DefaultCPU     = 1000 // thousandths
+)
+
+// Filled gives the limits with every figure that is absent.
+func (e Effective) Filled() Effective {
+	return Effective{
+		MilliCPU: cmp.Or(e.MilliCPU, DefaultCPU), MemBytes: cmp.Or(e.MemBytes, DefaultMemory),
+		TimeoutMS: cmp.Or(e.TimeoutMS, DefaultTimeout), OutputBytes: cmp.Or(e.OutputBytes, DefaultOutput),
+	}
 }
 
 // String prints the limits for a person: "1 cpu, 64 MiB, 300 ms".

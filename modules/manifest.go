@@ -136,8 +136,7 @@ type Shown struct {
 	File     string // MODULE/PATH
 }
 
-// Runtime says how a skill runs: exactly one of the engines is meant to be
-// set.
+// Runtime says how a skill runs: exactly one of the engines is to be set.
 type Runtime struct {
 	Container string  `json:"container,omitempty"`
 	Wasm      string  `json:"wasm,omitempty"`

@@ -153,6 +153,7 @@ func (r *run) fetch(ctx context.Context, chosen map[string]Candidate, wants map[
 	for _, name := range sorted(found) {
 		lock.Modules = append(lock.Modules, r.settle(found[name].locked(requests(wants[name]))))
 	}
+	lock.Bound(r.graph, Resolved(found))
 	return found, lock, nil
 }
 

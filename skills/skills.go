@@ -112,7 +112,7 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 	k.info.Description = m.Description
 	engine, path := runs(m.Runtime)
 	k.info.Engine = engine
-	k.info.Limits = sandbox.Filled(part.Limits)
+	k.info.Limits = part.Limits.Filled()
 	if part.Allow != nil {
 		k.info.Allow = *part.Allow
 	}

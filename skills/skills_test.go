@@ -159,7 +159,7 @@ func TestCall(t *testing.T) {
 	if _, err := s.Call(ctx, abi.ToolCall{Tool: "add"}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that was given up: %v", err)
 	}
-	if got := s.List(); len(got) != 7 || got[0].Name != "add" || got[0].Engine != "starlark" || got[0].Err != nil || got[1].Err == nil || got[0].Limits.MemBytes != sandbox.DefaultMemory {
+	if got := s.List(); len(got) != 7 || got[0].Name != "add" || got[0].Engine != "starlark" || got[0].Err != nil || got[1].Err == nil || got[0].Limits.MemBytes != modules.DefaultMemory {
 		t.Errorf("%+v", got)
 	}
 }

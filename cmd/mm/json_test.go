@@ -321,7 +321,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	for _, name := range jsonCommands((&program{}).app().Commands, "") {
-		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "runtime push" && name != "runtime pull" { // which print what others print
+		if doc[name] == nil && doc[name+" --smoke"] == nil && name != "module import llama2c" && name != "module import hf" && name != "skill install" && name != "runtime push" && name != "runtime pull" { // which print what others print
 			t.Errorf("docs/JSON.md does not speak of mm %s, which has --json", name)
 		}
 	}

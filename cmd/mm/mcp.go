@@ -121,5 +121,5 @@ func serveUntil(ctx context.Context, s *http.Server, l net.Listener) error {
 	if serve := <-failed; !errors.Is(serve, http.ErrServerClosed) {
 		err = errors.Join(err, serve)
 	}
-	return errors.Join(err, ctx.Err())
+	return err
 }

@@ -88,6 +88,7 @@ type called struct {
 	Version  string  `json:"version,omitempty"`
 	Digest   string  `json:"digest,omitempty"`
 	Engine   string  `json:"engine,omitempty"`
+	By       string  `json:"by,omitempty"` // what ran it in the engine's place, and why
 	Limits   string  `json:"limits,omitempty"`
 	Outcome  string  `json:"outcome"`
 	Args     string  `json:"args_sha256"`
@@ -105,6 +106,7 @@ func calledOf(list []tools.Called) []called {
 			Called: c, Version: c.Skill.Version, Digest: c.Skill.Digest, Engine: c.Skill.Engine, Outcome: c.Answer.Kind(),
 			Args: c.Answer.Args, Result: c.Answer.Result, Log: strings.ToValidUTF8(string(c.Answer.Log), "\uFFFD"),
 			TookMS: ms(c.Took), GuestMS: ms(c.Answer.Usage.Time), PeakByte: c.Answer.Usage.Memory,
+			By: c.Answer.Usage.By,
 		}
 		if c.Skill.Name != "" {
 			e.Limits = c.Skill.Limits.String()
@@ -123,6 +125,9 @@ func (p *program) sayCalls(a *runner.Answer) {
 			name, args = "no tool", c.Call.Block
 		}
 		p.say("%s %s → %s (%.1f ms)", name, args, c.Line, ms(c.Took))
+		if by := c.Answer.Usage.By; by != "" {
+			p.say("%s was run by %s", name, by)
+		}
 	}
 	if a.Unheld != "" {
 		p.say("calls were checked when they were written: %s", a.Unheld)

@@ -156,8 +156,31 @@ func TestForced(t *testing.T) {
 		t.Errorf("forced %q", spell(got))
 	}
 	whole := over(t, newGrammar(t, `{"const": {"tool": "name"}}`), vocab)
-	if got := strings.Join(spell(whole.Forced(whole.Start())), ""); got != `{"tool":"name"}` {
+	if got := strings.Join(spell(whole.Forced(whole.Start())), ""); got != `{"tool":"name"}</s>` {
 		t.Errorf("forced %q", got)
+	}
+	// The end is forced where there is one token for it and nothing else may follow.
+	eos := tok.Special().EOS
+	one, err := newGrammar(t, `{"const": 7}`).Over(vocab, eos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := one.Forced(one.Start()); len(got) != 2 || got[1] != eos {
+		t.Errorf("forced %q", spell(got))
+	}
+	two, err := newGrammar(t, `{"const": 7}`).Over(vocab, eos, tok.ID("</tool_call>"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := two.Forced(two.Start()); len(got) != 1 {
+		t.Errorf("forced %q with two ends", spell(got))
+	}
+	more, err := newGrammar(t, `{"type": "integer", "minimum": 1, "maximum": 19}`).Over(vocab, eos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := more.Next(more.Start(), tok.ID("1")); !ok || len(more.Forced(s)) != 0 {
+		t.Errorf("forced %q where a digit may follow", spell(more.Forced(s)))
 	}
 	// Each token that is forced is allowed where it stands.
 	for _, s := range schemas(t) {

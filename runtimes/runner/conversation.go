@@ -111,6 +111,14 @@ func (c *Conversation) Restore(r io.Reader) error {
 	if err := talk.Check(s.Messages); err != nil {
 		return fmt.Errorf("reading the conversation: %w", err)
 	}
+	for _, m := range s.Messages {
+		for i, call := range m.Calls { // as the model wrote it, not as the file is laid out
+			var b bytes.Buffer
+			if err := json.Compact(&b, call.Arguments); err == nil {
+				m.Calls[i].Arguments = b.Bytes()
+			}
+		}
+	}
 	system := ""
 	if len(s.Messages) > 0 && s.Messages[0].Role == talk.System && len(s.Messages[0].Parts) == 1 {
 		system, s.Messages = s.Messages[0].Parts[0].Text, s.Messages[1:]

@@ -254,7 +254,7 @@ func TestUnavailable(t *testing.T) {
 	b := build(t)
 	b.Assembly.Router = &builds.RouterPart{}
 	r, _ := open(t, b, runner.Options{})
-	if _, err := r.Answer(t.Context(), runner.Request{Inputs: []talk.Part{{Text: "x"}}, ToolsAllowed: []string{"f"}}, nil); err == nil || !strings.Contains(err.Error(), "cannot run skills") {
+	if _, err := r.Answer(t.Context(), runner.Request{Inputs: []talk.Part{{Text: "x"}}, ToolsAllowed: []string{"f"}}, nil); err == nil || !strings.Contains(err.Error(), "are not run here") {
 		t.Errorf("a tool with a router: %v", err)
 	}
 	b.Assembly.Core.Files = nil

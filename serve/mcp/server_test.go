@@ -17,8 +17,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/runner"
@@ -239,33 +241,34 @@ func TestConfined(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool string
 		args fields
+		want string
 	}{
-		"dots":              {"validate", fields{"paths": []string{up}}},
-		"absolute":          {"validate", fields{"paths": []string{outside}}},
-		"a link":            {"validate", fields{"paths": []string{"link"}}},
-		"a linked file":     {"validate", fields{"paths": []string{"link.yaml"}}},
-		"below a link":      {"validate", fields{"paths": []string{"link/module.yaml"}}},
-		"a zero":            {"validate", fields{"paths": []string{"x\x00y"}}},
-		"graph":             {"assemble", fields{"graph": "../x.graph.yaml"}},
-		"out by dots":       {"assemble", fields{"graph": "b.graph.yaml", "out": "../dist"}},
-		"out by a link":     {"assemble", fields{"graph": "b.graph.yaml", "out": "link/dist"}},
-		"out over files":    {"assemble", fields{"graph": "b.graph.yaml", "out": "full"}},
-		"out over all":      {"assemble", fields{"graph": "b.graph.yaml", "out": "."}},
-		"build":             {"infer", fields{"build": filepath.Join(outside, "x.gguf"), "inputs": text}},
-		"build by a link":   {"infer", fields{"build": "link", "inputs": text}},
-		"build below it":    {"infer", fields{"build": "link/x@1.0.0", "inputs": text}},
-		"layout":            {"infer", fields{"build": "oci:" + outside + ":x", "inputs": text}},
-		"build by dots":     {"infer", fields{"build": up + "@1.0.0", "inputs": text}},
-		"of this folder":    {"infer", fields{"build": "server.go", "inputs": text}},
-		"registry, offline": {"infer", fields{"build": "127.0.0.1:1/x/y:1.0.0", "inputs": text}},
-		"input":             {"infer", fields{"inputs": []fields{{"type": "image", "path": filepath.Join(outside, "secret.txt")}}}},
-		"asset":             {"reader", fields{"file": "#n", "assets": fields{"n": "link.txt"}}},
-		"asset by dots":     {"reader", fields{"file": "#n", "assets": fields{"n": filepath.Join(up, "secret.txt")}}},
-		"asset, a folder":   {"reader", fields{"file": "#n", "assets": fields{"n": "modules"}}},
+		"dots":              {"validate", fields{"paths": []string{up}}, "not below the root folder"},
+		"absolute":          {"validate", fields{"paths": []string{outside}}, "not below the root folder"},
+		"a link":            {"validate", fields{"paths": []string{"link"}}, "not below the root folder"},
+		"a linked file":     {"validate", fields{"paths": []string{"link.yaml"}}, "not below the root folder"},
+		"below a link":      {"validate", fields{"paths": []string{"link/module.yaml"}}, "not below the root folder"},
+		"a zero":            {"validate", fields{"paths": []string{"x\x00y"}}, "not below the root folder"},
+		"graph":             {"assemble", fields{"graph": "../x.graph.yaml"}, "not below the root folder"},
+		"out by dots":       {"assemble", fields{"graph": "b.graph.yaml", "out": "../dist"}, "not below the root folder"},
+		"out by a link":     {"assemble", fields{"graph": "b.graph.yaml", "out": "link/dist"}, "not below the root folder"},
+		"out over files":    {"assemble", fields{"graph": "b.graph.yaml", "out": "full"}, "other files lie"},
+		"out over all":      {"assemble", fields{"graph": "b.graph.yaml", "out": "."}, "other files lie"},
+		"build":             {"infer", fields{"build": filepath.Join(outside, "x.gguf"), "inputs": text}, "not below the root folder"},
+		"build by a link":   {"infer", fields{"build": "link", "inputs": text}, "not below the root folder"},
+		"build below it":    {"infer", fields{"build": "link/x@1.0.0", "inputs": text}, "not below the root folder"},
+		"layout":            {"infer", fields{"build": "oci:" + outside + ":x", "inputs": text}, "named by their folder"},
+		"build by dots":     {"infer", fields{"build": up + "@1.0.0", "inputs": text}, "not below the root folder"},
+		"of this folder":    {"infer", fields{"build": "server.go", "inputs": text}, "not below the root folder"},
+		"registry, offline": {"infer", fields{"build": "127.0.0.1:1/x/y:1.0.0", "inputs": text}, ""},
+		"input":             {"infer", fields{"inputs": []fields{{"type": "image", "path": filepath.Join(outside, "secret.txt")}}}, "not below the root folder"},
+		"asset":             {"reader", fields{"file": "#n", "assets": fields{"n": "link.txt"}}, "not below the root folder"},
+		"asset by dots":     {"reader", fields{"file": "#n", "assets": fields{"n": filepath.Join(up, "secret.txt")}}, "not below the root folder"},
+		"asset, a folder":   {"reader", fields{"file": "#n", "assets": fields{"n": "modules"}}, "regular"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said, failed := call(t, session, c.tool, c.args)
-			if !failed || strings.Contains(said, "sesame") {
+			if !failed || strings.Contains(said, "sesame") || !strings.Contains(said, c.want) {
 				t.Errorf("%s", said)
 			}
 		})
@@ -494,5 +497,42 @@ func TestLoaded(t *testing.T) {
 	}
 	if !first.old || first.users != 0 {
 		t.Errorf("the old one: %+v", first)
+	}
+}
+
+// sealed is the files of a build, by their digests.
+type sealed map[string]string
+
+// Open implements builds.Files.
+func (s sealed) Open(string) (*os.File, error) { return nil, os.ErrNotExist }
+
+// Path implements builds.Files.
+func (s sealed) Path(name string) (string, error) { return s[name], nil }
+
+// Dir implements builds.Files.
+func (s sealed) Dir(context.Context, ...string) (string, error) { return "", os.ErrNotExist }
+
+// Sealed says that a name gives the bytes of its digest.
+func (sealed) Sealed() {}
+
+// The same name and version are not the same bytes.
+func TestSame(t *testing.T) {
+	of := func(version string, files builds.Files) *builds.Build {
+		core := builds.Part{Name: "core", Version: version, Type: abi.Core, Files: builds.Formats{"gguf": {"core.gguf"}}}
+		return &builds.Build{Assembly: &builds.Assembly{Name: "b", Core: core}, Files: files}
+	}
+	one := of("1.0.0", sealed{"core.gguf": "blobs/1"})
+	for name, c := range map[string]struct {
+		other *builds.Build
+		want  bool
+	}{
+		"itself":          {of("1.0.0", sealed{"core.gguf": "blobs/1"}), true},
+		"other bytes":     {of("1.0.0", sealed{"core.gguf": "blobs/2"}), false},
+		"another version": {of("1.0.1", sealed{"core.gguf": "blobs/1"}), false},
+		"files in place":  {of("1.0.0", struct{ builds.Files }{sealed{"core.gguf": "blobs/1"}}), false},
+	} {
+		if same(one, c.other) != c.want || same(c.other, one) != c.want {
+			t.Errorf("%s: %v", name, !c.want)
+		}
 	}
 }

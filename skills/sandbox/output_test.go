@@ -3,6 +3,8 @@ package sandbox
 import (
 	"strings"
 	"testing"
+
+	"mm-abi.org/mm/modules"
 )
 
 func TestBuffer(t *testing.T) {
@@ -47,7 +49,7 @@ func TestLog(t *testing.T) {
 // refused.
 func TestCheck(t *testing.T) {
 	l, err := Check(Program{})
-	if err != nil || l.MemBytes != DefaultMemory || l.TimeoutMS != 300 || l.OutputBytes != DefaultOutput || l.MilliCPU != 1000 {
+	if err != nil || l.MemBytes != modules.DefaultMemory || l.TimeoutMS != 300 || l.OutputBytes != modules.DefaultOutput || l.MilliCPU != 1000 {
 		t.Errorf("%+v, %v", l, err)
 	}
 	if err := Assets([]Asset{{Name: "img0"}, {Name: "a.b-c_D"}}); err != nil {

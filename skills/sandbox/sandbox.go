@@ -77,14 +77,6 @@ type Usage struct {
 	By     string        // what ran it, and why, where that is not what the manifest names
 }
 
-// What holds for a resource of which neither skill nor graph says anything: the
-// playbook's sandbox (MM-ABI 1.0 §4), and as much output as it is long.
-const (
-	DefaultMemory = 64 << 20
-	DefaultTime   = 300 * time.Millisecond
-	DefaultOutput = 64 << 10
-)
-
 // Sizes that no program may exceed, whatever it states.
 const (
 	MaxCode   = 64 << 20 // bytes of a program
@@ -94,27 +86,10 @@ const (
 	MaxLog    = 4 << 10   // bytes kept of a guest's standard error
 )
 
-// Filled gives the limits with every figure that is absent.
-func Filled(l modules.Effective) modules.Effective {
-	if l.MemBytes == 0 {
-		l.MemBytes = DefaultMemory
-	}
-	if l.TimeoutMS == 0 {
-		l.TimeoutMS = DefaultTime.Milliseconds()
-	}
-	if l.OutputBytes == 0 {
-		l.OutputBytes = DefaultOutput
-	}
-	if l.MilliCPU == 0 {
-		l.MilliCPU = 1000
-	}
-	return l
-}
-
 // Check refuses what no executor could keep: limits out of range, permissions
 // that name no path or host. It returns the limits that hold.
 func Check(p Program) (modules.Effective, error) {
-	l := Filled(p.Limits)
+	l := p.Limits.Filled()
 	switch {
 	case l.MemBytes < 0 || l.MemBytes > MaxMemory:
 		return l, Refuse("a memory limit of %d bytes; there may be 1 to %d", l.MemBytes, int64(MaxMemory))

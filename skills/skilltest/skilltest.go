@@ -123,7 +123,7 @@ func (s Suite) one(t *testing.T, name string, p sandbox.Program) {
 	if name == Exit && (!errors.As(err, &f) || f.Code != 3) {
 		t.Errorf("code %v, wanted 3", f)
 	}
-	if int64(len(reply.Output)) > sandbox.Filled(p.Limits).OutputBytes {
+	if int64(len(reply.Output)) > p.Limits.Filled().OutputBytes {
 		t.Errorf("%d bytes of output", len(reply.Output))
 	}
 }

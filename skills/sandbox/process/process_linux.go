@@ -112,7 +112,7 @@ func native(code []byte) error {
 
 // probe has the second mm do everything but become a program.
 func (e *Executor) probe(ctx context.Context) error {
-	c := &child{exec: e, spec: spec{Name: "probe", Memory: sandbox.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
+	c := &child{exec: e, spec: spec{Name: "probe", Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
 	err := c.start(nil, io.Discard, io.Discard)
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func TestMeaning(t *testing.T) {
 func TestRoom(t *testing.T) {
 	p := program(body("x = 0", "for i in range(100000):", "  x += i % 7", "return x"))
 	p.Limits.TimeoutMS = 60_000
-	p.Limits.MemBytes = sandbox.DefaultMemory
+	p.Limits.MemBytes = modules.DefaultMemory
 	g, err := Executor{}.Prepare(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
