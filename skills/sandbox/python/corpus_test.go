@@ -67,7 +67,7 @@ func corpus(secret string) []skilltest.Hostile {
 	add("texts kept", program("x = []", "while True: x.append('x' * 100000)"), append(hungry, sandbox.Time)) // the collector looks through all of them for each
 	add("doubling a text", program("x = 'x'", "while True: x = x + x"), hungry)
 	add("doubling a list", program("x = [1]", "while True: x += x"), hungry)
-	add("bytes without end", program("x = bytearray()", "while True: x.extend(bytes(1 << 16))"), hungry)
+	add("bytes without end", program("x = bytearray()", "while True: x.extend(bytes(1 << 16))"), append(hungry, sandbox.Time))
 	add("memory that is asked for again", program("x = []", "while True:", "  try: x.append(bytearray(1 << 20))", "  except MemoryError: pass"), tires)
 	add("a large result", program("return 'x' * 100000"), floods)
 	add("printing without end", program("while True: print('x' * 1000)"), floods)
