@@ -29,7 +29,8 @@ var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
 // assets are the files that the tools of a request may read: its pictures as
 // img0, img1 and so on, its sounds as audio0, its films, unless they are folders,
-// as video0, and those that it names. They are open until closed.
+// as video0, and those that it names. They are open until closed. A build without
+// tools reads none.
 func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) {
 	var open []io.Closer
 	closed = func() error {
@@ -72,7 +73,8 @@ func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) 
 		}
 		name := fmt.Sprint(prefix, count[p.Type])
 		count[p.Type]++
-		if info, statErr := os.Stat(p.Path); p.Path != "" && statErr == nil && info.IsDir() {
+		// A folder of frames is no file, and of what cannot be read the encoder tells.
+		if info, statErr := os.Stat(p.Path); p.Path != "" && (statErr != nil || !info.Mode().IsRegular()) {
 			continue
 		}
 		err = errors.Join(err, add(Asset{Name: name, Path: p.Path, Data: p.Data}))

@@ -24,7 +24,7 @@ func TestAssets(t *testing.T) {
 	req := Request{
 		Inputs: []talk.Part{
 			{Type: abi.Text, Text: "hello"}, {Type: abi.Image, Data: []byte("one")}, {Type: abi.Audio, Data: []byte("two")},
-			{Type: abi.Video, Path: dir}, {Type: abi.Image, Path: file},
+			{Type: abi.Video, Path: dir}, {Type: abi.Image, Path: filepath.Join(dir, "none.png")}, {Type: abi.Image, Path: file},
 		},
 		Assets: []Asset{{Name: "tab0", Path: file}, {Name: "tab1", Data: []byte("three")}},
 	}
@@ -40,7 +40,7 @@ func TestAssets(t *testing.T) {
 		}
 		got = append(got, a.Name+"="+strings.TrimSpace(b.String()))
 	}
-	if want := []string{"img0=one", "audio0=two", "img1=a,1", "tab0=a,1", "tab1=three"}; !slices.Equal(got, want) {
+	if want := []string{"img0=one", "audio0=two", "img2=a,1", "tab0=a,1", "tab1=three"}; !slices.Equal(got, want) {
 		t.Errorf("assets %v, want %v", got, want)
 	}
 	if err := closed(); err != nil {
