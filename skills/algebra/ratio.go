@@ -11,7 +11,6 @@ type parts struct {
 	c    *calc
 	list []part
 	at   map[string]int
-	kept map[string]bool
 }
 
 // part is an atom to be: base^(rest/den).
@@ -22,7 +21,7 @@ type part struct {
 
 // newRing is a ring over all that stands in the expressions.
 func (c *calc) newRing(list ...*expr) *ring {
-	p := &parts{c: c, at: map[string]int{}, kept: map[string]bool{}}
+	p := &parts{c: c, at: map[string]int{}}
 	for _, e := range list {
 		p.visit(e)
 	}
