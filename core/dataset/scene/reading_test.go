@@ -103,3 +103,22 @@ func TestMarks(t *testing.T) {
 		}
 	}
 }
+
+// What is said of a thing bears its name, but in the name itself; nothing else
+// bears any.
+func TestOwner(t *testing.T) {
+	s := scene.Scene{Kind: scene.Charts, Truth: scene.Truth{Top: 100, Bars: []scene.Bar{{"Cat", 37, "red"}, {"B", 100, "blue"}}}}
+	shapes := scene.Scene{Kind: scene.Shapes, Truth: scene.Truth{Shapes: []scene.Shape{{Shape: "ring", Colour: "green", Place: "top", Size: "big"}}}}
+	for _, c := range []struct {
+		scene scene.Scene
+		slot  int
+		want  string
+	}{
+		{s, scene.Row, ""}, {s, scene.Row + 2, ""}, {s, scene.Row + 3, "cat"}, {s, scene.Row + 7, "cat"}, {s, 2*scene.Row + 5, "b"}, {s, 3*scene.Row + 3, ""}, {s, 1, ""},
+		{shapes, scene.Row, "green ring"}, {shapes, scene.Row + 1, "ring"}, {shapes, scene.Row + 2, "green"}, {shapes, scene.Row + 3, "green ring"}, {shapes, scene.Row + 4, ""}, {shapes, 0, ""},
+	} {
+		if got := c.scene.Owner(c.slot); got != c.want {
+			t.Errorf("%s, slot %d: %q, want %q", c.scene.Kind, c.slot, got, c.want)
+		}
+	}
+}
