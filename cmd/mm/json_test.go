@@ -260,6 +260,7 @@ func TestJSON(t *testing.T) {
 		{"train", "eye.yaml --out eye-run", exitOK},
 		{"eval sense", "eye-run/last.safetensors --n 2 --ablate", exitOK},
 		{"eval sense", "builds/p-lite.graph.yaml --target laptop --n 2 --kinds shapes --ask */caption --ablate", exitOK},
+		{"eval tools", "builds/m-lite.graph.yaml --target laptop --n 2 --kinds arithmetic,units", exitOK},
 		{"eval draw", "builds/p-lite.graph.yaml --target laptop --n 2 --ask */caption --ablate", exitOK},
 		{"module pack", "run/best.safetensors --name tiny --version 1.0.0 --license MIT", exitOK},
 		{"module import gguf", "tiny/tiny.gguf --name again --version 1.0.0 --license MIT", exitOK},
