@@ -106,6 +106,8 @@ func TestTool(t *testing.T) {
 		{"units", "3 m + 2 s", "false"},
 		{"units", "5 m/s * 3 s = 15 m", "true"},
 		{"units", "1 N = 1 kg m / s^2", "true"},
+		{"simplify", "17 times 24 plus 5", "413"},
+		{"simplify", "56 divided by 7 minus 1", "7"},
 		{"convert cm", "3 m", "300"},
 		{"convert km/h", "10 m/s", "36"},
 		{"convert F", "100 C", "212"},

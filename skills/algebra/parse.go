@@ -35,7 +35,7 @@ type clause struct {
 	left, right *tree
 }
 
-var spelled = strings.NewReplacer("**", "^", "×", "*", "·", "*", "⋅", "*", "÷", "/", "−", "-", "–", "-", "π", " pi ", "²", "^2", "³", "^3", "\\cdot", "*", "\\times", "*")
+var spelled = strings.NewReplacer(" times ", "*", " plus ", "+", " minus ", "-", " divided by ", "/", "**", "^", "×", "*", "·", "*", "⋅", "*", "÷", "/", "−", "-", "–", "-", "π", " pi ", "²", "^2", "³", "^3", "\\cdot", "*", "\\times", "*")
 
 // parse reads clauses, parted by commas, semicolons, line ends or "and".
 func (c *calc) parse(text string, tight bool) (list []clause, point bool) {

@@ -127,7 +127,8 @@ func (g *generator) arithmetic(held bool) Errand {
 	op := []operation{
 		{"+", "plus", "the sum of %d and %d", 999, (*big.Rat).Add},
 		{"-", "minus", "the difference of %d and %d", 999, (*big.Rat).Sub},
-		{"*", "times", "the product of %d and %d", 99, (*big.Rat).Mul},
+		// Small cores never met a star in their stories, and know the word.
+		{" times ", "times", "the product of %d and %d", 99, (*big.Rat).Mul},
 		{"/", "divided by", "the quotient of %d and %d", 99, (*big.Rat).Quo},
 	}[g.IntN(4)]
 	to := []int{20, 99, op.to}[g.IntN(3)]
