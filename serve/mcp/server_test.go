@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -363,6 +364,10 @@ func TestServe(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(t.Context(), in, out) }()
 		io.WriteString(feed, c.in)
+		// At the end of input answers under way are dropped.
+		for end := time.Now().Add(10 * time.Second); c.want != "" && !strings.Contains(out.String(), c.want) && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
 		feed.Close()
 		select {
 		case <-ended:
@@ -376,7 +381,22 @@ func TestServe(t *testing.T) {
 }
 
 // stream is a stream in memory.
-type stream struct{ strings.Builder }
+type stream struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.Write(b)
+}
+
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.String()
+}
 
 // Close implements io.Closer.
 func (*stream) Close() error { return nil }
