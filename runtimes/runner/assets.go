@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/skills/sandbox"
 )
 
@@ -27,10 +28,21 @@ const maxAsset = 1 << 30
 // names are what assets may be called.
 var names = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
+// assets are those of the request, where the build has skills that are run here.
+// They are open until closed.
+func (r *Runner) assets(req Request) (out []sandbox.Asset, closed func() error, err error) {
+	if r.opt.Skills.Executors != nil && len(r.build.Assembly.Skills) > 0 {
+		return req.assets()
+	}
+	if len(req.Assets) > 0 {
+		return nil, nil, &runtimes.Unavailable{What: "asset " + req.Assets[0].Name, Why: r.build.Assembly.Name + " has no skills that could read it", Hint: "leave it out"}
+	}
+	return nil, func() error { return nil }, nil
+}
+
 // assets are the files that the tools of a request may read: its pictures as
 // img0, img1 and so on, its sounds as audio0, its films, unless they are folders,
-// as video0, and those that it names. They are open until closed. A build without
-// tools reads none.
+// as video0, and those that it names. They are open until closed.
 func (r Request) assets() (out []sandbox.Asset, closed func() error, err error) {
 	var open []io.Closer
 	closed = func() error {

@@ -41,7 +41,6 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/skills"
-	"mm-abi.org/mm/skills/sandbox"
 )
 
 // Options is how a build is run.
@@ -298,16 +297,11 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	if r.talk == nil {
 		return nil, &runtimes.Unavailable{What: "text", Why: r.build.Assembly.Core.ID() + " has no tokenizer", Hint: "import the model with its tokenizer"}
 	}
-	var assets []sandbox.Asset
-	if r.opt.Skills.Executors != nil && len(r.build.Assembly.Skills) > 0 {
-		var closed func() error
-		if assets, closed, err = req.assets(); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, closed()) }()
-	} else if len(req.Assets) > 0 {
-		return nil, &runtimes.Unavailable{What: "asset " + req.Assets[0].Name, Why: r.build.Assembly.Name + " has no skills that could read it", Hint: "leave it out"}
+	assets, closed, err := r.assets(req)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, closed()) }()
 	loop, err := r.loop(ctx, &req, assets)
 	if err != nil {
 		return nil, err

@@ -275,19 +275,8 @@ func (s *Set) score(p *Piece, c *Char) float64 {
 // Columns cuts a line of ink where its columns are empty, from the left.
 func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
 	var out []image.Rectangle
-	start := -1
-	for x := r.Min.X; x <= r.Max.X; x++ {
-		ink := false
-		for y := r.Min.Y; y < r.Max.Y && x < r.Max.X; y++ {
-			ink = ink || k.At(x, y) > level
-		}
-		switch {
-		case ink && start < 0:
-			start = x
-		case !ink && start >= 0:
-			out = append(out, k.Bounds(image.Rect(start, r.Min.Y, x, r.Max.Y), level))
-			start = -1
-		}
+	for _, run := range runs(r.Min.X, r.Max.X, func(x int) bool { return k.inked(image.Rect(x, r.Min.Y, x+1, r.Max.Y), level) }) {
+		out = append(out, k.Bounds(image.Rect(run[0], r.Min.Y, run[1], r.Max.Y), level))
 	}
 	return out
 }
@@ -295,17 +284,33 @@ func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
 // Lines cuts ink where its rows are empty, from the top.
 func (k *Ink) Lines(r image.Rectangle, level float32) []image.Rectangle {
 	var out []image.Rectangle
-	start := -1
-	for y := r.Min.Y; y <= r.Max.Y; y++ {
-		ink := false
-		for x := r.Min.X; x < r.Max.X && y < r.Max.Y; x++ {
-			ink = ink || k.At(x, y) > level
+	for _, run := range runs(r.Min.Y, r.Max.Y, func(y int) bool { return k.inked(image.Rect(r.Min.X, y, r.Max.X, y+1), level) }) {
+		out = append(out, k.Bounds(image.Rect(r.Min.X, run[0], r.Max.X, run[1]), level))
+	}
+	return out
+}
+
+// inked reports whether there is ink in r.
+func (k *Ink) inked(r image.Rectangle, level float32) bool {
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for x := r.Min.X; x < r.Max.X; x++ {
+			if k.At(x, y) > level {
+				return true
+			}
 		}
-		switch {
-		case ink && start < 0:
-			start = y
-		case !ink && start >= 0:
-			out = append(out, k.Bounds(image.Rect(r.Min.X, start, r.Max.X, y), level))
+	}
+	return false
+}
+
+// runs are the stretches [from, to) of lo to hi in which all have ink.
+func runs(lo, hi int, ink func(int) bool) (out [][2]int) {
+	start := -1
+	for i := lo; i <= hi; i++ {
+		switch has := i < hi && ink(i); {
+		case has && start < 0:
+			start = i
+		case !has && start >= 0:
+			out = append(out, [2]int{start, i})
 			start = -1
 		}
 	}

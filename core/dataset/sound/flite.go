@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +30,7 @@ func fliteVersion(ctx context.Context, program string) (string, error) {
 	}
 	has := strings.Fields(string(list))
 	for _, v := range fliteVoices() {
-		if !strings.Contains(" "+strings.Join(has, " ")+" ", " "+v+" ") {
+		if !slices.Contains(has, v) {
 			return "", fmt.Errorf("%s has no voice %s", program, v)
 		}
 	}

@@ -27,13 +27,7 @@ type words struct {
 
 // newWords looks up the signs of the media that come in.
 func (p *Perception) newWords() *words {
-	table := p.model.Tensors()[0]
-	for _, t := range p.model.Tensors() {
-		if t.Name == "token_embd.weight" {
-			table = t
-		}
-	}
-	C := p.model.Config.Dim
+	table, C := p.model.Tensor("token_embd.weight"), p.model.Config.Dim
 	w := &words{of: map[string][]float32{}, owners: p.recipe.Data.Owners, texts: map[string][]float32{}}
 	w.embed = func(text string) []float32 {
 		ids := p.tok.Encode(text, tokenizer.Options{})
