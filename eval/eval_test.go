@@ -307,7 +307,7 @@ func TestDraw(t *testing.T) {
 			t.Errorf("nothing is known of %s", k)
 		}
 	}
-	if len(got) != 6 || kinds["eye charts/colour"] {
+	if len(got) != 6 || kinds["eye charts/read"] {
 		t.Errorf("%d results of %v", len(got), kinds)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 12 || files[11].Name() != "0011.png" {

@@ -71,11 +71,8 @@ func (j *jury) verdict() (out []Judged) {
 	return out
 }
 
-// unsaid reports a question whose answer the prompt leaves open: the colours of
-// bars, and a title.
-func unsaid(kind string) bool {
-	return kind == scene.Charts+"/"+scene.AskColour || kind == scene.Charts+"/"+scene.AskRead
-}
+// unsaid reports a question whose answer the prompt leaves open: a title.
+func unsaid(kind string) bool { return kind == scene.Charts+"/"+scene.AskRead }
 
 // measure counts what the pixels show.
 func (j *jury) measure(t train.Tally, s scene.Scene, r *preprocess.Raster) {
@@ -159,7 +156,8 @@ func pair(want, seen []scene.Shape) []int {
 }
 
 // countBars compares the bars of a chart from the left: a height is right within
-// a twentieth of the highest bar's.
+// a twentieth of the highest bar's, and a chart as a whole with every height and
+// every colour.
 func countBars(t train.Tally, want []scene.Bar, seen []scene.MeasuredBar) {
 	highest := 1
 	for _, b := range want {
@@ -172,7 +170,9 @@ func countBars(t train.Tally, want []scene.Bar, seen []scene.MeasuredBar) {
 		should := 1000 * b.Value / highest
 		near := i < len(seen) && seen[i].Height-should <= 50 && should-seen[i].Height <= 50
 		t.Add(scene.Charts+"/height"+qa.WithinTwentieth, fmt.Sprint(should/100), near)
-		whole = whole && near
+		hue := i < len(seen) && seen[i].Colour == b.Colour
+		t.Add(scene.Charts+"/"+scene.AskColour, b.Colour, hue)
+		whole = whole && near && hue
 		said = append(said, fmt.Sprint(b.Value))
 	}
 	t.Add(scene.Charts+"/"+All, strings.Join(said, ", "), whole)

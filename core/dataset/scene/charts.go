@@ -43,6 +43,9 @@ const (
 
 // charts draws a bar chart.
 func (p *pen) charts() Scene {
+	if p.plain {
+		return p.plot()
+	}
 	ground := p.ground(false)
 	seen := against(ground)
 	list := scales.train
@@ -63,16 +66,7 @@ func (p *pen) charts() Scene {
 	}
 	p.chart(ground, sc, &t)
 	p.finish()
-	out := Scene{Truth: t, Caption: "a bar chart with " + strconv.Itoa(len(t.Bars)) + " bars"}
-	out.Questions = p.aboutChart(t, mixed)
-	if p.plain {
-		parts := make([]string, len(t.Bars))
-		for i, b := range t.Bars {
-			parts[i] = strings.ToLower(b.Label) + " " + strconv.Itoa(b.Value)
-		}
-		out.Draw = pick(&p.dice, []string{"draw a bar chart: ", "make a bar chart: ", "please draw a bar chart: "}) + strings.Join(parts, ", ")
-	}
-	return out
+	return Scene{Truth: t, Caption: ofBars(t), Questions: p.aboutChart(t, mixed)}
 }
 
 // bars have labels that differ, and one is the highest and one the lowest by
@@ -173,9 +167,12 @@ func mixed(a, b rgb, part int) rgb {
 	return rgb(pix)
 }
 
+// ofBars is a chart's caption.
+func ofBars(t Truth) string { return "a bar chart with " + strconv.Itoa(len(t.Bars)) + " bars" }
+
 // aboutChart asks what the bars and the axis tell.
 func (p *pen) aboutChart(t Truth, mixed bool) []Pair {
-	q := p.ask(nil, AskCaption, "a bar chart with "+strconv.Itoa(len(t.Bars))+" bars",
+	q := p.ask(nil, AskCaption, ofBars(t),
 		"what is in the picture?", "what do you see?", "describe the picture.", "what does the picture show?")
 	q = p.ask(q, AskCount, strconv.Itoa(len(t.Bars)),
 		"how many bars are there?", "how many bars do you see?", "count the bars.", "how many bars has the chart?")

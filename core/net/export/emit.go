@@ -35,6 +35,9 @@ func (e *emitter) node(op, output string, inputs []string, attributes ...onnx.At
 	return e.model.Graph.Add(op, inputs, output, attributes...)
 }
 
+// half ends the names of tensors of half precision, which are cast.
+const half = ".half"
+
 // leastHalf is how many numbers are worth a Cast.
 const leastHalf = 1024
 
@@ -48,8 +51,8 @@ func (e *emitter) floats(name string, values []float32, dims ...int) string {
 		if e.opt.Half && len(values) >= leastHalf && len(dims) > 1 {
 			data := make([]byte, 2*len(values))
 			tensor.ToF16(data, values)
-			e.model.Graph.Constant(onnx.Tensor{Name: name + ".half", DType: onnx.FLOAT16, Dims: wide, Raw: data})
-			e.node("Cast", name, []string{name + ".half"}, onnx.Int("to", int64(onnx.FLOAT)))
+			e.model.Graph.Constant(onnx.Tensor{Name: name + half, DType: onnx.FLOAT16, Dims: wide, Raw: data})
+			e.node("Cast", name, []string{name + half}, onnx.Int("to", int64(onnx.FLOAT)))
 		} else {
 			e.model.Graph.Constant(onnx.Floats(name, wide, values))
 		}

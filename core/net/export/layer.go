@@ -220,12 +220,12 @@ func (v *values) queries(s *net.Step) string {
 }
 
 func (v *values) time(s *net.Step) string {
-	at, half := v.prefix+s.Name, s.Gives.Cols/2
-	frequencies := make([]float32, half)
+	at, waves := v.prefix+s.Name, s.Gives.Cols/2
+	frequencies := make([]float32, waves)
 	for i, f := range s.Frequencies() {
 		frequencies[i] = float32(f)
 	}
-	angles := v.node("Mul", at+".angles", []string{v.in(s, 0), v.floats(s.Name+".frequencies", frequencies, half)})
+	angles := v.node("Mul", at+".angles", []string{v.in(s, 0), v.floats(s.Name+".frequencies", frequencies, waves)})
 	return v.node("Concat", at, []string{v.node("Cos", at+".cos", []string{angles}), v.node("Sin", at+".sin", []string{angles})}, onnx.Int("axis", 2))
 }
 

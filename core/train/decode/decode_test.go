@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -14,7 +15,9 @@ import (
 	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/export"
 	"mm-abi.org/mm/core/net/loss"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -218,6 +221,27 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if _, err := train.Open(path); err != nil {
 		t.Error(err)
+	}
+	module := filepath.Join(dir, "decoder.onnx")
+	m, err := export.Model(tr.Task.net, export.Options{Batch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if _, err := onnx.Write(&file, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(module, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	next.Decoder, next.Seed = Decoder{Net: r.Decoder.Net, Begin: module}, 99
+	b, err := New(next, train.Options{From: ".", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if d := cmp.Diff(weights(tr), weights(b)); d != "" {
+		t.Errorf("weights of the module: %s", d)
 	}
 	if _, err := OpenCheckpoint(r.Core.Base); err == nil || !strings.Contains(err.Error(), `not "decoding"`) {
 		t.Errorf("a language model's checkpoint: %v", err)

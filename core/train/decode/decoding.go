@@ -8,6 +8,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/export"
 	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
@@ -165,7 +166,10 @@ func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 			return nil, err
 		}
 		one.Init(seed)
-		return one, nil
+		if n.Begin != "" {
+			err = train.At("/decoder/begin", export.ReadFile(one, train.Resolve(dir, n.Begin)))
+		}
+		return one, err
 	}
 	c, err := OpenCheckpoint(train.Resolve(dir, n.From))
 	if err != nil {

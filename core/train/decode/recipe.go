@@ -86,6 +86,9 @@ type Core struct {
 type Decoder struct {
 	Net  *net.Config `json:"net,omitempty"`
 	From string      `json:"from,omitempty"` // a checkpoint of mm train of the same stage
+	// Begin is the ONNX file of a module whose tensors net begins with, those of the
+	// same name and shape.
+	Begin string `json:"begin,omitempty"`
 }
 
 // The names of a decoder's inputs.
@@ -173,6 +176,7 @@ func (r Recipe) Validate() error {
 	fault("/core/states", r.Core.States < 1 || r.Core.States > maxStates, "states is %d, 1 to %d", r.Core.States, maxStates)
 	fault("/core/noise", !(r.Core.Noise >= 0 && r.Core.Noise <= 10), "noise %v is out of range, 0 to 10", r.Core.Noise)
 	fault("/decoder", (r.Decoder.Net == nil) == (r.Decoder.From == ""), "a decoder is one of net, from")
+	fault("/decoder/begin", r.Decoder.Begin != "" && r.Decoder.Net == nil, "begin belongs to net: what it begins with")
 	fault("/batch_size", r.BatchSize < 1 || r.BatchSize > maxBatch, "batch_size is %d, 1 to %d", r.BatchSize, maxBatch)
 	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
 	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)

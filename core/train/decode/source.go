@@ -77,14 +77,17 @@ func (p pictures) Make(i int) Sample {
 	return out
 }
 
-// Judge implements [Judge], by measuring the picture's shapes; of charts and texts
+// Judge implements [Judge], by measuring the picture's shapes or bars; of texts
 // nothing is told.
 func (p pictures) Judge(i int, made []float32) []Verdict {
 	s := p.Source.Make(i)
-	if len(s.Truth.Shapes) == 0 {
-		return nil
+	switch {
+	case len(s.Truth.Shapes) > 0:
+		return judgeScene(s, Pixels(made), s.W, s.H)
+	case len(s.Truth.Bars) > 0:
+		return judgeChart(s, Pixels(made))
 	}
-	return judgeScene(s, Pixels(made), s.W, s.H)
+	return nil
 }
 
 // Pixels are the numbers of a picture, -1 to 1, as bytes.
@@ -124,6 +127,38 @@ func judgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
 			return strings.Join(parts, ", ")
 		}
 		all = append(all, Verdict{fmt.Sprintf("%s/%s", s.Kind, one.kind), list(s.Truth.Shapes), list(found)})
+	}
+	return all
+}
+
+// judgeChart holds the picture rgb [s.H, s.W, 3] against the chart that was asked
+// for: how many bars there are, of which colour, and how high, in parts of the
+// highest one; a height that is right within a twentieth is told as that which was
+// wanted.
+func judgeChart(s scene.Scene, rgb []byte) []Verdict {
+	found := scene.MeasureBars(rgb, s.W, s.H)
+	highest := 1
+	for _, b := range s.Truth.Bars {
+		highest = max(highest, b.Value)
+	}
+	var want, got [3][]string // how high, of which colour, both
+	for i, b := range s.Truth.Bars {
+		should := 1000 * b.Value / highest
+		high, colour := "none", "none"
+		if i < len(found) {
+			colour = found[i].Colour
+			if high = fmt.Sprint(found[i].Height); max(found[i].Height-should, should-found[i].Height) <= 50 {
+				high = fmt.Sprint(should)
+			}
+		}
+		for k, pair := range [3][2]string{{fmt.Sprint(should), high}, {b.Colour, colour}, {b.Colour + fmt.Sprint(should), colour + high}} {
+			want[k], got[k] = append(want[k], pair[0]), append(got[k], pair[1])
+		}
+	}
+	count, is := fmt.Sprint(len(s.Truth.Bars)), fmt.Sprint(len(found))
+	all := []Verdict{{s.Kind + "/all", count + ":" + strings.Join(want[2], ","), is + ":" + strings.Join(got[2], ",")}, {s.Kind + "/count", count, is}}
+	for k, kind := range []string{"heights", "colours"} {
+		all = append(all, Verdict{s.Kind + "/" + kind, strings.Join(want[k], ","), strings.Join(got[k], ",")})
 	}
 	return all
 }

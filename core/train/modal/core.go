@@ -2,6 +2,7 @@ package modal
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/nn"
@@ -44,13 +45,17 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 	return m, tok, beginWith(m, m.Adapters(), r, dir)
 }
 
-// beginWith reads tensors of m from the checkpoint that the recipe names, if it
-// does.
+// beginWith reads tensors of m from the checkpoint, or its adapters from the GGUF
+// file, that the recipe names, if it does.
 func beginWith(m *llm.Model[float32], tensors []*nn.Tensor[float32], r Recipe, dir string) error {
 	if r.Core.From == "" {
 		return nil
 	}
-	c, err := OpenCheckpoint(train.Resolve(dir, r.Core.From))
+	path := train.Resolve(dir, r.Core.From)
+	if r.Core.LoRA != nil && filepath.Ext(path) == ".gguf" {
+		return train.At("/core/from", beginAdapter(m, *r.Core.LoRA, path))
+	}
+	c, err := OpenCheckpoint(path)
 	if err != nil {
 		return train.At("/core/from", err)
 	}

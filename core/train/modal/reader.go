@@ -84,7 +84,7 @@ func newReader(r Recipe, dir string, workers *pool.Pool) (*Reader, error) {
 	n.Init(r.Seed)
 	t.net = n
 	if path := t.modality.Encoder.Begin; path != "" {
-		if err := t.begin(train.Resolve(dir, path)); err != nil {
+		if err := begin(n, prefix(EncoderPart, t.modality.Modality), train.Resolve(dir, path)); err != nil {
 			return nil, train.At("/modalities/0/encoder/begin", err)
 		}
 	}
@@ -103,28 +103,6 @@ func newReader(r Recipe, dir string, workers *pool.Pool) (*Reader, error) {
 		return nil, errors.Join(err, t.train.close())
 	}
 	return t, nil
-}
-
-// begin takes over the tensors of a checkpoint that have the same name and shape.
-func (t *Reader) begin(path string) error {
-	c, err := OpenCheckpoint(path)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	n := 0
-	for _, w := range t.net.Params().Tensors() {
-		if shape, ok := c.Shape(prefix(EncoderPart, t.modality.Modality) + w.Name); ok && slices.Equal(shape, w.Shape) {
-			if err := c.Read(prefix(EncoderPart, t.modality.Modality)+w.Name, w.Data, w.Shape); err != nil {
-				return err
-			}
-			n++
-		}
-	}
-	if n == 0 {
-		return fmt.Errorf("checkpoint %s: no tensor of it has a name and a shape of the network's", path)
-	}
-	return nil
 }
 
 // place gives the network its memory and holds its ports against what is made

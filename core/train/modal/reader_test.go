@@ -1,7 +1,9 @@
 package modal
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/net"
+	"mm-abi.org/mm/core/net/export"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -119,6 +124,101 @@ func TestBegin(t *testing.T) {
 	other.Modalities[0].Encoder.Begin = "x"
 	if got := train.Faults(other.Validate()); len(got) == 0 || got[0].Path != "/modalities/0/encoder" && got[0].Path != "/modalities/0/encoder/begin" {
 		t.Errorf("begin without heads: %v", got)
+	}
+}
+
+// An encoder and a projector begin with the files of modules that were exported of
+// ones like them, a core's adapters with a GGUF adapter.
+func TestBeginModule(t *testing.T) {
+	dir := t.TempDir()
+	r := readingRecipe()
+	r.Stop.Steps = 1
+	trained, _ := run(t, r, filepath.Join(dir, "encoder"), false, 1)
+	encoder := filepath.Join(dir, "encoder", train.LastFile)
+	module := filepath.Join(dir, "encoder.onnx")
+	exported(t, encoder, EncoderPart, module)
+	r.Modalities[0].Encoder.Begin, r.Seed = module, 77
+	tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	heads := 0
+	for i, w := range trained.Reader.Tensors() {
+		if got := tr.Reader.Tensors()[i]; !slices.Equal(got.Data, w.Data) {
+			heads++ // a module has none of the heads
+		}
+	}
+	if heads == 0 || heads == len(trained.Reader.Tensors()) {
+		t.Errorf("%d of %d tensors are not the module's", heads, len(trained.Reader.Tensors()))
+	}
+
+	aligned, _ := run(t, aligning(encoder), filepath.Join(dir, "align"), false, 1)
+	tune := tuning(filepath.Join(dir, "align", train.LastFile))
+	tuned, _ := run(t, tune, filepath.Join(dir, "tune"), false, 1)
+	projector, low := filepath.Join(dir, "projector.onnx"), filepath.Join(dir, "low.gguf")
+	exported(t, filepath.Join(dir, "tune", train.LastFile), ProjectorPart, projector)
+	var file bytes.Buffer
+	if err := train.ExportAdapter(&file, tuned.Task.model, *tune.Core.LoRA, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(low, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tune.Modalities[0].Projector = Network{Net: &aligned.Task.senses[0].proj.cfg, Begin: projector}
+	tune.Core.From = low
+	next, err := New(context.Background(), tune, train.Options{From: ".", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	for _, part := range []string{"projector of image", "adapter"} {
+		if !cmp.Equal(weights(next, part), weights(tuned, part)) {
+			t.Errorf("the %s did not begin where the module's run ended", part)
+		}
+	}
+	for name, change := range map[string]func(r *Recipe){
+		"another rank":  func(r *Recipe) { r.Core.LoRA = &llm.LoRA{Rank: tune.Core.LoRA.Rank + 1} },
+		"another scale": func(r *Recipe) { r.Core.LoRA = &llm.LoRA{Rank: tune.Core.LoRA.Rank, Alpha: 99} },
+		"fewer matrices": func(r *Recipe) {
+			r.Core.LoRA = &llm.LoRA{Rank: tune.Core.LoRA.Rank, Alpha: tune.Core.LoRA.Alpha, Targets: []string{"attn_q"}}
+		},
+		"no such adapter":  func(r *Recipe) { r.Core.From = "nothing.gguf" },
+		"no such module":   func(r *Recipe) { r.Modalities[0].Projector.Begin = "nothing.onnx" },
+		"a stranger's one": func(r *Recipe) { r.Modalities[0].Projector.Begin = module },
+	} {
+		other := tune
+		other.Modalities = slices.Clone(tune.Modalities)
+		change(&other)
+		if n, err := New(context.Background(), other, train.Options{From: ".", Threads: 1}); err == nil {
+			t.Errorf("%s: no error", name)
+			n.Close()
+		}
+	}
+}
+
+// exported writes a part of a checkpoint as an ONNX file.
+func exported(t *testing.T, checkpoint, part, path string) {
+	t.Helper()
+	c, err := OpenCheckpoint(checkpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	n, _, err := c.Network(part, Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := export.Model(n, export.Options{Batch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if _, err := onnx.Write(&file, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

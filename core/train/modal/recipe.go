@@ -70,8 +70,8 @@ type Head struct {
 type Network struct {
 	Net  *net.Config `json:"net,omitempty"`  // one input, one output
 	From string      `json:"from,omitempty"` // a checkpoint of mm train, whose network of the same modality it is
-	// Begin is a checkpoint whose tensors an encoder with heads begins with, those
-	// of the same name and shape.
+	// Begin is a checkpoint, or the ONNX file of a module, whose tensors net begins
+	// with, those of the same name and shape.
 	Begin string `json:"begin,omitempty"`
 }
 
@@ -91,7 +91,7 @@ type Core struct {
 	// throws away.
 	Model *llm.Config `json:"model,omitempty"`
 	LoRA  *llm.LoRA   `json:"lora,omitempty"` // the adapters of stages 1 and 3
-	From  string      `json:"from,omitempty"` // a checkpoint whose adapters, or whose core drawn anew, it begins with
+	From  string      `json:"from,omitempty"` // a checkpoint whose adapters, or whose core drawn anew, it begins with; or a GGUF adapter
 }
 
 // Data says what is seen, heard and read: sources with their shares.
@@ -255,7 +255,8 @@ func (m Modality) validate(stage Stage, place string) error {
 	fault("/encoder/net", e.Net != nil && !stage.trains(EncoderPart), "stage %s freezes encoders: one drawn anew would see nothing; name its checkpoint under from", stage)
 	fault("/encoder/output", e.Output != "" && e.ONNX == "", "output belongs to onnx")
 	p := m.Projector
-	fault("/encoder/begin", e.Begin != "" && len(m.Heads) == 0 || p.Begin != "", "begin belongs to encoders with heads")
+	fault("/encoder/begin", e.Begin != "" && e.Net == nil, "begin belongs to net: what it begins with")
+	fault("/projector/begin", p.Begin != "" && p.Net == nil, "begin belongs to net: what it begins with")
 	if len(m.Heads) > 0 {
 		return errors.Join(errs...)
 	}

@@ -94,7 +94,11 @@ func (s *sense) build(ctx context.Context, m Modality, r Recipe, dir string, wor
 // network makes a part of a description, or of a checkpoint.
 func (s *sense) network(kind string, n Network, seed uint64, dir string) (*part, error) {
 	if n.Net != nil {
-		return newPart(kind, s.modality, *n.Net, seed)
+		p, err := newPart(kind, s.modality, *n.Net, seed)
+		if err == nil && n.Begin != "" {
+			err = begin(p.net, prefix(kind, s.modality), train.Resolve(dir, n.Begin))
+		}
+		return p, err
 	}
 	c, err := OpenCheckpoint(train.Resolve(dir, n.From))
 	if err != nil {

@@ -1,0 +1,89 @@
+package scene
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The chart that a prompt can ask for is one for each prompt but for its shade and
+// its letters: an axis to 100 with ticks of 20, room for five bars of one colour,
+// filled from the left.
+const (
+	plotTop   = 100
+	plotStep  = 20
+	plotBars  = 5 // at most
+	plotValue = 5 // values are multiples of it
+	plotHigh  = 60
+)
+
+// Where it lies, of 128.
+const (
+	plotLeft, plotRight   = 24, 124
+	plotUpper, plotBottom = 8, 108
+	plotWide              = 14 // a bar
+)
+
+// plot draws a bar chart and asks for it.
+func (p *pen) plot() Scene {
+	ground := p.ground(false)
+	t := Truth{Top: plotTop, Step: plotStep, Bars: p.columns()}
+	colour := pick(&p.dice, against(ground))
+	for i := range t.Bars {
+		t.Bars[i].Colour = colour
+	}
+	p.columnsOf(&t, rgb{20, 20, 20})
+	p.finish()
+	parts := make([]string, len(t.Bars))
+	for i, b := range t.Bars {
+		parts[i] = b.Label + " " + strconv.Itoa(b.Value)
+	}
+	asked := pick(&p.dice, []string{"draw ", "please draw ", "make "}) + article(colour) + " bar chart: " + strings.Join(parts, ", ")
+	return Scene{Truth: t, Caption: ofBars(t), Questions: p.aboutChart(t, false), Draw: asked}
+}
+
+// columns are bars named a, b, c and so on, or by short words; the highest reaches
+// plotHigh at least, so that heights can be told apart.
+func (p *pen) columns() []Bar {
+	bars := make([]Bar, p.span(minBars, plotBars))
+	labels := strings.Split(letters, "")
+	if p.one(2) {
+		labels = slices.Clone(subjects)
+		shuffle(&p.dice, labels)
+	}
+	for {
+		values := make([]int, len(bars))
+		for i := range bars {
+			bars[i] = Bar{Label: labels[i], Value: p.span(1, plotTop/plotValue) * plotValue}
+			values[i] = bars[i].Value
+		}
+		slices.Sort(values)
+		if n := len(values); values[0] < values[1] && values[n-2] < values[n-1] && values[n-1] >= plotHigh {
+			return bars
+		}
+	}
+}
+
+// columnsOf draws axes, ticks, labels and bars.
+func (p *pen) columnsOf(t *Truth, ink rgb) {
+	px := func(v int) int { return p.px(v * unit) }
+	left, right, top, bottom := px(plotLeft), px(plotRight), px(plotUpper), px(plotBottom)
+	text := style{face: p.faces[0], em: p.px(10 * unit), wide: 256}
+	line := max(p.px(unit), unit)
+	for v := 0; v <= t.Top; v += t.Step {
+		y := bottom - (bottom-top)*v/t.Top
+		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
+		l := p.letter(strconv.Itoa(v), text)
+		p.write(l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2}), ink, "", 0)
+	}
+	slot, paint := (right-left)/plotBars, p.shade(t.Bars[0].Colour)
+	for i, b := range t.Bars {
+		x, y := left+slot*i+(slot-px(plotWide))/2, bottom-(bottom-top)*b.Value/t.Top
+		p.paint(box(x, y, x+px(plotWide), bottom), paint)
+		p.mark(BarTop, b.Colour, point{x + px(plotWide)/2, y}, (i+1)*Row+barValue)
+		l := p.letter(b.Label, text)
+		p.write(l.moved(point{x + px(plotWide)/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)}), ink, "", (i+1)*Row)
+	}
+	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
+	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)
+}
