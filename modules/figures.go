@@ -12,6 +12,7 @@ import (
 const (
 	TemporalMean   = "mean"   // their mean, number by number
 	TemporalConcat = "concat" // one frame's behind the other's
+	TemporalHalves = "halves" // the mean of the first half's, then that of the second's
 )
 
 // The limits of an encoder's window.
@@ -52,8 +53,8 @@ func (m *Manifest) checkFigures(list *diag.List) {
 			wrong("/caps/window_ms", fmt.Sprintf("window_ms is %v", v), fmt.Sprintf("write a whole number of milliseconds from 1 to %d", maxWindow))
 		}
 	}
-	if v, ok := m.Params["temporal"]; ok && m.Type == abi.Projector && v != TemporalMean && v != TemporalConcat {
-		wrong("/params/temporal", fmt.Sprintf("temporal is %v", v), "write "+TemporalMean+" or "+TemporalConcat)
+	if v, ok := m.Params["temporal"]; ok && m.Type == abi.Projector && v != TemporalMean && v != TemporalConcat && v != TemporalHalves {
+		wrong("/params/temporal", fmt.Sprintf("temporal is %v", v), "write "+TemporalMean+", "+TemporalHalves+" or "+TemporalConcat)
 	}
 	if m.Type != abi.Decoder {
 		return

@@ -23,6 +23,7 @@ func TestFigures(t *testing.T) {
 		encoder + "params: {temporal: never, T_dec: none, range: all}":      "",
 		projector + "params: {d_model: 4, T_cap: 2, temporal: mean}":        "",
 		projector + "params: {d_model: 4, T_cap: 2, temporal: concat}":      "",
+		projector + "params: {d_model: 4, T_cap: 2, temporal: halves}":      "",
 		projector + "params: {d_model: 4, T_cap: 2, temporal: last}":        "temporal is last",
 		projector + "params: {d_model: 4, T_cap: 2}\ncaps: {window_ms: -1}": "",
 		decoder + "params: {T_dec: 8, range: [-1, 1]}":                      "",

@@ -24,6 +24,24 @@ func Mean(lists [][]float32) ([]float32, error) {
 	return out, nil
 }
 
+// Halves is the mean of the first half of several lists of vectors, and behind it
+// that of the second, which has the one in the middle: a film's order is kept by
+// as much. One list stands for both.
+func Halves(lists [][]float32) ([]float32, error) {
+	if len(lists) == 1 {
+		lists = [][]float32{lists[0], lists[0]}
+	}
+	first, err := Mean(lists[:len(lists)/2])
+	if err != nil {
+		return nil, err
+	}
+	second, err := Mean(lists[len(lists)/2:])
+	if err == nil && len(first) != len(second) {
+		err = fmt.Errorf("the first half comes to %d numbers, the second to %d", len(first), len(second))
+	}
+	return append(first, second...), err
+}
+
 // Pool makes at most limit vectors of more by adaptive averaging over their
 // order (MM-ABI 1.0 §2.2): of n, vector i of the limit is the mean of those from
 // ⌊i·n/limit⌋ to before ⌈(i+1)·n/limit⌉. As many or fewer stay as they are.

@@ -32,3 +32,24 @@ func TestMean(t *testing.T) {
 		}
 	}
 }
+
+// The middle one of an odd number belongs to the second half; one is both halves.
+func TestHalves(t *testing.T) {
+	for _, c := range []struct {
+		lists [][]float32
+		want  []float32
+	}{
+		{[][]float32{{1, 2}, {3, 6}}, []float32{1, 2, 3, 6}},
+		{[][]float32{{1, 2}, {3, 6}, {5, 0}}, []float32{1, 2, 4, 3}},
+		{[][]float32{{1, 2}}, []float32{1, 2, 1, 2}},
+	} {
+		if got, err := Halves(c.lists); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, %v; want %v", c.lists, got, err, c.want)
+		}
+	}
+	for _, lists := range [][][]float32{nil, {{1, 2}, {1}}} {
+		if got, err := Halves(lists); err == nil {
+			t.Errorf("%v: %v", lists, got)
+		}
+	}
+}

@@ -172,9 +172,15 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 		return v, nil
 	}
 	began, rule := time.Since(since), "mean"
-	if e.frames != nil && proj.Manifest().Temporal() == modules.TemporalMean {
+	switch how := proj.Manifest().Temporal(); {
+	case e.frames != nil && how == modules.TemporalMean:
 		v.Numbers, err = joint.Mean(lists)
-	} else {
+	case e.frames != nil && how == modules.TemporalHalves:
+		rule = "the means of either half"
+		if v.Numbers, err = joint.Halves(lists); err == nil {
+			v.Numbers = joint.Pool(v.Numbers, v.Width, e.Places)
+		}
+	default:
 		rule = "one behind the other"
 		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.Places)
 	}

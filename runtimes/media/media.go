@@ -110,17 +110,24 @@ func (s *Senses) film(m *Medium) error {
 		return err
 	}
 	m.frames, err = f.Pick(n)
-	if m.data = nil; m.concat(s) { // each frame has vectors of its own, up to what a film may take
-		most, _ := abi.DefaultCaps(abi.Video)
-		m.Places = min(most, n*max(m.joins.TCap, 0))
+	m.data = nil
+	most, _ := abi.DefaultCaps(abi.Video)
+	switch cap := max(m.joins.TCap, 0); m.temporal(s) {
+	case modules.TemporalConcat: // each frame has vectors of its own, up to what a film may take
+		m.Places = min(most, n*cap)
+	case modules.TemporalHalves:
+		m.Places = min(most, 2*cap)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// concat reports whether each frame of a film has vectors of its own.
-func (m *Medium) concat(s *Senses) bool {
-	proj := s.Build.Manifests[m.joins.Projector.Name]
-	return m.joins.Modality != abi.Video && proj != nil && proj.Temporal() == modules.TemporalConcat
+// temporal is how a film's vectors come of its frames'; "" where the encoder takes
+// them all.
+func (m *Medium) temporal(s *Senses) string {
+	if proj := s.Build.Manifests[m.joins.Projector.Name]; m.joins.Modality != abi.Video && proj != nil {
+		return proj.Temporal()
+	}
+	return ""
 }
 
 // content is what the input is, for its key.

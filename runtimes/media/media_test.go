@@ -118,6 +118,8 @@ func TestRead(t *testing.T) {
 			}},
 		"one behind the other": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 32, frames: 8,
 			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }},
+		"two halves": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: 8, frames: 8,
+			change: func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalHalves }},
 		"more than a film may take": {in: talk.Part{Type: abi.Video, Data: film(t, 1)}, places: most(abi.Video), frames: 8,
 			change: func(b *builds.Build) {
 				b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat
@@ -217,6 +219,7 @@ func TestVectors(t *testing.T) {
 	wave := func(v ...float32) talk.Part {
 		return talk.Part{Type: abi.Audio, Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 1000, Samples: v})}
 	}
+	halves := func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalHalves }
 	concat := func(b *builds.Build) { b.Manifests["image-proj"].Params["temporal"] = modules.TemporalConcat }
 	window := func(cap int) func(*builds.Build) {
 		return func(b *builds.Build) {
@@ -234,6 +237,7 @@ func TestVectors(t *testing.T) {
 		"a picture":                   {talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, nil, []float32{2, 4, 6}, 2, ""},
 		"a film":                      {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, nil, []float32{40, 0, 0}, 4, "8 of video, mean"},
 		"a film, all of it":           {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, concat, []float32{20, 0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0, 60, 0, 0}, 4, "8 of video, one behind the other"},
+		"a film in halves":            {talk.Part{Type: abi.Video, Data: film(t, 10, 30)}, halves, []float32{20, 0, 0, 60, 0, 0}, 4, "8 of video, the means of either half"},
 		"a film of one":               {talk.Part{Type: abi.Video, Data: film(t, 5)}, nil, []float32{10, 0, 0}, 2, "8 of video, mean"},
 		"a short sound":               {wave(0.25, 0.5), nil, []float32{0.5, 1, 4}, 2, ""},
 		"a sound of windows":          {wave(0.25, 0.5, -0.25), window(2), []float32{0.5, 1, 4, -0.5, 0, 4}, 4, "2 of audio, one behind the other"},

@@ -18,10 +18,12 @@ type batch struct {
 
 // item is an example's input to an encoder.
 type item struct {
-	row   int // of the document in the batch
-	key   int // of the example, for what is remembered of it; below 0: nothing is
-	data  []float32
-	words [][]float32 // that the vectors come near to, where words are learnt
+	row    int // of the document in the batch
+	as     Medium
+	key    int // of the example, for what is remembered of it; below 0: nothing is
+	data   []float32
+	words  [][]float32 // that the vectors come near to, where words are learnt
+	frames []item      // of a film, in place of data
 	// tensor stands in place of data for an encoder that is an ONNX file.
 	tensor *preprocess.Tensor
 }

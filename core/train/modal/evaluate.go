@@ -6,6 +6,7 @@ import (
 
 	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/core/train"
 )
 
@@ -103,6 +104,7 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 		for i := lo; i < hi; i++ {
 			examples[i] = p.held.turn(from + i)
 			m := &items[i]
+			examples[i].Modality = medium(examples[i])
 			m.modality, m.key = examples[i].Modality, -1
 			seen := examples[i]
 			if t.Look == Another {
@@ -111,7 +113,7 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 			if t.Look == Nothing {
 				continue
 			}
-			it, err := p.sense(seen.Modality).item(seen)
+			it, err := p.shown(seen, examples[i].Modality)
 			m.item = it
 			m.key = -1
 			if err != nil {
@@ -124,6 +126,22 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 	return examples, items, failed
 }
 
+// shown prepares an example to be shown as m: of a picture in place of a film it
+// makes a film that stands still, of a film in place of a picture its first frame.
+func (p *Perception) shown(e Example, m Medium) (item, error) {
+	s := p.sense(eye(m))
+	if m != Video {
+		return s.item(e)
+	}
+	if len(e.Frames) == 0 {
+		return s.film([]*preprocess.Raster{e.Raster, e.Raster})
+	}
+	return s.film(e.Frames)
+}
+
+// shown reports whether there is anything for an encoder.
+func (it item) shown() bool { return it.data != nil || it.tensor != nil || it.frames != nil }
+
 // another is how far away the example lies whose input is shown in place of the
 // own one: behind all that are asked about, and of the same supply.
 func (p *Perception) another(n int) int { return qa.Away(n, len(p.held.media)) }
@@ -133,9 +151,9 @@ func (p *Perception) ask(items []made) (loss float64, terms int, err error) {
 	b := p.trial
 	clear(b.items)
 	for row, d := range b.docs {
-		if row < len(items) && len(d.tokens) > 0 && (items[row].data != nil || items[row].tensor != nil) {
+		if row < len(items) && len(d.tokens) > 0 && items[row].shown() {
 			it := items[row].item
-			it.row = row
+			it.row, it.as = row, items[row].modality
 			b.items[items[row].modality] = append(b.items[items[row].modality], it)
 		}
 	}

@@ -67,14 +67,20 @@ func (p *Perception) make(m *made) error {
 		return nil
 	}
 	e, key := p.train.at(m.supply, m.i)
+	e.Modality = medium(e)
 	m.modality, m.key = e.Modality, key
-	s := p.sense(e.Modality)
+	s := p.sense(eye(e.Modality))
 	var err error
 	if m.document, err = p.layout.draw(e, p.recipe.Data, m.r); err != nil {
 		return err
 	}
 	if m.unseen || s.known(m.key) {
 		return nil
+	}
+	if e.Modality == Video {
+		m.item, err = s.film(e.Frames)
+		m.key = -1
+		return err
 	}
 	m.item, err = s.item(e)
 	m.key = key
@@ -100,7 +106,7 @@ func (p *Perception) fill(b *batch, all []made) (terms int) {
 		m := &all[row]
 		b.docs[row] = m.document
 		if m.modality != "" {
-			m.row = row
+			m.row, m.as = row, m.modality
 			b.items[m.modality] = append(b.items[m.modality], m.item)
 		}
 	}
@@ -109,6 +115,10 @@ func (p *Perception) fill(b *batch, all []made) (terms int) {
 
 // look gives the batch the vectors of its items.
 func (p *Perception) look(b *batch) error {
+	films, err := p.films(b)
+	if err != nil {
+		return err
+	}
 	b.Embeds, b.Rows = b.Embeds[:0], b.Rows[:0]
 	for _, s := range p.senses {
 		items := b.items[s.modality]
@@ -126,11 +136,20 @@ func (p *Perception) look(b *batch) error {
 			} else {
 				b.Embeds = s.proj.result(b.Embeds, i)
 			}
-			first := it.row*p.recipe.SeqLen + b.docs[it.row].first
-			for v := range s.proj.rows() {
-				b.Rows = append(b.Rows, int32(first+v))
-			}
+			p.place(b, it)
 		}
 	}
+	b.Embeds = append(b.Embeds, films...)
+	for _, it := range b.items[Video] {
+		p.place(b, it)
+	}
 	return nil
+}
+
+// place appends the positions of an item's vectors.
+func (p *Perception) place(b *batch, it item) {
+	first := it.row*p.recipe.SeqLen + b.docs[it.row].first
+	for v := range p.layout.places[it.as] {
+		b.Rows = append(b.Rows, int32(first+v))
+	}
 }

@@ -169,6 +169,10 @@ func (p *Perception) build(dir string) error {
 		places[m.Modality] = s.proj.rows()
 		most = max(most, s.proj.rows())
 	}
+	if n := places[Image]; n > 0 && r.Data.Films() {
+		places[Video] = halves * n
+		most = max(most, halves*n)
+	}
 	if r.SeqLen > p.model.Config.Context {
 		return train.Atf("/seq_len", "seq_len is %d, the core's context %d", r.SeqLen, p.model.Config.Context)
 	}

@@ -2,6 +2,8 @@ package modal
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"mm-abi.org/mm/core/dataset/qa"
 	"mm-abi.org/mm/core/dataset/scene"
@@ -31,6 +33,17 @@ func newPictures(s Scene, split string) (Source, error) {
 		return nil, train.At("/data/scene", err)
 	}
 	return src, nil
+}
+
+// Films reports whether films are among the scenes.
+func (d Data) Films() bool {
+	if d.Scene == nil {
+		return false
+	}
+	return len(d.Scene.Kinds) == 0 || slices.ContainsFunc(d.Scene.Kinds, func(k string) bool {
+		kind, _, _ := strings.Cut(k, ":")
+		return kind == scene.Video
+	})
 }
 
 // newSounds opens the clips of one split.
