@@ -106,6 +106,50 @@ func TestMaskIsExact(t *testing.T) {
 	t.Logf("%d states, each of %d tokens", states, tok.Size())
 }
 
+// Behind each byte of texts in which keys and strings must differ, a mask holds
+// a token exactly if its bytes may follow: tokens that end a key that was taken
+// are left out, however much of it, or of others, they hold.
+func TestTaken(t *testing.T) {
+	tok := bytesOnly(t, `a"`, `a":`, `b"`, `ab":1`, `"a`, `"a":`, `"ab"`, `""`, `"":`, `":1,"`, `":1,"a":`, `a":1,"a":`, `a":1,"b":`, `b":1,"b":2`, `":1,"":`,
+		`,"`, `,"a":`, `,"x":`, `{"`, `{"a":{"a":1}`, `":{"a":`, `1},"a":1`, `1},"b":1`, `}},"a":1}`, `","`, `"a","a"`, `"a","b"]`, `a","`, `\n":`, `\n`, `1,"a":1}`, "\xa9\":", `c":1,"d":1,"e":1,"c":`)
+	vocab := grammar.Read(tok)
+	refused := 0
+	for schema, texts := range map[string][]string{
+		`{"type": "object", "additionalProperties": {"type": "integer"}}`:                                                                                                                         {`{"a":1,"ab":1,"":1,"é":1,"\n":1,"abc":1,"c":1,"d":1}`},
+		`{"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}}`:                                                                             {`{"a":{"a":1,"b":1},"b":{"a":1},"ab":{}}`},
+		`{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": {"type": "integer"}}`:                                                            {`{"a":1,"ab":1,"b":1,"aa":2}`},
+		`{"type": "array", "items": {"type": "string"}, "uniqueItems": true}`:                                                                                                                     {`["a","ab","","b","aa"]`},
+		`{"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "boolean"}}]}`: {`{"a":1,"ab":1,"b":1}`, `{"a":1,"ab":true,"b":false}`},
+	} {
+		m := over(t, newGrammar(t, schema), vocab)
+		for _, text := range texts {
+			at := m.Start()
+			for i := 0; ; i++ {
+				mask := m.Mask(at)
+				for id := range int32(tok.Size()) {
+					_, ok := m.Next(at, id)
+					if ok != mask.Has(id) {
+						t.Fatalf("%s behind %s: token %q: the mask says %v, spelling it %v", schema, text[:i], tok.Piece(id), mask.Has(id), ok)
+					}
+				}
+				if a := tok.ID(`a":`); i > 0 && text[i-1] == '"' && !mask.Has(a) {
+					refused++
+				}
+				if i == len(text) {
+					break
+				}
+				var ok bool
+				if at, ok = m.Next(at, tok.ID(tokenizer.ToAlphabet(text[i:i+1]))); !ok {
+					t.Fatalf("%s refuses %s at %d", schema, text, i)
+				}
+			}
+		}
+	}
+	if refused < 20 {
+		t.Errorf("a key that was taken was refused %d times", refused)
+	}
+}
+
 // The counter of a string is exact at both of its ends, whatever the tokens.
 func TestCounters(t *testing.T) {
 	tok := bytesOnly(t, "ab", "abcd", "abcdefgh", `abc"`, "éé", `\"`, `\u0041`)

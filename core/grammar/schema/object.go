@@ -245,7 +245,7 @@ func (c *compiler) further(a alternative, keys *regular.DFA, from, to int32, r r
 		c.key(c.b.Text(from, `"`), keys, func(class int) int32 {
 			at := c.b.Node()
 			set, _ := a.others(patterns, class)
-			c.call(c.mark(c.b.Text(at, `"`), ":"), set, next)
+			c.call(c.mark(at, ":"), set, next)
 			return at
 		})
 	})

@@ -181,10 +181,10 @@ func FuzzCompile(f *testing.F) {
 		m := p.Run()
 		s := m.Start()
 		for i := 0; i < 40 && !s.Done(); i++ {
-			next := m.Next(s)
+			near := m.Near(s)
 			pick, n := -1, 0
-			for b, ok := range next {
-				if ok {
+			for b := range 256 {
+				if near[b>>6]>>(b&63)&1 != 0 && m.Step(s, byte(b)) != nil {
 					if n++; int(data[i%len(data)])%n == 0 {
 						pick = b
 					}
