@@ -295,7 +295,7 @@ func (m *Machine) Parts(s *State) []*State {
 func (m *Machine) Free(s *State) (n int, ok bool) {
 	for _, t := range s.threads {
 		switch f := t.frame; {
-		case !m.p.nodes[t.node].free || f.left != s.left:
+		case !m.p.nodes[t.node].free || f.left != s.left || f.height+m.p.within[t.node] > m.p.depth:
 		case f.max == Unbounded:
 			return int(Unbounded), true
 		default:

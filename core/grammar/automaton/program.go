@@ -37,6 +37,7 @@ type Program struct {
 	start   int32 // a rule
 	depth   int32
 	need    []int32 // by node: how deep its rule's calls go from there, at least
+	within  []int32 // by node: the greatest need of those that edges lead to, and so on
 	keys    bool    // some call takes keys
 	class   [256]uint8
 	classes int
@@ -202,6 +203,7 @@ func (b *Builder) Program(start int32, depth int) (*Program, error) {
 	if p.entry(start, 0) > p.depth {
 		return nil, ErrEmpty
 	}
+	p.spread()
 	p.classify()
 	return &p, nil
 }
@@ -230,6 +232,21 @@ func (p *Program) measure() {
 			}
 			if must < r.must {
 				r.must, changed = must, true
+			}
+		}
+	}
+}
+
+// spread finds how deep calls must go wherever edges lead.
+func (p *Program) spread() {
+	p.within = slices.Clone(p.need)
+	for changed := true; changed; {
+		changed = false
+		for i := len(p.nodes) - 1; i >= 0; i-- {
+			for _, e := range p.nodes[i].edges {
+				if n := p.within[e.to]; n > p.within[i] {
+					p.within[i], changed = n, true
+				}
 			}
 		}
 	}
