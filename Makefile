@@ -145,13 +145,12 @@ judge:
 judge-speech:
 	@scripts/judge-speech.sh
 
-# Random texts of JSON Schemas: no dead end, and two validators accept them;
-# the JSON-Schema-Test-Suite; what masks cost (MM_GRAMMAR texts of each schema;
-# MM_GRAMMAR_PYTHON: a Python with jsonschema 4.25.1; MM_GRAMMAR_SUITE: the
-# folder json/tests of its source package; MM_GRAMMAR_VOCABS: GGUF files, or
-# sizes to train, with colons between).
+# Random texts of JSON Schemas: no dead end, and two validators accept them; the
+# JSON-Schema-Test-Suite; masks on vocabularies in use, and what they cost
+# (MM_GRAMMAR texts of each schema; MM_GRAMMAR_VOCABS: GGUF files, or sizes to
+# train, with colons between; MM_NATIVE_DIR).
 grammar:
-	MM_GRAMMAR=$${MM_GRAMMAR-2000} $(GO) test -count=1 -v -timeout 60m -run 'Random|Suite|Cost|Exact' ./core/grammar
+	@scripts/grammar.sh
 
 # A client that nobody here wrote lists and calls the tools of mm mcp (Node and
 # npm; skipped without).

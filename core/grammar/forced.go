@@ -83,46 +83,42 @@ func (m *Masks) allowed(id int32) bool {
 
 // longest is the longest token that a text begins with, and its length.
 func (m *Masks) longest(text string) (id int32, n int) {
-	t := &m.vocab.all
-	for i, end := int32(0), int32(len(t.bytes)); i < end; {
-		d := int(t.depth[i])
-		if d > len(text) {
-			break
-		}
-		if t.bytes[i] != text[d-1] {
-			i = t.skip[i]
-			continue
-		}
-		for _, of := range t.ids[t.first[i]:t.first[i+1]] {
-			if m.allowed(of) {
-				id, n = of, d
+	for i := range m.sorts {
+		t := &m.sorts[i]
+		for d := n + 1; d <= len(text) && d <= t.tall; d++ {
+			at := t.find(text[:d])
+			if at < 0 {
 				break
 			}
+			for _, of := range t.ids[t.first[at]:t.first[at+1]] {
+				if m.allowed(of) {
+					id, n = of, d
+					break
+				}
+			}
 		}
-		end = t.skip[i]
-		i++
 	}
 	return id, n
 }
 
-// longer reports whether a token begins with a text and goes on by what the
-// grammar allows behind it.
+// longer reports whether a token begins with a text, which is not empty, and
+// goes on by what the grammar allows behind it.
 func (m *Masks) longer(text string, at *automaton.State) bool {
-	t := &m.vocab.all
-	i, end := int32(0), int32(len(t.bytes))
-	for d := 1; d <= len(text); {
-		if i >= end {
-			return false
+	for i := range m.sorts {
+		if m.reaches(&m.sorts[i], text, at) {
+			return true
 		}
-		if t.bytes[i] != text[d-1] {
-			i = t.skip[i]
-			continue
-		}
-		i, end = i+1, t.skip[i]
-		d++
+	}
+	return false
+}
+
+func (m *Masks) reaches(t *trie, text string, at *automaton.State) bool {
+	i := t.find(text)
+	if i < 0 {
+		return false
 	}
 	states := []*automaton.State{at}
-	for i < end {
+	for end, i := t.skip[i], i+1; i < end; {
 		d := int(t.depth[i]) - len(text)
 		next := m.machine.Step(states[d-1], t.bytes[i])
 		if next == nil {

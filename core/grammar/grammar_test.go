@@ -4,15 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 )
@@ -104,6 +99,50 @@ func TestMaskIsExact(t *testing.T) {
 		}
 	}
 	t.Logf("%d states, each of %d tokens", states, tok.Size())
+}
+
+// Behind each byte of texts in which keys and strings must differ, a mask holds
+// a token exactly if its bytes may follow: tokens that end a key that was taken
+// are left out, however much of it, or of others, they hold.
+func TestTaken(t *testing.T) {
+	tok := bytesOnly(t, `a"`, `a":`, `b"`, `ab":1`, `"a`, `"a":`, `"ab"`, `""`, `"":`, `":1,"`, `":1,"a":`, `a":1,"a":`, `a":1,"b":`, `b":1,"b":2`, `":1,"":`,
+		`,"`, `,"a":`, `,"x":`, `{"`, `{"a":{"a":1}`, `":{"a":`, `1},"a":1`, `1},"b":1`, `}},"a":1}`, `","`, `"a","a"`, `"a","b"]`, `a","`, `\n":`, `\n`, `1,"a":1}`, "\xa9\":", `c":1,"d":1,"e":1,"c":`)
+	vocab := grammar.Read(tok)
+	refused := 0
+	for schema, texts := range map[string][]string{
+		`{"type": "object", "additionalProperties": {"type": "integer"}}`:                                                                                                                         {`{"a":1,"ab":1,"":1,"é":1,"\n":1,"abc":1,"c":1,"d":1}`},
+		`{"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}}`:                                                                             {`{"a":{"a":1,"b":1},"b":{"a":1},"ab":{}}`},
+		`{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": {"type": "integer"}}`:                                                            {`{"a":1,"ab":1,"b":1,"aa":2}`},
+		`{"type": "array", "items": {"type": "string"}, "uniqueItems": true}`:                                                                                                                     {`["a","ab","","b","aa"]`},
+		`{"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "boolean"}}]}`: {`{"a":1,"ab":1,"b":1}`, `{"a":1,"ab":true,"b":false}`},
+	} {
+		m := over(t, newGrammar(t, schema), vocab)
+		for _, text := range texts {
+			at := m.Start()
+			for i := 0; ; i++ {
+				mask := m.Mask(at)
+				for id := range int32(tok.Size()) {
+					_, ok := m.Next(at, id)
+					if ok != mask.Has(id) {
+						t.Fatalf("%s behind %s: token %q: the mask says %v, spelling it %v", schema, text[:i], tok.Piece(id), mask.Has(id), ok)
+					}
+				}
+				if a := tok.ID(`a":`); i > 0 && text[i-1] == '"' && !mask.Has(a) {
+					refused++
+				}
+				if i == len(text) {
+					break
+				}
+				var ok bool
+				if at, ok = m.Next(at, tok.ID(tokenizer.ToAlphabet(text[i:i+1]))); !ok {
+					t.Fatalf("%s refuses %s at %d", schema, text, i)
+				}
+			}
+		}
+	}
+	if refused < 20 {
+		t.Errorf("a key that was taken was refused %d times", refused)
+	}
 }
 
 // The counter of a string is exact at both of its ends, whatever the tokens.
@@ -311,87 +350,4 @@ func TestFollow(t *testing.T) {
 	if err := f.Mask([]int32{id("x")}, logits); err == nil {
 		t.Error("x is followed")
 	}
-}
-
-// What masks cost, of vocabularies in GGUF files (MM_GRAMMAR_VOCABS, a list of
-// paths): for each token of random texts the processor time of its mask and its
-// step, with nothing kept at first.
-func TestMaskCost(t *testing.T) {
-	list := os.Getenv("MM_GRAMMAR_VOCABS")
-	if list == "" {
-		t.Skip("skipped: MM_GRAMMAR_VOCABS names no vocabularies")
-	}
-	runtime.LockOSThread() // whose time is measured
-	defer runtime.UnlockOSThread()
-	for _, path := range filepath.SplitList(list) {
-		var tok *tokenizer.Tokenizer
-		if n := 0; path != "" {
-			if _, err := fmt.Sscanf(path, "%d", &n); err == nil {
-				tok = trained(t, n)
-			} else if tok, err = fromGGUF(path); err != nil {
-				t.Errorf("%s: %v", path, err)
-				continue
-			}
-		}
-		began := time.Now()
-		vocab := grammar.Read(tok)
-		read := time.Since(began)
-		var masks, warm []time.Duration
-		var kept []time.Duration
-		tokens := 0
-		for i, s := range schemas(t) {
-			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := g.Over(vocab)
-			if err != nil {
-				t.Errorf("%s: %s: %v", path, s.name, err)
-				continue
-			}
-			rng := rand.New(rand.NewPCG(7, uint64(i)))
-			for round := range 6 {
-				at := m.Start()
-				for n := 0; n < 60 && !m.Done(at); n++ {
-					began := threadTime()
-					mask := m.Mask(at)
-					d := threadTime() - began
-					if masks = append(masks, d); round > 2 {
-						warm = append(warm, d)
-					}
-					id := pick(mask, rng)
-					began = threadTime()
-					at, _ = m.Next(at, id)
-					kept = append(kept, threadTime()-began)
-					tokens++
-				}
-			}
-		}
-		t.Logf("%s: %d tokens, read in %v; %d tokens of %d schemas: mask p50 %v p90 %v p99 %v max %v, mean %v; after three texts p50 %v p99 %v; step p50 %v p99 %v",
-			filepath.Base(path), tok.Size(), read.Round(time.Millisecond), tokens, len(schemas(t)),
-			at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks), at(warm, .5), at(warm, .99), at(kept, .5), at(kept, .99))
-	}
-}
-
-func fromGGUF(path string) (*tokenizer.Tokenizer, error) {
-	f, err := gguf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return tokenizer.FromGGUF(f)
-}
-
-func at(d []time.Duration, q float64) time.Duration {
-	d = slices.Clone(d)
-	slices.Sort(d)
-	return d[min(len(d)-1, int(q*float64(len(d))))].Round(100 * time.Nanosecond)
-}
-
-func mean(d []time.Duration) time.Duration {
-	var sum time.Duration
-	for _, x := range d {
-		sum += x
-	}
-	return (sum / time.Duration(len(d))).Round(100 * time.Nanosecond)
 }

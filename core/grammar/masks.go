@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,7 +14,11 @@ import (
 // are safe for concurrent use.
 type Masks struct {
 	vocab *Vocabulary
+	sorts []trie // of tokens that some text of the grammar may hold
 	ends  []int32
+	// The length of the longest of them, and of those which strings do not hold
+	// as they are.
+	tall, tallOdd int
 
 	mu      sync.Mutex
 	machine *automaton.Machine
@@ -53,7 +58,11 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 			spelt[piece[0]]-- // it is no text here
 		}
 	}
+	sorts := v.sorts[:control]
 	for b, needed := range g.program.Bytes() {
+		if needed && b < ' ' {
+			sorts = v.sorts[:]
+		}
 		if needed && spelt[b] == 0 {
 			lacking = append(lacking, fmt.Sprintf("0x%02x", b))
 		}
@@ -61,7 +70,14 @@ func (g *Grammar) Over(v *Vocabulary, ends ...int32) (*Masks, error) {
 	if len(lacking) > 0 {
 		return nil, fmt.Errorf("the vocabulary has no token of its own for %d bytes that the grammar needs: %s", len(lacking), strings.Join(lacking[:min(len(lacking), 8)], ", "))
 	}
-	return &Masks{vocab: v, ends: ends, machine: g.program.Run()}, nil
+	m := &Masks{vocab: v, sorts: sorts, ends: ends, machine: g.program.Run()}
+	for i := range sorts {
+		m.tall = max(m.tall, sorts[i].tall)
+		if i >= odd {
+			m.tallOdd = max(m.tallOdd, sorts[i].tall)
+		}
+	}
+	return m, nil
 }
 
 // Size is the number of tokens, V.
@@ -119,69 +135,87 @@ func (m *Masks) Mask(s State) Bitset {
 }
 
 func (m *Masks) mask(at *automaton.State) Bitset {
+	all := m.blurred(m.machine.Blur(at, m.tall))
+	if !m.machine.Keys() {
+		return all
+	}
+	out := all
+	for _, p := range m.machine.Parts(at) {
+		for _, id := range m.taken(p) {
+			if m.spell(at, m.vocab.tok.Piece(id)) != nil {
+				continue
+			}
+			if &out[0] == &all[0] {
+				out = slices.Clone(all)
+			}
+			out.set(id, false)
+		}
+	}
+	return out
+}
+
+// blurred has a bit for each token that may follow a blurred state.
+func (m *Masks) blurred(at *automaton.State) Bitset {
 	if b, ok := at.Kept[whole].(Bitset); ok {
 		return b
 	}
 	out := newBitset(m.vocab.size)
 	for _, p := range m.machine.Parts(at) {
-		m.part(p, out)
+		if n, free := m.machine.Free(p); free {
+			if n == int(automaton.Unbounded) {
+				n = len(m.vocab.plain)
+			}
+			out.union(m.vocab.upTo(n))
+		}
+		m.part(p).addTo(out)
 	}
 	for _, id := range m.ends {
 		out.set(id, at.Accepts())
 	}
-	m.keep(at, whole, out)
+	m.keep(at, whole, out, 8*len(out))
 	return out
 }
 
-// part adds the tokens that may follow a state of one place.
-func (m *Masks) part(p *automaton.State, to Bitset) {
-	n, free := m.machine.Free(p)
-	if !free {
-		to.union(m.walked(p, &m.vocab.all))
-		return
+// part is what a walk from a state of one place comes to. From a free one it is
+// over those tokens alone which strings do not hold as they are.
+func (m *Masks) part(p *automaton.State) *found {
+	if _, free := m.machine.Free(p); free {
+		return m.walked(m.machine.Blur(p, m.tallOdd), m.sorts[odd:])
 	}
-	if n == int(automaton.Unbounded) {
-		n = len(m.vocab.plain)
-	}
-	to.union(m.vocab.upTo(n))
-	// What is left of a counter matters as far as a token reaches.
-	to.union(m.walked(m.machine.Clip(p, m.vocab.longest), &m.vocab.odd))
+	return m.walked(m.machine.Blur(p, m.tall), m.sorts)
 }
 
-// walked is the set of tokens of a trie that may follow a state of one place.
-func (m *Masks) walked(from *automaton.State, t *trie) Bitset {
-	if b, ok := from.Kept[walk].(Bitset); ok {
-		return b
+// taken are tokens of the mask of a state of one place, blurred, that may leave
+// a key which was taken.
+func (m *Masks) taken(p *automaton.State) (out []int32) {
+	f := m.part(p)
+	out = f.more
+	if !p.Keyed() {
+		return append(out[:len(out):len(out)], f.once...)
 	}
-	out := newBitset(m.vocab.size)
-	m.stack = append(m.stack[:0], from)
-	for i := int32(0); int(i) < len(t.bytes); {
-		depth := t.depth[i]
-		next := m.machine.Step(m.stack[depth-1], t.bytes[i])
-		if next == nil {
-			i = t.skip[i]
-			continue
-		}
-		m.stack = append(m.stack[:depth], next)
-		for _, id := range t.ids[t.first[i]:t.first[i+1]] {
-			out.add(id)
-		}
-		i++
+	rests := p.Taken()
+	if len(rests) == 0 {
+		return out
 	}
-	clear(m.stack)
-	m.keep(from, walk, out)
+	for _, id := range f.once {
+		// The key that is left is that in which p is.
+		piece := m.vocab.tok.Piece(id)
+		if slices.ContainsFunc(rests, func(rest string) bool { return strings.HasPrefix(piece, rest) }) {
+			out = append(out[:len(out):len(out)], id)
+		}
+	}
 	return out
 }
 
-// What is kept at a state: its mask, and, at one of a single place, what a walk
-// from it found, which is not all of its mask.
-const whole, walk = 0, 1
+// What is kept at a state: its mask; at one of a single place what a walk from
+// it found, which is not all of its mask; and its run.
+const whole, walk, ahead = 0, 1, 2
 
-// keep remembers a set of tokens, and lets go of everything when that is too
-// much.
-func (m *Masks) keep(at *automaton.State, what int, b Bitset) {
-	at.Kept[what] = b
-	if m.kept += 8 * len(b); m.kept > maxKept {
+// keep remembers something of some bytes, and lets go of everything when that
+// is too much.
+func (m *Masks) keep(at *automaton.State, what int, of any, bytes int) {
+	at.Kept[what] = of
+	if m.kept += bytes; m.kept > maxKept {
 		m.machine.Forget()
 		m.kept = 0
 	}

@@ -117,8 +117,7 @@ func allowed(b grammar.Bitset) func(func(int32) bool) {
 
 // Random texts of every schema parse, satisfy it, and never come to a dead end.
 // MM_GRAMMAR is how many of each; MM_GRAMMAR_PYTHON a Python with jsonschema
-// that looks at them as well; MM_GRAMMAR_VOCAB a GGUF file to take the
-// tokens from.
+// that looks at them as well.
 func TestRandomTexts(t *testing.T) {
 	n := 2
 	if s := os.Getenv("MM_GRAMMAR"); s != "" {

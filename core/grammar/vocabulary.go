@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"unicode/utf8"
@@ -38,6 +37,12 @@ func (b Bitset) set(id int32, in bool) {
 	}
 }
 
+func (b Bitset) addAll(ids []int32) {
+	for _, id := range ids {
+		b[id>>6] |= 1 << (uint(id) & 63)
+	}
+}
+
 func (b Bitset) union(o Bitset) {
 	for i, w := range o {
 		b[i] |= w
@@ -47,31 +52,52 @@ func (b Bitset) union(o Bitset) {
 // Vocabulary is what grammars need to know of a tokenizer. It is immutable; one
 // serves any number of grammars.
 type Vocabulary struct {
-	tok     *tokenizer.Tokenizer
-	size    int
-	all     trie     // of tokens that are text
-	odd     trie     // of those which a string of JSON does not hold as they are
-	plain   []Bitset // the others, by the number of characters: of 0, of 1 at most …
-	longest int      // bytes of a token in odd
-	bytes   [256]int // tokens of one byte
-	texts   Bitset   // what a mask may hold
-	ends    []int32
+	tok   *tokenizer.Tokenizer
+	size  int
+	sorts [sorts]trie // of tokens that are text
+	plain []Bitset    // of those which a string of JSON holds as they are, by the number of characters: of 0, of 1 at most …
+	bytes [256]int    // tokens of one byte
+	texts Bitset      // what a mask may hold
+	ends  []int32
 }
 
-// trie is the tokens in the order of their bytes, as one walks over a tree.
-type trie struct {
-	bytes []byte  // by node
-	depth []int32 // by node, from 1
-	skip  []int32 // by node: the first that is not below it
-	first []int32 // by node: where its tokens begin; one more at the end
-	ids   []int32
+// The sorts of tokens. What a string of JSON holds as it is comes first; of
+// that, what is of one sort is likely to be allowed together.
+const (
+	wordy   = iota // ASCII letters and digits
+	ascii          // other ASCII
+	foreign        // characters beyond
+	odd            // with quotes, backslashes or parts of characters
+	control        // with control characters, which no JSON of most grammars holds
+	sorts
+)
+
+// sortOf tells the sort of a text.
+func sortOf(text string) int {
+	sort := wordy
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ':
+			return control
+		case c == '"', c == '\\':
+			sort = odd
+		case c >= utf8.RuneSelf:
+			sort = max(sort, foreign)
+		case kindOf[c]&wordyKinds == 0:
+			sort = max(sort, ascii)
+		}
+	}
+	if !utf8.ValidString(text) {
+		return odd
+	}
+	return sort
 }
 
 // Read reads a tokenizer. Tokens whose type says that they are no text, or are
 // found in it as a whole, are left out: what they spell can be spelt without.
 func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	v := &Vocabulary{tok: tok, size: tok.Size(), texts: newBitset(tok.Size())}
-	var all, odd []entry
+	var of [sorts][]entry
 	var plain [][]int32
 	for id := range int32(v.size) {
 		if tok.Ends(id) {
@@ -86,10 +112,9 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 			v.bytes[piece[0]]++
 		}
 		v.texts.add(id)
-		all = append(all, entry{piece, id})
-		if !asItIs(piece) {
-			odd = append(odd, entry{piece, id})
-			v.longest = max(v.longest, len(piece))
+		sort := sortOf(piece)
+		of[sort] = append(of[sort], entry{piece, id})
+		if sort >= odd {
 			continue
 		}
 		n := utf8.RuneCountInString(piece)
@@ -98,12 +123,12 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 		}
 		plain[n] = append(plain[n], id)
 	}
-	v.all, v.odd = newTrie(all), newTrie(odd)
+	for sort, list := range of {
+		v.sorts[sort] = newTrie(list, sort < odd)
+	}
 	sum := newBitset(v.size)
 	for _, ids := range plain {
-		for _, id := range ids {
-			sum.add(id)
-		}
+		sum.addAll(ids)
 		v.plain = append(v.plain, slices.Clone(sum))
 	}
 	if v.plain == nil {
@@ -112,50 +137,5 @@ func Read(tok *tokenizer.Tokenizer) *Vocabulary {
 	return v
 }
 
-// asItIs reports whether a string of JSON holds a text as it is.
-func asItIs(text string) bool {
-	for _, r := range text {
-		if r < ' ' || r == '"' || r == '\\' {
-			return false
-		}
-	}
-	return utf8.ValidString(text)
-}
-
 // upTo are the plain tokens of n characters at most.
 func (v *Vocabulary) upTo(n int) Bitset { return v.plain[min(max(n, 0), len(v.plain)-1)] }
-
-type entry struct {
-	text string
-	id   int32
-}
-
-func newTrie(list []entry) (t trie) {
-	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.id, b.id)) })
-	var path []int32 // nodes of the text before
-	var last string
-	for _, e := range list {
-		same := 0
-		for same < len(last) && same < len(e.text) && last[same] == e.text[same] {
-			same++
-		}
-		for _, n := range path[same:] {
-			t.skip[n] = int32(len(t.bytes))
-		}
-		path = path[:same]
-		for i := same; i < len(e.text); i++ {
-			path = append(path, int32(len(t.bytes)))
-			t.bytes = append(t.bytes, e.text[i])
-			t.depth = append(t.depth, int32(i+1))
-			t.skip = append(t.skip, 0)
-			t.first = append(t.first, int32(len(t.ids)))
-		}
-		t.ids = append(t.ids, e.id)
-		last = e.text
-	}
-	for _, n := range path {
-		t.skip[n] = int32(len(t.bytes))
-	}
-	t.first = append(t.first, int32(len(t.ids)))
-	return t
-}

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
-	"strings"
 )
 
 // Machine runs a program. It is for one goroutine at a time.
 type Machine struct {
 	p      *Program
 	frames map[frameKey]*frame
+	words  map[word]*word
 	states map[string]*State
 	last   uint64 // id of a frame
 	start  *State
@@ -18,6 +18,7 @@ type Machine struct {
 	set    []thread // of the state that is being made
 	seen   map[thread]struct{}
 	accept bool
+	left   uint8 // of the way on which accept was come to
 	key    []byte
 }
 
@@ -26,13 +27,13 @@ type State struct {
 	threads []thread
 	accept  bool
 	keyed   bool     // a key is being recorded: bytes of a class differ
+	left    uint8    // see [State.Left]
 	next    []*State // by class of byte; nil: not known yet
 	few     []step   // of a keyed state, which is seldom met again
 	parts   []*State
-	clipped *State
-	at      int // the number of characters it was clipped to
+	blurred []blurred
 	// Kept is the caller's, to keep something in.
-	Kept [2]any
+	Kept [3]any
 }
 
 type step struct {
@@ -40,26 +41,16 @@ type step struct {
 	to *State
 }
 
+// blurred is a state's blurred one for texts of some length.
+type blurred struct {
+	bytes int
+	to    *State
+}
+
 // thread is a place that a text may stand at.
 type thread struct {
 	node  int32
 	frame *frame
-}
-
-// frame is a call that is open. Equal ones are the same.
-type frame struct {
-	frameKey
-	id     uint64
-	height int32
-}
-
-type frameKey struct {
-	parent     *frame
-	rule, back int32
-	min, max   int32 // what is left of the counter
-	key        bool
-	text       string // of a key, so far
-	used       string // keys that were taken, each between two zero bytes
 }
 
 // dead is the state of texts that are not in the grammar.
@@ -82,25 +73,9 @@ func (p *Program) Run() *Machine {
 // Forget lets go of what is kept. States that a caller holds stay good.
 func (m *Machine) Forget() {
 	m.frames = make(map[frameKey]*frame)
+	m.words = make(map[word]*word)
 	m.states = make(map[string]*State)
 	m.start = nil
-}
-
-// frame gives the only frame of a key.
-func (m *Machine) frame(k frameKey) *frame {
-	if f, ok := m.frames[k]; ok {
-		return f
-	}
-	m.last++
-	f := &frame{frameKey: k, id: m.last}
-	if k.parent != nil {
-		f.height = k.parent.height
-	}
-	if m.p.rules[k.rule].deep {
-		f.height++
-	}
-	m.frames[k] = f
-	return f
 }
 
 // Start is the state of the empty text.
@@ -147,17 +122,21 @@ func (m *Machine) step(s *State, b byte) *State {
 func (m *Machine) after(s *State, b byte) *State {
 	m.begin()
 	for _, t := range s.threads {
-		for _, e := range m.p.nodes[t.node].edges {
+		n := &m.p.nodes[t.node]
+		for _, e := range n.edges {
 			if b < e.lo || b > e.hi {
 				continue
 			}
 			f := t.frame
-			if f.key {
+			if f.records() {
 				k := f.frameKey
-				k.text += string([]byte{b})
+				k.text = m.word(k.text, string([]byte{b}))
 				f = m.frame(k)
 			}
 			m.enter(e.to, f)
+		}
+		if n.leave.to != None && b == n.leave.lo {
+			m.leave(n.leave.to, t.frame)
 		}
 	}
 	return m.state()
@@ -168,7 +147,7 @@ func (m *Machine) begin() {
 	if len(m.states) > maxStates || len(m.frames) > maxFrames {
 		m.Forget()
 	}
-	m.set, m.accept = m.set[:0], false
+	m.set, m.accept, m.left = m.set[:0], false, maxLeft
 	clear(m.seen)
 }
 
@@ -184,7 +163,7 @@ func (m *Machine) enter(at int32, f *frame) {
 	}
 	m.seen[t] = struct{}{}
 	n := &m.p.nodes[at]
-	if len(n.edges) > 0 {
+	if len(n.edges) > 0 || n.leave.to != None {
 		m.set = append(m.set, t)
 	}
 	for _, to := range n.empty {
@@ -196,12 +175,9 @@ func (m *Machine) enter(at int32, f *frame) {
 	if n.loop != nil {
 		m.turn(n.loop, f)
 	}
-	if n.leave != None {
-		m.leave(n.leave, f)
-	}
 	switch {
 	case n.end && f.parent == nil:
-		m.accept = true
+		m.accept, m.left = true, min(m.left, f.left)
 	case n.end:
 		m.enter(f.back, f.parent)
 	}
@@ -212,7 +188,7 @@ func (m *Machine) call(c *call, f *frame) {
 	if f.height+m.p.through(c) > m.p.depth {
 		return
 	}
-	m.enter(m.p.rules[c.rule].start, m.frame(frameKey{parent: f, rule: c.rule, back: c.back, min: c.min, max: c.max, key: c.key}))
+	m.enter(m.p.rules[c.rule].start, m.frame(frameKey{parent: f, rule: c.rule, back: c.back, min: c.min, max: c.max, key: c.key, left: f.left}))
 }
 
 // turn goes round a loop or out of it.
@@ -230,16 +206,6 @@ func (m *Machine) turn(l *loop, f *frame) {
 	}
 }
 
-// leave ends a key that was not taken before.
-func (m *Machine) leave(to int32, f *frame) {
-	k := f.parent.frameKey
-	if strings.Contains(k.used, "\x00"+f.text+"\x00") {
-		return
-	}
-	k.used += "\x00" + f.text + "\x00"
-	m.enter(to, m.frame(k))
-}
-
 // state gives the only state of the places that were entered.
 func (m *Machine) state() *State {
 	if len(m.set) == 0 && !m.accept {
@@ -254,18 +220,22 @@ func (m *Machine) state() *State {
 		m.key = binary.LittleEndian.AppendUint64(m.key, t.frame.id)
 	}
 	if m.accept {
-		m.key = append(m.key, 1)
+		m.key = append(m.key, m.left)
 	}
 	if s, ok := m.states[string(m.key)]; ok {
 		return s
 	}
-	s := &State{threads: slices.Clone(m.set), accept: m.accept}
+	s := &State{threads: slices.Clone(m.set), accept: m.accept, left: m.left}
 	for _, t := range s.threads {
-		s.keyed = s.keyed || t.frame.key
+		s.keyed = s.keyed || t.frame.records()
+		s.left = min(s.left, t.frame.left)
 	}
 	m.states[string(m.key)] = s
 	return s
 }
+
+// Keys reports whether the grammar has keys that are to be told apart.
+func (m *Machine) Keys() bool { return m.p.keys }
 
 // Accepts reports whether the text may end here.
 func (s *State) Accepts() bool { return s.accept }
@@ -273,12 +243,13 @@ func (s *State) Accepts() bool { return s.accept }
 // Done reports whether it must.
 func (s *State) Done() bool { return len(s.threads) == 0 }
 
-// Next adds the bytes that may follow a state.
-func (m *Machine) Next(s *State) (out [256]bool) {
+// Near are the bytes that the edges of a state name; no others may follow it.
+// Of bytes by which a key ends, some may be refused.
+func (m *Machine) Near(s *State) (out [4]uint64) {
 	for _, t := range s.threads {
-		for _, e := range m.p.nodes[t.node].edges {
+		for e := range m.p.nodes[t.node].ways {
 			for b := int(e.lo); b <= int(e.hi); b++ {
-				out[b] = out[b] || m.step(s, byte(b)) != dead
+				out[b>>6] |= 1 << (b & 63)
 			}
 		}
 	}
@@ -291,7 +262,7 @@ func (m *Machine) Only(s *State) (only byte, ok bool) {
 		return 0, false
 	}
 	for _, t := range s.threads {
-		for _, e := range m.p.nodes[t.node].edges {
+		for e := range m.p.nodes[t.node].ways {
 			for b := int(e.lo); b <= int(e.hi); b++ {
 				switch {
 				case ok && byte(b) == only || m.step(s, byte(b)) == dead:
@@ -319,42 +290,17 @@ func (m *Machine) Parts(s *State) []*State {
 	return s.parts
 }
 
-// Free says of a state of one place that any characters which JSON's strings
-// hold as they are may follow, n of them at most; n is [Unbounded] where there
-// may be any number.
+// Free says that any characters which JSON's strings hold as they are may follow
+// a state, n of them at most; n is [Unbounded] where there may be any number.
 func (m *Machine) Free(s *State) (n int, ok bool) {
-	if len(s.threads) != 1 || !m.p.nodes[s.threads[0].node].free {
-		return 0, false
+	for _, t := range s.threads {
+		switch f := t.frame; {
+		case !m.p.nodes[t.node].free || f.left != s.left || f.height+m.p.within[t.node] > m.p.depth:
+		case f.max == Unbounded:
+			return int(Unbounded), true
+		default:
+			n, ok = max(n, int(f.max)+1), true
+		}
 	}
-	if f := s.threads[0].frame; f.max != Unbounded {
-		return int(f.max) + 1, true
-	}
-	return int(Unbounded), true
-}
-
-// Clip is a state which no text of n bytes can tell from a state of one place:
-// what is left of the innermost counter is n+1 at most, and of a key so long
-// that no such text holds it a second time, only that it is none that was
-// taken is known.
-func (m *Machine) Clip(s *State, n int) *State {
-	if s.clipped != nil && s.at == n {
-		return s.clipped
-	}
-	t := s.threads[0]
-	k := t.frame.frameKey
-	k.min = min(k.min, int32(n+1))
-	if k.max != Unbounded {
-		k.max = min(k.max, int32(n+1))
-	}
-	if k.key && len(k.text)+6 > n && !strings.Contains(k.parent.used, "\x00"+k.text) {
-		k.text = "\x01"
-	}
-	out := s
-	if k != t.frame.frameKey {
-		m.begin()
-		m.set = append(m.set, thread{t.node, m.frame(k)})
-		out = m.state()
-	}
-	s.clipped, s.at = out, n
-	return out
+	return n, ok
 }

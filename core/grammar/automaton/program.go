@@ -37,6 +37,8 @@ type Program struct {
 	start   int32 // a rule
 	depth   int32
 	need    []int32 // by node: how deep its rule's calls go from there, at least
+	within  []int32 // by node: the greatest need of those that edges lead to, and so on
+	keys    bool    // some call takes keys
 	class   [256]uint8
 	classes int
 }
@@ -47,9 +49,21 @@ type node struct {
 	empty []int32 // nodes that are reached without a byte
 	calls []call
 	loop  *loop
-	leave int32 // where the rule goes on behind a key; None: nowhere
-	end   bool  // of the rule
+	leave edge // from a key to where the rule that called goes on; to None: nowhere
+	end   bool // of the rule
 	free  bool
+}
+
+// ways are the edges of a node and the one that leaves a key.
+func (n *node) ways(yield func(edge) bool) {
+	for _, e := range n.edges {
+		if !yield(e) {
+			return
+		}
+	}
+	if n.leave.to != None {
+		yield(n.leave)
+	}
 }
 
 // edge is a range of bytes.
@@ -100,7 +114,7 @@ func (b *Builder) Node() int32 {
 		b.err = ErrLarge
 		return 0
 	}
-	b.p.nodes = append(b.p.nodes, node{leave: None})
+	b.p.nodes = append(b.p.nodes, node{leave: edge{to: None}})
 	return int32(len(b.p.nodes) - 1)
 }
 
@@ -150,10 +164,14 @@ func (b *Builder) Call(from, rule, back, min, max int32) {
 func (b *Builder) Key(from, rule int32) {
 	n := &b.p.nodes[from]
 	n.calls = append(n.calls, call{rule: rule, back: None, max: Unbounded, key: true})
+	b.p.keys = true
 }
 
-// Leave ends a key at a node; to, in the rule that called it, is next.
-func (b *Builder) Leave(from, to int32) { b.p.nodes[from].leave = to }
+// Leave ends a key at a node by a byte, which is not of the key and by which it
+// cannot go on; to, in the rule that called it, is next.
+func (b *Builder) Leave(from int32, by byte, to int32) {
+	b.p.nodes[from].leave = edge{by, by, to}
+}
 
 // Loop lets the call's counter decide, of a rule: body, where it may grow, and
 // exit, where it is great enough. The body comes back to this or another loop
@@ -185,6 +203,7 @@ func (b *Builder) Program(start int32, depth int) (*Program, error) {
 	if p.entry(start, 0) > p.depth {
 		return nil, ErrEmpty
 	}
+	p.spread()
 	p.classify()
 	return &p, nil
 }
@@ -218,14 +237,29 @@ func (p *Program) measure() {
 	}
 }
 
+// spread finds how deep calls must go wherever edges lead.
+func (p *Program) spread() {
+	p.within = slices.Clone(p.need)
+	for changed := true; changed; {
+		changed = false
+		for i := len(p.nodes) - 1; i >= 0; i-- {
+			for _, e := range p.nodes[i].edges {
+				if n := p.within[e.to]; n > p.within[i] {
+					p.within[i], changed = n, true
+				}
+			}
+		}
+	}
+}
+
 // least is how deep calls go from a node, by what is known of those behind it.
 func (p *Program) least(n *node) int32 {
 	out := int32(never)
 	if n.end {
 		return 0
 	}
-	if n.leave != None {
-		out = p.need[n.leave]
+	if n.leave.to != None {
+		out = p.need[n.leave.to]
 	}
 	for _, e := range n.edges {
 		out = min(out, p.need[e.to])
@@ -268,7 +302,7 @@ func (p *Program) entry(r, min int32) int32 {
 func (p *Program) classify() {
 	var cut [257]bool
 	for i := range p.nodes {
-		for _, e := range p.nodes[i].edges {
+		for e := range p.nodes[i].ways {
 			cut[e.lo], cut[int(e.hi)+1] = true, true
 		}
 	}
@@ -285,7 +319,7 @@ func (p *Program) classify() {
 // Bytes are those that texts of the grammar hold.
 func (p *Program) Bytes() (out [256]bool) {
 	for i := range p.nodes {
-		for _, e := range p.nodes[i].edges {
+		for e := range p.nodes[i].ways {
 			if p.need[e.to] > p.depth {
 				continue
 			}

@@ -105,6 +105,28 @@ func (d *DFA) trim(holds func(state int) bool) *DFA {
 	return out
 }
 
+// Labels are those of the language's texts, in order.
+func (d *DFA) Labels() (out []int) {
+	for _, s := range d.States {
+		if s.Label != No {
+			out = append(out, s.Label)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Only is the language of those texts that have a label.
+func (d *DFA) Only(label int) *DFA {
+	out := &DFA{States: slices.Clone(d.States)}
+	for i := range out.States {
+		if out.States[i].Label != label {
+			out.States[i].Label = No
+		}
+	}
+	return out.trim(func(int) bool { return true })
+}
+
 // Empty reports whether no text is in the language.
 func (d *DFA) Empty() bool { return len(d.States) == 0 }
 

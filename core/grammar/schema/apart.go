@@ -1,6 +1,11 @@
 package schema
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+
+	"mm-abi.org/mm/core/grammar/regular"
+)
 
 // settle makes sure that none of an alternative's nots holds of what the
 // grammar writes, and leaves members out where that is what it takes. What it
@@ -59,10 +64,7 @@ func (c *compiler) apart(a, o alternative, depth int) bool {
 		if !c.spend(c.of(a), len(list)*(1+len(a.nodes))) {
 			return false
 		}
-		return !slices.ContainsFunc(list, func(v *value) bool {
-			x := v.anything()
-			return types&typeOf(x) != 0 && !slices.ContainsFunc(a.nodes, func(n *node) bool { return !c.holds(n, x) })
-		})
+		return !slices.ContainsFunc(list, func(v *value) bool { return c.writes(a, v, depth) })
 	}
 	common := types & o.all()
 	if common&(null|boolean) != 0 {
@@ -72,6 +74,88 @@ func (c *compiler) apart(a, o alternative, depth int) bool {
 		(common&text == 0 || countsApart(a, o, ofText)) &&
 		(common&array == 0 || countsApart(a, o, ofArray)) &&
 		(common&object == 0 || c.objectsApart(a, o, depth))
+}
+
+// writes reports whether the grammar may write a value for an alternative that
+// is no list of values. It goes by what the schemas say by themselves, and not
+// by whether they accept the value: what a schema says that another must not hold
+// is what is asked here, and the grammar of the alternative does not know it.
+func (c *compiler) writes(a alternative, v *value, depth int) bool {
+	if a.meant()&typeOf(v.anything()) == 0 {
+		return false
+	}
+	switch v.kind {
+	case '0':
+		x, ok := rational(v)
+		is := alternative{nodes: []*node{{lo: regular.Bound{At: x}, hi: regular.Bound{At: x}}}}
+		return !ok || !rangesApart(a, is)
+	case '"':
+		return c.writesText(a, v.text)
+	case '[':
+		return within(a, ofArray, len(v.items))
+	case '{':
+		return within(a, ofObject, len(v.members)) && c.writesMembers(a, v, depth)
+	}
+	return true
+}
+
+func within(a alternative, of, n int) bool {
+	least, most := a.count(of)
+	return n >= int(least) && (most < 0 || n <= int(most))
+}
+
+func (c *compiler) writesText(a alternative, text string) bool {
+	if !within(a, ofText, utf8.RuneCountInString(text)) {
+		return false
+	}
+	return !slices.ContainsFunc(a.patterns(), func(p string) bool {
+		d, err := c.pattern(p)
+		return err == nil && d.Label(text) == regular.No
+	})
+}
+
+// writesMembers is writes for an object: it has what it must have, and members
+// with values that may be theirs.
+func (c *compiler) writesMembers(a alternative, v *value, depth int) bool {
+	if depth >= maxApart {
+		return true
+	}
+	mine := c.listed(a)
+	for _, m := range mine {
+		got := v.get(m.name)
+		if got == nil && m.required {
+			return false
+		}
+		if got != nil && !slices.ContainsFunc(c.expand(m.set), func(x alternative) bool { return c.writesAny(x, got, depth+1) }) {
+			return false
+		}
+	}
+	return a.open() || !slices.ContainsFunc(v.members, func(m member) bool {
+		return !slices.ContainsFunc(mine, func(n named) bool { return n.name == m.name })
+	})
+}
+
+// writesAny is writes for an alternative that may be a list of values.
+func (c *compiler) writesAny(a alternative, v *value, depth int) bool {
+	list, _, ok := a.fixed()
+	if !ok {
+		return c.writes(a, v, depth)
+	}
+	return slices.ContainsFunc(c.accepted(a, list), func(w *value) bool { return same(v, w) })
+}
+
+// same reports whether values are equal, or may be: of numbers that are too
+// large to be read, and of what is within arrays and objects, it does not look.
+func same(v, w *value) bool {
+	x, one := rational(v)
+	y, other := rational(w)
+	switch {
+	case v.kind != w.kind || v.kind == '"' && v.text != w.text:
+		return false
+	case one && other:
+		return x.Cmp(y) == 0
+	}
+	return true
 }
 
 func rangesApart(a, o alternative) bool {

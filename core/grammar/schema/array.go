@@ -126,16 +126,12 @@ func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, 
 		return
 	}
 	c.repeat(from, to, rest{least: least, most: most}, func(from, next int32) {
-		c.key(c.b.Text(from, `"`), d, func(int) int32 {
-			at := c.b.Node()
-			c.b.Bytes(at, '"', '"', next)
-			return at
-		})
+		c.key(c.b.Text(from, `"`), d, func(int) int32 { return next })
 	})
 }
 
-// key goes by texts of a language, none of them twice in a rule's call; to gives
-// the node behind those of a label.
+// key goes by texts of a language, none of them twice in a rule's call, and the
+// quote behind them; to gives the node behind those of a label.
 func (c *compiler) key(from int32, d *regular.DFA, to func(label int) int32) {
 	rule, start := c.b.Rule(false)
 	c.b.Key(from, rule)
@@ -146,7 +142,7 @@ func (c *compiler) key(from int32, d *regular.DFA, to func(label int) int32) {
 		if _, ok := behind[label]; !ok {
 			behind[label] = to(label)
 		}
-		c.b.Leave(at, behind[label])
+		c.b.Leave(at, '"', behind[label])
 	})
 }
 

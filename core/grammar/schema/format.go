@@ -6,10 +6,12 @@ const (
 	date  = `[1-9][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))`
 	time  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
 	octet = `(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
-	label = `[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}`
+	label = `[A-Za-z0-9]{1,15}(?:-[A-Za-z0-9]{1,15}){0,2}` // 47 characters at most
 )
 
-// formats are patterns of texts that have a format, not of all of them.
+// formats are patterns of texts that have a format, not of all of them. What
+// stands before an address's @ has 62 characters at most, of 64, and the whole
+// of it 254 (RFC 5321, 4.5.3.1; RFC 3696's erratum 1690): 62+1+4*47+3.
 var formats = map[string]string{
 	"date":      "^" + date + "$",
 	"time":      "^" + time + "$",

@@ -15,20 +15,9 @@ func (c *compiler) object(a alternative, from, to int32) {
 		return
 	}
 	list := c.listed(a)
-	keys, more := c.others(a, list)
-	var words []string
-	if more {
-		var finite bool
-		if words, finite = keys.Finite(maxWords); finite {
-			// So few names are as good as named ones.
-			for _, w := range words {
-				list = append(list, named{name: w, set: a.member(c, w)})
-			}
-			more = false
-		} else if keys = keys.Endless(); keys.Empty() {
-			c.fault(c.of(a), "", "its other members have more than %d names, and a finite number", maxWords)
-			return
-		}
+	var keys []*regular.DFA
+	if names, more := c.others(a, list); more {
+		keys, list = c.endless(a, names, list)
 	}
 	rule, start := c.b.Rule(true)
 	c.once(from, rule, to)
@@ -36,7 +25,7 @@ func (c *compiler) object(a alternative, from, to int32) {
 	c.b.Bytes(close, '}', '}', end)
 	c.b.End(end)
 	g := grid{owner: c.of(a), n: len(list), least: least, most: most}
-	if more {
+	if len(keys) > 0 {
 		g.more = func(from int32, r rest) { c.further(a, keys, from, close, r) }
 	}
 	c.grid(g, open, close, func(i int) bool { return list[i].required }, func(i int, from, next int32) {
@@ -46,6 +35,33 @@ func (c *compiler) object(a alternative, from, to int32) {
 
 // maxWords is how many names of other members are taken for named ones.
 const maxWords = 64
+
+// endless parts the names of other members by what is said of these. Few names
+// are as good as named ones; of another part that is left of which there is no
+// end, so that however many names were taken, there is one more: of that part,
+// for where calls may go no deeper the others are of no use.
+func (c *compiler) endless(a alternative, names *regular.DFA, list []named) (keys []*regular.DFA, all []named) {
+	words, lost := 0, false
+	for _, label := range names.Labels() {
+		part := names.Only(label)
+		if few, finite := part.Finite(maxWords - words); finite {
+			words += len(few)
+			for _, w := range few {
+				list = append(list, named{name: w, set: a.member(c, w)})
+			}
+			continue
+		}
+		if part = part.Endless(); part.Empty() {
+			lost = true
+			continue
+		}
+		keys = append(keys, part)
+	}
+	if lost && len(keys) == 0 {
+		c.fault(c.of(a), "", "its other members have more than %d names, and a finite number", maxWords)
+	}
+	return keys, list
+}
 
 // named is a member that a schema names.
 type named struct {
@@ -239,15 +255,18 @@ func (c *compiler) namesOf(n *node) (*regular.DFA, error) {
 }
 
 // further goes by members that nobody names.
-func (c *compiler) further(a alternative, keys *regular.DFA, from, to int32, r rest) {
+func (c *compiler) further(a alternative, keys []*regular.DFA, from, to int32, r rest) {
 	patterns := a.patternsOfNames()
 	c.repeat(from, to, r, func(from, next int32) {
-		c.key(c.b.Text(from, `"`), keys, func(class int) int32 {
-			at := c.b.Node()
-			set, _ := a.others(patterns, class)
-			c.call(c.mark(c.b.Text(at, `"`), ":"), set, next)
-			return at
-		})
+		from = c.b.Text(from, `"`)
+		for _, names := range keys {
+			c.key(from, names, func(class int) int32 {
+				at := c.b.Node()
+				set, _ := a.others(patterns, class)
+				c.call(c.mark(at, ":"), set, next)
+				return at
+			})
+		}
 	})
 }
 

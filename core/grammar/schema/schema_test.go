@@ -63,6 +63,13 @@ func TestTexts(t *testing.T) {
 		{`{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, `{"a":null}|{"b":null}|!{}|!{"a":null,"b":null}`},
 		{`{"if": {"type": "string"}, "then": {"maxLength": 1}, "else": {"type": "null"}}`, `"a"|null|!"ab"|!1`},
 		{`true`, `null|{"a":[1,{}]}|!|!{"a":1,"a":2}`},
+		{`{"oneOf": [{"type": "string", "minLength": 2}, {"const": "a"}]}`, `"ab"|"a"|!""|!"b"`},
+		{`{"oneOf": [{"type": "integer", "minimum": 2}, {"enum": [1, "x"]}]}`, `1|2|"x"|!0`},
+		{`{"oneOf": [{"type": "string", "pattern": "^b"}, {"const": "a"}]}`, `"a"|"b"|!"c"`},
+		{`{"oneOf": [{"type": "object", "properties": {"k": {"const": 1}, "l": {"type": "null"}}, "required": ["k", "l"]}, {"enum": [{"k": 1}, {"k": 2, "l": null}]}]}`,
+			`{"k":1}|{"k":1,"l":null}|{"k":2,"l":null}|!{}`},
+		{`{"oneOf": [{"type": "array", "items": {"type": "null"}, "minItems": 1}, {"const": []}]}`, `[]|[null]|![1]`},
+		{`{"patternProperties": {"^a": {"type": "null"}, "^b[xy]?$": {"type": "boolean"}}, "minProperties": 2}`, `{"a":null,"ab":null}|{"b":true,"bx":true}|{"by":false,"a":null}|!{"a":true,"b":true}|!{"b":true,"b":true}`},
 	} {
 		p := compile(t, c.schema, Options{})
 		for _, text := range strings.Split(c.texts, "|") {
@@ -115,6 +122,11 @@ func TestFaults(t *testing.T) {
 		{`{"type": "number", "not": {"type": "integer"}}`, "must have a fraction"},
 		{`{"unevaluatedProperties": false}`, "/unevaluatedProperties: the keyword"},
 		{`{"$dynamicRef": "#x"}`, "/$dynamicRef: the keyword"},
+		{`{"oneOf": [{"type": "string"}, {"const": "a"}]}`, "cannot be told apart"},
+		{`{"oneOf": [{"type": "integer", "minimum": 1}, {"const": 1}]}`, "cannot be told apart"},
+		{`{"type": ["string", "null"], "not": {"enum": [1, "a", null]}}`, "cannot be told apart"},
+		{`{"type": "array", "items": {"type": "null"}, "not": {"const": []}}`, "cannot be told apart"},
+		{`{"oneOf": [{"type": "object", "properties": {"k": {"enum": [1, 2]}}}, {"const": {"k": 2}}]}`, "cannot be told apart"},
 		{`[]`, "a schema is an object, true or false"},
 		{`{"title": 3}`, "it is no schema"},
 	} {
@@ -181,10 +193,10 @@ func FuzzCompile(f *testing.F) {
 		m := p.Run()
 		s := m.Start()
 		for i := 0; i < 40 && !s.Done(); i++ {
-			next := m.Next(s)
+			near := m.Near(s)
 			pick, n := -1, 0
-			for b, ok := range next {
-				if ok {
+			for b := range 256 {
+				if near[b>>6]>>(b&63)&1 != 0 && m.Step(s, byte(b)) != nil {
 					if n++; int(data[i%len(data)])%n == 0 {
 						pick = b
 					}

@@ -1,5 +1,6 @@
 """Reads lines of {"name", "schema", "text"} and counts the texts that are JSON
 and that jsonschema accepts. Exits with 1 where one is not."""
+import importlib.metadata
 import json
 import sys
 
@@ -19,5 +20,5 @@ for line in sys.stdin:
         bad += 1
         if bad <= 10:
             print(f"{row['name']}: {row['text'][:200]!r}: {str(err).splitlines()[0]}")
-print(f"jsonschema {jsonschema.__version__ if hasattr(jsonschema, '__version__') else ''}: {len(validators)} schemas, {good} texts valid, {bad} not")
+print(f"jsonschema {importlib.metadata.version('jsonschema')}: {len(validators)} schemas, {good} texts valid, {bad} not")
 sys.exit(bad > 0)

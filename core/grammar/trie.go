@@ -1,0 +1,158 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+)
+
+// trie is tokens in the order of their bytes, as one walks over a tree.
+type trie struct {
+	bytes  []byte  // by node
+	depth  []int32 // by node, from 1
+	skip   []int32 // by node: the first that is not below it
+	first  []int32 // by node: where its tokens begin; one more at the end
+	kinds  []kinds // by node: of the bytes below it
+	height []int32 // by node: how many bytes are below it at most
+	ids    []int32
+	root   [256]int32 // by the first byte: its node, or -1
+	tall   int        // the longest token
+}
+
+// kinds is a set of kinds of bytes: those that grammars mostly treat alike.
+type kinds uint64
+
+// The kinds: digits, letters in four parts, since hexadecimal ones are often
+// apart, control characters, each other ASCII character, and bytes beyond, in
+// tokens of whole characters and in others.
+const (
+	digits kinds = 1 << iota
+	lowerHex
+	lower
+	upperHex
+	upper
+	controls
+	whole8
+	part8
+	firstSign // the first of those of a single character
+
+	wordyKinds = digits | lowerHex | lower | upperHex | upper
+)
+
+// kindOf is the kind of each byte of ASCII, membersOf the bytes of each kind,
+// and plainKinds are those that a string of JSON holds as they are.
+var kindOf, membersOf, plainKinds = sortKinds()
+
+func sortKinds() (of [utf8.RuneSelf]kinds, members map[kinds][]byte, plain kinds) {
+	members = map[kinds][]byte{}
+	sign := firstSign
+	for b := range byte(utf8.RuneSelf) {
+		switch {
+		case b < ' ':
+			of[b] = controls
+		case b >= '0' && b <= '9':
+			of[b] = digits
+		case b >= 'a' && b <= 'f':
+			of[b] = lowerHex
+		case b >= 'g' && b <= 'z':
+			of[b] = lower
+		case b >= 'A' && b <= 'F':
+			of[b] = upperHex
+		case b >= 'G' && b <= 'Z':
+			of[b] = upper
+		default:
+			of[b] = sign
+			sign <<= 1
+		}
+		members[of[b]] = append(members[of[b]], b)
+		if b >= ' ' && b != '"' && b != '\\' {
+			plain |= of[b]
+		}
+	}
+	return of, members, plain
+}
+
+type entry struct {
+	text string
+	id   int32
+}
+
+// newTrie sorts tokens; whole says that they are of whole characters.
+func newTrie(list []entry, whole bool) (t trie) {
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.id, b.id)) })
+	var path []int32 // nodes of the text before
+	var last string
+	beyond := part8
+	if whole {
+		beyond = whole8
+	}
+	// cut closes the nodes of the path from a depth on.
+	cut := func(depth int) {
+		for d := len(path) - 1; d >= depth; d-- {
+			n := path[d]
+			t.skip[n] = int32(len(t.bytes))
+			if d == 0 {
+				continue
+			}
+			kind, up := beyond, path[d-1]
+			if t.bytes[n] < utf8.RuneSelf {
+				kind = kindOf[t.bytes[n]]
+			}
+			t.kinds[up] |= t.kinds[n] | kind
+			t.height[up] = max(t.height[up], t.height[n]+1)
+		}
+		path = path[:depth]
+	}
+	for b := range t.root {
+		t.root[b] = -1
+	}
+	for _, e := range list {
+		same := 0
+		for same < len(last) && same < len(e.text) && last[same] == e.text[same] {
+			same++
+		}
+		cut(same)
+		for i := same; i < len(e.text); i++ {
+			path = append(path, int32(len(t.bytes)))
+			t.bytes = append(t.bytes, e.text[i])
+			t.depth = append(t.depth, int32(i+1))
+			t.skip = append(t.skip, 0)
+			t.first = append(t.first, int32(len(t.ids)))
+			t.kinds = append(t.kinds, 0)
+			t.height = append(t.height, 0)
+		}
+		if same == 0 {
+			t.root[e.text[0]] = path[0]
+		}
+		t.ids = append(t.ids, e.id)
+		t.tall = max(t.tall, len(e.text))
+		last = e.text
+	}
+	cut(0)
+	t.first = append(t.first, int32(len(t.ids)))
+	return t
+}
+
+// find is the node of a text, or -1.
+func (t *trie) find(text string) int32 {
+	if text == "" {
+		return -1
+	}
+	i := t.root[text[0]]
+	if i < 0 {
+		return -1
+	}
+	for d := 1; d < len(text); d++ {
+		below := i + 1
+		for end := t.skip[i]; ; below = t.skip[below] {
+			if below >= end {
+				return -1
+			}
+			if t.bytes[below] == text[d] {
+				break
+			}
+		}
+		i = below
+	}
+	return i
+}

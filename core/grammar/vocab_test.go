@@ -1,0 +1,188 @@
+package grammar_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/grammar"
+	"mm-abi.org/mm/core/tokenizer"
+)
+
+// vocabularies calls a test with each of those that MM_GRAMMAR_VOCABS lists:
+// GGUF files, or numbers of tokens that are trained.
+func vocabularies(t *testing.T, test func(t *testing.T, tok *tokenizer.Tokenizer)) {
+	list := os.Getenv("MM_GRAMMAR_VOCABS")
+	if list == "" {
+		t.Skip("skipped: MM_GRAMMAR_VOCABS names no vocabularies")
+	}
+	for _, path := range filepath.SplitList(list) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			var n int
+			if _, err := fmt.Sscanf(path, "%d", &n); err == nil {
+				test(t, trained(t, n))
+				return
+			}
+			tok, err := fromGGUF(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, tok)
+		})
+	}
+}
+
+func fromGGUF(path string) (*tokenizer.Tokenizer, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return tokenizer.FromGGUF(f)
+}
+
+// closing are the tokens that end something.
+func closing(tok *tokenizer.Tokenizer) (out []int32) {
+	for id := range int32(tok.Size()) {
+		if p := tok.Piece(id); tok.Ends(id) || p != "" && len(p) < 3 && strings.Trim(p, `"]}`) == "" {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Masks of tokenizers that are in use: they hold a token exactly if it may be
+// spelt, in some states of each schema, and texts of random tokens are valid.
+func TestRealTokens(t *testing.T) {
+	const texts, long = 25, 400
+	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
+		vocab, ends := grammar.Read(tok), closing(tok)
+		judge := newJudge(t)
+		states, whole, cut, tokens := 0, 0, 0, 0
+		for i, s := range schemas(t) {
+			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			valid, err := jsonschema.CompileString("schema.json", string(s.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, rng := over(t, g, vocab), rand.New(rand.NewPCG(9, uint64(i)))
+			for round := range texts {
+				var out strings.Builder
+				at, n := m.Start(), 0
+				for ; n < long && !m.Done(at); n++ {
+					mask := m.Mask(at)
+					if round == 0 && n%8 == 3 && n < 24 {
+						states++
+						exact(t, s.name, m, tok, at, mask)
+					}
+					id := pick(mask, rng)
+					if may := slices.DeleteFunc(slices.Clone(ends), func(id int32) bool { return !mask.Has(id) }); len(may) > 0 && rng.IntN(4) == 0 {
+						id = may[rng.IntN(len(may))]
+					}
+					if id < 0 {
+						t.Fatalf("%s: a dead end behind %q", s.name, out.String())
+					}
+					var ok bool
+					if at, ok = m.Next(at, id); !ok {
+						t.Fatalf("%s: %q is in the mask behind %q and refused", s.name, tok.Piece(id), out.String())
+					}
+					if tokens++; !tok.Ends(id) {
+						out.WriteString(tok.Piece(id))
+					}
+				}
+				if n == long || !m.Accepts(at) {
+					cut++
+					continue
+				}
+				if whole++; valid.Validate(value(t, out.String())) != nil {
+					t.Errorf("%s: %q is not valid", s.name, out.String())
+				}
+				judge.add(s, out.String())
+			}
+		}
+		t.Logf("%d tokens: %d masks compared with the spelling of every token; %d texts of %d tokens, all valid, %d cut; no dead end", tok.Size(), states, whole, tokens, cut)
+		if whole < 20*cut {
+			t.Errorf("%d texts of %d were cut", cut, cut+whole)
+		}
+		judge.say()
+	})
+}
+
+// exact compares a mask with the spelling of every token.
+func exact(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer, at grammar.State, mask grammar.Bitset) {
+	t.Helper()
+	for id := range int32(tok.Size()) {
+		if _, ok := m.Next(at, id); ok != mask.Has(id) {
+			t.Fatalf("%s: token %q: the mask says %v, spelling it %v", name, tok.Piece(id), mask.Has(id), ok)
+		}
+	}
+}
+
+// What masks cost: for each token of random texts the processor time of its mask
+// and its step, with nothing kept at first. llguidance states 50 µs a token of
+// 128k.
+func TestMaskCost(t *testing.T) {
+	vocabularies(t, func(t *testing.T, tok *tokenizer.Tokenizer) {
+		runtime.LockOSThread() // whose time is measured
+		defer runtime.UnlockOSThread()
+		began := time.Now()
+		vocab := grammar.Read(tok)
+		read := time.Since(began)
+		var masks, warm, steps []time.Duration
+		dear := 0
+		for i, s := range schemas(t) {
+			g, err := grammar.New(s.data, grammar.Options{Depth: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, rng := over(t, g, vocab), rand.New(rand.NewPCG(7, uint64(i)))
+			for round := range 6 {
+				at := m.Start()
+				for n := 0; n < 60 && !m.Done(at); n++ {
+					began := threadTime()
+					mask := m.Mask(at)
+					d := threadTime() - began
+					if masks = append(masks, d); round > 2 {
+						warm = append(warm, d)
+					}
+					if d > 50*time.Microsecond {
+						dear++
+					}
+					id := pick(mask, rng)
+					began = threadTime()
+					at, _ = m.Next(at, id)
+					steps = append(steps, threadTime()-began)
+				}
+			}
+		}
+		t.Logf("%d tokens, read in %v; %d masks of %d schemas: p50 %v p90 %v p99 %v max %v, mean %v, %.1f %% above 50µs; after three texts p50 %v p99 %v; step p50 %v p99 %v",
+			tok.Size(), read.Round(time.Millisecond), len(masks), len(schemas(t)), at(masks, .5), at(masks, .9), at(masks, .99), at(masks, 1), mean(masks),
+			100*float64(dear)/float64(len(masks)), at(warm, .5), at(warm, .99), at(steps, .5), at(steps, .99))
+	})
+}
+
+func at(d []time.Duration, q float64) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[min(len(d)-1, int(q*float64(len(d))))].Round(100 * time.Nanosecond)
+}
+
+func mean(d []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, x := range d {
+		sum += x
+	}
+	return (sum / time.Duration(len(d))).Round(100 * time.Nanosecond)
+}
