@@ -83,8 +83,8 @@ func (e Executor) program(ctx context.Context, p sandbox.Program) (program, erro
 
 // Listed are the tools of a server, by name, and the hash that pins them.
 type Listed struct {
-	Names  []string
-	SHA256 string // lower-case hex
+	Names  []string `json:"tools"`
+	SHA256 string   `json:"tools_sha256"` // lower-case hex
 }
 
 // Tools asks a server for its tools, whatever its manifest pins.

@@ -34,7 +34,7 @@ var served = map[string]func(args json.RawMessage) (any, error){
 		}
 	},
 	skilltest.Flood: func(json.RawMessage) (any, error) { notifications(); return nil, nil },
-	skilltest.Trap: func(json.RawMessage) (any, error) { broken(); return nil, nil },
+	skilltest.Trap:  func(json.RawMessage) (any, error) { broken(); return nil, nil },
 	skilltest.Exit:  func(json.RawMessage) (any, error) { os.Exit(3); return nil, nil },
 	skilltest.World: func(json.RawMessage) (any, error) { return map[string]any{"env": os.Environ(), "args": os.Args}, nil },
 	skilltest.Read: func(json.RawMessage) (any, error) {

@@ -63,7 +63,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, sandbox.Refuse("process cannot hold a guest to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
 	}
 	if p.Image == nil {
-		if err := native(p.Code); err != nil {
+		if err := executable(p.Code); err != nil {
 			return nil, err
 		}
 	} else if len(p.Allow.Read) > 0 {
@@ -102,9 +102,9 @@ func permitted(a modules.Allow) error {
 	return nil
 }
 
-// native refuses what this kernel does not execute: what is no ELF program of
+// executable refuses what this kernel does not execute: what is no ELF program of
 // this machine. The kernel reads the rest, as of any program.
-func native(code []byte) error {
+func executable(code []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		return sandbox.Refuse("it is no native program: %v", err)
