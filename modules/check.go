@@ -109,9 +109,22 @@ func (m *Manifest) checkRuntime(list *diag.List) {
 		if n != 1 {
 			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, python, builtin, process, mcp, agent")
 		}
+		m.checkAgent(list)
 		checkLimits(m, "/runtime/limits", m.Runtime.Limits, list)
 	}
 	checkLimits(m, "/limits", m.Limits, list)
+}
+
+// checkAgent sees that a build can be asked as the skill is.
+func (m *Manifest) checkAgent(list *diag.List) {
+	if m.Runtime.Agent == "" {
+		return
+	}
+	takes := slices.ContainsFunc(m.Inputs, func(p abi.Port) bool { return p.Name == "prompt" && p.Type == "str" && !p.Optional })
+	gives := slices.ContainsFunc(m.Outputs, func(p abi.Port) bool { return p.Name == "answer" && p.Type == "str" })
+	if !takes || !gives {
+		list.Add(diag.MissingKey, m.Pos("/runtime/agent"), "an agent takes prompt and gives answer, both of type str", "inputs: [{name: prompt, type: str}], outputs: [{name: answer, type: str}]")
+	}
 }
 
 func checkLimits(m *Manifest, ptr string, l *Limits, list *diag.List) {
