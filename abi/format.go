@@ -18,7 +18,10 @@ const (
 	Starlark    Format = "starlark"
 	Python      Format = "python"
 	Process     Format = "process" // a native program
+	MCP         Format = "mcp"     // a native program that serves tools
 )
 
 // Code reports whether files of the format are programs of skills.
-func (f Format) Code() bool { return f == Wasm || f == Starlark || f == Python || f == Process }
+func (f Format) Code() bool {
+	return f == Wasm || f == Starlark || f == Python || f == Process || f == MCP
+}

@@ -78,6 +78,7 @@ const (
 	ParamDiffers   Code = "MM0319"
 	NotChecked     Code = "MM0320"
 	BackendAsked   Code = "MM0321"
+	AgentWithin    Code = "MM0322"
 
 	BadRef        Code = "MM0401"
 	NotFound      Code = "MM0402"

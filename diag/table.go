@@ -57,6 +57,7 @@ var table = []Entry{
 	{ParamDiffers, "the graph asks for what the module does not have", "A parameter written in the graph differs from the module's own.", "Use the module's value, or a version of the module with the other one."},
 	{NotChecked, "reference not checked", "The module was not found among the folders at hand, so the graph was checked without it.", "Run mm lock, or name the folder of modules on the command line."},
 	{BackendAsked, "the graph asks for a backend", "The graph names the engine that a module is to run on; it runs on no other.", "Nothing to do; --backend PART=NAME of mm run takes another."},
+	{AgentWithin, "a build within itself", "A skill of the build is an agent, which is a build with skills of its own, and so on: one of them is the build itself, or they are more than three deep.", "Take one of the agents out of the chain that the detail tells."},
 
 	{BadRef, "not a reference", "A reference is name@version, name@^1.2, name@sha256:… with an optional registry/repository before.", "Write it in that form."},
 	{NotFound, "module not found", "No module folder, store, layout or registry at hand has this name.", "Check the name, or add a source to mm.yaml."},

@@ -100,18 +100,31 @@ func (m *Manifest) checkTokens(list *diag.List) {
 
 func (m *Manifest) checkRuntime(list *diag.List) {
 	if m.Runtime != nil {
-		n := 0
-		for _, s := range []string{m.Runtime.Container, m.Runtime.Wasm, m.Runtime.Starlark, m.Runtime.Python, m.Runtime.Builtin, m.Runtime.Process} {
+		n := len(m.Runtime.Programs())
+		for _, s := range []string{m.Runtime.Container, m.Runtime.Builtin, m.Runtime.Agent} {
 			if s != "" {
 				n++
 			}
 		}
 		if n != 1 {
-			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, python, builtin, process")
+			list.Add(diag.MissingKey, m.Pos("/runtime"), fmt.Sprintf("runtime names %d engines, one is needed", n), "give one of container, wasm, starlark, python, builtin, process, mcp, agent")
 		}
+		m.checkAgent(list)
 		checkLimits(m, "/runtime/limits", m.Runtime.Limits, list)
 	}
 	checkLimits(m, "/limits", m.Limits, list)
+}
+
+// checkAgent sees that a build can be asked as the skill is.
+func (m *Manifest) checkAgent(list *diag.List) {
+	if m.Runtime.Agent == "" {
+		return
+	}
+	takes := slices.ContainsFunc(m.Inputs, func(p abi.Port) bool { return p.Name == "prompt" && p.Type == "str" && !p.Optional })
+	gives := slices.ContainsFunc(m.Outputs, func(p abi.Port) bool { return p.Name == "answer" && p.Type == "str" })
+	if !takes || !gives {
+		list.Add(diag.MissingKey, m.Pos("/runtime/agent"), "an agent takes prompt and gives answer, both of type str", "inputs: [{name: prompt, type: str}], outputs: [{name: answer, type: str}]")
+	}
 }
 
 func checkLimits(m *Manifest, ptr string, l *Limits, list *diag.List) {
@@ -164,10 +177,8 @@ func (m *Manifest) Paths() []string {
 		}
 	}
 	if r := m.Runtime; r != nil {
-		for _, p := range []string{r.Wasm, r.Starlark, r.Python, r.Process} {
-			if p != "" {
-				set[p] = true
-			}
+		for _, p := range r.Programs() {
+			set[p] = true
 		}
 	}
 	delete(set, FileName)
@@ -202,7 +213,11 @@ func (m *Manifest) PathPos(path string) diag.Pos {
 		}
 	}
 	if r := m.Runtime; r != nil {
-		named[r.Wasm], named[r.Starlark], named[r.Python], named[r.Process] = "/runtime/wasm", "/runtime/starlark", "/runtime/python", "/runtime/process"
+		for key, p := range r.Programs() {
+			if named[p] = "/runtime/" + key; key == "mcp" {
+				named[p] += "/command"
+			}
+		}
 	}
 	return m.Pos(named[path])
 }

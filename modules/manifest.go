@@ -136,27 +136,6 @@ type Shown struct {
 	File     string // MODULE/PATH
 }
 
-// Runtime says how a skill runs: exactly one of the engines is to be set.
-type Runtime struct {
-	Container string  `json:"container,omitempty"`
-	Wasm      string  `json:"wasm,omitempty"`
-	Starlark  string  `json:"starlark,omitempty"`
-	Python    string  `json:"python,omitempty"`
-	Builtin   string  `json:"builtin,omitempty"`
-	Process   string  `json:"process,omitempty"`
-	Limits    *Limits `json:"limits,omitempty"`
-	Allow     *Allow  `json:"allow,omitempty"`
-}
-
-// Allow lists what a skill may reach beyond nothing.
-type Allow struct {
-	Network []string `json:"network,omitempty"` // hosts
-	Read    []string `json:"read,omitempty"`    // absolute paths
-	Env     []string `json:"env,omitempty"`     // names of variables
-	Clock   bool     `json:"clock,omitempty"`   // the time of day, and how long something takes
-	Random  bool     `json:"random,omitempty"`
-}
-
 // Figures are named numbers, texts and lists, as params and caps hold them.
 type Figures map[string]any
 

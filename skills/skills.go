@@ -1,8 +1,8 @@
 // Package skills calls the tools of a build for a model.
 //
 // [Open] readies the skills that a build names: each one's manifest says what
-// runs it (builtin, wasm, starlark, python, process), within which limits and what it
-// may reach; the build's sandbox has the last word on all of it. [Set.Call]
+// runs it (builtin, wasm, starlark, python, process, container, mcp, agent), within which
+// limits and what it may reach; the build's sandbox has the last word on all of it. [Set.Call]
 // takes a call as the model wrote it and gives the one line of JSON that is fed
 // back: {"ok":true, …} with the outputs of the skill under their names, or
 // {"ok":false,"error":{"kind":…,"message":…}}. Whatever the model, the
@@ -33,7 +33,7 @@ import (
 // Options of a set.
 type Options struct {
 	// Executors are those there are, by the key of a manifest's runtime: builtin,
-	// wasm, starlark, python, process.
+	// wasm, starlark, python, process, container, mcp, agent.
 	Executors map[string]sandbox.Executor
 }
 
@@ -111,7 +111,7 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 		return sandbox.Refuse("the build ships no %s of %s", modules.FileName, part.ID())
 	}
 	k.info.Description = m.Description
-	engine, path := runs(m.Runtime)
+	engine, value := m.Runtime.Engine()
 	k.info.Engine = engine
 	k.info.Limits = part.Limits.Filled()
 	if part.Allow != nil {
@@ -133,15 +133,20 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 		return sandbox.Refuse("this mm runs no skill on %s", engine)
 	}
 	p := sandbox.Program{Name: part.Name, Limits: k.info.Limits, Allow: k.info.Allow}
-	if engine == "builtin" {
-		p.Name = path
-	} else {
-		var err error
+	var err error
+	switch {
+	case engine == "builtin":
+		p.Name = value
+	case abi.Format(engine).Code():
 		if p.Code, err = code(b.Files, part, abi.Format(engine)); err != nil {
 			return err
 		}
+	default:
+		p.Ref = value
 	}
-	var err error
+	if p.MCP = m.Runtime.MCP; p.MCP != nil {
+		p.Args = p.MCP.Args
+	}
 	if k.guest, err = e.Prepare(ctx, p); err != nil {
 		return err
 	}
@@ -156,16 +161,6 @@ func (k *skill) open(ctx context.Context, b *builds.Build, part builds.SkillPart
 
 // substitute is a guest that another engine runs than the manifest names.
 type substitute interface{ By() string }
-
-// runs is the key of runtime that a manifest sets, and its value.
-func runs(r *modules.Runtime) (engine, value string) {
-	for _, e := range [][2]string{{"builtin", r.Builtin}, {"wasm", r.Wasm}, {"starlark", r.Starlark}, {"python", r.Python}, {"process", r.Process}, {"container", r.Container}} {
-		if e[1] != "" {
-			return e[0], e[1]
-		}
-	}
-	return "", ""
-}
 
 // code reads the program of a skill.
 func code(files builds.Files, part builds.SkillPart, format abi.Format) ([]byte, error) {

@@ -48,7 +48,13 @@ func (w *Workspace) Lock(ctx context.Context, file string, opt LockOptions) (*Lo
 		return nil, err
 	}
 	lock.Graph = builds.NewLock(g, data).Graph
-	list = append(list, g.Check(resolve.Resolved(found))...)
+	resolved := resolve.Resolved(found)
+	list = append(list, g.Check(resolved)...)
+	within, err := w.agents(ctx, g, resolved)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, within...)
 	if err := list.Err(); err != nil {
 		return nil, err
 	}

@@ -177,6 +177,11 @@ func (w *Workspace) checkGraphs(ctx context.Context, v *validation) error {
 			}
 		}
 		v.list = append(v.list, g.Check(resolved)...)
+		within, err := w.agents(ctx, g, resolved)
+		if err != nil {
+			return err
+		}
+		v.list = append(v.list, within...)
 	}
 	v.list.Sort()
 	v.list = slices.Compact(v.list)

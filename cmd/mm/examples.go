@@ -18,6 +18,8 @@ var examples = map[string][]string{
 	"skill":                 {"mm skill install micropython"},
 	"skill new":             {"mm skill new slope --lang starlark", "mm skill new slope --lang go"},
 	"skill install":         {"mm skill install micropython", "mm skill install micropython --from micropython.tgz --sign default"},
+	"skill image":           {"mm skill image registry.example/tools/chartqa:0.6.0", "mm skill image oci:chartqa"},
+	"skill tools":           {"mm skill tools modules/search"},
 	"mcp":                   {"mm mcp", "mm mcp m-lite:0.1.0 --root ~/models", "mm mcp dist/m-lite --http 127.0.0.1:7700"},
 	"chat":                  {"mm chat p-lite:0.1.0", "mm chat dist/p-lite --system \"Be brief.\" --temperature 0.7"},
 	"inspect":               {"mm inspect dist/p-lite", "mm inspect p-lite:0.1.0 --json", "mm inspect model.onnx --nodes"},

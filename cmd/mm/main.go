@@ -36,6 +36,8 @@ import (
 	"mm-abi.org/mm/skills/fetch"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
+	"mm-abi.org/mm/skills/sandbox/mcp"
+	"mm-abi.org/mm/skills/sandbox/oci"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/sandbox/python"
 	"mm-abi.org/mm/skills/sandbox/starlark"
@@ -109,12 +111,15 @@ func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.
 	// The interpreter is found in the home, whatever is worked on.
 	interpreter := func(context.Context) ([]byte, error) { return w.Blob(python.Digest, sandbox.MaxCode) }
 	scripts := python.New(python.Options{Interpreter: interpreter, Engine: modules, Fallback: starlark.Executor{}})
+	programs := process.New(process.Options{})
 	return map[string]sandbox.Executor{
-		"builtin":  builtin.Executor{Funcs: standard.Funcs()},
-		"wasm":     modules,
-		"starlark": starlark.Executor{},
-		"python":   scripts,
-		"process":  process.New(process.Options{}),
+		"builtin":   builtin.Executor{Funcs: standard.Funcs()},
+		"wasm":      modules,
+		"starlark":  starlark.Executor{},
+		"python":    scripts,
+		"process":   programs,
+		"mcp":       mcp.Executor{Programs: programs},
+		"container": oci.New(oci.Options{Dir: w.ImageDir(), Blob: w.OpenBlob, Programs: programs}),
 	}, closers{scripts, modules}, nil
 }
 

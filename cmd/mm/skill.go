@@ -18,7 +18,7 @@ import (
 func (p *program) skillCommand() *cli.Command {
 	return &cli.Command{
 		Name: "skill", Usage: "tools that a model may call", Action: noCommand("skill", nil),
-		Subcommands: []*cli.Command{p.skillNewCommand(), p.skillInstallCommand()},
+		Subcommands: []*cli.Command{p.skillNewCommand(), p.skillInstallCommand(), p.skillImageCommand(), p.skillToolsCommand()},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -14,10 +15,12 @@ import (
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/spell"
+	"mm-abi.org/mm/runtimes/agent"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -64,8 +67,21 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 		if p.skills.Executors, p.skilled, err = executors(ctx, w); err != nil {
 			return skills.Options{}, err
 		}
+		p.skills.Executors["agent"] = p.agents(w, maps.Clone(p.skills.Executors))
 	}
 	return p.skills, nil
+}
+
+// agents runs the skills that are builds of the store, with the skills of theirs;
+// each call of those is written to the audit log too.
+func (p *program) agents(w *workspace.Workspace, others map[string]sandbox.Executor) *agent.Executor {
+	return agent.New(agent.Options{
+		Open: w.Agent, Executors: others,
+		Runner: runner.Options{
+			Engines: p.engines, Revision: fmt.Sprintf("%+v", built()), Sequences: 1,
+			Called: func(ctx context.Context, c tools.Called) { w.Record(ctx, entry(c)) },
+		},
+	})
 }
 
 // maxRef bounds what the log tells of a tool that is none: it is the model's

@@ -129,6 +129,7 @@ var writers = map[string]string{
 	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
 	"internal/release/":     "a program of the release, not mm",
 	"tools/":                "programs of the developers, not mm",
+	"skills/skilltest/":     "guests that try to, behind walls",
 	"core/dataset/cache.go": "a cache that is checked as it is read",
 }
 

@@ -19,7 +19,7 @@ var floors = map[string]int{
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
-	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
+	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
 	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
@@ -39,7 +39,7 @@ var floors = map[string]int{
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 9,
 
-	"eval": 10, "serve/mcp": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+	"eval": 10, "serve/mcp": 10, "runtimes/agent": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
 
 	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }
@@ -56,9 +56,9 @@ var thirdParty = map[string][]string{
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
-	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp"},
+	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcp"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -68,7 +68,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/image":                       {"core/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest/native"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
 	"gonum.org/v1/gonum":                       {"core/dataset/sound", "core/preprocess"},

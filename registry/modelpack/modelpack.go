@@ -182,18 +182,17 @@ func formatOf(m *modules.Manifest, path string) string {
 			return string(format)
 		}
 	}
-	switch r := m.Runtime; {
-	case path == modules.FileName:
+	if path == modules.FileName {
 		return "yaml"
-	case r != nil && r.Wasm == path:
-		return "wasm"
-	case r != nil && r.Starlark == path:
-		return "starlark"
-	case r != nil && r.Python == path:
-		return string(abi.Python)
-	case r != nil && r.Process == path:
-		return string(abi.Process)
-	case path == m.Card:
+	}
+	if r := m.Runtime; r != nil {
+		for format, program := range r.Programs() {
+			if program == path {
+				return format
+			}
+		}
+	}
+	if path == m.Card {
 		return "markdown"
 	}
 	return ""

@@ -84,8 +84,13 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 	messages, most := req.messages(), gen.MaxTokens
 	for {
 		held, from := len(s.held), len(t.answer.Tokens)
+		t.further = r.further()
+		gen.StopIDs = r.talk.Ends() // whether another call follows is for the next token to say
 		err := t.held(ctx, r, s, gen, loop, behind)
-		if err != nil || t.answer.Stop != runtimes.StopEnd || len(t.answer.Calls) == 0 {
+		if err == nil {
+			err = s.keep(held + len(t.answer.Tokens) - from)
+		}
+		if err != nil || len(t.answer.Calls) == 0 || t.answer.Stop != runtimes.StopEnd && !t.further.closed {
 			return err
 		}
 		if most > 0 {
@@ -94,16 +99,19 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 				return nil
 			}
 		}
-		done, stop, err := t.call(ctx, loop)
+		t.answer.Stop = runtimes.StopEnd
+		done, stop, err := t.calls(ctx, loop)
 		if err != nil {
 			return err
+		}
+		if len(done) > 0 {
+			messages = append(messages[:len(messages):len(messages)], t.turns(done)...)
 		}
 		if stop != "" {
 			t.answer.Stop = stop
 			return nil
 		}
-		messages = append(messages[:len(messages):len(messages)], t.turns(done)...)
-		if full, err := t.hear(ctx, r, s, messages, req.Tools, held, from); full || err != nil {
+		if full, err := t.hear(ctx, r, s, messages, req.Tools, len(done), held, from); full || err != nil {
 			return err
 		}
 		if err := t.add(t.reader.End()); err != nil {
@@ -152,15 +160,29 @@ func (t *telling) drew(r *Runner, c *tools.Constraint, from int) {
 	}
 }
 
-// call makes the call that was written last, unless that ends the answer.
+// calls makes the calls that were written, in their order, up to one that ends
+// the answer.
+func (t *telling) calls(ctx context.Context, loop *tools.Loop) (made []tools.Called, stop runtimes.Stop, err error) {
+	for len(t.answer.Calls) > 0 {
+		done, stop, err := t.call(ctx, loop)
+		if err != nil || stop != "" {
+			return made, stop, err
+		}
+		made = append(made, done)
+	}
+	t.answer.Calls = nil
+	return made, "", nil
+}
+
+// call makes the first call that was not made, unless that ends the answer.
 func (t *telling) call(ctx context.Context, loop *tools.Loop) (tools.Called, runtimes.Stop, error) {
-	at, last := time.Since(t.start), len(t.answer.Calls)-1
-	done, stop, err := loop.Call(ctx, t.answer.Calls[last])
+	at := time.Since(t.start)
+	done, stop, err := loop.Call(ctx, t.answer.Calls[0])
 	t.away += time.Since(t.start) - at
 	if err != nil || stop != "" {
 		return done, stop, err
 	}
-	t.answer.Calls = t.answer.Calls[:last]
+	t.answer.Calls = t.answer.Calls[1:]
 	t.answer.Called = append(t.answer.Called, done)
 	t.answer.Trace = append(t.answer.Trace, trace.Step{
 		What: trace.Call, Part: done.Call.Name, Backend: done.Skill.Engine, Note: done.Answer.Kind(), Start: at, Run: done.Took, After: []int{len(t.answer.Trace) - 1},
@@ -168,30 +190,37 @@ func (t *telling) call(ctx context.Context, loop *tools.Loop) (tools.Called, run
 	return done, "", nil
 }
 
-// turns are what was said up to a call, and what came of it.
-func (t *telling) turns(done tools.Called) []talk.Message {
+// turns are what was said up to calls, and what came of each.
+func (t *telling) turns(made []tools.Called) []talk.Message {
 	a := t.answer
-	said := talk.Message{Role: talk.Assistant, Calls: []talk.Call{done.Call}}
+	said := talk.Message{Role: talk.Assistant}
+	for _, done := range made {
+		said.Calls = append(said.Calls, done.Call)
+	}
 	if text := t.text.String()[a.told:]; text != "" {
 		said.Parts = []talk.Part{{Type: abi.Text, Text: text}}
 	}
 	said.Reasoning = t.reasoning.String()[a.thought:]
 	a.told, a.thought = t.text.Len(), t.reasoning.Len()
-	turns := []talk.Message{said, {Role: talk.Tool, Name: done.Call.Name, Parts: []talk.Part{{Type: abi.Text, Text: done.Line}}}}
+	turns := []talk.Message{said}
+	for _, done := range made {
+		turns = append(turns, talk.Message{Role: talk.Tool, Name: done.Call.Name, Parts: []talk.Part{{Type: abi.Text, Text: done.Line}}})
+	}
 	a.turns = append(a.turns, turns...)
 	return turns
 }
 
-// hear has the core read what came of the last call, behind what it has written
-// itself: nothing of that is read again. An answer that there is no room for is
-// replaced by one that says so; full reports that there is none for that either.
-func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, held, from int) (full bool, err error) {
+// hear has the core read what came of the last n calls, behind what it has
+// written itself: nothing of that is read again. Answers that there is no room
+// for are replaced, the last first, by ones that say so; full reports that there
+// is none for those either.
+func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []talk.Message, defs []talk.Definition, n, held, from int) (full bool, err error) {
 	at, drawn := time.Now(), t.answer.Tokens[from:]
 	defer func() { t.away += time.Since(at) }()
 	room := r.model.Shape().Context - held - len(drawn) - 1 // one for what it says
 	ids, thinking, err := r.talk.Behind(messages, defs)
-	if err == nil && len(ids) > room {
-		t.retell(messages, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
+	for back := 1; err == nil && len(ids) > room && back <= n; back++ {
+		t.retell(messages, back, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
 		ids, thinking, err = r.talk.Behind(messages, defs)
 	}
 	if err != nil {
@@ -217,10 +246,10 @@ func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []ta
 	return false, nil
 }
 
-// retell changes what the model is told of the last call.
-func (t *telling) retell(messages []talk.Message, line string) {
+// retell changes what the model is told of a call, the last being back 1.
+func (t *telling) retell(messages []talk.Message, back int, line string) {
 	parts := []talk.Part{{Type: abi.Text, Text: line}}
-	messages[len(messages)-1].Parts = parts
-	t.answer.turns[len(t.answer.turns)-1].Parts = parts
-	t.answer.Called[len(t.answer.Called)-1].Line = line
+	messages[len(messages)-back].Parts = parts
+	t.answer.turns[len(t.answer.turns)-back].Parts = parts
+	t.answer.Called[len(t.answer.Called)-back].Line = line
 }

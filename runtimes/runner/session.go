@@ -189,6 +189,16 @@ func (s *session) more(ctx context.Context, n int, drawn, ids []int32) error {
 	return nil
 }
 
+// keep has the sequence hold its first n positions at most.
+func (s *session) keep(n int) error {
+	n = min(n, s.Len(), len(s.held))
+	s.held = s.held[:n]
+	if s.Len() == n {
+		return nil
+	}
+	return s.Truncate(n)
+}
+
 // generate continues the sequence.
 func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit func(int32) error) (runtimes.Stop, error) {
 	stop, err := s.Generate(ctx, opt, func(id int32) error {

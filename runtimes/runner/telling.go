@@ -24,6 +24,7 @@ type telling struct {
 	reader *talk.Reader
 	emit   func(text string) error
 
+	further  *further      // calls of this turn; nil: they are not waited for
 	context  bool          // Answer.Context is told
 	thinking bool          // the template has begun the reasoning behind a tool's answer
 	away     time.Duration // calling tools and reading their answers
@@ -87,6 +88,9 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 	if errors.Is(err, errStopped) {
 		t.answer.Stop, err = StopWord, nil
 	}
+	if errors.Is(err, errCalled) {
+		t.answer.Stop, err = runtimes.StopEnd, nil
+	}
 	t.answer.Trace = append(t.answer.Trace, trace.Step{
 		What: trace.Generate, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
 		Note: fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), After: []int{behind},
@@ -100,7 +104,11 @@ func (t *telling) token(id int32) error {
 	if t.first.IsZero() {
 		t.first = t.last
 	}
-	t.answer.Tokens = append(t.answer.Tokens, id)
+	spaces, belongs, err := t.further.next(id)
+	if !belongs {
+		return err
+	}
+	t.answer.Tokens = append(append(t.answer.Tokens, spaces...), id)
 	if err := t.add(t.reader.Next(id)); err != nil {
 		return err
 	}

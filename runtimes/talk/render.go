@@ -148,7 +148,11 @@ func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thin
 	if len(messages) < 2 || messages[len(messages)-1].Role != Tool {
 		return nil, false, errors.New("a conversation that ends with no answer of a tool")
 	}
-	before, answer := messages[:len(messages)-2], messages[len(messages)-1]
+	said := len(messages) - 1
+	for said > 0 && messages[said].Role == Tool {
+		said--
+	}
+	before, answers := messages[:said], messages[said+1:]
 	if t.template != nil && len(before) > 0 {
 		with, err := t.Render(messages, tools)
 		if err != nil {
@@ -165,12 +169,16 @@ func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thin
 			}
 		}
 	}
-	d, err := t.newDraft(words(messages[len(messages)-1:], nil))
+	d, err := t.newDraft(words(answers, nil))
 	if err != nil {
 		return nil, false, err
 	}
 	// Encoded behind the marker, as in a whole text: no space is put before it.
-	ids = d.encode(t.dialect.Close + d.content(answer.Parts))
+	var lines []string
+	for _, a := range answers {
+		lines = append(lines, d.content(a.Parts))
+	}
+	ids = d.encode(t.dialect.Close + strings.Join(lines, "\n"))
 	if len(ids) > 0 && ids[0] == t.close {
 		ids = ids[1:]
 	}

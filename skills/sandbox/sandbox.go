@@ -46,8 +46,23 @@ type Guest interface {
 type Program struct {
 	Name   string // of the skill, for messages and, of a builtin, to find it
 	Code   []byte // WebAssembly, Starlark or a native program; of a builtin none
+	Ref    string // of an image or a build, which is what is run in place of Code
 	Limits modules.Effective
 	Allow  modules.Allow
+
+	Args  []string     // of a native program, behind its own name
+	Image *Image       // what a native program is found in, in place of Code
+	MCP   *modules.MCP // how a native program is spoken to that serves tools
+}
+
+// Image is a folder that a native program has as its root, and how it is run
+// there.
+type Image struct {
+	Root string   // absolute path; nothing in it is another user's to change
+	Path string   // of the program, in the image
+	Name string   // what the program is told that it is called
+	Dir  string   // working folder, in the image; "": its root
+	Env  []string // the image's own variables
 }
 
 // Call is one use of a program.

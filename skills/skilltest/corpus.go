@@ -24,6 +24,8 @@ type Hostile struct {
 	Ends    []sandbox.Kind
 	Answer  string
 	Endless bool // it does not end by itself, however its end is called
+
+	Executor sandbox.Executor // of this guest alone; nil: that of the corpus
 }
 
 // Secret is in the environment, and in a file on disk whose path is in the
@@ -69,6 +71,9 @@ func (h Hostile) run(t *testing.T, e sandbox.Executor, needs modules.Allow) time
 	}
 	if len(sandbox.Keys(p.Allow)) == 0 {
 		p.Allow = needs
+	}
+	if h.Executor != nil {
+		e = h.Executor
 	}
 	g, err := e.Prepare(t.Context(), p)
 	if err != nil {

@@ -47,14 +47,18 @@ func inner() error {
 	if err := pin(s.CPUs); err != nil {
 		return fmt.Errorf("choosing processors: %w", err)
 	}
-	if err := unprivileged(); err != nil {
+	if err := unprivileged(s.Drop); err != nil {
 		return err
 	}
-	if err := restrict(append([]string{"/in"}, s.Read...)); err != nil {
+	seen := append([]string{"/in"}, s.Read...)
+	if s.Root != "" {
+		seen = []string{"/"}
+	}
+	if err := restrict(seen); err != nil {
 		return err
 	}
 	filter := filter()
-	run, err := prepare(s)
+	program, err := prepare(s)
 	if err != nil {
 		return err
 	}
@@ -67,40 +71,26 @@ func inner() error {
 	if s.Try {
 		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
-	return run.become()
+	return program.run()
 }
 
 // newRoot is where the guest's root is made: a folder that is always there.
 const newRoot = "/proc"
 
-// root makes a root of memory with the assets and what may be read, and leaves
-// the old one behind.
+// root makes a root with the assets and what may be read, and leaves the old
+// one behind. It is made of memory, or is the folder of an image.
 func root(s spec) error {
-	size := int64(1 << 20)
-	for _, a := range s.Assets {
-		size += a.Size + 4096
-	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("parting from the machine's mounts: %w", err)
 	}
-	const flags = unix.MS_NOSUID | unix.MS_NODEV
-	if err := unix.Mount("tmpfs", newRoot, "tmpfs", flags, fmt.Sprintf("size=%d,mode=0755", size)); err != nil {
-		return fmt.Errorf("making a root: %w", err)
+	var err error
+	if s.Root != "" {
+		err = image(s)
+	} else {
+		err = memory(s)
 	}
-	dir, err := fsx.Create(newRoot+"/in", 0o755, fsx.Options{})
 	if err != nil {
 		return err
-	}
-	defer dir.Close()
-	for i, a := range s.Assets {
-		if err := place(dir, a, fdAssets+i); err != nil {
-			return fmt.Errorf("placing asset %s: %w", a.Name, err)
-		}
-	}
-	for _, path := range s.Read {
-		if err := show(path); err != nil {
-			return fmt.Errorf("showing %s: %w", path, err)
-		}
 	}
 	if err := os.Chdir(newRoot); err != nil {
 		return err
@@ -114,8 +104,68 @@ func root(s spec) error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, ""); err != nil {
+	if s.Root != "" {
+		return os.Chdir("/" + s.Dir) // the root was read-only from its beginning
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert, ""); err != nil {
 		return fmt.Errorf("making the root read-only: %w", err)
+	}
+	return nil
+}
+
+// inert are the flags of every mount: no file gives rights, none is a device.
+const inert = unix.MS_NOSUID | unix.MS_NODEV
+
+// memory makes a root of memory with the assets and what may be read.
+func memory(s spec) error {
+	if err := fill(s, newRoot, "/in"); err != nil {
+		return err
+	}
+	for _, path := range s.Read {
+		if err := show(path); err != nil {
+			return fmt.Errorf("showing %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// image makes the folder of an image the root, read-only, with the assets in a
+// folder of memory over its /in.
+func image(s spec) error {
+	if err := bind(s.Root, newRoot); err != nil {
+		return fmt.Errorf("showing the image: %w", err)
+	}
+	in := newRoot + "/in"
+	if info, err := os.Lstat(in); err != nil || !info.IsDir() {
+		return fmt.Errorf("the image has no folder /in (%v)", err)
+	}
+	if err := fill(s, in, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("", in, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert, ""); err != nil {
+		return fmt.Errorf("making the assets read-only: %w", err)
+	}
+	return nil
+}
+
+// fill mounts memory at a folder and puts the assets into a folder of it.
+func fill(s spec, at, below string) error {
+	size := int64(1 << 20)
+	for _, a := range s.Assets {
+		size += a.Size + 4096
+	}
+	if err := unix.Mount("tmpfs", at, "tmpfs", inert, fmt.Sprintf("size=%d,mode=0755", size)); err != nil {
+		return fmt.Errorf("making a root: %w", err)
+	}
+	dir, err := fsx.Create(at+below, 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for i, a := range s.Assets {
+		if err := place(dir, a, fdAssets+i); err != nil {
+			return fmt.Errorf("placing asset %s: %w", a.Name, err)
+		}
 	}
 	return nil
 }
@@ -157,6 +207,11 @@ func show(path string) error {
 		}
 		f.Close()
 	}
+	return bind(path, at)
+}
+
+// bind shows what lies at path at another place, read-only.
+func bind(path, at string) error {
 	if err := unix.Mount(path, at, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
@@ -169,7 +224,7 @@ func show(path string) error {
 	if st.Flags&unix.ST_RELATIME != 0 {
 		kept |= unix.MS_RELATIME
 	}
-	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|kept, "")
+	return unix.Mount("", at, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|inert|kept, "")
 }
 
 // pin keeps the thread, and what it becomes, on so many of its processors.
@@ -193,8 +248,9 @@ func pin(n int) error {
 	return unix.SchedSetaffinity(0, &want)
 }
 
-// unprivileged gives up every capability, for this thread and what it becomes.
-func unprivileged() error {
+// unprivileged gives up every capability, and with drop the user too, for this
+// thread and what it becomes.
+func unprivileged(drop bool) error {
 	const noRoot = 0xef // SECBIT_NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked, and KEEP_CAPS_LOCKED
 	if err := unix.Prctl(unix.PR_SET_SECUREBITS, noRoot, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up privileges: %w", err)
@@ -204,6 +260,11 @@ func unprivileged() error {
 			return fmt.Errorf("giving up privileges: %w", err)
 		}
 	}
+	if drop {
+		if err := become(dropped); err != nil {
+			return fmt.Errorf("giving up the user: %w", err)
+		}
+	}
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&head, &none[0]); err != nil {
@@ -211,6 +272,29 @@ func unprivileged() error {
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up privileges: %w", err)
+	}
+	return nil
+}
+
+// dropped is the user, and the group, of the namespace that is nobody outside.
+const dropped = 1
+
+// become changes the user of this thread. The kernel forgets then that the
+// thread is to end with mm, which is told it again; an mm that ended between
+// has left nobody to read the status.
+func become(id int) error {
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESGID, uintptr(id), uintptr(id), uintptr(id)); e != 0 {
+		return e
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(id), uintptr(id), uintptr(id)); e != 0 {
+		return e
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	ends := []unix.PollFd{{Fd: fdStatus}}
+	if n, err := unix.Poll(ends, 0); err != nil || n > 0 {
+		return errors.Join(errors.New("mm has ended"), err)
 	}
 	return nil
 }
@@ -240,16 +324,20 @@ func limit(s spec) error {
 	return nil
 }
 
-// image is what execveat is called with.
-type image struct {
+// start is what execve or execveat is called with.
+type start struct {
 	argv, envp []*byte
-	empty      *byte
+	path       *byte
+	inside     bool // path is one of the root
 }
 
 // prepare makes the arguments of the program while memory is to be had.
-func prepare(s spec) (*image, error) {
-	name := strings.ReplaceAll(s.Name, "\x00", "")
-	argv, err := syscall.SlicePtrFromStrings([]string{name})
+func prepare(s spec) (*start, error) {
+	args := make([]string, len(s.Args))
+	for i, a := range s.Args {
+		args[i] = strings.ReplaceAll(a, "\x00", "")
+	}
+	argv, err := syscall.SlicePtrFromStrings(args)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +345,7 @@ func prepare(s spec) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	empty, err := syscall.BytePtrFromString("")
+	path, err := syscall.BytePtrFromString(s.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -265,12 +353,17 @@ func prepare(s spec) (*image, error) {
 	if err := unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("closing descriptors: %w", err)
 	}
-	return &image{argv, envp, empty}, nil
+	return &start{argv, envp, path, s.Root != ""}, nil
 }
 
-// become executes the program in place of this one.
-func (p *image) become() error {
-	_, _, e := unix.RawSyscall6(unix.SYS_EXECVEAT, fdProgram, uintptr(unsafe.Pointer(p.empty)), uintptr(unsafe.Pointer(&p.argv[0])),
-		uintptr(unsafe.Pointer(&p.envp[0])), unix.AT_EMPTY_PATH, 0)
+// run executes the program in place of this one.
+func (p *start) run() error {
+	argv, envp, path := uintptr(unsafe.Pointer(&p.argv[0])), uintptr(unsafe.Pointer(&p.envp[0])), uintptr(unsafe.Pointer(p.path))
+	var e syscall.Errno
+	if p.inside {
+		_, _, e = unix.RawSyscall(unix.SYS_EXECVE, path, argv, envp)
+	} else {
+		_, _, e = unix.RawSyscall6(unix.SYS_EXECVEAT, fdProgram, path, argv, envp, unix.AT_EMPTY_PATH, 0)
+	}
 	return fmt.Errorf("executing it: %w", e)
 }

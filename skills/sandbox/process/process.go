@@ -15,6 +15,11 @@
 // program not run. A native program reads the processor's clock and its random
 // numbers whatever anybody does: a skill that does not say that it may have
 // them is refused too.
+//
+// A program may also lie in an image, a folder that it has as its root, which
+// holds its loader and its libraries too. The folder is read-only, and nothing
+// else about the walls is another. A [Guest] gives a program its input and takes
+// what it writes; [Guest.Talk] has somebody speak with it while it runs.
 package process
 
 // Command is the argument by which mm is told to become a guest's process.
@@ -28,7 +33,7 @@ type Options struct {
 
 // spec is what the second mm is told.
 type spec struct {
-	Name    string   `json:"name"`
+	Args    []string `json:"args"`    // all of them, the program's name first
 	Memory  int64    `json:"memory"`  // bytes
 	Seconds uint64   `json:"seconds"` // of processor time, beside the deadline
 	CPUs    int      `json:"cpus"`
@@ -36,6 +41,15 @@ type spec struct {
 	Read    []string `json:"read,omitempty"`
 	Assets  []asset  `json:"assets,omitempty"`
 	Try     bool     `json:"try,omitempty"` // everything but the program
+
+	// Of an image: the folder that becomes the root, the program and the working
+	// folder in it. Root "": the program lies in a descriptor.
+	Root string `json:"root,omitempty"`
+	Path string `json:"path,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+	// Drop has mm become another user before the program runs: it is started as
+	// root, who may open the folder, and the guest is nobody.
+	Drop bool `json:"drop,omitempty"`
 }
 
 // asset is a file that lies in a descriptor.

@@ -62,18 +62,24 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 	if l.MilliCPU%1000 != 0 {
 		return nil, sandbox.Refuse("process cannot hold a guest to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
 	}
-	if err := native(p.Code); err != nil {
-		return nil, err
+	if p.Image == nil {
+		if err := executable(p.Code); err != nil {
+			return nil, err
+		}
+	} else if len(p.Allow.Read) > 0 {
+		return nil, sandbox.Refuse("an image has its own files: it cannot be given allow.read")
 	}
 	e.try.Do(func() { e.tried = e.probe(ctx) })
 	if e.tried != nil {
 		return nil, sandbox.Refuse("this machine cannot hold a native program: %v", e.tried)
 	}
-	program, err := sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code))
-	if err != nil {
-		return nil, fmt.Errorf("keeping the program in memory: %w", err)
+	g := &Guest{exec: e, name: p.Name, args: p.Args, image: p.Image, limits: l, allow: p.Allow}
+	if p.Image == nil {
+		if g.program, err = sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code)); err != nil {
+			return nil, fmt.Errorf("keeping the program in memory: %w", err)
+		}
 	}
-	return &guest{exec: e, name: p.Name, program: program, limits: l, allow: p.Allow}, nil
+	return g, nil
 }
 
 // permitted refuses a skill that does not allow what nobody can take from a
@@ -96,9 +102,9 @@ func permitted(a modules.Allow) error {
 	return nil
 }
 
-// native refuses what this kernel does not execute: what is no ELF program of
+// executable refuses what this kernel does not execute: what is no ELF program of
 // this machine. The kernel reads the rest, as of any program.
-func native(code []byte) error {
+func executable(code []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		return sandbox.Refuse("it is no native program: %v", err)
@@ -112,8 +118,8 @@ func native(code []byte) error {
 
 // probe has the second mm do everything but become a program.
 func (e *Executor) probe(ctx context.Context) error {
-	c := &child{exec: e, spec: spec{Name: "probe", Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
-	err := c.start(nil, io.Discard, io.Discard)
+	c := &child{exec: e, spec: spec{Args: []string{"probe"}, Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
+	err := c.start(bytes.NewReader(nil), io.Discard, io.Discard)
 	if err != nil {
 		return err
 	}
@@ -144,67 +150,132 @@ func sealed(name string, size int64, r io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-type guest struct {
+// Guest is a native program that is ready to be called.
+type Guest struct {
 	exec    *Executor
 	name    string
-	program *os.File
+	args    []string
+	program *os.File       // nil: it lies in the image
+	image   *sandbox.Image // nil: there is none
 	limits  modules.Effective
 	allow   modules.Allow
 }
 
 // Close implements sandbox.Guest.
-func (g *guest) Close() error { return g.program.Close() }
+func (g *Guest) Close() error {
+	if g.program == nil {
+		return nil
+	}
+	return g.program.Close()
+}
 
 // Call implements sandbox.Guest.
-func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error) {
-	if err := ctx.Err(); err != nil {
+func (g *Guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error) {
+	r, err := g.begin(ctx, in.Assets)
+	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	if err := sandbox.Assets(in.Assets); err != nil {
+	defer r.end()
+	out := sandbox.NewBuffer(g.limits.OutputBytes, r.full)
+	if err := r.start(ctx, bytes.NewReader(in.Input), out); err != nil {
 		return sandbox.Reply{}, err
+	}
+	err = r.child.cmd.Wait()
+	reply := r.reply()
+	reply.Output = out.Bytes()
+	return reply, g.fault(ctx, r.inside, err, r.child.cmd.ProcessState, reply)
+}
+
+// run is a program that runs.
+type run struct {
+	guest  *Guest
+	child  *child
+	log    *sandbox.Log
+	inside context.Context // ends when the program is to end
+	stop   context.CancelCauseFunc
+	ends   []func() bool
+	began  time.Time
+}
+
+// begin readies a run with its assets.
+func (g *Guest) begin(ctx context.Context, assets []sandbox.Asset) (*run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := sandbox.Assets(assets); err != nil {
+		return nil, err
 	}
 	limit := time.Duration(g.limits.TimeoutMS) * time.Millisecond
 	c := &child{exec: g.exec, program: g.program, spec: spec{
-		Name: g.name, Memory: g.limits.MemBytes, CPUs: int(g.limits.MilliCPU / 1000), Read: g.allow.Read,
+		Args: append([]string{g.name}, g.args...), Memory: g.limits.MemBytes, CPUs: int(g.limits.MilliCPU / 1000), Read: g.allow.Read,
 		Seconds: uint64(limit/time.Second)*uint64(g.limits.MilliCPU/1000) + 2,
 	}}
+	if i := g.image; i != nil {
+		c.spec.Root, c.spec.Path, c.spec.Dir, c.spec.Args[0] = i.Root, i.Path, i.Dir, i.Name
+		c.spec.Env, c.spec.Drop = slices.Clone(i.Env), os.Geteuid() == 0
+	}
 	for _, name := range slices.Sorted(slices.Values(g.allow.Env)) {
 		if v, ok := os.LookupEnv(name); ok {
 			c.spec.Env = append(c.spec.Env, name+"="+v)
 		}
 	}
-	defer c.end()
-	if err := c.hand(in.Assets); err != nil {
-		return sandbox.Reply{}, err
+	r := &run{guest: g, child: c}
+	r.inside, r.stop = context.WithCancelCause(ctx)
+	r.log = sandbox.NewLog(r.full)
+	if err := c.hand(assets); err != nil {
+		r.end()
+		return nil, err
 	}
-	inside, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	full := func() {
-		stop(sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.limits.OutputBytes))
+	return r, nil
+}
+
+// full ends a program that wrote too much.
+func (r *run) full() {
+	r.stop(sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", r.guest.name, r.guest.limits.OutputBytes))
+}
+
+// start starts the program; its time begins when it is one.
+func (r *run) start(ctx context.Context, in io.Reader, out io.Writer) error {
+	if err := r.child.start(in, out, r.log); err != nil {
+		return err
 	}
-	out, log := sandbox.NewBuffer(g.limits.OutputBytes, full), sandbox.NewLog(full)
-	if err := c.start(in.Input, out, log); err != nil {
-		return sandbox.Reply{}, err
+	r.ends = append(r.ends, context.AfterFunc(r.inside, r.child.kill))
+	if err := r.child.ready(ctx); err != nil {
+		return err
 	}
-	defer context.AfterFunc(inside, c.kill)()
-	if err := c.ready(ctx); err != nil {
-		return sandbox.Reply{}, err
-	}
-	start := time.Now()
+	r.began = time.Now()
+	limit := time.Duration(r.guest.limits.TimeoutMS) * time.Millisecond
 	timer := time.AfterFunc(limit, func() {
-		stop(sandbox.Faultf(sandbox.Time, "%s took more than %v", g.name, limit))
+		r.stop(sandbox.Faultf(sandbox.Time, "%s took more than %v", r.guest.name, limit))
 	})
-	defer timer.Stop()
-	err := c.cmd.Wait()
-	reply := sandbox.Reply{Output: out.Bytes(), Log: log.Bytes(), Usage: sandbox.Usage{Time: time.Since(start)}}
-	if use, ok := c.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	r.ends = append(r.ends, timer.Stop)
+	return nil
+}
+
+// reply is what is known of a program that has ended.
+func (r *run) reply() sandbox.Reply {
+	reply := sandbox.Reply{Log: r.log.Bytes(), Usage: sandbox.Usage{Time: time.Since(r.began)}}
+	var own syscall.Rusage
+	use, ok := r.child.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	// The kernel's peak of a child begins with what its parent held when it was
+	// started: what is no more than that tells nothing.
+	if ok && syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil && use.Maxrss > own.Maxrss {
 		reply.Usage.Memory = use.Maxrss << 10
 	}
-	return reply, g.fault(ctx, inside, err, c.cmd.ProcessState, reply)
+	return reply
+}
+
+// end lets go of what a run held.
+func (r *run) end() {
+	for i := len(r.ends) - 1; i >= 0; i-- {
+		r.ends[i]()
+	}
+	r.stop(nil)
+	r.child.end()
 }
 
 // fault says what ended the program.
-func (g *guest) fault(outer, inside context.Context, err error, state *os.ProcessState, reply sandbox.Reply) error {
+func (g *Guest) fault(outer, inside context.Context, err error, state *os.ProcessState, reply sandbox.Reply) error {
 	if err == nil {
 		return nil
 	}
@@ -232,7 +303,7 @@ func (g *guest) fault(outer, inside context.Context, err error, state *os.Proces
 
 // starved guesses whether a program that failed failed for want of memory: the
 // kernel refuses it and tells nobody but the program, which may tell us.
-func (g *guest) starved(reply sandbox.Reply) bool {
+func (g *Guest) starved(reply sandbox.Reply) bool {
 	for _, said := range []string{"out of memory", "cannot allocate memory", "Cannot allocate memory", "bad_alloc"} {
 		if bytes.Contains(reply.Log, []byte(said)) {
 			return true
@@ -265,7 +336,7 @@ func (c *child) hand(list []sandbox.Asset) error {
 }
 
 // start starts the second mm in namespaces of its own.
-func (c *child) start(input []byte, out, log io.Writer) error {
+func (c *child) start(in io.Reader, out, log io.Writer) error {
 	text, err := json.Marshal(c.spec)
 	if err != nil {
 		return err
@@ -291,10 +362,10 @@ func (c *child) start(input []byte, out, log io.Writer) error {
 	c.cmd = exec.Command(c.exec.opt.Self, c.exec.opt.Args...)
 	c.cmd.Env = []string{"GOTRACEBACK=none", "GOMAXPROCS=1"}
 	c.cmd.Dir = "/"
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = bytes.NewReader(input), out, log
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, log
 	c.cmd.ExtraFiles = append([]*os.File{told, w, program}, c.files...)
 	c.cmd.WaitDelay = time.Second
-	c.cmd.SysProcAttr = namespaces()
+	c.cmd.SysProcAttr = namespaces(c.spec.Drop)
 	if err := c.cmd.Start(); err != nil {
 		c.cmd = nil
 		return fmt.Errorf("making namespaces: %w", err)
@@ -303,8 +374,9 @@ func (c *child) start(input []byte, out, log io.Writer) error {
 }
 
 // namespaces are those of a guest. Inside it is root of nothing; outside it is
-// the user who runs mm, or nobody where that is root.
-func namespaces() *syscall.SysProcAttr {
+// the user who runs mm, or nobody where that is root; with drop it becomes that
+// itself.
+func namespaces(drop bool) *syscall.SysProcAttr {
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr := &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
@@ -313,11 +385,17 @@ func namespaces() *syscall.SysProcAttr {
 		Credential: &syscall.Credential{NoSetGroups: true},
 	}
 	if uid == 0 {
-		uid, gid = nobody, nobody
 		attr.GidMappingsEnableSetgroups, attr.Credential.NoSetGroups = true, false
+		if !drop {
+			uid, gid = nobody, nobody
+		}
 	}
 	attr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{HostID: gid, Size: 1}}
+	if drop {
+		other := syscall.SysProcIDMap{ContainerID: dropped, HostID: nobody, Size: 1}
+		attr.UidMappings, attr.GidMappings = append(attr.UidMappings, other), append(attr.GidMappings, other)
+	}
 	return attr
 }
 

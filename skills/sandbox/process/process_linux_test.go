@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/skilltest"
+	"mm-abi.org/mm/skills/skilltest/native"
 )
 
 // TestMain is three programs: the tests, mm in the place of a guest, and every
@@ -25,9 +26,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Command {
 		Inner()
 	}
-	plan()
-	if act := acts[os.Args[0]]; act != nil && len(os.Args) == 1 {
-		act()
+	if len(os.Args) == 1 && native.Act(os.Args[0]) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -92,10 +91,9 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []skilltest.Hostile
-	for _, h := range hostile {
-		p := program(h.act, code)
-		item := skilltest.Hostile{Name: h.act, Program: p, Ends: h.ends}
-		if h.ends == nil {
+	for _, h := range native.Hostile() {
+		item := skilltest.Hostile{Name: h.Name, Program: program(h.Name, code), Ends: h.Ends}
+		if h.Ends == nil {
 			item.Ends, item.Answer = []sandbox.Kind{""}, `"no"`
 		}
 		list = append(list, item)

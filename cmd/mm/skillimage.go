@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/skills/sandbox"
+	"mm-abi.org/mm/skills/sandbox/mcp"
+	"mm-abi.org/mm/skills/sandbox/process"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) skillImageCommand() *cli.Command {
+	return &cli.Command{
+		Name: "image", Usage: "bring the container image of a skill into the store", ArgsUsage: "REF",
+		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. What is printed is what a skill\n" +
+			"writes: runtime: {container: NAME@sha256:…}. Nothing of the image is run.",
+		Flags: append([]cli.Flag{p.jsonFlag()}, remoteFlags()...),
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
+				got, err := w.Image(c.Context, c.Args().First())
+				if err != nil {
+					return err
+				}
+				if p.json {
+					return p.printJSON(got)
+				}
+				_, err = fmt.Fprintln(p.stdout, got.Ref)
+				return err
+			})
+		},
+	}
+}
+
+func (p *program) skillToolsCommand() *cli.Command {
+	return &cli.Command{
+		Name: "tools", Usage: "list the tools of a skill's MCP server, and the hash that pins them", ArgsUsage: "DIR",
+		Description: "DIR holds the module of a skill with runtime: {mcp: …}. Its server is started behind the walls\n" +
+			"that it will run in and asked for its tools. The hash belongs into runtime.mcp.tools_sha256;\n" +
+			"until it is known, 64 zeros stand there.",
+		Flags: []cli.Flag{p.jsonFlag()},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, 1); err != nil {
+				return err
+			}
+			return p.skillTools(c.Context, c.Args().First())
+		},
+	}
+}
+
+func (p *program) skillTools(ctx context.Context, dir string) error {
+	m, list := modules.Load(dir)
+	if list.Failed() {
+		if err := p.tell(p.stderr, list); err != nil {
+			return err
+		}
+		return reported{list.Err()}
+	}
+	if m.Runtime == nil || m.Runtime.MCP == nil {
+		return usageError{fmt.Errorf("%s is no skill with runtime: {mcp: …}", m.ID())}
+	}
+	spec := m.Runtime.MCP
+	code, err := fsx.ReadFile(filepath.Join(dir, filepath.FromSlash(spec.Command)), sandbox.MaxCode)
+	if err != nil {
+		return fmt.Errorf("reading the server: %w", err)
+	}
+	program := sandbox.Program{Name: m.Name, Code: code, Args: spec.Args, Limits: m.Runtime.Limits.Effective(), MCP: spec}
+	if m.Runtime.Allow != nil {
+		program.Allow = *m.Runtime.Allow
+	}
+	l, err := mcp.Executor{Programs: process.New(process.Options{})}.Tools(ctx, program)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(l)
+	}
+	for _, name := range l.Names {
+		fmt.Fprintln(p.stdout, name)
+	}
+	fmt.Fprintf(p.stdout, "tools_sha256: %s\n", l.SHA256)
+	return nil
+}

@@ -1,0 +1,61 @@
+package modules
+
+import "maps"
+
+// Runtime says how a skill runs: exactly one of the engines is to be set.
+type Runtime struct {
+	Container string  `json:"container,omitempty"` // reference of an OCI image
+	Wasm      string  `json:"wasm,omitempty"`
+	Starlark  string  `json:"starlark,omitempty"`
+	Python    string  `json:"python,omitempty"`
+	Builtin   string  `json:"builtin,omitempty"`
+	Process   string  `json:"process,omitempty"`
+	MCP       *MCP    `json:"mcp,omitempty"`
+	Agent     string  `json:"agent,omitempty"` // reference of a build
+	Limits    *Limits `json:"limits,omitempty"`
+	Allow     *Allow  `json:"allow,omitempty"`
+}
+
+// MCP is a program that serves tools by the Model Context Protocol, and which
+// of them the skill is.
+type MCP struct {
+	Command string   `json:"command"` // file of the module
+	Args    []string `json:"args,omitempty"`
+	Tool    string   `json:"tool"`
+	Tools   string   `json:"tools_sha256"`   // of the list of its tools, lower-case hex
+	Text    string   `json:"text,omitempty"` // the output that is the text of an answer; "": answers are structured
+}
+
+// Programs are the files that an engine of the runtime is given, by the key
+// that names them.
+func (r *Runtime) Programs() map[string]string {
+	all := map[string]string{"wasm": r.Wasm, "starlark": r.Starlark, "python": r.Python, "process": r.Process}
+	if r.MCP != nil {
+		all["mcp"] = r.MCP.Command
+	}
+	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
+	return all
+}
+
+// Engine is the key of the runtime that is set, and its value: a file, or the
+// name of what is run.
+func (r *Runtime) Engine() (key, value string) {
+	for key, path := range r.Programs() {
+		return key, path
+	}
+	for _, e := range [][2]string{{"builtin", r.Builtin}, {"container", r.Container}, {"agent", r.Agent}} {
+		if e[1] != "" {
+			return e[0], e[1]
+		}
+	}
+	return "", ""
+}
+
+// Allow lists what a skill may reach beyond nothing.
+type Allow struct {
+	Network []string `json:"network,omitempty"` // hosts
+	Read    []string `json:"read,omitempty"`    // absolute paths
+	Env     []string `json:"env,omitempty"`     // names of variables
+	Clock   bool     `json:"clock,omitempty"`   // the time of day, and how long something takes
+	Random  bool     `json:"random,omitempty"`
+}

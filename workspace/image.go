@@ -1,0 +1,62 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/registry/remote"
+)
+
+// imageDir holds the unpacked images of skills, in the cache.
+const imageDir = "images"
+
+// ImageDir is the folder for the unpacked images of skills, which need not
+// exist. What lies there can be had again from the store.
+func (w *Workspace) ImageDir() string { return filepath.Join(w.home, cacheDir, imageDir) }
+
+// Image is a container image that was brought into the store.
+type Image struct {
+	Ref  string `json:"ref"`  // NAME@sha256:…, as a skill names it
+	Name string `json:"name"` // that keeps it in the store
+}
+
+// Image brings a container image into the home's store: from a registry
+// (HOST/REPOSITORY:TAG, …@sha256:…) or out of an image layout
+// (oci:DIR[:NAME]). It is not mm's to judge who released it: a skill names it by
+// its digest, and the skill is signed.
+func (w *Workspace) Image(ctx context.Context, ref string) (*Image, error) {
+	r, err := remote.ParseReference(ref)
+	if err != nil {
+		return nil, err
+	}
+	store, err := w.store()
+	if err != nil {
+		return nil, err
+	}
+	client, err := w.client()
+	if err != nil {
+		return nil, err
+	}
+	desc, _, err := client.Pull(ctx, ref, store, remote.PullOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("fetching the image: %w", err)
+	}
+	i := &Image{Ref: r.Place() + "@" + desc.Digest.String(), Name: "image:" + desc.Digest.Encoded()[:12]}
+	if r.Layout != "" {
+		i.Ref = filepath.Base(r.Layout) + "@" + desc.Digest.String()
+	}
+	return i, store.Tag(ctx, desc, i.Name)
+}
+
+// OpenBlob opens a blob of the home's store by its SHA-256 in hex; fs.ErrNotExist
+// where the store has none, or where there is no store.
+func (w *Workspace) OpenBlob(_ context.Context, sha256 string) (io.ReadCloser, error) {
+	if !IsLayout(w.StoreDir()) {
+		return nil, fs.ErrNotExist
+	}
+	return os.Open(filepath.Join(w.StoreDir(), "blobs", "sha256", sha256))
+}
