@@ -19,16 +19,20 @@ type format struct {
 }
 
 var formats = map[string]format{
-	"name":   {diag.WrongForm, match(abi.ValidName), "lower-case letters and digits joined by . - _"},
-	"semver": {diag.BadVersion, func(s string) error { _, err := abi.ParseVersion(s); return err }, "MAJOR.MINOR.PATCH, such as 1.3.0"},
-	"ref":    {diag.BadRef, func(s string) error { _, err := abi.ParseModuleRef(s); return err }, "name@version, such as core-llm@3.1.0"},
-	"spdx":   {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
-	"path":   {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
-	"digest": {diag.WrongForm, match(regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString), "sha256: and 64 hex digits"},
-	"cpu":    {diag.BadLimit, match(func(s string) bool { _, ok := ParseCPU(s); return ok }), `cores, such as "1" or "500m"`},
-	"mem":    {diag.BadLimit, match(func(s string) bool { _, ok := ParseMem(s); return ok }), `a size, such as "512Mi"`},
-	"when":   {diag.WrongForm, func(s string) error { _, err := ParseWhen(s); return err }, "YYYY-MM-DD or an RFC 3339 time"},
+	"name":     {diag.WrongForm, match(abi.ValidName), "lower-case letters and digits joined by . - _"},
+	"semver":   {diag.BadVersion, func(s string) error { _, err := abi.ParseVersion(s); return err }, "MAJOR.MINOR.PATCH, such as 1.3.0"},
+	"ref":      {diag.BadRef, func(s string) error { _, err := abi.ParseModuleRef(s); return err }, "name@version, such as core-llm@3.1.0"},
+	"spdx":     {diag.BadLicense, func(s string) error { _, err := spdx.Parse(s); return err }, "an SPDX expression, such as Apache-2.0"},
+	"path":     {diag.BadPath, match(ValidPath), "a relative path with forward slashes and no .."},
+	"digest":   {diag.WrongForm, match(regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString), "sha256: and 64 hex digits"},
+	"cpu":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseCPU(s); return ok }), `cores, such as "1" or "500m"`},
+	"mem":      {diag.BadLimit, match(func(s string) bool { _, ok := ParseMem(s); return ok }), `a size, such as "512Mi"`},
+	"duration": {diag.WrongForm, match(func(s string) bool { d, err := time.ParseDuration(s); return err == nil && d >= 0 && d <= maxDuration }), `a duration of at most a year, such as "90s" or "6h"`},
+	"when":     {diag.WrongForm, func(s string) error { _, err := ParseWhen(s); return err }, "YYYY-MM-DD or an RFC 3339 time"},
 }
+
+// maxDuration is the longest duration of a document.
+const maxDuration = 366 * 24 * time.Hour
 
 type formError string
 

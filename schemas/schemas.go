@@ -40,13 +40,14 @@ const (
 	Request Kind = "request"
 	Train   Kind = "train"
 	Stage   Kind = "stage"
+	Plan    Kind = "plan"
 
 	Decoding Kind = "decoding" // stage 2
 )
 
 // Kinds lists the kinds that have a schema of their own.
 func Kinds() []Kind {
-	return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Decoding}
+	return []Kind{Module, Graph, Lock, Config, Trust, Request, Train, Stage, Plan, Decoding}
 }
 
 // Detect says what a document is: by its file name where that is telling,

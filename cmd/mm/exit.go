@@ -38,6 +38,15 @@ func (e hinted) Error() string { return e.err.Error() }
 func (e hinted) Unwrap() error { return e.err }
 func (e hinted) Hint() string  { return e.hint }
 
+// coded is an error with an exit code of its own.
+type coded struct {
+	err  error
+	code int
+}
+
+func (e coded) Error() string { return e.err.Error() }
+func (e coded) Unwrap() error { return e.err }
+
 // exit prints err as a person or, under --json, a program wants it and returns
 // the code to end with.
 func (p *program) exit(err error) int {
@@ -52,8 +61,11 @@ func (p *program) exit(err error) int {
 		return codeOf(list)
 	}
 	var usage usageError
+	var own coded
 	code := exitFailure
 	switch {
+	case errors.As(err, &own):
+		code = own.code
 	case errors.As(err, &usage):
 		code = exitUsage
 	case errors.Is(err, context.Canceled):

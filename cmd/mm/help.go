@@ -21,7 +21,7 @@ var groups = []struct {
 	{"Ship", []string{"push", "pull", "inspect", "registry", "login", "logout"}},
 	{"Trust", []string{"sign", "verify", "keys", "trust", "audit"}},
 	{"Store", []string{"ls", "tag", "rm", "gc", "fsck"}},
-	{"Train", []string{"train", "eval", "tokenizer", "data", "gradcheck"}},
+	{"Train", []string{"train", "eval", "tokenizer", "data", "gradcheck", "lab"}},
 	{"Shell", []string{"help", "version", "completion"}},
 }
 

@@ -194,6 +194,7 @@ func (p *program) app() *cli.App {
 			p.quantizeCommand(),
 			p.onnxCommand(),
 			p.qnnCommand(),
+			p.labCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

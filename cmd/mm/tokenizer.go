@@ -1,16 +1,11 @@
 package main
 
 import (
-	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,9 +40,10 @@ func (p *program) tokenizerCommand() *cli.Command {
 				Action: p.tokenizerEncode,
 			},
 			{
-				Name: "fertility", Usage: "tokens a word and bytes a token of text or XML files", ArgsUsage: "FILE…",
-				Flags:  []cli.Flag{p.jsonFlag(), use},
-				Action: p.tokenizerFertility,
+				Name: "fertility", Usage: "tokens a word, a character and a byte of texts, by language", ArgsUsage: "FILE…",
+				Description: "Texts or XML such as the UDHR's. In columns beside the base: tokens a word, and tokens of the whole, which\ncompares texts that say the same whatever their scripts take for a word.",
+				Flags:       []cli.Flag{p.jsonFlag(), use, &cli.StringFlag{Name: "base", Value: "eng", Usage: "`LANGUAGE` of the file that the others are held against, where there is one"}},
+				Action:      p.tokenizerFertility,
 			},
 		},
 	}
@@ -133,64 +129,4 @@ func (p *program) tokenizerEncode(c *cli.Context) error {
 		}
 	}
 	return nil
-}
-
-// fertile is one line of mm tokenizer fertility.
-type fertile struct {
-	File          string  `json:"file"`
-	Words         int     `json:"words"`
-	Bytes         int     `json:"bytes"`
-	Tokens        int     `json:"tokens"`
-	TokensPerWord float64 `json:"tokens_per_word"`
-	BytesPerToken float64 `json:"bytes_per_token"`
-}
-
-func (p *program) tokenizerFertility(c *cli.Context) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
-	tok, err := train.ReadTokenizer(c.String("tokenizer"))
-	if err != nil {
-		return err
-	}
-	var list []fertile
-	var rows [][]string
-	for _, file := range c.Args().Slice() {
-		text, err := textOf(file)
-		if err != nil {
-			return err
-		}
-		f := fertile{File: file, Words: len(strings.FieldsFunc(text, unicode.IsSpace)), Bytes: len(text), Tokens: len(tok.Encode(text, tokenizer.Options{}))}
-		f.TokensPerWord, f.BytesPerToken = float64(f.Tokens)/float64(max(f.Words, 1)), float64(f.Bytes)/float64(max(f.Tokens, 1))
-		list = append(list, f)
-		rows = append(rows, []string{file, fmt.Sprint(f.Words), fmt.Sprint(f.Tokens), fmt.Sprintf("%.2f", f.TokensPerWord), fmt.Sprintf("%.2f", f.BytesPerToken)})
-	}
-	if p.json {
-		return p.printJSON(list)
-	}
-	return p.printTable([]string{"FILE", "WORDS", "TOKENS", "TOKENS A WORD", "BYTES A TOKEN"}, rows)
-}
-
-// textOf reads a text file, or the text between the tags of an XML file.
-func textOf(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil || filepath.Ext(file) != ".xml" {
-		return string(data), err
-	}
-	var b strings.Builder
-	dec := xml.NewDecoder(strings.NewReader(string(data)))
-	for {
-		t, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return b.String(), nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading %s: %w", file, err)
-		}
-		if text, ok := t.(xml.CharData); ok {
-			if line := strings.TrimSpace(string(text)); line != "" {
-				b.WriteString(line + "\n")
-			}
-		}
-	}
 }

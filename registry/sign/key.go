@@ -199,6 +199,21 @@ func (k *PrivateKey) Public() *PublicKey { return k.public }
 // lower-case hex.
 func (k *PublicKey) KeyID() string { return k.id }
 
+// SignPayload signs a payload of mm's own with its type, as a DSSE envelope
+// does, so that a signature of one kind of record is none of another, nor of an
+// artifact.
+func (k *PrivateKey) SignPayload(typ string, payload []byte) ([]byte, error) {
+	if typ == payloadType {
+		return nil, errors.New("signing: statements about artifacts are made by Sign and Attest")
+	}
+	return k.sign(pae(typ, payload))
+}
+
+// VerifyPayload checks a signature that [PrivateKey.SignPayload] made.
+func (k *PublicKey) VerifyPayload(typ string, payload, sig []byte) error {
+	return k.verify(pae(typ, payload), sig)
+}
+
 // hint is the key's id as bundles spell it: base64 of the same hash.
 func (k *PublicKey) hint() string {
 	sum, _ := hex.DecodeString(k.id)

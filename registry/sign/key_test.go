@@ -156,3 +156,34 @@ func TestLoadRefusesOtherKeys(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A signature covers the type of what is signed, and no payload passes for a
+// statement about an artifact.
+func TestSignPayload(t *testing.T) {
+	for _, alg := range []Algorithm{P256, Ed25519} {
+		private, _, err := Generate(alg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := LoadPrivate(private, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig, err := key.SignPayload("a", []byte("payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := key.Public().VerifyPayload("a", []byte("payload"), sig); err != nil {
+			t.Errorf("%s: %v", alg, err)
+		}
+		if err := key.Public().VerifyPayload("b", []byte("payload"), sig); err == nil {
+			t.Errorf("%s: another type passes", alg)
+		}
+		if err := key.Public().VerifyPayload("a", []byte("Payload"), sig); err == nil {
+			t.Errorf("%s: another payload passes", alg)
+		}
+		if _, err := key.SignPayload("application/vnd.in-toto+json", []byte("{}")); err == nil {
+			t.Errorf("%s: a statement was signed as a payload", alg)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/core/tokenizer/fertility"
+	"mm-abi.org/mm/core/train"
+)
+
+// fertile is one line of mm tokenizer fertility.
+type fertile struct {
+	File     string `json:"file"`
+	Language string `json:"language,omitempty"`
+	Name     string `json:"name,omitempty"`
+	fertility.Figures
+	Ratio *fertility.Ratio `json:"ratio,omitempty"` // where there is a base
+}
+
+func (p *program) tokenizerFertility(c *cli.Context) error {
+	if err := wantArgs(c, 1, -1); err != nil {
+		return err
+	}
+	tok, err := train.ReadTokenizer(c.String("tokenizer"))
+	if err != nil {
+		return err
+	}
+	return p.fertility(c.Args().Slice(), c.String("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
+}
+
+func (p *program) fertility(files []string, base string, encode fertility.Encoder) error {
+	var list []fertile
+	var all error
+	of := -1
+	for _, file := range files {
+		text, err := fertility.Read(file)
+		if err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		if text.Language == base && of < 0 {
+			of = len(list)
+		}
+		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Figures: fertility.Measure(text.Text, encode)})
+	}
+	if all != nil {
+		return all
+	}
+	for i := range list {
+		if of >= 0 {
+			r := fertility.Compare(list[i].Figures, list[of].Figures)
+			list[i].Ratio = &r
+		}
+	}
+	if p.json {
+		return p.printJSON(list)
+	}
+	return p.printFertility(list, base)
+}
+
+func (p *program) printFertility(list []fertile, base string) error {
+	var rows [][]string
+	high := 0
+	for _, f := range list {
+		word := fmt.Sprint(f.Words)
+		if f.ByChar {
+			word += "*" // characters
+		}
+		row := []string{f.File, f.Language, word, fmt.Sprint(f.Tokens), fmt.Sprintf("%.2f", f.PerWord), fmt.Sprintf("%.3f", f.PerCharacter), fmt.Sprintf("%.3f", f.PerByte), "", ""}
+		if f.Ratio != nil {
+			row[7], row[8] = fmt.Sprintf("%.2f", f.Ratio.Word), fmt.Sprintf("%.2f", f.Ratio.Parallel)
+			if f.Ratio.High {
+				row[8] += " !"
+				high++
+			}
+		}
+		rows = append(rows, row)
+	}
+	if err := p.printTable([]string{"FILE", "LANGUAGE", "WORDS", "TOKENS", "A WORD", "A CHARACTER", "A BYTE", "WORD/" + base, "TOKENS/" + base}, rows); err != nil {
+		return err
+	}
+	if high > 0 {
+		p.say("%s above %.1f times the tokens of %s (!)", count(high, "text"), fertility.Threshold, base)
+	}
+	return nil
+}

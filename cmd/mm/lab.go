@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/heartbeat"
+	labrun "mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/registry/sign"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) labCommand() *cli.Command {
+	key := &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the one of mm keys generate)"}
+	noted := &cli.StringFlag{Name: "head", Usage: "`HASH` that a row must have, as printed earlier"}
+	return &cli.Command{
+		Name: "lab", Usage: "long runs that can be trusted, and the records of experiments",
+		Description: "docs/LAB.md tells of the files. Nothing that was simulated counts as measured.",
+		Subcommands: append([]*cli.Command{
+			{
+				Name: "run", Usage: "do the steps of a plan again and again, and record it", ArgsUsage: "PLAN.yaml",
+				Description: "The record is a chain of rows under a signed head in DIR. The run stops by itself on heat, battery, disk,\nfailures and a file DIR/STOP. Killed at any point, it goes on with --resume.",
+				Flags: []cli.Flag{
+					p.jsonFlag(),
+					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`DIR` of the run", Required: true},
+					&cli.StringFlag{Name: "sign", Usage: "private key `FILE` that signs the head (default: the one of mm keys generate)"},
+					&cli.BoolFlag{Name: "resume", Usage: "go on with the run in DIR"},
+					&cli.BoolFlag{Name: "simulate", Usage: "on a clock that jumps, with the sensors and steps of the plan's simulate; nothing is executed"},
+				},
+				Action: p.labRun,
+			}, {
+				Name: "verify", Usage: "check that no row of a run was changed, added, or cut off", ArgsUsage: "DIR",
+				Flags: []cli.Flag{p.jsonFlag(), key, noted}, Action: p.labVerify,
+			}, {
+				Name: "summary", Usage: "figures of a run: medians, p95, failures, heat, battery", ArgsUsage: "DIR",
+				Flags:  []cli.Flag{p.jsonFlag(), key, noted, &cli.StringFlag{Name: "plot", Usage: "draw steps.svg and telemetry.svg into `FOLDER`"}},
+				Action: p.labSummary,
+			}, {
+				Name: "heartbeat", Usage: "say whether a run is alive; exit code 5 where it is not", ArgsUsage: "DIR|FILE",
+				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labHeartbeat,
+			},
+		}, p.labRecords()...),
+	}
+}
+
+// labOptions are what mm lab run asks for.
+type labOptions struct {
+	plan, dir, key   string
+	resume, simulate bool
+}
+
+func (p *program) labRun(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	opt := labOptions{plan: c.Args().First(), dir: c.String("out"), key: c.String("sign"), resume: c.Bool("resume"), simulate: c.Bool("simulate")}
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.doRun(c.Context, w, opt) })
+}
+
+func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOptions) error {
+	plan, err := labrun.ReadPlan(o.plan)
+	if err != nil {
+		return err
+	}
+	s, err := w.Signer(o.key, p.password)
+	if err != nil {
+		return err
+	}
+	opt := labrun.Options{Dir: o.dir, Resume: o.resume, Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
+	opt.Each = func(row chain.Row) {
+		if row.Event != labrun.StepDone && row.Event != labrun.Telemetry {
+			p.say("%s  row %d: %s", row.Time, row.Seq, row.Event)
+		}
+	}
+	if o.simulate {
+		if opt, err = labrun.Simulation(opt, plan); err != nil {
+			return err
+		}
+	} else {
+		opt = labrun.Machine(opt, labrun.Functions())
+	}
+	got, err := labrun.Run(ctx, plan, opt)
+	switch {
+	case errors.Is(err, labrun.ErrExists):
+		return hinted{err, "--resume goes on with it"}
+	case errors.Is(err, labrun.ErrComplete):
+		p.say("nothing is left to be done")
+	case err != nil:
+		return broken(err)
+	}
+	if p.json {
+		return p.printJSON(got)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s: stopped by %s %s after %s, %s, %s; the last is %s\n", got.Run, got.Reason, got.Detail, got.Elapsed, count(got.Iterations, "iteration"), count(got.Rows, "row"), got.Head)
+	return err
+}
+
+// broken gives a broken chain the exit code of what is refused, and a way on to
+// one that is not finished.
+func broken(err error) error {
+	switch {
+	case errors.Is(err, chain.ErrBroken):
+		return coded{err, exitRefused}
+	case errors.Is(err, chain.ErrUnfinished):
+		return coded{hinted{err, "mm lab run PLAN.yaml --out DIR --resume puts it back"}, exitRefused}
+	case errors.Is(err, fsx.ErrLocked):
+		return hinted{err, "another process runs there"}
+	}
+	return err
+}
+
+// publicKey reads the key of a run.
+func (p *program) publicKey(w *workspace.Workspace, file string) (*sign.PublicKey, error) {
+	if file == "" {
+		file = w.KeyPrefix(workspace.DefaultKey) + ".pub"
+	}
+	data, err := fsx.ReadFile(file, workspace.MaxKey)
+	if err != nil {
+		return nil, hinted{fmt.Errorf("no public key: %w", err), "--key names the key that the run was signed with"}
+	}
+	return sign.LoadPublic(data)
+}
+
+func (p *program) labVerify(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	dir, noted, file := c.Args().First(), c.String("head"), c.String("key")
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		key, err := p.publicKey(w, file)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(dir, labrun.ChainDir)); err != nil {
+			return err
+		}
+		r, err := chain.Verify(filepath.Join(dir, labrun.ChainDir), key, chain.Options{Noted: noted})
+		if err != nil {
+			return broken(err)
+		}
+		if p.json {
+			return p.printJSON(r)
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, signed by %.12s…; the last is %s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head)
+		return err
+	})
+}
+
+func (p *program) labSummary(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	dir, noted, file, plots := c.Args().First(), c.String("head"), c.String("key"), c.String("plot")
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		key, err := p.publicKey(w, file)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(filepath.Join(dir, labrun.ChainDir)); err != nil {
+			return err
+		}
+		s, err := labrun.Summarize(dir, key, noted)
+		if errors.Is(err, chain.ErrUnfinished) {
+			p.say("the run was killed in its last row, which is not among the figures")
+		} else if err != nil {
+			return broken(err)
+		}
+		if plots != "" {
+			if err := plotSummary(s, plots); err != nil {
+				return err
+			}
+		}
+		return p.printSummary(s)
+	})
+}
+
+func plotSummary(s labrun.Summary, dir string) error {
+	for name, draw := range map[string]func(io.Writer) error{"steps.svg": s.PlotSteps, "telemetry.svg": s.PlotTelemetry} {
+		if err := fsx.Replace(filepath.Join(dir, name), 0o644, draw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) printSummary(s labrun.Summary) error {
+	if p.json {
+		s.Steps = listed(s.Steps)
+		return p.printJSON(s)
+	}
+	state := "killed, or still running"
+	if s.Reason != "" {
+		state = strings.TrimSpace("stopped by " + s.Reason + " " + s.Detail)
+	}
+	if s.Simulated {
+		state += "; simulated"
+	}
+	fmt.Fprintf(p.stdout, "%s: %s, %s, %s, %s\n", s.Run, s.Elapsed, count(s.Rows, "row"), count(s.Resumes, "resumption"), state)
+	for _, r := range []struct {
+		name string
+		v    *labrun.Range
+	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
+		if r.v != nil {
+			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most)
+		}
+	}
+	var rows [][]string
+	for _, f := range s.Steps {
+		rows = append(rows, []string{f.Step, fmt.Sprint(f.Rows), fmt.Sprint(f.Failed), fmt.Sprint(f.Runs), fmt.Sprintf("%.3f", f.P50), fmt.Sprintf("%.3f", f.P95), fmt.Sprintf("%.3f", f.Min), fmt.Sprintf("%.3f", f.Max), fmt.Sprint(f.Outputs)})
+	}
+	return p.printTable([]string{"STEP", "ROWS", "FAILED", "RUNS", "P50 MS", "P95 MS", "MIN MS", "MAX MS", "OUTPUTS"}, rows)
+}
+
+// errNotAlive is the answer no of mm lab heartbeat.
+var errNotAlive = errors.New("it is not alive")
+
+func (p *program) labHeartbeat(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	path := c.Args().First()
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, labrun.HeartbeatFile)
+	}
+	s, err := heartbeat.Read(path, time.Now())
+	if err != nil {
+		return err
+	}
+	if p.json {
+		err = p.printJSON(s)
+	} else {
+		_, err = fmt.Fprintf(p.stdout, "%s: %s ago, row %d (%s), iteration %d, %s\n", s.Run, s.Age, s.Rows, s.Event, s.Iteration, s.Reading)
+	}
+	if err == nil && !s.Alive {
+		return coded{errNotAlive, exitMissed}
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/boundary"
+	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/corpus"
+	"mm-abi.org/mm/lab/falsify"
+	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/probe"
+	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/workspace"
+)
+
+// labRecords are the commands that judge what experiments leave behind.
+func (p *program) labRecords() []*cli.Command {
+	return []*cli.Command{
+		{
+			Name: "falsify", Usage: "hold a claim against the evidence; exit code 5 unless all pass", ArgsUsage: "EVIDENCE.json",
+			Description: "What the evidence does not speak of is skipped, which is no pass. --list shows the rules.",
+			Flags: []cli.Flag{
+				p.jsonFlag(),
+				&cli.StringFlag{Name: "gate", Usage: "only the rules that close `PHASE`, such as 0E"},
+				&cli.StringSliceFlag{Name: "only", Usage: "only the rule `ID` (repeatable)"},
+				&cli.BoolFlag{Name: "list", Usage: "show the rules instead"},
+				&cli.StringFlag{Name: "record", Usage: "write each result into the chain in `DIR`, too"},
+				&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for --record (default: the one of mm keys generate)"},
+			},
+			Action: p.labFalsify,
+		}, {
+			Name: "boundary", Usage: "check that documents keep to a scope; exit code 5 where they do not", ArgsUsage: "BOUNDARY.json PATH…",
+			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labBoundary,
+		}, {
+			Name: "truth", Usage: "the table of what works where, from records of attempts", ArgsUsage: "RECORDS.jsonl",
+			Flags: []cli.Flag{
+				p.jsonFlag(),
+				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the table to a Markdown `FILE`"},
+				&cli.StringFlag{Name: "require", Usage: "exit code 5 unless a measured row shows that something of `TARGET` works"},
+			},
+			Action: p.labTruth,
+		}, {
+			Name: "corpus", Usage: "check licences, mixes and scans of a corpus; exit code 5 where they do not do", ArgsUsage: "MANIFEST.json",
+			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labCorpus,
+		}, {
+			Name: "probe", Usage: "read what a probe of a phone left in a folder", ArgsUsage: "DIR",
+			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labProbe,
+		},
+		p.labBackendCommand(), p.labScheduleCommand(), p.labGraphCommand(), p.labPendingCommand(),
+	}
+}
+
+// no is the error of an answer that is no.
+func no(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitMissed} }
+
+func (p *program) labFalsify(c *cli.Context) error {
+	if c.Bool("list") {
+		return p.printRules()
+	}
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	e, err := falsify.Read(c.Args().First())
+	if err != nil {
+		return err
+	}
+	r, err := falsify.Judge(e, falsify.Options{Gate: c.String("gate"), Only: c.StringSlice("only")})
+	if err != nil {
+		return usageError{err}
+	}
+	if dir := c.String("record"); dir != "" {
+		if err := p.recordFindings(c.Context, dir, c.String("sign"), r); err != nil {
+			return broken(err)
+		}
+	}
+	return p.printFindings(r)
+}
+
+// recordFindings adds each finding to a chain as a row.
+func (p *program) recordFindings(ctx context.Context, dir, key string, r falsify.Report) error {
+	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		s, err := w.Signer(key, p.password)
+		if err != nil {
+			return err
+		}
+		log, err := chain.Open(ctx, dir, s.Key, s.Key.Public(), fsx.Options{}, nil)
+		if err != nil {
+			return err
+		}
+		now := time.Now().UTC().Format(time.RFC3339)
+		for _, f := range r.Findings {
+			if _, err := log.Append(now, "falsify", "falsifier", f); err != nil {
+				return errors.Join(err, log.Close())
+			}
+		}
+		return log.Close()
+	})
+}
+
+func (p *program) printFindings(r falsify.Report) error {
+	if p.json {
+		if err := p.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		var rows [][]string
+		for _, f := range r.Findings {
+			rows = append(rows, []string{string(f.Result), f.ID, f.Detail})
+		}
+		if err := p.printTable([]string{"RESULT", "FALSIFIER", "DETAIL"}, rows); err != nil {
+			return err
+		}
+	}
+	if r.Overall != falsify.Pass {
+		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[falsify.Pass], r.Counts[falsify.Warn], r.Counts[falsify.Skipped], r.Counts[falsify.Fail], r.Counts[falsify.Blocked])
+	}
+	return nil
+}
+
+func (p *program) printRules() error {
+	if p.json {
+		return p.printJSON(falsify.All())
+	}
+	var rows [][]string
+	for _, f := range falsify.All() {
+		rows = append(rows, []string{f.ID, strings.Join(f.Gates, " "), f.Rule})
+	}
+	return p.printTable([]string{"FALSIFIER", "GATES", "RULE"}, rows)
+}
+
+func (p *program) labBoundary(c *cli.Context) error {
+	if err := wantArgs(c, 2, -1); err != nil {
+		return err
+	}
+	b, err := boundary.Read(c.Args().First())
+	if err != nil {
+		return err
+	}
+	results, err := b.Scan(c.Args().Tail()...)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	var rows [][]string
+	for _, r := range results {
+		if r.Failed() {
+			failed++
+		}
+		at := r.Path
+		if r.Line > 0 {
+			at = fmt.Sprintf("%s:%d", at, r.Line)
+		}
+		rows = append(rows, []string{string(r.Status), at, r.Detail})
+	}
+	if p.json {
+		err = p.printJSON(map[string]any{"boundary_id": b.ID, "boundary_sha256": b.SHA256, "failures": failed, "results": results})
+	} else {
+		err = p.printTable([]string{"STATUS", "FILE", "DETAIL"}, rows)
+	}
+	if err == nil && failed > 0 {
+		return no("%s beyond the boundary %s", count(failed, "place"), b.ID)
+	}
+	return err
+}
+
+func (p *program) labTruth(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	records, err := journal.ReadExisting[truth.Record](c.Args().First())
+	if err != nil {
+		return err
+	}
+	t, err := truth.Make(records)
+	if err != nil {
+		return err
+	}
+	if out := c.String("out"); out != "" {
+		if err := fsx.Replace(out, 0o644, func(w io.Writer) error { return t.Markdown(w) }); err != nil {
+			return err
+		}
+	}
+	if p.json {
+		t.Rows, t.Counts = listed(t.Rows), listed(t.Counts)
+		err = p.printJSON(t)
+	} else {
+		err = p.printTable(t.Cells())
+	}
+	if target := c.String("require"); err == nil && target != "" && !t.Proves(target) {
+		return no("no measured row shows that something of %s works", target)
+	}
+	return err
+}
+
+func (p *program) labCorpus(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	m, err := corpus.Read(c.Args().First())
+	if err != nil {
+		return err
+	}
+	a := m.Audit()
+	if p.json {
+		err = p.printJSON(a)
+	} else {
+		var rows [][]string
+		for _, f := range a.Failures {
+			rows = append(rows, []string{f.Source, string(f.Class), f.Reason})
+		}
+		if fmt.Fprintf(p.stdout, "%s; of class A %d, B %d, C %d, D %d, E %d\n", count(a.Sources, "source"), a.ByClass["A"], a.ByClass["B"], a.ByClass["C"], a.ByClass["D"], a.ByClass["E"]); len(rows) > 0 {
+			err = p.printTable([]string{"SOURCE", "CLASS", "REASON"}, rows)
+		}
+	}
+	if err == nil && !a.OK {
+		return no("%s of the corpus", count(len(a.Failures), "fault"))
+	}
+	return err
+}
+
+func (p *program) labProbe(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	e, err := probe.Read(c.Args().First(), soc.Known())
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(e)
+	}
+	for _, d := range e.Devices {
+		fmt.Fprintf(p.stdout, "%s: %s %s\n", d.Serial, d.State, d.Extra["model"])
+	}
+	_, err = fmt.Fprintf(p.stdout, "phone %q, Android %s, %s; chip %q, taken for %q with confidence %.1f; QNN allowed: %v\n", e.Model, e.Android, e.ABI, e.Reported, e.Target.SoC, e.Target.Confidence, e.QNN)
+	if len(e.Absent) > 0 {
+		p.say("not there: %s", strings.Join(e.Absent, ", "))
+	}
+	return err
+}

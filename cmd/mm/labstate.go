@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/lab/graph"
+	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/pending"
+	backends "mm-abi.org/mm/lab/registry"
+	"mm-abi.org/mm/lab/schedule"
+)
+
+func (p *program) labBackendCommand() *cli.Command {
+	dir := &cli.StringFlag{Name: "dir", Value: "lab", Usage: "`FOLDER` of the registry of backends"}
+	return &cli.Command{
+		Name: "backend", Usage: "backends, and the chips that evidence confirms them for",
+		Description: "A backend that needs confirmation runs nowhere until a record of a device, which was not simulated in\nany part, promotes it for its chip. The record is stored, and judged anew each time.",
+		Subcommands: []*cli.Command{
+			{Name: "ls", Aliases: []string{"list"}, Usage: "list backends", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labBackends},
+			{Name: "promote", Usage: "confirm a backend for a chip by a record of a device", ArgsUsage: "BACKEND EVIDENCE.json", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labPromote},
+			{
+				Name: "route", Usage: "which backends may do something on a chip", ArgsUsage: "CAPABILITY",
+				Flags: []cli.Flag{p.jsonFlag(), dir, &cli.StringFlag{Name: "soc", Usage: "`CHIP`; without one nothing is confirmed"}}, Action: p.labRoute,
+			},
+		},
+	}
+}
+
+func (p *program) labBackends(c *cli.Context) error {
+	if err := wantArgs(c, 0, 0); err != nil {
+		return err
+	}
+	r, err := backends.Open(c.String("dir"), soc.Known())
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(r.Entries)
+	}
+	var rows [][]string
+	for _, e := range r.Entries {
+		chips := "not needed"
+		if e.Confirm {
+			chips = "none"
+		}
+		for i, x := range e.Confirmed {
+			if i == 0 {
+				chips = ""
+			}
+			chips = strings.TrimSpace(fmt.Sprintf("%s %s (%.12s)", chips, x.SoC, x.Evidence))
+		}
+		rows = append(rows, []string{e.ID, e.Family, fmt.Sprint(e.Phone), chips})
+		for _, why := range e.Refused {
+			p.say("%s: a confirmation is worth nothing: %s", e.ID, why)
+		}
+	}
+	return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rows)
+}
+
+func (p *program) labPromote(c *cli.Context) error {
+	if err := wantArgs(c, 2, 2); err != nil {
+		return err
+	}
+	r, err := backends.Open(c.String("dir"), soc.Known())
+	if err != nil {
+		return err
+	}
+	got, err := r.Promote(c.Context, c.Args().First(), c.Args().Get(1))
+	if err != nil {
+		return coded{err, exitRefused}
+	}
+	if p.json {
+		return p.printJSON(got)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s is confirmed for %s by %s\n", c.Args().First(), got.SoC, got.Evidence)
+	return err
+}
+
+func (p *program) labRoute(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	r, err := backends.Open(c.String("dir"), soc.Known())
+	if err != nil {
+		return err
+	}
+	ids := r.Routable(backends.Capability(c.Args().First()), c.String("soc"))
+	if p.json {
+		err = p.printJSON(listed(ids))
+	} else {
+		for _, id := range ids {
+			fmt.Fprintln(p.stdout, id)
+		}
+	}
+	if err == nil && len(ids) == 0 {
+		return no("no backend may do %s there", c.Args().First())
+	}
+	return err
+}
+
+func (p *program) labScheduleCommand() *cli.Command {
+	op := &cli.StringFlag{Name: "op", Usage: "the operation, such as matmul_512x1536x1536", Required: true}
+	return &cli.Command{
+		Name: "schedule", Usage: "choose backends by how fast they were, so that each choice can be made again",
+		Subcommands: []*cli.Command{
+			{
+				Name: "choose", Usage: "choose a backend and note the choice", ArgsUsage: "HISTORY.jsonl",
+				Flags: []cli.Flag{
+					p.jsonFlag(), op,
+					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND` (repeatable), as mm lab backend route lists them", Required: true},
+					&cli.StringFlag{Name: "policy", Value: schedule.Static, Usage: "static, epsilon-greedy or ucb"},
+					&cli.StringSliceFlag{Name: "prefer", Usage: "of static: `BACKEND` in the order of preference (repeatable)"},
+					&cli.Uint64Flag{Name: "seed", Usage: "of epsilon-greedy"},
+				},
+				Action: p.labChoose,
+			}, {
+				Name: "observe", Usage: "note what a run took", ArgsUsage: "HISTORY.jsonl",
+				Flags: []cli.Flag{
+					op, &cli.StringFlag{Name: "backend", Usage: "that ran", Required: true},
+					&cli.Float64Flag{Name: "ms", Usage: "milliseconds", Required: true}, &cli.BoolFlag{Name: "failed", Usage: "it failed: its time is none"},
+				},
+				Action: p.labObserve,
+			}, {
+				Name: "replay", Usage: "make every choice of a history again; exit code 5 where one comes out otherwise", ArgsUsage: "HISTORY.jsonl",
+				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labReplay,
+			},
+		},
+	}
+}
+
+func (p *program) labChoose(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	file := c.Args().First()
+	policy := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Seed: c.Uint64("seed")}
+	d, err := p.choose(c.Context, file, c.String("op"), c.StringSlice("backend"), policy)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(d)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s\t%s\n", d.Backend, d.Rationale)
+	return err
+}
+
+func (p *program) choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (schedule.Decision, error) {
+	rows, err := journal.Read[schedule.Row](file)
+	if err != nil {
+		return schedule.Decision{}, err
+	}
+	var h schedule.History
+	for i, r := range rows {
+		if err := h.Add(r); err != nil {
+			return schedule.Decision{}, fmt.Errorf("%s:%d: %w", file, i+1, err)
+		}
+	}
+	d, err := h.Decide(op, eligible, policy)
+	if err != nil {
+		return d, err
+	}
+	return d, journal.Append(ctx, file, schedule.Row{Decided: &d})
+}
+
+func (p *program) labObserve(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	row := schedule.Row{Observed: &schedule.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
+	if err := new(schedule.History).Add(row); err != nil {
+		return usageError{err}
+	}
+	return journal.Append(c.Context, c.Args().First(), row)
+}
+
+func (p *program) labReplay(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	rows, err := journal.ReadExisting[schedule.Row](c.Args().First())
+	if err != nil {
+		return err
+	}
+	n, wrong, err := schedule.Replay(rows)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Args().First(), err)
+	}
+	if p.json {
+		err = p.printJSON(map[string]any{"decisions": n, "mismatches": listed(wrong)})
+	} else {
+		for _, w := range wrong {
+			fmt.Fprintf(p.stdout, "row %d, %s: it says %s; replayed %s\n", w.Row, w.Op, w.Decided, w.Replay)
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s, %d come out otherwise\n", count(n, "choice"), len(wrong))
+	}
+	if err == nil && len(wrong) > 0 {
+		return no("%s of the history come out otherwise", count(len(wrong), "choice"))
+	}
+	return err
+}
+
+func (p *program) labGraphCommand() *cli.Command {
+	return &cli.Command{
+		Name: "graph", Usage: "what came of what: nodes and edges of experiments",
+		Subcommands: []*cli.Command{
+			{
+				Name: "show", Usage: "list a graph, or what is next to a node", ArgsUsage: "DIR",
+				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "node", Usage: "only what is next to the node `ID`"}, &cli.StringFlag{Name: "edge", Usage: "only by edges of `TYPE`"}},
+				Action: p.labGraph,
+			}, {
+				Name: "add", Usage: "add the nodes and edges of a file", ArgsUsage: "DIR FILE.json",
+				Description: "The file is an object with nodes and edges. A node that is there stays as it is.", Action: p.labGraphAdd,
+			},
+		},
+	}
+}
+
+func (p *program) labGraph(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	g, err := graph.Read(c.Args().First())
+	if err == nil && c.String("node") != "" {
+		g, err = g.Neighbours(c.String("node"), c.String("edge"))
+	}
+	if err != nil {
+		return err
+	}
+	if p.json {
+		g.Nodes, g.Edges = listed(g.Nodes), listed(g.Edges)
+		return p.printJSON(g)
+	}
+	var rows [][]string
+	for _, n := range g.Nodes {
+		what := n.Type
+		if n.Placeholder {
+			what = "(not written down)"
+		}
+		rows = append(rows, []string{n.ID, what, n.Time})
+	}
+	if err := p.printTable([]string{"NODE", "TYPE", "TIME"}, rows); err != nil {
+		return err
+	}
+	for _, e := range g.Edges {
+		fmt.Fprintf(p.stdout, "%s %s %s\n", e.From, e.Type, e.To)
+	}
+	return nil
+}
+
+func (p *program) labGraphAdd(c *cli.Context) error {
+	if err := wantArgs(c, 2, 2); err != nil {
+		return err
+	}
+	var g graph.Graph
+	if err := journal.ReadJSON(c.Args().Get(1), &g); err != nil {
+		return err
+	}
+	return graph.Add(c.Context, c.Args().First(), g.Nodes, g.Edges)
+}
+
+func (p *program) labPendingCommand() *cli.Command {
+	return &cli.Command{
+		Name: "pending", Usage: "files that wait to be uploaded; mm uploads nothing by itself",
+		Subcommands: []*cli.Command{
+			{
+				Name: "add", Usage: "note a file with its SHA-256", ArgsUsage: "LIST.jsonl FILE",
+				Flags: []cli.Flag{
+					p.jsonFlag(),
+					&cli.StringFlag{Name: "kind", Usage: "hf_dataset, hf_model, hf_space, github, oci or external", Required: true},
+					&cli.StringFlag{Name: "repo", Usage: "`REPOSITORY` it shall go to", Required: true},
+					&cli.StringFlag{Name: "path", Usage: "`PATH` in the repository", Required: true},
+					&cli.StringFlag{Name: "blocked-by", Usage: "what is in its way", Required: true},
+					&cli.StringFlag{Name: "licence", Usage: "`ID` of what attests its licence"},
+				},
+				Action: p.labPendingAdd,
+			}, {
+				Name: "ls", Aliases: []string{"list"}, Usage: "list what waits, and whether it is as it was", ArgsUsage: "LIST.jsonl",
+				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labPendingList,
+			},
+		},
+	}
+}
+
+func (p *program) labPendingAdd(c *cli.Context) error {
+	if err := wantArgs(c, 2, 2); err != nil {
+		return err
+	}
+	u := pending.Upload{
+		File: c.Args().Get(1), Target: pending.Target{Kind: c.String("kind"), Repo: c.String("repo"), Path: c.String("path")},
+		Licence: c.String("licence"), Blocked: c.String("blocked-by"), Queued: time.Now().UTC().Format(time.RFC3339),
+	}
+	u, err := pending.Add(c.Context, c.Args().First(), u)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(u)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s %s\n", u.ID, u.SHA256)
+	return err
+}
+
+func (p *program) labPendingList(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	items, err := pending.List(c.Context, c.Args().First())
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(listed(items))
+	}
+	var rows [][]string
+	for _, i := range items {
+		rows = append(rows, []string{i.ID, i.State, i.File, i.Target.Kind + " " + i.Target.Repo + "/" + i.Target.Path, i.Blocked})
+	}
+	return p.printTable([]string{"ID", "STATE", "FILE", "TO", "BLOCKED BY"}, rows)
+}

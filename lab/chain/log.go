@@ -1,0 +1,208 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// Report is what [Verify] found.
+type Report struct {
+	Rows int    `json:"rows"`
+	Run  string `json:"run,omitempty"`
+	Head string `json:"head"` // hex SHA-256 of the last row, to be noted elsewhere
+	Key  string `json:"key,omitempty"`
+}
+
+// Options for [Verify].
+type Options struct {
+	Noted string          // hash of a row that must be there; empty: none
+	Each  func(Row) error // is called for every row, in order, before the end is known; nil: none
+}
+
+// Verify reads the log in dir from its first row to its head.
+func Verify(dir string, v Verifier, opt Options) (Report, error) {
+	r, last, _, rest, err := examine(dir, v, opt)
+	if err != nil {
+		return r, err
+	}
+	if rest != nil {
+		return r, fmt.Errorf("%w: row %d; mm lab run --resume puts it back", ErrUnfinished, last.Seq)
+	}
+	return r, nil
+}
+
+// examine is Verify, and returns what the log lacks: rest is the line that Open
+// must write at end, nil where log and head agree.
+func examine(dir string, v Verifier, opt Options) (r Report, last Row, end int64, rest []byte, err error) {
+	h, last, signed, err := readHead(dir, v)
+	if err != nil {
+		return r, last, 0, nil, err
+	}
+	r.Head, r.Key = first, h.Key
+	known := opt.Noted == "" || signed && last.Hash == opt.Noted
+	end, tail, err := scan(dir, func(row Row) error {
+		if signed && row.Seq == last.Seq && row.Hash != last.Hash {
+			return fmt.Errorf("%w: row %d is another than the signed one", ErrBroken, row.Seq)
+		}
+		r.Rows, r.Run, r.Head = row.Seq, row.Run, row.Hash
+		known = known || row.Hash == opt.Noted
+		if opt.Each != nil {
+			return opt.Each(row)
+		}
+		return nil
+	})
+	line := []byte(h.Row + "\n")
+	switch {
+	case err != nil:
+	case !signed && (r.Rows > 0 || len(tail) > 0):
+		err = fmt.Errorf("%w: it has %d rows and no head", ErrBroken, r.Rows)
+	case !known:
+		err = fmt.Errorf("%w: no row has the hash %.12s…", ErrBroken, opt.Noted)
+	case !signed, r.Rows == last.Seq && len(tail) == 0:
+	case r.Rows == last.Seq-1 && last.Prev == r.Head && bytes.HasPrefix(line, tail):
+		return r, last, end, line, nil
+	case r.Rows >= last.Seq:
+		err = fmt.Errorf("%w: something stands behind row %d, which is the last that was signed", ErrBroken, last.Seq)
+	default:
+		err = fmt.Errorf("%w: it has %d rows, its signed head is row %d: the end was cut off", ErrBroken, r.Rows, last.Seq)
+	}
+	return r, last, end, nil, err
+}
+
+// Log is an open log. It is for one goroutine; other processes are kept out.
+type Log struct {
+	dir  *fsx.Dir
+	lock *fsx.Lock
+	key  Signer
+	id   string
+	last Row
+	torn bool // a row was not written whole: Open alone knows how to go on
+}
+
+// Open opens the log in dir, a folder of its own that is made where missing, for
+// writing: it is
+// verified, each row is shown to each, and a last row that a crash kept from
+// being written is written now. [fsx.ErrLocked] says that another process has it
+// open.
+func Open(ctx context.Context, dir string, key Signer, v Verifier, opt fsx.Options, each func(Row) error) (*Log, error) {
+	d, err := fsx.Create(dir, 0o755, opt)
+	if err != nil {
+		return nil, fmt.Errorf("opening the chain: %w", err)
+	}
+	lock, err := d.TryLock(ctx, LockFile)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the chain in %s: %w", dir, err), d.Close())
+	}
+	l := &Log{dir: d, lock: lock, key: key, id: v.KeyID(), last: Row{Hash: first}}
+	err = l.sweep()
+	if err == nil {
+		err = l.recover(v, each)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// sweep removes the heads that crashes kept from getting their name. The folder
+// is the log's own, and so is the lock.
+func (l *Log) sweep() error {
+	entries, err := fs.ReadDir(l.dir.Root().FS(), ".")
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), fsx.TempPrefix) {
+			err = errors.Join(err, l.dir.Remove(e.Name()))
+		}
+	}
+	return err
+}
+
+// recover brings log and head together.
+func (l *Log) recover(v Verifier, each func(Row) error) error {
+	_, last, end, rest, err := examine(l.dir.Path(), v, Options{Each: each})
+	if err != nil {
+		return err
+	}
+	if last.Seq > 0 {
+		l.last = last
+	}
+	if rest == nil {
+		return nil
+	}
+	if err := l.write(rest, end); err != nil {
+		return fmt.Errorf("restoring the last row: %w", err)
+	}
+	if each != nil {
+		return each(last)
+	}
+	return nil
+}
+
+// Last is the last row; its Seq is 0 where there is none.
+func (l *Log) Last() Row { return l.last }
+
+// Append signs and writes a row, durably. Seq, Prev and Hash are set here.
+func (l *Log) Append(time, run, event string, payload any) (Row, error) {
+	if l.torn {
+		return Row{}, errors.New("writing the chain: the row before was not written; open it again")
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return Row{}, fmt.Errorf("writing the chain: %w", err)
+	}
+	row, line, err := Row{Seq: l.last.Seq + 1, Time: time, Run: run, Event: event, Payload: text, Prev: l.last.Hash}.line()
+	if err != nil {
+		return Row{}, fmt.Errorf("writing the chain: %w", err)
+	}
+	payloadOf, err := covered(row.Seq, line)
+	if err != nil {
+		return Row{}, err
+	}
+	h := head{Key: l.id, Row: string(line)}
+	if h.Signature, err = l.key.SignPayload(HeadType, payloadOf); err != nil {
+		return Row{}, fmt.Errorf("signing the chain: %w", err)
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		return Row{}, err
+	}
+	l.torn = true
+	if err := l.dir.WriteFile(HeadFile, append(data, '\n'), 0o644); err != nil {
+		return Row{}, fmt.Errorf("writing the head of the chain: %w", err)
+	}
+	if err := l.write(append(line, '\n'), -1); err != nil {
+		return Row{}, fmt.Errorf("writing the chain: %w", err)
+	}
+	l.last, l.torn = row, false
+	return row, nil
+}
+
+// write adds a line, at end where it is not below 0.
+func (l *Log) write(line []byte, end int64) error {
+	f, err := l.dir.Append(File, 0o644)
+	if err != nil {
+		return err
+	}
+	if end >= 0 {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Write(line)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil && l.last.Seq == 0 {
+		err = l.dir.SyncDir(".") // the file is new
+	}
+	return err
+}
+
+// Close lets other processes write.
+func (l *Log) Close() error { return errors.Join(l.lock.Unlock(), l.dir.Close()) }

@@ -1,0 +1,83 @@
+package graph_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/lab/graph"
+)
+
+func TestAddAndRead(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	run := graph.Node{ID: "run-1", Type: "Run", Time: "2026-01-01T00:00:00Z", Attributes: json.RawMessage(`{"z": 1.50, "a": "x"}`)}
+	made := graph.Node{ID: "ckpt-1", Type: "Checkpoint"}
+	edges := []graph.Edge{{Type: "PRODUCED", From: "run-1", To: "ckpt-1"}, {Type: "USED_MODEL", From: "run-1", To: "qwen"}, {Type: "DERIVED_FROM", From: "ckpt-1", To: "qwen"}}
+	for range 2 { // the second time there is nothing to be added
+		if err := graph.Add(ctx, dir, []graph.Node{run, made}, edges); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := graph.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Nodes) != 3 || !g.Nodes[2].Placeholder || g.Nodes[2].ID != "qwen" || g.Nodes[2].Type != "" || string(g.Nodes[0].Attributes) != `{"a":"x","z":1.50}` {
+		t.Errorf("%+v", g.Nodes)
+	}
+	if diff := cmp.Diff(edges, g.Edges); diff != "" {
+		t.Error(diff)
+	}
+	near, err := g.Neighbours("qwen", "")
+	if err != nil || len(near.Nodes) != 2 || len(near.Edges) != 2 {
+		t.Errorf("%+v, %v", near, err)
+	}
+	if near, err = g.Neighbours("run-1", "PRODUCED"); err != nil || len(near.Nodes) != 1 || near.Nodes[0].ID != "ckpt-1" {
+		t.Errorf("%+v, %v", near, err)
+	}
+	for _, ask := range [][2]string{{"none", ""}, {"run-1", "LIKES"}} {
+		if _, err := g.Neighbours(ask[0], ask[1]); err == nil {
+			t.Errorf("%v: answered", ask)
+		}
+	}
+	run.Attributes = json.RawMessage(`{"z":2}`)
+	for name, err := range map[string]error{
+		"a changed node":   graph.Add(ctx, dir, []graph.Node{run}, nil),
+		"a type of node":   graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Cat"}}, nil),
+		"no id":            graph.Add(ctx, dir, []graph.Node{{Type: "Run"}}, nil),
+		"a placeholder":    graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Run", Placeholder: true}}, nil),
+		"a list":           graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Run", Attributes: json.RawMessage(`[1]`)}}, nil),
+		"a type of edge":   graph.Add(ctx, dir, nil, []graph.Edge{{Type: "LIKES", From: "a", To: "b"}}),
+		"an edge to where": graph.Add(ctx, dir, nil, []graph.Edge{{Type: "PRODUCED", From: "a"}}),
+		"a loop":           graph.Add(ctx, dir, nil, []graph.Edge{{Type: "PRODUCED", From: "a", To: "a"}}),
+	} {
+		if err == nil {
+			t.Errorf("%s was added", name)
+		}
+	}
+	path := filepath.Join(dir, graph.NodesFile)
+	data, _ := os.ReadFile(path)
+	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil { // two processes at once
+		t.Fatal(err)
+	}
+	if g, err := graph.Read(dir); err != nil || len(g.Nodes) != 3 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	changed := strings.Replace(string(data), `"a":"x"`, `"a":"y"`, 1)
+	for name, text := range map[string]string{"changed": changed, "twice": string(data) + `{"id":"run-1","type":"Phase"}` + "\n", "unknown": `{"id":"x","type":"Run","colour":"red"}` + "\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := graph.Read(dir); err == nil {
+			t.Errorf("%s was read", name)
+		}
+	}
+	if len(graph.NodeTypes()) != 22 || len(graph.EdgeTypes()) != 14 {
+		t.Error("types are missing")
+	}
+}

@@ -1,0 +1,74 @@
+package pending_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mm-abi.org/mm/lab/pending"
+)
+
+func TestPending(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	list, file := filepath.Join(dir, "pending.jsonl"), filepath.Join(dir, "a.bin")
+	if _, err := pending.List(ctx, list); err == nil {
+		t.Error("a list that is not there was read")
+	}
+	u := pending.Upload{File: file, Target: pending.Target{Kind: "hf_model", Repo: "o/r", Path: "x/a.bin"}, Blocked: "no token", Queued: "2026-01-01T00:00:00Z"}
+	first, err := pending.Add(ctx, list, u)
+	if err != nil || first.SHA256 != pending.Absent {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if err := os.WriteFile(file, []byte("abc"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	second, err := pending.Add(ctx, list, u)
+	if err != nil || second.Bytes != 3 || second.SHA256 != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" || second.ID == first.ID {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	u.Queued = "2026-01-02T00:00:00Z"
+	if again, err := pending.Add(ctx, list, u); err != nil || again != second {
+		t.Errorf("%+v, %v", again, err)
+	}
+	states := func() (out []string) {
+		t.Helper()
+		items, err := pending.List(ctx, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range items {
+			out = append(out, i.State)
+		}
+		return out
+	}
+	if s := states(); len(s) != 2 || s[0] != "changed" || s[1] != "ready" {
+		t.Errorf("%v", s)
+	}
+	if err := os.WriteFile(file, []byte("abd"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := states(); s[1] != "changed" {
+		t.Errorf("%v", s)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if s := states(); s[0] != "absent" || s[1] != "absent" {
+		t.Errorf("%v", s)
+	}
+	for name, change := range map[string]func(*pending.Upload){
+		"a kind":     func(u *pending.Upload) { u.Target.Kind = "ftp" },
+		"no repo":    func(u *pending.Upload) { u.Target.Repo = "" },
+		"a way out":  func(u *pending.Upload) { u.Target.Path = "../x" },
+		"a root":     func(u *pending.Upload) { u.Target.Path = "/x" },
+		"a folder":   func(u *pending.Upload) { u.File = dir },
+		"no barrier": func(u *pending.Upload) { u.Blocked = "" },
+	} {
+		bad := u
+		change(&bad)
+		if got, err := pending.Add(ctx, list, bad); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

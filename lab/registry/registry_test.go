@@ -1,0 +1,215 @@
+package registry_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/device/evidence"
+	"mm-abi.org/mm/lab/registry"
+)
+
+func digest(c byte) string { return "sha256:" + strings.Repeat(string(c), 64) }
+
+func tensor(sample int, name string, size int64, c byte) evidence.Tensor {
+	return evidence.Tensor{Sample: sample, Name: name, DType: "float32", Bytes: size, SHA256: digest(c)}
+}
+
+// record is what a phone would leave, as package evidence wants it.
+func record(t *testing.T, change func(*evidence.Record)) string {
+	t.Helper()
+	chip := evidence.SoC{Model: 69, Name: "SM8750", Arch: 79}
+	r := evidence.Record{
+		Time: "2026-01-02T03:04:05Z", Nonce: "00112233",
+		Source:  evidence.Source{Lane: "adb", Address: "127.0.0.1:5037", Serial: "R5", Tool: "mm 1.2.0"},
+		Device:  evidence.Device{Manufacturer: "Maker", Model: "Phone", Android: "15", ABI: "arm64-v8a", Machine: "aarch64", SoC: "SM8750"},
+		SoC:     chip,
+		Runtime: evidence.Runtime{Runner: digest('a'), GoArch: "arm64", Build: "v2.47.0.260601114230"},
+		Binary:  evidence.Binary{SHA256: digest('b'), Bytes: 1000, Build: "v2.47.0.260601114230", SoC: chip, Graph: "main"},
+		Inputs:  []evidence.Tensor{tensor(0, "x", 64, '1'), tensor(1, "x", 64, '2')},
+		Outputs: []evidence.Tensor{tensor(0, "y", 32, '3'), tensor(1, "y", 32, '4')},
+		Samples: 2,
+		Reference: &evidence.Reference{Engine: "core/graph", Model: digest('c'),
+			Outputs: []evidence.Tensor{tensor(0, "y", 32, '5'), tensor(1, "y", 32, '6')}},
+		Cosine: new(0.99997), HVXThreads: new(4), FP16Grid: &evidence.Grid{Applies: true, Values: 16},
+		Times: &evidence.Times{Load: 90000, Infer: 700, Inferences: 10},
+		Signs: []string{},
+	}
+	for _, name := range evidence.Checks() {
+		r.Checks = append(r.Checks, evidence.Check{Name: name, Outcome: evidence.Pass})
+	}
+	if change != nil {
+		change(&r)
+	}
+	if err := r.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "record.json")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t *testing.T, dir string) *registry.Registry {
+	t.Helper()
+	r, err := registry.Open(dir, soc.Known())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Without evidence nothing that needs confirmation is routable, on no chip, on
+// an unknown one and on none.
+func TestFailsClosed(t *testing.T) {
+	r := open(t, t.TempDir())
+	for _, chip := range []string{"", "SM8750", "sm8650", "SM9999", "soc:69", "SM8750 "} {
+		if r.ConfirmedFor("litert_qnn", chip) || slices.Contains(r.Routable(registry.Inference, chip), "litert_qnn") {
+			t.Errorf("%q: confirmed", chip)
+		}
+	}
+	if diff := cmp.Diff([]string{"fallback_cpu"}, r.Routable(registry.Frozen, "")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, r.Routable(registry.Frozen, "SM8750")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A record promotes its own chip and no other, by any of its names, now and for
+// whoever opens the registry later.
+func TestPromote(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	path := record(t, nil)
+	c, err := r.Promote(context.Background(), "litert_qnn", path)
+	if err != nil || c.SoC != "SM8750" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if again, err := r.Promote(context.Background(), "litert_qnn", path); err != nil || again != c {
+		t.Errorf("%+v, %v", again, err)
+	}
+	for _, r := range []*registry.Registry{r, open(t, dir)} {
+		for chip, want := range map[string]bool{"SM8750": true, "sm8750": true, "soc:69": true, "SM8650": false, "SM8850": false, "": false, "SM9999": false} {
+			if got := r.ConfirmedFor("litert_qnn", chip); got != want {
+				t.Errorf("%q: %v", chip, got)
+			}
+		}
+		if diff := cmp.Diff([]string{"vulkan_gpu", "litert_qnn", "fallback_cpu"}, r.Routable(registry.Frozen, "SM8750")); diff != "" {
+			t.Error(diff)
+		}
+		if n := len(r.Entries[3].Confirmed); n != 1 {
+			t.Errorf("%d confirmations", n)
+		}
+	}
+	// The record gone, or another in its place: the confirmation is none.
+	file := filepath.Join(dir, registry.EvidenceDir, c.Evidence+".json")
+	other, _ := os.ReadFile(record(t, func(r *evidence.Record) { r.Nonce = "44" }))
+	for name, change := range map[string]func() error{
+		"another": func() error { return os.WriteFile(file, other, 0o644) },
+		"gone":    func() error { return os.Remove(file) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
+			t.Errorf("%s: %+v", name, r.Entries[3])
+		}
+	}
+}
+
+// What was simulated never promotes, and a line that somebody wrote into the
+// file by hand does not either.
+func TestNeverPromotes(t *testing.T) {
+	for name, change := range map[string]func(*evidence.Record){
+		"simulated":  func(r *evidence.Record) { r.Simulated = true },
+		"a sign":     func(r *evidence.Record) { r.Signs = []string{"ro.kernel.qemu"} },
+		"for a PC":   func(r *evidence.Record) { r.Runtime.GoArch = "amd64" },
+		"no cosine":  func(r *evidence.Record) { r.Cosine = nil },
+		"no chip":    func(r *evidence.Record) { r.Device.SoC = "" },
+		"other chip": func(r *evidence.Record) { r.Device.SoC, r.SoC.Name, r.Binary.SoC.Name = "SM9999", "SM9999", "SM9999" },
+	} {
+		dir := t.TempDir()
+		path := record(t, change)
+		r := open(t, dir)
+		if c, err := r.Promote(context.Background(), "litert_qnn", path); err == nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: %v was stored", name, left)
+		}
+		// Put there by hand, it is judged as well.
+		data, _ := os.ReadFile(path)
+		sum := sha(data)
+		if err := os.MkdirAll(filepath.Join(dir, registry.EvidenceDir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, registry.EvidenceDir, sum+".json"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		line := `{"promoted":"litert_qnn","evidence":"` + sum + `"}` + "\n"
+		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(line), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || r.ConfirmedFor("litert_qnn", "SM9999") || len(r.Entries[3].Confirmed) != 0 {
+			t.Errorf("%s: confirmed by hand", name)
+		}
+	}
+	r := open(t, t.TempDir())
+	for _, id := range []string{"android_cpu", "fallback_cpu", "none"} {
+		if _, err := r.Promote(context.Background(), id, record(t, nil)); err == nil {
+			t.Errorf("%s: promoted", id)
+		}
+	}
+}
+
+func TestAdd(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	r := open(t, dir)
+	if err := r.Add(ctx, registry.Backend{ID: "qnn_direct", Family: registry.NPU, Confirm: true, Capabilities: []registry.Capability{registry.Inference}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]registry.Backend{
+		"twice":             {ID: "qnn_direct", Family: registry.CPU},
+		"a default":         {ID: "host_sim", Family: registry.CPU},
+		"no name":           {Family: registry.CPU},
+		"a free NPU":        {ID: "n", Family: registry.NPU},
+		"no family":         {ID: "n"},
+		"unknown ability":   {ID: "n", Family: registry.CPU, Capabilities: []registry.Capability{"flying"}},
+		"a name of control": {ID: "a\x1b", Family: registry.CPU},
+	} {
+		if err := r.Add(ctx, b); err == nil {
+			t.Errorf("%s: added", name)
+		}
+	}
+	if r = open(t, dir); len(r.Entries) != len(registry.Defaults())+1 || r.Entries[5].ID != "qnn_direct" {
+		t.Errorf("%+v", r.Entries)
+	}
+	for _, text := range []string{"{}\n", `{"promoted":"x","evidence":"y"}` + "\n", `{"confirmed_for_socs":["SM8750"]}` + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := registry.Open(dir, soc.Known()); err == nil {
+			t.Errorf("%s: read", text)
+		}
+	}
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

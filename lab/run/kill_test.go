@@ -1,0 +1,155 @@
+//go:build unix
+
+package run_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/registry/sign"
+)
+
+// shift is the plan that is killed: fewer rows than a night, of every kind.
+const shift = `
+name: shift
+seed: 3
+iterations: 80
+interval: 60s
+telemetry: 2m
+limits: {heat_c: 45, failures: 2}
+steps:
+  - {name: block, function: product, repeat: 3}
+  - {name: frozen, function: product, every: 3}
+  - {name: flaky, function: product}
+simulate:
+  sensors: [{at: 0s, heat_c: 30}]
+  steps:
+    block: {takes: 19ms, load: 50ms}
+    frozen: {takes: 576ms}
+    flaky: {takes: 1s, fails_every: 5}
+`
+
+// TestMain is the process that dies: told so by its environment it takes up the
+// run and is killed by the kernel before, or in the middle of, the N-th change of
+// the disk.
+func TestMain(m *testing.M) {
+	dir := os.Getenv("MM_LAB_KILL_DIR")
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := dieAt(dir, os.Getenv("MM_LAB_KILL_AT")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func dieAt(dir, text string) error {
+	at, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	private, err := os.ReadFile(filepath.Join(dir, "key"))
+	if err != nil {
+		return err
+	}
+	key, err := sign.LoadPrivate(private, nil)
+	if err != nil {
+		return err
+	}
+	p, err := run.ReadPlan(filepath.Join(dir, "plan.yaml"))
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(dir, "run", run.ChainDir, "head.json"))
+	opt, err := run.Simulation(run.Options{Dir: filepath.Join(dir, "run"), Resume: err == nil, Key: key, Verifier: key.Public()}, p)
+	if err != nil {
+		return err
+	}
+	n := 0
+	opt.Files.Hook = func(op *fsx.Op, do func() error) error {
+		if n++; n != at {
+			return unsynced(op, do)
+		}
+		if op.Kind == fsx.OpWrite { // half a write reaches the disk
+			op.Data = op.Data[:len(op.Data)/2]
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	_, err = run.Run(context.Background(), p, opt)
+	return err
+}
+
+// A run that is killed with SIGKILL at 100 points, one after another, does what
+// the undisturbed one does: the same rows with the same times and figures, none
+// missing, none twice, but for those that tell of the resumptions; and the chain
+// is whole.
+func TestKilledAt100Points(t *testing.T) {
+	dir := t.TempDir()
+	private, _, err := sign.Generate(sign.Ed25519, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"key": private, "plan.yaml": []byte(shift)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(at int) error {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "MM_LAB_KILL_DIR="+dir, "MM_LAB_KILL_AT="+strconv.Itoa(at))
+		out, err := cmd.CombinedOutput()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return nil
+		}
+		return fmt.Errorf("point %d: not killed: %w: %s", at, err, out)
+	}
+	// The points walk through every operation of a resumption and of the rows
+	// behind it: few enough that it takes them all to finish.
+	points := 0
+	for i := range 100 {
+		if err := start(1 + i%31); err != nil {
+			t.Fatal(err)
+		}
+		points++
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "MM_LAB_KILL_DIR="+dir, "MM_LAB_KILL_AT=-1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	key, err := sign.LoadPrivate(private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := t.TempDir()
+	if _, err := simulate(t, shift, whole, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, resumes := rows(t, filepath.Join(dir, "run"), key)
+	want, _ := rows(t, whole, key)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the killed run did other things (- whole, + killed): %s", diff)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "run", run.ChainDir, fsx.TempPrefix+"*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if resumes < 20 || len(want) < 30 {
+		t.Errorf("%d resumptions in a run of %d rows: the case is none", resumes, len(want))
+	}
+	t.Logf("%d kills, %d resumptions, %d rows", points, resumes, len(got))
+}

@@ -1,0 +1,346 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/heartbeat"
+	"mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/lab/telemetry"
+	"mm-abi.org/mm/registry/sign"
+)
+
+func newKey(t *testing.T) *sign.PrivateKey {
+	t.Helper()
+	private, _, err := sign.Generate(sign.Ed25519, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sign.LoadPrivate(private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// night is six hours of two steps, as Polymath's nights were.
+const night = `
+name: night
+seed: 7
+duration: 6h
+interval: 60s
+telemetry: 5m
+limits: {heat_c: 45, battery_pct: 15, disk_mib: 512}
+steps:
+  - {name: block, function: product, with: {size: 8}, repeat: 20}
+  - {name: frozen, function: product, with: {size: 8}, repeat: 3, every: 10}
+simulate:
+  sensors:
+    - {at: 0s, heat_c: 30, battery_pct: 100, disk_mib: 4096}
+    - {at: 6h, heat_c: 32, battery_pct: 60, disk_mib: 4000}
+  steps:
+    block: {takes: 19ms, load: 50ms}
+    frozen: {takes: 576ms}
+`
+
+func readPlan(t *testing.T, text string) run.Plan {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := run.ReadPlan(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// simulate runs a plan in dir.
+func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(*run.Options)) (run.Result, error) {
+	t.Helper()
+	p := readPlan(t, text)
+	opt, err := run.Simulation(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Files.Hook = unsynced
+	if change != nil {
+		change(&opt)
+	}
+	return run.Run(context.Background(), p, opt)
+}
+
+// unsynced leaves out what only matters when the power goes: tests of hours take
+// minutes where a disk is slow.
+func unsynced(op *fsx.Op, do func() error) error {
+	if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
+		return nil
+	}
+	return do()
+}
+
+// rows are the rows of a run that say what was done, without those of
+// resumptions and without what hangs on a row's place.
+func rows(t *testing.T, dir string, key *sign.PrivateKey) (out []string, resumes int) {
+	t.Helper()
+	_, err := chain.Verify(filepath.Join(dir, run.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
+		if r.Event == run.Resume {
+			resumes++
+			return nil
+		}
+		out = append(out, r.Time+" "+r.Event+" "+string(r.Payload))
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, resumes
+}
+
+func TestNight(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	got, err := simulate(t, night, dir, key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Reason != run.ByDuration || !got.Complete || got.Iterations != 360 || got.Elapsed != "6h0m0s" || !got.Simulated {
+		t.Errorf("%+v", got)
+	}
+	s, err := run.Summarize(dir, key.Public(), got.Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Steps) != 2 || s.Steps[0].Step != "block" || s.Steps[0].Runs != 7200 || s.Steps[1].Runs != 108 {
+		t.Fatalf("%+v", s.Steps)
+	}
+	if b := s.Steps[0]; b.P50 < 18.5 || b.P50 > 19.5 || b.P95 < 20.5 || b.P95 > 20.9 || b.LoadP50 != 50 || b.Min < 17.1 || b.Max > 20.9 || b.Outputs != 1 || b.Failed != 0 {
+		t.Errorf("%+v", b)
+	}
+	if s.Battery.First != 100 || s.Battery.Least > 60.2 || s.HeatC.Most < 31.9 || s.Elapsed != "6h0m0s" {
+		t.Errorf("%+v %+v", s.Battery, s.HeatC)
+	}
+	var svg strings.Builder
+	if err := errors.Join(s.PlotSteps(&svg), s.PlotTelemetry(&svg)); err != nil || !strings.Contains(svg.String(), "frozen") || !strings.Contains(svg.String(), "(simulated)") {
+		t.Error(err, svg.Len())
+	}
+	b, err := heartbeat.Read(filepath.Join(dir, run.HeartbeatFile), time.Date(2026, 1, 1, 6, 1, 0, 0, time.UTC))
+	if err != nil || b.Beats != 74 || b.Alive || b.Event != run.Stop {
+		t.Errorf("%+v, %v", b, err)
+	}
+	// Every row says that it is simulated.
+	all, _ := rows(t, dir, key)
+	for _, row := range all {
+		if !strings.Contains(row, `"simulated":true`) {
+			t.Fatal(row)
+		}
+	}
+	if _, err := simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true }); !errors.Is(err, run.ErrComplete) {
+		t.Errorf("resumed what is complete: %v", err)
+	}
+	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, run.ErrExists) {
+		t.Errorf("begun anew: %v", err)
+	}
+	if _, err := simulate(t, night+"# changed\n", dir, key, func(o *run.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "was begun with the plan") {
+		t.Errorf("another plan: %v", err)
+	}
+	if _, err := simulate(t, night, dir, newKey(t), func(o *run.Options) { o.Resume = true }); !errors.Is(err, chain.ErrBroken) {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := simulate(t, night, t.TempDir(), key, func(o *run.Options) { o.Resume = true }); err == nil {
+		t.Error("resumed nothing")
+	}
+}
+
+// Each limit stops the run at its time and not before; the row says both values.
+func TestStops(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old, new, reason, detail string
+		least, most              time.Duration
+	}{
+		"heat":       {"at: 6h, heat_c: 32", "at: 6h, heat_c: 60", run.ByHeat, "45.0 °C, the limit is 45.0", 3 * time.Hour, 3*time.Hour + time.Second},
+		"battery":    {"battery_pct: 60", "battery_pct: 0", run.ByBattery, "15 %, the limit is 15", 306 * time.Minute, 307 * time.Minute},
+		"disk":       {"disk_mib: 4000", "disk_mib: 0", run.ByDisk, "512 MiB, the limit is 512", 315 * time.Minute, 316 * time.Minute},
+		"sensor":     {"at: 6h, heat_c: 32,", "at: 6h,", run.BySensor, "heat_c", 0, time.Second},
+		"failures":   {"takes: 19ms", "fails_every: 1, takes: 19ms", run.ByFailures, "3 in a row", 2 * time.Minute, 3 * time.Minute},
+		"iterations": {"duration: 6h", "iterations: 5", run.ByIterations, "5", 4 * time.Minute, 5*time.Minute + time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(night, tc.old, tc.new, 1)
+			if text == night {
+				t.Fatal("the plan is the same")
+			}
+			dir, key := t.TempDir(), newKey(t)
+			got, err := simulate(t, text, dir, key, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			elapsed, _ := time.ParseDuration(got.Elapsed)
+			if got.Reason != tc.reason || got.Detail != tc.detail || elapsed < tc.least || elapsed > tc.most || got.Complete != (name == "iterations") {
+				t.Errorf("%+v", got)
+			}
+			if s, err := run.Summarize(dir, key.Public(), ""); err != nil || s.Reason != tc.reason {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
+	}
+}
+
+// A file STOP ends the run while it sleeps; without it the run goes on from
+// there, and nothing is done twice.
+func TestStopFile(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	stop := filepath.Join(dir, run.StopFile)
+	n := 0
+	got, err := simulate(t, night, dir, key, func(o *run.Options) {
+		o.Each = func(chain.Row) {
+			if n++; n == 20 {
+				if err := os.WriteFile(stop, nil, 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	if err != nil || got.Reason != run.ByFile || got.Complete || got.Rows != 21 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got, err = simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true }); err != nil || got.Reason != run.ByFile {
+		t.Fatalf("the file is still there: %+v, %v", got, err)
+	}
+	if err := os.Remove(stop); err != nil {
+		t.Fatal(err)
+	}
+	got, err = simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true })
+	if err != nil || !got.Complete || got.Iterations != 360 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// bare is a machine whose sensors and clock are given.
+type bare struct {
+	run.Clock
+	reading telemetry.Reading
+}
+
+func (b bare) Read(context.Context) (telemetry.Reading, error) { return b.reading, nil }
+
+// Real steps: processes and functions, one that fails with its code, one that
+// takes too long, one that is not there.
+func TestMachine(t *testing.T) {
+	text := `
+name: real
+iterations: 2
+limits: {disk_mib: 1, failures: 1000}
+steps:
+  - {name: product, function: product, with: {size: 16}, repeat: 3}
+  - {name: echo, command: [sh, -c, "echo hello"]}
+  - {name: fails, command: [sh, -c, "echo why >&2; exit 7"]}
+  - {name: slow, command: [sleep, "60"], timeout: 50ms}
+  - {name: absent, command: [no-such-program-of-mine]}
+  - {name: unknown, function: unknown}
+`
+	key, dir := newKey(t), t.TempDir()
+	p := readPlan(t, text)
+	opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, run.Functions())
+	if got, err := run.Run(context.Background(), p, opt); err != nil || !got.Complete || got.Simulated {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want := map[string]string{"product": "", "echo": "", "fails": "run 1: exit status 7: why", "slow": "run 1: it took longer than 50ms", "absent": "not found", "unknown": `there is no function "unknown"`}
+	all, _ := rows(t, dir, key)
+	met := map[string]int{}
+	for _, row := range all {
+		var pay run.Payload
+		if err := json.Unmarshal([]byte(row[strings.Index(row, "{"):]), &pay); err != nil {
+			t.Fatal(err)
+		}
+		if pay.Step == "" {
+			continue
+		}
+		met[pay.Step]++
+		if !strings.Contains(pay.Error, want[pay.Step]) || want[pay.Step] == "" && pay.Error != "" {
+			t.Errorf("%s: %q", pay.Step, pay.Error)
+		}
+		if pay.Step == "product" && (len(pay.RunsUS) != 3 || pay.Bytes != 4*16*16) || pay.Step == "echo" && pay.Bytes != 6 || pay.Step == "fails" && pay.Code != 7 {
+			t.Errorf("%+v", pay)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"product": 2, "echo": 2, "fails": 2, "slow": 2, "absent": 2, "unknown": 2}, met); diff != "" {
+		t.Error(diff)
+	}
+	// A limit without its sensor is refused before anything is done.
+	p.Limits.BatteryPct = new(15.0)
+	opt.Dir, opt.Sensor = t.TempDir(), bare{}
+	if _, err := run.Run(context.Background(), p, opt); err == nil || !strings.Contains(err.Error(), "battery_pct") {
+		t.Error(err)
+	}
+}
+
+// What the context ends has its row, and no half-done step has one.
+func TestInterrupted(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	p := readPlan(t, "name: a\niterations: 3\nsteps: [{name: nap, function: sleep, with: {seconds: 600}}]\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, run.Functions())
+	opt.Each = func(r chain.Row) {
+		if r.Event == run.Telemetry {
+			time.AfterFunc(20*time.Millisecond, cancel)
+		}
+	}
+	got, err := run.Run(ctx, p, opt)
+	if !errors.Is(err, context.Canceled) || got.Reason != run.ByInterrupt || got.Complete || got.Rows != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Two processes do not run in one folder.
+func TestOneProcess(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	l, err := chain.Open(context.Background(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, fsx.ErrLocked) {
+		t.Error(err)
+	}
+}
+
+func TestPlanFaults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	text := `name: x
+duration: soon
+steps:
+  - {name: a, function: f, command: [x]}
+  - {name: b, function: f}
+  - {name: b, function: g}
+simulate:
+  steps: {c: {takes: 1s}}
+`
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := run.ReadPlan(path)
+	list, ok := diag.From(err)
+	if !ok || len(list) < 2 {
+		t.Fatalf("%v", err)
+	}
+	text = strings.NewReplacer("soon", "1s", ", command: [x]", "").Replace(text)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = run.ReadPlan(path)
+	if list, ok = diag.From(err); !ok || len(list) != 2 || list[0].Pos.Line != 6 || list[1].Pos.Line != 8 {
+		t.Fatalf("%v", list)
+	}
+}

@@ -1,0 +1,197 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"mm-abi.org/mm/internal/chart"
+	"mm-abi.org/mm/lab/chain"
+)
+
+// Summary is a run in figures.
+type Summary struct {
+	Run       string        `json:"run"`
+	Name      string        `json:"name"`
+	Plan      string        `json:"plan"` // hex SHA-256
+	Simulated bool          `json:"simulated"`
+	Rows      int           `json:"rows"`
+	Head      string        `json:"head"`
+	Key       string        `json:"key"`
+	Elapsed   string        `json:"elapsed"`
+	Resumes   int           `json:"resumes"`
+	Reason    string        `json:"reason,omitempty"` // of the last stop; empty while it runs, or where it was killed
+	Detail    string        `json:"detail,omitempty"`
+	Complete  bool          `json:"complete"`
+	Steps     []StepFigures `json:"steps"`
+	HeatC     *Range        `json:"heat_c,omitempty"`
+	Battery   *Range        `json:"battery_pct,omitempty"`
+	DiskMiB   *Range        `json:"disk_mib,omitempty"`
+
+	steps     map[string]*StepFigures
+	telemetry map[string][]chart.Point
+}
+
+// StepFigures are those of a step. Times are in milliseconds, of single runs that
+// succeeded, loading apart.
+type StepFigures struct {
+	Step     string  `json:"step"`
+	Rows     int     `json:"rows"`
+	Failed   int     `json:"failed"` // rows
+	Runs     int     `json:"runs"`
+	P50      float64 `json:"p50_ms"`
+	P95      float64 `json:"p95_ms"`
+	Min      float64 `json:"min_ms"`
+	Max      float64 `json:"max_ms"`
+	LoadP50  float64 `json:"load_p50_ms"`
+	Outputs  int     `json:"outputs"`  // different ones
+	Unstable int     `json:"unstable"` // rows whose own runs differ
+
+	runs, loads []float64
+	outputs     map[string]bool
+	curve       []chart.Point
+}
+
+// Range is how a sensor went.
+type Range struct {
+	First float64 `json:"first"`
+	Last  float64 `json:"last"`
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+// Summarize verifies the chain of the run in dir and makes figures of it. Of a
+// broken chain there are none. [chain.ErrUnfinished] comes with the figures of
+// all rows but the last.
+func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
+	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]chart.Point{}}
+	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
+	s.Rows, s.Head, s.Key, s.Run = report.Rows, report.Head, report.Key, report.Run
+	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
+		s.Steps = append(s.Steps, s.steps[name].figures())
+	}
+	return s, err
+}
+
+// add takes in a row.
+func (s *Summary) add(row chain.Row) error {
+	var p Payload
+	if err := json.Unmarshal(row.Payload, &p); err != nil {
+		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+	}
+	s.Elapsed, s.Reason, s.Detail, s.Complete = micro(p.ElapsedUS).String(), "", "", false
+	minutes := micro(p.ElapsedUS).Minutes()
+	switch row.Event {
+	case Start:
+		s.Name, s.Plan, s.Simulated = p.Name, p.Plan, p.Simulated
+	case Resume:
+		s.Resumes++
+	case Stop:
+		s.Reason, s.Detail, s.Complete = p.Reason, p.Detail, p.Complete
+	case StepDone:
+		f := s.steps[p.Step]
+		if f == nil {
+			f = &StepFigures{Step: p.Step, outputs: map[string]bool{}}
+			s.steps[p.Step] = f
+		}
+		f.add(p, minutes)
+	}
+	if r := p.Reading; r != nil {
+		s.HeatC = s.HeatC.add(r.HeatC)
+		s.Battery = s.Battery.add(r.BatteryPct)
+		s.DiskMiB = s.DiskMiB.add(r.DiskMiB)
+		for name, v := range map[string]*float64{"heat, °C": r.HeatC, "battery, %": r.BatteryPct} {
+			if v != nil {
+				s.telemetry[name] = append(s.telemetry[name], chart.Point{X: minutes, Y: max(*v, 0)})
+			}
+		}
+	}
+	return nil
+}
+
+func (f *StepFigures) add(p Payload, minutes float64) {
+	f.Rows++
+	if p.Error != "" {
+		f.Failed++
+		return
+	}
+	if p.Unstable {
+		f.Unstable++
+	}
+	f.outputs[p.Output] = true
+	f.loads = append(f.loads, ms(p.LoadUS))
+	var own []float64
+	for _, us := range p.RunsUS {
+		own = append(own, ms(us))
+	}
+	f.runs = append(f.runs, own...)
+	if len(own) > 0 {
+		slices.Sort(own)
+		f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
+	}
+}
+
+func (f *StepFigures) figures() StepFigures {
+	slices.Sort(f.runs)
+	slices.Sort(f.loads)
+	f.Runs, f.Outputs = len(f.runs), len(f.outputs)
+	f.P50, f.P95, f.LoadP50 = percentile(f.runs, 50), percentile(f.runs, 95), percentile(f.loads, 50)
+	f.Min, f.Max = percentile(f.runs, 0), percentile(f.runs, 100)
+	return *f
+}
+
+// percentile is the nearest rank of sorted values: the least of them that p per
+// cent are not above. It is 0 of none.
+func percentile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[max(0, int(math.Ceil(p/100*float64(len(sorted))))-1)]
+}
+
+func ms(us int64) float64 {
+	return float64(time.Duration(us)*time.Microsecond) / float64(time.Millisecond)
+}
+
+func (r *Range) add(v *float64) *Range {
+	switch {
+	case v == nil:
+		return r
+	case r == nil:
+		return &Range{*v, *v, *v, *v}
+	}
+	return &Range{r.First, *v, min(r.Least, *v), max(r.Most, *v)}
+}
+
+// colors are those of the lines of a chart, in turn.
+var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b"}
+
+// PlotSteps draws how long the runs of each step took, over the run's time.
+func (s *Summary) PlotSteps(w io.Writer) error {
+	c := chart.Chart{Title: s.title("median of a step's runs"), X: "minutes", Y: "ms"}
+	for i, f := range s.Steps {
+		c.Lines = append(c.Lines, chart.Line{Name: f.Step, Color: colors[i%len(colors)], Points: f.curve})
+	}
+	return chart.SVG(w, c)
+}
+
+// PlotTelemetry draws heat and battery over the run's time; below 0 counts as 0.
+func (s *Summary) PlotTelemetry(w io.Writer) error {
+	c := chart.Chart{Title: s.title("telemetry"), X: "minutes", Y: "°C, %"}
+	for i, name := range slices.Sorted(maps.Keys(s.telemetry)) {
+		c.Lines = append(c.Lines, chart.Line{Name: name, Color: colors[i%len(colors)], Points: s.telemetry[name]})
+	}
+	return chart.SVG(w, c)
+}
+
+func (s *Summary) title(what string) string {
+	if s.Simulated {
+		what += " (simulated)"
+	}
+	return s.Name + ": " + what
+}

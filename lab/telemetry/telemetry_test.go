@@ -1,0 +1,71 @@
+package telemetry_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/lab/telemetry"
+)
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+// The hottest zone, the emptiest battery; a zone that gives no number counts
+// for nothing, and neither does what is plugged in and no battery.
+func TestMachine(t *testing.T) {
+	root := fstest.MapFS{
+		"sys/class/thermal/thermal_zone0/temp": file("41250\n"),
+		"sys/class/thermal/thermal_zone1/temp": file("39000\n"),
+		"sys/class/thermal/thermal_zone2/temp": file("broken"),
+		"sys/class/power_supply/AC/type":       file("Mains\n"),
+		"sys/class/power_supply/AC/capacity":   file("1\n"),
+		"sys/class/power_supply/BAT0/type":     file("Battery\n"),
+		"sys/class/power_supply/BAT0/capacity": file("83\n"),
+		"sys/class/power_supply/BAT0/temp":     file("325\n"),
+		"sys/class/power_supply/BAT1/type":     file("Battery\n"),
+		"sys/class/power_supply/BAT1/capacity": file("17\n"),
+		"proc/meminfo":                         file("MemTotal: 4096 kB\nMemAvailable: 2048 kB\n"),
+	}
+	r, err := telemetry.Machine{Root: root, Dir: t.TempDir()}.Read(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (r.DiskMiB == nil || *r.DiskMiB <= 0) && runtime.GOOS == "linux" {
+		t.Errorf("disk: %v", r.DiskMiB)
+	}
+	r.DiskMiB = nil
+	want := telemetry.Reading{HeatC: new(41.25), BatteryPct: new(17.0), BatteryC: new(32.5), MemoryMiB: new(2.0)}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+	none, _ := telemetry.Machine{Root: fstest.MapFS{}, Dir: t.TempDir() + "/none"}.Read(context.Background())
+	if diff := cmp.Diff(telemetry.Reading{}, none); diff != "" {
+		t.Errorf("a machine without sensors: %s", diff)
+	}
+}
+
+func TestCurve(t *testing.T) {
+	var now time.Duration
+	c := telemetry.Curve{Now: func() time.Duration { return now }, Points: []telemetry.Point{
+		{At: time.Minute, Reading: telemetry.Reading{HeatC: new(30.0), BatteryPct: new(90.0)}},
+		{At: 2 * time.Minute, Reading: telemetry.Reading{HeatC: new(40.0), BatteryPct: new(80.0)}},
+		{At: 3 * time.Minute, Reading: telemetry.Reading{HeatC: new(20.0)}},
+	}}
+	for at, want := range map[time.Duration]string{
+		0:                 "30.0 °C, battery 90 %",
+		time.Minute:       "30.0 °C, battery 90 %",
+		75 * time.Second:  "32.5 °C, battery 88 %",
+		2 * time.Minute:   "40.0 °C, battery 80 %",
+		150 * time.Second: "30.0 °C",
+		time.Hour:         "20.0 °C",
+	} {
+		now = at
+		if r, _ := c.Read(context.Background()); r.String() != want {
+			t.Errorf("at %v: %s, want %s", at, r, want)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+// Package truth makes the table of what compiles and runs where: scopes of a
+// model × targets, from the records of attempts.
+//
+// A row's stage is not what a record claims but what it can bear: a backend that
+// pretends makes a stub, anything simulated is simulated, and measured is only
+// what names the artifact, the weights it came from and the layers that are in
+// it. Nothing but a measured row says that something works.
+package truth
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The results of an attempt.
+const (
+	OK          = "ok"
+	Failed      = "failed"
+	Unsupported = "unsupported"
+	Skipped     = "skipped" // the backend was not there
+)
+
+// The stages of a row.
+const (
+	Measured   = "measured"
+	Simulated  = "simulated"
+	Stub       = "stub"
+	Unfounded  = "unfounded" // a claim without what it needs
+	Unmeasured = "not-measured"
+)
+
+// stubs are the backends that only pretend.
+var stubs = []string{"host_sim", "mac_sim", "fallback", "fallback_cpu"}
+
+// Record is an attempt.
+type Record struct {
+	Model       string   `json:"model"`
+	Scope       string   `json:"scope"`  // such as qwen_block
+	Target      string   `json:"target"` // such as litert_qnn_sm8750
+	Backend     string   `json:"backend"`
+	Result      string   `json:"result"`
+	Simulated   bool     `json:"simulated,omitempty"`
+	Delegate    *float64 `json:"delegate_share,omitempty"`        // of the graph, 0 to 1
+	Unsupported []string `json:"unsupported_operators,omitempty"` // by name
+	Layers      *[2]int  `json:"layers,omitempty"`                // from, until: the second is not in it
+	ModelLayers int      `json:"model_layers,omitempty"`          // that the model has
+	Artifact    string   `json:"artifact_sha256,omitempty"`
+	Weights     string   `json:"weights_sha256,omitempty"` // of the source
+	Failure     string   `json:"failure,omitempty"`        // stage and exception of what failed
+}
+
+// Row is a line of the table.
+type Row struct {
+	Record
+	Stage string   `json:"stage"`
+	Lacks []string `json:"lacks,omitempty"` // of an unfounded one
+}
+
+// Table is the rows, sorted by model, scope, target and backend.
+type Table struct {
+	Rows   []Row    `json:"rows"`
+	Counts []Counts `json:"counts"`
+}
+
+// Counts are of a target.
+type Counts struct {
+	Target   string `json:"target"`
+	Rows     int    `json:"rows"`
+	Measured int    `json:"measured_ok"` // rows that say that something works
+}
+
+// Make makes the table. Of attempts at the same thing the last one counts. What
+// cannot be is an error that names the record.
+func Make(records []Record) (Table, error) {
+	var t Table
+	var faults error
+	at := map[[4]string]int{}
+	for i, r := range records {
+		if err := r.check(); err != nil {
+			faults = errors.Join(faults, fmt.Errorf("record %d: %w", i+1, err))
+			continue
+		}
+		row := r.row()
+		key := [4]string{r.Model, r.Scope, r.Target, r.Backend}
+		if n, ok := at[key]; ok {
+			t.Rows[n] = row
+			continue
+		}
+		at[key] = len(t.Rows)
+		t.Rows = append(t.Rows, row)
+	}
+	if faults != nil {
+		return Table{}, faults
+	}
+	slices.SortFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Backend, b.Backend))
+	})
+	t.count()
+	return t, nil
+}
+
+func (t *Table) count() {
+	for _, r := range t.Rows {
+		i := slices.IndexFunc(t.Counts, func(c Counts) bool { return c.Target == r.Target })
+		if i < 0 {
+			i = len(t.Counts)
+			t.Counts = append(t.Counts, Counts{Target: r.Target})
+		}
+		t.Counts[i].Rows++
+		if r.Stage == Measured && r.Result == OK {
+			t.Counts[i].Measured++
+		}
+	}
+	slices.SortFunc(t.Counts, func(a, b Counts) int { return cmp.Compare(a.Target, b.Target) })
+}
+
+func (r Record) check() error {
+	switch {
+	case r.Model == "" || r.Scope == "" || r.Target == "" || r.Backend == "":
+		return errors.New("it lacks model, scope, target or backend")
+	case !slices.Contains([]string{OK, Failed, Unsupported, Skipped}, r.Result):
+		return fmt.Errorf("the result %q is none of ok, failed, unsupported, skipped", r.Result)
+	case r.Delegate != nil && !(*r.Delegate >= 0 && *r.Delegate <= 1):
+		return fmt.Errorf("a delegate share of %v", *r.Delegate)
+	case r.ModelLayers < 0 || r.Layers != nil && (r.Layers[0] < 0 || r.Layers[1] <= r.Layers[0] || r.ModelLayers > 0 && r.Layers[1] > r.ModelLayers):
+		return fmt.Errorf("the layers %v of %d", r.Layers, r.ModelLayers)
+	case r.Result == OK && r.Failure != "":
+		return fmt.Errorf("it is ok, and failed: %s", r.Failure)
+	}
+	return nil
+}
+
+// row finds the stage.
+func (r Record) row() Row {
+	row := Row{Record: r, Stage: Measured}
+	switch {
+	case r.Simulated:
+		row.Stage = Simulated
+	case slices.Contains(stubs, r.Backend):
+		row.Stage = Stub
+	case r.Result == Skipped:
+		row.Stage = Unmeasured
+	case r.Result == OK:
+		for _, need := range []struct {
+			name string
+			has  bool
+		}{
+			{"artifact_sha256", digest(r.Artifact)}, {"weights_sha256", digest(r.Weights)},
+			{"delegate_share", r.Delegate != nil}, {"layers", r.Layers != nil}, {"model_layers", r.ModelLayers > 0},
+		} {
+			if !need.has {
+				row.Lacks = append(row.Lacks, need.name)
+			}
+		}
+		if len(row.Lacks) > 0 {
+			row.Stage = Unfounded
+		}
+	}
+	return row
+}
+
+func digest(s string) bool {
+	s = strings.TrimPrefix(s, "sha256:")
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// Proves reports whether a measured row shows that something of the target
+// works.
+func (t Table) Proves(target string) bool {
+	return slices.ContainsFunc(t.Counts, func(c Counts) bool { return c.Target == target && c.Measured > 0 })
+}
+
+// Cells are the table's columns and rows for people.
+func (t Table) Cells() (heading []string, rows [][]string) {
+	for _, r := range t.Rows {
+		share, layers := "", ""
+		if r.Delegate != nil {
+			share = fmt.Sprintf("%.1f %%", 100**r.Delegate)
+		}
+		if r.Layers != nil {
+			layers = fmt.Sprintf("[%d, %d)", r.Layers[0], r.Layers[1])
+			if r.ModelLayers > 0 {
+				layers += fmt.Sprintf(" of %d", r.ModelLayers)
+			}
+		}
+		stage := r.Stage
+		if len(r.Lacks) > 0 {
+			stage += ": no " + strings.Join(r.Lacks, ", ")
+		}
+		rows = append(rows, []string{r.Model, r.Scope, r.Target, r.Backend, stage, r.Result, share, layers, strings.Join(r.Unsupported, ", ")})
+	}
+	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED"}, rows
+}
+
+// Markdown writes the table.
+func (t Table) Markdown(w io.Writer) error {
+	heading, rows := t.Cells()
+	rows = slices.Concat([][]string{heading, slices.Repeat([]string{"---"}, len(heading))}, rows)
+	for _, r := range rows {
+		for i := range r {
+			r[i] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(r[i])
+		}
+		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
