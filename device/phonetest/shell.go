@@ -302,6 +302,10 @@ func (s *session) coreutil(args []string) int {
 			}
 			fmt.Fprintf(s.stdout, "%x  %s\n", sha256.Sum256(data), name)
 		}
+	case "find":
+		for _, name := range s.p.List(path.Join(s.dir, files[0])) {
+			fmt.Fprintln(s.stdout, strings.TrimPrefix(name, path.Join("/", s.p.local("/", s.dir))+"/"))
+		}
 	default:
 		fmt.Fprintf(s.stderr, "sh: %s: inaccessible or not found\n", args[0])
 		return 127

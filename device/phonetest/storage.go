@@ -150,7 +150,7 @@ func (p *Phone) write(f *fsx.File, data []byte) error {
 	if err := p.room(int64(len(data))); err != nil {
 		return err
 	}
-	if len(data) > 0 && p.once(Corrupt) {
+	if len(data) >= 1024 && p.once(Corrupt) { // of a file, not of a word
 		data = slices.Clone(data)
 		data[len(data)/2] ^= 0x10
 	}

@@ -77,3 +77,12 @@ func (a *Adb) Connect(t testing.TB, addr string) {
 	}
 	t.Fatalf("adb connect: %s", a.Try(t, addr))
 }
+
+// Again connects it anew to a daemon whose connection broke off.
+func (a *Adb) Again(t testing.TB, addr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "adb", "-P", a.port, "disconnect", addr)
+	cmd.Env = a.env()
+	cmd.Run()
+	a.Connect(t, addr)
+}
