@@ -38,7 +38,7 @@ func TestParseThermal(t *testing.T) {
 
 func TestParseSizes(t *testing.T) {
 	for text, want := range map[string]int64{
-		"Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/block/dm-8 100 40 60 40% /data\n": 60 << 10,
+		"Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/block/dm-8 100 40 60 40% /data\n":   60 << 10,
 		"Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/a/very/long/name\n 100 40 60 40% /": 60 << 10,
 		"df: none": -1, "": -1, "a b c -5 40%": -1,
 	} {
