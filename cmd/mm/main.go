@@ -189,6 +189,7 @@ func (p *program) app() *cli.App {
 			p.quantizeCommand(),
 			p.onnxCommand(),
 			p.qnnCommand(),
+			p.deviceCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

@@ -55,10 +55,10 @@ func (c Client) Address() string {
 
 // Device is a line of the server's list.
 type Device struct {
-	Serial string
-	State  string // device, unauthorized, offline, recovery, …
+	Serial string `json:"serial"`
+	State  string `json:"state"` // device, unauthorized, offline, recovery, …
 	// Extra is what else the line says: product, model, device, transport_id.
-	Extra map[string]string
+	Extra map[string]string `json:"extra"`
 }
 
 // Version is the version of the server's protocol.

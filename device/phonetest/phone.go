@@ -88,6 +88,7 @@ type Phone struct {
 	runs   int
 	last   map[string][]byte // outputs of the run before
 	got    atomic.Int64      // bytes of pushes
+	cutAt  int64             // of them, at which a cut comes
 	gone   chan struct{}     // closed when it is unplugged
 }
 
@@ -109,7 +110,7 @@ func New(dir string) (*Phone, error) {
 		Battery:  Battery{Level: 80, Powered: true, Tenths: 281},
 		Thermal:  map[string]int{"cpu-0-0": 38200, "nsphvx-0": 36100, "battery": 28100},
 		Free:     8 << 30, Machine: "aarch64", SoC: 69, Arch: 79, Build: "v2.47.0.260601114230",
-		files: files, links: map[string]string{}, exec: map[string]bool{}, faults: map[Fault]bool{}, gone: make(chan struct{}),
+		files: files, cutAt: 256 << 10, links: map[string]string{}, exec: map[string]bool{}, faults: map[Fault]bool{}, gone: make(chan struct{}),
 	}
 	return p, files.MkdirAll("data/local/tmp", 0o755)
 }
@@ -165,6 +166,12 @@ func (p *Phone) once(f Fault) bool {
 	on := p.faults[f]
 	delete(p.faults, f)
 	return on
+}
+
+// CutAt has the connection break off once, at that many bytes.
+func (p *Phone) CutAt(bytes int64) {
+	p.cutAt = bytes
+	p.Break(Cut)
 }
 
 // Received is how many bytes of files were sent to it.

@@ -208,7 +208,7 @@ func (p *Phone) syncSend(stream io.ReadWriter, name string) error {
 			p.drop(local, failed)
 			return err
 		}
-		if got := p.got.Add(int64(n)); got > 256<<10 {
+		if got := p.got.Add(int64(n)); got > p.cutAt {
 			if p.broken(Unplug) {
 				p.unplug()
 				p.drop(local, failed)
