@@ -9,7 +9,7 @@ import (
 // where it arises: 00 reading a document, 01 schema, 02 one module, 03 between
 // modules of a build, 04 resolution and lock, 05 assembling, 06 trust, 07
 // store and registry, 08 running, 09 settings, 10 an ONNX model, 11 a file for
-// QNN.
+// QNN, 12 a device.
 type Code string
 
 // Entry explains a code: what it means, when it arises and what to do.
@@ -186,6 +186,46 @@ const (
 
 	WrapperDiffers Code = "MM1121"
 	OperatorsLeft  Code = "MM1122"
+
+	DeviceServer       Code = "MM1201"
+	DeviceNone         Code = "MM1202"
+	DeviceMany         Code = "MM1203"
+	DeviceUnauthorized Code = "MM1204"
+	DeviceOffline      Code = "MM1205"
+	DeviceLost         Code = "MM1206"
+	DeviceOld          Code = "MM1207"
+	DeviceUntrusted    Code = "MM1208"
+	DeviceRefuses      Code = "MM1209"
+
+	DeviceBattery  Code = "MM1211"
+	DeviceHot      Code = "MM1212"
+	DeviceLocked   Code = "MM1213"
+	DeviceReadOnly Code = "MM1214"
+	DeviceFull     Code = "MM1215"
+
+	PushDiffers Code = "MM1221"
+
+	RunnerLibrary  Code = "MM1231"
+	LibrariesMixed Code = "MM1232"
+	ContextRefused Code = "MM1233"
+	DeviceMemory   Code = "MM1234"
+	RunFailed      Code = "MM1235"
+	RunDeadline    Code = "MM1236"
+	RunCrashed     Code = "MM1237"
+	RunnerRefused  Code = "MM1238"
+	RunnerBabbled  Code = "MM1239"
+
+	OutputCount   Code = "MM1241"
+	OutputSize    Code = "MM1242"
+	OutputNaN     Code = "MM1243"
+	OutputZero    Code = "MM1244"
+	OutputSame    Code = "MM1245"
+	OutputStale   Code = "MM1246"
+	OutputDiffers Code = "MM1247"
+
+	PlatformDiffers Code = "MM1251"
+	EvidenceShort   Code = "MM1252"
+	EvidenceChanged Code = "MM1253"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.

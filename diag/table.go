@@ -165,4 +165,44 @@ var table = []Entry{
 
 	{WrapperDiffers, "the model differs from its context", "An ONNX model around a context names other inputs, outputs, types or shapes than the context has. ONNX Runtime goes by position and would compute nonsense.", "Make the model anew with mm qnn wrap."},
 	{OperatorsLeft, "operators are left for the processor", "Some operators of the model were not compiled, so that its contexts are not the whole model.", "Cut the operators off, or exchange them for some that the NPU has."},
+
+	{DeviceServer, "the adb server does not answer", "Devices on a cable are reached through the adb server of Android's tools, which mm neither brings nor starts. Nothing listens at its address.", "Run adb start-server, or name the server with --server or ANDROID_ADB_SERVER_PORT."},
+	{DeviceNone, "no device", "The server knows no device, or none of the serial number that was named.", "Plug the device in, switch USB debugging on in its developer options, and look with mm device ls."},
+	{DeviceMany, "which device is meant is not said", "More than one device is there; mm takes none by chance.", "Name one with --serial; mm device ls lists them."},
+	{DeviceUnauthorized, "the device does not know this computer", "USB debugging asks on the device's screen whether this computer may use it, and nobody has agreed.", "Unlock the device and agree to its question."},
+	{DeviceOffline, "the device is offline", "The server has met the device, and it does not answer now.", "Plug it in anew, or run adb reconnect."},
+	{DeviceLost, "the connection to the device broke off", "The device was unplugged, went to sleep or restarted in the middle.", "Connect it and run the command again: a push goes on where it stopped."},
+	{DeviceOld, "the device's software is too old", "Its shell does not tell exit codes, which Android does from version 7 on.", "Use a newer device."},
+	{DeviceUntrusted, "the device is not the one that is known", "The host key is not in the file of known hosts, or is another than there; or the device refuses the key.", "Compare the host key with the one that the device shows, then add it to the file of known hosts."},
+	{DeviceRefuses, "the device refuses a file or a command", "A command that mm needs failed on the device for a reason that it has no own code for.", "The detail has the device's words."},
+
+	{DeviceBattery, "the battery is too low", "Below 15 percent without a charger a device slows down or ends a run.", "Charge it; --battery sets another bound."},
+	{DeviceHot, "the device is too hot", "Above 45 °C of the battery or 95 °C of the NPU a device slows down, and its times mean nothing.", "Let it cool."},
+	{DeviceLocked, "the device's storage is locked", "After a restart storage stays encrypted until the screen is unlocked for the first time.", "Unlock the screen once."},
+	{DeviceReadOnly, "the device's storage cannot be written to", "The folder is on a read-only file system, or belongs to somebody else.", "Name another folder with --folder."},
+	{DeviceFull, "the device's storage is full", "What is to be pushed does not fit into what is free.", "Make room; mm device rm takes away what mm has pushed."},
+
+	{PushDiffers, "the device holds other bytes than were sent", "The SHA-256 of the file on the device is not the one of the file here. It was removed there.", "Push again; if it stays so, the device's storage or the cable is broken."},
+
+	{RunnerLibrary, "a library is missing on the device", "The runner or the NPU could not open a library: the stub and the skel of its architecture must both be in --libs.", "Take libQnnHtp, libQnnSystem, the stub and the skel of the device's architecture from one release of the SDK."},
+	{LibrariesMixed, "the libraries on the device do not belong together", "QNN's error 1008: libraries of two releases, or an architecture that the library does not know.", "Take all libraries from one release of the SDK."},
+	{ContextRefused, "QNN refuses the context", "QNN's errors of the 5000 family: the context is of a newer SDK than the libraries, for another chip, or damaged.", "Compare both with mm qnn check; compile the model with the SDK of the libraries."},
+	{DeviceMemory, "out of memory on the device", "QNN's error 1002: the context does not fit into what the NPU's process may take, or too much else is loaded.", "Close other programs, or split the model."},
+	{RunFailed, "the run failed on the device", "The runner ended with an error that has no code of its own here.", "The detail has QNN's number and words."},
+	{RunDeadline, "the run did not end in time", "The runner was ended at the deadline: the NPU hangs, or the model needs longer.", "Restart the device if it happens again; --deadline allows more."},
+	{RunCrashed, "the runner crashed on the device", "A signal ended it, as libraries do that meet a damaged context.", "Check the context's digest; try libraries of another release."},
+	{RunnerRefused, "the runner cannot be executed on the device", "It is built for another system or architecture, or its folder forbids execution.", "Build the runner for the device's system and processor (android/arm64)."},
+	{RunnerBabbled, "the runner's answer is not understood", "What it printed is no result, or the result of another run.", "Use a runner of the same release as mm."},
+
+	{OutputCount, "outputs are missing, or there are too many", "The folder of outputs does not hold one file for each output of each sample.", "The run failed without saying so; look at the device's log."},
+	{OutputSize, "an output is cut off", "A file has other bytes than the graph's shape and element type need.", "The run failed without saying so, or the storage is full."},
+	{OutputNaN, "an output is not a number", "An output holds NaN or infinities.", "The model leaves the range of 16-bit floats, or the binary is damaged."},
+	{OutputZero, "an output is all zero", "Every element of an output is 0, as a buffer is that nobody wrote to.", "Compile the model anew; compare with the reference."},
+	{OutputSame, "other inputs, the same outputs", "Samples with different inputs gave the same outputs.", "The runtime does not read the inputs, or the model's weights are lost."},
+	{OutputStale, "the outputs are not of this run", "Outputs are older than the run, or those of an earlier run with other inputs.", "Remove what lies in the runner's folder; a runner writes into the folder it is given."},
+	{OutputDiffers, "the outputs differ from the reference", "The cosine against the reference is too small.", "Compare the source of the context with the reference; look at how it was quantised."},
+
+	{PlatformDiffers, "the NPU is another than the context's", "QNN's platform information names another chip or architecture than the context was compiled for.", "Compile the model for the chip that is told."},
+	{EvidenceShort, "the evidence does not show a run on the chip", "Something that a record must have is missing, or was simulated.", "mm device evidence FILE tells each verdict with its reason."},
+	{EvidenceChanged, "the evidence was changed", "The record's digest is not that of its content.", "Take the record from where it was made."},
 }

@@ -89,15 +89,36 @@ func codeOf(list diag.List) int {
 			continue
 		}
 		switch {
-		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput, d.Code == diag.ForeignArtifact, d.Code == diag.UnknownABI:
+		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput, d.Code == diag.ForeignArtifact, d.Code == diag.UnknownABI,
+			d.Code == diag.DeviceUntrusted, d.Code == diag.PushDiffers, d.Code == diag.EvidenceChanged:
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable
+		case strings.HasPrefix(string(d.Code), "MM12"):
+			code = codeOfDevice(d.Code)
 		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed:
 			code = exitMissed
 		}
 	}
 	return code
+}
+
+// codeOfDevice is the exit code of what goes wrong with devices: they are not to
+// be had, the command line leaves open which, the run failed, or what came of it
+// is wrong.
+func codeOfDevice(code diag.Code) int {
+	switch code {
+	case diag.DeviceMany:
+		return exitUsage
+	case diag.ContextRefused:
+		return exitInvalid
+	case diag.DeviceRefuses, diag.RunFailed, diag.RunCrashed, diag.RunnerBabbled:
+		return exitFailure
+	}
+	if code == diag.RunDeadline || code >= diag.OutputCount {
+		return exitMissed
+	}
+	return exitUnavailable
 }
 
 // printDiagnostics prints faults: as JSON on stdout under --json, as text on

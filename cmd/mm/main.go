@@ -195,6 +195,7 @@ func (p *program) app() *cli.App {
 			p.onnxCommand(),
 			p.qnnCommand(),
 			p.labCommand(),
+			p.deviceCommand(),
 			p.doctorCommand(),
 			p.runtimeCommand(),
 			p.lsCommand(),

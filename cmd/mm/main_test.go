@@ -65,6 +65,7 @@ func TestScripts(t *testing.T) {
 			"transformer": transformer,
 			"media":       media,
 			"qnn":         qnnCommand,
+			"phone":       phoneCommand,
 		},
 	})
 }

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"mm-abi.org/mm/device/adb/adbtest"
+	"mm-abi.org/mm/device/evidence"
+	"mm-abi.org/mm/device/phonetest"
+	"mm-abi.org/mm/internal/audit"
+)
+
+// deviceWorld is a folder with what a run needs and an adb server, the double of
+// one or Android's own, that knows phones.
+func deviceWorld(t *testing.T, phones ...*phonetest.Phone) *adbtest.Server {
+	t.Helper()
+	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
+	t.Chdir(t.TempDir())
+	if _, err := phonetest.NewKit(".", 300<<10); err != nil {
+		t.Fatal(err)
+	}
+	s := &adbtest.Server{Phones: phones, States: map[string]string{}}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	serverPort(t, s.Addr())
+	return s
+}
+
+func serverPort(t *testing.T, addr string) {
+	t.Helper()
+	t.Setenv("ANDROID_ADB_SERVER_PORT", addr[strings.LastIndexByte(addr, ':')+1:])
+}
+
+func newPhone(t *testing.T) *phonetest.Phone {
+	t.Helper()
+	p, err := phonetest.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// within runs the program within the test.
+func within(line string) (code int, stdout, stderr string) {
+	var out, err strings.Builder
+	code = run(context.Background(), strings.Fields("mm "+line), strings.NewReader(""), &out, &err)
+	return code, out.String(), err.String()
+}
+
+const runLine = "device run model.bin --runner mm-device --libs lib --reference model.onnx --deadline 1m"
+
+// Each fault of a phone ends mm with the code of its kind and words of its own.
+func TestDeviceFaults(t *testing.T) {
+	said := map[string]string{}
+	for _, tc := range []struct {
+		name   string
+		breaks func(*testing.T, *adbtest.Server, *phonetest.Phone)
+		line   string
+		code   int
+		words  string
+	}{
+		{"wrong arch", fault(phonetest.WrongArch), runLine, exitInvalid, "MM1233"},
+		{"wrong SoC", fault(phonetest.WrongSoC), runLine, exitInvalid, "MM1112"},
+		{"platform of another chip", fault(phonetest.LyingName), runLine, exitMissed, "MM1251"},
+		{"error 1008", fault(phonetest.Mismatch), runLine, exitUnavailable, "error 1008"},
+		{"error 5000", fault(phonetest.Refused), runLine, exitInvalid, "error 5000"},
+		{"missing skel", fault(phonetest.NoSkel), runLine, exitUnavailable, "MM1231"},
+		{"out of memory", fault(phonetest.OutOfMemory), runLine, exitUnavailable, "MM1234"},
+		{"error 6001", fault(phonetest.Execute), runLine, exitFailure, "error 6001"},
+		{"short output", fault(phonetest.ShortOutput), runLine, exitMissed, "MM1242"},
+		{"missing output", fault(phonetest.MissingOutput), runLine, exitMissed, "is not there"},
+		{"extra output", fault(phonetest.ExtraOutput), runLine, exitMissed, "is no output of the graph"},
+		{"stale result", fault(phonetest.StaleNonce), runLine, exitFailure, "the result is of the run"},
+		{"stale output", func(t *testing.T, s *adbtest.Server, p *phonetest.Phone) {
+			if code, out, err := within(runLine); code != exitOK {
+				t.Fatalf("%d: %s%s", code, out, err)
+			}
+			p.Break(phonetest.StaleOutput)
+		}, runLine, exitMissed, "MM1246"},
+		{"NaN output", fault(phonetest.NaNOutput), runLine, exitMissed, "MM1243"},
+		{"all-zero output", fault(phonetest.ZeroOutput), runLine, exitMissed, "MM1244"},
+		{"same outputs", fault(phonetest.SameOutput), runLine, exitMissed, "MM1245"},
+		{"wrong output", fault(phonetest.WrongOutput), runLine, exitMissed, "MM1247"},
+		{"hang", fault(phonetest.Hang), strings.Replace(runLine, "1m", "1s", 1), exitMissed, "MM1236"},
+		{"crash", fault(phonetest.Crash), runLine, exitFailure, "MM1237"},
+		{"babble", fault(phonetest.Babble), runLine, exitFailure, "MM1239"},
+		{"not executable", fault(phonetest.NotRunnable), runLine, exitUnavailable, "MM1238"},
+		{"unplugged in a push", fault(phonetest.Unplug), runLine, exitUnavailable, "MM1206"},
+		{"low battery", fault(phonetest.LowBattery), runLine, exitUnavailable, "MM1211"},
+		{"hot", fault(phonetest.Hot), runLine, exitUnavailable, "MM1212"},
+		{"locked storage", fault(phonetest.Locked), runLine, exitUnavailable, "MM1213"},
+		{"read-only storage", fault(phonetest.ReadOnly), runLine, exitUnavailable, "MM1214"},
+		{"full storage", fault(phonetest.Full), runLine, exitUnavailable, "MM1215"},
+		{"storage fills up", fault(phonetest.NoSpaceLeft), runLine, exitUnavailable, "No space left"},
+		{"wrong digest after push", fault(phonetest.Corrupt), runLine, exitRefused, "MM1221"},
+		{"unauthorised", state("unauthorized"), runLine, exitUnavailable, "MM1204"},
+		{"offline", state("offline"), runLine, exitUnavailable, "MM1205"},
+		{"no server", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) { s.Close() }, "device ls", exitUnavailable, "MM1201"},
+		{"no device", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) { s.Phones = nil }, "device probe", exitUnavailable, "MM1202"},
+		{"another device", nil, "device probe --serial X", exitUnavailable, "knows EMULATED01 (device)"},
+		{"old device", func(_ *testing.T, _ *adbtest.Server, p *phonetest.Phone) { p.Features = []string{"cmd"} }, "device probe", exitUnavailable, "MM1207"},
+		{"two devices", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) {
+			q := newPhone(t)
+			q.Serial = "SECOND"
+			s.Phones = append(s.Phones, q)
+		}, "device probe", exitUsage, "MM1203"},
+		{"a bad nonce", nil, runLine + " --nonce ../../x", exitFailure, "hexadecimal"},
+		{"no samples", nil, runLine + " --samples 0", exitUsage, "--samples"},
+		{"a name that leads out", nil, "device pull ../x --out y", exitUsage, "below the device's folder"},
+		{"nothing to pull", nil, "device pull x --out y", exitFailure, "MM1209"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPhone(t)
+			s := deviceWorld(t, p)
+			if tc.breaks != nil {
+				tc.breaks(t, s, p)
+			}
+			code, stdout, stderr := within(tc.line)
+			if code != tc.code || !strings.Contains(stderr, tc.words) {
+				t.Fatalf("exit %d, want %d with %q: %s%s", code, tc.code, tc.words, stdout, stderr)
+			}
+			if strings.Contains(stdout, "confirms SM8750") {
+				t.Errorf("it confirms: %s", stdout)
+			}
+			line := stderr
+			for l := range strings.Lines(stderr) {
+				if strings.Contains(l, tc.words) {
+					line = strings.TrimSpace(l)
+				}
+			}
+			if other, again := said[line]; again {
+				t.Errorf("%s says the same: %s", other, line)
+			}
+			said[line] = tc.name
+			t.Logf("exit %d  %.150s", code, line)
+		})
+	}
+}
+
+func fault(f phonetest.Fault) func(*testing.T, *adbtest.Server, *phonetest.Phone) {
+	return func(_ *testing.T, _ *adbtest.Server, p *phonetest.Phone) { p.Break(f) }
+}
+
+func state(name string) func(*testing.T, *adbtest.Server, *phonetest.Phone) {
+	return func(_ *testing.T, s *adbtest.Server, p *phonetest.Phone) { s.States[p.Serial] = name }
+}
+
+// A run leaves a record in the home and a line in the audit log that has its
+// digest, and what the phone is makes it confirm nothing.
+func TestDeviceRecord(t *testing.T) {
+	p := newPhone(t)
+	deviceWorld(t, p)
+	code, stdout, stderr := within(runLine + " --out r.json --outputs out --json")
+	if code != exitOK {
+		t.Fatalf("%d: %s%s", code, stdout, stderr)
+	}
+	var shown struct {
+		Record   evidence.Record
+		Promotes bool
+	}
+	if err := json.Unmarshal([]byte(stdout), &shown); err != nil || shown.Promotes || !shown.Record.Simulated {
+		t.Errorf("%v: %s", err, stdout)
+	}
+	log, err := os.Open(filepath.Join(os.Getenv("MM_HOME"), "audit.jsonl"))
+	if err != nil {
+		entries, _ := os.ReadDir(os.Getenv("MM_HOME"))
+		t.Fatal(err, entries)
+	}
+	defer log.Close()
+	entries, err := audit.Verify(log)
+	if err != nil || len(entries) != 1 || entries[0].Action != "device" || entries[0].Digest != shown.Record.Digest || entries[0].Result != "ok" {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(os.Getenv("MM_HOME"), "device", "evidence", "*.json")); len(files) != 1 {
+		t.Errorf("%q", files)
+	}
+	if outputs, _ := filepath.Glob("out/*/0.raw"); len(outputs) != 3 {
+		t.Errorf("%q", outputs)
+	}
+	if code, stdout, stderr = within("device evidence r.json"); code != exitMissed || !strings.Contains(stdout, "simulated: ro.kernel.qemu=1") || !strings.Contains(stderr, "MM1252") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	text, err := os.ReadFile("r.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lie := strings.Replace(string(text), `"simulated": true`, `"simulated": false`, 1)
+	if lie == string(text) {
+		t.Fatal("nothing to change")
+	}
+	if err := os.WriteFile("r.json", []byte(lie), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr = within("device evidence r.json"); code != exitRefused || !strings.Contains(stderr, "MM1253") {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+}
+
+// The same through Android's own adb: probe, plan, a push that is cut and goes
+// on, run, pull, evidence.
+func TestDeviceReal(t *testing.T) {
+	server := adbtest.Real(t)
+	p := newPhone(t)
+	d := &adbtest.Daemon{Phone: p}
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	server.Connect(t, d.Addr())
+	deviceWorld(t)
+	serverPort(t, server.Addr)
+	if _, err := phonetest.NewKit(".", 40<<20); err != nil { // three pieces of 16 MiB
+		t.Fatal(err)
+	}
+	do := func(want int, line string) string {
+		t.Helper()
+		code, stdout, stderr := within(line)
+		if code != want {
+			t.Fatalf("mm %s: exit %d: %s%s", line, code, stdout, stderr)
+		}
+		t.Logf("mm %s\n%s%s", line, stdout, stderr)
+		return stdout
+	}
+	do(exitOK, "device ls")
+	do(exitOK, "device probe")
+	do(exitOK, "device plan model.bin --runner mm-device --libs lib")
+	p.CutAt(20 << 20)
+	do(exitUnavailable, "device push model.bin")
+	server.Again(t, d.Addr())
+	var pushed []struct {
+		Digest  string
+		Resumed int64 `json:"resumed_bytes"`
+		Sent    int64 `json:"sent_bytes"`
+		Bytes   int64
+	}
+	if err := json.Unmarshal([]byte(do(exitOK, "device push model.bin --json")), &pushed); err != nil || len(pushed) != 1 || pushed[0].Resumed != 16<<20 || pushed[0].Sent != pushed[0].Bytes-16<<20 {
+		t.Errorf("%+v, %v", pushed, err)
+	}
+	do(exitOK, runLine+" --out r.json")
+	do(exitOK, "device pull sha256/"+strings.TrimPrefix(pushed[0].Digest, "sha256:")+" --out back.bin")
+	do(exitMissed, "device evidence r.json")
+	sent, _ := os.ReadFile("model.bin")
+	back, _ := os.ReadFile("back.bin")
+	if len(back) == 0 || string(sent) != string(back) {
+		t.Errorf("%d bytes came back of %d", len(back), len(sent))
+	}
+	do(exitOK, "device rm")
+	if left := p.List("/data/local/tmp/mm"); len(left) > 0 {
+		t.Errorf("%q", left)
+	}
+}
+
+// phoneCommand starts an emulated phone behind a double of the adb server for a
+// script, writes what a run needs and sets the server's address.
+func phoneCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 1 {
+		ts.Fatalf("usage: phone [FAULT]")
+	}
+	dir, err := os.MkdirTemp("", "phone-")
+	ts.Check(err)
+	p, err := phonetest.New(dir)
+	ts.Check(err)
+	for _, f := range args {
+		p.Break(phonetest.Fault(f))
+	}
+	s := &adbtest.Server{Phones: []*phonetest.Phone{p}}
+	ts.Check(s.Start(context.Background()))
+	ts.Defer(func() {
+		s.Close()
+		p.Close()
+		os.RemoveAll(dir)
+	})
+	_, err = phonetest.NewKit(ts.MkAbs("."), 4096)
+	ts.Check(err)
+	ts.Setenv("ANDROID_ADB_SERVER_PORT", fmt.Sprint(s.Addr()[strings.LastIndexByte(s.Addr(), ':')+1:]))
+}

@@ -1,0 +1,141 @@
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/device/evidence"
+)
+
+// scale is how a tensor's integers become numbers: (q + offset) · scale.
+func scale(t context.Tensor) (s, offset float64, err error) {
+	q := t.Quant
+	if q.Encoding != context.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
+		return 0, 0, fmt.Errorf("%s: integers quantised by %s are not compared", t.Name, q.Encoding)
+	}
+	return float64(q.Scales[0]), float64(q.Offsets[0]), nil
+}
+
+// limits are the least and the greatest integer of a fixed type.
+func limits(d qnn.DType) (least, most float64, width int, ok bool) {
+	switch d {
+	case qnn.UFixed8:
+		return 0, 255, 1, true
+	case qnn.SFixed8:
+		return -128, 127, 1, true
+	case qnn.UFixed16:
+		return 0, 65535, 2, true
+	case qnn.SFixed16:
+		return -32768, 32767, 2, true
+	}
+	return 0, 0, 0, false
+}
+
+// Encode writes numbers as a tensor's elements, little endian.
+func Encode(t context.Tensor, values []float32) ([]byte, error) {
+	least, most, width, fixed := limits(t.DType)
+	switch {
+	case t.DType == qnn.Float32:
+		b := make([]byte, 0, 4*len(values))
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+		return b, nil
+	case t.DType == qnn.Float16:
+		b := make([]byte, 0, 2*len(values))
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint16(b, tensor.F32ToF16(v))
+		}
+		return b, nil
+	case !fixed:
+		return nil, fmt.Errorf("%s: elements of %s are not made of numbers", t.Name, t.DType)
+	}
+	s, offset, err := scale(t)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, width*len(values))
+	for _, v := range values {
+		q := int64(min(max(math.RoundToEven(float64(v)/s-offset), least), most))
+		if width == 1 {
+			b = append(b, byte(q))
+		} else {
+			b = binary.LittleEndian.AppendUint16(b, uint16(q))
+		}
+	}
+	return b, nil
+}
+
+// Decode reads a tensor's elements as numbers.
+func Decode(t context.Tensor, b []byte) ([]float32, error) {
+	switch t.DType {
+	case qnn.Float32:
+		out := make([]float32, len(b)/4)
+		for i := range out {
+			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+		return out, nil
+	case qnn.Float16:
+		out := make([]float32, len(b)/2)
+		for i := range out {
+			out[i] = tensor.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+		return out, nil
+	}
+	least, _, width, fixed := limits(t.DType)
+	if !fixed {
+		return nil, fmt.Errorf("%s: elements of %s are not read as numbers", t.Name, t.DType)
+	}
+	s, offset, err := scale(t)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(b)/width)
+	for i := range out {
+		q := int64(b[i*width])
+		if width == 2 {
+			q = int64(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+		if half := int64(1) << (8*width - 1); least < 0 && q >= half {
+			q -= 2 * half
+		}
+		out[i] = float32((float64(q) + offset) * s)
+	}
+	return out, nil
+}
+
+// Cosine is that of the angle between two vectors. It is NaN where one of them
+// is zero or not a number, or where they have not as many elements.
+func Cosine(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return math.NaN()
+	}
+	var ab, aa, bb float64
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+	}
+	return ab / (math.Sqrt(aa) * math.Sqrt(bb))
+}
+
+// addGrid counts how far values are from 16-bit floats, in units in the last
+// place of a 32-bit float. Zeros and what is not finite show nothing.
+func addGrid(g *evidence.Grid, values []float32) {
+	for _, v := range values {
+		if v == 0 || v-v != 0 {
+			continue
+		}
+		g.Values++
+		near := tensor.F16ToF32(tensor.F32ToF16(v))
+		if near == v {
+			continue
+		}
+		g.Off++
+		away := int64(math.Float32bits(v)) - int64(math.Float32bits(near))
+		g.MaxULP = max(g.MaxULP, away, -away)
+	}
+}

@@ -1,0 +1,42 @@
+package device
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// Pull brings a file from below the device's folder to the path here, whole or
+// not at all: what came must be as long as the device says and have the SHA-256
+// that the device finds.
+func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
+	f := File{Name: name, Path: path}
+	at := d.at(name)
+	info, err := d.Lane.Stat(ctx, at)
+	if err != nil {
+		return f, d.lost(err)
+	}
+	if !info.Exists || info.Dir {
+		return f, d.fault(diag.DeviceRefuses, fmt.Sprintf("%s is no file", at))
+	}
+	sum, err := d.sum(ctx, at)
+	if err != nil {
+		return f, err
+	}
+	f.Bytes, f.Digest = info.Size, "sha256:"+sum
+	return f, fsx.Replace(path, 0o644, func(w io.Writer) error {
+		h := sha256.New()
+		if err := d.Lane.Get(ctx, at, io.MultiWriter(w, h), info.Size); err != nil {
+			return d.lost(err)
+		}
+		if got := hex.EncodeToString(h.Sum(nil)); got != sum {
+			return d.fault(diag.PushDiffers, fmt.Sprintf("%s came as sha256:%s, the device says sha256:%s", at, got, sum))
+		}
+		return nil
+	})
+}
