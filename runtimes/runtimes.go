@@ -65,6 +65,9 @@ type Info struct {
 	Devices []string // what it can compute on: "cpu", "cuda:0"
 	Formats []string // what it opens: "gguf", "onnx"
 	License string   // SPDX, of the engine
+	// Simulated is set where the engine stands in for hardware that is not
+	// there: what it computes says nothing about that hardware.
+	Simulated bool `json:",omitempty"`
 }
 
 // Limits bound what a model may take. The zero value takes what the machine

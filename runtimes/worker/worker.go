@@ -12,6 +12,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,6 +63,25 @@ func Probe(ctx context.Context, opt Options) (runtimes.Info, error) {
 		return runtimes.Info{}, err
 	}
 	return c.info, c.close()
+}
+
+// Ask starts the program, has its engine answer one question of its own, and
+// ends it. Args and answer are JSON.
+func Ask(ctx context.Context, opt Options, name string, args, answer any) error {
+	q := wire.Ask{Name: name}
+	var err error
+	if q.Args, err = json.Marshal(args); err != nil {
+		return err
+	}
+	c, err := start(ctx, opt.filled())
+	if err != nil {
+		return err
+	}
+	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpAsk, Ask: &q}, nil, nil)
+	if err == nil {
+		err = json.Unmarshal(reply.Answer, answer)
+	}
+	return errors.Join(err, c.close())
 }
 
 // child is a running program.
