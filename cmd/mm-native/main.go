@@ -1,4 +1,4 @@
-// Command mm-native runs a native engine for mm: llama.cpp or ONNX Runtime. mm
+// Command mm-native runs a native engine for mm: llama.cpp, ONNX Runtime or QNN. mm
 // starts it and speaks with it over its standard input and output
 // (runtimes/worker); a person has no use for it.
 //
@@ -20,10 +20,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/cmd/mm-native/llama"
 	"mm-abi.org/mm/cmd/mm-native/ort"
+	"mm-abi.org/mm/cmd/mm-native/qnn"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/worker/serve"
 )
@@ -31,7 +33,7 @@ import (
 func main() {
 	memory := flag.Int64("memory", 0, "bytes that the engine may take; 0: no limit")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] llamacpp|onnxruntime FOLDER (mm starts it)")
+		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] llamacpp|onnxruntime|qnn|qnn-compiler FOLDER (mm starts it)")
 	}
 	flag.Parse()
 	if flag.NArg() != 2 || *memory < 0 {
@@ -76,6 +78,10 @@ func open(name, dir string) runtimes.Engine {
 		e, err = llama.Open(dir)
 	case "onnxruntime":
 		e, err = ort.Open(dir)
+	case "qnn":
+		e, err = qnn.Open(dir)
+	case "qnn-compiler":
+		e, err = qnn.OpenCompiler(dir)
 	default:
 		err = fmt.Errorf("this mm-native has no engine of that name")
 	}
@@ -92,7 +98,7 @@ type refused struct {
 }
 
 func (r *refused) why() error {
-	return &runtimes.Unavailable{What: "backend " + r.name, Why: r.err.Error(), Hint: "mm runtime install " + r.name}
+	return &runtimes.Unavailable{What: "backend " + r.name, Why: r.err.Error(), Hint: "mm runtime install " + strings.TrimSuffix(r.name, "-compiler")}
 }
 
 func (r *refused) Name() string                                 { return r.name }

@@ -135,8 +135,10 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.Mkdir("lib", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join("lib", "libonnxruntime.so.1"), []byte("1.30.0"), 0o644); err != nil {
-		t.Fatal(err)
+	for name, version := range map[string]string{"libonnxruntime.so.1": "1.30.0", "libQnnHtp.so": "2.51.0+260929181845"} {
+		if err := os.WriteFile(filepath.Join("lib", name), []byte(version), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	maps.Copy(files, qnnFiles())
 	for name, data := range files {
@@ -247,6 +249,7 @@ func TestJSON(t *testing.T) {
 		{"qnn check", "q.bin --target SM8650@2.40", exitInvalid},
 		{"qnn soc ls", "", exitOK},
 		{"qnn compat", "", exitOK},
+		{"qnn probe", "--libs lib", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},

@@ -31,6 +31,7 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/fetch"
@@ -98,6 +99,7 @@ func engines() []runtimes.Engine {
 		coreonnx.Engine{},
 		llamacpp.Engine{Home: workspace.DefaultHome},
 		onnxrt.Engine{Home: workspace.DefaultHome},
+		&qnn.Engine{Home: workspace.DefaultHome},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker/serve"
 )
 
@@ -31,9 +32,24 @@ func (played) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.
 }
 
 func (p played) Probe(context.Context) (runtimes.Info, error) {
-	text, err := os.ReadFile(filepath.Join(p.dir, "libonnxruntime.so.1"))
+	name := "libonnxruntime.so.1"
+	if os.Args[len(os.Args)-2] == "qnn" {
+		name = "libQnnHtp.so"
+	}
+	text, err := os.ReadFile(filepath.Join(p.dir, name))
 	if err != nil || strings.HasPrefix(string(text), "bad") {
 		return runtimes.Info{}, errors.Join(err, errors.New("the library is not for this machine"))
 	}
 	return runtimes.Info{Version: strings.TrimSpace(string(text)), Devices: []string{"cpu"}, Formats: []string{"onnx"}, License: "MIT"}, nil
+}
+
+// Answer plays what mm qnn probe asks.
+func (p played) Answer(ctx context.Context, name string, _ []byte) (any, error) {
+	if _, err := p.Probe(ctx); err != nil || name != ask.Device {
+		return nil, errors.Join(err, errors.New("it is played"))
+	}
+	return ask.Platform{
+		Build: "v2.51.0.260929181845", Provider: "HTP_QTI_AISW", Core: ask.Version{2, 40, 0}, Backend: ask.Version{5, 51, 0}, System: ask.Version{1, 15, 0},
+		SoC: 30, Arch: 68, VTCM: 4, Devices: 1, Simulated: true, Compiler: "1.31.1",
+	}, nil
 }

@@ -75,6 +75,9 @@ type Part struct {
 	shares bool
 }
 
+// Reader reads the context's bytes, as long as the file is open.
+func (p Part) Reader() *io.SectionReader { return io.NewSectionReader(p.data, 0, p.Size) }
+
 // Close implements io.Closer.
 func (f *File) Close() error {
 	var errs []error

@@ -2,12 +2,15 @@ package engines_test
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,8 +153,100 @@ func TestRefusedSources(t *testing.T) {
 			return nil
 		})
 	}
-	if _, err := engines.Install(t.Context(), engines.Options{Home: t.TempDir(), Name: "qnn"}); err == nil {
-		t.Error("there is no package of qnn")
+	if _, err := engines.Install(t.Context(), engines.Options{Home: t.TempDir(), Name: "abacus"}); err == nil {
+		t.Error("there is no package of an abacus")
+	}
+}
+
+// wheel is a Python package with files in it.
+func wheel(t *testing.T, files map[string]string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "onnxruntime_qnn-2.7.0-cp311-cp311-manylinux_2_35_x86_64.whl")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err == nil {
+			_, err = w.Write([]byte(files[name]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// QNN's libraries are taken out of wheels, under a licence that is accepted, and
+// for one machine.
+func TestWheels(t *testing.T) {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("skipped: QNN is installed on linux/amd64")
+	}
+	enginestest.Program(t)
+	both := map[string]string{"onnxruntime_qnn/libQnnHtp.so": "no ELF", "onnxruntime_qnn/libQnnSystem.so": "no ELF", "onnxruntime_qnn/libQnnGpu.so": "not wanted", "../../libc++.so.1": "no ELF"}
+	cut, err := os.ReadFile(wheel(t, both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join(t.TempDir(), "short.whl")
+	if err := os.WriteFile(short, cut[:len(cut)-40], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged.whl")
+	if err := os.WriteFile(damaged, bytes.ReplaceAll(cut, []byte("no ELF"), []byte("no EXF")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	plain := wheel(t, both)
+	for name, c := range map[string]struct {
+		from, version, source string
+		refuse                bool // the licence
+		want                  string
+	}{
+		"not accepted":     {from: plain, refuse: true, want: "has to be accepted"},
+		"libraries":        {from: plain, want: "trying qnn"},
+		"a folder of them": {from: filepath.Dir(plain), want: "trying qnn"},
+		"half of them":     {from: wheel(t, map[string]string{"x/libQnnHtp.so": "x"}), want: "no libQnnSystem.so"},
+		"twice":            {from: wheel(t, map[string]string{"a/libQnnHtp.so": "x", "b/libQnnHtp.so": "x"}), want: "twice"},
+		"cut short":        {from: short, want: "no wheel"},
+		"damaged":          {from: damaged, want: "checksum"},
+		"of another kind":  {from: archive(t, entry{"package/libQnnHtp.so", tar.TypeReg, 0, "x"}), want: "no wheel"},
+		"another version":  {from: plain, version: "@1.0.0", want: "known are the packages 2.7.0 and 2.3.0"},
+		"an artifact":      {from: plain, source: "registry/qnn@sha256:0", want: "lets nobody pass it on"},
+	} {
+		home := t.TempDir()
+		r, err := engines.Install(t.Context(), engines.Options{Home: home, Name: "qnn" + c.version, From: c.from, Source: c.source, AcceptLicense: !c.refuse})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %+v, %v, want %q", name, r, err, c.want)
+		}
+		if l := (*engines.LicenseError)(nil); errors.As(err, &l) != c.refuse || c.refuse && !strings.Contains(l.Text, "Qualcomm") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all, err := engines.List(home); err != nil || len(all) != 0 {
+			t.Errorf("%s left %v, %v", name, all, err)
+		}
+	}
+	// What pip brings counts only with the digests that are known.
+	dir := t.TempDir()
+	script := "#!/bin/sh\nfor last; do [ \"$before\" = --dest ] && cp " + plain + " \"$last\"/; before=$last; done\n"
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if _, err := engines.Install(t.Context(), engines.Options{Home: t.TempDir(), Name: engines.QNN, AcceptLicense: true}); err == nil || !strings.Contains(err.Error(), "digests") {
+		t.Errorf("other bytes: %v", err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := engines.Install(t.Context(), engines.Options{Home: t.TempDir(), Name: engines.QNN, AcceptLicense: true}); !errors.Is(err, runtimes.ErrUnavailable) {
+		t.Errorf("no pip: %v", err)
+	}
+	if err := engines.Portable("qnn"); !errors.Is(err, engines.ErrBound) || engines.Portable("llamacpp") != nil {
+		t.Errorf("passing engines on: %v", err)
 	}
 }
 

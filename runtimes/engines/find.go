@@ -33,6 +33,9 @@ import (
 const (
 	LlamaCPP    = "llamacpp"
 	ONNXRuntime = "onnxruntime"
+	QNN         = "qnn"
+	// QNNCompiler is what compiles for QNN, of the same libraries.
+	QNNCompiler = "qnn-compiler"
 )
 
 // Canonical is the name of an engine that its own project calls otherwise:
@@ -107,7 +110,7 @@ const (
 // first. A folder without a sound record is none.
 func List(home string) ([]Record, error) {
 	var all []Record
-	for _, name := range []string{LlamaCPP, ONNXRuntime} {
+	for _, name := range []string{LlamaCPP, ONNXRuntime, QNN} {
 		top := filepath.Join(home, "engines", name)
 		entries, err := os.ReadDir(top)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -168,16 +171,33 @@ func Worker(home func() (string, error), name string, memory int64) (worker.Opti
 	if err != nil {
 		return worker.Options{}, err
 	}
-	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == name })
+	installed := name
+	if name == QNNCompiler {
+		installed = QNN
+	}
+	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == installed })
 	if i < 0 {
-		return worker.Options{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + name}
+		return worker.Options{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + installed}
 	}
 	return options(program, name, all[i].Dir, memory), nil
 }
 
+// At says how to start an engine with the libraries of a folder that is not
+// installed.
+func At(name, dir string, memory int64) (worker.Options, error) {
+	program, err := Program()
+	if err != nil {
+		return worker.Options{}, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return worker.Options{}, err
+	}
+	return options(program, name, dir, memory), nil
+}
+
 func options(program, name, dir string, memory int64) worker.Options {
 	opt := worker.Options{Program: program, Args: []string{"-memory", strconv.FormatInt(memory, 10), name, dir}}
-	if name == ONNXRuntime {
+	if name == ONNXRuntime || name == QNNCompiler {
 		// ONNX's newest opset is there before a release of the library says that
 		// it knows it; operators that it lacks are refused by name all the same.
 		opt.Env = []string{"ALLOW_RELEASED_ONNX_OPSET_ONLY=0"}

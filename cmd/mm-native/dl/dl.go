@@ -47,6 +47,19 @@ func Open(dir string, patterns ...string) (*Library, error) {
 	return &Library{found[0], h}, nil
 }
 
+// Private loads the library at an absolute path, and no other library finds its
+// functions through it.
+func Private(path string) (*Library, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%q is no absolute path", path)
+	}
+	h, err := loadPrivate(path)
+	if err != nil {
+		return nil, fmt.Errorf("loading %s: %w", path, err)
+	}
+	return &Library{path, h}, nil
+}
+
 // Symbol is the address of a function.
 func (l *Library) Symbol(name string) (uintptr, error) {
 	p, err := symbol(l.handle, name)

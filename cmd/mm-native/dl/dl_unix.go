@@ -8,4 +8,8 @@ func load(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 }
 
+func loadPrivate(path string) (uintptr, error) {
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
 func symbol(handle uintptr, name string) (uintptr, error) { return purego.Dlsym(handle, name) }

@@ -8,6 +8,10 @@ func load(path string) (uintptr, error) {
 	return uintptr(h), err
 }
 
+// loadPrivate is load: Windows finds functions by the library they are said to
+// be in.
+func loadPrivate(path string) (uintptr, error) { return load(path) }
+
 func symbol(handle uintptr, name string) (uintptr, error) {
 	return windows.GetProcAddress(windows.Handle(handle), name)
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 )
 
 // open loads the model.
-func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, err error) {
+func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, _ error) {
 	if o == nil {
 		return r, errors.New("nothing to open")
 	}
@@ -26,7 +27,13 @@ func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, err erro
 	for _, a := range o.Adapters {
 		b.Adapters = append(b.Adapters, runtimes.Adapter{Bundle: runtimes.Bundle{Part: part(o, a.Path), Files: onDisk{}}, Scale: a.Scale})
 	}
-	m, err := s.engine.Open(ctx, b, o.Limits)
+	var m runtimes.Model
+	var err error
+	if own, ok := s.engine.(Opener); ok {
+		m, err = own.OpenOwn(ctx, b, o.Limits, o.Own)
+	} else {
+		m, err = s.engine.Open(ctx, b, o.Limits)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -42,6 +49,30 @@ func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, err erro
 		return r, errors.New("the engine opened neither a language model nor a function")
 	}
 	return r, nil
+}
+
+// Opener is an engine that needs to know more of a file than its path.
+type Opener interface {
+	OpenOwn(ctx context.Context, b runtimes.Bundle, l runtimes.Limits, own []byte) (runtimes.Model, error)
+}
+
+// Answerer is an engine that answers questions of its own, whose arguments and
+// answers are JSON.
+type Answerer interface {
+	Answer(ctx context.Context, name string, args []byte) (any, error)
+}
+
+// ask has the engine answer.
+func (s *server) ask(ctx context.Context, q *wire.Ask) (r wire.Reply, err error) {
+	a, ok := s.engine.(Answerer)
+	if !ok || q == nil {
+		return r, errors.New("this engine answers no questions")
+	}
+	answer, err := a.Answer(ctx, q.Name, q.Args)
+	if err == nil {
+		r.Answer, err = json.Marshal(answer)
+	}
+	return r, err
 }
 
 func part(o *wire.Open, path string) builds.Part {

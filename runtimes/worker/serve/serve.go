@@ -175,6 +175,9 @@ func (s *server) do(ctx context.Context, f *wire.Frame, req *wire.Request) (wire
 	case wire.OpSequence:
 		r, err := s.begin(ctx, req.Options)
 		return r, nil, err
+	case wire.OpAsk:
+		r, err := s.ask(ctx, req.Ask)
+		return r, nil, err
 	}
 	s.mu.Lock()
 	q := s.sequences[req.Sequence]

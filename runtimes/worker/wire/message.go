@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -35,6 +36,7 @@ const (
 	OpHidden   Op = "hidden" // the states of positions From to N
 	OpClose    Op = "close"  // a sequence
 	OpRun      Op = "run"    // travels as a KindRun
+	OpAsk      Op = "ask"    // what only one engine answers
 )
 
 // Request is the head of a KindRequest.
@@ -48,6 +50,14 @@ type Request struct {
 	From       int                       `json:",omitempty"` // OpHidden
 	Feed       []Run                     `json:",omitempty"` // OpFeed: what the payload holds
 	Call       Call                      `json:"-"`          // OpRun
+	Ask        *Ask                      `json:",omitempty"` // OpAsk
+}
+
+// Ask is a question that an engine of its own kind understands: qnn's what a
+// compilation comes to.
+type Ask struct {
+	Name string
+	Args json.RawMessage
 }
 
 // Room is a piece of the shared memory, in bytes.
@@ -63,6 +73,8 @@ type Open struct {
 	KV            abi.DType `json:",omitempty"`
 	Adapters      []Adapter `json:",omitempty"`
 	Limits        runtimes.Limits
+	// Own is what only one engine understands of how to open the file.
+	Own json.RawMessage `json:",omitempty"`
 }
 
 // Adapter is a file that changes a model.
@@ -96,7 +108,8 @@ type Reply struct {
 	Sequence uint64          `json:",omitempty"` // OpSequence
 	Len      int             `json:",omitempty"` // of the sequence
 	Stop     runtimes.Stop   `json:",omitempty"`
-	Tensors  []Tensor        `json:"-"` // of a KindRan: what the payload and the room hold
+	Answer   json.RawMessage `json:",omitempty"` // OpAsk
+	Tensors  []Tensor        `json:"-"`          // of a KindRan: what the payload and the room hold
 }
 
 // Fault is an error that travels: its text, and what a caller branches on.

@@ -1,0 +1,113 @@
+package qnn_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// engine is QNN's, with the libraries of MM_QNN_LIB.
+func engine(t testing.TB) *qnn.Engine {
+	t.Helper()
+	dir := os.Getenv("MM_QNN_LIB")
+	if dir == "" {
+		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
+	}
+	enginestest.Program(t)
+	return &qnn.Engine{Library: dir}
+}
+
+// write puts a model into a file.
+func write(t testing.TB, path string, m *onnx.Model) string {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = onnx.Write(f, m)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mlp is a model of two products, x [rows,8] → y [rows,4].
+func mlp(rows any) *onnx.Model {
+	m := onnx.New("mlp", 17)
+	w := func(n int) []float32 {
+		out := make([]float32, n)
+		for i := range out {
+			out[i] = float32((i*37)%23-11) / 16
+		}
+		return out
+	}
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, rows, 8)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, rows, 4)}
+	m.Graph.Initializers = []onnx.Tensor{onnx.Floats("w", []int64{8, 16}, w(128)), onnx.Floats("v", []int64{16, 4}, w(64))}
+	m.Graph.Add("MatMul", []string{"x", "w"}, "h")
+	m.Graph.Add("Relu", []string{"h"}, "r")
+	m.Graph.Add("MatMul", []string{"r", "v"}, "y")
+	return m
+}
+
+// The same model comes to the same bytes wherever it lies, for the chip that
+// was asked for.
+func TestCompile(t *testing.T) {
+	e := engine(t)
+	var bins [][]byte
+	for range 2 {
+		dir := t.TempDir()
+		got, err := e.Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(dir, "m.onnx"), mlp(2)), SoC: 69, Out: filepath.Join(dir, "m_ctx.onnx")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.SoC != 69 || got.Arch != 79 || got.Nodes != 3 || got.Context != filepath.Join(dir, "m_ctx_qnn.bin") || got.Build == "" {
+			t.Errorf("%+v", got)
+		}
+		t.Logf("%+v", got)
+		data, err := os.ReadFile(got.Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bins = append(bins, data)
+	}
+	if !bytes.Equal(bins[0], bins[1]) {
+		t.Error("two compilations of one model differ")
+	}
+}
+
+// What is not compiled leaves nothing, and says why.
+func TestNotCompiled(t *testing.T) {
+	e := engine(t)
+	odd := mlp(2)
+	odd.Graph.Outputs = []onnx.Value{onnx.TensorValue("z", onnx.FLOAT, 2, 4)}
+	odd.Graph.Add("Det", []string{"d"}, "unused")
+	odd.Graph.Nodes = odd.Graph.Nodes[:3]
+	odd.Graph.Add("Sinh", []string{"y"}, "z")
+	for name, c := range map[string]struct {
+		model *onnx.Model
+		soc   int
+		want  string
+	}{
+		"dynamic":       {mlp("N"), 69, "N"},
+		"unknown chip":  {mlp(2), 999, "999"},
+		"odd operators": {odd, 69, "Sinh"},
+	} {
+		dir := t.TempDir()
+		_, err := e.Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(dir, "m.onnx"), c.model), SoC: c.soc, Out: filepath.Join(dir, "m_ctx.onnx")})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Log(err)
+		if left, _ := os.ReadDir(dir); len(left) != 1 {
+			t.Errorf("%s left %v", name, left)
+		}
+	}
+}
