@@ -282,6 +282,11 @@ func Read(b []byte) (graph.Tensor, error) {
 	if err != nil {
 		return graph.Tensor{}, err
 	}
+	return Of(a)
+}
+
+// Of makes a tensor of an array, whose data it shares.
+func Of(a *npy.Array) (graph.Tensor, error) {
 	d, ok := dtypes[a.Type]
 	if !ok {
 		return graph.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
