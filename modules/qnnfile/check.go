@@ -51,7 +51,12 @@ func Check(path string, opt CheckOptions) (Report, error) {
 		return Report{}, err
 	}
 	defer f.Close()
-	r := Report{File: path, Target: opt.Target.Name, Contexts: []Judged{}, Faults: diag.List{}}
+	return f.Check(opt), nil
+}
+
+// Check judges the contexts of an open file for a target.
+func (f *File) Check(opt CheckOptions) Report {
+	r := Report{File: f.Path, Target: opt.Target.Name, Contexts: []Judged{}, Faults: diag.List{}}
 	if opt.Target.SDK != nil {
 		r.Target += "@" + opt.Target.SDK.String()
 	}
@@ -62,19 +67,19 @@ func Check(path string, opt CheckOptions) (Report, error) {
 			accepted := a.Verdict == fit.Unknown && slices.Contains(opt.Accept, a.Name)
 			judged.Axes = append(judged.Axes, Axis{a.Name, a.Verdict, a.File, a.Target, a.Why, a.Hint, accepted})
 			if a.Verdict != fit.Fits {
-				enter(&r.Faults, path, p, a, accepted)
+				enter(&r.Faults, f.Path, p, a, accepted)
 			}
 		}
 		r.Contexts = append(r.Contexts, judged)
 		if why := p.Context.Unread; why != "" { // which no flag accepts
-			r.Faults.Add(diag.QNNUnread, diag.Pos{File: path}, p.Name+": "+why, "a newer mm may read it")
+			r.Faults.Add(diag.QNNUnread, diag.Pos{File: f.Path}, p.Name+": "+why, "a newer mm may read it")
 		}
 	}
 	if len(f.Parts) == 0 {
-		r.Faults.Add(diag.QNNNoContext, diag.Pos{File: path}, fmt.Sprintf("a %s for any chip: it is compiled on the target, which nothing here can judge", f.Format), diag.QNNNoContext.Fix())
+		r.Faults.Add(diag.QNNNoContext, diag.Pos{File: f.Path}, fmt.Sprintf("a %s for any chip: it is compiled on the target, which nothing here can judge", f.Format), diag.QNNNoContext.Fix())
 	}
 	r.Fits = !r.Faults.Failed()
-	return r, nil
+	return r
 }
 
 // enter makes a diagnostic of an axis that does not fit or is unknown.

@@ -124,7 +124,7 @@ func source(c Compilation) (ask.Compilation, error) {
 	if err != nil {
 		return out, err
 	}
-	err = fixed(m)
+	err = fixedShapes(m)
 	if len(m.Externals()) > 0 {
 		out.Folder = filepath.Dir(path)
 	}
@@ -132,12 +132,12 @@ func source(c Compilation) (ask.Compilation, error) {
 		return out, err
 	}
 	out.Model.Path = path
-	out.Model.Size, out.Model.Digest, err = digest(path)
+	out.Model.Size, out.Model.Digest, err = digestFile(path)
 	return out, err
 }
 
-// fixed names all dimensions that are no numbers.
-func fixed(m *onnx.Model) error {
+// fixedShapes names all dimensions that are no numbers.
+func fixedShapes(m *onnx.Model) error {
 	var faults []error
 	for _, side := range []struct {
 		what   string
@@ -157,8 +157,8 @@ func fixed(m *onnx.Model) error {
 	return errors.Join(faults...)
 }
 
-// digest is the size and the digest of a file.
-func digest(path string) (int64, string, error) {
+// digestFile is the size and the digest of a file.
+func digestFile(path string) (int64, string, error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return 0, "", err

@@ -1,10 +1,39 @@
 // Package qnn is the engine called qnn: contexts compiled for the NPUs of
 // Qualcomm's chips, by Qualcomm's libraries in a child process
 // (runtimes/worker, cmd/mm-native).
+//
+// [Engine.Open] takes a context binary, a LiteRT model compiled ahead of time
+// that is one context, or an ONNX model around one. It reads the file without
+// any library (modules/qnnfile), holds it to the SDK of the libraries that are
+// there on every axis of core/qnn/fit, hashes the context, and only then has the
+// child load those very bytes. A function takes and gives tensors as the module
+// declares them: numbers where the context has integers with a scale
+// (ports.go).
+//
+// On x86-64 the libraries emulate the HTP. They take any context there, whatever
+// its chip, and what they compute says nothing about a device: the engine calls
+// itself simulated and so does everything that came of it. No node ever runs on
+// anything else under this name.
+//
+// [Engine.Compile] makes contexts, by ONNX Runtime's plugin.
 package qnn
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/fit"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -15,6 +44,26 @@ type Engine struct {
 	// Library is a folder that holds the libraries, in place of those that are
 	// installed; "": they are.
 	Library string
+	// Chips is the table of chips; nil: that of this release.
+	Chips soc.Chips
+
+	mu    sync.Mutex
+	build string // of the SDK in Library; "": not asked yet
+}
+
+// Name is "qnn".
+func (*Engine) Name() string { return engines.QNN }
+
+// Simulates reports whether the libraries compute on the processor: they do on
+// every machine but those with an HTP.
+func (*Engine) Simulates() bool { return runtime.GOARCH != "arm64" }
+
+// Can wants a file for QNN.
+func (*Engine) Can(part builds.Part) error {
+	if part.Files.Entry(abi.QNN) == "" {
+		return &runtimes.Unavailable{What: part.ID(), Why: "the qnn backend runs contexts compiled for an NPU, and the target ships none of it", Hint: "assemble with --export qnn=" + part.Name}
+	}
+	return nil
 }
 
 // worker says how to start a child of a name, engines.QNN or engines.QNNCompiler.
@@ -24,3 +73,86 @@ func (e *Engine) worker(name string, memory int64) (worker.Options, error) {
 	}
 	return engines.Worker(e.Home, name, memory)
 }
+
+// Probe starts the libraries and asks them.
+func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
+	opt, err := e.worker(engines.QNN, 0)
+	if err != nil {
+		return runtimes.Info{}, err
+	}
+	info, err := worker.Probe(ctx, opt)
+	if err == nil && info.Simulated != e.Simulates() {
+		err = fmt.Errorf("mm-native says that the libraries emulate the HTP: %v, and on this machine it is %v", info.Simulated, e.Simulates())
+	}
+	return info, err
+}
+
+// Platform asks the libraries about themselves and where they run.
+func (e *Engine) Platform(ctx context.Context) (ask.Platform, error) {
+	var p ask.Platform
+	opt, err := e.worker(engines.QNN, 0)
+	if err == nil {
+		err = worker.Ask(ctx, opt, ask.Device, nil, &p)
+	}
+	return p, err
+}
+
+// sdk is the build of the SDK that the libraries are of, v2.51.0.260929181845:
+// of installed ones by their record, so that nothing is loaded for it.
+func (e *Engine) sdk(ctx context.Context) (string, error) {
+	if e.Library == "" {
+		home, err := e.Home()
+		if err != nil {
+			return "", err
+		}
+		r, err := engines.Installed(home, engines.QNN)
+		if errors.Is(err, runtimes.ErrUnavailable) {
+			err = &runtimes.Unavailable{What: "backend qnn", Why: "its libraries are not installed", Hint: "mm runtime install qnn"}
+		}
+		return buildOf(r.Version), err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.build == "" {
+		info, err := e.Probe(ctx)
+		if err != nil {
+			return "", err
+		}
+		e.build = buildOf(info.Version)
+	}
+	return e.build, nil
+}
+
+// buildOf writes the version of an installed engine, 2.51.0+260929181845, as
+// files and libraries do.
+func buildOf(version string) string { return "v" + strings.Replace(version, "+", ".", 1) }
+
+// target is what a context is held to: the SDK, and the chip where one is asked
+// for. A context is else taken for the chip that it names, as an emulation takes
+// it; on a device the libraries refuse another's.
+func (e *Engine) target(device, build string, of uint32, arch qnn.Arch) (fit.Target, error) {
+	chips := e.Chips
+	if chips == nil {
+		chips = soc.Known()
+	}
+	version, err := qnn.ParseVersion(build)
+	if err != nil {
+		return fit.Target{}, err
+	}
+	t := fit.Target{Name: "qnn", SDK: &version, Arch: arch, SameArch: true, Chips: chips}
+	if device == "" || device == htp {
+		if c, ok := chips.Numbered(of); ok && of != 0 {
+			t.Chip, t.Arch = &c, c.Arch
+		}
+		return t, nil
+	}
+	named, err := fit.ParseTarget(device, chips)
+	if err != nil || named.Chip == nil && named.Arch == 0 {
+		return t, &runtimes.Unavailable{What: "device " + device, Why: "it is neither htp nor a chip that the table has", Hint: "mm qnn soc ls lists them; leave the device out"}
+	}
+	named.SDK, named.SameArch = &version, named.Chip == nil
+	return named, nil
+}
+
+// htp is the device that there is, emulated or not.
+const htp = "htp"

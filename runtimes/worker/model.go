@@ -135,6 +135,21 @@ type function struct {
 	results atomic.Int64 // bytes of the last ones, for which there is room in the next request
 }
 
+// Asker is a function whose engine answers questions of its own.
+type Asker interface {
+	// Ask puts a question; args and answer are JSON.
+	Ask(ctx context.Context, name string, args, answer any) error
+}
+
+// Ask puts a question to the child that has the model open.
+func (f *function) Ask(ctx context.Context, name string, args, answer any) error {
+	c, err := f.child(ctx)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, name, args, answer)
+}
+
 // Run computes.
 func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	for name, t := range in {

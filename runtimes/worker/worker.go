@@ -68,20 +68,26 @@ func Probe(ctx context.Context, opt Options) (runtimes.Info, error) {
 // Ask starts the program, has its engine answer one question of its own, and
 // ends it. Args and answer are JSON.
 func Ask(ctx context.Context, opt Options, name string, args, answer any) error {
-	q := wire.Ask{Name: name}
-	var err error
-	if q.Args, err = json.Marshal(args); err != nil {
-		return err
-	}
 	c, err := start(ctx, opt.filled())
 	if err != nil {
 		return err
 	}
-	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpAsk, Ask: &q}, nil, nil)
-	if err == nil {
-		err = json.Unmarshal(reply.Answer, answer)
+	return errors.Join(c.ask(ctx, name, args, answer), c.close())
+}
+
+func (c *child) ask(ctx context.Context, name string, args, answer any) error {
+	text, err := json.Marshal(args)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, c.close())
+	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpAsk, Ask: &wire.Ask{Name: name, Args: text}}, nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply.Answer, answer); err != nil {
+		return fmt.Errorf("the answer to %s: %w", name, err)
+	}
+	return nil
 }
 
 // child is a running program.

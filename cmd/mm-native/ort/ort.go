@@ -72,6 +72,11 @@ func (*Engine) Can(p builds.Part) error {
 
 // Open makes a session.
 func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	return e.OpenFor(ctx, b, l, Session{})
+}
+
+// OpenFor makes a session whose nodes a provider may compute.
+func (e *Engine) OpenFor(ctx context.Context, b runtimes.Bundle, l runtimes.Limits, s Session) (runtimes.Model, error) {
 	path, err := b.Entry(abi.ONNX)
 	if err := errors.Join(err, l.Check(), ctx.Err()); err != nil {
 		return nil, err
@@ -81,6 +86,9 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 		return nil, err
 	}
 	defer e.api.release(releaseSessionOptions, opt)
+	if err := e.configure(opt, s); err != nil {
+		return nil, err
+	}
 	file, err := nativePath(path)
 	if err != nil {
 		return nil, err

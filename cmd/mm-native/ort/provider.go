@@ -34,9 +34,10 @@ const (
 // Node is one of a model and the provider that computes it.
 type Node struct{ Provider, Name, Domain, Op string }
 
-// Session is what is made of a model without running it.
+// Session says how a model is opened, beside its threads. The zero value is the
+// processor's.
 type Session struct {
-	Provider string            // that registered a library; every device of it is used
+	Provider string            // that registered a library, all of whose devices are used; "": none
 	Options  map[string]string // of the provider
 	Config   map[string]string // of the session
 }
@@ -78,21 +79,12 @@ func (e *Engine) Assign(ctx context.Context, model []byte, s Session) ([]Node, e
 		return nil, err
 	}
 	defer e.api.release(releaseSessionOptions, opt)
-	config := maps.Clone(s.Config)
-	if config == nil {
-		config = map[string]string{}
+	s.Config = maps.Clone(s.Config)
+	if s.Config == nil {
+		s.Config = map[string]string{}
 	}
-	config["session.record_ep_graph_assignment_info"] = "1"
-	for _, key := range slices.Sorted(maps.Keys(config)) {
-		k, v := cString(key), cString(config[key])
-		err := e.api.call(addSessionConfigEntry, opt, uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(v)))
-		runtime.KeepAlive(k)
-		runtime.KeepAlive(v)
-		if err != nil {
-			return nil, fmt.Errorf("session option %s: %w", key, err)
-		}
-	}
-	if err := e.provide(opt, s); err != nil {
+	s.Config["session.record_ep_graph_assignment_info"] = "1"
+	if err := e.configure(opt, s); err != nil {
 		return nil, err
 	}
 	session, err := e.api.made(createSessionFromArray, e.env, uintptr(unsafe.Pointer(&model[0])), uintptr(len(model)), opt)
@@ -102,6 +94,23 @@ func (e *Engine) Assign(ctx context.Context, model []byte, s Session) ([]Node, e
 	}
 	defer e.api.release(releaseSession, session)
 	return e.assigned(session)
+}
+
+// configure sets a session's options and adds its provider.
+func (e *Engine) configure(opt uintptr, s Session) error {
+	for _, key := range slices.Sorted(maps.Keys(s.Config)) {
+		k, v := cString(key), cString(s.Config[key])
+		err := e.api.call(addSessionConfigEntry, opt, uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(v)))
+		runtime.KeepAlive(k)
+		runtime.KeepAlive(v)
+		if err != nil {
+			return fmt.Errorf("session option %s: %w", key, err)
+		}
+	}
+	if s.Provider == "" {
+		return nil
+	}
+	return e.provide(opt, s)
 }
 
 // provide adds the provider to a session's options, with all of its devices.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/cmd/mm-native/ort"
 	"mm-abi.org/mm/runtimes"
@@ -72,17 +73,19 @@ func (*Compiler) Name() string { return "qnn-compiler" }
 
 // Probe gives ONNX Runtime's version.
 func (c *Compiler) Probe(context.Context) (runtimes.Info, error) {
-	return runtimes.Info{Version: c.ort.Version(), License: "MIT"}, nil
+	return runtimes.Info{Version: c.ort.Version(), Devices: []string{device()}, Formats: []string{string(abi.ONNX)}, License: "MIT", Simulated: simulated()}, nil
 }
 
-// Can says that it opens nothing.
-func (*Compiler) Can(p builds.Part) error {
-	return &runtimes.Unavailable{What: p.ID(), Why: "the compiler of QNN runs nothing"}
-}
+// Can wants an ONNX model around a context.
+func (c *Compiler) Can(p builds.Part) error { return c.ort.Can(p) }
 
-// Open opens nothing.
-func (c *Compiler) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
-	return nil, c.Can(b.Part)
+// Open has ONNX Runtime run a context by its plugin, and nothing else: what the
+// other way to run one, without ONNX Runtime, is compared with.
+func (c *Compiler) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	return c.ort.OpenFor(ctx, b, l, ort.Session{
+		Provider: plugin, Options: map[string]string{"backend_path": c.library("QnnHtp")},
+		Config: map[string]string{"session.disable_cpu_ep_fallback": "1"},
+	})
 }
 
 // Answer compiles.

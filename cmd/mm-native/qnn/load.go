@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -117,9 +118,11 @@ func (f *function) begin() (err error) {
 	if err != nil {
 		return err
 	}
-	if f.ctx, err = t.made("contextCreateFromBinary", contextFromBinary, f.backend, f.dev, 0, uintptr(unsafe.Pointer(&f.data[0])), uintptr(len(f.data)), 0, 0); err != nil {
+	made := new(uintptr)
+	if err = t.call("contextCreateFromBinary", contextFromBinary, f.backend, f.dev, 0, uintptr(unsafe.Pointer(&f.data[0])), uintptr(len(f.data)), uintptr(unsafe.Pointer(made)), 0); err != nil {
 		return err
 	}
+	f.ctx = *made
 	name := append([]byte(f.graph.name), 0)
 	f.handle, err = t.made("graphRetrieve", graphRetrieve, f.ctx, uintptr(unsafe.Pointer(&name[0])))
 	runtime.KeepAlive(name)
@@ -245,7 +248,10 @@ func (p *port) bytes() uint32 {
 
 // empty is a port's tensor without data.
 func (p *port) empty() (runtimes.Tensor, error) {
-	t := runtimes.Tensor{Type: runtimes.Elem(qnn.DType(p.raw.dtype).ONNX())}
+	var t runtimes.Tensor
+	if d, ok := onnx.DTypeOf(qnn.DType(p.raw.dtype).ONNX()); ok {
+		t.Type = runtimes.ElemOf(d)
+	}
 	for _, d := range p.dims {
 		t.Shape = append(t.Shape, int64(d))
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 
 	"mm-abi.org/mm/abi"
@@ -82,8 +83,13 @@ func device() string {
 
 // Probe gives the SDK's version.
 func (e *Engine) Probe(context.Context) (runtimes.Info, error) {
+	// As a semantic version, with the build behind a plus: 2.51.0+260929181845.
 	v, err := qnn.ParseVersion(e.build)
-	return runtimes.Info{Version: v.String(), Devices: []string{device()}, Formats: []string{string(abi.QNN)}, License: "LicenseRef-Qualcomm-AI-Stack", Simulated: simulated()}, err
+	text := v.String()
+	if build, ok := strings.CutPrefix(e.build, "v"+text+"."); ok {
+		text += "+" + build
+	}
+	return runtimes.Info{Version: text, Devices: []string{device()}, Formats: []string{string(abi.QNN)}, License: "LicenseRef-Qualcomm-AI-Stack", Simulated: simulated()}, err
 }
 
 // Can wants a file for QNN.

@@ -1,0 +1,280 @@
+package qnn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	binary "mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/qnn/fit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+	"mm-abi.org/mm/runtimes/worker"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// Open checks the file and has the child load its context.
+func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if err := e.Can(b.Part); err != nil {
+		return nil, err
+	}
+	path, err := file(ctx, &b)
+	if err != nil {
+		return nil, err
+	}
+	f, err := qnnfile.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
+	}
+	defer f.Close()
+	build, err := e.sdk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o, err := e.admit(f, &b, l, build)
+	if err != nil {
+		return nil, err
+	}
+	return e.start(ctx, o, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.QNN, Path: path, Limits: l})
+}
+
+// file is where the part's file lies, with those that it names beside it.
+func file(ctx context.Context, b *runtimes.Bundle) (string, error) {
+	names := b.Part.Files[string(abi.QNN)]
+	if len(names) == 1 {
+		path, err := b.Entry(abi.QNN)
+		if err != nil {
+			return "", err
+		}
+		return filepath.Abs(path)
+	}
+	dir, err := b.Files.Dir(ctx, names...)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(filepath.Join(dir, filepath.FromSlash(names[0])))
+}
+
+// opening is a context that passed, and how it is opened.
+type opening struct {
+	own     ask.Open
+	ports   ports
+	facts   map[string]string
+	scratch string // file of a context that lay in an ONNX model; "": none
+}
+
+// axes are those that nobody on a running machine need answer for: the chip's
+// own half of the libraries is there or loading fails, and emulation needs none.
+func axes() []string { return []string{fit.AxisSkel, fit.AxisVTCM, fit.AxisMemory, fit.AxisStamp} }
+
+// admit holds the file to the libraries and finds the graph to run.
+func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, build string) (o opening, err error) {
+	id := b.Part.ID()
+	if len(f.Parts) != 1 {
+		return o, fmt.Errorf("opening %s: %s has %d contexts; the qnn backend runs files with one", id, filepath.Base(f.Path), len(f.Parts))
+	}
+	p := f.Parts[0]
+	t, err := e.target(l.Device, build, p.Context.SoC, p.Context.Arch)
+	if err != nil {
+		return o, err
+	}
+	if l.Memory > 0 && p.Size > l.Memory {
+		return o, &runtimes.Unavailable{What: id, Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
+	}
+	accept := axes()
+	if p.Context.SoC == 0 && (l.Device == "" || l.Device == htp) {
+		accept = append(accept, fit.AxisSoC, fit.AxisArch) // no chip is asked for, and none said
+	}
+	if r := f.Check(qnnfile.CheckOptions{Target: t, Accept: accept}); !r.Fits {
+		return o, fmt.Errorf("opening %s, written by %s, with the libraries of %s: %w", id, p.Context.Build, build, r.Faults.Err())
+	}
+	g, err := chosen(p, b.Manifest)
+	if err != nil {
+		return o, fmt.Errorf("opening %s: %w", id, err)
+	}
+	if o.ports, err = portsOf(g, b.Manifest); err != nil {
+		return o, fmt.Errorf("opening %s: %w", id, err)
+	}
+	_, digest, err := digestOf(p.Reader())
+	if err != nil {
+		return o, err
+	}
+	o.own = ask.Open{File: ask.File{Path: p.File, Offset: p.Offset, Size: p.Size, Digest: digest}, Graph: g.Name, Inputs: told(g.Inputs), Outputs: told(g.Outputs), Profile: true}
+	if o.own.Path, err = filepath.Abs(p.File); err != nil {
+		return o, err
+	}
+	o.facts = map[string]string{"chip": chipOf(t, p.Context), "digest": digest, "graph": g.Name, "libraries": build, "sdk": p.Context.Build}
+	if e.Simulates() {
+		o.facts["simulated"] = "true"
+	}
+	if p.Embedded && f.Format == qnnfile.EPContext { // whose bytes lie somewhere in the model
+		o.scratch, err = apart(p)
+		o.own.Path, o.own.Offset = o.scratch, 0
+	}
+	return o, err
+}
+
+// chipOf names the chip that a context says it is for.
+func chipOf(t fit.Target, c *binary.Context) string {
+	if names := t.Chips.Names(c.SoC); len(names) > 0 && c.SoC != 0 {
+		return fmt.Sprintf("%s (%d, %s)", names[0], c.SoC, c.Arch)
+	}
+	return fmt.Sprintf("%d, %s", c.SoC, c.Arch)
+}
+
+// apart writes a context into a file of its own.
+func apart(p qnnfile.Part) (string, error) {
+	dir, err := fsx.MkdirTemp("mm-qnn-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "context.bin")
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = io.Copy(to, p.Reader())
+		err = errors.Join(err, to.Close())
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return path, nil
+}
+
+// chosen is the graph that is run: the one that the file names, the only one, or
+// the only one with the inputs that the module declares.
+func chosen(p qnnfile.Part, m *modules.Manifest) (binary.Graph, error) {
+	var all []string
+	var found []binary.Graph
+	for _, g := range p.Context.Graphs {
+		if len(p.Graphs) > 0 && !slices.Contains(p.Graphs, g.Name) {
+			continue
+		}
+		all = append(all, g.Name)
+		if len(p.Context.Graphs) == 1 || m == nil || declared(g, m) {
+			found = append(found, g)
+		}
+	}
+	if len(found) != 1 {
+		return binary.Graph{}, fmt.Errorf("of the context's graphs (%s) %d have the inputs that the module declares, and one is to be run", strings.Join(all, ", "), len(found))
+	}
+	return found[0], nil
+}
+
+// declared reports whether a graph has the inputs that a module declares.
+func declared(g binary.Graph, m *modules.Manifest) bool {
+	for _, in := range m.Inputs {
+		if !slices.ContainsFunc(g.Inputs, func(t binary.Tensor) bool { return t.Name == in.Name }) {
+			return false
+		}
+	}
+	return len(g.Inputs) == len(m.Inputs)
+}
+
+// told is tensors as mm-native is told of them.
+func told(list []binary.Tensor) []ask.Tensor {
+	out := []ask.Tensor{}
+	for _, t := range list {
+		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
+		if t.Quant.Encoding == binary.ScaleOffset {
+			x.Scale, x.Offset = t.Quant.Scales[0], t.Quant.Offsets[0]
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// start has a child open the context.
+func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ runtimes.Model, err error) {
+	f := &function{ports: o.ports, facts: o.facts}
+	if o.scratch != "" {
+		f.scratch = filepath.Dir(o.scratch)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	opt, err := e.worker(engines.QNN, w.Limits.Memory)
+	if err != nil {
+		return nil, err
+	}
+	if w.Own, err = json.Marshal(o.own); err != nil {
+		return nil, err
+	}
+	w.Limits.Device = ""
+	m, err := worker.Open(ctx, opt, w)
+	if err != nil {
+		return nil, err
+	}
+	inner, ok := m.(inner)
+	if !ok {
+		return nil, errors.Join(errors.New("mm-native opened no function"), m.Close())
+	}
+	f.inner = inner
+	return f, nil
+}
+
+// inner is a function in a child that answers questions.
+type inner interface {
+	runtimes.Function
+	worker.Asker
+}
+
+// function is an open graph.
+type function struct {
+	inner   inner
+	ports   ports
+	facts   map[string]string
+	scratch string // folder that goes with it
+}
+
+// Run computes on tensors as the module declares them.
+func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	given, err := f.ports.enter(in)
+	if err != nil {
+		return nil, err
+	}
+	out, err := f.inner.Run(ctx, given)
+	if err != nil {
+		return nil, err
+	}
+	return f.ports.leave(out)
+}
+
+// Facts are what a record of results must name: chip, SDK, libraries, digest,
+// and that it is simulated.
+func (f *function) Facts() map[string]string { return f.facts }
+
+// Profile gives the events of the last run, as the libraries tell them. In
+// emulation they name an accelerator too, of which no HVX thread was used.
+func (f *function) Profile(ctx context.Context) (ask.Events, error) {
+	var e ask.Events
+	err := f.inner.Ask(ctx, ask.Profile, nil, &e)
+	return e, err
+}
+
+// Close ends the child.
+func (f *function) Close() error {
+	var err error
+	if f.inner != nil {
+		err = f.inner.Close()
+	}
+	if f.scratch != "" {
+		err = errors.Join(err, os.RemoveAll(f.scratch))
+	}
+	return err
+}

@@ -1,0 +1,245 @@
+package qnn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+)
+
+// port is an input or an output: how the caller has it and how the graph has it.
+type port struct {
+	name         string
+	outer, inner runtimes.Elem
+	shape        []int64
+	scale        float64 // of integers that stand for numbers: (q + offset) · scale
+	offset       int64
+}
+
+// ports are those of a graph.
+type ports struct{ in, out []port }
+
+// portsOf joins a graph's tensors to the ports that the module declares. What no
+// module declares is numbers where the graph has integers with one scale, and
+// otherwise as the graph has it.
+func portsOf(g context.Graph, m *modules.Manifest) (p ports, err error) {
+	var ins, outs []abi.Port
+	if m != nil {
+		ins, outs = m.Inputs, m.Outputs
+	}
+	var first, second error
+	p.in, first = side("input", g.Inputs, ins, m != nil)
+	p.out, second = side("output", g.Outputs, outs, m != nil)
+	return p, errors.Join(first, second)
+}
+
+func side(what string, tensors []context.Tensor, declared []abi.Port, strict bool) ([]port, error) {
+	var out []port
+	var faults []error
+	for _, t := range tensors {
+		p, err := portOf(t)
+		i := slices.IndexFunc(declared, func(d abi.Port) bool { return d.Name == t.Name })
+		switch {
+		case err != nil:
+		case i >= 0:
+			err = p.declare(declared[i])
+		case strict && what == "input":
+			err = errors.New("the module declares no input of that name")
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s %q: %w", what, t.Name, err))
+		}
+		out = append(out, p)
+	}
+	for _, d := range declared {
+		if !slices.ContainsFunc(tensors, func(t context.Tensor) bool { return t.Name == d.Name }) {
+			faults = append(faults, fmt.Errorf("the module declares the %s %q, which the graph lacks", what, d.Name))
+		}
+	}
+	return out, errors.Join(faults...)
+}
+
+// portOf is a tensor of a graph with nothing declared of it.
+func portOf(t context.Tensor) (port, error) {
+	p := port{name: t.Name}
+	for i, d := range t.Dims {
+		if d == 0 || i < len(t.Dynamic) && t.Dynamic[i] {
+			return p, fmt.Errorf("its dimensions %v are not fixed", t.Dims)
+		}
+		p.shape = append(p.shape, int64(d))
+	}
+	d, ok := onnx.DTypeOf(t.DType.ONNX())
+	if p.inner = runtimes.ElemOf(d); !ok || p.inner == "" {
+		return p, fmt.Errorf("elements %s are not carried", t.DType)
+	}
+	p.outer = p.inner
+	if fixed(t.DType) && t.Quant.Encoding == context.ScaleOffset {
+		p.scale, p.offset = float64(t.Quant.Scales[0]), int64(t.Quant.Offsets[0])
+		if !(p.scale > 0) || math.IsInf(p.scale, 0) {
+			return p, fmt.Errorf("its scale is %g", p.scale)
+		}
+		p.outer = runtimes.Float32
+	}
+	return p, nil
+}
+
+// fixed reports whether a type's integers stand for numbers.
+func fixed(d qnn.DType) bool {
+	return slices.Contains([]qnn.DType{qnn.UFixed8, qnn.UFixed16, qnn.SFixed8, qnn.SFixed16, qnn.SFixed32}, d)
+}
+
+// declare takes the type that the module declares.
+func (p *port) declare(d abi.Port) error {
+	want := runtimes.Elem(d.DType)
+	switch {
+	case want == "" || want == p.outer:
+	case want == p.inner:
+		p.outer = want
+	case want == runtimes.Float32 && p.inner == runtimes.Float16, want == runtimes.Int64 && p.inner == runtimes.Int32:
+		p.outer = want
+	default:
+		return fmt.Errorf("the module declares %s and the graph has %s, which do not stand for each other", want, p.inner)
+	}
+	return nil
+}
+
+// enter makes of a caller's tensors those of the graph, and says all that does
+// not fit.
+func (p ports) enter(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	var faults []error
+	out := make(map[string]runtimes.Tensor, len(in))
+	left := maps.Clone(in)
+	for _, port := range p.in {
+		t, ok := in[port.name]
+		delete(left, port.name)
+		err := errors.New("it is missing")
+		if ok {
+			if err = port.fit(t); err == nil {
+				out[port.name], err = port.enter(t)
+			}
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("input %s: %w", port.name, err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		faults = append(faults, fmt.Errorf("the graph has no input %s", name))
+	}
+	return out, errors.Join(faults...)
+}
+
+func (p *port) fit(t runtimes.Tensor) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if t.Type != p.outer || !slices.Equal(t.Shape, p.shape) {
+		return fmt.Errorf("it is %s %v, the graph wants %s %v, of which no dimension is free", t.Type, t.Shape, p.outer, p.shape)
+	}
+	return nil
+}
+
+// enter makes the graph's tensor of the caller's.
+func (p *port) enter(t runtimes.Tensor) (runtimes.Tensor, error) {
+	if p.outer == p.inner {
+		return t, nil
+	}
+	size, n := p.inner.Size(), len(t.Data)/p.outer.Size()
+	out := runtimes.Tensor{Type: p.inner, Shape: t.Shape, Data: make([]byte, n*size)}
+	for i := range n {
+		to := out.Data[i*size:]
+		switch {
+		case p.outer == runtimes.Int64:
+			v := int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
+			if v != int64(int32(v)) {
+				return out, fmt.Errorf("%d does not fit into the 32 bits that the graph has", v)
+			}
+			binary.LittleEndian.PutUint32(to, uint32(v))
+		case p.inner == runtimes.Float16:
+			binary.LittleEndian.PutUint16(to, tensor.F32ToF16(float(t.Data, i)))
+		default:
+			v := float64(float(t.Data, i))
+			if math.IsNaN(v) {
+				return out, fmt.Errorf("number %d is none, and the graph has integers", i)
+			}
+			put(to, p.inner, int64(math.RoundToEven(min(max(v/p.scale, -1<<40), 1<<40)))-p.offset)
+		}
+	}
+	return out, nil
+}
+
+func float(b []byte, i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])) }
+
+// put writes an integer, the nearest that the type has.
+func put(to []byte, e runtimes.Elem, v int64) {
+	switch e {
+	case runtimes.Uint8:
+		to[0] = uint8(min(max(v, 0), math.MaxUint8))
+	case runtimes.Int8:
+		to[0] = uint8(int8(min(max(v, math.MinInt8), math.MaxInt8)))
+	case runtimes.Uint16:
+		binary.LittleEndian.PutUint16(to, uint16(min(max(v, 0), math.MaxUint16)))
+	case runtimes.Int16:
+		binary.LittleEndian.PutUint16(to, uint16(int16(min(max(v, math.MinInt16), math.MaxInt16))))
+	default:
+		binary.LittleEndian.PutUint32(to, uint32(int32(min(max(v, math.MinInt32), math.MaxInt32))))
+	}
+}
+
+// get reads an integer.
+func get(b []byte, e runtimes.Elem) int64 {
+	switch e {
+	case runtimes.Uint8:
+		return int64(b[0])
+	case runtimes.Int8:
+		return int64(int8(b[0]))
+	case runtimes.Uint16:
+		return int64(binary.LittleEndian.Uint16(b))
+	case runtimes.Int16:
+		return int64(int16(binary.LittleEndian.Uint16(b)))
+	}
+	return int64(int32(binary.LittleEndian.Uint32(b)))
+}
+
+// leave makes of the graph's results what the module declares.
+func (p ports) leave(out map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	for _, port := range p.out {
+		t, ok := out[port.name]
+		if !ok || t.Type != port.inner || !slices.Equal(t.Shape, port.shape) {
+			return nil, fmt.Errorf("output %s came as %s %v, the graph has %s %v", port.name, t.Type, t.Shape, port.inner, port.shape)
+		}
+		out[port.name] = port.leave(t)
+	}
+	return out, nil
+}
+
+// leave makes the caller's tensor of the graph's.
+func (p *port) leave(t runtimes.Tensor) runtimes.Tensor {
+	if p.outer == p.inner {
+		return t
+	}
+	size, wide := p.inner.Size(), p.outer.Size()
+	n := len(t.Data) / size
+	out := runtimes.Tensor{Type: p.outer, Shape: t.Shape, Data: make([]byte, n*wide)}
+	for i := range n {
+		from, to := t.Data[i*size:], out.Data[i*wide:]
+		switch {
+		case p.outer == runtimes.Int64:
+			binary.LittleEndian.PutUint64(to, uint64(get(from, p.inner)))
+		case p.inner == runtimes.Float16:
+			binary.LittleEndian.PutUint32(to, math.Float32bits(tensor.F16ToF32(binary.LittleEndian.Uint16(from))))
+		default:
+			binary.LittleEndian.PutUint32(to, math.Float32bits(float32(float64(get(from, p.inner)+p.offset)*p.scale)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package qnn_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/runtimetest"
+	"mm-abi.org/mm/runtimes/worker"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// folder is a build's files.
+type folder string
+
+func (f folder) Path(name string) (string, error)               { return filepath.Join(string(f), name), nil }
+func (f folder) Open(name string) (*os.File, error)             { return os.Open(filepath.Join(string(f), name)) }
+func (f folder) Dir(context.Context, ...string) (string, error) { return string(f), nil }
+
+func bundle(format abi.Format, paths ...string) runtimes.Bundle {
+	b := runtimes.Bundle{Part: builds.Part{Name: "m", Version: "1.0.0", Type: abi.Encoder, Files: builds.Formats{}}, Files: folder(filepath.Dir(paths[0]))}
+	for _, p := range paths {
+		b.Part.Files[string(format)] = append(b.Part.Files[string(format)], filepath.Base(p))
+	}
+	return b
+}
+
+// compiled is a model compiled for a chip.
+func compiled(t testing.TB, e *qnn.Engine, m *onnx.Model, soc int) qnn.Compiled {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := e.Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(dir, "m.onnx"), m), SoC: soc, Out: filepath.Join(dir, "m_ctx.onnx")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wave is numbers of a shape, the same for the same seed.
+func wave(seed int, shape ...int64) runtimes.Tensor {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	t := runtimes.Tensor{Type: runtimes.Float32, Shape: shape}
+	for i := range n {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(math.Sin(float64(i*7+int64(seed))))))
+	}
+	return t
+}
+
+func floats(t runtimes.Tensor) []float64 {
+	out := make([]float64, len(t.Data)/4)
+	for i := range out {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:])))
+	}
+	return out
+}
+
+// cosine is that of the angle between two results.
+func cosine(a, b runtimes.Tensor) float64 {
+	var ab, aa, bb float64
+	x, y := floats(a), floats(b)
+	if len(x) != len(y) {
+		return math.NaN()
+	}
+	for i := range x {
+		ab, aa, bb = ab+x[i]*y[i], aa+x[i]*x[i], bb+y[i]*y[i]
+	}
+	return ab / math.Sqrt(aa*bb)
+}
+
+// run opens a bundle and computes once.
+func run(t testing.TB, e runtimes.Engine, b runtimes.Bundle, in map[string]runtimes.Tensor) map[string]runtimes.Tensor {
+	t.Helper()
+	m, err := e.Open(t.Context(), b, runtimes.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.(runtimes.Function).Run(t.Context(), in)
+	if err = errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// byPlugin computes by ONNX Runtime and its plugin: the other way to run a
+// context.
+func byPlugin(t testing.TB, e *qnn.Engine, c qnn.Compiled, in map[string]runtimes.Tensor) map[string]runtimes.Tensor {
+	t.Helper()
+	opt, err := engines.At(engines.QNNCompiler, e.Library, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := worker.Open(t.Context(), opt, wire.Open{Name: "m", Version: "1.0.0", Type: abi.Encoder, Format: abi.ONNX, Path: c.Wrapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.(runtimes.Function).Run(t.Context(), in)
+	if err = errors.Join(err, m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestConformance(t *testing.T) {
+	e := engine(t)
+	c := compiled(t, e, mlp(1), 57)
+	in := map[string]runtimes.Tensor{"x": wave(1, 1, 8)}
+	for name, b := range map[string]runtimes.Bundle{"context": bundle(abi.QNN, c.Context), "wrapper": bundle(abi.QNN, c.Wrapper, c.Context)} {
+		t.Run(name, func(t *testing.T) {
+			runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: b, In: in}.Cases())
+		})
+	}
+}
+
+// What is compiled for a chip says so, comes near the model's own numbers, and
+// gives the same by either way of running it, bit for bit.
+func TestChips(t *testing.T) {
+	e := engine(t)
+	for chip, soc := range map[string]int{"SM8550": 43, "SM8650": 57, "SM8750": 69, "SM8850": 87} {
+		t.Run(chip, func(t *testing.T) {
+			c := compiled(t, e, mlp(2), soc)
+			if c.SoC != uint32(soc) {
+				t.Errorf("compiled for %d, not %d", c.SoC, soc)
+			}
+			in := map[string]runtimes.Tensor{"x": wave(3, 2, 8)}
+			source := filepath.Join(filepath.Dir(c.Context), "m.onnx")
+			want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, source), in)["y"]
+			got := run(t, e, bundle(abi.QNN, c.Context), in)
+			if near := cosine(got["y"], want); !(near >= 0.99999) {
+				t.Errorf("cosine %.8f", near)
+			} else {
+				t.Logf("cosine %.8f", near)
+			}
+			if again := run(t, e, bundle(abi.QNN, c.Context), in); !reflect.DeepEqual(got, again) {
+				t.Error("loaded again, it gives other numbers")
+			}
+			if other := byPlugin(t, e, c, in); !reflect.DeepEqual(got, other) {
+				t.Errorf("%v, by ONNX Runtime %v", floats(got["y"]), floats(other["y"]))
+			}
+		})
+	}
+}
