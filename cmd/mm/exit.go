@@ -81,7 +81,7 @@ func codeOf(list diag.List) int {
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable
-		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed:
+		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed, d.Code == diag.QNNDrift:
 			code = exitMissed
 		}
 	}
