@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/graph/drift"
@@ -93,13 +94,23 @@ func (r Record) JSON() ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// rounded keeps seven digits: what is beyond them differs between machines.
-func rounded(v float64) float64 { return math.Round(v*1e7) / 1e7 }
+// rounded cuts a cosine to five digits, down: what is beyond differs between
+// processors.
+func rounded(v float64) float64 { return math.Floor(v*1e5+1e-4) / 1e5 }
+
+// brief keeps three digits of a difference.
+func brief(v float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
 
 // compared are the figures of each output.
 func compared(outputs []drift.Output) (out []Output) {
 	for _, o := range outputs {
-		out = append(out, Output{o.Name, rounded(o.Cosine), rounded(o.MaxAbs)})
+		out = append(out, Output{o.Name, rounded(o.Cosine), brief(o.MaxAbs)})
 	}
 	return out
 }

@@ -22,7 +22,9 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/assemble/export/gguf"
+	contexts "mm-abi.org/mm/assemble/export/qnn"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
@@ -31,6 +33,7 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/llamacpp"
 	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/fetch"
@@ -136,6 +139,7 @@ func exporters() []assemble.Exporter {
 		gguf.Exporter{Calibrator: quantize.Engine{}},
 		verbatim.New(abi.ONNX),
 		verbatim.New(abi.Safetensors),
+		contexts.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }
 

@@ -17,11 +17,21 @@ type scaling struct {
 // scalingOf spreads the integers from 0 to limit over a range.
 func scalingOf(r Range, limit float64) scaling {
 	low, high := min(r.Low, 0), max(r.High, 0)
-	scale := float32((high - low) / limit)
+	scale := coarse((high - low) / limit)
 	if !(scale >= math.SmallestNonzeroFloat32*(1<<23)) { // nothing but zeros, nearly
 		return scaling{scale: 1}
 	}
-	return scaling{scale, int(min(limit, max(0, math.RoundToEven(-low/float64(scale)))))}
+	return scaling{scale, int(min(limit, max(0, math.RoundToEven(float64(coarse(-low))/float64(scale)))))}
+}
+
+// coarse rounds a scale up to 12 bits: processors differ in the last bits of what
+// was seen, and the model is to be the same.
+func coarse(v float64) float32 {
+	if v <= 0 || math.IsInf(v, 0) {
+		return 0
+	}
+	f, e := math.Frexp(v)
+	return float32(math.Ldexp(math.Ceil(f*(1<<12))/(1<<12), e))
 }
 
 // rewrite writes the quantised graph.
