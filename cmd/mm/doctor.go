@@ -67,8 +67,7 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		}
 		checks = append(checks, ch)
 	}
-	checks = append(checks, examineEngines(ctx)...)
-	return append(checks, workspace.Finding{What: "backend qnn", State: "missing", Detail: "this build of mm does not have it"})
+	return append(checks, examineEngines(ctx)...)
 }
 
 // examineEngines looks at what is installed, whether a backend takes it or not.

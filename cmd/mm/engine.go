@@ -75,6 +75,9 @@ func (p *program) enginePush(ctx context.Context, open workspace.Options, opt en
 	if err != nil {
 		return err
 	}
+	if err := native.Portable(r.Name); err != nil {
+		return err
+	}
 	e := workspace.Engine{
 		Name: r.Name, Version: r.Version, License: r.License, Source: r.Source, Upstream: r.Upstream,
 		Systems: []workspace.EngineSystem{{OS: runtime.GOOS, Arch: runtime.GOARCH, Dir: r.Dir, Files: r.Files}},
@@ -218,7 +221,7 @@ func notices(r native.Record) []string {
 	var list []string
 	for name := range r.Files {
 		upper := strings.ToUpper(name)
-		for _, begin := range []string{"LICEN", "NOTICE", "THIRDPARTY", "COPYING"} {
+		for _, begin := range []string{"LICEN", "NOTICE", "THIRDPARTY", "COPYING", "QUALCOMM_LICEN"} {
 			if strings.HasPrefix(upper, begin) {
 				list = append(list, filepath.Join(r.Dir, name))
 			}

@@ -172,7 +172,7 @@ func (p *program) compute(ctx context.Context, w *workspace.Workspace, r *runner
 	}
 	var out []*functionAnswer
 	for _, c := range results {
-		a := &functionAnswer{Part: c.Part.Name, Backend: c.Backend}
+		a := &functionAnswer{Part: c.Part.Name, Backend: c.Backend, Simulated: c.Simulated, Facts: c.Facts}
 		a.Timings.LoadMS, a.Timings.RunMS = ms(c.Load), ms(c.Run)
 		if err := a.fill(r.Build().Manifests[c.Part.Name], c.Result); err != nil {
 			return nil, err
@@ -221,7 +221,10 @@ type functionAnswer struct {
 	Outputs  []functionOutput `json:"outputs"`
 	Assumed  []string         `json:"assumed,omitempty"`
 	Backend  string           `json:"backend"`
-	Timings  struct {
+	// Simulated is set where the backend stands in for hardware that is not there.
+	Simulated bool              `json:"simulated,omitempty"`
+	Facts     map[string]string `json:"facts,omitempty"` // what the backend says of what it ran
+	Timings   struct {
 		LoadMS float64 `json:"load_ms"`
 		RunMS  float64 `json:"run_ms"`
 	} `json:"timings"`

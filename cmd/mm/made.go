@@ -120,16 +120,18 @@ func (w wishes) ask(req *runner.Request, whole bool) error {
 
 // made is a picture or a sound as --json tells of it.
 type made struct {
-	Type    string  `json:"type"`
-	Part    string  `json:"part"`
-	Backend string  `json:"backend"`
-	Output  string  `json:"output"`
-	DType   string  `json:"dtype"`
-	Shape   []int64 `json:"shape"`
-	Rate    int     `json:"sample_rate,omitempty"`
-	File    string  `json:"file"`
-	Bytes   int     `json:"bytes"`
-	Digest  string  `json:"digest"`
+	Type    string `json:"type"`
+	Part    string `json:"part"`
+	Backend string `json:"backend"`
+	// Simulated is set where the backend stands in for hardware.
+	Simulated bool    `json:"simulated,omitempty"`
+	Output    string  `json:"output"`
+	DType     string  `json:"dtype"`
+	Shape     []int64 `json:"shape"`
+	Rate      int     `json:"sample_rate,omitempty"`
+	File      string  `json:"file"`
+	Bytes     int     `json:"bytes"`
+	Digest    string  `json:"digest"`
 }
 
 // write leaves what decoders made in its files, each whole.
@@ -142,7 +144,7 @@ func (w wishes) write(all []runner.Made) ([]made, error) {
 		}
 		sum := sha256.Sum256(m.Data)
 		out = append(out, made{
-			Type: string(m.Modality), Part: m.Part.Name, Backend: m.Backend, Output: m.Output, DType: string(m.Tensor.Type), Shape: listed(m.Tensor.Shape),
+			Type: string(m.Modality), Part: m.Part.Name, Backend: m.Backend, Simulated: m.Simulated, Output: m.Output, DType: string(m.Tensor.Type), Shape: listed(m.Tensor.Shape),
 			Rate: m.Rate, File: path, Bytes: len(m.Data), Digest: "sha256:" + hex.EncodeToString(sum[:]),
 		})
 	}

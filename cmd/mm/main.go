@@ -99,6 +99,7 @@ func engines() []runtimes.Engine {
 		coreonnx.Engine{},
 		llamacpp.Engine{Home: workspace.DefaultHome},
 		onnxrt.Engine{Home: workspace.DefaultHome},
+		&qnn.Engine{Home: workspace.DefaultHome},
 	}
 }
 

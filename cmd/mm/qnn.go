@@ -20,7 +20,7 @@ func (p *program) qnnCommand() *cli.Command {
 	socs := &cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"}
 	force := &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"}
 	return &cli.Command{
-		Name: "qnn", Usage: "look at files compiled for Qualcomm's NPUs, and say where they run",
+		Name: "qnn", Usage: "look at files compiled for Qualcomm's NPUs, say where they run, and ask the libraries",
 		Description: "Context binaries, LiteRT models compiled ahead of time (.tflite), ONNX models around a context\n(_ctx.onnx), containers of the converter (.dlc). None of it needs Qualcomm's SDK or a device.",
 		Subcommands: []*cli.Command{
 			{
@@ -57,6 +57,10 @@ func (p *program) qnnCommand() *cli.Command {
 				Subcommands: []*cli.Command{{Name: "ls", Aliases: []string{"list"}, Usage: "list the chips that are known", Flags: []cli.Flag{p.jsonFlag(), socs}, Action: p.qnnSoCs}},
 			}, {
 				Name: "compat", Usage: "which versions belong together", Flags: []cli.Flag{p.jsonFlag()}, Action: p.qnnCompat,
+			}, {
+				Name: "probe", Usage: "ask the libraries that are installed what they are and where they run",
+				Description: "On a PC they emulate an NPU, always the same one, and say so: what they compute says nothing about a\ndevice. mm runtime install qnn puts them there.",
+				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "libs", Usage: "`FOLDER` with libraries to ask instead"}}, Action: p.qnnProbe,
 			},
 		},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,16 +16,19 @@ func (p *program) runtimeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "runtime", Usage: "install native engines, list and send them",
 		Description: "mm runs language models by itself. Native engines compute in a process of their own,\n" +
-			"mm-native: llamacpp (GGUF) and onnxruntime (ONNX), chosen by --backend.",
+			"mm-native: llamacpp (GGUF), onnxruntime (ONNX) and qnn (contexts for Qualcomm's NPUs, which are\n" +
+			"emulated on a PC), chosen by --backend.",
 		Action: noCommand("runtime", nil),
 		Subcommands: append([]*cli.Command{
 			{
-				Name: "install", Usage: "install an engine's libraries", ArgsUsage: "llamacpp|onnxruntime",
+				Name: "install", Usage: "install an engine's libraries", ArgsUsage: "llamacpp|onnxruntime|qnn[@VERSION]",
 				Description: "Without --from, npm fetches the package that this mm was released with, and its digest\n" +
-					"is checked. Nothing of it is run but the library, once, in mm-native, to see that it fits.",
+					"is checked. Nothing of it is run but the library, once, in mm-native, to see that it fits.\n" +
+					"qnn comes by pip, at 2.7.0 or 2.3.0, and under Qualcomm's own licence, which is told first.",
 				Flags: []cli.Flag{
 					p.jsonFlag(),
-					&cli.StringFlag{Name: "from", Usage: "take the libraries out of `FOLDER|ARCHIVE.tgz`"},
+					&cli.StringFlag{Name: "from", Usage: "take the libraries out of `FOLDER|ARCHIVE.tgz|FILE.whl`"},
+					&cli.BoolFlag{Name: "accept-licence", Aliases: []string{"accept-license"}, Usage: "accept the licence that the engine's maker gives it"},
 				},
 				Action: p.runtimeInstall,
 			},
@@ -40,7 +44,7 @@ func (p *program) runtimeInstall(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), Say: func(text string) { p.say("%s", text) }})
+	return p.installEngine(c.Context, native.Options{Name: c.Args().First(), From: c.String("from"), AcceptLicense: c.Bool("accept-licence"), Say: func(text string) { p.say("%s", text) }})
 }
 
 func (p *program) installEngine(ctx context.Context, opt native.Options) error {
@@ -49,6 +53,10 @@ func (p *program) installEngine(ctx context.Context, opt native.Options) error {
 		return err
 	}
 	r, err := native.Install(ctx, opt)
+	if bound := (*native.LicenseError)(nil); errors.As(err, &bound) {
+		fmt.Fprintln(p.stderr, strings.TrimSpace(bound.Text))
+		return usageError{err}
+	}
 	if err != nil {
 		return err
 	}

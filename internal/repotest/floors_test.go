@@ -28,7 +28,7 @@ var floors = map[string]int{
 	"modules/qnnfile": 4, "modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
 
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
-	"runtimes/worker/wire": 6,
+	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6,
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
@@ -37,9 +37,9 @@ var floors = map[string]int{
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
-	"cmd/mm-native/dl": 9,
+	"cmd/mm-native/dl": 8, "cmd/mm-native/ort": 9, "runtimes/qnn": 9,
 
-	"eval": 10, "serve/mcp": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
+	"eval": 10, "serve/mcp": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/qnn": 10,
 
 	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }
@@ -49,7 +49,7 @@ var floors = map[string]int{
 var thirdParty = map[string][]string{
 	"github.com/BobuSumisu/aho-corasick":       {"skills/guard"},
 	"github.com/Masterminds/semver/v3":         {"abi", "resolve", "workspace", "runtimes/engines", "cmd/mm"},
-	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort"},
+	"github.com/ebitengine/purego":             {"internal/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "cmd/mm-native/qnn"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
 	"github.com/google/flatbuffers":            {"core/qnn/qnntest"},
 	"github.com/hajimehoshi/go-mp3":            {"core/preprocess/codec"},

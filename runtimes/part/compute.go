@@ -30,7 +30,9 @@ type Given struct {
 // Computed is what a function gave.
 type Computed struct {
 	Part      builds.Part
-	Backend   string
+	Backend   string            // as it is shown
+	Simulated bool              // it stands in for hardware
+	Facts     map[string]string // what it says of what it ran
 	Session   *modality.Session // that it ran in
 	Load, Run time.Duration     // opening it, where this did, and computing
 	*modality.Result
@@ -40,6 +42,7 @@ type Computed struct {
 func (c Computed) Step(what string, at time.Duration, note string) trace.Step {
 	return trace.Step{
 		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: trace.Tensors(c.Inputs), Out: trace.Tensors(c.Outputs),
+		Simulated: c.Simulated, Facts: c.Facts,
 		Start: at, Load: c.Load, Prepare: c.Prepare, Run: c.Run - c.Prepare,
 	}
 }
@@ -145,7 +148,10 @@ func (f *Function) begin(ctx context.Context) (Computed, error) {
 	if c.Load, err = f.Open(ctx); err != nil {
 		return c, err
 	}
-	c.Backend = f.engine.Name()
+	c.Backend, c.Simulated = runtimes.Shown(f.engine), runtimes.Simulates(f.engine)
+	if d, ok := f.model.(runtimes.Documented); ok {
+		c.Facts = d.Facts()
+	}
 	c.Session, err = f.Session()
 	return c, err
 }

@@ -63,17 +63,22 @@ func (f *Function) Side() joint.Side {
 	return joint.Side{ID: f.part.ID(), Manifest: f.manifest, Dims: f.dims}
 }
 
-// Backend is the name of the engine that runs it, or would.
+// Backend is the name of the engine that runs it, or would, as it is shown.
 func (f *Function) Backend(ctx context.Context) (string, error) {
-	if err := f.enter(ctx); err != nil {
-		return "", err
-	}
-	defer f.leave()
-	e, err := f.chosen(ctx)
+	e, err := f.Engine(ctx)
 	if err != nil {
 		return "", err
 	}
-	return e.Name(), nil
+	return runtimes.Shown(e), nil
+}
+
+// Engine is the engine that runs it, or would.
+func (f *Function) Engine(ctx context.Context) (runtimes.Engine, error) {
+	if err := f.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer f.leave()
+	return f.chosen(ctx)
 }
 
 // chosen needs the gate.

@@ -20,11 +20,13 @@ import (
 type Made struct {
 	Modality abi.Modality
 	Part     builds.Part
-	Backend  string
-	Output   string          // the decoder's port
-	Tensor   runtimes.Tensor // as the decoder gave it
-	Data     []byte          // a PNG or a WAV file
-	Rate     int             // samples a second, of a sound
+	Backend  string // as it is shown
+	// Simulated is set where the backend stands in for hardware.
+	Simulated bool
+	Output    string          // the decoder's port
+	Tensor    runtimes.Tensor // as the decoder gave it
+	Data      []byte          // a PNG or a WAV file
+	Rate      int             // samples a second, of a sound
 }
 
 // says reports whether a request wants words.
@@ -95,7 +97,7 @@ func (t *telling) make(ctx context.Context, r *Runner, req Request, states []flo
 		s.After = []int{behind}
 		t.answer.Trace = append(t.answer.Trace, s)
 		t.answer.Made = append(t.answer.Made, *made)
-		if b := (Backend{d.Name, made.Backend}); !slices.Contains(t.answer.Backends, b) {
+		if b := (Backend{d.Name, made.Backend, made.Simulated}); !slices.Contains(t.answer.Backends, b) {
 			t.answer.Backends = append(t.answer.Backends, b)
 		}
 	}
@@ -178,7 +180,7 @@ func finish(f *part.Function, d builds.DecoderPart, c part.Computed) (*Made, err
 		return nil, err
 	}
 	side := f.Side()
-	made := &Made{Modality: d.Modality, Part: d.Part, Backend: c.Backend, Output: port.Name}
+	made := &Made{Modality: d.Modality, Part: d.Part, Backend: c.Backend, Simulated: c.Simulated, Output: port.Name}
 	if made.Tensor, err = joint.Given(side, port, c.Outputs); err != nil {
 		return nil, err
 	}

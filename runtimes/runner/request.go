@@ -107,7 +107,13 @@ type Answer struct {
 // Backend is a part and the engine that ran it.
 type Backend struct {
 	Part   string `json:"part"`
-	Engine string `json:"backend"`
+	Engine string `json:"backend"` // as it is shown
+	// Simulated is set where the engine stands in for hardware that is not there.
+	Simulated bool `json:"simulated,omitempty"`
+}
+
+func backendOf(part string, e runtimes.Engine) Backend {
+	return Backend{Part: part, Engine: runtimes.Shown(e), Simulated: runtimes.Simulates(e)}
 }
 
 // Messages are the answer as turns of the conversation: those of calls and of

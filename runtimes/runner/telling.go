@@ -65,14 +65,14 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 
 // backends are the engines of the parts that an answer took, the core first.
 func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, error) {
-	out := []Backend{{r.build.Assembly.Core.Name, r.engine.Name()}}
+	out := []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}
 	for _, e := range c.Inputs {
 		for _, name := range e.Parts() {
-			engine, err := r.parts.Function(name).Backend(ctx)
+			engine, err := r.parts.Function(name).Engine(ctx)
 			if err != nil {
 				return nil, err
 			}
-			if b := (Backend{name, engine}); !slices.Contains(out, b) {
+			if b := backendOf(name, engine); !slices.Contains(out, b) {
 				out = append(out, b)
 			}
 		}

@@ -54,6 +54,9 @@ type Step struct {
 	Out     []Tensor `json:"out,omitempty"`
 	After   []int    `json:"after,omitempty"` // the steps whose results it took
 
+	Simulated bool              `json:"simulated,omitempty"` // the backend stands in for hardware
+	Facts     map[string]string `json:"facts,omitempty"`     // what the backend says of what it ran: chip, SDK, digest
+
 	Start   time.Duration `json:"-"` // since the request
 	Load    time.Duration `json:"-"` // opening the part, where this step did
 	Prepare time.Duration `json:"-"` // of the input: decoding, resizing
