@@ -1,0 +1,174 @@
+package qnn_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx"
+	core "mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/qnn/epcontext"
+	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// recorded is an engine whose libraries are known by their record alone, at SDK
+// 2.47; started says whether anything was run for it.
+func recorded(t *testing.T) (e *qnn.Engine, started func() bool) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("skipped: scripts are no programs there")
+	}
+	home := t.TempDir()
+	const version = "2.47.0+260601114230"
+	put := func(mode os.FileMode, text string, elem ...string) string {
+		path := filepath.Join(append([]string{home}, elem...)...)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	put(0o600, `{"name":"qnn","version":"`+version+`"}`, "engines", "qnn", version, "engine.json")
+	mark := filepath.Join(home, "started")
+	t.Setenv("MM_NATIVE", put(0o700, "#!/bin/sh\ntouch "+mark+"\nexit 3\n", "mm-native"))
+	return &qnn.Engine{Home: func() (string, error) { return home, nil }}, func() bool {
+		_, err := os.Lstat(mark)
+		return err == nil
+	}
+}
+
+// wrapped is a model around a context, changed.
+func wrapped(t *testing.T, dir string, c context.Context, change func(*onnx.Model)) string {
+	t.Helper()
+	file := filepath.Join(dir, "c.bin")
+	if err := os.WriteFile(file, qnntest.Context(c), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := epcontext.Wrap(&c, epcontext.Options{File: "c.bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(m)
+	return write(t, filepath.Join(dir, "c_ctx.onnx"), m)
+}
+
+// What cannot run is refused by what the file says, each in its own words, and
+// nothing is started for it.
+func TestRefused(t *testing.T) {
+	sample := func(change func(*context.Context)) []byte {
+		c := qnntest.Sample()
+		change(&c)
+		return qnntest.Context(c)
+	}
+	two := qnntest.Sample()
+	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, context.Tensor{ID: 3, Name: "z", DType: core.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: context.Quantisation{Encoding: context.Unquantised}})
+	good := sample(func(*context.Context) {})
+	for name, c := range map[string]struct {
+		data   []byte
+		wrap   func(*onnx.Model)
+		device string
+		ports  *modules.Manifest
+		want   []string
+	}{
+		"a newer SDK": {data: sample(func(c *context.Context) {
+			c.Build, c.Core.Minor, c.API.Minor = "v2.51.0.260929181845", 40, 51
+		}), want: []string{"v2.51.0.260929181845", "v2.47.0.260601114230"}},
+		"another backend":      {data: sample(func(c *context.Context) { c.Backend = core.CPU }), want: []string{"backend", "CPU", "HTP"}},
+		"another chip":         {data: good, device: "SM8650", want: []string{"another chip", "v79", "v75"}},
+		"of one architecture":  {data: sample(func(c *context.Context) { c.SoC, c.Arch = 43, 73 }), device: "soc:66", want: []string{"soc: the file", "(43)", "(66)"}},
+		"another architecture": {data: good, device: "v75", want: []string{"arch", "v79", "v75"}},
+		"a chip against arch":  {data: sample(func(c *context.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
+		"no such device":       {data: good, device: "abacus", want: []string{"device abacus"}},
+		"cut off":              {data: good[:len(good)-1], want: []string{"cut off"}},
+		"nothing":              {data: nil, want: []string{"empty"}},
+		"another file":         {data: []byte("GGUF and no context"), want: []string{"no file of QNN's"}},
+		"an unknown element":   {data: sample(func(c *context.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
+		"a dynamic dimension":  {data: sample(func(c *context.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
+		"a processor's part": {data: qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),
+			want: []string{"operators", "ATAN2"}},
+		"two contexts": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: append(sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 }))}}}.Bytes(),
+			want: []string{"2 contexts"}},
+		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "lacks"}},
+		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},
+		"renamed inputs":  {wrap: func(m *onnx.Model) { rename(m, "x", "z") }, want: []string{"wrapper", "input 0"}},
+		"swapped inputs":  {wrap: func(m *onnx.Model) { n := m.Graph.Nodes[0].Inputs; n[0], n[1] = n[1], n[0] }, want: []string{"wrapper", "input 0"}},
+		"reshaped inputs": {wrap: func(m *onnx.Model) { m.Graph.Inputs[0].Type.Dims[0].Value = 5 }, want: []string{"wrapper", "dimensions"}},
+		"retyped inputs":  {wrap: func(m *onnx.Model) { m.Graph.Inputs[0].Type.DType = onnx.INT32 }, want: []string{"wrapper", "element type"}},
+		"another source":  {wrap: func(m *onnx.Model) { attribute(m, "source").String = []byte("VitisAI") }, want: []string{"VitisAI"}},
+		"a path upwards":  {wrap: func(m *onnx.Model) { attribute(m, "ep_cache_context").String = []byte("../c.bin") }, want: []string{"c.bin"}},
+		"no such graph":   {wrap: func(m *onnx.Model) { attribute(m, "partition_name").String = []byte("other") }, want: []string{"graph", "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, started := recorded(t)
+			dir := t.TempDir()
+			b := bundle(abi.QNN, filepath.Join(dir, "m.bin"))
+			if err := os.WriteFile(filepath.Join(dir, "m.bin"), c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.wrap != nil {
+				b = bundle(abi.QNN, wrapped(t, dir, two, c.wrap), filepath.Join(dir, "c.bin"))
+			}
+			b.Manifest = c.ports
+			m, err := e.Open(t.Context(), b, runtimes.Limits{Device: c.device})
+			if err == nil {
+				m.Close()
+				t.Fatal("it opened")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%v\nwant %q", err, w)
+				}
+			}
+			if started() {
+				t.Error("mm-native was started for it")
+			}
+		})
+	}
+	// What is refused above is refused for what was changed: unchanged it comes as
+	// far as mm-native.
+	e, started := recorded(t)
+	path := filepath.Join(t.TempDir(), "m.bin")
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Open(t.Context(), bundle(abi.QNN, path), runtimes.Limits{Device: "SM8750"}); err == nil || !started() {
+		t.Errorf("a sound context: %v", err)
+	}
+}
+
+// ports are those of a module with one input and one output.
+func ports(in, out string, d abi.DType) *modules.Manifest {
+	return &modules.Manifest{Tensors: modules.Tensors{Inputs: []abi.Port{{Name: in, DType: d}}, Outputs: []abi.Port{{Name: out}}}}
+}
+
+func attribute(m *onnx.Model, name string) *onnx.Attribute {
+	for i := range m.Graph.Nodes[0].Attributes {
+		if a := &m.Graph.Nodes[0].Attributes[i]; a.Name == name {
+			return a
+		}
+	}
+	panic(fmt.Sprintf("no attribute %s", name))
+}
+
+func rename(m *onnx.Model, from, to string) {
+	for i := range m.Graph.Inputs {
+		switch m.Graph.Inputs[i].Name {
+		case from:
+			m.Graph.Inputs[i].Name = to
+		case to:
+			m.Graph.Inputs[i].Name = from
+		}
+	}
+	n := m.Graph.Nodes[0].Inputs
+	n[0], n[1] = n[1], n[0]
+}
