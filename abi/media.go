@@ -19,9 +19,16 @@ const (
 	AnnotationImatrix   = Namespace + ".imatrix"     // digest of the importance matrix that weights were rounded by, or of the text it was made of
 	AnnotationMethod    = Namespace + ".method"      // how weights were rounded: awq, gptq
 	AnnotationText      = Namespace + ".calibration" // digest of the text that was read to round weights
-	AnnotationBackend   = Namespace + ".backend"     // the engine that the graph asks for
-	AnnotationRequires  = Namespace + ".requires"    // references a module needs, comma separated
-	AnnotationUpstream  = Namespace + ".upstream"    // digest of the package that an engine was taken from
+	// Of a context compiled for an NPU, as its record says.
+	AnnotationSoC       = Namespace + ".qnn.soc"       // the chip: SM8750
+	AnnotationArch      = Namespace + ".qnn.arch"      // of its HTP: v79
+	AnnotationSDK       = Namespace + ".qnn.sdk"       // build of the SDK that compiled it
+	AnnotationSource    = Namespace + ".qnn.source"    // digest of the ONNX file that it was compiled of
+	AnnotationCosine    = Namespace + ".qnn.cosine"    // of its results to those of our own engine
+	AnnotationSimulated = Namespace + ".qnn.simulated" // "true": that was compared in emulation, not on a device
+	AnnotationBackend   = Namespace + ".backend"       // the engine that the graph asks for
+	AnnotationRequires  = Namespace + ".requires"      // references a module needs, comma separated
+	AnnotationUpstream  = Namespace + ".upstream"      // digest of the package that an engine was taken from
 )
 
 // Values of [AnnotationKind].

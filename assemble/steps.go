@@ -1,7 +1,9 @@
 package assemble
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +64,7 @@ func (b *build) chooseTargets() {
 	if len(b.opt.Exports) > 0 {
 		spec, err := b.parseExports(b.opt.Exports)
 		if err != nil {
-			b.list.Add(diag.BadExport, diag.Pos{File: exportFlag}, err.Error(), "write gguf=int4,kv=fp8 or onnx=NAME,NAME")
+			b.list.Add(diag.BadExport, diag.Pos{File: exportFlag}, err.Error(), "write gguf=int4,kv=fp8, onnx=NAME,NAME or qnn=NAME,NAME@SM8750")
 			return
 		}
 		name := b.opt.Target
@@ -97,8 +99,9 @@ func (b *build) chooseTargets() {
 var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN}
 
 // parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
-// is a module, a precision, quant=PRECISION or kv=TYPE. A format may come
-// several times.
+// is a module, a precision, quant=PRECISION or kv=TYPE; of qnn a module with the
+// chip that all is compiled for behind it, NAME@SM8750. A format may come several
+// times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -127,6 +130,9 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	switch {
 	case item == "" || named && value == "":
 		return false
+	case e.Format == abi.QNN && !named && strings.Contains(item, "@"):
+		name, chip, _ := strings.Cut(item, "@")
+		return name != "" && forChip(e, chip) && b.exportItem(e, name)
 	case !named && (slices.Contains(lists, e.Format) || b.names(item)):
 		e.Modules = append(e.Modules, item)
 	case (!named || key == "quant") && e.Precision == "":
@@ -136,6 +142,16 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	default:
 		return false
 	}
+	return true
+}
+
+// forChip notes the chip that an export of contexts is for, all of it for one.
+func forChip(e *builds.Export, chip string) bool {
+	text, err := json.Marshal(map[string]string{"soc": chip})
+	if err != nil || chip == "" || e.Options != nil && !bytes.Equal(e.Options, text) {
+		return false
+	}
+	e.Options = text
 	return true
 }
 

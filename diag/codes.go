@@ -175,6 +175,8 @@ const (
 
 	QNNUnread    Code = "MM1101"
 	QNNNoContext Code = "MM1102"
+	QNNRefused   Code = "MM1103"
+	QNNDrift     Code = "MM1104"
 
 	TargetBackend   Code = "MM1111"
 	TargetChip      Code = "MM1112"

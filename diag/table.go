@@ -154,6 +154,8 @@ var table = []Entry{
 
 	{QNNUnread, "the QNN file cannot be read", "The file is none of those that QNN's readers know (a context binary, a LiteRT model compiled ahead of time, an ONNX model around a context, a .dlc), it is cut off, or it contradicts itself.", "Fetch or compile it anew; an empty file is what a compiler that failed leaves."},
 	{QNNNoContext, "no compiled context in the file", "A model for any chip is compiled on its way to one, and a model around a context may name it in a file of its own.", "Name the file of the context, or compile the model first."},
+	{QNNRefused, "the NPU's compiler does not take an operator", "Qualcomm's libraries compile a model for the NPU whole or not at all: no node is left for the processor. Operators, element types or shapes that they do not take are named by their nodes.", "Write the model without them, or cut it with mm onnx cut and compile a part."},
+	{QNNDrift, "the compiled model is too far from the original", "Right after it was compiled, the context was run in emulation on the calibration inputs, and its results differ from those of mm's own engine by more than --min-cosine allows. Nothing was written.", "Take a finer precision (w8a16, fp16), calibrate on inputs like those to come, or keep the nodes that matter with --keep."},
 
 	{TargetBackend, "compiled for another backend", "QNN's libraries for the processor, the graphics and the NPU each have contexts of their own.", "Compile the model for the NPU (libQnnHtp)."},
 	{TargetChip, "compiled for another chip", "A context runs on the architecture of the HTP that it was compiled for, and QNN may refuse one for another chip of the same architecture.", "Compile the model for the target's chip; --same-arch takes any chip of the architecture."},

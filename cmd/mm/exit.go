@@ -96,7 +96,7 @@ func codeOf(list diag.List) int {
 			code = exitUnavailable
 		case strings.HasPrefix(string(d.Code), "MM12"):
 			code = codeOfDevice(d.Code)
-		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed:
+		case d.Code == diag.GoldenMissed, d.Code == diag.BudgetMissed, d.Code == diag.DriftMissed, d.Code == diag.QNNDrift:
 			code = exitMissed
 		}
 	}

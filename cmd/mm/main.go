@@ -22,7 +22,9 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
+	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/assemble/export/gguf"
+	contexts "mm-abi.org/mm/assemble/export/qnn"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
@@ -143,6 +145,7 @@ func exporters() []assemble.Exporter {
 		gguf.Exporter{Calibrator: quantize.Engine{}},
 		verbatim.New(abi.ONNX),
 		verbatim.New(abi.Safetensors),
+		contexts.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }
 

@@ -40,7 +40,7 @@ func (p *program) qnnCommand() *cli.Command {
 					&cli.BoolFlag{Name: "embed", Usage: "put the context into the model"}, force,
 				},
 				Action: p.qnnWrap,
-			}, {
+			}, p.qnnCompileCommand(), {
 				Name: "check", Usage: "say whether a file fits a target, axis by axis", ArgsUsage: "FILE",
 				Description: "Each axis fits, does not, or is unknown; exit code 3 unless all fit. What is unknown passes only\nwhere --accept names its axis: " + strings.Join(fit.Axes(), ", ") + ".",
 				Flags: []cli.Flag{

@@ -59,6 +59,13 @@ func Int8s(name string, dims []int64, values []int8) Tensor {
 	return rawTensor(name, INT8, dims, raw)
 }
 
+// RawTensor is a tensor of any type whose elements lie in raw as onnx.proto has
+// them, little endian. It panics when they are not as many as the product of
+// the dimensions.
+func RawTensor(name string, d DType, dims []int64, raw []byte) Tensor {
+	return rawTensor(name, d, dims, raw)
+}
+
 func rawTensor(name string, d DType, dims []int64, raw []byte) Tensor {
 	n, ok := elements(dims)
 	size, fits := d.rawSize(n)

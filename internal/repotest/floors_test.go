@@ -19,7 +19,7 @@ var floors = map[string]int{
 
 	"device/evidence": 0, "device/lane": 0, "device/adb": 1, "device/ssh": 1, "device/runner": 1, "device": 5, "device/reference": 8, "device/phonetest": 9, "device/adb/adbtest": 10,
 
-	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
+	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/qdq": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
@@ -34,15 +34,14 @@ var floors = map[string]int{
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
+	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/graph/freeze": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
 	"cmd/mm-native/dl": 8, "cmd/mm-native/ort": 9, "runtimes/qnn": 9,
 
-	"eval": 10, "serve/mcp": 10, "runtimes/agent": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/ort": 10,
-	"eval": 10, "serve/mcp": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/qnn": 10,
+	"eval": 10, "serve/mcp": 10, "runtimes/agent": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/qnn": 10,
 
 	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }

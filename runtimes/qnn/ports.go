@@ -35,7 +35,12 @@ type ports struct{ in, out []port }
 func portsOf(g context.Graph, m *modules.Manifest) (p ports, err error) {
 	var ins, outs []abi.Port
 	if m != nil {
-		ins, outs = m.Inputs, m.Outputs
+		ins, outs = slices.Clone(m.Inputs), m.Outputs
+		for i := range ins { // the module declares what comes in before it is prepared
+			if _, prepared := m.Preprocess[ins[i].Name]; prepared {
+				ins[i].DType = ""
+			}
+		}
 	}
 	var first, second error
 	p.in, first = side("input", g.Inputs, ins, m != nil)

@@ -50,38 +50,45 @@ type Options struct {
 // floats count as numbers. A result that is no number, where the original's is
 // one, is an error.
 func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]graph.Tensor, opt Options) ([]Output, error) {
+	other, err := graph.Compile(ctx, after, opt.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("drift: %w", err)
+	}
+	out, err := Against(ctx, before, other.Run, inputs, opt)
+	return out, errors.Join(err, other.Close())
+}
+
+// Against runs a model on each of the inputs and compares its results with
+// those that run gives for them, as [Measure] does.
+func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error), inputs []map[string]graph.Tensor, opt Options) (out []Output, err error) {
 	if len(inputs) == 0 {
 		return nil, errors.New("drift: there are no inputs")
 	}
-	var results [2][]map[string]graph.Tensor
-	var names []string
-	for i, m := range []*onnx.Model{before, after} {
-		p, err := graph.Compile(ctx, m, opt.Graph)
+	p, err := graph.Compile(ctx, m, opt.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("drift: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	for _, name := range p.Outputs() {
+		out = append(out, Output{Name: name})
+	}
+	for _, in := range inputs {
+		want, err := p.Run(ctx, in)
 		if err != nil {
 			return nil, fmt.Errorf("drift: %w", err)
 		}
-		names = p.Outputs()
-		for _, in := range inputs {
-			out, err := p.Run(ctx, in)
-			if err != nil {
-				return nil, errors.Join(fmt.Errorf("drift: %w", err), p.Close())
-			}
-			results[i] = append(results[i], out)
+		got, err := run(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("drift: %w", err)
 		}
-		if err := p.Close(); err != nil {
-			return nil, err
+		for i := range out {
+			if err := out[i].add(want[out[i].Name], got[out[i].Name]); err != nil {
+				return nil, fmt.Errorf("drift: output %q: %w", out[i].Name, err)
+			}
 		}
 	}
-	var out []Output
-	for _, name := range names {
-		o := Output{Name: name}
-		for k := range inputs {
-			if err := o.add(results[0][k][name], results[1][k][name]); err != nil {
-				return nil, fmt.Errorf("drift: output %q: %w", name, err)
-			}
-		}
-		o.close()
-		out = append(out, o)
+	for i := range out {
+		out[i].close()
 	}
 	return out, nil
 }
@@ -282,6 +289,11 @@ func Read(b []byte) (graph.Tensor, error) {
 	if err != nil {
 		return graph.Tensor{}, err
 	}
+	return Of(a)
+}
+
+// Of makes a tensor of an array, whose data it shares.
+func Of(a *npy.Array) (graph.Tensor, error) {
 	d, ok := dtypes[a.Type]
 	if !ok {
 		return graph.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)

@@ -20,10 +20,16 @@ import (
 	"mm-abi.org/mm/core/onnx"
 )
 
+// microsoft are operators that ONNX Runtime had before ai.onnx, or has for more
+// types than an old opset of it, with the same meaning.
+var microsoft = []string{"DequantizeLinear", "Gelu", "QuantizeLinear"}
+
 // Find gives the kernel of a node in a graph of the given opset. What is not
 // claimed is an error that names it.
 func Find(n *onnx.Node, opset int64) (kernel.Func, error) {
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if n.Domain == "com.microsoft" && slices.Contains(microsoft, n.Op) {
+		opset = max(opset, table[n.Op].Since) // they are the same for any opset
+	} else if n.Domain != "" && n.Domain != "ai.onnx" {
 		return nil, fmt.Errorf("operator %s of domain %q is not supported", n.Op, n.Domain)
 	}
 	o, ok := table[n.Op]

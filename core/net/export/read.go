@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
@@ -58,7 +57,7 @@ func Read(n *net.Net[float32], m *onnx.Model) ([]string, error) {
 // ReadFile takes over the weights of the ONNX file at path as [Read] does. That it
 // has none of n is an error.
 func ReadFile(n *net.Net[float32], path string) error {
-	m, err := admit.File(path, admit.Options{CheckOptions: graph.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: Opset, MaxOpset: Opset}, Open: admit.Folder(filepath.Dir(path), nil)})
 	if err != nil {
 		return err
 	}

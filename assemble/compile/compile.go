@@ -1,0 +1,256 @@
+// Package compile makes contexts for Qualcomm's NPUs of float ONNX models, and
+// says how far they are from them.
+//
+// [Compile] goes the whole way: the model's shapes are fixed to those of the
+// calibration inputs (core/graph/freeze), the numbers made integers where that
+// is asked for (core/onnx/qdq), the result compiled by Qualcomm's libraries
+// (runtimes/qnn). Then the context is run at once, in emulation, on the same
+// inputs, and held against what our own engine computes with the model as it
+// was given. The [Record] says all of it; nothing is written of a context
+// that does not run or is too far off.
+//
+// What is emulated is no evidence about a device, and every record says so.
+package compile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/graph/freeze"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/core/onnx/qdq"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// Engine compiles models and runs what it compiled: runtimes/qnn.
+type Engine interface {
+	Compile(ctx context.Context, c qnn.Compilation) (qnn.Compiled, error)
+	Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error)
+}
+
+// Precision is what the NPU computes with.
+type Precision string
+
+// The precisions: 16-bit floats; 8-bit weights with values of 8 or of 16 bits.
+const (
+	FP16  Precision = "fp16"
+	W8A8  Precision = "w8a8"
+	W8A16 Precision = "w8a16"
+)
+
+// Precisions lists them.
+func Precisions() []string { return []string{string(FP16), string(W8A8), string(W8A16)} }
+
+// Check refuses what is no precision.
+func (p Precision) Check() error {
+	_, err := p.bits()
+	return err
+}
+
+// bits of the values; 0: floats.
+func (p Precision) bits() (int, error) {
+	switch p {
+	case FP16, "":
+		return 0, nil
+	case W8A8:
+		return 8, nil
+	case W8A16:
+		return 16, nil
+	}
+	return 0, fmt.Errorf("the precision %q is none of %s", string(p), strings.Join(Precisions(), ", "))
+}
+
+// Options say what is compiled for which chip.
+type Options struct {
+	Model     string // path of the ONNX file
+	Chip      soc.Chip
+	Precision Precision // "": FP16
+	// Inputs are those the model is calibrated and compared on, at least one
+	// set ([Samples] reads them). Their shapes become the model's.
+	Inputs []map[string]graph.Tensor
+	Keep   []string // nodes that stay floats
+	// MinCosine is the least cosine of any output to our own engine's; 0: any.
+	MinCosine float64
+	Out       string    // the context binary to write; beside it goes OUT without .bin and with _ctx.onnx
+	Force     bool      // replace files that are there
+	Chips     soc.Chips // the table of chips; nil: that of this release
+	Quantised string    // where the quantised ONNX model goes as well; "": nowhere
+}
+
+// MostEmulated bounds the sets of inputs that the context is run on: the
+// emulation is slow.
+const MostEmulated = 4
+
+// Made is what was written.
+type Made struct {
+	Context string `json:"context"`
+	Wrapper string `json:"wrapper"` // the ONNX model around it
+	Record  Record `json:"record"`
+}
+
+// Compile makes a context. Operators that the NPU does not take, and results
+// that are too far off, are a diag.List in the error.
+func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) {
+	bits, err := opt.Precision.bits()
+	if err != nil {
+		return made, fmt.Errorf("compiling: %w", err)
+	}
+	if err := opt.free(); err != nil {
+		return made, err
+	}
+	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
+	if err != nil {
+		return made, fmt.Errorf("compiling: %w", err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	inputs, err := fitted(m, opt.Inputs)
+	if err != nil {
+		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+	}
+	r, err := opt.record(m, inputs)
+	if err != nil {
+		return made, err
+	}
+	p, err := prepare(ctx, m, inputs, bits, opt, &r)
+	if err != nil {
+		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+	}
+	stage, err := os.MkdirTemp(filepath.Dir(opt.Out), ".mm-compile-")
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	got, err := compiled(ctx, e, p, stage, opt)
+	if err != nil {
+		return made, err
+	}
+	r.of(got)
+	inputs = inputs[:min(len(inputs), MostEmulated)]
+	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
+		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, err)
+	}
+	if err := r.judge(opt); err != nil {
+		return made, err
+	}
+	made, err = opt.publish(got.Context, p)
+	made.Record = r
+	return made, err
+}
+
+// prepare fixes the model's shapes and quantises it.
+func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tensor, bits int, opt Options, r *Record) (*onnx.Model, error) {
+	f, err := freeze.Freeze(ctx, m, inputs, freeze.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r.Nodes, r.Folded = len(f.Model.Graph.Nodes), f.Folded
+	if bits == 0 {
+		if len(opt.Keep) > 0 {
+			return nil, errors.New("nodes to keep as floats, and nothing is quantised")
+		}
+		return f.Model, nil
+	}
+	q, err := qdq.Insert(f.Model, f.Ranges, qdq.Options{Values: bits, Keep: opt.Keep})
+	if err != nil {
+		return nil, err
+	}
+	r.Integers, r.Kept = q.Quantised, q.Kept
+	out, err := drift.Measure(ctx, m, q.Model, inputs, drift.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r.Rounded = rounded(1 - drift.Drift(out))
+	return q.Model, nil
+}
+
+// compiled has the model compiled into the folder stage.
+func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Options) (qnn.Compiled, error) {
+	name := stem(opt.Out)
+	file := filepath.Join(stage, name+".onnx")
+	if err := write(file, m); err != nil {
+		return qnn.Compiled{}, err
+	}
+	got, err := e.Compile(ctx, qnn.Compilation{Model: file, SoC: int(opt.Chip.Model), Out: filepath.Join(stage, name+"_ctx.onnx"), Chips: opt.Chips})
+	if left := (*qnn.Left)(nil); errors.As(err, &left) {
+		return got, refusal(opt.Model, m, left)
+	}
+	if err != nil {
+		return got, err
+	}
+	if got.SoC != opt.Chip.Model {
+		return got, fmt.Errorf("the compiler made a context for chip %d, not for %s (%d)", got.SoC, opt.Chip.Name, opt.Chip.Model)
+	}
+	return got, nil
+}
+
+// refusal tells which operators the NPU does not take, and where the model can
+// be cut.
+func refusal(path string, m *onnx.Model, left *qnn.Left) error {
+	var list diag.List
+	if len(left.Nodes) == 0 {
+		list.Add(diag.QNNRefused, diag.Pos{File: path}, left.Error(), diag.QNNRefused.Fix())
+		return list.Err()
+	}
+	var names []string
+	for _, n := range left.Nodes {
+		names = append(names, n.Name)
+	}
+	hint := cut(path, m, names)
+	for _, n := range left.Nodes {
+		list.Add(diag.QNNRefused, diag.Pos{File: path}, fmt.Sprintf("node %q (%s)", n.Name, n.Op), hint)
+	}
+	return list.Err()
+}
+
+func write(path string, m *onnx.Model) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = onnx.Write(f, m)
+	return errors.Join(err, f.Close())
+}
+
+func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
+
+// digest is that of a file, sha256:….
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// calibration is the digest of sets of inputs: names, types, shapes, numbers.
+func calibration(inputs []map[string]graph.Tensor) string {
+	h := sha256.New()
+	for i, in := range inputs {
+		for _, name := range slices.Sorted(maps.Keys(in)) {
+			t := in[name]
+			fmt.Fprintf(h, "%d %q %s %v\n", i, name, t.Type, t.Shape)
+			h.Write(t.Data)
+		}
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}

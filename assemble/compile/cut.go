@@ -1,0 +1,85 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/onnx"
+)
+
+// cut proposes where a model can be cut so that one part has none of the
+// refused nodes: before them, or behind them where they come first.
+func cut(path string, m *onnx.Model, refused []string) string {
+	const otherwise = "write the model without them, or compile a part of it (mm onnx cut)"
+	g := &m.Graph
+	// tainted are the values that need a refused node, needed those that one
+	// needs.
+	tainted, needed := make(map[string]bool), make(map[string]bool)
+	found := 0
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		own := slices.Contains(refused, n.Name)
+		if own {
+			found++
+		}
+		if own || slices.ContainsFunc(n.Inputs, func(name string) bool { return tainted[name] }) {
+			for _, name := range n.Outputs {
+				tainted[name] = true
+			}
+		}
+	}
+	if found == 0 {
+		return otherwise
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		if slices.Contains(refused, n.Name) || slices.ContainsFunc(n.Outputs, func(name string) bool { return needed[name] }) {
+			for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+				needed[name] = true
+			}
+		}
+	}
+	if before := border(g, tainted, true); len(before) > 0 {
+		return fmt.Sprintf("cut it before them and compile that part: mm onnx cut %s%s --out part.onnx", path, flags("--to", before))
+	}
+	if behind := border(g, needed, false); len(behind) > 0 {
+		return fmt.Sprintf("cut it behind them and compile that part: mm onnx cut %s%s%s --out part.onnx", path, flags("--from", behind), flags("--to", outputs(g)))
+	}
+	return otherwise
+}
+
+// border lists the values that nodes give on one side of a set and nodes of the
+// other side read: out of the untouched into the set, or out of the set.
+func border(g *onnx.Graph, set map[string]bool, into bool) (out []string) {
+	made := make(map[string]bool)
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		inside := slices.ContainsFunc(n.Outputs, func(name string) bool { return set[name] })
+		for _, name := range n.Inputs {
+			if made[name] && set[name] != into && inside == into && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+		for _, name := range n.Outputs {
+			made[name] = true
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func outputs(g *onnx.Graph) (out []string) {
+	for _, v := range g.Outputs {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
+func flags(flag string, names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&b, " %s %s", flag, name)
+	}
+	return b.String()
+}

@@ -1,0 +1,127 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/runtimes"
+)
+
+// emulated runs a context on the inputs, beside our own engine on the model
+// that was given, and compares them.
+func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]graph.Tensor) (out []Output, err error) {
+	part := builds.Part{Name: stem(path), Type: abi.Encoder, Files: builds.Formats{string(abi.QNN): {filepath.Base(path)}}}
+	model, err := e.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(path))}, runtimes.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, model.Close()) }()
+	f, ok := model.(runtimes.Function)
+	if !ok {
+		return nil, fmt.Errorf("%s is no function", path)
+	}
+	run := func(ctx context.Context, in map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+		given := make(map[string]runtimes.Tensor, len(in))
+		for name, t := range in {
+			shape := make([]int64, len(t.Shape))
+			for i, d := range t.Shape {
+				shape[i] = int64(d)
+			}
+			given[name] = runtimes.Tensor{Type: runtimes.ElemOf(t.Type), Shape: shape, Data: t.Data}
+		}
+		got, err := f.Run(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		back := make(map[string]graph.Tensor, len(got))
+		for name, t := range got {
+			shape := make([]int, len(t.Shape))
+			for i, d := range t.Shape {
+				shape[i] = int(d)
+			}
+			back[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
+		}
+		return back, nil
+	}
+	figures, err := drift.Against(ctx, m, run, inputs, drift.Options{})
+	return compared(figures), err
+}
+
+// files are those of a folder.
+type files string
+
+func (f files) Open(name string) (*os.File, error) { return os.Open(filepath.Join(string(f), name)) }
+
+func (f files) Path(name string) (string, error) { return filepath.Join(string(f), name), nil }
+
+func (f files) Dir(context.Context, ...string) (string, error) { return string(f), nil }
+
+// ErrExists says that a file is there and was not to be replaced.
+var ErrExists = qnnfile.ErrExists
+
+// wrapper is the path of the ONNX model around the context.
+func (o Options) wrapper() string {
+	return filepath.Join(filepath.Dir(o.Out), stem(o.Out)+"_ctx.onnx")
+}
+
+// free reports files that are in the way, before anything is computed.
+func (o Options) free() error {
+	for _, path := range []string{o.Out, o.wrapper(), o.Quantised} {
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("%s is no regular file", path)
+		case !o.Force:
+			return fmt.Errorf("%s %w", path, ErrExists)
+		}
+	}
+	if filepath.Ext(o.Out) != ".bin" {
+		return fmt.Errorf("the context %q must be called NAME.bin", o.Out)
+	}
+	return nil
+}
+
+// publish puts the context in its place, the wrapper beside it and, where it is
+// wanted, the model that was compiled.
+func (o Options) publish(context string, m *onnx.Model) (made Made, err error) {
+	made = Made{Context: o.Out, Wrapper: o.wrapper()}
+	f, err := os.Open(context)
+	if err != nil {
+		return made, err
+	}
+	defer f.Close()
+	err = fsx.Replace(o.Out, 0o644, func(w io.Writer) error {
+		_, err := io.Copy(w, f)
+		return err
+	})
+	if err != nil {
+		return made, err
+	}
+	if _, err := qnnfile.Wrap(o.Out, qnnfile.WrapOptions{Out: made.Wrapper, Force: o.Force}); err != nil {
+		return made, err
+	}
+	if o.Quantised != "" {
+		err = fsx.Replace(o.Quantised, 0o644, func(w io.Writer) error {
+			_, err := onnx.Write(w, m)
+			return err
+		})
+	}
+	return made, err
+}

@@ -1,0 +1,46 @@
+package compile
+
+import (
+	"context"
+	"fmt"
+
+	export "mm-abi.org/mm/assemble/export/qnn"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// Exporter compiles what builds export for NPUs: it is the Compiler of
+// assemble/export/qnn.
+type Exporter struct{ Engine *qnn.Engine }
+
+// SDK asks the libraries for their build.
+func (x Exporter) SDK(ctx context.Context) (string, error) {
+	p, err := x.Engine.Platform(ctx)
+	return p.Build, err
+}
+
+// Precisions lists the precisions.
+func (Exporter) Precisions() []string { return Precisions() }
+
+// Compile compiles a model on golden inputs.
+func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
+	in := make(map[string]graph.Tensor, len(job.Golden))
+	for name, path := range job.Golden {
+		data, err := fsx.ReadFile(path, mostBytes)
+		if err == nil {
+			in[name], err = drift.Read(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("golden input %q: %w", name, err)
+		}
+	}
+	made, err := Compile(ctx, x.Engine, Options{
+		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: []map[string]graph.Tensor{in}, Keep: job.Keep, MinCosine: job.MinCosine, Out: job.Out,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.Record.JSON()
+}

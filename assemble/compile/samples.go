@@ -1,0 +1,197 @@
+package compile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/array"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+const (
+	mostSets = 1024
+	// mostBytes bounds an .npy file, and an archive unpacked.
+	mostBytes = 1 << 30
+)
+
+// Samples reads inputs for the model at path. Each place is an .npz with an
+// array for each input, which is a set, or a folder: it holds .npz files, or
+// INPUT.npy for each input, as a module's golden folder does.
+func Samples(path string, places []string) (sets []map[string]graph.Tensor, err error) {
+	m, err := onnx.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	var names []string
+	for _, v := range m.Inputs() {
+		names = append(names, v.Name)
+	}
+	for _, place := range places {
+		more, err := place1(place, names)
+		if err != nil {
+			return nil, err
+		}
+		if sets = append(sets, more...); len(sets) > mostSets {
+			return nil, fmt.Errorf("%s: more than %d sets of inputs", place, mostSets)
+		}
+	}
+	return sets, nil
+}
+
+// place1 reads the sets of one place.
+func place1(place string, names []string) (sets []map[string]graph.Tensor, err error) {
+	info, err := os.Stat(place)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		in, err := archive(place, names)
+		return []map[string]graph.Tensor{in}, err
+	}
+	entries, err := os.ReadDir(place)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if strings.EqualFold(filepath.Ext(e.Name()), ".npz") {
+			in, err := archive(filepath.Join(place, e.Name()), names)
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, in)
+		}
+	}
+	in, err := folder(place, names)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		sets = append(sets, in)
+	}
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s holds no .npz, and no .npy of the names of the inputs, %s", place, strings.Join(names, ", "))
+	}
+	return sets, nil
+}
+
+// folder reads NAME.npy of each input; nil where there is none of any.
+func folder(dir string, names []string) (map[string]graph.Tensor, error) {
+	in := make(map[string]graph.Tensor)
+	var missing []string
+	for _, name := range names {
+		// An input's name comes from the file and may be a path.
+		if name == "" || filepath.Base(name) != name {
+			missing = append(missing, name)
+			continue
+		}
+		data, err := fsx.ReadFile(filepath.Join(dir, name+".npy"), mostBytes)
+		if errors.Is(err, os.ErrNotExist) {
+			missing = append(missing, name)
+			continue
+		}
+		if err == nil {
+			in[name], err = drift.Read(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name+".npy"), err)
+		}
+	}
+	if len(in) == 0 {
+		return nil, nil
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s holds no %s.npy", dir, missing[0])
+	}
+	return in, nil
+}
+
+// archive reads the inputs out of an .npz.
+func archive(path string, names []string) (in map[string]graph.Tensor, err error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := npy.ReadArchive(f, info.Size(), mostBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	in = make(map[string]graph.Tensor)
+	for _, name := range names {
+		a := arrays[name]
+		if a == nil {
+			return nil, fmt.Errorf("%s holds no array %q", path, name)
+		}
+		if in[name], err = drift.Of(a); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", path, name, err)
+		}
+	}
+	return in, nil
+}
+
+// fitted gives each set the shapes that the model says: an array of another
+// shape and as many elements is taken as the numbers of it, an open dimension
+// as one.
+func fitted(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tensor, error) {
+	if len(sets) == 0 {
+		return nil, errors.New("there are no inputs to calibrate on")
+	}
+	var out []map[string]graph.Tensor
+	for i, set := range sets {
+		in := make(map[string]graph.Tensor)
+		for _, v := range m.Inputs() {
+			t, ok := set[v.Name]
+			if !ok {
+				return nil, fmt.Errorf("inputs %d: there is no %q", i, v.Name)
+			}
+			t, err := fit(v, t)
+			if err != nil {
+				return nil, fmt.Errorf("inputs %d: %q: %w", i, v.Name, err)
+			}
+			in[v.Name] = t
+		}
+		out = append(out, in)
+	}
+	return out, nil
+}
+
+// fit gives a tensor the shape of an input.
+func fit(v onnx.Value, t graph.Tensor) (graph.Tensor, error) {
+	if v.Type.DType != t.Type {
+		return t, fmt.Errorf("it is of %s, the model wants %s", t.Type, v.Type.DType)
+	}
+	if !v.Type.Ranked {
+		return t, nil
+	}
+	same := len(v.Type.Dims) == len(t.Shape)
+	shape := make([]int, len(v.Type.Dims))
+	for i, d := range v.Type.Dims {
+		shape[i] = 1
+		if d.Param == "" && d.Value >= 0 && d.Value <= mostBytes {
+			shape[i] = int(d.Value)
+		}
+		same = same && (d.Param != "" || d.Value < 0 || int64(t.Shape[i]) == d.Value)
+	}
+	if same {
+		return t, nil
+	}
+	have, err1 := array.Count(t.Shape)
+	want, err2 := array.Count(shape)
+	if errors.Join(err1, err2) != nil || have != want {
+		return t, fmt.Errorf("it is %v, the model wants %v", t.Shape, v.Type.Dims)
+	}
+	return graph.Tensor{Type: t.Type, Shape: slices.Clone(shape), Data: t.Data}, nil
+}

@@ -1,0 +1,280 @@
+// Package qnn exports functions as contexts compiled for the NPU of one chip.
+//
+// The module's ONNX file is compiled by a [Compiler], for the chip that the
+// export names, on the golden inputs that the module ships: golden/INPUT.npy for
+// each input gives the shapes, the ranges of integers, and what the context is
+// run on in emulation. Beside the context lies the compiler's record; what it
+// says of the SDK, the chip, the source and the distance is in the layer's
+// annotations as well, so that it stands in the signed manifest. The same module,
+// chip, precision and SDK give the same bytes.
+//
+// A module that ships contexts of its own is exported as it is.
+package qnn
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/resolve"
+)
+
+// Job is an ONNX model that is to be compiled.
+type Job struct {
+	Model     string            // path of the ONNX file
+	Golden    map[string]string // path of an .npy for each input
+	Chip      soc.Chip
+	Precision string // "": fp16
+	Keep      []string
+	MinCosine float64 // least cosine to our own engine; 0: any
+	Out       string  // path of the context to write, in a folder of its own
+}
+
+// Compiler compiles ONNX models: assemble/compile.
+type Compiler interface {
+	// SDK is the build of the SDK that compiles, or why there is none.
+	SDK(ctx context.Context) (string, error)
+	// Precisions are those that it has.
+	Precisions() []string
+	// Compile writes job.Out and gives the record, as JSON.
+	Compile(ctx context.Context, job Job) (record []byte, err error)
+}
+
+// Exporter writes contexts.
+type Exporter struct {
+	// Compiler is what compiles; nil: only modules that ship contexts are
+	// exported.
+	Compiler Compiler
+	// Chips is the table of chips; nil: that of this release.
+	Chips soc.Chips
+}
+
+// generation is part of every cache key: it changes when other bytes are
+// written for the same input.
+const generation = 1
+
+// Format is abi.QNN.
+func (Exporter) Format() abi.Format { return abi.QNN }
+
+// options are what exports.TARGET.qnn.options may hold.
+type options struct {
+	SoC       string   `json:"soc"` // SM8750
+	Keep      []string `json:"keep"`
+	MinCosine float64  `json:"min_cosine"`
+}
+
+func optionsOf(e builds.Export) (opt options, err error) {
+	if e.Options == nil {
+		return opt, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(e.Options))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&opt); err != nil {
+		return opt, fmt.Errorf("options: %w", err)
+	}
+	if opt.MinCosine < 0 || opt.MinCosine > 1 {
+		return opt, fmt.Errorf("options: min_cosine is %v, and a cosine is from 0 to 1", opt.MinCosine)
+	}
+	return opt, nil
+}
+
+// own reports a module that ships contexts, of which nothing else is wanted.
+func own(m *modules.Manifest, e builds.Export) bool {
+	return m.Entry(abi.QNN) != "" && e.Options == nil && e.Precision == ""
+}
+
+// chip is the one that an export is for.
+func (x Exporter) chip(opt options) (soc.Chip, error) {
+	chips := x.Chips
+	if chips == nil {
+		chips = soc.Known()
+	}
+	if opt.SoC == "" {
+		return soc.Chip{}, errors.New("no chip is named to compile for")
+	}
+	chip, ok := chips.Named(opt.SoC)
+	if !ok {
+		return chip, fmt.Errorf("%q is no chip that is known", opt.SoC)
+	}
+	return chip, nil
+}
+
+// Check refuses a module without ONNX or golden inputs, an unknown chip and an
+// unknown precision.
+func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
+	var list diag.List
+	if own(m, e) {
+		return list
+	}
+	if m.Entry(abi.ONNX) == "" {
+		list.Add(diag.NotExported, diag.Pos{}, m.ID()+" exports no onnx to compile", "add export.onnx to its manifest")
+		return list
+	}
+	opt, err := optionsOf(e)
+	if err == nil {
+		_, err = x.chip(opt)
+	}
+	if err != nil {
+		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "write --export qnn=NAME@SM8750, or options: {soc: SM8750}; mm qnn soc ls lists the chips")
+	}
+	if x.Compiler == nil {
+		list.Add(diag.ExportFailed, diag.Pos{}, "nothing compiles for NPUs here", "")
+		return list
+	}
+	if known := x.Compiler.Precisions(); e.Precision != "" && !slices.Contains(known, e.Precision) {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context is of %s", m.ID(), e.Precision, strings.Join(known, ", ")), "")
+	}
+	if n := len(m.Export[abi.ONNX].With); n > 0 {
+		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is in %d files, and a context is compiled of one", m.ID(), n+1), "")
+	}
+	for _, in := range m.Inputs {
+		if path := golden(in.Name); !slices.Contains(m.Paths(), path) {
+			list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s ships no %s to fix its shapes by", m.ID(), path), "add the file to the module, and its files")
+		}
+	}
+	return list
+}
+
+func golden(input string) string { return "golden/" + input + ".npy" }
+
+// Export compiles the module.
+func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []registry.Layer, notes []string, err error) {
+	if own(m.Manifest, e) {
+		return verbatim.New(abi.QNN).Export(ctx, m, e, out)
+	}
+	opt, err := optionsOf(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	chip, err := x.chip(opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	sdk, err := x.Compiler.SDK(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	job := Job{Golden: map[string]string{}, Chip: chip, Precision: e.Precision, Keep: opt.Keep, MinCosine: opt.MinCosine}
+	source, err := out.Layer(m, m.Manifest.Entry(abi.ONNX))
+	if err != nil {
+		return nil, nil, err
+	}
+	job.Model = out.Store.BlobPath(source.Descriptor)
+	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, source.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, opt.MinCosine, sdk, m.Manifest.Name)
+	for _, in := range m.Manifest.Inputs {
+		l, err := out.Layer(m, golden(in.Name))
+		if err != nil {
+			return nil, nil, err
+		}
+		job.Golden[in.Name] = out.Store.BlobPath(l.Descriptor)
+		key += " " + l.Descriptor.Digest.String()
+	}
+	layers, _, ok := out.Recall(ctx, key)
+	if !ok {
+		if layers, err = x.compile(ctx, job, m.Manifest.Name+"."+strings.ToLower(chip.Name), out); err != nil {
+			return nil, nil, err
+		}
+		out.Remember(key, layers, nil)
+	}
+	return annotated(ctx, layers, out)
+}
+
+// compile makes the context and its record, in this order.
+func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
+	dir, err := os.MkdirTemp(out.Cache, "qnn-") // "": the system's
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	job.Out = filepath.Join(dir, name+".bin")
+	record, err := x.Compiler.Compile(ctx, job)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(job.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for _, file := range []struct {
+		path string
+		from io.Reader
+	}{{name + ".bin", f}, {name + ".json", bytes.NewReader(record)}} {
+		l, err := out.Write(ctx, file.path, func(w io.Writer) error {
+			_, err := io.Copy(w, file.from)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	return layers, nil
+}
+
+// maxRecord bounds a record, in bytes.
+const maxRecord = 1 << 20
+
+// record is what of a compiler's record stands in annotations.
+type record struct {
+	Source    string  `json:"source"`
+	SoC       string  `json:"soc"`
+	Arch      string  `json:"arch"`
+	SDK       string  `json:"sdk"`
+	Precision string  `json:"precision"`
+	Cosine    float64 `json:"cosine"`
+	MaxAbs    float64 `json:"max_abs"`
+	Simulated bool    `json:"simulated"`
+	Kept      []struct {
+		Op    string   `json:"op"`
+		Why   string   `json:"why"`
+		Nodes []string `json:"nodes"`
+	} `json:"kept"`
+}
+
+// annotated notes on the context what its record says, and tells people what
+// stayed floats.
+func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
+	if len(layers) != 2 || layers[1].Descriptor.Size > maxRecord {
+		return nil, nil, errors.New("a context without its record")
+	}
+	f, err := out.Store.OpenBlob(ctx, layers[1].Descriptor)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
+	var r record
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the record of the context: %w", err)
+	}
+	layers[0].Annotations = map[string]string{
+		abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC, abi.AnnotationArch: r.Arch, abi.AnnotationSDK: r.SDK, abi.AnnotationSource: r.Source,
+		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
+	}
+	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
+	var notes []string
+	for _, k := range r.Kept {
+		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
+	}
+	return layers, notes, nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules/modelfile"
+	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/workspace"
+)
+
+func (p *program) qnnCompileCommand() *cli.Command {
+	return &cli.Command{
+		Name: "compile", Usage: "compile an ONNX model for an NPU, and compare it in emulation", ArgsUsage: "FILE.onnx",
+		Description: "Shapes become those of the calibration inputs, of noise without any; w8a8 and w8a16 make integers\n" +
+			"by the ranges that our own engine sees on them. No node is left to the processor. The context is\n" +
+			"then run in emulation, which says nothing about a device, beside our own engine. A place of\n" +
+			"--calibrate is an .npz with an array for each input, or a folder of such or of INPUT.npy files.",
+		Flags: []cli.Flag{
+			p.jsonFlag(),
+			&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP`, such as SM8750 or soc:69", Required: true},
+			&cli.StringFlag{Name: "precision", Value: string(compile.FP16), Usage: strings.Join(compile.Precisions(), ", ") + ": bits of weights and of values"},
+			&cli.StringSliceFlag{Name: "calibrate", Usage: "`FOLDER|FILE.npz` of inputs (repeatable)"},
+			&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of an input that the model leaves open, where there is no --calibrate (repeatable)"},
+			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that stays floats (repeatable)"},
+			&cli.Float64Flag{Name: "min-cosine", Value: 0.9, Usage: "least cosine of an output to our own engine's; 0 is any"},
+			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE.bin` to write; FILE_ctx.onnx goes beside it", Required: true},
+			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
+			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
+			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"},
+		},
+		Action: p.qnnCompile,
+	}
+}
+
+func (p *program) qnnCompile(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	chips, err := qnnfile.Chips(c.String("socs"))
+	if err != nil {
+		return err
+	}
+	opt := compile.Options{
+		Model: c.Args().First(), Precision: compile.Precision(c.String("precision")), Keep: c.StringSlice("keep"), MinCosine: c.Float64("min-cosine"),
+		Out: c.String("out"), Quantised: c.String("quantised"), Force: c.Bool("force"), Chips: chips,
+	}
+	if opt.Chip, err = chipOf(chips, c.String("target")); err != nil {
+		return usageError{fmt.Errorf("--target: %w", err)}
+	}
+	if filepath.Ext(opt.Out) != ".bin" {
+		return usageError{fmt.Errorf("--out %s: a context is called NAME.bin", opt.Out)}
+	}
+	if err := opt.Precision.Check(); err != nil {
+		return usageError{fmt.Errorf("--precision: %w", err)}
+	}
+	if opt.Inputs, err = p.calibration(c, opt); err != nil {
+		return err
+	}
+	began := time.Now()
+	made, err := compile.Compile(c.Context, &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}, opt)
+	if errors.Is(err, compile.ErrExists) {
+		return hinted{err, "--force replaces it"}
+	}
+	if err != nil {
+		return err
+	}
+	if p.json {
+		return p.printJSON(made)
+	}
+	p.printCompiled(made, time.Since(began))
+	return nil
+}
+
+func chipOf(chips soc.Chips, name string) (soc.Chip, error) {
+	chip, ok := chips.Named(name)
+	if !ok {
+		return chip, fmt.Errorf("%q is no chip that is known: mm qnn soc ls lists them", name)
+	}
+	return chip, nil
+}
+
+// calibration reads the inputs of --calibrate. Floats may be compared on noise,
+// integers want inputs like those to come.
+func (p *program) calibration(c *cli.Context, opt compile.Options) ([]map[string]graph.Tensor, error) {
+	if places := c.StringSlice("calibrate"); len(places) > 0 {
+		if len(c.StringSlice("shape")) > 0 {
+			return nil, usageError{errors.New("--shape is for noise: the inputs of --calibrate have shapes")}
+		}
+		return compile.Samples(opt.Model, places)
+	}
+	if opt.Precision != compile.FP16 {
+		return nil, usageError{fmt.Errorf("--precision %s takes the ranges of numbers from inputs: name some with --calibrate", opt.Precision)}
+	}
+	shapes := map[string][]int{}
+	for _, text := range c.StringSlice("shape") {
+		name, dims, err := shapeOf(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--shape %s: %w", text, err)}
+		}
+		shapes[name] = dims
+	}
+	return noise(opt.Model, shapes)
+}
+
+// noise makes up one set of inputs.
+func noise(path string, shapes map[string][]int) (sets []map[string]graph.Tensor, err error) {
+	m, err := modelfile.Open(path, modelfile.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	in, err := madeUp(m, shapes)
+	return []map[string]graph.Tensor{in}, err
+}
+
+func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]graph.Tensor, error) {
+	in, err := drift.Noise(m, shapes, 0)
+	if err != nil {
+		return nil, hinted{err, "--shape NAME=1x3x224x224 gives the shape, --calibrate inputs that have it"}
+	}
+	return in, nil
+}
+
+func (p *program) printCompiled(m compile.Made, took time.Duration) {
+	r := m.Record
+	fmt.Fprintln(p.stdout, diag.Printable(fmt.Sprintf("%s: %s, for %s (%s), %s, in %.1f s", m.Context, size(r.Bytes), r.SoC, r.Arch, r.Precision, took.Seconds())))
+	p.fact("digest", "%s", r.Context)
+	p.fact("source", "%s", r.Source)
+	p.fact("sdk", "%s, by ONNX Runtime %s", r.SDK, r.ORT)
+	p.fact("wrapper", "%s", m.Wrapper)
+	p.fact("nodes", "%d, %d of integers, %d constants folded", r.Nodes, r.Integers, r.Folded)
+	for _, k := range r.Kept {
+		p.fact("floats", "%s %d: %s", k.Op, len(k.Nodes), k.Why)
+	}
+	if r.Rounded > 0 {
+		p.fact("quantised", "cosine %.6f before it was compiled", r.Rounded)
+	}
+	for _, o := range r.Outputs {
+		p.fact("output", "%s: cosine %.6f, largest difference %.4g", o.Name, o.Cosine, o.MaxAbs)
+	}
+	p.fact("simulated", "in emulation, on %d sets of inputs: no evidence about a device", min(r.Sets, compile.MostEmulated))
+}
