@@ -53,7 +53,18 @@ func bytesOnly(t testing.TB, more ...string) *tokenizer.Tokenizer {
 // cut short and sorted tokens come to is what spelling each token comes to.
 func TestMaskIsExact(t *testing.T) {
 	more := []string{`"`, `",`, `":"`, `"}`, "ab", "abc", "abcdefghijkl", `a"`, `ab"}`, "é", "éé", "\xa9\"", `\"`, `\u00`, "00", "12", "1}", "true", "null,", `{"`, `{"a":`, "  ", `a","a":`, `"a":`, "\n\n", "1.", "e1", "]]", `","`}
-	tok := bytesOnly(t, more[1:]...)
+	// Branches that are large enough to be taken as a whole.
+	for _, a := range "abZ19-." {
+		for _, b := range "abZ19-. é" {
+			for _, c := range "ab19-\"" {
+				for _, d := range []string{"", "a", "1", "a1", "bbbbb", "aaaaaaaaaaaaaaaaaaaa", "-b", "."} {
+					more = append(more, string([]rune{a, b, c})+d)
+				}
+			}
+		}
+	}
+	slices.Sort(more)
+	tok := bytesOnly(t, slices.DeleteFunc(slices.Compact(more), func(s string) bool { return len(s) == 1 })...)
 	vocab := grammar.Read(tok)
 	rng := rand.New(rand.NewPCG(3, 4))
 	states := 0
@@ -65,7 +76,7 @@ func TestMaskIsExact(t *testing.T) {
 		}
 		m := over(t, g, vocab)
 		at := m.Start()
-		for range 25 {
+		for range 12 {
 			mask := m.Mask(at)
 			var may []int32
 			for id := range int32(tok.Size()) {
