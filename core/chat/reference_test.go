@@ -14,6 +14,11 @@ import (
 
 var weather = json.RawMessage(`{"type":"function","function":{"name":"get_weather","description":"The weather \"now\" in <a city>","parameters":{"type":"object","properties":{"city":{"type":"string","description":"Its name"},"days":{"type":"integer","enum":[1,2,3]},"unit":{"type":["string","null"],"default":"C"}},"required":["city"]},"return":{"type":"string"}}}`)
 
+var (
+	sum = json.RawMessage(`{"type":"function","function":{"name":"sum","description":"Σ of numbers, <b>all</b>\n","parameters":{"type":"object","properties":{"of":{"type":"array","items":{"type":"number","minimum":-1.5e3}}},"additionalProperties":false}}}`)
+	now = json.RawMessage(`{"type":"function","function":{"name":"now","description":"","parameters":{"type":"object","properties":{}}}}`)
+)
+
 // conversations are what templates are tried on.
 var conversations = []struct {
 	name     string
@@ -34,6 +39,17 @@ var conversations = []struct {
 		{Role: "tool", Name: "get_weather", ToolCallID: "call00001", Content: `{"temp": 31.5}`},
 		{Role: "assistant", Content: "31.5 degrees."}, {Role: "user", Content: "Thanks"},
 	}, Options{AddGenerationPrompt: true, Tools: []json.RawMessage{weather}}},
+	{"several calls", []Message{
+		{Role: "system", Content: "Use tools."}, {Role: "user", Content: "Both?"},
+		{Role: "assistant", Content: "I look.", ToolCalls: []ToolCall{
+			{ID: "call00001", Name: "get_weather", Arguments: json.RawMessage(`{"city":"Αθήνα <&> \"x\"\n","days":2,"unit":null}`)},
+			{ID: "call00002", Name: "sum", Arguments: json.RawMessage(`{"of":[1,2.5,-3,1e3,true,{"z":[],"a":{}}]}`)},
+		}},
+		{Role: "tool", Name: "get_weather", ToolCallID: "call00001", Content: `{"temp": 31.5, "sky": "καθαρός </tool_response>"}`},
+		{Role: "tool", Name: "sum", ToolCallID: "call00002", Content: "1000.5\n"},
+		{Role: "assistant", ToolCalls: []ToolCall{{ID: "call00003", Name: "now", Arguments: json.RawMessage(`{}`)}}},
+		{Role: "tool", Name: "now", ToolCallID: "call00003", Content: ""},
+	}, Options{AddGenerationPrompt: true, Tools: []json.RawMessage{weather, sum, now}}},
 	{"an image", []Message{{Role: "user", Parts: []Part{{Type: "image"}, {Type: "text", Text: "What is this?"}}}}, Options{AddGenerationPrompt: true}},
 	{"reasoning", []Message{{Role: "user", Content: "1+1?"}, {Role: "assistant", Reasoning: "Easy.", Content: "2"}, {Role: "user", Content: "Sure?"}},
 		Options{AddGenerationPrompt: true, Vars: map[string]any{"enable_thinking": false}}},

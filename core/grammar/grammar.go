@@ -16,11 +16,13 @@
 // Over is an error. Tokens that end a text are allowed where the grammar may
 // end and nowhere else; control tokens are never allowed.
 //
-// A mask is made when its state is first met, by a walk over the tokens as a
-// trie that stops where the grammar stops, and kept. Within strings nearly all
-// tokens are allowed, and walking over them would take milliseconds: they are
-// sorted by their number of characters beforehand, and the walk is over the few
-// that hold quotes, backslashes, control characters or parts of characters.
+// A mask is made when its state is first met, by a walk over the tokens as tries
+// that stops where the grammar stops, and kept. Within strings nearly all tokens
+// are allowed, and walking over them would take milliseconds: they are sorted by
+// their number of characters beforehand, and the walk is over the few that hold
+// quotes, backslashes, control characters or parts of characters. In other places
+// a branch is taken as a whole where any bytes of its kinds may follow. A walk
+// begins at a blurred state, of which there are few (see [automaton.Machine.Blur]).
 package grammar
 
 import (

@@ -53,7 +53,18 @@ func bytesOnly(t testing.TB, more ...string) *tokenizer.Tokenizer {
 // cut short and sorted tokens come to is what spelling each token comes to.
 func TestMaskIsExact(t *testing.T) {
 	more := []string{`"`, `",`, `":"`, `"}`, "ab", "abc", "abcdefghijkl", `a"`, `ab"}`, "é", "éé", "\xa9\"", `\"`, `\u00`, "00", "12", "1}", "true", "null,", `{"`, `{"a":`, "  ", `a","a":`, `"a":`, "\n\n", "1.", "e1", "]]", `","`}
-	tok := bytesOnly(t, more[1:]...)
+	// Branches that are large enough to be taken as a whole.
+	for _, a := range "abZ19-." {
+		for _, b := range "abZ19-. é" {
+			for _, c := range "ab19-\"" {
+				for _, d := range []string{"", "a", "1", "a1", "bbbbb", "aaaaaaaaaaaaaaaaaaaa", "-b", "."} {
+					more = append(more, string([]rune{a, b, c})+d)
+				}
+			}
+		}
+	}
+	slices.Sort(more)
+	tok := bytesOnly(t, slices.DeleteFunc(slices.Compact(more), func(s string) bool { return len(s) == 1 })...)
 	vocab := grammar.Read(tok)
 	rng := rand.New(rand.NewPCG(3, 4))
 	states := 0
@@ -65,7 +76,7 @@ func TestMaskIsExact(t *testing.T) {
 		}
 		m := over(t, g, vocab)
 		at := m.Start()
-		for range 25 {
+		for range 12 {
 			mask := m.Mask(at)
 			var may []int32
 			for id := range int32(tok.Size()) {
@@ -105,8 +116,12 @@ func TestMaskIsExact(t *testing.T) {
 // a token exactly if its bytes may follow: tokens that end a key that was taken
 // are left out, however much of it, or of others, they hold.
 func TestTaken(t *testing.T) {
-	tok := bytesOnly(t, `a"`, `a":`, `b"`, `ab":1`, `"a`, `"a":`, `"ab"`, `""`, `"":`, `":1,"`, `":1,"a":`, `a":1,"a":`, `a":1,"b":`, `b":1,"b":2`, `":1,"":`,
-		`,"`, `,"a":`, `,"x":`, `{"`, `{"a":{"a":1}`, `":{"a":`, `1},"a":1`, `1},"b":1`, `}},"a":1}`, `","`, `"a","a"`, `"a","b"]`, `a","`, `\n":`, `\n`, `1,"a":1}`, "\xa9\":", `c":1,"d":1,"e":1,"c":`)
+	more := []string{`a"`, `a":`, `b"`, `ab":1`, `"a`, `"a":`, `"ab"`, `""`, `"":`, `":1,"`, `":1,"a":`, `a":1,"a":`, `a":1,"b":`, `b":1,"b":2`, `":1,"":`,
+		`,"`, `,"a":`, `,"x":`, `{"`, `{"a":{"a":1}`, `":{"a":`, `1},"a":1`, `1},"b":1`, `}},"a":1}`, `","`, `"a","a"`, `"a","b"]`, `a","`, `\n":`, `\n`, `1,"a":1}`, "\xa9\":", `c":1,"d":1,"e":1,"c":`}
+	for i := range 27 { // a branch that is large enough to be taken as a whole
+		more = append(more, `a":"`+string([]byte{"xyz"[i%3], "xyz"[i/3%3], "xyz"[i/9]}))
+	}
+	tok := bytesOnly(t, more...)
 	vocab := grammar.Read(tok)
 	refused := 0
 	for schema, texts := range map[string][]string{
@@ -118,30 +133,62 @@ func TestTaken(t *testing.T) {
 	} {
 		m := over(t, newGrammar(t, schema), vocab)
 		for _, text := range texts {
-			at := m.Start()
-			for i := 0; ; i++ {
-				mask := m.Mask(at)
-				for id := range int32(tok.Size()) {
-					_, ok := m.Next(at, id)
-					if ok != mask.Has(id) {
-						t.Fatalf("%s behind %s: token %q: the mask says %v, spelling it %v", schema, text[:i], tok.Piece(id), mask.Has(id), ok)
-					}
-				}
+			along(t, schema, m, tok, text, func(i int, mask grammar.Bitset) {
 				if a := tok.ID(`a":`); i > 0 && text[i-1] == '"' && !mask.Has(a) {
 					refused++
 				}
-				if i == len(text) {
-					break
-				}
-				var ok bool
-				if at, ok = m.Next(at, tok.ID(tokenizer.ToAlphabet(text[i:i+1]))); !ok {
-					t.Fatalf("%s refuses %s at %d", schema, text, i)
-				}
-			}
+			})
 		}
 	}
 	if refused < 20 {
 		t.Errorf("a key that was taken was refused %d times", refused)
+	}
+}
+
+// along goes by the bytes of a text, and compares the mask behind each with the
+// spelling of every token.
+func along(t *testing.T, name string, m *grammar.Masks, tok *tokenizer.Tokenizer, text string, see func(i int, mask grammar.Bitset)) {
+	t.Helper()
+	at := m.Start()
+	for i := 0; ; i++ {
+		mask := m.Mask(at)
+		exact(t, name+" behind "+text[:i], m, tok, at, mask)
+		see(i, mask)
+		if i == len(text) {
+			return
+		}
+		var ok bool
+		if at, ok = m.Next(at, tok.ID(tokenizer.ToAlphabet(text[i:i+1]))); !ok {
+			t.Fatalf("%s refuses %s at %d", name, text, i)
+		}
+	}
+}
+
+// A branch of tokens is taken as a whole only where all of it may follow: by the
+// kinds of its bytes, and as long as these may go on.
+func TestBranches(t *testing.T) {
+	var more []string
+	for _, a := range "ab1-" {
+		for _, b := range "ab1-" {
+			for _, c := range "ab1-" {
+				for _, d := range []string{"", "a", "b", "1", "-", "aa", "ab", "1-", `"`, "1\""} {
+					more = append(more, string([]rune{a, b, c})+d, string([]rune{a, b})+d)
+				}
+			}
+		}
+	}
+	slices.Sort(more)
+	tok := bytesOnly(t, slices.Compact(more)...)
+	vocab := grammar.Read(tok)
+	for pattern, text := range map[string]string{
+		`^[a-z]{1,5}(?:-[0-9]{1,3})*$`:   `"abcde-123-1"`,
+		`^(?:[a-z]{3}[0-9]{9}|[0-9]+-)$`: `"abc123456789"`,
+		`^[a-y0-9]{2,6}-?$`:              `"a1b2c3-"`,
+		`^(?:[ab]|1-)*$`:                 `"ab1-a"`,
+		`[0-9]{3}`:                       `"ab-12-123a"`,
+	} {
+		m := over(t, newGrammar(t, fmt.Sprintf(`{"type": "string", "pattern": %q, "maxLength": 14}`, pattern)), vocab)
+		along(t, pattern, m, tok, text, func(int, grammar.Bitset) {})
 	}
 }
 

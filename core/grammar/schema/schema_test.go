@@ -33,6 +33,7 @@ func compile(t testing.TB, text string, opt Options) *automaton.Program {
 // Texts of a schema, by lines: those that are in the grammar and those that
 // are not, with ! before them.
 func TestTexts(t *testing.T) {
+	x20 := strings.Repeat("x", 20)
 	for _, c := range []struct{ schema, texts string }{
 		{`{"type": "string", "maxLength": 2}`, `""|"a"|"é\n"|"\ud83d\ude00x"|"😀x"|!"abc"|!"\ud83d"|!"\ude00"|!a|!"a` + "\n" + `"|!"\x"`},
 		{`{"type": "string", "minLength": 2}`, `"ab"|"\u00e9x"|!"a"|!""|!"\ud83d\ude00"`},
@@ -63,6 +64,7 @@ func TestTexts(t *testing.T) {
 		{`{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, `{"a":null}|{"b":null}|!{}|!{"a":null,"b":null}`},
 		{`{"if": {"type": "string"}, "then": {"maxLength": 1}, "else": {"type": "null"}}`, `"a"|null|!"ab"|!1`},
 		{`true`, `null|{"a":[1,{}]}|!|!{"a":1,"a":2}`},
+		{`{"type": "string", "format": "email"}`, `"a@b.c"|"` + x20 + "." + x20 + "-" + x20 + `@b.c"|!"a@b"|!"` + x20 + `x@b.c"|!"a@` + x20 + `.c"|!"a@b.c.d.e.f"`},
 		{`{"oneOf": [{"type": "string", "minLength": 2}, {"const": "a"}]}`, `"ab"|"a"|!""|!"b"`},
 		{`{"oneOf": [{"type": "integer", "minimum": 2}, {"enum": [1, "x"]}]}`, `1|2|"x"|!0`},
 		{`{"oneOf": [{"type": "string", "pattern": "^b"}, {"const": "a"}]}`, `"a"|"b"|!"c"`},
