@@ -20,8 +20,8 @@ func (w *Workspace) ImageDir() string { return filepath.Join(w.home, cacheDir, i
 
 // Image is a container image that was brought into the store.
 type Image struct {
-	Ref  string `json:"ref"`  // NAME@sha256:…, as a skill names it
-	Name string `json:"name"` // that keeps it in the store
+	Ref  string // NAME@sha256:…, as a skill names it
+	Name string // that keeps it in the store
 }
 
 // Image brings a container image into the home's store: from a registry

@@ -27,7 +27,7 @@ type language struct {
 
 func languages() []language {
 	return []language{
-		{"c", "wasm: NAME.wasm", "16Mi", "clang --target=wasm32-wasi --sysroot=/usr -O2 -o NAME.wasm NAME.c", "clang and lld of 14 and later, wasi-libc and libclang-rt-14-dev-wasm32 (Debian's names)"},
+		{"c", "wasm: NAME.wasm", "16Mi", "clang --target=wasm32-wasi --sysroot=/usr -O2 -o NAME.wasm NAME.c", "clang and lld of 14 and later, wasi-libc and libclang-rt-14-dev-wasm32 (Debian's names); or the Python package ziglang: python3 -m ziglang cc --target=wasm32-wasi -O2 -o NAME.wasm NAME.c"},
 		{"go", "wasm: NAME.wasm", "128Mi", "GOOS=wasip1 GOARCH=wasm go build -ldflags='-s -w' -o NAME.wasm .", "Go 1.24 or later"},
 		{"python", "python: NAME.py", "64Mi", "", "mm skill install micropython, once; without it mm runs it by Starlark, as far as that can read it"},
 		{"starlark", "starlark: NAME.star", "64Mi", "", ""},

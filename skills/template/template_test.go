@@ -57,8 +57,12 @@ func build(t *testing.T, dir string, opt Options) {
 			t.Skip("MM_SANDBOX=1 builds a guest in Go")
 		}
 	case "c":
+		if zig := os.Getenv("MM_ZIG"); zig != "" {
+			ziglang(t, dir, zig, opt)
+			return
+		}
 		if _, err := os.Stat("/usr/lib/wasm32-wasi/crt1.o"); err != nil {
-			t.Skip("there is no wasi-libc")
+			t.Skip("skipped: there is no wasi-libc, and no zig in MM_ZIG")
 		}
 		if _, err := exec.LookPath("clang"); err != nil {
 			t.Skip("there is no clang")
@@ -67,6 +71,23 @@ func build(t *testing.T, dir string, opt Options) {
 	cmd := exec.Command("sh", "-c", opt.Command())
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// ziglang builds a guest in C by the compiler and the libc that a zig brings.
+func ziglang(t *testing.T, dir, zig string, opt Options) {
+	t.Helper()
+	command, ok := strings.CutPrefix(opt.Command(), "clang --target=wasm32-wasi --sysroot=/usr ")
+	if !ok {
+		t.Fatalf("%q is no command for zig", opt.Command())
+	}
+	cmd := exec.Command(zig, append([]string{"cc", "--target=wasm32-wasi"}, strings.Fields(command)...)...)
+	cmd.Dir = dir
+	if os.Getenv("ZIG_GLOBAL_CACHE_DIR") == "" {
+		cmd.Env = append(os.Environ(), "ZIG_GLOBAL_CACHE_DIR="+t.TempDir())
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

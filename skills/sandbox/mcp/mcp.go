@@ -83,8 +83,8 @@ func (e Executor) program(ctx context.Context, p sandbox.Program) (program, erro
 
 // Listed are the tools of a server, by name, and the hash that pins them.
 type Listed struct {
-	Names  []string `json:"tools"`
-	SHA256 string   `json:"tools_sha256"` // lower-case hex
+	Names  []string
+	SHA256 string // lower-case hex
 }
 
 // Tools asks a server for its tools, whatever its manifest pins.
@@ -193,6 +193,9 @@ func pin(server string, all []*sdk.Tool) (Listed, error) {
 	}
 	var l Listed
 	entries := []entry{}
+	if slices.Contains(all, nil) {
+		return l, sandbox.Refuse("%s lists a tool that is none", server)
+	}
 	slices.SortFunc(all, func(a, b *sdk.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range all {
 		if slices.Contains(l.Names, t.Name) {

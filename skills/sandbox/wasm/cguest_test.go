@@ -34,24 +34,31 @@ void _start(void) {
 `
 
 // Warm calls of a guest as a compiler of C makes it (MM_CLANG: a clang that
-// knows wasm32, with wasm-ld beside it or in PATH).
+// knows wasm32, with wasm-ld beside it or in PATH; MM_ZIG: a zig in its place).
 func TestWarmC(t *testing.T) {
 	if os.Getenv("MM_SANDBOX") == "" {
 		t.Skip("MM_SANDBOX=1 builds a guest in C")
 	}
-	clang := os.Getenv("MM_CLANG")
+	clang, args := os.Getenv("MM_CLANG"), []string{"--target=wasm32", "-O2", "-nostdlib", "-o", "guest.wasm", "guest.c"}
+	if zig := os.Getenv("MM_ZIG"); zig != "" && clang == "" {
+		clang, args = zig, append([]string{"cc"}, args...)
+		args[1] = "--target=wasm32-freestanding"
+	}
 	if clang == "" {
 		var err error
 		if clang, err = exec.LookPath("clang"); err != nil {
-			t.Skip("skipped: no clang in PATH, and none in MM_CLANG")
+			t.Skip("skipped: no clang in PATH, none in MM_CLANG and no zig in MM_ZIG")
 		}
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "guest.c"), []byte(cGuest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command(clang, "--target=wasm32", "-O2", "-nostdlib", "-o", "guest.wasm", "guest.c")
+	build := exec.Command(clang, args...)
 	build.Dir = dir
+	if os.Getenv("ZIG_GLOBAL_CACHE_DIR") == "" {
+		build.Env = append(os.Environ(), "ZIG_GLOBAL_CACHE_DIR="+t.TempDir())
+	}
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Skipf("skipped: clang makes no WebAssembly: %v\n%s", err, said)
 	}
