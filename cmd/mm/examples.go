@@ -81,6 +81,7 @@ var examples = map[string][]string{
 	"lab corpus":            {"mm lab corpus manifest.json"},
 	"lab probe":             {"mm lab probe phone"},
 	"lab backend ls":        {"mm lab backend ls"},
+	"lab backend add":       {"mm lab backend add backend.json"},
 	"lab backend promote":   {"mm lab backend promote litert_qnn evidence.json"},
 	"lab backend route":     {"mm lab backend route frozen_subgraph_inference --soc SM8750"},
 	"lab schedule choose":   {"mm lab schedule choose history.jsonl --op matmul_512x512x512 --backend vulkan_gpu --backend fallback_cpu --policy ucb"},
