@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak
 
 all: check test
 
@@ -217,3 +217,14 @@ bench-start:
 # and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).
 bench-onnx:
 	@scripts/bench-onnx.sh
+
+# Half an hour of mm lab run in real time, with a load that nobody notices, and
+# what came of it (SOAK=DIR; it goes on where it was cut off).
+SOAK ?= dist/soak
+soak:
+	mkdir -p $(SOAK)
+	$(GO) build -o $(SOAK)/mm ./cmd/mm
+	[ -e $(SOAK)/key.key ] || MM_KEY_PASSWORD= $(SOAK)/mm keys generate --type ed25519 --out $(SOAK)/key --no-trust
+	MM_KEY_PASSWORD= nice -n 10 $(SOAK)/mm lab run lab/testdata/soak.yaml --out $(SOAK)/run --sign $(SOAK)/key.key $$([ -d $(SOAK)/run/chain ] && echo --resume)
+	$(SOAK)/mm lab verify $(SOAK)/run --key $(SOAK)/key.pub
+	$(SOAK)/mm lab summary $(SOAK)/run --key $(SOAK)/key.pub --plot $(SOAK)

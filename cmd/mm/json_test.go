@@ -120,6 +120,10 @@ func jsonWorld(t *testing.T) (host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lab, err := txtar.ParseFile(filepath.Join("testdata", "script", "lab.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	repo, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +145,7 @@ func jsonWorld(t *testing.T) (host string) {
 		}
 	}
 	maps.Copy(files, qnnFiles())
+	learn.Files = append(learn.Files, lab.Files...)
 	for name, data := range files {
 		if err := os.WriteFile(name, data, 0o644); err != nil {
 			t.Fatal(err)
@@ -255,6 +260,26 @@ func TestJSON(t *testing.T) {
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},
 		{"tokenizer encode", "-t tok.gguf cat", exitOK},
 		{"tokenizer fertility", "-t tok.gguf text.txt", exitOK},
+		{"tokenizer fertility", "-t tok.gguf page.xml --base eng", exitOK},
+		{"lab run", "real.yaml --out real", exitOK},
+		{"lab run", "hot.yaml --out hot --simulate", exitOK},
+		{"lab verify", "real", exitOK},
+		{"lab summary", "real", exitOK},
+		{"lab summary", "hot", exitOK},
+		{"lab heartbeat", "hot", exitMissed},
+		{"lab falsify", "fertility.json", exitMissed},
+		{"lab boundary", "boundary.json docs", exitMissed},
+		{"lab truth", "records.jsonl", exitOK},
+		{"lab corpus", "manifest.json", exitMissed},
+		{"lab probe", "phone", exitOK},
+		{"lab backend promote", "litert_qnn record.json", exitOK},
+		{"lab backend ls", "", exitOK},
+		{"lab backend route", "inference_only --soc SM8750", exitOK},
+		{"lab schedule choose", "history.jsonl --op x --backend gpu --backend npu --policy ucb", exitOK},
+		{"lab schedule replay", "history.jsonl", exitOK},
+		{"lab graph show", "what --node run-1", exitOK},
+		{"lab pending add", "pending.jsonl plan.yaml --kind github --repo o/r --path p --blocked-by x", exitOK},
+		{"lab pending ls", "pending.jsonl", exitOK},
 		{"data generate", "calls.txt --documents 16", exitOK},
 		{"data speech", "spoken --program ./voice --voice f2 --digits 1", exitOK},
 		{"data scenes", "--n 2 --out scenes", exitOK},

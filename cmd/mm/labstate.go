@@ -23,6 +23,7 @@ func (p *program) labBackendCommand() *cli.Command {
 		Description: "A backend that needs confirmation runs nowhere until a record of a device, which was not simulated in\nany part, promotes it for its chip. The record is stored, and judged anew each time.",
 		Subcommands: []*cli.Command{
 			{Name: "ls", Aliases: []string{"list"}, Usage: "list backends", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labBackends},
+			{Name: "add", Usage: "note a backend of one's own", ArgsUsage: "FILE.json", Flags: []cli.Flag{dir}, Action: p.labBackendAdd},
 			{Name: "promote", Usage: "confirm a backend for a chip by a record of a device", ArgsUsage: "BACKEND EVIDENCE.json", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labPromote},
 			{
 				Name: "route", Usage: "which backends may do something on a chip", ArgsUsage: "CAPABILITY",
@@ -61,6 +62,21 @@ func (p *program) labBackends(c *cli.Context) error {
 		}
 	}
 	return p.printTable([]string{"BACKEND", "FAMILY", "PHONE", "CONFIRMED FOR"}, rows)
+}
+
+func (p *program) labBackendAdd(c *cli.Context) error {
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	var b backends.Backend
+	if err := journal.ReadJSON(c.Args().First(), &b); err != nil {
+		return err
+	}
+	r, err := backends.Open(c.String("dir"), soc.Known())
+	if err != nil {
+		return err
+	}
+	return r.Add(c.Context, b)
 }
 
 func (p *program) labPromote(c *cli.Context) error {

@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
 	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/graph/freeze": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
+	"lab/journal": 1, "lab/chain": 1, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/falsify": 2, "lab/boundary": 2, "lab/truth": 0, "lab/graph": 2, "lab/corpus": 2, "lab/probe": 2, "lab/pending": 2, "lab/schedule": 0, "lab/registry": 4, "lab/run": 3, "core/tokenizer/fertility": 1,
 
 	"internal/libllama/driver": 8, "internal/libllama/beside": 8, "internal/libllama/bench": 8, "internal/libllama/precision": 8, "internal/libllama/quality": 8,
 
@@ -73,7 +74,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
 	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "internal/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest/native"},
 	"golang.org/x/term":                        {"cmd/mm"},
-	"golang.org/x/text":                        {"core/tokenizer", "registry", "diag"},
+	"golang.org/x/text":                        {"core/tokenizer", "core/tokenizer/fertility", "registry", "diag"},
 	"gonum.org/v1/gonum":                       {"core/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
 	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},

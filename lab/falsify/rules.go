@@ -196,6 +196,9 @@ func batteryHeat(v *view) (Result, string) {
 		Time string  `json:"time"`
 		C    float64 `json:"c"`
 	}](v, "battery_heat")
+	if len(v.missing) > 0 {
+		return Skipped, ""
+	}
 	var hot, warm time.Duration
 	var before time.Time
 	for i, s := range samples {

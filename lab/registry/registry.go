@@ -2,7 +2,7 @@
 // which chips one that must prove itself has.
 //
 // A backend that needs confirmation runs on a chip only where a stored record of
-// a device (package evidence) shows it: [Promote] copies the record, under its
+// a device (package evidence) shows it: [Registry.Promote] copies the record, under its
 // SHA-256, beside the registry and notes it, and [Open] judges every record anew.
 // A confirmation is therefore never a word in a file: without its record, with
 // another, or with one that was simulated in any part, it is none. A chip that
