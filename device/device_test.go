@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/device/adb"
 	"mm-abi.org/mm/device/adb/adbtest"
 	"mm-abi.org/mm/device/evidence"
+	"mm-abi.org/mm/device/lane"
 	"mm-abi.org/mm/device/phonetest"
 	"mm-abi.org/mm/device/reference"
 	"mm-abi.org/mm/device/runner"
@@ -181,6 +182,33 @@ func TestExec(t *testing.T) {
 	out, err := w.device.Run(t.Context(), w.job)
 	if err != nil || out.Promotes || !out.Record.Simulated || len(out.Record.Outputs) != 3 {
 		t.Errorf("%v, %+v", err, out)
+	}
+}
+
+// aged is a lane on which outputs are older than they are.
+type aged struct{ device.Lane }
+
+func (a aged) Stat(ctx context.Context, path string) (lane.Info, error) {
+	info, err := a.Lane.Stat(ctx, path)
+	if strings.Contains(path, "/out/") {
+		info.Time -= 3600
+	}
+	return info, err
+}
+
+// Outputs from before the run are not the run's, and a chip of another
+// architecture is another chip.
+func TestOldOutputs(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.device.Lane = aged{w.device.Lane}
+	if out, err := w.device.Run(t.Context(), w.job); first(err) != diag.OutputStale || out.Promotes {
+		t.Errorf("%v", err)
+	}
+	w = newWorld(t, double, 4096)
+	w.phone.Break(phonetest.LyingName)
+	w.phone.SoC = 69
+	if _, err := w.device.Run(t.Context(), w.job); first(err) != diag.PlatformDiffers {
+		t.Errorf("%v", err)
 	}
 }
 
