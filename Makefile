@@ -5,6 +5,7 @@ TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp device
 
 all: check test
 
@@ -134,6 +135,11 @@ hostile-qnn:
 # reason, where neither is).
 qnn-reference:
 	@scripts/qnn-reference.sh
+
+# A run on an emulated phone through Android's own adb, and each of its faults
+# (the double of the adb server alone where there is no adb).
+device:
+	@scripts/device.sh
 
 # An outside judge of spoken digits, pocketsphinx, on WAV files named
 # DIGITS_WHO_TAKE.wav in the folders DIRS; without any it judges espeak-ng

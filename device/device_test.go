@@ -2,9 +2,12 @@ package device_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +17,10 @@ import (
 	"mm-abi.org/mm/device/adb"
 	"mm-abi.org/mm/device/adb/adbtest"
 	"mm-abi.org/mm/device/evidence"
+	"mm-abi.org/mm/device/lane"
 	"mm-abi.org/mm/device/phonetest"
 	"mm-abi.org/mm/device/reference"
+	"mm-abi.org/mm/device/runner"
 	"mm-abi.org/mm/diag"
 )
 
@@ -142,6 +147,68 @@ func TestPretend(t *testing.T) {
 	w.phone.Machine = "x86_64"
 	if out, err = w.device.Run(t.Context(), w.job); err != nil || out.Promotes || !out.Record.Simulated {
 		t.Errorf("a kernel of x86_64 promotes: %v", err)
+	}
+}
+
+// Another runner may stand behind the phone; what it computes is simulated all
+// the same.
+func TestExec(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.job.Reference = nil
+	w.phone.Exec = func(_ context.Context, c runner.Call, stdout, _ io.Writer) int {
+		libs, _ := filepath.Glob(filepath.Join(c.Libs, "*.so"))
+		if data, err := os.ReadFile(c.Context); err != nil || len(data) < 4096 || len(libs) != 6 {
+			return 9
+		}
+		res := runner.Result{Schema: runner.Schema, Nonce: c.Nonce, GoArch: "arm64", Platform: runner.Platform{SoC: 69, Arch: 79}, Times: runner.Times{Infer: []int64{1}}}
+		for s := range 3 {
+			in, err := os.ReadFile(filepath.Join(c.Inputs, runner.File(s, 0)))
+			if err == nil {
+				err = os.MkdirAll(filepath.Dir(filepath.Join(c.Outputs, runner.File(s, 0))), 0o700)
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(c.Outputs, runner.File(s, 0)), in[:128], 0o600)
+			}
+			if err != nil {
+				return 10
+			}
+			res.Outputs = append(res.Outputs, runner.Output{Sample: s, Name: "y", Bytes: 128})
+		}
+		if err := json.NewEncoder(stdout).Encode(res); err != nil {
+			return 11
+		}
+		return 0
+	}
+	out, err := w.device.Run(t.Context(), w.job)
+	if err != nil || out.Promotes || !out.Record.Simulated || len(out.Record.Outputs) != 3 {
+		t.Errorf("%v, %+v", err, out)
+	}
+}
+
+// aged is a lane on which outputs are older than they are.
+type aged struct{ device.Lane }
+
+func (a aged) Stat(ctx context.Context, path string) (lane.Info, error) {
+	info, err := a.Lane.Stat(ctx, path)
+	if strings.Contains(path, "/out/") {
+		info.Time -= 3600
+	}
+	return info, err
+}
+
+// Outputs from before the run are not the run's, and a chip of another
+// architecture is another chip.
+func TestOldOutputs(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.device.Lane = aged{w.device.Lane}
+	if out, err := w.device.Run(t.Context(), w.job); first(err) != diag.OutputStale || out.Promotes {
+		t.Errorf("%v", err)
+	}
+	w = newWorld(t, double, 4096)
+	w.phone.Break(phonetest.LyingName)
+	w.phone.SoC = 69
+	if _, err := w.device.Run(t.Context(), w.job); first(err) != diag.PlatformDiffers {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/device/adb/adbtest"
+	"mm-abi.org/mm/device/phonetest"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 )
@@ -173,6 +175,15 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile("mm.yaml", fmt.Appendf(nil, "modules: [%q]\n", filepath.Join(repo, "modules")), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := phonetest.NewKit("phone", 4096); err != nil {
+		t.Fatal(err)
+	}
+	phones := &adbtest.Server{Phones: []*phonetest.Phone{newPhone(t)}}
+	if err := phones.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(phones.Close)
+	serverPort(t, phones.Addr())
 	store, err := registry.Open(t.TempDir(), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +266,15 @@ func TestJSON(t *testing.T) {
 		{"qnn soc ls", "", exitOK},
 		{"qnn compat", "", exitOK},
 		{"qnn probe", "--libs lib", exitOK},
+		{"device ls", "", exitOK},
+		{"device probe", "", exitOK},
+		{"device plan", "phone/model.bin --runner phone/mm-device --libs phone/lib", exitOK},
+		{"device push", "phone/model.bin", exitOK},
+		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --reference phone/model.onnx --out record.json", exitOK},
+		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --nonce 0123456789abcdef", exitOK},
+		{"device evidence", "record.json", exitMissed},
+		{"device pull", "sha256/8cf50b1178daec53c0d34f0e9ce139a796c2712ea813c456b9bc1e7f43ff1244 --out pulled", exitOK},
+		{"device rm", "", exitOK},
 		{"inspect", "enc:0.1.0", exitOK},
 		{"ls", "", exitOK},
 		{"tokenizer train", "text.txt --vocab 300 --out tok.gguf", exitOK},

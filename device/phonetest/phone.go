@@ -78,6 +78,8 @@ type Phone struct {
 	// Pretend leaves out every mark of simulation that the phone can leave out,
 	// to see what mm notices by itself.
 	Pretend bool
+	// Exec runs in the place of the emulated runner; nil: that one.
+	Exec Exec
 
 	files  *fsx.Dir
 	mu     sync.Mutex

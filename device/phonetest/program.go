@@ -46,6 +46,9 @@ func (s *session) program(ctx context.Context, args []string, env map[string]str
 		fmt.Fprintln(s.stderr, "mm-device:", err)
 		return 2
 	}
+	if s.p.Exec != nil {
+		return s.outside(ctx, call)
+	}
 	return (&run{session: s, call: call, env: env}).do(ctx)
 }
 
