@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if err != nil {
 		return Compiled{}, err
 	}
-	stage, err := os.MkdirTemp(dir, ".compile-")
+	stage, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return Compiled{}, err
 	}
@@ -105,7 +104,7 @@ func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if err == nil {
 		err = publish(&out, dir)
 	}
-	if err = errors.Join(err, os.RemoveAll(stage)); err != nil {
+	if err = errors.Join(err, fsx.RemoveAll(stage)); err != nil {
 		return Compiled{}, fmt.Errorf("compiling %s: %w", c.Model, err)
 	}
 	return out, nil
@@ -208,14 +207,23 @@ func compile(ctx context.Context, opt worker.Options, args ask.Compilation) (out
 // provider is what ONNX Runtime calls QNN's.
 const provider = "QNNExecutionProvider"
 
-// publish gives what was made its names, the context first.
+// publish puts what was made into its folder, each file whole, the context
+// first.
 func publish(c *Compiled, dir string) error {
 	for _, at := range []*string{&c.Context, &c.Wrapper} {
 		if *at == "" {
 			continue
 		}
 		to := filepath.Join(dir, filepath.Base(*at))
-		if err := os.Rename(*at, to); err != nil {
+		from, err := fsx.OpenRegular(*at)
+		if err != nil {
+			return err
+		}
+		err = fsx.Replace(to, 0o644, func(w io.Writer) error {
+			_, err := io.Copy(w, from)
+			return err
+		})
+		if err := errors.Join(err, from.Close()); err != nil {
 			return err
 		}
 		*at = to

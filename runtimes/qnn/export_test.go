@@ -7,6 +7,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
 // Through puts numbers into a graph's tensor, whose port is declared as outer,
@@ -48,3 +49,6 @@ func Long(t context.Tensor, data []byte) error {
 	}
 	return err
 }
+
+// Told is tensors as mm-native is told of them.
+func Told(list []context.Tensor) []ask.Tensor { return told(list) }

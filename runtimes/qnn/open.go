@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,13 +142,12 @@ func apart(p qnnfile.Part) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "context.bin")
-	to, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = io.Copy(to, p.Reader())
-		err = errors.Join(err, to.Close())
-	}
+	err = fsx.Replace(path, 0o600, func(to io.Writer) error {
+		_, err := io.Copy(to, p.Reader())
+		return err
+	})
 	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+		return "", errors.Join(err, fsx.RemoveAll(dir))
 	}
 	return path, nil
 }
@@ -274,7 +272,7 @@ func (f *function) Close() error {
 		err = f.inner.Close()
 	}
 	if f.scratch != "" {
-		err = errors.Join(err, os.RemoveAll(f.scratch))
+		err = errors.Join(err, fsx.RemoveAll(f.scratch))
 	}
 	return err
 }

@@ -13,10 +13,13 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/onnx"
+	core "mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -152,5 +155,35 @@ func TestChips(t *testing.T) {
 				t.Errorf("%v, by ONNX Runtime %v", floats(got["y"]), floats(other["y"]))
 			}
 		})
+	}
+}
+
+// What our reader finds in a file is what QnnSystem finds.
+func TestDescribe(t *testing.T) {
+	e := engine(t)
+	for name, m := range map[string]*onnx.Model{"floats": mlp(2), "bytes": bytesModel()} {
+		f, err := qnnfile.Open(compiled(t, e, m, 87).Context)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := f.Parts[0]
+		got, err := e.Describe(t.Context(), p)
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c := p.Context
+		version := func(v core.Version) ask.Version { return ask.Version{v.Major, v.Minor, v.Patch} }
+		want := ask.Description{Build: c.Build, Backend: uint32(c.Backend), Core: version(c.Core), API: version(c.API), Blob: version(c.Blob), SoC: c.SoC, Graphs: got.Graphs}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, by our reader %+v", name, got, want)
+		}
+		if len(got.Graphs) != len(c.Graphs) {
+			t.Fatalf("%s: %d graphs, by our reader %d", name, len(got.Graphs), len(c.Graphs))
+		}
+		for i, g := range c.Graphs {
+			if read := (ask.Graph{Name: g.Name, Inputs: qnn.Told(g.Inputs), Outputs: qnn.Told(g.Outputs)}); !reflect.DeepEqual(got.Graphs[i], read) {
+				t.Errorf("%s: %+v, by our reader %+v", name, got.Graphs[i], read)
+			}
+		}
 	}
 }

@@ -96,7 +96,7 @@ func TestRefused(t *testing.T) {
 		"a dynamic dimension":  {data: sample(func(c *context.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
 		"a processor's part": {data: qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),
 			want: []string{"operators", "ATAN2"}},
-		"two contexts": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: append(sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 }))}}}.Bytes(),
+		"two contexts": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
 			want: []string{"2 contexts"}},
 		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "lacks"}},
 		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The backend qnn with Qualcomm's own libraries, which emulate an NPU: contexts
+# compiled for four chips and run by both ways, refusals, damaged files, killed
+# children, quantised ports, noise on standard output. mm installs the
+# libraries with pip, under Qualcomm's licence, into MM_QNN_HOME (default
+# ../.qnn-home): read it first, and say MM_QNN_ACCEPT_LICENCE=1; or MM_QNN_LIB and
+# MM_QNN_LIB_OLD name folders that have those of QAIRT 2.51 and of 2.47. Without
+# either it is skipped, and the reason printed. MM_HOSTILE: how many damaged
+# files (200).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CGO_ENABLED=0 MM_HOSTILE=${MM_HOSTILE:-200}
+if [ "$(uname -sm)" != "Linux x86_64" ]; then
+  echo "skipped: the libraries are for Linux on x86-64"; exit 0
+fi
+if [ -z "${MM_QNN_LIB:-}" ]; then
+  if [ "${MM_QNN_ACCEPT_LICENCE:-}" != 1 ]; then
+    echo "skipped: MM_QNN_LIB names no libraries, and Qualcomm's licence is not accepted (MM_QNN_ACCEPT_LICENCE=1)"; exit 0
+  fi
+  export MM_HOME=${MM_QNN_HOME:-$PWD/../.qnn-home}
+  mkdir -p "$MM_HOME/bin"
+  go build -o "$MM_HOME/bin/mm" ./cmd/mm
+  go build -o "$MM_HOME/bin/mm-native" ./cmd/mm-native
+  for version in 2.3.0 2.7.0; do
+    "$MM_HOME/bin/mm" runtime install "qnn@$version" --accept-licence ||
+      { echo "skipped: the packages of qnn $version are not to be had here"; exit 0; }
+  done
+  "$MM_HOME/bin/mm" qnn probe
+  MM_QNN_LIB=$(ls -d "$MM_HOME"/engines/qnn/2.51.*)
+  MM_QNN_LIB_OLD=$(ls -d "$MM_HOME"/engines/qnn/2.47.*)
+  export MM_QNN_LIB MM_QNN_LIB_OLD
+fi
+go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn
