@@ -70,6 +70,9 @@ func TestStepsRefuse(t *testing.T) {
 		{"check: own precision the core does not list", func(k *kit) { k.edit("modules/core-llm/module.yaml", "[fp32, fp16, bf16, int8, int4]", "[fp32, int8]") }, nil, []string{"MM0312 kit.graph.yaml:19:19"}},
 		{"check: precision on the command line", nil, target("", "gguf=Q4_7"), []string{"MM0312 --export:0:0"}},
 		{"check: format on the command line", nil, target("", "coreml=int4"), []string{"MM0501 --export:0:0"}},
+		{"check: contexts for two chips", nil, target("", "qnn=enc@sm8750,proj@sm8650"), []string{"MM0502 --export:0:0"}},
+		{"check: contexts for no chip", nil, target("", "qnn=enc@"), []string{"MM0502 --export:0:0"}},
+		{"check: contexts that nothing compiles", nil, target("", "qnn=enc,proj@sm8750,w8a8"), []string{"MM0311 --export:0:0", "MM0501 --export:0:0"}},
 		{"check: module on the command line", nil, target("", "onnx=enc,nobody"), []string{"MM0311 --export:0:0"}},
 		{"check: options nobody takes", func(k *kit) { k.edit("kit.graph.yaml", "kv: int8}", "kv: int8, options: {a: 1}}") }, nil, []string{"MM0502 kit.graph.yaml:19:11"}},
 		{"check: nothing left to build", func(k *kit) {

@@ -23,7 +23,7 @@ var floors = map[string]int{
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
-	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4,
+	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "core/tokenizer/bpe": 4, "core/dataset": 4, "core/dataset/synth": 4, "core/dataset/scene": 4, "core/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "core/net": 4, "core/gguf/window": 4,
 	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"core/graph/arith": 4, "core/graph/block": 4, "core/graph/control": 4, "core/graph/move": 4, "core/graph/norm": 4, "core/graph/product": 4, "core/graph/quantize": 4, "core/graph/recur": 4,
 
@@ -32,7 +32,7 @@ var floors = map[string]int{
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6,
 
-	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
+	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
 	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/graph/freeze": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
 	"lab/journal": 1, "lab/chain": 1, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/falsify": 2, "lab/boundary": 2, "lab/truth": 0, "lab/graph": 2, "lab/corpus": 2, "lab/probe": 2, "lab/pending": 2, "lab/schedule": 0, "lab/registry": 4, "lab/run": 3, "core/tokenizer/fertility": 1,
@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"cmd/mm-native/dl": 8, "cmd/mm-native/ort": 9, "runtimes/qnn": 9,
 
 	"eval": 10, "serve/mcp": 10, "runtimes/agent": 10, "internal/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/qnn": 10,
+	"assemble/compile": 10,
 
 	"cmd/mm": 11, "cmd/mm-native": 11, "internal/ortbench": 11, "internal/latency": 10, "internal/recite": 10,
 }

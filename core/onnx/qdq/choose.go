@@ -49,6 +49,7 @@ const (
 	whyBeside   = "it belongs to an operator that stays floats"
 	whyBetween  = "nothing around it is computed in integers"
 	whyStrange  = "it is not among the operators that are quantised"
+	whyMask     = "a number far below all others masks there, which would take the whole range of integers"
 	whyAsked    = "it was to be kept"
 	whyNoFloats = "it holds no float32 numbers"
 )
@@ -112,6 +113,7 @@ func (q *quantiser) choose() error {
 			return fmt.Errorf("there is no node %q to keep", name)
 		}
 	}
+	q.masks()
 	q.neighbours()
 	q.moving()
 	for i := range q.g.Nodes {
@@ -178,6 +180,37 @@ func (q *quantiser) refused(n *onnx.Node) string {
 func (q *quantiser) floatConstant(name string) bool {
 	t := q.constants[name]
 	return t != nil && t.DType == onnx.FLOAT
+}
+
+// masks keeps floats the sums with a mask, and the softmax behind them.
+func (q *quantiser) masks() {
+	const far = 100 // below it exp is 0 in all but the widest types
+	for i := range q.g.Nodes {
+		n := &q.g.Nodes[i]
+		if _, keep := q.kept.why[i]; keep || n.Op != "Softmax" {
+			continue
+		}
+		p, ok := q.producer[n.Inputs[0]]
+		if !ok || q.g.Nodes[p].Op != "Add" && q.g.Nodes[p].Op != "Where" || q.ranges[n.Inputs[0]].Low > -far {
+			continue
+		}
+		for _, name := range q.g.Nodes[p].Inputs {
+			if t := q.constants[name]; t != nil && t.DType == onnx.FLOAT && lowest(t) <= -far {
+				q.kept.why[i], q.kept.why[p] = whyMask, whyMask
+			}
+		}
+	}
+}
+
+func lowest(t *onnx.Tensor) (low float32) {
+	x, err := numbers(t)
+	if err != nil {
+		return 0
+	}
+	for _, v := range x {
+		low = min(low, v)
+	}
+	return low
 }
 
 // neighbours keeps arithmetic floats that is part of an operator written in

@@ -154,7 +154,12 @@ func (q *quantiser) foreign() bool { return q.kind == onnx.UINT16 && q.opset < 2
 
 func (q *quantiser) add(op string, inputs []string, output string, attributes ...onnx.Attribute) {
 	q.to.Add(op, inputs, output, attributes...)
+	n := &q.to.Nodes[len(q.to.Nodes)-1]
+	for q.named[n.Name] {
+		n.Name += "_"
+	}
+	q.named[n.Name] = true
 	if q.foreign() {
-		q.to.Nodes[len(q.to.Nodes)-1].Domain = microsoft
+		n.Domain = microsoft
 	}
 }

@@ -128,6 +128,7 @@ type quantiser struct {
 	constants map[string]*onnx.Tensor
 	results   map[string]bool
 	taken     map[string]bool // names of the model
+	named     map[string]bool // names of its nodes
 
 	integer []bool // by node: computed in integers
 	kept    keeping
@@ -153,8 +154,10 @@ func (q *quantiser) index() {
 	for _, v := range q.g.Outputs {
 		q.results[v.Name] = true
 	}
+	q.named = make(map[string]bool)
 	for i := range q.g.Nodes {
 		n := &q.g.Nodes[i]
+		q.named[n.Name] = true
 		for _, name := range n.Inputs {
 			q.consumers[name] = append(q.consumers[name], i)
 			q.taken[name] = true

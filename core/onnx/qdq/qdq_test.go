@@ -70,6 +70,13 @@ func TestScales(t *testing.T) {
 	if got := int32(binary.LittleEndian.Uint32(bias)); math.Abs(float64(got)*step-3) > step {
 		t.Errorf("the bias 3 is %d steps of %v", got, step)
 	}
+	names := make(map[string]bool)
+	for _, n := range q.Model.Graph.Nodes { // ONNX Runtime takes no name twice
+		if names[n.Name] {
+			t.Errorf("two nodes are called %q", n.Name)
+		}
+		names[n.Name] = true
+	}
 	if ranges["x"] != (qdq.Range{Low: -1, High: 3}) {
 		t.Error("the caller's ranges were changed")
 	}

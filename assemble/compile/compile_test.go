@@ -1,0 +1,166 @@
+package compile_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+)
+
+// fake is an engine that refuses some nodes, or computes something else.
+type fake struct {
+	left []ask.Node
+	soc  uint32
+}
+
+func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
+	if len(f.left) > 0 {
+		return qnn.Compiled{}, &qnn.Left{Nodes: f.left, All: 5}
+	}
+	out := qnn.Compiled{Context: filepath.Join(filepath.Dir(c.Out), "c.bin"), SoC: f.soc}
+	return out, os.WriteFile(out.Context, []byte("context"), 0o644)
+}
+
+func (fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+	return zeros{}, nil
+}
+
+// zeros is a function that gives zeros.
+type zeros struct{}
+
+func (zeros) Close() error { return nil }
+
+func (zeros) Run(_ context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	x := in["x"]
+	return map[string]runtimes.Tensor{"y": {Type: x.Type, Shape: x.Shape, Data: make([]byte, len(x.Data))}}, nil
+}
+
+// chain is x → a → b → c → d → y, x [N, 4].
+func chain(t *testing.T, dir string) string {
+	t.Helper()
+	m := onnx.New("chain", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 4)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, "N", 4)}
+	from := "x"
+	for _, name := range []string{"a", "b", "c", "d", "y"} {
+		from = m.Graph.Add("Tanh", []string{from}, name)
+	}
+	path := filepath.Join(dir, "chain.onnx")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = onnx.Write(f, m)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func options(t *testing.T) compile.Options {
+	t.Helper()
+	chip, ok := soc.Known().Named("SM8750")
+	if !ok {
+		t.Fatal("no SM8750")
+	}
+	dir := t.TempDir()
+	model := chain(t, dir)
+	m, err := onnx.Open(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	in, err := drift.Noise(m, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compile.Options{Model: model, Chip: chip, Out: filepath.Join(dir, "out.bin"), Inputs: []map[string]graph.Tensor{in}}
+}
+
+// What does not come off leaves nothing, and says why by a code.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		engine fake
+		change func(*compile.Options)
+		code   diag.Code
+		want   []string
+	}{
+		"refused in the middle": {fake{left: []ask.Node{{Op: "Tanh", Name: "c"}}}, nil, diag.QNNRefused, []string{`node "c" (Tanh)`, "mm onnx cut", "--to b --out"}},
+		"refused at first":      {fake{left: []ask.Node{{Op: "Tanh", Name: "a"}}}, nil, diag.QNNRefused, []string{"behind", "--from a --to y"}},
+		"refused throughout":    {fake{left: []ask.Node{{Op: "Tanh", Name: "other"}}}, nil, diag.QNNRefused, []string{"without them"}},
+		"another result":        {fake{soc: 69}, func(o *compile.Options) { o.MinCosine = 0.5 }, diag.QNNDrift, []string{`output "y"`, "at least 0.5"}},
+		"another chip":          {fake{soc: 57}, nil, "", []string{"chip 57"}},
+		"bits":                  {fake{}, func(o *compile.Options) { o.Precision = "w4a4" }, "", []string{"w4a4"}},
+		"no inputs":             {fake{}, func(o *compile.Options) { o.Inputs = nil }, "", []string{"no inputs"}},
+		"kept floats of floats": {fake{}, func(o *compile.Options) { o.Keep = []string{"a"} }, "", []string{"nothing is quantised"}},
+	} {
+		opt := options(t)
+		if c.change != nil {
+			c.change(&opt)
+		}
+		_, err := compile.Compile(t.Context(), c.engine, opt)
+		if err == nil {
+			t.Errorf("%s: it compiled", name)
+			continue
+		}
+		text := err.Error()
+		if list, ok := diag.From(err); ok {
+			text = list[0].Detail + list[0].Hint
+			if list[0].Code != c.code {
+				t.Errorf("%s: code %s", name, list[0].Code)
+			}
+		} else if c.code != "" {
+			t.Errorf("%s: no diagnostic: %v", name, err)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: %s lacks %q", name, text, w)
+			}
+		}
+		if left, _ := os.ReadDir(filepath.Dir(opt.Out)); len(left) != 1 {
+			t.Errorf("%s left %v", name, left)
+		}
+	}
+}
+
+func TestExists(t *testing.T) {
+	opt := options(t)
+	if err := os.WriteFile(opt.Out, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compile.Compile(t.Context(), fake{soc: 69}, opt); !errors.Is(err, compile.ErrExists) {
+		t.Errorf("%v", err)
+	}
+	if got, err := fsx.ReadFile(opt.Out, 10); string(got) != "mine" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A golden array that is flat is taken in the shape of the model, in a folder
+// and in an archive; what does not fit is named.
+func TestSamples(t *testing.T) {
+	model := filepath.FromSlash("../../modules/vision-enc/vision_enc.onnx")
+	sets, err := compile.Samples(model, []string{filepath.FromSlash("../../modules/vision-enc/golden")})
+	if err != nil || len(sets) != 1 || len(sets[0]["image"].Data) != 4*128*128*3 {
+		t.Fatalf("%d sets, %v", len(sets), err)
+	}
+	if _, err := compile.Samples(model, []string{t.TempDir()}); err == nil || !strings.Contains(err.Error(), "image") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := compile.Samples(model, []string{model}); err == nil || !strings.Contains(err.Error(), ".npz") {
+		t.Errorf("no archive: %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package compile_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/gguf/window"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// positions of the window that a layer of the core is compiled for.
+const positions = 32
+
+// layer writes the first layer of the shipped core as ONNX, and what it reads of
+// three texts of token ids.
+func layer(t *testing.T) (path string, sets []map[string]graph.Tensor) {
+	t.Helper()
+	f, err := gguf.Open(filepath.FromSlash("../../modules/core-llm/core-llm.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := window.Layers(f, window.Options{Count: 1, Positions: positions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "layer.onnx")
+	w, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = onnx.Write(w, m)
+	e, ok := f.Tensor(arch.TokenEmbedding)
+	if err := errors.Join(err, w.Close()); err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	all := make([]float32, e.Elements())
+	quant.Dequantize(all, e.Data, e.Type)
+	for set := range 3 {
+		in := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, positions, e.Dims[0]}}
+		for i := range positions {
+			id := (20 + i*i*7 + set*131) % e.Rows()
+			for _, v := range all[id*e.Dims[0] : (id+1)*e.Dims[0]] {
+				in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
+			}
+		}
+		sets = append(sets, map[string]graph.Tensor{"hidden": in})
+	}
+	return path, sets
+}
+
+// Real models compiled for three chips are near what our own engine computes,
+// and the same bytes twice. The emulation runs them; make qnn-compile prints
+// the figures.
+func TestNPU(t *testing.T) {
+	libs := os.Getenv("MM_QNN_LIB")
+	if libs == "" {
+		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
+	}
+	enginestest.Program(t)
+	e := &qnn.Engine{Library: libs}
+	block, hidden := layer(t)
+	encoder := filepath.FromSlash("../../modules/vision-enc/vision_enc.onnx")
+	images, err := compile.Samples(encoder, []string{filepath.FromSlash("../../modules/vision-enc/golden")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := map[compile.Precision]float64{compile.FP16: 0.99, compile.W8A8: 0.98, compile.W8A16: 0.99}
+	for _, c := range []struct {
+		name, path string
+		sets       []map[string]graph.Tensor
+		precisions []compile.Precision
+	}{
+		{"core-llm layer 0", block, hidden, []compile.Precision{compile.FP16, compile.W8A8, compile.W8A16}},
+		{"vision-enc", encoder, images, []compile.Precision{compile.FP16, compile.W8A8}},
+	} {
+		for _, chip := range []string{"SM8550", "SM8650", "SM8750"} {
+			for _, p := range c.precisions {
+				twice(t, e, compile.Options{Model: c.path, Precision: p, Inputs: c.sets, MinCosine: least[p]}, c.name, chip)
+			}
+		}
+	}
+}
+
+// twice compiles a model two times.
+func twice(t *testing.T, e *qnn.Engine, opt compile.Options, name, chip string) {
+	t.Helper()
+	var ok bool
+	if opt.Chip, ok = soc.Known().Named(chip); !ok {
+		t.Fatal(chip)
+	}
+	var digests []string
+	for range 2 {
+		opt.Out = filepath.Join(t.TempDir(), "out.bin")
+		began := time.Now()
+		made, err := compile.Compile(t.Context(), e, opt)
+		if err != nil {
+			t.Errorf("%s for %s, %s: %v", name, chip, opt.Precision, err)
+			return
+		}
+		r := made.Record
+		if len(digests) == 0 {
+			t.Logf("%-17s %s %s %-5s %8d bytes, cosine %.5f, largest difference %-8.3g %4.1f s, %s", name, chip, r.Arch, r.Precision, r.Bytes, r.Cosine, r.MaxAbs, time.Since(began).Seconds(), r.Context[:19])
+		}
+		if digests = append(digests, r.Context); r.SoCModel != opt.Chip.Model || !r.Simulated {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("%s for %s, %s: twice the same gives %s and %s", name, chip, opt.Precision, digests[0], digests[1])
+	}
+}

@@ -1,0 +1,172 @@
+package qnn_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/qnn"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
+	"mm-abi.org/mm/resolve"
+)
+
+const manifest = `name: enc
+version: 1.0.0
+type: encoder
+modality: image
+abi: mm-abi-1.0
+license: MIT
+inputs: [{name: image, shape: [H, W, 3], dtype: uint8}]
+outputs: [{name: tokens, shape: [T_enc, D_enc], dtype: fp16}]
+export: {onnx: enc.onnx}
+files:
+  - {path: enc.onnx, sha256: 65c74c15a686187bb6bbf9958f494fc6b80068034a659a9ad44991b08c58f2d2, size: 1}
+  - {path: golden/image.npy, sha256: 2cea274d0bedc39ec4ab6ba9e59ec889e3ed6fb56a1cf088a64d9b383378dc97, size: 7}
+`
+
+// compiler writes what it was asked for, and counts.
+type compiler struct {
+	sdk   string
+	calls *int
+}
+
+func (c compiler) SDK(context.Context) (string, error) {
+	if c.sdk == "" {
+		return "", errors.New("no libraries")
+	}
+	return c.sdk, nil
+}
+
+func (compiler) Precisions() []string { return []string{"fp16", "w8a8"} }
+
+func (c compiler) Compile(_ context.Context, job qnn.Job) ([]byte, error) {
+	*c.calls++
+	golden, err := os.ReadFile(job.Golden["image"])
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("%s for %d as %q of %s", golden, job.Chip.Model, job.Precision, c.sdk)
+	record := fmt.Sprintf(`{"source":"sha256:00","soc":%q,"arch":%q,"sdk":%q,"precision":"w8a8","cosine":0.9876,"simulated":true,"kept":[{"op":"Sqrt","why":"so","nodes":["a","b"]}]}`, job.Chip.Name, job.Chip.Arch, c.sdk)
+	return []byte(record), os.WriteFile(job.Out, []byte(text), 0o644)
+}
+
+// packed is the module in a store.
+func packed(t *testing.T, text string) (*resolve.Module, *registry.Store, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"module.yaml": text, "enc.onnx": "o", "golden/image.npy": "picture"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := registry.Open(filepath.Join(dir, "store"), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	m, list := modules.Load(dir)
+	if m == nil {
+		t.Fatal(list)
+	}
+	artifact, desc, err := modelpack.Pack(t.Context(), store, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &resolve.Module{Manifest: m, Artifact: artifact, Descriptor: desc}, store, t.TempDir()
+}
+
+// The context comes first and says in its annotations what the record says; the
+// same is compiled once, another chip, precision or SDK anew.
+func TestExport(t *testing.T) {
+	m, store, cache := packed(t, manifest)
+	calls := 0
+	export := func(sdk, soc, precision string) ([]registry.Layer, []string) {
+		t.Helper()
+		layers, notes, err := qnn.Exporter{Compiler: compiler{sdk, &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Precision: precision, Options: json.RawMessage(`{"soc":"` + soc + `"}`)}, export.Sink{Store: store, Cache: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return layers, notes
+	}
+	layers, notes := export("v2.51", "sm8750", "w8a8")
+	want := map[string]string{
+		abi.AnnotationSoC: "SM8750", abi.AnnotationArch: "v79", abi.AnnotationSDK: "v2.51", abi.AnnotationSource: "sha256:00", abi.AnnotationCosine: "0.9876",
+		abi.AnnotationSimulated: "true", abi.AnnotationQuant: "w8a8",
+	}
+	if d := cmp.Diff(want, layers[0].Annotations); d != "" || layers[0].Path != "enc.sm8750.bin" || layers[1].Path != "enc.sm8750.json" {
+		t.Errorf("%v, %v\n%s", layers[0].Path, layers[1].Path, d)
+	}
+	if len(notes) != 1 || notes[0] != "2 of Sqrt stay floats: so" {
+		t.Errorf("notes %q", notes)
+	}
+	f, err := store.OpenBlob(t.Context(), layers[0].Descriptor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(f); string(text) != `picture for 69 as "w8a8" of v2.51` {
+		t.Errorf("%s, %v", text, err)
+	}
+	again, _ := export("v2.51", "sm8750", "w8a8")
+	if d := cmp.Diff(layers, again); calls != 1 || d != "" {
+		t.Errorf("compiled %d times\n%s", calls, d)
+	}
+	for i, other := range [][3]string{{"v2.52", "sm8750", "w8a8"}, {"v2.51", "SM8650", "w8a8"}, {"v2.51", "SM8750", ""}} {
+		if export(other[0], other[1], other[2]); calls != i+2 {
+			t.Errorf("%v was not compiled anew", other)
+		}
+	}
+	if _, _, err := (qnn.Exporter{Compiler: compiler{"", &calls}}).Export(t.Context(), m, builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}, export2(store)); err == nil || !strings.Contains(err.Error(), "no libraries") {
+		t.Errorf("without libraries: %v", err)
+	}
+}
+
+func export2(store *registry.Store) export.Sink { return export.Sink{Store: store} }
+
+func TestCheck(t *testing.T) {
+	calls := 0
+	x := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}
+	good := builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}
+	for name, c := range map[string]struct {
+		manifest string
+		export   builds.Export
+		codes    []diag.Code
+	}{
+		"good":         {manifest, good, nil},
+		"no chip":      {manifest, builds.Export{}, []diag.Code{diag.BadExport}},
+		"unknown chip": {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM1"}`)}, []diag.Code{diag.BadExport}},
+		"odd option":   {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","fast":true}`)}, []diag.Code{diag.BadExport}},
+		"precision":    {manifest, builds.Export{Precision: "int4", Options: good.Options}, []diag.Code{diag.QuantUnknown}},
+		"no onnx":      {strings.Replace(manifest, "onnx: enc.onnx", "gguf: enc.onnx", 1), good, []diag.Code{diag.NotExported}},
+		"no golden":    {strings.Replace(manifest, "golden/image.npy", "golden/picture.npy", 1), good, []diag.Code{diag.ExportFailed}},
+		"its own":      {strings.Replace(manifest, "onnx: enc.onnx", "qnn: enc.onnx", 1), builds.Export{}, nil},
+	} {
+		m, list := modules.Parse("module.yaml", []byte(c.manifest))
+		if m == nil {
+			t.Fatal(list)
+		}
+		var got []diag.Code
+		for _, d := range x.Check(m, c.export) {
+			got = append(got, d.Code)
+		}
+		if !slices.Equal(got, c.codes) {
+			t.Errorf("%s: %v, want %v", name, got, c.codes)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Package window writes layers of a language model in GGUF as an ONNX model of
+// a fixed window: what a compiler for an accelerator takes, which knows neither
+// GGUF nor lengths that grow.
+//
+// [Layers] gives a model from the residual stream before the first of some
+// layers to that behind the last, hidden [1, T, C] → hidden_out [1, T, C], for
+// positions 0 to T-1 that see each other and what is before them. Weights are
+// float32, as exact as the file has them.
+//
+// It knows the layers of llama: RMSNorm before each half, rotary positions,
+// grouped heads of keys and values, SiLU with a gate. Other architectures are
+// refused by what they have besides.
+package window
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/quant"
+)
+
+// Options say which part is written. The zero value is refused.
+type Options struct {
+	First, Count int // layers First to First+Count-1
+	Positions    int // T
+}
+
+const (
+	opset        = 17
+	maxPositions = 1 << 14
+	// masked is added to what a position must not see: far below all scores,
+	// and finite in 16 bits.
+	masked = -10000
+)
+
+// writer makes one model.
+type writer struct {
+	f *gguf.File
+	s arch.Shape
+	t int // positions
+	m *onnx.Model
+	g *onnx.Graph
+}
+
+// Layers writes layers of a model as ONNX.
+func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
+	s, err := arch.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("writing a window: %w", err)
+	}
+	if err := known(s); err != nil {
+		return nil, fmt.Errorf("writing a window of %s: %w", s.Arch, err)
+	}
+	if opt.First < 0 || opt.Count < 1 || opt.First > s.Layers-opt.Count {
+		return nil, fmt.Errorf("writing a window: layers %d to %d of %d", opt.First, opt.First+opt.Count-1, s.Layers)
+	}
+	if opt.Positions < 1 || opt.Positions > min(maxPositions, s.Context) {
+		return nil, fmt.Errorf("writing a window: %d positions, the model has %d", opt.Positions, s.Context)
+	}
+	if err := parts(f, s, opt); err != nil {
+		return nil, fmt.Errorf("writing a window: %w", err)
+	}
+	w := &writer{f: f, s: s, t: opt.Positions, m: onnx.New("layers", opset)}
+	w.g = &w.m.Graph
+	w.g.Inputs = []onnx.Value{onnx.TensorValue("hidden", onnx.FLOAT, 1, w.t, s.Width)}
+	w.g.Outputs = []onnx.Value{onnx.TensorValue("hidden_out", onnx.FLOAT, 1, w.t, s.Width)}
+	w.positions()
+	x := "hidden"
+	for i := range opt.Count {
+		if x, err = w.layer(opt.First+i, x, i == opt.Count-1); err != nil {
+			return nil, fmt.Errorf("writing layer %d: %w", opt.First+i, err)
+		}
+	}
+	return w.m, nil
+}
+
+// known refuses what layers of llama do not have.
+func known(s arch.Shape) error {
+	style := s.Style()
+	for what, has := range map[string]bool{
+		"a learned position": style.Learned, "LayerNorm": style.LayerNorm, "norms behind its halves": style.PostNorm || style.NoPreNorm,
+		"norms of its heads": style.HeadNorm != arch.NoHeadNorm, "no gate": !style.Gated, "fused matrices": style.FusedQKV || style.FusedGate,
+		"another activation": style.Activation != arch.SiLU || s.Activation != "" && s.Activation != arch.SiLU, "experts": s.Experts > 0, "a sliding window": s.Windowed != nil || s.Local != nil,
+		"layers without rotation": s.Unrotated != nil, "parallel halves": s.Parallel, "scales of its own": s.ResidualScale != 0 || s.AttentionScale != 0 || s.AttentionCap != 0,
+		"a rotation of another kind": s.Rope.Dims != s.HeadDim || s.Rope.Scaling != "" && s.Rope.Scaling != "none",
+	} {
+		if has {
+			return fmt.Errorf("it has %s", what)
+		}
+	}
+	return nil
+}
+
+// parts refuses tensors of the layers that are not written, such as biases.
+func parts(f *gguf.File, s arch.Shape, opt Options) error {
+	var names []string
+	for _, t := range f.Tensors {
+		names = append(names, t.Name)
+	}
+	if err := s.CheckTensors(names); err != nil {
+		return err
+	}
+	for i := range opt.Count {
+		at := arch.Block(opt.First + i)
+		for _, name := range names {
+			if part, ok := strings.CutPrefix(name, at); ok && !slices.Contains(written, part) {
+				return fmt.Errorf("%s is not written", name)
+			}
+		}
+	}
+	return nil
+}
+
+// written are the tensors of a layer that are.
+var written = []string{
+	"attn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight", "ffn_norm.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight",
+}
+
+// weight reads a matrix of the file, out rows of in numbers; those of rows are
+// taken in the order of rows, if there is one. It is written transposed, as
+// ONNX multiplies.
+func (w *writer) weight(name string, in int, rows []int) (string, error) {
+	t, ok := w.f.Tensor(name)
+	if !ok {
+		return "", fmt.Errorf("there is no %s", name)
+	}
+	if t.Dims[0] != in {
+		return "", fmt.Errorf("%s is %v", name, t.Dims)
+	}
+	x := make([]float32, t.Elements())
+	quant.Dequantize(x, t.Data, t.Type)
+	if rows == nil {
+		rows = make([]int, t.Rows())
+		for i := range rows {
+			rows[i] = i
+		}
+	}
+	out := make([]float32, in*len(rows))
+	for j, row := range rows {
+		for i := range in {
+			out[i*len(rows)+j] = x[row*in+i]
+		}
+	}
+	return w.g.Constant(onnx.Floats(name, []int64{int64(in), int64(len(rows))}, out)), nil
+}
+
+// heads is the order of the rows of queries or keys: the pairs that are rotated
+// together lie half a head apart, and each query's keys and values are its own.
+func (w *writer) heads(count int, rotated bool) []int {
+	d := w.s.HeadDim
+	var rows []int
+	for h := range w.s.Heads {
+		from := h * count / w.s.Heads * d
+		for i := range d {
+			k := i
+			if rotated && !w.s.Rope.Halves {
+				k = 2*(i%(d/2)) + i/(d/2)
+			}
+			rows = append(rows, from+k)
+		}
+	}
+	return rows
+}
+
+// positions adds the constants of all layers: rotation and mask.
+func (w *writer) positions() {
+	d := w.s.HeadDim / 2
+	cos, sin := make([]float32, w.t*d), make([]float32, w.t*d)
+	for t := range w.t {
+		for i := range d {
+			s, c := math.Sincos(float64(t) * math.Pow(float64(w.s.Rope.Base), -float64(i)/float64(d)))
+			cos[t*d+i], sin[t*d+i] = float32(c), float32(s)
+		}
+	}
+	mask := make([]float32, w.t*w.t)
+	for t := range w.t {
+		for u := t + 1; u < w.t; u++ {
+			mask[t*w.t+u] = masked
+		}
+	}
+	w.g.Constant(onnx.Floats("cos", []int64{int64(w.t), int64(d)}, cos))
+	w.g.Constant(onnx.Floats("sin", []int64{int64(w.t), int64(d)}, sin))
+	w.g.Constant(onnx.Floats("mask", []int64{int64(w.t), int64(w.t)}, mask))
+	ints := func(name string, v ...int64) { w.g.Constant(onnx.Ints(name, []int64{int64(len(v))}, v)) }
+	ints("zero", 0)
+	ints("half", int64(d))
+	ints("whole", int64(2*d))
+	ints("last", 3)
+	ints("split", 1, int64(w.t), int64(w.s.Heads), int64(2*d))
+	ints("join", 1, int64(w.t), int64(2*d*w.s.Heads))
+	w.g.Constant(onnx.Floats("epsilon", nil, []float32{w.s.Epsilon}))
+	w.g.Constant(onnx.Floats("root", nil, []float32{float32(1 / math.Sqrt(float64(2*d)))}))
+}
