@@ -128,6 +128,7 @@ func TestTaken(t *testing.T) {
 		`{"type": "object", "additionalProperties": {"type": "integer"}}`:                                                                                                                         {`{"a":1,"ab":1,"":1,"é":1,"\n":1,"abc":1,"c":1,"d":1}`},
 		`{"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}}`:                                                                             {`{"a":{"a":1,"b":1},"b":{"a":1},"ab":{}}`},
 		`{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": {"type": "integer"}}`:                                                            {`{"a":1,"ab":1,"b":1,"aa":2}`},
+		`{"type": "object", "additionalProperties": {"type": "string"}}`:                                                                                                                          {`{"a":"x","ab":"yz"}`},
 		`{"type": "array", "items": {"type": "string"}, "uniqueItems": true}`:                                                                                                                     {`["a","ab","","b","aa"]`},
 		`{"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "boolean"}}]}`: {`{"a":1,"ab":1,"b":1}`, `{"a":1,"ab":true,"b":false}`},
 	} {
