@@ -7,7 +7,7 @@
 // [Phone.Serve] answers a service of adb's (shell,v2 and sync, their device side)
 // on any stream; device/adb/adbtest puts it behind the transport protocol, to
 // which Android's own adb connects, and behind a double of the adb server.
-// [Faults] switches on one of the things that go wrong with phones.
+// [Phone.Break] switches on one of the things that go wrong with phones.
 package phonetest
 
 import (

@@ -219,6 +219,10 @@ func TestTrust(t *testing.T) {
 	if _, err := ssh.Dial(t.Context(), opt); !errors.Is(err, lane.ErrUntrusted) || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("%v", err)
 	}
+	_, err := ssh.Dial(t.Context(), opt)
+	if l, _ := diag.From(device.Fault(opt.Host, err)); len(l) != 1 || l[0].Code != diag.DeviceUntrusted {
+		t.Errorf("%v", l)
+	}
 	text, err := os.ReadFile(other.opt.KnownHosts)
 	if err != nil {
 		t.Fatal(err)
