@@ -297,7 +297,7 @@ func TestJSON(t *testing.T) {
 		{"lab backend route", "inference_only --soc SM8750", exitOK},
 		{"lab schedule choose", "history.jsonl --op x --backend gpu --backend npu --policy ucb", exitOK},
 		{"lab schedule replay", "history.jsonl", exitOK},
-		{"lab graph show", "what --node run-1", exitOK},
+		{"lab graph show", "shown --node run-1", exitOK},
 		{"lab pending add", "pending.jsonl plan.yaml --kind github --repo o/r --path p --blocked-by x", exitOK},
 		{"lab pending ls", "pending.jsonl", exitOK},
 		{"data generate", "calls.txt --documents 16", exitOK},
