@@ -5,8 +5,9 @@
 // each input gives the shapes, the ranges of integers, and what the context is
 // run on in emulation. Beside the context lies the compiler's record; what it
 // says of the SDK, the chip, the source and the distance is in the layer's
-// annotations as well, so that it stands in the signed manifest. The same module,
-// chip, precision and SDK give the same bytes.
+// annotations as well, so that it stands in the signed manifest. A result
+// is remembered by module, chip, precision and SDK: Qualcomm's compiler may give
+// other bytes for the same large model.
 //
 // A module that ships contexts of its own is exported as it is.
 package qnn
