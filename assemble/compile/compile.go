@@ -33,6 +33,7 @@ import (
 	"mm-abi.org/mm/core/onnx/qdq"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 )
@@ -130,11 +131,11 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	if err != nil {
 		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
-	stage, err := os.MkdirTemp(filepath.Dir(opt.Out), ".mm-compile-")
+	stage, err := fsx.MkdirTemp("mm-compile-")
 	if err != nil {
 		return made, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	defer func() { err = errors.Join(err, fsx.RemoveAll(stage)) }()
 	got, err := compiled(ctx, e, p, stage, opt)
 	if err != nil {
 		return made, err
@@ -218,12 +219,10 @@ func refusal(path string, m *onnx.Model, left *qnn.Left) error {
 }
 
 func write(path string, m *onnx.Model) error {
-	f, err := os.Create(path)
-	if err != nil {
+	return fsx.Replace(path, 0o600, func(to io.Writer) error {
+		_, err := onnx.Write(to, m)
 		return err
-	}
-	_, err = onnx.Write(f, m)
-	return errors.Join(err, f.Close())
+	})
 }
 
 func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }

@@ -32,7 +32,7 @@ var floors = map[string]int{
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6,
 
-	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 7, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
+	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 8, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 
 	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "core/graph/drift": 8, "core/graph/freeze": 8, "core/train/modal": 8, "core/train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
 	"lab/journal": 1, "lab/chain": 1, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/falsify": 2, "lab/boundary": 2, "lab/truth": 0, "lab/graph": 2, "lab/corpus": 2, "lab/probe": 2, "lab/pending": 2, "lab/schedule": 0, "lab/registry": 4, "lab/run": 3, "core/tokenizer/fertility": 1,

@@ -31,6 +31,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/resolve"
@@ -198,11 +199,11 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 
 // compile makes the context and its record, in this order.
 func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
-	dir, err := os.MkdirTemp(out.Cache, "qnn-") // "": the system's
+	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
 	job.Out = filepath.Join(dir, name+".bin")
 	record, err := x.Compiler.Compile(ctx, job)
 	if err != nil {
