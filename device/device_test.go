@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 			before := w.phone.Received()
 			w.job.Nonce = "ffeeddccbbaa99887766554433221100"
 			w.job.Before = []evidence.Record{r}
-			if out, err = w.device.Run(t.Context(), w.job); err != nil {
+			if _, err = w.device.Run(t.Context(), w.job); err != nil {
 				t.Fatal(err)
 			}
 			if sent := w.phone.Received() - before; sent != 3*256 {

@@ -14,7 +14,7 @@ import (
 )
 
 // errKey is what storage says that is encrypted and not unlocked yet.
-var errKey = errors.New("Required key not available")
+var errKey = errors.New("required key not available")
 
 // reason is an error as the phone's system words it.
 func reason(err error) string {
@@ -28,7 +28,7 @@ func reason(err error) string {
 	case errors.Is(err, syscall.ENOSPC):
 		return "No space left on device"
 	case errors.Is(err, errKey):
-		return errKey.Error()
+		return "Required key not available"
 	case errors.Is(err, fs.ErrPermission):
 		return "Permission denied"
 	}
