@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"image"
 	"image/color"
 	"image/png"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/core/dataset/scene"
 	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
@@ -32,15 +34,32 @@ func draw(path string, red, green, blue uint8) error {
 	return png.Encode(f, m)
 }
 
+// painted writes a scene as a PNG file.
+func painted(path string, s scene.Scene) error {
+	m := image.NewNRGBA(image.Rect(0, 0, s.W, s.H))
+	for i := range s.W * s.H {
+		m.Set(i%s.W, i/s.W, color.NRGBA{s.RGB[3*i], s.RGB[3*i+1], s.RGB[3*i+2], 255})
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(png.Encode(f, m), f.Close())
+}
+
 // p-lite answers to a picture with the same words whichever engines run its
 // parts, and with others to another picture.
 func TestPictureOnEveryEngine(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("MM_HOME", home)
 	pictures := map[string]string{}
-	for name, c := range map[string][3]uint8{"a": {0, 0, 0}, "b": {200, 90, 10}} {
+	src, err := scene.New(scene.Options{Kinds: []string{scene.Shapes}, Plain: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"a", "b"} { // as the encoder knows them
 		pictures[name] = filepath.Join(t.TempDir(), name+".png")
-		if err := draw(pictures[name], c[0], c[1], c[2]); err != nil {
+		if err := painted(pictures[name], src.Make(i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -67,7 +67,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
 	}
-	if opt.Inputs, err = p.calibration(c, opt); err != nil {
+	if opt.Inputs, err = calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape")); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -93,11 +93,11 @@ func chipOf(chips soc.Chips, name string) (soc.Chip, error) {
 	return chip, nil
 }
 
-// calibration reads the inputs of --calibrate. Floats may be compared on noise,
-// integers want inputs like those to come.
-func (p *program) calibration(c *cli.Context, opt compile.Options) ([]map[string]graph.Tensor, error) {
-	if places := c.StringSlice("calibrate"); len(places) > 0 {
-		if len(c.StringSlice("shape")) > 0 {
+// calibration reads the inputs that lie at places. Floats may be compared on noise
+// of the shapes that are given, integers want inputs like those to come.
+func calibration(opt compile.Options, places, given []string) ([]map[string]graph.Tensor, error) {
+	if len(places) > 0 {
+		if len(given) > 0 {
 			return nil, usageError{errors.New("--shape is for noise: the inputs of --calibrate have shapes")}
 		}
 		return compile.Samples(opt.Model, places)
@@ -106,7 +106,7 @@ func (p *program) calibration(c *cli.Context, opt compile.Options) ([]map[string
 		return nil, usageError{fmt.Errorf("--precision %s takes the ranges of numbers from inputs: name some with --calibrate", opt.Precision)}
 	}
 	shapes := map[string][]int{}
-	for _, text := range c.StringSlice("shape") {
+	for _, text := range given {
 		name, dims, err := shapeOf(text)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--shape %s: %w", text, err)}

@@ -191,8 +191,8 @@ func TestRefusals(t *testing.T) {
 		"an old opset":      {model(3, func(g *onnx.Graph) { g.Add("Neg", []string{"x"}, "y") }, 1), graph.Options{}, "opset 3"},
 		"cubic":             {model(17, func(g *onnx.Graph) { g.Add("Resize", []string{"x"}, "y", onnx.String("mode", "cubic")) }, 1), graph.Options{}, "mode cubic"},
 		"a domain": {model(17, func(g *onnx.Graph) {
-			g.Nodes = []onnx.Node{{Op: "Gelu", Domain: "com.microsoft", Inputs: []string{"x"}, Outputs: []string{"y"}}}
-		}, 1), graph.Options{}, "com.microsoft"},
+			g.Nodes = []onnx.Node{{Op: "Gelu", Domain: "org.example", Inputs: []string{"x"}, Outputs: []string{"y"}}}
+		}, 1), graph.Options{}, "org.example"},
 		"too many nodes": {model(17, long, 1), graph.Options{Nodes: 3}, "more than 3 nodes"},
 		"no producer":    {model(17, func(g *onnx.Graph) { g.Add("Neg", []string{"q"}, "y") }, 1), graph.Options{}, `"q"`},
 	} {
