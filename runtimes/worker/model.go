@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -175,7 +176,7 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	list, payload, err := wire.Tensors(in, room, 0, func(at int64, b []byte) error { return c.shared.write(room, at, b) })
 	if err != nil {
 		free()
-		return nil, fmt.Errorf("sharing inputs: %w", err)
+		return nil, f.beside(fmt.Errorf("sharing inputs: %w", err))
 	}
 	reply, data, err := c.detached(ctx, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
 	if err != nil {
@@ -185,10 +186,22 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	out, err := wire.Unpacked(reply.Tensors, data, room, func(at, n int64) ([]byte, error) { return c.shared.read(room, at, n) })
 	if err != nil {
 		c.kill(err)
-		return nil, fmt.Errorf("the engine's outputs: %w", err)
+		return nil, f.beside(fmt.Errorf("the engine's outputs: %w", err))
 	}
 	f.results.Store(wire.Fit(out))
 	return out, nil
+}
+
+// beside gives an error its name in the contract where memory that was shared is
+// closed because the model was, beside the call.
+func (m *model) beside(err error) error {
+	if !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	if _, closed := m.current(); closed != nil {
+		return closed
+	}
+	return err
 }
 
 // room reserves shared memory for tensors in and results; nil where the pipe
