@@ -134,11 +134,11 @@ func corpus() []skilltest.Hostile {
 		{Name: "calls without a cycle", Program: evil(chain(60)), Ends: late},
 		{Name: "a thousand fills of all memory", Program: evil(largeFunc(repeat(3000, fill), 60)), Ends: quick},
 		{Name: "a thousand copies of all memory", Program: evil(largeFunc(repeat(3000, copies), 60)), Ends: quick},
-		{Name: "endless recursion", Program: evil(func() []byte {
-			a := &asm{}
-			a.export("_start", a.fn(":", 100, call(0)))
-			return a.bytes()
-		}()), Ends: []sandbox.Kind{sandbox.Trap, sandbox.Time}},
+		{Name: "endless recursion", Program: evil(recursion(100)), Ends: breaks},
+		{Name: "endless recursion of small frames", Program: evil(recursion(0)), Ends: breaks},
+		{Name: "endless recursion of two", Program: evil(mutual()), Ends: breaks},
+		{Name: "endless recursion through a table", Program: evil(indirect()), Ends: breaks},
+		{Name: "endless recursion of large frames", Program: evil(frames(200)), Ends: breaks},
 		{Name: "memory page by page", Program: evil(grow()), Ends: hungers},
 		{Name: "memory in one piece", Program: evil(commands(i32(60000), op(0x40, 0), i32(-1), op(0x46), when(op(0)))), Ends: hungers},
 		{Name: "memory refused, then a loop", Program: evil(commands(i32(60000), op(0x40, 0), op(0x1a), loop())), Ends: hungers, Endless: true},

@@ -21,9 +21,6 @@ type cost struct {
 	total   int64   // with what it calls, where no check stands between
 	entry   bool    // it is checked on entry
 	between bool    // and before each call of something that is not small
-	index   int     // of Tarjan's walk; 0: not met
-	low     int     //
-	open    bool    // on its stack
 	inserts []place // where a check belongs in any case
 }
 
@@ -39,26 +36,34 @@ type place struct {
 // Loops are checked by the engine. Functions that call themselves, by whatever
 // way, are checked on entry; calls through tables always. What is left is a
 // graph without cycles, whose costs are added up from the leaves; where they
-// pass run, the caller is checked on entry and before its calls.
+// pass run, the caller is checked on entry and before its calls. How deep calls
+// may lie is bounded too, see deepest.
 func (m *module) guard() {
 	first := len(m.imports)
 	costs := make([]cost, len(m.bodies))
 	for i, b := range m.bodies {
-		costs[i].read(b, first)
+		costs[i].read(b, first, len(m.bodies))
 	}
-	w := walk{costs: costs}
+	calls := make([][]int, len(costs))
 	for i := range costs {
-		if costs[i].index == 0 {
-			w.visit(i)
+		calls[i] = costs[i].calls
+	}
+	for _, group := range components(calls) {
+		for _, i := range group {
+			costs[i].entry = len(group) > 1 || slices.Contains(calls[i], i)
+		}
+		for _, i := range group {
+			costs[i].sum(costs)
 		}
 	}
 	for i, b := range m.bodies {
 		m.bodies[i] = costs[i].insert(b, costs)
 	}
+	m.deepen()
 }
 
 // read counts a body's instructions and notes its calls.
-func (c *cost) read(b body, first int) {
+func (c *cost) read(b body, first, all int) {
 	r := &reader{data: b.code, pos: b.at}
 	var last instr
 	for r.left() > 0 {
@@ -66,7 +71,7 @@ func (c *cost) read(b body, first int) {
 		in := r.instr()
 		c.own++
 		switch {
-		case in.op == opCall && int(in.arg) >= first:
+		case in.op == opCall && int(in.arg) >= first && int(in.arg)-first < all: // others the engine refuses
 			c.calls = append(c.calls, int(in.arg)-first)
 			c.inserts = append(c.inserts, place{at, int(in.arg) - first})
 		case in.op == opCallIndirect:
@@ -82,55 +87,12 @@ func (c *cost) read(b body, first int) {
 	}
 }
 
-// walk finds the cycles of the graph of calls (Tarjan 1972) and gives each
-// function its cost after those that it calls.
-type walk struct {
-	costs []cost
-	next  int
-	stack []int
-}
-
-func (w *walk) visit(i int) {
-	c := &w.costs[i]
-	w.next++
-	c.index, c.low, c.open = w.next, w.next, true
-	w.stack = append(w.stack, i)
-	for _, j := range c.calls {
-		if j >= len(w.costs) { // the engine refuses the module
-			continue
-		}
-		d := &w.costs[j]
-		if d.index == 0 {
-			w.visit(j)
-			c.low = min(c.low, d.low)
-		} else if d.open {
-			c.low = min(c.low, d.index)
-		}
-	}
-	if c.low != c.index {
-		return
-	}
-	at := len(w.stack) - 1
-	for w.stack[at] != i {
-		at--
-	}
-	group := w.stack[at:]
-	w.stack = w.stack[:at]
-	for _, j := range group {
-		w.costs[j].entry = len(group) > 1 || slices.Contains(w.costs[j].calls, j)
-	}
-	for _, j := range group {
-		w.costs[j].sum(w.costs)
-		w.costs[j].open = false
-	}
-}
-
 // sum adds up what a function takes, and checks its calls where that is much.
 func (c *cost) sum(costs []cost) {
 	c.total = c.own
 	var most int64
 	for _, j := range c.calls {
-		if j >= len(costs) || costs[j].entry {
+		if costs[j].entry {
 			continue
 		}
 		c.total += costs[j].total
@@ -152,14 +114,14 @@ func (c *cost) insert(b body, costs []cost) body {
 	}
 	from := b.at
 	for _, p := range c.inserts {
-		if p.callee >= 0 && (!c.between || p.callee >= len(costs) || costs[p.callee].entry || costs[p.callee].total <= small) {
+		if p.callee >= 0 && (!c.between || costs[p.callee].entry || costs[p.callee].total <= small) {
 			continue
 		}
 		out = append(out, b.code[from:p.at]...)
 		out = append(out, check...)
 		from = p.at
 	}
-	return body{append(out, b.code[from:]...), b.at}
+	return body{append(out, b.code[from:]...), b.at, b.locals}
 }
 
 // tangled reports whether a function has more blocks than a compiler is given.

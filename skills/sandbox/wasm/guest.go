@@ -89,14 +89,23 @@ func (g *guest) run(ctx context.Context, mem *memory, config wazero.ModuleConfig
 	defer mod.Close(context.WithoutCancel(ctx))
 	if g.form == command {
 		_, err = mod.ExportedFunction("_start").Call(ctx)
-		return err
+		return g.deep(mod, err)
 	}
 	if f := mod.ExportedFunction("_initialize"); f != nil {
 		if _, err := f.Call(ctx); err != nil {
-			return err
+			return g.deep(mod, err)
 		}
 	}
-	return react(ctx, mod, input, out)
+	return g.deep(mod, react(ctx, mod, input, out))
+}
+
+// deep says of a trap that it was for calls too deep.
+func (g *guest) deep(mod api.Module, err error) error {
+	left := mod.ExportedGlobal(leftName)
+	if err == nil || left == nil || api.DecodeI32(left.Get()) >= 0 {
+		return err
+	}
+	return sandbox.Faultf(sandbox.Trap, "%s broke: its calls lie more than %d MiB deep", g.name, deepest>>20)
 }
 
 // script makes an instance of the interpreter and has it run the program.
@@ -107,7 +116,7 @@ func (g *guest) script(ctx context.Context, mem *memory, c sandbox.Call, out, lo
 		return err
 	}
 	defer mod.Close(context.WithoutCancel(ctx))
-	return g.interpret(ctx, mod, c, out, log)
+	return g.deep(mod, g.interpret(ctx, mod, c, out, log))
 }
 
 // react hands the arguments to a reactor and takes the result.

@@ -12,7 +12,13 @@ const (
 	opBrTable      = 0x0e
 	opCall         = 0x10
 	opCallIndirect = 0x11
+	opDrop         = 0x1a
+	opGlobalGet    = 0x23
+	opGlobalSet    = 0x24
 	opI32Const     = 0x41
+	opI32GeS       = 0x4e
+	opI32Add       = 0x6a
+	opI32DivU      = 0x6e
 	opRefFunc      = 0xd2
 	opMisc         = 0xfc
 	opVector       = 0xfd
@@ -40,8 +46,10 @@ func (r *reader) instr() instr {
 	switch op := in.op; {
 	case op == opBlock, op == opLoop, op == opIf:
 		in.arg = r.signed(33)
-	case op == opBr, op == opBrIf, op == opCall, op >= 0x20 && op <= 0x26, op == opRefFunc:
+	case op == opBr, op == opBrIf, op == opCall, op >= 0x20 && op <= 0x26:
 		in.arg = int64(r.u32())
+	case op == opRefFunc:
+		r.refs = append(r.refs, r.u32())
 	case op == opBrTable:
 		for n := r.count("targets", maxTargets, 1); n > 0 && r.err == nil; n-- {
 			r.u32()

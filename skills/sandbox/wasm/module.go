@@ -45,6 +45,12 @@ const (
 // order is where each section stands: the count of data stands before the code.
 var order = [...]int{secType: 1, secImport: 2, secFunction: 3, secTable: 4, secMemory: 5, secGlobal: 6, secExport: 7, secStart: 8, secElement: 9, secDataCount: 10, secCode: 11, secData: 12}
 
+// Kinds and types that mm writes (§5.5.10, §5.3.1).
+const (
+	kindGlobal = 3
+	typeI32    = 0x7f
+)
+
 var magic = []byte{0, 'a', 's', 'm', 1, 0, 0, 0}
 
 // module is what was read of a module.
@@ -56,6 +62,8 @@ type module struct {
 	exports  map[string]byte
 	pages    uint32 // its memory at the beginning, in 64 KiB
 	bodies   []body
+	globals  uint32
+	referred []uint32 // functions of which a reference is taken
 }
 
 type section struct {
@@ -65,8 +73,9 @@ type section struct {
 
 // body is the code of a function.
 type body struct {
-	code []byte // locals and instructions
-	at   int    // where the instructions begin
+	code   []byte // locals and instructions
+	at     int    // where the instructions begin
+	locals int    // without its parameters
 }
 
 // parse reads a module and judges all of its announced sizes. Custom sections
@@ -97,7 +106,7 @@ func parse(code []byte) (*module, error) {
 		if s.err != nil {
 			return nil, s.err
 		}
-		m.sections = append(m.sections, section{id, data})
+		m.sections, m.referred = append(m.sections, section{id, data}), append(m.referred, s.refs...)
 	}
 	if r.err == nil && uint32(len(m.bodies)) != m.funcs {
 		r.fail("%d functions are announced and %d are there", m.funcs, len(m.bodies))
@@ -138,7 +147,8 @@ func (m *module) section(id byte, r *reader) {
 			m.pages, _ = r.limits()
 		}
 	case secGlobal:
-		for n := r.count("globals", maxGlobals, 4); n > 0 && r.err == nil; n-- {
+		m.globals = r.count("globals", maxGlobals, 4)
+		for i := uint32(0); i < m.globals && r.err == nil; i++ {
 			r.valType()
 			r.byte()
 			r.constant()
@@ -147,6 +157,9 @@ func (m *module) section(id byte, r *reader) {
 		for n := r.count("exports", maxExports, 3); n > 0 && r.err == nil; n-- {
 			name := r.name()
 			m.exports[name] = r.byte()
+			if name == leftName {
+				r.fail("it exports %s, which is mm's name", name)
+			}
 			r.u32()
 		}
 	case secStart:
@@ -224,7 +237,8 @@ func (m *module) body(r *reader) {
 	if r.err == nil {
 		r.err = b.err
 	}
-	m.bodies = append(m.bodies, body{code, at})
+	m.bodies = append(m.bodies, body{code, at, int(locals)})
+	m.referred = append(m.referred, b.refs...)
 }
 
 func (r *reader) valType() {
@@ -274,7 +288,7 @@ func (r *reader) element() {
 	}
 	for n := r.count("elements", maxEntries, 1); n > 0 && r.err == nil; n-- {
 		if flags < 4 {
-			r.u32()
+			r.refs = append(r.refs, r.u32())
 		} else {
 			r.constant()
 		}

@@ -12,6 +12,7 @@ type reader struct {
 	data []byte
 	pos  int
 	err  error
+	refs []uint32 // functions of which a reference is taken
 }
 
 func (r *reader) fail(format string, args ...any) {
