@@ -159,16 +159,12 @@ func pair(want, seen []scene.Shape) []int {
 // a twentieth of the highest bar's, and a chart as a whole with every height and
 // every colour.
 func countBars(t train.Tally, want []scene.Bar, seen []scene.MeasuredBar) {
-	highest := 1
-	for _, b := range want {
-		highest = max(highest, b.Value)
-	}
 	whole := len(want) == len(seen)
 	t.Add(scene.Charts+"/"+scene.AskCount, fmt.Sprint(len(want)), whole)
 	var said []string
 	for i, b := range want {
-		should := 1000 * b.Value / highest
-		near := i < len(seen) && seen[i].Height-should <= 50 && should-seen[i].Height <= 50
+		should := scene.HeightOf(b.Value, want)
+		near := i < len(seen) && seen[i].Near(should)
 		t.Add(scene.Charts+"/height"+qa.WithinTwentieth, fmt.Sprint(should/100), near)
 		hue := i < len(seen) && seen[i].Colour == b.Colour
 		t.Add(scene.Charts+"/"+scene.AskColour, b.Colour, hue)

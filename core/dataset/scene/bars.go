@@ -8,6 +8,19 @@ type MeasuredBar struct {
 	Height int // of the highest bar's, in 1/1000
 }
 
+// HeightOf is how high a bar of a value is beside the highest, in 1/1000.
+func HeightOf(value int, bars []Bar) int {
+	highest := 1
+	for _, b := range bars {
+		highest = max(highest, b.Value)
+	}
+	return 1000 * value / highest
+}
+
+// Near says whether the bar is as high as wanted, within a twentieth of the
+// highest bar.
+func (b MeasuredBar) Near(height int) bool { return max(b.Height-height, height-b.Height) <= 50 }
+
 // MeasureBars finds the bars of a chart [h, w, 3] by its pixels alone, from the
 // left: what stands on the lowest long line and is wider than one. Nothing
 // where there is no such line. It panics where rgb has another length.

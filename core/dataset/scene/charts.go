@@ -123,19 +123,13 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 		p.write(l, ink, "", 0)
 		top = px(p.span(18, 22))
 	}
-	height := bottom - top
-	at := func(v int) int { return bottom - height*v/sc.top }
-	line := max(p.px(unit), unit)
+	ax := axes{left, right, top, bottom, sc, ink, max(p.px(unit), unit)}
 	grid := p.one(2)
 	for v := 0; v <= sc.top; v += sc.step {
-		y := at(v)
-		if grid {
-			p.paint(box(left, y-line/2, right, y+line/2), mixed(ground, ink, 50))
+		if y := ax.at(v); grid {
+			p.paint(box(left, y-ax.line/2, right, y+ax.line/2), mixed(ground, ink, 50))
 		}
-		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
-		l := p.letter(strconv.Itoa(v), ticks)
-		l = l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2})
-		p.write(l, ink, "", 0)
+		p.tick(ax, v, ticks)
 	}
 	paint := p.shade(t.Bars[0].Colour)
 	slot := (right - left) / len(t.Bars)
@@ -145,19 +139,15 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 		if i > 0 && b.Colour != t.Bars[i-1].Colour {
 			paint = p.shade(b.Colour)
 		}
-		p.paint(box(x, at(b.Value), x+bar, bottom), paint)
-		p.mark(BarTop, b.Colour, point{x + bar/2, at(b.Value)}, (i+1)*Row+barValue)
 		l := p.letter(b.Label, st)
 		if l.width() > slot-px(2) {
 			narrow := st
 			narrow.em = st.em * (slot - px(2)) / l.width()
 			l = p.letter(b.Label, narrow)
 		}
-		l = l.moved(point{x + bar/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)})
-		p.write(l, ink, "", (i+1)*Row)
+		p.bar(ax, i, x, bar, b, paint, l)
 	}
-	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
-	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)
+	p.lines(ax)
 }
 
 // mixed is a colour between two, part of 255 of the second.

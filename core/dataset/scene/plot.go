@@ -32,7 +32,7 @@ func (p *pen) plot() Scene {
 	for i := range t.Bars {
 		t.Bars[i].Colour = colour
 	}
-	p.columnsOf(&t, rgb{20, 20, 20})
+	p.drawPlot(&t, rgb{20, 20, 20})
 	p.finish()
 	parts := make([]string, len(t.Bars))
 	for i, b := range t.Bars {
@@ -64,26 +64,17 @@ func (p *pen) columns() []Bar {
 	}
 }
 
-// columnsOf draws axes, ticks, labels and bars.
-func (p *pen) columnsOf(t *Truth, ink rgb) {
+// drawPlot draws axes, ticks, labels and bars.
+func (p *pen) drawPlot(t *Truth, ink rgb) {
 	px := func(v int) int { return p.px(v * unit) }
-	left, right, top, bottom := px(plotLeft), px(plotRight), px(plotUpper), px(plotBottom)
+	ax := axes{px(plotLeft), px(plotRight), px(plotUpper), px(plotBottom), scale{t.Top, t.Step}, ink, max(p.px(unit), unit)}
 	text := style{face: p.faces[0], em: p.px(10 * unit), wide: 256}
-	line := max(p.px(unit), unit)
 	for v := 0; v <= t.Top; v += t.Step {
-		y := bottom - (bottom-top)*v/t.Top
-		p.paint(box(left-px(3), y-line/2, left, y+line/2), ink)
-		l := p.letter(strconv.Itoa(v), text)
-		p.write(l.moved(point{left - px(4) - l.hi.x, y - (l.lo.y+l.hi.y)/2}), ink, "", 0)
+		p.tick(ax, v, text)
 	}
-	slot, paint := (right-left)/plotBars, p.shade(t.Bars[0].Colour)
+	slot, paint := (ax.right-ax.left)/plotBars, p.shade(t.Bars[0].Colour)
 	for i, b := range t.Bars {
-		x, y := left+slot*i+(slot-px(plotWide))/2, bottom-(bottom-top)*b.Value/t.Top
-		p.paint(box(x, y, x+px(plotWide), bottom), paint)
-		p.mark(BarTop, b.Colour, point{x + px(plotWide)/2, y}, (i+1)*Row+barValue)
-		l := p.letter(b.Label, text)
-		p.write(l.moved(point{x + px(plotWide)/2 - (l.lo.x+l.hi.x)/2, bottom + px(12)}), ink, "", (i+1)*Row)
+		p.bar(ax, i, ax.left+slot*i+(slot-px(plotWide))/2, px(plotWide), b, paint, p.letter(b.Label, text))
 	}
-	p.paint(box(left-line/2, top, left+line/2, bottom+line/2), ink)
-	p.paint(box(left-line/2, bottom-line/2, right, bottom+line/2), ink)
+	p.lines(ax)
 }

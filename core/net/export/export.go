@@ -7,6 +7,9 @@
 // or half precision and as pictures, outputs brought into a range, rounded and
 // cast, see [Input] and [Output]. A network that says velocities may be unrolled
 // into the steps that draw a sample, see [Flow].
+//
+// What was written is read again by [Read], for training that goes on from a
+// module.
 package export
 
 import (

@@ -137,17 +137,13 @@ func judgeScene(s scene.Scene, rgb []byte, w, h int) []Verdict {
 // wanted.
 func judgeChart(s scene.Scene, rgb []byte) []Verdict {
 	found := scene.MeasureBars(rgb, s.W, s.H)
-	highest := 1
-	for _, b := range s.Truth.Bars {
-		highest = max(highest, b.Value)
-	}
 	var want, got [3][]string // how high, of which colour, both
 	for i, b := range s.Truth.Bars {
-		should := 1000 * b.Value / highest
+		should := scene.HeightOf(b.Value, s.Truth.Bars)
 		high, colour := "none", "none"
 		if i < len(found) {
 			colour = found[i].Colour
-			if high = fmt.Sprint(found[i].Height); max(found[i].Height-should, should-found[i].Height) <= 50 {
+			if high = fmt.Sprint(found[i].Height); found[i].Near(should) {
 				high = fmt.Sprint(should)
 			}
 		}

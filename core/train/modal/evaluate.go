@@ -113,7 +113,7 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 			if t.Look == Nothing {
 				continue
 			}
-			it, err := p.shown(seen, examples[i].Modality)
+			it, err := p.given(seen, examples[i].Modality)
 			m.item = it
 			m.key = -1
 			if err != nil {
@@ -126,9 +126,9 @@ func (p *Perception) show(from, n int, t Trial) ([]Example, []made, error) {
 	return examples, items, failed
 }
 
-// shown prepares an example to be shown as m: of a picture in place of a film it
+// given prepares an example to be given as m: of a picture in place of a film it
 // makes a film that stands still, of a film in place of a picture its first frame.
-func (p *Perception) shown(e Example, m Medium) (item, error) {
+func (p *Perception) given(e Example, m Medium) (item, error) {
 	s := p.sense(eye(m))
 	if m != Video {
 		return s.item(e)
