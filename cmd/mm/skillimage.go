@@ -20,7 +20,7 @@ func (p *program) skillImageCommand() *cli.Command {
 		Name: "image", Usage: "bring the container image of a skill into the store", ArgsUsage: "REF",
 		Description: "REF is HOST/REPOSITORY:TAG, …@sha256:… or oci:DIR[:NAME]. What is printed is what a skill\n" +
 			"writes: runtime: {container: NAME@sha256:…}. Nothing of the image is run.",
-		Flags: remoteFlags(),
+		Flags: append(remoteFlags(), p.jsonFlag()),
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
@@ -29,6 +29,11 @@ func (p *program) skillImageCommand() *cli.Command {
 				got, err := w.Image(c.Context, c.Args().First())
 				if err != nil {
 					return err
+				}
+				if p.json {
+					return p.printJSON(struct {
+						Container string `json:"container"`
+					}{got.Ref})
 				}
 				_, err = fmt.Fprintln(p.stdout, got.Ref)
 				return err
@@ -43,6 +48,7 @@ func (p *program) skillToolsCommand() *cli.Command {
 		Description: "DIR holds the module of a skill with runtime: {mcp: …}. Its server is started behind the walls\n" +
 			"that it will run in and asked for its tools. The hash belongs into runtime.mcp.tools_sha256;\n" +
 			"until it is known, 64 zeros stand there.",
+		Flags: []cli.Flag{p.jsonFlag()},
 		Action: func(c *cli.Context) error {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
@@ -75,6 +81,12 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 	l, err := mcp.Executor{Programs: process.New(process.Options{})}.Tools(ctx, program)
 	if err != nil {
 		return err
+	}
+	if p.json {
+		return p.printJSON(struct {
+			Tools  []string `json:"tools"`
+			SHA256 string   `json:"tools_sha256"`
+		}{listed(l.Names), l.SHA256})
 	}
 	for _, name := range l.Names {
 		fmt.Fprintln(p.stdout, name)

@@ -18,6 +18,7 @@ func (p *program) skillNewCommand() *cli.Command {
 		Description: "The folder holds module.yaml, the source and a README. Go and C become WebAssembly by the\n" +
 			"command that is printed; Python and Starlark run as they are.",
 		Flags: []cli.Flag{
+			p.jsonFlag(),
 			&cli.StringFlag{Name: "lang", Value: "starlark", Usage: known},
 			&cli.StringFlag{Name: "dir", Usage: "folder of the module (default: ./NAME)"},
 			&cli.StringFlag{Name: "version", Value: "0.1.0", Usage: "SemVer of the module"},
@@ -34,6 +35,12 @@ func (p *program) skillNewCommand() *cli.Command {
 			dir := cmp.Or(c.String("dir"), opt.Name)
 			if err := template.Write(dir, opt); err != nil {
 				return err
+			}
+			if p.json {
+				return p.printJSON(struct {
+					Dir   string `json:"dir"`
+					Build string `json:"build,omitempty"`
+				}{dir, opt.Command()})
 			}
 			fmt.Fprintln(p.stdout, dir)
 			if build := opt.Command(); build != "" {
