@@ -139,6 +139,12 @@ func corpus() []skilltest.Hostile {
 		{Name: "endless recursion of two", Program: evil(mutual()), Ends: breaks},
 		{Name: "endless recursion through a table", Program: evil(indirect()), Ends: breaks},
 		{Name: "endless recursion of large frames", Program: evil(frames(200)), Ends: breaks},
+		gigabyte("a fill of a gigabyte", func(size []byte) []byte {
+			return cat(i32(0), i32(7), size, op(opMisc, miscMemoryFill, 0))
+		}),
+		gigabyte("a copy of a gigabyte", func(size []byte) []byte {
+			return cat(i32(1), i32(0), size, op(opMisc, miscMemoryCopy, 0, 0))
+		}),
 		{Name: "memory page by page", Program: evil(grow()), Ends: hungers},
 		{Name: "memory in one piece", Program: evil(commands(i32(60000), op(0x40, 0), i32(-1), op(0x46), when(op(0)))), Ends: hungers},
 		{Name: "memory refused, then a loop", Program: evil(commands(i32(60000), op(0x40, 0), op(0x1a), loop())), Ends: hungers, Endless: true},

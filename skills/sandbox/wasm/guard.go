@@ -31,7 +31,7 @@ type place struct {
 }
 
 // guard puts checks into the module, so that between two of them a guest runs
-// for about run instructions or copies one block of memory.
+// for about run instructions or copies one piece of memory.
 //
 // Loops are checked by the engine. Functions that call themselves, by whatever
 // way, are checked on entry; calls through tables always. What is left is a
@@ -39,6 +39,7 @@ type place struct {
 // pass run, the caller is checked on entry and before its calls. How deep calls
 // may lie is bounded too, see deepest.
 func (m *module) guard() {
+	m.pieces()
 	first := len(m.imports)
 	costs := make([]cost, len(m.bodies))
 	for i, b := range m.bodies {
