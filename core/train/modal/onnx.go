@@ -2,20 +2,18 @@ package modal
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
+	"strings"
 
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // stranger is an encoder in an ONNX file, which this program runs and never
@@ -31,7 +29,7 @@ type stranger struct {
 
 // openStranger opens the file and finds what it gives for one item.
 func openStranger(ctx context.Context, path string, e Encoder, threads int) (*stranger, error) {
-	sum, err := fileSum(path)
+	_, sum, err := fsx.Digest(path)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +41,7 @@ func openStranger(ctx context.Context, path string, e Encoder, threads int) (*st
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, err
 	}
-	s := &stranger{program: p, output: e.Output, sum: sum}
+	s := &stranger{program: p, output: e.Output, sum: strings.TrimPrefix(sum, "sha256:")}
 	if n := len(p.Inputs()); n != 1 {
 		return nil, errors.Join(fmt.Errorf("%s has %d inputs: an encoder has one", filepath.Base(path), n), p.Close())
 	}
@@ -55,20 +53,6 @@ func openStranger(ctx context.Context, path string, e Encoder, threads int) (*st
 		s.output = p.Outputs()[0]
 	}
 	return s, nil
-}
-
-// fileSum is the SHA-256 of a file in hex.
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // features is what the encoder gives for one input: rows × cols numbers, a
