@@ -17,7 +17,7 @@ const vector int32 = -1
 
 // sequence is one text.
 type sequence struct {
-	m       *model
+	m       *Model
 	context int
 	hidden  bool
 	closed  bool

@@ -3,7 +3,7 @@
 //
 // The functions are an engine's; what stands around them is here: embeddings,
 // which are rows of the GGUF file, rotation and mask, keys and values between
-// one pass and the next, choosing tokens. A [New] model is a [runtimes.Language]
+// one pass and the next, choosing tokens. A [New] model is a language model
 // that takes vectors beside tokens and gives logits and hidden states. It holds
 // as many positions as the functions have places for keys and values; what does
 // not fit is [runtimes.ErrFull].
@@ -47,7 +47,7 @@ type Options struct {
 
 // New makes a language model. Options.Model and the passes are its own from
 // then on, and still the caller's after an error.
-func New(opt Options) (runtimes.Language, error) {
+func New(opt Options) (*Model, error) {
 	s, err := arch.Read(opt.Model)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func New(opt Options) (runtimes.Language, error) {
 	if opt.Window < 1 || opt.Window > s.Context {
 		return nil, fmt.Errorf("a window of %d positions, and the model has %d", opt.Window, s.Context)
 	}
-	m := &model{file: opt.Model, shape: s, embedding: e, window: opt.Window, context: opt.Window, limit: opt.Time, passes: slices.Clone(opt.Passes)}
+	m := &Model{file: opt.Model, shape: s, embedding: e, window: opt.Window, context: opt.Window, limit: opt.Time, passes: slices.Clone(opt.Passes)}
 	if opt.Context > 0 {
 		m.context = min(m.context, opt.Context)
 	}
@@ -70,8 +70,9 @@ func New(opt Options) (runtimes.Language, error) {
 	return m, nil
 }
 
-// model is the functions and what stands around them.
-type model struct {
+// Model is the functions and what stands around them: a [runtimes.Language]
+// and a [runtimes.Embedder].
+type Model struct {
 	shape     arch.Shape
 	embedding gguf.Tensor
 	window    int
@@ -84,12 +85,12 @@ type model struct {
 }
 
 // Shape is the size of the model; its context is the window.
-func (m *model) Shape() runtimes.Shape {
+func (m *Model) Shape() runtimes.Shape {
 	return runtimes.Shape{Vocab: m.shape.Vocab, Width: m.shape.Width, Context: m.context}
 }
 
 // Embed gives the rows of the token embedding.
-func (m *model) Embed(tokens []int32) ([]float32, error) {
+func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.file == nil {
@@ -109,7 +110,7 @@ func (m *model) Embed(tokens []int32) ([]float32, error) {
 }
 
 // Close closes the passes and the file.
-func (m *model) Close() error {
+func (m *Model) Close() error {
 	m.mu.Lock()
 	file := m.file
 	m.file = nil
@@ -125,7 +126,7 @@ func (m *model) Close() error {
 }
 
 // NewSequence begins an empty sequence.
-func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
+func (m *Model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.file == nil {

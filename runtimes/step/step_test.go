@@ -220,9 +220,13 @@ func TestOddResults(t *testing.T) {
 		change func(map[string]runtimes.Tensor)
 		want   string
 	}{
-		"no logits":      {func(out map[string]runtimes.Tensor) { delete(out, window.Logits) }, window.Logits},
-		"other keys":     {func(out map[string]runtimes.Tensor) { out[window.Key(0)] = out[window.States] }, window.Key(0)},
-		"cut values":     {func(out map[string]runtimes.Tensor) { v := out[window.Value(0)]; v.Data = v.Data[4:]; out[window.Value(0)] = v }, window.Value(0)},
+		"no logits":  {func(out map[string]runtimes.Tensor) { delete(out, window.Logits) }, window.Logits},
+		"other keys": {func(out map[string]runtimes.Tensor) { out[window.Key(0)] = out[window.States] }, window.Key(0)},
+		"cut values": {func(out map[string]runtimes.Tensor) {
+			v := out[window.Value(0)]
+			v.Data = v.Data[4:]
+			out[window.Value(0)] = v
+		}, window.Value(0)},
 		"logits of none": {func(out map[string]runtimes.Tensor) { nan(out[window.Logits]) }, "no number"},
 	} {
 		f, err := gguf.Open(path)
