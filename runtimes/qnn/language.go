@@ -95,6 +95,9 @@ func (e *Engine) openLanguage(ctx context.Context, b *runtimes.Bundle, l runtime
 		opt.Window = window
 		out.add(facts)
 	}
+	if len(opt.Passes) == 0 {
+		return nil, &runtimes.Unavailable{What: b.Part.ID(), Why: "its files for QNN hold no context", Hint: "assemble with --export qnn=" + b.Part.Name + "@CHIP"}
+	}
 	opt.Model = p.file
 	if out.Model, err = step.New(opt); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
