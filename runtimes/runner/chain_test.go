@@ -310,7 +310,7 @@ func TestChosen(t *testing.T) {
 	}
 	a := answer(t, r, see(1, red(t)))
 	want := []runner.Backend{{Part: "core", Engine: "core"}, {Part: "image-enc", Engine: "second"}, {Part: "image-proj", Engine: "onnx"}}
-	if !slices.Equal(a.Backends, want) || second.opens.Load() != 1 {
+	if !reflect.DeepEqual(a.Backends, want) || second.opens.Load() != 1 {
 		t.Errorf("ran on %v, want %v", a.Backends, want)
 	}
 	if got := r.Overrides(); !slices.Equal(got, []part.Override{{Part: "image-proj", Graph: "gone", Taken: "onnx"}}) {
