@@ -101,8 +101,8 @@ var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi
 
 // parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
 // is a module, a precision, quant=PRECISION or kv=TYPE; of qnn a module with the
-// chip that all is compiled for behind it, NAME@SM8750, and window=N of a core. A
-// format may come several times.
+// chip that all is compiled for behind it, NAME@SM8750, and of a core
+// window=N and positions=N. A format may come several times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -134,7 +134,7 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	case e.Format == abi.QNN && !named && strings.Contains(item, "@"):
 		name, chip, _ := strings.Cut(item, "@")
 		return name != "" && option(e, "soc", chip) && b.exportItem(e, name)
-	case e.Format == abi.QNN && key == "window":
+	case e.Format == abi.QNN && (key == "window" || key == "positions"):
 		n, err := strconv.Atoi(value)
 		return err == nil && n > 0 && option(e, key, n)
 	case !named && (slices.Contains(lists, e.Format) || b.names(item)):

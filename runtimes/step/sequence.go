@@ -77,10 +77,11 @@ func (s *sequence) feed(ctx context.Context, tokens []int32, rows []float32) err
 	return nil
 }
 
-// pass is the longest that is full with n positions, or else the shortest.
+// pass is the shortest that reads n positions at once, or else the longest: what
+// a pass costs depends little on how many positions it reads.
 func (s *sequence) pass(n int) Pass {
 	for _, p := range s.m.passes {
-		if p.Positions <= n {
+		if p.Positions >= n {
 			return p
 		}
 	}

@@ -63,8 +63,8 @@ func New(opt Options) (*Model, error) {
 	if opt.Context > 0 {
 		m.context = min(m.context, opt.Context)
 	}
-	slices.SortFunc(m.passes, func(a, b Pass) int { return b.Positions - a.Positions })
-	if n := len(m.passes); n == 0 || m.passes[n-1].Positions < 1 || m.passes[0].Positions > opt.Window {
+	slices.SortFunc(m.passes, func(a, b Pass) int { return a.Positions - b.Positions })
+	if n := len(m.passes); n == 0 || m.passes[0].Positions < 1 || m.passes[n-1].Positions > opt.Window {
 		return nil, fmt.Errorf("%d passes for a window of %d positions", n, opt.Window)
 	}
 	return m, nil
@@ -78,7 +78,7 @@ type Model struct {
 	window    int
 	context   int
 	limit     time.Duration
-	passes    []Pass // the longest first
+	passes    []Pass // the shortest first
 
 	mu   sync.RWMutex // held while the file is read
 	file *gguf.File   // nil: closed

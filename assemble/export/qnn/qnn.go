@@ -10,8 +10,10 @@
 // is remembered by module, chip, precision and SDK: Qualcomm's compiler may give
 // other bytes for the same large model.
 //
-// A core's context is one pass of the whole model, of its GGUF file, which the
-// target ships beside it as it is: tokens and embeddings are read of that.
+// A core's context is one pass of the whole model over a position, compiled of
+// its GGUF file, which the target ships beside it as it is: tokens and embeddings
+// are read of that. A second context may read prompts, several positions at a
+// time.
 //
 // A module that ships contexts of its own is exported as it is.
 package qnn
@@ -88,7 +90,7 @@ type options struct {
 	Keep      []string `json:"keep"`
 	MinCosine float64  `json:"min_cosine"`
 	Window    int      `json:"window"`    // of a core, in positions
-	Positions int      `json:"positions"` // of a core, read at a time
+	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
 }
 
 func optionsOf(e builds.Export) (opt options, err error) {
@@ -248,8 +250,27 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	return annotated(ctx, layers, out)
 }
 
-// compile makes the context and its record, in this order.
+// compile makes each context and its record, in this order.
 func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
+	first, err := x.compileOne(ctx, job.pass(1), name, out)
+	if err != nil || !job.Language || job.Positions < 2 {
+		return first, err
+	}
+	second, err := x.compileOne(ctx, job, fmt.Sprintf("%s.%d", name, job.Positions), out)
+	return append(first, second...), err
+}
+
+// pass is the job of the context that reads n positions of a language model at a
+// time.
+func (j Job) pass(n int) Job {
+	if j.Language {
+		j.Positions = n
+	}
+	return j
+}
+
+// compileOne makes a context and its record.
+func (x Exporter) compileOne(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
 	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return nil, err
@@ -301,15 +322,33 @@ type record struct {
 	} `json:"kept"`
 }
 
-// annotated notes on the context what its record says, and tells people what
+// annotated notes on each context what its record says, and tells people what
 // stayed floats.
 func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
-	if len(layers) != 2 || layers[1].Descriptor.Size > maxRecord {
-		return nil, nil, errors.New("a context without its record")
+	if len(layers) == 0 || len(layers)%2 != 0 {
+		return nil, nil, errNoRecord
+	}
+	var notes []string
+	for i := 0; i < len(layers); i += 2 {
+		more, err := annotate(ctx, layers[i:i+2], out)
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+	}
+	return layers, notes, nil
+}
+
+var errNoRecord = errors.New("a context without its record")
+
+// annotate notes on a context, which comes before its record, what that says.
+func annotate(ctx context.Context, layers []registry.Layer, out export.Sink) (notes []string, err error) {
+	if layers[1].Descriptor.Size > maxRecord {
+		return nil, errNoRecord
 	}
 	f, err := out.Store.OpenBlob(ctx, layers[1].Descriptor)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
@@ -318,16 +357,15 @@ func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([
 		err = json.Unmarshal(data, &r)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the record of the context: %w", err)
+		return nil, fmt.Errorf("reading the record of the context: %w", err)
 	}
 	layers[0].Annotations = map[string]string{
 		abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC, abi.AnnotationArch: r.Arch, abi.AnnotationSDK: r.SDK, abi.AnnotationSource: r.Source,
 		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
 	}
 	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
-	var notes []string
 	for _, k := range r.Kept {
 		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
 	}
-	return layers, notes, nil
+	return notes, nil
 }
