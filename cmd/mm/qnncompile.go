@@ -73,7 +73,13 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	}
 	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}
 	if filepath.Ext(opt.Model) == ".gguf" {
-		return p.qnnCompileLanguage(c, engine, opt)
+		language, err := languageOptions(c, opt)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		made, err := compile.Language(c.Context, engine, language)
+		return p.tellCompiled(made, err, began)
 	}
 	for _, flag := range []string{"window", "positions"} {
 		if c.IsSet(flag) {
@@ -88,24 +94,23 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	return p.tellCompiled(made, err, began)
 }
 
-// qnnCompileLanguage compiles a language model.
-func (p *program) qnnCompileLanguage(c *cli.Context, engine *qnn.Engine, opt compile.Options) error {
+// languageOptions takes what is said of a language model.
+func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptions, error) {
+	out := compile.LanguageOptions{
+		Model: opt.Model, Chip: opt.Chip, Window: c.Int("window"), Positions: c.Int("positions"), MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips,
+	}
 	for _, flag := range []string{"calibrate", "shape", "keep", "quantised"} {
 		if c.IsSet(flag) {
-			return usageError{fmt.Errorf("--%s is of an ONNX model: a language model is read of its file and computed in floats", flag)}
+			return out, usageError{fmt.Errorf("--%s is of an ONNX model: a language model is read of its file and computed in floats", flag)}
 		}
 	}
 	if opt.Precision != compile.FP16 {
-		return usageError{fmt.Errorf("--precision %s: a language model is computed in fp16", opt.Precision)}
+		return out, usageError{fmt.Errorf("--precision %s: a language model is computed in fp16", opt.Precision)}
 	}
-	if c.Int("window") < 0 || c.Int("positions") < 0 {
-		return usageError{fmt.Errorf("--window %d, --positions %d: neither may be negative", c.Int("window"), c.Int("positions"))}
+	if out.Window < 0 || out.Positions < 0 {
+		return out, usageError{fmt.Errorf("--window %d, --positions %d: neither may be negative", out.Window, out.Positions)}
 	}
-	began := time.Now()
-	made, err := compile.Language(c.Context, engine, compile.LanguageOptions{
-		Model: opt.Model, Chip: opt.Chip, Window: c.Int("window"), Positions: c.Int("positions"), MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips,
-	})
-	return p.tellCompiled(made, err, began)
+	return out, nil
 }
 
 // tellCompiled prints what came of a compilation.
