@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/core/tokenizer"
@@ -40,7 +41,24 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 
 // mirror is an engine whose contexts are made up, and compute what our own
 // engine does with the model that they were to be compiled of.
-type mirror struct{ model *string }
+type mirror struct {
+	model *string
+	began *[]bool // of each run: no keys were held yet
+}
+
+func newMirror() mirror { return mirror{new(string), new([]bool)} }
+
+// watched is a function that tells which runs begin a text.
+type watched struct {
+	runtimes.Function
+	began *[]bool
+}
+
+func (w watched) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	held := in[window.PastKey(0)].Data
+	*w.began = append(*w.began, len(held) > 0 && !slices.ContainsFunc(held, func(b byte) bool { return b != 0 }))
+	return w.Function.Run(ctx, in)
+}
 
 func (m mirror) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
 	*m.model = c.Model
@@ -50,7 +68,11 @@ func (m mirror) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, err
 
 func (m mirror) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	b.Part.Files, b.Files = builds.Formats{"onnx": {filepath.Base(*m.model)}}, folder(filepath.Dir(*m.model))
-	return coreonnx.Engine{}.Open(ctx, b, l)
+	f, err := coreonnx.Engine{}.Open(ctx, b, l)
+	if err != nil {
+		return nil, err
+	}
+	return watched{f.(runtimes.Function), m.began}, nil
 }
 
 func sm8750(t *testing.T) soc.Chip {
@@ -71,7 +93,8 @@ func TestLanguage(t *testing.T) {
 	}
 	for _, positions := range []int{0, 5} {
 		opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, Positions: positions, MinCosine: 0.9999, Out: filepath.Join(t.TempDir(), "core.bin")}
-		made, err := compile.Language(t.Context(), mirror{new(string)}, opt)
+		npu := newMirror()
+		made, err := compile.Language(t.Context(), npu, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,10 +110,14 @@ func TestLanguage(t *testing.T) {
 		if r.Language == nil || *r.Language != want || r.Source != made.Record.Source || r.Cosine < 0.9999 || !r.Simulated || r.Sets < 2 || r.Context != "sha256:00" {
 			t.Errorf("%s", text)
 		}
+		// It is compared where a text begins, and further on.
+		if runs := *npu.began; len(runs) < 2 || !runs[0] || slices.Contains(runs[1:], true) {
+			t.Errorf("%d at a time, texts began at %v", positions, runs)
+		}
 		if err := os.Remove(opt.Out); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := compile.Language(t.Context(), mirror{new(string)}, opt); !errors.Is(err, compile.ErrExists) {
+		if _, err := compile.Language(t.Context(), newMirror(), opt); !errors.Is(err, compile.ErrExists) {
 			t.Errorf("where a record lies: %v", err)
 		}
 	}
@@ -110,7 +137,7 @@ func TestLanguageRefused(t *testing.T) {
 	} {
 		opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, Out: filepath.Join(t.TempDir(), "core.bin")}
 		change(&opt)
-		if _, err := compile.Language(t.Context(), mirror{new(string)}, opt); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := compile.Language(t.Context(), newMirror(), opt); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(opt.Out)); len(left) > 0 {
@@ -119,7 +146,7 @@ func TestLanguageRefused(t *testing.T) {
 	}
 	// What is said of the pass is said of the file that was given.
 	opt := compile.LanguageOptions{Model: filepath.Join(dir, "core.gguf"), Chip: sm8750(t), Window: 40, MinCosine: 2, Out: filepath.Join(t.TempDir(), "core.bin")}
-	_, err := compile.Language(t.Context(), mirror{new(string)}, opt)
+	_, err := compile.Language(t.Context(), newMirror(), opt)
 	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNDrift || list[0].Pos.File != opt.Model {
 		t.Errorf("too far: %v", err)
 	}
@@ -193,13 +220,13 @@ func TestLanguageNPU(t *testing.T) {
 	enginestest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	story, prompt, tok := stories(t)
-	compiled := func(model, out string, window, positions int) {
+	compiled := func(model, out string, places, positions int) {
 		began := time.Now()
-		made, err := compile.Language(t.Context(), e, compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: window, Positions: positions, MinCosine: 0.999, Out: out})
+		made, err := compile.Language(t.Context(), e, compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: places, Positions: positions, MinCosine: 0.999, Out: out})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s, %d positions of %d: %.1f s, %d bytes, cosine %.5f", filepath.Base(out), positions, window, time.Since(began).Seconds(), made.Record.Bytes, made.Record.Cosine)
+		t.Logf("%s, %d positions of %d: %.1f s, %d bytes, cosine %.5f", filepath.Base(out), positions, places, time.Since(began).Seconds(), made.Record.Bytes, made.Record.Cosine)
 	}
 	dir := filepath.Dir(story)
 	compiled(story, filepath.Join(dir, "one.bin"), 128, 1)
