@@ -141,8 +141,8 @@ device:
 	@scripts/device.sh
 
 # The backend qnn with Qualcomm's libraries, which emulate an NPU: compiled for
-# four chips, run by both ways, refused, damaged, killed (MM_QNN_LIB and
-# MM_QNN_LIB_OLD: their folders; or MM_QNN_ACCEPT_LICENCE=1, and mm installs
+# four chips, run by both ways, refused, damaged, killed; whole language models
+# beside the backend core (MM_QNN_LIB and MM_QNN_LIB_OLD: their folders; or MM_QNN_ACCEPT_LICENCE=1, and mm installs
 # them; skipped, with the reason, where neither is).
 qnn:
 	@scripts/qnn.sh

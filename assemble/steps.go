@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mm-abi.org/mm/abi"
@@ -100,8 +101,8 @@ var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi
 
 // parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
 // is a module, a precision, quant=PRECISION or kv=TYPE; of qnn a module with the
-// chip that all is compiled for behind it, NAME@SM8750. A format may come several
-// times.
+// chip that all is compiled for behind it, NAME@SM8750, and of a core
+// window=N and positions=N. A format may come several times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -132,7 +133,10 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 		return false
 	case e.Format == abi.QNN && !named && strings.Contains(item, "@"):
 		name, chip, _ := strings.Cut(item, "@")
-		return name != "" && forChip(e, chip) && b.exportItem(e, name)
+		return name != "" && option(e, "soc", chip) && b.exportItem(e, name)
+	case e.Format == abi.QNN && (key == "window" || key == "positions"):
+		n, err := strconv.Atoi(value)
+		return err == nil && n > 0 && option(e, key, n)
 	case !named && (slices.Contains(lists, e.Format) || b.names(item)):
 		e.Modules = append(e.Modules, item)
 	case (!named || key == "quant") && e.Precision == "":
@@ -145,14 +149,19 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	return true
 }
 
-// forChip notes the chip that an export of contexts is for, all of it for one.
-func forChip(e *builds.Export, chip string) bool {
-	text, err := json.Marshal(map[string]string{"soc": chip})
-	if err != nil || chip == "" || e.Options != nil && !bytes.Equal(e.Options, text) {
+// option notes an option of an export of contexts, which holds for all of it.
+func option(e *builds.Export, key string, value any) bool {
+	options := map[string]json.RawMessage{}
+	if e.Options != nil && json.Unmarshal(e.Options, &options) != nil {
 		return false
 	}
-	e.Options = text
-	return true
+	text, err := json.Marshal(value)
+	if before, twice := options[key]; err != nil || value == "" || twice && !bytes.Equal(before, text) {
+		return false
+	}
+	options[key] = text
+	e.Options, err = json.Marshal(options)
+	return err == nil
 }
 
 // names reports whether the graph has a module called name.

@@ -181,6 +181,15 @@ var sources = map[abi.Format]abi.Format{
 	abi.ONNX: abi.ONNX, abi.NNAPI: abi.ONNX, abi.OpenVINO: abi.ONNX, abi.QNN: abi.ONNX, abi.Safetensors: abi.Safetensors,
 }
 
+// sourceOf is the format that an export of a module is made from: a core's
+// context for an NPU of its GGUF file.
+func sourceOf(f abi.Format, m *modules.Manifest) abi.Format {
+	if f == abi.QNN && (m.Type == abi.Core || m.Type == abi.DraftCore) {
+		return abi.GGUF
+	}
+	return sources[f]
+}
+
 // named checks an export's module names against the graph and, where the
 // target is made from an export of the module, against that.
 func (c *checker) named(e Export) {
@@ -194,8 +203,11 @@ func (c *checker) named(e Export) {
 			c.list.Add(diag.ExportUnknown, pos, fmt.Sprintf("%q is no module of the graph", name), "")
 			continue
 		}
-		from := sources[e.Format]
-		if m := c.resolved[name]; m != nil && from != "" && m.Entry(from) == "" && m.Entry(e.Format) == "" {
+		m := c.resolved[name]
+		if m == nil {
+			continue
+		}
+		if from := sourceOf(e.Format, m); from != "" && m.Entry(from) == "" && m.Entry(e.Format) == "" {
 			c.list.Add(diag.NotExported, pos, fmt.Sprintf("%s exports no %s", m.ID(), from), "add export."+string(from)+" to its manifest")
 		}
 	}

@@ -177,6 +177,7 @@ const (
 	QNNNoContext Code = "MM1102"
 	QNNRefused   Code = "MM1103"
 	QNNDrift     Code = "MM1104"
+	QNNUnpaired  Code = "MM1105"
 
 	TargetBackend   Code = "MM1111"
 	TargetChip      Code = "MM1112"

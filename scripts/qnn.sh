@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The backend qnn with Qualcomm's own libraries, which emulate an NPU: contexts
 # compiled for four chips and run by both ways, refusals, damaged files, killed
-# children, quantised ports, noise on standard output. mm installs the
+# children, quantised ports, noise on standard output; whole language models,
+# which say what the backend core says (stories260K of ../shared/data, the
+# shipped core). mm installs the
 # libraries with pip, under Qualcomm's licence, into MM_QNN_HOME (default
 # ../.qnn-home): read it first, and say MM_QNN_ACCEPT_LICENCE=1; or MM_QNN_LIB and
 # MM_QNN_LIB_OLD name folders that have those of QAIRT 2.51 and of 2.47. Without
@@ -31,3 +33,4 @@ if [ -z "${MM_QNN_LIB:-}" ]; then
   export MM_QNN_LIB MM_QNN_LIB_OLD
 fi
 go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn
+go test -count=1 -v -timeout 60m -run TestLanguage ./assemble/compile

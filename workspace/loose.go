@@ -95,11 +95,44 @@ func (w *Workspace) ownWeights(path, file string) (*builds.Build, error) {
 	name := strings.TrimSuffix(filepath.Base(absolute(path)), filepath.Ext(path))
 	entry := name + ".gguf"
 	core := builds.Part{Name: name, Type: abi.Core, Files: builds.Formats{string(abi.GGUF): {entry}}}
+	own := &ownFiles{w: w, paths: map[string]string{entry: absolute(file)}}
+	if context := contextOf(file); context != "" {
+		record := strings.TrimSuffix(context, contextExt) + recordExt
+		core.Files[string(abi.QNN)] = []string{filepath.Base(context), filepath.Base(record)}
+		own.paths[filepath.Base(context)], own.paths[filepath.Base(record)] = absolute(context), absolute(record)
+	}
 	return &builds.Build{
-		Assembly:  &builds.Assembly{Name: name, ABI: abi.V1_0, Core: core},
-		Manifests: map[string]*modules.Manifest{},
-		Files:     &ownFiles{w: w, paths: map[string]string{entry: absolute(file)}},
+		Assembly: &builds.Assembly{Name: name, ABI: abi.V1_0, Core: core}, Manifests: map[string]*modules.Manifest{}, Files: own,
 	}, nil
+}
+
+// What mm qnn compile writes of a model.
+const (
+	contextExt = ".bin"
+	recordExt  = ".json"
+)
+
+// contextOf is the context for an NPU that lies beside a GGUF file with its
+// record, NAME.bin or NAME.CHIP.bin; "" where there is none, or more than one.
+// The engine holds it to its record.
+func contextOf(file string) string {
+	stem := escapeGlob(strings.TrimSuffix(file, filepath.Ext(file)))
+	var found []string
+	for _, pattern := range []string{stem + contextExt, stem + ".*" + contextExt} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return ""
+		}
+		for _, path := range paths {
+			if exists(strings.TrimSuffix(path, contextExt) + recordExt) {
+				found = append(found, path)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }
 
 // runs says why the engine cannot run a GGUF file. Its header alone is read.

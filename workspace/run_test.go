@@ -170,3 +170,37 @@ func TestNotRunnable(t *testing.T) {
 		}
 	}
 }
+
+// A context for an NPU that lies beside a GGUF file with its record goes with
+// it; of several none does.
+func TestRunnableContext(t *testing.T) {
+	w := newWorld(t)
+	w.modelIn("core")
+	for _, step := range []struct {
+		write []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"core/core-llm.sm8750.bin"}, ""},
+		{[]string{"core/other.sm8750.bin", "core/other.sm8750.json", "core/core-llm.sm8750.json"}, "core-llm.sm8750.bin core-llm.sm8750.json"},
+		{[]string{"core/core-llm.bin", "core/core-llm.json"}, ""},
+	} {
+		for _, name := range step.write {
+			w.write(name, "x")
+		}
+		b, err := w.open(workspace.Options{}).Runnable(t.Context(), "core/core-llm.gguf", workspace.RunOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(b.Assembly.Core.Files[string(abi.QNN)], " "); got != step.want {
+			t.Errorf("beside %v: %q, want %q", step.write, got, step.want)
+		}
+		for _, name := range b.Assembly.Core.Files[string(abi.QNN)] {
+			if f, err := b.Files.Open(name); err != nil {
+				t.Error(err)
+			} else {
+				f.Close()
+			}
+		}
+	}
+}

@@ -44,18 +44,23 @@ func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs 
 		if err != nil {
 			return nil, err
 		}
-		back := make(map[string]graph.Tensor, len(got))
-		for name, t := range got {
-			shape := make([]int, len(t.Shape))
-			for i, d := range t.Shape {
-				shape[i] = int(d)
-			}
-			back[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
-		}
-		return back, nil
+		return taken(got), nil
 	}
 	figures, err := drift.Against(ctx, m, run, inputs, drift.Options{})
 	return compared(figures), err
+}
+
+// taken are tensors as our own engine has them.
+func taken(in map[string]runtimes.Tensor) map[string]graph.Tensor {
+	out := make(map[string]graph.Tensor, len(in))
+	for name, t := range in {
+		shape := make([]int, len(t.Shape))
+		for i, d := range t.Shape {
+			shape[i] = int(d)
+		}
+		out[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
+	}
+	return out
 }
 
 // files are those of a folder.

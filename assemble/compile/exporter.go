@@ -24,8 +24,15 @@ func (x Exporter) SDK(ctx context.Context) (string, error) {
 // Precisions lists the precisions.
 func (Exporter) Precisions() []string { return Precisions() }
 
-// Compile compiles a model on golden inputs.
+// Compile compiles a model on golden inputs, a language model on what it writes.
 func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
+	if job.Language {
+		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, MinCosine: job.MinCosine, Out: job.Out})
+		if err != nil {
+			return nil, err
+		}
+		return made.Record.JSON()
+	}
 	in := make(map[string]graph.Tensor, len(job.Golden))
 	for name, path := range job.Golden {
 		data, err := fsx.ReadFile(path, mostBytes)

@@ -12,12 +12,13 @@ import (
 	"mm-abi.org/mm/core/onnx/qdq"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/step"
 )
 
 // Record says what a context was made of, for what, and how far it is from the
 // model that was given. It is the same for the same inputs: it holds no time.
 type Record struct {
-	Source      string    `json:"source"` // digest of the ONNX file that was given
+	Source      string    `json:"source"` // digest of the ONNX or GGUF file that was given
 	SoC         string    `json:"soc"`    // SM8750
 	SoCModel    uint32    `json:"soc_model"`
 	Arch        string    `json:"arch"` // v79
@@ -42,6 +43,8 @@ type Record struct {
 	Simulated bool     `json:"simulated"` // the context was run in emulation: always so here
 	Context   string   `json:"context"`   // digest of the context binary
 	Bytes     int64    `json:"bytes"`     // of it
+	// Language says how the context is a language model's; nil: it is none.
+	Language *step.Record `json:"language,omitempty"`
 }
 
 // Output is how far one output is off.

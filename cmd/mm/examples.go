@@ -69,7 +69,7 @@ var examples = map[string][]string{
 	"qnn inspect":           {"mm qnn inspect encoder_ctx.onnx", "mm qnn inspect encoder.tflite --json"},
 	"qnn extract":           {"mm qnn extract encoder.tflite --out contexts"},
 	"qnn wrap":              {"mm qnn wrap encoder.bin --out encoder_ctx.onnx", "mm qnn wrap llm.bin --graph decode --embed --out decode_ctx.onnx"},
-	"qnn compile":           {"mm qnn compile encoder.onnx --target SM8750 --out encoder.bin", "mm qnn compile encoder.onnx --calibrate golden --target SM8750 --precision w8a8 --out encoder.bin"},
+	"qnn compile":           {"mm qnn compile encoder.onnx --target SM8750 --out encoder.bin", "mm qnn compile encoder.onnx --calibrate golden --target SM8750 --precision w8a8 --out encoder.bin", "mm qnn compile stories.gguf --window 128 --target SM8750 --out stories.sm8750.bin"},
 	"qnn check":             {"mm qnn check encoder.bin --target SM8750@2.47 --libs qairt/lib --memory 12GiB", "mm qnn check encoder.bin --target v79@2.47 --same-arch --accept skel,memory,vtcm"},
 	"qnn soc ls":            {"mm qnn soc ls", "mm qnn soc ls --socs mine.csv --json"},
 	"qnn compat":            {"mm qnn compat"},

@@ -23,11 +23,13 @@ import (
 
 func (p *program) qnnCompileCommand() *cli.Command {
 	return &cli.Command{
-		Name: "compile", Usage: "compile an ONNX model for an NPU, and compare it in emulation", ArgsUsage: "FILE.onnx",
+		Name: "compile", Usage: "compile an ONNX or a language model for an NPU, and compare it in emulation", ArgsUsage: "FILE.onnx|FILE.gguf",
 		Description: "Shapes become those of the calibration inputs, of noise without any; w8a8 and w8a16 make integers\n" +
 			"by the ranges that our own engine sees on them. No node is left to the processor. The context is\n" +
 			"then run in emulation, which says nothing about a device, beside our own engine. A place of\n" +
-			"--calibrate is an .npz with an array for each input, or a folder of such or of INPUT.npy files.",
+			"--calibrate is an .npz with an array for each input, or a folder of such or of INPUT.npy files.\n\n" +
+			"Of a GGUF file the whole language model is compiled, in 16-bit floats, and compared on what it\n" +
+			"writes by itself. FILE.json beside the context is the record by which --backend qnn takes it.",
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "target", Aliases: []string{"t"}, Usage: "`CHIP`, such as SM8750 or soc:69", Required: true},
@@ -37,6 +39,8 @@ func (p *program) qnnCompileCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that stays floats (repeatable)"},
 			&cli.Float64Flag{Name: "min-cosine", Value: 0.9, Usage: "least cosine of an output to our own engine's; 0 is any"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE.bin` to write; FILE_ctx.onnx goes beside it", Required: true},
+			&cli.IntFlag{Name: "window", Usage: "positions of the longest text, of a GGUF file (default: the model's, at most 512)"},
+			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
 			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
 			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
 			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
@@ -67,11 +71,50 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
 	}
+	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}
+	if filepath.Ext(opt.Model) == ".gguf" {
+		language, err := languageOptions(c, opt)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		made, err := compile.Language(c.Context, engine, language)
+		return p.tellCompiled(made, err, began)
+	}
+	for _, flag := range []string{"window", "positions"} {
+		if c.IsSet(flag) {
+			return usageError{fmt.Errorf("--%s is of a language model, a .gguf file", flag)}
+		}
+	}
 	if opt.Inputs, err = calibration(opt, c.StringSlice("calibrate"), c.StringSlice("shape")); err != nil {
 		return err
 	}
 	began := time.Now()
-	made, err := compile.Compile(c.Context, &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}, opt)
+	made, err := compile.Compile(c.Context, engine, opt)
+	return p.tellCompiled(made, err, began)
+}
+
+// languageOptions takes what is said of a language model.
+func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptions, error) {
+	out := compile.LanguageOptions{
+		Model: opt.Model, Chip: opt.Chip, Window: c.Int("window"), Positions: c.Int("positions"), MinCosine: opt.MinCosine, Out: opt.Out, Force: opt.Force, Chips: opt.Chips,
+	}
+	for _, flag := range []string{"calibrate", "shape", "keep", "quantised"} {
+		if c.IsSet(flag) {
+			return out, usageError{fmt.Errorf("--%s is of an ONNX model: a language model is read of its file and computed in floats", flag)}
+		}
+	}
+	if opt.Precision != compile.FP16 {
+		return out, usageError{fmt.Errorf("--precision %s: a language model is computed in fp16", opt.Precision)}
+	}
+	if out.Window < 0 || out.Positions < 0 {
+		return out, usageError{fmt.Errorf("--window %d, --positions %d: neither may be negative", out.Window, out.Positions)}
+	}
+	return out, nil
+}
+
+// tellCompiled prints what came of a compilation.
+func (p *program) tellCompiled(made compile.Made, err error, began time.Time) error {
 	if errors.Is(err, compile.ErrExists) {
 		return hinted{err, "--force replaces it"}
 	}
@@ -148,6 +191,10 @@ func (p *program) printCompiled(m compile.Made, took time.Duration) {
 	}
 	if r.Rounded > 0 {
 		p.fact("quantised", "cosine %.6f before it was compiled", r.Rounded)
+	}
+	if l := r.Language; l != nil {
+		p.fact("language", "%d tokens, a window of %d positions, %d read at a time; its outputs come as near as %.6f", l.Vocab, l.Window, l.Positions, r.Cosine)
+		r.Outputs = r.Outputs[:0]
 	}
 	for _, o := range r.Outputs {
 		p.fact("output", "%s: cosine %.6f, largest difference %.4g", o.Name, o.Cosine, o.MaxAbs)

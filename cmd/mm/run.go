@@ -465,7 +465,7 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) e
 		return err
 	}
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Called: calledOf(a.Called), Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: r.Engine().Name(), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps, Context: a.Context, Unheld: a.Unheld}
+		out := ran{Text: a.Text, Reasoning: a.Reasoning, Called: calledOf(a.Called), Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: runtimes.Shown(r.Engine()), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps, Context: a.Context, Unheld: a.Unheld}
 		if out.Tokens == nil {
 			out.Tokens = []int32{}
 		}

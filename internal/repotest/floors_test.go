@@ -30,7 +30,7 @@ var floors = map[string]int{
 	"modules/qnnfile": 4, "modules/inspect": 5, "resolve": 5, "runtimes": 5, "core/infer": 5, "core/graph/image": 5, "core/graph/attention": 5, "core/net/export": 5, "core/dataset/qa": 5, "core/net/nettest": 5,
 
 	"core/train": 6, "modules/convert": 6, "core/infer/score": 6, "core/graph/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
-	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6,
+	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6, "runtimes/step": 6,
 
 	"core/graph": 7, "core/graph/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 8, "runtimes/part": 7, "runtimes/tools": 7, "internal/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
 

@@ -23,13 +23,17 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// Open checks the file and has the child load its context.
+// Open checks the file and has the child load its context. A core is a language
+// model, of a context and the GGUF file that it was compiled of (language.go).
 func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
 	if err := e.Can(b.Part); err != nil {
 		return nil, err
+	}
+	if b.Part.Type == abi.Core || b.Part.Type == abi.DraftCore {
+		return e.openLanguage(ctx, &b, l)
 	}
 	path, err := file(ctx, &b)
 	if err != nil {
@@ -48,7 +52,11 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	if err != nil {
 		return nil, err
 	}
-	return e.start(ctx, o, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.QNN, Path: path, Limits: l})
+	m, err := e.start(ctx, o, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.QNN, Path: path, Limits: l})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // file is where the part's file lies, with those that it names beside it.
@@ -74,6 +82,14 @@ type opening struct {
 	ports   ports
 	facts   map[string]string
 	scratch string // file of a context that lay in an ONNX model; "": none
+}
+
+// discard removes what stands for a context that is not opened.
+func (o *opening) discard() error {
+	if o.scratch == "" {
+		return nil
+	}
+	return fsx.RemoveAll(filepath.Dir(o.scratch))
 }
 
 // axes are those that nobody on a running machine need answer for: the chip's
@@ -196,7 +212,7 @@ func told(list []binary.Tensor) []ask.Tensor {
 }
 
 // start has a child open the context.
-func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ runtimes.Model, err error) {
+func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function, err error) {
 	f := &function{ports: o.ports, facts: o.facts}
 	if o.scratch != "" {
 		f.scratch = filepath.Dir(o.scratch)

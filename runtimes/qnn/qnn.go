@@ -60,6 +60,12 @@ func (*Engine) Simulates() bool { return runtime.GOARCH != "arm64" }
 
 // Can wants a file for QNN.
 func (*Engine) Can(part builds.Part) error {
+	if part.Files.Entry(abi.QNN) == "" && (part.Type == abi.Core || part.Type == abi.DraftCore) {
+		return &runtimes.Unavailable{
+			What: part.ID(), Why: "the qnn backend runs contexts compiled for an NPU, and there is none of it",
+			Hint: "assemble with --export qnn=" + part.Name + "@CHIP; beside a GGUF file mm qnn compile FILE.gguf --target CHIP --out FILE.CHIP.bin puts one",
+		}
+	}
 	if part.Files.Entry(abi.QNN) == "" {
 		return &runtimes.Unavailable{What: part.ID(), Why: "the qnn backend runs contexts compiled for an NPU, and the target ships none of it", Hint: "assemble with --export qnn=" + part.Name}
 	}

@@ -234,10 +234,9 @@ func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []ta
 	if err := s.more(ctx, held, drawn, ids); err != nil {
 		return false, err
 	}
-	t.answer.Trace = append(t.answer.Trace, trace.Step{
-		What: trace.Prompt, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at.Sub(t.start), Run: time.Since(at),
-		Note: fmt.Sprintf("%d positions of the answer", len(ids)), After: []int{len(t.answer.Trace) - 1},
-	})
+	done := r.step(trace.Prompt, at.Sub(t.start), time.Since(at))
+	done.Note, done.After = fmt.Sprintf("%d positions of the answer", len(ids)), []int{len(t.answer.Trace) - 1}
+	t.answer.Trace = append(t.answer.Trace, done)
 	for _, id := range ids {
 		if t.context {
 			t.answer.Context = append(t.answer.Context, trace.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: trace.Told})

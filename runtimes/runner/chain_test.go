@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -163,7 +164,7 @@ func TestPicture(t *testing.T) {
 		t.Errorf("%d positions", first.Timings.Prompt)
 	}
 	want := []runner.Backend{{Part: "core", Engine: "core"}, {Part: "image-enc", Engine: "onnx"}, {Part: "image-proj", Engine: "onnx"}}
-	if !slices.Equal(first.Backends, want) {
+	if !reflect.DeepEqual(first.Backends, want) {
 		t.Errorf("ran on %v, want %v", first.Backends, want)
 	}
 	if f.opens.Load() != 2 || f.runs.Load() != 2 {
@@ -172,7 +173,7 @@ func TestPicture(t *testing.T) {
 	shown := e.seen.Load().([]float32)
 	e.fed.Store(0)
 	second := answer(t, r, see(4, red(t)))
-	if !slices.Equal(first.Tokens, second.Tokens) || second.Timings.Reused != 23 || e.fed.Load() != 1 || f.runs.Load() != 2 || !slices.Equal(second.Backends, want) {
+	if !slices.Equal(first.Tokens, second.Tokens) || second.Timings.Reused != 23 || e.fed.Load() != 1 || f.runs.Load() != 2 || !reflect.DeepEqual(second.Backends, want) {
 		t.Errorf("again: %v, then %v; %d reused, %d fed, %d runs", first.Tokens, second.Tokens, second.Timings.Reused, e.fed.Load(), f.runs.Load())
 	}
 	e.fed.Store(0)
@@ -309,7 +310,7 @@ func TestChosen(t *testing.T) {
 	}
 	a := answer(t, r, see(1, red(t)))
 	want := []runner.Backend{{Part: "core", Engine: "core"}, {Part: "image-enc", Engine: "second"}, {Part: "image-proj", Engine: "onnx"}}
-	if !slices.Equal(a.Backends, want) || second.opens.Load() != 1 {
+	if !reflect.DeepEqual(a.Backends, want) || second.opens.Load() != 1 {
 		t.Errorf("ran on %v, want %v", a.Backends, want)
 	}
 	if got := r.Overrides(); !slices.Equal(got, []part.Override{{Part: "image-proj", Graph: "gone", Taken: "onnx"}}) {

@@ -97,8 +97,8 @@ func (t *telling) make(ctx context.Context, r *Runner, req Request, states []flo
 		s.After = []int{behind}
 		t.answer.Trace = append(t.answer.Trace, s)
 		t.answer.Made = append(t.answer.Made, *made)
-		if b := (Backend{d.Name, made.Backend, made.Simulated}); !slices.Contains(t.answer.Backends, b) {
-			t.answer.Backends = append(t.answer.Backends, b)
+		if !slices.ContainsFunc(t.answer.Backends, func(b Backend) bool { return b.Part == d.Name }) {
+			t.answer.Backends = append(t.answer.Backends, Backend{Part: d.Name, Engine: made.Backend, Simulated: made.Simulated})
 		}
 	}
 	return nil

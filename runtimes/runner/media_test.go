@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -244,7 +245,7 @@ func TestInputsInOrder(t *testing.T) {
 	if !slices.Equal(first.Tokens, second.Tokens) || f.runs.Load() != 0 || f.opens.Load() != 0 {
 		t.Errorf("from disk %v, computed %v; %d runs", second.Tokens, first.Tokens, f.runs.Load())
 	}
-	if !slices.Equal(first.Backends, second.Backends) || !slices.Equal(first.Assumed, second.Assumed) || first.Timings.Prompt != second.Timings.Prompt {
+	if !reflect.DeepEqual(first.Backends, second.Backends) || !slices.Equal(first.Assumed, second.Assumed) || first.Timings.Prompt != second.Timings.Prompt {
 		t.Errorf("from disk %+v, computed %+v", second, first)
 	}
 	entries, err := os.ReadDir(dir)

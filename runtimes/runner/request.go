@@ -110,6 +110,8 @@ type Backend struct {
 	Engine string `json:"backend"` // as it is shown
 	// Simulated is set where the engine stands in for hardware that is not there.
 	Simulated bool `json:"simulated,omitempty"`
+	// Facts are what the core's backend says of what it ran: chip, SDK, digest.
+	Facts map[string]string `json:"facts,omitempty"`
 }
 
 func backendOf(part string, e runtimes.Engine) Backend {

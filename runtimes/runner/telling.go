@@ -42,10 +42,8 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 		return s, err
 	}
 	t.answer.Timings.Prompt, t.answer.Timings.Reused, t.answer.Assumed = p.len(), reused, p.assumed
-	done := trace.Step{
-		What: trace.Prompt, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
-		Load: t.answer.Timings.Load, Note: fmt.Sprintf("%d positions, %d of them known", p.len(), reused),
-	}
+	done := r.step(trace.Prompt, at, time.Since(t.start)-at)
+	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d of them known", p.len(), reused)
 	told := map[*media.Encoded]bool{}
 	for _, e := range c.Inputs {
 		if told[e] {
@@ -66,15 +64,17 @@ func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *me
 
 // backends are the engines of the parts that an answer took, the core first.
 func (r *Runner) backends(ctx context.Context, c *media.Encoding) ([]Backend, error) {
-	out := []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}
+	core := backendOf(r.build.Assembly.Core.Name, r.engine)
+	core.Facts = r.facts()
+	out := []Backend{core}
 	for _, e := range c.Inputs {
 		for _, name := range e.Parts() {
 			engine, err := r.parts.Function(name).Engine(ctx)
 			if err != nil {
 				return nil, err
 			}
-			if b := backendOf(name, engine); !slices.Contains(out, b) {
-				out = append(out, b)
+			if !slices.ContainsFunc(out, func(b Backend) bool { return b.Part == name }) {
+				out = append(out, backendOf(name, engine))
 			}
 		}
 	}
@@ -91,11 +91,26 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 	if errors.Is(err, errCalled) {
 		t.answer.Stop, err = runtimes.StopEnd, nil
 	}
-	t.answer.Trace = append(t.answer.Trace, trace.Step{
-		What: trace.Generate, Part: r.build.Assembly.Core.Name, Backend: r.engine.Name(), Start: at, Run: time.Since(t.start) - at,
-		Note: fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), After: []int{behind},
-	})
+	done := r.step(trace.Generate, at, time.Since(t.start)-at)
+	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), []int{behind}
+	t.answer.Trace = append(t.answer.Trace, done)
 	return err
+}
+
+// step is one of the core's, as its engine is shown.
+func (r *Runner) step(what string, start, run time.Duration) trace.Step {
+	return trace.Step{
+		What: what, Part: r.build.Assembly.Core.Name, Backend: runtimes.Shown(r.engine), Simulated: runtimes.Simulates(r.engine), Facts: r.facts(),
+		Start: start, Run: run,
+	}
+}
+
+// facts are what the loaded core says of what it runs.
+func (r *Runner) facts() map[string]string {
+	if d, ok := r.model.(runtimes.Documented); ok {
+		return d.Facts()
+	}
+	return nil
 }
 
 // token takes the next token.

@@ -1,6 +1,7 @@
-// Package qnn exports functions as contexts compiled for the NPU of one chip.
+// Package qnn exports functions and cores as contexts compiled for the NPU of one
+// chip.
 //
-// The module's ONNX file is compiled by a [Compiler], for the chip that the
+// A function's ONNX file is compiled by a [Compiler], for the chip that the
 // export names, on the golden inputs that the module ships: golden/INPUT.npy for
 // each input gives the shapes, the ranges of integers, and what the context is
 // run on in emulation. Beside the context lies the compiler's record; what it
@@ -8,6 +9,11 @@
 // annotations as well, so that it stands in the signed manifest. A result
 // is remembered by module, chip, precision and SDK: Qualcomm's compiler may give
 // other bytes for the same large model.
+//
+// A core's context is one pass of the whole model over a position, compiled of
+// its GGUF file, which the target ships beside it as it is: tokens and embeddings
+// are read of that. A second context may read prompts, several positions at a
+// time.
 //
 // A module that ships contexts of its own is exported as it is.
 package qnn
@@ -37,15 +43,19 @@ import (
 	"mm-abi.org/mm/resolve"
 )
 
-// Job is an ONNX model that is to be compiled.
+// Job is a model that is to be compiled.
 type Job struct {
-	Model     string            // path of the ONNX file
+	Model     string            // path of the ONNX file, of a language model the GGUF file
 	Golden    map[string]string // path of an .npy for each input
 	Chip      soc.Chip
 	Precision string // "": fp16
 	Keep      []string
 	MinCosine float64 // least cosine to our own engine; 0: any
 	Out       string  // path of the context to write, in a folder of its own
+
+	Language  bool // it is a language model, which has no golden inputs
+	Window    int  // of it, in positions; 0: the compiler's choice
+	Positions int  // that are read at a time; 0: the compiler's choice
 }
 
 // Compiler compiles ONNX models: assemble/compile.
@@ -79,6 +89,8 @@ type options struct {
 	SoC       string   `json:"soc"` // SM8750
 	Keep      []string `json:"keep"`
 	MinCosine float64  `json:"min_cosine"`
+	Window    int      `json:"window"`    // of a core, in positions
+	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
 }
 
 func optionsOf(e builds.Export) (opt options, err error) {
@@ -92,6 +104,9 @@ func optionsOf(e builds.Export) (opt options, err error) {
 	}
 	if opt.MinCosine < 0 || opt.MinCosine > 1 {
 		return opt, fmt.Errorf("options: min_cosine is %v, and a cosine is from 0 to 1", opt.MinCosine)
+	}
+	if opt.Window < 0 || opt.Positions < 0 {
+		return opt, fmt.Errorf("options: a window of %d, %d positions at a time", opt.Window, opt.Positions)
 	}
 	return opt, nil
 }
@@ -124,8 +139,8 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	if own(m, e) {
 		return list
 	}
-	if m.Entry(abi.ONNX) == "" {
-		list.Add(diag.NotExported, diag.Pos{}, m.ID()+" exports no onnx to compile", "add export.onnx to its manifest")
+	if from := source(m); m.Entry(from) == "" {
+		list.Add(diag.NotExported, diag.Pos{}, fmt.Sprintf("%s exports no %s to compile", m.ID(), from), fmt.Sprintf("add export.%s to its manifest", from))
 		return list
 	}
 	opt, err := optionsOf(e)
@@ -142,6 +157,9 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	if known := x.Compiler.Precisions(); e.Precision != "" && !slices.Contains(known, e.Precision) {
 		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context is of %s", m.ID(), e.Precision, strings.Join(known, ", ")), "")
 	}
+	if language(m) {
+		return append(list, checkLanguage(m, e, opt)...)
+	}
 	if n := len(m.Export[abi.ONNX].With); n > 0 {
 		list.Add(diag.ExportFailed, diag.Pos{}, fmt.Sprintf("%s is in %d files, and a context is compiled of one", m.ID(), n+1), "")
 	}
@@ -152,6 +170,34 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 	}
 	return list
 }
+
+// language reports a module that is a language model.
+func language(m *modules.Manifest) bool { return m.Type == abi.Core || m.Type == abi.DraftCore }
+
+// source is the format that a module's context is compiled of.
+func source(m *modules.Manifest) abi.Format {
+	if language(m) {
+		return abi.GGUF
+	}
+	return abi.ONNX
+}
+
+// checkLanguage refuses what is not done with language models.
+func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag.List) {
+	if e.Precision != "" && e.Precision != languagePrecision {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, languagePrecision), "")
+	}
+	if len(opt.Keep) > 0 {
+		list.Add(diag.BadExport, diag.Pos{}, "options: keep, and nothing of a language model is quantised", "leave it out")
+	}
+	if m.Tokens != nil && opt.Window > m.Tokens.MaxSeq && m.Tokens.MaxSeq > 0 {
+		list.Add(diag.BadExport, diag.Pos{}, fmt.Sprintf("options: a window of %d positions, and %s has %d", opt.Window, m.ID(), m.Tokens.MaxSeq), "take a window of at most that")
+	}
+	return list
+}
+
+// languagePrecision is what language models are computed in.
+const languagePrecision = "fp16"
 
 func golden(input string) string { return "golden/" + input + ".npy" }
 
@@ -172,14 +218,21 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	if err != nil {
 		return nil, nil, err
 	}
-	job := Job{Golden: map[string]string{}, Chip: chip, Precision: e.Precision, Keep: opt.Keep, MinCosine: opt.MinCosine}
-	source, err := out.Layer(m, m.Manifest.Entry(abi.ONNX))
+	job := Job{
+		Golden: map[string]string{}, Chip: chip, Precision: e.Precision, Keep: opt.Keep, MinCosine: opt.MinCosine,
+		Language: language(m.Manifest), Window: opt.Window, Positions: opt.Positions,
+	}
+	from, err := out.Layer(m, m.Manifest.Entry(source(m.Manifest)))
 	if err != nil {
 		return nil, nil, err
 	}
-	job.Model = out.Store.BlobPath(source.Descriptor)
-	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, source.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, opt.MinCosine, sdk, m.Manifest.Name)
-	for _, in := range m.Manifest.Inputs {
+	job.Model = out.Store.BlobPath(from.Descriptor)
+	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, opt.MinCosine, sdk, m.Manifest.Name)
+	inputs := m.Manifest.Inputs
+	if job.Language {
+		key, inputs = fmt.Sprintf("%s language %d %d", key, opt.Window, opt.Positions), nil
+	}
+	for _, in := range inputs {
 		l, err := out.Layer(m, golden(in.Name))
 		if err != nil {
 			return nil, nil, err
@@ -197,8 +250,27 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	return annotated(ctx, layers, out)
 }
 
-// compile makes the context and its record, in this order.
+// compile makes each context and its record, in this order.
 func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
+	first, err := x.compileOne(ctx, job.pass(1), name, out)
+	if err != nil || !job.Language || job.Positions < 2 {
+		return first, err
+	}
+	second, err := x.compileOne(ctx, job, fmt.Sprintf("%s.%d", name, job.Positions), out)
+	return append(first, second...), err
+}
+
+// pass is the job of the context that reads n positions of a language model at a
+// time.
+func (j Job) pass(n int) Job {
+	if j.Language {
+		j.Positions = n
+	}
+	return j
+}
+
+// compileOne makes a context and its record.
+func (x Exporter) compileOne(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
 	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return nil, err
@@ -250,15 +322,33 @@ type record struct {
 	} `json:"kept"`
 }
 
-// annotated notes on the context what its record says, and tells people what
+// annotated notes on each context what its record says, and tells people what
 // stayed floats.
 func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
-	if len(layers) != 2 || layers[1].Descriptor.Size > maxRecord {
-		return nil, nil, errors.New("a context without its record")
+	if len(layers) == 0 || len(layers)%2 != 0 {
+		return nil, nil, errNoRecord
+	}
+	var notes []string
+	for i := 0; i < len(layers); i += 2 {
+		more, err := annotate(ctx, layers[i:i+2], out)
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(notes, more...)
+	}
+	return layers, notes, nil
+}
+
+var errNoRecord = errors.New("a context without its record")
+
+// annotate notes on a context, which comes before its record, what that says.
+func annotate(ctx context.Context, layers []registry.Layer, out export.Sink) (notes []string, err error) {
+	if layers[1].Descriptor.Size > maxRecord {
+		return nil, errNoRecord
 	}
 	f, err := out.Store.OpenBlob(ctx, layers[1].Descriptor)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxRecord))
@@ -267,16 +357,15 @@ func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([
 		err = json.Unmarshal(data, &r)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the record of the context: %w", err)
+		return nil, fmt.Errorf("reading the record of the context: %w", err)
 	}
 	layers[0].Annotations = map[string]string{
 		abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC, abi.AnnotationArch: r.Arch, abi.AnnotationSDK: r.SDK, abi.AnnotationSource: r.Source,
 		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
 	}
 	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
-	var notes []string
 	for _, k := range r.Kept {
 		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
 	}
-	return layers, notes, nil
+	return notes, nil
 }

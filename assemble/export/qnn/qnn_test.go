@@ -56,6 +56,10 @@ func (compiler) Precisions() []string { return []string{"fp16", "w8a8"} }
 
 func (c compiler) Compile(_ context.Context, job qnn.Job) ([]byte, error) {
 	*c.calls++
+	if job.Language {
+		record := fmt.Sprintf(`{"source":"sha256:11","soc":%q,"precision":"fp16","language":{"positions":%d,"window":%d}}`, job.Chip.Name, job.Positions, job.Window)
+		return []byte(record), os.WriteFile(job.Out, []byte(fmt.Sprint(filepath.Base(job.Out), len(job.Golden))), 0o644)
+	}
 	golden, err := os.ReadFile(job.Golden["image"])
 	if err != nil {
 		return nil, err
@@ -137,6 +141,49 @@ func TestExport(t *testing.T) {
 	}
 }
 
+const core = `name: core
+version: 1.0.0
+type: core
+modality: text
+abi: mm-abi-1.0
+license: MIT
+tokens: {vocab_size: 8, max_seq: 64, d_model: 8}
+export: {gguf: enc.onnx}
+files:
+  - {path: enc.onnx, sha256: 65c74c15a686187bb6bbf9958f494fc6b80068034a659a9ad44991b08c58f2d2, size: 1}
+`
+
+// A core is compiled of its GGUF file, in one context or in two; another window
+// is another result.
+func TestExportCore(t *testing.T) {
+	m, store, cache := packed(t, core)
+	calls := 0
+	for _, c := range []struct {
+		options string
+		want    []string
+		calls   int
+	}{
+		{`{"soc":"SM8750"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 1},
+		{`{"soc":"SM8750"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 1},
+		{`{"soc":"SM8750","window":32}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 2},
+		{`{"soc":"SM8750","window":32,"positions":8}`, []string{"core.sm8750.bin", "core.sm8750.json", "core.sm8750.8.bin", "core.sm8750.8.json"}, 4},
+	} {
+		layers, _, err := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(c.options)}, export.Sink{Store: store, Cache: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		for i, l := range layers {
+			if paths = append(paths, l.Path); i%2 == 0 && (l.Annotations[abi.AnnotationSource] != "sha256:11" || l.Annotations[abi.AnnotationSoC] != "SM8750") {
+				t.Errorf("%s: %v", l.Path, l.Annotations)
+			}
+		}
+		if !slices.Equal(paths, c.want) || calls != c.calls {
+			t.Errorf("%s: %v, compiled %d times", c.options, paths, calls)
+		}
+	}
+}
+
 func export2(store *registry.Store) export.Sink { return export.Sink{Store: store} }
 
 func TestCheck(t *testing.T) {
@@ -155,6 +202,12 @@ func TestCheck(t *testing.T) {
 		"precision":    {manifest, builds.Export{Precision: "int4", Options: good.Options}, []diag.Code{diag.QuantUnknown}},
 		"no onnx":      {strings.Replace(manifest, "onnx: enc.onnx", "gguf: enc.onnx", 1), good, []diag.Code{diag.NotExported}},
 		"no golden":    {strings.Replace(manifest, "golden/image.npy", "golden/picture.npy", 1), good, []diag.Code{diag.ExportFailed}},
+		"a core":       {core, good, nil},
+		"no weights":   {strings.Replace(core, "gguf: enc.onnx", "onnx: enc.onnx", 1), good, []diag.Code{diag.NotExported}},
+		"of 8 bits":    {core, builds.Export{Precision: "w8a8", Options: good.Options}, []diag.Code{diag.QuantUnknown}},
+		"too long":     {core, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","window":65}`)}, []diag.Code{diag.BadExport}},
+		"no window":    {core, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","window":-1}`)}, []diag.Code{diag.BadExport}},
+		"kept floats":  {core, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","keep":["a"]}`)}, []diag.Code{diag.BadExport}},
 		"its own":      {strings.Replace(manifest, "onnx: enc.onnx", "qnn: enc.onnx", 1), builds.Export{}, nil},
 	} {
 		m, list := modules.Parse("module.yaml", []byte(c.manifest))

@@ -16,7 +16,7 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	attended, err := w.attention(at, normed)
+	attended, err := w.attention(i, normed)
 	if err != nil {
 		return "", err
 	}
@@ -63,36 +63,72 @@ func (w *writer) rotated(x string) string {
 }
 
 // attention gives each position what it sees of those before it.
-func (w *writer) attention(at, x string) (string, error) {
-	s, g := w.s, w.g
-	side := func(name string, count int, rotate bool) (string, error) {
+func (w *writer) attention(i int, x string) (string, error) {
+	s, g, at := w.s, w.g, arch.Block(i)
+	side := func(name, split string, count int, rotate bool) (string, error) {
 		weight, err := w.weight(at+name+".weight", s.Width, w.heads(count, rotate))
 		if err != nil {
 			return "", err
 		}
 		y := g.Add("MatMul", []string{x, weight}, at+name)
-		return g.Add("Transpose", []string{g.Add("Reshape", []string{y, "split"}, at+name+".split")}, at+name+".heads", onnx.IntList("perm", 0, 2, 1, 3)), nil
+		return g.Add("Transpose", []string{g.Add("Reshape", []string{y, split}, at+name+".split")}, at+name+".heads", onnx.IntList("perm", 0, 2, 1, 3)), nil
 	}
-	q, err := side("attn_q", s.Heads, true)
+	q, err := side("attn_q", "split", s.Heads, true)
 	if err != nil {
 		return "", err
 	}
-	k, err := side("attn_k", s.KVHeads, true)
+	k, err := side("attn_k", "split_kv", s.KVHeads, true)
 	if err != nil {
 		return "", err
 	}
-	v, err := side("attn_v", s.KVHeads, false)
+	v, err := side("attn_v", "split_kv", s.KVHeads, false)
 	if err != nil {
 		return "", err
 	}
 	q = g.Add("Mul", []string{w.rotated(q), "root"}, at+"attn_q.scaled")
-	k = g.Add("Transpose", []string{w.rotated(k)}, at+"attn_k.columns", onnx.IntList("perm", 0, 1, 3, 2))
-	seen := g.Add("Add", []string{g.Add("MatMul", []string{q, k}, at+"scores"), "mask"}, at+"seen")
-	shares := g.Add("Softmax", []string{seen}, at+"shares", onnx.Int("axis", -1))
-	mixed := g.Add("Transpose", []string{g.Add("MatMul", []string{shares, v}, at+"mixed")}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
-	joined := g.Add("Reshape", []string{mixed, "join"}, at+"joined")
+	k, v = w.held(i, w.rotated(k), v)
+	mixed := w.product(at+"mixed", w.shares(at, q, k), v)
+	rows := g.Add("Transpose", []string{mixed}, at+"mixed.rows", onnx.IntList("perm", 0, 2, 1, 3))
+	joined := g.Add("Reshape", []string{rows, "join"}, at+"joined")
 	weight, err := w.weight(at+"attn_output.weight", s.Heads*s.HeadDim, nil)
 	return g.Add("MatMul", []string{joined, weight}, at+"attn_output"), err
+}
+
+// held puts the keys and values of earlier positions before those of layer i,
+// which become results of the model: nothing is held where there is no window.
+func (w *writer) held(i int, k, v string) (string, string) {
+	if w.window == 0 {
+		return k, v
+	}
+	all := func(past, now, own string) string {
+		shape := []any{1, w.s.KVHeads, w.window, w.s.HeadDim}
+		w.g.Inputs = append(w.g.Inputs, onnx.TensorValue(past, onnx.FLOAT, shape...))
+		shape[2] = w.t
+		w.g.Outputs = append(w.g.Outputs, onnx.TensorValue(now, onnx.FLOAT, shape...))
+		w.g.Add("Identity", []string{own}, now)
+		return w.g.Add("Concat", []string{past, own}, now+".all", onnx.Int("axis", 2))
+	}
+	return all(PastKey(i), Key(i), k), all(PastValue(i), Value(i), v)
+}
+
+// shares is how much each position takes of each that it sees.
+func (w *writer) shares(at, q, k string) string {
+	g := w.g
+	columns := g.Add("Transpose", []string{k}, at+"attn_k.columns", onnx.IntList("perm", 0, 1, 3, 2))
+	seen := g.Add("Add", []string{w.product(at+"scores", q, columns), "mask"}, at+"seen")
+	return g.Add("Softmax", []string{seen}, at+"shares", onnx.Int("axis", -1))
+}
+
+// product multiplies what is of each query head with what is of each head of
+// keys and values, of which several query heads share one: those lie below each
+// other meanwhile.
+func (w *writer) product(name, x, y string) string {
+	if w.s.Heads == w.s.KVHeads {
+		return w.g.Add("MatMul", []string{x, y}, name)
+	}
+	x = w.g.Add("Reshape", []string{x, "shared"}, name+".shared")
+	x = w.g.Add("MatMul", []string{x, y}, name+".product")
+	return w.g.Add("Reshape", []string{x, "apart"}, name)
 }
 
 // feedForward is SwiGLU.

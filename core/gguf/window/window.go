@@ -45,16 +45,15 @@ type writer struct {
 	t int // positions
 	m *onnx.Model
 	g *onnx.Graph
+
+	window int // positions before them whose keys and values are held; 0: none
 }
 
 // Layers writes layers of a model as ONNX.
 func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
-	s, err := arch.Read(f)
+	s, err := read(f)
 	if err != nil {
-		return nil, fmt.Errorf("writing a window: %w", err)
-	}
-	if err := known(s); err != nil {
-		return nil, fmt.Errorf("writing a window of %s: %w", s.Arch, err)
+		return nil, err
 	}
 	if opt.First < 0 || opt.Count < 1 || opt.First > s.Layers-opt.Count {
 		return nil, fmt.Errorf("writing a window: layers %d to %d of %d", opt.First, opt.First+opt.Count-1, s.Layers)
@@ -62,7 +61,7 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	if opt.Positions < 1 || opt.Positions > min(maxPositions, s.Context) {
 		return nil, fmt.Errorf("writing a window: %d positions, the model has %d", opt.Positions, s.Context)
 	}
-	if err := parts(f, s, opt); err != nil {
+	if err := parts(f, s, opt.First, opt.Count); err != nil {
 		return nil, fmt.Errorf("writing a window: %w", err)
 	}
 	w := &writer{f: f, s: s, t: opt.Positions, m: onnx.New("layers", opset)}
@@ -70,6 +69,7 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	w.g.Inputs = []onnx.Value{onnx.TensorValue("hidden", onnx.FLOAT, 1, w.t, s.Width)}
 	w.g.Outputs = []onnx.Value{onnx.TensorValue("hidden_out", onnx.FLOAT, 1, w.t, s.Width)}
 	w.positions()
+	w.constants()
 	x := "hidden"
 	for i := range opt.Count {
 		if x, err = w.layer(opt.First+i, x, i == opt.Count-1); err != nil {
@@ -77,6 +77,18 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 		}
 	}
 	return w.m, nil
+}
+
+// read takes the shape of a model whose layers are written.
+func read(f *gguf.File) (arch.Shape, error) {
+	s, err := arch.Read(f)
+	if err != nil {
+		return s, fmt.Errorf("writing a window: %w", err)
+	}
+	if err := known(s); err != nil {
+		return s, fmt.Errorf("writing a window of %s: %w", s.Arch, err)
+	}
+	return s, nil
 }
 
 // known refuses what layers of llama do not have.
@@ -97,7 +109,7 @@ func known(s arch.Shape) error {
 }
 
 // parts refuses tensors of the layers that are not written, such as biases.
-func parts(f *gguf.File, s arch.Shape, opt Options) error {
+func parts(f *gguf.File, s arch.Shape, first, count int) error {
 	var names []string
 	for _, t := range f.Tensors {
 		names = append(names, t.Name)
@@ -105,8 +117,8 @@ func parts(f *gguf.File, s arch.Shape, opt Options) error {
 	if err := s.CheckTensors(names); err != nil {
 		return err
 	}
-	for i := range opt.Count {
-		at := arch.Block(opt.First + i)
+	for i := range count {
+		at := arch.Block(first + i)
 		for _, name := range names {
 			if part, ok := strings.CutPrefix(name, at); ok && !slices.Contains(written, part) {
 				return fmt.Errorf("%s is not written", name)
@@ -150,49 +162,51 @@ func (w *writer) weight(name string, in int, rows []int) (string, error) {
 }
 
 // heads is the order of the rows of queries or keys: the pairs that are rotated
-// together lie half a head apart, and each query's keys and values are its own.
+// together lie half a head apart.
 func (w *writer) heads(count int, rotated bool) []int {
 	d := w.s.HeadDim
 	var rows []int
-	for h := range w.s.Heads {
-		from := h * count / w.s.Heads * d
+	for h := range count {
 		for i := range d {
 			k := i
 			if rotated && !w.s.Rope.Halves {
 				k = 2*(i%(d/2)) + i/(d/2)
 			}
-			rows = append(rows, from+k)
+			rows = append(rows, h*d+k)
 		}
 	}
 	return rows
 }
 
-// positions adds the constants of all layers: rotation and mask.
+// positions adds rotation and mask as constants.
 func (w *writer) positions() {
-	d := w.s.HeadDim / 2
-	cos, sin := make([]float32, w.t*d), make([]float32, w.t*d)
-	for t := range w.t {
-		for i := range d {
-			s, c := math.Sincos(float64(t) * math.Pow(float64(w.s.Rope.Base), -float64(i)/float64(d)))
-			cos[t*d+i], sin[t*d+i] = float32(c), float32(s)
+	cos, sin := Rotation(w.s, 0, w.t)
+	w.g.Constant(onnx.Floats("cos", []int64{int64(w.t), int64(w.s.HeadDim / 2)}, cos))
+	w.g.Constant(onnx.Floats("sin", []int64{int64(w.t), int64(w.s.HeadDim / 2)}, sin))
+	w.g.Constant(onnx.Floats("mask", []int64{int64(w.t), int64(w.t)}, Mask(0, w.t, 0)))
+}
+
+// constants adds what all layers need.
+func (w *writer) constants() {
+	d, groups := w.s.HeadDim/2, w.s.Heads/w.s.KVHeads
+	ints := func(name string, v ...int) {
+		long := make([]int64, len(v))
+		for i := range v {
+			long[i] = int64(v[i])
 		}
+		w.g.Constant(onnx.Ints(name, []int64{int64(len(v))}, long))
 	}
-	mask := make([]float32, w.t*w.t)
-	for t := range w.t {
-		for u := t + 1; u < w.t; u++ {
-			mask[t*w.t+u] = masked
-		}
-	}
-	w.g.Constant(onnx.Floats("cos", []int64{int64(w.t), int64(d)}, cos))
-	w.g.Constant(onnx.Floats("sin", []int64{int64(w.t), int64(d)}, sin))
-	w.g.Constant(onnx.Floats("mask", []int64{int64(w.t), int64(w.t)}, mask))
-	ints := func(name string, v ...int64) { w.g.Constant(onnx.Ints(name, []int64{int64(len(v))}, v)) }
 	ints("zero", 0)
-	ints("half", int64(d))
-	ints("whole", int64(2*d))
+	ints("half", d)
+	ints("whole", 2*d)
 	ints("last", 3)
-	ints("split", 1, int64(w.t), int64(w.s.Heads), int64(2*d))
-	ints("join", 1, int64(w.t), int64(2*d*w.s.Heads))
+	ints("split", 1, w.t, w.s.Heads, 2*d)
+	ints("split_kv", 1, w.t, w.s.KVHeads, 2*d)
+	ints("join", 1, w.t, 2*d*w.s.Heads)
+	if groups > 1 {
+		ints("shared", 1, w.s.KVHeads, groups*w.t, -1)
+		ints("apart", 1, w.s.Heads, w.t, -1)
+	}
 	w.g.Constant(onnx.Floats("epsilon", nil, []float32{w.s.Epsilon}))
 	w.g.Constant(onnx.Floats("root", nil, []float32{float32(1 / math.Sqrt(float64(2*d)))}))
 }

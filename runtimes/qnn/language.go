@@ -1,0 +1,316 @@
+package qnn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/gguf/window"
+	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+	"mm-abi.org/mm/runtimes/step"
+	"mm-abi.org/mm/runtimes/worker/wire"
+)
+
+// language is a core: passes of contexts and what stands around them.
+type language struct {
+	*step.Model
+	facts map[string]string
+}
+
+// Facts are what a record of results must name, as of a function, and the digest
+// of the model that the contexts were made of.
+func (l *language) Facts() map[string]string { return l.facts }
+
+// maxRecord bounds the record of a compilation, in bytes.
+const maxRecord = 1 << 20
+
+// record is what is read of the record of a compilation.
+type record struct {
+	Context  string       `json:"context"` // digest
+	Language *step.Record `json:"language"`
+}
+
+// pairing is a GGUF file and contexts that are to have been made of it.
+type pairing struct {
+	e      *Engine
+	b      *runtimes.Bundle
+	limits runtimes.Limits
+	build  string // of the libraries
+	model  string // path of the GGUF file
+	digest string // of it
+	file   *gguf.File
+	shape  arch.Shape
+	left   int64 // bytes of memory, where there is a limit
+}
+
+// openLanguage opens a core. Each of its contexts has a record beside it that
+// names it and the part's GGUF file by their digests; anything else is refused
+// before a library is loaded.
+func (e *Engine) openLanguage(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (_ runtimes.Model, err error) {
+	if err := able(b); err != nil {
+		return nil, err
+	}
+	p := &pairing{e: e, b: b, limits: l, left: l.Memory}
+	if p.model, err = b.Entry(abi.GGUF); err != nil {
+		return nil, err
+	}
+	if p.build, err = e.sdk(ctx); err != nil {
+		return nil, err
+	}
+	opt := step.Options{Context: b.Tokens.MaxSeq, Time: l.Time}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close(opt.Passes))
+		}
+	}()
+	if err = p.read(); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
+	}
+	out := &language{}
+	for _, name := range b.Part.Files[string(abi.QNN)] {
+		if path.Ext(name) == ".json" {
+			continue
+		}
+		pass, facts, window, err := p.open(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
+		}
+		opt.Passes = append(opt.Passes, pass)
+		if opt.Window != 0 && opt.Window != window {
+			return nil, fmt.Errorf("opening %s: contexts of windows of %d and of %d positions", b.Part.ID(), opt.Window, window)
+		}
+		opt.Window = window
+		out.add(facts)
+	}
+	if len(opt.Passes) == 0 {
+		return nil, &runtimes.Unavailable{What: b.Part.ID(), Why: "its files for QNN hold no context", Hint: "assemble with --export qnn=" + b.Part.Name + "@CHIP"}
+	}
+	opt.Model = p.file
+	if out.Model, err = step.New(opt); err != nil {
+		return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
+	}
+	return out, nil
+}
+
+// add puts the facts of a context to those of others before it.
+func (l *language) add(facts map[string]string) {
+	if l.facts == nil {
+		l.facts = facts
+		return
+	}
+	for _, name := range []string{"digest", "graph", "positions"} {
+		l.facts[name] += ", " + facts[name]
+	}
+}
+
+// able refuses what contexts cannot be given.
+func able(b *runtimes.Bundle) error {
+	for _, a := range b.Adapters {
+		if a.Scale != 0 {
+			return &runtimes.Unavailable{What: a.Part.ID(), Why: "the weights of a context are fixed when it is compiled, and an adapter changes them", Hint: "choose another backend for the core, or compile the core with the adapter in it"}
+		}
+	}
+	switch b.KV {
+	case "", abi.FP32, abi.FP16, abi.BF16:
+		return nil
+	}
+	return &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("keys and values of a context are floats, and the build wants %s", b.KV), Hint: "choose a target with kv: fp16"}
+}
+
+// read opens the GGUF file.
+func (p *pairing) read() (err error) {
+	if p.file, err = gguf.Open(p.model); err != nil {
+		return err
+	}
+	if p.shape, err = arch.Read(p.file); err != nil {
+		return err
+	}
+	size, digest, err := digestFile(p.model)
+	p.digest = digest
+	return errors.Join(err, p.take(p.b.Part.ID(), size))
+}
+
+// take counts bytes against the memory that is left.
+func (p *pairing) take(what string, size int64) error {
+	if p.limits.Memory == 0 {
+		return nil
+	}
+	if p.left -= size; p.left < 0 {
+		return &runtimes.Unavailable{What: what, Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", p.limits.Memory), Hint: "raise the limit"}
+	}
+	return nil
+}
+
+// close undoes what was opened.
+func (p *pairing) close(passes []step.Pass) error {
+	var errs []error
+	if p.file != nil {
+		errs = append(errs, p.file.Close())
+	}
+	for _, pass := range passes {
+		errs = append(errs, pass.Function.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// open holds a context to its record and to the GGUF file, and has a child load
+// it.
+func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts map[string]string, window int, err error) {
+	at, err := p.b.Files.Path(name)
+	if err == nil {
+		at, err = filepath.Abs(at)
+	}
+	if err != nil {
+		return pass, nil, 0, err
+	}
+	r, err := p.record(name)
+	if err != nil {
+		return pass, nil, 0, err
+	}
+	f, err := qnnfile.Open(at)
+	if err != nil {
+		return pass, nil, 0, err
+	}
+	defer f.Close()
+	alone := *p.b
+	alone.Manifest = nil // which declares no tensors
+	o, err := p.e.admit(f, &alone, p.limits, p.build)
+	if err != nil {
+		return pass, nil, 0, err
+	}
+	if err := errors.Join(p.hold(name, r, o), p.take(name, o.own.Size)); err != nil {
+		return pass, nil, 0, errors.Join(err, o.discard())
+	}
+	for key, value := range map[string]string{"model": p.digest, "positions": fmt.Sprint(r.Language.Positions), "window": fmt.Sprint(r.Language.Window)} {
+		o.facts[key] = value
+	}
+	own := p.limits
+	own.Time = 0 // the sequence minds it
+	m, err := p.e.start(ctx, o, wire.Open{Name: p.b.Part.Name, Version: p.b.Part.Version, Type: p.b.Part.Type, Format: abi.QNN, Path: at, Limits: own})
+	if err != nil {
+		return pass, nil, 0, err
+	}
+	return step.Pass{Positions: r.Language.Positions, Function: m}, o.facts, r.Language.Window, nil
+}
+
+// record reads the record beside a context.
+func (p *pairing) record(name string) (r record, err error) {
+	beside := strings.TrimSuffix(name, path.Ext(name)) + ".json"
+	if !slices.Contains(p.b.Part.Files[string(abi.QNN)], beside) {
+		return r, unpaired(name, fmt.Sprintf("there is no %s beside it, the record that says of which model it was compiled", beside))
+	}
+	at, err := p.b.Files.Path(beside)
+	if err != nil {
+		return r, err
+	}
+	data, err := fsx.ReadFile(at, maxRecord)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, unpaired(name, "its record is not there")
+	}
+	if err != nil {
+		return r, fmt.Errorf("reading %s: %w", beside, err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil || r.Language == nil {
+		return r, unpaired(beside, "it is no record of a language model's compilation")
+	}
+	return r, nil
+}
+
+// hold compares a context and the GGUF file with what the record says of them,
+// and the graph with the model's shape.
+func (p *pairing) hold(name string, r record, o opening) error {
+	if got := o.own.Digest; got != r.Context {
+		return unpaired(name, fmt.Sprintf("its digest is %s, and its record is of %s", got, brief(r.Context)))
+	}
+	if p.shape.Vocab != r.Language.Vocab {
+		return unpaired(name, fmt.Sprintf("it was compiled of a model of %d tokens, and %s has %d", r.Language.Vocab, filepath.Base(p.model), p.shape.Vocab))
+	}
+	if p.digest != r.Language.Model {
+		return unpaired(name, fmt.Sprintf("it was compiled of the model %s, and %s is %s", brief(r.Language.Model), filepath.Base(p.model), p.digest))
+	}
+	in, out := wanted(p.shape, r.Language.Positions, r.Language.Window)
+	for _, side := range []struct {
+		what string
+		want []shaped
+		have []ask.Tensor
+	}{{"input", in, o.own.Inputs}, {"output", out, o.own.Outputs}} {
+		if err := same(side.what, side.want, side.have); err != nil {
+			return unpaired(name, err.Error())
+		}
+	}
+	for _, port := range slices.Concat(o.ports.in, o.ports.out) {
+		if port.outer != runtimes.Float32 {
+			return unpaired(name, fmt.Sprintf("%s of its graph is %s, and of a pass of the model fp32", port.name, port.outer))
+		}
+	}
+	return nil
+}
+
+// brief cuts what a file says in place of a digest.
+func brief(s string) string {
+	if len(s) > 80 {
+		return fmt.Sprintf("%.40q…", s)
+	}
+	return s
+}
+
+func unpaired(name, detail string) error {
+	var list diag.List
+	list.Add(diag.QNNUnpaired, diag.Pos{File: name}, detail, diag.QNNUnpaired.Fix())
+	return list.Err()
+}
+
+// shaped is an input or an output that a pass must have, of 32-bit floats.
+type shaped struct {
+	name string
+	dims []uint32
+}
+
+// wanted are the inputs and outputs of a pass of n positions with a window.
+func wanted(s arch.Shape, n, w int) (in, out []shaped) {
+	of := func(name string, dims ...int) shaped {
+		t := shaped{name: name}
+		for _, d := range dims {
+			t.dims = append(t.dims, uint32(d))
+		}
+		return t
+	}
+	in = []shaped{of(window.Hidden, 1, n, s.Width), of(window.Cos, n, s.HeadDim/2), of(window.Sin, n, s.HeadDim/2), of(window.Masks, n, w+n)}
+	out = []shaped{of(window.Logits, 1, n, s.Vocab), of(window.States, 1, n, s.Width)}
+	for i := range s.Layers {
+		in = append(in, of(window.PastKey(i), 1, s.KVHeads, w, s.HeadDim), of(window.PastValue(i), 1, s.KVHeads, w, s.HeadDim))
+		out = append(out, of(window.Key(i), 1, s.KVHeads, n, s.HeadDim), of(window.Value(i), 1, s.KVHeads, n, s.HeadDim))
+	}
+	return in, out
+}
+
+// same compares the tensors of a graph with those that it must have, in any
+// order. What the graph holds them as, halves or integers, is the ports'.
+func same(what string, want []shaped, have []ask.Tensor) error {
+	if len(want) != len(have) {
+		return fmt.Errorf("its graph has %d %ss, and a pass of the model %d", len(have), what, len(want))
+	}
+	for _, w := range want {
+		i := slices.IndexFunc(have, func(t ask.Tensor) bool { return t.Name == w.name })
+		switch {
+		case i < 0:
+			return fmt.Errorf("its graph lacks the %s %s", what, w.name)
+		case !slices.Equal(have[i].Dims, w.dims):
+			return fmt.Errorf("the %s %s of its graph is %v, and of a pass of the model %v", what, w.name, have[i].Dims, w.dims)
+		}
+	}
+	return nil
+}
