@@ -25,6 +25,7 @@ type Summary struct {
 	Key       string        `json:"key"`
 	Elapsed   string        `json:"elapsed"`
 	Resumes   int           `json:"resumes"`
+	Choices   int           `json:"choices"`          // of arms
 	Reason    string        `json:"reason,omitempty"` // of the last stop; empty while it runs, or where it was killed
 	Detail    string        `json:"detail,omitempty"`
 	Complete  bool          `json:"complete"`
@@ -37,7 +38,7 @@ type Summary struct {
 	telemetry map[string][]chart.Point
 }
 
-// StepFigures are those of a step. Times are in milliseconds, of single runs that
+// StepFigures are those of a step, or of STEP/ARM. Times are in milliseconds, of single runs that
 // succeeded, loading apart.
 type StepFigures struct {
 	Step     string  `json:"step"`
@@ -91,13 +92,19 @@ func (s *Summary) add(row chain.Row) error {
 		s.Name, s.Plan, s.Simulated = p.Name, p.Plan, p.Simulated
 	case Resume:
 		s.Resumes++
+	case Choice:
+		s.Choices++
 	case Stop:
 		s.Reason, s.Detail, s.Complete = p.Reason, p.Detail, p.Complete
 	case StepDone:
-		f := s.steps[p.Step]
+		name := p.Step
+		if p.Arm != "" {
+			name += "/" + p.Arm
+		}
+		f := s.steps[name]
 		if f == nil {
-			f = &StepFigures{Step: p.Step, outputs: map[string]bool{}}
-			s.steps[p.Step] = f
+			f = &StepFigures{Step: name, outputs: map[string]bool{}}
+			s.steps[name] = f
 		}
 		f.add(p, minutes)
 	}
