@@ -208,7 +208,7 @@ func (p *program) printSummary(s labrun.Summary) error {
 		v    *labrun.Range
 	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
 		if r.v != nil {
-			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most)
+			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
 		}
 	}
 	var rows [][]string
