@@ -180,7 +180,8 @@ func (p *program) labTruth(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	t, err := p.truthTable(c)
+	opt := truthOptions{records: c.Args().First(), matrix: c.String("matrix"), libs: c.String("libs"), only: c.StringSlice("only"), fill: c.Bool("fill"), again: c.Bool("again")}
+	t, err := p.truthTable(c.Context, opt)
 	if err != nil {
 		return err
 	}

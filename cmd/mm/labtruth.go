@@ -1,11 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/lab/attempt"
@@ -17,44 +16,49 @@ import (
 	"mm-abi.org/mm/workspace"
 )
 
+// truthOptions are what mm lab truth asks for.
+type truthOptions struct {
+	records, matrix, libs string
+	only                  []string
+	fill, again           bool
+}
+
 // truthTable makes the table of records, or of a matrix, which it fills first
 // where that is asked for.
-func (p *program) truthTable(c *cli.Context) (truth.Table, error) {
-	file, matrix := c.Args().First(), c.String("matrix")
-	if matrix == "" {
-		if c.Bool("fill") {
+func (p *program) truthTable(ctx context.Context, o truthOptions) (truth.Table, error) {
+	if o.matrix == "" {
+		if o.fill {
 			return truth.Table{}, usageError{errors.New("--fill wants a --matrix")}
 		}
-		records, err := journal.ReadExisting[truth.Record](file)
+		records, err := journal.ReadExisting[truth.Record](o.records)
 		if err != nil {
 			return truth.Table{}, err
 		}
 		return truth.Make(records)
 	}
-	m, err := attempt.Read(matrix, soc.Known())
+	m, err := attempt.Read(o.matrix, soc.Known())
 	if err != nil {
 		return truth.Table{}, err
 	}
-	if c.Bool("fill") {
-		if err := p.fillTruth(c, m); err != nil {
+	if o.fill {
+		if err := p.fillTruth(ctx, m, o); err != nil {
 			return truth.Table{}, err
 		}
 	}
-	records, err := journal.Read[truth.Record](file)
+	records, err := journal.Read[truth.Record](o.records)
 	if err != nil {
 		return truth.Table{}, err
 	}
 	return m.Table(records)
 }
 
-func (p *program) fillTruth(c *cli.Context, m attempt.Matrix) error {
-	file, matrix := c.Args().First(), c.String("matrix")
-	tried, err := m.Fill(c.Context, attempt.Options{
-		Records: file, Only: c.StringSlice("only"), Again: c.Bool("again"),
-		ONNX: coreonnx.Engine{}, ORT: onnxrt.Engine{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs")},
+func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOptions) error {
+	tried, err := m.Fill(ctx, attempt.Options{
+		Records: o.records, Only: o.only, Again: o.again,
+		ONNX: coreonnx.Engine{}, ORT: onnxrt.Engine{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
 		Chips: soc.Known(), Now: time.Now,
 		Command: func(cell string) string {
-			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", file, matrix, cell)
+			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},
 		Note: func(r truth.Record) {
 			p.say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)

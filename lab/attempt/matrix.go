@@ -7,7 +7,7 @@
 // is compiled for and run in emulation: its records say that they are simulated.
 //
 // What is compared with is our own engine's result on the file as it is, and for
-// our own engine what lies with the inputs as it should be (golden). [Fill] tries
+// our own engine what lies with the inputs as it should be (golden). [Matrix.Fill] tries
 // what no record speaks of, and adds a record after each: stopped at any point,
 // it goes on with the rest. A record counts for as long as the files that it was
 // made of are the same.
