@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak device qnn qnn-compile
+.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth device qnn qnn-compile
 
 all: check test
 
@@ -246,3 +246,11 @@ soak:
 	MM_KEY_PASSWORD= nice -n 10 $(SOAK)/mm lab run lab/testdata/soak.yaml --out $(SOAK)/run --sign $(SOAK)/key.key $$([ -d $(SOAK)/run/chain ] && echo --resume)
 	$(SOAK)/mm lab verify $(SOAK)/run --key $(SOAK)/key.pub
 	$(SOAK)/mm lab summary $(SOAK)/run --key $(SOAK)/key.pub --plot $(SOAK)
+
+# The truth table of mm lab truth, filled by real runs: parts of p-lite by our
+# engines, by ONNX Runtime (MM_NATIVE_DIR) and for three chips in emulation
+# (MM_QNN_LIB: the folder of Qualcomm's libraries, ONNX Runtime beside them;
+# skipped without). TRUTH=DIR holds the records: it goes on where it was stopped.
+# ONLY="SCOPE SCOPE/TARGET" tries no more than these.
+truth:
+	@scripts/truth.sh

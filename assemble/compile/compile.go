@@ -91,6 +91,26 @@ type Options struct {
 	Force     bool      // replace files that are there
 	Chips     soc.Chips // the table of chips; nil: that of this release
 	Quantised string    // where the quantised ONNX model goes as well; "": nowhere
+	// Begin is told of each stage that begins, in this order; nil: nobody.
+	Begin func(Stage)
+}
+
+// Stage is a part of the way of [Compile].
+type Stage string
+
+// The stages.
+const (
+	StageOpen    Stage = "open"    // reading and checking the model
+	StagePrepare Stage = "prepare" // fixing shapes, quantising
+	StageCompile Stage = "compile"
+	StageRun     Stage = "run" // in emulation, beside our own engine
+	StageCompare Stage = "compare"
+)
+
+func (o Options) begin(s Stage) {
+	if o.Begin != nil {
+		o.Begin(s)
+	}
 }
 
 // MostEmulated bounds the sets of inputs that the context is run on: the
@@ -105,7 +125,8 @@ type Made struct {
 }
 
 // Compile makes a context. Operators that the NPU does not take, and results
-// that are too far off, are a diag.List in the error.
+// that are too far off, are a diag.List in the error; of the first it is a
+// *qnn.Left as well. With an error comes the record as far as it got.
 func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) {
 	bits, err := opt.Precision.bits()
 	if err != nil {
@@ -114,20 +135,23 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	if err := opt.free(); err != nil {
 		return made, err
 	}
+	opt.begin(StageOpen)
 	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
 	if err != nil {
 		return made, fmt.Errorf("compiling: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	inputs, err := fitted(m, opt.Inputs)
+	inputs, err := Fit(m, opt.Inputs)
 	if err != nil {
 		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
-	r, err := opt.record(m, inputs)
+	made.Record, err = opt.record(m, inputs)
 	if err != nil {
 		return made, err
 	}
-	p, err := prepare(ctx, m, inputs, bits, opt, &r)
+	r := &made.Record
+	opt.begin(StagePrepare)
+	p, err := prepare(ctx, m, inputs, bits, opt, r)
 	if err != nil {
 		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
@@ -136,20 +160,22 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 		return made, err
 	}
 	defer func() { err = errors.Join(err, fsx.RemoveAll(stage)) }()
+	opt.begin(StageCompile)
 	got, err := compiled(ctx, e, p, stage, opt)
 	if err != nil {
 		return made, err
 	}
 	r.of(got)
 	inputs = inputs[:min(len(inputs), MostEmulated)]
+	opt.begin(StageRun)
 	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
 		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, err)
 	}
+	opt.begin(StageCompare)
 	if err := r.judge(opt); err != nil {
 		return made, err
 	}
-	made, err = opt.publish(got.Context, p)
-	made.Record = r
+	made.Context, made.Wrapper, err = opt.publish(got.Context, p)
 	return made, err
 }
 
@@ -202,10 +228,22 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 // refusal tells which operators the NPU does not take, and where the model can
 // be cut.
 func refusal(path string, m *onnx.Model, left *qnn.Left) error {
-	var list diag.List
+	return &refused{faults(path, m, left).Err(), left}
+}
+
+// refused is told as the faults of the model, and can be asked for the nodes.
+type refused struct {
+	error
+	left *qnn.Left
+}
+
+// Unwrap gives both.
+func (r *refused) Unwrap() []error { return []error{r.error, r.left} }
+
+func faults(path string, m *onnx.Model, left *qnn.Left) (list diag.List) {
 	if len(left.Nodes) == 0 {
 		list.Add(diag.QNNRefused, diag.Pos{File: path}, left.Error(), diag.QNNRefused.Fix())
-		return list.Err()
+		return list
 	}
 	var names []string
 	for _, n := range left.Nodes {
@@ -215,7 +253,7 @@ func refusal(path string, m *onnx.Model, left *qnn.Left) error {
 	for _, n := range left.Nodes {
 		list.Add(diag.QNNRefused, diag.Pos{File: path}, fmt.Sprintf("node %q (%s)", n.Name, n.Op), hint)
 	}
-	return list.Err()
+	return list
 }
 
 func write(path string, m *onnx.Model) error {
@@ -241,8 +279,8 @@ func digest(path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// calibration is the digest of sets of inputs: names, types, shapes, numbers.
-func calibration(inputs []map[string]graph.Tensor) string {
+// InputsDigest is that of sets of inputs, sha256:…: names, types, shapes, numbers.
+func InputsDigest(inputs []map[string]graph.Tensor) string {
 	h := sha256.New()
 	for i, in := range inputs {
 		for _, name := range slices.Sorted(maps.Keys(in)) {

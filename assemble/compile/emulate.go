@@ -20,8 +20,19 @@ import (
 
 // emulated runs a context on the inputs, beside our own engine on the model
 // that was given, and compares them.
-func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]graph.Tensor) (out []Output, err error) {
-	part := builds.Part{Name: stem(path), Type: abi.Encoder, Files: builds.Formats{string(abi.QNN): {filepath.Base(path)}}}
+func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]graph.Tensor) ([]Output, error) {
+	return Against(ctx, e, abi.QNN, path, m, inputs)
+}
+
+// Opener opens functions, as the engines of runtimes do.
+type Opener interface {
+	Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error)
+}
+
+// Against runs the file at path, which is of a format, by an engine on the
+// inputs, beside our own engine on the model m, and compares them.
+func Against(ctx context.Context, e Opener, format abi.Format, path string, m *onnx.Model, inputs []map[string]graph.Tensor) (out []Output, err error) {
+	part := builds.Part{Name: stem(path), Type: abi.Encoder, Files: builds.Formats{string(format): {filepath.Base(path)}}}
 	model, err := e.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(path))}, runtimes.Limits{})
 	if err != nil {
 		return nil, err
@@ -47,7 +58,7 @@ func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs 
 		return taken(got), nil
 	}
 	figures, err := drift.Against(ctx, m, run, inputs, drift.Options{})
-	return compared(figures), err
+	return Compared(figures), err
 }
 
 // taken are tensors as our own engine has them.
@@ -105,11 +116,11 @@ func (o Options) free() error {
 
 // publish puts the context in its place, the wrapper beside it and, where it is
 // wanted, the model that was compiled.
-func (o Options) publish(context string, m *onnx.Model) (made Made, err error) {
-	made = Made{Context: o.Out, Wrapper: o.wrapper()}
+func (o Options) publish(context string, m *onnx.Model) (out, wrapper string, err error) {
+	out, wrapper = o.Out, o.wrapper()
 	f, err := os.Open(context)
 	if err != nil {
-		return made, err
+		return out, wrapper, err
 	}
 	defer f.Close()
 	err = fsx.Replace(o.Out, 0o644, func(w io.Writer) error {
@@ -117,10 +128,10 @@ func (o Options) publish(context string, m *onnx.Model) (made Made, err error) {
 		return err
 	})
 	if err != nil {
-		return made, err
+		return out, wrapper, err
 	}
-	if _, err := qnnfile.Wrap(o.Out, qnnfile.WrapOptions{Out: made.Wrapper, Force: o.Force}); err != nil {
-		return made, err
+	if _, err := qnnfile.Wrap(o.Out, qnnfile.WrapOptions{Out: wrapper, Force: o.Force}); err != nil {
+		return out, wrapper, err
 	}
 	if o.Quantised != "" {
 		err = fsx.Replace(o.Quantised, 0o644, func(w io.Writer) error {
@@ -128,5 +139,5 @@ func (o Options) publish(context string, m *onnx.Model) (made Made, err error) {
 			return err
 		})
 	}
-	return made, err
+	return out, wrapper, err
 }

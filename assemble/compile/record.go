@@ -56,7 +56,7 @@ type Output struct {
 
 // record begins the record.
 func (o Options) record(m *onnx.Model, inputs []map[string]graph.Tensor) (Record, error) {
-	r := Record{SoC: o.Chip.Name, SoCModel: o.Chip.Model, Precision: o.Precision, Calibration: calibration(inputs), Sets: len(inputs), Simulated: true}
+	r := Record{SoC: o.Chip.Name, SoCModel: o.Chip.Model, Precision: o.Precision, Calibration: InputsDigest(inputs), Sets: len(inputs), Simulated: true}
 	if r.Precision == "" {
 		r.Precision = FP16
 	}
@@ -110,8 +110,9 @@ func brief(v float64) float64 {
 	return short
 }
 
-// compared are the figures of each output.
-func compared(outputs []drift.Output) (out []Output) {
+// Compared are the figures of each output, without what differs between
+// processors.
+func Compared(outputs []drift.Output) (out []Output) {
 	for _, o := range outputs {
 		out = append(out, Output{o.Name, rounded(o.Cosine), brief(o.MaxAbs)})
 	}

@@ -142,10 +142,10 @@ func archive(path string, names []string) (in map[string]graph.Tensor, err error
 	return in, nil
 }
 
-// fitted gives each set the shapes that the model says: an array of another
+// Fit gives each set the shapes that the model says: an array of another
 // shape and as many elements is taken as the numbers of it, an open dimension
 // as one.
-func fitted(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tensor, error) {
+func Fit(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tensor, error) {
 	if len(sets) == 0 {
 		return nil, errors.New("there are no inputs to calibrate on")
 	}

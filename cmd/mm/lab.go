@@ -109,7 +109,7 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 // one that is not finished.
 func broken(err error) error {
 	switch {
-	case errors.Is(err, chain.ErrBroken):
+	case errors.Is(err, chain.ErrBroken), errors.Is(err, chain.ErrNone):
 		return coded{err, exitRefused}
 	case errors.Is(err, chain.ErrUnfinished):
 		return coded{hinted{err, "mm lab run PLAN.yaml --out DIR --resume puts it back"}, exitRefused}
@@ -141,9 +141,6 @@ func (p *program) labVerify(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(filepath.Join(dir, labrun.ChainDir)); err != nil {
-			return err
-		}
 		r, err := chain.Verify(filepath.Join(dir, labrun.ChainDir), key, chain.Options{Noted: noted})
 		if err != nil {
 			return broken(err)
@@ -151,7 +148,7 @@ func (p *program) labVerify(c *cli.Context) error {
 		if p.json {
 			return p.printJSON(r)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, signed by %.12s…; the last is %s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head)
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head)
 		return err
 	})
 }
@@ -211,7 +208,7 @@ func (p *program) printSummary(s labrun.Summary) error {
 		v    *labrun.Range
 	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
 		if r.v != nil {
-			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most)
+			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
 		}
 	}
 	var rows [][]string

@@ -16,9 +16,7 @@ import (
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/corpus"
 	"mm-abi.org/mm/lab/falsify"
-	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/probe"
-	"mm-abi.org/mm/lab/truth"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -42,8 +40,14 @@ func (p *program) labRecords() []*cli.Command {
 			Flags: []cli.Flag{p.jsonFlag()}, Action: p.labBoundary,
 		}, {
 			Name: "truth", Usage: "the table of what works where, from records of attempts", ArgsUsage: "RECORDS.jsonl",
+			Description: "A matrix names scopes and targets: the table then has a row for each cell, and one that nobody tried says\nso. --fill tries what no record speaks of and adds a record after each; stopped, it goes on with the rest.\nChips are compiled for and run in emulation, which proves nothing about a device.",
 			Flags: []cli.Flag{
 				p.jsonFlag(),
+				&cli.StringFlag{Name: "matrix", Usage: "scopes and targets that the table has, `FILE.json`"},
+				&cli.BoolFlag{Name: "fill", Usage: "try the cells of --matrix that have no record"},
+				&cli.StringSliceFlag{Name: "only", Usage: "of --fill: `SCOPE` or SCOPE/TARGET (repeatable)"},
+				&cli.BoolFlag{Name: "again", Usage: "of --fill: try cells that have a record, too"},
+				&cli.StringFlag{Name: "libs", Usage: "of --fill: `FOLDER` with Qualcomm's libraries, in place of those installed"},
 				&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write the table to a Markdown `FILE`"},
 				&cli.StringFlag{Name: "require", Usage: "exit code 5 unless a measured row shows that something of `TARGET` works"},
 			},
@@ -176,11 +180,8 @@ func (p *program) labTruth(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	records, err := journal.ReadExisting[truth.Record](c.Args().First())
-	if err != nil {
-		return err
-	}
-	t, err := truth.Make(records)
+	opt := truthOptions{records: c.Args().First(), matrix: c.String("matrix"), libs: c.String("libs"), only: c.StringSlice("only"), fill: c.Bool("fill"), again: c.Bool("again")}
+	t, err := p.truthTable(c.Context, opt)
 	if err != nil {
 		return err
 	}

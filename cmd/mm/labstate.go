@@ -2,18 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/graph"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/pending"
 	backends "mm-abi.org/mm/lab/registry"
+	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/lab/schedule"
+	"mm-abi.org/mm/workspace"
 )
 
 func (p *program) labBackendCommand() *cli.Command {
@@ -143,8 +148,9 @@ func (p *program) labScheduleCommand() *cli.Command {
 				},
 				Action: p.labObserve,
 			}, {
-				Name: "replay", Usage: "make every choice of a history again; exit code 5 where one comes out otherwise", ArgsUsage: "HISTORY.jsonl",
-				Flags: []cli.Flag{p.jsonFlag()}, Action: p.labReplay,
+				Name: "replay", Usage: "make every choice of a history again; exit code 5 where one comes out otherwise", ArgsUsage: "HISTORY.jsonl|DIR",
+				Description: "Of a folder of mm lab run, the choices of its steps' arms, out of its chain, which is verified.",
+				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "public key `FILE` of the run (default: the one of mm keys generate)"}}, Action: p.labReplay,
 			},
 		},
 	}
@@ -200,7 +206,7 @@ func (p *program) labReplay(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	rows, err := journal.ReadExisting[schedule.Row](c.Args().First())
+	rows, err := p.history(c.Args().First(), c.String("key"))
 	if err != nil {
 		return err
 	}
@@ -220,6 +226,26 @@ func (p *program) labReplay(c *cli.Context) error {
 		return no("%s of the history come out otherwise", count(len(wrong), "choice"))
 	}
 	return err
+}
+
+// history reads choices and observations, of a journal or of the chain of a run.
+func (p *program) history(path, key string) (rows []schedule.Row, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return journal.ReadExisting[schedule.Row](path)
+	}
+	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		public, err := p.publicKey(w, key)
+		if err != nil {
+			return err
+		}
+		rows, err = labrun.History(path, public, "")
+		if errors.Is(err, chain.ErrUnfinished) {
+			p.say("the run was killed in its last row, which is left out")
+			return nil
+		}
+		return broken(err)
+	})
+	return rows, err
 }
 
 func (p *program) labGraphCommand() *cli.Command {

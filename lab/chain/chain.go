@@ -45,6 +45,15 @@ const MaxRow = 64 << 10
 var (
 	// ErrBroken says that the log is not what was written.
 	ErrBroken = errors.New("the chain is broken")
+	// The ways that it is: each of these is an ErrBroken, too.
+	ErrRows   = fmt.Errorf("%w: the rows were changed", ErrBroken)
+	ErrCut    = fmt.Errorf("%w: the end was cut off", ErrBroken)
+	ErrBeyond = fmt.Errorf("%w: rows were added", ErrBroken)
+	ErrHead   = fmt.Errorf("%w: the head was changed", ErrBroken)
+	ErrKey    = fmt.Errorf("%w: another key signed the head", ErrBroken)
+	ErrNoted  = fmt.Errorf("%w: the noted row is not there", ErrBroken)
+	// ErrNone says that there is neither a row nor a head.
+	ErrNone = errors.New("there is no chain")
 	// ErrUnfinished says that the last row stands in the head alone: the
 	// process died there, or somebody cut it off. Open puts it back.
 	ErrUnfinished = errors.New("the last row is in the signed head alone")
@@ -98,20 +107,20 @@ func parse(text []byte, seq int, prev string) (Row, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("%w: row %d: %v", ErrBroken, seq, err)
+		return r, fmt.Errorf("%w: row %d: %v", ErrRows, seq, err)
 	}
 	want, written, err := r.line()
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("%w: row %d: %v", ErrBroken, seq, err)
+		return r, fmt.Errorf("%w: row %d: %v", ErrRows, seq, err)
 	case r.Hash != want.Hash:
-		return r, fmt.Errorf("%w: row %d was changed: its hash is %.12s…, it says %.12s…", ErrBroken, seq, want.Hash, r.Hash)
+		return r, fmt.Errorf("%w: row %d has the hash %.12s…, it says %.12s…", ErrRows, seq, want.Hash, r.Hash)
 	case !bytes.Equal(text, written):
-		return r, fmt.Errorf("%w: row %d is not written as it was", ErrBroken, seq)
+		return r, fmt.Errorf("%w: row %d is not written as it was", ErrRows, seq)
 	case r.Seq != seq:
-		return r, fmt.Errorf("%w: row %d stands where row %d belongs", ErrBroken, r.Seq, seq)
+		return r, fmt.Errorf("%w: row %d stands where row %d belongs", ErrRows, r.Seq, seq)
 	case r.Prev != prev:
-		return r, fmt.Errorf("%w: row %d follows %.12s…, the row before it is %.12s…", ErrBroken, seq, r.Prev, prev)
+		return r, fmt.Errorf("%w: row %d follows %.12s…, the row before it is %.12s…", ErrRows, seq, r.Prev, prev)
 	}
 	return r, nil
 }
@@ -148,20 +157,20 @@ func readHead(dir string, v Verifier) (h head, last Row, ok bool, err error) {
 		err = json.Unmarshal([]byte(h.Row), &last)
 	}
 	if err != nil {
-		return h, last, false, fmt.Errorf("%w: its head: %v", ErrBroken, err)
+		return h, last, false, fmt.Errorf("%w: %v", ErrHead, err)
 	}
 	if last, err = parse([]byte(h.Row), last.Seq, last.Prev); err != nil {
-		return h, last, false, err
+		return h, last, false, fmt.Errorf("%w: its row: %v", ErrHead, err)
 	}
 	if h.Key != v.KeyID() {
-		return h, last, false, fmt.Errorf("%w: the key %.12s… signed its head, not %.12s…", ErrBroken, h.Key, v.KeyID())
+		return h, last, false, fmt.Errorf("%w: %.12s… signed its head, not %.12s…", ErrKey, h.Key, v.KeyID())
 	}
 	payload, err := covered(last.Seq, []byte(h.Row))
 	if err == nil {
 		err = v.VerifyPayload(HeadType, payload, h.Signature)
 	}
 	if err != nil {
-		return h, last, false, fmt.Errorf("%w: the signature of its head: %v", ErrBroken, err)
+		return h, last, false, fmt.Errorf("%w: its signature: %v", ErrHead, err)
 	}
 	return h, last, true, nil
 }
@@ -184,7 +193,7 @@ func scan(dir string, fn func(Row) error) (end int64, rest []byte, err error) {
 		case errors.Is(err, io.EOF):
 			return end, bytes.Clone(line), nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return end, nil, fmt.Errorf("%w: row %d is over the limit of %d bytes", ErrBroken, seq, MaxRow)
+			return end, nil, fmt.Errorf("%w: row %d is over the limit of %d bytes", ErrRows, seq, MaxRow)
 		case err != nil:
 			return end, nil, err
 		}

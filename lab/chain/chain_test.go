@@ -117,6 +117,79 @@ func TestForgedChain(t *testing.T) {
 	}
 }
 
+// What was done to a log is told: each fault is its own error, with its own words,
+// and none of the others.
+func TestFaultsToldApart(t *testing.T) {
+	key := newKey(t)
+	faults := []error{chain.ErrRows, chain.ErrCut, chain.ErrBeyond, chain.ErrHead, chain.ErrKey, chain.ErrNoted, chain.ErrNone, chain.ErrUnfinished}
+	lines := func(rows []byte, from, to int) []byte {
+		return bytes.Join(bytes.SplitAfter(rows, []byte("\n"))[from:to], nil)
+	}
+	for name, tc := range map[string]struct {
+		harm func(dir string, rows, head []byte) (newRows, newHead []byte) // nil: it is taken away
+		want error
+		said string
+	}{
+		"a row was changed": {func(_ string, rows, head []byte) ([]byte, []byte) {
+			return bytes.Replace(rows, []byte(`"i":1`), []byte(`"i":7`), 1), head
+		}, chain.ErrRows, "row 2 has the hash "},
+		"a row was taken out": {func(_ string, rows, head []byte) ([]byte, []byte) {
+			return append(lines(rows, 0, 1), lines(rows, 2, 4)...), head
+		}, chain.ErrRows, "row 3 stands where row 2 belongs"},
+		"the end was cut off":  {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 2), head }, chain.ErrCut, "it has 2 rows, its signed head is row 4"},
+		"all was cut off":      {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, head }, chain.ErrCut, "it has 0 rows, its signed head is row 4"},
+		"the last row is away": {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 3), head }, chain.ErrUnfinished, "row 4"},
+		"a row was added":      {func(_ string, rows, head []byte) ([]byte, []byte) { _, more := fill(t, key, 5); return more, head }, chain.ErrBeyond, "behind row 4"},
+		"the head is away":     {func(_ string, rows, head []byte) ([]byte, []byte) { return rows, nil }, chain.ErrHead, "there are 4 rows and no head"},
+		"all is away":          {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, nil }, chain.ErrNone, "there is no chain"},
+		"another key's":        {func(string, []byte, []byte) ([]byte, []byte) { return signedBy(t, newKey(t)) }, chain.ErrKey, "signed its head, not " + key.Public().KeyID()[:12]},
+		"another key's under ours": {func(string, []byte, []byte) ([]byte, []byte) {
+			other := newKey(t)
+			rows, head := signedBy(t, other)
+			return rows, bytes.Replace(head, []byte(other.Public().KeyID()), []byte(key.Public().KeyID()), 1)
+		}, chain.ErrHead, "its signature: "},
+		"no head at all": {func(_ string, rows, _ []byte) ([]byte, []byte) { return rows, []byte("{") }, chain.ErrHead, "unexpected end"},
+	} {
+		dir, rows := fill(t, key, 4)
+		at := filepath.Join(dir, chain.HeadFile)
+		head, err := os.ReadFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, head = tc.harm(dir, rows, head)
+		for path, data := range map[string][]byte{filepath.Join(dir, chain.File): rows, at: head} {
+			if data == nil {
+				err = os.Remove(path)
+			} else {
+				err = os.WriteFile(path, data, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = chain.Verify(dir, key.Public(), chain.Options{})
+		for _, fault := range faults {
+			if errors.Is(err, fault) != (fault == tc.want) {
+				t.Errorf("%s: is %q taken for %q", name, err, fault)
+			}
+		}
+		if err != nil && !strings.Contains(err.Error(), tc.said) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// signedBy is a log of four rows under the head of a key.
+func signedBy(t *testing.T, key *sign.PrivateKey) (rows, head []byte) {
+	t.Helper()
+	dir, rows := fill(t, key, 4)
+	head, err := os.ReadFile(filepath.Join(dir, chain.HeadFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, head
+}
+
 // Whatever is cut off the end is noticed. Where it is no more than the last row,
 // Open has it from the head, and writes the same bytes again.
 func TestCut(t *testing.T) {

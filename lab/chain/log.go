@@ -26,7 +26,8 @@ type Options struct {
 	Each  func(Row) error // is called for every row, in order, before the end is known; nil: none
 }
 
-// Verify reads the log in dir from its first row to its head.
+// Verify reads the log in dir from its first row to its head. Every way in which
+// it is not what was written has an error of its own.
 func Verify(dir string, v Verifier, opt Options) (Report, error) {
 	r, last, _, rest, err := examine(dir, v, opt)
 	if err != nil {
@@ -34,6 +35,9 @@ func Verify(dir string, v Verifier, opt Options) (Report, error) {
 	}
 	if rest != nil {
 		return r, fmt.Errorf("%w: row %d; mm lab run --resume puts it back", ErrUnfinished, last.Seq)
+	}
+	if r.Rows == 0 {
+		return r, fmt.Errorf("%s: %w", dir, ErrNone)
 	}
 	return r, nil
 }
@@ -49,7 +53,7 @@ func examine(dir string, v Verifier, opt Options) (r Report, last Row, end int64
 	known := opt.Noted == "" || signed && last.Hash == opt.Noted
 	end, tail, err := scan(dir, func(row Row) error {
 		if signed && row.Seq == last.Seq && row.Hash != last.Hash {
-			return fmt.Errorf("%w: row %d is another than the signed one", ErrBroken, row.Seq)
+			return fmt.Errorf("%w: row %d is another than the signed one", ErrRows, row.Seq)
 		}
 		r.Rows, r.Run, r.Head = row.Seq, row.Run, row.Hash
 		known = known || row.Hash == opt.Noted
@@ -62,16 +66,16 @@ func examine(dir string, v Verifier, opt Options) (r Report, last Row, end int64
 	switch {
 	case err != nil:
 	case !signed && (r.Rows > 0 || len(tail) > 0):
-		err = fmt.Errorf("%w: it has %d rows and no head", ErrBroken, r.Rows)
+		err = fmt.Errorf("%w: there are %d rows and no head", ErrHead, r.Rows)
 	case !known:
-		err = fmt.Errorf("%w: no row has the hash %.12s…", ErrBroken, opt.Noted)
+		err = fmt.Errorf("%w: no row has the hash %.12s…", ErrNoted, opt.Noted)
 	case !signed, r.Rows == last.Seq && len(tail) == 0:
 	case r.Rows == last.Seq-1 && last.Prev == r.Head && bytes.HasPrefix(line, tail):
 		return r, last, end, line, nil
 	case r.Rows >= last.Seq:
-		err = fmt.Errorf("%w: something stands behind row %d, which is the last that was signed", ErrBroken, last.Seq)
+		err = fmt.Errorf("%w: something stands behind row %d, which is the last that was signed", ErrBeyond, last.Seq)
 	default:
-		err = fmt.Errorf("%w: it has %d rows, its signed head is row %d: the end was cut off", ErrBroken, r.Rows, last.Seq)
+		err = fmt.Errorf("%w: it has %d rows, its signed head is row %d", ErrCut, r.Rows, last.Seq)
 	}
 	return r, last, end, nil, err
 }

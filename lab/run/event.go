@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/lab/telemetry"
 )
 
@@ -13,6 +14,7 @@ import (
 const (
 	Start     = "start"
 	Resume    = "resume"
+	Choice    = "choice" // of an arm, for the step that comes next
 	StepDone  = "step"
 	Telemetry = "telemetry"
 	Stop      = "stop"
@@ -43,8 +45,11 @@ type Payload struct {
 
 	Reading *telemetry.Reading `json:"reading,omitempty"` // of telemetry and stop
 
-	Iteration int     `json:"iteration,omitempty"` // of step: from 1
+	Choice *schedule.Decision `json:"choice,omitempty"` // of choice
+
+	Iteration int     `json:"iteration,omitempty"` // of choice and step: from 1
 	Step      string  `json:"step,omitempty"`
+	Arm       string  `json:"arm,omitempty"`      // of step: the one that was chosen
 	Index     int     `json:"index,omitempty"`    // of step: its place in the plan
 	BeganUS   int64   `json:"began_us,omitempty"` // of step: when its iteration began
 	LoadUS    int64   `json:"load_us,omitempty"`  // of step: before the first run
@@ -71,6 +76,8 @@ type state struct {
 	next      int           // index of the step to be done
 	failures  int           // in a row
 	stopped   *Payload      // by the last row; nil: it goes on
+	history   schedule.History
+	chosen    string // arm of the step that is next; empty: none yet
 }
 
 // apply takes in a row.
@@ -90,7 +97,17 @@ func (s *state) apply(steps int, row chain.Row) error {
 		*s = state{run: row.Run, plan: p.Plan, simulated: p.Simulated, told: -1, iteration: 1, began: -1}
 	case Telemetry:
 		s.told = s.elapsed
+	case Choice:
+		if err := s.choose(p.Choice); err != nil {
+			return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+		}
 	case StepDone:
+		for _, o := range p.observations() {
+			if err := s.history.Add(schedule.Row{Observed: &o}); err != nil {
+				return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+			}
+		}
+		s.chosen = ""
 		s.iteration, s.next, s.began = p.Iteration, p.Index+1, micro(p.BeganUS)
 		if s.next >= steps {
 			s.iteration, s.next = p.Iteration+1, 0

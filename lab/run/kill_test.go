@@ -31,12 +31,27 @@ steps:
   - {name: block, function: product, repeat: 3}
   - {name: frozen, function: product, every: 3}
   - {name: flaky, function: product}
+  - name: upper
+    policy: {kind: ucb, c: 4}
+    repeat: 2
+    arms: [{name: slow, function: product}, {name: fast, function: product}, {name: broken, function: product}]
+  - name: drawn
+    policy: {kind: epsilon-greedy, epsilon: 0.4}
+    every: 2
+    arms: [{name: a, function: product}, {name: b, function: product}]
+  - name: fixed
+    policy: {kind: static, prefer: [b]}
+    every: 4
+    arms: [{name: a, function: product}, {name: b, function: product}]
 simulate:
   sensors: [{at: 0s, heat_c: 30}]
   steps:
     block: {takes: 19ms, load: 50ms}
     frozen: {takes: 576ms}
     flaky: {takes: 1s, fails_every: 5}
+    upper: {arms: {slow: {takes: 9ms}, fast: {takes: 7ms}, broken: {takes: 1ms, fails_every: 1}}}
+    drawn: {arms: {a: {takes: 3ms}, b: {takes: 2ms, fails_every: 9}}}
+    fixed: {arms: {a: {takes: 1ms}, b: {takes: 2ms}}}
 `
 
 // TestMain is the process that dies: told so by its environment it takes up the
@@ -138,6 +153,9 @@ func TestKilledAt100Points(t *testing.T) {
 	whole := t.TempDir()
 	if _, err := simulate(t, shift, whole, key, nil); err != nil {
 		t.Fatal(err)
+	}
+	if choices(t, filepath.Join(dir, "run"), key) < 40 {
+		t.Error("hardly a choice: the case is none")
 	}
 	got, resumes := rows(t, filepath.Join(dir, "run"), key)
 	want, _ := rows(t, whole, key)

@@ -2,9 +2,11 @@
 // killed at any point.
 //
 // Everything that happens is a row of a chain (package chain): start, resume,
-// step, telemetry, stop. [Run] holds no other state: killed, it reads the chain
-// and goes on with the step that has no row. A step whose process died in it is
-// done again, so that steps must bear being done twice. Before each run of a
+// choice, step, telemetry, stop. [Run] holds no other state: killed, it reads the
+// chain and goes on with the step that has no row. A step whose process died in it
+// is done again, so that steps must bear being done twice. Where a step has arms,
+// package schedule chooses one by what the rows say that they took; the choices of
+// a killed run are those of an undisturbed one. Before each run of a
 // step the limits are held against the sensors: heat, battery, disk, a file STOP,
 // the duration. [Summarize] makes figures of the rows.
 //
@@ -23,6 +25,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/lab/telemetry"
 	"mm-abi.org/mm/schemas"
 )
@@ -52,7 +55,8 @@ type Limits struct {
 	Failures   int      `json:"failures,omitempty"` // 3
 }
 
-// Step is a command or a function.
+// Step is a command or a function, or arms of which a policy chooses one each
+// time, by what they took so far.
 type Step struct {
 	Name     string             `json:"name"`
 	Command  []string           `json:"command,omitempty"`
@@ -61,6 +65,18 @@ type Step struct {
 	Repeat   int                `json:"repeat,omitempty"`  // 1
 	Every    int                `json:"every,omitempty"`   // 1
 	Timeout  Duration           `json:"timeout,omitempty"` // 10 min
+	Arms     []Arm              `json:"arms,omitempty"`
+	Policy   schedule.Policy    `json:"policy,omitzero"` // static, in the order of the arms
+
+	arm string // the one that is to do it; empty: the step has none
+}
+
+// Arm is a way to do a step.
+type Arm struct {
+	Name     string             `json:"name"`
+	Command  []string           `json:"command,omitempty"`
+	Function string             `json:"function,omitempty"`
+	With     map[string]float64 `json:"with,omitempty"`
 }
 
 // Simulate says what a simulation meets.
@@ -80,6 +96,8 @@ type Pretence struct {
 	Takes      Duration `json:"takes"`
 	Load       Duration `json:"load,omitempty"`
 	FailsEvery int      `json:"fails_every,omitempty"`
+
+	Arms map[string]Pretence `json:"arms,omitempty"` // of a step with arms, in place of the others
 }
 
 // Duration is a time.Duration that is written as Go writes one.
@@ -125,18 +143,53 @@ func (p *Plan) check(doc *schemas.Document, list *diag.List) {
 			continue
 		}
 		named[s.Name] = i
+		s.check(i, doc, list)
 	}
 	if p.Simulate == nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Simulate.Steps)) {
-		if _, ok := named[name]; !ok {
-			list.Add(diag.NotAllowed, doc.Pos("/simulate/steps/"+name), fmt.Sprintf("there is no step %q", name), "")
+		at := "/simulate/steps/" + name
+		i, ok := named[name]
+		if !ok {
+			list.Add(diag.NotAllowed, doc.Pos(at), fmt.Sprintf("there is no step %q", name), "")
+			continue
+		}
+		for _, arm := range slices.Sorted(maps.Keys(p.Simulate.Steps[name].Arms)) {
+			if !slices.Contains(p.Steps[i].eligible(), arm) {
+				list.Add(diag.NotAllowed, doc.Pos(at+"/arms/"+arm), fmt.Sprintf("the step %q has no arm %q", name, arm), "")
+			}
 		}
 	}
 	for i := 1; i < len(p.Simulate.Sensors); i++ {
 		if p.Simulate.Sensors[i].At <= p.Simulate.Sensors[i-1].At {
 			list.Add(diag.WrongForm, doc.Pos(fmt.Sprintf("/simulate/sensors/%d/at", i)), "it is not later than the one before", "")
+		}
+	}
+}
+
+// check finds what is wrong with the arms of step i and with their policy.
+func (s *Step) check(i int, doc *schemas.Document, list *diag.List) {
+	at, names := fmt.Sprintf("/steps/%d", i), s.eligible()
+	for k, name := range names {
+		if first := slices.Index(names, name); first < k {
+			list.Add(diag.RepeatedItem, doc.Pos(fmt.Sprintf("%s/arms/%d/name", at, k)), fmt.Sprintf("%q is arm %d, too", name, first+1), "")
+		}
+	}
+	if len(s.Arms) > 0 && len(s.With) > 0 {
+		list.Add(diag.NotAllowed, doc.Pos(at+"/with"), "a step with arms has no numbers of its own", "give them to the arms")
+	}
+	for k, name := range s.Policy.Prefer {
+		if !slices.Contains(names, name) {
+			list.Add(diag.NotAllowed, doc.Pos(fmt.Sprintf("%s/policy/prefer/%d", at, k)), fmt.Sprintf("there is no arm %q", name), "")
+		}
+	}
+	for _, m := range []struct {
+		name, of string
+		given    bool
+	}{{"prefer", schedule.Static, s.Policy.Prefer != nil}, {"epsilon", schedule.Greedy, s.Policy.Epsilon != 0}, {"c", schedule.UCB, s.Policy.C != 0}, {"seed", schedule.Greedy, s.Policy.Seed != 0}} {
+		if m.given && s.Policy.Kind != m.of {
+			list.Add(diag.NotAllowed, doc.Pos(at+"/policy/"+m.name), fmt.Sprintf("%s is of the policy %s, this one is %s", m.name, m.of, s.Policy.Kind), "")
 		}
 	}
 }
@@ -149,5 +202,14 @@ func (p *Plan) fill() {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		s.Repeat, s.Every, s.Timeout = cmp.Or(s.Repeat, 1), cmp.Or(s.Every, 1), cmp.Or(s.Timeout, Duration(10*time.Minute))
+		if len(s.Arms) == 0 {
+			continue
+		}
+		switch s.Policy.Kind = cmp.Or(s.Policy.Kind, schedule.Static); {
+		case s.Policy.Kind == schedule.Static && s.Policy.Prefer == nil:
+			s.Policy.Prefer = s.eligible()
+		case s.Policy.Kind == schedule.Greedy:
+			s.Policy.Seed = cmp.Or(s.Policy.Seed, p.Seed)
+		}
 	}
 }

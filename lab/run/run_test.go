@@ -128,11 +128,14 @@ func TestNight(t *testing.T) {
 	if b := s.Steps[0]; b.P50 < 18.5 || b.P50 > 19.5 || b.P95 < 20.5 || b.P95 > 20.9 || b.LoadP50 != 50 || b.Min < 17.1 || b.Max > 20.9 || b.Outputs != 1 || b.Failed != 0 {
 		t.Errorf("%+v", b)
 	}
+	if s.Battery.P50 < 79 || s.Battery.P50 > 81 || s.Battery.P95 < 97 || s.Battery.P95 > 99 || s.HeatC.P95 <= s.HeatC.P50 {
+		t.Errorf("%+v %+v", s.Battery, s.HeatC)
+	}
 	if s.Battery.First != 100 || s.Battery.Least > 60.2 || s.HeatC.Most < 31.9 || s.Elapsed != "6h0m0s" {
 		t.Errorf("%+v %+v", s.Battery, s.HeatC)
 	}
 	var svg strings.Builder
-	if err := errors.Join(s.PlotSteps(&svg), s.PlotTelemetry(&svg)); err != nil || !strings.Contains(svg.String(), "frozen") || !strings.Contains(svg.String(), "(simulated)") {
+	if err := errors.Join(s.PlotSteps(&svg), s.PlotTelemetry(&svg)); err != nil || !strings.Contains(svg.String(), "frozen") || !strings.Contains(svg.String(), "battery, %") || strings.Count(svg.String(), "</svg>") != 2 || !strings.Contains(svg.String(), "(simulated)") {
 		t.Error(err, svg.Len())
 	}
 	b, err := heartbeat.Read(filepath.Join(dir, run.HeartbeatFile), time.Date(2026, 1, 1, 6, 1, 0, 0, time.UTC))

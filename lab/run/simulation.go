@@ -23,7 +23,13 @@ func Simulation(opt Options, p Plan) (Options, error) {
 		return opt, fmt.Errorf("the plan %s does not say what a simulation meets (simulate)", p.Name)
 	}
 	for _, s := range p.Steps {
-		if _, ok := p.Simulate.Steps[s.Name]; !ok {
+		how, ok := p.Simulate.Steps[s.Name]
+		for _, a := range s.Arms {
+			if _, told := how.Arms[a.Name]; !told {
+				return opt, fmt.Errorf("the plan %s does not say how the arm %s of the step %s fares in a simulation", p.Name, a.Name, s.Name)
+			}
+		}
+		if !ok || len(s.Arms) == 0 && how.Arms != nil {
 			return opt, fmt.Errorf("the plan %s does not say how the step %s fares in a simulation", p.Name, s.Name)
 		}
 	}
@@ -63,11 +69,14 @@ type pretender struct {
 
 // Open implements Executor.
 func (p pretender) Open(ctx context.Context, s Step, iteration int) (Work, error) {
-	how := p.steps[s.Name]
+	how, name := p.steps[s.Name], s.Name
+	if s.arm != "" {
+		how, name = how.Arms[s.arm], s.Name+"/"+s.arm
+	}
 	if err := p.clock.Sleep(ctx, time.Duration(how.Load)); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", p.seed, s.Name, iteration))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%d", p.seed, name, iteration))
 	return &pretence{pretender: p, how: how, step: s, iteration: iteration, chance: rand.New(rand.NewChaCha8(sum))}, nil
 }
 

@@ -18,6 +18,13 @@ func (r *runner) step(ctx context.Context) (*halt, error) {
 	if p.Iteration%s.Every != 0 {
 		return nil, r.skip()
 	}
+	if len(s.Arms) > 0 {
+		var err error
+		if s, err = r.choose(s); err != nil {
+			return nil, err
+		}
+		p.Arm = s.arm
+	}
 	h, err := r.runs(ctx, s, &p)
 	if h != nil || ctx.Err() != nil {
 		return h, ctx.Err()

@@ -25,6 +25,7 @@ type Summary struct {
 	Key       string        `json:"key"`
 	Elapsed   string        `json:"elapsed"`
 	Resumes   int           `json:"resumes"`
+	Choices   int           `json:"choices"`          // of arms
 	Reason    string        `json:"reason,omitempty"` // of the last stop; empty while it runs, or where it was killed
 	Detail    string        `json:"detail,omitempty"`
 	Complete  bool          `json:"complete"`
@@ -37,7 +38,7 @@ type Summary struct {
 	telemetry map[string][]chart.Point
 }
 
-// StepFigures are those of a step. Times are in milliseconds, of single runs that
+// StepFigures are those of a step, or of STEP/ARM. Times are in milliseconds, of single runs that
 // succeeded, loading apart.
 type StepFigures struct {
 	Step     string  `json:"step"`
@@ -57,12 +58,16 @@ type StepFigures struct {
 	curve       []chart.Point
 }
 
-// Range is how a sensor went.
+// Range is how a sensor went, reading by reading.
 type Range struct {
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
 	Least float64 `json:"least"`
 	Most  float64 `json:"most"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+
+	values []float64
 }
 
 // Summarize verifies the chain of the run in dir and makes figures of it. Of a
@@ -74,6 +79,9 @@ func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	s.Rows, s.Head, s.Key, s.Run = report.Rows, report.Head, report.Key, report.Run
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		s.Steps = append(s.Steps, s.steps[name].figures())
+	}
+	for _, r := range []*Range{s.HeatC, s.Battery, s.DiskMiB} {
+		r.close()
 	}
 	return s, err
 }
@@ -91,13 +99,19 @@ func (s *Summary) add(row chain.Row) error {
 		s.Name, s.Plan, s.Simulated = p.Name, p.Plan, p.Simulated
 	case Resume:
 		s.Resumes++
+	case Choice:
+		s.Choices++
 	case Stop:
 		s.Reason, s.Detail, s.Complete = p.Reason, p.Detail, p.Complete
 	case StepDone:
-		f := s.steps[p.Step]
+		name := p.Step
+		if p.Arm != "" {
+			name += "/" + p.Arm
+		}
+		f := s.steps[name]
 		if f == nil {
-			f = &StepFigures{Step: p.Step, outputs: map[string]bool{}}
-			s.steps[p.Step] = f
+			f = &StepFigures{Step: name, outputs: map[string]bool{}}
+			s.steps[name] = f
 		}
 		f.add(p, minutes)
 	}
@@ -163,9 +177,19 @@ func (r *Range) add(v *float64) *Range {
 	case v == nil:
 		return r
 	case r == nil:
-		return &Range{*v, *v, *v, *v}
+		r = &Range{First: *v, Least: *v, Most: *v}
 	}
-	return &Range{r.First, *v, min(r.Least, *v), max(r.Most, *v)}
+	r.Last, r.Least, r.Most = *v, min(r.Least, *v), max(r.Most, *v)
+	r.values = append(r.values, *v)
+	return r
+}
+
+// close works out the percentiles.
+func (r *Range) close() {
+	if r != nil {
+		slices.Sort(r.values)
+		r.P50, r.P95 = percentile(r.values, 50), percentile(r.values, 95)
+	}
 }
 
 // colors are those of the lines of a chart, in turn.

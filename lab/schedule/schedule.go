@@ -30,7 +30,7 @@ type Policy struct {
 	Kind    string   `json:"kind"`
 	Prefer  []string `json:"prefer,omitempty"`  // of static: the first of these that is eligible
 	Epsilon float64  `json:"epsilon,omitempty"` // of epsilon-greedy: how often one is drawn; 0.1
-	C       float64  `json:"c,omitempty"`       // of ucb: the weight of what is little known; 1.4
+	C       float64  `json:"c,omitempty"`       // of ucb: the weight of what is little known, in ms; 1.4
 	Seed    uint64   `json:"seed,omitempty"`
 }
 
@@ -219,6 +219,18 @@ func (d *Decision) least(why string, score func(Arm) float64) {
 	}
 }
 
+// Again makes a choice anew, of the rows taken in so far, which must be those
+// that it was made of. Both texts are equal where it comes out the same.
+func (h *History) Again(d Decision) (said, again string, err error) {
+	now, err := h.Decide(d.Op, d.Eligible, d.Policy)
+	if err != nil {
+		return "", "", err
+	}
+	return d.text(), now.text(), nil
+}
+
+func (d Decision) text() string { return fmt.Sprintf("%d: %s, %s", d.Number, d.Backend, d.Rationale) }
+
 // Mismatch is a choice that a replay makes otherwise.
 type Mismatch struct {
 	Row     int    `json:"row"` // from 1
@@ -234,12 +246,12 @@ func Replay(rows []Row) (decisions int, wrong []Mismatch, err error) {
 	for i, r := range rows {
 		if d := r.Decided; d != nil {
 			decisions++
-			again, err := h.Decide(d.Op, d.Eligible, d.Policy)
+			said, again, err := h.Again(*d)
 			if err != nil {
 				return decisions, wrong, fmt.Errorf("row %d: %w", i+1, err)
 			}
-			if again.Backend != d.Backend || again.Number != d.Number || again.Rationale != d.Rationale {
-				wrong = append(wrong, Mismatch{i + 1, d.Op, fmt.Sprintf("%d: %s, %s", d.Number, d.Backend, d.Rationale), fmt.Sprintf("%d: %s, %s", again.Number, again.Backend, again.Rationale)})
+			if said != again {
+				wrong = append(wrong, Mismatch{i + 1, d.Op, said, again})
 			}
 		}
 		if err := h.Add(r); err != nil {

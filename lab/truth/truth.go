@@ -21,7 +21,8 @@ const (
 	OK          = "ok"
 	Failed      = "failed"
 	Unsupported = "unsupported"
-	Skipped     = "skipped" // the backend was not there
+	Skipped     = "skipped" // what it needs was not there
+	NotRun      = "not run" // of a cell that nobody tried; no record says so
 )
 
 // The stages of a row.
@@ -31,6 +32,7 @@ const (
 	Stub       = "stub"
 	Unfounded  = "unfounded" // a claim without what it needs
 	Unmeasured = "not-measured"
+	None       = "none" // of a cell that nobody tried
 )
 
 // stubs are the backends that only pretend.
@@ -51,6 +53,17 @@ type Record struct {
 	Artifact    string   `json:"artifact_sha256,omitempty"`
 	Weights     string   `json:"weights_sha256,omitempty"` // of the source
 	Failure     string   `json:"failure,omitempty"`        // stage and exception of what failed
+	Unit        string   `json:"unit,omitempty"`           // of layers, where those of the model are none: nodes
+
+	Reached   string   `json:"reached,omitempty"`       // the last thing that was begun: open, prepare, compile, run, compare, done
+	Cosine    *float64 `json:"cosine,omitempty"`        // of the worst output to the reference's
+	MaxAbs    *float64 `json:"max_abs,omitempty"`       // the largest difference of an element
+	Reference string   `json:"reference,omitempty"`     // what it was compared with
+	Inputs    string   `json:"inputs_sha256,omitempty"` // on which
+	Engine    string   `json:"engine,omitempty"`        // and version
+	Seconds   float64  `json:"seconds,omitempty"`       // that the attempt took
+	Command   string   `json:"command,omitempty"`       // that makes it again
+	Cell      string   `json:"cell_sha256,omitempty"`   // of all that the attempt was made of (package attempt)
 }
 
 // Row is a line of the table.
@@ -78,14 +91,14 @@ type Counts struct {
 func Make(records []Record) (Table, error) {
 	var t Table
 	var faults error
-	at := map[[4]string]int{}
+	at := map[Cell]int{}
 	for i, r := range records {
 		if err := r.check(); err != nil {
 			faults = errors.Join(faults, fmt.Errorf("record %d: %w", i+1, err))
 			continue
 		}
 		row := r.row()
-		key := [4]string{r.Model, r.Scope, r.Target, r.Backend}
+		key := r.cell()
 		if n, ok := at[key]; ok {
 			t.Rows[n] = row
 			continue
@@ -96,14 +109,36 @@ func Make(records []Record) (Table, error) {
 	if faults != nil {
 		return Table{}, faults
 	}
-	slices.SortFunc(t.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Backend, b.Backend))
-	})
+	t.sort()
 	t.count()
 	return t, nil
 }
 
+// Cell is what a table shall have a row of.
+type Cell struct{ Model, Scope, Target, Backend string }
+
+// Expect adds a row for each of the cells that nobody tried: it says so, and
+// nothing else.
+func (t *Table) Expect(cells []Cell) {
+	for _, c := range cells {
+		if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.cell() == c }) {
+			t.Rows = append(t.Rows, Row{Record: Record{Model: c.Model, Scope: c.Scope, Target: c.Target, Backend: c.Backend, Result: NotRun}, Stage: None})
+		}
+	}
+	t.sort()
+	t.count()
+}
+
+func (r Record) cell() Cell { return Cell{r.Model, r.Scope, r.Target, r.Backend} }
+
+func (t *Table) sort() {
+	slices.SortFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Backend, b.Backend))
+	})
+}
+
 func (t *Table) count() {
+	t.Counts = nil
 	for _, r := range t.Rows {
 		i := slices.IndexFunc(t.Counts, func(c Counts) bool { return c.Target == r.Target })
 		if i < 0 {
@@ -128,6 +163,8 @@ func (r Record) check() error {
 		return fmt.Errorf("a delegate share of %v", *r.Delegate)
 	case r.ModelLayers < 0 || r.Layers != nil && (r.Layers[0] < 0 || r.Layers[1] <= r.Layers[0] || r.ModelLayers > 0 && r.Layers[1] > r.ModelLayers):
 		return fmt.Errorf("the layers %v of %d", r.Layers, r.ModelLayers)
+	case r.Cosine != nil && !(*r.Cosine >= -1 && *r.Cosine <= 1), r.MaxAbs != nil && !(*r.MaxAbs >= 0), !(r.Seconds >= 0):
+		return errors.New("a cosine beyond 1, or less than no difference or time")
 	case r.Result == OK && r.Failure != "":
 		return fmt.Errorf("it is ok, and failed: %s", r.Failure)
 	}
@@ -138,12 +175,12 @@ func (r Record) check() error {
 func (r Record) row() Row {
 	row := Row{Record: r, Stage: Measured}
 	switch {
+	case r.Result == Skipped:
+		row.Stage = Unmeasured
 	case r.Simulated:
 		row.Stage = Simulated
 	case slices.Contains(stubs, r.Backend):
 		row.Stage = Stub
-	case r.Result == Skipped:
-		row.Stage = Unmeasured
 	case r.Result == OK:
 		for _, need := range []struct {
 			name string
@@ -177,23 +214,29 @@ func (t Table) Proves(target string) bool {
 // Cells are the table's columns and rows for people.
 func (t Table) Cells() (heading []string, rows [][]string) {
 	for _, r := range t.Rows {
-		share, layers := "", ""
+		share, layers, cosine, seconds := "", "", "", ""
+		if r.Cosine != nil {
+			cosine = fmt.Sprintf("%.5f", *r.Cosine)
+		}
+		if r.Reached != "" {
+			seconds = fmt.Sprintf("%.1f", r.Seconds)
+		}
 		if r.Delegate != nil {
 			share = fmt.Sprintf("%.1f %%", 100**r.Delegate)
 		}
 		if r.Layers != nil {
 			layers = fmt.Sprintf("[%d, %d)", r.Layers[0], r.Layers[1])
 			if r.ModelLayers > 0 {
-				layers += fmt.Sprintf(" of %d", r.ModelLayers)
+				layers += strings.TrimSuffix(fmt.Sprintf(" of %d %s", r.ModelLayers, r.Unit), " ")
 			}
 		}
 		stage := r.Stage
 		if len(r.Lacks) > 0 {
 			stage += ": no " + strings.Join(r.Lacks, ", ")
 		}
-		rows = append(rows, []string{r.Model, r.Scope, r.Target, r.Backend, stage, r.Result, share, layers, strings.Join(r.Unsupported, ", ")})
+		rows = append(rows, []string{r.Model, r.Scope, r.Target, r.Backend, stage, r.Result, share, layers, strings.Join(r.Unsupported, ", "), r.Reached, cosine, seconds, r.Failure})
 	}
-	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED"}, rows
+	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED", "REACHED", "COSINE", "SECONDS", "WHY"}, rows
 }
 
 // Markdown writes the table.

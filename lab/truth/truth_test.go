@@ -19,17 +19,18 @@ func TestStages(t *testing.T) {
 		stage  string
 		proves bool
 	}{
-		"whole":       {func(*truth.Record) {}, truth.Measured, true},
-		"simulated":   {func(r *truth.Record) { r.Simulated = true }, truth.Simulated, false},
-		"a stub":      {func(r *truth.Record) { r.Backend = "host_sim" }, truth.Stub, false},
-		"a fallback":  {func(r *truth.Record) { r.Backend = "fallback_cpu" }, truth.Stub, false},
-		"skipped":     {func(r *truth.Record) { r.Result = truth.Skipped }, truth.Unmeasured, false},
-		"failed":      {func(r *truth.Record) { r.Result, r.Failure = truth.Failed, "aot_compile: x" }, truth.Measured, false},
-		"no weights":  {func(r *truth.Record) { r.Weights = "" }, truth.Unfounded, false},
-		"no artifact": {func(r *truth.Record) { r.Artifact = "sha256:12" }, truth.Unfounded, false},
-		"no layers":   {func(r *truth.Record) { r.Layers = nil }, truth.Unfounded, false},
-		"of how many": {func(r *truth.Record) { r.ModelLayers = 0 }, truth.Unfounded, false},
-		"no share":    {func(r *truth.Record) { r.Delegate = nil }, truth.Unfounded, false},
+		"whole":           {func(*truth.Record) {}, truth.Measured, true},
+		"simulated":       {func(r *truth.Record) { r.Simulated = true }, truth.Simulated, false},
+		"a stub":          {func(r *truth.Record) { r.Backend = "host_sim" }, truth.Stub, false},
+		"a fallback":      {func(r *truth.Record) { r.Backend = "fallback_cpu" }, truth.Stub, false},
+		"skipped":         {func(r *truth.Record) { r.Result = truth.Skipped }, truth.Unmeasured, false},
+		"nothing was run": {func(r *truth.Record) { r.Result, r.Simulated = truth.Skipped, true }, truth.Unmeasured, false},
+		"failed":          {func(r *truth.Record) { r.Result, r.Failure = truth.Failed, "aot_compile: x" }, truth.Measured, false},
+		"no weights":      {func(r *truth.Record) { r.Weights = "" }, truth.Unfounded, false},
+		"no artifact":     {func(r *truth.Record) { r.Artifact = "sha256:12" }, truth.Unfounded, false},
+		"no layers":       {func(r *truth.Record) { r.Layers = nil }, truth.Unfounded, false},
+		"of how many":     {func(r *truth.Record) { r.ModelLayers = 0 }, truth.Unfounded, false},
+		"no share":        {func(r *truth.Record) { r.Delegate = nil }, truth.Unfounded, false},
 	} {
 		r := whole()
 		tc.change(&r)
@@ -48,6 +49,9 @@ func TestRefuses(t *testing.T) {
 		"no layer":        func(r *truth.Record) { r.Layers = &[2]int{3, 3} },
 		"too many layers": func(r *truth.Record) { r.Layers = &[2]int{1, 30} },
 		"below none":      func(r *truth.Record) { r.ModelLayers, r.Layers = -1, nil },
+		"beyond 1":        func(r *truth.Record) { r.Cosine = new(1.2) },
+		"no time":         func(r *truth.Record) { r.Seconds = -1 },
+		"said to be none": func(r *truth.Record) { r.Result = truth.NotRun },
 		"ok and failed":   func(r *truth.Record) { r.Failure = "x" },
 	} {
 		r := whole()
@@ -65,12 +69,31 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// A cell that nobody tried says so: it is not ok, proves nothing, and has no
+// figure. One that was tried stays as it is.
+func TestExpect(t *testing.T) {
+	got, err := truth.Make([]truth.Record{whole()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := truth.Cell{Model: "qwen", Scope: "qwen_block", Target: "litert_qnn_sm8750", Backend: "litert_qnn"}
+	none := truth.Cell{Model: "qwen", Scope: "a", Target: "litert_qnn_sm8650", Backend: "litert_qnn"}
+	got.Expect([]truth.Cell{tried, none})
+	if len(got.Rows) != 2 || got.Rows[0].Scope != "a" || got.Rows[0].Result != truth.NotRun || got.Rows[0].Stage != truth.None || got.Rows[1].Result != truth.OK {
+		t.Fatalf("%+v", got.Rows)
+	}
+	if got.Proves("litert_qnn_sm8650") || !got.Proves("litert_qnn_sm8750") || len(got.Counts) != 2 || got.Counts[0] != (truth.Counts{Target: "litert_qnn_sm8650", Rows: 1}) {
+		t.Errorf("%+v", got.Counts)
+	}
+}
+
 // The last attempt counts; layers are shown as they are, half open; a bar in a
 // name makes no column.
 func TestTable(t *testing.T) {
 	first, last, other := whole(), whole(), whole()
 	first.Result, first.Failure = truth.Failed, "x"
 	other.Scope, other.Layers, other.Unsupported = "frozen|subgraph", &[2]int{1, 9}, []string{"Softmax", "TopK"}
+	other.Unit, other.Reached, other.Cosine, other.Seconds = "nodes", "done", new(0.99998), 1.5
 	got, err := truth.Make([]truth.Record{first, other, last})
 	if err != nil || len(got.Rows) != 2 || got.Rows[1].Result != truth.OK || got.Counts[0] != (truth.Counts{Target: "litert_qnn_sm8750", Rows: 2, Measured: 2}) {
 		t.Fatalf("%+v, %v", got, err)
@@ -79,7 +102,7 @@ func TestTable(t *testing.T) {
 	if err := got.Markdown(&b); err != nil {
 		t.Fatal(err)
 	}
-	want := `| qwen | frozen\|subgraph | litert_qnn_sm8750 | litert_qnn | measured | ok | 100.0 % | [1, 9) of 28 | Softmax, TopK |`
+	want := `| qwen | frozen\|subgraph | litert_qnn_sm8750 | litert_qnn | measured | ok | 100.0 % | [1, 9) of 28 nodes | Softmax, TopK | done | 0.99998 | 1.5 |  |`
 	if lines := strings.Split(b.String(), "\n"); lines[2] != want {
 		t.Errorf("%s", lines[2])
 	}

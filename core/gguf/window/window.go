@@ -28,6 +28,9 @@ import (
 type Options struct {
 	First, Count int // layers First to First+Count-1
 	Positions    int // T
+	// Norm writes the norm behind the last layer of the model as well; the
+	// result is then output_norm.
+	Norm bool
 }
 
 const (
@@ -58,6 +61,9 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	if opt.First < 0 || opt.Count < 1 || opt.First > s.Layers-opt.Count {
 		return nil, fmt.Errorf("writing a window: layers %d to %d of %d", opt.First, opt.First+opt.Count-1, s.Layers)
 	}
+	if opt.Norm && opt.First+opt.Count != s.Layers {
+		return nil, fmt.Errorf("writing a window: the norm stands behind layer %d, not behind %d", s.Layers-1, opt.First+opt.Count-1)
+	}
 	if opt.Positions < 1 || opt.Positions > min(maxPositions, s.Context) {
 		return nil, fmt.Errorf("writing a window: %d positions, the model has %d", opt.Positions, s.Context)
 	}
@@ -67,15 +73,20 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	w := &writer{f: f, s: s, t: opt.Positions, m: onnx.New("layers", opset)}
 	w.g = &w.m.Graph
 	w.g.Inputs = []onnx.Value{onnx.TensorValue("hidden", onnx.FLOAT, 1, w.t, s.Width)}
-	w.g.Outputs = []onnx.Value{onnx.TensorValue("hidden_out", onnx.FLOAT, 1, w.t, s.Width)}
 	w.positions()
 	w.constants()
 	x := "hidden"
 	for i := range opt.Count {
-		if x, err = w.layer(opt.First+i, x, i == opt.Count-1); err != nil {
+		if x, err = w.layer(opt.First+i, x, i == opt.Count-1 && !opt.Norm); err != nil {
 			return nil, fmt.Errorf("writing layer %d: %w", opt.First+i, err)
 		}
 	}
+	if opt.Norm {
+		if x, err = w.norm("output_norm", x); err != nil {
+			return nil, err
+		}
+	}
+	w.g.Outputs = []onnx.Value{onnx.TensorValue(x, onnx.FLOAT, 1, w.t, s.Width)}
 	return w.m, nil
 }
 

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/lab/attempt"
+	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/onnxrt"
+	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/workspace"
+)
+
+// truthOptions are what mm lab truth asks for.
+type truthOptions struct {
+	records, matrix, libs string
+	only                  []string
+	fill, again           bool
+}
+
+// truthTable makes the table of records, or of a matrix, which it fills first
+// where that is asked for.
+func (p *program) truthTable(ctx context.Context, o truthOptions) (truth.Table, error) {
+	if o.matrix == "" {
+		if o.fill {
+			return truth.Table{}, usageError{errors.New("--fill wants a --matrix")}
+		}
+		records, err := journal.ReadExisting[truth.Record](o.records)
+		if err != nil {
+			return truth.Table{}, err
+		}
+		return truth.Make(records)
+	}
+	m, err := attempt.Read(o.matrix, soc.Known())
+	if err != nil {
+		return truth.Table{}, err
+	}
+	if o.fill {
+		if err := p.fillTruth(ctx, m, o); err != nil {
+			return truth.Table{}, err
+		}
+	}
+	records, err := journal.Read[truth.Record](o.records)
+	if err != nil {
+		return truth.Table{}, err
+	}
+	return m.Table(records)
+}
+
+func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOptions) error {
+	tried, err := m.Fill(ctx, attempt.Options{
+		Records: o.records, Only: o.only, Again: o.again,
+		ONNX: coreonnx.Engine{}, ORT: onnxrt.Engine{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
+		Chips: soc.Known(), Now: time.Now,
+		Command: func(cell string) string {
+			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
+		},
+		Note: func(r truth.Record) {
+			p.say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
+		},
+	})
+	p.say("%s tried", count(tried, "cell"))
+	return err
+}

@@ -1,0 +1,216 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/qnn"
+)
+
+// Options for [Matrix.Fill].
+type Options struct {
+	Records string          // the journal of records
+	Only    []string        // SCOPE and SCOPE/TARGET that are tried; none: all
+	Again   bool            // try what has a record, too
+	ONNX    runtimes.Engine // ours
+	ORT     runtimes.Engine
+	NPU     compile.Engine
+	Chips   soc.Chips
+	Now     func() time.Time
+	Command func(cell string) string        // that tries the cell SCOPE/TARGET again
+	Note    func(truth.Record)              // is shown each new record; nil: nobody
+	Begin   func(cell string, stage string) // is told of each stage; nil: nobody
+}
+
+// The least cosines that are ok.
+const (
+	leastHost     = 0.999 // an engine of the same numbers
+	leastCore     = 0.99  // it rounds inputs of products to 8 bits
+	leastFloats   = 0.99  // of 16 bits
+	leastIntegers = 0.9
+)
+
+// Fill tries what no record speaks of, scope by scope, and returns how many it
+// tried. What is missing on this machine makes a record that says so and that
+// the next call tries again. An attempt that ctx ends leaves none.
+func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
+	if err := m.known(opt.Only); err != nil {
+		return 0, err
+	}
+	records, err := journal.Read[truth.Record](opt.Records)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range m.Scopes {
+		made, err := s.digest()
+		if err != nil {
+			return tried, err
+		}
+		n, err := m.scope(ctx, s, made, records, opt)
+		if tried += n; err != nil {
+			return tried, err
+		}
+	}
+	return tried, nil
+}
+
+// known refuses cells that the matrix does not have.
+func (m Matrix) known(only []string) error {
+	for _, name := range only {
+		found := false
+		for _, s := range m.Scopes {
+			for _, t := range m.targets {
+				found = found || name == s.Name || name == s.Name+"/"+t.name
+			}
+		}
+		if !found {
+			return fmt.Errorf("the matrix has no cell %q", name)
+		}
+	}
+	return nil
+}
+
+func wanted(only []string, s Scope, t target) bool {
+	for _, name := range only {
+		if name == s.Name || name == s.Name+"/"+t.name {
+			return true
+		}
+	}
+	return len(only) == 0
+}
+
+// scope tries what is left of a scope.
+func (m Matrix) scope(ctx context.Context, s Scope, made string, records []truth.Record, opt Options) (tried int, err error) {
+	var sub *subject
+	defer func() {
+		if sub != nil {
+			err = errors.Join(err, sub.close())
+		}
+	}()
+	for _, t := range m.targets {
+		r := last(records, key(made, t))
+		if !wanted(opt.Only, s, t) || r != nil && r.Result != truth.Skipped && !opt.Again {
+			continue
+		}
+		if sub == nil {
+			if sub, err = open(s); err != nil {
+				return tried, fmt.Errorf("the scope %s: %w", s.Name, err)
+			}
+		}
+		fresh, err := m.attempt(ctx, sub, t, opt)
+		if err != nil {
+			return tried, err
+		}
+		fresh.Cell = key(made, t)
+		if err := journal.Append(context.WithoutCancel(ctx), opt.Records, fresh); err != nil {
+			return tried, err
+		}
+		if tried++; opt.Note != nil {
+			opt.Note(fresh)
+		}
+	}
+	return tried, nil
+}
+
+// attempt tries a cell. Its failure is a record and no error; an error is that
+// of ctx.
+func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options) (truth.Record, error) {
+	c, name := m.cell(sub.scope, t), sub.scope.Name+"/"+t.name
+	r := truth.Record{
+		Model: c.Model, Scope: c.Scope, Target: c.Target, Backend: c.Backend, Simulated: t.npu(), Result: truth.OK,
+		Layers: &[2]int{sub.layers[0], sub.layers[1]}, ModelLayers: sub.all, Unit: sub.unit, Weights: sub.weights, Inputs: compile.InputsDigest(sub.inputs), Command: opt.Command(name),
+	}
+	began := opt.Now()
+	at := func(stage string) {
+		if r.Reached = stage; opt.Begin != nil {
+			opt.Begin(name, stage)
+		}
+	}
+	at("open")
+	var err error
+	switch {
+	case t.npu():
+		err = npu(ctx, sub, t, opt, at, &r)
+	case t.name == Core:
+		err = core(ctx, sub, at, &r)
+	case t.name == ONNX:
+		err = ours(ctx, sub, opt.ONNX, at, &r)
+	default:
+		err = native(ctx, sub, opt.ORT, at, &r)
+	}
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	r.Seconds = math.Round(opt.Now().Sub(began).Seconds()*100) / 100
+	fate(&r, err)
+	return r, nil
+}
+
+// errUnsupported says that a target is not for such a scope.
+var errUnsupported = errors.New("unsupported")
+
+// fate says what an attempt came to.
+func fate(r *truth.Record, err error) {
+	var refused *qnn.Left
+	switch {
+	case err == nil:
+		r.Reached = "done"
+		return
+	case errors.Is(err, errMissing), errors.Is(err, runtimes.ErrUnavailable):
+		r.Result = truth.Skipped
+	case errors.As(err, &refused):
+		r.Result = truth.Unsupported
+		for _, n := range refused.Nodes {
+			if !slices.Contains(r.Unsupported, n.Op) {
+				r.Unsupported = append(r.Unsupported, n.Op)
+			}
+		}
+		slices.Sort(r.Unsupported)
+		if refused.All > 0 && len(refused.Nodes) > 0 {
+			r.Delegate = new(1 - float64(len(refused.Nodes))/float64(refused.All))
+		}
+	case errors.Is(err, errUnsupported):
+		r.Result = truth.Unsupported
+	default:
+		r.Result = truth.Failed
+	}
+	r.Failure = r.Reached + ": " + brief(err)
+}
+
+// errMissing says that the matrix lacks what the attempt needs.
+var errMissing = errors.New("not given")
+
+// brief is the first line of an error, of a bounded length and without the names
+// of temporary files, which are others each time.
+func brief(err error) string {
+	text, _, _ := strings.Cut(temporary.ReplaceAllString(err.Error(), ""), "\n")
+	return strings.ToValidUTF8(text[:min(len(text), maxFailure)], "")
+}
+
+var temporary = regexp.MustCompile(`[^ "]*/mm-[a-z]+-[0-9]+/`)
+
+const maxFailure = 200
+
+// compared takes over figures, of which the least cosine counts, and refuses what
+// is below least.
+func compared(r *truth.Record, figures []compile.Output, reference string, least float64) error {
+	r.Reference, r.Cosine, r.MaxAbs = reference, new(1.0), new(0.0)
+	for _, f := range figures {
+		*r.Cosine, *r.MaxAbs = min(*r.Cosine, f.Cosine), max(*r.MaxAbs, f.MaxAbs)
+	}
+	if *r.Cosine < least {
+		return fmt.Errorf("cosine %.6f to %s, at least %g is wanted", *r.Cosine, reference, least)
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package attempt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+)
+
+const coreLLM = "../../modules/core-llm/core-llm.gguf"
+
+// compiler stands for Qualcomm's libraries: it refuses in the way it is told to.
+type compiler struct {
+	runtimes.Engine
+	err   error
+	calls int
+}
+
+func (c *compiler) Compile(context.Context, qnn.Compilation) (qnn.Compiled, error) {
+	c.calls++
+	return qnn.Compiled{}, c.err
+}
+
+// absent is an engine that is not there.
+type absent struct{ runtimes.Engine }
+
+func (absent) Probe(context.Context) (runtimes.Info, error) {
+	return runtimes.Info{}, &runtimes.Unavailable{What: "backend onnxruntime", Why: "it is not installed"}
+}
+
+// doubled is our own engine under another name, whose results are twice as large.
+type doubled struct{ coreonnx.Engine }
+
+func (doubled) Name() string { return "doubled" }
+
+func (d doubled) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	m, err := d.Engine.Open(ctx, b, l)
+	if err != nil {
+		return nil, err
+	}
+	return turned{m.(runtimes.Function)}, nil
+}
+
+type turned struct{ runtimes.Function }
+
+func (f turned) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	out, err := f.Function.Run(ctx, in)
+	for _, t := range out {
+		for i := 3; i < len(t.Data)/2; i += 4 {
+			t.Data[i] ^= 0x80 // the signs of one half
+		}
+	}
+	return out, err
+}
+
+// small writes an ONNX file, y = x + x, and returns its path.
+func small(t *testing.T, dir string) string {
+	t.Helper()
+	m := onnx.New("small", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 64)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 1, 64)}
+	m.Graph.Add("Add", []string{"x", "x"}, "y")
+	path := filepath.Join(dir, "small.onnx")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = onnx.Write(f, m)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// read writes a matrix and reads it.
+func read(t *testing.T, m Matrix) (Matrix, error) {
+	t.Helper()
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "matrix.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Read(path, soc.Known())
+}
+
+func options(t *testing.T, npu *compiler) Options {
+	now := time.Time{}
+	return Options{
+		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: coreonnx.Engine{}, ORT: absent{}, NPU: npu, Chips: soc.Known(),
+		Now:     func() time.Time { now = now.Add(time.Second); return now },
+		Command: func(cell string) string { return "try " + cell },
+	}
+}
+
+// results are those of a table by scope, target and backend.
+func results(t *testing.T, m Matrix, records string) map[string]string {
+	t.Helper()
+	list, err := journal.Read[truth.Record](records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := m.Table(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, r := range table.Rows {
+		got[r.Scope+" "+r.Target+" "+r.Backend] = r.Stage + " " + r.Result
+	}
+	return got
+}
+
+// A matrix is filled cell by cell: what was not tried says so, what has no engine
+// here is skipped, what the compiler refuses names its operators; nothing of it
+// is ok. The next call tries only what is left.
+func TestFill(t *testing.T) {
+	m, err := read(t, Matrix{Model: "m", Targets: []string{Core, ONNX, ORT, "SM8650/fp16", "SM8650/w8a8"}, Scopes: []Scope{
+		{Name: "small", ONNX: small(t, t.TempDir())}, {Name: "all", GGUF: coreLLM, Positions: 8}, {Name: "one", GGUF: coreLLM, Layers: &[2]int{1, 2}, Positions: 4},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	npu := &compiler{err: &qnn.Left{Nodes: []ask.Node{{Name: "n", Op: "TopK"}, {Name: "o", Op: "TopK"}}, All: 8, Why: "no"}}
+	opt := options(t, npu)
+	opt.Only = []string{"small", "all/core", "one/onnx"}
+	if n, err := m.Fill(t.Context(), opt); err != nil || n != 7 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	want := map[string]string{
+		"small host core": "measured unsupported", "small host onnx": "measured ok", "small host onnxruntime": "not-measured skipped",
+		"small SM8650/fp16 qnn (emulated)": "simulated unsupported", "small SM8650/w8a8 qnn (emulated)": "not-measured skipped",
+		"all host core": "measured ok", "all host onnx": "none not run", "all host onnxruntime": "none not run",
+		"all SM8650/fp16 qnn (emulated)": "none not run", "all SM8650/w8a8 qnn (emulated)": "none not run",
+		"one host core": "none not run", "one host onnx": "measured ok", "one host onnxruntime": "none not run",
+		"one SM8650/fp16 qnn (emulated)": "none not run", "one SM8650/w8a8 qnn (emulated)": "none not run",
+	}
+	if diff := cmp.Diff(want, results(t, m, opt.Records)); diff != "" {
+		t.Error(diff)
+	}
+	list, err := journal.Read[truth.Record](opt.Records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := list[3]
+	if refused.Reached != "compile" || *refused.Delegate != 0.75 || len(refused.Unsupported) != 1 || refused.Unsupported[0] != "TopK" || !strings.Contains(refused.Failure, "MM1103") && !strings.Contains(refused.Failure, "TopK") {
+		t.Errorf("%+v", refused)
+	}
+	if core := list[5]; core.Scope != "all" || *core.Cosine < 0.99 || *core.Cosine >= 1 || core.Weights == "" || core.Layers[1] != core.ModelLayers || core.Command != "try all/core" || core.Seconds != 1 {
+		t.Errorf("%+v", core)
+	}
+	if one := list[6]; *one.Layers != [2]int{1, 2} || one.ModelLayers != 4 {
+		t.Errorf("%+v", one)
+	}
+	// Again: only what was skipped, and the rest of what is asked for.
+	if n, err := m.Fill(t.Context(), opt); err != nil || n != 2 || npu.calls != 1 {
+		t.Errorf("%d cells, %d compilations, %v", n, npu.calls, err)
+	}
+	opt.Again, opt.Only = true, []string{"small/SM8650/fp16"}
+	if n, err := m.Fill(t.Context(), opt); err != nil || n != 1 || npu.calls != 2 {
+		t.Errorf("%d cells, %d compilations, %v", n, npu.calls, err)
+	}
+	opt.Only = []string{"small/SM8550/fp16"}
+	if _, err := m.Fill(t.Context(), opt); err == nil || !strings.Contains(err.Error(), `no cell "small/SM8550/fp16"`) {
+		t.Error(err)
+	}
+}
+
+// A stopped call leaves no record of the cell it was in, and the next one tries
+// it.
+func TestStopped(t *testing.T) {
+	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX, Core}, Scopes: []Scope{{Name: "small", ONNX: small(t, t.TempDir())}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	opt.Begin = func(cell, stage string) {
+		if cell == "small/core" {
+			cancel()
+		}
+	}
+	if n, err := m.Fill(ctx, opt); !errors.Is(err, context.Canceled) || n != 1 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if got := results(t, m, opt.Records); got["small host core"] != "none not run" || got["small host onnx"] != "measured ok" {
+		t.Errorf("%v", got)
+	}
+	if n, err := m.Fill(t.Context(), opt); err != nil || n != 1 {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// What was recorded of other files, or of another scope, is no record of these.
+func TestStale(t *testing.T) {
+	dir := t.TempDir()
+	path := small(t, dir)
+	scopes := []Scope{{Name: "small", ONNX: path}}
+	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, nil)
+	if _, err := m.Fill(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	if got := results(t, m, opt.Records); got["small host onnx"] != "measured ok" {
+		t.Fatal(got)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(data, 0x40, 1), 0o644); err != nil { // a field that ONNX does not have
+		t.Fatal(err)
+	}
+	if got := results(t, m, opt.Records); got["small host onnx"] != "none not run" {
+		t.Errorf("the file is another: %v", got)
+	}
+}
+
+// An engine whose numbers are others is not ok, however well it ran.
+func TestUnlike(t *testing.T) {
+	m, err := read(t, Matrix{Model: "m", Targets: []string{ORT}, Scopes: []Scope{{Name: "small", ONNX: small(t, t.TempDir())}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, nil)
+	opt.ORT = doubled{}
+	if _, err := m.Fill(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	list, err := journal.Read[truth.Record](opt.Records)
+	if err != nil || len(list) != 1 || list[0].Result != truth.Failed || list[0].Reached != "compare" || !strings.Contains(list[0].Failure, "at least 0.999 is wanted") || *list[0].Cosine > 0.9 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Our own engine is held against the golden results that lie with the inputs.
+func TestGolden(t *testing.T) {
+	dir := "../../modules/vision-proj"
+	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "proj", ONNX: dir + "/vision_proj.onnx", Inputs: []string{dir + "/golden"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := options(t, nil)
+	if _, err := m.Fill(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	list, err := journal.Read[truth.Record](opt.Records)
+	if err != nil || len(list) != 1 || list[0].Reference != "golden" || list[0].Result != truth.OK || *list[0].Cosine < 0.9999 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestMatrixFaults(t *testing.T) {
+	good := func() Matrix {
+		return Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "a", ONNX: "a.onnx"}}}
+	}
+	for want, change := range map[string]func(*Matrix){
+		"lacks model":                 func(m *Matrix) { m.Model = "" },
+		"the scope a is there twice":  func(m *Matrix) { m.Scopes = append(m.Scopes, m.Scopes[0]) },
+		"a name without":              func(m *Matrix) { m.Scopes[0].Name = "a/b" },
+		"onnx or gguf":                func(m *Matrix) { m.Scopes[0].GGUF = "x" },
+		"are of gguf":                 func(m *Matrix) { m.Scopes[0].Layers = &[2]int{0, 1} },
+		"the target onnx is there tw": func(m *Matrix) { m.Targets = []string{ONNX, ONNX} },
+		`the target "tpu" is none`:    func(m *Matrix) { m.Targets[0] = "tpu" },
+		`no chip "SM1"`:               func(m *Matrix) { m.Targets[0] = "SM1/fp16" },
+		"no precision is said":        func(m *Matrix) { m.Targets[0] = "SM8650/" },
+		"is none of fp16":             func(m *Matrix) { m.Targets[0] = "SM8650/w4" },
+	} {
+		m := good()
+		change(&m)
+		if _, err := read(t, m); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := read(t, good()); err != nil {
+		t.Error(err)
+	}
+}

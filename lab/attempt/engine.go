@@ -1,0 +1,126 @@
+package attempt
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/drift"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/runtimes"
+)
+
+// reference is what the results of other engines are compared with.
+const reference = "core/graph on the file as it is"
+
+// npu compiles for a chip and runs in emulation.
+func npu(ctx context.Context, s *subject, t target, opt Options, at func(string), r *truth.Record) (err error) {
+	least := leastFloats
+	if t.precision != compile.FP16 {
+		if least = leastIntegers; s.noise {
+			return fmt.Errorf("integers take their ranges from inputs, and the scope names none: %w", errMissing)
+		}
+	}
+	dir, err := fsx.MkdirTemp("mm-attempt-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fsx.RemoveAll(dir)) }()
+	made, err := compile.Compile(ctx, opt.NPU, compile.Options{
+		Model: s.path, Chip: t.chip, Chips: opt.Chips, Precision: t.precision, Inputs: s.inputs, MinCosine: least, Out: filepath.Join(dir, "out.bin"),
+		Begin: func(stage compile.Stage) { at(string(stage)) },
+	})
+	c := made.Record
+	if r.Artifact = c.Context; c.Context != "" { // it was compiled whole
+		r.Delegate, r.Engine = new(1.0), "QAIRT "+c.SDK+", ONNX Runtime "+c.ORT
+	}
+	if len(c.Outputs) > 0 { // and ran; Compile has judged it
+		if unlike := compared(r, c.Outputs, reference, -1); unlike != nil {
+			return unlike
+		}
+	}
+	return err
+}
+
+// core runs the whole of a language model by its own engine.
+func core(ctx context.Context, s *subject, at func(string), r *truth.Record) (err error) {
+	if s.tokens == nil {
+		return fmt.Errorf("the engine computes language models whole: %w", errUnsupported)
+	}
+	m, err := infer.Load(s.scope.GGUF, infer.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	at("run")
+	set := 0
+	run := func(ctx context.Context, _ map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+		session, err := m.NewSession(infer.SessionOptions{KV: "f32", Hidden: true})
+		if err != nil {
+			return nil, err
+		}
+		if err := session.Feed(ctx, s.tokens[set]); err != nil {
+			return nil, err
+		}
+		states, err := session.Hidden(0, s.scope.Positions)
+		if err != nil {
+			return nil, err
+		}
+		set++
+		out := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, len(states) / s.scope.Positions}}
+		for _, v := range states {
+			out.Data = binary.LittleEndian.AppendUint32(out.Data, math.Float32bits(v))
+		}
+		return map[string]graph.Tensor{s.model.Graph.Outputs[0].Name: out}, nil
+	}
+	figures, err := drift.Against(ctx, s.model, run, s.inputs, drift.Options{})
+	if err != nil {
+		return err
+	}
+	r.Artifact, r.Delegate = s.weights, new(1.0)
+	at("compare")
+	return compared(r, compile.Compared(figures), reference, leastCore)
+}
+
+// native runs an ONNX model by an engine, beside our own.
+func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *truth.Record) error {
+	info, err := e.Probe(ctx)
+	if err != nil {
+		return err
+	}
+	r.Engine = e.Name() + " " + info.Version
+	at("run")
+	figures, err := compile.Against(ctx, e, abi.ONNX, s.path, s.model, s.inputs)
+	if err != nil {
+		return err
+	}
+	if r.Artifact, err = fileDigest(s.path); err != nil {
+		return err
+	}
+	r.Delegate = new(1.0)
+	at("compare")
+	return compared(r, figures, reference, leastHost)
+}
+
+// ours runs an ONNX model by our own engine, as builds do. It is held against
+// what is golden, or is the reference itself.
+func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *truth.Record) error {
+	if err := native(ctx, s, e, at, r); err != nil || s.golden == nil {
+		r.Reference = "itself"
+		return err
+	}
+	figures, err := drift.Against(ctx, s.model, func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) { return s.golden, nil }, s.inputs, drift.Options{})
+	if err != nil {
+		return err
+	}
+	return compared(r, compile.Compared(figures), "golden", leastHost)
+}
