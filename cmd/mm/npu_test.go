@@ -73,6 +73,7 @@ func TestNPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("registry", func(t *testing.T) { npuRegistry(t, repo, dist, key, libs) })
+	t.Run("device", func(t *testing.T) { npuDevice(t, repo, dist, libs) })
 }
 
 // npuRegistry sends the build to a registry and has another home run it.
