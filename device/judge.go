@@ -101,7 +101,7 @@ func (r *running) judge(ctx context.Context, got [][][]byte, faults diag.List) (
 	if err := rec.Seal(); err != nil {
 		return nil, err
 	}
-	o := &Outcome{Record: rec, Verdicts: evidence.Judge(rec), Outputs: got}
+	o := &Outcome{Record: rec, Verdicts: evidence.Judge(rec), Outputs: got, Results: r.results(got, values)}
 	o.SoC, o.Promotes = evidence.Promotes(rec)
 	return o, faults.Err()
 }
@@ -226,7 +226,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 func (r *running) record(got [][][]byte) evidence.Record {
 	g, c, res := r.p.graph, r.p.parsed, r.result
 	rec := evidence.Record{
-		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), HVXThreads: res.HVXThreads,
+		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: len(r.j.Samples) == 0, HVXThreads: res.HVXThreads,
 		SoC:     r.soc(res.Platform.SoC, res.Platform.Arch),
 		Runtime: evidence.Runtime{Runner: r.p.Push[1].Digest, GoArch: res.GoArch, Build: res.Build},
 		Binary:  evidence.Binary{SHA256: r.p.Push[0].Digest, Bytes: r.p.Push[0].Bytes, Build: c.Build, SoC: r.soc(c.SoC, uint32(c.Arch)), Graph: g.Name},

@@ -35,9 +35,68 @@ func limits(d qnn.DType) (least, most float64, width int, ok bool) {
 	return 0, 0, 0, false
 }
 
+// integer is a type whose elements are integers and nothing else: its width in
+// bytes, and whether it has negative ones.
+func integer(d qnn.DType) (width int, signed, ok bool) {
+	switch d {
+	case qnn.Int8, qnn.Int16, qnn.Int32, qnn.Int64:
+		signed = true
+	case qnn.Uint8, qnn.Uint16, qnn.Uint32, qnn.Uint64, qnn.Bool8:
+	default:
+		return 0, false, false
+	}
+	n, ok := d.Size(1)
+	return int(n), signed, ok
+}
+
+// exact is the greatest integer up to which every one is a 32-bit float.
+const exact = 1 << 24
+
+// encodeIntegers writes numbers that are integers of a type.
+func encodeIntegers(t context.Tensor, width int, signed bool, values []float32) ([]byte, error) {
+	least, most := 0.0, math.Exp2(float64(8*width))-1
+	if signed {
+		least, most = -math.Exp2(float64(8*width-1)), math.Exp2(float64(8*width-1))-1
+	}
+	b := make([]byte, 0, width*len(values))
+	var word [8]byte
+	for i, v := range values {
+		if x := float64(v); x != math.Trunc(x) || x < least || x > most || math.Abs(x) > exact {
+			return nil, fmt.Errorf("%s: element %d is %g, which is not written as %s", t.Name, i, v, t.DType)
+		}
+		binary.LittleEndian.PutUint64(word[:], uint64(int64(v)))
+		b = append(b, word[:width]...)
+	}
+	return b, nil
+}
+
+// decodeIntegers reads them.
+func decodeIntegers(t context.Tensor, width int, signed bool, b []byte) ([]float32, error) {
+	if len(b)%width != 0 {
+		return nil, fmt.Errorf("%s: %d bytes are no whole elements of %s", t.Name, len(b), t.DType)
+	}
+	out := make([]float32, len(b)/width)
+	for i := range out {
+		var word [8]byte
+		copy(word[:], b[i*width:(i+1)*width])
+		v := int64(binary.LittleEndian.Uint64(word[:]))
+		if shift := 64 - 8*width; signed {
+			v = v << shift >> shift
+		}
+		if v > exact || v < -exact {
+			return nil, fmt.Errorf("%s: element %d is beyond what a 32-bit float holds", t.Name, i)
+		}
+		out[i] = float32(v)
+	}
+	return out, nil
+}
+
 // Encode writes numbers as a tensor's elements, little endian.
 func Encode(t context.Tensor, values []float32) ([]byte, error) {
 	least, most, width, fixed := limits(t.DType)
+	if width, signed, ok := integer(t.DType); ok {
+		return encodeIntegers(t, width, signed, values)
+	}
 	switch {
 	case t.DType == qnn.Float32:
 		b := make([]byte, 0, 4*len(values))
@@ -85,6 +144,9 @@ func Decode(t context.Tensor, b []byte) ([]float32, error) {
 			out[i] = tensor.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 		return out, nil
+	}
+	if width, signed, ok := integer(t.DType); ok {
+		return decodeIntegers(t, width, signed, b)
 	}
 	least, _, width, fixed := limits(t.DType)
 	if !fixed {

@@ -143,35 +143,40 @@ func (j Job) fits(p *Plan, d *Device, set libs.Set) error {
 	return nil
 }
 
-// open reads the context's description and picks the graph.
-func (j Job) open(p *Plan) error {
+// Open reads the description of the context that is to run, and picks the graph.
+func (j Job) Open() (*qnncontext.Context, qnncontext.Graph, error) {
+	var g qnncontext.Graph
 	f, err := fsx.OpenRegular(j.Context)
 	if err != nil {
-		return err
+		return nil, g, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, g, err
 	}
 	if info.Size() > maxContext {
-		return fmt.Errorf("%s: %d bytes, at most %d are pushed", j.Context, info.Size(), int64(maxContext))
+		return nil, g, fmt.Errorf("%s: %d bytes, at most %d are pushed", j.Context, info.Size(), int64(maxContext))
 	}
-	if p.parsed, err = qnncontext.Read(f, info.Size()); err != nil {
-		return fmt.Errorf("%s: %w (mm qnn extract takes contexts out of other files)", j.Context, err)
+	c, err := qnncontext.Read(f, info.Size())
+	if err != nil {
+		return nil, g, fmt.Errorf("%s: %w (mm qnn extract takes contexts out of other files)", j.Context, err)
 	}
-	i := slices.IndexFunc(p.parsed.Graphs, func(g qnncontext.Graph) bool { return g.Name == j.Graph })
-	if j.Graph == "" && len(p.parsed.Graphs) == 1 {
-		i = 0
-	}
-	if i < 0 {
-		var names []string
-		for _, g := range p.parsed.Graphs {
-			names = append(names, g.Name)
+	var names []string
+	for _, g := range c.Graphs {
+		if g.Name == j.Graph || j.Graph == "" && len(c.Graphs) == 1 {
+			return c, g, nil
 		}
-		return fmt.Errorf("%s: no graph %q; it has %s", j.Context, j.Graph, strings.Join(names, ", "))
+		names = append(names, g.Name)
 	}
-	p.graph = p.parsed.Graphs[i]
+	return nil, g, fmt.Errorf("%s: no graph %q; it has %s", j.Context, j.Graph, strings.Join(names, ", "))
+}
+
+// open takes the graph, and what must come of it.
+func (j Job) open(p *Plan) (err error) {
+	if p.parsed, p.graph, err = j.Open(); err != nil {
+		return err
+	}
 	for _, t := range p.graph.Outputs {
 		n, ok := t.Bytes()
 		if !ok {
@@ -205,7 +210,7 @@ func (j Job) files(p *Plan) error {
 	n := 0
 	for _, path := range paths {
 		base := filepath.Base(path)
-		if !strings.HasSuffix(base, ".so") && !strings.HasSuffix(base, ".cat") {
+		if !strings.HasSuffix(base, ".so") && !strings.HasSuffix(base, ".cat") && !strings.Contains(base, ".so.") {
 			continue
 		}
 		if n++; n > maxLibs {

@@ -1,6 +1,8 @@
 package device_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,6 +91,33 @@ func TestElements(t *testing.T) {
 		if _, err := device.Decode(x, []byte{1}); err == nil {
 			t.Errorf("%+v was read", x)
 		}
+	}
+}
+
+// Integers are those that were written, and nothing else is.
+func TestIntegers(t *testing.T) {
+	for dtype, want := range map[qnn.DType][]float32{
+		qnn.Int8: {-128, 0, 127}, qnn.Uint8: {0, 255}, qnn.Int16: {-32768, 5}, qnn.Uint16: {65535}, qnn.Int32: {-1 << 24, 1 << 24}, qnn.Uint32: {7}, qnn.Int64: {-3, 9}, qnn.Bool8: {0, 1},
+	} {
+		x := context.Tensor{Name: "x", DType: dtype}
+		b, err := device.Encode(x, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := device.Decode(x, b); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", dtype, got, err)
+		}
+		for _, bad := range []float32{0.5, 1 << 25, float32(math.NaN()), float32(math.Inf(1)), map[bool]float32{true: 256, false: -1 << 20}[dtype == qnn.Int8 || dtype == qnn.Int16]} {
+			if dtype == qnn.Int16 && bad == 256 || dtype == qnn.Int32 && bad == -1<<20 || dtype == qnn.Int64 && bad == -1<<20 {
+				continue
+			}
+			if _, err := device.Encode(x, []float32{bad}); err == nil {
+				t.Errorf("%g was written as %s", bad, dtype)
+			}
+		}
+	}
+	if _, err := device.Decode(context.Tensor{DType: qnn.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
+		t.Error("2^32 was read into a 32-bit float")
 	}
 }
 

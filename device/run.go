@@ -87,6 +87,11 @@ func (r *running) writable(ctx context.Context) error {
 func (r *running) inputs() error {
 	r.values = r.j.Samples
 	if len(r.values) == 0 {
+		for _, t := range r.p.graph.Inputs {
+			if _, _, ok := integer(t.DType); ok {
+				return fmt.Errorf("the input %q takes %s, of which none are drawn: give inputs", t.Name, t.DType)
+			}
+		}
 		r.values = r.draw(max(r.j.Count, 1))
 	}
 	if len(r.values) > runner.MaxSamples {
@@ -292,5 +297,6 @@ type Outcome struct {
 	Verdicts []evidence.Verdict `json:"verdicts"`
 	Promotes bool               `json:"promotes"`
 	SoC      string             `json:"soc,omitempty"`
+	Results  []Result           `json:"outputs,omitempty"`
 	Outputs  [][][]byte         `json:"-"` // by sample and place
 }

@@ -229,6 +229,10 @@ const (
 	PlatformDiffers Code = "MM1251"
 	EvidenceShort   Code = "MM1252"
 	EvidenceChanged Code = "MM1253"
+
+	EvidenceUnsigned Code = "MM1254"
+	EvidenceStranger Code = "MM1255"
+	EvidenceForged   Code = "MM1256"
 )
 
 // Summary is the code's fixed words, or the code itself when it is unknown.

@@ -208,4 +208,7 @@ var table = []Entry{
 	{PlatformDiffers, "the NPU is another than the context's", "QNN's platform information names another chip or architecture than the context was compiled for.", "Compile the model for the chip that is told."},
 	{EvidenceShort, "the evidence does not show a run on the chip", "Something that a record must have is missing, or was simulated.", "mm device evidence FILE tells each verdict with its reason."},
 	{EvidenceChanged, "the evidence was changed", "The record's digest is not that of its content.", "Take the record from where it was made."},
+	{EvidenceUnsigned, "the evidence is not signed", "Nobody vouches for the record; it may promote no backend.", "mm device run --sign default signs it, or mm device sign FILE afterwards."},
+	{EvidenceStranger, "the evidence is signed by a key that is not trusted", "The trust file does not let that key vouch for device/evidence, or it is revoked or has run out.", "Where you trust who ran it: mm trust add KEY.pub --match device/evidence."},
+	{EvidenceForged, "the signature is not of this evidence", "The key that is named is trusted, and did not sign these bytes.", "Take the record from where it was made."},
 }

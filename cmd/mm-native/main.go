@@ -4,6 +4,10 @@
 //
 //	mm-native [-memory BYTES] ENGINE FOLDER
 //
+// As the program that mm pushes to a device (device/runner, docs/DEVICES.md) it is
+//
+//	mm-native run --context FILE --inputs DIR --outputs DIR --nonce HEX [--libs DIR] [--graph NAME] [--repeat N] --json
+//
 // FOLDER holds the engine's shared libraries. It is a program of its own
 // because a Go program that loads shared libraries is not static, and because
 // what goes wrong in a native library ends the process. It leaves no core
@@ -25,12 +29,16 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/cmd/mm-native/llama"
 	"mm-abi.org/mm/cmd/mm-native/ort"
+	"mm-abi.org/mm/cmd/mm-native/phone"
 	"mm-abi.org/mm/cmd/mm-native/qnn"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/worker/serve"
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		os.Exit(onDevice())
+	}
 	memory := flag.Int64("memory", 0, "bytes that the engine may take; 0: no limit")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: mm-native [-memory BYTES] llamacpp|onnxruntime|qnn|qnn-compiler FOLDER (mm starts it)")
@@ -50,6 +58,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "mm-native:", err)
 		os.Exit(1)
 	}
+}
+
+// onDevice runs a context here, for an mm elsewhere. Libraries print on standard
+// output, which holds the result and nothing else.
+func onDevice() int {
+	err := bound(0)
+	var out *os.File
+	if err == nil {
+		out, err = keepOutput()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mm-device:", err)
+		return 3
+	}
+	return phone.Main(context.Background(), os.Args[1:], out, os.Stderr)
 }
 
 // overhead is what a process may take beside a model's weights and sequences:

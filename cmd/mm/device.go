@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/device/adb"
 	"mm-abi.org/mm/device/evidence"
 	"mm-abi.org/mm/device/reference"
+	"mm-abi.org/mm/device/sample"
 	"mm-abi.org/mm/device/ssh"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
@@ -62,13 +63,27 @@ func (p *program) deviceCommand() *cli.Command {
 				Name: "run", Usage: "run a context on a device, check its outputs and leave a record", ArgsUsage: "CONTEXT",
 				Flags: with(append(job,
 					&cli.StringFlag{Name: "reference", Usage: "ONNX `FILE` that the context was compiled from, computed here and compared"},
+					&cli.StringSliceFlag{Name: "inputs", Aliases: []string{"i"}, Usage: "one set of inputs (repeatable): `FILE` (.npy, .json, .raw, a picture or a sound), NAME=FILE,NAME=FILE, an .npz, or a folder of NAME.npy or of SSSS/I.raw"},
+					&cli.StringFlag{Name: "module", Usage: "`FOLDER` of the module whose manifest prepares pictures and sounds"},
 					&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write the record to as well"},
-					&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` to write the outputs to"},
+					&cli.StringFlag{Name: "sign", Usage: "sign the record with a private key `FILE`; default is the one of mm keys generate"},
+					&cli.StringFlag{Name: "outputs", Usage: "`FOLDER` to write the outputs to, SSSS/I.raw as the device has them and SSSS/I.npy"},
 					&cli.BoolFlag{Name: "keep", Usage: "leave the run's folder on the device"})...),
 				Action: p.deviceRun,
 			},
 			{Name: "pull", Usage: "bring a file from a device's folder", ArgsUsage: "NAME", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE` to write", Required: true}), Action: p.devicePull},
 			{Name: "rm", Usage: "take away all that mm has pushed to a device", Flags: with(), Action: p.deviceRm},
+			{
+				Name: "sign", Usage: "vouch for a record", ArgsUsage: "FILE",
+				Flags:  []cli.Flag{p.jsonFlag(), &cli.StringFlag{Name: "key", Usage: "private key `FILE` (default: the one of mm keys generate)"}},
+				Action: p.deviceSign,
+			},
+			{
+				Name: "verify", Usage: "check who vouches for a record; exit code 4 unless a trusted key does", ArgsUsage: "FILE",
+				Description: "Trusted is what the trust file lets sign " + evidenceName + ".",
+				Flags:       []cli.Flag{p.jsonFlag(), &cli.StringSliceFlag{Name: "key", Usage: "public key `FILE` to trust instead of the trust file (repeatable)"}},
+				Action:      p.deviceVerify,
+			},
 			{Name: "evidence", Usage: "judge a record; exit code 5 unless it shows a run on the chip", ArgsUsage: "FILE", Flags: []cli.Flag{p.jsonFlag()}, Action: p.deviceEvidence},
 		},
 	}
@@ -228,7 +243,15 @@ func (p *program) deviceRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o := deviceRunOptions{j, deviceWayOptions(c), c.String("reference"), c.String("out"), c.String("outputs")}
+	if c.IsSet("inputs") && c.IsSet("samples") {
+		return usageError{errors.New("--samples counts what is drawn, and --inputs gives it")}
+	}
+	if list := c.StringSlice("inputs"); len(list) > 0 {
+		if j.Samples, err = sample.Read(c.Context, j, sample.Options{Places: list, Module: c.String("module")}); err != nil {
+			return err
+		}
+	}
+	o := deviceRunOptions{j, deviceWayOptions(c), c.String("reference"), c.String("out"), c.String("outputs"), c.String("sign")}
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error { return p.runOnDevice(c.Context, w, o) })
 }
 
@@ -237,6 +260,7 @@ type deviceRunOptions struct {
 	job                     device.Job
 	way                     wayOptions
 	reference, out, outputs string
+	sign                    string // private key; "": the record is not signed
 }
 
 // runOnDevice runs, and keeps the record whatever the checks say of the outputs.
@@ -251,7 +275,10 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 		o.job.Reference, o.job.Engine, o.job.Model = m, reference.Engine, m.Digest
 	}
 	folder := filepath.Join(w.Home(), "device", "evidence")
-	var err error
+	key, err := p.evidenceKey(w, o.sign)
+	if err != nil {
+		return err
+	}
 	if o.job.Before, err = records(folder); err != nil {
 		return err
 	}
@@ -260,6 +287,11 @@ func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o dev
 		if out == nil {
 			w.Record(ctx, audit.Entry{Action: "device", Ref: d.Source.Serial, Result: workspace.Outcome(failed)})
 			return failed
+		}
+		if key != nil {
+			if err := out.Record.Sign(key, key.Public().KeyID()); err != nil {
+				return errors.Join(failed, err)
+			}
 		}
 		paths := []string{filepath.Join(folder, out.Record.Digest[len("sha256:"):]+".json")}
 		if o.out != "" {
@@ -321,20 +353,11 @@ func (p *program) deviceEvidence(c *cli.Context) error {
 		return err
 	}
 	path := c.Args().First()
-	f, err := fsx.OpenRegular(path)
+	r, err := readRecord(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	r, err := evidence.Read(f)
 	var l diag.List
-	switch {
-	case errors.Is(err, evidence.ErrChanged):
-		l.Add(diag.EvidenceChanged, diag.Pos{File: path}, err.Error(), diag.EvidenceChanged.Fix())
-		return l.Err()
-	case err != nil:
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	o := &device.Outcome{Record: r, Verdicts: evidence.Judge(r)}
 	if o.SoC, o.Promotes = evidence.Promotes(r); !o.Promotes {
 		for _, v := range o.Verdicts {

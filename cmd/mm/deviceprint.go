@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/device"
 	"mm-abi.org/mm/device/evidence"
-	"mm-abi.org/mm/device/runner"
+	"mm-abi.org/mm/device/reference"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -84,6 +86,12 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 	if err := p.printTable([]string{"WHAT", "VERDICT", "WHY"}, rows); err != nil {
 		return err
 	}
+	if len(o.Results) > 0 {
+		fmt.Fprintln(p.stdout)
+		if err := p.printTable([]string{"SAMPLE", "OUTPUT", "TYPE", "SIZE", "FROM", "TO", "FIRST"}, resultRows(o.Results)); err != nil {
+			return err
+		}
+	}
 	told := "this record confirms nothing"
 	if o.Promotes {
 		told = "this record confirms " + o.SoC
@@ -94,6 +102,22 @@ func (p *program) printOutcome(o *device.Outcome, failed error) error {
 	}
 	fmt.Fprintf(p.stdout, "\n%s: %s, simulated %v, %s\n", short(o.Record.Digest), cosine, o.Record.Simulated, diag.Printable(told))
 	return failed
+}
+
+// resultRows are what came back, an output a row.
+func resultRows(list []device.Result) [][]string {
+	var rows [][]string
+	for _, r := range list {
+		row := []string{strconv.Itoa(r.Sample), diag.Printable(r.Name), fmt.Sprintf("%s%v", r.DType, r.Shape), size(r.Bytes), "", "", ""}
+		if r.Least != nil {
+			row[4], row[5] = fmt.Sprintf("%.4g", *r.Least), fmt.Sprintf("%.4g", *r.Most)
+			for _, v := range r.First[:min(4, len(r.First))] {
+				row[6] += fmt.Sprintf("%.4g ", v)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // writeRecord writes a record for people to read; its digest is of the canonical
@@ -135,18 +159,29 @@ func records(folder string) ([]evidence.Record, error) {
 	return out, nil
 }
 
-// writeDeviceOutputs writes what came back, as the runner laid it out.
+// writeDeviceOutputs writes what came back: as the runner laid it out, and its
+// numbers as arrays.
 func writeDeviceOutputs(folder string, o *device.Outcome) error {
 	if folder == "" {
 		return nil
 	}
-	for s, list := range o.Outputs {
-		for i, b := range list {
-			if b == nil {
-				continue
+	for _, r := range o.Results {
+		path := filepath.Join(folder, filepath.FromSlash(r.File))
+		files := map[string][]byte{path: o.Outputs[r.Sample][r.Index]}
+		if r.Values != nil {
+			array := &npy.Array{Type: "f4", Shape: []int{}, Data: reference.Bytes(r.Values)}
+			for _, d := range r.Shape {
+				array.Shape = append(array.Shape, int(d))
 			}
-			err := fsx.Replace(filepath.Join(folder, filepath.FromSlash(runner.File(s, i))), 0o644, func(w io.Writer) error {
-				_, err := w.Write(b)
+			data, err := npy.Encode(array)
+			if err != nil {
+				return err
+			}
+			files[strings.TrimSuffix(path, ".raw")+".npy"] = data
+		}
+		for path, data := range files {
+			err := fsx.Replace(path, 0o644, func(w io.Writer) error {
+				_, err := w.Write(data)
 				return err
 			})
 			if err != nil {

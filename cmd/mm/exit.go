@@ -90,7 +90,8 @@ func codeOf(list diag.List) int {
 		}
 		switch {
 		case strings.HasPrefix(string(d.Code), "MM06"), d.Code == diag.HostileInput, d.Code == diag.ForeignArtifact, d.Code == diag.UnknownABI,
-			d.Code == diag.DeviceUntrusted, d.Code == diag.PushDiffers, d.Code == diag.EvidenceChanged:
+			d.Code == diag.DeviceUntrusted, d.Code == diag.PushDiffers, d.Code == diag.EvidenceChanged,
+			d.Code == diag.EvidenceUnsigned, d.Code == diag.EvidenceStranger, d.Code == diag.EvidenceForged:
 			return exitRefused
 		case d.Code == diag.NoBackend, d.Code == diag.NoExporter:
 			code = exitUnavailable

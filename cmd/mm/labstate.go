@@ -25,7 +25,7 @@ func (p *program) labBackendCommand() *cli.Command {
 	dir := &cli.StringFlag{Name: "dir", Value: "lab", Usage: "`FOLDER` of the registry of backends"}
 	return &cli.Command{
 		Name: "backend", Usage: "backends, and the chips that evidence confirms them for",
-		Description: "A backend that needs confirmation runs nowhere until a record of a device, which was not simulated in\nany part, promotes it for its chip. The record is stored, and judged anew each time.",
+		Description: "A backend that needs confirmation runs nowhere until a record of a device, which was not simulated in\nany part and that a trusted key has signed, promotes it for its chip. The record is stored, and judged anew each time.",
 		Subcommands: []*cli.Command{
 			{Name: "ls", Aliases: []string{"list"}, Usage: "list backends", Flags: []cli.Flag{p.jsonFlag(), dir}, Action: p.labBackends},
 			{Name: "add", Usage: "note a backend of one's own", ArgsUsage: "FILE.json", Flags: []cli.Flag{dir}, Action: p.labBackendAdd},
@@ -38,11 +38,24 @@ func (p *program) labBackendCommand() *cli.Command {
 	}
 }
 
+// backends opens the registry that the command line names. Its evidence is
+// believed by the home's trust file.
+func (p *program) backends(c *cli.Context) (r *backends.Registry, err error) {
+	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
+		trusted, err := vouching(w, nil)
+		if err == nil {
+			r, err = backends.Open(c.String("dir"), soc.Known(), trusted)
+		}
+		return err
+	})
+	return r, err
+}
+
 func (p *program) labBackends(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	r, err := backends.Open(c.String("dir"), soc.Known())
+	r, err := p.backends(c)
 	if err != nil {
 		return err
 	}
@@ -77,7 +90,7 @@ func (p *program) labBackendAdd(c *cli.Context) error {
 	if err := journal.ReadJSON(c.Args().First(), &b); err != nil {
 		return err
 	}
-	r, err := backends.Open(c.String("dir"), soc.Known())
+	r, err := p.backends(c)
 	if err != nil {
 		return err
 	}
@@ -88,7 +101,7 @@ func (p *program) labPromote(c *cli.Context) error {
 	if err := wantArgs(c, 2, 2); err != nil {
 		return err
 	}
-	r, err := backends.Open(c.String("dir"), soc.Known())
+	r, err := p.backends(c)
 	if err != nil {
 		return err
 	}
@@ -107,7 +120,7 @@ func (p *program) labRoute(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	r, err := backends.Open(c.String("dir"), soc.Known())
+	r, err := p.backends(c)
 	if err != nil {
 		return err
 	}

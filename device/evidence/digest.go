@@ -17,10 +17,10 @@ const maxRecord = 4 << 20
 // ErrChanged says that a record is not what was sealed.
 var ErrChanged = errors.New("the record was changed after it was sealed")
 
-// Canonical is the record without its digest as JSON with sorted keys and no
+// Canonical is the record without its digest and signature as JSON with sorted keys and no
 // white space.
 func (r Record) Canonical() ([]byte, error) {
-	r.Digest = ""
+	r.Digest, r.Signature = "", nil
 	plain, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

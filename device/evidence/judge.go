@@ -153,6 +153,9 @@ func files(r Record) string {
 
 // varied says why the samples do not show that outputs follow inputs.
 func varied(r Record) string {
+	if !r.Drawn {
+		return "the inputs were chosen, not drawn from the nonce: outputs may have been kept for them"
+	}
 	if r.Samples < 2 {
 		return "one sample does not show that the outputs follow the inputs"
 	}

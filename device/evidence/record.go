@@ -14,8 +14,9 @@
 // sign of anything: the emulation writes them too, and a record has no place for
 // them.
 //
-// A record says what a program saw. Who may be believed is for signatures and
-// for the audit log, in which mm writes the hash of each record that it makes.
+// A record says what a program saw. Who vouches for that is in its signature,
+// over the canonical form, by the keys that sign artifacts ([Record.Sign],
+// [Record.Vouched]); the audit log has the hash of each record that mm makes.
 package evidence
 
 // Schema is the version of the record.
@@ -45,6 +46,9 @@ type Record struct {
 	Binary  Binary   `json:"binary"`
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
+	// Drawn is set where the inputs were drawn from the nonce, so that nobody
+	// can have kept outputs for them.
+	Drawn bool `json:"drawn"`
 	// Samples is how many sets of inputs were run, each giving a set of outputs.
 	Samples   int        `json:"samples"`
 	Reference *Reference `json:"reference,omitempty"`
@@ -60,6 +64,8 @@ type Record struct {
 	Checks    []Check  `json:"checks"`
 	// Digest is the SHA-256 of the canonical form of all of the above.
 	Digest string `json:"digest"`
+	// Signature is who vouches for it; nil: nobody. It is over the canonical form.
+	Signature *Signature `json:"signature,omitempty"`
 }
 
 // Source says how the device was reached.

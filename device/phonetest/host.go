@@ -14,9 +14,10 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Exec is a runner of this machine in the place of the emulated one: QNN's own
-// emulation, say. The paths of the call are this machine's. What it writes to
-// stdout is its result, and its exit code is given back.
+// Exec runs the program that was pushed on this machine, in the place of the
+// emulated runner: with QNN's own emulation, say. The paths of the call, the
+// program's among them, are this machine's. What it writes to stdout is its
+// result, and its exit code is given back.
 type Exec func(ctx context.Context, call runner.Call, stdout, stderr io.Writer) int
 
 // outside lays the files of a call out for Exec, and takes its outputs over.
@@ -39,7 +40,7 @@ func (s *session) within(ctx context.Context, call runner.Call, dir string) (int
 	for _, place := range []struct {
 		name *string
 		as   string
-	}{{&moved.Context, "context.bin"}, {&moved.Inputs, "in"}, {&moved.Libs, "lib"}} {
+	}{{&moved.Program, "mm-device"}, {&moved.Context, "context.bin"}, {&moved.Inputs, "in"}, {&moved.Libs, "lib"}} {
 		if *place.name == "" {
 			continue
 		}

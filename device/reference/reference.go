@@ -32,8 +32,9 @@ type Model struct {
 	outputs []string
 }
 
-// Open opens the model at path. All its inputs and outputs must be 32-bit floats
-// of a fixed shape; external data lies beside the file.
+// Open opens the model at path. All its inputs and outputs must be 32-bit floats;
+// an open dimension of an input is one, as a compiler takes it. External data lies
+// beside the file.
 func Open(ctx context.Context, path string) (*Model, error) {
 	digest, err := digestOf(path)
 	if err != nil {
@@ -69,17 +70,21 @@ func digestOf(path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// shape is the fixed shape of an input.
+// shape is the shape of an input.
 func shape(v onnx.Value) ([]int, error) {
 	if v.Type.DType != onnx.FLOAT || !v.Type.Ranked {
 		return nil, fmt.Errorf("reference: the input %q is no tensor of 32-bit floats", v.Name)
 	}
 	out := []int{}
 	for _, d := range v.Type.Dims {
-		if d.Value < 1 || d.Param != "" || d.Value > math.MaxInt32 {
-			return nil, fmt.Errorf("reference: the input %q has the shape %v, which is not fixed", v.Name, v.Type.Dims)
+		switch {
+		case d.Param != "" || d.Value < 0:
+			out = append(out, 1)
+		case d.Value < 1 || d.Value > math.MaxInt32:
+			return nil, fmt.Errorf("reference: the input %q has the shape %v", v.Name, v.Type.Dims)
+		default:
+			out = append(out, int(d.Value))
 		}
-		out = append(out, int(d.Value))
 	}
 	return out, nil
 }

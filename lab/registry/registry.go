@@ -5,7 +5,8 @@
 // a device (package evidence) shows it: [Registry.Promote] copies the record, under its
 // SHA-256, beside the registry and notes it, and [Open] judges every record anew.
 // A confirmation is therefore never a word in a file: without its record, with
-// another, or with one that was simulated in any part, it is none. A chip that
+// another, with one that was simulated in any part, or with one that no trusted
+// key has signed, it is none. A chip that
 // nobody names, or that is in no table, is confirmed for nothing.
 package registry
 
@@ -72,6 +73,7 @@ type Backend struct {
 type Confirmation struct {
 	SoC      string `json:"soc"`
 	Evidence string `json:"evidence"` // hex SHA-256 of the record's file
+	Key      string `json:"key"`      // id of the trusted key that signed it
 }
 
 // Entry is a backend with the chips that it is confirmed for.
@@ -106,12 +108,13 @@ type Registry struct {
 	Entries []Entry
 	dir     string
 	chips   soc.Chips
+	trusted []evidence.Verifier
 }
 
 // Open reads the registry in dir, whose files may be missing, and judges its
-// evidence.
-func Open(dir string, chips soc.Chips) (*Registry, error) {
-	r := &Registry{dir: dir, chips: chips}
+// evidence: what none of the trusted keys has signed confirms nothing.
+func Open(dir string, chips soc.Chips, trusted []evidence.Verifier) (*Registry, error) {
+	r := &Registry{dir: dir, chips: chips, trusted: trusted}
 	rows, err := journal.Read[row](filepath.Join(dir, File))
 	if err != nil {
 		return nil, err
@@ -139,12 +142,11 @@ func (r *Registry) take(w row) error {
 		if e == nil {
 			return fmt.Errorf("there is no backend %q", w.Promoted)
 		}
-		name, err := r.stored(e.Backend, w.Evidence)
+		c, err := r.stored(e.Backend, w.Evidence)
 		if err != nil { // told, and worth nothing
 			e.Refused = append(e.Refused, fmt.Sprintf("%.12s: %v", w.Evidence, err))
 			return nil
 		}
-		c := Confirmation{name, w.Evidence}
 		if !slices.Contains(e.Confirmed, c) {
 			e.Confirmed = append(e.Confirmed, c)
 		}
@@ -185,41 +187,45 @@ func (r *Registry) find(id string) *Entry {
 }
 
 // stored judges a record of the registry's own folder.
-func (r *Registry) stored(b Backend, digest string) (string, error) {
+func (r *Registry) stored(b Backend, digest string) (c Confirmation, err error) {
 	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != sha256.Size {
-		return "", fmt.Errorf("%q is no SHA-256", digest)
+		return c, fmt.Errorf("%q is no SHA-256", digest)
 	}
 	data, err := fsx.ReadFile(filepath.Join(r.dir, EvidenceDir, digest+".json"), maxEvidence)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errors.New("its record is not there")
+		return c, errors.New("its record is not there")
 	}
 	if err != nil {
-		return "", err
+		return c, err
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != digest {
-		return "", errors.New("its record is another")
+		return c, errors.New("its record is another")
 	}
-	return r.judge(b, data)
+	c, err = r.judge(b, data)
+	c.Evidence = digest
+	return c, err
 }
 
-// judge says for which chip a record confirms a backend.
-func (r *Registry) judge(b Backend, data []byte) (string, error) {
+// judge says for which chip a record confirms a backend, and by whose word.
+func (r *Registry) judge(b Backend, data []byte) (c Confirmation, err error) {
 	rec, err := evidence.Read(bytes.NewReader(data))
 	if err != nil {
-		return "", err
+		return c, err
 	}
 	if !b.Confirm || b.Family != NPU {
-		return "", fmt.Errorf("the backend %s needs no confirmation, and the record is of an NPU", b.ID)
+		return c, fmt.Errorf("the backend %s needs no confirmation, and the record is of an NPU", b.ID)
 	}
 	name, ok := evidence.Promotes(rec)
 	if !ok {
-		return "", fmt.Errorf("it does not show that the chip computed it: %s", reasons(rec))
+		return c, fmt.Errorf("it does not show that the chip computed it: %s", reasons(rec))
 	}
 	chip, ok := r.chips.Named(name)
 	if !ok {
-		return "", fmt.Errorf("no table knows the chip %q", name)
+		return c, fmt.Errorf("no table knows the chip %q", name)
 	}
-	return chip.Name, nil
+	c.SoC = chip.Name
+	c.Key, err = rec.Vouched(r.trusted)
+	return c, err
 }
 
 // reasons are the verdicts that do not pass.
@@ -265,12 +271,12 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 	if err != nil {
 		return Confirmation{}, err
 	}
-	chip, err := r.judge(e.Backend, data)
+	c, err := r.judge(e.Backend, data)
 	if err != nil {
 		return Confirmation{}, fmt.Errorf("promoting %s by %s: %w", id, path, err)
 	}
 	sum := sha256.Sum256(data)
-	c := Confirmation{chip, hex.EncodeToString(sum[:])}
+	c.Evidence = hex.EncodeToString(sum[:])
 	if slices.Contains(e.Confirmed, c) {
 		return c, nil
 	}

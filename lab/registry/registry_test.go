@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 		Binary:  evidence.Binary{SHA256: digest('b'), Bytes: 1000, Build: "v2.47.0.260601114230", SoC: chip, Graph: "main"},
 		Inputs:  []evidence.Tensor{tensor(0, "x", 64, '1'), tensor(1, "x", 64, '2')},
 		Outputs: []evidence.Tensor{tensor(0, "y", 32, '3'), tensor(1, "y", 32, '4')},
-		Samples: 2,
+		Samples: 2, Drawn: true,
 		Reference: &evidence.Reference{Engine: "core/graph", Model: digest('c'),
 			Outputs: []evidence.Tensor{tensor(0, "y", 32, '5'), tensor(1, "y", 32, '6')}},
 		Cosine: new(0.99997), HVXThreads: new(4), FP16Grid: &evidence.Grid{Applies: true, Values: 16},
@@ -50,7 +51,7 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 	if change != nil {
 		change(&r)
 	}
-	if err := r.Seal(); err != nil {
+	if err := r.Sign(maker, maker.KeyID()); err != nil {
 		t.Fatal(err)
 	}
 	data, err := json.Marshal(r)
@@ -66,7 +67,7 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 
 func open(t *testing.T, dir string) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(dir, soc.Known())
+	r, err := registry.Open(dir, soc.Known(), []evidence.Verifier{maker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +178,68 @@ func TestNeverPromotes(t *testing.T) {
 	}
 }
 
+// A record that shows everything and that no trusted key has signed promotes
+// nothing, and each kind is told in other words.
+func TestSigned(t *testing.T) {
+	other := key("other")
+	for name, c := range map[string]struct {
+		change func(*evidence.Record) error
+		why    error
+	}{
+		"unsigned":           {func(r *evidence.Record) error { r.Signature = nil; return nil }, evidence.ErrUnsigned},
+		"a stranger":         {func(r *evidence.Record) error { return r.Sign(other, other.KeyID()) }, evidence.ErrStranger},
+		"under another name": {func(r *evidence.Record) error { return r.Sign(other, maker.KeyID()) }, evidence.ErrForged},
+		"changed and sealed": {func(r *evidence.Record) error { r.Nonce = "44"; return r.Seal() }, evidence.ErrForged},
+		"changed":            {func(r *evidence.Record) error { r.Nonce = "44"; return nil }, evidence.ErrChanged},
+	} {
+		path := record(t, nil)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r evidence.Record
+		if err := errors.Join(json.Unmarshal(data, &r), c.change(&r)); err != nil {
+			t.Fatal(err)
+		}
+		if data, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := open(t, t.TempDir()).Promote(context.Background(), "litert_qnn", path); !errors.Is(err, c.why) {
+			t.Errorf("%s: %+v, %v, want %v", name, got, err, c.why)
+		}
+	}
+	// The key is trusted no more: what it confirmed is worth nothing.
+	dir := t.TempDir()
+	if c, err := open(t, dir).Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil || c.Key != maker.KeyID() {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	r, err := registry.Open(dir, soc.Known(), []evidence.Verifier{other})
+	if err != nil || r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
+		t.Errorf("%v: %+v", err, r.Entries[3])
+	}
+}
+
+// key stands in for one of package registry/sign.
+type key string
+
+const maker key = "maker"
+
+func (k key) KeyID() string { return string(k) }
+
+func (k key) SignPayload(typ string, payload []byte) ([]byte, error) {
+	return []byte(sha([]byte(string(k) + typ + string(payload)))), nil
+}
+
+func (k key) VerifyPayload(typ string, payload, sig []byte) error {
+	if want, _ := k.SignPayload(typ, payload); !slices.Equal(want, sig) {
+		return errors.New("the signature does not fit")
+	}
+	return nil
+}
+
 func TestAdd(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	r := open(t, dir)
@@ -203,7 +266,7 @@ func TestAdd(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.Open(dir, soc.Known()); err == nil {
+		if _, err := registry.Open(dir, soc.Known(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
 	}
