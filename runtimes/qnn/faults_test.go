@@ -247,38 +247,6 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Eight at once give what one after the other gives.
-func TestAtOnce(t *testing.T) {
-	e := engine(t)
-	c := compiled(t, e, mlp(2), 69)
-	m, err := e.Open(t.Context(), bundle(abi.QNN, c.Context), runtimes.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	f := m.(runtimes.Function)
-	const many = 8
-	var want [many]map[string]runtimes.Tensor
-	for i := range want {
-		if want[i], err = f.Run(t.Context(), map[string]runtimes.Tensor{"x": wave(i, 2, 8)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var wg sync.WaitGroup
-	for i := range want {
-		wg.Go(func() {
-			for range 20 {
-				got, err := f.Run(t.Context(), map[string]runtimes.Tensor{"x": wave(i, 2, 8)})
-				if err != nil || !reflect.DeepEqual(got, want[i]) {
-					t.Errorf("at once: %v", err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // What an emulation leaves behind says so, and its profile has an accelerator
 // with no thread of it used: no proof of a device.
 func TestEvidence(t *testing.T) {
