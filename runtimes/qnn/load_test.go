@@ -147,7 +147,7 @@ func TestKilledAtWork(t *testing.T) {
 // The times that a context is opened in TestOpenedOften, and those before
 // anything is measured.
 const (
-	openings = 200
+	openings = 50
 	warm     = 20
 	mostMore = 5 << 20 // bytes
 )
