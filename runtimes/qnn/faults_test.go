@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
@@ -285,29 +284,6 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%d HVX threads of an emulation: %+v", threads, got.Events)
 	}
 	t.Logf("%+v", got.Events)
-}
-
-// A LiteRT model that is one context runs as the context does.
-func TestLiteRT(t *testing.T) {
-	e := engine(t)
-	c := compiled(t, e, mlp(2), 69)
-	f, err := qnnfile.Open(c.Context)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := f.Parts[0].Context.Graphs[0].Name
-	data, err := os.ReadFile(c.Context)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "m.tflite")
-	if err := os.WriteFile(path, qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: name, Context: data}}}.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	in := map[string]runtimes.Tensor{"x": wave(5, 2, 8)}
-	if a, b := run(t, e, bundle(abi.QNN, path), in), run(t, e, bundle(abi.QNN, c.Context), in); !reflect.DeepEqual(a, b) {
-		t.Error("the model and its context give other numbers")
-	}
 }
 
 // What newer libraries wrote is refused by older ones, by name and before it is
