@@ -102,6 +102,7 @@ func answerFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
+		&cli.BoolFlag{Name: "allow-fallback", Usage: "let a part that the engine asked for does not take run on another, which is told and named in the result"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
 		&cli.BoolFlag{Name: "no-tools", Usage: "do not let the model call any"},
@@ -237,6 +238,11 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	opt := runner.Options{
 		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
 		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: fmt.Sprintf("%+v", built()),
+	}
+	if c.Bool("allow-fallback") {
+		opt.Fallback = func(f part.Fallback) {
+			p.say("%s runs on %s, not on %s: %v", f.Part, f.Taken, f.Asked, f.Why)
+		}
 	}
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}

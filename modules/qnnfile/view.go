@@ -125,6 +125,18 @@ type Left struct {
 	Count int    `json:"count"`
 }
 
+// Left lists the operators around a file's contexts that are in none of them; never
+// nil.
+func (f *File) Left() []Left {
+	switch f.Format {
+	case LiteRT:
+		return litertView(f.litert).Left
+	case EPContext:
+		return f.onnxView().Left
+	}
+	return []Left{}
+}
+
 // ONNXView is what only ONNX models have.
 type ONNXView struct {
 	Inputs  []string   `json:"inputs"`

@@ -47,13 +47,7 @@ func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, e
 		return x, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	x = Extraction{From: path, Files: []Extracted{}, Left: []Left{}}
-	switch f.Format {
-	case LiteRT:
-		x.Left = litertView(f.litert).Left
-	case EPContext:
-		x.Left = f.onnxView().Left
-	}
+	x = Extraction{From: path, Files: []Extracted{}, Left: f.Left()}
 	var parts []Part
 	var names []string
 	for _, p := range f.Parts {

@@ -79,12 +79,15 @@ func (s *Set) wish(p builds.Part) (name, by string) {
 	return p.Backend, "the graph"
 }
 
-// Choose finds the engine of a part: the one asked for and no other, or the
-// first that can.
+// Choose finds the engine of a part: the one asked for and no other, but for
+// Options.Fallback, or the first that can.
 func (s *Set) Choose(ctx context.Context, p builds.Part) (runtimes.Engine, error) {
 	name, by := s.wish(p)
 	e, err := runtimes.Select(ctx, s.opt.Engines, name, p)
 	if u := (*runtimes.Unavailable)(nil); name != "" && errors.As(err, &u) {
+		if other := s.instead(ctx, p, u); other != nil {
+			return other, nil
+		}
 		return nil, &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("%s asks for the backend %s: %v", by, name, u), Hint: u.Hint}
 	}
 	return e, err

@@ -152,6 +152,9 @@ func (f *Function) begin(ctx context.Context) (Computed, error) {
 	if d, ok := f.model.(runtimes.Documented); ok {
 		c.Facts = d.Facts()
 	}
+	if c.Facts, err = f.set.facts(ctx, f.part, f.engine, c.Facts); err != nil {
+		return c, err
+	}
 	c.Session, err = f.Session()
 	return c, err
 }

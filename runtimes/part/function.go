@@ -123,7 +123,15 @@ func (f *Function) Open(ctx context.Context) (time.Duration, error) {
 	}
 	m, err := e.Open(ctx, b, f.set.opt.Limits)
 	if err != nil {
-		return 0, f.set.unopened(f.part, e, err)
+		err = f.set.unopened(f.part, e, err)
+		if f.engine = f.set.instead(ctx, f.part, err); f.engine == nil || f.engine == e {
+			f.engine = e
+			return 0, err
+		}
+		e = f.engine
+		if m, err = e.Open(ctx, b, f.set.opt.Limits); err != nil {
+			return 0, f.set.unopened(f.part, e, err)
+		}
 	}
 	model, ok := m.(runtimes.Function)
 	if !ok {

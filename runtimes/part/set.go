@@ -1,7 +1,8 @@
 // Package part opens the functions of a build: encoders, projectors, decoders.
 //
 // A [Set] is those of one build. Each part gets the engine that is asked for, by
-// the options or by the graph, and no other ([Set.Choose]); it is opened by who
+// the options or by the graph, and no other ([Set.Choose]) unless
+// Options.Fallback allows one; it is opened by who
 // needs it first and shared by all ([Function]). [Set.Compute] runs functions by
 // themselves on what a user gives.
 package part
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -26,6 +28,10 @@ type Options struct {
 	Engine   string            // for the core, or for every part of a build without one; "": the graph's, or the first that can
 	Backends map[string]string // for parts by their names, before Engine and before what the graph asks for
 	Limits   runtimes.Limits
+	// Fallback allows a part that the engine asked for does not take to run on
+	// the first other one that does, and is told so, once for each part; nil: it
+	// is not allowed. Results name the engine that ran, and whose place it took.
+	Fallback func(Fallback)
 }
 
 // Set is the functions of a build. It is safe for concurrent use.
@@ -33,6 +39,9 @@ type Set struct {
 	build     *builds.Build
 	opt       Options
 	functions map[string]*Function // by the name of the part
+
+	mu     sync.Mutex
+	fallen map[string]Fallback // by the name of the part
 }
 
 // Open sees that the engines of Options.Backends are there. Nothing is loaded
@@ -44,7 +53,7 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 	if err := known(b.Assembly, opt.Backends); err != nil {
 		return nil, err
 	}
-	s := &Set{build: b, opt: opt, functions: map[string]*Function{}}
+	s := &Set{build: b, opt: opt, functions: map[string]*Function{}, fallen: map[string]Fallback{}}
 	for _, p := range opened(b.Assembly) {
 		if !b.Assembly.HasCore() || p.Name != b.Assembly.Core.Name {
 			s.functions[p.Name] = &Function{set: s, part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}

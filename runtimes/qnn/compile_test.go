@@ -91,6 +91,7 @@ func TestNotCompiled(t *testing.T) {
 	odd.Graph.Add("Det", []string{"d"}, "unused")
 	odd.Graph.Nodes = odd.Graph.Nodes[:3]
 	odd.Graph.Add("Sinh", []string{"y"}, "z")
+	odd.Graph.Nodes[3].Name = "bend"
 	for name, c := range map[string]struct {
 		model *onnx.Model
 		soc   int
@@ -98,7 +99,7 @@ func TestNotCompiled(t *testing.T) {
 	}{
 		"dynamic":       {mlp("N"), 69, "N"},
 		"unknown chip":  {mlp(2), 999, "999"},
-		"odd operators": {odd, 69, "Sinh"},
+		"odd operators": {odd, 69, `1 of the 4 nodes: Sinh "bend"`},
 	} {
 		dir := t.TempDir()
 		_, err := e.Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(dir, "m.onnx"), c.model), SoC: c.soc, Out: filepath.Join(dir, "m_ctx.onnx")})

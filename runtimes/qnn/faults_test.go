@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
@@ -247,38 +246,6 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// Eight at once give what one after the other gives.
-func TestAtOnce(t *testing.T) {
-	e := engine(t)
-	c := compiled(t, e, mlp(2), 69)
-	m, err := e.Open(t.Context(), bundle(abi.QNN, c.Context), runtimes.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	f := m.(runtimes.Function)
-	const many = 8
-	var want [many]map[string]runtimes.Tensor
-	for i := range want {
-		if want[i], err = f.Run(t.Context(), map[string]runtimes.Tensor{"x": wave(i, 2, 8)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var wg sync.WaitGroup
-	for i := range want {
-		wg.Go(func() {
-			for range 20 {
-				got, err := f.Run(t.Context(), map[string]runtimes.Tensor{"x": wave(i, 2, 8)})
-				if err != nil || !reflect.DeepEqual(got, want[i]) {
-					t.Errorf("at once: %v", err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // What an emulation leaves behind says so, and its profile has an accelerator
 // with no thread of it used: no proof of a device.
 func TestEvidence(t *testing.T) {
@@ -319,51 +286,16 @@ func TestEvidence(t *testing.T) {
 	t.Logf("%+v", got.Events)
 }
 
-// A LiteRT model that is one context runs as the context does.
-func TestLiteRT(t *testing.T) {
-	e := engine(t)
-	c := compiled(t, e, mlp(2), 69)
-	f, err := qnnfile.Open(c.Context)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := f.Parts[0].Context.Graphs[0].Name
-	data, err := os.ReadFile(c.Context)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "m.tflite")
-	if err := os.WriteFile(path, qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: name, Context: data}}}.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	in := map[string]runtimes.Tensor{"x": wave(5, 2, 8)}
-	if a, b := run(t, e, bundle(abi.QNN, path), in), run(t, e, bundle(abi.QNN, c.Context), in); !reflect.DeepEqual(a, b) {
-		t.Error("the model and its context give other numbers")
-	}
-}
-
-// What the compiler prints on standard output does not come between frames: the
-// older libraries print twenty lines a compilation.
-func TestNoise(t *testing.T) {
-	dir := os.Getenv("MM_QNN_LIB_OLD")
-	if dir == "" {
-		t.Skip("skipped: MM_QNN_LIB_OLD names no folder with the libraries of QAIRT 2.47")
-	}
-	enginestest.Program(t)
-	e := &qnn.Engine{Library: dir}
+// What newer libraries wrote is refused by older ones, by name and before it is
+// loaded; the other way about it runs.
+func TestNewer(t *testing.T) {
+	e := older(t)
 	first := compiled(t, e, mlp(2), 69)
-	for i := range min(enginestest.Hostile(t), 50) - 1 {
-		if c := compiled(t, e, mlp(2), 69); c.Digest != first.Digest {
-			t.Fatalf("compilation %d: %s, the first %s", i+2, c.Digest, first.Digest)
-		}
-	}
-	// What newer libraries wrote is refused by name before it is loaded.
 	newer := compiled(t, engine(t), mlp(2), 69)
 	_, err := e.Open(t.Context(), bundle(abi.QNN, newer.Context), runtimes.Limits{})
 	if err == nil || !strings.Contains(err.Error(), newer.Build) || !strings.Contains(err.Error(), first.Build) || strings.Contains(err.Error(), "contextCreateFromBinary") {
 		t.Errorf("a newer context: %v", err)
 	}
-	// And the other way about it runs.
 	in := map[string]runtimes.Tensor{"x": wave(1, 2, 8)}
 	if a, b := run(t, engine(t), bundle(abi.QNN, first.Context), in), run(t, engine(t), bundle(abi.QNN, newer.Context), in); !(cosine(a["y"], b["y"]) > 0.9999) {
 		t.Error("an older context gives other numbers in newer libraries")

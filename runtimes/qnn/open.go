@@ -99,6 +99,9 @@ func axes() []string { return []string{fit.AxisSkel, fit.AxisVTCM, fit.AxisMemor
 // admit holds the file to the libraries and finds the graph to run.
 func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, build string) (o opening, err error) {
 	id := b.Part.ID()
+	if left := f.Left(); len(f.Parts) != 1 && len(left) > 0 {
+		return o, fmt.Errorf("opening %s: %s has %d contexts and leaves operators for the processor: %s; the qnn backend runs files with one context and no such operator", id, filepath.Base(f.Path), len(f.Parts), counted(left))
+	}
 	if len(f.Parts) != 1 {
 		return o, fmt.Errorf("opening %s: %s has %d contexts; the qnn backend runs files with one", id, filepath.Base(f.Path), len(f.Parts))
 	}
@@ -141,6 +144,15 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 		o.own.Path, o.own.Offset = o.scratch, 0
 	}
 	return o, err
+}
+
+// counted lists operators: ATAN2 1, CONV_2D 3.
+func counted(left []qnnfile.Left) string {
+	var names []string
+	for _, l := range left {
+		names = append(names, fmt.Sprintf("%s %d", l.Name, l.Count))
+	}
+	return strings.Join(names, ", ")
 }
 
 // chipOf names the chip that a context says it is for.

@@ -98,6 +98,8 @@ func TestRefused(t *testing.T) {
 			want: []string{"operators", "ATAN2"}},
 		"two contexts": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
 			want: []string{"2 contexts"}},
+		"two contexts and a processor's part": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
+			want: []string{"2 contexts", "ATAN2 2"}},
 		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "lacks"}},
 		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},
 		"renamed inputs":  {wrap: func(m *onnx.Model) { rename(m, "x", "z") }, want: []string{"wrapper", "input 0"}},

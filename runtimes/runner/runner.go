@@ -53,6 +53,9 @@ type Options struct {
 	// what the graph asks for.
 	Backends map[string]string
 	Limits   runtimes.Limits
+	// Fallback allows parts to run on another engine than the one asked for; see
+	// [part.Options]. nil: it is not allowed.
+	Fallback func(part.Fallback)
 	Raw      bool // without the model's chat template
 	NoDraft  bool // without the build's draft core, or the text itself, proposing tokens
 
@@ -106,11 +109,14 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Runner, error) {
 	if opt.Sequences == 0 {
 		opt.Sequences = 4
 	}
-	parts, err := part.Open(ctx, b, part.Options{Engines: opt.Engines, Engine: opt.Engine, Backends: opt.Backends, Limits: opt.Limits})
+	parts, err := part.Open(ctx, b, part.Options{Engines: opt.Engines, Engine: opt.Engine, Backends: opt.Backends, Limits: opt.Limits, Fallback: opt.Fallback})
 	if err != nil {
 		return nil, err
 	}
 	r := &Runner{build: b, opt: opt, parts: parts}
+	if opt.Fallback != nil {
+		opt.Features = nil // which are kept by the engine that was meant to compute them
+	}
 	r.senses = &media.Senses{Build: b, Parts: parts, Features: opt.Features, Revision: opt.Revision}
 	if b.Assembly.HasCore() {
 		r.engine, err = parts.Choose(ctx, b.Assembly.Core)

@@ -1,6 +1,7 @@
 package qnn
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -29,7 +30,10 @@ func (e *Engine) describe(data []byte) (d described, err error) {
 	pin.Pin(&data[0])
 	defer pin.Unpin()
 	err = e.system.call("systemContextGetBinaryInfo", systemBinaryInfo, h, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(info)), uintptr(unsafe.Pointer(size)))
-	if err != nil || *info == 0 {
+	if err == nil && *info == 0 {
+		err = errors.New("QnnSystem tells nothing")
+	}
+	if err != nil {
 		return d, fmt.Errorf("describing the context: %w", err)
 	}
 	return binaryInfo(*info)

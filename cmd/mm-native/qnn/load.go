@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
 	"unsafe"
 
 	"mm-abi.org/mm/core/onnx"
@@ -57,7 +56,7 @@ type function struct {
 	graph   graph
 	profile bool
 
-	mu                     sync.RWMutex // held for reading while computing
+	// The engine's thread has these.
 	log, backend, dev, ctx uintptr
 	handle                 uintptr // of the graph; 0: closed
 	data                   []byte  // the context, which the library may go on reading
@@ -65,7 +64,7 @@ type function struct {
 }
 
 // load gives a context to the HTP.
-func (e *Engine) load(o ask.Open) (runtimes.Model, error) {
+func (e *Engine) load(o ask.Open) (*function, error) {
 	data, err := read(o.File)
 	if err != nil {
 		return nil, err
@@ -85,7 +84,8 @@ func (e *Engine) load(o ask.Open) (runtimes.Model, error) {
 	f := &function{e: e, graph: d.graphs[i], profile: o.Profile, data: data}
 	f.pin.Pin(&data[0])
 	if err := f.begin(); err != nil {
-		return nil, errors.Join(err, f.Close())
+		f.end()
+		return nil, err
 	}
 	return f, nil
 }
@@ -130,9 +130,10 @@ func (f *function) begin() (err error) {
 }
 
 // Close frees the context.
-func (f *function) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *function) Close() error { return f.e.thread.do(context.Background(), f.end) }
+
+// end gives back what begin made.
+func (f *function) end() {
 	t := f.e.htp
 	t.free(contextFree, f.ctx, 0)
 	t.free(deviceFree, f.dev)
@@ -140,19 +141,20 @@ func (f *function) Close() error {
 	t.free(logFree, f.log)
 	f.handle, f.ctx, f.dev, f.backend, f.log, f.data = 0, 0, 0, 0, 0, nil
 	f.pin.Unpin()
-	return nil
 }
 
 // Run computes. Inputs are as the graph has them, integers where it is
 // quantised.
-func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (out map[string]runtimes.Tensor, err error) {
+	if queued := f.e.thread.do(ctx, func() { out, err = f.run(in) }); queued != nil {
+		return nil, queued
+	}
+	return out, errors.Join(err, ctx.Err())
+}
+
+func (f *function) run(in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if f.handle == 0 {
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -170,7 +172,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		return nil, err
 	}
 	f.e.gather(profile)
-	return out, ctx.Err()
+	return out, nil
 }
 
 // first is the address of a list, which its caller has pinned; 0 of none.

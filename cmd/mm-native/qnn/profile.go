@@ -32,10 +32,7 @@ func (e *Engine) gather(profile uintptr) {
 		return
 	}
 	left := maxEvents
-	events := ask.Events{Events: e.events(profileEvents, profile, 0, &left)}
-	e.mu.Lock()
-	e.last = events
-	e.mu.Unlock()
+	e.last = ask.Events{Events: e.events(profileEvents, profile, 0, &left)}
 }
 
 // events reads the events of a profile, or those below an event.

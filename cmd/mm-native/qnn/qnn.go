@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
@@ -35,8 +34,8 @@ type Engine struct {
 	htp, system *table
 	build       string
 
-	mu   sync.Mutex
-	last ask.Events // of the last run that gathered any
+	thread thread     // that calls the libraries, and has what is below
+	last   ask.Events // of the last run that gathered any
 }
 
 // Open loads the libraries of a folder.
@@ -48,22 +47,28 @@ func Open(dir string) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{dir: dir}
-	if e.system, err = openSystem(dir); err != nil {
-		return nil, err
+	e := &Engine{dir: dir, thread: newThread()}
+	return e, errors.Join(e.thread.do(context.Background(), func() { err = e.open() }), err)
+}
+
+// open loads the libraries.
+func (e *Engine) open() (err error) {
+	giveBack()
+	if e.system, err = openSystem(e.dir); err != nil {
+		return err
 	}
-	if e.htp, err = openHTP(dir); err != nil {
-		return nil, err
+	if e.htp, err = openHTP(e.dir); err != nil {
+		return err
 	}
 	id, err := e.htp.made("backendGetBuildId", backendBuildID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.build = dl.String(id)
 	if _, err := qnn.ParseVersion(e.build); err != nil {
-		return nil, fmt.Errorf("libQnnHtp gives its build as %q", e.build)
+		return fmt.Errorf("libQnnHtp gives its build as %q", e.build)
 	}
-	return e, nil
+	return nil
 }
 
 // Name is "qnn".
@@ -118,11 +123,26 @@ func (e *Engine) OpenOwn(ctx context.Context, b runtimes.Bundle, l runtimes.Limi
 	if l.Memory != 0 && o.Size > l.Memory {
 		return nil, fmt.Errorf("qnn: the context has %d bytes, the limit is %d", o.Size, l.Memory)
 	}
-	return e.load(o)
+	var f *function
+	var err error
+	if queued := e.thread.do(ctx, func() { f, err = e.load(o) }); queued != nil {
+		return nil, queued
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Answer answers questions of this engine's own.
-func (e *Engine) Answer(_ context.Context, name string, args []byte) (any, error) {
+func (e *Engine) Answer(ctx context.Context, name string, args []byte) (answer any, err error) {
+	if queued := e.thread.do(ctx, func() { answer, err = e.answer(name, args) }); queued != nil {
+		return nil, queued
+	}
+	return answer, err
+}
+
+func (e *Engine) answer(name string, args []byte) (any, error) {
 	switch name {
 	case ask.Device:
 		return e.platform()
@@ -138,8 +158,6 @@ func (e *Engine) Answer(_ context.Context, name string, args []byte) (any, error
 		d, err := e.describe(data)
 		return d.Description, err
 	case ask.Profile:
-		e.mu.Lock()
-		defer e.mu.Unlock()
 		return e.last, nil
 	}
 	return nil, fmt.Errorf("qnn: %q is no question", name)
