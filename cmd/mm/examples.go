@@ -82,6 +82,8 @@ var examples = map[string][]string{
 	"device pull":           {"mm device pull sha256/0123456789abcdef --out encoder.bin"},
 	"device rm":             {"mm device rm --serial R5CT1"},
 	"device evidence":       {"mm device evidence record.json"},
+	"device sign":           {"mm device sign record.json --key lab.key"},
+	"device verify":         {"mm device verify record.json"},
 	"qnn probe":             {"mm qnn probe --json", "mm qnn probe --libs qairt/lib/x86_64-linux-clang"},
 	"lab":                   {"mm lab run lab/testdata/soak.yaml --simulate --out soak"},
 	"lab run":               {"mm lab run plan.yaml --out night", "mm lab run plan.yaml --out night --resume", "mm lab run lab/testdata/soak.yaml --simulate --out soak"},

@@ -40,11 +40,11 @@ func (p *program) labBackendCommand() *cli.Command {
 
 // backends opens the registry that the command line names. Its evidence is
 // believed by the home's trust file.
-func (p *program) backends(c *cli.Context) (r *backends.Registry, err error) {
+func (p *program) backends(dir string) (r *backends.Registry, err error) {
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		trusted, err := vouching(w, nil)
 		if err == nil {
-			r, err = backends.Open(c.String("dir"), soc.Known(), trusted)
+			r, err = backends.Open(dir, soc.Known(), trusted)
 		}
 		return err
 	})
@@ -55,7 +55,7 @@ func (p *program) labBackends(c *cli.Context) error {
 	if err := wantArgs(c, 0, 0); err != nil {
 		return err
 	}
-	r, err := p.backends(c)
+	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p *program) labBackendAdd(c *cli.Context) error {
 	if err := journal.ReadJSON(c.Args().First(), &b); err != nil {
 		return err
 	}
-	r, err := p.backends(c)
+	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (p *program) labPromote(c *cli.Context) error {
 	if err := wantArgs(c, 2, 2); err != nil {
 		return err
 	}
-	r, err := p.backends(c)
+	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *program) labRoute(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	r, err := p.backends(c)
+	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
 	}

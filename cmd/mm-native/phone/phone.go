@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -23,6 +24,7 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/qnn"
 	qnncontext "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/device/runner"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
@@ -217,13 +219,14 @@ func (r *run) inputs(s int, g qnncontext.Graph) ([][]byte, error) {
 }
 
 // write writes the outputs of a set.
-func (r *run) write(s int, g qnncontext.Graph, out [][]byte) error {
+func (r *run) write(s int, g qnncontext.Graph, out [][]byte) (err error) {
+	dir, err := fsx.Create(filepath.Join(r.call.Outputs, filepath.Dir(filepath.FromSlash(runner.File(s, 0)))), 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	for i, b := range out {
-		path := filepath.Join(r.call.Outputs, filepath.FromSlash(runner.File(s, i)))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, b, 0o644); err != nil {
+		if err := dir.WriteFile(path.Base(runner.File(s, i)), b, 0o644); err != nil {
 			return err
 		}
 		r.res.Outputs = append(r.res.Outputs, runner.Output{Sample: s, Index: i, Name: g.Outputs[i].Name, Bytes: int64(len(b))})

@@ -17,13 +17,10 @@ type Graph struct {
 // Load loads a context and finds one of its graphs, as [Engine.OpenOwn] does for
 // mm.
 func (e *Engine) Load(o ask.Open) (*Graph, error) {
-	m, err := e.load(o)
-	if err != nil {
-		return nil, err
-	}
-	f, ok := m.(*function)
-	if !ok {
-		return nil, errors.New("qnn: what was loaded is no graph")
+	var f *function
+	var err error
+	if queued := e.thread.do(context.Background(), func() { f, err = e.load(o) }); queued != nil || err != nil {
+		return nil, errors.Join(queued, err)
 	}
 	return &Graph{f}, nil
 }
@@ -43,16 +40,19 @@ func (g *Graph) Run(ctx context.Context, in [][]byte) (out [][]byte, hvx *int, e
 		}
 		given[p.name] = t
 	}
-	results, err := g.f.Run(ctx, given)
-	if err != nil {
-		return nil, nil, err
+	var results map[string]runtimes.Tensor
+	queued := g.f.e.thread.do(ctx, func() {
+		if results, err = g.f.run(given); err == nil {
+			hvx = threads(g.f.e.last.Events)
+		}
+	})
+	if queued != nil || err != nil {
+		return nil, nil, errors.Join(queued, err)
 	}
 	for i := range g.f.graph.outputs {
 		out = append(out, results[g.f.graph.outputs[i].name].Data)
 	}
-	g.f.e.mu.Lock()
-	defer g.f.e.mu.Unlock()
-	return out, threads(g.f.e.last.Events), nil
+	return out, hvx, nil
 }
 
 // threads finds how many HVX threads events tell of.
@@ -73,4 +73,7 @@ func threads(events []ask.Event) *int {
 func (g *Graph) Close() error { return g.f.Close() }
 
 // Platform is what the libraries say of themselves and of where they run.
-func (e *Engine) Platform() (ask.Platform, error) { return e.platform() }
+func (e *Engine) Platform() (p ask.Platform, err error) {
+	queued := e.thread.do(context.Background(), func() { p, err = e.platform() })
+	return p, errors.Join(queued, err)
+}
