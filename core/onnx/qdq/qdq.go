@@ -88,6 +88,7 @@ func Insert(m *onnx.Model, ranges map[string]Range, opt Options) (*Result, error
 		return nil, fmt.Errorf("quantising: %w", err)
 	}
 	q.gelus()
+	q.pads()
 	if err := q.choose(); err != nil {
 		return nil, fmt.Errorf("quantising: %w", err)
 	}
