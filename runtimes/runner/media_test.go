@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -399,16 +400,23 @@ func TestBesideEachOther(t *testing.T) {
 		if name == "no picture" {
 			bad.Inputs = append(bad.Inputs[:1:1], part, bad.Inputs[1])
 		}
-		go func() {
-			<-e.inside
+		within := sync.WaitGroup{} // an encoder may be told to stop before it gets there
+		within.Go(func() {
+			for range 2 {
+				select {
+				case <-e.inside:
+				case <-ctx.Done():
+					return
+				}
+			}
 			if name == "gone" {
-				<-e.inside
 				cancel()
 			}
-		}()
+		})
 		if _, err := r.Answer(ctx, bad, nil); err == nil || name == "gone" && !errors.Is(err, context.Canceled) || name != "gone" && !strings.Contains(err.Error(), "neither a picture") {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
+		within.Wait()
 	}
 }
