@@ -228,8 +228,11 @@ func TestBudgetWithinATool(t *testing.T) {
 		}
 		return nil, c.Step(1 << 20)
 	}}}
-	r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, "so "+call("add", `{"a":1}`))}, Skills: opt})
-	a, _ := within(t, r, ask("q", 0), func(*runner.Answer) bool { return inside.Load() })
+	fresh := func() *runner.Runner {
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, "so "+call("add", `{"a":1}`))}, Skills: opt})
+		return r
+	}
+	a := within(t, fresh, ask("q", 0), func(*runner.Answer) bool { return inside.Load() })
 	if a.Stop != runner.StopBudget || a.Text != "so " || len(a.Called) != 0 || !inside.Load() {
 		t.Errorf("%+v; the tool was called: %v", a, inside.Load())
 	}
