@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/device/element"
 	"mm-abi.org/mm/device/evidence"
 	"mm-abi.org/mm/device/lane"
 	"mm-abi.org/mm/device/runner"
@@ -113,7 +114,7 @@ func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Gri
 		return nil, nil
 	}
 	where := fmt.Sprintf("out/%s (%q)", runner.File(s, i), t.Name)
-	v, err := Decode(t, b)
+	v, err := element.Decode(t, b)
 	if err != nil { // integers that nobody compares are looked at as bytes
 		v = nil
 		if r.j.Reference != nil {
@@ -193,7 +194,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 		}
 		for i, v := range out {
 			t := r.p.graph.Outputs[i]
-			b, err := Encode(t, v)
+			b, err := element.Encode(t, v)
 			if err != nil {
 				return err
 			}

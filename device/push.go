@@ -32,14 +32,11 @@ type File struct {
 
 // NewFile hashes the file at path.
 func NewFile(name, path string) (File, error) {
-	f, err := fsx.OpenRegular(path)
+	n, digest, err := fsx.Digest(path)
 	if err != nil {
 		return File{}, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	return File{Name: name, Path: path, Bytes: n, Digest: "sha256:" + hex.EncodeToString(h.Sum(nil))}, err
+	return File{Name: name, Path: path, Bytes: n, Digest: digest}, nil
 }
 
 // fileOf is a file that lies in memory.

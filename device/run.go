@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"mm-abi.org/mm/device/element"
 	"mm-abi.org/mm/device/evidence"
 	"mm-abi.org/mm/device/lane"
 	"mm-abi.org/mm/device/runner"
@@ -88,7 +89,7 @@ func (r *running) inputs() error {
 	r.values = r.j.Samples
 	if len(r.values) == 0 {
 		for _, t := range r.p.graph.Inputs {
-			if _, _, ok := integer(t.DType); ok {
+			if element.Integers(t.DType) {
 				return fmt.Errorf("the input %q takes %s, of which none are drawn: give inputs", t.Name, t.DType)
 			}
 		}
@@ -103,7 +104,7 @@ func (r *running) inputs() error {
 		}
 		var list [][]byte
 		for i, t := range r.p.graph.Inputs {
-			b, err := Encode(t, sample[i])
+			b, err := element.Encode(t, sample[i])
 			if err != nil {
 				return err
 			}
@@ -111,7 +112,7 @@ func (r *running) inputs() error {
 				return fmt.Errorf("sample %d: the input %q has %d bytes, the graph takes %d", s, t.Name, len(b), n)
 			}
 			// What the device gets is what the reference gets, rounded alike.
-			if sample[i], err = Decode(t, b); err != nil {
+			if sample[i], err = element.Decode(t, b); err != nil {
 				return err
 			}
 			list = append(list, b)

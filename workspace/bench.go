@@ -184,7 +184,7 @@ func (b *bench) explain(err error, i int) error {
 	case told.Reason == sign.NoRule, told.Reason == sign.UnknownKey, told.Reason == sign.Scope:
 		told.Hint = "if you trust the publisher: mm trust add KEY.pub --match '" + told.Repository + "'"
 	case told.Reason == sign.Unsigned:
-		told.Hint = "if it is yours: mm sign, or assemble --sign default (mm keys generate makes the key); otherwise ask the publisher to sign"
+		told.Hint = "if it is yours: mm sign, or module add and assemble --sign default (mm keys generate makes the key); otherwise ask the publisher to sign"
 	}
 	return &told
 }

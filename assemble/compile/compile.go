@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -264,20 +263,6 @@ func write(path string, m *onnx.Model) error {
 }
 
 func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
-
-// digest is that of a file, sha256:….
-func digest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
-}
 
 // InputsDigest is that of sets of inputs, sha256:…: names, types, shapes, numbers.
 func InputsDigest(inputs []map[string]graph.Tensor) string {

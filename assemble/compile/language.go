@@ -83,7 +83,7 @@ func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, er
 	if err != nil {
 		return made, named(err, pass, opt.Model)
 	}
-	if made.Record.Source, err = digest(opt.Model); err != nil {
+	if _, made.Record.Source, err = fsx.Digest(opt.Model); err != nil {
 		return made, err
 	}
 	made.Record.Language = &step.Record{Model: made.Record.Source, Vocab: s.Vocab, Window: opt.Window, Positions: opt.Positions}

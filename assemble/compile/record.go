@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/qdq"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/step"
 )
@@ -64,7 +65,7 @@ func (o Options) record(m *onnx.Model, inputs []map[string]graph.Tensor) (Record
 		return r, fmt.Errorf("compiling %s: its weights lie in files of their own, and a model is compiled of one file", o.Model)
 	}
 	var err error
-	r.Source, err = digest(o.Model)
+	_, r.Source, err = fsx.Digest(o.Model)
 	return r, err
 }
 

@@ -39,7 +39,12 @@ func TestChatInterrupt(t *testing.T) {
 			if err := self.Signal(os.Interrupt); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(50 * time.Millisecond) // it is on its way
+			select { // it has come, and who else waits for it hears of it
+			case <-kept:
+			case <-time.After(20 * time.Second):
+				t.Error("no interrupt has come")
+			}
+			time.Sleep(50 * time.Millisecond)
 		}
 		return stdout.Write(b)
 	})

@@ -349,11 +349,7 @@ func (p *program) deviceRm(c *cli.Context) error {
 }
 
 func (p *program) deviceEvidence(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
-	path := c.Args().First()
-	r, err := readRecord(path)
+	path, r, err := recordArg(c)
 	if err != nil {
 		return err
 	}

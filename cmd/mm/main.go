@@ -176,6 +176,7 @@ func (p *program) app() *cli.App {
 		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return usageError{withNearest(err, nil)} },
 		Action:                    noCommand("", nil),
 		EnableBashCompletion:      true,
+		Flags:                     []cli.Flag{cli.HelpFlag}, // the library's own goes with its help command
 		Before:                    func(*cli.Context) error { return wrongLevel(cpu.Check()) },
 		Commands: []*cli.Command{
 			p.validateCommand(),

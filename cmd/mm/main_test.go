@@ -182,7 +182,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: waitfor BACKGROUND WORD")
 	}
-	for range 100 {
+	for range 1200 { // a minute
 		out := ts.ReadFile(args[0] + ".out")
 		if line, _, ok := strings.Cut(out, "\n"); ok && strings.HasPrefix(line, args[1]) {
 			ts.Setenv("LISTEN", line[strings.Index(line, "://")+3:])

@@ -32,6 +32,9 @@ func (p *program) skillNewCommand() *cli.Command {
 				return usageError{hinted{fmt.Errorf("--lang %q: there is no template of it", c.String("lang")), "known: " + known}}
 			}
 			opt := template.Options{Name: c.Args().First(), Language: c.String("lang"), Version: c.String("version"), License: c.String("license")}
+			if err := checkIdentity(opt.Name, opt.Version); err != nil {
+				return err
+			}
 			dir := cmp.Or(c.String("dir"), opt.Name)
 			if err := template.Write(dir, opt); err != nil {
 				return err

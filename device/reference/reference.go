@@ -6,19 +6,16 @@ package reference
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // Engine names what computes.
@@ -36,7 +33,7 @@ type Model struct {
 // an open dimension of an input is one, as a compiler takes it. External data lies
 // beside the file.
 func Open(ctx context.Context, path string) (*Model, error) {
-	digest, err := digestOf(path)
+	_, digest, err := fsx.Digest(path)
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +52,6 @@ func Open(ctx context.Context, path string) (*Model, error) {
 		}
 	}
 	return r, nil
-}
-
-func digestOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // shape is the shape of an input.

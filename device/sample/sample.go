@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/core/npy"
 	qnncontext "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/device"
+	"mm-abi.org/mm/device/element"
 	"mm-abi.org/mm/device/runner"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -184,7 +185,7 @@ func (r reader) tensor(ctx context.Context, t qnncontext.Tensor, path string) ([
 		if n, ok := t.Bytes(); !ok || int64(len(data)) != n {
 			return nil, fmt.Errorf("%d bytes, %s%v has %d", len(data), t.DType, t.Dims, n)
 		}
-		return device.Decode(t, data)
+		return element.Decode(t, data)
 	case ".json":
 		v, err := numbers(path)
 		if err != nil {

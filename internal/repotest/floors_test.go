@@ -17,7 +17,7 @@ var floors = map[string]int{
 
 	"abi": 0, "diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/qnn": 0, "core/qnn/flat": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "core/onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1, "internal/measure": 1, "core/preprocess": 1, "core/qnn/context": 1, "core/qnn/soc": 1, "core/qnn/compat": 1, "core/qnn/libs": 1, "core/qnn/litert": 1, "modules": 2, "core/quant": 2, "core/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "core/optim": 2, "core/graph/array": 2, "core/graph/conv": 2, "core/qnn/dlc": 2, "core/qnn/epcontext": 2, "core/qnn/fit": 2, "core/qnn/qnntest": 3, "core/grammar/automaton": 0, "core/grammar/regular": 1, "core/grammar/schema": 2,
 
-	"device/evidence": 0, "device/lane": 0, "device/adb": 1, "device/ssh": 1, "device/runner": 1, "device": 5, "device/reference": 8, "device/sample": 7, "device/phonetest": 9, "device/adb/adbtest": 10,
+	"device/evidence": 0, "device/lane": 0, "device/adb": 1, "device/ssh": 1, "device/runner": 1, "device/element": 2, "device": 5, "device/reference": 8, "device/sample": 7, "device/phonetest": 9, "device/adb/adbtest": 10,
 
 	"builds": 3, "registry": 3, "core/tokenizer": 3, "core/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "core/onnx/admit": 3, "core/onnx/facts": 3, "core/onnx/quant": 3, "core/onnx/qdq": 3, "core/onnx/onnxtest": 4, "core/nn/conv": 3, "core/net/loss": 3, "core/graph/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 

@@ -215,11 +215,6 @@ func (s Scope) digest() (string, error) {
 
 // fileDigest is hex SHA-256.
 func fileDigest(path string) (string, error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	_, err = f.WriteTo(h)
-	return hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
+	_, digest, err := fsx.Digest(path)
+	return strings.TrimPrefix(digest, "sha256:"), err
 }

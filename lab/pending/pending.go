@@ -12,7 +12,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -116,7 +115,6 @@ func hash(ctx context.Context, file string) (string, int64, error) {
 		return "", 0, err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, fsx.Reader{Context: ctx, R: f})
-	return hex.EncodeToString(sum.Sum(nil)), n, err
+	n, digest, err := fsx.DigestOf(fsx.Reader{Context: ctx, R: f})
+	return strings.TrimPrefix(digest, "sha256:"), n, err
 }

@@ -10,7 +10,6 @@ package modelpack
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -105,9 +104,8 @@ func hash(ctx context.Context, path, media string) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, fsx.Reader{Context: ctx, R: f})
-	return ocispec.Descriptor{MediaType: media, Digest: digest.NewDigest(digest.SHA256, h), Size: n}, err
+	n, sum, err := fsx.DigestOf(fsx.Reader{Context: ctx, R: f})
+	return ocispec.Descriptor{MediaType: media, Digest: digest.Digest(sum), Size: n}, err
 }
 
 // nowhere takes blobs and keeps none.

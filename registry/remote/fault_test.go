@@ -446,7 +446,7 @@ func TestStalls(t *testing.T) {
 		if _, _, err := pull(Options{Stall: stall}); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(begin); hung.Load() != 3 || took < 2*stall {
+		if took := time.Since(begin); hung.Load() < 3 || took < 2*stall {
 			t.Errorf("%d requests in %s", hung.Load(), took)
 		}
 	})

@@ -209,7 +209,7 @@ func TestManyClients(t *testing.T) {
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
-			if _, err := s.store.GC(context.Background(), registry.GCOptions{Grace: 5 * time.Second}); err != nil {
+			if _, err := s.store.GC(context.Background(), registry.GCOptions{Grace: time.Minute}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -3,8 +3,6 @@ package engines
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -116,14 +114,13 @@ func (t *taking) wheel(ctx context.Context, file string) (known bool, err error)
 	if info.Size() > maxFile {
 		return false, fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), int64(maxFile))
 	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	_, digest, err := fsx.DigestOf(f)
+	if err != nil {
 		return false, err
 	}
-	digest := hex.EncodeToString(sum.Sum(nil))
 	for _, version := range qnnVersions() {
 		for _, w := range wheels(version) {
-			known = known || w.sha256 == digest
+			known = known || "sha256:"+w.sha256 == digest
 		}
 	}
 	z, err := zip.NewReader(f, info.Size())

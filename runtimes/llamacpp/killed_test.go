@@ -30,6 +30,11 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	defer m.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
+	began := time.Now()
+	if _, err := s.Generate(t.Context(), runtimes.Generation{MaxTokens: 60}, func(int32) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(began)
 	const kills = 50
 	told := 0
 	for i := range kills {
@@ -37,7 +42,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		var killing sync.WaitGroup
-		after := time.Duration(rng.IntN(40_000)) * time.Microsecond
+		after := time.Duration(rng.Int64N(int64(whole)))
 		killing.Go(func() {
 			time.Sleep(after)
 			for _, pid := range enginestest.Children(t) {

@@ -2,8 +2,6 @@ package qnn
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -131,7 +129,7 @@ func source(c Compilation) (ask.Compilation, error) {
 		return out, err
 	}
 	out.Model.Path = path
-	out.Model.Size, out.Model.Digest, err = digestFile(path)
+	out.Model.Size, out.Model.Digest, err = fsx.Digest(path)
 	return out, err
 }
 
@@ -154,22 +152,6 @@ func fixedShapes(m *onnx.Model) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// digestFile is the size and the digest of a file.
-func digestFile(path string) (int64, string, error) {
-	f, err := fsx.OpenRegular(path)
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close()
-	return digestOf(f)
-}
-
-func digestOf(r io.Reader) (int64, string, error) {
-	sum := sha256.New()
-	n, err := io.Copy(sum, r)
-	return n, "sha256:" + hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // compile asks for a compilation and reads what was written.
@@ -195,7 +177,7 @@ func compile(ctx context.Context, opt worker.Options, args ask.Compilation) (out
 	if !p.Embedded {
 		out.Context = p.File
 	}
-	if _, out.Digest, err = digestOf(p.Reader()); err != nil {
+	if _, out.Digest, err = fsx.DigestOf(p.Reader()); err != nil {
 		return out, err
 	}
 	if p.Context.Unread != "" || p.Context.SoC != args.SoC {

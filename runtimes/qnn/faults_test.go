@@ -196,18 +196,17 @@ func TestKilled(t *testing.T) {
 		wg.Go(func() {
 			for {
 				got, err := m.(runtimes.Function).Run(t.Context(), in)
+				select {
+				case begun <- struct{}{}:
+				default:
+				}
+				if err == nil && !reflect.DeepEqual(got, want) {
+					err = errors.New("other numbers")
+				}
 				if err != nil {
 					errs[i] = err
 					ended <- struct{}{}
 					return
-				}
-				if !reflect.DeepEqual(got, want) {
-					errs[i] = errors.New("other numbers")
-					return
-				}
-				select {
-				case begun <- struct{}{}:
-				default:
 				}
 				if t.Context().Err() != nil {
 					return

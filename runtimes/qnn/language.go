@@ -138,7 +138,7 @@ func (p *pairing) read() (err error) {
 	if p.shape, err = arch.Read(p.file); err != nil {
 		return err
 	}
-	size, digest, err := digestFile(p.model)
+	size, digest, err := fsx.Digest(p.model)
 	p.digest = digest
 	return errors.Join(err, p.take(p.b.Part.ID(), size))
 }

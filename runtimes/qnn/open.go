@@ -127,7 +127,7 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 	if o.ports, err = portsOf(g, b.Manifest); err != nil {
 		return o, fmt.Errorf("opening %s: %w", id, err)
 	}
-	_, digest, err := digestOf(p.Reader())
+	_, digest, err := fsx.DigestOf(p.Reader())
 	if err != nil {
 		return o, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,18 +220,21 @@ func TestCallsInAConversation(t *testing.T) {
 // The budget of a request holds within a tool as well.
 func TestBudgetWithinATool(t *testing.T) {
 	b, opt := equipped(t)
+	var inside atomic.Bool
 	opt.Executors["builtin"] = builtin.Executor{Funcs: map[string]builtin.Func{"add": func(c *builtin.Call) (any, error) {
+		inside.Store(true)
 		for c.Step(1) == nil {
 			time.Sleep(time.Microsecond)
 		}
 		return nil, c.Step(1 << 20)
 	}}}
-	r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, "so "+call("add", `{"a":1}`))}, Skills: opt})
-	req := ask("q", 0)
-	req.Preferences.BudgetMS = 50
-	a, err := r.Answer(t.Context(), req, nil)
-	if err != nil || a.Stop != runner.StopBudget || a.Text != "so " || len(a.Called) != 0 {
-		t.Errorf("%+v, %v", a, err)
+	fresh := func() *runner.Runner {
+		r, _ := open(t, b, runner.Options{Engines: []runtimes.Engine{script(t, "so "+call("add", `{"a":1}`))}, Skills: opt})
+		return r
+	}
+	a := within(t, fresh, ask("q", 0), func(*runner.Answer) bool { return inside.Load() })
+	if a.Stop != runner.StopBudget || a.Text != "so " || len(a.Called) != 0 || !inside.Load() {
+		t.Errorf("%+v; the tool was called: %v", a, inside.Load())
 	}
 }
 

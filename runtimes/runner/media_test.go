@@ -369,9 +369,9 @@ func TestBesideEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	done := make(chan *runner.Answer)
+	done := make(chan *runner.Answer, 1)
 	go func() {
 		a, err := r.Answer(ctx, req, nil)
 		if err != nil {
@@ -379,8 +379,13 @@ func TestBesideEachOther(t *testing.T) {
 		}
 		done <- a
 	}()
-	<-e.inside
-	<-e.inside // both are within, and neither goes on
+	for range 2 { // both are within, and neither goes on
+		select {
+		case <-e.inside:
+		case <-ctx.Done():
+			t.Fatalf("one encoder waits for the other: %+v", <-done)
+		}
+	}
 	for core.fed.Load() == 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -394,7 +399,7 @@ func TestBesideEachOther(t *testing.T) {
 	// One that fails ends the other, and a caller that goes both.
 	for name, part := range map[string]talk.Part{"no picture": {Type: abi.Image, Data: []byte("none")}, "gone": {}} {
 		e.all = make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		bad := ask("see and hear", 4)
 		bad.Inputs = append(bad.Inputs, talk.Part{Type: abi.Image, Data: blue(t)}, talk.Part{Type: abi.Image, Data: picture(t, color.NRGBA{G: 7})})
 		if name == "no picture" {

@@ -263,6 +263,22 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// within gives a request a budget of 50 ms, and more on a machine that does not
+// come as far as met in it.
+func within(t *testing.T, open func() *runner.Runner, req runner.Request, met func(*runner.Answer) bool) *runner.Answer {
+	t.Helper()
+	for budget := int64(50); ; budget *= 2 {
+		req.Preferences.BudgetMS = budget
+		a, err := open().Answer(t.Context(), req, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if met(a) || a.Stop != runner.StopBudget || budget > 20_000 {
+			return a
+		}
+	}
+}
+
 // The request's own budget ends the answer, with nothing said as well; a
 // caller's deadline and a caller's cancellation are errors, even where the
 // budget is over a moment later.
@@ -273,16 +289,15 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := ask("x", 50)
-	req.Preferences.BudgetMS = 50
-	a, err := r.Answer(t.Context(), req, nil)
-	if err != nil || a.Stop != runner.StopBudget || len(a.Tokens) == 0 || len(a.Tokens) > 10 {
-		t.Errorf("50 ms: %+v, %v", a, err)
+	a := within(t, func() *runner.Runner { return r }, req, func(a *runner.Answer) bool { return len(a.Tokens) > 0 })
+	if a.Stop != runner.StopBudget || len(a.Tokens) == 0 { // all of them would be 50, and another end
+		t.Errorf("%+v", a)
 	}
 	long := ask(strings.Repeat("word ", 90), 1)
 	long.Preferences.BudgetMS = 1
 	late := &late{Engine: corellm.Engine{}}
 	r2, _ := open(t, build(t), runner.Options{Engines: []runtimes.Engine{late}})
-	a, err = r2.Answer(t.Context(), long, nil)
+	a, err := r2.Answer(t.Context(), long, nil)
 	if err != nil || a.Stop != runner.StopBudget || len(a.Tokens) != 0 {
 		t.Errorf("over before the first token: %+v, %v", a, err)
 	}

@@ -255,13 +255,13 @@ func near(got, want runtimes.Tensor) error {
 const patience = 50 * time.Millisecond
 
 // cancelledAtWork: a Run ends soon after its context, and the next one works.
-// A machine that has other things to do gets three tries.
+// A machine that has other things to do gets ten tries.
 func (f Function) cancelledAtWork(ctx context.Context, m runtimes.Function) error {
 	if f.Long == nil {
 		return fmt.Errorf("%w: it never computes for long", ErrAbsent)
 	}
 	var late time.Duration
-	for range 3 {
+	for range 10 {
 		ended, end := context.WithCancel(ctx)
 		told := make(chan time.Time, 1)
 		timer := time.AfterFunc(2*patience, func() { told <- time.Now(); end() })

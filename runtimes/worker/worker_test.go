@@ -126,7 +126,7 @@ func TestEndsWithItsParent(t *testing.T) {
 	if len(pids) != 1 {
 		t.Fatalf("the parent has the children %v, want one", pids)
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		text, err := os.ReadFile("/proc/" + pids[0] + "/stat")
 		if err != nil || strings.Contains(string(text), ") Z ") {
 			return
@@ -262,13 +262,17 @@ func strike(fault string) {
 func options(play, mark string) worker.Options {
 	return worker.Options{
 		Program: os.Args[0], Env: []string{"MM_TEST_CHILD=" + play, "MM_TEST_MARK=" + mark},
-		Silence: time.Second, Grace: 500 * time.Millisecond, Start: 5 * time.Second,
+		Silence: 10 * time.Second, Grace: 500 * time.Millisecond, Start: 30 * time.Second,
 	}
 }
 
 func language(t *testing.T, play, mark string) runtimes.Language {
 	t.Helper()
-	m, err := worker.Open(t.Context(), options(play, mark), wire.Open{Name: "x", Type: abi.Core})
+	opt := options(play, mark)
+	if play == "hangs" {
+		opt.Silence = 2 * time.Second
+	}
+	m, err := worker.Open(t.Context(), opt, wire.Open{Name: "x", Type: abi.Core})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +335,7 @@ func TestFaultsInTheMiddle(t *testing.T) {
 			if play != "garbage" && play != "huge" && play != "stranger" && !slices.Equal(ids, []int32{11, 12, 13}[:len(ids)]) {
 				t.Errorf("it said %v before it failed", ids)
 			}
-			if d := time.Since(begin); d > 10*time.Second {
+			if d := time.Since(begin); d > 20*time.Second {
 				t.Errorf("it took %v to notice", d)
 			}
 			if play == "dies" && (!strings.Contains(err.Error(), "assertion 29 failed[31m") || strings.Contains(err.Error(), "assertion 9 failed") || strings.Contains(err.Error(), "\x1b")) {
@@ -506,9 +510,7 @@ func (p pipedFunction) Open(ctx context.Context, b runtimes.Bundle, l runtimes.L
 	if err != nil {
 		return nil, err
 	}
-	opt := options("onnx", "")
-	opt.Silence = 10 * time.Second
-	return worker.Open(ctx, opt, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
+	return worker.Open(ctx, options("onnx", ""), wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.ONNX, Path: path, Limits: l})
 }
 
 // So does a function: what is under way when it is closed says so, and work is

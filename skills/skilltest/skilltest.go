@@ -70,11 +70,10 @@ func (s Suite) Run(t *testing.T) {
 // Settled waits for the goroutines that calls started to end.
 func Settled(t *testing.T, before int) {
 	t.Helper()
-	for range 100 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if runtime.NumGoroutine() <= before {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	buf := make([]byte, 1<<16)
 	t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])

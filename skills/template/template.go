@@ -144,7 +144,9 @@ Counts the words of a text: ` + "`{\"text\": \"one two\"}` gives `{\"result\": 2
 ` + made + `
     mm module check .
 
-compares the folder with module.yaml; ` + "`mm module add .`" + ` puts it into the store, and a graph names it under
-` + "`skills:`" + ` as ` + "`{ref: NAME@" + o.Version + "}`" + `.
+compares the folder with module.yaml. A graph names it under ` + "`skills:`" + ` as ` + "`{ref: NAME@" + o.Version + "}`" + `, and finds it in a folder
+called modules beside it or, signed, in the store:
+
+    mm module add . --sign default
 `)
 }

@@ -2,7 +2,6 @@ package qdq
 
 import (
 	"math"
-	"slices"
 
 	"mm-abi.org/mm/core/onnx"
 )
@@ -33,24 +32,7 @@ func (q *quantiser) gelus() {
 		q.msGelu = q.msGelu || domain != ""
 		put[last] = onnx.Node{Name: n.Name, Op: "Gelu", Domain: domain, Inputs: []string{x}, Outputs: n.Outputs}
 	}
-	if len(put) == 0 {
-		return
-	}
-	g := *q.g
-	g.Nodes = nil
-	for i := range q.g.Nodes {
-		if n, ok := put[i]; ok {
-			g.Nodes = append(g.Nodes, n)
-		} else if !drop[i] {
-			g.Nodes = append(g.Nodes, q.g.Nodes[i])
-		}
-	}
-	g.Values = slices.DeleteFunc(slices.Clone(g.Values), func(v onnx.Value) bool {
-		i, made := q.producer[v.Name]
-		return made && drop[i]
-	})
-	q.g = &g
-	q.index()
+	q.replace(put, drop)
 }
 
 // gelu follows the nodes around an Erf: the value that goes in, the node that

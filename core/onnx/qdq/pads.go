@@ -26,24 +26,7 @@ func (q *quantiser) pads() {
 			put[pool], drop[i] = n, true
 		}
 	}
-	if len(put) == 0 {
-		return
-	}
-	g := *q.g
-	g.Nodes = nil
-	for i := range q.g.Nodes {
-		if n, ok := put[i]; ok {
-			g.Nodes = append(g.Nodes, n)
-		} else if !drop[i] {
-			g.Nodes = append(g.Nodes, q.g.Nodes[i])
-		}
-	}
-	g.Values = slices.DeleteFunc(slices.Clone(g.Values), func(v onnx.Value) bool {
-		i, made := q.producer[v.Name]
-		return made && drop[i]
-	})
-	q.g = &g
-	q.index()
+	q.replace(put, drop)
 }
 
 // border is how far a Pad of the least number reaches: of each dimension before it,

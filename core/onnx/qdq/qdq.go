@@ -141,6 +141,29 @@ type quantiser struct {
 	scales map[string][]float32 // of what they read
 }
 
+// replace puts nodes in the places of others and drops some, in a graph of its
+// own; what is known of the values that the dropped ones gave goes with them.
+func (q *quantiser) replace(put map[int]onnx.Node, drop map[int]bool) {
+	if len(put) == 0 {
+		return
+	}
+	g := *q.g
+	g.Nodes = nil
+	for i := range q.g.Nodes {
+		if n, ok := put[i]; ok {
+			g.Nodes = append(g.Nodes, n)
+		} else if !drop[i] {
+			g.Nodes = append(g.Nodes, q.g.Nodes[i])
+		}
+	}
+	g.Values = slices.DeleteFunc(slices.Clone(g.Values), func(v onnx.Value) bool {
+		i, made := q.producer[v.Name]
+		return made && drop[i]
+	})
+	q.g = &g
+	q.index()
+}
+
 // index notes who makes and who reads each value.
 func (q *quantiser) index() {
 	q.producer, q.consumers = make(map[string]int), make(map[string][]int)

@@ -45,7 +45,7 @@ var funcs = map[string]Func{
 		b, err := io.ReadAll(r)
 		return map[string]string{"text": string(b)}, err
 	},
-	"deaf": func(*Call) (any, error) { time.Sleep(300 * time.Millisecond); return 1, nil },
+	"deaf": func(*Call) (any, error) { time.Sleep(time.Second); return 1, nil },
 	"deep": func(c *Call) (any, error) {
 		for n := int64(1); ; n *= 2 {
 			if err := c.Hold(n); err != nil {
@@ -116,6 +116,7 @@ func TestDeaf(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Error(err)
 	}
+	g.(*guest).limits.TimeoutMS = 60_000 // no longer what it is about
 	reply, err := g.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 	var n int
 	if err != nil || json.Unmarshal(reply.Output, &n) != nil || n != 1 {

@@ -77,7 +77,7 @@ func (e *Executor) unpacked(ctx context.Context, sha string) (root string, p *pl
 		return "", nil, fmt.Errorf("keeping images: %w", err)
 	}
 	defer dir.Close()
-	if err := private(e.opt.Dir); err != nil {
+	if err := sandbox.Private(e.opt.Dir, "programs"); err != nil {
 		return "", nil, err
 	}
 	at, err := filepath.Abs(filepath.Join(e.opt.Dir, sha))

@@ -74,7 +74,7 @@ func New(ctx context.Context, opt Options) (*Executor, error) {
 			return nil, fmt.Errorf("making the folder of compiled skills: %w", err)
 		}
 		defer dir.Close()
-		if err := private(opt.Cache); err != nil {
+		if err := sandbox.Private(opt.Cache, "code that the processor runs"); err != nil {
 			return nil, err
 		}
 		if e.cache, err = wazero.NewCompilationCacheWithDir(filepath.Clean(opt.Cache)); err != nil {

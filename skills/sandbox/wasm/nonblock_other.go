@@ -1,0 +1,6 @@
+//go:build !unix
+
+package wasm
+
+// nonblock: there is no pipe in a folder.
+const nonblock = 0
