@@ -112,3 +112,29 @@ func TestNotCompiled(t *testing.T) {
 		}
 	}
 }
+
+// A plugin beside an ONNX Runtime that it does not work with is told, with the
+// version that lies there.
+func TestOtherONNXRuntime(t *testing.T) {
+	e, old := engine(t), older(t)
+	dir, version := t.TempDir(), ""
+	for _, from := range []struct{ folder, pattern string }{{old.Library, "lib[^o]*"}, {old.Library, "libonnxruntime_*"}, {e.Library, "libonnxruntime.so.*"}} {
+		files, err := filepath.Glob(filepath.Join(from.folder, from.pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.Symlink(f, filepath.Join(dir, filepath.Base(f))); err != nil {
+				t.Fatal(err)
+			}
+			_, version, _ = strings.Cut(filepath.Base(f), ".so.")
+		}
+	}
+	if _, err := os.Stat(filepath.Join(old.Library, "libonnxruntime.so."+version)); err == nil {
+		t.Skip("skipped: both folders have the same ONNX Runtime")
+	}
+	_, err := (&qnn.Engine{Library: dir}).Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(t.TempDir(), "m.onnx"), mlp(2)), SoC: 69, Out: filepath.Join(t.TempDir(), "m_ctx.onnx")})
+	if err == nil || !strings.Contains(err.Error(), "does not work with ONNX Runtime "+version) {
+		t.Errorf("ONNX Runtime %s: %v", version, err)
+	}
+}
