@@ -19,7 +19,7 @@ trap 'rm -rf "$dir"' EXIT
 export MM_HOME=$dir/home CGO_ENABLED=0
 go build -o "$dir/" ./cmd/mm ./cmd/mm-native
 mm=$dir/mm
-go test -count=1 -v -timeout 60m -run "TestNPU|TestQuantised" ./assemble/compile | grep -v '^=== '
+go test -count=1 -v -timeout 60m -run "TestNPU|TestQuantised|TestSameBytes" ./assemble/compile | grep -v '^=== '
 data=../shared/data/onnx
 if [ -f "$data/mnist.onnx" ]; then
   "$mm" onnx cut "$data/squeezenet_tensor_input.onnx" --from data_bn --to fc --out "$dir/squeezenet.onnx" > /dev/null

@@ -185,6 +185,9 @@ func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tenso
 		return nil, err
 	}
 	r.Nodes, r.Folded = len(f.Model.Graph.Nodes), f.Folded
+	if err := turn(f); err != nil {
+		return nil, err
+	}
 	if bits == 0 {
 		if len(opt.Keep) > 0 {
 			return nil, errors.New("nodes to keep as floats, and nothing is quantised")

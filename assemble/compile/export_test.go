@@ -1,4 +1,41 @@
 package compile
 
-// Emulated compares a context with a model, for tests.
-var Emulated = emulated
+import (
+	"context"
+	"errors"
+
+	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/graph/freeze"
+	"mm-abi.org/mm/core/onnx/admit"
+)
+
+var (
+	// Emulated compares a context with a model, for tests.
+	Emulated = emulated
+	// Turn writes products with a constant in front the other way about, for tests.
+	Turn = func(f *freeze.Frozen) error { return turn(f) }
+)
+
+// Digest is that of the context that a model comes to, which is not run, for
+// tests.
+func Digest(ctx context.Context, e Engine, opt Options, dir string) (digest string, err error) {
+	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	bits, err := opt.Precision.bits()
+	if err != nil {
+		return "", err
+	}
+	inputs, err := Fit(m, opt.Inputs)
+	if err != nil {
+		return "", err
+	}
+	p, err := prepare(ctx, m, inputs, bits, opt, &Record{})
+	if err != nil {
+		return "", err
+	}
+	got, err := compiled(ctx, e, p, dir, opt)
+	return got.Digest, err
+}

@@ -136,6 +136,7 @@ func jsonWorld(t *testing.T) (host string) {
 	}
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
 	t.Setenv("MM_KEY_PASSWORD", "")
+	t.Setenv("MM_NATIVE", playedNative(t))
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("lib", 0o755); err != nil {
@@ -294,7 +295,7 @@ func TestJSON(t *testing.T) {
 		{"lab probe", "phone", exitOK},
 		{"device sign", "record.json", exitOK},
 		{"device verify", "record.json", exitOK},
-		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --nonce 0123456789abcdef --sign default", exitOK},
+		{"device run", "phone/model.bin --runner phone/mm-device --libs phone/lib --nonce 0123456789abcdef --reference phone/model.onnx --sign default", exitOK},
 		{"lab backend promote", "litert_qnn record.json", exitOK},
 		{"lab backend ls", "", exitOK},
 		{"lab backend route", "inference_only --soc SM8750", exitOK},

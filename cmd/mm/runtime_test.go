@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -21,6 +23,18 @@ func playNative() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// playedNative is the path of that program. What is asked of it is named so in
+// MM_NATIVE: one that is beside the test's program would come before it, and what
+// the environment names before both.
+func playedNative(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("mm-native") // testscript's, which is this test program
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 type played struct{ dir string }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/qnntest"
@@ -149,4 +150,65 @@ func TestPicture(t *testing.T) {
 	if err != nil || len(got) != 1 || len(got[0][0]) != 3*128*128 || got[0][0][0] == 0 {
 		t.Fatalf("%v, %d sets", err, len(got))
 	}
+}
+
+// Of a sound the first window is prepared as the module's manifest says: what lies
+// behind it changes nothing, and what lies in it all.
+func TestSound(t *testing.T) {
+	module, err := filepath.Abs("../../modules/audio-enc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := qnntest.Sample()
+	g := &c.Graphs[0]
+	g.Inputs = g.Inputs[:1]
+	g.Inputs[0].Name, g.Inputs[0].Dims, g.Inputs[0].Dynamic = "pcm", []uint32{1, 300, 64}, nil
+	const window, rate = 48352, 16000
+	tone := func(n, later int, hertz, then float64) []byte {
+		w := &preprocess.Wave{Rate: rate, Samples: make([]float32, n+later)}
+		for i := range w.Samples {
+			if i == n {
+				hertz = then
+			}
+			w.Samples[i] = float32(math.Sin(2*math.Pi*hertz*float64(i)/rate)) / 2
+		}
+		return preprocess.EncodeWAV(w)
+	}
+	files(t, map[string][]byte{
+		"c.bin": qnntest.Context(c), "one.wav": tone(window, 0, 440, 0), "two.wav": tone(window, window, 440, 1500), "other.wav": tone(window, window, 1500, 440),
+		"none.wav": []byte("RIFF"),
+	})
+	read := func(name string) ([][][]float32, error) {
+		return sample.Read(t.Context(), device.Job{Context: "c.bin"}, sample.Options{Places: []string{name}, Module: module})
+	}
+	one, err := read("one.wav")
+	if err != nil || len(one) != 1 || len(one[0][0]) != 300*64 {
+		t.Fatalf("%v, %d sets", err, len(one))
+	}
+	if two, err := read("two.wav"); err != nil || !cmp.Equal(one, two) {
+		t.Errorf("with a second window it is another: %v", err)
+	}
+	other, err := read("other.wav")
+	if err != nil || cmp.Equal(one, other) {
+		t.Errorf("another first window is the same: %v", err)
+	}
+	if a, b := loudest(one[0][0]), loudest(other[0][0]); a >= b {
+		t.Errorf("440 Hz is loudest in band %d, 1500 Hz in band %d", a, b)
+	}
+	if _, err := read("none.wav"); err == nil {
+		t.Error("no sound is one")
+	}
+}
+
+// loudest is the band with the greatest number in the middle of 64 bands of
+// frames.
+func loudest(frames []float32) int {
+	const bands = 64
+	best, at := -1, frames[150*bands:151*bands]
+	for i, v := range at {
+		if best < 0 || v > at[best] {
+			best = i
+		}
+	}
+	return best
 }

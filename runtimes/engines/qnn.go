@@ -84,9 +84,14 @@ func foreignPart(part string) bool {
 	return false
 }
 
-// proveCompiler has what compiles loaded as well, where it is there.
+// proveCompiler has what compiles loaded as well, where all of it is there. The
+// plugin alone, as its package has it, is what runs contexts and compiles none.
 func proveCompiler(ctx context.Context, program, dir string, files map[string]string) error {
-	if files["libonnxruntime_providers_qnn.so"] == "" {
+	whole := false
+	for name := range files {
+		whole = whole || strings.HasPrefix(name, "libonnxruntime.so.")
+	}
+	if !whole || files["libonnxruntime_providers_qnn.so"] == "" {
 		return nil
 	}
 	if _, err := worker.Probe(ctx, options(program, QNNCompiler, dir, 0)); err != nil {

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/qnn"
 )
@@ -110,5 +114,68 @@ func TestNotCompiled(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) != 1 {
 			t.Errorf("%s left %v", name, left)
 		}
+	}
+}
+
+// A plugin beside an ONNX Runtime that it does not work with is told, with the
+// version that lies there.
+func TestOtherONNXRuntime(t *testing.T) {
+	e, old := engine(t), older(t)
+	dir, version := t.TempDir(), ""
+	for _, from := range []struct{ folder, pattern string }{{old.Library, "lib[^o]*"}, {old.Library, "libonnxruntime_*"}, {e.Library, "libonnxruntime.so.*"}} {
+		files, err := filepath.Glob(filepath.Join(from.folder, from.pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.Symlink(f, filepath.Join(dir, filepath.Base(f))); err != nil {
+				t.Fatal(err)
+			}
+			_, version, _ = strings.Cut(filepath.Base(f), ".so.")
+		}
+	}
+	if _, err := os.Stat(filepath.Join(old.Library, "libonnxruntime.so."+version)); err == nil {
+		t.Skip("skipped: both folders have the same ONNX Runtime")
+	}
+	_, err := (&qnn.Engine{Library: dir}).Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(t.TempDir(), "m.onnx"), mlp(2)), SoC: 69, Out: filepath.Join(t.TempDir(), "m_ctx.onnx")})
+	if err == nil || !strings.Contains(err.Error(), "does not work with ONNX Runtime "+version) {
+		t.Errorf("ONNX Runtime %s: %v", version, err)
+	}
+}
+
+// The package with the libraries is installed by itself, too: contexts run with
+// what it has, and what compiling lacks is told.
+func TestWithoutONNXRuntime(t *testing.T) {
+	e := engine(t)
+	c := compiled(t, e, mlp(2), 69)
+	dir := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(e.Library, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(f); !strings.HasPrefix(name, "libonnxruntime.so.") {
+			if err := os.Symlink(f, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	home := t.TempDir()
+	r, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.QNN, From: dir, AcceptLicense: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := &qnn.Engine{Home: func() (string, error) { return home, nil }}
+	p, err := half.Platform(t.Context())
+	if err != nil || p.Compiler != "" || !strings.HasPrefix(p.Build, "v2.") {
+		t.Errorf("%+v, %v", p, err)
+	}
+	in := map[string]runtimes.Tensor{"x": wave(1, 2, 8)}
+	if got, want := run(t, half, bundle(abi.QNN, c.Context), in), run(t, e, bundle(abi.QNN, c.Context), in); !reflect.DeepEqual(got, want) {
+		t.Error("a context gives other numbers")
+	}
+	out := filepath.Join(t.TempDir(), "m_ctx.onnx")
+	if _, err := half.Compile(t.Context(), qnn.Compilation{Model: write(t, filepath.Join(t.TempDir(), "m.onnx"), mlp(2)), SoC: 69, Out: out}); !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "libonnxruntime.so.1") {
+		t.Errorf("compiling with %s: %v", r.Version, err)
 	}
 }

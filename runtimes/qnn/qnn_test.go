@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/onnx"
 	core "mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -129,47 +130,111 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// What is compiled for a chip says so, comes near the model's own numbers, and
-// gives the same by either way of running it, bit for bit.
+// convolution is a model of 8-bit integers, quantised throughout but for its
+// ends: x [1,3,12,12] → y [1,8,12,12].
+func convolution() *onnx.Model {
+	m := onnx.New("convolution", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 3, 12, 12)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 1, 8, 12, 12)}
+	w, bias := make([]int8, 8*3*3*3), make([]byte, 4*8)
+	for i := range w {
+		w[i] = int8(i*53%255 - 127)
+	}
+	for i := range 8 {
+		binary.LittleEndian.PutUint32(bias[4*i:], uint32(int32(i*700-2400)))
+	}
+	m.Graph.Initializers = []onnx.Tensor{
+		onnx.Int8s("w", []int64{8, 3, 3, 3}, w), onnx.RawTensor("b", onnx.INT32, []int64{8}, bias),
+		onnx.Floats("ws", nil, []float32{0.01}), onnx.Int8s("wz", nil, []int8{0}), onnx.Floats("bs", nil, []float32{0.01 * 2 / 255}), onnx.RawTensor("bz", onnx.INT32, nil, make([]byte, 4)),
+		onnx.Floats("xs", nil, []float32{2. / 255}), onnx.RawTensor("xz", onnx.UINT8, nil, []byte{128}), onnx.Floats("ys", nil, []float32{0.06}), onnx.RawTensor("yz", onnx.UINT8, nil, []byte{128}),
+	}
+	m.Graph.Add("QuantizeLinear", []string{"x", "xs", "xz"}, "xq")
+	m.Graph.Add("DequantizeLinear", []string{"xq", "xs", "xz"}, "xf")
+	m.Graph.Add("DequantizeLinear", []string{"w", "ws", "wz"}, "wf")
+	m.Graph.Add("DequantizeLinear", []string{"b", "bs", "bz"}, "bf")
+	m.Graph.Add("Conv", []string{"xf", "wf", "bf"}, "c", onnx.IntList("pads", 1, 1, 1, 1))
+	m.Graph.Add("QuantizeLinear", []string{"c", "ys", "yz"}, "yq")
+	m.Graph.Add("DequantizeLinear", []string{"yq", "ys", "yz"}, "y")
+	return m
+}
+
+// What is compiled for a chip says so, comes to the same bytes again, comes near
+// the model's own numbers, and gives the same by either way of running it, bit
+// for bit.
 func TestChips(t *testing.T) {
 	e := engine(t)
-	for chip, soc := range map[string]int{"SM8550": 43, "SM8650": 57, "SM8750": 69, "SM8850": 87} {
-		t.Run(chip, func(t *testing.T) {
-			c := compiled(t, e, mlp(2), soc)
-			if c.SoC != uint32(soc) {
-				t.Errorf("compiled for %d, not %d", c.SoC, soc)
-			}
-			in := map[string]runtimes.Tensor{"x": wave(3, 2, 8)}
-			source := filepath.Join(filepath.Dir(c.Context), "m.onnx")
-			want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, source), in)["y"]
-			got := run(t, e, bundle(abi.QNN, c.Context), in)
-			if near := cosine(got["y"], want); !(near >= 0.99999) {
-				t.Errorf("cosine %.8f", near)
-			} else {
-				t.Logf("cosine %.8f", near)
-			}
-			if again := run(t, e, bundle(abi.QNN, c.Context), in); !reflect.DeepEqual(got, again) {
-				t.Error("loaded again, it gives other numbers")
-			}
-			if other := byPlugin(t, e, c, in); !reflect.DeepEqual(got, other) {
-				t.Errorf("%v, by ONNX Runtime %v", floats(got["y"]), floats(other["y"]))
-			}
-		})
+	for _, c := range []struct {
+		name, path, in, out string
+		x                   runtimes.Tensor
+		least               float64
+	}{
+		{"mlp", write(t, filepath.Join(t.TempDir(), "mlp.onnx"), mlp(2)), "x", "y", wave(3, 2, 8), 0.99999},
+		{"convolution of bytes", write(t, filepath.Join(t.TempDir(), "conv.onnx"), convolution()), "x", "y", wave(3, 1, 3, 12, 12), 0.9999},
+		{"mnist", filepath.Join(testfiles.Root(t), "..", "shared", "data", "onnx", "mnist.onnx"), "Input3", "Plus214_Output_0", wave(3, 1, 1, 28, 28), 0.99999},
+	} {
+		if _, err := os.Stat(c.path); err != nil {
+			t.Logf("left out: %v", err)
+			continue
+		}
+		in := map[string]runtimes.Tensor{c.in: c.x}
+		want := run(t, coreonnx.Engine{}, bundle(abi.ONNX, c.path), in)[c.out]
+		for chip, soc := range map[string]int{"SM8550": 43, "SM8650": 57, "SM8750": 69, "SM8850": 87} {
+			t.Run(c.name+"/"+chip, func(t *testing.T) {
+				compiled := func() qnn.Compiled {
+					got, err := e.Compile(t.Context(), qnn.Compilation{Model: c.path, SoC: soc, Out: filepath.Join(t.TempDir(), "m_ctx.onnx")})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return got
+				}
+				made := compiled()
+				if made.SoC != uint32(soc) {
+					t.Errorf("compiled for %d, not %d", made.SoC, soc)
+				}
+				if again := compiled(); again.Digest != made.Digest {
+					t.Errorf("compiled again, it is %s, not %s", again.Digest, made.Digest)
+				}
+				got := run(t, e, bundle(abi.QNN, made.Context), in)
+				if near := cosine(got[c.out], want); !(near >= c.least) {
+					t.Errorf("cosine %.8f", near)
+				} else {
+					t.Logf("%d bytes, cosine %.8f", made.Bytes, near)
+				}
+				if again := run(t, e, bundle(abi.QNN, made.Context), in); !reflect.DeepEqual(got, again) {
+					t.Error("loaded again, it gives other numbers")
+				}
+				if other := byPlugin(t, e, made, in); !reflect.DeepEqual(got, other) {
+					t.Errorf("%v, by ONNX Runtime %v", floats(got[c.out]), floats(other[c.out]))
+				}
+			})
+		}
 	}
 }
 
 // What our reader finds in a file is what QnnSystem finds.
 func TestDescribe(t *testing.T) {
 	e := engine(t)
-	for name, m := range map[string]*onnx.Model{"floats": mlp(2), "bytes": bytesModel()} {
-		f, err := qnnfile.Open(compiled(t, e, m, 87).Context)
+	files := map[string]string{"floats": compiled(t, e, mlp(2), 87).Context, "bytes": compiled(t, e, bytesModel(), 87).Context}
+	// Those of elsewhere: of LiteRT, whose tensors have another version, of the
+	// backend for processors, of an older SDK.
+	for _, pattern := range []string{"*.bin", "*.tflite"} {
+		samples, err := filepath.Glob(filepath.Join(testfiles.Root(t), "..", "shared", "data", "qnn", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range samples {
+			files[filepath.Base(path)] = path
+		}
+	}
+	for name, path := range files {
+		f, err := qnnfile.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := f.Parts[0]
 		got, err := e.Describe(t.Context(), p)
 		if err = errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		c := p.Context
 		version := func(v core.Version) ask.Version { return ask.Version{v.Major, v.Minor, v.Patch} }
@@ -185,5 +250,6 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%s: %+v, by our reader %+v", name, got.Graphs[i], read)
 			}
 		}
+		t.Logf("%s: backend %d, build %q, model %d", name, got.Backend, got.Build, got.SoC)
 	}
 }

@@ -127,6 +127,9 @@ func (c *Compiler) compile(ctx context.Context, a ask.Compilation) (ask.Compiled
 	s.Config["ep.context_file_path"] = a.Out
 	s.Config["ep.context_embed_mode"] = map[bool]string{false: "0", true: "1"}[a.Embed]
 	nodes, err := c.ort.Assign(ctx, model, s)
+	if err != nil && strings.Contains(err.Error(), otherORT) {
+		return out, fmt.Errorf("the plugin for QNN does not work with ONNX Runtime %s, which lies beside it: put the version there that it belongs to: %w", c.ort.Version(), err)
+	}
 	if err != nil {
 		// Which nodes are the processor's is told by a session that may have some.
 		out.Why = err.Error()
@@ -140,6 +143,10 @@ func (c *Compiler) compile(ctx context.Context, a ask.Compilation) (ask.Compiled
 	}
 	return out, nil
 }
+
+// otherORT is what ONNX Runtime says of a plugin that is of an older version's
+// making.
+const otherORT = "ort_version_supported"
 
 // foreign reports whether a node is not QNN's.
 func foreign(n ort.Node) bool { return n.Provider != plugin }
