@@ -45,4 +45,4 @@ fi
 go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn
 go test -count=1 -v -timeout 60m -run TestLanguage ./assemble/compile
 go test -count=1 -v -timeout 30m -run TestNPULanguage ./cmd/mm
-go test -count=1 -v -run "TestStatic|TestNoC|TestNoVendorFiles" ./internal/repotest
+go test -count=1 -v -timeout 30m -run "TestStatic|TestNoC|TestNoVendorFiles" ./internal/repotest
