@@ -107,7 +107,12 @@ func graph(b *flat.Buffer, backend qnn.Backend, e flat.Table, left *int) Graph {
 	var g Graph
 	switch form {
 	case 3:
-		g.Memory = memory(backend, t.Bytes(2, maxExtra))
+		extra := t.Bytes(2, maxExtra)
+		if size := t.Uint32(1, 0); b.Err() == nil && int64(size) != int64(len(extra)) {
+			b.Fail(fmt.Errorf("what the backend adds to a graph has %d bytes, and %d are declared", len(extra), size))
+			return g
+		}
+		g.Memory = memory(backend, extra)
 		t = t.Table(0)
 		fallthrough
 	case 2:
@@ -172,7 +177,7 @@ func tensors(b *flat.Buffer, t flat.Table, count, list int, left *int, what stri
 }
 
 func tensor(b *flat.Buffer, t flat.Table) Tensor {
-	x := Tensor{ID: t.Uint32(0, 0), Kind: t.Uint32(1, 0), Format: t.Uint32(2, 0), DType: qnn.DType(t.Uint32(3, 0)), Dims: t.Uint32s(7), Name: t.Text(9), Version: int(min(t.Uint32(10, 0), 1<<16)) + 1}
+	x := Tensor{ID: t.Uint32(0, 0), Kind: t.Uint32(1, 0), Format: t.Uint32(2, 0), DType: qnn.DType(t.Uint32(3, 0)), Dims: t.Uint32s(7), Name: t.Text(9), Version: 1}
 	if rank := t.Uint32(6, 0); int64(rank) != int64(len(x.Dims)) || rank > maxRank {
 		b.Fail(fmt.Errorf("tensor %q has the rank %d and %d dimensions, at most %d are read", x.Name, rank, len(x.Dims), maxRank))
 	}
@@ -183,6 +188,9 @@ func tensor(b *flat.Buffer, t flat.Table) Tensor {
 		for _, d := range dynamic {
 			x.Dynamic = append(x.Dynamic, d != 0)
 		}
+	}
+	if t.Uint32(10, 0) == 1 && t.Has(11) {
+		x.Version = 2
 	}
 	x.Quant = quantisation(b, t)
 	return x

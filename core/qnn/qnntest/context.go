@@ -153,8 +153,9 @@ func (w *writer) graphs(c context.Context, form uint32) uint32 {
 			t = w.table(field{0, 0, uint32(t)}, field{1, 4, uint32(len(g.Updates))}, field{2, 0, updates})
 		}
 		if form == 3 {
-			none, more := w.bytes(nil), w.bytes(memory(g.Memory))
-			t = w.table(field{0, 0, uint32(t)}, field{1, 0, none}, field{2, 0, more})
+			extra := memory(g.Memory)
+			more := w.bytes(extra)
+			t = w.table(field{0, 0, uint32(t)}, field{1, 4, uint32(len(extra))}, field{2, 0, more})
 		}
 		all = append(all, w.table(field{0, 4, form}, field{1, 1, form}, field{2, 0, uint32(t)}))
 	}
