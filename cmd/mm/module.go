@@ -117,7 +117,7 @@ func (p *program) moduleCommand() *cli.Command {
 					&cli.StringFlag{Name: "recipe", Usage: "the training configuration, copied beside the weights"},
 					&cli.StringFlag{Name: "draft", Usage: "make a draft core for the core `REF`"},
 					&cli.StringFlag{Name: "about", Usage: "text of `FILE` begins the card"},
-					&cli.StringFlag{Name: "part", Usage: "of a training stage: the encoder, projector or adapter"},
+					&cli.StringFlag{Name: "part", Usage: "of a training stage: the encoder, projector, adapter or decoder"},
 					&cli.StringFlag{Name: "modality", Usage: "with --part: whose encoder or projector (default: the only one)"},
 					&cli.StringFlag{Name: "base", Usage: "with --part adapter: the core `REF` that it is for"},
 					&cli.StringFlag{Name: "data", Usage: "with --part: folder that the recipe's paths are relative to (default: where it lay)"},

@@ -17,6 +17,7 @@ type point struct{ x, y int }
 type pen struct {
 	dice
 	held, plain bool
+	small       bool   // most texts are
 	size        int    // pixels
 	frames      int    // of a clip
 	faces       []face // of the split
@@ -28,7 +29,7 @@ type pen struct {
 }
 
 func newPen(s *Source) *pen {
-	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, size: s.opt.Size, frames: s.opt.Frames, faces: s.faces}
+	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, small: s.opt.Small && s.opt.Split == Train, size: s.opt.Size, frames: s.opt.Frames, faces: s.faces}
 }
 
 // px scales a length that was thought of at 128 pixels, in 1/256 of those.

@@ -65,6 +65,7 @@ type Options struct {
 	Kinds []string // "shapes" or, with a weight, "shapes:3"; none: all, alike
 	Size  int      // width and height in pixels; 0: 128
 	Plain bool     // plain grounds without noise: what a prompt can ask for
+	Small bool     // two of three texts of Train that stand alone are small; Held stays as it is
 
 	Frames int // of a clip; 0: 8
 }

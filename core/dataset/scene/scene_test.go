@@ -209,3 +209,36 @@ func moves(seen []*scene.Measured) string {
 	}
 	return "it rests"
 }
+
+// Small makes texts of train smaller and leaves everything else as it is.
+func TestSmall(t *testing.T) {
+	spread := func(split, kind string, small bool) (sum int, rgb []byte) {
+		s := source(t, scene.Options{Split: split, Kinds: []string{kind}, Small: small, Seed: 3})
+		for i := range 300 {
+			sc := s.Make(i)
+			lo, hi := sc.H, 0
+			for _, m := range sc.Marks {
+				lo, hi = min(lo, m.Y), max(hi, m.Y)
+			}
+			rgb = append(rgb, sc.RGB...)
+			sum += max(hi-lo, 0)
+			if len(sc.Marks) > 1 {
+				sum += max(sc.Marks[1].X-sc.Marks[0].X, sc.Marks[0].X-sc.Marks[1].X)
+			}
+		}
+		return sum, rgb
+	}
+	for _, kind := range []string{scene.Words, scene.Digits} {
+		plain, _ := spread(scene.Train, kind, false)
+		small, _ := spread(scene.Train, kind, true)
+		if 10*small > 8*plain {
+			t.Errorf("%s: letters are %d apart, %d without", kind, small, plain)
+		}
+	}
+	for _, c := range [][2]string{{scene.Held, scene.Words}, {scene.Held, scene.Digits}, {scene.Train, scene.Shapes}, {scene.Train, scene.Charts}} {
+		_, a := spread(c[0], c[1], false)
+		if _, b := spread(c[0], c[1], true); !bytes.Equal(a, b) {
+			t.Errorf("%s of %s are others", c[1], c[0])
+		}
+	}
+}

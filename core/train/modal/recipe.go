@@ -129,6 +129,7 @@ type Scene struct {
 	Seed     uint64   `json:"seed,omitempty"`
 	Pixels   int      `json:"pixels,omitempty"`   // width and height; 128
 	Plain    bool     `json:"plain,omitempty"`    // even grounds without noise: what is easiest to see
+	Small    bool     `json:"small,omitempty"`    // more small texts to learn from; what is held out stays as it is
 	Examples int      `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
 	Weight   float64  `json:"weight,omitempty"`   // of the source among the others; 1
 }

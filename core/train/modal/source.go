@@ -28,7 +28,7 @@ const (
 
 // newPictures opens the scenes of one split.
 func newPictures(s Scene, split string) (Source, error) {
-	src, err := qa.Pictures(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain})
+	src, err := qa.Pictures(scene.Options{Split: split, Seed: s.Seed, Kinds: s.Kinds, Size: s.Pixels, Plain: s.Plain, Small: s.Small})
 	if err != nil {
 		return nil, train.At("/data/scene", err)
 	}
