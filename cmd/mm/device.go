@@ -349,7 +349,11 @@ func (p *program) deviceRm(c *cli.Context) error {
 }
 
 func (p *program) deviceEvidence(c *cli.Context) error {
-	path, r, err := recordArg(c)
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	path := c.Args().First()
+	r, err := readRecord(path)
 	if err != nil {
 		return err
 	}

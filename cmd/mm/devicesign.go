@@ -53,16 +53,6 @@ func readRecord(path string) (evidence.Record, error) {
 	return r, recordFault(path, err)
 }
 
-// recordArg reads the record that a command's one argument names.
-func recordArg(c *cli.Context) (path string, r evidence.Record, err error) {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return "", r, err
-	}
-	path = c.Args().First()
-	r, err = readRecord(path)
-	return path, r, err
-}
-
 // recordFault makes a diagnostic of why a record is not believed.
 func recordFault(path string, err error) error {
 	var l diag.List
@@ -91,7 +81,11 @@ type recordSigned struct {
 }
 
 func (p *program) deviceSign(c *cli.Context) error {
-	path, r, err := recordArg(c)
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	path := c.Args().First()
+	r, err := readRecord(path)
 	if err != nil {
 		return err
 	}
@@ -113,7 +107,11 @@ func (p *program) deviceSign(c *cli.Context) error {
 }
 
 func (p *program) deviceVerify(c *cli.Context) error {
-	path, r, err := recordArg(c)
+	if err := wantArgs(c, 1, 1); err != nil {
+		return err
+	}
+	path := c.Args().First()
+	r, err := readRecord(path)
 	if err != nil {
 		return err
 	}
