@@ -138,11 +138,11 @@ func (p *pen) digits() Scene {
 func (p *pen) writing(text string) string {
 	ground := p.ground(true)
 	colour := pick(&p.dice, against(ground))
-	least, most := 14, 56
+	most := 56
 	if p.small && !p.one(3) {
 		most = 24
 	}
-	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(least, most) * unit), wide: 256}
+	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(14, most) * unit), wide: 256}
 	if !p.plain {
 		st.wide, st.space, st.angle = p.span(230, 285), p.span(-10, 80), p.span(-24, 24)
 	}

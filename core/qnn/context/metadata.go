@@ -181,7 +181,8 @@ func tensor(b *flat.Buffer, t flat.Table) Tensor {
 	if rank := t.Uint32(6, 0); int64(rank) != int64(len(x.Dims)) || rank > maxRank {
 		b.Fail(fmt.Errorf("tensor %q has the rank %d and %d dimensions, at most %d are read", x.Name, rank, len(x.Dims), maxRank))
 	}
-	if dynamic := t.Bytes(11, maxRank); len(dynamic) > 0 {
+	const form, isDynamic = 10, 11 // the second form has the latter, though it may be empty
+	if dynamic := t.Bytes(isDynamic, maxRank); len(dynamic) > 0 {
 		if len(dynamic) != len(x.Dims) {
 			b.Fail(fmt.Errorf("tensor %q has %d dimensions and says of %d whether they are dynamic", x.Name, len(x.Dims), len(dynamic)))
 		}
@@ -189,7 +190,7 @@ func tensor(b *flat.Buffer, t flat.Table) Tensor {
 			x.Dynamic = append(x.Dynamic, d != 0)
 		}
 	}
-	if t.Uint32(10, 0) == 1 && t.Has(11) {
+	if t.Uint32(form, 0) == 1 && t.Has(isDynamic) {
 		x.Version = 2
 	}
 	x.Quant = quantisation(b, t)
