@@ -79,7 +79,7 @@ type Exporter struct {
 
 // generation is part of every cache key: it changes when other bytes are
 // written for the same input.
-const generation = 1
+const generation = 2
 
 // Format is abi.QNN.
 func (Exporter) Format() abi.Format { return abi.QNN }

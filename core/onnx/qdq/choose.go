@@ -49,6 +49,7 @@ const (
 	whyBeside   = "it belongs to an operator that stays floats"
 	whyBetween  = "nothing around it is computed in integers"
 	whyStrange  = "it is not among the operators that are quantised"
+	whyStream   = "it is a residual stream that a normalization reads: eight bits lose what little each layer adds"
 	whyMask     = "a number far below all others masks there, which would take the whole range of integers"
 	whyAsked    = "it was to be kept"
 	whyNoFloats = "it holds no float32 numbers"
@@ -114,6 +115,7 @@ func (q *quantiser) choose() error {
 		}
 	}
 	q.masks()
+	q.streams()
 	q.neighbours()
 	q.moving()
 	for i := range q.g.Nodes {
@@ -198,6 +200,24 @@ func (q *quantiser) masks() {
 			if t := q.constants[name]; t != nil && t.DType == onnx.FLOAT && lowest(t) <= -far {
 				q.kept.why[i], q.kept.why[p] = whyMask, whyMask
 			}
+		}
+	}
+}
+
+// streams keeps floats the sums that normalizations read, where values have eight
+// bits: a transformer's residual stream is the sum of all layers before, so that
+// one step of its integers is as large as what a layer adds to it.
+func (q *quantiser) streams() {
+	if q.kind != onnx.UINT8 {
+		return
+	}
+	for i := range q.g.Nodes {
+		n := &q.g.Nodes[i]
+		if _, keep := q.kept.why[i]; keep || n.Op != "Add" {
+			continue
+		}
+		if slices.ContainsFunc(q.readers(i), func(c int) bool { return strings.HasSuffix(q.g.Nodes[c].Op, "Normalization") }) {
+			q.kept.why[i] = whyStream
 		}
 	}
 }
