@@ -43,8 +43,16 @@ func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 			return nil, fmt.Errorf("golden input %q: %w", name, err)
 		}
 	}
+	inputs := []map[string]graph.Tensor{in}
+	if len(job.More) > 0 {
+		more, err := Samples(job.Model, job.More)
+		if err != nil {
+			return nil, fmt.Errorf("golden inputs: %w", err)
+		}
+		inputs = append(inputs, more...)
+	}
 	made, err := Compile(ctx, x.Engine, Options{
-		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: []map[string]graph.Tensor{in}, Keep: job.Keep, MinCosine: job.MinCosine, Out: job.Out,
+		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: inputs, Keep: job.Keep, MinCosine: job.MinCosine, Out: job.Out,
 	})
 	if err != nil {
 		return nil, err

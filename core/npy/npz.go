@@ -2,9 +2,12 @@ package npy
 
 import (
 	"archive/zip"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -55,4 +58,28 @@ func unpacked(f *zip.File) (data []byte, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	// What grows grows with the bytes that are there, whatever the header says.
 	return io.ReadAll(io.LimitReader(r, int64(f.UncompressedSize64)))
+}
+
+// EncodeArchive writes arrays as an .npz file, deflated and sorted by their names,
+// without times: the same arrays give the same bytes.
+func EncodeArchive(arrays map[string]*Array) ([]byte, error) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		data, err := Encode(arrays[name])
+		if err != nil {
+			return nil, fmt.Errorf(".npz: the entry %q: %w", name, err)
+		}
+		w, err := z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Deflate})
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf(".npz: %w", err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf(".npz: %w", err)
+	}
+	return out.Bytes(), nil
 }

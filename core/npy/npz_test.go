@@ -71,6 +71,27 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// What is written is read again, and the same arrays give the same bytes.
+func TestEncodeArchive(t *testing.T) {
+	want := map[string]*npy.Array{"b": {Type: "f4", Shape: []int{1, 2}, Data: make([]byte, 8)}, "a": {Type: "u1", Shape: []int{3}, Data: []byte{1, 2, 3}}}
+	b, err := npy.EncodeArchive(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := npy.ReadArchive(bytes.NewReader(b), int64(len(b)), 1<<10)
+	if d := cmp.Diff(want, got); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+	for range 8 { // whatever the order of the map
+		if again, err := npy.EncodeArchive(want); err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("other bytes, %v", err)
+		}
+	}
+	if _, err := npy.EncodeArchive(map[string]*npy.Array{"a": {Type: "f4", Shape: []int{2}, Data: []byte{1}}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("an array shorter than it says: %v", err)
+	}
+}
+
 func FuzzArchive(f *testing.F) {
 	f.Add(archive(f, "x.npy", encoded(f, &npy.Array{Type: "f4", Shape: []int{1}, Data: make([]byte, 4)})))
 	f.Add(archive(f, "x", ""))

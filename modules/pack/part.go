@@ -235,7 +235,10 @@ func (k *part) function() (modules.Manifest, error) {
 	}
 	k.files = append(k.files, file)
 	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: entry}}
-	return m, k.golden(n, in.Name, port, out)
+	if err := k.golden(n, in.Name, port, out); err != nil || kind != modal.EncoderPart {
+		return m, err
+	}
+	return m, k.calibration(medium, port)
 }
 
 // layout is how a picture lies in the encoder's input.
@@ -274,6 +277,33 @@ func (k *part) golden(n *net.Net[float32], in, port, out string) error {
 		m    nn.Matrix[float32]
 	}{{"golden/" + port + ".npy", x}, {"golden/" + out + ".npy", pass.Out(out)}} {
 		if err := k.array(one.name, one.m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calibrated is how many examples an encoder's module has to calibrate integers
+// on.
+const calibrated = 4
+
+// calibration writes examples that the encoder learnt from, golden/train-N.npz,
+// for compilers that take ranges from them. Where the data cannot be opened
+// here, there are none.
+func (k *part) calibration(medium modal.Medium, port string) error {
+	inputs, err := k.ck.Inputs(medium, calibrated, k.opt.Data)
+	if err != nil {
+		return nil
+	}
+	for i, t := range inputs {
+		if t.DType != "" && t.DType != "fp32" {
+			return nil
+		}
+		b, err := npy.EncodeArchive(map[string]*npy.Array{port: {Type: "f4", Shape: t.Shape, Data: t.Data}})
+		if err != nil {
+			return err
+		}
+		if err := k.write(fmt.Sprintf("golden/train-%d.npz", i+1), b); err != nil {
 			return err
 		}
 	}

@@ -1,15 +1,19 @@
 package pack_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer/adapter"
@@ -120,6 +124,9 @@ func TestPart(t *testing.T) {
 			continue
 		}
 		golden(t, dir, strings.ReplaceAll(c.opt.Name, "-", "_")+".onnx", c.in, c.out)
+		if c.opt.Type == abi.Encoder {
+			calibration(t, m, dir)
+		}
 	}
 	for name, c := range map[string]struct {
 		opt  pack.PartOptions
@@ -139,6 +146,47 @@ func TestPart(t *testing.T) {
 		}
 		if _, err := os.Stat(c.opt.Dir); err == nil {
 			t.Errorf("%s: a folder was left behind", name)
+		}
+	}
+}
+
+// calibration wants four different pictures that the encoder learnt from, as its
+// graph takes them.
+func calibration(t *testing.T, m *modules.Manifest, dir string) {
+	t.Helper()
+	source, err := scene.New(scene.Options{Split: scene.Train, Kinds: []string{"shapes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before []byte
+	for i := range 4 {
+		name := fmt.Sprintf("golden/train-%d.npz", i+1)
+		if !slices.Contains(m.Paths(), name) {
+			t.Fatalf("the manifest lists no %s: %v", name, m.Paths())
+		}
+		b, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := npy.ReadArchive(bytes.NewReader(b), int64(len(b)), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := all["image"]
+		if x == nil || !slices.Equal(x.Shape, []int{1, 32, 32, 3}) || bytes.Equal(x.Data, before) {
+			t.Fatalf("%s: %v", name, x)
+		}
+		before = x.Data
+		var seen, drawn float64 // means: a picture is made smaller, not another one
+		for j := 0; j < len(x.Data); j += 4 {
+			seen += float64(math.Float32frombits(binary.LittleEndian.Uint32(x.Data[j:]))) / float64(len(x.Data)/4)
+		}
+		rgb := source.Make(i).RGB
+		for _, v := range rgb {
+			drawn += (float64(v)/255 - 0.5) / 0.5 / float64(len(rgb))
+		}
+		if math.Abs(seen-drawn) > 0.05 {
+			t.Errorf("%s has the mean %.3f, the picture that was learnt from %.3f", name, seen, drawn)
 		}
 	}
 }

@@ -3,8 +3,9 @@
 //
 // A function's ONNX file is compiled by a [Compiler], for the chip that the
 // export names, on the golden inputs that the module ships: golden/INPUT.npy for
-// each input gives the shapes, the ranges of integers, and what the context is
-// run on in emulation. Beside the context lies the compiler's record; what it
+// each input gives the shapes, and with golden/*.npz, of which each is a set of
+// inputs as well, the ranges of integers and what the context is run on in
+// emulation. Beside the context lies the compiler's record; what it
 // says of the SDK, the chip, the source and the distance is in the layer's
 // annotations as well, so that it stands in the signed manifest. A result
 // is remembered by module, chip, precision and SDK: Qualcomm's compiler may give
@@ -26,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,6 +49,7 @@ import (
 type Job struct {
 	Model     string            // path of the ONNX file, of a language model the GGUF file
 	Golden    map[string]string // path of an .npy for each input
+	More      []string          // paths of .npz, more sets of inputs
 	Chip      soc.Chip
 	Precision string // "": fp16
 	Keep      []string
@@ -201,6 +204,18 @@ const languagePrecision = "fp16"
 
 func golden(input string) string { return "golden/" + input + ".npy" }
 
+// sets are the module's further sets of golden inputs, in the order of their
+// paths.
+func sets(m *modules.Manifest, language bool) []string {
+	if language {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(slices.Values(m.Paths())), func(p string) bool {
+		more, err := path.Match("golden/*.npz", p)
+		return err != nil || !more
+	})
+}
+
 // Export compiles the module.
 func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []registry.Layer, notes []string, err error) {
 	if own(m.Manifest, e) {
@@ -238,6 +253,14 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 			return nil, nil, err
 		}
 		job.Golden[in.Name] = out.Store.BlobPath(l.Descriptor)
+		key += " " + l.Descriptor.Digest.String()
+	}
+	for _, path := range sets(m.Manifest, job.Language) {
+		l, err := out.Layer(m, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		job.More = append(job.More, out.Store.BlobPath(l.Descriptor))
 		key += " " + l.Descriptor.Digest.String()
 	}
 	layers, _, ok := out.Recall(ctx, key)

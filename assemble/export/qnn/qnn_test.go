@@ -2,6 +2,7 @@ package qnn_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +65,13 @@ func (c compiler) Compile(_ context.Context, job qnn.Job) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, path := range job.More {
+		more, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		golden = append(append(golden, '+'), more...)
+	}
 	text := fmt.Sprintf("%s for %d as %q of %s", golden, job.Chip.Model, job.Precision, c.sdk)
 	record := fmt.Sprintf(`{"source":"sha256:00","soc":%q,"arch":%q,"sdk":%q,"precision":"w8a8","cosine":0.9876,"simulated":true,"kept":[{"op":"Sqrt","why":"so","nodes":["a","b"]}]}`, job.Chip.Name, job.Chip.Arch, c.sdk)
 	return []byte(record), os.WriteFile(job.Out, []byte(text), 0o644)
@@ -73,7 +81,7 @@ func (c compiler) Compile(_ context.Context, job qnn.Job) ([]byte, error) {
 func packed(t *testing.T, text string) (*resolve.Module, *registry.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"module.yaml": text, "enc.onnx": "o", "golden/image.npy": "picture"} {
+	for name, text := range map[string]string{"module.yaml": text, "enc.onnx": "o", "golden/image.npy": "picture", "golden/b.npz": "second", "golden/a.npz": "first", "golden/deep/c.npz": "third"} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
@@ -93,6 +101,34 @@ func packed(t *testing.T, text string) (*resolve.Module, *registry.Store, string
 		t.Fatal(err)
 	}
 	return &resolve.Module{Manifest: m, Artifact: artifact, Descriptor: desc}, store, t.TempDir()
+}
+
+// Archives in the golden folder, and no others, are inputs as well, in the order
+// of their names.
+func TestSets(t *testing.T) {
+	sum := func(path, text string) string {
+		return fmt.Sprintf("  - {path: %s, sha256: %x, size: %d}\n", path, sha256.Sum256([]byte(text)), len(text))
+	}
+	calls := 0
+	for text, more := range map[string]string{
+		"picture":              "",
+		"picture+second":       sum("golden/b.npz", "second") + sum("golden/deep/c.npz", "third"),
+		"picture+first+second": sum("golden/b.npz", "second") + sum("golden/a.npz", "first"),
+	} {
+		m, store, cache := packed(t, manifest+more)
+		layers, _, err := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(`{"soc":"SM8750"}`)}, export.Sink{Store: store, Cache: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := store.OpenBlob(t.Context(), layers[0].Descriptor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil || !strings.HasPrefix(string(got), text+" for") {
+			t.Errorf("%q, %v; compiled is to be on %q", got, err, text)
+		}
+	}
 }
 
 // The context comes first and says in its annotations what the record says; the

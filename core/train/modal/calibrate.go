@@ -1,0 +1,39 @@
+package modal
+
+import (
+	"errors"
+
+	"mm-abi.org/mm/core/preprocess"
+)
+
+// Inputs are the first examples of a medium that the checkpoint's network learnt
+// from, at most n, as its encoder takes them: what ranges of numbers can be seen
+// on. dir is the folder that the recipe's paths are relative to; "" is where it
+// lay. Films are passed over.
+func (c *Checkpoint) Inputs(m Medium, n int, dir string) (inputs []*preprocess.Tensor, err error) {
+	b, err := c.built(m)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		dir = c.Dir()
+	}
+	s, err := openSources(c.Perception.Recipe.Data, trainSplit, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	const tries = 32 // for one: a mixture may have few of this medium
+	for i := 0; i < tries*n && len(inputs) < n && len(s.media) > 0; i++ {
+		e := s.turn(i)
+		if e.Modality != m || e.Raster == nil && e.Wave == nil {
+			continue
+		}
+		t, err := prepare(&b.Preprocess, e)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, t)
+	}
+	return inputs, nil
+}
