@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/lab/journal"
@@ -253,21 +254,51 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// Our own engine is held against the golden results that lie with the inputs.
+// Our own engine is held against the golden results that lie with the inputs,
+// beside which may lie more inputs.
 func TestGolden(t *testing.T) {
 	dir := "../../modules/vision-proj"
-	m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "proj", ONNX: dir + "/vision_proj.onnx", Inputs: []string{dir + "/golden"}}}})
+	for _, inputs := range []string{dir + "/golden", beside(t, dir+"/golden")} {
+		m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "proj", ONNX: dir + "/vision_proj.onnx", Inputs: []string{inputs}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := options(t, nil)
+		if _, err := m.Fill(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		list, err := journal.Read[truth.Record](opt.Records)
+		if err != nil || len(list) != 1 || list[0].Reference != "golden" || list[0].Result != truth.OK || *list[0].Cosine < 0.9999 {
+			t.Errorf("%s: %+v, %v", inputs, list, err)
+		}
+	}
+}
+
+// beside copies a golden folder and puts an archive of other inputs into it.
+func beside(t *testing.T, golden string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(golden)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "patch_tokens.npy"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := options(t, nil)
-	if _, err := m.Fill(t.Context(), opt); err != nil {
+	x, err := npy.Decode(b)
+	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := journal.Read[truth.Record](opt.Records)
-	if err != nil || len(list) != 1 || list[0].Reference != "golden" || list[0].Result != truth.OK || *list[0].Cosine < 0.9999 {
-		t.Errorf("%+v, %v", list, err)
+	for i := 3; i < len(x.Data); i += 4 {
+		x.Data[i] ^= 0x80 // the sign
 	}
+	if b, err = npy.EncodeArchive(map[string]*npy.Array{"patch_tokens": x}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "other.npz"), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func TestMatrixFaults(t *testing.T) {
