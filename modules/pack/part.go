@@ -380,6 +380,9 @@ func (k *part) card(about string) string {
 	fmt.Fprintf(&b, "| optimizer | %s |\n| seed | %d |\n", or(r.Optimizer.Name, "adamw"), r.Seed)
 	if k.opt.Type != abi.Encoder || r.Stage != modal.Encode {
 		fmt.Fprintf(&b, "| core | %s |\n", filepath.Base(r.Core.Base))
+		if r.Core.Adapter != "" {
+			fmt.Fprintf(&b, "| beside it | %s, frozen |\n", filepath.Base(r.Core.Adapter))
+		}
 	}
 	for _, m := range k.ck.Perception.Modalities {
 		if m.ONNX != "" {

@@ -11,7 +11,8 @@ import (
 )
 
 // openCore makes the language model of a recipe: that of a file, adapters beside
-// it where the stage has any, or one drawn anew for the stage "encoder".
+// it where the stage trains any, a frozen adapter merged into it where the recipe
+// names one, or one drawn anew for the stage "encoder".
 func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
 	path := train.Resolve(dir, r.Core.Base)
 	if r.Core.Model != nil {
@@ -36,6 +37,11 @@ func openCore(r Recipe, dir string) (*llm.Model[float32], *tokenizer.Tokenizer, 
 		return nil, nil, train.At("/core/base", err)
 	}
 	if r.Core.LoRA == nil {
+		if r.Core.Adapter != "" {
+			if err := train.MergeAdapter(m, train.Resolve(dir, r.Core.Adapter)); err != nil {
+				return nil, nil, train.At("/core/adapter", err)
+			}
+		}
 		m.Freeze(func(string) bool { return true })
 		return m, tok, nil
 	}

@@ -1,12 +1,15 @@
 package modal
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,6 +212,58 @@ func TestWait(t *testing.T) {
 		if cmp.Equal(weights(start, "core"), weights(tr, "core")) {
 			t.Errorf("after %d steps the core has not learnt", steps)
 		}
+	}
+}
+
+// A projector learns behind the core and the adapter that a build has beside it:
+// the core is changed as the adapter says, and neither moves.
+func TestFrozenAdapter(t *testing.T) {
+	dir := t.TempDir()
+	enc, low := filepath.Join(dir, "enc"), filepath.Join(dir, "low.gguf")
+	run(t, encoding(), enc, false, 1)
+	enc = filepath.Join(enc, train.LastFile)
+	plain, _ := run(t, aligning(enc), filepath.Join(dir, "plain"), false, 1)
+	tune := tuning(filepath.Join(dir, "plain", train.LastFile))
+	tuned, _ := run(t, tune, filepath.Join(dir, "tune"), false, 1)
+	var file bytes.Buffer
+	if err := errors.Join(train.ExportAdapter(&file, tuned.Task.model, *tune.Core.LoRA, nil), os.WriteFile(low, file.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	tuned.Task.model.Merge()
+	want := map[string][]float32{}
+	for _, w := range tuned.Task.model.Tensors() {
+		want[w.Name] = w.Data
+	}
+
+	r := aligning(enc)
+	r.Core.Adapter = low
+	got, told := run(t, r, filepath.Join(dir, "beside"), false, 1)
+	changed := 0
+	before := weights(plain, "core")
+	for name, w := range weights(got, "core") {
+		if !slices.Equal(w, before[name]) {
+			changed++
+		}
+		for i, v := range w {
+			if math.Abs(float64(v-want[name][i])) > 1e-5 {
+				t.Errorf("%s[%d] is %v, with the adapter merged %v", name, i, v, want[name][i])
+				break
+			}
+		}
+	}
+	if changed != 8 { // attn_q and attn_v of 4 layers
+		t.Errorf("the adapter changed %d matrices", changed)
+	}
+	if f := told.finished(t); len(f.Sealed) != 2 {
+		t.Errorf("sealed %v, the encoder and the core are wanted", f.Sealed)
+	}
+	if cmp.Equal(weights(got, "projector of image"), weights(plain, "projector of image")) {
+		t.Error("the projector learnt the same without the adapter")
+	}
+	r.Core.Adapter = "nothing.gguf"
+	if tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 1}); err == nil {
+		tr.Close()
+		t.Error("no such adapter: no error")
 	}
 }
 

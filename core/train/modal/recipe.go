@@ -92,6 +92,10 @@ type Core struct {
 	Model *llm.Config `json:"model,omitempty"`
 	LoRA  *llm.LoRA   `json:"lora,omitempty"` // the adapters of stages 1 and 3
 	From  string      `json:"from,omitempty"` // a checkpoint whose adapters, or whose core drawn anew, it begins with; or a GGUF adapter
+	// Adapter is a GGUF file of low-rank changes that the core of the build runs
+	// with and that does not move, in stage 0: a projector that joins a build learns
+	// to speak to both.
+	Adapter string `json:"adapter,omitempty"`
 }
 
 // Data says what is seen, heard and read: sources with their shares.
@@ -278,6 +282,7 @@ func (c Core) validate(stage Stage) error {
 	fault("/model", stage != Encode && c.Model != nil, "stage %s stands on the core of base: model belongs to the stage encoder", stage)
 	fault("/lora", stage.trains(AdapterPart) && c.LoRA == nil, "stage %s trains adapters beside the core: lora is missing", stage)
 	fault("/lora", !stage.trains(AdapterPart) && c.LoRA != nil, "stage %s trains no adapters", stage)
+	fault("/adapter", c.Adapter != "" && stage != Align, "adapter is one that does not move, of stage 0; an adapter to go on with is from, beside lora")
 	fault("/from", c.From != "" && c.LoRA == nil && c.Model == nil, "from gives adapters, or a core drawn anew, to begin with: lora or model is missing")
 	if c.Model != nil {
 		errs = append(errs, train.At("/core/model", c.Model.Validate()))

@@ -34,6 +34,8 @@ func TestRecipeFaults(t *testing.T) {
 		}, []string{"/modalities/0/projector/net"}},
 		"adapters without their key": {func(r *Recipe) { *r = tuning("x"); r.Core.LoRA = nil }, []string{"/core/lora"}},
 		"adapters in stage 0":        {func(r *Recipe) { *r = aligning("x"); r.Core.LoRA = &llm.LoRA{Rank: 2} }, []string{"/core/lora"}},
+		"an adapter that stays":      {func(r *Recipe) { *r = aligning("x"); r.Core.Adapter = "x.gguf" }, nil},
+		"an adapter that cannot":     {func(r *Recipe) { *r = tuning("x"); r.Core.Adapter = "x.gguf" }, []string{"/core/adapter"}},
 		"a stranger that trains":     {func(r *Recipe) { r.Modalities[0].Encoder = Encoder{ONNX: "x.onnx"} }, []string{"/modalities/0/encoder/onnx"}},
 		"two encoders":               {func(r *Recipe) { r.Modalities[0].Encoder.From = "x" }, []string{"/modalities/0/encoder"}},
 		"no projector":               {func(r *Recipe) { r.Modalities[0].Projector = Network{} }, []string{"/modalities/0/projector"}},
