@@ -27,8 +27,11 @@ import (
 type LanguageOptions struct {
 	Model     string // path of the GGUF file
 	Chip      soc.Chip
-	Window    int     // W, positions of the longest text; 0: those of the model, at most [DefaultWindow]
-	Positions int     // n, read at a time; 0: 1
+	Window    int // W, positions of the longest text; 0: those of the model, at most [DefaultWindow]
+	Positions int // n, read at a time; 0: 1
+	// Layers are those that become a context; none: all. Those before and behind
+	// them are computed by our own engine where the model runs.
+	Layers    window.Span
 	MinCosine float64 // least cosine of any output to our own engine's; 0: any
 	// Out is the context binary to write; beside it go OUT without .bin and
 	// with _ctx.onnx, and with .json, the record that it is opened by.
@@ -40,9 +43,9 @@ type LanguageOptions struct {
 // DefaultWindow bounds a window that nobody asked for.
 const DefaultWindow = 512
 
-// Language makes a context of a whole language model: one pass over held keys
-// and values (core/gguf/window), in 16-bit floats. It is compared on what the
-// model writes by itself.
+// Language makes a context of a whole language model, or of its middle: one pass
+// over held keys and values (core/gguf/window), in 16-bit floats. It is compared
+// on what the model writes by itself.
 func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, err error) {
 	if err := opt.free(); err != nil {
 		return made, err
@@ -62,7 +65,7 @@ func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, er
 	if opt.Positions == 0 {
 		opt.Positions = 1
 	}
-	m, err := window.Step(f, window.StepOptions{Positions: opt.Positions, Window: opt.Window})
+	m, err := window.Step(f, window.StepOptions{Positions: opt.Positions, Window: opt.Window, Span: opt.Layers})
 	if err != nil {
 		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
 	}
@@ -86,8 +89,14 @@ func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, er
 	if _, made.Record.Source, err = fsx.Digest(opt.Model); err != nil {
 		return made, err
 	}
-	made.Record.Language = &step.Record{Model: made.Record.Source, Vocab: s.Vocab, Window: opt.Window, Positions: opt.Positions}
+	made.Record.Language = opt.language(s.Vocab)
+	made.Record.Language.Model = made.Record.Source
 	return made, opt.publish(made.Record)
+}
+
+// language is what the record says of the model, less its digest.
+func (o LanguageOptions) language(vocab int) *step.Record {
+	return &step.Record{Vocab: vocab, Window: o.Window, Positions: o.Positions, Span: o.Layers}
 }
 
 // record is the path of the record.
@@ -161,9 +170,13 @@ func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
-	m, err := step.New(step.Options{Model: f, Window: o.Window, Passes: []step.Pass{{Positions: o.Positions, Function: heard}}})
+	whole, err := step.Around(ctx, f, *o.language(0), heard)
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), model.Close())
+	}
+	m, err := step.New(step.Options{Model: f, Window: o.Window, Passes: []step.Pass{{Positions: o.Positions, Function: whole}}})
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), whole.Close())
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	first, err := gguf.GetOr(f, gguf.KeyBOS, uint32(beginning))

@@ -55,9 +55,19 @@ type watched struct {
 }
 
 func (w watched) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	held := in[window.PastKey(0)].Data
+	held := in[first(in)].Data
 	*w.began = append(*w.began, len(held) > 0 && !slices.ContainsFunc(held, func(b byte) bool { return b != 0 }))
 	return w.Function.Run(ctx, in)
+}
+
+// first is the first layer whose keys are among inputs.
+func first(in map[string]runtimes.Tensor) string {
+	for i := range len(in) {
+		if _, ok := in[window.PastKey(i)]; ok {
+			return window.PastKey(i)
+		}
+	}
+	return ""
 }
 
 func (m mirror) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
@@ -82,6 +92,26 @@ func sm8750(t *testing.T) soc.Chip {
 		t.Fatal("no SM8750")
 	}
 	return chip
+}
+
+// A middle of layers is compared on what the whole model writes, and its record
+// names them.
+func TestMiddle(t *testing.T) {
+	model := filepath.FromSlash("../../modules/core-llm/core-llm.gguf")
+	npu := newMirror()
+	opt := compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: 40, Layers: window.Span{First: 1, Count: 2}, MinCosine: 0.9999, Out: filepath.Join(t.TempDir(), "core.bin")}
+	made, err := compile.Language(t.Context(), npu, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := step.Record{Model: made.Record.Source, Vocab: 1024, Window: 40, Positions: 1, Span: opt.Layers}
+	if *made.Record.Language != want || made.Record.Sets < 2 {
+		t.Errorf("%+v", made.Record)
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(opt.Out), "core.json"))
+	if err != nil || !strings.Contains(string(text), `"first": 1`) || !strings.Contains(string(text), `"count": 2`) {
+		t.Errorf("%s, %v", text, err)
+	}
 }
 
 // A language model is compiled as one pass; the record beside the context names
@@ -131,6 +161,7 @@ func TestLanguageRefused(t *testing.T) {
 	for want, change := range map[string]func(*compile.LanguageOptions){
 		"a window of 100000":         func(o *compile.LanguageOptions) { o.Window = 100000 },
 		"50 positions at a time":     func(o *compile.LanguageOptions) { o.Positions = 50 },
+		"layers 3 to 5 of":           func(o *compile.LanguageOptions) { o.Layers = window.Span{First: 3, Count: 3} },
 		"gone.gguf":                  func(o *compile.LanguageOptions) { o.Model = "gone.gguf" },
 		"must be called NAME.bin":    func(o *compile.LanguageOptions) { o.Out = strings.TrimSuffix(o.Out, ".bin") },
 		"made a context for chip 69": func(o *compile.LanguageOptions) { o.Chip.Model = 57 },
@@ -220,17 +251,17 @@ func TestLanguageNPU(t *testing.T) {
 	enginestest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	story, prompt, tok := stories(t)
-	compiled := func(model, out string, places, positions int) {
+	compiled := func(model, out string, places, positions int, layers window.Span) {
 		began := time.Now()
-		made, err := compile.Language(t.Context(), e, compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: places, Positions: positions, MinCosine: 0.999, Out: out})
+		made, err := compile.Language(t.Context(), e, compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: places, Positions: positions, Layers: layers, MinCosine: 0.999, Out: out})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%s, %d positions of %d: %.1f s, %d bytes, cosine %.5f", filepath.Base(out), positions, places, time.Since(began).Seconds(), made.Record.Bytes, made.Record.Cosine)
 	}
 	dir := filepath.Dir(story)
-	compiled(story, filepath.Join(dir, "one.bin"), 128, 1)
-	compiled(story, filepath.Join(dir, "eight.bin"), 128, 8)
+	compiled(story, filepath.Join(dir, "one.bin"), 128, 1, window.Span{})
+	compiled(story, filepath.Join(dir, "eight.bin"), 128, 8, window.Span{})
 	of := func(path string, names ...string) runtimes.Bundle {
 		return runtimes.Bundle{Part: builds.Part{Name: "core", Version: "1.0.0", Type: abi.Core, Files: builds.Formats{"gguf": {filepath.Base(path)}, "qnn": names}}, Files: folder(filepath.Dir(path)), NoDraft: true}
 	}
@@ -251,8 +282,11 @@ func TestLanguageNPU(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compiled(path, filepath.Join(filepath.Dir(path), "core.bin"), 64, 1)
+		compiled(path, filepath.Join(filepath.Dir(path), "core.bin"), 64, 1, window.Span{})
 		same(t, e, of(path, "core.bin", "core.json"), []int32{0, 340, 281, 500, 77, 612}, 12, tie)
+		// Its middle as a context, layers 0 and 3 and the head around it in Go.
+		compiled(path, filepath.Join(filepath.Dir(path), "middle.bin"), 64, 1, window.Span{First: 1, Count: 2})
+		same(t, e, of(path, "middle.bin", "middle.json"), []int32{0, 340, 281, 500, 77, 612}, 12, tie)
 	})
 	t.Run("conformance", func(t *testing.T) {
 		small := filepath.Join(t.TempDir(), "core")
@@ -260,7 +294,7 @@ func TestLanguageNPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		path := filepath.Join(small, "core.gguf")
-		compiled(path, filepath.Join(small, "core.bin"), 64, 8)
+		compiled(path, filepath.Join(small, "core.bin"), 64, 8, window.Span{})
 		runtimetest.Run(t, runtimetest.Language{Engine: e, Bundle: of(path, "core.bin", "core.json"), Prompt: []int32{0, 40, 41, 42, 43, 44, 45}}.Cases())
 	})
 	t.Run("too long", func(t *testing.T) {

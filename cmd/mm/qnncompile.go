@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
+	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/onnx"
@@ -41,6 +42,7 @@ func (p *program) qnnCompileCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE.bin` to write; FILE_ctx.onnx goes beside it", Required: true},
 			&cli.IntFlag{Name: "window", Usage: "positions of the longest text, of a GGUF file (default: the model's, at most 512)"},
 			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
+			&cli.StringFlag{Name: "layers", Usage: "`FIRST:END`, layers FIRST to END-1 of a GGUF file alone: mm computes those before and behind them itself (default: all)"},
 			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
 			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
 			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
@@ -81,7 +83,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 		made, err := compile.Language(c.Context, engine, language)
 		return p.tellCompiled(made, err, began)
 	}
-	for _, flag := range []string{"window", "positions"} {
+	for _, flag := range []string{"window", "positions", "layers"} {
 		if c.IsSet(flag) {
 			return usageError{fmt.Errorf("--%s is of a language model, a .gguf file", flag)}
 		}
@@ -106,6 +108,12 @@ func languageOptions(c *cli.Context, opt compile.Options) (compile.LanguageOptio
 	}
 	if opt.Precision != compile.FP16 {
 		return out, usageError{fmt.Errorf("--precision %s: a language model is computed in fp16", opt.Precision)}
+	}
+	if text := c.String("layers"); text != "" {
+		var err error
+		if out.Layers, err = window.ParseSpan(text); err != nil {
+			return out, usageError{fmt.Errorf("--layers %s: %w", text, err)}
+		}
 	}
 	if out.Window < 0 || out.Positions < 0 {
 		return out, usageError{fmt.Errorf("--window %d, --positions %d: neither may be negative", out.Window, out.Positions)}

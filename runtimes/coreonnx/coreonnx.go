@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/graph"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 )
@@ -82,15 +83,24 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if _, beside := m.Attached(); l.Memory > 0 && m.Size()+beside > l.Memory {
 		return nil, errors.Join(full, m.Close())
 	}
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
+	f, err := Function(ctx, m, l)
 	if closed := m.Close(); err == nil && closed != nil {
-		err = errors.Join(closed, p.Close())
+		err = errors.Join(closed, f.Close())
 	}
 	if errors.Is(err, graph.ErrMemory) && l.Memory > 0 {
 		return nil, full
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", b.Part.ID(), err)
+	}
+	return f, nil
+}
+
+// Function makes a function of a model in memory, which is the caller's.
+func Function(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.Function, error) {
+	p, err := graph.Compile(ctx, m, graph.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
+	if err != nil {
+		return nil, err
 	}
 	return &function{program: p, limit: l.Time}, nil
 }

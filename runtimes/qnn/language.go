@@ -197,13 +197,20 @@ func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts 
 	for key, value := range map[string]string{"model": p.digest, "positions": fmt.Sprint(r.Language.Positions), "window": fmt.Sprint(r.Language.Window)} {
 		o.facts[key] = value
 	}
+	if span, err := r.Language.Of(p.shape.Layers); err == nil && span.Count < p.shape.Layers {
+		o.facts["layers"] = fmt.Sprintf("%d to %d of %d, the others by mm's own engine", span.First, span.End()-1, p.shape.Layers)
+	}
 	own := p.limits
 	own.Time = 0 // the sequence minds it
 	m, err := p.e.start(ctx, o, wire.Open{Name: p.b.Part.Name, Version: p.b.Part.Version, Type: p.b.Part.Type, Format: abi.QNN, Path: at, Limits: own})
 	if err != nil {
 		return pass, nil, 0, err
 	}
-	return step.Pass{Positions: r.Language.Positions, Function: m}, o.facts, r.Language.Window, nil
+	whole, err := step.Around(ctx, p.file, *r.Language, m)
+	if err != nil {
+		return pass, nil, 0, errors.Join(err, m.Close())
+	}
+	return step.Pass{Positions: r.Language.Positions, Function: whole}, o.facts, r.Language.Window, nil
 }
 
 // record reads the record beside a context.
@@ -241,7 +248,11 @@ func (p *pairing) hold(name string, r record, o opening) error {
 	if p.digest != r.Language.Model {
 		return unpaired(name, fmt.Sprintf("it was compiled of the model %s, and %s is %s", brief(r.Language.Model), filepath.Base(p.model), p.digest))
 	}
-	in, out := wanted(p.shape, r.Language.Positions, r.Language.Window)
+	span, err := r.Language.Of(p.shape.Layers)
+	if err != nil {
+		return unpaired(name, "it was compiled of "+err.Error())
+	}
+	in, out := wanted(p.shape, span, r.Language.Positions, r.Language.Window)
 	for _, side := range []struct {
 		what string
 		want []shaped
@@ -279,8 +290,9 @@ type shaped struct {
 	dims []uint32
 }
 
-// wanted are the inputs and outputs of a pass of n positions with a window.
-func wanted(s arch.Shape, n, w int) (in, out []shaped) {
+// wanted are the inputs and outputs of a pass of n positions with a window, or of
+// some of its layers.
+func wanted(s arch.Shape, span window.Span, n, w int) (in, out []shaped) {
 	of := func(name string, dims ...int) shaped {
 		t := shaped{name: name}
 		for _, d := range dims {
@@ -290,7 +302,10 @@ func wanted(s arch.Shape, n, w int) (in, out []shaped) {
 	}
 	in = []shaped{of(window.Hidden, 1, n, s.Width), of(window.Cos, n, s.HeadDim/2), of(window.Sin, n, s.HeadDim/2), of(window.Masks, n, w+n)}
 	out = []shaped{of(window.Logits, 1, n, s.Vocab), of(window.States, 1, n, s.Width)}
-	for i := range s.Layers {
+	if span.End() < s.Layers {
+		out = []shaped{of(window.Behind, 1, n, s.Width)}
+	}
+	for i := span.First; i < span.End(); i++ {
 		in = append(in, of(window.PastKey(i), 1, s.KVHeads, w, s.HeadDim), of(window.PastValue(i), 1, s.KVHeads, w, s.HeadDim))
 		out = append(out, of(window.Key(i), 1, s.KVHeads, n, s.HeadDim), of(window.Value(i), 1, s.KVHeads, n, s.HeadDim))
 	}

@@ -129,8 +129,10 @@ func TestUnpaired(t *testing.T) {
 		"another vocabulary": {context: func(p *passed) { p.of.Vocab++ }, code: diag.QNNUnpaired, want: []string{"tokens"}},
 		"logits of another vocabulary": {context: func(p *passed) { p.context.Graphs[0].Outputs[0].Dims[2]++ },
 			code: diag.QNNUnpaired, want: []string{"output logits"}},
-		"another window":  {context: func(p *passed) { p.of.Window++ }, code: diag.QNNUnpaired, want: []string{"mask"}},
-		"a renamed input": {context: func(p *passed) { input(p, window.PastKey(0)).Name = "other" }, code: diag.QNNUnpaired, want: []string{"lacks", window.PastKey(0)}},
+		"another window":     {context: func(p *passed) { p.of.Window++ }, code: diag.QNNUnpaired, want: []string{"mask"}},
+		"some layers alone":  {context: func(p *passed) { p.of.Span = window.Span{First: 1, Count: 1} }, code: diag.QNNUnpaired, want: []string{"inputs"}},
+		"layers of no model": {context: func(p *passed) { p.of.Span = window.Span{First: 1, Count: 900} }, code: diag.QNNUnpaired, want: []string{"layers 1 to 900"}},
+		"a renamed input":    {context: func(p *passed) { input(p, window.PastKey(0)).Name = "other" }, code: diag.QNNUnpaired, want: []string{"lacks", window.PastKey(0)}},
 		"an input more": {context: func(p *passed) {
 			x := *input(p, window.Cos)
 			x.Name, x.ID = "more", 999

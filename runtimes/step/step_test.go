@@ -43,6 +43,7 @@ type engine struct {
 	coreonnx.Engine
 	window    int
 	positions []int
+	span      window.Span // that is a function; none: all
 }
 
 func (engine) Can(part builds.Part) error { return corellm.Engine{}.Can(part) }
@@ -68,7 +69,7 @@ func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	}()
 	for _, n := range e.positions {
 		name := fmt.Sprintf("%s.%d.onnx", path, n)
-		m, err := window.Step(f, window.StepOptions{Positions: n, Window: e.window})
+		m, err := window.Step(f, window.StepOptions{Positions: n, Window: e.window, Span: e.span})
 		if err == nil {
 			err = fsx.Replace(name, 0o600, func(w io.Writer) error { _, err := onnx.Write(w, m); return err })
 		}
@@ -80,7 +81,11 @@ func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		if err != nil {
 			return nil, err
 		}
-		opt.Passes = append(opt.Passes, step.Pass{Positions: n, Function: p.(runtimes.Function)})
+		whole, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function))
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		opt.Passes = append(opt.Passes, step.Pass{Positions: n, Function: whole})
 	}
 	return step.New(opt)
 }
@@ -108,6 +113,37 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runtimetest.Run(t, runtimetest.Language{Engine: engine{window: 72, positions: positions}, Bundle: bundle(path), Prompt: []int32{0, 40, 41, 42, 43, 44, 45}}.Cases())
 		})
+	}
+}
+
+// A middle between layers that are computed elsewhere is a language model as any
+// other, and says what the whole says; a span that is not there is refused.
+func TestMiddle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "core-llm.gguf")
+	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../modules/core-llm"))); err != nil {
+		t.Fatal(err)
+	}
+	prompt := []int32{0, 340, 281, 500, 77, 612}
+	want, margins := said(t, engine{window: 64, positions: []int{1, 4}}, bundle(path), prompt, 12)
+	for _, span := range []window.Span{{First: 1, Count: 2}, {Count: 1}, {First: 3, Count: 1}, {First: 2, Count: 1}} {
+		got, own := said(t, engine{window: 64, positions: []int{1, 4}, span: span}, bundle(path), prompt, 12)
+		if !slices.Equal(got, want) {
+			t.Errorf("layers %d to %d: %v, the whole %v", span.First, span.End()-1, got, want)
+		}
+		for i := range own {
+			if math.Abs(own[i]-margins[i]) > 1e-3 {
+				t.Errorf("layers %d to %d: token %d has a margin of %v, of the whole %v", span.First, span.End()-1, i, own[i], margins[i])
+			}
+		}
+	}
+	runtimetest.Run(t, runtimetest.Language{Engine: engine{window: 64, positions: []int{4}, span: window.Span{First: 1, Count: 2}}, Bundle: bundle(path), Prompt: prompt}.Cases())
+	for _, span := range []window.Span{{First: 3, Count: 2}, {First: -1, Count: 2}, {First: 2}} {
+		if m, err := (engine{window: 64, positions: []int{4}, span: span}).Open(t.Context(), bundle(path), runtimes.Limits{}); err == nil || !strings.Contains(err.Error(), "of 4") {
+			t.Errorf("%+v: %v", span, err)
+			if err == nil {
+				m.Close()
+			}
+		}
 	}
 }
 

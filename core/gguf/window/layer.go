@@ -30,7 +30,7 @@ func (w *writer) layer(i int, x string, last bool) (string, error) {
 	}
 	out := at + "out"
 	if last {
-		out = "hidden_out"
+		out = Behind
 	}
 	return w.g.Add("Add", []string{x, fed}, out), nil
 }

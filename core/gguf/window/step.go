@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
@@ -14,16 +16,50 @@ import (
 type StepOptions struct {
 	Positions int // n, that a step reads at a time
 	Window    int // W, of which keys and values are held: the longest text
+	Span      Span
 }
+
+// Span is layers First to First+Count-1 of a model; of a Count of 0, all.
+type Span struct {
+	First int `json:"first,omitempty"`
+	Count int `json:"count,omitempty"`
+}
+
+// ParseSpan reads FIRST:END, the layers FIRST to END-1.
+func ParseSpan(s string) (Span, error) {
+	first, end, _ := strings.Cut(s, ":")
+	from, err := strconv.Atoi(first)
+	to, behind := strconv.Atoi(end)
+	if err != nil || behind != nil || from < 0 || to <= from {
+		return Span{}, errors.New("layers are FIRST:END, such as 1:3, which are 1 and 2")
+	}
+	return Span{First: from, Count: to - from}, nil
+}
+
+// Of is the span in a model of so many layers, its Count told; an error, if they
+// are not there.
+func (s Span) Of(layers int) (Span, error) {
+	if s == (Span{}) {
+		s.Count = layers
+	}
+	if s.First < 0 || s.Count < 1 || s.First > layers-s.Count {
+		return s, fmt.Errorf("layers %d to %d of %d", s.First, s.First+s.Count-1, layers)
+	}
+	return s, nil
+}
+
+// End is the layer behind the last.
+func (s Span) End() int { return s.First + s.Count }
 
 // The inputs and outputs of a step that are there once.
 const (
-	Hidden = "hidden" // in: [1, n, C], the embeddings of what is read
-	Cos    = "cos"    // in: [n, D/2], the rotation of each position
-	Sin    = "sin"    // in: [n, D/2]
-	Masks  = "mask"   // in: [n, W+n], 0 where a position sees another
-	Logits = "logits" // out: [1, n, V]
-	States = "states" // out: [1, n, C], behind the last norm
+	Hidden = "hidden"     // in: [1, n, C], the embeddings of what is read, or what the layer before gave
+	Cos    = "cos"        // in: [n, D/2], the rotation of each position
+	Sin    = "sin"        // in: [n, D/2]
+	Masks  = "mask"       // in: [n, W+n], 0 where a position sees another
+	Behind = "hidden_out" // out, where the last layer is not among them: [1, n, C], what the next one is given as hidden
+	Logits = "logits"     // out: [1, n, V]
+	States = "states"     // out: [1, n, C], behind the last norm
 )
 
 // PastKey names the keys of layer i that are held, [1, G, W, D].
@@ -42,7 +78,10 @@ func Value(i int) string { return fmt.Sprintf("value_%d", i) }
 // behind at most W whose keys and values the caller holds: embeddings in,
 // logits, keys and values out. The caller looks embeddings up, turns positions
 // ([Rotation]), says who sees whom ([Mask]), and puts keys and values where they
-// are held. So one small graph reads prompts, n at a time, and writes.
+// are held. So one small graph reads prompts, n at a time, and writes. Of a span
+// of layers it writes those alone, from what the layer before them gave to what
+// the layer behind them is given: steps of spans, one behind the other, are a
+// whole one.
 func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	s, err := read(f)
 	if err != nil {
@@ -54,19 +93,31 @@ func Step(f *gguf.File, opt StepOptions) (*onnx.Model, error) {
 	if most := min(maxPositions, s.Context); opt.Window < 1 || opt.Window > most || opt.Positions < 1 || opt.Positions > opt.Window {
 		return nil, fmt.Errorf("writing a step: %d positions at a time of a window of %d; the model has %d", opt.Positions, opt.Window, most)
 	}
+	span, err := opt.Span.Of(s.Layers)
+	if err != nil {
+		return nil, fmt.Errorf("writing a step: %w", err)
+	}
 	w := &writer{f: f, s: s, t: opt.Positions, window: opt.Window, m: onnx.New("step", opset)}
 	w.g = &w.m.Graph
 	w.g.Inputs = []onnx.Value{
 		onnx.TensorValue(Hidden, onnx.FLOAT, 1, w.t, s.Width), onnx.TensorValue(Cos, onnx.FLOAT, w.t, s.HeadDim/2),
 		onnx.TensorValue(Sin, onnx.FLOAT, w.t, s.HeadDim/2), onnx.TensorValue(Masks, onnx.FLOAT, w.t, w.window+w.t),
 	}
-	w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, 1, w.t, s.Vocab), onnx.TensorValue(States, onnx.FLOAT, 1, w.t, s.Width)}
+	last := span.End() == s.Layers
+	if last {
+		w.g.Outputs = []onnx.Value{onnx.TensorValue(Logits, onnx.FLOAT, 1, w.t, s.Vocab), onnx.TensorValue(States, onnx.FLOAT, 1, w.t, s.Width)}
+	} else {
+		w.g.Outputs = []onnx.Value{onnx.TensorValue(Behind, onnx.FLOAT, 1, w.t, s.Width)}
+	}
 	w.constants()
 	x := Hidden
-	for i := range s.Layers {
-		if x, err = w.layer(i, x, false); err != nil {
+	for i := span.First; i < span.End(); i++ {
+		if x, err = w.layer(i, x, !last && i == span.End()-1); err != nil {
 			return nil, fmt.Errorf("writing layer %d: %w", i, err)
 		}
+	}
+	if !last {
+		return w.m, nil
 	}
 	return w.m, w.head(x)
 }

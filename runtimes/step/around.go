@@ -1,0 +1,105 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/gguf/window"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/coreonnx"
+)
+
+// Around makes a pass of a function that computes a span of a model's layers, the
+// middle: the layers before and behind it are computed by our own engine, in
+// 32-bit floats, of the weights of f. Of a span that is all layers it is the
+// function. The function is the pass's from then on, and still the caller's after
+// an error.
+func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Function) (_ runtimes.Function, err error) {
+	s, err := arch.Read(f)
+	if err != nil {
+		return nil, err
+	}
+	span, err := r.Span.Of(s.Layers)
+	if err != nil {
+		return nil, err
+	}
+	var c chain
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close(middle))
+		}
+	}()
+	for _, own := range []window.Span{{Count: span.First}, span, {First: span.End(), Count: s.Layers - span.End()}} {
+		switch {
+		case own.Count == 0:
+			continue
+		case own == span:
+			c = append(c, link{span, middle})
+			continue
+		}
+		m, err := window.Step(f, window.StepOptions{Positions: r.Positions, Window: r.Window, Span: own})
+		if err != nil {
+			return nil, err
+		}
+		around, err := coreonnx.Function(ctx, m, runtimes.Limits{})
+		if err != nil {
+			return nil, fmt.Errorf("layers %d to %d: %w", own.First, own.End()-1, err)
+		}
+		c = append(c, link{own, around})
+	}
+	if len(c) == 1 {
+		return middle, nil
+	}
+	return c, nil
+}
+
+// link is a function of some layers.
+type link struct {
+	window.Span
+	runtimes.Function
+}
+
+// chain is a pass whose layers are computed by several functions, each given what
+// the one before it gave.
+type chain []link
+
+// Run computes all layers.
+func (c chain) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	all := map[string]runtimes.Tensor{}
+	hidden := in[window.Hidden]
+	for _, l := range c {
+		given := map[string]runtimes.Tensor{window.Hidden: hidden}
+		for _, name := range []string{window.Cos, window.Sin, window.Masks} {
+			given[name] = in[name]
+		}
+		for i := l.First; i < l.End(); i++ {
+			given[window.PastKey(i)], given[window.PastValue(i)] = in[window.PastKey(i)], in[window.PastValue(i)]
+		}
+		out, err := l.Function.Run(ctx, given)
+		if err != nil {
+			return nil, fmt.Errorf("layers %d to %d: %w", l.First, l.End()-1, err)
+		}
+		hidden = out[window.Behind]
+		delete(out, window.Behind)
+		maps.Copy(all, out)
+	}
+	return all, nil
+}
+
+// Close closes all functions.
+func (c chain) Close() error { return c.close(nil) }
+
+// close closes the functions, all but one.
+func (c chain) close(but runtimes.Function) error {
+	var errs []error
+	for _, l := range c {
+		if l.Function != but {
+			errs = append(errs, l.Function.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
