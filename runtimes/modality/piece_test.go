@@ -8,6 +8,51 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
+// Silence around a sound that is too long for one piece, and pieces of nothing
+// else, are left out: what is heard stands in one piece, wherever it was.
+func TestPiecesHeard(t *testing.T) {
+	const rate, size = 1000, 300
+	at := func(n int, loud ...int) *preprocess.Wave {
+		w := &preprocess.Wave{Rate: rate, Samples: make([]float32, n)}
+		for i := range w.Samples {
+			w.Samples[i] = float32(i%2) / 1e4 // a hum
+		}
+		for _, from := range loud {
+			for i := range 100 {
+				w.Samples[from+i] = float32(1 + from/100)
+			}
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		w    *preprocess.Wave
+		want []int // where the pieces begin
+	}{
+		"in the middle":       {at(1000, 500), []int{400}},
+		"over a border":       {at(1000, 250), []int{150}},
+		"at the beginning":    {at(1000, 0), []int{0}},
+		"at the end":          {at(1000, 900), []int{700}},
+		"two, in one piece":   {at(1000, 500, 600), []int{450}},
+		"two, far apart":      {at(2000, 100, 1500), []int{100, 1300}},
+		"silence":             {at(700), []int{0, 300, 600}},
+		"short":               {at(300, 0), []int{0}},
+		"longer than a piece": {at(1000, 100, 200, 300, 400), []int{100, 400}},
+	} {
+		got, err := modality.Pieces(c.w, size*1000/rate)
+		if err != nil || len(got) != len(c.want) {
+			t.Errorf("%s: %d pieces, want %d; %v", name, len(got), len(c.want), err)
+			continue
+		}
+		for i, p := range got {
+			want := make([]float32, size)
+			copy(want, c.w.Samples[c.want[i]:])
+			if !slices.Equal(p.Samples, want) {
+				t.Errorf("%s: piece %d does not begin at %d", name, i, c.want[i])
+			}
+		}
+	}
+}
+
 // A sound is cut in pieces of one length, the last filled up with silence; what
 // was given stays as it is.
 func TestPieces(t *testing.T) {

@@ -74,6 +74,9 @@ func (p *Perception) make(m *made) error {
 	if m.document, err = p.layout.draw(e, p.recipe.Data, m.r); err != nil {
 		return err
 	}
+	if p.recipe.Data.Words > 0 && e.Modality != Video {
+		m.words = p.words.targets(e)
+	}
 	if m.unseen || s.known(m.key) {
 		return nil
 	}
@@ -82,11 +85,9 @@ func (p *Perception) make(m *made) error {
 		m.key = -1
 		return err
 	}
+	words := m.words
 	m.item, err = s.item(e)
-	m.key = key
-	if p.recipe.Data.Words > 0 {
-		m.words = p.words.targets(e)
-	}
+	m.key, m.words = key, words
 	return err
 }
 

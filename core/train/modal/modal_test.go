@@ -305,26 +305,37 @@ func TestMixture(t *testing.T) {
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	run(t, encoding(), filepath.Join(dir, "enc"), false, 2)
-	r := aligning(filepath.Join(dir, "enc", train.LastFile))
-	r.Data.Scene.Examples = 4
-	kept, _ := run(t, r, filepath.Join(dir, "kept"), false, 2)
-	if n := len(kept.Task.senses[0].memory.held); n != 4 {
-		t.Errorf("%d examples are remembered, not 4", n)
-	}
-	tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	tr.Task.senses[0].memory.size = maxFeatures // no room for any
-	if err := tr.Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(tr.Task.senses[0].memory.held); n != 0 {
-		t.Fatalf("%d examples are remembered", n)
-	}
-	if !cmp.Equal(weights(kept, "projector of image"), weights(tr, "projector of image")) {
-		t.Error("remembered features are others")
+	for name, change := range map[string]func(*Recipe){
+		"": func(*Recipe) {},
+		// As many vectors as a reading has signs, drawn to words.
+		"words": func(r *Recipe) {
+			r.Data.Words, r.SeqLen = 5, 112
+			r.Modalities[0].Projector.Net = projecting(256)
+			r.Modalities[0].Projector.Net.Layers[0] = net.Layer{Kind: "reshape", Rows: 64, Cols: 3}
+		},
+	} {
+		r := aligning(filepath.Join(dir, "enc", train.LastFile))
+		r.Data.Scene.Examples = 4
+		change(&r)
+		kept, _ := run(t, r, filepath.Join(dir, "kept"+name), false, 2)
+		if n := len(kept.Task.senses[0].memory.held); n != 4 {
+			t.Errorf("%s: %d examples are remembered, not 4", name, n)
+		}
+		tr, err := New(context.Background(), r, train.Options{From: ".", Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		tr.Task.senses[0].memory.size = maxFeatures // no room for any
+		if err := tr.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(tr.Task.senses[0].memory.held); n != 0 {
+			t.Fatalf("%s: %d examples are remembered", name, n)
+		}
+		if !cmp.Equal(weights(kept, "projector of image"), weights(tr, "projector of image")) {
+			t.Errorf("%s: remembered features are others", name)
+		}
 	}
 }
 
