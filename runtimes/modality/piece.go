@@ -12,9 +12,10 @@ const maxPieces = 1 << 12
 
 // Pieces cuts a sound for an encoder that hears ms milliseconds at once. Of ms 0,
 // or where it is no longer, it is one piece as it is, filled up with silence. Of a
-// longer one the silence at either end is left out first: what is left stands in
-// the middle of one piece, where it fits, and is cut in pieces of that length
-// otherwise, of which those that are silent are left out as well. Silent is what
+// longer one the silence at either end is left out first: what is left stands at
+// the beginning of one piece, where it fits, as a sound by itself would, and is cut
+// in pieces of that length otherwise, of which those that are silent are left out
+// as well. Silent is what
 // is a hundredth of the loudest 10 ms and less.
 func Pieces(w *preprocess.Wave, ms int) ([]*preprocess.Wave, error) {
 	if ms == 0 {
@@ -29,7 +30,7 @@ func Pieces(w *preprocess.Wave, ms int) ([]*preprocess.Wave, error) {
 		from, to, loud = heard(w)
 	}
 	if to-from <= size {
-		from = max(0, min((from+to-size)/2, len(w.Samples)-size))
+		from = max(0, min(from-min(size/lead, size-(to-from)), len(w.Samples)-size))
 		to = from + size
 	}
 	if n := (to - from + size - 1) / size; n > maxPieces {
@@ -49,6 +50,7 @@ func Pieces(w *preprocess.Wave, ms int) ([]*preprocess.Wave, error) {
 }
 
 const (
+	lead   = 30     // of a piece a lead-th stands before what is heard
 	hops   = 100    // a second, of which each is silent or is not
 	silent = 0.0001 // of the loudest one's power
 )

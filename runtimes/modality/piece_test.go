@@ -28,12 +28,13 @@ func TestPiecesHeard(t *testing.T) {
 		w    *preprocess.Wave
 		want []int // where the pieces begin
 	}{
-		"in the middle":       {at(1000, 500), []int{400}},
-		"over a border":       {at(1000, 250), []int{150}},
+		"in the middle":       {at(1000, 500), []int{490}},
+		"over a border":       {at(1000, 250), []int{240}},
 		"at the beginning":    {at(1000, 0), []int{0}},
 		"at the end":          {at(1000, 900), []int{700}},
-		"two, in one piece":   {at(1000, 500, 600), []int{450}},
+		"two, in one piece":   {at(1000, 500, 600), []int{490}},
 		"two, far apart":      {at(2000, 100, 1500), []int{100, 1300}},
+		"all of a piece":      {at(1000, 500, 600, 700), []int{500}},
 		"silence":             {at(700), []int{0, 300, 600}},
 		"short":               {at(300, 0), []int{0}},
 		"longer than a piece": {at(1000, 100, 200, 300, 400), []int{100, 400}},
