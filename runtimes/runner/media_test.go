@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,21 @@ func TestFilm(t *testing.T) {
 	if _, err := r.Answer(t.Context(), show(two), nil); err == nil || !strings.Contains(err.Error(), "24 places of 1 inputs") || e.opens.Load() != 0 {
 		t.Errorf("no room: %v", err)
 	}
+	large := filepath.Join(t.TempDir(), "large.png")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 200<<20); err != nil {
+		t.Fatal(err)
+	}
+	req := show(two)
+	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Image, Path: large})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = r.Answer(t.Context(), req, nil)
+	if runtime.ReadMemStats(&after); err == nil || !strings.Contains(err.Error(), "27 places of 2 inputs") || after.TotalAlloc-before.TotalAlloc > 100<<20 {
+		t.Errorf("no room for a large one: %v, %d bytes", err, after.TotalAlloc-before.TotalAlloc)
+	}
 	b.Assembly.Tokens.MaxSeq = 256
 
 	// A folder of frames, and what is no film.
@@ -138,7 +154,7 @@ func TestFilm(t *testing.T) {
 		}
 	}
 	r, e, _ = look(t, b, runner.Options{})
-	req := ask("see this film", 1)
+	req = ask("see this film", 1)
 	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Video, Path: dir})
 	if _, err := r.Answer(t.Context(), req, nil); err != nil || !near(e.seen.Load().([]float32), want) {
 		t.Errorf("a folder of frames: %v", err)

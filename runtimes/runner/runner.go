@@ -318,11 +318,8 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	in, err := r.senses.Read(prompt)
+	in, err := r.inputs(ctx, prompt)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.roomy(prompt, in); err != nil {
 		return nil, err
 	}
 	c := r.senses.Encode(ctx, in)

@@ -212,8 +212,21 @@ func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit fu
 	return stop, err
 }
 
+// inputs reads the inputs of a prompt that are no text, if there is room for
+// them.
+func (r *Runner) inputs(ctx context.Context, prompt talk.Prompt) ([]media.Medium, error) {
+	in, err := r.senses.Judge(prompt)
+	if err == nil {
+		err = r.roomy(prompt, in)
+	}
+	if err == nil {
+		err = r.senses.Read(ctx, in)
+	}
+	return in, err
+}
+
 // roomy reports inputs that the sequence has no room for, before anything is
-// loaded: each is counted with all the places that it may take.
+// read or loaded: each is counted with all the places that it may take.
 func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
 	most := r.build.Assembly.Tokens.MaxSeq
 	if most <= 0 || len(in) == 0 {

@@ -35,7 +35,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			p.MaxTokens = len(g.Expect) // a token gives at least a byte
 		}
 		var got strings.Builder
-		prompt, in, err := r.golden(g)
+		prompt, in, err := r.golden(ctx, g)
 		if err != nil {
 			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
 		}
@@ -61,7 +61,7 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 
 // golden is a golden prompt as a sequence is fed it: plain text, or a turn with
 // what is shown before it.
-func (r *Runner) golden(g modules.Golden) (talk.Prompt, []media.Medium, error) {
+func (r *Runner) golden(ctx context.Context, g modules.Golden) (talk.Prompt, []media.Medium, error) {
 	shown := g.Shown()
 	if len(shown) == 0 {
 		return r.talk.Plain(g.Prompt), nil, nil
@@ -81,9 +81,6 @@ func (r *Runner) golden(g modules.Golden) (talk.Prompt, []media.Medium, error) {
 	if err != nil {
 		return prompt, nil, err
 	}
-	in, err := r.senses.Read(prompt)
-	if err == nil {
-		err = r.roomy(prompt, in)
-	}
+	in, err := r.inputs(ctx, prompt)
 	return prompt, in, err
 }
