@@ -441,3 +441,74 @@ func TestBesideEachOther(t *testing.T) {
 		within.Wait()
 	}
 }
+
+// waiting is an engine that has one part wait until it is let go.
+type waiting struct {
+	*functions
+	part string
+	gone chan struct{}
+}
+
+func (e *waiting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	m, err := e.functions.Open(ctx, b, l)
+	if err != nil || b.Part.Name != e.part {
+		return m, err
+	}
+	return &waits{m.(runtimes.Function), e}, nil
+}
+
+type waits struct {
+	runtimes.Function
+	e *waiting
+}
+
+func (m *waits) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	select {
+	case <-m.e.gone:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return m.Function.Run(ctx, in)
+}
+
+// While a second input is encoded the core reads the first one and the words
+// behind it. What comes of it is the same, and a sequence holds it all.
+func TestReadsOn(t *testing.T) {
+	if pool.Default() < 2 {
+		t.Skip("skipped: one core")
+	}
+	b := seeing(t)
+	sound := preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: make([]float32, 4000)})
+	req := see(4, red(t))
+	req.Inputs, req.Outputs = append(req.Inputs, talk.Part{Type: abi.Audio, Data: sound}), []string{"text", "image"}
+	want := answer(t, draw(t, b, runner.Options{}), req)
+	core, e := &counting{shows: true}, &waiting{functions: &functions{name: "onnx"}, part: "audio-enc", gone: make(chan struct{})}
+	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{core, e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	done := make(chan *runner.Answer, 1)
+	go func() {
+		a, err := r.Answer(t.Context(), req, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- a
+	}()
+	before := int64(want.Timings.Prompt - 3 - 1) // all but the sound and the marker behind it
+	for end := time.Now().Add(2 * time.Minute); core.fed.Load() < before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := core.fed.Load(); n != before {
+		t.Errorf("%d positions were read before the sound, want %d", n, before)
+	}
+	close(e.gone)
+	a := <-done
+	if a == nil || !slices.Equal(a.Tokens, want.Tokens) || !bytes.Equal(a.Made[0].Tensor.Data, want.Made[0].Tensor.Data) || a.Timings.Prompt != want.Timings.Prompt {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	if again := answer(t, r, req); again.Timings.Reused != again.Timings.Prompt-1 || !slices.Equal(again.Tokens, want.Tokens) {
+		t.Errorf("again: %+v", again)
+	}
+}

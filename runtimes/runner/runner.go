@@ -11,7 +11,7 @@
 // projector, each on the engine that the graph or the options choose, and
 // stands between the modality's markers as at most T_cap vectors. Inputs are
 // encoded beside each other and beside what the core does meanwhile: it is
-// loaded, and reads what stands before the first of them. The parts are opened
+// loaded, and reads what stands before the next of them. The parts are opened
 // when they are first needed, once (runtimes/part); the vectors of an input are
 // remembered by its content (runtimes/media). A picture or a sound that is
 // asked for is made by a decoder of the states in which the core has read the
