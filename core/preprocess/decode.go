@@ -2,6 +2,7 @@ package preprocess
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // MaxPixels is the most pixels of a picture that is read or made.
@@ -84,6 +87,17 @@ func DecodeImage(data []byte) (*Raster, error) {
 // the height and how often the decoder goes over the picture, before a pixel is
 // decoded, and its error ends it.
 func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, error) {
+	return decode(context.Background(), data, admit)
+}
+
+// few reads little at a time: a few bytes of a picture may stand for many pixels,
+// and between two reads it is seen that a context has ended.
+type few struct{ io.Reader }
+
+func (f few) Read(p []byte) (int, error) { return f.Reader.Read(p[:min(len(p), 512)]) }
+
+// decode is [DecodeImageIf] until ctx ends.
+func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error) (*Raster, error) {
 	d := decoderOf(data)
 	if d == nil {
 		return nil, ErrFormat
@@ -108,7 +122,10 @@ func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, er
 	if err := admit(c.Width, c.Height, passes); err != nil {
 		return nil, err
 	}
-	m, err := d.decode(bytes.NewReader(data))
+	m, err := d.decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(data)}})
+	if ctx.Err() != nil { // which decoders do not hand on
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the picture: %w", err)
 	}
@@ -116,7 +133,11 @@ func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, er
 	if err := within(b.Dx(), b.Dy()); err != nil {
 		return nil, err
 	}
-	return turned(rgb(m), orientation(data)), nil
+	r, err := rgb(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return turned(r, orientation(data)), nil
 }
 
 func within(w, h int) error {
@@ -183,7 +204,7 @@ func webpFrames(data []byte) error {
 }
 
 // rgb copies the colours of an image, transparency left out.
-func rgb(m image.Image) *Raster {
+func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 	b := m.Bounds()
 	out := &Raster{W: b.Dx(), H: b.Dy(), C: 3, Pix: make([]uint8, 3*b.Dx()*b.Dy())}
 	i := 0
@@ -198,6 +219,9 @@ func rgb(m image.Image) *Raster {
 		}
 	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for x := b.Min.X; x < b.Max.X; x++ {
 			switch m := m.(type) {
 			case *image.Paletted:
@@ -224,7 +248,7 @@ func rgb(m image.Image) *Raster {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // gray is the picture's luma (ITU-R 601), one channel.

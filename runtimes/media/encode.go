@@ -90,10 +90,14 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 				e.err = ctx.Err()
 				return
 			}
-			var v feature.Vectors
-			if v, e.err = s.vectors(ctx, e, c.Start); e.err == nil {
+			began := time.Since(c.Start)
+			v, err := s.vectors(ctx, e, c.Start)
+			if err == nil {
 				e.Held = s.memory.Put(k, v)
+			} else if e.Steps == nil { // it is told that it was begun
+				e.Steps = []trace.Step{{What: trace.Encode, Part: e.joins.Encoder.Name, Note: e.name() + ", not to the end", Start: began, Run: time.Since(c.Start) - began}}
 			}
+			e.err = err
 		})
 	}
 	return c

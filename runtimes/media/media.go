@@ -159,7 +159,7 @@ func (s *Senses) Read(ctx context.Context, in []Medium) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.read(m, left); err != nil {
+		if err := s.read(ctx, m, left); err != nil {
 			return fmt.Errorf("reading the %s input: %w", m.Part.Type, err)
 		}
 		if m.frames != nil {
@@ -171,10 +171,10 @@ func (s *Senses) Read(ctx context.Context, in []Medium) error {
 }
 
 // read reads an input; a film may have room bytes of frames.
-func (s *Senses) read(m *Medium, room int64) (err error) {
+func (s *Senses) read(ctx context.Context, m *Medium, room int64) (err error) {
 	switch p := m.Part; {
 	case p.Type == abi.Video:
-		return s.film(m, room)
+		return s.film(ctx, m, room)
 	case p.Path == "":
 		m.data = p.Data
 	default:
@@ -186,8 +186,8 @@ func (s *Senses) read(m *Medium, room int64) (err error) {
 }
 
 // film takes the frames of a film that stand for it.
-func (s *Senses) film(m *Medium, room int64) error {
-	open := func() (*preprocess.Frames, error) { return preprocess.OpenFrames(m.Part.Path) }
+func (s *Senses) film(ctx context.Context, m *Medium, room int64) error {
+	open := func() (*preprocess.Frames, error) { return preprocess.OpenFrames(ctx, m.Part.Path) }
 	if m.Part.Path == "" {
 		open = func() (*preprocess.Frames, error) { return preprocess.DecodeFrames(m.Part.Data) }
 	}
@@ -199,7 +199,7 @@ func (s *Senses) film(m *Medium, room int64) error {
 	if m.size = 3 * int64(n) * int64(f.W) * int64(f.H); m.size > room {
 		err = fmt.Errorf("%d frames of %d × %d are more than the %d bytes that the inputs leave", n, f.W, f.H, room)
 	} else {
-		m.frames, err = f.Pick(n)
+		m.frames, err = f.Pick(ctx, n)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -512,3 +512,42 @@ func TestReadsOn(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 }
+
+// The budget counts from the reading of the inputs on, and what was done until it
+// was over is told.
+func TestBudgetOfInputs(t *testing.T) {
+	r, e, f := look(t, seeing(t), runner.Options{})
+	var large gif.GIF
+	for range 8 {
+		large.Image = append(large.Image, image.NewPaletted(image.Rect(0, 0, 1024, 1024), color.Palette{reddish, bluish}))
+		large.Delay = append(large.Delay, 10)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &large); err != nil {
+		t.Fatal(err)
+	}
+	req := ask("see this film", 1)
+	req.Inputs, req.Preferences.BudgetMS = append(req.Inputs, talk.Part{Type: abi.Video, Data: b.Bytes()}), 1
+	if a, err := r.Answer(t.Context(), req, nil); err != nil || a.Stop != runner.StopBudget || e.opens.Load()+f.opens.Load() != 0 {
+		t.Errorf("over while a film is read: %+v, %v", a, err)
+	}
+	f.gate = make(chan struct{})
+	find := func(a *runner.Answer, what string) trace.Step {
+		i := slices.IndexFunc(a.Trace, func(s trace.Step) bool { return s.What == what })
+		if i < 0 {
+			return trace.Step{}
+		}
+		return a.Trace[i]
+	}
+	a := within(t, func() *runner.Runner { return r }, see(1, red(t)), func(a *runner.Answer) bool {
+		return find(a, trace.Prompt).What != "" && find(a, trace.Encode).What != ""
+	})
+	prompt, encode := find(a, trace.Prompt), find(a, trace.Encode)
+	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, not to the end") || prompt.Note != "18 positions, and no further" {
+		t.Errorf("over while a picture is encoded: %+v", a)
+	}
+	var svg strings.Builder
+	if err := trace.SVG(&svg, "cut", a.Trace); err != nil || strings.Contains(svg.String(), ">on <") || len(a.Backends) != 1 {
+		t.Errorf("%s: %v", svg.String(), err)
+	}
+}

@@ -318,27 +318,42 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
+	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+}
+
+// prepare reads the inputs of a prompt, begins to encode them, and loads the core.
+// What it gives is to be ended.
+func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encoding, error) {
 	in, err := r.inputs(ctx, prompt)
 	if err != nil {
-		return nil, err
+		return &media.Encoding{}, err
 	}
-	c := r.senses.Encode(ctx, in)
-	defer c.End()
-	if err := r.Load(ctx); err != nil {
-		return nil, err
-	}
-	return r.answer(ctx, prompt, c, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	return r.senses.Encode(ctx, in), r.Load(ctx)
 }
 
 // answer feeds a prompt, reads what follows, and makes what else is asked for.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
+	over := func(err error) bool {
+		return errors.Is(context.Cause(bounded), errBudget) && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	}
+	c, err := r.prepare(bounded, prompt)
+	defer c.End()
 	t := &telling{
-		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
+		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
 		context: req.Context,
 	}
+	if over(err) {
+		t.answer.Stop = StopBudget
+		t.cut(c)
+		return t.answer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.answer.Timings.Load = r.told()
 	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
 	if s != nil {
 		defer r.put(s)
@@ -368,7 +383,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 	if ended := t.end(); err == nil {
 		err = ended
 	}
-	if err != nil && errors.Is(context.Cause(bounded), errBudget) && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if over(err) {
 		t.answer.Stop, err = StopBudget, nil
 	}
 	if err != nil {
