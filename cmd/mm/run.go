@@ -238,7 +238,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	opt := runner.Options{
 		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
-		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: fmt.Sprintf("%+v", built()),
+		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: p.revision,
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {

@@ -142,7 +142,14 @@ func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encode
 	if s.Features == nil {
 		return feature.Key{}, nil
 	}
-	parts := [][]byte{[]byte("vectors 1"), []byte(s.Revision), e.key[:], []byte(fmt.Sprint(e.Places))}
+	revision := ""
+	if s.Revision != nil {
+		var err error
+		if revision, err = s.Revision(); err != nil {
+			return feature.Key{}, err
+		}
+	}
+	parts := [][]byte{[]byte("vectors 1"), []byte(revision), e.key[:], []byte(fmt.Sprint(e.Places))}
 	for _, f := range []*part.Function{enc, proj} {
 		sum, err := f.Identity(ctx)
 		if err != nil {

@@ -35,9 +35,10 @@ type Senses struct {
 	Parts *part.Set
 
 	// Features keeps what inputs come to from one process to the next; nil: not
-	// at all. Revision is this program's: what another one computed is not taken.
+	// at all. Revision tells this program from others, when it is first asked: what
+	// another one computed is not taken. nil: all are one.
 	Features *feature.Folder
-	Revision string
+	Revision func() (string, error)
 
 	memory feature.Memory
 }

@@ -340,7 +340,8 @@ func TestRecalled(t *testing.T) {
 		return f
 	}
 	s := senses(t, b, e)
-	s.Features, s.Revision = folder(), "1"
+	revision := func(text string) func() (string, error) { return func() (string, error) { return text, nil } }
+	s.Features, s.Revision = folder(), revision("1")
 	red, path := paint(t, 9, 0, 0), write(t, "a.png", paint(t, 9, 0, 0))
 	got := encoded(t, s, talk.Part{Type: abi.Image, Data: red}, talk.Part{Type: abi.Image, Data: paint(t, 0, 9, 0)}, talk.Part{Type: abi.Image, Path: path})
 	if got[0] != got[2] || got[0] == got[1] || got[0].ID == got[1].ID || e.Runs.Load() != 4 {
@@ -358,11 +359,24 @@ func TestRecalled(t *testing.T) {
 		b.Assembly.Modalities[0].TCap = c.cap
 		e.Runs.Store(0)
 		other := senses(t, b, e)
-		other.Features, other.Revision = folder(), c.revision
+		other.Features, other.Revision = folder(), revision(c.revision)
 		x := encoded(t, other, talk.Part{Type: abi.Image, Data: red})[0]
 		if !slices.Equal(x.Numbers, got[0].Numbers) || e.Runs.Load() != c.runs || (x.Steps[0].Cached == "disk") != (c.runs == 0) {
 			t.Errorf("%s: %v, %+v, %d runs", name, x.Numbers, x.Steps, e.Runs.Load())
 		}
+	}
+	unknown := senses(t, b, e)
+	unknown.Revision = func() (string, error) { return "", errors.New("no program") }
+	encoded(t, unknown, talk.Part{Type: abi.Image, Data: red}) // nothing is kept, and nobody is asked
+	unknown.Features = folder()
+	in, err := read(t, unknown, talk.Part{Type: abi.Image, Data: paint(t, 0, 0, 9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := unknown.Encode(t.Context(), in)
+	defer c.End()
+	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "no program") {
+		t.Errorf("of a program that cannot be told from others: %v", err)
 	}
 	asFilm := encoded(t, s, talk.Part{Type: abi.Video, Data: film(t, 9)})[0]
 	if asFilm.ID == got[0].ID || asFilm.Steps[0].Note != "8 frames" {

@@ -63,9 +63,10 @@ type Options struct {
 	Sequences int
 
 	// Features keeps what inputs come to from one process to the next; nil: not
-	// at all. Revision is this program's: what another one computed is not taken.
+	// at all. Revision tells this program from others, when it is first asked: what
+	// another one computed is not taken. nil: all are one.
 	Features *feature.Folder
-	Revision string
+	Revision func() (string, error)
 
 	// Skills is how the skills of the build are called. Without executors they
 	// are not: a call is then the caller's to run.
