@@ -25,6 +25,9 @@ const MaxPixels = 1 << 26
 // ErrFormat says that a file is of none of the formats that are read.
 var ErrFormat = errors.New("no PNG, JPEG, GIF, WebP or BMP")
 
+// ErrAnimated says that a file is an animated WebP.
+var ErrAnimated = errors.New("an animated WebP, which is not read: give one of its pictures, or the film as a GIF, a Y4M file or a folder of pictures")
+
 // Raster is a picture of 8 bits a channel: rows from the top, pixels from the
 // left, channels within a pixel.
 type Raster struct {
@@ -102,6 +105,9 @@ func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error
 	if d == nil {
 		return nil, ErrFormat
 	}
+	if animated(data) {
+		return nil, ErrAnimated
+	}
 	c, err := d.config(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("reading the picture's header: %w", err)
@@ -176,6 +182,22 @@ func jpegScans(data []byte, c image.Config) (int, error) {
 		return 0, fmt.Errorf("%d scans of %d × %d pixels, the limit is %d pixels together", n, c.Width, c.Height, maxScanned)
 	}
 	return int(n), nil
+}
+
+// animated reports whether data begins as a WebP of several pictures: a chunk says
+// how they are shown (WebP container specification, ANIM).
+func animated(data []byte) bool {
+	if !matches(data, "RIFF????WEBP") {
+		return false
+	}
+	for at := uint64(12); at+8 <= uint64(len(data)); {
+		if string(data[at:at+4]) == "ANIM" {
+			return true
+		}
+		size := uint64(binary.LittleEndian.Uint32(data[at+4:]))
+		at += 8 + size + size&1
+	}
+	return false
 }
 
 // webpFrames judges the frames of a WebP by their own headers: the size that an

@@ -42,6 +42,12 @@ func webpHeader(extended bool, w, h uint32) []byte {
 	return append(append(le.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"...), chunks...)
 }
 
+// webpFilm is an animated WebP without its frames.
+func webpFilm() []byte {
+	chunks := "VP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00ICCP\x01\x00\x00\x00x\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"+chunks...)
+}
+
 func TestPicturesRefused(t *testing.T) {
 	var whole bytes.Buffer
 	if err := png.Encode(&whole, image.NewRGBA(image.Rect(0, 0, 9, 9))); err != nil {
@@ -60,6 +66,8 @@ func TestPicturesRefused(t *testing.T) {
 		"as large as can be said":    {pngHeader(math.MaxInt32, math.MaxInt32), ""},
 		"a webp of 268 megapixels":   {webpHeader(false, 16384, 16384), "the limit is"},
 		"a webp that lies about it":  {webpHeader(true, 16384, 16384), "the limit is"},
+		"an animated webp":           {webpFilm(), "an animated WebP, which is not read"},
+		"a webp of chunks too large": {append(webpFilm()[:12], "ICCP\xff\xff\xff\xff"...), "header"},
 		"a bmp of many":              {bmp, ""},
 		"cut":                        {whole.Bytes()[:40], "reading the picture"},
 		"one byte wrong":             {bytes.Replace(whole.Bytes(), []byte("IDAT"), []byte("IDAU"), 1), "reading the picture"},

@@ -24,6 +24,9 @@ const (
 	maxFrames    = y4m.MaxFrames
 )
 
+// headBytes are looked at to tell what a file is.
+const headBytes = 64 << 10
+
 // Frames are the pictures of a video in their order, decoded one by one as they
 // are asked for. It is for one goroutine, and to be closed.
 type Frames struct {
@@ -56,7 +59,7 @@ func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 	if info.IsDir() {
 		return openFolder(ctx, path)
 	}
-	head, err := fsx.ReadHead(path, len(y4m.Magic))
+	head, err := fsx.ReadHead(path, headBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +77,7 @@ func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 		return frames, nil
 	}
 	if !IsVideo(head) {
-		return nil, ErrNoVideo
+		return nil, noVideo(head)
 	}
 	data, err := fsx.ReadFile(path, maxAnimation)
 	if err != nil {
@@ -91,7 +94,15 @@ func DecodeFrames(data []byte) (*Frames, error) {
 	case matches(data, "GIF8?a"):
 		return openGIF(data)
 	}
-	return nil, ErrNoVideo
+	return nil, noVideo(data)
+}
+
+// noVideo says why what begins as head does is no video.
+func noVideo(head []byte) error {
+	if animated(head) {
+		return ErrAnimated
+	}
+	return ErrNoVideo
 }
 
 func openY4M(src interface {

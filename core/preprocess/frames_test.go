@@ -244,7 +244,8 @@ func TestOpenFrames(t *testing.T) {
 		t.Error(err)
 	}
 	write("empty/notes.txt", nil)
-	for name, want := range map[string]string{"empty": "holds no picture", "walk/notes.txt": "no video", "none": "no such file"} {
+	write("film.webp", webpFilm())
+	for name, want := range map[string]string{"empty": "holds no picture", "walk/notes.txt": "no video", "film.webp": "an animated WebP", "none": "no such file"} {
 		if _, err := preprocess.OpenFrames(t.Context(), filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -264,6 +265,8 @@ func TestVideosRefused(t *testing.T) {
 	}{
 		"nothing":           {nil, "no video"},
 		"a wav":             {[]byte("RIFF????WAVE"), "no video"},
+		"an animated webp":  {webpFilm(), "an animated WebP, which is not read"},
+		"a webp":            {webpHeader(true, 4, 4), "no video"},
 		"a head":            {whole[:10], "cut short"},
 		"cut":               {whole[:len(whole)-30], "cut short"},
 		"a huge screen":     {wide, "the limit is"},

@@ -107,6 +107,8 @@ func (s *Senses) medium(p *talk.Part) (Medium, error) {
 		return m, fmt.Errorf("the %s input %s has a path and data, one is wanted", p.Type, filepath.Base(p.Path))
 	case p.Path == "" && len(p.Data) == 0:
 		return m, fmt.Errorf("the %s input is empty: it wants a path or data", p.Type)
+	case p.Text != "":
+		return m, fmt.Errorf("the %s has text, which stands in an input of its own", named(*p))
 	case p.Path != "":
 		info, err := os.Stat(p.Path)
 		if err != nil {
@@ -241,13 +243,19 @@ func modalityOf(a *builds.Assembly, m abi.Modality) (builds.ModalityPart, bool) 
 	return builds.ModalityPart{}, false
 }
 
-// Missing explains why an input that is no text cannot be taken; nil where it
-// can.
-func Missing(a *builds.Assembly, in talk.Part) error {
+// named is what an input is called.
+func named(in talk.Part) string {
 	what := string(in.Type) + " input"
 	if in.Path != "" {
 		what += " " + filepath.Base(in.Path)
 	}
+	return what
+}
+
+// Missing explains why an input that is no text cannot be taken; nil where it
+// can.
+func Missing(a *builds.Assembly, in talk.Part) error {
+	what := named(in)
 	if m, ok := modalityOf(a, in.Type); ok {
 		for _, p := range []builds.Part{m.Encoder, m.Projector} {
 			if len(p.Files) == 0 {

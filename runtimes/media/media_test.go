@@ -118,6 +118,7 @@ func TestRead(t *testing.T) {
 		"a file":        {in: talk.Part{Type: abi.Image, Path: write(t, "a.png", red)}, places: 4},
 		"both":          {in: talk.Part{Type: abi.Image, Path: "a.png", Data: red}, want: "the image input a.png has a path and data"},
 		"neither":       {in: talk.Part{Type: abi.Audio}, want: "the audio input is empty"},
+		"text":          {in: talk.Part{Type: abi.Image, Path: "a.png", Text: "what"}, want: "the image input a.png has text, which stands in an input of its own"},
 		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "the image input is empty"},
 		"an empty file": {in: talk.Part{Type: abi.Audio, Path: write(t, "a.wav", nil)}, want: "reading the audio input: a.wav is empty"},
 		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
