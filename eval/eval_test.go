@@ -78,13 +78,13 @@ func fingerprint(p talk.Part) string {
 		}
 		b.Write(r.Pix)
 	case abi.Video:
-		f, err := preprocess.OpenFrames(p.Path)
+		f, err := preprocess.OpenFrames(context.Background(), p.Path)
 		if err != nil {
 			return err.Error()
 		}
 		defer f.Close()
 		for i := range f.Len() {
-			r, err := f.At(i)
+			r, err := f.At(context.Background(), i)
 			if err != nil {
 				return err.Error()
 			}

@@ -79,6 +79,16 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 		if ext := strings.ToLower(filepath.Ext(o.value)); ext != ".npy" && ext != ".png" && ext != ".wav" {
 			return u, usageError{fmt.Errorf("--output %s: only .npy, .png and .wav are written", o.value)}
 		}
+		for _, in := range u.inputs {
+			if overwrites(o.value, in.value) {
+				return u, usageError{fmt.Errorf("--output %s would be written over an input", o.value)}
+			}
+		}
+		for _, in := range u.media {
+			if overwrites(o.value, in.Path) {
+				return u, usageError{fmt.Errorf("--output %s would be written over an input", o.value)}
+			}
+		}
 	}
 	return u, nil
 }

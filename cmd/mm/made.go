@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,6 +82,9 @@ func wishOptions(c *cli.Context) (wishes, error) {
 		if err := fsx.Writable(filepath.Dir(path)); err != nil {
 			return w, fmt.Errorf("--%s: %w", f.flag, err)
 		}
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return w, fmt.Errorf("--%s %s: it is there, and no file", f.flag, path)
+		}
 		if f.in != "" {
 			w.files[f.in] = path
 		}
@@ -93,8 +98,44 @@ func wishOptions(c *cli.Context) (wishes, error) {
 // any reports whether something is to be left that only an answer leaves.
 func (w wishes) any() bool { return len(w.files) > 0 || w.trace || w.svg != "" }
 
+// apart sees that no file is written over what is read.
+func (w wishes) apart(req *runner.Request) error {
+	written := map[string]string{"out-image": w.files[abi.Image], "out-audio": w.files[abi.Audio], "trace-svg": w.svg}
+	for _, flag := range slices.Sorted(maps.Keys(written)) {
+		for _, in := range req.Inputs {
+			if overwrites(written[flag], in.Path) {
+				return usageError{fmt.Errorf("--%s %s would be written over an input", flag, written[flag])}
+			}
+		}
+		for _, a := range req.Assets {
+			if overwrites(written[flag], a.Path) {
+				return usageError{fmt.Errorf("--%s %s would be written over the asset %s", flag, written[flag], a.Name)}
+			}
+		}
+	}
+	return nil
+}
+
+// overwrites reports whether a file that is written is one that is read, or lies
+// in the folder that is.
+func overwrites(written, read string) bool {
+	info, err := os.Stat(read)
+	if err != nil {
+		return false
+	}
+	was, err := os.Stat(written)
+	if err != nil {
+		return false
+	}
+	folder, err := os.Stat(filepath.Dir(written))
+	return os.SameFile(was, info) || err == nil && os.SameFile(folder, info)
+}
+
 // ask makes a request for the files, or sees that it asks for them itself.
 func (w wishes) ask(req *runner.Request, whole bool) error {
+	if err := w.apart(req); err != nil {
+		return err
+	}
 	if whole {
 		for _, m := range []abi.Modality{abi.Image, abi.Audio} {
 			asked := slices.Contains(req.Outputs, string(m))

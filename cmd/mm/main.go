@@ -74,7 +74,7 @@ func main() {
 // run is the program without the process around it.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &results{Writer: stdout}
-	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines()}
+	p := &program{stdin: stdin, stdout: out, stderr: stderr, engines: engines(), revision: revision()}
 	app := p.app()
 	err := app.RunContext(ctx, permute(app, args))
 	if err == nil {
@@ -156,10 +156,11 @@ type program struct {
 	stdout, stderr io.Writer
 	json           bool
 	quiet          bool
-	engines        []runtimes.Engine // in the order of preference
-	said           []talk.Part       // by the flags of a request, in their order
-	skills         skills.Options    // of builds that have some
-	skilled        io.Closer         // what runs them; nil: nothing yet
+	engines        []runtimes.Engine      // in the order of preference
+	revision       func() (string, error) // of the program
+	said           []talk.Part            // by the flags of a request, in their order
+	skills         skills.Options         // of builds that have some
+	skilled        io.Closer              // what runs them; nil: nothing yet
 }
 
 func (p *program) app() *cli.App {

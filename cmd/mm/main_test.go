@@ -16,6 +16,7 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -191,4 +192,39 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	ts.Fatalf("%s printed nothing", args[0])
+}
+
+// What was built of anything but a release is known by its own bytes, this
+// program of the tests among it; a release by its name.
+func TestRevision(t *testing.T) {
+	dir := t.TempDir()
+	one, two, gone := filepath.Join(dir, "one"), filepath.Join(dir, "two"), filepath.Join(dir, "gone")
+	for _, path := range []string{one, two} {
+		if err := os.WriteFile(path, []byte(path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range []builtFrom{{Version: unreleased}, {Version: "0.2.1-0.20261125044305-f96791c0aa11"}, {Version: "0.2.0+dirty"}, {Version: "0.2.0", Modified: true}} {
+		first, err := v.revision(one)
+		second, err2 := v.revision(two)
+		if err != nil || err2 != nil || first == second {
+			t.Errorf("%+v: %s and %s, %v, %v", v, first, second, err, err2)
+		}
+		if _, err := v.revision(gone); err == nil {
+			t.Errorf("%+v is known without its bytes", v)
+		}
+	}
+	release, next := builtFrom{Version: "0.2.0"}, builtFrom{Version: "0.2.1"}
+	first, err := release.revision(gone)
+	if second, _ := next.revision(gone); err != nil || first == second {
+		t.Errorf("releases: %s and %s, %v", first, second, err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, err := fsx.Digest(executable)
+	if got, err2 := revision()(); err != nil || err2 != nil || got != want {
+		t.Errorf("this program is %s, want %s; %v, %v", got, want, err, err2)
+	}
 }

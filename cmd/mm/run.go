@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -237,7 +238,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	opt := runner.Options{
 		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
-		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: fmt.Sprintf("%+v", built()),
+		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: p.revision,
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {
@@ -328,8 +329,8 @@ func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
 }
 
 // inputOptions are what the flags say, then the second argument, as a question
-// stands behind the picture that it is about; or standard input where that is no
-// terminal.
+// stands behind the picture that it is about; or, where nothing was said in words,
+// standard input.
 func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 	said := p.said
 	if c.NArg() > 1 {
@@ -338,18 +339,38 @@ func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
 		}
 		said = append(slices.Clone(said), talk.Part{Type: abi.Text, Text: c.Args().Get(1)})
 	}
-	if len(said) > 0 {
+	switch {
+	case text(said), len(said) > 0 && !p.piped():
 		return said, nil
+	case len(said) == 0 && p.terminal():
+		return nil, usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
 	}
-	text, err := p.promptOptions(c)
-	return []talk.Part{{Type: abi.Text, Text: text}}, err
+	words, err := p.readPrompt()
+	if len(said) > 0 && strings.TrimSpace(words) == "" {
+		return said, err
+	}
+	return append(slices.Clone(said), talk.Part{Type: abi.Text, Text: words}), err
 }
 
-// promptOptions reads standard input.
-func (p *program) promptOptions(c *cli.Context) (string, error) {
-	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return "", usageError{fmt.Errorf("no prompt: write it behind %s, or hold a conversation with mm chat %s", c.Args().First(), c.Args().First())}
+// terminal reports whether somebody types on standard input.
+func (p *program) terminal() bool {
+	f, ok := p.stdin.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// piped reports whether standard input is a pipe or a file: a device, such as
+// /dev/null, says nothing about pictures.
+func (p *program) piped() bool {
+	f, ok := p.stdin.(*os.File)
+	if !ok {
+		return true
 	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(fs.ModeDevice|fs.ModeDir) == 0
+}
+
+// readPrompt reads standard input.
+func (p *program) readPrompt() (string, error) {
 	data, err := io.ReadAll(io.LimitReader(p.stdin, schemas.MaxBytes+1))
 	if err != nil {
 		return "", fmt.Errorf("reading the prompt: %w", err)

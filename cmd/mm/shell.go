@@ -2,12 +2,16 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // helpCommand is mm help [COMMAND…].
@@ -90,6 +94,34 @@ func built() builtFrom {
 		}
 	}
 	return v
+}
+
+// revision tells this program from others that may compute otherwise: by its
+// version where that is a release, and by its own bytes where it was built of
+// anything else.
+func (v builtFrom) revision(executable string) (string, error) {
+	if !v.Modified && !strings.ContainsAny(v.Version, "-+") {
+		return fmt.Sprintf("%+v", v), nil
+	}
+	_, digest, err := fsx.Digest(executable)
+	if err != nil {
+		return "", fmt.Errorf("telling this program from others: %w", err)
+	}
+	return digest, nil
+}
+
+// revision is that of this program, which is read when it is first asked for.
+func revision() func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		executable, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("finding this program: %w", err)
+		}
+		if runtime.GOOS == "linux" {
+			executable = "/proc/self/exe" // what runs, whatever lies at its path by now
+		}
+		return built().revision(executable)
+	})
 }
 
 // completions are the shells' scripts; each asks mm itself what may follow.

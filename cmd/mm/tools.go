@@ -78,7 +78,7 @@ func (p *program) agents(w *workspace.Workspace, others map[string]sandbox.Execu
 	return agent.New(agent.Options{
 		Open: w.Agent, Executors: others,
 		Runner: runner.Options{
-			Engines: p.engines, Revision: fmt.Sprintf("%+v", built()), Sequences: 1,
+			Engines: p.engines, Revision: p.revision, Sequences: 1,
 			Called: func(ctx context.Context, c tools.Called) { w.Record(ctx, entry(c)) },
 		},
 	})

@@ -2,6 +2,7 @@ package preprocess
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // MaxPixels is the most pixels of a picture that is read or made.
@@ -21,6 +24,9 @@ const MaxPixels = 1 << 26
 
 // ErrFormat says that a file is of none of the formats that are read.
 var ErrFormat = errors.New("no PNG, JPEG, GIF, WebP or BMP")
+
+// ErrAnimated says that a file is an animated WebP.
+var ErrAnimated = errors.New("an animated WebP, which is not read: give one of its pictures, or the film as a GIF, a Y4M file or a folder of pictures")
 
 // Raster is a picture of 8 bits a channel: rows from the top, pixels from the
 // left, channels within a pixel.
@@ -84,9 +90,23 @@ func DecodeImage(data []byte) (*Raster, error) {
 // the height and how often the decoder goes over the picture, before a pixel is
 // decoded, and its error ends it.
 func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, error) {
+	return decode(context.Background(), data, admit)
+}
+
+// few reads little at a time: a few bytes of a picture may stand for many pixels,
+// and between two reads it is seen that a context has ended.
+type few struct{ io.Reader }
+
+func (f few) Read(p []byte) (int, error) { return f.Reader.Read(p[:min(len(p), 512)]) }
+
+// decode is [DecodeImageIf] until ctx ends.
+func decode(ctx context.Context, data []byte, admit func(w, h, passes int) error) (*Raster, error) {
 	d := decoderOf(data)
 	if d == nil {
 		return nil, ErrFormat
+	}
+	if animated(data) {
+		return nil, ErrAnimated
 	}
 	c, err := d.config(bytes.NewReader(data))
 	if err != nil {
@@ -108,7 +128,10 @@ func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, er
 	if err := admit(c.Width, c.Height, passes); err != nil {
 		return nil, err
 	}
-	m, err := d.decode(bytes.NewReader(data))
+	m, err := d.decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(data)}})
+	if ctx.Err() != nil { // which decoders do not hand on
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the picture: %w", err)
 	}
@@ -116,7 +139,11 @@ func DecodeImageIf(data []byte, admit func(w, h, passes int) error) (*Raster, er
 	if err := within(b.Dx(), b.Dy()); err != nil {
 		return nil, err
 	}
-	return turned(rgb(m), orientation(data)), nil
+	r, err := rgb(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return turned(r, orientation(data)), nil
 }
 
 func within(w, h int) error {
@@ -157,6 +184,22 @@ func jpegScans(data []byte, c image.Config) (int, error) {
 	return int(n), nil
 }
 
+// animated reports whether data begins as a WebP of several pictures: a chunk says
+// how they are shown (WebP container specification, ANIM).
+func animated(data []byte) bool {
+	if !matches(data, "RIFF????WEBP") {
+		return false
+	}
+	for at := uint64(12); at+8 <= uint64(len(data)); {
+		if string(data[at:at+4]) == "ANIM" {
+			return true
+		}
+		size := uint64(binary.LittleEndian.Uint32(data[at+4:]))
+		at += 8 + size + size&1
+	}
+	return false
+}
+
 // webpFrames judges the frames of a WebP by their own headers: the size that an
 // extended file states is not what the decoder allocates.
 func webpFrames(data []byte) error {
@@ -183,7 +226,7 @@ func webpFrames(data []byte) error {
 }
 
 // rgb copies the colours of an image, transparency left out.
-func rgb(m image.Image) *Raster {
+func rgb(ctx context.Context, m image.Image) (*Raster, error) {
 	b := m.Bounds()
 	out := &Raster{W: b.Dx(), H: b.Dy(), C: 3, Pix: make([]uint8, 3*b.Dx()*b.Dy())}
 	i := 0
@@ -198,6 +241,9 @@ func rgb(m image.Image) *Raster {
 		}
 	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for x := b.Min.X; x < b.Max.X; x++ {
 			switch m := m.(type) {
 			case *image.Paletted:
@@ -224,7 +270,7 @@ func rgb(m image.Image) *Raster {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // gray is the picture's luma (ITU-R 601), one channel.

@@ -2,6 +2,7 @@ package preprocess_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,12 @@ func webpHeader(extended bool, w, h uint32) []byte {
 	return append(append(le.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"...), chunks...)
 }
 
+// webpFilm is an animated WebP without its frames.
+func webpFilm() []byte {
+	chunks := "VP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00ICCP\x01\x00\x00\x00x\x00ANIM\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(4+len(chunks))), "WEBP"+chunks...)
+}
+
 func TestPicturesRefused(t *testing.T) {
 	var whole bytes.Buffer
 	if err := png.Encode(&whole, image.NewRGBA(image.Rect(0, 0, 9, 9))); err != nil {
@@ -59,6 +66,8 @@ func TestPicturesRefused(t *testing.T) {
 		"as large as can be said":    {pngHeader(math.MaxInt32, math.MaxInt32), ""},
 		"a webp of 268 megapixels":   {webpHeader(false, 16384, 16384), "the limit is"},
 		"a webp that lies about it":  {webpHeader(true, 16384, 16384), "the limit is"},
+		"an animated webp":           {webpFilm(), "an animated WebP, which is not read"},
+		"a webp of chunks too large": {append(webpFilm()[:12], "ICCP\xff\xff\xff\xff"...), "header"},
 		"a bmp of many":              {bmp, ""},
 		"cut":                        {whole.Bytes()[:40], "reading the picture"},
 		"one byte wrong":             {bytes.Replace(whole.Bytes(), []byte("IDAT"), []byte("IDAU"), 1), "reading the picture"},
@@ -75,6 +84,82 @@ func TestPicturesRefused(t *testing.T) {
 	}
 }
 
+// fleeting is a context that ends after so many looks at it.
+type fleeting struct {
+	context.Context
+	looks int
+}
+
+func (f *fleeting) Err() error {
+	if f.looks--; f.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Who no longer waits ends the decoding of a picture or a film within it, and
+// what is made of it.
+func TestGivenUp(t *testing.T) {
+	noise := image.NewNRGBA64(image.Rect(0, 0, 40, 60))
+	for i := range noise.Pix {
+		noise.Pix[i] = uint8(i * i * 7919 >> 5)
+	}
+	var still, moving bytes.Buffer
+	if err := png.Encode(&still, noise); err != nil {
+		t.Fatal(err)
+	}
+	grid := image.NewPaletted(image.Rect(0, 0, 60, 60), color.Palette{color.Black, color.White})
+	for i := range grid.Pix {
+		grid.Pix[i] = uint8(i * i * 7919 >> 5 & 1)
+	}
+	if err := gif.EncodeAll(&moving, &gif.GIF{Image: []*image.Paletted{grid, grid}, Delay: []int{1, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.png"), still.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := preprocess.Spec{Picture: preprocess.Picture{Resize: []int{8, 8}, Frames: 2}}
+	for name, c := range map[string]struct {
+		use  func(ctx context.Context) error
+		most int // how often it is to be looked at, at least
+	}{
+		"a picture": {func(ctx context.Context) error { _, err := s.FromImage(ctx, still.Bytes()); return err }, 60 + 10},
+		"a raster": {func(ctx context.Context) error {
+			_, err := s.FromRaster(ctx, &preprocess.Raster{W: 1, H: 1, C: 3, Pix: make([]byte, 3)})
+			return err
+		}, 2},
+		"a film": {func(ctx context.Context) error {
+			f, err := preprocess.DecodeFrames(moving.Bytes())
+			if err == nil {
+				_, err = s.FromFrames(ctx, f)
+			}
+			return err
+		}, 2 * (2 + 2)},
+		"a folder": {func(ctx context.Context) error {
+			f, err := preprocess.OpenFrames(ctx, dir)
+			if err == nil {
+				_, err = f.Pick(ctx, 2)
+			}
+			return err
+		}, 2 * (60 + 10)},
+	} {
+		looks := 0
+		for ; ; looks++ {
+			err := c.use(&fleeting{t.Context(), looks})
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s, given up after %d looks: %v", name, looks, err)
+			}
+		}
+		if looks < c.most {
+			t.Errorf("%s was looked at %d times, want %d", name, looks, c.most)
+		}
+	}
+}
+
 // What a picture would become is bounded as well.
 func TestResultsBounded(t *testing.T) {
 	line := &preprocess.Raster{W: 60000, H: 1, C: 3, Pix: make([]byte, 180000)}
@@ -88,12 +173,12 @@ func TestResultsBounded(t *testing.T) {
 		if name == "rows" {
 			r = &preprocess.Raster{W: 1, H: 60000, C: 3, Pix: make([]byte, 180000)}
 		}
-		if _, err := s.FromRaster(r); err == nil || !strings.Contains(err.Error(), "the limit is") {
+		if _, err := s.FromRaster(t.Context(), r); err == nil || !strings.Contains(err.Error(), "the limit is") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := preprocess.Spec{Picture: preprocess.Picture{Height: 48, MaxWidth: 320}}
-	if got, err := s.FromRaster(line); err != nil || got.Shape[3] != 320 {
+	if got, err := s.FromRaster(t.Context(), line); err != nil || got.Shape[3] != 320 {
 		t.Errorf("squeezed: %v, %v", got, err)
 	}
 }

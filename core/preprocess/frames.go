@@ -2,6 +2,7 @@ package preprocess
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,6 +24,9 @@ const (
 	maxFrames    = y4m.MaxFrames
 )
 
+// headBytes are looked at to tell what a file is.
+const headBytes = 64 << 10
+
 // Frames are the pictures of a video in their order, decoded one by one as they
 // are asked for. It is for one goroutine, and to be closed.
 type Frames struct {
@@ -33,7 +37,7 @@ type Frames struct {
 	Duration time.Duration
 
 	n     int
-	at    func(i int) (*Raster, error)
+	at    func(ctx context.Context, i int) (*Raster, error)
 	close func() error
 }
 
@@ -47,15 +51,15 @@ func IsVideo(data []byte) bool { return matches(data, y4m.Magic) || matches(data
 // OpenFrames opens a video: a Y4M file, a GIF, or a folder whose pictures are
 // the frames, sorted by name with the numbers in them as numbers. Nothing but
 // headers is read yet.
-func OpenFrames(path string) (*Frames, error) {
+func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	if info.IsDir() {
-		return openFolder(path)
+		return openFolder(ctx, path)
 	}
-	head, err := fsx.ReadHead(path, len(y4m.Magic))
+	head, err := fsx.ReadHead(path, headBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func OpenFrames(path string) (*Frames, error) {
 		return frames, nil
 	}
 	if !IsVideo(head) {
-		return nil, ErrNoVideo
+		return nil, noVideo(head)
 	}
 	data, err := fsx.ReadFile(path, maxAnimation)
 	if err != nil {
@@ -90,7 +94,15 @@ func DecodeFrames(data []byte) (*Frames, error) {
 	case matches(data, "GIF8?a"):
 		return openGIF(data)
 	}
-	return nil, ErrNoVideo
+	return nil, noVideo(data)
+}
+
+// noVideo says why what begins as head does is no video.
+func noVideo(head []byte) error {
+	if animated(head) {
+		return ErrAnimated
+	}
+	return ErrNoVideo
 }
 
 func openY4M(src interface {
@@ -104,7 +116,7 @@ func openY4M(src interface {
 	for i := range f.n {
 		f.Times = append(f.Times, r.Time(i))
 	}
-	f.at = func(i int) (*Raster, error) {
+	f.at = func(_ context.Context, i int) (*Raster, error) {
 		pix, err := r.RGB(i)
 		return &Raster{W: r.W, H: r.H, C: 3, Pix: pix}, err
 	}
@@ -113,7 +125,7 @@ func openY4M(src interface {
 
 // openFolder makes a video of a folder. The pictures are of one size: that of the
 // first.
-func openFolder(path string) (*Frames, error) {
+func openFolder(ctx context.Context, path string) (*Frames, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
@@ -135,12 +147,12 @@ func openFolder(path string) (*Frames, error) {
 	}
 	slices.SortFunc(names, byNumber)
 	f := &Frames{n: len(names)}
-	f.at = func(i int) (*Raster, error) {
+	f.at = func(ctx context.Context, i int) (*Raster, error) {
 		data, err := fsx.ReadFile(filepath.Join(path, names[i]), maxPicture)
 		if err != nil {
 			return nil, err
 		}
-		r, err := DecodeImage(data)
+		r, err := decode(ctx, data, func(int, int, int) error { return nil })
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", names[i], err)
@@ -149,7 +161,7 @@ func openFolder(path string) (*Frames, error) {
 		}
 		return r, nil
 	}
-	first, err := f.at(0)
+	first, err := f.at(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -197,12 +209,15 @@ func byNumber(a, b string) int {
 func (f *Frames) Len() int { return f.n }
 
 // At is frame i, a picture of its own. Frames of a GIF are drawn on top of the
-// ones before: going back costs all of them.
-func (f *Frames) At(i int) (*Raster, error) {
+// ones before: going back costs all of them. When ctx ends, so does the decoding.
+func (f *Frames) At(ctx context.Context, i int) (*Raster, error) {
 	if i < 0 || i >= f.n {
 		return nil, fmt.Errorf("frame %d of %d", i, f.n)
 	}
-	return f.at(i)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return f.at(ctx, i)
 }
 
 // Chosen are the n frames that stand for the video: those that are shown in the
@@ -226,7 +241,7 @@ func (f *Frames) Chosen(n int) []int {
 }
 
 // Pick are the n frames of [Frames.Chosen]. Together they have at most MaxPixels.
-func (f *Frames) Pick(n int) ([]*Raster, error) {
+func (f *Frames) Pick(ctx context.Context, n int) ([]*Raster, error) {
 	if n < 1 || n > maxFrames || int64(n)*int64(f.W)*int64(f.H) > MaxPixels {
 		return nil, fmt.Errorf("%d frames of %d × %d, the limit is %d pixels together", n, f.W, f.H, MaxPixels)
 	}
@@ -237,7 +252,7 @@ func (f *Frames) Pick(n int) ([]*Raster, error) {
 			out = append(out, out[k-1])
 			continue
 		}
-		r, err := f.At(i)
+		r, err := f.At(ctx, i)
 		if err != nil {
 			return nil, err
 		}
@@ -256,14 +271,14 @@ func (f *Frames) Close() error {
 
 // FromFrames prepares the spec's Frames frames of a video, one where it says
 // none: a tensor each.
-func (s *Spec) FromFrames(f *Frames) ([]*Tensor, error) {
+func (s *Spec) FromFrames(ctx context.Context, f *Frames) ([]*Tensor, error) {
 	var out []*Tensor
 	for _, i := range f.Chosen(max(s.Frames, 1)) {
-		r, err := f.At(i)
+		r, err := f.At(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		t, err := s.FromRaster(r)
+		t, err := s.FromRaster(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("frame %d: %w", i, err)
 		}

@@ -54,7 +54,7 @@ func TestAnimation(t *testing.T) {
 		}
 		order := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 0, 8, 8}
 		for _, i := range order {
-			r, err := f.At(i)
+			r, err := f.At(t.Context(), i)
 			if err != nil {
 				t.Fatal(a.Name, i, err)
 			}
@@ -95,7 +95,7 @@ func TestAnimationTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"rrrr", "rggr", "rrrg", "rrr."} {
-		r, err := f.At(i)
+		r, err := f.At(t.Context(), i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestRawVideo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r, err := f.At(0)
+		r, err := f.At(t.Context(), 0)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -191,14 +191,14 @@ func TestOpenFrames(t *testing.T) {
 	}
 	write("walk/notes.txt", []byte("none"))
 	write("walk/.hidden.png", []byte("none"))
-	f, err := preprocess.OpenFrames(filepath.Join(dir, "walk"))
+	f, err := preprocess.OpenFrames(t.Context(), filepath.Join(dir, "walk"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.Len() != 12 || f.W != 3 || f.H != 2 || len(f.Times) != 0 {
 		t.Errorf("%+v", f)
 	}
-	picked, err := f.Pick(4)
+	picked, err := f.Pick(t.Context(), 4)
 	if err != nil || len(picked) != 4 {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestOpenFrames(t *testing.T) {
 	}
 
 	path := write("v.y4m", y4mFile("YUV4MPEG2 W4 H2 F30000:1001 C444", 7, 24))
-	f, err = preprocess.OpenFrames(path)
+	f, err = preprocess.OpenFrames(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,29 +223,30 @@ func TestOpenFrames(t *testing.T) {
 		t.Errorf("%d frames, the fourth at %v", f.Len(), f.Times[3])
 	}
 	s := preprocess.Spec{Scale: 1.0 / 255, Picture: preprocess.Picture{Resize: []int{2, 2}, Frames: 3}}
-	ts, err := s.FromFrames(f)
+	ts, err := s.FromFrames(t.Context(), f)
 	if err != nil || len(ts) != 3 || !slices.Equal(ts[0].Shape, []int{1, 3, 2, 2}) {
 		t.Errorf("%v, %v", ts, err)
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.At(0); err == nil {
+	if _, err := f.At(t.Context(), 0); err == nil {
 		t.Error("a closed file is read")
 	}
 
 	write("odd/a.png", shade(1, 3))
 	write("odd/b.png", shade(1, 4))
-	f, err = preprocess.OpenFrames(filepath.Join(dir, "odd"))
+	f, err = preprocess.OpenFrames(t.Context(), filepath.Join(dir, "odd"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Pick(2); err == nil || !strings.Contains(err.Error(), "b.png is 4 × 2") {
+	if _, err := f.Pick(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "b.png is 4 × 2") {
 		t.Error(err)
 	}
 	write("empty/notes.txt", nil)
-	for name, want := range map[string]string{"empty": "holds no picture", "walk/notes.txt": "no video", "none": "no such file"} {
-		if _, err := preprocess.OpenFrames(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
+	write("film.webp", webpFilm())
+	for name, want := range map[string]string{"empty": "holds no picture", "walk/notes.txt": "no video", "film.webp": "an animated WebP", "none": "no such file"} {
+		if _, err := preprocess.OpenFrames(t.Context(), filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -264,6 +265,8 @@ func TestVideosRefused(t *testing.T) {
 	}{
 		"nothing":           {nil, "no video"},
 		"a wav":             {[]byte("RIFF????WAVE"), "no video"},
+		"an animated webp":  {webpFilm(), "an animated WebP, which is not read"},
+		"a webp":            {webpHeader(true, 4, 4), "no video"},
 		"a head":            {whole[:10], "cut short"},
 		"cut":               {whole[:len(whole)-30], "cut short"},
 		"a huge screen":     {wide, "the limit is"},
@@ -297,12 +300,12 @@ func TestVideosRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range []int{-1, f.Len()} {
-		if _, err := f.At(i); err == nil {
+		if _, err := f.At(t.Context(), i); err == nil {
 			t.Errorf("frame %d is there", i)
 		}
 	}
 	for _, n := range []int{0, -1, 1 << 30} {
-		if _, err := f.Pick(n); err == nil {
+		if _, err := f.Pick(t.Context(), n); err == nil {
 			t.Errorf("%d frames are picked", n)
 		}
 	}
@@ -325,7 +328,7 @@ func FuzzFrames(f *testing.F) {
 			t.Fatalf("%d frames at %d times", v.Len(), len(v.Times))
 		}
 		for _, i := range []int{0, min(v.Len()-1, 3), 0} {
-			r, err := v.At(i)
+			r, err := v.At(t.Context(), i)
 			if err == nil && (r.W != v.W || r.H != v.H || len(r.Pix) != 3*r.W*r.H) {
 				t.Fatalf("frame %d is %d × %d in %d bytes", i, r.W, r.H, len(r.Pix))
 			}

@@ -2,12 +2,15 @@ package preprocess
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"image/gif"
 	"time"
+
+	"mm-abi.org/mm/internal/fsx"
 )
 
 // maxDrawn bounds the pixels of all frames of a GIF together: the last one is
@@ -150,13 +153,13 @@ func blocks(data []byte, at int) (int, error) {
 }
 
 // show is the screen with frame i.
-func (a *animation) show(i int) (*Raster, error) {
+func (a *animation) show(ctx context.Context, i int) (*Raster, error) {
 	if i < a.at || a.screen == nil {
 		w, h := int(binary.LittleEndian.Uint16(a.head[6:])), int(binary.LittleEndian.Uint16(a.head[8:]))
 		a.screen, a.at = &Raster{W: w, H: h, C: 3, Pix: make([]byte, 3*w*h)}, -1
 	}
 	for a.at < i {
-		if err := a.draw(a.at + 1); err != nil {
+		if err := a.draw(ctx, a.at+1); err != nil {
 			a.screen = nil // what is half drawn is drawn anew
 			return nil, fmt.Errorf("reading frame %d: %w", a.at+1, err)
 		}
@@ -166,7 +169,7 @@ func (a *animation) show(i int) (*Raster, error) {
 
 // draw takes the frame that is shown back, where it is to be, and draws the next.
 // What is transparent everywhere is black, as it is in [DecodeImage].
-func (a *animation) draw(i int) error {
+func (a *animation) draw(ctx context.Context, i int) error {
 	if a.at >= 0 {
 		switch last := a.frames[a.at]; last.disposal {
 		case toBackground:
@@ -178,7 +181,11 @@ func (a *animation) draw(i int) error {
 		}
 	}
 	f := &a.frames[i]
-	m, err := gif.Decode(bytes.NewReader(bytes.Join([][]byte{a.head, f.control, f.descriptor, {0x3b}}, nil)))
+	one := bytes.Join([][]byte{a.head, f.control, f.descriptor, {0x3b}}, nil)
+	m, err := gif.Decode(fsx.Reader{Context: ctx, R: few{bytes.NewReader(one)}})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func compare(t *testing.T, data []byte) {
 		if faults := c.Spec.Check(); len(faults) > 0 {
 			t.Fatalf("%s: %v", c.Name, faults)
 		}
-		got, err := c.Spec.FromImage(c.File)
+		got, err := c.Spec.FromImage(t.Context(), c.File)
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 			continue

@@ -3,6 +3,7 @@ package preprocess_test
 import (
 	"bytes"
 	"compress/zlib"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -103,7 +104,7 @@ func (a *tally) add(c cost) {
 // usePicture is what mm does with the bytes of a picture.
 func usePicture(data []byte) error {
 	spec := preprocess.Spec{Picture: preprocess.Picture{Resize: []int{64, 64}}, Scale: 1.0 / 255}
-	x, err := spec.FromImage(data)
+	x, err := spec.FromImage(context.Background(), data)
 	if err == nil {
 		err = finite(x)
 	}
@@ -119,7 +120,7 @@ func useVideo(data []byte) error {
 	defer v.Close()
 	spec := preprocess.Spec{Picture: preprocess.Picture{Resize: []int{64, 64}}}
 	spec.Frames = 4
-	_, err = spec.FromFrames(v)
+	_, err = spec.FromFrames(context.Background(), v)
 	return err
 }
 

@@ -1,22 +1,29 @@
 package preprocess
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
-// FromImage prepares a picture in one of the formats of [DecodeImage].
-func (s *Spec) FromImage(data []byte) (*Tensor, error) {
-	r, err := DecodeImage(data)
+// FromImage prepares a picture in one of the formats of [DecodeImage]. When ctx
+// ends, so does the decoding.
+func (s *Spec) FromImage(ctx context.Context, data []byte) (*Tensor, error) {
+	r, err := decode(ctx, data, func(int, int, int) error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	return s.FromRaster(r)
+	return s.FromRaster(ctx, r)
 }
 
 // FromRaster prepares a picture of red, green and blue.
-func (s *Spec) FromRaster(r *Raster) (*Tensor, error) {
+func (s *Spec) FromRaster(ctx context.Context, r *Raster) (*Tensor, error) {
 	if s.Color == "gray" {
 		r = r.gray()
 	}
 	w, h, err := s.size(r.W, r.H)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +34,10 @@ func (s *Spec) FromRaster(r *Raster) (*Tensor, error) {
 		r = r.cropped(s.Crop[1], s.Crop[0])
 	}
 	w, h = s.padded(max(r.W, s.MinWidth)), s.padded(r.H)
-	if err := within(w, h); err != nil {
+	if err = within(w, h); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s.lay(r, w, h), nil

@@ -21,7 +21,6 @@ import (
 // Encoded is an input in the course of becoming vectors.
 type Encoded struct {
 	Medium
-	key  feature.Key // of what it is, for this build
 	done chan struct{}
 
 	// Once done is closed.
@@ -62,7 +61,7 @@ type Encoding struct {
 	Start  time.Time // of the first
 }
 
-// Encode starts to encode inputs, as many at a time as there are cores. What is
+// Encode starts to encode inputs that were read, as many at a time as there are cores. What is
 // remembered is ready at once.
 func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	ctx, cancel := context.WithCancel(ctx)
@@ -70,12 +69,12 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	lanes := make(chan struct{}, pool.Default())
 	same := map[feature.Key]*Encoded{}
 	for _, m := range media {
-		k := feature.NewKey(m.content()...)
+		k := m.key
 		if e := same[k]; e != nil {
 			c.Inputs = append(c.Inputs, e)
 			continue
 		}
-		e := &Encoded{Medium: m, key: k, done: make(chan struct{})}
+		e := &Encoded{Medium: m, done: make(chan struct{})}
 		same[k], c.Inputs = e, append(c.Inputs, e)
 		if held, ok := s.memory.Get(k); ok {
 			e.Held, e.Steps = held, []trace.Step{recalled(e, held.Vectors, "memory", 0)}
@@ -91,10 +90,14 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 				e.err = ctx.Err()
 				return
 			}
-			var v feature.Vectors
-			if v, e.err = s.vectors(ctx, e, c.Start); e.err == nil {
+			began := time.Since(c.Start)
+			v, err := s.vectors(ctx, e, c.Start)
+			if err == nil {
 				e.Held = s.memory.Put(k, v)
+			} else if e.Steps == nil { // it is told that it was begun
+				e.Steps = []trace.Step{{What: trace.Encode, Part: e.joins.Encoder.Name, Note: e.name() + ", not to the end", Start: began, Run: time.Since(c.Start) - began}}
 			}
+			e.err = err
 		})
 	}
 	return c
@@ -139,7 +142,14 @@ func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encode
 	if s.Features == nil {
 		return feature.Key{}, nil
 	}
-	parts := [][]byte{[]byte("vectors 1"), []byte(s.Revision), e.key[:], []byte(fmt.Sprint(e.Places))}
+	revision := ""
+	if s.Revision != nil {
+		var err error
+		if revision, err = s.Revision(); err != nil {
+			return feature.Key{}, err
+		}
+	}
+	parts := [][]byte{[]byte("vectors 1"), []byte(revision), e.key[:], []byte(fmt.Sprint(e.Places))}
 	for _, f := range []*part.Function{enc, proj} {
 		sum, err := f.Identity(ctx)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,16 @@ func write(t *testing.T, name string, data []byte) string {
 	return path
 }
 
+// read judges inputs and reads them.
+func read(t *testing.T, s *Senses, parts ...talk.Part) ([]Medium, error) {
+	t.Helper()
+	in, err := s.Judge(prompt(parts...))
+	if err == nil {
+		err = s.Read(t.Context(), in)
+	}
+	return in, err
+}
+
 // Inputs are judged before anything is opened: what they are made of, and how
 // many places each may take.
 func TestRead(t *testing.T) {
@@ -107,6 +118,7 @@ func TestRead(t *testing.T) {
 		"a file":        {in: talk.Part{Type: abi.Image, Path: write(t, "a.png", red)}, places: 4},
 		"both":          {in: talk.Part{Type: abi.Image, Path: "a.png", Data: red}, want: "the image input a.png has a path and data"},
 		"neither":       {in: talk.Part{Type: abi.Audio}, want: "the audio input is empty"},
+		"text":          {in: talk.Part{Type: abi.Image, Path: "a.png", Text: "what"}, want: "the image input a.png has text, which stands in an input of its own"},
 		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "the image input is empty"},
 		"an empty file": {in: talk.Part{Type: abi.Audio, Path: write(t, "a.wav", nil)}, want: "reading the audio input: a.wav is empty"},
 		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
@@ -136,7 +148,7 @@ func TestRead(t *testing.T) {
 			c.change(b)
 		}
 		e := &parttest.Engine{}
-		got, err := senses(t, b, e).Read(prompt(c.in))
+		got, err := read(t, senses(t, b, e), c.in)
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -147,8 +159,62 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %d inputs of %+v, %v", name, len(got), got, err)
 		}
 	}
-	if got, err := senses(t, both(t), &parttest.Engine{}).Read(prompt()); err != nil || got != nil {
+	if got, err := read(t, senses(t, both(t), &parttest.Engine{})); err != nil || got != nil {
 		t.Errorf("words alone: %v, %v", got, err)
+	}
+}
+
+// allocated is how many bytes f takes.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// sparse is a file of many bytes that takes no room on disk.
+func sparse(t *testing.T, name string, size int64) talk.Part {
+	t.Helper()
+	path := write(t, name, nil)
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
+	return talk.Part{Type: abi.Image, Path: path}
+}
+
+// Judging reads no byte, whatever the files; a file that is named twice is read
+// once; and there are only so many bytes that inputs may have together.
+func TestReadBounded(t *testing.T) {
+	s := senses(t, both(t), &parttest.Engine{})
+	large := []talk.Part{sparse(t, "a.png", 200<<20), sparse(t, "b.png", 200<<20), sparse(t, "c.png", 200<<20)}
+	var in []Medium
+	var err error
+	if n := allocated(func() { in, err = s.Judge(prompt(large...)) }); err != nil || len(in) != 3 || in[2].Places != 4 || n > 1<<20 {
+		t.Errorf("judging %d inputs took %d bytes, %v", len(in), n, err)
+	}
+	if n := allocated(func() { err = s.Read(t.Context(), in) }); err == nil || !strings.Contains(err.Error(), "3 inputs have 629145600 bytes together, the limit is 536870912") || n > 1<<20 {
+		t.Errorf("too much together took %d bytes, %v", n, err)
+	}
+	one := sparse(t, "a.png", 8<<20)
+	many := slices.Repeat([]talk.Part{one}, 80)
+	if n := allocated(func() { in, err = read(t, s, many...) }); err != nil || len(in) != 80 || &in[79].data[0] != &in[0].data[0] || n > 64<<20 {
+		t.Errorf("one file, many times: %d bytes, %v", n, err)
+	}
+	moving := talk.Part{Type: abi.Video, Path: write(t, "a.gif", film(t, 1, 2))}
+	if in, err = read(t, s, moving, talk.Part{Type: abi.Image, Path: moving.Path}, moving); err != nil || in[0].source != in[2].source || in[0].source == in[1].source {
+		t.Errorf("a film and its first frame: %v", err)
+	}
+	// Frames count as they are, and beside the others.
+	s.Build.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 1}}}
+	wide := talk.Part{Type: abi.Video, Path: write(t, "a.y4m", append([]byte("YUV4MPEG2 W8192 H4096 Cmono\nFRAME\n"), make([]byte, 8192*4096)...))}
+	if _, err = read(t, s, wide, large[0], large[1], sparse(t, "d.png", 40<<20)); err == nil || !strings.Contains(err.Error(), "1 frames of 8192 × 4096 are more than the 75497472 bytes that the inputs leave") {
+		t.Errorf("no room for a frame: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err = s.Read(gone, in); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone: %v", err)
 	}
 }
 
@@ -196,7 +262,7 @@ func TestMissing(t *testing.T) {
 // encoded takes inputs all the way.
 func encoded(t *testing.T, s *Senses, parts ...talk.Part) []*Encoded {
 	t.Helper()
-	in, err := s.Read(prompt(parts...))
+	in, err := read(t, s, parts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +341,8 @@ func TestRecalled(t *testing.T) {
 		return f
 	}
 	s := senses(t, b, e)
-	s.Features, s.Revision = folder(), "1"
+	revision := func(text string) func() (string, error) { return func() (string, error) { return text, nil } }
+	s.Features, s.Revision = folder(), revision("1")
 	red, path := paint(t, 9, 0, 0), write(t, "a.png", paint(t, 9, 0, 0))
 	got := encoded(t, s, talk.Part{Type: abi.Image, Data: red}, talk.Part{Type: abi.Image, Data: paint(t, 0, 9, 0)}, talk.Part{Type: abi.Image, Path: path})
 	if got[0] != got[2] || got[0] == got[1] || got[0].ID == got[1].ID || e.Runs.Load() != 4 {
@@ -293,11 +360,24 @@ func TestRecalled(t *testing.T) {
 		b.Assembly.Modalities[0].TCap = c.cap
 		e.Runs.Store(0)
 		other := senses(t, b, e)
-		other.Features, other.Revision = folder(), c.revision
+		other.Features, other.Revision = folder(), revision(c.revision)
 		x := encoded(t, other, talk.Part{Type: abi.Image, Data: red})[0]
 		if !slices.Equal(x.Numbers, got[0].Numbers) || e.Runs.Load() != c.runs || (x.Steps[0].Cached == "disk") != (c.runs == 0) {
 			t.Errorf("%s: %v, %+v, %d runs", name, x.Numbers, x.Steps, e.Runs.Load())
 		}
+	}
+	unknown := senses(t, b, e)
+	unknown.Revision = func() (string, error) { return "", errors.New("no program") }
+	encoded(t, unknown, talk.Part{Type: abi.Image, Data: red}) // nothing is kept, and nobody is asked
+	unknown.Features = folder()
+	in, err := read(t, unknown, talk.Part{Type: abi.Image, Data: paint(t, 0, 0, 9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := unknown.Encode(t.Context(), in)
+	defer c.End()
+	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "no program") {
+		t.Errorf("of a program that cannot be told from others: %v", err)
 	}
 	asFilm := encoded(t, s, talk.Part{Type: abi.Video, Data: film(t, 9)})[0]
 	if asFilm.ID == got[0].ID || asFilm.Steps[0].Note != "8 frames" {
@@ -311,7 +391,7 @@ func TestEnded(t *testing.T) {
 	gate := make(chan struct{})
 	e := &parttest.Engine{Gate: gate}
 	s := senses(t, both(t), e)
-	in, err := s.Read(prompt(talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, talk.Part{Type: abi.Image, Data: []byte("no picture")}))
+	in, err := read(t, s, talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, talk.Part{Type: abi.Image, Data: []byte("no picture")})
 	if err != nil {
 		t.Fatal(err)
 	}

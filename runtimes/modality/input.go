@@ -1,6 +1,7 @@
 package modality
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,7 +51,7 @@ func (f *feed) seconds() float64 {
 }
 
 // prepare makes an input ready. assumed says what was taken for granted.
-func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err error) {
+func (s *Session) prepare(ctx context.Context, name string, in Input) (f *feed, assumed string, err error) {
 	set := 0
 	for _, given := range []bool{in.File != "", in.Data != nil, in.Tensor != nil, in.Frames != nil, in.Sound != nil} {
 		if given {
@@ -64,7 +65,7 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 	case in.Tensor != nil:
 		return &feed{tensor: *in.Tensor}, "", in.Tensor.Check()
 	case in.Frames != nil:
-		return s.film(name, in.Frames)
+		return s.film(ctx, name, in.Frames)
 	case in.Sound != nil:
 		return s.samples(name, in.Sound)
 	}
@@ -86,19 +87,19 @@ func (s *Session) prepare(name string, in Input) (f *feed, assumed string, err e
 	case preprocess.IsSound(data):
 		return s.sound(name, data)
 	case preprocess.IsImage(data):
-		return s.picture(name, data)
+		return s.picture(ctx, name, data)
 	}
 	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV, FLAC, MP3, Ogg Vorbis) nor an array (.npy)")
 }
 
 // picture prepares a picture as the manifest says or, where it says nothing and
 // the input can only be one, as its shape says.
-func (s *Session) picture(name string, data []byte) (*feed, string, error) {
+func (s *Session) picture(ctx context.Context, name string, data []byte) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, false)
 	if err != nil {
 		return nil, "", err
 	}
-	t, err := spec.FromImage(data)
+	t, err := spec.FromImage(ctx, data)
 	if err != nil {
 		return nil, "", err
 	}
@@ -107,14 +108,14 @@ func (s *Session) picture(name string, data []byte) (*feed, string, error) {
 
 // film prepares frames one behind the other: those of a film for an input that
 // takes all at once, or one.
-func (s *Session) film(name string, frames []*preprocess.Raster) (*feed, string, error) {
+func (s *Session) film(ctx context.Context, name string, frames []*preprocess.Raster) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, false)
 	if err != nil {
 		return nil, "", err
 	}
 	var all runtimes.Tensor
 	for i, r := range frames {
-		t, err := spec.FromRaster(r)
+		t, err := spec.FromRaster(ctx, r)
 		if err != nil {
 			return nil, "", fmt.Errorf("frame %d: %w", i, err)
 		}

@@ -130,7 +130,7 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		f, assumed, err := s.prepare(name, named[name])
+		f, assumed, err := s.prepare(ctx, name, named[name])
 		if err != nil {
 			return nil, fmt.Errorf("preparing input %q: %w", name, err)
 		}

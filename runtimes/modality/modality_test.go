@@ -445,6 +445,35 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// fleeting is a context that ends after so many looks at it.
+type fleeting struct {
+	context.Context
+	looks int
+}
+
+func (f *fleeting) Err() error {
+	if f.looks--; f.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Who no longer waits does not wait for a picture to be decoded.
+func TestGivenUp(t *testing.T) {
+	ran := false
+	fn := &function{run: func(map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) { ran = true; return nil, nil }}
+	s, err := modality.New(fn, manifest(t, "inputs: [{name: image, shape: [H, W, 3], dtype: uint8}]\noutputs: [{name: y, shape: [T], dtype: fp32}]\n"), modality.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	film := modality.Input{Frames: []*preprocess.Raster{{W: 1, H: 1, C: 3, Pix: make([]byte, 3)}, {W: 1, H: 1, C: 3, Pix: make([]byte, 3)}}}
+	for looks, in := range map[int]modality.Input{20: {Data: drawn(t, 30, 40)}, 4: film} {
+		if _, err := s.Run(&fleeting{t.Context(), looks}, map[string]modality.Input{"image": in}); !errors.Is(err, context.Canceled) || ran {
+			t.Errorf("given up after %d looks: %v", looks, err)
+		}
+	}
+}
+
 // Numbers written by hand take the type and the shape of their input.
 func TestLiteral(t *testing.T) {
 	m := manifest(t, "inputs: [{name: x, shape: [2, N], dtype: int8}, {name: p, shape: [], dtype: bool}, {name: q, shape: [2, 2], dtype: fp16}]\noutputs: [{name: y, shape: [T], dtype: fp32}]\n")

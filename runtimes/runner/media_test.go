@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,21 @@ func TestFilm(t *testing.T) {
 	if _, err := r.Answer(t.Context(), show(two), nil); err == nil || !strings.Contains(err.Error(), "24 places of 1 inputs") || e.opens.Load() != 0 {
 		t.Errorf("no room: %v", err)
 	}
+	large := filepath.Join(t.TempDir(), "large.png")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 200<<20); err != nil {
+		t.Fatal(err)
+	}
+	req := show(two)
+	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Image, Path: large})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = r.Answer(t.Context(), req, nil)
+	if runtime.ReadMemStats(&after); err == nil || !strings.Contains(err.Error(), "27 places of 2 inputs") || after.TotalAlloc-before.TotalAlloc > 100<<20 {
+		t.Errorf("no room for a large one: %v, %d bytes", err, after.TotalAlloc-before.TotalAlloc)
+	}
 	b.Assembly.Tokens.MaxSeq = 256
 
 	// A folder of frames, and what is no film.
@@ -138,7 +154,7 @@ func TestFilm(t *testing.T) {
 		}
 	}
 	r, e, _ = look(t, b, runner.Options{})
-	req := ask("see this film", 1)
+	req = ask("see this film", 1)
 	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Video, Path: dir})
 	if _, err := r.Answer(t.Context(), req, nil); err != nil || !near(e.seen.Load().([]float32), want) {
 		t.Errorf("a folder of frames: %v", err)
@@ -423,5 +439,115 @@ func TestBesideEachOther(t *testing.T) {
 		}
 		cancel()
 		within.Wait()
+	}
+}
+
+// waiting is an engine that has one part wait until it is let go.
+type waiting struct {
+	*functions
+	part string
+	gone chan struct{}
+}
+
+func (e *waiting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
+	m, err := e.functions.Open(ctx, b, l)
+	if err != nil || b.Part.Name != e.part {
+		return m, err
+	}
+	return &waits{m.(runtimes.Function), e}, nil
+}
+
+type waits struct {
+	runtimes.Function
+	e *waiting
+}
+
+func (m *waits) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	select {
+	case <-m.e.gone:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return m.Function.Run(ctx, in)
+}
+
+// While a second input is encoded the core reads the first one and the words
+// behind it. What comes of it is the same, and a sequence holds it all.
+func TestReadsOn(t *testing.T) {
+	if pool.Default() < 2 {
+		t.Skip("skipped: one core")
+	}
+	b := seeing(t)
+	sound := preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: make([]float32, 4000)})
+	req := see(4, red(t))
+	req.Inputs, req.Outputs = append(req.Inputs, talk.Part{Type: abi.Audio, Data: sound}), []string{"text", "image"}
+	want := answer(t, draw(t, b, runner.Options{}), req)
+	core, e := &counting{shows: true}, &waiting{functions: &functions{name: "onnx"}, part: "audio-enc", gone: make(chan struct{})}
+	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{core, e}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	done := make(chan *runner.Answer, 1)
+	go func() {
+		a, err := r.Answer(t.Context(), req, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- a
+	}()
+	before := int64(want.Timings.Prompt - 3 - 1) // all but the sound and the marker behind it
+	for end := time.Now().Add(2 * time.Minute); core.fed.Load() < before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := core.fed.Load(); n != before {
+		t.Errorf("%d positions were read before the sound, want %d", n, before)
+	}
+	close(e.gone)
+	a := <-done
+	if a == nil || !slices.Equal(a.Tokens, want.Tokens) || !bytes.Equal(a.Made[0].Tensor.Data, want.Made[0].Tensor.Data) || a.Timings.Prompt != want.Timings.Prompt {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	if again := answer(t, r, req); again.Timings.Reused != again.Timings.Prompt-1 || !slices.Equal(again.Tokens, want.Tokens) {
+		t.Errorf("again: %+v", again)
+	}
+}
+
+// The budget counts from the reading of the inputs on, and what was done until it
+// was over is told.
+func TestBudgetOfInputs(t *testing.T) {
+	r, e, f := look(t, seeing(t), runner.Options{})
+	var large gif.GIF
+	for range 8 {
+		large.Image = append(large.Image, image.NewPaletted(image.Rect(0, 0, 1024, 1024), color.Palette{reddish, bluish}))
+		large.Delay = append(large.Delay, 10)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, &large); err != nil {
+		t.Fatal(err)
+	}
+	req := ask("see this film", 1)
+	req.Inputs, req.Preferences.BudgetMS = append(req.Inputs, talk.Part{Type: abi.Video, Data: b.Bytes()}), 1
+	if a, err := r.Answer(t.Context(), req, nil); err != nil || a.Stop != runner.StopBudget || e.opens.Load()+f.opens.Load() != 0 {
+		t.Errorf("over while a film is read: %+v, %v", a, err)
+	}
+	f.gate = make(chan struct{})
+	find := func(a *runner.Answer, what string) trace.Step {
+		i := slices.IndexFunc(a.Trace, func(s trace.Step) bool { return s.What == what })
+		if i < 0 {
+			return trace.Step{}
+		}
+		return a.Trace[i]
+	}
+	a := within(t, func() *runner.Runner { return r }, see(1, red(t)), func(a *runner.Answer) bool {
+		return find(a, trace.Prompt).What != "" && find(a, trace.Encode).What != ""
+	})
+	prompt, encode := find(a, trace.Prompt), find(a, trace.Encode)
+	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, not to the end") || prompt.Note != "18 positions, and no further" {
+		t.Errorf("over while a picture is encoded: %+v", a)
+	}
+	var svg strings.Builder
+	if err := trace.SVG(&svg, "cut", a.Trace); err != nil || strings.Contains(svg.String(), ">on <") || len(a.Backends) != 1 {
+		t.Errorf("%s: %v", svg.String(), err)
 	}
 }

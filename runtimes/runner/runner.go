@@ -11,7 +11,7 @@
 // projector, each on the engine that the graph or the options choose, and
 // stands between the modality's markers as at most T_cap vectors. Inputs are
 // encoded beside each other and beside what the core does meanwhile: it is
-// loaded, and reads what stands before the first of them. The parts are opened
+// loaded, and reads what stands before the next of them. The parts are opened
 // when they are first needed, once (runtimes/part); the vectors of an input are
 // remembered by its content (runtimes/media). A picture or a sound that is
 // asked for is made by a decoder of the states in which the core has read the
@@ -63,9 +63,10 @@ type Options struct {
 	Sequences int
 
 	// Features keeps what inputs come to from one process to the next; nil: not
-	// at all. Revision is this program's: what another one computed is not taken.
+	// at all. Revision tells this program from others, when it is first asked: what
+	// another one computed is not taken. nil: all are one.
 	Features *feature.Folder
-	Revision string
+	Revision func() (string, error)
 
 	// Skills is how the skills of the build are called. Without executors they
 	// are not: a call is then the caller's to run.
@@ -318,30 +319,42 @@ func (r *Runner) Answer(ctx context.Context, req Request, emit func(text string)
 	} else if prompt, err = r.talk.Render(req.messages(), req.Tools); err != nil {
 		return nil, err
 	}
-	in, err := r.senses.Read(prompt)
+	return r.answer(ctx, prompt, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+}
+
+// prepare reads the inputs of a prompt, begins to encode them, and loads the core.
+// What it gives is to be ended.
+func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encoding, error) {
+	in, err := r.inputs(ctx, prompt)
 	if err != nil {
-		return nil, err
+		return &media.Encoding{}, err
 	}
-	if err := r.roomy(prompt, in); err != nil {
-		return nil, err
-	}
-	c := r.senses.Encode(ctx, in)
-	defer c.End()
-	if err := r.Load(ctx); err != nil {
-		return nil, err
-	}
-	return r.answer(ctx, prompt, c, req, loop, talk.ReadOptions{Stop: req.Preferences.Stop, Thinking: prompt.Thinking, Begins: prompt.Begins}, emit)
+	return r.senses.Encode(ctx, in), r.Load(ctx)
 }
 
 // answer feeds a prompt, reads what follows, and makes what else is asked for.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encoding, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()
+	over := func(err error) bool {
+		return errors.Is(context.Cause(bounded), errBudget) && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	}
+	c, err := r.prepare(bounded, prompt)
+	defer c.End()
 	t := &telling{
-		answer: &Answer{Timings: Timings{Load: r.told()}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
+		answer: &Answer{Backends: []Backend{backendOf(r.build.Assembly.Core.Name, r.engine)}}, reader: r.talk.Reader(read), emit: emit, begun: time.Now(), start: c.Start,
 		context: req.Context,
 	}
+	if over(err) {
+		t.answer.Stop = StopBudget
+		t.cut(c)
+		return t.answer, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.answer.Timings.Load = r.told()
 	s, err := t.read(bounded, r, prompt, c, len(req.shows()) > 0)
 	if s != nil {
 		defer r.put(s)
@@ -371,7 +384,7 @@ func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, c *media.Encodi
 	if ended := t.end(); err == nil {
 		err = ended
 	}
-	if err != nil && errors.Is(context.Cause(bounded), errBudget) && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	if over(err) {
 		t.answer.Stop, err = StopBudget, nil
 	}
 	if err != nil {

@@ -44,6 +44,7 @@ type counting struct {
 	fed              atomic.Int64 // positions
 	seen             atomic.Value // the vectors fed last, []float32
 	slow             time.Duration
+	shows            bool // its sequences show the core's states
 }
 
 func (c *counting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -64,7 +65,17 @@ type counted struct {
 func (m *counted) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	m.c.sequences.Add(1)
 	s, err := m.Language.NewSequence(ctx, opt)
+	if m.c.shows {
+		return &showing{countedSequence{s, m.c}}, err
+	}
 	return &countedSequence{s, m.c}, err
+}
+
+// showing is a sequence that shows the core's states.
+type showing struct{ countedSequence }
+
+func (s *showing) Hidden(from, to int) ([]float32, error) {
+	return s.Sequence.(runtimes.Hidden).Hidden(from, to)
 }
 
 type countedSequence struct {

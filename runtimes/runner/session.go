@@ -88,11 +88,11 @@ func (p *positions) show(e *media.Encoded) error {
 	return nil
 }
 
-// read makes a sequence hold a prompt: at once what is known of it, beside the
-// encoders of the rest, and each of those as it comes.
+// read makes a sequence hold a prompt: what is known of it each time that there is
+// an input to wait for, beside the encoders of the rest.
 func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding, hidden bool) (s *session, p *positions, reused int, err error) {
 	p = &positions{width: r.model.Shape().Width}
-	inputs, begun := c.Inputs, false
+	inputs := c.Inputs
 	for _, piece := range prompt.Pieces {
 		if piece.Part == nil {
 			p.say(piece.Tokens)
@@ -100,9 +100,14 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 		}
 		e := inputs[0]
 		inputs = inputs[1:]
-		if !begun && !e.Ready() { // there is time to read what stands before it
-			p.goesOn, begun = true, true
-			if s, reused, err = r.begin(ctx, p, hidden); err != nil {
+		if !e.Ready() { // there is time to read what stands before it
+			p.goesOn = true
+			if s == nil {
+				s, reused, err = r.begin(ctx, p, hidden)
+			} else {
+				err = s.read(ctx, p)
+			}
+			if err != nil {
 				return s, p, reused, err
 			}
 		}
@@ -116,7 +121,7 @@ func (r *Runner) read(ctx context.Context, prompt talk.Prompt, c *media.Encoding
 	if p.len() == 0 {
 		return s, p, 0, fmt.Errorf("nothing to read: the model begins no text by itself")
 	}
-	if !begun {
+	if s == nil {
 		s, reused, err = r.begin(ctx, p, hidden)
 		return s, p, reused, err
 	}
@@ -212,8 +217,21 @@ func (s *session) generate(ctx context.Context, opt runtimes.Generation, emit fu
 	return stop, err
 }
 
+// inputs reads the inputs of a prompt that are no text, if there is room for
+// them.
+func (r *Runner) inputs(ctx context.Context, prompt talk.Prompt) ([]media.Medium, error) {
+	in, err := r.senses.Judge(prompt)
+	if err == nil {
+		err = r.roomy(prompt, in)
+	}
+	if err == nil {
+		err = r.senses.Read(ctx, in)
+	}
+	return in, err
+}
+
 // roomy reports inputs that the sequence has no room for, before anything is
-// loaded: each is counted with all the places that it may take.
+// read or loaded: each is counted with all the places that it may take.
 func (r *Runner) roomy(prompt talk.Prompt, in []media.Medium) error {
 	most := r.build.Assembly.Tokens.MaxSeq
 	if most <= 0 || len(in) == 0 {

@@ -35,21 +35,18 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 			p.MaxTokens = len(g.Expect) // a token gives at least a byte
 		}
 		var got strings.Builder
-		prompt, in, err := r.golden(g)
-		if err != nil {
-			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
+		prompt, err := r.golden(g)
+		if err == nil {
+			_, err = r.answer(ctx, prompt, Request{Preferences: p}, nil, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
+				got.WriteString(text)
+				if got.Len() >= len(g.Expect) {
+					return enough
+				}
+				return nil
+			})
 		}
-		c := r.senses.Encode(ctx, in)
-		_, err = r.answer(ctx, prompt, c, Request{Preferences: p}, nil, talk.ReadOptions{Plain: true, Begins: prompt.Begins}, func(text string) error {
-			got.WriteString(text)
-			if got.Len() >= len(g.Expect) {
-				return enough
-			}
-			return nil
-		})
-		c.End()
 		if err != nil && !errors.Is(err, enough) {
-			return missed, run, err
+			return missed, run, fmt.Errorf("golden prompt %q: %w", g.Prompt, err)
 		}
 		run++
 		if !strings.HasPrefix(got.String(), g.Expect) {
@@ -61,29 +58,21 @@ func (r *Runner) Smoke(ctx context.Context) (missed []Missed, run int, err error
 
 // golden is a golden prompt as a sequence is fed it: plain text, or a turn with
 // what is shown before it.
-func (r *Runner) golden(g modules.Golden) (talk.Prompt, []media.Medium, error) {
+func (r *Runner) golden(g modules.Golden) (talk.Prompt, error) {
 	shown := g.Shown()
 	if len(shown) == 0 {
-		return r.talk.Plain(g.Prompt), nil, nil
+		return r.talk.Plain(g.Prompt), nil
 	}
 	var parts []talk.Part
 	for _, s := range shown {
 		path, err := r.build.Files.Path(s.File)
 		if err != nil {
-			return talk.Prompt{}, nil, err
+			return talk.Prompt{}, err
 		}
 		parts = append(parts, talk.Part{Type: s.Modality, Path: path})
 		if err := media.Missing(r.build.Assembly, parts[len(parts)-1]); err != nil {
-			return talk.Prompt{}, nil, err
+			return talk.Prompt{}, err
 		}
 	}
-	prompt, err := r.talk.Render([]talk.Message{{Role: talk.User, Parts: append(parts, talk.Part{Type: abi.Text, Text: g.Prompt})}}, nil)
-	if err != nil {
-		return prompt, nil, err
-	}
-	in, err := r.senses.Read(prompt)
-	if err == nil {
-		err = r.roomy(prompt, in)
-	}
-	return prompt, in, err
+	return r.talk.Render([]talk.Message{{Role: talk.User, Parts: append(parts, talk.Part{Type: abi.Text, Text: g.Prompt})}}, nil)
 }

@@ -38,28 +38,48 @@ type telling struct {
 func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
 	at := time.Since(t.start)
 	s, p, reused, err := r.read(ctx, prompt, c, hidden)
+	done := r.step(trace.Prompt, at, time.Since(t.start)-at)
+	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d of them known", p.len(), reused)
 	if err != nil {
+		t.cut(c)
+		if s != nil {
+			done.Note = fmt.Sprintf("%d positions, and no further", len(s.held))
+			t.answer.Trace = append(t.answer.Trace, done)
+		}
 		return s, err
 	}
 	t.answer.Timings.Prompt, t.answer.Timings.Reused, t.answer.Assumed = p.len(), reused, p.assumed
-	done := r.step(trace.Prompt, at, time.Since(t.start)-at)
-	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d of them known", p.len(), reused)
+	done.After = t.encoded(c)
+	t.answer.Trace = append(t.answer.Trace, done)
+	if t.context {
+		t.answer.Context = p.context(r.talk.Tokenizer())
+	}
+	all, err := r.backends(ctx, c)
+	if err == nil {
+		t.answer.Backends = all
+	}
+	return s, err
+}
+
+// encoded tells of the inputs, and gives the last step of each.
+func (t *telling) encoded(c *media.Encoding) (ends []int) {
 	told := map[*media.Encoded]bool{}
 	for _, e := range c.Inputs {
-		if told[e] {
+		if told[e] || len(e.Steps) == 0 {
 			continue
 		}
 		told[e] = true
 		var last int
 		t.answer.Trace, last = trace.Join(t.answer.Trace, e.Steps)
-		done.After = append(done.After, last)
+		ends = append(ends, last)
 	}
-	t.answer.Trace = append(t.answer.Trace, done)
-	if t.context {
-		t.answer.Context = p.context(r.talk.Tokenizer())
-	}
-	t.answer.Backends, err = r.backends(ctx, c)
-	return s, err
+	return ends
+}
+
+// cut ends the inputs, and tells how far they came.
+func (t *telling) cut(c *media.Encoding) {
+	c.End()
+	t.encoded(c)
 }
 
 // backends are the engines of the parts that an answer took, the core first.

@@ -102,6 +102,9 @@ func where(s Step) string {
 	if s.Cached != "" {
 		return "from " + s.Cached
 	}
+	if s.Backend == "" {
+		return ""
+	}
 	return "on " + s.Backend
 }
 

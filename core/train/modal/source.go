@@ -1,6 +1,7 @@
 package modal
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func newSounds(s Sound, split, dir string) (Source, error) {
 // another element type.
 func prepare(spec *preprocess.Spec, e Example) (*preprocess.Tensor, error) {
 	if e.Raster != nil {
-		return spec.FromRaster(e.Raster)
+		return spec.FromRaster(context.Background(), e.Raster)
 	}
 	if e.Wave == nil {
 		return nil, fmt.Errorf("an example of %s with neither picture nor sound", e.Modality)
