@@ -152,7 +152,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	opt.begin(StagePrepare)
 	p, err := prepare(ctx, m, inputs, bits, opt, r)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+		return made, fmt.Errorf("compiling %s: %w", opt.Model, unlike(opt.Model, err))
 	}
 	stage, err := fsx.MkdirTemp("mm-compile-")
 	if err != nil {
@@ -168,11 +168,14 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	inputs = inputs[:min(len(inputs), MostEmulated)]
 	opt.begin(StageRun)
 	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
-		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, err)
+		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, unlike(opt.Model, err))
 	}
 	opt.begin(StageCompare)
 	if err := r.judge(opt); err != nil {
 		return made, err
+	}
+	if _, err := r.JSON(); err != nil { // before a file is there
+		return made, fmt.Errorf("writing the record: %w", err)
 	}
 	made.Context, made.Wrapper, err = opt.publish(got.Context, p)
 	return made, err

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ import (
 type fake struct {
 	left []ask.Node
 	soc  uint32
+	run  runtimes.Function // nil: zeros
 }
 
 func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
@@ -34,7 +36,10 @@ func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error
 	return out, os.WriteFile(out.Context, []byte("context"), 0o644)
 }
 
-func (fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+func (f fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+	if f.run != nil {
+		return f.run, nil
+	}
 	return zeros{}, nil
 }
 
@@ -59,6 +64,12 @@ func chain(t *testing.T, dir string) string {
 		from = m.Graph.Add("Tanh", []string{from}, name)
 	}
 	path := filepath.Join(dir, "chain.onnx")
+	write(t, path, m)
+	return path
+}
+
+func write(t *testing.T, path string, m *onnx.Model) {
+	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +78,6 @@ func chain(t *testing.T, dir string) string {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 func options(t *testing.T) compile.Options {
@@ -132,6 +142,86 @@ func TestRefused(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(filepath.Dir(opt.Out)); len(left) != 1 {
 			t.Errorf("%s left %v", name, left)
+		}
+	}
+}
+
+// logs is y = Tanh(x), l = Log(Relu(x)), on x of -1 and 1: l is -Inf and 0.
+func logs(t *testing.T) compile.Options {
+	t.Helper()
+	opt := options(t)
+	m := onnx.New("logs", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2), onnx.TensorValue("l", onnx.FLOAT, 2)}
+	m.Graph.Add("Tanh", []string{"x"}, "y")
+	m.Graph.Add("Log", []string{m.Graph.Add("Relu", []string{"x"}, "r")}, "l")
+	write(t, opt.Model, m)
+	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1}, 2)}}
+	return opt
+}
+
+// given is a function that gives numbers of its own for y and l.
+type given struct{ y, l []float32 }
+
+func (given) Close() error { return nil }
+
+func (g given) Run(context.Context, map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	out := map[string]runtimes.Tensor{}
+	for name, v := range map[string][]float32{"y": g.y, "l": g.l} {
+		out[name] = runtimes.Tensor{Type: runtimes.ElemOf(onnx.FLOAT), Shape: []int64{2}, Data: tensor(v, 2).Data}
+	}
+	return out, nil
+}
+
+// What is infinite or no number in one output only is told of that output, even
+// where any cosine would do, and nothing is written.
+func TestInfinite(t *testing.T) {
+	y, inf := []float32{-0.7615942, 0.7615942}, float32(math.Inf(1))
+	for want, l := range map[string][]float32{
+		`output "l": element 0 was -Inf and is no number now`: {float32(math.NaN()), 0},
+		`output "l": element 0 was -Inf and is -65504 now`:    {-65504, 0},
+		`output "l": element 0 was -Inf and is +Inf now`:      {inf, 0},
+	} {
+		opt := logs(t)
+		_, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, l}}, opt)
+		list, ok := diag.From(err)
+		if !ok || list[0].Code != diag.QNNDrift || list[0].Detail != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(opt.Out)); len(left) != 1 {
+			t.Errorf("%s: left %v", want, left)
+		}
+	}
+	opt := logs(t)
+	opt.MinCosine = 0.999
+	made, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, []float32{-inf, 0}}}, opt)
+	if list, ok := diag.From(err); ok && list[0].Code == diag.QNNDrift || made.Record.Cosine != 1 {
+		t.Errorf("equal infinities: %v, cosine %v", err, made.Record.Cosine)
+	}
+}
+
+// The worst output counts, wherever it stands, and a cosine that is no number
+// is worse than any.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		cosines []float64
+		least   float64
+		fits    bool
+	}{
+		{[]float64{1, 0.98}, 0.99, false},
+		{[]float64{1, 0.98}, 0.98, true},
+		{[]float64{1, -0.5}, 0, true},
+		{[]float64{1, math.NaN()}, 0.99, false},
+		{[]float64{1, math.NaN(), 0.999}, 0.99, false},
+		{[]float64{1, math.NaN()}, 0, false},
+	} {
+		r := compile.Record{}
+		for i, v := range c.cosines {
+			r.Outputs = append(r.Outputs, compile.Output{Name: string(rune('a' + i)), Cosine: v})
+		}
+		err := compile.Judge(&r, compile.Options{MinCosine: c.least})
+		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), `output "b"`) {
+			t.Errorf("%v, at least %v: %v", c.cosines, c.least, err)
 		}
 	}
 }
