@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,5 +253,43 @@ func TestSamples(t *testing.T) {
 	}
 	if _, err := compile.Samples(model, []string{model}); err == nil || !strings.Contains(err.Error(), ".npz") {
 		t.Errorf("no archive: %v", err)
+	}
+}
+
+// Numbers in another order of the axes are refused, not taken for those of the
+// model: pictures whose channels stand last.
+func TestFit(t *testing.T) {
+	m := onnx.New("m", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3, 4, 8)}
+	for _, c := range []struct {
+		given, want []int
+		refusal     string
+	}{
+		{[]int{1, 3, 4, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{2, 3, 4, 8}, []int{2, 3, 4, 8}, ""},
+		{[]int{3, 4, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 3, 1, 4, 8, 1}, []int{1, 3, 4, 8}, ""},
+		{[]int{96}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 12, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{3, 32}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 4, 8, 3}, nil, "it is [1 4 8 3], the model wants [N 3 4 8]: as many numbers along other axes"},
+		{[]int{32, 3}, nil, "along other axes"},
+		{[]int{1, 8, 3, 4}, nil, "along other axes"},
+		{[]int{3, 2, 2, 8}, nil, "along other axes"},
+		{[]int{1, 3, 4, 4}, nil, "it is [1 3 4 4], the model wants [N 3 4 8]"},
+	} {
+		n := 1
+		for _, d := range c.given {
+			n *= d
+		}
+		out, err := compile.Fit(m, []map[string]graph.Tensor{{"x": tensor(make([]float32, n), c.given...)}})
+		switch {
+		case c.refusal != "":
+			if err == nil || !strings.Contains(err.Error(), c.refusal) {
+				t.Errorf("%v: %v, want %q", c.given, err, c.refusal)
+			}
+		case err != nil || !slices.Equal(out[0]["x"].Shape, c.want):
+			t.Errorf("%v: %v, %v", c.given, out, err)
+		}
 	}
 }
