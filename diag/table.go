@@ -75,7 +75,7 @@ var table = []Entry{
 	{BadExport, "export option not understood", "--export takes gguf=QUANT[,kv=TYPE] or onnx=NAME[,NAME…].", "Write it in that form."},
 	{ExportFailed, "export failed", "A module's weights could not be turned into the target's format.", "The detail says why."},
 	{NoTarget, "no such target", "--target names none of the graph's exports.", "Use one of those the detail lists."},
-	{QuantFallback, "tensor kept at a higher precision", "A row of the tensor is no whole number of blocks of the wanted type.", "Nothing to do; the type used is named."},
+	{QuantFallback, "what a precision came to", "Tensors are kept at a higher precision where a row of them is no whole number of blocks of the wanted type, and operators where integers would lose too much. Of a context for an NPU the cosine to mm's own engine is told.", "Nothing to do; the type used, or the cosine, is named."},
 	{KVMapped, "KV cache type mapped", "GGUF's engines store no 8-bit floats. 8-bit integers with a scale for each 32 are used in their place, and stand in the assembly: they have as many bytes and lose a thirtieth (docs/BENCHMARKS.md, Weight types).", "Nothing to do; kv: int8 asks for what is stored."},
 
 	{Unsigned, "not signed", "No signature of the release kind is attached to this digest.", "Ask the publisher to sign it (mm sign), or sign it yourself after review."},

@@ -62,6 +62,21 @@ func (p Precision) Check() error {
 	return err
 }
 
+// The least cosines of an output that are taken where nobody says another.
+const (
+	leastFine   = 0.99 // 16-bit floats, values of 16 bits
+	leastCoarse = 0.98 // values of 8 bits
+)
+
+// MinCosine is the least cosine of an output that is taken where nobody says
+// another.
+func (p Precision) MinCosine() float64 {
+	if p == W8A8 {
+		return leastCoarse
+	}
+	return leastFine
+}
+
 // bits of the values; 0: floats.
 func (p Precision) bits() (int, error) {
 	switch p {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/assemble/compile"
+	export "mm-abi.org/mm/assemble/export/qnn"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/onnx"
@@ -198,6 +199,21 @@ func TestInfinite(t *testing.T) {
 	made, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, []float32{-inf, 0}}}, opt)
 	if list, ok := diag.From(err); ok && list[0].Code == diag.QNNDrift || made.Record.Cosine != 1 {
 		t.Errorf("equal infinities: %v, cosine %v", err, made.Record.Cosine)
+	}
+}
+
+// A job of a build has a least cosine, by its precision where nobody says one.
+func TestLeast(t *testing.T) {
+	for _, c := range []struct {
+		job  export.Job
+		want float64
+	}{
+		{export.Job{}, 0.99}, {export.Job{Precision: "fp16"}, 0.99}, {export.Job{Precision: "w8a16"}, 0.99}, {export.Job{Precision: "w8a8"}, 0.98},
+		{export.Job{Language: true}, 0.9}, {export.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {export.Job{Language: true, MinCosine: new(0.999)}, 0.999},
+	} {
+		if got := compile.Least(c.job); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.job, got, c.want)
+		}
 	}
 }
 

@@ -37,6 +37,10 @@ type LanguageOptions struct {
 	Chips soc.Chips // the table of chips; nil: that of this release
 }
 
+// LanguageMinCosine is the least cosine of an output of a language model that is
+// taken where nobody says another.
+const LanguageMinCosine = 0.9
+
 // DefaultWindow bounds a window that nobody asked for.
 const DefaultWindow = 512
 

@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/urfave/cli/v2"
 
+	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/qnntest"
@@ -52,6 +55,39 @@ func scaled(q context.Quantisation) []byte {
 	c.BlobSize = 512
 	c.Graphs[0].Inputs[0].DType, c.Graphs[0].Inputs[0].Quant = qnn.UFixed8, q
 	return qnntest.Context(c)
+}
+
+// Where nobody says a least cosine, the precision does; 0 is any where it is
+// written.
+func TestLeastCosine(t *testing.T) {
+	for _, c := range []struct {
+		model     string
+		precision compile.Precision
+		given     []string
+		want      float64 // -1: refused
+	}{
+		{"m.onnx", compile.FP16, nil, 0.99},
+		{"m.onnx", compile.W8A16, nil, 0.99},
+		{"m.onnx", compile.W8A8, nil, 0.98},
+		{"m.gguf", compile.FP16, nil, 0.9},
+		{"m.onnx", compile.W8A8, []string{"--min-cosine", "0"}, 0},
+		{"m.gguf", compile.FP16, []string{"--min-cosine", "0.5"}, 0.5},
+		{"m.onnx", compile.FP16, []string{"--min-cosine", "NaN"}, -1},
+		{"m.onnx", compile.FP16, []string{"--min-cosine", "1.5"}, -1},
+	} {
+		set := flag.NewFlagSet("compile", flag.ContinueOnError)
+		set.Float64("min-cosine", 0, "")
+		if err := set.Parse(c.given); err != nil {
+			t.Fatal(err)
+		}
+		got, err := leastCosine(cli.NewContext(cli.NewApp(), set, nil), compile.Options{Model: c.model, Precision: c.precision})
+		if err != nil {
+			got = -1
+		}
+		if got != c.want {
+			t.Errorf("%s, %s, %v: %v, want %v", c.model, c.precision, c.given, got, c.want)
+		}
+	}
 }
 
 // Whatever the reader takes is printed: scales without offsets, and files that

@@ -53,8 +53,8 @@ type Job struct {
 	Chip      soc.Chip
 	Precision string // "": fp16
 	Keep      []string
-	MinCosine float64 // least cosine to our own engine; 0: any
-	Out       string  // path of the context to write, in a folder of its own
+	MinCosine *float64 // least cosine to our own engine, 0 being any; nil: the compiler's choice by the precision
+	Out       string   // path of the context to write, in a folder of its own
 
 	Language  bool // it is a language model, which has no golden inputs
 	Window    int  // of it, in positions; 0: the compiler's choice
@@ -91,7 +91,7 @@ func (Exporter) Format() abi.Format { return abi.QNN }
 type options struct {
 	SoC       string   `json:"soc"` // SM8750
 	Keep      []string `json:"keep"`
-	MinCosine float64  `json:"min_cosine"`
+	MinCosine *float64 `json:"min_cosine"`
 	Window    int      `json:"window"`    // of a core, in positions
 	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
 }
@@ -105,8 +105,8 @@ func optionsOf(e builds.Export) (opt options, err error) {
 	if err = d.Decode(&opt); err != nil {
 		return opt, fmt.Errorf("options: %w", err)
 	}
-	if opt.MinCosine < 0 || opt.MinCosine > 1 {
-		return opt, fmt.Errorf("options: min_cosine is %v, and a cosine is from 0 to 1", opt.MinCosine)
+	if c := opt.MinCosine; c != nil && !(*c >= 0 && *c <= 1) {
+		return opt, fmt.Errorf("options: min_cosine is %v, and it is from 0, which is any, to 1", *c)
 	}
 	if opt.Window < 0 || opt.Positions < 0 {
 		return opt, fmt.Errorf("options: a window of %d, %d positions at a time", opt.Window, opt.Positions)
@@ -242,7 +242,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 		return nil, nil, err
 	}
 	job.Model = out.Store.BlobPath(from.Descriptor)
-	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, opt.MinCosine, sdk, m.Manifest.Name)
+	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, gate(opt), sdk, m.Manifest.Name)
 	inputs := m.Manifest.Inputs
 	if job.Language {
 		key, inputs = fmt.Sprintf("%s language %d %d", key, opt.Window, opt.Positions), nil
@@ -271,6 +271,14 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 		out.Remember(key, layers, nil)
 	}
 	return annotated(ctx, layers, out)
+}
+
+// gate is the least cosine as a key has it.
+func gate(opt options) string {
+	if opt.MinCosine == nil {
+		return "as the precision"
+	}
+	return fmt.Sprint(*opt.MinCosine)
 }
 
 // compile makes each context and its record, in this order.
@@ -345,8 +353,8 @@ type record struct {
 	} `json:"kept"`
 }
 
-// annotated notes on each context what its record says, and tells people what
-// stayed floats.
+// annotated notes on each context what its record says, and tells people how
+// near it comes and what stayed floats.
 func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
 	if len(layers) == 0 || len(layers)%2 != 0 {
 		return nil, nil, errNoRecord
@@ -387,6 +395,7 @@ func annotate(ctx context.Context, layers []registry.Layer, out export.Sink) (no
 		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
 	}
 	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
+	notes = append(notes, fmt.Sprintf("%s in %s: cosine %v to our own engine's results, in emulation", layers[0].Path, r.Precision, r.Cosine))
 	for _, k := range r.Kept {
 		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
 	}
