@@ -243,6 +243,56 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Nothing is started for a chip without an NPU, nor for one whose NPU is not known
+// to compute in floats, where any are left.
+func TestChip(t *testing.T) {
+	for _, c := range []struct {
+		chip      string
+		precision compile.Precision
+		keep      []string
+		want      string // "": it is compiled
+	}{
+		{"SM8250", compile.W8A8, nil, "SM8250 (v66) has a DSP and no HTP"},
+		{"SM8250", compile.FP16, nil, "SM8250 (v66) has a DSP and no HTP"},
+		{"SM8350", compile.FP16, nil, "SM8350 (v68) computes in 16-bit floats"},
+		{"SM8350", "", nil, "SM8350 (v68) computes in 16-bit floats"},
+		{"SM8350", compile.W8A8, []string{"first"}, "1 of Relu stay floats"},
+		{"SM8350", compile.W8A8, nil, ""},
+		{"SM8450", compile.FP16, nil, ""},
+	} {
+		opt := product(t)
+		opt.Chip, _ = soc.Known().Named(c.chip)
+		opt.Precision, opt.Keep = c.precision, c.keep
+		started := false
+		opt.Begin = func(s compile.Stage) { started = started || s == compile.StageCompile }
+		_, err := compile.Compile(t.Context(), fake{soc: opt.Chip.Model}, opt)
+		list, ok := diag.From(err)
+		refused := ok && list[0].Code == diag.QNNChip
+		if started != (c.want == "") || refused == (c.want == "") || refused && (!strings.Contains(list[0].Detail, c.want) || list[0].Hint == "") {
+			t.Errorf("%s, %s: started %v, %v", c.chip, c.precision, started, err)
+		}
+	}
+	chip, _ := soc.Known().Named("SM8350")
+	_, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: chip, Out: "none.bin"})
+	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNChip {
+		t.Errorf("a language model: %v", err)
+	}
+}
+
+// product is y = Relu(x)·w, the nodes called first and second.
+func product(t *testing.T) compile.Options {
+	t.Helper()
+	opt := options(t)
+	m := onnx.New("product", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2, 2)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2, 2)}
+	m.Graph.Add("MatMul", []string{m.Graph.Add("Relu", []string{"x"}, "r"), m.Graph.Constant(onnx.Floats("w", []int64{2, 2}, []float32{1, 2, -1, 1}))}, "y")
+	m.Graph.Nodes[0].Name, m.Graph.Nodes[1].Name = "first", "second"
+	write(t, opt.Model, m)
+	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1, 2, 3}, 2, 2)}}
+	return opt
+}
+
 func TestExists(t *testing.T) {
 	opt := options(t)
 	if err := os.WriteFile(opt.Out, []byte("mine"), 0o644); err != nil {

@@ -48,6 +48,9 @@ const DefaultWindow = 512
 // and values (core/gguf/window), in 16-bit floats. It is compared on what the
 // model writes by itself.
 func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, err error) {
+	if err := suits(opt.Chip, opt.Model, true); err != nil {
+		return made, err
+	}
 	if err := opt.free(); err != nil {
 		return made, err
 	}

@@ -147,8 +147,12 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		return list
 	}
 	opt, err := optionsOf(e)
+	var chip soc.Chip
 	if err == nil {
-		_, err = x.chip(opt)
+		chip, err = x.chip(opt)
+	}
+	if why, hint := chip.Lacks(e.Precision == "" || e.Precision == floats); err == nil && why != "" {
+		list.Add(diag.QNNChip, diag.Pos{}, why, hint)
 	}
 	if err != nil {
 		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "write --export qnn=NAME@SM8750, or options: {soc: SM8750}; mm qnn soc ls lists the chips")
@@ -187,8 +191,8 @@ func source(m *modules.Manifest) abi.Format {
 
 // checkLanguage refuses what is not done with language models.
 func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag.List) {
-	if e.Precision != "" && e.Precision != languagePrecision {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, languagePrecision), "")
+	if e.Precision != "" && e.Precision != floats {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, floats), "")
 	}
 	if len(opt.Keep) > 0 {
 		list.Add(diag.BadExport, diag.Pos{}, "options: keep, and nothing of a language model is quantised", "leave it out")
@@ -199,8 +203,9 @@ func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag
 	return list
 }
 
-// languagePrecision is what language models are computed in.
-const languagePrecision = "fp16"
+// floats is the precision that language models are computed in, and what else
+// nobody says another of.
+const floats = "fp16"
 
 func golden(input string) string { return "golden/" + input + ".npy" }
 
