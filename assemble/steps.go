@@ -65,7 +65,7 @@ func (b *build) chooseTargets() {
 	if len(b.opt.Exports) > 0 {
 		spec, err := b.parseExports(b.opt.Exports)
 		if err != nil {
-			b.list.Add(diag.BadExport, diag.Pos{File: exportFlag}, err.Error(), "write gguf=int4,kv=fp8, onnx=NAME,NAME or qnn=NAME,NAME@SM8750")
+			b.list.Add(diag.BadExport, diag.Pos{File: exportFlag}, err.Error(), "write gguf=int4,kv=fp8, onnx=NAME,NAME or qnn=NAME,NAME@SM8750,precision=w8a8")
 			return
 		}
 		name := b.opt.Target
@@ -100,9 +100,10 @@ func (b *build) chooseTargets() {
 var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi.QNN}
 
 // parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
-// is a module, a precision, quant=PRECISION or kv=TYPE; of qnn a module with the
-// chip that all is compiled for behind it, NAME@SM8750, and of a core
-// window=N and positions=N. A format may come several times.
+// is a module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; of
+// qnn a module with the chip that all is compiled for behind it, NAME@SM8750,
+// min_cosine=C, and of a core window=N and positions=N. A format may come several
+// times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -137,10 +138,15 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	case e.Format == abi.QNN && (key == "window" || key == "positions"):
 		n, err := strconv.Atoi(value)
 		return err == nil && n > 0 && option(e, key, n)
+	case e.Format == abi.QNN && key == "min_cosine":
+		c, err := strconv.ParseFloat(value, 64)
+		return err == nil && c >= 0 && c <= 1 && option(e, key, c)
 	case !named && (slices.Contains(lists, e.Format) || b.names(item)):
 		e.Modules = append(e.Modules, item)
-	case (!named || key == "quant") && e.Precision == "":
-		e.Precision = strings.TrimPrefix(item, "quant=")
+	case !named && e.Precision == "":
+		e.Precision = item
+	case (key == "quant" || key == "precision") && named && e.Precision == "":
+		e.Precision = value
 	case key == "kv" && named && e.KV == "":
 		e.KV = abi.DType(value)
 	default:

@@ -178,6 +178,7 @@ const (
 	QNNRefused   Code = "MM1103"
 	QNNDrift     Code = "MM1104"
 	QNNUnpaired  Code = "MM1105"
+	QNNChip      Code = "MM1106"
 
 	TargetBackend   Code = "MM1111"
 	TargetChip      Code = "MM1112"

@@ -62,6 +62,21 @@ func (p Precision) Check() error {
 	return err
 }
 
+// The least cosines of an output that are taken where nobody says another.
+const (
+	leastFine   = 0.99 // 16-bit floats, values of 16 bits
+	leastCoarse = 0.98 // values of 8 bits
+)
+
+// MinCosine is the least cosine of an output that is taken where nobody says
+// another.
+func (p Precision) MinCosine() float64 {
+	if p == W8A8 {
+		return leastCoarse
+	}
+	return leastFine
+}
+
 // bits of the values; 0: floats.
 func (p Precision) bits() (int, error) {
 	switch p {
@@ -123,6 +138,18 @@ type Made struct {
 	Record  Record `json:"record"`
 }
 
+// suits refuses a chip that has no NPU, or none that is known to compute in
+// floats: the fault is a diag.List.
+func suits(chip soc.Chip, model string, floats bool) error {
+	why, hint := chip.Lacks(floats)
+	if why == "" {
+		return nil
+	}
+	var list diag.List
+	list.Add(diag.QNNChip, diag.Pos{File: model}, why, hint)
+	return list.Err()
+}
+
 // Compile makes a context. Operators that the NPU does not take, and results
 // that are too far off, are a diag.List in the error; of the first it is a
 // *qnn.Left as well. With an error comes the record as far as it got.
@@ -130,6 +157,9 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	bits, err := opt.Precision.bits()
 	if err != nil {
 		return made, fmt.Errorf("compiling: %w", err)
+	}
+	if err := suits(opt.Chip, opt.Model, bits == 0); err != nil {
+		return made, err
 	}
 	if err := opt.free(); err != nil {
 		return made, err
@@ -152,7 +182,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	opt.begin(StagePrepare)
 	p, err := prepare(ctx, m, inputs, bits, opt, r)
 	if err != nil {
-		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
+		return made, fmt.Errorf("compiling %s: %w", opt.Model, unlike(opt.Model, err))
 	}
 	stage, err := fsx.MkdirTemp("mm-compile-")
 	if err != nil {
@@ -168,11 +198,14 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	inputs = inputs[:min(len(inputs), MostEmulated)]
 	opt.begin(StageRun)
 	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
-		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, err)
+		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, unlike(opt.Model, err))
 	}
 	opt.begin(StageCompare)
 	if err := r.judge(opt); err != nil {
 		return made, err
+	}
+	if _, err := r.JSON(); err != nil { // before a file is there
+		return made, fmt.Errorf("writing the record: %w", err)
 	}
 	made.Context, made.Wrapper, err = opt.publish(got.Context, p)
 	return made, err
@@ -199,12 +232,27 @@ func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tenso
 		return nil, err
 	}
 	r.Integers, r.Kept = q.Quantised, q.Kept
+	if err := opt.mixed(q.Kept); err != nil {
+		return nil, err
+	}
 	out, err := drift.Measure(ctx, m, q.Model, inputs, drift.Options{})
 	if err != nil {
 		return nil, err
 	}
 	r.Rounded = rounded(1 - drift.Drift(out))
 	return q.Model, nil
+}
+
+// mixed refuses nodes that stay floats, where the chip is not known to compute them.
+func (o Options) mixed(kept []qdq.Kept) error {
+	why, _ := o.Chip.Lacks(true)
+	var list diag.List
+	for _, k := range kept {
+		if why != "" && k.Floats() {
+			list.Add(diag.QNNChip, diag.Pos{File: o.Model}, fmt.Sprintf("%s; %d of %s stay floats: %s", why, len(k.Nodes), k.Op, k.Why), "compile a part without them (mm onnx cut)")
+		}
+	}
+	return list.Err()
 }
 
 // compiled has the model compiled into the folder stage.

@@ -3,12 +3,15 @@ package compile_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"mm-abi.org/mm/assemble/compile"
+	export "mm-abi.org/mm/assemble/export/qnn"
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/onnx"
@@ -24,6 +27,7 @@ import (
 type fake struct {
 	left []ask.Node
 	soc  uint32
+	run  runtimes.Function // nil: zeros
 }
 
 func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
@@ -34,7 +38,10 @@ func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error
 	return out, os.WriteFile(out.Context, []byte("context"), 0o644)
 }
 
-func (fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+func (f fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+	if f.run != nil {
+		return f.run, nil
+	}
 	return zeros{}, nil
 }
 
@@ -59,6 +66,12 @@ func chain(t *testing.T, dir string) string {
 		from = m.Graph.Add("Tanh", []string{from}, name)
 	}
 	path := filepath.Join(dir, "chain.onnx")
+	write(t, path, m)
+	return path
+}
+
+func write(t *testing.T, path string, m *onnx.Model) {
+	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +80,6 @@ func chain(t *testing.T, dir string) string {
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 func options(t *testing.T) compile.Options {
@@ -136,6 +148,151 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// logs is y = Tanh(x), l = Log(Relu(x)), on x of -1 and 1: l is -Inf and 0.
+func logs(t *testing.T) compile.Options {
+	t.Helper()
+	opt := options(t)
+	m := onnx.New("logs", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2), onnx.TensorValue("l", onnx.FLOAT, 2)}
+	m.Graph.Add("Tanh", []string{"x"}, "y")
+	m.Graph.Add("Log", []string{m.Graph.Add("Relu", []string{"x"}, "r")}, "l")
+	write(t, opt.Model, m)
+	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1}, 2)}}
+	return opt
+}
+
+// given is a function that gives numbers of its own for y and l.
+type given struct{ y, l []float32 }
+
+func (given) Close() error { return nil }
+
+func (g given) Run(context.Context, map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	out := map[string]runtimes.Tensor{}
+	for name, v := range map[string][]float32{"y": g.y, "l": g.l} {
+		out[name] = runtimes.Tensor{Type: runtimes.ElemOf(onnx.FLOAT), Shape: []int64{2}, Data: tensor(v, 2).Data}
+	}
+	return out, nil
+}
+
+// What is infinite or no number in one output only is told of that output, even
+// where any cosine would do, and nothing is written.
+func TestInfinite(t *testing.T) {
+	y, inf := []float32{-0.7615942, 0.7615942}, float32(math.Inf(1))
+	for want, l := range map[string][]float32{
+		`output "l": element 0 was -Inf and is no number now`: {float32(math.NaN()), 0},
+		`output "l": element 0 was -Inf and is -65504 now`:    {-65504, 0},
+		`output "l": element 0 was -Inf and is +Inf now`:      {inf, 0},
+	} {
+		opt := logs(t)
+		_, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, l}}, opt)
+		list, ok := diag.From(err)
+		if !ok || list[0].Code != diag.QNNDrift || list[0].Detail != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(opt.Out)); len(left) != 1 {
+			t.Errorf("%s: left %v", want, left)
+		}
+	}
+	opt := logs(t)
+	opt.MinCosine = 0.999
+	made, err := compile.Compile(t.Context(), fake{soc: 69, run: given{y, []float32{-inf, 0}}}, opt)
+	if list, ok := diag.From(err); ok && list[0].Code == diag.QNNDrift || made.Record.Cosine != 1 {
+		t.Errorf("equal infinities: %v, cosine %v", err, made.Record.Cosine)
+	}
+}
+
+// A job of a build has a least cosine, by its precision where nobody says one.
+func TestLeast(t *testing.T) {
+	for _, c := range []struct {
+		job  export.Job
+		want float64
+	}{
+		{export.Job{}, 0.99}, {export.Job{Precision: "fp16"}, 0.99}, {export.Job{Precision: "w8a16"}, 0.99}, {export.Job{Precision: "w8a8"}, 0.98},
+		{export.Job{Language: true}, 0.9}, {export.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {export.Job{Language: true, MinCosine: new(0.999)}, 0.999},
+	} {
+		if got := compile.Least(c.job); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.job, got, c.want)
+		}
+	}
+}
+
+// The worst output counts, wherever it stands, and a cosine that is no number
+// is worse than any.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		cosines []float64
+		least   float64
+		fits    bool
+	}{
+		{[]float64{1, 0.98}, 0.99, false},
+		{[]float64{1, 0.98}, 0.98, true},
+		{[]float64{1, -0.5}, 0, true},
+		{[]float64{1, math.NaN()}, 0.99, false},
+		{[]float64{1, math.NaN(), 0.999}, 0.99, false},
+		{[]float64{1, math.NaN()}, 0, false},
+	} {
+		r := compile.Record{}
+		for i, v := range c.cosines {
+			r.Outputs = append(r.Outputs, compile.Output{Name: string(rune('a' + i)), Cosine: v})
+		}
+		err := compile.Judge(&r, compile.Options{MinCosine: c.least})
+		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), `output "b"`) {
+			t.Errorf("%v, at least %v: %v", c.cosines, c.least, err)
+		}
+	}
+}
+
+// Nothing is started for a chip without an NPU, nor for one whose NPU is not known
+// to compute in floats, where any are left.
+func TestChip(t *testing.T) {
+	for _, c := range []struct {
+		chip      string
+		precision compile.Precision
+		keep      []string
+		want      string // "": it is compiled
+	}{
+		{"SM8250", compile.W8A8, nil, "SM8250 (v66) has a DSP and no HTP"},
+		{"SM8250", compile.FP16, nil, "SM8250 (v66) has a DSP and no HTP"},
+		{"SM8350", compile.FP16, nil, "SM8350 (v68) computes in 16-bit floats"},
+		{"SM8350", "", nil, "SM8350 (v68) computes in 16-bit floats"},
+		{"SM8350", compile.W8A8, []string{"first"}, "1 of Relu stay floats"},
+		{"SM8350", compile.W8A8, nil, ""},
+		{"SM8450", compile.FP16, nil, ""},
+	} {
+		opt := product(t)
+		opt.Chip, _ = soc.Known().Named(c.chip)
+		opt.Precision, opt.Keep = c.precision, c.keep
+		started := false
+		opt.Begin = func(s compile.Stage) { started = started || s == compile.StageCompile }
+		_, err := compile.Compile(t.Context(), fake{soc: opt.Chip.Model}, opt)
+		list, ok := diag.From(err)
+		refused := ok && list[0].Code == diag.QNNChip
+		if started != (c.want == "") || refused == (c.want == "") || refused && (!strings.Contains(list[0].Detail, c.want) || list[0].Hint == "") {
+			t.Errorf("%s, %s: started %v, %v", c.chip, c.precision, started, err)
+		}
+	}
+	chip, _ := soc.Known().Named("SM8350")
+	_, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: chip, Out: "none.bin"})
+	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNChip {
+		t.Errorf("a language model: %v", err)
+	}
+}
+
+// product is y = Relu(x)·w, the nodes called first and second.
+func product(t *testing.T) compile.Options {
+	t.Helper()
+	opt := options(t)
+	m := onnx.New("product", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2, 2)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2, 2)}
+	m.Graph.Add("MatMul", []string{m.Graph.Add("Relu", []string{"x"}, "r"), m.Graph.Constant(onnx.Floats("w", []int64{2, 2}, []float32{1, 2, -1, 1}))}, "y")
+	m.Graph.Nodes[0].Name, m.Graph.Nodes[1].Name = "first", "second"
+	write(t, opt.Model, m)
+	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1, 2, 3}, 2, 2)}}
+	return opt
+}
+
 func TestExists(t *testing.T) {
 	opt := options(t)
 	if err := os.WriteFile(opt.Out, []byte("mine"), 0o644); err != nil {
@@ -162,5 +319,43 @@ func TestSamples(t *testing.T) {
 	}
 	if _, err := compile.Samples(model, []string{model}); err == nil || !strings.Contains(err.Error(), ".npz") {
 		t.Errorf("no archive: %v", err)
+	}
+}
+
+// Numbers in another order of the axes are refused, not taken for those of the
+// model: pictures whose channels stand last.
+func TestFit(t *testing.T) {
+	m := onnx.New("m", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3, 4, 8)}
+	for _, c := range []struct {
+		given, want []int
+		refusal     string
+	}{
+		{[]int{1, 3, 4, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{2, 3, 4, 8}, []int{2, 3, 4, 8}, ""},
+		{[]int{3, 4, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 3, 1, 4, 8, 1}, []int{1, 3, 4, 8}, ""},
+		{[]int{96}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 12, 8}, []int{1, 3, 4, 8}, ""},
+		{[]int{3, 32}, []int{1, 3, 4, 8}, ""},
+		{[]int{1, 4, 8, 3}, nil, "it is [1 4 8 3], the model wants [N 3 4 8]: as many numbers along other axes"},
+		{[]int{32, 3}, nil, "along other axes"},
+		{[]int{1, 8, 3, 4}, nil, "along other axes"},
+		{[]int{3, 2, 2, 8}, nil, "along other axes"},
+		{[]int{1, 3, 4, 4}, nil, "it is [1 3 4 4], the model wants [N 3 4 8]"},
+	} {
+		n := 1
+		for _, d := range c.given {
+			n *= d
+		}
+		out, err := compile.Fit(m, []map[string]graph.Tensor{{"x": tensor(make([]float32, n), c.given...)}})
+		switch {
+		case c.refusal != "":
+			if err == nil || !strings.Contains(err.Error(), c.refusal) {
+				t.Errorf("%v: %v, want %q", c.given, err, c.refusal)
+			}
+		case err != nil || !slices.Equal(out[0]["x"].Shape, c.want):
+			t.Errorf("%v: %v, %v", c.given, out, err)
+		}
 	}
 }

@@ -12,6 +12,10 @@ import (
 var (
 	// Emulated compares a context with a model, for tests.
 	Emulated = emulated
+	// Least is the least cosine of a job, for tests.
+	Least = least
+	// Judge finds the worst output, for tests.
+	Judge = (*Record).judge
 	// Turn writes products with a constant in front the other way about, for tests.
 	Turn = func(f *freeze.Frozen) error { return turn(f) }
 )

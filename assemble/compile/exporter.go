@@ -27,7 +27,7 @@ func (Exporter) Precisions() []string { return Precisions() }
 // Compile compiles a model on golden inputs, a language model on what it writes.
 func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 	if job.Language {
-		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, MinCosine: job.MinCosine, Out: job.Out})
+		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, MinCosine: least(job), Out: job.Out})
 		if err != nil {
 			return nil, err
 		}
@@ -52,10 +52,21 @@ func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 		inputs = append(inputs, more...)
 	}
 	made, err := Compile(ctx, x.Engine, Options{
-		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: inputs, Keep: job.Keep, MinCosine: job.MinCosine, Out: job.Out,
+		Model: job.Model, Chip: job.Chip, Precision: Precision(job.Precision), Inputs: inputs, Keep: job.Keep, MinCosine: least(job), Out: job.Out,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return made.Record.JSON()
+}
+
+// least is the least cosine that a job takes.
+func least(job export.Job) float64 {
+	switch {
+	case job.MinCosine != nil:
+		return *job.MinCosine
+	case job.Language:
+		return LanguageMinCosine
+	}
+	return Precision(job.Precision).MinCosine()
 }

@@ -40,6 +40,10 @@ type LanguageOptions struct {
 	Chips soc.Chips // the table of chips; nil: that of this release
 }
 
+// LanguageMinCosine is the least cosine of an output of a language model that is
+// taken where nobody says another.
+const LanguageMinCosine = 0.9
+
 // DefaultWindow bounds a window that nobody asked for.
 const DefaultWindow = 512
 
@@ -47,6 +51,9 @@ const DefaultWindow = 512
 // over held keys and values (core/gguf/window), in 16-bit floats. It is compared
 // on what the model writes by itself.
 func Language(ctx context.Context, e Engine, opt LanguageOptions) (made Made, err error) {
+	if err := suits(opt.Chip, opt.Model, true); err != nil {
+		return made, err
+	}
 	if err := opt.free(); err != nil {
 		return made, err
 	}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -74,21 +75,34 @@ func (r *Record) of(c qnn.Compiled) {
 	r.Arch, r.SDK, r.ORT, r.Context, r.Bytes = c.Arch.String(), c.Build, c.Ort, c.Digest, c.Bytes
 }
 
-// judge finds the worst output and refuses one that is too far off.
+// judge finds the worst output and refuses one that is too far off, or whose
+// cosine is no number.
 func (r *Record) judge(opt Options) error {
 	r.Cosine = 1
 	worst := ""
 	for _, o := range r.Outputs {
-		if o.Cosine < r.Cosine || worst == "" {
+		if worst == "" || o.Cosine < r.Cosine || math.IsNaN(o.Cosine) {
 			r.Cosine, worst = o.Cosine, o.Name
 		}
 		r.MaxAbs = max(r.MaxAbs, o.MaxAbs)
 	}
-	if r.Cosine >= opt.MinCosine {
+	if r.Cosine >= opt.MinCosine || opt.MinCosine == 0 && !math.IsNaN(r.Cosine) {
 		return nil
 	}
 	var list diag.List
 	list.Add(diag.QNNDrift, diag.Pos{File: opt.Model}, fmt.Sprintf("output %q: cosine %.6f to our own engine's, at least %g is wanted; the largest difference is %.4g", worst, r.Cosine, opt.MinCosine, r.MaxAbs), diag.QNNDrift.Fix())
+	return list.Err()
+}
+
+// unlike tells of an output that is infinite or no number on one side only as of
+// one that is too far off.
+func unlike(path string, err error) error {
+	u := (*drift.Unlike)(nil)
+	if !errors.As(err, &u) {
+		return err
+	}
+	var list diag.List
+	list.Add(diag.QNNDrift, diag.Pos{File: path}, fmt.Sprintf("output %q: %v", u.Output, u), "scale what leaves the range of 16-bit floats, or compile the part without this output (mm onnx cut)")
 	return list.Err()
 }
 

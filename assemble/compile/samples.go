@@ -142,9 +142,9 @@ func archive(path string, names []string) (in map[string]graph.Tensor, err error
 	return in, nil
 }
 
-// Fit gives each set the shapes that the model says: an array of another
-// shape and as many elements is taken as the numbers of it, an open dimension
-// as one.
+// Fit gives each set the shapes that the model says, an open dimension being one.
+// Dimensions of 1 may be missing or too many, and axes that follow each other may
+// be run together, up to a flat array. Another order of the axes is refused.
 func Fit(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tensor, error) {
 	if len(sets) == 0 {
 		return nil, errors.New("there are no inputs to calibrate on")
@@ -193,5 +193,26 @@ func fit(v onnx.Value, t graph.Tensor) (graph.Tensor, error) {
 	if errors.Join(err1, err2) != nil || have != want {
 		return t, fmt.Errorf("it is %v, the model wants %v", t.Shape, v.Type.Dims)
 	}
+	if !runTogether(t.Shape, shape) {
+		return t, fmt.Errorf("it is %v, the model wants %v: as many numbers along other axes", t.Shape, v.Type.Dims)
+	}
 	return graph.Tensor{Type: t.Type, Shape: slices.Clone(shape), Data: t.Data}, nil
+}
+
+// runTogether reports whether a shape is another of as many elements whose axes
+// are run together or not, without dimensions of 1.
+func runTogether(short, long []int) bool {
+	at, one := 0, func(n int) bool { return n == 1 }
+	long = slices.DeleteFunc(slices.Clone(long), one)
+	for _, n := range slices.DeleteFunc(slices.Clone(short), one) {
+		product := 1
+		for at < len(long) && product < n {
+			product *= long[at]
+			at++
+		}
+		if product != n {
+			return false
+		}
+	}
+	return true
 }

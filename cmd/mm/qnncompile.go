@@ -38,7 +38,7 @@ func (p *program) qnnCompileCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "calibrate", Usage: "`FOLDER|FILE.npz` of inputs (repeatable)"},
 			&cli.StringSliceFlag{Name: "shape", Usage: "`NAME=1x3x48x320` of an input that the model leaves open, where there is no --calibrate (repeatable)"},
 			&cli.StringSliceFlag{Name: "keep", Usage: "`NODE` that stays floats (repeatable)"},
-			&cli.Float64Flag{Name: "min-cosine", Value: 0.9, Usage: "least cosine of an output to our own engine's; 0 is any"},
+			&cli.Float64Flag{Name: "min-cosine", Usage: "least cosine of an output to our own engine's; 0 is any (default: 0.99, of w8a8 0.98, of a language model 0.9)"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE.bin` to write; FILE_ctx.onnx goes beside it", Required: true},
 			&cli.IntFlag{Name: "window", Usage: "positions of the longest text, of a GGUF file (default: the model's, at most 512)"},
 			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
@@ -61,7 +61,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 		return err
 	}
 	opt := compile.Options{
-		Model: c.Args().First(), Precision: compile.Precision(c.String("precision")), Keep: c.StringSlice("keep"), MinCosine: c.Float64("min-cosine"),
+		Model: c.Args().First(), Precision: compile.Precision(c.String("precision")), Keep: c.StringSlice("keep"),
 		Out: c.String("out"), Quantised: c.String("quantised"), Force: c.Bool("force"), Chips: chips,
 	}
 	if opt.Chip, err = chipOf(chips, c.String("target")); err != nil {
@@ -72,6 +72,9 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	}
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
+	}
+	if opt.MinCosine, err = leastCosine(c, opt); err != nil {
+		return err
 	}
 	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}
 	if filepath.Ext(opt.Model) == ".gguf" {
@@ -94,6 +97,20 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	began := time.Now()
 	made, err := compile.Compile(c.Context, engine, opt)
 	return p.tellCompiled(made, err, began)
+}
+
+// leastCosine is what --min-cosine says, or what is wanted of the precision.
+func leastCosine(c *cli.Context, opt compile.Options) (float64, error) {
+	least := c.Float64("min-cosine")
+	switch {
+	case c.IsSet("min-cosine") && !(least >= 0 && least <= 1):
+		return 0, usageError{fmt.Errorf("--min-cosine %v: it is from 0, which is any, to 1", least)}
+	case c.IsSet("min-cosine"):
+		return least, nil
+	case filepath.Ext(opt.Model) == ".gguf":
+		return compile.LanguageMinCosine, nil
+	}
+	return opt.Precision.MinCosine(), nil
 }
 
 // languageOptions takes what is said of a language model.

@@ -88,8 +88,11 @@ func qnnPort(t qnnfile.Port) string {
 	s := fmt.Sprintf("%s %s %v", t.Name, t.DType, t.Shape)
 	if q := t.Quant; q != nil {
 		s += ", " + q.Encoding
-		if len(q.Scales) == 1 {
+		switch { // scales along an axis may come without offsets
+		case len(q.Scales) == 1 && len(q.Offsets) == 1:
 			s += fmt.Sprintf(" (q + %d) * %g", q.Offsets[0], q.Scales[0])
+		case len(q.Scales) == 1:
+			s += fmt.Sprintf(" q * %g", q.Scales[0])
 		}
 	}
 	return s

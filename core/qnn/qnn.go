@@ -78,6 +78,13 @@ func (b Backend) String() string {
 // Arch is an architecture of the Hexagon processor, 79 for v79; 0 is unknown.
 type Arch uint32
 
+// What architectures have. Nobody has shown 16-bit floats on v68: Qualcomm's
+// compiler takes them for it, and its emulation computes them in 32 bits.
+const (
+	FirstHTP    Arch = 68 // below, a chip has a DSP and no HTP
+	FirstFloats Arch = 69 // from here on the HTP computes in 16-bit floats
+)
+
 // String is v79.
 func (a Arch) String() string {
 	if a == 0 {

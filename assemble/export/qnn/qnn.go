@@ -53,8 +53,8 @@ type Job struct {
 	Chip      soc.Chip
 	Precision string // "": fp16
 	Keep      []string
-	MinCosine float64 // least cosine to our own engine; 0: any
-	Out       string  // path of the context to write, in a folder of its own
+	MinCosine *float64 // least cosine to our own engine, 0 being any; nil: the compiler's choice by the precision
+	Out       string   // path of the context to write, in a folder of its own
 
 	Language  bool // it is a language model, which has no golden inputs
 	Window    int  // of it, in positions; 0: the compiler's choice
@@ -91,7 +91,7 @@ func (Exporter) Format() abi.Format { return abi.QNN }
 type options struct {
 	SoC       string   `json:"soc"` // SM8750
 	Keep      []string `json:"keep"`
-	MinCosine float64  `json:"min_cosine"`
+	MinCosine *float64 `json:"min_cosine"`
 	Window    int      `json:"window"`    // of a core, in positions
 	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
 }
@@ -105,8 +105,8 @@ func optionsOf(e builds.Export) (opt options, err error) {
 	if err = d.Decode(&opt); err != nil {
 		return opt, fmt.Errorf("options: %w", err)
 	}
-	if opt.MinCosine < 0 || opt.MinCosine > 1 {
-		return opt, fmt.Errorf("options: min_cosine is %v, and a cosine is from 0 to 1", opt.MinCosine)
+	if c := opt.MinCosine; c != nil && !(*c >= 0 && *c <= 1) {
+		return opt, fmt.Errorf("options: min_cosine is %v, and it is from 0, which is any, to 1", *c)
 	}
 	if opt.Window < 0 || opt.Positions < 0 {
 		return opt, fmt.Errorf("options: a window of %d, %d positions at a time", opt.Window, opt.Positions)
@@ -147,8 +147,12 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		return list
 	}
 	opt, err := optionsOf(e)
+	var chip soc.Chip
 	if err == nil {
-		_, err = x.chip(opt)
+		chip, err = x.chip(opt)
+	}
+	if why, hint := chip.Lacks(e.Precision == "" || e.Precision == floats); err == nil && why != "" {
+		list.Add(diag.QNNChip, diag.Pos{}, why, hint)
 	}
 	if err != nil {
 		list.Add(diag.BadExport, diag.Pos{}, err.Error(), "write --export qnn=NAME@SM8750, or options: {soc: SM8750}; mm qnn soc ls lists the chips")
@@ -187,8 +191,8 @@ func source(m *modules.Manifest) abi.Format {
 
 // checkLanguage refuses what is not done with language models.
 func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag.List) {
-	if e.Precision != "" && e.Precision != languagePrecision {
-		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, languagePrecision), "")
+	if e.Precision != "" && e.Precision != floats {
+		list.Add(diag.QuantUnknown, diag.Pos{}, fmt.Sprintf("%s as %s: a context of a language model is of %s", m.ID(), e.Precision, floats), "")
 	}
 	if len(opt.Keep) > 0 {
 		list.Add(diag.BadExport, diag.Pos{}, "options: keep, and nothing of a language model is quantised", "leave it out")
@@ -199,8 +203,9 @@ func checkLanguage(m *modules.Manifest, e builds.Export, opt options) (list diag
 	return list
 }
 
-// languagePrecision is what language models are computed in.
-const languagePrecision = "fp16"
+// floats is the precision that language models are computed in, and what else
+// nobody says another of.
+const floats = "fp16"
 
 func golden(input string) string { return "golden/" + input + ".npy" }
 
@@ -242,7 +247,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 		return nil, nil, err
 	}
 	job.Model = out.Store.BlobPath(from.Descriptor)
-	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, opt.MinCosine, sdk, m.Manifest.Name)
+	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, gate(opt), sdk, m.Manifest.Name)
 	inputs := m.Manifest.Inputs
 	if job.Language {
 		key, inputs = fmt.Sprintf("%s language %d %d", key, opt.Window, opt.Positions), nil
@@ -271,6 +276,14 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 		out.Remember(key, layers, nil)
 	}
 	return annotated(ctx, layers, out)
+}
+
+// gate is the least cosine as a key has it.
+func gate(opt options) string {
+	if opt.MinCosine == nil {
+		return "as the precision"
+	}
+	return fmt.Sprint(*opt.MinCosine)
 }
 
 // compile makes each context and its record, in this order.
@@ -345,8 +358,8 @@ type record struct {
 	} `json:"kept"`
 }
 
-// annotated notes on each context what its record says, and tells people what
-// stayed floats.
+// annotated notes on each context what its record says, and tells people how
+// near it comes and what stayed floats.
 func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
 	if len(layers) == 0 || len(layers)%2 != 0 {
 		return nil, nil, errNoRecord
@@ -387,6 +400,7 @@ func annotate(ctx context.Context, layers []registry.Layer, out export.Sink) (no
 		abi.AnnotationCosine: strconv.FormatFloat(r.Cosine, 'f', -1, 64), abi.AnnotationSimulated: strconv.FormatBool(r.Simulated),
 	}
 	layers[1].Annotations = map[string]string{abi.AnnotationQuant: r.Precision, abi.AnnotationSoC: r.SoC}
+	notes = append(notes, fmt.Sprintf("%s in %s: cosine %v to our own engine's results, in emulation", layers[0].Path, r.Precision, r.Cosine))
 	for _, k := range r.Kept {
 		notes = append(notes, fmt.Sprintf("%d of %s stay floats: %s", len(k.Nodes), k.Op, k.Why))
 	}

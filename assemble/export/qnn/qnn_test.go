@@ -152,8 +152,8 @@ func TestExport(t *testing.T) {
 	if d := cmp.Diff(want, layers[0].Annotations); d != "" || layers[0].Path != "enc.sm8750.bin" || layers[1].Path != "enc.sm8750.json" {
 		t.Errorf("%v, %v\n%s", layers[0].Path, layers[1].Path, d)
 	}
-	if len(notes) != 1 || notes[0] != "2 of Sqrt stay floats: so" {
-		t.Errorf("notes %q", notes)
+	if want := []string{"enc.sm8750.bin in w8a8: cosine 0.9876 to our own engine's results, in emulation", "2 of Sqrt stay floats: so"}; !slices.Equal(notes, want) {
+		t.Errorf("notes %q, want %q", notes, want)
 	}
 	f, err := store.OpenBlob(t.Context(), layers[0].Descriptor)
 	if err != nil {
@@ -163,7 +163,10 @@ func TestExport(t *testing.T) {
 	if text, err := io.ReadAll(f); string(text) != `picture for 69 as "w8a8" of v2.51` {
 		t.Errorf("%s, %v", text, err)
 	}
-	again, _ := export("v2.51", "sm8750", "w8a8")
+	again, told := export("v2.51", "sm8750", "w8a8")
+	if !slices.Equal(notes, told) {
+		t.Errorf("notes of what was compiled before %q", told)
+	}
 	if d := cmp.Diff(layers, again); calls != 1 || d != "" {
 		t.Errorf("compiled %d times\n%s", calls, d)
 	}
@@ -175,6 +178,38 @@ func TestExport(t *testing.T) {
 	if _, _, err := (qnn.Exporter{Compiler: compiler{"", &calls}}).Export(t.Context(), m, builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}, export2(store)); err == nil || !strings.Contains(err.Error(), "no libraries") {
 		t.Errorf("without libraries: %v", err)
 	}
+}
+
+// The least cosine is the compiler's choice where nobody says one, and any where 0
+// is written: two results.
+func TestMinCosine(t *testing.T) {
+	m, store, cache := packed(t, manifest)
+	calls, gate := 0, ""
+	c := gated{compiler{"v2.51", &calls}, &gate}
+	for i, tc := range []struct{ options, want string }{
+		{`{"soc":"SM8750"}`, "none"}, {`{"soc":"SM8750","min_cosine":0}`, "0"}, {`{"soc":"SM8750","min_cosine":0.97}`, "0.97"},
+	} {
+		if _, _, err := (qnn.Exporter{Compiler: c}).Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(tc.options)}, export.Sink{Store: store, Cache: cache}); err != nil {
+			t.Fatal(err)
+		}
+		if gate != tc.want || calls != i+1 {
+			t.Errorf("%s: %s after %d compilations, want %s", tc.options, gate, calls, tc.want)
+		}
+	}
+}
+
+// gated is a compiler that notes the least cosine it is asked for.
+type gated struct {
+	compiler
+	gate *string
+}
+
+func (g gated) Compile(ctx context.Context, job qnn.Job) ([]byte, error) {
+	*g.gate = "none"
+	if job.MinCosine != nil {
+		*g.gate = fmt.Sprint(*job.MinCosine)
+	}
+	return g.compiler.Compile(ctx, job)
 }
 
 const core = `name: core
@@ -235,6 +270,10 @@ func TestCheck(t *testing.T) {
 		"no chip":      {manifest, builds.Export{}, []diag.Code{diag.BadExport}},
 		"unknown chip": {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM1"}`)}, []diag.Code{diag.BadExport}},
 		"odd option":   {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","fast":true}`)}, []diag.Code{diag.BadExport}},
+		"a DSP":        {manifest, builds.Export{Precision: "w8a8", Options: json.RawMessage(`{"soc":"SM8250"}`)}, []diag.Code{diag.QNNChip}},
+		"floats, v68":  {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8350"}`)}, []diag.Code{diag.QNNChip}},
+		"bytes, v68":   {manifest, builds.Export{Precision: "w8a8", Options: json.RawMessage(`{"soc":"SM8350"}`)}, nil},
+		"no cosine":    {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","min_cosine":1.5}`)}, []diag.Code{diag.BadExport}},
 		"precision":    {manifest, builds.Export{Precision: "int4", Options: good.Options}, []diag.Code{diag.QuantUnknown}},
 		"no onnx":      {strings.Replace(manifest, "onnx: enc.onnx", "gguf: enc.onnx", 1), good, []diag.Code{diag.NotExported}},
 		"no golden":    {strings.Replace(manifest, "golden/image.npy", "golden/picture.npy", 1), good, []diag.Code{diag.ExportFailed}},

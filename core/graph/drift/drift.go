@@ -22,8 +22,10 @@ import (
 
 // Output says how one output has changed over all inputs.
 type Output struct {
-	Name   string
-	Cosine float64 // between the results as one vector; 1: the same direction
+	Name string
+	// Cosine is between the results as one vector; 1: the same direction. Equal
+	// infinities, and what is no number in both, are left out.
+	Cosine float64
 	MaxAbs float64 // the largest difference of an element
 	// Agree of Rows rows along the last axis have their largest element at the
 	// same place.
@@ -46,9 +48,29 @@ type Options struct {
 	Graph graph.Options
 }
 
+// Unlike says that one of two results is infinite or no number, and the other is
+// not so: no cosine tells how far they are apart.
+type Unlike struct {
+	Output        string
+	Element       int // along the flat result
+	Before, After float64
+}
+
+// Error names the element and both values.
+func (u *Unlike) Error() string {
+	return fmt.Sprintf("element %d was %s and is %s now", u.Element, word(u.Before), word(u.After))
+}
+
+func word(v float64) string {
+	if math.IsNaN(v) {
+		return "no number"
+	}
+	return fmt.Sprint(v)
+}
+
 // Measure runs both models on each of the inputs. Outputs of other types than
-// floats count as numbers. A result that is no number, where the original's is
-// one, is an error.
+// floats count as numbers. An infinity, or what is no number, where the other
+// result has another value, is [Unlike].
 func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]graph.Tensor, opt Options) ([]Output, error) {
 	other, err := graph.Compile(ctx, after, opt.Graph)
 	if err != nil {
@@ -111,6 +133,9 @@ func (o *Output) close() {
 	case o.aa > 0 && o.bb > 0:
 		o.Cosine = min(1, o.ab/math.Sqrt(o.aa*o.bb))
 	}
+	if math.IsNaN(o.Cosine) { // squares beyond what a float holds
+		o.Cosine = 0
+	}
 }
 
 // add counts one pair of results.
@@ -127,14 +152,15 @@ func (o *Output) add(a, b graph.Tensor) error {
 		return fmt.Errorf("%v before, %v after", a.Shape, b.Shape)
 	}
 	for i := range x {
-		if math.IsNaN(x[i]) {
+		switch {
+		case finite(x[i]) && finite(y[i]):
+			o.ab, o.aa, o.bb = o.ab+x[i]*y[i], o.aa+x[i]*x[i], o.bb+y[i]*y[i]
+			o.MaxAbs = max(o.MaxAbs, min(math.Abs(x[i]-y[i]), math.MaxFloat64))
+		case math.IsNaN(x[i]) && math.IsNaN(y[i]):
 			x[i], y[i] = 0, 0
+		case x[i] != y[i]:
+			return &Unlike{o.Name, i, x[i], y[i]}
 		}
-		if math.IsNaN(y[i]) {
-			return fmt.Errorf("element %d was %v and is no number now", i, x[i])
-		}
-		o.ab, o.aa, o.bb = o.ab+x[i]*y[i], o.aa+x[i]*x[i], o.bb+y[i]*y[i]
-		o.MaxAbs = max(o.MaxAbs, math.Abs(x[i]-y[i]))
 	}
 	row := 1
 	if n := len(a.Shape); n > 0 {
@@ -148,6 +174,8 @@ func (o *Output) add(a, b graph.Tensor) error {
 	}
 	return nil
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func largest(v []float64) int {
 	best := 0

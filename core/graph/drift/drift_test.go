@@ -1,7 +1,9 @@
 package drift_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -16,6 +18,15 @@ func scaled(by float32) *onnx.Model {
 	m := onnx.New("m", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3)}
 	m.Graph.Add("Mul", []string{"x", m.Graph.Constant(onnx.Floats("w", []int64{3}, []float32{1, 2, by}))}, "y")
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, "N", 3)}
+	return m
+}
+
+// same is y = x.
+func same() *onnx.Model {
+	m := onnx.New("m", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 3)}
+	m.Graph.Add("Identity", []string{"x"}, "y")
 	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, "N", 3)}
 	return m
 }
@@ -50,6 +61,49 @@ func TestMeasure(t *testing.T) {
 	}
 	if _, err := drift.Measure(t.Context(), scaled(1), scaled(1), nil, drift.Options{}); err == nil {
 		t.Error("nothing was measured")
+	}
+}
+
+// Infinities are equal, or no cosine speaks of them: what is told is a number or
+// an error.
+func TestInfinite(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	of := func(v ...float32) func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+		return func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+			return map[string]graph.Tensor{"y": row(v...)}, nil
+		}
+	}
+	for name, tc := range map[string]struct {
+		x, y []float32
+		want string // of the error; "": cosine 1
+	}{
+		"equal":              {[]float32{1, inf, 2}, []float32{1, inf, 2}, ""},
+		"both no number":     {[]float32{1, nan, 2}, []float32{1, nan, 2}, ""},
+		"all infinite":       {[]float32{-inf, inf, inf}, []float32{-inf, inf, inf}, ""},
+		"of the other sign":  {[]float32{1, inf, 2}, []float32{1, -inf, 2}, "element 1 was +Inf and is -Inf now"},
+		"no longer infinite": {[]float32{1, -inf, 2}, []float32{1, -65504, 2}, "element 1 was -Inf and is -65504 now"},
+		"infinite now":       {[]float32{1, 7e4, 2}, []float32{1, inf, 2}, "element 1 was 70000 and is +Inf now"},
+		"no number now":      {[]float32{1, inf, 2}, []float32{1, nan, 2}, "element 1 was +Inf and is no number now"},
+		"a number now":       {[]float32{1, 2, nan}, []float32{1, 2, 3}, "element 2 was no number and is 3 now"},
+	} {
+		out, err := drift.Against(t.Context(), same(), of(tc.y...), []map[string]graph.Tensor{{"x": row(tc.x...)}}, drift.Options{})
+		if tc.want == "" {
+			if err != nil || out[0].Cosine < 1-1e-12 || out[0].MaxAbs != 0 {
+				t.Errorf("%s: %+v, %v", name, out, err)
+			}
+			continue
+		}
+		u := (*drift.Unlike)(nil)
+		if !errors.As(err, &u) || u.Output != "y" || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", name, err, tc.want)
+		}
+		if c := drift.Cosine(row(tc.x...), row(tc.y...)); c != 0 {
+			t.Errorf("%s: cosine %v", name, c)
+		}
+	}
+	big := graph.Tensor{Type: onnx.DOUBLE, Shape: []int{1}, Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e200))}
+	if c := drift.Cosine(big, big); c != 0 {
+		t.Errorf("squares beyond all: cosine %v", c)
 	}
 }
 

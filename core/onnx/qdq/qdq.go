@@ -47,6 +47,9 @@ type Kept struct {
 	Nodes []string `json:"nodes"`
 }
 
+// Floats reports whether the nodes compute in floats, and not in whole numbers.
+func (k Kept) Floats() bool { return k.Why != whyNoFloats }
+
 // Result is a quantised model.
 type Result struct {
 	Model     *onnx.Model

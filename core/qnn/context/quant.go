@@ -42,7 +42,7 @@ type Quantisation struct {
 	Axis     int32
 	Bits     uint32    // that are used of an element, 0 for all
 	Scales   []float32 // one, or one for each place along the axis
-	Offsets  []int32
+	Offsets  []int32   // one for each scale, or none of PerAxisBits: all are 0
 }
 
 // defined is QNN's word for parameters that the model gives.

@@ -157,6 +157,10 @@ func (j *judge) backend() {
 // arch compares the architectures. What the file says itself and what the table
 // says of its chip must agree.
 func (j *judge) arch() {
+	if j.t.Arch != 0 && j.t.Arch < qnn.FirstHTP {
+		j.add(AxisArch, Not, j.c.Arch.String(), j.t.Arch.String(), "the target has a DSP and no HTP", fmt.Sprintf("name a target of %s or later: mm qnn soc ls lists the chips", qnn.FirstHTP))
+		return
+	}
 	file, from := j.c.Arch, j.c.Arch.String()
 	if known, ok := j.t.Chips.Numbered(j.c.SoC); ok && j.c.SoC != 0 {
 		switch {

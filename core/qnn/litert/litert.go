@@ -11,6 +11,7 @@
 package litert
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -24,10 +25,11 @@ import (
 
 // The limits of what is read.
 const (
-	maxSubgraphs = 1024
-	maxOptions   = 64 << 10 // bytes of one operator's options
-	maxRank      = 32
-	stampBytes   = 250
+	maxSubgraphs  = 1024
+	maxDispatches = 4096     // of all subgraphs
+	maxOptions    = 64 << 10 // bytes of one operator's options
+	maxRank       = 32
+	stampBytes    = 250
 )
 
 // HeadBytes is how many bytes of a file [Is] needs.
@@ -91,18 +93,25 @@ type Bytecode struct {
 
 // Bytecodes lists the bytecode of a model, each once, by where it lies.
 func (m *Model) Bytecodes() []Bytecode {
+	type named struct {
+		offset int64
+		graph  string
+	}
 	var out []Bytecode
+	at, seen := make(map[int64]int), make(map[named]bool)
 	for _, d := range m.Dispatches {
-		i := slices.IndexFunc(out, func(b Bytecode) bool { return b.Offset == d.Offset })
-		if i < 0 {
+		i, ok := at[d.Offset]
+		if !ok {
 			i = len(out)
+			at[d.Offset] = i
 			out = append(out, Bytecode{Offset: d.Offset, Size: d.Size})
 		}
-		if !slices.Contains(out[i].Graphs, d.Graph) {
+		if n := (named{d.Offset, d.Graph}); !seen[n] {
+			seen[n] = true
 			out[i].Graphs = append(out[i].Graphs, d.Graph)
 		}
 	}
-	slices.SortFunc(out, func(a, b Bytecode) int { return int(min(max(a.Offset-b.Offset, -1), 1)) })
+	slices.SortFunc(out, func(a, b Bytecode) int { return cmp.Compare(a.Offset, b.Offset) })
 	return out
 }
 
@@ -163,14 +172,16 @@ func read(r io.ReaderAt, size int64) (*Model, error) {
 	return m, m.overlaps()
 }
 
-// overlaps refuses bytecode that lies partly in another one.
+// overlaps refuses bytecode that lies partly in another one. Where any does, two
+// that follow each other do.
 func (m *Model) overlaps() error {
-	for _, d := range m.Dispatches {
-		for _, c := range m.Bytecodes() {
-			same := d.Offset == c.Offset && d.Size == c.Size
-			if !same && d.Offset < c.Offset+c.Size && c.Offset < d.Offset+d.Size {
-				return fmt.Errorf("operator %d of subgraph %d: its bytecode at %d, %d bytes, overlaps that at %d, %d bytes", d.Operator, d.Subgraph, d.Offset, d.Size, c.Offset, c.Size)
-			}
+	sorted := slices.Clone(m.Dispatches)
+	slices.SortStableFunc(sorted, func(a, b Dispatch) int { return cmp.Compare(a.Offset, b.Offset) })
+	for i := 1; i < len(sorted); i++ {
+		c, d := sorted[i-1], sorted[i]
+		same := d.Offset == c.Offset && d.Size == c.Size
+		if !same && d.Offset < c.Offset+c.Size {
+			return fmt.Errorf("operator %d of subgraph %d: its bytecode at %d, %d bytes, overlaps that at %d, %d bytes", d.Operator, d.Subgraph, d.Offset, d.Size, c.Offset, c.Size)
 		}
 	}
 	return nil

@@ -96,6 +96,41 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// parts are n dispatches, each of bytecode of its own or all of the same.
+func parts(n int, own bool) []byte {
+	m := qnntest.LiteRT{}
+	for i := range n {
+		context := make([]byte, 4)
+		if own {
+			binary.LittleEndian.PutUint32(context, uint32(i))
+		}
+		m.Parts = append(m.Parts, qnntest.Part{Graph: "g", Context: context})
+	}
+	return m.Bytes()
+}
+
+// The work on a file grows as its dispatches do, which are so many at most: what
+// is allocated tells, whatever else the machine does.
+func TestMany(t *testing.T) {
+	const n, each = 1000, 100
+	for name, own := range map[string]bool{"bytecode of their own": true, "the same bytecode": false} {
+		b := parts(n, own)
+		if got := testing.AllocsPerRun(1, func() {
+			if m, err := read(b); err != nil || len(m.Dispatches) != n || own && len(m.Bytecodes()) != n {
+				t.Errorf("%s: %+v, %v", name, m, err)
+			}
+		}); got > n*each {
+			t.Errorf("%s: %.0f allocations for %d dispatches", name, got, n)
+		}
+	}
+	if m, err := read(parts(4096, false)); err != nil || len(m.Dispatches) != 4096 || len(m.Bytecodes()) != 1 {
+		t.Errorf("4096 dispatches: %v", err)
+	}
+	if _, err := read(parts(4097, false)); err == nil || !strings.Contains(err.Error(), "operator 4096 of subgraph 0: more than 4096 parts") {
+		t.Errorf("4097 dispatches: %v", err)
+	}
+}
+
 // Qualcomm's own compiler wrote this.
 func TestSample(t *testing.T) {
 	b, err := os.ReadFile(filepath.FromSlash("../../../../shared/data/qnn/fc.SM8650.litert2.2.0.q2.47.tflite"))

@@ -123,6 +123,10 @@ func (w *walk) dispatch(i int, op flat.Table) {
 	fail := func(format string, args ...any) {
 		w.b.Fail(fmt.Errorf("operator %d of subgraph %d: "+format, append([]any{i, w.index}, args...)...))
 	}
+	if len(w.m.Dispatches) == maxDispatches {
+		fail("more than %d parts are compiled", maxDispatches)
+		return
+	}
 	raw := op.Bytes(5, maxOptions)
 	if at, n := op.Uint64(9), op.Uint64(10); n > 0 { // beyond what the FlatBuffer holds
 		if n > maxOptions || at > uint64(w.m.Size) || n > uint64(w.m.Size)-at {

@@ -41,6 +41,19 @@ type Chip struct {
 // Chips is a table, whose earlier rows win.
 type Chips []Chip
 
+// Lacks says why nothing, or nothing with floats in it, is compiled for a chip, and
+// what to do; "": nothing is known to be lacking.
+func (c Chip) Lacks(floats bool) (why, hint string) {
+	switch {
+	case c.Arch == 0:
+	case c.Arch < qnn.FirstHTP:
+		return fmt.Sprintf("%s (%s) has a DSP and no HTP", c.Name, c.Arch), fmt.Sprintf("name a chip of %s or later: mm qnn soc ls lists them", qnn.FirstHTP)
+	case floats && c.Arch < qnn.FirstFloats:
+		return fmt.Sprintf("nobody has shown that the HTP of %s (%s) computes in 16-bit floats, and the emulation takes 32 bits for them", c.Name, c.Arch), "take the precision w8a8 or w8a16"
+	}
+	return "", ""
+}
+
 // Known is the table of this release. Below v68 a chip has a DSP and no HTP.
 func Known() Chips {
 	c, err := Read(bytes.NewReader(table))

@@ -7,6 +7,21 @@ import (
 	"mm-abi.org/mm/core/qnn/soc"
 )
 
+// Old chips have no HTP, or none that is known to compute in floats.
+func TestLacks(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"SM8250": {"has a DSP and no HTP", "has a DSP and no HTP"}, "SM8350": {"", "16-bit floats"}, "SM8450": {}, "SM8750": {},
+	} {
+		c, _ := soc.Known().Named(name)
+		for i, floats := range []bool{false, true} {
+			why, hint := c.Lacks(floats)
+			if (why == "") != (want[i] == "") || (why == "") != (hint == "") || !strings.Contains(why, want[i]) {
+				t.Errorf("%s, floats %v: %q, %q", name, floats, why, hint)
+			}
+		}
+	}
+}
+
 func TestKnown(t *testing.T) {
 	chips := soc.Known()
 	for _, tc := range []struct {

@@ -1,0 +1,49 @@
+package assemble
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/builds"
+)
+
+// What --export says of contexts: chip, precision by either word, least cosine,
+// and what a core reads at a time.
+func TestExportContexts(t *testing.T) {
+	g, list := builds.Parse("b.graph.yaml", []byte("core: {llm: {ref: m@^2}}\n"))
+	if g == nil {
+		t.Fatal(list)
+	}
+	b := &build{graph: g}
+	type said struct{ Modules, Precision, Options string }
+	for in, want := range map[string]*said{
+		"qnn=a@SM8750": {"a", "", `{"soc":"SM8750"}`},
+		"qnn=a@SM8750,precision=w8a8,min_cosine=0.97":     {"a", "w8a8", `{"min_cosine":0.97,"soc":"SM8750"}`},
+		"qnn=a@SM8750,quant=w8a16,min_cosine=0":           {"a", "w8a16", `{"min_cosine":0,"soc":"SM8750"}`},
+		"qnn=a@SM8750,window=64,positions=8,min_cosine=1": {"a", "", `{"min_cosine":1,"positions":8,"soc":"SM8750","window":64}`},
+		"qnn=a@SM8750,min_cosine=1.1":                     nil,
+		"qnn=a@SM8750,min_cosine=-1":                      nil,
+		"qnn=a@SM8750,min_cosine=NaN":                     nil,
+		"qnn=a@SM8750,min_cosine=much":                    nil,
+		"qnn=a@SM8750,min_cosine=0.9,min_cosine=0.8":      nil,
+		"qnn=a@SM8750,quant=w8a8,precision=w8a8":          nil,
+		"onnx=a,min_cosine=0.9":                           nil,
+	} {
+		got, err := b.parseExports([]string{in})
+		if want == nil {
+			if err == nil {
+				t.Errorf("%s: %+v", in, got)
+			}
+			continue
+		}
+		if err != nil || len(got.Exports) != 1 {
+			t.Errorf("%s: %+v, %v", in, got, err)
+			continue
+		}
+		e := got.Exports[0]
+		if d := cmp.Diff(*want, said{e.Modules[0], e.Precision, string(e.Options)}); d != "" {
+			t.Errorf("%s\n%s", in, d)
+		}
+	}
+}
