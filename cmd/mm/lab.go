@@ -148,7 +148,11 @@ func (p *program) labVerify(c *cli.Context) error {
 		if p.json {
 			return p.printJSON(r)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head)
+		running := ""
+		if r.Running {
+			running = "; it is running"
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, running)
 		return err
 	})
 }
@@ -195,8 +199,11 @@ func (p *program) printSummary(s labrun.Summary) error {
 		s.Steps = listed(s.Steps)
 		return p.printJSON(s)
 	}
-	state := "killed, or still running"
-	if s.Reason != "" {
+	state := "killed"
+	switch {
+	case s.Running:
+		state = "running"
+	case s.Reason != "":
 		state = strings.TrimSpace("stopped by " + s.Reason + " " + s.Detail)
 	}
 	if s.Simulated {

@@ -25,8 +25,9 @@ type Summary struct {
 	Key       string        `json:"key"`
 	Elapsed   string        `json:"elapsed"`
 	Resumes   int           `json:"resumes"`
-	Choices   int           `json:"choices"`          // of arms
-	Reason    string        `json:"reason,omitempty"` // of the last stop; empty while it runs, or where it was killed
+	Choices   int           `json:"choices"`           // of arms
+	Running   bool          `json:"running,omitempty"` // it goes on now
+	Reason    string        `json:"reason,omitempty"`  // of the last stop; empty while it runs, and where it was killed
 	Detail    string        `json:"detail,omitempty"`
 	Complete  bool          `json:"complete"`
 	Steps     []StepFigures `json:"steps"`
@@ -76,7 +77,7 @@ type Range struct {
 func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]chart.Point{}}
 	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
-	s.Rows, s.Head, s.Key, s.Run = report.Rows, report.Head, report.Key, report.Run
+	s.Rows, s.Head, s.Key, s.Run, s.Running = report.Rows, report.Head, report.Key, report.Run, report.Running
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		s.Steps = append(s.Steps, s.steps[name].figures())
 	}
