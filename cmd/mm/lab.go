@@ -39,7 +39,7 @@ func (p *program) labCommand() *cli.Command {
 				},
 				Action: p.labRun,
 			}, {
-				Name: "verify", Usage: "check that no row of a run was changed, added, or cut off", ArgsUsage: "DIR",
+				Name: "verify", Usage: "check that no row of a run, or of a chain by itself, was changed, added, or cut off", ArgsUsage: "DIR",
 				Flags: []cli.Flag{p.jsonFlag(), key, noted}, Action: p.labVerify,
 			}, {
 				Name: "summary", Usage: "figures of a run: medians, p95, failures, heat, battery", ArgsUsage: "DIR",
@@ -141,7 +141,7 @@ func (p *program) labVerify(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		r, err := chain.Verify(filepath.Join(dir, labrun.ChainDir), key, chain.Options{Noted: noted})
+		r, err := chain.Verify(chainIn(dir), key, chain.Options{Noted: noted})
 		if err != nil {
 			return broken(err)
 		}

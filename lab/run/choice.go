@@ -83,7 +83,12 @@ func (p Payload) observations() []schedule.Observation {
 // [chain.ErrUnfinished] come all rows but the last.
 func History(dir string, v chain.Verifier, noted string) ([]schedule.Row, error) {
 	var rows []schedule.Row
+	run := ""
 	_, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: func(row chain.Row) error {
+		if foreign(row, run) {
+			return nil
+		}
+		run = row.Run
 		var p Payload
 		if err := json.Unmarshal(row.Payload, &p); err != nil {
 			return fmt.Errorf("row %d of the chain: %w", row.Seq, err)

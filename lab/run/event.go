@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"mm-abi.org/mm/lab/chain"
@@ -80,8 +81,20 @@ type state struct {
 	chosen    string // arm of the step that is next; empty: none yet
 }
 
-// apply takes in a row.
+// foreign reports whether a row is none of the run's: what judges a run writes
+// into its chain, too.
+func foreign(row chain.Row, run string) bool {
+	if run == "" {
+		return row.Event != Start
+	}
+	return row.Run != run || !slices.Contains([]string{Start, Resume, Choice, StepDone, Telemetry, Stop}, row.Event)
+}
+
+// apply takes in a row. A foreign one changes nothing.
 func (s *state) apply(steps int, row chain.Row) error {
+	if foreign(row, s.run) {
+		return nil
+	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)

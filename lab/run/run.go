@@ -125,7 +125,7 @@ func Run(ctx context.Context, p Plan, opt Options) (Result, error) {
 
 // begin writes the row that opens a run, or that takes it up again.
 func (r *runner) begin(ctx context.Context) error {
-	fresh := r.log.Last().Seq == 0
+	fresh := r.at.run == ""
 	switch {
 	case fresh && r.opt.Resume:
 		return fmt.Errorf("%s holds no run: %w", r.opt.Dir, fs.ErrNotExist)

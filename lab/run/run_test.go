@@ -319,6 +319,48 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
+// Rows of others in a run's chain are none of the run's: it stays complete, goes
+// on where it stood, and its figures are the same.
+func TestForeignRows(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	plan := strings.Replace(night, "duration: 6h", "iterations: 3", 1)
+	note := func(who, event string, what any) {
+		t.Helper()
+		l, err := chain.Open(context.Background(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
+		if err == nil {
+			_, err = l.Append("2026-01-02T00:00:00Z", who, event, what)
+			err = errors.Join(err, l.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("falsify", "falsifier", "before it")
+	got, err := simulate(t, plan, dir, key, nil)
+	if err != nil || !got.Complete {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want, err := run.Summarize(dir, key.Public(), "")
+	if err != nil || want.Run != got.Run || want.Reason != run.ByIterations {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	note("falsify", "falsifier", map[string]any{"result": "pass"})
+	note("falsify", "falsifier", "no object")
+	note(got.Run, "note", "of the run's name, and no event of one")
+	note("other", run.StepDone, run.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
+	note("other", run.Start, run.Payload{Name: "other"})
+	s, err := run.Summarize(dir, key.Public(), "")
+	if err != nil || s.Run != want.Run || s.Name != want.Name || s.Elapsed != want.Elapsed || s.Reason != want.Reason || !s.Complete || s.Steps[0].Runs != want.Steps[0].Runs {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := run.History(dir, key.Public(), ""); err != nil {
+		t.Error(err)
+	}
+	if got, err = simulate(t, plan, dir, key, func(o *run.Options) { o.Resume = true }); !errors.Is(err, run.ErrComplete) {
+		t.Errorf("done again: %+v, %v", got, err)
+	}
+}
+
 func TestPlanFaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plan.yaml")
 	text := `name: x

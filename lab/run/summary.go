@@ -77,7 +77,7 @@ type Range struct {
 func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]chart.Point{}}
 	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
-	s.Rows, s.Head, s.Key, s.Run, s.Running = report.Rows, report.Head, report.Key, report.Run, report.Running
+	s.Rows, s.Head, s.Key, s.Running = report.Rows, report.Head, report.Key, report.Running
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		s.Steps = append(s.Steps, s.steps[name].figures())
 	}
@@ -87,8 +87,11 @@ func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	return s, err
 }
 
-// add takes in a row.
+// add takes in a row of the run.
 func (s *Summary) add(row chain.Row) error {
+	if foreign(row, s.Run) {
+		return nil
+	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
@@ -97,7 +100,7 @@ func (s *Summary) add(row chain.Row) error {
 	minutes := micro(p.ElapsedUS).Minutes()
 	switch row.Event {
 	case Start:
-		s.Name, s.Plan, s.Simulated = p.Name, p.Plan, p.Simulated
+		s.Run, s.Name, s.Plan, s.Simulated = row.Run, p.Name, p.Plan, p.Simulated
 	case Resume:
 		s.Resumes++
 	case Choice:
