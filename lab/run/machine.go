@@ -43,6 +43,32 @@ func (wall) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+func (wall) During(ctx context.Context, first time.Duration, do func(context.Context), look func() time.Duration) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(within)
+	}()
+	t := time.NewTimer(first)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			next := look()
+			if next < 0 {
+				cancel()
+				<-done
+				return
+			}
+			t.Reset(next)
+		}
+	}
+}
+
 // doer is the executor of this machine.
 type doer map[string]Function
 

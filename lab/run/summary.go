@@ -44,7 +44,8 @@ type Summary struct {
 type StepFigures struct {
 	Step     string  `json:"step"`
 	Rows     int     `json:"rows"`
-	Failed   int     `json:"failed"` // rows
+	Failed   int     `json:"failed"`  // rows
+	Partial  int     `json:"partial"` // rows of what was cut short: the runs that finished count
 	Runs     int     `json:"runs"`
 	P50      float64 `json:"p50_ms"`
 	P95      float64 `json:"p95_ms"`
@@ -138,8 +139,14 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 		f.Failed++
 		return
 	}
+	if p.Partial {
+		f.Partial++
+	}
 	if p.Unstable {
 		f.Unstable++
+	}
+	if len(p.RunsUS) == 0 {
+		return
 	}
 	f.outputs[p.Output] = true
 	f.loads = append(f.loads, ms(p.LoadUS))
@@ -148,10 +155,8 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 		own = append(own, ms(us))
 	}
 	f.runs = append(f.runs, own...)
-	if len(own) > 0 {
-		slices.Sort(own)
-		f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
-	}
+	slices.Sort(own)
+	f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
 }
 
 func (f *StepFigures) figures() StepFigures {
