@@ -112,7 +112,8 @@ type command struct {
 	argv []string
 }
 
-// killGrace is how long a process's children may hold its output after its end.
+// killGrace is how long a process has to end when it is asked to, and how long its
+// children may hold its output after its end.
 const killGrace = 2 * time.Second
 
 // Do implements Work.
@@ -120,7 +121,11 @@ func (c command) Do(ctx context.Context, _ int) (Output, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.argv[1:]...)
 	out, said := &digest{sum: sha256.New()}, &tail{}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, said, killGrace
+	grouped(cmd)
 	err := cmd.Run()
+	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
+		endGroup(cmd, killGrace)
+	}
 	o := Output{SHA256: hex.EncodeToString(out.sum.Sum(nil)), Bytes: out.n}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
