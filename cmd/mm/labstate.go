@@ -175,7 +175,7 @@ func (p *program) labChoose(c *cli.Context) error {
 	}
 	file := c.Args().First()
 	policy := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Seed: c.Uint64("seed")}
-	d, err := p.choose(c.Context, file, c.String("op"), c.StringSlice("backend"), policy)
+	d, err := choose(c.Context, file, c.String("op"), c.StringSlice("backend"), policy)
 	if err != nil {
 		return err
 	}
@@ -186,22 +186,19 @@ func (p *program) labChoose(c *cli.Context) error {
 	return err
 }
 
-func (p *program) choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (schedule.Decision, error) {
-	rows, err := journal.Read[schedule.Row](file)
-	if err != nil {
-		return schedule.Decision{}, err
-	}
-	var h schedule.History
-	for i, r := range rows {
-		if err := h.Add(r); err != nil {
-			return schedule.Decision{}, fmt.Errorf("%s:%d: %w", file, i+1, err)
+// choose makes a choice of the rows of a history and adds it.
+func choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (d schedule.Decision, err error) {
+	err = journal.Update(ctx, file, func(rows []schedule.Row) ([]schedule.Row, error) {
+		var h schedule.History
+		for i, r := range rows {
+			if err := h.Add(r); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+			}
 		}
-	}
-	d, err := h.Decide(op, eligible, policy)
-	if err != nil {
-		return d, err
-	}
-	return d, journal.Append(ctx, file, schedule.Row{Decided: &d})
+		d, err = h.Decide(op, eligible, policy)
+		return []schedule.Row{{Decided: &d}}, err
+	})
+	return d, err
 }
 
 func (p *program) labObserve(c *cli.Context) error {

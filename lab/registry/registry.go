@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -136,6 +137,9 @@ func Open(dir string, chips soc.Chips, trusted []evidence.Verifier) (*Registry, 
 func (r *Registry) take(w row) error {
 	switch {
 	case w.Backend != nil && w.Promoted == "" && w.Evidence == "":
+		if e := r.find(w.Backend.ID); e != nil && reflect.DeepEqual(e.Backend, *w.Backend) {
+			return nil // the same twice is what two processes left
+		}
 		return r.add(*w.Backend)
 	case w.Backend == nil && w.Promoted != "" && w.Evidence != "":
 		e := r.find(w.Promoted)
@@ -288,17 +292,32 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 	if err := dir.WriteFile(c.Evidence+".json", data, 0o644); err != nil {
 		return c, err
 	}
-	if err := journal.Append(ctx, filepath.Join(r.dir, File), row{Promoted: id, Evidence: c.Evidence}); err != nil {
+	err = journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+		w := row{Promoted: id, Evidence: c.Evidence}
+		if slices.Contains(rows, w) {
+			return nil, nil
+		}
+		return []row{w}, nil
+	})
+	if err != nil {
 		return c, err
 	}
 	e.Confirmed = append(e.Confirmed, c)
 	return c, nil
 }
 
-// Add notes a backend of one's own. It is not there twice.
+// Add notes a backend of one's own. It is not there twice, whoever adds it at the
+// same time.
 func (r *Registry) Add(ctx context.Context, b Backend) error {
-	if err := r.add(b); err != nil {
-		return err
-	}
-	return journal.Append(ctx, filepath.Join(r.dir, File), row{Backend: &b})
+	return journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+		for _, w := range rows {
+			if w.Backend != nil && w.Backend.ID == b.ID {
+				return nil, fmt.Errorf("there is a backend %q already", b.ID)
+			}
+		}
+		if err := r.add(b); err != nil {
+			return nil, err
+		}
+		return []row{{Backend: &b}}, nil
+	})
 }

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -269,6 +272,44 @@ func TestAdd(t *testing.T) {
 		if _, err := registry.Open(dir, soc.Known(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
+	}
+}
+
+// Of several that add a backend at once one does; and a file in which it stands
+// twice, the same each time, is read.
+func TestAddAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var added atomic.Int32
+	var wg sync.WaitGroup
+	for range 6 {
+		r := open(t, dir)
+		wg.Go(func() {
+			if r.Add(context.Background(), registry.Backend{ID: "own", Family: registry.CPU}) == nil {
+				added.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := added.Load(); n != 1 {
+		t.Errorf("added %d times", n)
+	}
+	path := filepath.Join(dir, registry.File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := open(t, dir); len(r.Entries) != len(registry.Defaults())+1 {
+		t.Errorf("%+v", r.Entries)
+	}
+	other := bytes.Replace(data, []byte(`"cpu"`), []byte(`"gpu"`), 1)
+	if err := os.WriteFile(path, append(data, other...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := registry.Open(dir, soc.Known(), nil); err == nil {
+		t.Errorf("another under its name: %+v", r.Entries)
 	}
 }
 
