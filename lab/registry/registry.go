@@ -51,6 +51,10 @@ const (
 	Evaluation    Capability = "eval_only"
 )
 
+func capabilities() []Capability {
+	return []Capability{TrainForward, TrainBackward, Inference, Frozen, Optimizer, Evaluation}
+}
+
 // The families of backends.
 const (
 	CPU       = "cpu"
@@ -160,8 +164,7 @@ func (r *Registry) take(w row) error {
 }
 
 func (r *Registry) add(b Backend) error {
-	families := []string{CPU, GPU, NPU, Fallback, Simulator}
-	known := []Capability{TrainForward, TrainBackward, Inference, Frozen, Optimizer, Evaluation}
+	families, known := []string{CPU, GPU, NPU, Fallback, Simulator}, capabilities()
 	switch {
 	case b.ID == "" || strings.ContainsFunc(b.ID, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return fmt.Errorf("%q is no name of a backend", b.ID)
@@ -262,6 +265,29 @@ func (r *Registry) Routable(what Capability, chip string) []string {
 		}
 	}
 	return out
+}
+
+// Eligible are those of ids that can do something on a chip, or without one where
+// it is empty, as Routable has it. An id, a capability or a chip that nobody knows
+// is an error.
+func (r *Registry) Eligible(ids []string, what Capability, chip string) ([]string, error) {
+	if !slices.Contains(capabilities(), what) {
+		return nil, fmt.Errorf("the capability %q is none of %v", what, capabilities())
+	}
+	if _, ok := r.chips.Named(chip); chip != "" && !ok {
+		return nil, fmt.Errorf("no table knows the chip %q", chip)
+	}
+	var out []string
+	routable := r.Routable(what, chip)
+	for _, id := range ids {
+		if r.find(id) == nil {
+			return nil, fmt.Errorf("there is no backend %q", id)
+		}
+		if slices.Contains(routable, id) {
+			out = append(out, id)
+		}
+	}
+	return out, nil
 }
 
 // Promote stores the record at path as the evidence that the backend works, and

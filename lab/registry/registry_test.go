@@ -243,6 +243,41 @@ func (k key) VerifyPayload(typ string, payload, sig []byte) error {
 	return nil
 }
 
+// What may be chosen is what may run: an NPU without its record is left out, and what
+// nobody knows is refused.
+func TestEligible(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	ids := []string{"litert_qnn", "vulkan_gpu", "fallback_cpu", "host_sim"}
+	got, err := r.Eligible(ids, registry.Frozen, "SM8750")
+	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, ""); err != nil || !slices.Equal(got, []string{"fallback_cpu"}) {
+		t.Errorf("without a chip: %v, %v", got, err)
+	}
+	if _, err := r.Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, "sm8750"); err != nil || got[0] != "litert_qnn" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, "SM8650"); err != nil || slices.Contains(got, "litert_qnn") {
+		t.Errorf("another chip: %v, %v", got, err)
+	}
+	for name, err := range map[string]error{
+		"a backend":    second(r.Eligible([]string{"fallback_cpu", "nonsense"}, registry.Frozen, "SM8750")),
+		"a chip":       second(r.Eligible(ids, registry.Frozen, "SM9999")),
+		"a capability": second(r.Eligible(ids, "flying", "SM8750")),
+	} {
+		if err == nil {
+			t.Errorf("%s that nobody knows", name)
+		}
+	}
+}
+
+func second(_ []string, err error) error { return err }
+
 func TestAdd(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	r := open(t, dir)
