@@ -39,7 +39,7 @@ func (p *program) labCommand() *cli.Command {
 				},
 				Action: p.labRun,
 			}, {
-				Name: "verify", Usage: "check that no row of a run was changed, added, or cut off", ArgsUsage: "DIR",
+				Name: "verify", Usage: "check that no row of a run, or of a chain by itself, was changed, added, or cut off", ArgsUsage: "DIR",
 				Flags: []cli.Flag{p.jsonFlag(), key, noted}, Action: p.labVerify,
 			}, {
 				Name: "summary", Usage: "figures of a run: medians, p95, failures, heat, battery", ArgsUsage: "DIR",
@@ -141,14 +141,18 @@ func (p *program) labVerify(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		r, err := chain.Verify(filepath.Join(dir, labrun.ChainDir), key, chain.Options{Noted: noted})
+		r, err := chain.Verify(chainIn(dir), key, chain.Options{Noted: noted})
 		if err != nil {
 			return broken(err)
 		}
 		if p.json {
 			return p.printJSON(r)
 		}
-		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head)
+		running := ""
+		if r.Running {
+			running = "; it is running"
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s: %s, none missing, the head signed by %s; the last is %s%s\n", r.Run, count(r.Rows, "row"), r.Key, r.Head, running)
 		return err
 	})
 }
@@ -195,8 +199,11 @@ func (p *program) printSummary(s labrun.Summary) error {
 		s.Steps = listed(s.Steps)
 		return p.printJSON(s)
 	}
-	state := "killed, or still running"
-	if s.Reason != "" {
+	state := "killed"
+	switch {
+	case s.Running:
+		state = "running"
+	case s.Reason != "":
 		state = strings.TrimSpace("stopped by " + s.Reason + " " + s.Detail)
 	}
 	if s.Simulated {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"mm-abi.org/mm/lab/corpus"
 	"mm-abi.org/mm/lab/falsify"
 	"mm-abi.org/mm/lab/probe"
+	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -31,7 +34,7 @@ func (p *program) labRecords() []*cli.Command {
 				&cli.StringFlag{Name: "gate", Usage: "only the rules that close `PHASE`, such as 0E"},
 				&cli.StringSliceFlag{Name: "only", Usage: "only the rule `ID` (repeatable)"},
 				&cli.BoolFlag{Name: "list", Usage: "show the rules instead"},
-				&cli.StringFlag{Name: "record", Usage: "write each result into the chain in `DIR`, too"},
+				&cli.StringFlag{Name: "record", Usage: "write each result into the chain of the run in `DIR`, too, or into one in DIR itself"},
 				&cli.StringFlag{Name: "sign", Usage: "private key `FILE` for --record (default: the one of mm keys generate)"},
 			},
 			Action: p.labFalsify,
@@ -89,6 +92,15 @@ func (p *program) labFalsify(c *cli.Context) error {
 	return p.printFindings(r)
 }
 
+// chainIn is where the chain of a folder is: in a run's it has one of its own.
+func chainIn(dir string) string {
+	own := filepath.Join(dir, labrun.ChainDir)
+	if info, err := os.Stat(own); err == nil && info.IsDir() {
+		return own
+	}
+	return dir
+}
+
 // recordFindings adds each finding to a chain as a row.
 func (p *program) recordFindings(ctx context.Context, dir, key string, r falsify.Report) error {
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
@@ -96,7 +108,7 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r falsify
 		if err != nil {
 			return err
 		}
-		log, err := chain.Open(ctx, dir, s.Key, s.Key.Public(), fsx.Options{}, nil)
+		log, err := chain.Open(ctx, chainIn(dir), s.Key, s.Key.Public(), fsx.Options{}, nil)
 		if err != nil {
 			return err
 		}

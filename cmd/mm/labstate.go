@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,13 +146,19 @@ func (p *program) labScheduleCommand() *cli.Command {
 		Name: "schedule", Usage: "choose backends by how fast they were, so that each choice can be made again",
 		Subcommands: []*cli.Command{
 			{
-				Name: "choose", Usage: "choose a backend and note the choice", ArgsUsage: "HISTORY.jsonl",
+				Name: "choose", Usage: "choose a backend and note the choice; exit code 5 where none is eligible", ArgsUsage: "HISTORY.jsonl",
+				Description: "With --registry only those of the backends are eligible that may do --capability on the chip. Without, a\nbackend is a name and nothing is asked of it.",
 				Flags: []cli.Flag{
 					p.jsonFlag(), op,
 					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND` (repeatable), as mm lab backend route lists them", Required: true},
 					&cli.StringFlag{Name: "policy", Value: schedule.Static, Usage: "static, epsilon-greedy or ucb"},
 					&cli.StringSliceFlag{Name: "prefer", Usage: "of static: `BACKEND` in the order of preference (repeatable)"},
+					&cli.Float64Flag{Name: "epsilon", Usage: "of epsilon-greedy: how often one is drawn, above 0 to 1", DefaultText: "0.1"},
 					&cli.Uint64Flag{Name: "seed", Usage: "of epsilon-greedy"},
+					&cli.Float64Flag{Name: "c", Usage: "of ucb: the weight of what is little known, in `MILLISECONDS`", DefaultText: "1.4"},
+					&cli.StringFlag{Name: "registry", Usage: "ask the registry of backends in `FOLDER` who is eligible"},
+					&cli.StringFlag{Name: "capability", Usage: "of --registry: what shall be done, such as inference_only"},
+					&cli.StringFlag{Name: "soc", Usage: "of --registry: `CHIP`; without one nothing is confirmed"},
 				},
 				Action: p.labChoose,
 			}, {
@@ -173,9 +181,15 @@ func (p *program) labChoose(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	file := c.Args().First()
-	policy := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Seed: c.Uint64("seed")}
-	d, err := p.choose(c.Context, file, c.String("op"), c.StringSlice("backend"), policy)
+	policy, err := policyOf(c)
+	if err != nil {
+		return err
+	}
+	eligible, err := p.eligible(c)
+	if err != nil {
+		return err
+	}
+	d, err := choose(c.Context, c.Args().First(), c.String("op"), eligible, policy)
 	if err != nil {
 		return err
 	}
@@ -186,22 +200,67 @@ func (p *program) labChoose(c *cli.Context) error {
 	return err
 }
 
-func (p *program) choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (schedule.Decision, error) {
-	rows, err := journal.Read[schedule.Row](file)
-	if err != nil {
-		return schedule.Decision{}, err
-	}
-	var h schedule.History
-	for i, r := range rows {
-		if err := h.Add(r); err != nil {
-			return schedule.Decision{}, fmt.Errorf("%s:%d: %w", file, i+1, err)
+// policyOf is the policy of the command line. A figure of another is refused.
+func policyOf(c *cli.Context) (schedule.Policy, error) {
+	p := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
+	for _, f := range []struct{ flag, kind string }{{"prefer", schedule.Static}, {"epsilon", schedule.Greedy}, {"seed", schedule.Greedy}, {"c", schedule.UCB}} {
+		if c.IsSet(f.flag) && p.Kind != f.kind {
+			return p, usageError{fmt.Errorf("--%s is of the policy %s, this one is %s", f.flag, f.kind, p.Kind)}
 		}
 	}
-	d, err := h.Decide(op, eligible, policy)
-	if err != nil {
-		return d, err
+	switch {
+	case c.IsSet("epsilon") && !(p.Epsilon > 0 && p.Epsilon <= 1):
+		return p, usageError{fmt.Errorf("--epsilon is %v, wanted above 0 to 1", p.Epsilon)}
+	case c.IsSet("c") && !(p.C > 0 && p.C < math.MaxFloat64):
+		return p, usageError{fmt.Errorf("--c is %v, wanted above 0", p.C)}
 	}
-	return d, journal.Append(ctx, file, schedule.Row{Decided: &d})
+	return p, nil
+}
+
+// eligible are the backends of the command line, with --registry those that may do
+// what shall be done.
+func (p *program) eligible(c *cli.Context) ([]string, error) {
+	ids, dir, what, chip := c.StringSlice("backend"), c.String("registry"), c.String("capability"), c.String("soc")
+	switch {
+	case dir == "" && (what != "" || chip != ""):
+		return nil, usageError{fmt.Errorf("--capability and --soc want a --registry")}
+	case dir == "":
+		return ids, nil
+	case what == "":
+		return nil, usageError{fmt.Errorf("--registry wants a --capability")}
+	}
+	r, err := p.backends(dir)
+	if err != nil {
+		return nil, err
+	}
+	may, err := r.Eligible(ids, backends.Capability(what), chip)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, id := range ids {
+		if !slices.Contains(may, id) {
+			p.say("%s may not do %s there", id, what)
+		}
+	}
+	if len(may) == 0 {
+		return nil, no("no backend may do %s there", what)
+	}
+	return may, nil
+}
+
+// choose makes a choice of the rows of a history and adds it.
+func choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (d schedule.Decision, err error) {
+	err = journal.Update(ctx, file, func(rows []schedule.Row) ([]schedule.Row, error) {
+		var h schedule.History
+		for i, r := range rows {
+			if err := h.Add(r); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+			}
+		}
+		d, err = h.Decide(op, eligible, policy)
+		return []schedule.Row{{Decided: &d}}, err
+	})
+	return d, err
 }
 
 func (p *program) labObserve(c *cli.Context) error {

@@ -9,6 +9,10 @@
 // and [Open] adds it. Every other difference was made by somebody, and is
 // [ErrBroken]: a row changed, taken out, moved, added, or cut off the end.
 //
+// [Verify] needs no lock, and a log may grow under it: it reads to the row that
+// the head signed when it began, and takes what stands behind it for a fault only
+// where no head has been signed since.
+//
 // Whoever kept an older log together with its older head can put both back; note
 // the hash of the last row elsewhere to notice that.
 package chain
@@ -175,9 +179,10 @@ func readHead(dir string, v Verifier) (h head, last Row, ok bool, err error) {
 	return h, last, true, nil
 }
 
-// scan calls fn for the whole rows of dir's log and returns what stands behind
-// the last of them, and where.
-func scan(dir string, fn func(Row) error) (end int64, rest []byte, err error) {
+// scan calls fn for the whole rows of dir's log, until the row of the number
+// until where it is above 0, and returns where they end and what stands behind
+// them; behind the row until no more than its first byte.
+func scan(dir string, until int, fn func(Row) error) (end int64, rest []byte, err error) {
 	f, err := fsx.OpenRegular(filepath.Join(dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil, nil
@@ -205,5 +210,9 @@ func scan(dir string, fn func(Row) error) (end int64, rest []byte, err error) {
 			return end, nil, err
 		}
 		prev, end = r.Hash, end+int64(len(line))
+		if seq == until {
+			next, _ := in.Peek(1) // nothing at the end
+			return end, bytes.Clone(next), nil
+		}
 	}
 }

@@ -279,6 +279,87 @@ func TestWriters(t *testing.T) {
 	}
 }
 
+// A log is sound while it grows: whoever looks finds whole rows, each once and in
+// order, and no fault; and is told that somebody writes.
+func TestVerifyWhileWriting(t *testing.T) {
+	key := newKey(t)
+	dir := filepath.Join(t.TempDir(), "chain")
+	const rows = 400
+	done := make(chan error, 1)
+	first := make(chan struct{})
+	go func() {
+		unsynced := func(op *fsx.Op, do func() error) error {
+			if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
+				return nil
+			}
+			return do()
+		}
+		l, err := open(dir, key, fsx.Options{Hook: unsynced})
+		close(first)
+		for i := 0; err == nil && i < rows; i++ {
+			_, err = l.Append("t", "r", "step", i)
+		}
+		if err == nil {
+			err = l.Close()
+		}
+		done <- err
+	}()
+	<-first
+	looks, running := 0, 0
+	for over := false; !over; looks++ {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			over = true
+		default:
+		}
+		seen := 0
+		r, err := chain.Verify(dir, key.Public(), chain.Options{Each: func(row chain.Row) error {
+			if seen++; row.Seq != seen {
+				return fmt.Errorf("row %d is shown as number %d", row.Seq, seen)
+			}
+			return nil
+		}})
+		if err != nil || r.Rows != seen || over && (r.Rows != rows || r.Running) {
+			t.Fatalf("look %d: %+v, %d rows shown, %v", looks, r, seen, err)
+		}
+		if r.Running {
+			running++
+		}
+	}
+	if running == 0 {
+		t.Errorf("none of %d looks met the writer: the case is none", looks)
+	}
+}
+
+// A row in the head alone is no fault while its writer lives, and one once it is
+// dead.
+func TestLastRowOfWriter(t *testing.T) {
+	key := newKey(t)
+	dir, rows := fill(t, key, 3)
+	put(t, dir, rows[:len(rows)-4])
+	d, err := fsx.Open(dir, fsx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	lock, err := d.TryLock(context.Background(), chain.LockFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := chain.Verify(dir, key.Public(), chain.Options{}); err != nil || r.Rows != 2 || !r.Running {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrUnfinished) || r.Running {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func FuzzVerify(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	f.Add([]byte(`{"seq":1}`), []byte(`{"key":"k","row":"{}","signature":""}`))

@@ -1,6 +1,8 @@
 package falsify
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -60,13 +62,40 @@ func (v *view) number(key string) float64 {
 	return n
 }
 
-// share is a number from 0 to 1.
-func (v *view) share(key string) float64 {
-	n := v.number(key)
-	if n < 0 || n > 1 {
-		v.wrong = append(v.wrong, fmt.Sprintf("%s: %v is no share", key, n))
+// bound notes what no thing can be, at figures that are finite.
+func (v *view) bound(key string, least, most float64, list ...float64) {
+	for _, n := range list {
+		if !(n >= least && n <= most) {
+			v.wrong = append(v.wrong, fmt.Sprintf("%s: %v is not from %v to %v", key, n, least, most))
+		}
 	}
+}
+
+func (v *view) between(key string, least, most float64) float64 {
+	n := v.number(key)
+	v.bound(key, least, most, n)
 	return n
+}
+
+// The kinds of numbers.
+func (v *view) share(key string) float64    { return v.between(key, 0, 1) }
+func (v *view) positive(key string) float64 { return v.between(key, 0, math.MaxFloat64) } // or 0
+func (v *view) cosine(key string) float64   { return v.between(key, -maxCosine, maxCosine) }
+func (v *view) celsius(key string) float64  { return v.between(key, minCelsius, maxCelsius) }
+func (v *view) points(key string) float64   { return v.between(key, -100, 100) }
+func (v *view) rate(key string) float64     { return v.between(key, -1000, 1000) } // a charge's, in per cent an hour
+
+// Bounds of what there is.
+const (
+	maxCosine  = 1 + 1e-6 // rounding
+	minCelsius = -60
+	maxCelsius = 200
+)
+
+// isDigest reports whether s is a SHA-256 in hex. Zeros are what nobody hashed.
+func isDigest(s string) bool {
+	raw, err := hex.DecodeString(strings.TrimPrefix(s, "sha256:"))
+	return err == nil && len(raw) == sha256.Size && [sha256.Size]byte(raw) != [sha256.Size]byte{}
 }
 
 func (v *view) text(key string) string   { return strings.TrimSpace(get[string](v, key)) }

@@ -21,6 +21,58 @@ func evidence(t testing.TB, text string) falsify.Evidence {
 
 var hash = strings.Repeat("a", 64)
 
+// row is one of the truth table that shows something.
+const row = `"model":"qwen","scope":"a","target":"SM8750/fp16","backend":"litert_qnn","result":"ok","delegate_share":1,"layers":[0,1],"model_layers":28,"engine":"litert 2.1","cosine":0.999,"stage":"measured"`
+
+// records are evidence of rows, each row with members changed; of equal ones the
+// last counts.
+func records(row string, changes ...string) string {
+	var rows []json.RawMessage
+	for _, c := range changes {
+		m := map[string]any{"artifact_sha256": hash, "weights_sha256": hash, "device_record_sha256": hash}
+		for _, text := range []string{row, c} {
+			if err := json.Unmarshal([]byte("{"+text+"}"), &m); err != nil {
+				panic(err)
+			}
+		}
+		text, _ := json.Marshal(m)
+		rows = append(rows, text)
+	}
+	text, _ := json.Marshal(map[string]any{"compile_records": rows})
+	return string(text)
+}
+
+// Figures that nothing can have pass nowhere.
+func TestImpossible(t *testing.T) {
+	for id, texts := range map[string][]string{
+		"oom_or_memory_pressure":                  {`{"oom":false,"peak_ram_gb":-5}`},
+		"method_disagreement_high":                {`{"spearman_rho":7}`},
+		"cross_model_disagreement_high":           {`{"disagreement":-0.1}`},
+		"ocr_damage_high":                         {`{"ocr_damage":-3}`},
+		"binary_holds_meaningful_weights":         {`{"cosine_between_inputs":-40,"source_weights_sha256":"` + hash + `"}`},
+		"phase_1aa0_cosine_validation":            {`{"cosine_total":[1,1,40],"cosine_p5":[1,1,1],"outputs_expected":3}`, `{"cosine_total":[1],"cosine_p5":[7],"outputs_expected":1}`},
+		"thermal_throttle":                        {`{"gpu_clock_below_600_share":-1}`},
+		"thermal_throttling_under_sustained_load": {`{"latency_first_hour_p50_ms":10,"latency_last_hour_p50_ms":-1}`},
+		"battery_heat_risk":                       {samples(-500, 0, 60)},
+		"battery_drain_exceeds_safe_envelope":     {`{"battery_pct_per_hour":-9999}`},
+		"charge_bypass_unproven":                  {`{"battery_pct_drift_per_hour":1e300}`},
+		"energy_budget_exceeded":                  {`{"joule_per_token":-1,"joule_per_token_baseline":1,"quality_gain":0}`, `{"joule_per_token":9,"joule_per_token_baseline":1,"quality_gain":1e9}`},
+		"catastrophic_forgetting":                 {`{"english_anchor_drop_pp":-101}`},
+		"condensation_risk":                       {`{"surface_c":1000,"dew_c":22,"dew_rise_c_per_min":1}`},
+		"wifi_silent":                             {`{"minutes_since_push":-1}`},
+		"screen_off_violation":                    {`{"screen_on_count":-1}`},
+		"throughput_floor_fail":                   {`{"tokens_per_hour":-1}`},
+		"qnn_unsupported_op":                      {`{"delegate_share":2}`},
+	} {
+		for _, text := range texts {
+			r, err := falsify.Judge(evidence(t, text), falsify.Options{Only: []string{id}})
+			if err != nil || r.Overall != falsify.Blocked {
+				t.Errorf("%s: %s: %+v, %v", id, text, r, err)
+			}
+		}
+	}
+}
+
 // cases have, of every falsifier, evidence that passes and some that does not.
 var cases = map[string]struct {
 	pass string
@@ -29,10 +81,13 @@ var cases = map[string]struct {
 	"device_soc_mismatch": {`{"soc_reported":"SM8750","soc_target":"sm8750"}`, map[string]falsify.Result{
 		`{"soc_reported":"SM8650","soc_target":"SM8750"}`: "fail", `{"soc_reported":"","soc_target":""}`: "fail"}},
 	"phone_not_attached": {`{"phone_attached":true}`, map[string]falsify.Result{`{"phone_attached":false}`: "blocked", `{}`: "blocked"}},
-	"qnn_exact_path_unproven": {`{"compile_records":[{"result":"failed","stage":"measured"},{"result":"ok","stage":"measured"}]}`, map[string]falsify.Result{
-		`{"compile_records":[]}`: "blocked", `{"compile_records":[{"result":"ok","stage":"stub"}]}`: "blocked", `{"compile_records":[{"result":"ok","stage":"simulated"}]}`: "blocked", `{}`: "blocked"}},
+	"qnn_exact_path_unproven": {records(row, `"scope":"b","result":"failed"`, ``), map[string]falsify.Result{
+		`{"compile_records":[]}`: "blocked", `{"compile_records":[{"result":"ok","stage":"measured"}]}`: "blocked", `{}`: "blocked",
+		records(row, `"backend":"qnn (emulated)"`): "blocked", records(row, `"simulated":true`): "blocked", records(row, `"backend":"host_sim"`): "blocked",
+		records(row, `"device_record_sha256":""`): "blocked", records(row, `"target":"onnx","backend":"host"`): "blocked",
+		records(row, `"artifact_sha256":"`+strings.Repeat("0", 64)+`"`): "blocked", records(row, ``, `"result":"failed"`): "blocked"}},
 	"qnn_unsupported_op":                     {`{"delegate_share":0.5}`, map[string]falsify.Result{`{"delegate_share":0.49}`: "fail", `{"delegate_share":1.5}`: "blocked"}},
-	"qnn_runtime_silently_falls_back_to_cpu": {`{"npu_shown_by":["timing","profile"]}`, map[string]falsify.Result{`{"npu_shown_by":["timing"]}`: "fail", `{"npu_shown_by":[]}`: "fail"}},
+	"qnn_runtime_silently_falls_back_to_cpu": {`{"npu_shown_by":["timing","fp16_grid"]}`, map[string]falsify.Result{`{"npu_shown_by":["timing","profile"]}`: "fail", `{"npu_shown_by":[]}`: "fail"}},
 	"phase_1a_inference_unproven":            {`{"inferences_measured":1}`, map[string]falsify.Result{`{"inferences_measured":0}`: "blocked", `{}`: "blocked"}},
 	"smollm3_export_unproven":                {`{"experiment_2_status":"pass"}`, map[string]falsify.Result{`{"experiment_2_status":"skipped"}`: "blocked"}},
 	"phase_1aa0_cosine_validation": {`{"cosine_total":[0.98,0.99,1],"cosine_p5":[0.95,0.96,0.97],"outputs_expected":3}`, map[string]falsify.Result{
@@ -41,7 +96,8 @@ var cases = map[string]struct {
 		`{"cosine_total":[0.99,1],"cosine_p5":[0.96,0.97],"outputs_expected":3}`:           "fail",
 		`{"cosine_total":[],"cosine_p5":[],"outputs_expected":0}`:                          "fail"}},
 	"binary_holds_meaningful_weights": {`{"cosine_between_inputs":0.7,"source_weights_sha256":"sha256:` + hash + `"}`, map[string]falsify.Result{
-		`{"cosine_between_inputs":0.999,"source_weights_sha256":"sha256:` + hash + `"}`: "fail", `{"cosine_between_inputs":0.7,"source_weights_sha256":"unknown"}`: "fail"}},
+		`{"cosine_between_inputs":0.999,"source_weights_sha256":"sha256:` + hash + `"}`: "fail", `{"cosine_between_inputs":0.7,"source_weights_sha256":"unknown"}`: "fail",
+		`{"cosine_between_inputs":0.7,"source_weights_sha256":"` + strings.Repeat("z", 64) + `"}`: "fail", `{"cosine_between_inputs":0.7,"source_weights_sha256":"` + strings.Repeat("0", 64) + `"}`: "fail"}},
 	"oom_or_memory_pressure":                  {`{"oom":false,"peak_ram_gb":19.9}`, map[string]falsify.Result{`{"oom":true,"peak_ram_gb":3}`: "fail", `{"oom":false,"peak_ram_gb":22}`: "fail", `{"oom":false,"peak_ram_gb":20}`: "warn"}},
 	"thermal_throttle":                        {`{"gpu_clock_below_600_share":0.10}`, map[string]falsify.Result{`{"gpu_clock_below_600_share":0.11}`: "fail"}},
 	"thermal_throttling_under_sustained_load": {`{"latency_first_hour_p50_ms":10,"latency_last_hour_p50_ms":12}`, map[string]falsify.Result{`{"latency_first_hour_p50_ms":10,"latency_last_hour_p50_ms":12.1}`: "fail", `{"latency_first_hour_p50_ms":0,"latency_last_hour_p50_ms":0}`: "fail"}},
@@ -53,14 +109,15 @@ var cases = map[string]struct {
 	"throughput_floor_fail":               {`{"tokens_per_hour":500000}`, map[string]falsify.Result{`{"tokens_per_hour":499999}`: "warn", `{"tokens_per_hour":99999}`: "fail"}},
 	"energy_budget_exceeded": {`{"joule_per_token":1.2,"joule_per_token_baseline":1,"quality_gain":0}`, map[string]falsify.Result{
 		`{"joule_per_token":1.3,"joule_per_token_baseline":1,"quality_gain":0}`: "fail"}},
-	"silent_output_corruption_under_load": {`{"outputs_of_one_input":["a","a"]}`, map[string]falsify.Result{`{"outputs_of_one_input":["a","b","a"]}`: "fail", `{"outputs_of_one_input":["a"]}`: "fail"}},
-	"checkpoint_hash_mismatch":            {`{"checkpoint_sha256":"a","checkpoint_sha256_expected":"a"}`, map[string]falsify.Result{`{"checkpoint_sha256":"a","checkpoint_sha256_expected":"b"}`: "fail", `{"checkpoint_sha256":"","checkpoint_sha256_expected":""}`: "fail"}},
-	"catastrophic_forgetting":             {`{"english_anchor_drop_pp":1}`, map[string]falsify.Result{`{"english_anchor_drop_pp":1.1}`: "fail"}},
-	"cross_model_disagreement_high":       {`{"disagreement":0.3}`, map[string]falsify.Result{`{"disagreement":0.31}`: "warn"}},
-	"method_disagreement_high":            {`{"spearman_rho":0.6}`, map[string]falsify.Result{`{"spearman_rho":0.59}`: "warn"}},
-	"overclaim":                           {`{"unsupported_claims":[]}`, map[string]falsify.Result{`{"unsupported_claims":["fastest"]}`: "fail"}},
-	"phase_module_missing":                {`{"phase_modules_missing":[]}`, map[string]falsify.Result{`{"phase_modules_missing":["0B"]}`: "fail"}},
-	"boundary_violation":                  {`{"scan_failures":[]}`, map[string]falsify.Result{`{"scan_failures":["README.md"]}`: "fail"}},
+	"silent_output_corruption_under_load": {`{"outputs_of_one_input":["a","a"]}`, map[string]falsify.Result{`{"outputs_of_one_input":["a","b","a"]}`: "fail", `{"outputs_of_one_input":["a"]}`: "fail", `{"outputs_of_one_input":["",""]}`: "fail"}},
+	"checkpoint_hash_mismatch": {`{"checkpoint_sha256":"` + hash + `","checkpoint_sha256_expected":"` + hash + `"}`, map[string]falsify.Result{
+		`{"checkpoint_sha256":"a","checkpoint_sha256_expected":"a"}`: "fail", `{"checkpoint_sha256":"` + hash + `","checkpoint_sha256_expected":"b"}`: "fail", `{"checkpoint_sha256":"","checkpoint_sha256_expected":""}`: "fail"}},
+	"catastrophic_forgetting":       {`{"english_anchor_drop_pp":1}`, map[string]falsify.Result{`{"english_anchor_drop_pp":1.1}`: "fail"}},
+	"cross_model_disagreement_high": {`{"disagreement":0.3}`, map[string]falsify.Result{`{"disagreement":0.31}`: "warn"}},
+	"method_disagreement_high":      {`{"spearman_rho":0.6}`, map[string]falsify.Result{`{"spearman_rho":0.59}`: "warn"}},
+	"overclaim":                     {`{"unsupported_claims":[]}`, map[string]falsify.Result{`{"unsupported_claims":["fastest"]}`: "fail"}},
+	"phase_module_missing":          {`{"phase_modules_missing":[]}`, map[string]falsify.Result{`{"phase_modules_missing":["0B"]}`: "fail"}},
+	"boundary_violation":            {`{"scan_failures":[]}`, map[string]falsify.Result{`{"scan_failures":["README.md"]}`: "fail"}},
 	"license_drift": {`{"license_classes":["A","C"],"sources_without_class":0}`, map[string]falsify.Result{
 		`{"license_classes":["A","D"],"sources_without_class":0}`: "fail", `{"license_classes":["A"],"sources_without_class":1}`: "fail", `{"license_classes":[],"sources_without_class":0}`: "fail"}},
 	"ocr_damage_high":          {`{"ocr_damage":0.3}`, map[string]falsify.Result{`{"ocr_damage":0.31}`: "fail"}},

@@ -119,44 +119,55 @@ func (e Edge) check() error {
 }
 
 // Add seals and writes nodes and edges. A node that is there already must be the
-// same; it and edges that are there are not written again.
+// same; it and edges that are there are not written again. Other processes wait
+// meanwhile. Nodes are written first: a crash leaves none that an edge misses.
 func Add(ctx context.Context, dir string, nodes []Node, edges []Edge) error {
-	g, err := Read(dir)
-	if err != nil {
-		return err
-	}
-	var newNodes []Node
+	return journal.Update(ctx, filepath.Join(dir, EdgesFile), func([]Edge) (more []Edge, err error) {
+		err = journal.Update(ctx, filepath.Join(dir, NodesFile), func([]Node) ([]Node, error) {
+			g, err := Read(dir)
+			if err != nil {
+				return nil, err
+			}
+			if more, err = g.newEdges(edges); err != nil {
+				return nil, err
+			}
+			return g.newNodes(nodes)
+		})
+		return more, err
+	})
+}
+
+// newNodes are the sealed ones that the graph lacks.
+func (g Graph) newNodes(nodes []Node) (more []Node, err error) {
 	for _, n := range nodes {
 		if err := n.Seal(); err != nil {
-			return err
+			return nil, err
 		}
 		if err := n.check(); err != nil {
-			return err
+			return nil, err
 		}
 		old := slices.IndexFunc(g.Nodes, func(x Node) bool { return x.ID == n.ID && !x.Placeholder })
 		if old >= 0 && (g.Nodes[old].Type != n.Type || g.Nodes[old].SHA256 != n.SHA256) {
-			return fmt.Errorf("node %s is there, and is another; what is new supersedes it under an id of its own", n.ID)
+			return nil, fmt.Errorf("node %s is there, and is another; what is new supersedes it under an id of its own", n.ID)
 		}
 		if old < 0 {
-			newNodes, g.Nodes = append(newNodes, n), append(g.Nodes, n)
+			more, g.Nodes = append(more, n), append(g.Nodes, n)
 		}
 	}
-	var newEdges []Edge
+	return more, nil
+}
+
+// newEdges are those that the graph lacks.
+func (g Graph) newEdges(edges []Edge) (more []Edge, err error) {
 	for _, e := range edges {
 		if err := e.check(); err != nil {
-			return err
+			return nil, err
 		}
 		if !slices.Contains(g.Edges, e) {
-			newEdges, g.Edges = append(newEdges, e), append(g.Edges, e)
+			more, g.Edges = append(more, e), append(g.Edges, e)
 		}
 	}
-	if len(newNodes) > 0 {
-		err = journal.Append(ctx, filepath.Join(dir, NodesFile), newNodes...)
-	}
-	if err == nil && len(newEdges) > 0 {
-		err = journal.Append(ctx, filepath.Join(dir, EdgesFile), newEdges...)
-	}
-	return err
+	return more, nil
 }
 
 // Read puts the graph in dir together. All faults are told.

@@ -3,9 +3,12 @@ package graph_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,5 +82,33 @@ func TestAddAndRead(t *testing.T) {
 	}
 	if len(graph.NodeTypes()) != 22 || len(graph.EdgeTypes()) != 14 {
 		t.Error("types are missing")
+	}
+}
+
+// Several that add the same at once write it once; of different nodes of one id
+// one is written.
+func TestAddAtOnce(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	var other atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			if err := graph.Add(ctx, dir, []graph.Node{{ID: "a", Type: "Run"}, {ID: "b", Type: "Model"}}, []graph.Edge{{Type: "USED_MODEL", From: "a", To: "b"}}); err != nil {
+				t.Error(err)
+			}
+			if graph.Add(ctx, dir, []graph.Node{{ID: "c", Type: "Run", Attributes: fmt.Appendf(nil, `{"i":%d}`, i)}}, nil) == nil {
+				other.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	for file, want := range map[string]int{graph.NodesFile: 3, graph.EdgesFile: 1} {
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil || strings.Count(string(data), "\n") != want {
+			t.Errorf("%s: %v\n%s", file, err, data)
+		}
+	}
+	if g, err := graph.Read(dir); err != nil || len(g.Nodes) != 3 || other.Load() != 1 {
+		t.Errorf("%+v, %v, %d of different nodes", g, err, other.Load())
 	}
 }

@@ -2,7 +2,8 @@
 // end and never changed. What needs to notice changes lies in package chain.
 //
 // [Append] adds rows durably, processes take turns; a line that a crash left
-// unfinished is cut off by the next one. [Read] gives the whole lines back, of
+// unfinished is cut off by the next one. [Update] adds what follows from the rows
+// that are there, and lets nobody in between. [Read] gives the whole lines back, of
 // a file that another process may be writing.
 package journal
 
@@ -29,6 +30,43 @@ const (
 // Append adds rows to the journal at path, all of them or, before a crash,
 // those that come first.
 func Append[T any](ctx context.Context, path string, rows ...T) error {
+	return locked(ctx, path, func(dir *fsx.Dir) error { return add(dir, path, rows) })
+}
+
+// Update shows decide the rows of the journal at path and adds what it returns.
+// Other processes wait meanwhile. Decide's error is returned as it is, and nothing
+// is added.
+func Update[T any](ctx context.Context, path string, decide func(rows []T) ([]T, error)) error {
+	return locked(ctx, path, func(dir *fsx.Dir) error {
+		rows, err := Read[T](path)
+		if err != nil {
+			return err
+		}
+		more, err := decide(rows)
+		if err != nil || len(more) == 0 {
+			return err
+		}
+		return add(dir, path, more)
+	})
+}
+
+// locked calls do while nobody else writes to the journal at path.
+func locked(ctx context.Context, path string, do func(dir *fsx.Dir) error) error {
+	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", path, err)
+	}
+	defer dir.Close()
+	lock, err := dir.Lock(ctx, filepath.Base(path)+".lock")
+	if err != nil {
+		return fmt.Errorf("locking %s: %w", path, err)
+	}
+	defer lock.Unlock()
+	return do(dir)
+}
+
+// add writes rows behind the last whole one.
+func add[T any](dir *fsx.Dir, path string, rows []T) error {
 	var lines []byte
 	for _, r := range rows {
 		line, err := json.Marshal(r)
@@ -40,22 +78,11 @@ func Append[T any](ctx context.Context, path string, rows ...T) error {
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
-	if err != nil {
-		return fmt.Errorf("opening %s: %w", path, err)
-	}
-	defer dir.Close()
-	name := filepath.Base(path)
-	lock, err := dir.Lock(ctx, name+".lock")
-	if err != nil {
-		return fmt.Errorf("locking %s: %w", path, err)
-	}
-	defer lock.Unlock()
 	end, err := whole(path)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
-	f, err := dir.Append(name, 0o644)
+	f, err := dir.Append(filepath.Base(path), 0o644)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}

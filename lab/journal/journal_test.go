@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +65,36 @@ func TestTurns(t *testing.T) {
 	wg.Wait()
 	if rows, err := journal.Read[row](path); err != nil || len(rows) != 80 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// What is decided of the rows is added before anybody else sees them.
+func TestUpdate(t *testing.T) {
+	ctx, path := context.Background(), filepath.Join(t.TempDir(), "new", "rows.jsonl")
+	next := func(rows []row) ([]row, error) { return []row{{len(rows) + 1}}, nil }
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 5 {
+				if err := journal.Update(ctx, path, next); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := errors.New("no")
+	if err := journal.Update(ctx, path, func([]row) ([]row, error) { return []row{{9}}, want }); !errors.Is(err, want) {
+		t.Error(err)
+	}
+	rows, err := journal.Read[row](path)
+	if err != nil || len(rows) != 40 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, r := range rows {
+		if r.N != i+1 {
+			t.Fatalf("row %d was decided of %d", i+1, r.N-1)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/telemetry"
 )
 
 // The files of a probe.
@@ -240,11 +241,11 @@ func storage(text string) *float64 {
 	return nil
 }
 
-// hottest reads lines of a zone and its thousandths of a degree.
+// hottest reads lines of a zone and its heat.
 func hottest(text string) *float64 {
 	var most *float64
 	for _, m := range zone.FindAllStringSubmatch(text, -1) {
-		if v := scaled(m[1], 1000); v != nil && (most == nil || *v > *most) {
+		if v := telemetry.Zone(m[1]); v != nil && (most == nil || *v > *most) {
 			most = v
 		}
 	}

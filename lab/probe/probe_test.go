@@ -55,6 +55,16 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Zones may say degrees, and what nothing can have is no heat.
+func TestHottest(t *testing.T) {
+	for text, want := range map[string]*float64{"cpu 47\ngpu 41250\nnone -274000\n": new(47.0), "cpu 2147483\n": nil} {
+		got, err := probe.Read(write(t, map[string]string{probe.ThermalFile: text}), soc.Known())
+		if diff := cmp.Diff(want, got.HottestC); diff != "" || err != nil {
+			t.Errorf("%q: %s %v", text, diff, err)
+		}
+	}
+}
+
 // Only a chip's own number is certain, and only of one that a table knows.
 func TestResolve(t *testing.T) {
 	for text, want := range map[string]probe.Target{

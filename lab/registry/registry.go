@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -49,6 +50,10 @@ const (
 	Optimizer     Capability = "optimizer_step"
 	Evaluation    Capability = "eval_only"
 )
+
+func capabilities() []Capability {
+	return []Capability{TrainForward, TrainBackward, Inference, Frozen, Optimizer, Evaluation}
+}
 
 // The families of backends.
 const (
@@ -136,6 +141,9 @@ func Open(dir string, chips soc.Chips, trusted []evidence.Verifier) (*Registry, 
 func (r *Registry) take(w row) error {
 	switch {
 	case w.Backend != nil && w.Promoted == "" && w.Evidence == "":
+		if e := r.find(w.Backend.ID); e != nil && reflect.DeepEqual(e.Backend, *w.Backend) {
+			return nil // the same twice is what two processes left
+		}
 		return r.add(*w.Backend)
 	case w.Backend == nil && w.Promoted != "" && w.Evidence != "":
 		e := r.find(w.Promoted)
@@ -156,8 +164,7 @@ func (r *Registry) take(w row) error {
 }
 
 func (r *Registry) add(b Backend) error {
-	families := []string{CPU, GPU, NPU, Fallback, Simulator}
-	known := []Capability{TrainForward, TrainBackward, Inference, Frozen, Optimizer, Evaluation}
+	families, known := []string{CPU, GPU, NPU, Fallback, Simulator}, capabilities()
 	switch {
 	case b.ID == "" || strings.ContainsFunc(b.ID, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return fmt.Errorf("%q is no name of a backend", b.ID)
@@ -260,6 +267,29 @@ func (r *Registry) Routable(what Capability, chip string) []string {
 	return out
 }
 
+// Eligible are those of ids that can do something on a chip, or without one where
+// it is empty, as Routable has it. An id, a capability or a chip that nobody knows
+// is an error.
+func (r *Registry) Eligible(ids []string, what Capability, chip string) ([]string, error) {
+	if !slices.Contains(capabilities(), what) {
+		return nil, fmt.Errorf("the capability %q is none of %v", what, capabilities())
+	}
+	if _, ok := r.chips.Named(chip); chip != "" && !ok {
+		return nil, fmt.Errorf("no table knows the chip %q", chip)
+	}
+	var out []string
+	routable := r.Routable(what, chip)
+	for _, id := range ids {
+		if r.find(id) == nil {
+			return nil, fmt.Errorf("there is no backend %q", id)
+		}
+		if slices.Contains(routable, id) {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
 // Promote stores the record at path as the evidence that the backend works, and
 // returns the chip. Nothing is stored of a record that does not promote.
 func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, error) {
@@ -288,17 +318,32 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 	if err := dir.WriteFile(c.Evidence+".json", data, 0o644); err != nil {
 		return c, err
 	}
-	if err := journal.Append(ctx, filepath.Join(r.dir, File), row{Promoted: id, Evidence: c.Evidence}); err != nil {
+	err = journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+		w := row{Promoted: id, Evidence: c.Evidence}
+		if slices.Contains(rows, w) {
+			return nil, nil
+		}
+		return []row{w}, nil
+	})
+	if err != nil {
 		return c, err
 	}
 	e.Confirmed = append(e.Confirmed, c)
 	return c, nil
 }
 
-// Add notes a backend of one's own. It is not there twice.
+// Add notes a backend of one's own. It is not there twice, whoever adds it at the
+// same time.
 func (r *Registry) Add(ctx context.Context, b Backend) error {
-	if err := r.add(b); err != nil {
-		return err
-	}
-	return journal.Append(ctx, filepath.Join(r.dir, File), row{Backend: &b})
+	return journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+		for _, w := range rows {
+			if w.Backend != nil && w.Backend.ID == b.ID {
+				return nil, fmt.Errorf("there is a backend %q already", b.ID)
+			}
+		}
+		if err := r.add(b); err != nil {
+			return nil, err
+		}
+		return []row{{Backend: &b}}, nil
+	})
 }

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -240,6 +243,41 @@ func (k key) VerifyPayload(typ string, payload, sig []byte) error {
 	return nil
 }
 
+// What may be chosen is what may run: an NPU without its record is left out, and what
+// nobody knows is refused.
+func TestEligible(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	ids := []string{"litert_qnn", "vulkan_gpu", "fallback_cpu", "host_sim"}
+	got, err := r.Eligible(ids, registry.Frozen, "SM8750")
+	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, ""); err != nil || !slices.Equal(got, []string{"fallback_cpu"}) {
+		t.Errorf("without a chip: %v, %v", got, err)
+	}
+	if _, err := r.Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, "sm8750"); err != nil || got[0] != "litert_qnn" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err = r.Eligible(ids, registry.Frozen, "SM8650"); err != nil || slices.Contains(got, "litert_qnn") {
+		t.Errorf("another chip: %v, %v", got, err)
+	}
+	for name, err := range map[string]error{
+		"a backend":    second(r.Eligible([]string{"fallback_cpu", "nonsense"}, registry.Frozen, "SM8750")),
+		"a chip":       second(r.Eligible(ids, registry.Frozen, "SM9999")),
+		"a capability": second(r.Eligible(ids, "flying", "SM8750")),
+	} {
+		if err == nil {
+			t.Errorf("%s that nobody knows", name)
+		}
+	}
+}
+
+func second(_ []string, err error) error { return err }
+
 func TestAdd(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	r := open(t, dir)
@@ -269,6 +307,44 @@ func TestAdd(t *testing.T) {
 		if _, err := registry.Open(dir, soc.Known(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
+	}
+}
+
+// Of several that add a backend at once one does; and a file in which it stands
+// twice, the same each time, is read.
+func TestAddAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var added atomic.Int32
+	var wg sync.WaitGroup
+	for range 6 {
+		r := open(t, dir)
+		wg.Go(func() {
+			if r.Add(context.Background(), registry.Backend{ID: "own", Family: registry.CPU}) == nil {
+				added.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := added.Load(); n != 1 {
+		t.Errorf("added %d times", n)
+	}
+	path := filepath.Join(dir, registry.File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := open(t, dir); len(r.Entries) != len(registry.Defaults())+1 {
+		t.Errorf("%+v", r.Entries)
+	}
+	other := bytes.Replace(data, []byte(`"cpu"`), []byte(`"gpu"`), 1)
+	if err := os.WriteFile(path, append(data, other...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := registry.Open(dir, soc.Known(), nil); err == nil {
+		t.Errorf("another under its name: %+v", r.Entries)
 	}
 }
 

@@ -59,13 +59,13 @@ func (s *state) choose(d *schedule.Decision) error {
 
 // observations are what the scheduler learns of a step: the time of each run. The
 // last one of a step that failed is the one that did; where it failed before
-// the first, that counts as one.
+// the first, that counts as one. Of one that was cut short, those that finished count.
 func (p Payload) observations() []schedule.Observation {
 	if p.Arm == "" {
 		return nil
 	}
 	runs := p.RunsUS
-	if len(runs) == 0 {
+	if len(runs) == 0 && !p.Partial {
 		runs = []int64{0}
 	}
 	var list []schedule.Observation
@@ -83,7 +83,12 @@ func (p Payload) observations() []schedule.Observation {
 // [chain.ErrUnfinished] come all rows but the last.
 func History(dir string, v chain.Verifier, noted string) ([]schedule.Row, error) {
 	var rows []schedule.Row
+	run := ""
 	_, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: func(row chain.Row) error {
+		if foreign(row, run) {
+			return nil
+		}
+		run = row.Run
 		var p Payload
 		if err := json.Unmarshal(row.Payload, &p); err != nil {
 			return fmt.Errorf("row %d of the chain: %w", row.Seq, err)

@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"mm-abi.org/mm/lab/chain"
@@ -48,20 +49,21 @@ type Payload struct {
 	Choice *schedule.Decision `json:"choice,omitempty"` // of choice
 
 	Iteration int     `json:"iteration,omitempty"` // of choice and step: from 1
-	Step      string  `json:"step,omitempty"`
-	Arm       string  `json:"arm,omitempty"`      // of step: the one that was chosen
-	Index     int     `json:"index,omitempty"`    // of step: its place in the plan
-	BeganUS   int64   `json:"began_us,omitempty"` // of step: when its iteration began
-	LoadUS    int64   `json:"load_us,omitempty"`  // of step: before the first run
-	RunsUS    []int64 `json:"runs_us,omitempty"`  // of step: each run by itself
-	Output    string  `json:"output,omitempty"`   // of step: hex SHA-256 of what the last run gave
-	Bytes     int64   `json:"bytes,omitempty"`    // of step: what the last run gave
-	Unstable  bool    `json:"unstable,omitempty"` // of step: its runs gave different things
-	Code      int     `json:"code,omitempty"`     // of step: the exit code of a command that failed
-	Error     string  `json:"error,omitempty"`    // of step: why it failed
-	Reason    string  `json:"reason,omitempty"`   // of stop
-	Detail    string  `json:"detail,omitempty"`   // of stop: both values
-	Complete  bool    `json:"complete,omitempty"` // of stop: nothing is left to be done
+	Step      string  `json:"step,omitempty"`      // of telemetry: that was being done
+	Partial   bool    `json:"partial,omitempty"`   // of step: it was cut short, and is done again by a resumption
+	Arm       string  `json:"arm,omitempty"`       // of step: the one that was chosen
+	Index     int     `json:"index,omitempty"`     // of step: its place in the plan
+	BeganUS   int64   `json:"began_us,omitempty"`  // of step: when its iteration began
+	LoadUS    int64   `json:"load_us,omitempty"`   // of step: before the first run
+	RunsUS    []int64 `json:"runs_us,omitempty"`   // of step: each run by itself
+	Output    string  `json:"output,omitempty"`    // of step: hex SHA-256 of what the last run gave
+	Bytes     int64   `json:"bytes,omitempty"`     // of step: what the last run gave
+	Unstable  bool    `json:"unstable,omitempty"`  // of step: its runs gave different things
+	Code      int     `json:"code,omitempty"`      // of step: the exit code of a command that failed
+	Error     string  `json:"error,omitempty"`     // of step: why it failed
+	Reason    string  `json:"reason,omitempty"`    // of stop
+	Detail    string  `json:"detail,omitempty"`    // of stop: both values
+	Complete  bool    `json:"complete,omitempty"`  // of stop: nothing is left to be done
 }
 
 // state is where a run stands; it is made of the chain's rows and nothing else.
@@ -71,6 +73,7 @@ type state struct {
 	simulated bool
 	began     time.Duration // of the iteration
 	elapsed   time.Duration
+	settled   time.Duration // by the last row that was not written within a step
 	told      time.Duration // of the last telemetry; below 0: none
 	iteration int           // from 1
 	next      int           // index of the step to be done
@@ -80,8 +83,20 @@ type state struct {
 	chosen    string // arm of the step that is next; empty: none yet
 }
 
-// apply takes in a row.
+// foreign reports whether a row is none of the run's: what judges a run writes
+// into its chain, too.
+func foreign(row chain.Row, run string) bool {
+	if run == "" {
+		return row.Event != Start
+	}
+	return row.Run != run || !slices.Contains([]string{Start, Resume, Choice, StepDone, Telemetry, Stop}, row.Event)
+}
+
+// apply takes in a row. A foreign one changes nothing.
 func (s *state) apply(steps int, row chain.Row) error {
+	if foreign(row, s.run) {
+		return nil
+	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
@@ -107,6 +122,9 @@ func (s *state) apply(steps int, row chain.Row) error {
 				return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
 			}
 		}
+		if p.Partial {
+			break
+		}
 		s.chosen = ""
 		s.iteration, s.next, s.began = p.Iteration, p.Index+1, micro(p.BeganUS)
 		if s.next >= steps {
@@ -118,6 +136,9 @@ func (s *state) apply(steps int, row chain.Row) error {
 		}
 	case Stop:
 		s.stopped = &p
+	}
+	if row.Event != Telemetry || p.Step == "" {
+		s.settled = s.elapsed
 	}
 	return nil
 }

@@ -43,6 +43,32 @@ func (wall) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+func (wall) During(ctx context.Context, first time.Duration, do func(context.Context), look func() time.Duration) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(within)
+	}()
+	t := time.NewTimer(first)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			next := look()
+			if next < 0 {
+				cancel()
+				<-done
+				return
+			}
+			t.Reset(next)
+		}
+	}
+}
+
 // doer is the executor of this machine.
 type doer map[string]Function
 
@@ -86,7 +112,8 @@ type command struct {
 	argv []string
 }
 
-// killGrace is how long a process's children may hold its output after its end.
+// killGrace is how long a process has to end when it is asked to, and how long its
+// children may hold its output after its end.
 const killGrace = 2 * time.Second
 
 // Do implements Work.
@@ -94,7 +121,11 @@ func (c command) Do(ctx context.Context, _ int) (Output, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.argv[1:]...)
 	out, said := &digest{sum: sha256.New()}, &tail{}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, said, killGrace
+	grouped(cmd)
 	err := cmd.Run()
+	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
+		endGroup(cmd, killGrace)
+	}
 	o := Output{SHA256: hex.EncodeToString(out.sum.Sum(nil)), Bytes: out.n}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {

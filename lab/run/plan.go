@@ -7,8 +7,10 @@
 // is done again, so that steps must bear being done twice. Where a step has arms,
 // package schedule chooses one by what the rows say that they took; the choices of
 // a killed run are those of an undisturbed one. Before each run of a
-// step the limits are held against the sensors: heat, battery, disk, a file STOP,
-// the duration. [Summarize] makes figures of the rows.
+// step, and every second while it lasts, the limits are held against the sensors:
+// heat, battery, disk, a file STOP, the duration. A step that one of them cuts
+// short has a row of the runs that finished, and is done again by a resumption.
+// [Summarize] makes figures of the rows.
 //
 // The clock, the sensors and what does the steps are handed in; [Simulation]
 // makes all three of a plan, and six hours pass in seconds. Its rows say that

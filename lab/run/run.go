@@ -31,13 +31,16 @@ var (
 	ErrComplete = errors.New("the run is complete")
 )
 
-// Clock is the time that a run lives in.
+// Clock is the time that a run lives in. During does something and looks around
+// meanwhile, after first and then as often as look says; below 0 it ends do's
+// context. It returns when do has.
 type Clock interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
+	During(ctx context.Context, first time.Duration, do func(context.Context), look func() time.Duration)
 }
 
-// Sensor is asked before each run of a step.
+// Sensor is asked before each run of a step and while it lasts.
 type Sensor interface {
 	Read(ctx context.Context) (telemetry.Reading, error)
 }
@@ -71,7 +74,7 @@ type Options struct {
 	Sensor    Sensor
 	Executor  Executor
 	Simulated bool
-	Poll      time.Duration       // how long a sleep may last before the limits are looked at; 1 s
+	Poll      time.Duration       // how long a sleep or a run may last before the limits are looked at; 1 s
 	Note      func(string)        // is told of events; nil: nobody
 	Files     fsx.Options         // seam for tests
 	Each      func(chain.Row)     // is shown each new row; nil: nobody
@@ -101,6 +104,7 @@ type runner struct {
 	before  time.Duration // elapsed until then
 	beat    time.Duration // of the last heartbeat; below 0: none
 	reading telemetry.Reading
+	step    string // that is being done; empty: none
 }
 
 // Run does the plan until it is complete or something stops it. What stops it
@@ -125,7 +129,7 @@ func Run(ctx context.Context, p Plan, opt Options) (Result, error) {
 
 // begin writes the row that opens a run, or that takes it up again.
 func (r *runner) begin(ctx context.Context) error {
-	fresh := r.log.Last().Seq == 0
+	fresh := r.at.run == ""
 	switch {
 	case fresh && r.opt.Resume:
 		return fmt.Errorf("%s holds no run: %w", r.opt.Dir, fs.ErrNotExist)
@@ -138,10 +142,14 @@ func (r *runner) begin(ctx context.Context) error {
 	case !fresh && r.at.stopped != nil && r.at.stopped.Complete:
 		return ErrComplete
 	}
-	if r.opt.Settle != nil {
-		r.opt.Settle(r.at.elapsed)
+	r.before = r.at.elapsed
+	if r.opt.Simulated { // a step that is done again begins when it did
+		r.before = r.at.settled
 	}
-	r.since, r.before = r.opt.Clock.Now(), r.at.elapsed
+	if r.opt.Settle != nil {
+		r.opt.Settle(r.before)
+	}
+	r.since = r.opt.Clock.Now()
 	if err := r.sense(ctx); err != nil {
 		return err
 	}
@@ -181,7 +189,7 @@ func (r *runner) loop(ctx context.Context) error {
 	for {
 		h, err := r.wait(ctx)
 		if err == nil && h == nil {
-			h, err = r.step(ctx)
+			h, err = r.do(ctx)
 		}
 		if ctx.Err() != nil {
 			h = &halt{reason: ByInterrupt}
@@ -213,14 +221,27 @@ func (r *runner) wait(ctx context.Context) (*halt, error) {
 			}
 			return nil, nil
 		}
-		d := min(r.opt.Poll, due-now, r.at.told+time.Duration(r.plan.Telemetry)-now)
-		if r.plan.Duration > 0 {
-			d = min(d, time.Duration(r.plan.Duration)-now)
-		}
-		if err := r.opt.Clock.Sleep(ctx, max(d, time.Microsecond)); err != nil {
+		if err := r.opt.Clock.Sleep(ctx, min(r.pause(), due-now)); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// pause is how long it is until the next look around. The times of looks are
+// those of the run and not of what is being done, so that a step that is done
+// again meets the same ones.
+func (r *runner) pause() time.Duration {
+	now := r.elapsed()
+	next := now.Truncate(r.opt.Poll) + r.opt.Poll
+	if told := r.at.told; told > now {
+		next = min(next, told)
+	} else {
+		next = min(next, told+time.Duration(r.plan.Telemetry))
+	}
+	if r.plan.Duration > 0 {
+		next = min(next, time.Duration(r.plan.Duration))
+	}
+	return max(next-now, time.Microsecond)
 }
 
 // look reads the sensors, writes them down where that is due, and says whether
@@ -231,7 +252,7 @@ func (r *runner) look(ctx context.Context) (*halt, error) {
 	}
 	if r.at.told < 0 || r.elapsed() >= r.at.told+time.Duration(r.plan.Telemetry) {
 		reading := r.reading
-		if err := r.row(Telemetry, Payload{Reading: &reading}); err != nil {
+		if err := r.row(Telemetry, Payload{Reading: &reading, Step: r.step}); err != nil {
 			return nil, err
 		}
 	}

@@ -289,7 +289,7 @@ steps:
 	}
 }
 
-// What the context ends has its row, and no half-done step has one.
+// What the context ends has its row, and so has the step that it cut short.
 func TestInterrupted(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	p := readPlan(t, "name: a\niterations: 3\nsteps: [{name: nap, function: sleep, with: {seconds: 600}}]\n")
@@ -301,8 +301,103 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	got, err := run.Run(ctx, p, opt)
-	if !errors.Is(err, context.Canceled) || got.Reason != run.ByInterrupt || got.Complete || got.Rows != 3 {
+	if !errors.Is(err, context.Canceled) || got.Reason != run.ByInterrupt || got.Complete || got.Rows != 4 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// long has steps that last longer than anything else of the run.
+const long = `
+name: long
+seed: 5
+duration: 150s
+telemetry: 7s
+limits: {heat_c: 45, failures: 9}
+steps:
+  - {name: many, function: product, repeat: 4}
+  - {name: short, function: product}
+  - name: drawn
+    policy: {kind: epsilon-greedy, epsilon: 0.4}
+    arms: [{name: a, function: product}, {name: b, function: product}]
+simulate:
+  sensors: [{at: 0s, heat_c: 30}, {at: 150s, heat_c: 35}]
+  steps:
+    many: {takes: 12s, load: 3s}
+    short: {takes: 300ms}
+    drawn: {arms: {a: {takes: 20s}, b: {takes: 25s}}}
+`
+
+// While a step lasts the run looks around: telemetry comes in its time, and the
+// step ends with what stops the run, at its time; the runs that finished stay.
+func TestLongSteps(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old, new, reason string
+		at               time.Duration
+	}{
+		"duration": {"", "", run.ByDuration, 150 * time.Second},
+		"heat":     {"at: 150s, heat_c: 35", "at: 50s, heat_c: 45", run.ByHeat, 50 * time.Second},
+	} {
+		key, dir := newKey(t), t.TempDir()
+		got, err := simulate(t, strings.Replace(long, tc.old, tc.new, 1), dir, key, nil)
+		elapsed, _ := time.ParseDuration(got.Elapsed)
+		if err != nil || got.Reason != tc.reason || elapsed != tc.at {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		s, err := run.Summarize(dir, key.Public(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		partial, runs := 0, 0
+		for _, f := range s.Steps {
+			partial, runs = partial+f.Partial, runs+f.Runs
+		}
+		all, _ := rows(t, dir, key)
+		told := 0
+		for _, row := range all {
+			if strings.Contains(row, " telemetry ") {
+				told++
+			}
+		}
+		if want := int(tc.at/(7*time.Second)) + 1; partial != 1 || runs < 3 || told != want {
+			t.Errorf("%s: %d steps cut short, %d runs, %d of %d rows of telemetry", name, partial, runs, told, want)
+		}
+	}
+}
+
+// The same of real ones: the file STOP, the end of the duration.
+func TestLongRealSteps(t *testing.T) {
+	for name, tc := range map[string]struct{ old, new, reason string }{
+		"duration":  {"duration: 1h", "duration: 3s", run.ByDuration},
+		"stop file": {"", "", run.ByFile},
+	} {
+		key, dir := newKey(t), t.TempDir()
+		text := "name: a\nduration: 1h\ntelemetry: 100ms\nsteps:\n  - {name: nap, function: sleep, with: {seconds: 0.2}, repeat: 2}\n  - {name: long, command: [sleep, \"600\"]}\n"
+		p := readPlan(t, strings.Replace(text, tc.old, tc.new, 1))
+		opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public(), Poll: 20 * time.Millisecond}, run.Functions())
+		told, naps := 0, 0
+		opt.Each = func(r chain.Row) {
+			switch {
+			case r.Event == run.Telemetry && strings.Contains(string(r.Payload), `"step":"long"`):
+				if told++; told == 2 && tc.reason == run.ByFile {
+					if err := os.WriteFile(filepath.Join(dir, run.StopFile), nil, 0o644); err != nil {
+						t.Error(err)
+					}
+				}
+			case r.Event == run.StepDone && strings.Contains(string(r.Payload), `"step":"nap"`):
+				naps++
+			}
+		}
+		got, err := run.Run(context.Background(), p, opt)
+		if err != nil || got.Reason != tc.reason || naps != 1 {
+			t.Fatalf("%s: %+v, %d naps, %v", name, got, naps, err)
+		}
+		all, _ := rows(t, dir, key)
+		if row := all[len(all)-2]; !strings.Contains(row, `"step":"long","partial":true`) {
+			t.Errorf("%s: before the stop: %s", name, row)
+		}
+		if tc.reason == run.ByFile && told < 2 {
+			t.Errorf("%s: telemetry %d times within the step", name, told)
+		}
 	}
 }
 
@@ -316,6 +411,48 @@ func TestOneProcess(t *testing.T) {
 	defer l.Close()
 	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, fsx.ErrLocked) {
 		t.Error(err)
+	}
+}
+
+// Rows of others in a run's chain are none of the run's: it stays complete, goes
+// on where it stood, and its figures are the same.
+func TestForeignRows(t *testing.T) {
+	key, dir := newKey(t), t.TempDir()
+	plan := strings.Replace(night, "duration: 6h", "iterations: 3", 1)
+	note := func(who, event string, what any) {
+		t.Helper()
+		l, err := chain.Open(context.Background(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
+		if err == nil {
+			_, err = l.Append("2026-01-02T00:00:00Z", who, event, what)
+			err = errors.Join(err, l.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("falsify", "falsifier", "before it")
+	got, err := simulate(t, plan, dir, key, nil)
+	if err != nil || !got.Complete {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want, err := run.Summarize(dir, key.Public(), "")
+	if err != nil || want.Run != got.Run || want.Reason != run.ByIterations {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	note("falsify", "falsifier", map[string]any{"result": "pass"})
+	note("falsify", "falsifier", "no object")
+	note(got.Run, "note", "of the run's name, and no event of one")
+	note("other", run.StepDone, run.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
+	note("other", run.Start, run.Payload{Name: "other"})
+	s, err := run.Summarize(dir, key.Public(), "")
+	if err != nil || s.Run != want.Run || s.Name != want.Name || s.Elapsed != want.Elapsed || s.Reason != want.Reason || !s.Complete || s.Steps[0].Runs != want.Steps[0].Runs {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := run.History(dir, key.Public(), ""); err != nil {
+		t.Error(err)
+	}
+	if got, err = simulate(t, plan, dir, key, func(o *run.Options) { o.Resume = true }); !errors.Is(err, run.ErrComplete) {
+		t.Errorf("done again: %+v, %v", got, err)
 	}
 }
 

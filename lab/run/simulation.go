@@ -48,16 +48,43 @@ func Simulation(opt Options, p Plan) (Options, error) {
 	return opt, nil
 }
 
-// jumping is a clock that moves when it is told to.
-type jumping struct{ from, now time.Time }
+// jumping is a clock that moves when it is told to, and stops for a look around
+// where one is due.
+type jumping struct {
+	from, now time.Time
+	next      time.Duration // until then
+	look      func() time.Duration
+}
 
 // Now implements Clock.
 func (j *jumping) Now() time.Time { return j.now }
 
 // Sleep implements Clock.
 func (j *jumping) Sleep(ctx context.Context, d time.Duration) error {
-	j.now = j.now.Add(d)
+	for j.look != nil && d > j.next {
+		j.now, d = j.now.Add(j.next), d-j.next
+		j.next = j.look()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	j.now, j.next = j.now.Add(d), j.next-d
 	return ctx.Err()
+}
+
+// During implements Clock.
+func (j *jumping) During(ctx context.Context, first time.Duration, do func(context.Context), look func() time.Duration) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	j.next, j.look = first, func() time.Duration {
+		next := look()
+		if next < 0 {
+			cancel()
+		}
+		return next
+	}
+	do(within)
+	j.look = nil
 }
 
 // pretender takes time and does nothing.

@@ -10,9 +10,9 @@ import (
 // maxError bounds what a row says of a failure, in bytes.
 const maxError = 1 << 10
 
-// step does the step that is due and writes its row. A run that was ended from
-// outside, by a limit or by the context, leaves no row: the step is done again.
-func (r *runner) step(ctx context.Context) (*halt, error) {
+// do does the step that is due and writes its row. One that a limit or the
+// context cuts short is marked so, and done again by a resumption.
+func (r *runner) do(ctx context.Context) (*halt, error) {
 	s := r.plan.Steps[r.at.next]
 	p := Payload{Iteration: r.at.iteration, Step: s.Name, Index: r.at.next, BeganUS: r.at.began.Microseconds()}
 	if p.Iteration%s.Every != 0 {
@@ -25,15 +25,13 @@ func (r *runner) step(ctx context.Context) (*halt, error) {
 		}
 		p.Arm = s.arm
 	}
+	r.step = s.Name
 	h, err := r.runs(ctx, s, &p)
-	if h != nil || ctx.Err() != nil {
-		return h, ctx.Err()
-	}
+	r.step = ""
 	if err != nil {
-		p.Error = err.Error()
-		p.Error = p.Error[:min(len(p.Error), maxError)]
+		return nil, err
 	}
-	return nil, r.row(StepDone, p)
+	return h, r.row(StepDone, p)
 }
 
 // skip passes over a step that is not of this iteration. It needs no row: a
@@ -46,44 +44,71 @@ func (r *runner) skip() error {
 	return nil
 }
 
-// runs does a step's runs, each timed by itself. An error is the step's own
-// failure.
+// runs does a step's runs, each timed by itself, and notes in p how they went: a
+// failure of the step's own is no error. What cuts it short is the halt, or the
+// context.
 func (r *runner) runs(ctx context.Context, s Step, p *Payload) (h *halt, err error) {
+	var w Work
+	var own error
 	from := r.opt.Clock.Now()
-	w, err := r.opt.Executor.Open(ctx, s, p.Iteration)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	h, err = r.during(ctx, func(ctx context.Context) { w, own = r.opt.Executor.Open(ctx, s, p.Iteration) })
 	p.LoadUS = r.opt.Clock.Now().Sub(from).Microseconds()
-	for n := range s.Repeat {
-		if n > 0 {
-			if err := r.sense(ctx); err != nil {
-				return nil, err
-			}
-			if h := r.halted(); h != nil && h.reason != ByDuration {
-				return h, nil
-			}
+	opened := own == nil
+	cut := func() bool { return h != nil || err != nil || ctx.Err() != nil }
+	for n := 0; own == nil && n < s.Repeat; n++ {
+		if n > 0 && !cut() {
+			h, err = r.look(ctx)
 		}
-		out, err := r.one(ctx, w, s, n, p)
-		if err != nil {
-			return nil, fmt.Errorf("run %d: %w", n+1, err)
+		if cut() {
+			p.Partial = true
+			break
 		}
-		p.Unstable = p.Unstable || n > 0 && out.SHA256 != p.Output
-		p.Output, p.Bytes = out.SHA256, out.Bytes
+		h, err = r.during(ctx, func(ctx context.Context) { own = r.one(ctx, w, s, n, p) })
 	}
-	return nil, nil
+	p.Partial = p.Partial || own != nil && cut()
+	if opened {
+		own = errors.Join(own, w.Close())
+	}
+	switch {
+	case p.Partial:
+		return h, err
+	case own != nil:
+		text := own.Error()
+		p.Error = text[:min(len(text), maxError)]
+	}
+	return nil, err // a halt that came with the end is asked for again before the next step
 }
 
-func (r *runner) one(ctx context.Context, w Work, s Step, n int, p *Payload) (Output, error) {
+// during does something and looks around meanwhile.
+func (r *runner) during(ctx context.Context, do func(context.Context)) (h *halt, err error) {
+	r.opt.Clock.During(ctx, r.pause(), do, func() time.Duration {
+		if h, err = r.look(ctx); h != nil || err != nil {
+			return -1
+		}
+		return r.pause()
+	})
+	return h, err
+}
+
+// one does the run n and notes what it took and gave, unless it was cut short.
+func (r *runner) one(ctx context.Context, w Work, s Step, n int, p *Payload) error {
 	within, cancel := context.WithTimeout(ctx, time.Duration(s.Timeout))
 	defer cancel()
 	from := r.opt.Clock.Now()
 	out, err := w.Do(within, n)
-	p.RunsUS = append(p.RunsUS, r.opt.Clock.Now().Sub(from).Microseconds())
+	took := r.opt.Clock.Now().Sub(from)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	p.RunsUS = append(p.RunsUS, took.Microseconds())
 	p.Code = out.Code
 	if within.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("it took longer than %v", time.Duration(s.Timeout))
 	}
-	return out, err
+	if err != nil {
+		return fmt.Errorf("run %d: %w", n+1, err)
+	}
+	p.Unstable = p.Unstable || n > 0 && out.SHA256 != p.Output
+	p.Output, p.Bytes = out.SHA256, out.Bytes
+	return nil
 }

@@ -25,8 +25,9 @@ type Summary struct {
 	Key       string        `json:"key"`
 	Elapsed   string        `json:"elapsed"`
 	Resumes   int           `json:"resumes"`
-	Choices   int           `json:"choices"`          // of arms
-	Reason    string        `json:"reason,omitempty"` // of the last stop; empty while it runs, or where it was killed
+	Choices   int           `json:"choices"`           // of arms
+	Running   bool          `json:"running,omitempty"` // it goes on now
+	Reason    string        `json:"reason,omitempty"`  // of the last stop; empty while it runs, and where it was killed
 	Detail    string        `json:"detail,omitempty"`
 	Complete  bool          `json:"complete"`
 	Steps     []StepFigures `json:"steps"`
@@ -43,7 +44,8 @@ type Summary struct {
 type StepFigures struct {
 	Step     string  `json:"step"`
 	Rows     int     `json:"rows"`
-	Failed   int     `json:"failed"` // rows
+	Failed   int     `json:"failed"`  // rows
+	Partial  int     `json:"partial"` // rows of what was cut short: the runs that finished count
 	Runs     int     `json:"runs"`
 	P50      float64 `json:"p50_ms"`
 	P95      float64 `json:"p95_ms"`
@@ -76,7 +78,7 @@ type Range struct {
 func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]chart.Point{}}
 	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
-	s.Rows, s.Head, s.Key, s.Run = report.Rows, report.Head, report.Key, report.Run
+	s.Rows, s.Head, s.Key, s.Running = report.Rows, report.Head, report.Key, report.Running
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
 		s.Steps = append(s.Steps, s.steps[name].figures())
 	}
@@ -86,8 +88,11 @@ func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	return s, err
 }
 
-// add takes in a row.
+// add takes in a row of the run.
 func (s *Summary) add(row chain.Row) error {
+	if foreign(row, s.Run) {
+		return nil
+	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
@@ -96,7 +101,7 @@ func (s *Summary) add(row chain.Row) error {
 	minutes := micro(p.ElapsedUS).Minutes()
 	switch row.Event {
 	case Start:
-		s.Name, s.Plan, s.Simulated = p.Name, p.Plan, p.Simulated
+		s.Run, s.Name, s.Plan, s.Simulated = row.Run, p.Name, p.Plan, p.Simulated
 	case Resume:
 		s.Resumes++
 	case Choice:
@@ -134,8 +139,14 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 		f.Failed++
 		return
 	}
+	if p.Partial {
+		f.Partial++
+	}
 	if p.Unstable {
 		f.Unstable++
+	}
+	if len(p.RunsUS) == 0 {
+		return
 	}
 	f.outputs[p.Output] = true
 	f.loads = append(f.loads, ms(p.LoadUS))
@@ -144,10 +155,8 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 		own = append(own, ms(us))
 	}
 	f.runs = append(f.runs, own...)
-	if len(own) > 0 {
-		slices.Sort(own)
-		f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
-	}
+	slices.Sort(own)
+	f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
 }
 
 func (f *StepFigures) figures() StepFigures {

@@ -43,16 +43,16 @@ func (m Machine) Read(context.Context) (Reading, error) {
 		r.DiskMiB = &free
 	}
 	for _, zone := range m.glob("sys/class/thermal/thermal_zone*") {
-		r.HeatC = highest(r.HeatC, m.number(path.Join(zone, "temp"), 1000))
+		r.HeatC = highest(r.HeatC, Zone(m.text(path.Join(zone, "temp"))))
 	}
 	for _, supply := range m.glob("sys/class/power_supply/*") {
 		if m.text(path.Join(supply, "type")) != "Battery" {
 			continue
 		}
-		if pct := m.number(path.Join(supply, "capacity"), 1); pct != nil && (r.BatteryPct == nil || *pct < *r.BatteryPct) {
+		if pct := m.number(path.Join(supply, "capacity"), 1); pct != nil && *pct >= 0 && *pct <= 100 && (r.BatteryPct == nil || *pct < *r.BatteryPct) {
 			r.BatteryPct = pct
 		}
-		r.BatteryC = highest(r.BatteryC, m.number(path.Join(supply, "temp"), 10)) // tenths of a degree
+		r.BatteryC = highest(r.BatteryC, plausible(m.number(path.Join(supply, "temp"), 10))) // tenths of a degree
 	}
 	r.HeatC = highest(r.HeatC, r.BatteryC)
 	for line := range strings.Lines(m.text("proc/meminfo")) {
@@ -61,6 +61,25 @@ func (m Machine) Read(context.Context) (Reading, error) {
 		}
 	}
 	return r, nil
+}
+
+// Zone reads what Linux says of a thermal zone: thousandths of a degree Celsius, or
+// degrees on devices that say few. It is nil where that is no number, and where
+// nothing is as cold or as hot: a sensor that says so is none.
+func Zone(text string) *float64 {
+	t := parse(strings.TrimSpace(text), 1)
+	if t != nil && (*t > 1000 || *t < -1000) {
+		*t /= 1000
+	}
+	return plausible(t)
+}
+
+// plausible is a heat in °C that there can be.
+func plausible(t *float64) *float64 {
+	if t == nil || *t <= -60 || *t >= 200 {
+		return nil
+	}
+	return t
 }
 
 func (m Machine) glob(pattern string) []string {

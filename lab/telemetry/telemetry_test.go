@@ -48,6 +48,32 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// Zones say thousandths of a degree, or degrees; and what nothing can have is no
+// heat: a limit on it then has no sensor.
+func TestZone(t *testing.T) {
+	for text, want := range map[string]*float64{
+		"41250\n": new(41.25), "47": new(47.0), "1000": nil, "-5000": new(-5.0), "-12": new(-12.0), "0": new(0.0),
+		"-274000": nil, "-60000": nil, "200": nil, "199": new(199.0), "2147483647": nil, "": nil, "broken": nil, "41.5": nil,
+	} {
+		if diff := cmp.Diff(want, telemetry.Zone(text)); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+	root := fstest.MapFS{
+		"sys/class/thermal/thermal_zone0/temp":   file("48\n"),
+		"sys/class/thermal/thermal_zone1/temp":   file("46000\n"),
+		"sys/class/thermal/thermal_zone2/temp":   file("255000\n"),
+		"sys/class/power_supply/BAT0/type":       file("Battery\n"),
+		"sys/class/power_supply/BAT0/temp":       file("9999\n"),
+		"sys/class/power_supply/BAT0/capacity":   file("-1\n"),
+		"sys/class/power_supply/BAT0/technology": file("Li-ion\n"),
+	}
+	r, err := telemetry.Machine{Root: root, Dir: t.TempDir() + "/none"}.Read(context.Background())
+	if diff := cmp.Diff(telemetry.Reading{HeatC: new(48.0)}, r); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 func TestCurve(t *testing.T) {
 	var now time.Duration
 	c := telemetry.Curve{Now: func() time.Duration { return now }, Points: []telemetry.Point{

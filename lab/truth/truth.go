@@ -4,7 +4,8 @@
 // A row's stage is not what a record claims but what it can bear: a backend that
 // pretends makes a stub, anything simulated is simulated, and measured is only
 // what names the artifact, the weights it came from and the layers that are in
-// it. Nothing but a measured row says that something works.
+// it; of a chip, the engine, the cosine and the record of the device, too. Nothing
+// but a measured row says that something works.
 package truth
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -64,6 +66,8 @@ type Record struct {
 	Seconds   float64  `json:"seconds,omitempty"`       // that the attempt took
 	Command   string   `json:"command,omitempty"`       // that makes it again
 	Cell      string   `json:"cell_sha256,omitempty"`   // of all that the attempt was made of (package attempt)
+
+	Device string `json:"device_record_sha256,omitempty"` // the digest of the record (device/evidence) of a run on the chip
 }
 
 // Row is a line of the table.
@@ -171,8 +175,23 @@ func (r Record) check() error {
 	return nil
 }
 
+// emulated is what the name of a backend ends in that computes as a chip would.
+const emulated = "(emulated)"
+
+// minChip is the least cosine of what a chip computed, in integers.
+const minChip = 0.9
+
+// chip is the number of one in the name of a target.
+var chip = regexp.MustCompile(`(?i)(^|[^a-z0-9])(sm|sa|qcs|qcm|sc)\d{4}`)
+
+// OfChip reports whether the attempt was at a chip, by its target or backend.
+func (r Record) OfChip() bool {
+	return chip.MatchString(r.Target) || strings.Contains(strings.ToLower(r.Backend), "qnn")
+}
+
 // row finds the stage.
 func (r Record) row() Row {
+	r.Simulated = r.Simulated || strings.HasSuffix(strings.TrimSpace(r.Backend), emulated)
 	row := Row{Record: r, Stage: Measured}
 	switch {
 	case r.Result == Skipped:
@@ -188,6 +207,8 @@ func (r Record) row() Row {
 		}{
 			{"artifact_sha256", digest(r.Artifact)}, {"weights_sha256", digest(r.Weights)},
 			{"delegate_share", r.Delegate != nil}, {"layers", r.Layers != nil}, {"model_layers", r.ModelLayers > 0},
+			{"engine", r.Engine != "" || !r.OfChip()}, {"device_record_sha256", digest(r.Device) || !r.OfChip()},
+			{fmt.Sprintf("cosine of %v", minChip), r.Cosine != nil && *r.Cosine >= minChip || !r.OfChip()},
 		} {
 			if !need.has {
 				row.Lacks = append(row.Lacks, need.name)
@@ -200,9 +221,10 @@ func (r Record) row() Row {
 	return row
 }
 
+// digest reports whether s is a SHA-256 in hex. Zeros are what nobody hashed.
 func digest(s string) bool {
 	s = strings.TrimPrefix(s, "sha256:")
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }
 
 // Proves reports whether a measured row shows that something of the target

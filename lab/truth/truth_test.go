@@ -9,7 +9,8 @@ import (
 
 func whole() truth.Record {
 	return truth.Record{Model: "qwen", Scope: "qwen_block", Target: "litert_qnn_sm8750", Backend: "litert_qnn", Result: truth.OK, Delegate: new(1.0),
-		Layers: &[2]int{0, 1}, ModelLayers: 28, Artifact: "sha256:" + strings.Repeat("a", 64), Weights: strings.Repeat("b", 64)}
+		Layers: &[2]int{0, 1}, ModelLayers: 28, Artifact: "sha256:" + strings.Repeat("a", 64), Weights: strings.Repeat("b", 64),
+		Engine: "litert 2.1", Cosine: new(0.999), Device: "sha256:" + strings.Repeat("c", 64)}
 }
 
 // Only a whole measured record says that something works.
@@ -31,11 +32,38 @@ func TestStages(t *testing.T) {
 		"no layers":       {func(r *truth.Record) { r.Layers = nil }, truth.Unfounded, false},
 		"of how many":     {func(r *truth.Record) { r.ModelLayers = 0 }, truth.Unfounded, false},
 		"no share":        {func(r *truth.Record) { r.Delegate = nil }, truth.Unfounded, false},
+		"emulated":        {func(r *truth.Record) { r.Backend = "qnn (emulated)" }, truth.Simulated, false},
+		"zeros":           {func(r *truth.Record) { r.Artifact = strings.Repeat("0", 64) }, truth.Unfounded, false},
+		"no engine":       {func(r *truth.Record) { r.Engine = "" }, truth.Unfounded, false},
+		"no cosine":       {func(r *truth.Record) { r.Cosine = nil }, truth.Unfounded, false},
+		"a low cosine":    {func(r *truth.Record) { r.Cosine = new(0.89) }, truth.Unfounded, false},
+		"no device":       {func(r *truth.Record) { r.Device = "" }, truth.Unfounded, false},
 	} {
 		r := whole()
 		tc.change(&r)
 		got, err := truth.Make([]truth.Record{r})
 		if err != nil || len(got.Rows) != 1 || got.Rows[0].Stage != tc.stage || got.Proves("litert_qnn_sm8750") != tc.proves || got.Proves("cpu") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// What is of no chip wants no record of a device.
+func TestOfChip(t *testing.T) {
+	for name, tc := range map[string]struct {
+		target, backend string
+		chip            bool
+	}{
+		"a target":   {"litert_sm8750", "litert", true},
+		"a chip":     {"SM8650/fp16", "x", true},
+		"a backend":  {"phone", "litert_qnn", true},
+		"an engine":  {"onnx", "host", false},
+		"no numbers": {"prism1234", "host", false},
+	} {
+		r := whole()
+		r.Target, r.Backend, r.Device, r.Engine, r.Cosine = tc.target, tc.backend, "", "", nil
+		got, err := truth.Make([]truth.Record{r})
+		if err != nil || r.OfChip() != tc.chip || got.Proves(tc.target) == tc.chip {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
