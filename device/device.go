@@ -14,6 +14,7 @@
 //	sha256/HEX    files by their content, whole and checked
 //	part/HEX      a file that is under way; part/HEX.seg the piece that comes
 //	runs/NONCE    one run: links to files, inputs, outputs
+//	.mm-folder    says that the folder is mm's
 package device
 
 import (
@@ -58,7 +59,7 @@ const Folder = "/data/local/tmp/mm"
 type Device struct {
 	Lane   Lane
 	Source evidence.Source // for the record
-	Folder string          // on the device; "" is Folder
+	Folder string          // on the device, from / on; "" is Folder
 	Chips  soc.Chips
 	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
 	Segment int64
@@ -136,10 +137,4 @@ func (d *Device) exec(ctx context.Context, command string) (string, error) {
 		return "", d.fault(wording(said), fmt.Sprintf("%.80s: exit code %d: %s", command, out.Code, said))
 	}
 	return string(out.Stdout), nil
-}
-
-// Remove takes away all that mm has pushed.
-func (d *Device) Remove(ctx context.Context) error {
-	_, err := d.exec(ctx, lane.Command("rm", "-rf", d.at()))
-	return err
 }

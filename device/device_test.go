@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 			if g := r.FP16Grid; g.Values != 96 || g.Off != 96 || g.MaxULP != 1 {
 				t.Errorf("the grid of an emulation: %+v", g)
 			}
-			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 11 || !strings.HasPrefix(left[0], "/data/local/tmp/mm/sha256/") {
+			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 12 || left[0] != "/data/local/tmp/mm/.mm-folder" || !strings.HasPrefix(left[1], "/data/local/tmp/mm/sha256/") {
 				t.Errorf("left on the device: %q", left)
 			}
 			// Nothing is sent twice.

@@ -89,7 +89,10 @@ type Expected struct {
 // nothing on the device changes.
 func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 	p := &Plan{Push: []File{}, Outputs: []Expected{}, Faults: diag.List{}}
-	var err error
+	err := d.folder()
+	if err != nil {
+		return nil, err
+	}
 	if p.Probe, err = d.Probe(ctx); err != nil {
 		return nil, err
 	}

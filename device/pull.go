@@ -16,6 +16,9 @@ import (
 // that the device finds.
 func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
 	f := File{Name: name, Path: path}
+	if err := d.folder(); err != nil {
+		return f, err
+	}
 	at := d.at(name)
 	info, err := d.Lane.Stat(ctx, at)
 	if err != nil {

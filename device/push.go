@@ -85,6 +85,9 @@ type Pushed struct {
 // is gone on with, if the device finds the same bytes in it.
 func (d *Device) Push(ctx context.Context, f File) (Pushed, error) {
 	done := Pushed{Name: f.Name, Digest: f.Digest, Bytes: f.Bytes}
+	if err := d.folder(); err != nil {
+		return done, err
+	}
 	blob, part := d.at("sha256", f.hex()), d.at("part", f.hex())
 	info, err := d.Lane.Stat(ctx, blob)
 	if err != nil {
@@ -96,7 +99,7 @@ func (d *Device) Push(ctx context.Context, f File) (Pushed, error) {
 			return done, err
 		}
 	}
-	if _, err := d.exec(ctx, lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
+	if _, err := d.exec(ctx, d.claim()+" && "+lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
 		return done, err
 	}
 	src, err := f.open()

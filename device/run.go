@@ -80,7 +80,7 @@ type running struct {
 // sent.
 func (r *running) writable(ctx context.Context) error {
 	probe := r.d.at(".mm-" + r.j.Nonce)
-	_, err := r.d.exec(ctx, lane.Command("mkdir", "-p", r.d.at())+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
+	_, err := r.d.exec(ctx, r.d.claim()+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
 	return err
 }
 

@@ -288,6 +288,21 @@ func TestPush(t *testing.T) {
 	if _, err := os.Stat(d.Folder); err == nil {
 		t.Error("the folder is still there")
 	}
+	d.Folder = filepath.Join(base, "precious")
+	kept := filepath.Join(d.Folder, "runs", "sub")
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := diag.From(d.Remove(t.Context()))
+	if _, err := os.Stat(kept); err != nil || len(l) != 1 || l[0].Code != diag.DeviceFolder {
+		t.Errorf("a folder of somebody else's: %v, %v", l, err)
+	}
+	if _, err = d.Push(t.Context(), f); err == nil {
+		err = d.Remove(t.Context())
+	}
+	if left, _ := os.ReadDir(d.Folder); err != nil || len(left) != 1 || left[0].Name() != "runs" {
+		t.Errorf("%v, %v", left, err)
+	}
 	d.Folder = "/proc/none"
 	_, err = d.Push(t.Context(), f)
 	if l, _ := diag.From(err); len(l) == 0 {
