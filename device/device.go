@@ -24,6 +24,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/device/evidence"
@@ -63,6 +64,9 @@ type Device struct {
 	Chips  soc.Chips
 	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
 	Segment int64
+	// Patience is how long a step may take, and longer by what it moves; 0 is a
+	// minute. A run has Job.Deadline.
+	Patience time.Duration
 	// Progress is told how much of a file is there; nil for nobody.
 	Progress func(name string, done, total int64)
 }
@@ -128,9 +132,14 @@ func wording(said string) diag.Code {
 
 // exec runs a command that must succeed.
 func (d *Device) exec(ctx context.Context, command string) (string, error) {
-	out, err := d.Lane.Exec(ctx, command)
+	return d.succeed(ctx, 0, command)
+}
+
+// succeed is exec of a command that may take some seconds more.
+func (d *Device) succeed(ctx context.Context, more int64, command string) (string, error) {
+	out, err := d.long(ctx, more, command)
 	if err != nil {
-		return "", d.lost(err)
+		return "", err
 	}
 	if out.Code != 0 {
 		said := strings.TrimSpace(string(out.Stderr))

@@ -51,10 +51,10 @@ func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 // output brings one; nil where it is not as it should be.
 func (r *running) output(ctx context.Context, name string, e Expected, faults *diag.List) ([]byte, error) {
 	path := r.dir + "/out/" + name
-	info, err := r.d.Lane.Stat(ctx, path)
+	info, err := r.d.stat(ctx, path)
 	switch {
 	case err != nil:
-		return nil, r.d.lost(err)
+		return nil, err
 	case !info.Exists || info.Dir:
 		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("out/%s (%q) is not there", name, e.Name), diag.OutputCount.Fix())
 		return nil, nil
@@ -65,8 +65,8 @@ func (r *running) output(ctx context.Context, name string, e Expected, faults *d
 		faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("out/%s was written %d s before the run began", name, r.begun-info.Time), diag.OutputStale.Fix())
 	}
 	var b bytes.Buffer
-	if err := r.d.Lane.Get(ctx, path, &b, e.Bytes); err != nil {
-		return nil, r.d.lost(err)
+	if err := r.d.get(ctx, path, &b, e.Bytes); err != nil {
+		return nil, err
 	}
 	if int64(b.Len()) != e.Bytes {
 		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("of out/%s %d bytes came, of %d", name, b.Len(), e.Bytes), diag.OutputSize.Fix())

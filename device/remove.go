@@ -43,9 +43,9 @@ func (d *Device) Remove(ctx context.Context) error {
 	if err := d.folder(); err != nil {
 		return err
 	}
-	info, err := d.Lane.Stat(ctx, d.at())
+	info, err := d.stat(ctx, d.at())
 	if err != nil || !info.Exists {
-		return d.lost(err)
+		return err
 	}
 	if err := d.own(ctx); err != nil {
 		return err
@@ -64,9 +64,9 @@ func (d *Device) Remove(ctx context.Context) error {
 // own reports whether mm pushed to the folder: it has the marker, or is laid out
 // as folders were that had none.
 func (d *Device) own(ctx context.Context) error {
-	mark, err := d.Lane.Stat(ctx, d.at(marker))
+	mark, err := d.stat(ctx, d.at(marker))
 	if err != nil || mark.Exists {
-		return d.lost(err)
+		return err
 	}
 	for dir, name := range map[string]*regexp.Regexp{"sha256": blobName, "part": partName} {
 		names, there, err := d.names(ctx, dir)
@@ -82,9 +82,9 @@ func (d *Device) own(ctx context.Context) error {
 
 // names lists a folder below mm's.
 func (d *Device) names(ctx context.Context, dir string) (names []string, there bool, err error) {
-	info, err := d.Lane.Stat(ctx, d.at(dir))
+	info, err := d.stat(ctx, d.at(dir))
 	if err != nil || !info.Dir {
-		return nil, false, d.lost(err)
+		return nil, false, err
 	}
 	out, err := d.exec(ctx, lane.Command("ls", "-1A", d.at(dir)))
 	return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' || r == '\r' }), true, err
@@ -103,6 +103,6 @@ func (d *Device) clear(ctx context.Context, dir string, name *regexp.Regexp) err
 			return err
 		}
 	}
-	_, err = d.Lane.Exec(ctx, lane.Command("rmdir", d.at(dir)))
-	return d.lost(err)
+	_, err = d.long(ctx, 0, lane.Command("rmdir", d.at(dir)))
+	return err
 }

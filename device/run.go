@@ -49,7 +49,9 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	}
 	out, err := r.do(ctx)
 	if !j.Keep {
-		_, cleaned := d.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
+		last := *d
+		last.Patience = min(cmp.Or(d.Patience, patience), farewell)
+		_, cleaned := last.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
 		if err == nil { // what went wrong before is what the caller shall see
 			err = cleaned
 		}
@@ -174,9 +176,9 @@ func (r *running) prepare(ctx context.Context) error {
 	if _, err := r.d.exec(ctx, lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(begin)); err != nil {
 		return err
 	}
-	info, err := r.d.Lane.Stat(ctx, begin)
+	info, err := r.d.stat(ctx, begin)
 	r.begun = info.Time
-	return r.d.lost(err)
+	return err
 }
 
 // command is the command line of the run in the folder dir. The libraries look

@@ -125,11 +125,7 @@ func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.De
 		defer l.Close()
 		d.Lane, d.Source.Lane, d.Source.Address, d.Source.Serial = l, "ssh", o.ssh, o.ssh
 		if d.Folder == "" {
-			home, err := l.Home()
-			if err != nil {
-				return err
-			}
-			d.Folder = home + "/mm"
+			d.Folder = l.Home() + "/mm"
 		}
 		return fn(d)
 	}

@@ -106,8 +106,7 @@ func codeOf(list diag.List) int {
 
 // codeOfDevice is the exit code of what goes wrong with devices: they are not to
 // be had, the command line leaves open which or names a folder that is none of
-// mm's, the run failed, or what came of it
-// is wrong.
+// mm's, the run failed, or what came of it is wrong.
 func codeOfDevice(code diag.Code) int {
 	switch code {
 	case diag.DeviceMany, diag.DeviceFolder:
