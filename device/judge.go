@@ -161,6 +161,7 @@ func (r *running) distinct(got [][][]byte, faults *diag.List) {
 }
 
 // fresh finds outputs that an earlier run of the binary gave to other inputs.
+// Those of inputs that were run before may be from then, and nothing shows it.
 func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 	sums := func(list []evidence.Tensor) string {
 		var b strings.Builder
@@ -170,6 +171,9 @@ func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 		return b.String()
 	}
 	for _, old := range r.j.Before {
+		if old.Nonce == rec.Nonce || old.Binary.SHA256 == rec.Binary.SHA256 && sums(old.Inputs) == sums(rec.Inputs) {
+			r.reused = fmt.Sprintf("the run of %s had this nonce or these inputs: the outputs may be from then", old.Time)
+		}
 		if old.Binary.SHA256 == rec.Binary.SHA256 && old.Digest != "" && sums(old.Outputs) == sums(rec.Outputs) && sums(old.Inputs) != sums(rec.Inputs) {
 			faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("the run of %s had other inputs and these outputs", old.Time), diag.OutputStale.Fix())
 			return
@@ -227,7 +231,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 func (r *running) record(got [][][]byte) evidence.Record {
 	g, c, res := r.p.graph, r.p.parsed, r.result
 	rec := evidence.Record{
-		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: len(r.j.Samples) == 0, HVXThreads: res.HVXThreads,
+		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: r.drawn, HVXThreads: res.HVXThreads,
 		SoC:     r.soc(res.Platform.SoC, res.Platform.Arch),
 		Runtime: evidence.Runtime{Runner: r.p.Push[1].Digest, GoArch: res.GoArch, Build: res.Build},
 		Binary:  evidence.Binary{SHA256: r.p.Push[0].Digest, Bytes: r.p.Push[0].Bytes, Build: c.Build, SoC: r.soc(c.SoC, uint32(c.Arch)), Graph: g.Name},
@@ -286,6 +290,8 @@ func (r *running) checks(faults diag.List) []evidence.Check {
 		case c.Outcome == evidence.Fail:
 		case name == evidence.CheckCosine && r.j.Reference == nil:
 			c.Outcome, c.Detail = evidence.Unknown, "there is no reference"
+		case name == evidence.CheckFresh && r.reused != "":
+			c.Outcome, c.Detail = evidence.Unknown, r.reused
 		case name == evidence.CheckDistinct && len(r.samples) < 2:
 			c.Outcome, c.Detail = evidence.Unknown, "one sample"
 		case missing && name != evidence.CheckDigest && name != evidence.CheckCount && name != evidence.CheckSize:

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -27,6 +30,10 @@ const grace = 30 * time.Second
 // error beside the outcome, whose record tells of them, too; any other error
 // leaves no outcome.
 func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
+	drawn := j.Nonce == ""
+	if drawn {
+		j.Nonce = drawNonce()
+	}
 	if err := checkNonce(j.Nonce); err != nil {
 		return nil, err
 	}
@@ -37,7 +44,7 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	if err := p.Faults.Err(); err != nil {
 		return nil, err
 	}
-	r := &running{d: d, j: j, p: p, dir: d.at("runs", j.Nonce)}
+	r := &running{d: d, j: j, p: p, dir: d.at("runs", j.Nonce), drawn: drawn && len(j.Samples) == 0}
 	if err := r.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -59,6 +66,12 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	return out, err
 }
 
+func drawNonce() string {
+	var b [16]byte
+	crand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
 func checkNonce(s string) error {
 	if len(s) < 16 || len(s) > 64 || strings.Trim(s, "0123456789abcdef") != "" {
 		return fmt.Errorf("the nonce %q is not 16 to 64 hexadecimal digits", s)
@@ -72,9 +85,11 @@ type running struct {
 	j       Job
 	p       *Plan
 	dir     string
+	drawn   bool       // inputs and nonce
 	samples [][][]byte // by sample and place
 	values  [][][]float32
-	begun   int64 // by the device's clock
+	begun   int64  // by the device's clock
+	reused  string // why the inputs may have been met before; "" where they were not
 	result  runner.Result
 }
 
@@ -126,9 +141,7 @@ func (r *running) inputs() error {
 
 // draw makes numbers of the nonce, from -1 to 1.
 func (r *running) draw(count int) [][][]float32 {
-	var seed [32]byte
-	copy(seed[:], r.j.Nonce)
-	rng := rand.New(rand.NewChaCha8(seed))
+	rng := rand.New(rand.NewChaCha8(sha256.Sum256([]byte(r.j.Nonce))))
 	out := make([][][]float32, count)
 	for s := range out {
 		for _, t := range r.p.graph.Inputs {
