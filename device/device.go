@@ -14,6 +14,7 @@
 //	sha256/HEX    files by their content, whole and checked
 //	part/HEX      a file that is under way; part/HEX.seg the piece that comes
 //	runs/NONCE    one run: links to files, inputs, outputs
+//	.mm-folder    says that the folder is mm's
 package device
 
 import (
@@ -23,6 +24,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/device/evidence"
@@ -58,10 +60,13 @@ const Folder = "/data/local/tmp/mm"
 type Device struct {
 	Lane   Lane
 	Source evidence.Source // for the record
-	Folder string          // on the device; "" is Folder
+	Folder string          // on the device, from / on; "" is Folder
 	Chips  soc.Chips
 	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
 	Segment int64
+	// Patience is how long a step may take, and longer by what it moves; 0 is a
+	// minute. A run has Job.Deadline.
+	Patience time.Duration
 	// Progress is told how much of a file is there; nil for nobody.
 	Progress func(name string, done, total int64)
 }
@@ -127,19 +132,18 @@ func wording(said string) diag.Code {
 
 // exec runs a command that must succeed.
 func (d *Device) exec(ctx context.Context, command string) (string, error) {
-	out, err := d.Lane.Exec(ctx, command)
+	return d.succeed(ctx, 0, command)
+}
+
+// succeed is exec of a command that may take some seconds more.
+func (d *Device) succeed(ctx context.Context, more int64, command string) (string, error) {
+	out, err := d.long(ctx, more, command)
 	if err != nil {
-		return "", d.lost(err)
+		return "", err
 	}
 	if out.Code != 0 {
 		said := strings.TrimSpace(string(out.Stderr))
 		return "", d.fault(wording(said), fmt.Sprintf("%.80s: exit code %d: %s", command, out.Code, said))
 	}
 	return string(out.Stdout), nil
-}
-
-// Remove takes away all that mm has pushed.
-func (d *Device) Remove(ctx context.Context) error {
-	_, err := d.exec(ctx, lane.Command("rm", "-rf", d.at()))
-	return err
 }

@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 			if g := r.FP16Grid; g.Values != 96 || g.Off != 96 || g.MaxULP != 1 {
 				t.Errorf("the grid of an emulation: %+v", g)
 			}
-			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 11 || !strings.HasPrefix(left[0], "/data/local/tmp/mm/sha256/") {
+			if left := w.phone.List("/data/local/tmp/mm"); len(left) != 12 || left[0] != "/data/local/tmp/mm/.mm-folder" || !strings.HasPrefix(left[1], "/data/local/tmp/mm/sha256/") {
 				t.Errorf("left on the device: %q", left)
 			}
 			// Nothing is sent twice.
@@ -140,6 +140,7 @@ func TestRun(t *testing.T) {
 func TestPretend(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.phone.Honest(false)
+	w.job.Nonce = ""
 	out, err := w.device.Run(t.Context(), w.job)
 	if err != nil || !out.Promotes || out.SoC != "SM8750" {
 		t.Fatalf("all signs of a device, and yet: %v, %+v", err, out.Verdicts)
@@ -147,6 +148,45 @@ func TestPretend(t *testing.T) {
 	w.phone.Machine = "x86_64"
 	if out, err = w.device.Run(t.Context(), w.job); err != nil || out.Promotes || !out.Record.Simulated {
 		t.Errorf("a kernel of x86_64 promotes: %v", err)
+	}
+}
+
+// A nonce that was chosen shows nothing: whoever knows it can have kept outputs
+// for the inputs that it draws.
+func TestNonce(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.phone.Honest(false)
+	outcome := func() *device.Outcome {
+		t.Helper()
+		out, err := w.device.Run(t.Context(), w.job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	fresh := func(o *device.Outcome) evidence.Outcome { return o.Record.Checks[6].Outcome }
+	one := outcome()
+	if one.Promotes || one.Record.Drawn || fresh(one) != evidence.Pass {
+		t.Errorf("promotes %v, drawn %v, fresh %s", one.Promotes, one.Record.Drawn, fresh(one))
+	}
+	w.phone.Break(phonetest.StaleOutput)
+	w.job.Before = []evidence.Record{one.Record}
+	if again := outcome(); again.Promotes || fresh(again) != evidence.Unknown {
+		t.Errorf("the nonce again: promotes %v, fresh %s", again.Promotes, fresh(again))
+	}
+	w.phone.Mend()
+	w.job.Nonce += "0"
+	longer := outcome()
+	w.job.Nonce = w.job.Nonce[:32] + "1"
+	if other := outcome(); other.Record.Inputs[0].SHA256 == longer.Record.Inputs[0].SHA256 {
+		t.Error("two nonces draw the same inputs")
+	}
+	w.job.Nonce, w.job.Samples = "", [][][]float32{{make([]float32, 64)}, {make([]float32, 64)}}
+	w.job.Samples[0][0][0], w.job.Samples[1][0][0] = 1, 2
+	given := outcome()
+	w.job.Before = append(w.job.Before, given.Record)
+	if again := outcome(); fresh(given) != evidence.Pass || again.Record.Drawn || fresh(again) != evidence.Unknown {
+		t.Errorf("inputs that were given, again: drawn %v, fresh %s", again.Record.Drawn, fresh(again))
 	}
 }
 

@@ -51,10 +51,10 @@ func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 // output brings one; nil where it is not as it should be.
 func (r *running) output(ctx context.Context, name string, e Expected, faults *diag.List) ([]byte, error) {
 	path := r.dir + "/out/" + name
-	info, err := r.d.Lane.Stat(ctx, path)
+	info, err := r.d.stat(ctx, path)
 	switch {
 	case err != nil:
-		return nil, r.d.lost(err)
+		return nil, err
 	case !info.Exists || info.Dir:
 		faults.Add(diag.OutputCount, r.d.pos(), fmt.Sprintf("out/%s (%q) is not there", name, e.Name), diag.OutputCount.Fix())
 		return nil, nil
@@ -65,8 +65,8 @@ func (r *running) output(ctx context.Context, name string, e Expected, faults *d
 		faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("out/%s was written %d s before the run began", name, r.begun-info.Time), diag.OutputStale.Fix())
 	}
 	var b bytes.Buffer
-	if err := r.d.Lane.Get(ctx, path, &b, e.Bytes); err != nil {
-		return nil, r.d.lost(err)
+	if err := r.d.get(ctx, path, &b, e.Bytes); err != nil {
+		return nil, err
 	}
 	if int64(b.Len()) != e.Bytes {
 		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("of out/%s %d bytes came, of %d", name, b.Len(), e.Bytes), diag.OutputSize.Fix())
@@ -161,6 +161,7 @@ func (r *running) distinct(got [][][]byte, faults *diag.List) {
 }
 
 // fresh finds outputs that an earlier run of the binary gave to other inputs.
+// Those of inputs that were run before may be from then, and nothing shows it.
 func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 	sums := func(list []evidence.Tensor) string {
 		var b strings.Builder
@@ -170,6 +171,9 @@ func (r *running) fresh(rec *evidence.Record, faults *diag.List) {
 		return b.String()
 	}
 	for _, old := range r.j.Before {
+		if old.Nonce == rec.Nonce || old.Binary.SHA256 == rec.Binary.SHA256 && sums(old.Inputs) == sums(rec.Inputs) {
+			r.reused = fmt.Sprintf("the run of %s had this nonce or these inputs: the outputs may be from then", old.Time)
+		}
 		if old.Binary.SHA256 == rec.Binary.SHA256 && old.Digest != "" && sums(old.Outputs) == sums(rec.Outputs) && sums(old.Inputs) != sums(rec.Inputs) {
 			faults.Add(diag.OutputStale, r.d.pos(), fmt.Sprintf("the run of %s had other inputs and these outputs", old.Time), diag.OutputStale.Fix())
 			return
@@ -227,7 +231,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 func (r *running) record(got [][][]byte) evidence.Record {
 	g, c, res := r.p.graph, r.p.parsed, r.result
 	rec := evidence.Record{
-		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: len(r.j.Samples) == 0, HVXThreads: res.HVXThreads,
+		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: r.drawn, HVXThreads: res.HVXThreads,
 		SoC:     r.soc(res.Platform.SoC, res.Platform.Arch),
 		Runtime: evidence.Runtime{Runner: r.p.Push[1].Digest, GoArch: res.GoArch, Build: res.Build},
 		Binary:  evidence.Binary{SHA256: r.p.Push[0].Digest, Bytes: r.p.Push[0].Bytes, Build: c.Build, SoC: r.soc(c.SoC, uint32(c.Arch)), Graph: g.Name},
@@ -286,6 +290,8 @@ func (r *running) checks(faults diag.List) []evidence.Check {
 		case c.Outcome == evidence.Fail:
 		case name == evidence.CheckCosine && r.j.Reference == nil:
 			c.Outcome, c.Detail = evidence.Unknown, "there is no reference"
+		case name == evidence.CheckFresh && r.reused != "":
+			c.Outcome, c.Detail = evidence.Unknown, r.reused
 		case name == evidence.CheckDistinct && len(r.samples) < 2:
 			c.Outcome, c.Detail = evidence.Unknown, "one sample"
 		case missing && name != evidence.CheckDigest && name != evidence.CheckCount && name != evidence.CheckSize:

@@ -34,11 +34,12 @@ type Job struct {
 	Libs    string // folder of the QNN libraries for the device
 	Graph   string // "" where the context has one
 	// Samples are the inputs in the graph's order; empty: Count sets of numbers
-	// drawn from the nonce, so that no outputs can have been kept for them.
+	// drawn from the nonce.
 	Samples [][][]float32
 	Count   int
 	Repeat  int // inferences of each sample, for timing
-	// Nonce names the run, 16 hexadecimal digits or more.
+	// Nonce names the run, 16 to 64 hexadecimal digits. "": one is drawn, so that
+	// no outputs can have been kept for the inputs that follow from it.
 	Nonce    string
 	Time     string        // RFC 3339, for the record
 	Deadline time.Duration // of the runner; 0 is 2 minutes
@@ -50,7 +51,8 @@ type Job struct {
 	Reference Reference // nil: nothing is compared
 	Engine    string    // of the reference
 	Model     string    // its model's SHA-256
-	// Before are records of earlier runs, by which stale outputs are known.
+	// Before are records of earlier runs, by which stale outputs are known, and
+	// inputs that outputs may have been kept for.
 	Before []evidence.Record
 }
 
@@ -89,7 +91,10 @@ type Expected struct {
 // nothing on the device changes.
 func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 	p := &Plan{Push: []File{}, Outputs: []Expected{}, Faults: diag.List{}}
-	var err error
+	err := d.folder()
+	if err != nil {
+		return nil, err
+	}
 	if p.Probe, err = d.Probe(ctx); err != nil {
 		return nil, err
 	}
@@ -109,6 +114,9 @@ func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 		return nil, err
 	}
 	j.room(p, d)
+	if j.Nonce == "" {
+		j.Nonce = drawNonce()
+	}
 	run := d.at("runs", j.Nonce)
 	p.call = runner.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: "lib", Nonce: j.Nonce, Graph: p.graph.Name, Repeat: j.Repeat}
 	p.Command = j.command(run, p.call)

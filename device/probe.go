@@ -175,8 +175,8 @@ func ParseFree(text string) int64 {
 func (d *Device) Probe(ctx context.Context) (Probe, error) {
 	p := Probe{Signs: []string{}}
 	ask := func(command string) (string, error) {
-		out, err := d.Lane.Exec(ctx, command)
-		return string(out.Stdout), d.lost(err)
+		out, err := d.long(ctx, 0, command)
+		return string(out.Stdout), err
 	}
 	var text [6]string
 	for i, c := range []string{"getprop", "uname -m", "dumpsys battery", "cat /proc/meminfo", lane.Command("df", "-k", parent(d.at())),

@@ -16,23 +16,26 @@ import (
 // that the device finds.
 func (d *Device) Pull(ctx context.Context, name, path string) (File, error) {
 	f := File{Name: name, Path: path}
+	if err := d.folder(); err != nil {
+		return f, err
+	}
 	at := d.at(name)
-	info, err := d.Lane.Stat(ctx, at)
+	info, err := d.stat(ctx, at)
 	if err != nil {
-		return f, d.lost(err)
+		return f, err
 	}
 	if !info.Exists || info.Dir {
 		return f, d.fault(diag.DeviceRefuses, fmt.Sprintf("%s is no file", at))
 	}
-	sum, err := d.sum(ctx, at)
+	sum, err := d.sum(ctx, at, info.Size)
 	if err != nil {
 		return f, err
 	}
 	f.Bytes, f.Digest = info.Size, "sha256:"+sum
 	return f, fsx.Replace(path, 0o644, func(w io.Writer) error {
 		h := sha256.New()
-		if err := d.Lane.Get(ctx, at, io.MultiWriter(w, h), info.Size); err != nil {
-			return d.lost(err)
+		if err := d.get(ctx, at, io.MultiWriter(w, h), info.Size); err != nil {
+			return err
 		}
 		if got := hex.EncodeToString(h.Sum(nil)); got != sum {
 			return d.fault(diag.PushDiffers, fmt.Sprintf("%s came as sha256:%s, the device says sha256:%s", at, got, sum))

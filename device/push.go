@@ -85,18 +85,21 @@ type Pushed struct {
 // is gone on with, if the device finds the same bytes in it.
 func (d *Device) Push(ctx context.Context, f File) (Pushed, error) {
 	done := Pushed{Name: f.Name, Digest: f.Digest, Bytes: f.Bytes}
+	if err := d.folder(); err != nil {
+		return done, err
+	}
 	blob, part := d.at("sha256", f.hex()), d.at("part", f.hex())
-	info, err := d.Lane.Stat(ctx, blob)
+	info, err := d.stat(ctx, blob)
 	if err != nil {
-		return done, d.lost(err)
+		return done, err
 	}
 	if info.Exists && info.Size == f.Bytes {
-		if sum, err := d.sum(ctx, blob); err != nil || sum == f.hex() {
+		if sum, err := d.sum(ctx, blob, f.Bytes); err != nil || sum == f.hex() {
 			done.There = err == nil
 			return done, err
 		}
 	}
-	if _, err := d.exec(ctx, lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
+	if _, err := d.exec(ctx, d.claim()+" && "+lane.Command("mkdir", "-p", d.at("sha256"), d.at("part"))); err != nil {
 		return done, err
 	}
 	src, err := f.open()
@@ -117,8 +120,8 @@ func (d *Device) Push(ctx context.Context, f File) (Pushed, error) {
 		d.tell(f.Name, at, f.Bytes)
 	}
 	if f.Bytes == 0 {
-		if err := d.Lane.Put(ctx, part, strings.NewReader("")); err != nil {
-			return done, d.lost(err)
+		if err := d.put(ctx, part, strings.NewReader(""), 0); err != nil {
+			return done, err
 		}
 	}
 	return done, d.settle(ctx, f, part, blob)
@@ -130,9 +133,9 @@ func (d *Device) tell(name string, at, all int64) {
 	}
 }
 
-// sum is the SHA-256 of a file, by the device.
-func (d *Device) sum(ctx context.Context, name string) (string, error) {
-	out, err := d.exec(ctx, lane.Command("sha256sum", name))
+// sum is the SHA-256 of a file of so many bytes, by the device.
+func (d *Device) sum(ctx context.Context, name string, size int64) (string, error) {
+	out, err := d.succeed(ctx, size/hashing, lane.Command("sha256sum", name))
 	if err != nil {
 		return "", err
 	}
@@ -146,9 +149,9 @@ func (d *Device) sum(ctx context.Context, name string) (string, error) {
 // resume gives how many bytes of the part may stay: all of it where they are the
 // file's first ones, none otherwise.
 func (d *Device) resume(ctx context.Context, f File, src io.ReaderAt, part string) (int64, error) {
-	info, err := d.Lane.Stat(ctx, part)
+	info, err := d.stat(ctx, part)
 	if err != nil {
-		return 0, d.lost(err)
+		return 0, err
 	}
 	if !info.Exists {
 		return 0, nil
@@ -158,7 +161,7 @@ func (d *Device) resume(ctx context.Context, f File, src io.ReaderAt, part strin
 		if _, err := io.Copy(h, io.NewSectionReader(src, 0, info.Size)); err != nil {
 			return 0, err
 		}
-		sum, err := d.sum(ctx, part)
+		sum, err := d.sum(ctx, part, info.Size)
 		if err != nil {
 			return 0, err
 		}
@@ -178,12 +181,12 @@ func (d *Device) piece(ctx context.Context, f File, src io.ReaderAt, part string
 	}
 	n := min(size, f.Bytes-at)
 	seg := part + ".seg"
-	if err := d.Lane.Put(ctx, seg, io.NewSectionReader(src, at, n)); err != nil {
-		return 0, d.lost(err)
+	if err := d.put(ctx, seg, io.NewSectionReader(src, at, n), n); err != nil {
+		return 0, err
 	}
-	info, err := d.Lane.Stat(ctx, seg)
+	info, err := d.stat(ctx, seg)
 	if err != nil {
-		return 0, d.lost(err)
+		return 0, err
 	}
 	if info.Size != n {
 		return 0, d.fault(diag.PushDiffers, fmt.Sprintf("%s: a piece of %d bytes has %d there", f.Name, n, info.Size))
@@ -194,13 +197,13 @@ func (d *Device) piece(ctx context.Context, f File, src io.ReaderAt, part string
 
 // settle checks what has grown and gives it its name.
 func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
-	info, err := d.Lane.Stat(ctx, part)
+	info, err := d.stat(ctx, part)
 	if err != nil {
-		return d.lost(err)
+		return err
 	}
 	sum := ""
 	if info.Size == f.Bytes {
-		if sum, err = d.sum(ctx, part); err != nil {
+		if sum, err = d.sum(ctx, part, info.Size); err != nil {
 			return err
 		}
 	}

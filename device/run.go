@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -27,6 +30,10 @@ const grace = 30 * time.Second
 // error beside the outcome, whose record tells of them, too; any other error
 // leaves no outcome.
 func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
+	drawn := j.Nonce == ""
+	if drawn {
+		j.Nonce = drawNonce()
+	}
 	if err := checkNonce(j.Nonce); err != nil {
 		return nil, err
 	}
@@ -37,7 +44,7 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	if err := p.Faults.Err(); err != nil {
 		return nil, err
 	}
-	r := &running{d: d, j: j, p: p, dir: d.at("runs", j.Nonce)}
+	r := &running{d: d, j: j, p: p, dir: d.at("runs", j.Nonce), drawn: drawn && len(j.Samples) == 0}
 	if err := r.writable(ctx); err != nil {
 		return nil, err
 	}
@@ -49,12 +56,20 @@ func (d *Device) Run(ctx context.Context, j Job) (*Outcome, error) {
 	}
 	out, err := r.do(ctx)
 	if !j.Keep {
-		_, cleaned := d.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
+		last := *d
+		last.Patience = min(cmp.Or(d.Patience, patience), farewell)
+		_, cleaned := last.exec(context.WithoutCancel(ctx), lane.Command("rm", "-rf", r.dir))
 		if err == nil { // what went wrong before is what the caller shall see
 			err = cleaned
 		}
 	}
 	return out, err
+}
+
+func drawNonce() string {
+	var b [16]byte
+	crand.Read(b[:])
+	return hex.EncodeToString(b[:])
 }
 
 func checkNonce(s string) error {
@@ -70,9 +85,11 @@ type running struct {
 	j       Job
 	p       *Plan
 	dir     string
+	drawn   bool       // inputs and nonce
 	samples [][][]byte // by sample and place
 	values  [][][]float32
-	begun   int64 // by the device's clock
+	begun   int64  // by the device's clock
+	reused  string // why the inputs may have been met before; "" where they were not
 	result  runner.Result
 }
 
@@ -80,7 +97,7 @@ type running struct {
 // sent.
 func (r *running) writable(ctx context.Context) error {
 	probe := r.d.at(".mm-" + r.j.Nonce)
-	_, err := r.d.exec(ctx, lane.Command("mkdir", "-p", r.d.at())+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
+	_, err := r.d.exec(ctx, r.d.claim()+" && "+lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(probe)+" && "+lane.Command("rm", "-f", probe))
 	return err
 }
 
@@ -124,9 +141,7 @@ func (r *running) inputs() error {
 
 // draw makes numbers of the nonce, from -1 to 1.
 func (r *running) draw(count int) [][][]float32 {
-	var seed [32]byte
-	copy(seed[:], r.j.Nonce)
-	rng := rand.New(rand.NewChaCha8(seed))
+	rng := rand.New(rand.NewChaCha8(sha256.Sum256([]byte(r.j.Nonce))))
 	out := make([][][]float32, count)
 	for s := range out {
 		for _, t := range r.p.graph.Inputs {
@@ -174,9 +189,9 @@ func (r *running) prepare(ctx context.Context) error {
 	if _, err := r.d.exec(ctx, lane.Command("echo", r.j.Nonce)+" > "+lane.Quote(begin)); err != nil {
 		return err
 	}
-	info, err := r.d.Lane.Stat(ctx, begin)
+	info, err := r.d.stat(ctx, begin)
 	r.begun = info.Time
-	return r.d.lost(err)
+	return err
 }
 
 // command is the command line of the run in the folder dir. The libraries look

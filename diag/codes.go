@@ -206,6 +206,7 @@ const (
 	DeviceLocked   Code = "MM1213"
 	DeviceReadOnly Code = "MM1214"
 	DeviceFull     Code = "MM1215"
+	DeviceFolder   Code = "MM1216"
 
 	PushDiffers Code = "MM1221"
 

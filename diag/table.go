@@ -185,6 +185,7 @@ var table = []Entry{
 	{DeviceLocked, "the device's storage is locked", "After a restart storage stays encrypted until the screen is unlocked for the first time.", "Unlock the screen once."},
 	{DeviceReadOnly, "the device's storage cannot be written to", "The folder is on a read-only file system, or belongs to somebody else.", "Name another folder with --folder."},
 	{DeviceFull, "the device's storage is full", "What is to be pushed does not fit into what is free.", "Make room; mm device rm takes away what mm has pushed."},
+	{DeviceFolder, "the folder on the device is none of mm's", "A folder is named by a path from / on. Only one that mm has pushed to is cleared, and of it only what mm has made.", "Name with --folder the folder that was pushed to."},
 
 	{PushDiffers, "the device holds other bytes than were sent", "The SHA-256 of the file on the device is not the one of the file here. It was removed there.", "Push again; if it stays so, the device's storage or the cable is broken."},
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +45,7 @@ func (p *program) deviceCommand() *cli.Command {
 		&cli.IntFlag{Name: "battery", Value: device.MinBattery, Usage: "least percent of the battery without a charger"},
 		&cli.BoolFlag{Name: "same-arch", Usage: "take a context for another chip of the same architecture"},
 		&cli.StringSliceFlag{Name: "accept", Usage: "`AXIS` of mm qnn check that may be unknown (repeatable)"},
-		&cli.StringFlag{Name: "nonce", Usage: "`HEX` that names the run (default: drawn)"},
+		&cli.StringFlag{Name: "nonce", Usage: "`HEX` that names the run (default: drawn); a record of one that was chosen confirms nothing"},
 	}
 	with := func(more ...cli.Flag) []cli.Flag { return append(append([]cli.Flag{}, way...), more...) }
 	return &cli.Command{
@@ -125,11 +123,7 @@ func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.De
 		defer l.Close()
 		d.Lane, d.Source.Lane, d.Source.Address, d.Source.Serial = l, "ssh", o.ssh, o.ssh
 		if d.Folder == "" {
-			home, err := l.Home()
-			if err != nil {
-				return err
-			}
-			d.Folder = home + "/mm"
+			d.Folder = l.Home() + "/mm"
 		}
 		return fn(d)
 	}
@@ -181,11 +175,6 @@ func deviceJobOptions(c *cli.Context) (device.Job, error) {
 		Deadline: c.Duration("deadline"), Battery: c.Int("battery"), SameArch: c.Bool("same-arch"), Accept: c.StringSlice("accept"), Nonce: c.String("nonce"), Keep: c.Bool("keep")}
 	if j.Count < 1 || j.Repeat < 1 || j.Deadline <= 0 {
 		return j, usageError{errors.New("--samples, --repeat and --deadline are above 0")}
-	}
-	if j.Nonce == "" {
-		var b [16]byte
-		rand.Read(b[:])
-		j.Nonce = hex.EncodeToString(b[:])
 	}
 	return j, nil
 }

@@ -117,6 +117,8 @@ func TestDeviceFaults(t *testing.T) {
 		{"a bad nonce", nil, runLine + " --nonce ../../x", exitFailure, "hexadecimal"},
 		{"no samples", nil, runLine + " --samples 0", exitUsage, "--samples"},
 		{"a name that leads out", nil, "device pull ../x --out y", exitUsage, "below the device's folder"},
+		{"somebody's folder", nil, "device rm --folder /data/local/tmp", exitUsage, "/data/local/tmp has no .mm-folder"},
+		{"a relative folder", nil, "device push mm-device --folder relmm", exitUsage, `"relmm" is no path from /`},
 		{"nothing to pull", nil, "device pull x --out y", exitFailure, "MM1209"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -105,11 +105,11 @@ func codeOf(list diag.List) int {
 }
 
 // codeOfDevice is the exit code of what goes wrong with devices: they are not to
-// be had, the command line leaves open which, the run failed, or what came of it
-// is wrong.
+// be had, the command line leaves open which or names a folder that is none of
+// mm's, the run failed, or what came of it is wrong.
 func codeOfDevice(code diag.Code) int {
 	switch code {
-	case diag.DeviceMany:
+	case diag.DeviceMany, diag.DeviceFolder:
 		return exitUsage
 	case diag.ContextRefused:
 		return exitInvalid

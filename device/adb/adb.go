@@ -12,6 +12,7 @@ package adb
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mm-abi.org/mm/device/lane"
 )
@@ -35,7 +37,12 @@ const maxText = 0xffff
 // Client is a way to a server. The zero value leads to [Addr].
 type Client struct {
 	Addr string
+	// Patience is how long the server may take for what it knows itself; 0 is 30 s.
+	Patience time.Duration
 }
+
+// patience is Client.Patience where it is not said.
+const patience = 30 * time.Second
 
 // Addr is the server's address by the environment.
 func Addr() string {
@@ -153,6 +160,17 @@ func (c Client) dial(ctx context.Context) (*conn, error) {
 
 // query asks for a service of the server that answers with one text.
 func (c Client) query(ctx context.Context, service string) (string, error) {
+	limit := cmp.Or(c.Patience, patience)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	text, err := c.answer(limited, service)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%w at %s: nothing came within %s", lane.ErrServer, c.Address(), limit)
+	}
+	return text, err
+}
+
+func (c Client) answer(ctx context.Context, service string) (string, error) {
 	n, err := c.dial(ctx)
 	if err != nil {
 		return "", err

@@ -154,7 +154,7 @@ func files(r Record) string {
 // varied says why the samples do not show that outputs follow inputs.
 func varied(r Record) string {
 	if !r.Drawn {
-		return "the inputs were chosen, not drawn from the nonce: outputs may have been kept for them"
+		return "the inputs were chosen, or the nonce that they were drawn from: outputs may have been kept for them"
 	}
 	if r.Samples < 2 {
 		return "one sample does not show that the outputs follow the inputs"

@@ -46,8 +46,8 @@ type Record struct {
 	Binary  Binary   `json:"binary"`
 	Inputs  []Tensor `json:"inputs"`
 	Outputs []Tensor `json:"outputs"`
-	// Drawn is set where the inputs were drawn from the nonce, so that nobody
-	// can have kept outputs for them.
+	// Drawn is set where the inputs were drawn from the nonce, and the nonce by
+	// who made the record, so that nobody can have kept outputs for them.
 	Drawn bool `json:"drawn"`
 	// Samples is how many sets of inputs were run, each giving a set of outputs.
 	Samples   int        `json:"samples"`

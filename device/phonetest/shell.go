@@ -266,6 +266,12 @@ func (s *session) coreutil(args []string) int {
 				return fail(name, err)
 			}
 		}
+	case "ls":
+		for _, name := range s.p.names(s.p.local(s.dir, files[0])) {
+			fmt.Fprintln(s.stdout, name)
+		}
+	case "rmdir":
+		return s.rmdir(files[0], fail)
 	case "rm":
 		for _, name := range files {
 			if err := s.p.remove(s.p.local(s.dir, name)); err != nil {
@@ -309,6 +315,18 @@ func (s *session) coreutil(args []string) int {
 	default:
 		fmt.Fprintf(s.stderr, "sh: %s: inaccessible or not found\n", args[0])
 		return 127
+	}
+	return 0
+}
+
+// rmdir removes a folder that is empty.
+func (s *session) rmdir(name string, fail func(string, error) int) int {
+	local := s.p.local(s.dir, name)
+	if len(s.p.names(local)) > 0 {
+		return fail(name, errNotEmpty)
+	}
+	if err := s.p.remove(local); err != nil {
+		return fail(name, err)
 	}
 	return 0
 }

@@ -16,6 +16,9 @@ import (
 // errKey is what storage says that is encrypted and not unlocked yet.
 var errKey = errors.New("required key not available")
 
+// errNotEmpty is what rmdir says of a folder that is not empty.
+var errNotEmpty = errors.New("directory not empty")
+
 // reason is an error as the phone's system words it.
 func reason(err error) string {
 	switch {
@@ -127,6 +130,24 @@ func (p *Phone) List(dir string) []string {
 		}
 		return nil
 	})
+	slices.Sort(out)
+	return out
+}
+
+// names lists a folder: what lies in it, and links.
+func (p *Phone) names(dir string) []string {
+	var out []string
+	entries, _ := fs.ReadDir(p.files.Root().FS(), dir)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at := range p.links {
+		if path.Dir(at) == dir {
+			out = append(out, path.Base(at))
+		}
+	}
 	slices.Sort(out)
 	return out
 }

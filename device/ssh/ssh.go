@@ -7,6 +7,7 @@ package ssh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pkg/sftp"
@@ -35,20 +37,31 @@ type Options struct {
 	Key string
 	// KnownHosts is a file as OpenSSH has it.
 	KnownHosts string
+	// Alive is how often the host is asked whether it is there, and how long it
+	// may take to say so; 0 is 15 s.
+	Alive time.Duration
 }
 
 // Lane is an open connection.
 type Lane struct {
 	Host   string
+	home   string
 	client *ssh.Client
 	files  *sftp.Client
+	closed chan struct{}
+	asking sync.WaitGroup
 }
 
 // maxKey bounds the file of a key, in bytes.
 const maxKey = 64 << 10
 
-// patience is how long a connection may take to be made.
-const patience = 30 * time.Second
+// patience is how long a connection may take to be made, farewell how long to be
+// taken leave of, and alive is Options.Alive where it is not said.
+const (
+	patience = 30 * time.Second
+	farewell = 2 * time.Second
+	alive    = 15 * time.Second
+)
 
 // Dial connects.
 func Dial(ctx context.Context, opt Options) (*Lane, error) {
@@ -85,11 +98,37 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 		n.Close()
 		return nil, refusal(opt.Host, err)
 	}
-	l := &Lane{Host: opt.Host, client: ssh.NewClient(conn, channels, requests)}
-	if l.files, err = sftp.NewClient(l.client); err != nil {
+	l := &Lane{Host: opt.Host, client: ssh.NewClient(conn, channels, requests), closed: make(chan struct{})}
+	if l.files, err = sftp.NewClient(l.client); err == nil {
+		l.home, err = l.files.Getwd()
+	}
+	switch {
+	case ctx.Err() != nil:
+		l.client.Close()
+		return nil, fmt.Errorf("%w: %s: %w", lane.ErrLost, opt.Host, ctx.Err())
+	case err != nil:
 		return nil, errors.Join(fmt.Errorf("%w: %s has no SFTP: %w", lane.ErrOld, opt.Host, err), l.client.Close())
 	}
+	l.asking.Go(func() { l.ask(cmp.Or(opt.Alive, alive)) })
 	return l, nil
+}
+
+// ask asks the host again and again whether it is there. One that says nothing
+// loses the connection, which ends all that waits for it.
+func (l *Lane) ask(every time.Duration) {
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-time.After(every):
+		}
+		late := time.AfterFunc(every, func() { l.client.Close() })
+		_, _, err := l.client.SendRequest("keepalive@openssh.com", true, nil)
+		late.Stop()
+		if err != nil {
+			return
+		}
+	}
 }
 
 // algorithms are those of the keys that are known of a host: asked for another
@@ -138,30 +177,68 @@ func refusal(host string, err error) error {
 
 // Close implements io.Closer.
 func (l *Lane) Close() error {
+	close(l.closed)
+	late := time.AfterFunc(farewell, func() { l.client.Close() })
+	defer late.Stop()
 	err := l.files.Close()
 	l.client.Close() // the first error is the one that says something
+	l.asking.Wait()
 	return err
 }
 
 // Home is the folder that the host's SFTP begins in.
-func (l *Lane) Home() (string, error) { return l.files.Getwd() }
+func (l *Lane) Home() string { return l.home }
 
-// Exec runs a command in the host's shell.
-func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
+// until closes the connection when ctx ends, which ends what waits for the host;
+// stop is to be called when that is over.
+func (l *Lane) until(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { l.client.Close() })
+}
+
+// session opens one.
+func (l *Lane) session(ctx context.Context) (*ssh.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer l.until(ctx)()
 	s, err := l.client.NewSession()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+	}
+	return s, nil
+}
+
+// Exec runs a command in the host's shell. When ctx ends the command is killed; a
+// host that does not say within 2 s that it has ended loses the connection.
+func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
+	s, err := l.session(ctx)
 	if err != nil {
-		return lane.Output{}, fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+		return lane.Output{}, err
 	}
 	defer s.Close()
-	stop := context.AfterFunc(ctx, func() {
-		s.Signal(ssh.SIGKILL)
-		s.Close()
-	})
-	defer stop()
 	var stdout lane.Head
 	var stderr lane.Tail
 	s.Stdout, s.Stderr = &stdout, &stderr
+	ended := make(chan struct{})
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		late := time.AfterFunc(farewell, func() { l.client.Close() })
+		defer late.Stop()
+		s.Signal(ssh.SIGKILL)
+		s.Close()
+		<-ended
+	})
 	err = s.Run(command)
+	close(ended)
+	killing.Wait()
 	out := lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 	var exit *ssh.ExitError
 	switch {
@@ -205,6 +282,10 @@ func (l *Lane) file(ctx context.Context, name string, err error) error {
 
 // Stat looks at a file.
 func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return lane.Info{}, err
+	}
+	defer l.until(ctx)()
 	info, err := l.files.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return lane.Info{}, ctx.Err()
@@ -217,24 +298,28 @@ func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
 
 // Put makes a file anew of the bytes of r.
 func (l *Lane) Put(ctx context.Context, name string, r io.Reader) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer l.until(ctx)()
 	f, err := l.files.Create(name)
 	if err != nil {
 		return l.file(ctx, name, err)
 	}
-	stop := context.AfterFunc(ctx, func() { l.client.Close() })
-	defer stop()
 	_, err = f.ReadFrom(r)
 	return l.file(ctx, name, errors.Join(err, f.Close()))
 }
 
 // Get reads a file of at most limit bytes.
 func (l *Lane) Get(ctx context.Context, name string, w io.Writer, limit int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer l.until(ctx)()
 	f, err := l.files.Open(name)
 	if err != nil {
 		return l.file(ctx, name, err)
 	}
-	stop := context.AfterFunc(ctx, func() { l.client.Close() })
-	defer stop()
 	var over bytes.Buffer
 	_, err = io.Copy(w, io.LimitReader(f, limit))
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,23 @@ type host struct {
 	opt  ssh.Options
 	mu   sync.Mutex
 	open []net.Conn
+	// silent is set where nothing that comes is read any more.
+	silent atomic.Bool
+	gone   chan struct{}
+}
+
+// mute is a connection of a host that may fall silent.
+type mute struct {
+	net.Conn
+	h *host
+}
+
+func (m mute) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	if m.h.silent.Load() {
+		<-m.h.gone
+	}
+	return n, err
 }
 
 func start(t *testing.T) *host {
@@ -64,7 +82,7 @@ func start(t *testing.T) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{addr: l.Addr().String(), opt: ssh.Options{Host: "u0_a1@" + l.Addr().String(), Key: filepath.Join(dir, "key"), KnownHosts: filepath.Join(dir, "known")}}
+	h := &host{addr: l.Addr().String(), opt: ssh.Options{Host: "u0_a1@" + l.Addr().String(), Key: filepath.Join(dir, "key"), KnownHosts: filepath.Join(dir, "known")}, gone: make(chan struct{})}
 	for path, data := range map[string][]byte{h.opt.Key: pem.EncodeToMemory(block), h.opt.KnownHosts: []byte(knownhosts.Line([]string{knownhosts.Normalize(h.addr)}, hostSigner.PublicKey()) + "\n")} {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -87,10 +105,10 @@ func start(t *testing.T) *host {
 			h.mu.Lock()
 			h.open = append(h.open, c)
 			h.mu.Unlock()
-			done.Go(func() { serve(c, config) })
+			done.Go(func() { serve(mute{c, h}, config) })
 		}
 	})
-	t.Cleanup(func() { l.Close(); h.cut(); done.Wait() })
+	t.Cleanup(func() { close(h.gone); l.Close(); h.cut(); done.Wait() })
 	return h
 }
 
@@ -211,6 +229,63 @@ func TestLane(t *testing.T) {
 	}
 }
 
+// A host that falls silent holds nobody for ever: the end of the context, a step's
+// time limit and what it does not answer when it is asked end what waits for it.
+func TestSilent(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a file")
+	if err := os.WriteFile(name, make([]byte, 8<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for does, do := range map[string]func(context.Context, *ssh.Lane) error{
+		"exec": func(ctx context.Context, l *ssh.Lane) error { _, err := l.Exec(ctx, "true"); return err },
+		"stat": func(ctx context.Context, l *ssh.Lane) error { _, err := l.Stat(ctx, name); return err },
+		"put": func(ctx context.Context, l *ssh.Lane) error {
+			return l.Put(ctx, name+"x", bytes.NewReader(make([]byte, 8<<20)))
+		},
+		"get": func(ctx context.Context, l *ssh.Lane) error { return l.Get(ctx, name, io.Discard, 8<<20) },
+		"push": func(ctx context.Context, l *ssh.Lane) error {
+			f, err := device.NewFile("f", name)
+			if err != nil {
+				return err
+			}
+			_, err = (&device.Device{Lane: l, Folder: filepath.Dir(name) + "/mm"}).Push(ctx, f)
+			return err
+		},
+	} {
+		for why, alive := range map[string]time.Duration{"the end": time.Hour, "no answer": 50 * time.Millisecond} {
+			t.Run(does+" "+why, func(t *testing.T) {
+				h := start(t)
+				h.opt.Alive = alive
+				l := dial(t, h)
+				h.silent.Store(true)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				go func() { ended <- do(ctx, l) }()
+				if why == "the end" {
+					time.AfterFunc(100*time.Millisecond, cancel)
+				}
+				select {
+				case err := <-ended:
+					if lost := errors.Is(err, lane.ErrLost) || diagnosed(err) == diag.DeviceLost; why == "the end" && !errors.Is(err, context.Canceled) || why == "no answer" && !lost {
+						t.Errorf("%v", err)
+					}
+				case <-time.After(30 * time.Second):
+					h.cut()
+					t.Fatalf("it waits still: %v", <-ended)
+				}
+			})
+		}
+	}
+}
+
+func diagnosed(err error) diag.Code {
+	if l, _ := diag.From(err); len(l) > 0 {
+		return l[0].Code
+	}
+	return ""
+}
+
 // Strangers are told from acquaintances, on both sides.
 func TestTrust(t *testing.T) {
 	h, other := start(t), start(t)
@@ -287,6 +362,21 @@ func TestPush(t *testing.T) {
 	}
 	if _, err := os.Stat(d.Folder); err == nil {
 		t.Error("the folder is still there")
+	}
+	d.Folder = filepath.Join(base, "precious")
+	kept := filepath.Join(d.Folder, "runs", "sub")
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, _ := diag.From(d.Remove(t.Context()))
+	if _, err := os.Stat(kept); err != nil || len(l) != 1 || l[0].Code != diag.DeviceFolder {
+		t.Errorf("a folder of somebody else's: %v, %v", l, err)
+	}
+	if _, err = d.Push(t.Context(), f); err == nil {
+		err = d.Remove(t.Context())
+	}
+	if left, _ := os.ReadDir(d.Folder); err != nil || len(left) != 1 || left[0].Name() != "runs" {
+		t.Errorf("%v, %v", left, err)
 	}
 	d.Folder = "/proc/none"
 	_, err = d.Push(t.Context(), f)
