@@ -75,7 +75,7 @@ type Info struct {
 type Limits struct {
 	Threads int           // 0: the physical cores at hand; more than the machine has are not used
 	Memory  int64         // bytes of weights and sequences together; 0: no limit
-	Time    time.Duration // of one Feed, Generate or Run; 0: no limit
+	Time    time.Duration // of one Feed or Run, or until the next token of a Generate; 0: the engine's own, none in this process
 	Device  string        // one of Info.Devices; "": the engine's choice
 }
 

@@ -42,6 +42,7 @@ func (p *program) qnnCompileCommand() *cli.Command {
 			&cli.IntFlag{Name: "window", Usage: "positions of the longest text, of a GGUF file (default: the model's, at most 512)"},
 			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
 			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
+			timeoutFlag("end a compilation that takes longer than `TIME`, and so a run of what came of it", "1h, 10m of a run"),
 			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
 			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"},
@@ -65,13 +66,16 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if opt.Chip, err = chipOf(chips, c.String("target")); err != nil {
 		return usageError{fmt.Errorf("--target: %w", err)}
 	}
+	if err := checkTimeout(c.Duration("timeout")); err != nil {
+		return err
+	}
 	if filepath.Ext(opt.Out) != ".bin" {
 		return usageError{fmt.Errorf("--out %s: a context is called NAME.bin", opt.Out)}
 	}
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
 	}
-	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}
+	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Time: c.Duration("timeout"), Chips: chips}
 	if filepath.Ext(opt.Model) == ".gguf" {
 		language, err := languageOptions(c, opt)
 		if err != nil {
