@@ -20,6 +20,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,20 +278,18 @@ func Select(ctx context.Context, engines []Engine, name string, part builds.Part
 		}
 		return e, e.Can(part)
 	}
-	var first error
+	var first, absent error // of all; of those that could open the part and are not there
 	for _, e := range engines {
-		_, err := e.Probe(ctx)
+		err := e.Can(part)
 		if err == nil {
-			err = e.Can(part)
+			if _, err = e.Probe(ctx); err == nil {
+				return e, nil
+			}
+			absent = cmp.Or(absent, err)
 		}
-		if err == nil {
-			return e, nil
-		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
-	if first == nil {
+	if first = cmp.Or(absent, first); first == nil {
 		first = &Unavailable{What: part.ID(), Why: "this build of mm has no backend"}
 	}
 	return nil, first

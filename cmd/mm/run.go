@@ -81,8 +81,8 @@ const argumentMeaning = "REF is in the store or at a registry, DIR an output fol
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
-	"encoder, projector or decoder."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file, a file compiled for an\n" +
+	"NPU (.bin, .tflite, _ctx.onnx) or the folder of an encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
