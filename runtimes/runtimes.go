@@ -20,6 +20,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ type Info struct {
 type Limits struct {
 	Threads int           // 0: the physical cores at hand; more than the machine has are not used
 	Memory  int64         // bytes of weights and sequences together; 0: no limit
-	Time    time.Duration // of one Feed, Generate or Run; 0: no limit
+	Time    time.Duration // of one Feed or Run, or until the next token of a Generate; 0: the engine's own, none in this process
 	Device  string        // one of Info.Devices; "": the engine's choice
 }
 
@@ -277,20 +278,18 @@ func Select(ctx context.Context, engines []Engine, name string, part builds.Part
 		}
 		return e, e.Can(part)
 	}
-	var first error
+	var first, absent error // of all; of those that could open the part and are not there
 	for _, e := range engines {
-		_, err := e.Probe(ctx)
+		err := e.Can(part)
 		if err == nil {
-			err = e.Can(part)
+			if _, err = e.Probe(ctx); err == nil {
+				return e, nil
+			}
+			absent = cmp.Or(absent, err)
 		}
-		if err == nil {
-			return e, nil
-		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
-	if first == nil {
+	if first = cmp.Or(absent, first); first == nil {
 		first = &Unavailable{What: part.ID(), Why: "this build of mm has no backend"}
 	}
 	return nil, first

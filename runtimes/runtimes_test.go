@@ -56,7 +56,8 @@ func TestSelect(t *testing.T) {
 		{[]runtimes.Engine{gone, unable, here}, "", "here"},
 		{[]runtimes.Engine{here, engine{name: "second"}}, "", "here"},
 		{[]runtimes.Engine{gone, unable}, "", "it left"},
-		{[]runtimes.Engine{unable, gone}, "", "no file"},
+		{[]runtimes.Engine{unable, gone}, "", "it left"}, // it could open the part
+		{[]runtimes.Engine{unable, engine{name: "other", unable: errors.New("nor this")}}, "", "no file"},
 		{nil, "", "has no backend"},
 		{[]runtimes.Engine{gone, here}, "gone", "it left"},
 		{[]runtimes.Engine{here, unable}, "unable", "no file"},

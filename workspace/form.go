@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -27,7 +28,7 @@ const (
 	aGGUF                    // weights with all that describes them
 	aCheckpoint              // safetensors of mm train
 	aModule                  // module.yaml or the folder that holds it
-	aFunction                // an ONNX file, or the module of an encoder, projector or decoder
+	aFunction                // an ONNX file, one for an NPU, or the module of an encoder, projector or decoder
 	aTransformer             // folder of Hugging Face transformers
 )
 
@@ -48,6 +49,9 @@ func formOf(path string) (form, error) {
 	head, err := fsx.ReadHead(path, sniff.Head)
 	if err != nil {
 		return aReference, unrunnable(path, reasonOf(err), "")
+	}
+	if qnnfile.Compiled(head) {
+		return aFunction, nil
 	}
 	kind := sniff.Bytes(head)
 	if kind != sniff.GGUF && strings.EqualFold(filepath.Ext(path), ".gguf") {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -10,14 +11,19 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/epcontext"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
+	"mm-abi.org/mm/modules/qnnfile"
 )
 
-// Function is a user's own function of tensors: an ONNX file, or the folder of
-// an encoder, projector or decoder.
+// Function is a user's own function of tensors: an ONNX file, a file compiled for
+// an NPU, or the folder of an encoder, projector or decoder.
 type Function struct {
 	Part     builds.Part
 	Manifest *modules.Manifest
@@ -77,36 +83,89 @@ func (w *Workspace) functionModule(ctx context.Context, dir string) (*Function, 
 			own.paths[name] = absolute(filepath.Join(m.Dir(), filepath.FromSlash(name)))
 		}
 	}
-	if part.Files.Entry(abi.ONNX) == "" {
-		return nil, unrunnable(dir, m.ID()+" exports no onnx, which is what runs here", "")
+	if part.Files.Entry(abi.ONNX) == "" && part.Files.Entry(abi.QNN) == "" {
+		return nil, unrunnable(dir, m.ID()+" exports neither onnx nor qnn, which is what runs here", "")
 	}
 	return &Function{Part: part, Manifest: m, Files: own}, ctx.Err()
 }
 
-// functionFile makes a module of an ONNX file, for this run.
+// functionFile makes a module of a file, for this run: of an ONNX model, unless
+// it stands around a context for an NPU, or of such a context.
 func (w *Workspace) functionFile(file string) (*Function, error) {
+	head, err := fsx.ReadHead(file, sniff.Head)
+	if err != nil {
+		return nil, unrunnable(file, reasonOf(err), "")
+	}
+	if qnnfile.Compiled(head) {
+		return w.functionContext(file)
+	}
 	model, err := onnx.Open(file)
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "")
 	}
 	defer model.Close()
+	if _, err := epcontext.Of(model); !errors.Is(err, qnn.ErrOther) {
+		return w.functionContext(file)
+	}
 	m, err := convert.Describe(model, convert.Function{})
 	if err != nil {
 		return nil, unrunnable(file, reasonOf(err), "mm inspect tells what the file takes and gives")
 	}
-	m.Name = strings.TrimSuffix(filepath.Base(absolute(file)), filepath.Ext(file))
-	entry := filepath.Base(file)
-	m.Export = map[abi.Format]modules.Export{abi.ONNX: {Path: entry}}
-	own := &ownFiles{w: w, paths: map[string]string{entry: absolute(file)}}
-	files := []string{entry}
+	fn := w.made(file, m, abi.ONNX)
 	for _, location := range model.Externals() {
 		name := path.Clean(location)
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return nil, unrunnable(file, fmt.Sprintf("its data lies at %q, outside of its folder", location), "")
 		}
-		own.paths[name] = absolute(filepath.Join(filepath.Dir(file), filepath.FromSlash(name)))
-		files = append(files, name)
+		fn.add(name, filepath.Join(filepath.Dir(file), filepath.FromSlash(name)))
 	}
-	part := builds.Part{Name: m.Name, Type: m.Type, Modality: m.Modality, Files: builds.Formats{string(abi.ONNX): files}}
-	return &Function{Part: part, Manifest: &m, Files: own, Made: true}, nil
+	return fn.Function, nil
+}
+
+// functionContext makes a module of a file compiled for an NPU, for this run. An
+// ONNX model around a context brings the file that it names.
+func (w *Workspace) functionContext(file string) (*Function, error) {
+	f, err := qnnfile.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := convert.DescribeContext(f)
+	if err != nil {
+		return nil, unrunnable(file, reasonOf(err), "mm qnn inspect tells what the file is made of")
+	}
+	fn := w.made(file, m, abi.QNN)
+	if at := f.Parts[0].File; at != file {
+		name, err := filepath.Rel(filepath.Dir(file), at)
+		if err != nil {
+			return nil, err
+		}
+		fn.add(filepath.ToSlash(name), at)
+	}
+	return fn.Function, nil
+}
+
+// madeFunction is a function whose files are collected.
+type madeFunction struct {
+	*Function
+	own    *ownFiles
+	format abi.Format
+}
+
+// made is the function of a file that nobody wrote a manifest of.
+func (w *Workspace) made(file string, m modules.Manifest, format abi.Format) madeFunction {
+	m.Name = strings.TrimSuffix(filepath.Base(absolute(file)), filepath.Ext(file))
+	entry := filepath.Base(file)
+	m.Export = map[abi.Format]modules.Export{format: {Path: entry}}
+	own := &ownFiles{w: w, paths: map[string]string{}}
+	part := builds.Part{Name: m.Name, Type: m.Type, Modality: m.Modality, Files: builds.Formats{}}
+	fn := madeFunction{&Function{Part: part, Manifest: &m, Files: own, Made: true}, own, format}
+	fn.add(entry, file)
+	return fn
+}
+
+// add is a file of the function's, by its name there and its path.
+func (f madeFunction) add(name, path string) {
+	f.own.paths[name] = absolute(path)
+	f.Part.Files[string(f.format)] = append(f.Part.Files[string(f.format)], name)
 }

@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
+	"mm-abi.org/mm/modules/qnnfile"
 )
 
 // asItStands makes a build of the user's own file or folder, which was neither
@@ -69,7 +70,11 @@ func (w *Workspace) own(ctx context.Context, path string, f form) (*builds.Build
 		if isFolder(path) || strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml") {
 			return w.ownModule(ctx, path)
 		}
-		return nil, unrunnable(path, "it is "+string(sniff.ONNX)+", which computes tensors and talks to nobody", "mm run "+path+" --input NAME=FILE runs it by itself; a graph names its module")
+		what := string(sniff.ONNX)
+		if head, err := fsx.ReadHead(path, sniff.Head); err == nil && qnnfile.Compiled(head) {
+			what = "a file compiled for an NPU"
+		}
+		return nil, unrunnable(path, "it is "+what+", which computes tensors and talks to nobody", "mm run "+path+" --input NAME=FILE runs it by itself; a graph names its module")
 	case aCheckpoint:
 		file, err := w.ownCheckpoint(ctx, path)
 		if err != nil {

@@ -113,7 +113,7 @@ func fileLike(arg string) bool {
 	if filepath.IsAbs(arg) || strings.HasPrefix(arg, ".") || strings.HasSuffix(arg, "/") {
 		return true
 	}
-	return slices.Contains([]string{".gguf", ".yaml", ".yml", ".safetensors", ".json"}, filepath.Ext(arg))
+	return slices.Contains([]string{".gguf", ".yaml", ".yml", ".safetensors", ".json", ".onnx", ".bin", ".tflite"}, filepath.Ext(arg))
 }
 
 // maxNear bounds the names that are compared with one that was not found.

@@ -44,6 +44,7 @@ func (p *program) qnnCompileCommand() *cli.Command {
 			&cli.IntFlag{Name: "positions", Usage: "positions that are read at a time, of a GGUF file (default: 1)"},
 			&cli.StringFlag{Name: "layers", Usage: "`FIRST:END`, layers FIRST to END-1 of a GGUF file alone: mm computes those before and behind them itself (default: all)"},
 			&cli.StringFlag{Name: "quantised", Usage: "`FILE.onnx` for the model as it was given to the compiler"},
+			timeoutFlag("end a compilation that takes longer than `TIME`, and so a run of what came of it", "1h, 10m of a run"),
 			&cli.StringFlag{Name: "libs", Usage: "`FOLDER` with the libraries, in place of those installed"},
 			&cli.StringFlag{Name: "socs", Usage: "table of chips of your own, a CSV `FILE` whose rows come before ours"},
 			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "replace files that are there"},
@@ -67,6 +68,9 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if opt.Chip, err = chipOf(chips, c.String("target")); err != nil {
 		return usageError{fmt.Errorf("--target: %w", err)}
 	}
+	if err := checkTimeout(c.Duration("timeout")); err != nil {
+		return err
+	}
 	if filepath.Ext(opt.Out) != ".bin" {
 		return usageError{fmt.Errorf("--out %s: a context is called NAME.bin", opt.Out)}
 	}
@@ -76,7 +80,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if opt.MinCosine, err = leastCosine(c, opt); err != nil {
 		return err
 	}
-	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Chips: chips}
+	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Time: c.Duration("timeout"), Chips: chips}
 	if filepath.Ext(opt.Model) == ".gguf" {
 		language, err := languageOptions(c, opt)
 		if err != nil {

@@ -82,8 +82,8 @@ const argumentMeaning = "REF is in the store or at a registry, DIR an output fol
 	"targets): both are verified. GRAPH is a build.graph.yaml, which is assembled first. MODEL is\n" +
 	"a file or folder of your own, run as it stands and vouched for by nobody: a GGUF file, a\n" +
 	"core module's folder or module.yaml, a folder of Hugging Face transformers (converted once,\n" +
-	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file or the folder of an\n" +
-	"encoder, projector or decoder."
+	"into MM_HOME), a checkpoint of mm train; and, with --input, an ONNX file, a file compiled for an\n" +
+	"NPU (.bin, .tflite, _ctx.onnx) or the folder of an encoder, projector or decoder."
 
 func (p *program) quietFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print the answer and nothing else", Destination: &p.quiet}
@@ -102,6 +102,7 @@ func answerFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Usage: "seed of the sampler"},
 		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
+		timeoutFlag("end a call of an engine that takes longer than `TIME`: a function's run, reading a prompt, the next token", "10m of qnn and onnxruntime, 1h of llamacpp, never of core and onnx"),
 		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
 		&cli.BoolFlag{Name: "allow-fallback", Usage: "let a part that the engine asked for does not take run on another, which is told and named in the result"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
@@ -149,7 +150,9 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
+	where := workspaceOptions(c, use.arg)
+	where.Timeout = 0 // --timeout is of engines
+	return p.inWorkspace(where, func(w *workspace.Workspace) error {
 		if own {
 			return p.runOwn(c.Context, w, use, opt, call)
 		}
@@ -238,7 +241,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	opt := runner.Options{
 		Engines: p.engines, Engine: engine, Backends: backends, Raw: c.Bool("raw"), NoDraft: c.Bool("no-draft"),
-		Limits: runtimes.Limits{Threads: c.Int("threads")}, Revision: p.revision,
+		Limits: runtimes.Limits{Threads: c.Int("threads"), Time: c.Duration("timeout")}, Revision: p.revision,
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {
@@ -248,7 +251,19 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	if opt.Limits.Threads < 0 {
 		return opt, usageError{fmt.Errorf("--threads is %d, not 0 or more", opt.Limits.Threads)}
 	}
-	return opt, nil
+	return opt, checkTimeout(opt.Limits.Time)
+}
+
+// timeoutFlag bounds the calls of engines; 0 leaves it to them.
+func timeoutFlag(usage, absent string) cli.Flag {
+	return &cli.DurationFlag{Name: "timeout", Usage: usage, DefaultText: absent}
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < 0 {
+		return usageError{fmt.Errorf("--timeout is %v, not 0 or more", d)}
+	}
+	return nil
 }
 
 // backendOptions reads the values of --backend: NAME, and PART=NAME.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -41,13 +42,32 @@ type played struct{ dir string }
 
 func (played) Name() string          { return "played" }
 func (played) Can(builds.Part) error { return nil }
-func (played) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+func (p played) Open(ctx context.Context, _ runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
+	if p.hangs(ctx) {
+		return hung{}, nil
+	}
 	return nil, errors.New("it is played")
+}
+
+// hangs reports whether the library is one that never comes back from its work.
+func (p played) hangs(ctx context.Context) bool {
+	info, err := p.Probe(ctx)
+	return err == nil && strings.HasSuffix(info.Version, "-hangs")
+}
+
+// hung is a function that hangs, as a native call does: it hears nothing, and the
+// process goes on to say that it is alive.
+type hung struct{}
+
+func (hung) Close() error { return nil }
+func (hung) Run(context.Context, map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	time.Sleep(time.Minute)
+	return nil, nil
 }
 
 func (p played) Probe(context.Context) (runtimes.Info, error) {
 	name := "libonnxruntime.so.1"
-	if os.Args[len(os.Args)-2] == "qnn" {
+	if strings.HasPrefix(os.Args[len(os.Args)-2], "qnn") {
 		name = "libQnnHtp.so"
 	}
 	text, err := os.ReadFile(filepath.Join(p.dir, name))
@@ -59,6 +79,9 @@ func (p played) Probe(context.Context) (runtimes.Info, error) {
 
 // Answer plays what mm qnn probe asks.
 func (p played) Answer(ctx context.Context, name string, _ []byte) (any, error) {
+	if name == ask.Compile && p.hangs(ctx) {
+		time.Sleep(time.Minute)
+	}
 	if _, err := p.Probe(ctx); err != nil || name != ask.Device {
 		return nil, errors.Join(err, errors.New("it is played"))
 	}

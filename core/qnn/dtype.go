@@ -92,6 +92,16 @@ func (d DType) String() string {
 	return fmt.Sprintf("0x%04x", uint32(d))
 }
 
+// Fixed reports whether the type's integers stand for numbers by a scale. Those
+// of 4 bits, and of 32 without a sign, are not among them: nothing carries them.
+func (d DType) Fixed() bool {
+	switch d {
+	case UFixed8, UFixed16, SFixed8, SFixed16, SFixed32:
+		return true
+	}
+	return false
+}
+
 // Known reports whether the type is one of the list.
 func (d DType) Known() bool {
 	_, ok := elementOf(d)

@@ -49,6 +49,7 @@ type File struct {
 	// Parts are the contexts in the file or named by it.
 	Parts []Part
 
+	beside admit.Opener
 	litert *litert.Model
 	onnx   *epcontext.Model
 	dlc    *dlc.Container
@@ -66,6 +67,7 @@ type Part struct {
 	// Embedded is set where it lies in the file that was opened and is not all
 	// of it.
 	Embedded bool
+	Location string   // of File, as an ONNX model names it; "": it names none
 	Graphs   []string // that the file uses of it; empty for all
 	Context  *context.Context
 
@@ -87,9 +89,20 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
+// Compiled reports whether head is the beginning of a context binary, or of a
+// LiteRT model, which may hold some.
+func Compiled(head []byte) bool { return context.Is(head) || litert.Is(head) }
+
 // Open opens the file at path and reads what describes it. A file that is none
-// of the formats, or broken, is a diag.List in the error.
+// of the formats, or broken, is a diag.List in the error. Files that it names are
+// plain ones below its folder.
 func Open(path string) (*File, error) {
+	return OpenBeside(path, admit.Folder(filepath.Dir(path), nil))
+}
+
+// OpenBeside is Open for a file whose contexts, where it names any, are opened by
+// beside. They are said to lie below its folder.
+func OpenBeside(path string, beside admit.Opener) (*File, error) {
 	r, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
@@ -98,7 +111,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	f := &File{Path: path, Bytes: info.Size(), close: []io.Closer{r}}
+	f := &File{Path: path, Bytes: info.Size(), beside: beside, close: []io.Closer{r}}
 	if err := f.read(r); err != nil {
 		f.fault(err)
 	}
@@ -198,11 +211,10 @@ func (f *File) readONNX() error {
 	if f.onnx, err = epcontext.Of(m); err != nil {
 		return err
 	}
-	open := admit.Folder(filepath.Dir(f.Path), nil)
 	main := -1 // the part of the last node that names a context
 	for i := range f.onnx.Nodes {
 		n := &f.onnx.Nodes[i]
-		if err := f.node(n, open, &main); err != nil {
+		if err := f.node(n, &main); err != nil {
 			f.fault(fmt.Errorf("node %q: %w", n.Name, err))
 		}
 	}
@@ -211,7 +223,7 @@ func (f *File) readONNX() error {
 
 // node finds the context of a node. A node that is not the main one shares that
 // of the last one that was.
-func (f *File) node(n *epcontext.Node, open admit.Opener, main *int) error {
+func (f *File) node(n *epcontext.Node, main *int) error {
 	if !n.QNN() {
 		return fmt.Errorf("it is for %q, not for QNN", n.Source)
 	}
@@ -228,7 +240,7 @@ func (f *File) node(n *epcontext.Node, open admit.Opener, main *int) error {
 	case n.Embed:
 		p.Size, p.Embedded, p.data = int64(len(n.Bytes)), true, bytes.NewReader(n.Bytes)
 	default:
-		file, err := open(n.File)
+		file, err := f.beside(n.File)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("its context %q is not beside the model", n.File)
 		}
@@ -240,6 +252,7 @@ func (f *File) node(n *epcontext.Node, open admit.Opener, main *int) error {
 		if err != nil {
 			return err
 		}
+		p.Location = n.File
 		p.File, p.Size, p.data = filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(n.File)), info.Size(), file
 	}
 	c, err := context.Read(p.data, p.Size)

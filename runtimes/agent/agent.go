@@ -86,7 +86,7 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, sandbox.Refuse("%s is within itself: %s", name, strings.Join(append(e.above, name), " → "))
 	}
 	opt := e.opt.Runner
-	opt.Limits = runtimes.Limits{Threads: int(l.MilliCPU / 1000), Memory: l.MemBytes, Device: opt.Limits.Device}
+	opt.Limits = runtimes.Limits{Threads: int(l.MilliCPU / 1000), Memory: l.MemBytes, Time: opt.Limits.Time, Device: opt.Limits.Device}
 	opt.Skills = skills.Options{Executors: maps.Clone(e.opt.Executors)}
 	opt.Skills.Executors["agent"] = &Executor{opt: e.opt, above: append(slices.Clone(e.above), name)}
 	r, err := runner.Open(ctx, b, opt)

@@ -211,6 +211,23 @@ func TestMemory(t *testing.T) {
 	open(t, b, limit)
 }
 
+// A generation may take longer than the limit, which is for a token, and so may
+// its caller.
+func TestTimeOfTokens(t *testing.T) {
+	s, err := open(t, core(t), runtimes.Limits{Time: time.Second}).NewSequence(t.Context(), runtimes.SequenceOptions{})
+	if err == nil {
+		err = s.Feed(t.Context(), runtimes.Positions{Tokens: prompt})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	stop, err := s.Generate(t.Context(), runtimes.Generation{MaxTokens: 2}, func(int32) error { n++; time.Sleep(1100 * time.Millisecond); return nil })
+	if err != nil || stop != runtimes.StopLength || n != 2 {
+		t.Errorf("%d tokens, %q, %v", n, stop, err)
+	}
+}
+
 // The time limit is the engine's, a caller's deadline the caller's.
 func TestTime(t *testing.T) {
 	m := open(t, core(t), runtimes.Limits{Time: time.Hour})

@@ -84,7 +84,7 @@ func (s *sequence) bounded(ctx context.Context) (context.Context, context.Cancel
 
 // told gives an error its name in the contract.
 func (s *sequence) told(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
+	if runtimes.OverTime(ctx, err) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, s.m.limit.Round(time.Microsecond))
 	}
 	return closed(err)
@@ -133,7 +133,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	if opt.Follow != nil {
 		s.follow(&o, opt.Follow)
 	}
-	ctx, end := s.bounded(ctx)
+	ctx, emit, end := runtimes.Stepwise(ctx, s.m.limit, emit)
 	defer end()
 	if err := s.session.Recall(ctx); err != nil {
 		return "", s.told(ctx, err)

@@ -137,7 +137,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	case errors.Is(err, graph.ErrClosed):
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	case err != nil && errors.Is(context.Cause(ctx), runtimes.ErrTime):
-		return nil, runtimes.ErrTime
+		return nil, fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, f.limit)
 	case err != nil:
 		return nil, err
 	}

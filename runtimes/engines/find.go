@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/Masterminds/semver/v3"
 
@@ -195,8 +196,18 @@ func At(name, dir string, memory int64) (worker.Options, error) {
 	return options(program, name, dir, memory), nil
 }
 
+// How long a call may take where nobody says: generous, for it is there to end
+// what hangs.
+const (
+	callTime = 10 * time.Minute
+	longTime = time.Hour // a compilation; loading a language model and reading a prompt
+)
+
 func options(program, name, dir string, memory int64) worker.Options {
-	opt := worker.Options{Program: program, Args: []string{"-memory", strconv.FormatInt(memory, 10), name, dir}}
+	opt := worker.Options{Program: program, Name: name, Args: []string{"-memory", strconv.FormatInt(memory, 10), name, dir}, Call: callTime}
+	if name == LlamaCPP || name == QNNCompiler {
+		opt.Call = longTime
+	}
 	if name == ONNXRuntime || name == QNNCompiler {
 		// ONNX's newest opset is there before a release of the library says that
 		// it knows it; operators that it lacks are refused by name all the same.

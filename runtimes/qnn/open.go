@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/onnx/admit"
 	binary "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/fit"
 	"mm-abi.org/mm/internal/fsx"
@@ -35,11 +37,14 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	if b.Part.Type == abi.Core || b.Part.Type == abi.DraftCore {
 		return e.openLanguage(ctx, &b, l)
 	}
-	path, err := file(ctx, &b)
+	entry, err := b.Entry(abi.QNN)
+	if err == nil {
+		entry, err = filepath.Abs(entry)
+	}
 	if err != nil {
 		return nil, err
 	}
-	f, err := qnnfile.Open(path)
+	f, err := qnnfile.OpenBeside(entry, admit.Named(b.Part.Files[string(abi.QNN)], b.Files.Path, b.Sealed()))
 	if err != nil {
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}
@@ -52,28 +57,11 @@ func (e *Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits)
 	if err != nil {
 		return nil, err
 	}
-	m, err := e.start(ctx, o, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.QNN, Path: path, Limits: l})
+	m, err := e.start(ctx, o, wire.Open{Name: b.Part.Name, Version: b.Part.Version, Type: b.Part.Type, Format: abi.QNN, Path: entry, Limits: l})
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-// file is where the part's file lies, with those that it names beside it.
-func file(ctx context.Context, b *runtimes.Bundle) (string, error) {
-	names := b.Part.Files[string(abi.QNN)]
-	if len(names) == 1 {
-		path, err := b.Entry(abi.QNN)
-		if err != nil {
-			return "", err
-		}
-		return filepath.Abs(path)
-	}
-	dir, err := b.Files.Dir(ctx, names...)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(filepath.Join(dir, filepath.FromSlash(names[0])))
 }
 
 // opening is a context that passed, and how it is opened.
@@ -132,7 +120,14 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 		return o, err
 	}
 	o.own = ask.Open{File: ask.File{Path: p.File, Offset: p.Offset, Size: p.Size, Digest: digest}, Graph: g.Name, Inputs: told(g.Inputs), Outputs: told(g.Outputs), Profile: true}
-	if o.own.Path, err = filepath.Abs(p.File); err != nil {
+	at := p.File
+	if p.Location != "" { // of the build, which may have it elsewhere
+		at, err = b.Files.Path(path.Join(path.Dir(b.Part.Files[string(abi.QNN)][0]), p.Location))
+	}
+	if err == nil {
+		o.own.Path, err = filepath.Abs(at)
+	}
+	if err != nil {
 		return o, err
 	}
 	o.facts = map[string]string{"chip": chipOf(t, p.Context), "digest": digest, "graph": g.Name, "libraries": build, "sdk": p.Context.Build}

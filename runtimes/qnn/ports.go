@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
@@ -88,7 +87,7 @@ func portOf(t context.Tensor) (port, error) {
 		return p, fmt.Errorf("elements %s are not carried", t.DType)
 	}
 	p.outer = p.inner
-	if fixed(t.DType) && t.Quant.Encoding == context.ScaleOffset {
+	if t.DType.Fixed() && t.Quant.Encoding == context.ScaleOffset {
 		p.scale, p.offset = float64(t.Quant.Scales[0]), int64(t.Quant.Offsets[0])
 		if !(p.scale > 0) || math.IsInf(p.scale, 0) {
 			return p, fmt.Errorf("its scale is %g", p.scale)
@@ -96,11 +95,6 @@ func portOf(t context.Tensor) (port, error) {
 		p.outer = runtimes.Float32
 	}
 	return p, nil
-}
-
-// fixed reports whether a type's integers stand for numbers.
-func fixed(d qnn.DType) bool {
-	return slices.Contains([]qnn.DType{qnn.UFixed8, qnn.UFixed16, qnn.SFixed8, qnn.SFixed16, qnn.SFixed32}, d)
 }
 
 // declare takes the type that the module declares.

@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
@@ -44,6 +45,9 @@ type Engine struct {
 	// Library is a folder that holds the libraries, in place of those that are
 	// installed; "": they are.
 	Library string
+	// Time is how long a call may take, a compilation too, where the limits say
+	// nothing; 0: 10 minutes, and an hour of a compilation.
+	Time time.Duration
 	// Chips is the table of chips; nil: that of this release.
 	Chips soc.Chips
 
@@ -73,11 +77,16 @@ func (*Engine) Can(part builds.Part) error {
 }
 
 // worker says how to start a child of a name, engines.QNN or engines.QNNCompiler.
-func (e *Engine) worker(name string, memory int64) (worker.Options, error) {
+func (e *Engine) worker(name string, memory int64) (opt worker.Options, err error) {
 	if e.Library != "" {
-		return engines.At(name, e.Library, memory)
+		opt, err = engines.At(name, e.Library, memory)
+	} else {
+		opt, err = engines.Worker(e.Home, name, memory)
 	}
-	return engines.Worker(e.Home, name, memory)
+	if e.Time != 0 {
+		opt.Call = e.Time
+	}
+	return opt, err
 }
 
 // Probe starts the libraries and asks them.

@@ -98,7 +98,7 @@ func (s *sequence) bounded(ctx context.Context) (context.Context, context.Cancel
 
 // told gives an error its name in the contract.
 func (s *sequence) told(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
+	if runtimes.OverTime(ctx, err) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, s.m.limit.Round(time.Microsecond))
 	}
 	return err
@@ -155,7 +155,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	if err != nil {
 		return "", err
 	}
-	ctx, end := s.bounded(ctx)
+	ctx, emit, end := runtimes.Stepwise(ctx, s.m.limit, emit)
 	defer end()
 	if err := s.recall(ctx); err != nil {
 		return "", s.told(ctx, err)

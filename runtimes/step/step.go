@@ -42,7 +42,7 @@ type Options struct {
 	// Context is the most positions of a sequence; 0, or more than the window:
 	// the window.
 	Context int
-	Time    time.Duration // of one Feed or Generate; 0: no limit
+	Time    time.Duration // of one Feed, or until the next token of a Generate; 0: no limit
 }
 
 // New makes a language model. Options.Model and the passes are its own from

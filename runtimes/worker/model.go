@@ -13,7 +13,8 @@ import (
 )
 
 // Open starts a child and has it open a model, which is a runtimes.Language or
-// a runtimes.Function. Limits.Time is kept here as well, by the clock of mm.
+// a runtimes.Function. Limits.Time is kept here, by the clock of mm: a child that
+// hangs in the middle of a call goes on to say that it is alive.
 func Open(ctx context.Context, opt Options, o wire.Open) (runtimes.Model, error) {
 	m := &model{opt: opt.filled(), open: o}
 	c, err := m.child(ctx)
@@ -72,7 +73,10 @@ func (m *model) child(ctx context.Context) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := started.call(ctx, wire.Request{Op: wire.OpOpen, Open: &m.open}, nil, nil)
+	inner, end := within(ctx, m.beginning())
+	defer end()
+	reply, _, err := started.call(inner, wire.Request{Op: wire.OpOpen, Open: &m.open}, nil, nil)
+	err = m.opt.told(ctx, inner, m.beginning(), opening, err)
 	if err == nil && (reply.Shape == nil) != reply.Function {
 		err = errors.New("the engine opened neither a language model nor a function")
 	}
@@ -107,29 +111,6 @@ func (m *model) Close() error {
 	return c.close()
 }
 
-// bounded ends ctx after the time that a call may take.
-func (m *model) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if m.open.Limits.Time == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, m.open.Limits.Time, runtimes.ErrTime)
-}
-
-// told gives an error its name in the contract.
-func (m *model) told(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), runtimes.ErrTime) {
-		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, m.open.Limits.Time)
-	}
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.closed { // its child was told to end, and ended what it had to do
-			return fmt.Errorf("the model is %w", runtimes.ErrClosed)
-		}
-	}
-	return err
-}
-
 // function is a model of tensors.
 type function struct {
 	*model
@@ -148,7 +129,9 @@ func (f *function) Ask(ctx context.Context, name string, args, answer any) error
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, name, args, answer)
+	inner, end := f.bounded(ctx)
+	defer end()
+	return f.told(ctx, inner, name, c.ask(inner, name, args, answer))
 }
 
 // Run computes.
@@ -170,7 +153,7 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := f.bounded(ctx)
+	inner, end := f.bounded(ctx)
 	defer end()
 	room, free := c.room(wire.Fit(in), f.results.Load())
 	list, payload, err := wire.Tensors(in, room, 0, func(at int64, b []byte) error { return c.shared.write(room, at, b) })
@@ -178,9 +161,9 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		free()
 		return nil, f.beside(fmt.Errorf("sharing inputs: %w", err))
 	}
-	reply, data, err := c.detached(ctx, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
+	reply, data, err := c.detached(inner, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
 	if err != nil {
-		return nil, f.told(ctx, err)
+		return nil, f.told(ctx, inner, computing, err)
 	}
 	defer free()
 	out, err := wire.Unpacked(reply.Tensors, data, room, func(at, n int64) ([]byte, error) { return c.shared.read(room, at, n) })

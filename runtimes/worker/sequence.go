@@ -36,15 +36,15 @@ func (s *sequence) at(ctx context.Context) (*opened, error) {
 	if err != nil || c == s.in {
 		return c, err
 	}
-	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpSequence, Options: &s.opt}, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.ids) > 0 {
+	inner, end := within(ctx, s.m.beginning())
+	defer end()
+	reply, _, err := c.call(inner, wire.Request{Op: wire.OpSequence, Options: &s.opt}, nil, nil)
+	if err == nil && len(s.ids) > 0 {
 		runs, payload := wire.Feed(s.held())
-		if _, _, err := c.call(ctx, wire.Request{Op: wire.OpFeed, Sequence: reply.Sequence, Feed: runs}, payload, nil); err != nil {
-			return nil, err
-		}
+		_, _, err = c.call(inner, wire.Request{Op: wire.OpFeed, Sequence: reply.Sequence, Feed: runs}, payload, nil)
+	}
+	if err != nil {
+		return nil, s.m.opt.told(ctx, inner, s.m.beginning(), reading, err)
 	}
 	s.in, s.id = c, reply.Sequence
 	return c, nil
@@ -116,15 +116,15 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	if err != nil {
 		return err
 	}
-	ctx, end := s.m.bounded(ctx)
+	inner, end := s.m.bounded(ctx)
 	defer end()
 	runs, payload := wire.Feed(in)
-	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpFeed, Sequence: s.id, Feed: runs}, payload, nil)
+	reply, _, err := c.call(inner, wire.Request{Op: wire.OpFeed, Sequence: s.id, Feed: runs}, payload, nil)
 	if err != nil {
 		if reply == nil || reply.Len != len(s.ids) { // it may have been fed before it heard
 			s.lost()
 		}
-		return s.m.told(ctx, err)
+		return s.m.told(ctx, inner, reading, err)
 	}
 	for _, p := range in {
 		s.ids = append(s.ids, p.Tokens...)
@@ -155,7 +155,9 @@ func (s *sequence) Truncate(n int) error {
 // align makes the child's sequence as long as this one; one that cannot be is
 // begun anew.
 func (s *sequence) align(c *opened, n int) error {
-	if _, _, err := c.call(context.Background(), wire.Request{Op: wire.OpTruncate, Sequence: s.id, N: n}, nil, nil); err != nil {
+	ctx, end := s.m.bounded(context.Background())
+	defer end()
+	if _, _, err := c.call(ctx, wire.Request{Op: wire.OpTruncate, Sequence: s.id, N: n}, nil, nil); err != nil {
 		s.lost()
 	}
 	return nil
@@ -173,11 +175,11 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	if err != nil {
 		return "", err
 	}
-	ctx, end := s.m.bounded(ctx)
+	inner, emit, end := runtimes.Stepwise(ctx, s.m.limit(), emit)
 	defer end()
 	before := len(s.ids)
 	said := 0
-	reply, _, err := c.call(ctx, wire.Request{Op: wire.OpGenerate, Sequence: s.id, Generation: &opt}, nil, func(id int32) error {
+	reply, _, err := c.call(inner, wire.Request{Op: wire.OpGenerate, Sequence: s.id, Generation: &opt}, nil, func(id int32) error {
 		if id < 0 || int(id) >= s.m.shape.Vocab || before+said > s.context {
 			err := fmt.Errorf("the engine said token %d at position %d", id, before+said)
 			c.kill(err)
@@ -202,7 +204,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	}
 	s.cut(min(have, s.context))
 	if err != nil {
-		return "", s.m.told(ctx, err)
+		return "", s.m.told(ctx, inner, generating, err)
 	}
 	return reply.Stop, nil
 }
@@ -213,9 +215,9 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := s.m.bounded(ctx)
+	inner, end := s.m.bounded(ctx)
 	defer end()
-	reply, data, err := c.call(ctx, wire.Request{Op: wire.OpLogits, Sequence: s.id}, nil, nil)
+	reply, data, err := c.call(inner, wire.Request{Op: wire.OpLogits, Sequence: s.id}, nil, nil)
 	if reply == nil {
 		s.lost()
 	}
@@ -223,7 +225,7 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 		err = fmt.Errorf("%d bytes of logits for %d tokens", len(data), s.m.shape.Vocab)
 	}
 	if err != nil {
-		return nil, s.m.told(ctx, err)
+		return nil, s.m.told(ctx, inner, computing, err)
 	}
 	return wire.Numbers[float32](data), nil
 }
@@ -241,9 +243,9 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := s.m.bounded(ctx)
+	inner, end := s.m.bounded(ctx)
 	defer end()
-	reply, data, err := c.call(ctx, wire.Request{Op: wire.OpHidden, Sequence: s.id, From: from, N: to}, nil, nil)
+	reply, data, err := c.call(inner, wire.Request{Op: wire.OpHidden, Sequence: s.id, From: from, N: to}, nil, nil)
 	if reply == nil {
 		s.lost()
 	}
@@ -251,7 +253,7 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 		err = fmt.Errorf("%d bytes of hidden states, not %d", len(data), want)
 	}
 	if err != nil {
-		return nil, s.m.told(ctx, err)
+		return nil, s.m.told(ctx, inner, computing, err)
 	}
 	return wire.Numbers[float32](data), nil
 }

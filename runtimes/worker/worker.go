@@ -33,11 +33,13 @@ var ErrDied = errors.New("the engine's process ended")
 // but Program may be left out.
 type Options struct {
 	Program string
+	Name    string // of the engine, for errors; "": the engine
 	Args    []string
 	Env     []string      // added to that of mm
 	Silence time.Duration // without a sign of life before a child that has work is killed; 0: 10 s
 	Grace   time.Duration // for a child to end a request or itself; 0: 2 s
-	Start   time.Duration // for a child to greet; 0: 30 s
+	Start   time.Duration // for a child to greet, and at least to open a model; 0: 30 s
+	Call    time.Duration // for a call, where runtimes.Limits say nothing of it; 0: 10 min
 	Share   int           // bytes of a request's tensors from which they go through shared memory, on Linux; 0: what was measured to pay; < 0: never
 }
 
@@ -45,10 +47,13 @@ func (o Options) filled() Options {
 	for _, d := range []struct {
 		at     *time.Duration
 		absent time.Duration
-	}{{&o.Silence, 10 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.Start, 30 * time.Second}} {
+	}{{&o.Silence, 10 * time.Second}, {&o.Grace, 2 * time.Second}, {&o.Start, 30 * time.Second}, {&o.Call, 10 * time.Minute}} {
 		if *d.at == 0 {
 			*d.at = d.absent
 		}
+	}
+	if o.Name == "" {
+		o.Name = "the engine"
 	}
 	if o.Share == 0 {
 		o.Share = shareFrom
@@ -65,14 +70,18 @@ func Probe(ctx context.Context, opt Options) (runtimes.Info, error) {
 	return c.info, c.close()
 }
 
-// Ask starts the program, has its engine answer one question of its own, and
-// ends it. Args and answer are JSON.
+// Ask starts the program, has its engine answer one question of its own, within
+// Options.Call, and ends it. Args and answer are JSON.
 func Ask(ctx context.Context, opt Options, name string, args, answer any) error {
-	c, err := start(ctx, opt.filled())
+	opt = opt.filled()
+	c, err := start(ctx, opt)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.ask(ctx, name, args, answer), c.close())
+	inner, end := within(ctx, opt.Call)
+	defer end()
+	err = opt.told(ctx, inner, opt.Call, name, c.ask(inner, name, args, answer))
+	return errors.Join(err, c.close())
 }
 
 func (c *child) ask(ctx context.Context, name string, args, answer any) error {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -153,10 +154,19 @@ func (fake) Probe(context.Context) (runtimes.Info, error) {
 }
 func (fake) Can(builds.Part) error { return nil }
 func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
+	if f.fault == "deaf at first" {
+		strike("deaf once")
+	}
 	if b.Part.Type == abi.Encoder {
 		return echo(f), nil
 	}
 	return counter(f), nil
+}
+
+// Answer gives back what it is asked.
+func (f fake) Answer(_ context.Context, _ string, args []byte) (any, error) {
+	strike(f.fault)
+	return json.RawMessage(args), nil
 }
 
 type echo struct{ fault string }
