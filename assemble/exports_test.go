@@ -21,6 +21,7 @@ func TestExportContexts(t *testing.T) {
 		"qnn=a@SM8750": {"a", "", `{"soc":"SM8750"}`},
 		"qnn=a@SM8750,precision=w8a8,min_cosine=0.97":     {"a", "w8a8", `{"min_cosine":0.97,"soc":"SM8750"}`},
 		"qnn=a@SM8750,quant=w8a16,min_cosine=0":           {"a", "w8a16", `{"min_cosine":0,"soc":"SM8750"}`},
+		"qnn=a@SM8750,layers=1:3":                         {"a", "", `{"layers":"1:3","soc":"SM8750"}`},
 		"qnn=a@SM8750,window=64,positions=8,min_cosine=1": {"a", "", `{"min_cosine":1,"positions":8,"soc":"SM8750","window":64}`},
 		"qnn=a@SM8750,min_cosine=1.1":                     nil,
 		"qnn=a@SM8750,min_cosine=-1":                      nil,

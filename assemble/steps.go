@@ -102,8 +102,8 @@ var lists = []abi.Format{abi.ONNX, abi.Safetensors, abi.NNAPI, abi.OpenVINO, abi
 // parseExports reads the values of --export: FORMAT=ITEM[,ITEM…], where an item
 // is a module, a precision, quant=PRECISION or precision=PRECISION, or kv=TYPE; of
 // qnn a module with the chip that all is compiled for behind it, NAME@SM8750,
-// min_cosine=C, and of a core window=N and positions=N. A format may come several
-// times.
+// min_cosine=C, and of a core window=N, positions=N and layers=FIRST:END. A format
+// may come several times.
 func (b *build) parseExports(values []string) (builds.Target, error) {
 	var t builds.Target
 	for _, v := range values {
@@ -138,6 +138,8 @@ func (b *build) exportItem(e *builds.Export, item string) bool {
 	case e.Format == abi.QNN && (key == "window" || key == "positions"):
 		n, err := strconv.Atoi(value)
 		return err == nil && n > 0 && option(e, key, n)
+	case e.Format == abi.QNN && key == "layers":
+		return named && option(e, key, value)
 	case e.Format == abi.QNN && key == "min_cosine":
 		c, err := strconv.ParseFloat(value, 64)
 		return err == nil && c >= 0 && c <= 1 && option(e, key, c)

@@ -27,7 +27,7 @@ func (Exporter) Precisions() []string { return Precisions() }
 // Compile compiles a model on golden inputs, a language model on what it writes.
 func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 	if job.Language {
-		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, MinCosine: least(job), Out: job.Out})
+		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, Layers: job.Layers, MinCosine: least(job), Out: job.Out})
 		if err != nil {
 			return nil, err
 		}

@@ -177,7 +177,7 @@ func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
-	whole, err := step.Around(ctx, f, *o.language(0), heard)
+	whole, err := step.Around(ctx, f, *o.language(0), heard, coreonnx.Function)
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), model.Close())
 	}

@@ -77,7 +77,7 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	if err := opt.Precision.Check(); err != nil {
 		return usageError{fmt.Errorf("--precision: %w", err)}
 	}
-	if opt.MinCosine, err = leastCosine(c, opt); err != nil {
+	if opt.MinCosine, err = cosineOptions(c, opt); err != nil {
 		return err
 	}
 	engine := &qnn.Engine{Home: workspace.DefaultHome, Library: c.String("libs"), Time: c.Duration("timeout"), Chips: chips}
@@ -103,8 +103,8 @@ func (p *program) qnnCompile(c *cli.Context) error {
 	return p.tellCompiled(made, err, began)
 }
 
-// leastCosine is what --min-cosine says, or what is wanted of the precision.
-func leastCosine(c *cli.Context, opt compile.Options) (float64, error) {
+// cosineOptions are what --min-cosine says, or what is wanted of the precision.
+func cosineOptions(c *cli.Context, opt compile.Options) (float64, error) {
 	least := c.Float64("min-cosine")
 	switch {
 	case c.IsSet("min-cosine") && !(least >= 0 && least <= 1):
@@ -223,6 +223,9 @@ func (p *program) printCompiled(m compile.Made, took time.Duration) {
 	}
 	if l := r.Language; l != nil {
 		p.fact("language", "%d tokens, a window of %d positions, %d read at a time; its outputs come as near as %.6f", l.Vocab, l.Window, l.Positions, r.Cosine)
+		if l.Count > 0 {
+			p.fact("layers", "%d to %d alone; mm computes the others", l.First, l.End()-1)
+		}
 		r.Outputs = r.Outputs[:0]
 	}
 	for _, o := range r.Outputs {

@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/step"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -206,7 +207,7 @@ func (p *pairing) open(ctx context.Context, name string) (pass step.Pass, facts 
 	if err != nil {
 		return pass, nil, 0, err
 	}
-	whole, err := step.Around(ctx, p.file, *r.Language, m)
+	whole, err := step.Around(ctx, p.file, *r.Language, m, coreonnx.Function)
 	if err != nil {
 		return pass, nil, 0, errors.Join(err, m.Close())
 	}

@@ -9,16 +9,18 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
+	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/coreonnx"
 )
 
+// Opener makes a function of a model in memory.
+type Opener func(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.Function, error)
+
 // Around makes a pass of a function that computes a span of a model's layers, the
-// middle: the layers before and behind it are computed by our own engine, in
-// 32-bit floats, of the weights of f. Of a span that is all layers it is the
-// function. The function is the pass's from then on, and still the caller's after
-// an error.
-func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Function) (_ runtimes.Function, err error) {
+// middle: the layers before and behind it are functions that open makes, in 32-bit
+// floats, of the weights of f. Of a span that is all layers it is the function. The
+// function is the pass's from then on, and still the caller's after an error.
+func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Function, open Opener) (_ runtimes.Function, err error) {
 	s, err := arch.Read(f)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Functio
 		if err != nil {
 			return nil, err
 		}
-		around, err := coreonnx.Function(ctx, m, runtimes.Limits{})
+		around, err := open(ctx, m, runtimes.Limits{})
 		if err != nil {
 			return nil, fmt.Errorf("layers %d to %d: %w", own.First, own.End()-1, err)
 		}

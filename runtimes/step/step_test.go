@@ -81,7 +81,7 @@ func (e engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		if err != nil {
 			return nil, err
 		}
-		whole, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function))
+		whole, err := step.Around(ctx, f, step.Record{Window: e.window, Positions: n, Span: e.span}, p.(runtimes.Function), coreonnx.Function)
 		if err != nil {
 			return nil, errors.Join(err, p.Close())
 		}

@@ -37,6 +37,7 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -56,9 +57,10 @@ type Job struct {
 	MinCosine *float64 // least cosine to our own engine, 0 being any; nil: the compiler's choice by the precision
 	Out       string   // path of the context to write, in a folder of its own
 
-	Language  bool // it is a language model, which has no golden inputs
-	Window    int  // of it, in positions; 0: the compiler's choice
-	Positions int  // that are read at a time; 0: the compiler's choice
+	Language  bool        // it is a language model, which has no golden inputs
+	Window    int         // of it, in positions; 0: the compiler's choice
+	Layers    window.Span // of it, that become a context; none: all
+	Positions int         // that are read at a time; 0: the compiler's choice
 }
 
 // Compiler compiles ONNX models: assemble/compile.
@@ -93,7 +95,17 @@ type options struct {
 	Keep      []string `json:"keep"`
 	MinCosine *float64 `json:"min_cosine"`
 	Window    int      `json:"window"`    // of a core, in positions
+	Layers    span     `json:"layers"`    // of a core, 1:3; the others are computed by mm
 	Positions int      `json:"positions"` // of a core, in a second context that reads prompts; 0, 1: none
+}
+
+// span is layers as options name them.
+type span struct{ window.Span }
+
+// UnmarshalText reads FIRST:END.
+func (s *span) UnmarshalText(text []byte) (err error) {
+	s.Span, err = window.ParseSpan(string(text))
+	return err
 }
 
 func optionsOf(e builds.Export) (opt options, err error) {
@@ -240,7 +252,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	}
 	job := Job{
 		Golden: map[string]string{}, Chip: chip, Precision: e.Precision, Keep: opt.Keep, MinCosine: opt.MinCosine,
-		Language: language(m.Manifest), Window: opt.Window, Positions: opt.Positions,
+		Language: language(m.Manifest), Window: opt.Window, Positions: opt.Positions, Layers: opt.Layers.Span,
 	}
 	from, err := out.Layer(m, m.Manifest.Entry(source(m.Manifest)))
 	if err != nil {
@@ -250,7 +262,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	key := fmt.Sprintf("qnn %d %s %d %q %q %v %s %s", generation, from.Descriptor.Digest, chip.Model, e.Precision, opt.Keep, gate(opt), sdk, m.Manifest.Name)
 	inputs := m.Manifest.Inputs
 	if job.Language {
-		key, inputs = fmt.Sprintf("%s language %d %d", key, opt.Window, opt.Positions), nil
+		key, inputs = fmt.Sprintf("%s language %d %d %v", key, opt.Window, opt.Positions, opt.Layers.Span), nil
 	}
 	for _, in := range inputs {
 		l, err := out.Layer(m, golden(in.Name))

@@ -237,7 +237,10 @@ func TestExportCore(t *testing.T) {
 		{`{"soc":"SM8750"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 1},
 		{`{"soc":"SM8750"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 1},
 		{`{"soc":"SM8750","window":32}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 2},
-		{`{"soc":"SM8750","window":32,"positions":8}`, []string{"core.sm8750.bin", "core.sm8750.json", "core.sm8750.8.bin", "core.sm8750.8.json"}, 4},
+		{`{"soc":"SM8750","window":32,"layers":"1:3"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 3},
+		{`{"soc":"SM8750","window":32,"layers":"1:2"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 4},
+		{`{"soc":"SM8750","window":32,"layers":"1:2"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 4},
+		{`{"soc":"SM8750","window":32,"positions":8}`, []string{"core.sm8750.bin", "core.sm8750.json", "core.sm8750.8.bin", "core.sm8750.8.json"}, 6},
 	} {
 		layers, _, err := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(c.options)}, export.Sink{Store: store, Cache: cache})
 		if err != nil {
@@ -269,6 +272,7 @@ func TestCheck(t *testing.T) {
 		"good":         {manifest, good, nil},
 		"no chip":      {manifest, builds.Export{}, []diag.Code{diag.BadExport}},
 		"unknown chip": {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM1"}`)}, []diag.Code{diag.BadExport}},
+		"odd layers":   {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","layers":"3:1"}`)}, []diag.Code{diag.BadExport}},
 		"odd option":   {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8750","fast":true}`)}, []diag.Code{diag.BadExport}},
 		"a DSP":        {manifest, builds.Export{Precision: "w8a8", Options: json.RawMessage(`{"soc":"SM8250"}`)}, []diag.Code{diag.QNNChip}},
 		"floats, v68":  {manifest, builds.Export{Options: json.RawMessage(`{"soc":"SM8350"}`)}, []diag.Code{diag.QNNChip}},
