@@ -157,6 +157,13 @@ func newer(a, b string) int {
 	return y.Compare(x)
 }
 
+// Begins reports whether a version is prefix, or one of it: 2.47.0+260601114230
+// is one of 2.47.
+func Begins(version, prefix string) bool {
+	rest, ok := strings.CutPrefix(version, prefix)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".+-"))
+}
+
 // Worker says how to start an engine: the program, the newest installed
 // libraries, and the bytes of memory that it may take; 0 is no limit.
 func Worker(home func() (string, error), name string, memory int64) (worker.Options, error) {
