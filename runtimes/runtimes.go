@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"mm-abi.org/mm/abi"
@@ -258,10 +259,21 @@ type Function interface {
 	Run(ctx context.Context, in map[string]Tensor) (map[string]Tensor, error)
 }
 
-// Select returns the engine called name. With no name it is the first that is
+// Versioned is an engine of which several versions may be installed.
+type Versioned interface {
+	Engine
+	// At is the engine at the newest version that begins so; its Probe says
+	// whether there is one.
+	At(version string) Engine
+}
+
+// Select returns the engine called name, NAME@VERSION of one that is
+// [Versioned]. With no name it is the first that is
 // there and can open the part; the order of the list is the preference.
 func Select(ctx context.Context, engines []Engine, name string, part builds.Part) (Engine, error) {
 	if name != "" {
+		asked := name
+		name, version, said := strings.Cut(asked, "@")
 		i := slices.IndexFunc(engines, func(e Engine) bool { return e.Name() == name })
 		if i < 0 {
 			i = slices.IndexFunc(engines, func(e Engine) bool {
@@ -273,6 +285,13 @@ func Select(ctx context.Context, engines []Engine, name string, part builds.Part
 			return nil, &Unavailable{What: "backend " + name, Why: "this build of mm does not have it", Hint: "mm doctor lists the backends"}
 		}
 		e := engines[i]
+		if said {
+			v, ok := e.(Versioned)
+			if !ok || version == "" {
+				return nil, &Unavailable{What: "backend " + asked, Why: "no version of " + name + " is called so", Hint: "--backend " + name}
+			}
+			e = v.At(version)
+		}
 		if _, err := e.Probe(ctx); err != nil {
 			return nil, err
 		}

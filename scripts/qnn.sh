@@ -44,5 +44,5 @@ if [ -z "${MM_QNN_LITERT:-}" ]; then
 fi
 go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn
 go test -count=1 -v -timeout 60m -run TestLanguage ./assemble/compile
-go test -count=1 -v -timeout 30m -run "TestNPULanguage|TestRunCompiled|TestRunSamples" ./cmd/mm
+go test -count=1 -v -timeout 30m -run "TestNPULanguage|TestRunCompiled|TestRunSamples|TestRunVersions" ./cmd/mm
 go test -count=1 -v -timeout 30m -run "TestStatic|TestNoC|TestNoVendorFiles" ./internal/repotest

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"mm-abi.org/mm/core/npy"
@@ -154,5 +155,38 @@ func array(t *testing.T, name string, shape []int, v []float32) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Where two versions of the libraries are installed either computes when it is
+// asked for, and results name it; the older takes no context of the newer.
+func TestRunVersions(t *testing.T) {
+	libs, old := os.Getenv("MM_QNN_LIB"), os.Getenv("MM_QNN_LIB_OLD")
+	if libs == "" || old == "" {
+		t.Skip("skipped: MM_QNN_LIB and MM_QNN_LIB_OLD name no folders with two versions of Qualcomm's libraries")
+	}
+	samples := testfiles.Shared(t, "qnn")
+	enginestest.Program(t)
+	npuHome(t, libs)
+	must(t, "runtime", "install", "qnn", "--accept-licence", "--from", old)
+	in, err := os.ReadFile(filepath.Join(samples, "fc_add_relu.in.x.f32"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	array(t, "x.npy", []int{2, 16}, floatsOf(in))
+	file := filepath.Join(samples, "fc_add_relu.sm8650.q2.47.bin")
+	for backend, want := range map[string]string{"qnn": "v2.51.", "qnn@2.51": "v2.51.", "qnn@2.47": "v2.47."} {
+		stdout, stderr, code := mm(t, "run", file, "--input", "x.npy", "--backend", backend, "--json")
+		var got struct{ Parts []functionAnswer }
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+			t.Fatalf("%s: exit %d: %s%v", backend, code, stderr, err)
+		}
+		if with := got.Parts[0].Facts["libraries"]; !strings.HasPrefix(with, want) {
+			t.Errorf("%s computes with %s", backend, with)
+		}
+	}
+	if _, stderr, code := mm(t, "run", filepath.Join(samples, "fc_add_relu.sm8750.q2.51.bin"), "--input", "x.npy", "--backend", "qnn@2.47"); code != exitInvalid || !strings.Contains(stderr, "MM1113") {
+		t.Errorf("a context of 2.51 by the libraries of 2.47: exit %d: %s", code, stderr)
 	}
 }

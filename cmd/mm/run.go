@@ -103,7 +103,7 @@ func answerFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "stop", Usage: "end before this text"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of the engine (default: the physical cores at hand)"},
 		timeoutFlag("end a call of an engine that takes longer than `TIME`: a function's run, reading a prompt, the next token", "10m of qnn and onnxruntime, 1h of llamacpp, never of core and onnx"),
-		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph (repeatable; mm doctor lists engines)"},
+		&cli.StringSliceFlag{Name: "backend", Usage: "engine for the core, or PART=`NAME` for a part of the graph; NAME@VERSION of an installed one, by what it begins with (repeatable; mm doctor lists engines)"},
 		&cli.BoolFlag{Name: "allow-fallback", Usage: "let a part that the engine asked for does not take run on another, which is told and named in the result"},
 		&cli.StringFlag{Name: "target", Usage: "which target of a multi-target build"},
 		&cli.StringFlag{Name: "tools", Usage: "skills of the build that the model may call, as `A,B` (default: all)"},
@@ -266,7 +266,8 @@ func checkTimeout(d time.Duration) error {
 	return nil
 }
 
-// backendOptions reads the values of --backend: NAME, and PART=NAME.
+// backendOptions reads the values of --backend: NAME, and PART=NAME, with @VERSION
+// or not.
 func backendOptions(values []string) (engine string, parts map[string]string, err error) {
 	parts = map[string]string{}
 	for _, v := range values {
@@ -275,8 +276,8 @@ func backendOptions(values []string) (engine string, parts map[string]string, er
 			part, name = "", v
 		}
 		switch {
-		case name == "" || named && part == "":
-			return "", nil, usageError{fmt.Errorf("--backend is %q, wanted NAME or PART=NAME", v)}
+		case name == "" || named && part == "", strings.HasSuffix(name, "@"):
+			return "", nil, usageError{fmt.Errorf("--backend is %q, wanted NAME, NAME@VERSION or PART=NAME", v)}
 		case parts[part] != "" && parts[part] != name:
 			return "", nil, usageError{fmt.Errorf("--backend says %s and %s of one part", v, parts[part])}
 		}

@@ -46,7 +46,8 @@ func (p played) Open(ctx context.Context, _ runtimes.Bundle, _ runtimes.Limits) 
 	if p.hangs(ctx) {
 		return hung{}, nil
 	}
-	return nil, errors.New("it is played")
+	info, err := p.Probe(ctx)
+	return nil, errors.Join(err, fmt.Errorf("%s is played", info.Version))
 }
 
 // hangs reports whether the library is one that never comes back from its work.
@@ -74,7 +75,7 @@ func (p played) Probe(context.Context) (runtimes.Info, error) {
 	if err != nil || strings.HasPrefix(string(text), "bad") {
 		return runtimes.Info{}, errors.Join(err, errors.New("the library is not for this machine"))
 	}
-	return runtimes.Info{Version: strings.TrimSpace(string(text)), Devices: []string{"cpu"}, Formats: []string{"onnx"}, License: "MIT"}, nil
+	return runtimes.Info{Version: strings.TrimSpace(string(text)), Simulated: name == "libQnnHtp.so", Devices: []string{"cpu"}, Formats: []string{"onnx"}, License: "MIT"}, nil
 }
 
 // Answer plays what mm qnn probe asks.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -180,6 +181,32 @@ func wheel(t *testing.T, files map[string]string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Packages are pinned where all of them are of one version, together or alone; a
+// pair of two versions is none that was released with mm.
+func TestPinnedSets(t *testing.T) {
+	newer, older := engines.Digests("2.7.0"), engines.Digests("2.3.0")
+	for _, c := range []struct {
+		digests []string
+		want    string
+	}{
+		{newer, "[2.7.0]"}, {older, "[2.3.0]"}, {newer[:1], "[2.7.0]"}, {older[1:], "[2.3.0]"},
+		{[]string{newer[0], older[1]}, "[]"}, {[]string{older[0], newer[1]}, "[]"}, {append(newer, "00"), "[]"}, {nil, "[]"},
+	} {
+		if got := fmt.Sprint(engines.SetsOf(c.digests...)); got != c.want {
+			t.Errorf("%v are of %s, want %s", c.digests, got, c.want)
+		}
+	}
+}
+
+// A version is asked for by what it begins with, whole numbers of it.
+func TestBegins(t *testing.T) {
+	for prefix, want := range map[string]bool{"2.47": true, "2.47.0": true, "2": true, "2.47.0+260601114230": true, "2.4": false, "2.51": false, "2.47.0+2606": false} {
+		if got := engines.Begins("2.47.0+260601114230", prefix); got != want {
+			t.Errorf("%s: %v", prefix, got)
+		}
+	}
 }
 
 // QNN's libraries are taken out of wheels, under a licence that is accepted, and

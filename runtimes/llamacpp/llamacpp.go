@@ -35,6 +35,16 @@ import (
 type Engine struct {
 	// Home gives mm's home folder, where engines are installed.
 	Home func() (string, error)
+	// Version is what the installed version that computes begins with; "": the
+	// newest.
+	Version string
+}
+
+// At is the engine at a version.
+func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
+
+func (e Engine) libraries() engines.Libraries {
+	return engines.Libraries{Name: engines.LlamaCPP, Home: e.Home, Version: e.Version}
 }
 
 // Name is "llamacpp".
@@ -45,7 +55,7 @@ func (Engine) Aliases() []string { return []string{string(abi.GGUF), "llama.cpp"
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	return engines.Probe(ctx, e.Home, engines.LlamaCPP)
+	return e.libraries().Probe(ctx)
 }
 
 // Can wants a GGUF file.
@@ -88,7 +98,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if n := b.Tokens.DModel; n != 0 && n != cfg.Width {
 		return nil, fmt.Errorf("the file of %s has d_model %d, the build %d", b.Part.ID(), cfg.Width, n)
 	}
-	opt, err := engines.Worker(e.Home, engines.LlamaCPP, l.Memory)
+	opt, err := e.libraries().Worker(l.Memory)
 	if err != nil {
 		return nil, err
 	}

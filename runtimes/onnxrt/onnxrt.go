@@ -27,6 +27,16 @@ import (
 type Engine struct {
 	// Home gives mm's home folder, where engines are installed.
 	Home func() (string, error)
+	// Version is what the installed version that computes begins with; "": the
+	// newest.
+	Version string
+}
+
+// At is the engine at a version.
+func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
+
+func (e Engine) libraries() engines.Libraries {
+	return engines.Libraries{Name: engines.ONNXRuntime, Home: e.Home, Version: e.Version}
 }
 
 // Name is "onnxruntime".
@@ -37,7 +47,7 @@ func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
 
 // Probe starts the engine and asks it.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	return engines.Probe(ctx, e.Home, engines.ONNXRuntime)
+	return e.libraries().Probe(ctx)
 }
 
 // Can wants an ONNX file.
@@ -65,7 +75,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	opt, err := engines.Worker(e.Home, engines.ONNXRuntime, l.Memory)
+	opt, err := e.libraries().Worker(l.Memory)
 	if err != nil {
 		return nil, err
 	}

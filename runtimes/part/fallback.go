@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -31,9 +32,10 @@ func (s *Set) instead(ctx context.Context, p builds.Part, why error) runtimes.En
 	if s.opt.Fallback == nil || asked == "" || ctx.Err() != nil || errors.Is(why, runtimes.ErrTime) {
 		return nil
 	}
+	name, _, _ := strings.Cut(asked, "@")
 	named := func(e runtimes.Engine) bool {
 		a, ok := e.(runtimes.Aliased)
-		return e.Name() == asked || ok && slices.Contains(a.Aliases(), asked)
+		return e.Name() == name || ok && slices.Contains(a.Aliases(), name)
 	}
 	if !slices.ContainsFunc(s.opt.Engines, named) {
 		return nil

@@ -35,6 +35,7 @@ func TestFallback(t *testing.T) {
 		"it is gone, and another may":  {npu: &parttest.Engine{Gone: true}, allowed: true, asked: "npu", taken: "cpu", fellWith: "it is gone"},
 		"it breaks":                    {npu: &parttest.Engine{Broken: errors.New("left for the processor: ATAN2")}, asked: "npu", fault: "ATAN2"},
 		"it breaks, and another may":   {npu: &parttest.Engine{Broken: errors.New("left for the processor: ATAN2")}, allowed: true, asked: "npu", taken: "cpu", fellWith: "ATAN2"},
+		"a version is not there":       {npu: &parttest.Engine{}, allowed: true, asked: "npu@3", taken: "cpu", fellWith: "backend npu@3 is not available"},
 		"no such engine":               {npu: &parttest.Engine{}, allowed: true, asked: "nqu", fault: "this build of mm does not have it"},
 		"nobody takes an NPU's place":  {npu: &parttest.Engine{}, allowed: true, asked: "cannot", fault: "cannot does not open it"},
 		"over time is no reason to go": {npu: &parttest.Engine{Broken: runtimes.ErrTime}, allowed: true, asked: "npu", fault: runtimes.ErrTime.Error()},
@@ -75,10 +76,10 @@ func TestFallback(t *testing.T) {
 				}
 				return
 			}
-			if len(fell) != 1 || fell[0].Asked != "npu" || fell[0].Taken != "cpu" || !strings.Contains(fell[0].Why.Error(), c.fellWith) {
+			if len(fell) != 1 || fell[0].Asked != c.asked || fell[0].Taken != "cpu" || !strings.Contains(fell[0].Why.Error(), c.fellWith) {
 				t.Errorf("fell back %+v", fell)
 			}
-			if got.Facts[FactInsteadOf] != "npu" || strings.Contains(got.Step("", 0, "").Backend, "npu") {
+			if got.Facts[FactInsteadOf] != c.asked || strings.Contains(got.Step("", 0, "").Backend, "npu") {
 				t.Errorf("facts %v, step %+v", got.Facts, got.Step("", 0, ""))
 			}
 		})

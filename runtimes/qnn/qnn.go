@@ -20,7 +20,6 @@ package qnn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -45,6 +44,9 @@ type Engine struct {
 	// Library is a folder that holds the libraries, in place of those that are
 	// installed; "": they are.
 	Library string
+	// Version is what the installed version that computes begins with; "": the
+	// newest.
+	Version string
 	// Time is how long a call may take, a compilation too, where the limits say
 	// nothing; 0: 10 minutes, and an hour of a compilation.
 	Time time.Duration
@@ -57,6 +59,11 @@ type Engine struct {
 
 // Name is "qnn".
 func (*Engine) Name() string { return engines.QNN }
+
+// At is the engine at a version of the SDK.
+func (e *Engine) At(version string) runtimes.Engine {
+	return &Engine{Home: e.Home, Version: version, Time: e.Time, Chips: e.Chips}
+}
 
 // Simulates reports whether the libraries compute on the processor: they do on
 // every machine but those with an HTP.
@@ -81,7 +88,7 @@ func (e *Engine) worker(name string, memory int64) (opt worker.Options, err erro
 	if e.Library != "" {
 		opt, err = engines.At(name, e.Library, memory)
 	} else {
-		opt, err = engines.Worker(e.Home, name, memory)
+		opt, err = engines.Libraries{Name: name, Home: e.Home, Version: e.Version}.Worker(memory)
 	}
 	if e.Time != 0 {
 		opt.Call = e.Time
@@ -120,10 +127,7 @@ func (e *Engine) sdk(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		r, err := engines.Installed(home, engines.QNN)
-		if errors.Is(err, runtimes.ErrUnavailable) {
-			err = &runtimes.Unavailable{What: "backend qnn", Why: "its libraries are not installed", Hint: "mm runtime install qnn"}
-		}
+		r, err := engines.Find(home, engines.QNN, e.Version)
 		return buildOf(r.Version), err
 	}
 	e.mu.Lock()
