@@ -28,10 +28,12 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.fertility(c.Args().Slice(), c.String("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
+	return p.fertility(c.Args().Slice(), c.String("base"), c.IsSet("base"), func(text string) int { return len(tok.Encode(text, tokenizer.Options{})) })
 }
 
-func (p *program) fertility(files []string, base string, encode fertility.Encoder) error {
+// fertility measures files and holds them against the one of the language base,
+// which must be among them where it was named.
+func (p *program) fertility(files []string, base string, named bool, encode fertility.Encoder) error {
 	var list []fertile
 	var all error
 	of := -1
@@ -46,8 +48,13 @@ func (p *program) fertility(files []string, base string, encode fertility.Encode
 		}
 		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Figures: fertility.Measure(text.Text, encode)})
 	}
-	if all != nil {
+	switch {
+	case all != nil:
 		return all
+	case of < 0 && named:
+		return usageError{fmt.Errorf("none of the files is in the language %s (--base)", base)}
+	case of < 0:
+		p.say("none of the files is in the language %s, so that nothing is compared (--base)", base)
 	}
 	for i := range list {
 		if of >= 0 {

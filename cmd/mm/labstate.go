@@ -392,6 +392,7 @@ func (p *program) labPendingCommand() *cli.Command {
 					&cli.StringFlag{Name: "path", Usage: "`PATH` in the repository", Required: true},
 					&cli.StringFlag{Name: "blocked-by", Usage: "what is in its way", Required: true},
 					&cli.StringFlag{Name: "licence", Usage: "`ID` of what attests its licence"},
+					&cli.BoolFlag{Name: "absent", Usage: "the file comes later"},
 				},
 				Action: p.labPendingAdd,
 			}, {
@@ -410,7 +411,7 @@ func (p *program) labPendingAdd(c *cli.Context) error {
 		File: c.Args().Get(1), Target: pending.Target{Kind: c.String("kind"), Repo: c.String("repo"), Path: c.String("path")},
 		Licence: c.String("licence"), Blocked: c.String("blocked-by"), Queued: time.Now().UTC().Format(time.RFC3339),
 	}
-	u, err := pending.Add(c.Context, c.Args().First(), u)
+	u, err := pending.Add(c.Context, c.Args().First(), u, c.Bool("absent"))
 	if err != nil {
 		return err
 	}

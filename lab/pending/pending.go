@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,8 +37,8 @@ type Target struct {
 
 // Upload is a file that waits.
 type Upload struct {
-	ID      string `json:"id"` // hex, of the file's content and the target
-	File    string `json:"file"`
+	ID      string `json:"id"`     // hex, of the file's content and the target
+	File    string `json:"file"`   // absolute
 	SHA256  string `json:"sha256"` // hex, or Absent
 	Bytes   int64  `json:"bytes"`
 	Target  Target `json:"target"`
@@ -52,9 +53,10 @@ type Item struct {
 	State string `json:"state"` // ready, changed, absent
 }
 
-// Add notes a file in the list at path. One that waits already, with the same
-// content and target, is not noted again.
-func Add(ctx context.Context, list string, u Upload) (Upload, error) {
+// Add notes a file in the list at path, by its absolute path. One that waits
+// already, with the same content and target, is not noted again; one that is not
+// there is, where absent says that it comes later.
+func Add(ctx context.Context, list string, u Upload, absent bool) (Upload, error) {
 	switch {
 	case !slices.Contains(kinds, u.Target.Kind):
 		return u, fmt.Errorf("the kind of target %q is none of %s", u.Target.Kind, strings.Join(kinds, ", "))
@@ -66,8 +68,14 @@ func Add(ctx context.Context, list string, u Upload) (Upload, error) {
 		return u, errors.New("nothing is said of what is in its way")
 	}
 	var err error
+	if u.File, err = filepath.Abs(u.File); err != nil {
+		return u, err
+	}
 	if u.SHA256, u.Bytes, err = hash(ctx, u.File); err != nil {
 		return u, err
+	}
+	if u.SHA256 == Absent && !absent {
+		return u, fmt.Errorf("%s: %w", u.File, fs.ErrNotExist)
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%s", u.File, u.SHA256, u.Target.Kind, u.Target.Repo, u.Target.Path))
 	u.ID = hex.EncodeToString(id[:8])

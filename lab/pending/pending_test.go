@@ -2,6 +2,8 @@ package pending_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,19 +18,29 @@ func TestPending(t *testing.T) {
 		t.Error("a list that is not there was read")
 	}
 	u := pending.Upload{File: file, Target: pending.Target{Kind: "hf_model", Repo: "o/r", Path: "x/a.bin"}, Blocked: "no token", Queued: "2026-01-01T00:00:00Z"}
-	first, err := pending.Add(ctx, list, u)
+	if got, err := pending.Add(ctx, list, u, false); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("what is not there: %+v, %v", got, err)
+	}
+	first, err := pending.Add(ctx, list, u, true)
 	if err != nil || first.SHA256 != pending.Absent {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	if err := os.WriteFile(file, []byte("abc"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	second, err := pending.Add(ctx, list, u)
+	t.Chdir(dir)
+	u.File = "a.bin" // the same from elsewhere
+	second, err := pending.Add(ctx, list, u, false)
+	if second.File != file {
+		t.Errorf("noted as %s", second.File)
+	}
+	t.Chdir(t.TempDir())
+	u.File = file
 	if err != nil || second.Bytes != 3 || second.SHA256 != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" || second.ID == first.ID {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	u.Queued = "2026-01-02T00:00:00Z"
-	if again, err := pending.Add(ctx, list, u); err != nil || again != second {
+	if again, err := pending.Add(ctx, list, u, false); err != nil || again != second {
 		t.Errorf("%+v, %v", again, err)
 	}
 	states := func() (out []string) {
@@ -67,7 +79,7 @@ func TestPending(t *testing.T) {
 	} {
 		bad := u
 		change(&bad)
-		if got, err := pending.Add(ctx, list, bad); err == nil {
+		if got, err := pending.Add(ctx, list, bad, true); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
