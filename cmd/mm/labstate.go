@@ -181,11 +181,11 @@ func (p *program) labChoose(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	policy, err := policyOf(c)
+	policy, err := policyOptions(c)
 	if err != nil {
 		return err
 	}
-	eligible, err := p.eligible(c)
+	eligible, err := p.eligibleOptions(c)
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ func (p *program) labChoose(c *cli.Context) error {
 	return err
 }
 
-// policyOf is the policy of the command line. A figure of another is refused.
-func policyOf(c *cli.Context) (schedule.Policy, error) {
+// policyOptions are the policy of the command line. A figure of another is refused.
+func policyOptions(c *cli.Context) (schedule.Policy, error) {
 	p := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
 	for _, f := range []struct{ flag, kind string }{{"prefer", schedule.Static}, {"epsilon", schedule.Greedy}, {"seed", schedule.Greedy}, {"c", schedule.UCB}} {
 		if c.IsSet(f.flag) && p.Kind != f.kind {
@@ -217,9 +217,9 @@ func policyOf(c *cli.Context) (schedule.Policy, error) {
 	return p, nil
 }
 
-// eligible are the backends of the command line, with --registry those that may do
+// eligibleOptions are the backends of the command line, with --registry those that may do
 // what shall be done.
-func (p *program) eligible(c *cli.Context) ([]string, error) {
+func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	ids, dir, what, chip := c.StringSlice("backend"), c.String("registry"), c.String("capability"), c.String("soc")
 	switch {
 	case dir == "" && (what != "" || chip != ""):

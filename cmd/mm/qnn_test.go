@@ -80,7 +80,7 @@ func TestLeastCosine(t *testing.T) {
 		if err := set.Parse(c.given); err != nil {
 			t.Fatal(err)
 		}
-		got, err := leastCosine(cli.NewContext(cli.NewApp(), set, nil), compile.Options{Model: c.model, Precision: c.precision})
+		got, err := cosineOptions(cli.NewContext(cli.NewApp(), set, nil), compile.Options{Model: c.model, Precision: c.precision})
 		if err != nil {
 			got = -1
 		}
