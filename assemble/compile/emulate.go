@@ -13,7 +13,6 @@ import (
 	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 )
@@ -91,8 +90,41 @@ func (o Options) wrapper() string {
 	return filepath.Join(filepath.Dir(o.Out), stem(o.Out)+"_ctx.onnx")
 }
 
+// apart refuses two outputs in one place, and one in the model's, which would be
+// lost with or without Force.
+func (o Options) apart() error {
+	seen := map[string]string{resolved(o.Model): "the model"}
+	for _, out := range []struct{ what, path string }{{"the context", o.Out}, {"the model around it", o.wrapper()}, {"the quantised model", o.Quantised}} {
+		if out.path == "" {
+			continue
+		}
+		at := resolved(out.path)
+		if other := seen[at]; other != "" {
+			return fmt.Errorf("%s and %s would be one file, %s: give them different names", other, out.what, out.path)
+		}
+		seen[at] = out.what
+	}
+	return nil
+}
+
+// resolved is where a path leads to, through links as far as there is something.
+func resolved(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
 // free reports files that are in the way, before anything is computed.
 func (o Options) free() error {
+	if err := o.apart(); err != nil {
+		return err
+	}
 	for _, path := range []string{o.Out, o.wrapper(), o.Quantised} {
 		if path == "" {
 			continue
@@ -123,7 +155,7 @@ func (o Options) publish(context string, m *onnx.Model) (out, wrapper string, er
 		return out, wrapper, err
 	}
 	defer f.Close()
-	err = fsx.Replace(o.Out, 0o644, func(w io.Writer) error {
+	err = qnnfile.Publish(o.Out, o.Force, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})
@@ -134,7 +166,7 @@ func (o Options) publish(context string, m *onnx.Model) (out, wrapper string, er
 		return out, wrapper, err
 	}
 	if o.Quantised != "" {
-		err = fsx.Replace(o.Quantised, 0o644, func(w io.Writer) error {
+		err = qnnfile.Publish(o.Quantised, o.Force, func(w io.Writer) error {
 			_, err := onnx.Write(w, m)
 			return err
 		})

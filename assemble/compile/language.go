@@ -18,6 +18,7 @@ import (
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/step"
@@ -133,7 +134,7 @@ func (o LanguageOptions) publish(r Record) error {
 	if err != nil {
 		return err
 	}
-	return fsx.Replace(o.record(), 0o644, func(w io.Writer) error {
+	return qnnfile.Publish(o.record(), o.Force, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})

@@ -299,6 +299,45 @@ func BenchmarkWriteThrough(b *testing.B) {
 	}
 }
 
+// A file is placed where none is, by one of many who try at once, whole and under
+// one name; the others are told.
+func TestPlace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sub", "f")
+	var placed, taken atomic.Int32
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			err := fsx.Place(path, 0o644, func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte{byte('a' + i)}, 100)); return err })
+			switch {
+			case err == nil:
+				placed.Add(1)
+			case errors.Is(err, fs.ErrExist):
+				taken.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if placed.Load() != 1 || taken.Load() != 7 {
+		t.Errorf("%d placed the file, %d were told that it is there", placed.Load(), taken.Load())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) != 100 || !bytes.Equal(b, bytes.Repeat(b[:1], 100)) {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := fsx.Place(path, 0o644, func(io.Writer) error { return io.ErrShortWrite }); !errors.Is(err, io.ErrShortWrite) {
+		t.Error(err)
+	}
+	if _, err := fsx.OpenPlain(filepath.Dir(path), "f"); err != nil {
+		t.Errorf("a file with another name: %v", err)
+	}
+	if list, _ := os.ReadDir(filepath.Dir(path)); len(list) != 1 {
+		t.Errorf("%d files are left", len(list))
+	}
+}
+
 // A write that fails leaves the old file and nothing else.
 func TestReplaceKeepsTheOldFile(t *testing.T) {
 	dir := t.TempDir()

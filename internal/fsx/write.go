@@ -28,6 +28,35 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 // Replace replaces the file at path with what write writes, as WriteFile does
 // with data. The folder is made where there is none.
 func Replace(path string, perm fs.FileMode, write func(io.Writer) error) error {
+	return put(path, perm, write, (*Dir).Rename)
+}
+
+// Place is Replace where there is no file yet: of two at once one puts its file
+// there, and the error of the other is [fs.ErrExist], as it is where one lies
+// there already.
+func Place(path string, perm fs.FileMode, write func(io.Writer) error) error {
+	return put(path, perm, write, func(d *Dir, from, to string) error {
+		err := d.LinkFrom(d.join(from), to)
+		if err == nil {
+			return d.Remove(from)
+		}
+		if errors.Is(err, fs.ErrExist) || !cannotLink(err) {
+			return err
+		}
+		// An empty file keeps the name for this one; a crash may leave it.
+		f, err := d.Create(to, perm)
+		if err != nil {
+			return err
+		}
+		if err = errors.Join(f.Close(), d.Rename(from, to)); err != nil {
+			return errors.Join(err, d.Remove(to))
+		}
+		return nil
+	})
+}
+
+// put writes a file under a name of its own and has publish give it the path's.
+func put(path string, perm fs.FileMode, write func(io.Writer) error, publish func(d *Dir, from, to string) error) error {
 	d, err := Create(filepath.Dir(path), 0o755, Options{})
 	if err != nil {
 		return err
@@ -44,7 +73,7 @@ func Replace(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	err = errors.Join(err, f.Close())
 	name := filepath.Base(f.Name())
 	if err == nil {
-		err = d.Rename(name, filepath.Base(path))
+		err = publish(d, name, filepath.Base(path))
 	}
 	if err != nil {
 		return errors.Join(err, d.Remove(name))

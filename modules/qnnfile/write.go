@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,7 @@ func Extract(ctx context.Context, path, dir string, force bool) (x Extraction, e
 	}
 	for i, p := range parts {
 		h := sha256.New()
-		err := fsx.Replace(names[i], 0o644, func(w io.Writer) error {
+		err := Publish(names[i], force, func(w io.Writer) error {
 			n, err := io.Copy(io.MultiWriter(w, h), fsx.Reader{Context: ctx, R: io.NewSectionReader(p.data, 0, p.Size)})
 			if err == nil && n != p.Size {
 				err = io.ErrUnexpectedEOF
@@ -102,6 +103,19 @@ func free(path string, force bool) error {
 		return fmt.Errorf("%s %w", path, ErrExists)
 	}
 	return nil
+}
+
+// Publish writes a file whole. Without force it is put where none is: one that
+// came there since it was looked for is [ErrExists].
+func Publish(path string, force bool, write func(io.Writer) error) error {
+	if force {
+		return fsx.Replace(path, 0o644, write)
+	}
+	err := fsx.Place(path, 0o644, write)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s %w", path, ErrExists)
+	}
+	return err
 }
 
 // WrapOptions for Wrap.
@@ -168,7 +182,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	for _, v := range m.Graph.Outputs {
 		w.Outputs = append(w.Outputs, value(v))
 	}
-	err = fsx.Replace(opt.Out, 0o644, func(to io.Writer) (err error) {
+	err = Publish(opt.Out, opt.Force, func(to io.Writer) (err error) {
 		w.Bytes, err = onnx.Write(to, m)
 		return err
 	})
