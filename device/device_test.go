@@ -83,7 +83,7 @@ func newWorld(t *testing.T, w way, size int) *world {
 	}
 	t.Cleanup(func() { ref.Close() })
 	return &world{phone: p, kit: kit, again: again,
-		device: &device.Device{Lane: l, Chips: soc.Known(), Segment: 64 << 10, Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
+		device: &device.Device{Lane: l, Chips: soc.Known(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
 		job: device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 3, Repeat: 4, Nonce: "00112233445566778899aabbccddeeff", Time: "2026-01-02T03:04:05Z",
 			Reference: ref, Engine: reference.Engine, Model: ref.Digest},
 	}
@@ -294,7 +294,11 @@ func TestPushForged(t *testing.T) {
 	}
 	hex := strings.TrimPrefix(f.Digest, "sha256:")
 	forged := make([]byte, f.Bytes)
-	for _, file := range []string{"/data/local/tmp/mm/sha256/" + hex, "/data/local/tmp/mm/part/" + hex} {
+	host := strings.Repeat("0123", 4)
+	if err := os.WriteFile(filepath.Join(w.device.Locks, "host"), []byte(host), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"/data/local/tmp/mm/sha256/" + hex, "/data/local/tmp/mm/part/" + hex + "-" + host} {
 		if err := w.phone.WriteFile(file, forged); err != nil {
 			t.Fatal(err)
 		}
