@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,6 +250,33 @@ func TestOldOutputs(t *testing.T) {
 	w.phone.SoC = 69
 	if _, err := w.device.Run(t.Context(), w.job); first(err) != diag.PlatformDiffers {
 		t.Errorf("%v", err)
+	}
+}
+
+// altering is a lane on which a bit of what is pulled falls over.
+type altering struct{ device.Lane }
+
+func (a altering) Get(ctx context.Context, path string, w io.Writer, limit int64) error {
+	var b bytes.Buffer
+	if err := a.Lane.Get(ctx, path, &b, limit); err != nil {
+		return err
+	}
+	b.Bytes()[0] ^= 1
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// What comes from the device is what lies there.
+func TestAltered(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.phone.Honest(false)
+	w.job.Nonce, w.device.Lane = "", altering{w.device.Lane}
+	out, err := w.device.Run(t.Context(), w.job)
+	if l, _ := diag.From(err); len(l) != 3 || first(err) != diag.OutputDigest || !strings.Contains(l[2].Detail, "out/0002/0.raw came as sha256:") {
+		t.Fatalf("%v", err)
+	}
+	if c := out.Record.Checks[0]; out.Promotes || c.Name != evidence.CheckDigest || c.Outcome != evidence.Fail || !strings.Contains(c.Detail, "out/0000/0.raw") {
+		t.Errorf("promotes %v, %+v", out.Promotes, c)
 	}
 }
 
