@@ -12,7 +12,8 @@
 // The folder on the device, /data/local/tmp/mm unless another is named:
 //
 //	sha256/HEX    files by their content, whole and checked
-//	part/HEX      a file that is under way; part/HEX.seg the piece that comes
+//	part/HEX-HOST a file that is under way from a computer; ….seg the piece that
+//	              comes
 //	runs/NONCE    one run: links to files, inputs, outputs
 //	.mm-folder    says that the folder is mm's
 package device
@@ -64,6 +65,9 @@ type Device struct {
 	Chips  soc.Chips
 	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
 	Segment int64
+	// Locks is a folder on this computer by whose locks pushes of one file wait for
+	// each other; "" is one of the user's among the temporary files.
+	Locks string
 	// Patience is how long a step may take, and longer by what it moves; 0 is a
 	// minute. A run has Job.Deadline.
 	Patience time.Duration

@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func newWorld(t *testing.T, w way, size int) *world {
 	}
 	t.Cleanup(func() { ref.Close() })
 	return &world{phone: p, kit: kit, again: again,
-		device: &device.Device{Lane: l, Chips: soc.Known(), Segment: 64 << 10, Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
+		device: &device.Device{Lane: l, Chips: soc.Known(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
 		job: device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 3, Repeat: 4, Nonce: "00112233445566778899aabbccddeeff", Time: "2026-01-02T03:04:05Z",
 			Reference: ref, Engine: reference.Engine, Model: ref.Digest},
 	}
@@ -252,6 +253,33 @@ func TestOldOutputs(t *testing.T) {
 	}
 }
 
+// altering is a lane on which a bit of what is pulled falls over.
+type altering struct{ device.Lane }
+
+func (a altering) Get(ctx context.Context, path string, w io.Writer, limit int64) error {
+	var b bytes.Buffer
+	if err := a.Lane.Get(ctx, path, &b, limit); err != nil {
+		return err
+	}
+	b.Bytes()[0] ^= 1
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// What comes from the device is what lies there.
+func TestAltered(t *testing.T) {
+	w := newWorld(t, double, 4096)
+	w.phone.Honest(false)
+	w.job.Nonce, w.device.Lane = "", altering{w.device.Lane}
+	out, err := w.device.Run(t.Context(), w.job)
+	if l, _ := diag.From(err); len(l) != 3 || first(err) != diag.OutputDigest || !strings.Contains(l[2].Detail, "out/0002/0.raw came as sha256:") {
+		t.Fatalf("%v", err)
+	}
+	if c := out.Record.Checks[0]; out.Promotes || c.Name != evidence.CheckDigest || c.Outcome != evidence.Fail || !strings.Contains(c.Detail, "out/0000/0.raw") {
+		t.Errorf("promotes %v, %+v", out.Promotes, c)
+	}
+}
+
 // A push that was cut goes on where it stopped, and sends the rest alone.
 func TestResume(t *testing.T) {
 	for name, w := range ways {
@@ -294,7 +322,11 @@ func TestPushForged(t *testing.T) {
 	}
 	hex := strings.TrimPrefix(f.Digest, "sha256:")
 	forged := make([]byte, f.Bytes)
-	for _, file := range []string{"/data/local/tmp/mm/sha256/" + hex, "/data/local/tmp/mm/part/" + hex} {
+	host := strings.Repeat("0123", 4)
+	if err := os.WriteFile(filepath.Join(w.device.Locks, "host"), []byte(host), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"/data/local/tmp/mm/sha256/" + hex, "/data/local/tmp/mm/part/" + hex + "-" + host} {
 		if err := w.phone.WriteFile(file, forged); err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/diag"
 )
 
-// pull brings the outputs, and says which are missing, too many, of another size
-// or older than the run.
+// pull brings the outputs, and says which are missing, too many, of another size,
+// older than the run or other here than there.
 func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 	var faults diag.List
 	want := map[string]bool{}
@@ -71,6 +71,13 @@ func (r *running) output(ctx context.Context, name string, e Expected, faults *d
 	if int64(b.Len()) != e.Bytes {
 		faults.Add(diag.OutputSize, r.d.pos(), fmt.Sprintf("of out/%s %d bytes came, of %d", name, b.Len(), e.Bytes), diag.OutputSize.Fix())
 		return nil, nil
+	}
+	sum, err := r.d.sum(ctx, path, e.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if got := digestOf(b.Bytes()); got != "sha256:"+sum {
+		faults.Add(diag.OutputDigest, r.d.pos(), fmt.Sprintf("out/%s came as %s, the device says sha256:%s", name, got, sum), diag.OutputDigest.Fix())
 	}
 	return b.Bytes(), nil
 }
@@ -275,7 +282,7 @@ func (r *running) soc(model, arch uint32) evidence.SoC {
 
 // checks says what each check of a record came to.
 func (r *running) checks(faults diag.List) []evidence.Check {
-	codes := map[string]diag.Code{evidence.CheckCount: diag.OutputCount, evidence.CheckSize: diag.OutputSize, evidence.CheckFinite: diag.OutputNaN, evidence.CheckNonzero: diag.OutputZero,
+	codes := map[string]diag.Code{evidence.CheckDigest: diag.OutputDigest, evidence.CheckCount: diag.OutputCount, evidence.CheckSize: diag.OutputSize, evidence.CheckFinite: diag.OutputNaN, evidence.CheckNonzero: diag.OutputZero,
 		evidence.CheckDistinct: diag.OutputSame, evidence.CheckFresh: diag.OutputStale, evidence.CheckCosine: diag.OutputDiffers}
 	missing := slices.ContainsFunc(faults, func(d diag.Diagnostic) bool { return d.Code == diag.OutputCount || d.Code == diag.OutputSize })
 	var out []evidence.Check
@@ -294,7 +301,7 @@ func (r *running) checks(faults diag.List) []evidence.Check {
 			c.Outcome, c.Detail = evidence.Unknown, r.reused
 		case name == evidence.CheckDistinct && len(r.samples) < 2:
 			c.Outcome, c.Detail = evidence.Unknown, "one sample"
-		case missing && name != evidence.CheckDigest && name != evidence.CheckCount && name != evidence.CheckSize:
+		case missing && name != evidence.CheckCount && name != evidence.CheckSize:
 			c.Outcome, c.Detail = evidence.Unknown, "not every output is there"
 		}
 		out = append(out, c)

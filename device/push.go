@@ -82,13 +82,19 @@ type Pushed struct {
 // Push brings a file to its place on the device, named by its SHA-256. It is
 // whole and checked there, or not there at all: it grows under another name,
 // the device hashes it, and only then it gets its own. What an earlier push left
-// is gone on with, if the device finds the same bytes in it.
-func (d *Device) Push(ctx context.Context, f File) (Pushed, error) {
-	done := Pushed{Name: f.Name, Digest: f.Digest, Bytes: f.Bytes}
+// is gone on with, if the device finds the same bytes in it. Another push of the
+// file from here is waited for; those of other computers have parts of their own.
+func (d *Device) Push(ctx context.Context, f File) (done Pushed, err error) {
+	done = Pushed{Name: f.Name, Digest: f.Digest, Bytes: f.Bytes}
 	if err := d.folder(); err != nil {
 		return done, err
 	}
-	blob, part := d.at("sha256", f.hex()), d.at("part", f.hex())
+	part, release, err := d.hold(ctx, f)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	blob := d.at("sha256", f.hex())
 	info, err := d.stat(ctx, blob)
 	if err != nil {
 		return done, err
@@ -215,6 +221,13 @@ func (d *Device) settle(ctx context.Context, f File, part, blob string) error {
 	if f.Program {
 		mode = "755"
 	}
-	_, err = d.exec(ctx, lane.Command("mv", "-f", part, blob)+" && "+lane.Command("chmod", mode, blob))
-	return err
+	if _, err = d.exec(ctx, lane.Command("mv", "-f", part, blob)+" && "+lane.Command("chmod", mode, blob)); err != nil {
+		return err
+	}
+	// What was added to the part between its hash and its name made it longer.
+	if info, err = d.stat(ctx, blob); err != nil || info.Size == f.Bytes {
+		return err
+	}
+	_, err = d.exec(ctx, lane.Command("rm", "-f", blob))
+	return errors.Join(d.fault(diag.PushDiffers, fmt.Sprintf("%s: %d bytes were sent, %d are there", f.Name, f.Bytes, info.Size)), err)
 }

@@ -18,7 +18,8 @@ const marker = ".mm-folder"
 // The names that mm gives below its folder.
 var (
 	blobName  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	partName  = regexp.MustCompile(`^[0-9a-f]{64}(\.seg)?$`)
+	partName  = regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?(\.seg)?$`)
+	hostName  = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	runName   = regexp.MustCompile(`^[0-9a-f]{16,64}$`)
 	probeName = regexp.MustCompile(`^\.mm-([0-9a-f]{16,64}|folder)$`)
 )

@@ -227,6 +227,7 @@ const (
 	OutputSame    Code = "MM1245"
 	OutputStale   Code = "MM1246"
 	OutputDiffers Code = "MM1247"
+	OutputDigest  Code = "MM1248"
 
 	PlatformDiffers Code = "MM1251"
 	EvidenceShort   Code = "MM1252"

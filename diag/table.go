@@ -206,6 +206,7 @@ var table = []Entry{
 	{OutputSame, "other inputs, the same outputs", "Samples with different inputs gave the same outputs.", "The runtime does not read the inputs, or the model's weights are lost."},
 	{OutputStale, "the outputs are not of this run", "Outputs are older than the run, or those of an earlier run with other inputs.", "Remove what lies in the runner's folder; a runner writes into the folder it is given."},
 	{OutputDiffers, "the outputs differ from the reference", "The cosine against the reference is too small.", "Compare the source of the context with the reference; look at how it was quantised."},
+	{OutputDigest, "an output came with other bytes than the device has", "The SHA-256 that the device finds of an output is not the one of what came from it.", "Run again; if it stays so, the device's storage or the cable is broken."},
 
 	{PlatformDiffers, "the NPU is another than the context's", "QNN's platform information names another chip or architecture than the context was compiled for.", "Compile the model for the chip that is told."},
 	{EvidenceShort, "the evidence does not show a run on the chip", "Something that a record must have is missing, or was simulated.", "mm device evidence FILE tells each verdict with its reason."},

@@ -114,7 +114,11 @@ func (p *program) onDevice(ctx context.Context, o wayOptions, fn func(*device.De
 	if err != nil {
 		return err
 	}
-	d := &device.Device{Folder: o.folder, Chips: chips, Source: evidence.Source{Tool: "mm " + built().Version}}
+	home, err := workspace.DefaultHome()
+	if err != nil {
+		return err
+	}
+	d := &device.Device{Folder: o.folder, Locks: filepath.Join(home, "device", "push"), Chips: chips, Source: evidence.Source{Tool: "mm " + built().Version}}
 	if o.ssh != "" {
 		l, err := ssh.Dial(ctx, ssh.Options{Host: o.ssh, Key: o.key, KnownHosts: o.known})
 		if err != nil {

@@ -169,7 +169,7 @@ const (
 
 // The checks that a record must have.
 const (
-	CheckDigest   = "digest"   // what lies on the device has the digests of what was pushed
+	CheckDigest   = "digest"   // what was pushed and pulled has the same digests there and here
 	CheckCount    = "count"    // every output of every sample is there, and nothing else
 	CheckSize     = "size"     // each of the bytes that the graph says
 	CheckFinite   = "finite"   // no NaN, no infinity

@@ -248,7 +248,7 @@ func TestSilent(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = (&device.Device{Lane: l, Folder: filepath.Dir(name) + "/mm"}).Push(ctx, f)
+			_, err = (&device.Device{Lane: l, Folder: filepath.Dir(name) + "/mm", Locks: filepath.Dir(name) + "/locks"}).Push(ctx, f)
 			return err
 		},
 	} {
@@ -326,7 +326,7 @@ func TestTrust(t *testing.T) {
 func TestPush(t *testing.T) {
 	h := start(t)
 	base := t.TempDir()
-	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's own"), Chips: soc.Known(), Segment: 32 << 10, Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
+	d := &device.Device{Lane: dial(t, h), Folder: filepath.Join(base, "mm's own"), Chips: soc.Known(), Segment: 32 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "ssh", Serial: h.opt.Host}}
 	kit, err := phonetest.NewKit(t.TempDir(), 100<<10)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,11 @@ func TestPush(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(d.Folder, "part"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(d.Folder, "part", hex), data[:70001], 0o644); err != nil {
+	host := strings.Repeat("0123", 4)
+	if err := os.WriteFile(filepath.Join(d.Locks, "host"), []byte(host), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.Folder, "part", hex+"-"+host), data[:70001], 0o644); err != nil {
 		t.Fatal(err)
 	}
 	done, err := d.Push(t.Context(), f)
@@ -402,7 +406,7 @@ echo '{"schema":"mm.device.run/1","nonce":"'$nonce'","goarch":"arm64","version":
 	if err := os.WriteFile(kit.Runner, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	d := &device.Device{Lane: phoneLike{dial(t, h)}, Folder: filepath.Join(t.TempDir(), "mm"), Chips: soc.Known(), Source: evidence.Source{Lane: "ssh", Address: h.addr, Serial: "u0_a1", Tool: "mm test"}}
+	d := &device.Device{Lane: phoneLike{dial(t, h)}, Folder: filepath.Join(t.TempDir(), "mm"), Locks: t.TempDir(), Chips: soc.Known(), Source: evidence.Source{Lane: "ssh", Address: h.addr, Serial: "u0_a1", Tool: "mm test"}}
 	out, err := d.Run(t.Context(), device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 2, Nonce: "0123456789abcdef", Time: "2026-01-02T03:04:05Z", Accept: []string{"memory"}})
 	if err != nil {
 		t.Fatal(err)
