@@ -110,6 +110,9 @@ func TestRun(t *testing.T) {
 			if r.Cosine == nil || *r.Cosine < 0.999999 || len(r.Outputs) != 3 || r.Samples != 3 || r.Times.Infer != 701 || r.Times.Inferences != 12 {
 				t.Errorf("%+v", r)
 			}
+			if r.Runtime.Backend != "qnn_direct" || r.Runtime.Build != w.phone.Build {
+				t.Errorf("computed by %+v", r.Runtime)
+			}
 			if out.Promotes || !r.Simulated || len(r.Signs) != 3 {
 				t.Errorf("an emulated phone: promotes %v, simulated %v by %q", out.Promotes, r.Simulated, r.Signs)
 			}

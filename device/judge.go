@@ -240,7 +240,7 @@ func (r *running) record(got [][][]byte) evidence.Record {
 	rec := evidence.Record{
 		Time: r.j.Time, Nonce: r.j.Nonce, Source: r.d.Source, Device: r.p.Probe.Device, Samples: len(got), Drawn: r.drawn, HVXThreads: res.HVXThreads,
 		SoC:     r.soc(res.Platform.SoC, res.Platform.Arch),
-		Runtime: evidence.Runtime{Runner: r.p.Push[1].Digest, GoArch: res.GoArch, Build: res.Build},
+		Runtime: evidence.Runtime{Backend: evidence.QNNDirect, Runner: r.p.Push[1].Digest, GoArch: res.GoArch, Build: res.Build},
 		Binary:  evidence.Binary{SHA256: r.p.Push[0].Digest, Bytes: r.p.Push[0].Bytes, Build: c.Build, SoC: r.soc(c.SoC, uint32(c.Arch)), Graph: g.Name},
 		Inputs:  []evidence.Tensor{}, Outputs: []evidence.Tensor{}, Signs: slices.Clone(r.p.Probe.Signs), Checks: []evidence.Check{},
 	}

@@ -198,6 +198,22 @@ func TestSeal(t *testing.T) {
 	}
 }
 
+// A record from before the backend was named keeps its digest, and one cannot be
+// put into it.
+func TestBackend(t *testing.T) {
+	r := whole()
+	if err := r.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := r.Canonical(); err != nil || bytes.Contains(text, []byte("backend")) {
+		t.Errorf("%s, %v", text, err)
+	}
+	r.Runtime.Backend = evidence.QNNDirect
+	if _, ok := evidence.Promotes(r); ok {
+		t.Error("a backend was put into a record")
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	r := whole()
 	if err := r.Seal(); err != nil {

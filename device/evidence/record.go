@@ -96,8 +96,15 @@ type SoC struct {
 	Arch  uint32 `json:"arch"`
 }
 
+// QNNDirect is the backend of a context binary that QNN's libraries run by
+// themselves, without a framework around them.
+const QNNDirect = "qnn_direct"
+
 // Runtime is what computed.
 type Runtime struct {
+	// Backend is the way to the chip that the record is of, and of no other; ""
+	// in records from before it was named.
+	Backend string `json:"backend,omitempty"`
 	Runner string `json:"runner"` // SHA-256 of the runner on the device, sha256:…
 	GoArch string `json:"goarch"` // that the runner was built for
 	Build  string `json:"build"`  // of the QNN libraries, such as v2.47.0.260601114230
