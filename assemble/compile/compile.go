@@ -22,6 +22,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mm-abi.org/mm/core/graph"
@@ -198,7 +199,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	inputs = inputs[:min(len(inputs), MostEmulated)]
 	opt.begin(StageRun)
 	if r.Outputs, err = emulated(ctx, e, got.Context, m, inputs); err != nil {
-		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, unlike(opt.Model, err))
+		return made, fmt.Errorf("running what was compiled of %s: %w", opt.Model, renamed(unlike(opt.Model, err), got.Context, opt.Model))
 	}
 	opt.begin(StageCompare)
 	if err := r.judge(opt); err != nil {
@@ -262,7 +263,7 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 	if err := write(file, m); err != nil {
 		return qnn.Compiled{}, err
 	}
-	got, err := e.Compile(ctx, qnn.Compilation{Model: file, SoC: int(opt.Chip.Model), Out: filepath.Join(stage, name+"_ctx.onnx"), Chips: opt.Chips})
+	got, err := e.Compile(ctx, qnn.Compilation{Model: file, SoC: int(opt.Chip.Model), Out: filepath.Join(stage, name+"_ctx.onnx"), Options: memory(opt.Chip), Chips: opt.Chips})
 	if left := (*qnn.Left)(nil); errors.As(err, &left) {
 		return got, refusal(opt.Model, m, left)
 	}
@@ -273,6 +274,18 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 		return got, fmt.Errorf("the compiler made a context for chip %d, not for %s (%d)", got.SoC, opt.Chip.Name, opt.Chip.Model)
 	}
 	return got, nil
+}
+
+// usualVTCM is how many bytes of the HTP's own memory Qualcomm's compiler lays
+// graphs out for where nobody says how many.
+const usualVTCM = 4 << 20
+
+// memory tells the compiler of a chip that has less.
+func memory(chip soc.Chip) map[string]string {
+	if chip.VTCM == 0 || chip.VTCM >= usualVTCM {
+		return nil
+	}
+	return map[string]string{"vtcm_mb": strconv.Itoa(int(chip.VTCM >> 20))}
 }
 
 // refusal tells which operators the NPU does not take, and where the model can

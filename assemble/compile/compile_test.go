@@ -3,6 +3,7 @@ package compile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
 	export "mm-abi.org/mm/assemble/export/qnn"
 	"mm-abi.org/mm/core/graph"
@@ -28,9 +33,15 @@ type fake struct {
 	left []ask.Node
 	soc  uint32
 	run  runtimes.Function // nil: zeros
+
+	asked *qnn.Compilation // where it is noted what was asked for; nil: nowhere
+	unfit bool             // what it compiled does not open
 }
 
 func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
+	if f.asked != nil {
+		*f.asked = c
+	}
 	if len(f.left) > 0 {
 		return qnn.Compiled{}, &qnn.Left{Nodes: f.left, All: 5}
 	}
@@ -38,7 +49,13 @@ func (f fake) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error
 	return out, os.WriteFile(out.Context, []byte("context"), 0o644)
 }
 
-func (f fake) Open(context.Context, runtimes.Bundle, runtimes.Limits) (runtimes.Model, error) {
+func (f fake) Open(_ context.Context, b runtimes.Bundle, _ runtimes.Limits) (runtimes.Model, error) {
+	if f.unfit {
+		path, err := b.Entry(abi.QNN)
+		var list diag.List
+		list.Add(diag.TargetMemory, diag.Pos{File: path}, "too large", "")
+		return nil, errors.Join(err, fmt.Errorf("opening: %w", list.Err()))
+	}
 	if f.run != nil {
 		return f.run, nil
 	}
@@ -276,6 +293,29 @@ func TestChip(t *testing.T) {
 	_, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: chip, Out: "none.bin"})
 	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNChip {
 		t.Errorf("a language model: %v", err)
+	}
+}
+
+// A chip with less memory than the compiler lays graphs out for is compiled for
+// with what it has.
+func TestMemory(t *testing.T) {
+	for name, want := range map[string]map[string]string{"SSG2115P": {"vtcm_mb": "2"}, "SM8350": nil, "SM8750": nil, "SM8635": nil} {
+		opt, asked := product(t), qnn.Compilation{}
+		opt.Precision = compile.W8A8
+		opt.Chip, _ = soc.Known().Named(name)
+		_, err := compile.Compile(t.Context(), fake{soc: opt.Chip.Model, asked: &asked}, opt)
+		if d := cmp.Diff(want, asked.Options, cmpopts.EquateEmpty()); asked.SoC != int(opt.Chip.Model) || d != "" {
+			t.Errorf("%s: %v\n%s", name, err, d)
+		}
+	}
+}
+
+// A context that does not open is gone when that is read: the model is named.
+func TestUnfit(t *testing.T) {
+	opt := options(t)
+	_, err := compile.Compile(t.Context(), fake{soc: 69, unfit: true}, opt)
+	if list, ok := diag.From(err); !ok || len(list) != 1 || list[0].Code != diag.TargetMemory || list[0].Pos.File != opt.Model {
+		t.Errorf("%v", err)
 	}
 }
 

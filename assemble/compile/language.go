@@ -142,13 +142,22 @@ func (o LanguageOptions) publish(r Record) error {
 
 // named says of the file that was given what was said of the pass made of it.
 func named(err error, pass, model string) error {
-	list, ok := diag.From(err)
-	if !ok {
+	if _, ok := diag.From(err); !ok {
 		return fmt.Errorf("compiling %s: %w", model, err)
 	}
+	return renamed(err, pass, model)
+}
+
+// renamed says of the file that was given what was said of one made of it, which
+// is gone when it is read.
+func renamed(err error, made, given string) error {
+	list, ok := diag.From(err)
+	if !ok {
+		return err
+	}
 	for i := range list {
-		if list[i].Pos.File == pass {
-			list[i].Pos.File = model
+		if list[i].Pos.File == made {
+			list[i].Pos.File = given
 		}
 	}
 	return list.Err()
