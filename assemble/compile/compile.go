@@ -36,6 +36,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
 // Engine compiles models and runs what it compiled: runtimes/qnn.
@@ -171,6 +172,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 		return made, fmt.Errorf("compiling: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	called(&m.Graph)
 	inputs, err := Fit(m, opt.Inputs)
 	if err != nil {
 		return made, fmt.Errorf("compiling %s: %w", opt.Model, err)
@@ -192,6 +194,9 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 	defer func() { err = errors.Join(err, fsx.RemoveAll(stage)) }()
 	opt.begin(StageCompile)
 	got, err := compiled(ctx, e, p, stage, opt)
+	if left := (*qnn.Left)(nil); errors.As(err, &left) {
+		err = &refused{opt.faults(m, left).Err(), left}
+	}
 	if err != nil {
 		return made, err
 	}
@@ -264,9 +269,6 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 		return qnn.Compiled{}, err
 	}
 	got, err := e.Compile(ctx, qnn.Compilation{Model: file, SoC: int(opt.Chip.Model), Out: filepath.Join(stage, name+"_ctx.onnx"), Options: memory(opt.Chip), Chips: opt.Chips})
-	if left := (*qnn.Left)(nil); errors.As(err, &left) {
-		return got, refusal(opt.Model, m, left)
-	}
 	if err != nil {
 		return got, err
 	}
@@ -288,13 +290,20 @@ func memory(chip soc.Chip) map[string]string {
 	return map[string]string{"vtcm_mb": strconv.Itoa(int(chip.VTCM >> 20))}
 }
 
-// refusal tells which operators the NPU does not take, and where the model can
-// be cut.
-func refusal(path string, m *onnx.Model, left *qnn.Left) error {
-	return &refused{faults(path, m, left).Err(), left}
+// called calls nodes without a name after what they give, so that they can be told
+// apart.
+func called(g *onnx.Graph) {
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		for _, out := range n.Outputs {
+			if n.Name == "" {
+				n.Name = out
+			}
+		}
+	}
 }
 
-// refused is told as the faults of the model, and can be asked for the nodes.
+// refused is what the compiler left, told of the model that was given.
 type refused struct {
 	error
 	left *qnn.Left
@@ -303,18 +312,34 @@ type refused struct {
 // Unwrap gives both.
 func (r *refused) Unwrap() []error { return []error{r.error, r.left} }
 
-func faults(path string, m *onnx.Model, left *qnn.Left) (list diag.List) {
+// faults tells which operators of the model that was given the NPU does not take,
+// and what to do: where it can be cut, or another precision, where nothing of it
+// is taken. What quantising put around them is none of the model's.
+func (o Options) faults(m *onnx.Model, left *qnn.Left) (list diag.List) {
 	if len(left.Nodes) == 0 {
-		list.Add(diag.QNNRefused, diag.Pos{File: path}, left.Error(), diag.QNNRefused.Fix())
+		detail := left.Error()
+		if left.Why != "" {
+			detail += ": " + left.Why
+		}
+		list.Add(diag.QNNRefused, diag.Pos{File: o.Model}, detail, diag.QNNRefused.Fix())
 		return list
 	}
+	own := slices.DeleteFunc(slices.Clone(left.Nodes), func(n ask.Node) bool {
+		return !slices.ContainsFunc(m.Graph.Nodes, func(given onnx.Node) bool { return given.Name == n.Name && given.Op == n.Op })
+	})
+	if len(own) == 0 {
+		own = left.Nodes
+	}
 	var names []string
-	for _, n := range left.Nodes {
+	for _, n := range own {
 		names = append(names, n.Name)
 	}
-	hint := cut(path, m, names)
-	for _, n := range left.Nodes {
-		list.Add(diag.QNNRefused, diag.Pos{File: path}, fmt.Sprintf("node %q (%s)", n.Name, n.Op), hint)
+	hint := cut(o.Model, m, names)
+	if bits, err := o.Precision.bits(); err == nil && bits == 0 && len(left.Nodes) >= left.All {
+		hint = fmt.Sprintf("nothing of it is taken in floats; %s may take integers: --precision w8a8 with --calibrate", o.Chip.Name)
+	}
+	for _, n := range own {
+		list.Add(diag.QNNRefused, diag.Pos{File: o.Model}, fmt.Sprintf("node %q (%s)", n.Name, n.Op), hint)
 	}
 	return list
 }

@@ -127,9 +127,12 @@ func TestRefused(t *testing.T) {
 		code   diag.Code
 		want   []string
 	}{
-		"refused in the middle": {fake{left: []ask.Node{{Op: "Tanh", Name: "c"}}}, nil, diag.QNNRefused, []string{`node "c" (Tanh)`, "mm onnx cut", "--to b --out"}},
-		"refused at first":      {fake{left: []ask.Node{{Op: "Tanh", Name: "a"}}}, nil, diag.QNNRefused, []string{"behind", "--from a --to y"}},
-		"refused throughout":    {fake{left: []ask.Node{{Op: "Tanh", Name: "other"}}}, nil, diag.QNNRefused, []string{"without them"}},
+		"refused in the middle":   {fake{left: []ask.Node{{Op: "Tanh", Name: "c"}}}, nil, diag.QNNRefused, []string{`node "c" (Tanh)`, "mm onnx cut", "--to b --out"}},
+		"refused at first":        {fake{left: []ask.Node{{Op: "Tanh", Name: "a"}}}, nil, diag.QNNRefused, []string{"behind", "--from a --to y"}},
+		"refused throughout":      {fake{left: []ask.Node{{Op: "Tanh", Name: "other"}}}, nil, diag.QNNRefused, []string{"without them"}},
+		"nothing taken in floats": {fake{left: slices.Repeat([]ask.Node{{Op: "Tanh", Name: "a"}}, 5)}, nil, diag.QNNRefused, []string{"--precision w8a8"}},
+		"integers around it": {fake{left: []ask.Node{{Op: "QuantizeLinear", Name: "b_quantised"}, {Op: "Tanh", Name: "c"}, {Op: "DequantizeLinear", Name: "c"}}},
+			func(o *compile.Options) { o.Precision = compile.W8A8 }, diag.QNNRefused, []string{`node "c" (Tanh)`, "--to b --out"}},
 		"another result":        {fake{soc: 69}, func(o *compile.Options) { o.MinCosine = 0.5 }, diag.QNNDrift, []string{`output "y"`, "at least 0.5"}},
 		"another chip":          {fake{soc: 57}, nil, "", []string{"chip 57"}},
 		"bits":                  {fake{}, func(o *compile.Options) { o.Precision = "w4a4" }, "", []string{"w4a4"}},
