@@ -442,29 +442,28 @@ func TestBesideEachOther(t *testing.T) {
 	}
 }
 
-// waiting is an engine that has one part wait until it is let go.
+// waiting is an engine that has parts wait until they are let go.
 type waiting struct {
 	*functions
-	part string
-	gone chan struct{}
+	gates map[string]chan struct{} // by the name of the part
 }
 
 func (e *waiting) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	m, err := e.functions.Open(ctx, b, l)
-	if err != nil || b.Part.Name != e.part {
+	if err != nil || e.gates[b.Part.Name] == nil {
 		return m, err
 	}
-	return &waits{m.(runtimes.Function), e}, nil
+	return &waits{m.(runtimes.Function), e.gates[b.Part.Name]}, nil
 }
 
 type waits struct {
 	runtimes.Function
-	e *waiting
+	gate chan struct{}
 }
 
 func (m *waits) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	select {
-	case <-m.e.gone:
+	case <-m.gate:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -482,7 +481,7 @@ func TestReadsOn(t *testing.T) {
 	req := see(4, red(t))
 	req.Inputs, req.Outputs = append(req.Inputs, talk.Part{Type: abi.Audio, Data: sound}), []string{"text", "image"}
 	want := answer(t, draw(t, b, runner.Options{}), req)
-	core, e := &counting{shows: true}, &waiting{functions: &functions{name: "onnx"}, part: "audio-enc", gone: make(chan struct{})}
+	core, e := &counting{shows: true}, &waiting{functions: &functions{name: "onnx"}, gates: map[string]chan struct{}{"image-enc": make(chan struct{}), "audio-enc": make(chan struct{})}}
 	r, err := runner.Open(t.Context(), b, runner.Options{Engines: []runtimes.Engine{core, e}})
 	if err != nil {
 		t.Fatal(err)
@@ -496,14 +495,18 @@ func TestReadsOn(t *testing.T) {
 		}
 		done <- a
 	}()
-	before := int64(want.Timings.Prompt - 3 - 1) // all but the sound and the marker behind it
-	for end := time.Now().Add(2 * time.Minute); core.fed.Load() < before && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	for _, c := range []struct {
+		part   string
+		before int // positions that are read before it
+	}{{"image-enc", 1 + 16 + 1}, {"audio-enc", want.Timings.Prompt - 3 - 1}} { // all but the sound and the marker behind it
+		for end := time.Now().Add(time.Minute); core.fed.Load() < int64(c.before) && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if n := core.fed.Load(); n != int64(c.before) {
+			t.Errorf("%d positions were read before %s, want %d", n, c.part, c.before)
+		}
+		close(e.gates[c.part])
 	}
-	if n := core.fed.Load(); n != before {
-		t.Errorf("%d positions were read before the sound, want %d", n, before)
-	}
-	close(e.gone)
 	a := <-done
 	if a == nil || !slices.Equal(a.Tokens, want.Tokens) || !bytes.Equal(a.Made[0].Tensor.Data, want.Made[0].Tensor.Data) || a.Timings.Prompt != want.Timings.Prompt {
 		t.Errorf("%+v, want %+v", a, want)
