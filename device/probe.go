@@ -1,8 +1,10 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -21,7 +23,21 @@ type Probe struct {
 	Free    int64           `json:"free_bytes"`   // of the storage; -1 is unknown
 	// Signs are those that the device is an emulated one.
 	Signs []string `json:"signs"`
+	Said  Said     `json:"-"`
 }
+
+// Said is what a device answered, in its own words, of each at most 1 MiB; "" where
+// it failed to.
+type Said struct {
+	Properties string // getprop
+	Memory     string // /proc/meminfo
+	Battery    string // dumpsys battery
+	Disk       string // df -k
+	Thermal    string // lines of a zone and its thousandths of a degree
+}
+
+// maxSaid bounds each answer in bytes.
+const maxSaid = 1 << 20
 
 // Chip is a row of the table of chips.
 type Chip struct {
@@ -174,22 +190,24 @@ func ParseFree(text string) int64 {
 // Probe asks the device what it is. Nothing on it changes.
 func (d *Device) Probe(ctx context.Context) (Probe, error) {
 	p := Probe{Signs: []string{}}
-	ask := func(command string) (string, error) {
-		out, err := d.long(ctx, 0, command)
-		return string(out.Stdout), err
-	}
 	var text [6]string
+	said := [6]*string{&p.Said.Properties, nil, &p.Said.Battery, &p.Said.Memory, &p.Said.Disk, nil}
 	for i, c := range []string{"getprop", "uname -m", "dumpsys battery", "cat /proc/meminfo", lane.Command("df", "-k", parent(d.at())),
 		"grep -s . /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp"} {
-		var err error
-		if text[i], err = ask(c); err != nil {
+		out, err := d.long(ctx, 0, c)
+		if err != nil {
 			return p, err
+		}
+		text[i] = string(out.Stdout)
+		if said[i] != nil && out.Code == 0 {
+			*said[i] = text[i][:min(len(text[i]), maxSaid)]
 		}
 	}
 	props := ParseProperties(text[0])
 	p.Device = evidence.Device{Manufacturer: props["ro.product.manufacturer"], Model: props["ro.product.model"], Android: props["ro.build.version.release"],
 		ABI: props["ro.product.cpu.abi"], Machine: strings.TrimSpace(text[1]), SoC: props["ro.soc.model"]}
 	p.Battery, p.Memory, p.Free, p.Zones = ParseBattery(text[2]), ParseMemory(text[3]), ParseFree(text[4]), ParseThermal(text[5])
+	p.Said.Thermal = thermal(p.Zones)
 	if c, ok := d.Chips.Named(p.Device.SoC); ok && p.Device.SoC != "" {
 		p.Chip = &Chip{c.Name, c.Model, c.Arch.String()}
 	}
@@ -202,6 +220,17 @@ func (d *Device) Probe(ctx context.Context) (Probe, error) {
 		p.Signs = append(p.Signs, fmt.Sprintf("the kernel is of %q", m))
 	}
 	return p, nil
+}
+
+// thermal writes a line of each zone, whose name is one word then.
+func thermal(zones []Zone) string {
+	var b strings.Builder
+	for _, z := range zones {
+		if line := fmt.Sprintf("%s %d\n", strings.Join(strings.Fields(cmp.Or(z.Name, "zone")), "_"), int(math.Round(z.Celsius*1000))); b.Len()+len(line) <= maxSaid {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 func parent(dir string) string {

@@ -53,7 +53,7 @@ func (p *program) deviceCommand() *cli.Command {
 		Description: "Devices are reached through the adb server of Android's tools, or by SSH. docs/DEVICES.md has the\nrunner, the records and what tells a device from an emulation.",
 		Subcommands: []*cli.Command{
 			{Name: "ls", Aliases: []string{"list"}, Usage: "list the devices that the adb server knows", Flags: []cli.Flag{p.jsonFlag(), way[2]}, Action: p.deviceLs},
-			{Name: "probe", Usage: "show what a device says of itself", Flags: with(), Action: p.deviceProbe},
+			{Name: "probe", Usage: "show what a device says of itself", Flags: with(&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FOLDER` to write the answers to, as mm lab probe reads them"}), Action: p.deviceProbe},
 			{Name: "plan", Usage: "say what a run would push and what speaks against it", ArgsUsage: "CONTEXT", Flags: with(job...), Action: p.devicePlan},
 			{Name: "push", Usage: "bring files to a device, named by their SHA-256", ArgsUsage: "FILE…", Flags: with(), Action: p.devicePush,
 				Description: "A push that broke off goes on where it stopped; the device hashes what came."},
@@ -156,22 +156,6 @@ func (p *program) deviceLs(c *cli.Context) error {
 		rows = append(rows, []string{d.Serial, d.State, d.Extra["model"], d.Extra["product"]})
 	}
 	return p.printTable([]string{"SERIAL", "STATE", "MODEL", "PRODUCT"}, rows)
-}
-
-func (p *program) deviceProbe(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
-	return p.onDevice(c.Context, deviceWayOptions(c), func(d *device.Device) error {
-		v, err := d.Probe(c.Context)
-		if err != nil {
-			return err
-		}
-		if p.json {
-			return p.printJSON(v)
-		}
-		return p.printProbe(v)
-	})
 }
 
 func deviceJobOptions(c *cli.Context) (device.Job, error) {

@@ -157,6 +157,52 @@ func state(name string) func(*testing.T, *adbtest.Server, *phonetest.Phone) {
 	return func(_ *testing.T, s *adbtest.Server, p *phonetest.Phone) { s.States[p.Serial] = name }
 }
 
+// What a probe writes is what mm lab probe reads, and what the device does not say
+// is not there from before.
+func TestDeviceProbeFiles(t *testing.T) {
+	p := newPhone(t)
+	q := newPhone(t)
+	q.Serial = "SECOND"
+	deviceWorld(t, p, q)
+	for _, zones := range []bool{true, false} {
+		if !zones {
+			p.Thermal = map[string]int{}
+		}
+		if code, stdout, stderr := within("device probe --serial EMULATED01 --out probed"); code != exitOK {
+			t.Fatalf("%d: %s%s", code, stdout, stderr)
+		}
+		code, stdout, stderr := within("lab probe probed --json")
+		var got struct {
+			Attached   bool `json:"phone_attached"`
+			Devices    []struct{ Serial, State string }
+			Model      string               `json:"phone_model"`
+			Target     struct{ SoC string } `json:"soc_target"`
+			QNN        bool                 `json:"qnn_allowed"`
+			RAMGiB     float64              `json:"ram_gib"`
+			StorageGiB float64              `json:"storage_free_gib"`
+			BatteryPct float64              `json:"battery_pct"`
+			BatteryC   float64              `json:"battery_temp_c"`
+			Powered    bool                 `json:"powered"`
+			HottestC   float64              `json:"hottest_c"`
+			Absent     []string             `json:"absent"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+			t.Fatalf("%d, %v: %s%s", code, err, stdout, stderr)
+		}
+		if !got.Attached || got.Devices[0].Serial != "EMULATED01" || got.Model != "Emulated Phone" || got.Target.SoC != "SM8750" || !got.QNN || got.StorageGiB != 8 ||
+			got.RAMGiB < 15 || got.BatteryPct != 80 || got.BatteryC != 28.1 || !got.Powered {
+			t.Errorf("%+v", got)
+		}
+		absent, hottest := "python.txt", 38.2
+		if !zones {
+			absent, hottest = "thermal.txt python.txt", 0
+		}
+		if strings.Join(got.Absent, " ") != absent || got.HottestC != hottest {
+			t.Errorf("absent %q, hottest %v", got.Absent, got.HottestC)
+		}
+	}
+}
+
 // A run leaves a record in the home and a line in the audit log that has its
 // digest, and what the phone is makes it confirm nothing.
 func TestDeviceRecord(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -66,6 +67,15 @@ type Device struct {
 	State  string `json:"state"` // device, unauthorized, offline, recovery, …
 	// Extra is what else the line says: product, model, device, transport_id.
 	Extra map[string]string `json:"extra"`
+}
+
+// Line is the device as adb devices -l prints it.
+func (d Device) Line() string {
+	line := fmt.Sprintf("%-22s %s", d.Serial, d.State)
+	for _, k := range slices.Sorted(maps.Keys(d.Extra)) {
+		line += " " + k + ":" + d.Extra[k]
+	}
+	return line
 }
 
 // Version is the version of the server's protocol.

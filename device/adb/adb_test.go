@@ -256,6 +256,9 @@ func TestParseDevices(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%s%v", d, err)
 	}
+	if again, err := adb.ParseDevices(want[2].Line()); err != nil || !cmp.Equal(again, want[2:3]) {
+		t.Errorf("%+v, %v", again, err)
+	}
 	for _, bad := range []string{"alone\n", strings.Repeat("a device\n", 2000)} {
 		if got, err := adb.ParseDevices(bad); err == nil {
 			t.Errorf("%d devices", len(got))

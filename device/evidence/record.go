@@ -105,9 +105,9 @@ type Runtime struct {
 	// Backend is the way to the chip that the record is of, and of no other; ""
 	// in records from before it was named.
 	Backend string `json:"backend,omitempty"`
-	Runner string `json:"runner"` // SHA-256 of the runner on the device, sha256:…
-	GoArch string `json:"goarch"` // that the runner was built for
-	Build  string `json:"build"`  // of the QNN libraries, such as v2.47.0.260601114230
+	Runner  string `json:"runner"` // SHA-256 of the runner on the device, sha256:…
+	GoArch  string `json:"goarch"` // that the runner was built for
+	Build   string `json:"build"`  // of the QNN libraries, such as v2.47.0.260601114230
 }
 
 // Binary is the compiled model.
