@@ -33,13 +33,15 @@ if [ -z "${MM_QNN_LIB:-}" ]; then
   export MM_QNN_LIB MM_QNN_LIB_OLD
 fi
 # LiteRT's compiler plugin, of the version that belongs to QAIRT 2.47, makes models of its
-# own kind; where pip does not install it those tests are skipped.
+# own kind; it wants more of Qualcomm's libraries than mm keeps, so that the package is
+# installed beside it. Where pip does not install both those tests are skipped.
 if [ -z "${MM_QNN_LITERT:-}" ]; then
   venv=${MM_QNN_LITERT_VENV:-$PWD/../.qnn-litert}
-  if { [ -x "$venv/bin/python" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --no-deps --only-binary=:all: ai-edge-litert==2.2.0 flatbuffers==25.12.19 numpy; then
-    export MM_QNN_LITERT=$venv/bin/python
+  if { [ -x "$venv/bin/python" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --no-deps --only-binary=:all: ai-edge-litert==2.2.0 onnxruntime-qnn==2.3.0 flatbuffers==25.12.19 numpy; then
+    MM_QNN_LITERT_LIB=$(cd "$venv"/lib/python3*/site-packages/onnxruntime_qnn && pwd)
+    export MM_QNN_LITERT=$venv/bin/python MM_QNN_LITERT_LIB
   else
-    echo "left out: pip does not install ai-edge-litert 2.2.0 here"
+    echo "left out: pip does not install ai-edge-litert 2.2.0 and onnxruntime-qnn 2.3.0 here"
   fi
 fi
 go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn

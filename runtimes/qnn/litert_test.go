@@ -44,12 +44,13 @@ func TestLiteRT(t *testing.T) {
 }
 
 // aot has LiteRT's compiler plugin make models with the libraries of QAIRT 2.47
-// (scripts/litert-aot.py), and gives their folder.
+// (scripts/litert-aot.py), and gives their folder. The plugin wants more of them
+// than mm keeps.
 func aot(t *testing.T, chip string) string {
 	t.Helper()
-	python, libs := os.Getenv("MM_QNN_LITERT"), os.Getenv("MM_QNN_LIB_OLD")
+	python, libs := os.Getenv("MM_QNN_LITERT"), os.Getenv("MM_QNN_LITERT_LIB")
 	if python == "" || libs == "" {
-		t.Skip("skipped: MM_QNN_LITERT names no Python with ai-edge-litert 2.2.0, or MM_QNN_LIB_OLD no folder with the libraries of QAIRT 2.47")
+		t.Skip("skipped: MM_QNN_LITERT names no Python with ai-edge-litert 2.2.0, or MM_QNN_LITERT_LIB no folder with all libraries of QAIRT 2.47")
 	}
 	dir := t.TempDir()
 	out, err := exec.Command(python, filepath.Join(testfiles.Root(t), "scripts", "litert-aot.py"), libs, dir, chip).CombinedOutput()
