@@ -279,6 +279,35 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// A host that falls silent while it runs a command holds nobody either.
+func TestSilentRun(t *testing.T) {
+	h := start(t)
+	h.opt.Alive = time.Hour
+	l := dial(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := filepath.Join(t.TempDir(), "begun")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.Exec(ctx, lane.Command("touch", begun)+" && exec sleep 600")
+		ended <- err
+	}()
+	for _, err := os.Stat(begun); err != nil; _, err = os.Stat(begun) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	h.silent.Store(true)
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(30 * time.Second):
+		h.cut()
+		t.Fatalf("it waits still: %v", <-ended)
+	}
+}
+
 func diagnosed(err error) diag.Code {
 	if l, _ := diag.From(err); len(l) > 0 {
 		return l[0].Code
