@@ -160,10 +160,15 @@ func (p *Phone) create(name string, add bool) (*fsx.File, error) {
 	if add {
 		return p.files.Append(name, 0o644)
 	}
-	if err := p.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	for {
+		if err := p.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		f, err := p.files.Create(name, 0o644)
+		if !errors.Is(err, fs.ErrExist) { // or another command made one in between
+			return f, err
+		}
 	}
-	return p.files.Create(name, 0o644)
 }
 
 // write writes data, within the room there is.
