@@ -79,13 +79,14 @@ func Add(ctx context.Context, list string, u Upload, absent bool) (Upload, error
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%s", u.File, u.SHA256, u.Target.Kind, u.Target.Repo, u.Target.Path))
 	u.ID = hex.EncodeToString(id[:8])
-	return u, journal.Update(ctx, list, func(have []Upload) ([]Upload, error) {
+	err = journal.Update(ctx, list, func(have []Upload) ([]Upload, error) {
 		if i := slices.IndexFunc(have, func(x Upload) bool { return x.ID == u.ID }); i >= 0 {
 			u = have[i]
 			return nil, nil
 		}
 		return []Upload{u}, nil
 	})
+	return u, err
 }
 
 // List reads the list and looks at the files.
