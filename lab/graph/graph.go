@@ -122,9 +122,9 @@ func (e Edge) check() error {
 // same; it and edges that are there are not written again. Other processes wait
 // meanwhile. Nodes are written first: a crash leaves none that an edge misses.
 func Add(ctx context.Context, dir string, nodes []Node, edges []Edge) error {
-	return journal.Update(ctx, filepath.Join(dir, EdgesFile), func([]Edge) (more []Edge, err error) {
-		err = journal.Update(ctx, filepath.Join(dir, NodesFile), func([]Node) ([]Node, error) {
-			g, err := Read(dir)
+	return journal.Update(ctx, filepath.Join(dir, EdgesFile), func(knownEdges []Edge) (more []Edge, err error) {
+		err = journal.Update(ctx, filepath.Join(dir, NodesFile), func(knownNodes []Node) ([]Node, error) {
+			g, err := together(dir, knownNodes, knownEdges)
 			if err != nil {
 				return nil, err
 			}
@@ -172,15 +172,19 @@ func (g Graph) newEdges(edges []Edge) (more []Edge, err error) {
 
 // Read puts the graph in dir together. All faults are told.
 func Read(dir string) (Graph, error) {
-	var g Graph
 	nodes, err := journal.Read[Node](filepath.Join(dir, NodesFile))
 	if err != nil {
-		return g, err
+		return Graph{}, err
 	}
 	edges, err := journal.Read[Edge](filepath.Join(dir, EdgesFile))
 	if err != nil {
-		return g, err
+		return Graph{}, err
 	}
+	return together(dir, nodes, edges)
+}
+
+// together is the graph of rows that lie in dir.
+func together(dir string, nodes []Node, edges []Edge) (g Graph, _ error) {
 	var faults error
 	known, seals := map[string]bool{}, map[string]string{}
 	for i, n := range nodes {
