@@ -63,9 +63,7 @@ func (p *program) chat(c *cli.Context) error {
 	}
 	u := useOptions(c)
 	u.skills = true
-	where := workspaceOptions(c, u.arg)
-	where.Timeout = 0 // --timeout is of engines
-	return p.inWorkspace(where, func(w *workspace.Workspace) error {
+	return p.inWorkspace(workspaceOptions(c, u.arg), func(w *workspace.Workspace) error {
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}

@@ -34,7 +34,7 @@ func (p *program) engineCommands() []*cli.Command {
 				if err := wantArgs(c, 2, 2); err != nil {
 					return err
 				}
-				return p.enginePush(c.Context, workspaceOptions(c, "."), enginePush{
+				return p.enginePush(c.Context, remoteOptions(c, "."), enginePush{
 					engine: c.Args().Get(0), dest: c.Args().Get(1), sign: c.String("sign"), with: c.StringSlice("with"), push: workspace.PushOptions{Expect: c.String("expect")},
 				})
 			},
@@ -48,7 +48,7 @@ func (p *program) engineCommands() []*cli.Command {
 				if err := wantArgs(c, 1, 1); err != nil {
 					return err
 				}
-				return p.enginePull(c.Context, workspaceOptions(c, "."), c.Args().First(), claimOptions(c))
+				return p.enginePull(c.Context, remoteOptions(c, "."), c.Args().First(), claimOptions(c))
 			},
 		},
 		{

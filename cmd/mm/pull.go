@@ -34,7 +34,7 @@ func (p *program) pullCommand() *cli.Command {
 			if len(opt.Only) > 0 && opt.Out == "" {
 				return usageError{errors.New("--only needs --out DIR: a part of an artifact gets no name in the store")}
 			}
-			return p.pull(c.Context, workspaceOptions(c, "."), c.Args().First(), opt)
+			return p.pull(c.Context, remoteOptions(c, "."), c.Args().First(), opt)
 		},
 	}
 }

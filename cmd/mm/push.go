@@ -24,7 +24,7 @@ func (p *program) pushCommand() *cli.Command {
 				return err
 			}
 			opt := workspace.PushOptions{Expect: c.String("expect")}
-			return p.push(c.Context, workspaceOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
+			return p.push(c.Context, remoteOptions(c, c.Args().First()), c.Args().Get(0), c.Args().Get(1), opt)
 		},
 	}
 }

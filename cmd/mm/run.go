@@ -150,9 +150,7 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	where := workspaceOptions(c, use.arg)
-	where.Timeout = 0 // --timeout is of engines
-	return p.inWorkspace(where, func(w *workspace.Workspace) error {
+	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
 		if own {
 			return p.runOwn(c.Context, w, use, opt, call)
 		}

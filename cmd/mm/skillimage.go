@@ -25,7 +25,7 @@ func (p *program) skillImageCommand() *cli.Command {
 			if err := wantArgs(c, 1, 1); err != nil {
 				return err
 			}
-			return p.inWorkspace(workspaceOptions(c, "."), func(w *workspace.Workspace) error {
+			return p.inWorkspace(remoteOptions(c, "."), func(w *workspace.Workspace) error {
 				got, err := w.Image(c.Context, c.Args().First())
 				if err != nil {
 					return err

@@ -66,9 +66,15 @@ func resolveFlags() []cli.Flag {
 func workspaceOptions(c *cli.Context, anchor string) workspace.Options {
 	return workspace.Options{
 		Dir: workspace.Anchor(anchor), Trust: c.String("trust"), Keys: c.StringSlice("key"), Layout: c.String("layout"),
-		Offline: c.Bool("offline"), PlainHTTP: c.StringSlice("plain-http"), Parallel: c.Int("parallel"),
-		TLSLoopback: c.Bool("tls"), CAFile: c.String("ca-file"), Timeout: c.Duration("timeout"),
+		Offline: c.Bool("offline"), PlainHTTP: c.StringSlice("plain-http"),
 	}
+}
+
+// remoteOptions reads remoteFlags as well.
+func remoteOptions(c *cli.Context, anchor string) workspace.Options {
+	opt := workspaceOptions(c, anchor)
+	opt.Parallel, opt.TLSLoopback, opt.CAFile, opt.Timeout = c.Int("parallel"), c.Bool("tls"), c.String("ca-file"), c.Duration("timeout")
+	return opt
 }
 
 // claimOptions reads with what right an artifact is to be used.
