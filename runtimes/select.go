@@ -17,19 +17,24 @@ type Versioned interface {
 	At(version string) Engine
 }
 
-// Select returns the engine called name, NAME@VERSION of one that is
-// [Versioned]. With no name it is the first that is
-// there and can open the part; the order of the list is the preference.
+// Named reports whether an engine is asked for by a name: its own, one of its
+// others, or either with @VERSION behind it.
+func Named(e Engine, asked string) bool {
+	name, _, _ := strings.Cut(asked, "@")
+	a, ok := e.(Aliased)
+	return e.Name() == name || ok && slices.Contains(a.Aliases(), name)
+}
+
+// Select returns the engine called name, NAME@VERSION of one that is [Versioned].
+// With no name it is the first that is there and can open the part; the order of
+// the list is the preference.
 func Select(ctx context.Context, engines []Engine, name string, part builds.Part) (Engine, error) {
 	if name != "" {
 		asked := name
 		name, version, said := strings.Cut(asked, "@")
 		i := slices.IndexFunc(engines, func(e Engine) bool { return e.Name() == name })
 		if i < 0 {
-			i = slices.IndexFunc(engines, func(e Engine) bool {
-				a, ok := e.(Aliased)
-				return ok && slices.Contains(a.Aliases(), name)
-			})
+			i = slices.IndexFunc(engines, func(e Engine) bool { return Named(e, name) })
 		}
 		if i < 0 {
 			return nil, &Unavailable{What: "backend " + name, Why: "this build of mm does not have it", Hint: "mm doctor lists the backends"}

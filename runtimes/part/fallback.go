@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
@@ -32,11 +31,7 @@ func (s *Set) instead(ctx context.Context, p builds.Part, why error) runtimes.En
 	if s.opt.Fallback == nil || asked == "" || ctx.Err() != nil || errors.Is(why, runtimes.ErrTime) {
 		return nil
 	}
-	name, _, _ := strings.Cut(asked, "@")
-	named := func(e runtimes.Engine) bool {
-		a, ok := e.(runtimes.Aliased)
-		return e.Name() == name || ok && slices.Contains(a.Aliases(), name)
-	}
+	named := func(e runtimes.Engine) bool { return runtimes.Named(e, asked) }
 	if !slices.ContainsFunc(s.opt.Engines, named) {
 		return nil
 	}
