@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/device/evidence"
 	"mm-abi.org/mm/device/lane"
 	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/lab/telemetry"
 )
 
 // Probe is what a device says of itself.
@@ -132,18 +133,14 @@ func ParseThermal(text string) []Zone {
 			}
 			names[zone] = value
 		case "temp":
-			if n, err := strconv.ParseInt(value, 10, 32); err == nil {
-				t := float64(n)
-				if n > 1000 || n < -1000 {
-					t /= 1000
-				}
-				temps[zone] = t
+			if t := telemetry.Zone(value); t != nil {
+				temps[zone] = *t
 			}
 		}
 	}
 	zones := []Zone{}
 	for _, z := range order {
-		if t, ok := temps[z]; ok && t > -60 && t < 200 {
+		if t, ok := temps[z]; ok {
 			zones = append(zones, Zone{names[z], t})
 		}
 	}

@@ -45,6 +45,17 @@ type call struct {
 // assignment is NAME=VALUE; the name may be empty.
 type assignment struct{ name, value string }
 
+// read lists the paths of what is read.
+func (c call) read() (paths []string) {
+	for _, in := range c.inputs {
+		paths = append(paths, in.value)
+	}
+	for _, in := range c.media {
+		paths = append(paths, in.Path)
+	}
+	return paths
+}
+
 // explicit reports whether functions are meant, whatever the build is.
 func (c call) explicit() bool { return len(c.inputs)+len(c.outputs) > 0 }
 
@@ -79,13 +90,8 @@ func (p *program) callOptions(c *cli.Context) (call, error) {
 		if ext := strings.ToLower(filepath.Ext(o.value)); ext != ".npy" && ext != ".png" && ext != ".wav" {
 			return u, usageError{fmt.Errorf("--output %s: only .npy, .png and .wav are written", o.value)}
 		}
-		for _, in := range u.inputs {
-			if overwrites(o.value, in.value) {
-				return u, usageError{fmt.Errorf("--output %s would be written over an input", o.value)}
-			}
-		}
-		for _, in := range u.media {
-			if overwrites(o.value, in.Path) {
+		for _, path := range u.read() {
+			if overwrites(o.value, path) {
 				return u, usageError{fmt.Errorf("--output %s would be written over an input", o.value)}
 			}
 		}

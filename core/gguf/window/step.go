@@ -19,7 +19,7 @@ type StepOptions struct {
 	Span      Span
 }
 
-// Span is layers First to First+Count-1 of a model; of a Count of 0, all.
+// Span is layers First to First+Count-1 of a model; the zero value is all.
 type Span struct {
 	First int `json:"first,omitempty"`
 	Count int `json:"count,omitempty"`
@@ -42,10 +42,14 @@ func (s Span) Of(layers int) (Span, error) {
 	if s == (Span{}) {
 		s.Count = layers
 	}
+	return s, s.within(layers)
+}
+
+func (s Span) within(layers int) error {
 	if s.First < 0 || s.Count < 1 || s.First > layers-s.Count {
-		return s, fmt.Errorf("layers %d to %d of %d", s.First, s.First+s.Count-1, layers)
+		return fmt.Errorf("layers %d to %d of %d", s.First, s.End()-1, layers)
 	}
-	return s, nil
+	return nil
 }
 
 // End is the layer behind the last.

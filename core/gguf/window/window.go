@@ -58,8 +58,8 @@ func Layers(f *gguf.File, opt Options) (*onnx.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt.First < 0 || opt.Count < 1 || opt.First > s.Layers-opt.Count {
-		return nil, fmt.Errorf("writing a window: layers %d to %d of %d", opt.First, opt.First+opt.Count-1, s.Layers)
+	if err := (Span{First: opt.First, Count: opt.Count}).within(s.Layers); err != nil {
+		return nil, fmt.Errorf("writing a window: %w", err)
 	}
 	if opt.Norm && opt.First+opt.Count != s.Layers {
 		return nil, fmt.Errorf("writing a window: the norm stands behind layer %d, not behind %d", s.Layers-1, opt.First+opt.Count-1)

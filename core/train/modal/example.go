@@ -85,9 +85,8 @@ func (p *Perception) make(m *made) error {
 		m.key = -1
 		return err
 	}
-	words := m.words
-	m.item, err = s.item(e)
-	m.key, m.words = key, words
+	it, err := s.item(e)
+	m.data, m.tensor = it.data, it.tensor
 	return err
 }
 
