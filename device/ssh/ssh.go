@@ -49,6 +49,7 @@ type Lane struct {
 	client *ssh.Client
 	files  *sftp.Client
 	closed chan struct{}
+	leave  func() // closes closed, once
 	asking sync.WaitGroup
 }
 
@@ -99,6 +100,7 @@ func Dial(ctx context.Context, opt Options) (*Lane, error) {
 		return nil, refusal(opt.Host, err)
 	}
 	l := &Lane{Host: opt.Host, client: ssh.NewClient(conn, channels, requests), closed: make(chan struct{})}
+	l.leave = sync.OnceFunc(func() { close(l.closed) })
 	if l.files, err = sftp.NewClient(l.client); err == nil {
 		l.home, err = l.files.Getwd()
 	}
@@ -177,7 +179,7 @@ func refusal(host string, err error) error {
 
 // Close implements io.Closer.
 func (l *Lane) Close() error {
-	close(l.closed)
+	l.leave()
 	late := time.AfterFunc(farewell, func() { l.client.Close() })
 	defer late.Stop()
 	err := l.files.Close()
