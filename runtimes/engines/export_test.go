@@ -5,7 +5,7 @@ func SetsOf(digests ...string) []string { return setsOf(digests) }
 
 // Digests are those of the packages of a version.
 func Digests(version string) (out []string) {
-	for _, w := range wheels(version) {
+	for _, w := range setOf(version).wheels {
 		out = append(out, w.sha256)
 	}
 	return out

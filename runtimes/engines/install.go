@@ -93,7 +93,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 	if err == nil {
 		err = prove(ctx, opt, program, stage, &r)
 	}
-	if sdk := sdkOf(p.version); err == nil && said && !Begins(r.Version, sdk) {
+	if sdk := setOf(p.version).sdk; err == nil && said && !Begins(r.Version, sdk) {
 		err = fmt.Errorf("%s@%s is the package of QAIRT %s, and the libraries in %s are of version %s: leave @%s out, or name what holds the others", opt.Name, p.version, sdk, r.Source, r.Version, p.version)
 	}
 	if err == nil {

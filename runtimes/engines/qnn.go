@@ -46,7 +46,7 @@ func qnnPackage(system, machine, version string) (pinned, error) {
 	if version == "" {
 		version = qnnVersions()[0]
 	}
-	list := wheels(version)
+	list := setOf(version).wheels
 	if list == nil {
 		return pinned{}, fmt.Errorf("qnn %s is not known: known are the packages %s", version, strings.Join(qnnVersions(), " and "))
 	}

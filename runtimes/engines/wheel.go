@@ -25,49 +25,64 @@ type wheel struct {
 
 func (w wheel) spec() string { return w.name + "==" + w.version }
 
-// wheels are the packages of QNN that are known, by the version of the first:
-// Qualcomm's libraries with ONNX Runtime's plugin, and the ONNX Runtime that the
-// plugin was made for. The files are those for CPython 3.11; of another Python's
-// the libraries are the same.
-func wheels(version string) []wheel {
-	switch version {
-	case "2.7.0":
-		return []wheel{
+// set is packages that belong together: Qualcomm's libraries with ONNX Runtime's
+// plugin, and the ONNX Runtime that the plugin was made for.
+type set struct {
+	sdk    string // the version that the libraries' begins with
+	wheels []wheel
+}
+
+// version is the one that a set is asked for by: its first package's.
+func (s set) version() string { return s.wheels[0].version }
+
+// sets are those of QNN that are known, the preferred one first. The files are
+// those for CPython 3.11; of another Python's the libraries are the same.
+func sets() []set {
+	return []set{
+		{"2.51", []wheel{
 			{"onnxruntime-qnn", "2.7.0", "c56c01562b8534fe8980cfea4601408d950c065f8251fb862ce82101c52c9849"},
 			{"onnxruntime", "1.31.1", "5752bd508126ae7c49894d3b9d2e83f0c3d487319246d04c444b393308d7ad7f"},
-		}
-	case "2.3.0":
-		return []wheel{
+		}},
+		{"2.47", []wheel{
 			{"onnxruntime-qnn", "2.3.0", "087bb672ca0cabd3c7fed07084478fe78658cfa09fae1cb013099d7b2289dc72"},
 			{"onnxruntime", "1.24.4", "e54ad52e61d2d4618dcff8fa1480ac66b24ee2eab73331322db1049f11ccf330"},
+		}},
+	}
+}
+
+// setOf is the set of a version; one without packages where none is known.
+func setOf(version string) set {
+	for _, s := range sets() {
+		if s.version() == version {
+			return s
 		}
 	}
-	return nil
+	return set{}
 }
 
-// sdkOf is the version of the SDK whose libraries a version of [wheels] holds.
-func sdkOf(version string) string {
-	return map[string]string{"2.7.0": "2.51", "2.3.0": "2.47"}[version]
-}
-
-// setsOf are the versions of [wheels] that hold all of the digests, in
+// setsOf are the versions of the sets that hold all of the digests, in
 // hexadecimal: of one set are pinned, and of two are not, however well each is
 // known.
 func setsOf(digests []string) []string {
 	var out []string
-	for _, version := range qnnVersions() {
+	for _, s := range sets() {
 		strange := func(digest string) bool {
-			return !slices.ContainsFunc(wheels(version), func(w wheel) bool { return w.sha256 == digest })
+			return !slices.ContainsFunc(s.wheels, func(w wheel) bool { return w.sha256 == digest })
 		}
 		if len(digests) > 0 && !slices.ContainsFunc(digests, strange) {
-			out = append(out, version)
+			out = append(out, s.version())
 		}
 	}
 	return out
 }
 
-// qnnVersions are the versions of [wheels], the preferred one first.
-func qnnVersions() []string { return []string{"2.7.0", "2.3.0"} }
+// qnnVersions are the versions of the sets, the preferred one first.
+func qnnVersions() (out []string) {
+	for _, s := range sets() {
+		out = append(out, s.version())
+	}
+	return out
+}
 
 // platforms are those that the wheels are tagged with; pip is told them, so that
 // it fetches the same files whatever Python it belongs to.
