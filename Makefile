@@ -1,7 +1,7 @@
 # One entry point for people and CI. `make check` is what to run before a push.
 GO      ?= go
 T       ?= 30s
-TOOL     = $(GO) tool -modfile=tools/go.mod
+TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth device qnn qnn-compile
@@ -14,11 +14,11 @@ demo:
 
 # The outlines of letters that scenes are drawn with, out of their fonts.
 faces:
-	cd tools && $(GO) run ./faces -out ../core/dataset/scene/faces.bin
+	cd tools && $(GO) run ./faces -out ../train/dataset/scene/faces.bin
 
 # Archives for every platform in dist/release (VERSION=1.2.0).
 release:
-	$(GO) run ./internal/release -version $(VERSION) -out dist/release
+	$(GO) run ./tools/release -version $(VERSION) -out dist/release
 
 # Two checkouts give the same archives; go install by module path works.
 release-check:
@@ -35,12 +35,12 @@ race:
 
 # The kernels that processors without assembly run.
 plain:
-	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./core/llm ./core/graph/...
+	$(GO) test -tags purego ./core/pool ./core/tensor ./core/quant/... ./core/infer/... ./train/llm ./onnx/engine/...
 
 # The NEON kernels, under qemu-user, and the bytes of scenes.
 arm64:
 	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./core/tensor ./core/quant/... ./core/pool
-	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -run Golden ./core/dataset/scene
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -run Golden ./train/dataset/scene
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
@@ -210,7 +210,7 @@ scale:
 own-encoder:
 	@scripts/own-encoder.sh
 
-# ONNX's own backend tests on core/graph and on ONNX Runtime through mm-native
+# ONNX's own backend tests on onnx/engine and on ONNX Runtime through mm-native
 # (fetches them; ONNX_SUITE, MM_ENGINES).
 onnx-suite:
 	@scripts/onnx-suite.sh
@@ -219,9 +219,9 @@ onnx-suite:
 # same of what the text itself proposes, when it repeats a text and when it
 # tells a story (LOOKUP=FILE.gguf for another model).
 bench-draft:
-	MM_BENCH_MODEL=$(CURDIR)/modules/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/modules/draft-llm/draft-llm.gguf \
+	MM_BENCH_MODEL=$(CURDIR)/catalog/core-llm/core-llm.gguf MM_BENCH_DRAFT=$(CURDIR)/catalog/draft-llm/draft-llm.gguf \
 	$(GO) test ./core/infer -run xxx -bench Draft -benchtime 60x
-	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/modules/core-llm/core-llm.gguf) \
+	MM_BENCH_LOOKUP=1 MM_BENCH_MODEL=$(or $(LOOKUP),$(CURDIR)/catalog/core-llm/core-llm.gguf) \
 	$(GO) test ./core/infer -run xxx -bench Lookup -benchtime 3x -count 3
 
 START = $(MM_NATIVE_DIR)/models/SmolLM2-135M-Instruct.Q4_1.gguf,135M-Q8_0-text,1.1B-Q4_0-text
@@ -229,9 +229,9 @@ START = $(MM_NATIVE_DIR)/models/SmolLM2-135M-Instruct.Q4_1.gguf,135M-Q8_0-text,1
 # From the start of the process to its end, or to the first text (MODEL=FILE.gguf).
 bench-start:
 	@scripts/bench-start.sh $(MODEL)
-	@[ -z "$(MM_NATIVE_DIR)" ] || $(GO) run ./internal/libllama/bench -start -models $(or $(MODEL),$(START)) -threads 2
+	@[ -z "$(MM_NATIVE_DIR)" ] || $(GO) run ./tools/libllama/bench -start -models $(or $(MODEL),$(START)) -threads 2
 
-# core/graph beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
+# onnx/engine beside ONNX Runtime (MM_MODELS_DIR from scripts/fetch-models.sh,
 # and a Python with onnxruntime: MM_PYTHON or MM_NATIVE_DIR).
 bench-onnx:
 	@scripts/bench-onnx.sh

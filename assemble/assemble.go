@@ -24,9 +24,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
 
 // Resolver finds the modules that a graph's references mean and brings them

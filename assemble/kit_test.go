@@ -24,12 +24,12 @@ import (
 	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
 
 // kit is a folder of seeded modules, a graph and an empty store.

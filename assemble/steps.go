@@ -12,9 +12,9 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/inspect"
-	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // places are the codes and places of an error's diagnostics, without notes.

@@ -3,7 +3,7 @@ package builds
 import (
 	"fmt"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // coreless reports what only a core makes use of, in a build without one.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // golden reports golden prompts that show what the build does not ship, or to a

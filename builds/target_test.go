@@ -10,7 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 const targets = `core: {llm: {ref: a@^2}}

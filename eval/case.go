@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/sound"
 )
 
 // Case is one thing to show of what a build can: a question about a file, or a

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // DrawOptions say what Draw asks for. The zero value is not ready: N is wanted.

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/synth"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/synth"
 )
 
 // ErrandOptions say what Errands asks. The zero value is not ready: N is wanted.

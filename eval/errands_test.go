@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/train/dataset/synth"
 )
 
 // caller knows the answers of errands, and says them or makes some mistake.

@@ -7,8 +7,8 @@
 // and the same options give the same examples: the same build has the same
 // figures wherever its engines compute the same.
 //
-// What is asked, what is right and how it is counted is core/dataset/qa's and
-// core/train's, which train by the same; scene.Measure judges what was drawn.
+// What is asked, what is right and how it is counted is train/dataset/qa's and
+// train's, which train by the same; scene.Measure judges what was drawn.
 package eval
 
 import (
@@ -25,14 +25,14 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/dataset/sound"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/sound"
 )
 
 // Answerer is what is asked: a [runner.Runner].

@@ -10,13 +10,13 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // oracle answers by what it knows of inputs, and draws by what it knows of

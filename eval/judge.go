@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // jury is the judges and what they count.

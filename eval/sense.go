@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/qa"
 )
 
 // Options say what Sense asks. The zero value is not ready: N is wanted.

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // check reports what the schema cannot.

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/llm"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/synth"
+	"mm-abi.org/mm/train/llm"
 )
 
 // The shipped core asks a tool for sums that it never saw, with the numbers of
@@ -68,7 +68,7 @@ func TestCoreTakesTheAnswer(t *testing.T) {
 // Every recipe of the tree that draws its weights begins at the loss of a
 // uniform guess.
 func TestRecipesBeginWithAGuess(t *testing.T) {
-	for _, file := range []string{"core-llm/train.yaml", "draft-llm/train.yaml", "../recipes/wall.yaml", "../recipes/wall-phi-auto.yaml"} {
+	for _, file := range []string{"../catalog/core-llm/train.yaml", "../catalog/draft-llm/train.yaml", "../catalog/recipes/wall.yaml", "../catalog/recipes/wall-phi-auto.yaml"} {
 		cfg := recipe(t, file).WithDefaults()
 		m, err := llm.New[float32](cfg.Model)
 		if err != nil {

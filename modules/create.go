@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // What params.temporal of a projector may say: how the vectors of a film's

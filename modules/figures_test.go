@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 )
 

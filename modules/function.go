@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Preprocess says for each input, by its name, how a picture or a sound becomes

@@ -9,7 +9,7 @@ import (
 )
 
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"*/module.yaml", "../schemas/testdata/playbook/*/module.yaml"} {
+	for _, pattern := range []string{"../catalog/*/module.yaml", "../schemas/testdata/playbook/*/module.yaml"} {
 		paths, _ := filepath.Glob(pattern)
 		for _, p := range paths {
 			data, err := os.ReadFile(p)

@@ -14,7 +14,7 @@ import (
 	"strconv"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/schemas"
 )
 

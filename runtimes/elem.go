@@ -1,6 +1,6 @@
 package runtimes
 
-import "mm-abi.org/mm/core/onnx"
+import "mm-abi.org/mm/onnx"
 
 // onnxElems are the element types by ONNX's numbers.
 var onnxElems = map[onnx.DType]Elem{

@@ -12,7 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Limits of a document.

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 )

@@ -12,7 +12,7 @@ engines=${MM_ENGINES:-$(cd .. && pwd)/.native/engines}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0 MM_HOME=$work/home MM_KEY_PASSWORD=
-go build -o "$work" ./cmd/mm ./cmd/mm-native ./internal/latency
+go build -o "$work" ./cmd/mm ./cmd/mm-native ./tools/latency
 export MM_NATIVE=$work/mm-native
 mkdir -p "$MM_HOME"
 if [ -d "$engines/engines" ]; then cp -R "$engines/engines" "$MM_HOME"; fi

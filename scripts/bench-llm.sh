@@ -3,7 +3,7 @@
 # the same numbers of threads, taking turns. Models of random weights are
 # written to .bench once (2.2 GB).
 #
-#   scripts/bench-llm.sh [flags of internal/libllama/bench]
+#   scripts/bench-llm.sh [flags of tools/libllama/bench]
 #
 # With -levels avx2,vnni there is a run for each level of mm's kernels (MM_CPU),
 # beside llama.cpp's kernels for the same instructions.
@@ -18,4 +18,4 @@ if [ ! -d "$native/lib" ]; then
 	echo "no $native/lib: run scripts/fetch-native.sh $native, or set MM_NATIVE_DIR" >&2
 	exit 1
 fi
-exec go run ./internal/libllama/bench -native "$native" -dir .bench "$@"
+exec go run ./tools/libllama/bench -native "$native" -dir .bench "$@"

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 rounds=${ROUNDS:-3} threads=${THREADS:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go run ./internal/libllama/bench -native "" -dir .bench -models 5M-F32 -prefill 8 -decode 0 -rounds 1 >/dev/null
+go run ./tools/libllama/bench -native "" -dir .bench -models 5M-F32 -prefill 8 -decode 0 -rounds 1 >/dev/null
 go test -c -o "$work/infer.test" ./core/infer
 
 export OMP_NUM_THREADS=$threads MKL_NUM_THREADS=$threads

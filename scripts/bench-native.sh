@@ -22,7 +22,7 @@ data=$up/shared/data/onnx
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 export CGO_ENABLED=0
-${GO:-go} build -o "$bin" ./cmd/mm ./cmd/mm-native ./internal/ortbench ./internal/libllama/beside
+${GO:-go} build -o "$bin" ./cmd/mm ./cmd/mm-native ./tools/ortbench ./tools/libllama/beside
 for engine in onnxruntime llamacpp; do
 	[ -d "$home/engines/$engine" ] || MM_HOME=$home "$bin/mm" runtime install $engine
 done

@@ -1,8 +1,8 @@
-"""Trains the networks of core/net's benchmarks in PyTorch and in mm by turns.
+"""Trains the networks of train/net's benchmarks in PyTorch and in mm by turns.
 
     bench-net.py PEER DIR THREADS STEPS [CASE...]
 
-PEER is the test binary of core/net, which answers on stdin, see peer_test.go.
+PEER is the test binary of train/net, which answers on stdin, see peer_test.go.
 """
 
 import os

@@ -17,5 +17,5 @@ cd "$(dirname "$0")/.."
 . scripts/torch.sh 'import torch, numpy'
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go test -c -o "$work/net" ./core/net
+go test -c -o "$work/net" ./train/net
 MM_TEST_NET_PEER=1 "$python" scripts/bench-net.py "$work/net" "$work" "${MM_BENCH_THREADS:-1}" "${1:-50}" "${@:2}"

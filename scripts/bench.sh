@@ -9,7 +9,7 @@ mib=${1:-1024}
 work=$(mktemp -d "${BENCH_DIR:-$PWD}/.bench-XXXXXX")
 trap 'kill $(jobs -p) 2>/dev/null || true; chmod -R u+w "$work"; rm -rf "$work"' EXIT
 CGO_ENABLED=0 go build -o "$work/mm" ./cmd/mm
-go build -o "$work/measure" ./internal/measure
+go build -o "$work/measure" ./tools/measure
 mm=$work/mm measure=$work/measure
 export MM_HOME=$work/home MM_KEY_PASSWORD= DOCKER_CONFIG=$work/docker
 

@@ -14,8 +14,8 @@ if [ ! -d ../shared/data ]; then
 fi
 rm -rf "$out" && mkdir -p "$out"
 CGO_ENABLED=0 go build -o "$out/mm" ./cmd/mm
-"$out/mm" train recipes/boundary.yaml --out "$out/first" --steps 1 2>&1 | grep -E 'parameters|held out'
-"$out/mm" train recipes/boundary.yaml --out "$out/run" --plot "$out/loss.svg" 2>&1 | grep -E 'held out|ended'
+"$out/mm" train catalog/recipes/boundary.yaml --out "$out/first" --steps 1 2>&1 | grep -E 'parameters|held out'
+"$out/mm" train catalog/recipes/boundary.yaml --out "$out/run" --plot "$out/loss.svg" 2>&1 | grep -E 'held out|ended'
 python3 - "$out/first/last.safetensors" "$out/run/last.safetensors" <<'P'
 import hashlib, json, struct, sys
 

@@ -10,7 +10,7 @@ log=$(mktemp)
 trap 'rm -f "$log" "$log.npu"' EXIT
 command -v adb > /dev/null || echo "skipped: what needs adb; the double of its server is tried alone"
 status=0
-go test -count=1 -v -run 'Lane|Real|Run|Resume|Pretend|Push|Unreachable|Trust|TestDevice' ./device/... ./cmd/mm > "$log" 2>&1 || status=$?
+go test -count=1 -v -run 'Lane|Real|Run|Resume|Pretend|Push|Unreachable|Trust|TestDevice' ./lab/device/... ./cmd/mm > "$log" 2>&1 || status=$?
 grep -E '^(---|ok|FAIL)|^ +--- (FAIL|SKIP)|skipped:|device_test.go:[0-9]+: (exit|mm) ' "$log" | sed 's/^ *device_test.go:[0-9]*: /  /'
 echo "the runner itself, with Qualcomm's libraries in emulation:"
 go test -count=1 -v -timeout 30m -run 'TestNPU$/device' ./cmd/mm > "$log.npu" 2>&1 || status=$?

@@ -17,7 +17,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export CGO_ENABLED=0
-go build -o "$work" ./cmd/mm ./internal/recite
+go build -o "$work" ./cmd/mm ./tools/recite
 build=${BUILD:-}
 if [ -z "$build" ]; then
   export MM_HOME=$work/home MM_KEY_PASSWORD=

@@ -18,7 +18,7 @@ cp scripts/mcp-client.mjs "$tmp/client/"
 
 root=$tmp/root
 mkdir -p "$root/modules/adder"
-cp -r modules/core-llm modules/router modules/sandbox "$root/modules/"
+cp -r catalog/core-llm catalog/router catalog/sandbox "$root/modules/"
 printf 'modules: [modules]\n' >"$root/mm.yaml"
 cat >"$root/b.graph.yaml" <<'YAML'
 name: b

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts the backend test data of ONNX, which the repository does not hold, into
 # $ONNX_SUITE (default: .native/onnx-suite beside the repository), from the
-# Python package onnx, and runs both engines on it: core/graph, and ONNX Runtime
+# Python package onnx, and runs both engines on it: onnx/engine, and ONNX Runtime
 # 1.30.0 through mm-native, which is installed into the home folder $MM_ENGINES
 # (default: .native/engines beside the repository) where it is not there yet.
 set -eu
@@ -23,4 +23,4 @@ if [ ! -d "$home/engines/onnxruntime/1.30.0" ]; then
 	MM_HOME="$home" "$bin/mm" runtime install onnxruntime
 	rm -rf "$bin"
 fi
-ONNX_SUITE="$dir" MM_ENGINES="$home" ${GO:-go} test -count=1 -v -run TestSuite ./core/graph ./runtimes/onnxrt
+ONNX_SUITE="$dir" MM_ENGINES="$home" ${GO:-go} test -count=1 -v -run TestSuite ./onnx/engine ./runtimes/onnxrt

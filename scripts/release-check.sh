@@ -12,7 +12,7 @@ module=$(go list -m)
 
 for n in one two-longer; do
   git clone -q . "$work/$n"
-  (cd "$work/$n" && GOCACHE="$work/cache-$n" go run ./internal/release -version "$version" -platforms "${PLATFORMS:-linux/amd64,windows/amd64}" -out "$work/out-$n" >/dev/null)
+  (cd "$work/$n" && GOCACHE="$work/cache-$n" go run ./tools/release -version "$version" -platforms "${PLATFORMS:-linux/amd64,windows/amd64}" -out "$work/out-$n" >/dev/null)
 done
 cmp "$work/out-one/SHA256SUMS" "$work/out-two-longer/SHA256SUMS"
 echo "reproducible: $(wc -l <"$work/out-one/SHA256SUMS") archives, the same from two folders and two caches"

@@ -13,7 +13,7 @@ if [ ! -d ../shared/data ]; then
 fi
 mkdir -p "$out"
 CGO_ENABLED=0 go build -o "$out/mm" ./cmd/mm
-"$out/mm" eval lm recipes/wall.yaml --ngram
+"$out/mm" eval lm catalog/recipes/wall.yaml --ngram
 for name in wall-phi-auto wall; do
   echo
   rm -rf "${out:?}/$name"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 )
 

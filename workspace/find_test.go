@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"

@@ -10,7 +10,7 @@ import (
 
 	"oras.land/oras-go/v2/content"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/sign"
 )

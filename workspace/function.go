@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/epcontext"
 	"mm-abi.org/mm/internal/audit"
@@ -20,6 +19,7 @@ import (
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx"
 )
 
 // Function is a user's own function of tensors: an ONNX file, a file compiled for

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
 )
 

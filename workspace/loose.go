@@ -15,14 +15,14 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer/admit"
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/train"
 )
 
 // asItStands makes a build of the user's own file or folder, which was neither

@@ -7,8 +7,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"

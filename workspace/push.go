@@ -9,8 +9,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"

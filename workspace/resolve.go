@@ -17,11 +17,11 @@ import (
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
-	"mm-abi.org/mm/resolve"
 )
 
 // ResolveOptions say how the modules of a graph are found.

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export/gguf"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
 )
 

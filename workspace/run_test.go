@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -24,8 +24,11 @@ func (w *world) modelIn(dir string) {
 
 // reference is the reference core's folder.
 var reference = func() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "modules", "core-llm")
+	dir, err := os.Getwd() // the package's folder, before any test changes it
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, "..", "catalog", "core-llm")
 }()
 
 // The user's own file becomes a build: said, logged, and without a store.

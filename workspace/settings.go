@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/schemas"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/workspace"
 )

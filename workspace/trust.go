@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/schemas"

@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 	"mm-abi.org/mm/schemas"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"

@@ -2,8 +2,8 @@
 // says how far they are from them.
 //
 // [Compile] goes the whole way: the model's shapes are fixed to those of the
-// calibration inputs (core/graph/freeze), the numbers made integers where that
-// is asked for (core/onnx/qdq), the result compiled by Qualcomm's libraries
+// calibration inputs (onnx/engine/freeze), the numbers made integers where that
+// is asked for (onnx/qdq), the result compiled by Qualcomm's libraries
 // (runtimes/qnn). Then the context is run at once, in emulation, on the same
 // inputs, and held against what our own engine computes with the model as it
 // was given. The [Record] says all of it; nothing is written of a context
@@ -25,15 +25,15 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/graph/freeze"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
-	"mm-abi.org/mm/core/onnx/qdq"
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"

@@ -17,12 +17,12 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
 	export "mm-abi.org/mm/assemble/export/qnn"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
@@ -352,8 +352,8 @@ func TestExists(t *testing.T) {
 // A golden array that is flat is taken in the shape of the model, in a folder
 // and in an archive; what does not fit is named.
 func TestSamples(t *testing.T) {
-	model := filepath.FromSlash("../../modules/vision-enc/vision_enc.onnx")
-	sets, err := compile.Samples(model, []string{filepath.FromSlash("../../modules/vision-enc/golden")})
+	model := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
+	sets, err := compile.Samples(model, []string{filepath.FromSlash("../../catalog/vision-enc/golden")})
 	if err != nil || len(sets) != 5 {
 		t.Fatalf("%d sets, %v", len(sets), err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 )
 
 // cut proposes where a model can be cut so that one part has none of the

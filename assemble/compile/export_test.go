@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/freeze"
-	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/freeze"
 )
 
 var (

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	export "mm-abi.org/mm/assemble/export/qnn"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes/qnn"
 )
 

@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/seed"
@@ -97,7 +97,7 @@ func sm8750(t *testing.T) soc.Chip {
 // A middle of layers is compared on what the whole model writes, and its record
 // names them.
 func TestMiddle(t *testing.T) {
-	model := filepath.FromSlash("../../modules/core-llm/core-llm.gguf")
+	model := filepath.FromSlash("../../catalog/core-llm/core-llm.gguf")
 	npu := newMirror()
 	opt := compile.LanguageOptions{Model: model, Chip: sm8750(t), Window: 40, Layers: window.Span{First: 1, Count: 2}, MinCosine: 0.9999, Out: filepath.Join(t.TempDir(), "core.bin")}
 	made, err := compile.Language(t.Context(), npu, opt)
@@ -275,7 +275,7 @@ func TestLanguageNPU(t *testing.T) {
 	})
 	t.Run("core-llm", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "core-llm.gguf")
-		data, err := os.ReadFile(filepath.FromSlash("../../modules/core-llm/core-llm.gguf"))
+		data, err := os.ReadFile(filepath.FromSlash("../../catalog/core-llm/core-llm.gguf"))
 		if err == nil {
 			err = os.WriteFile(path, data, 0o600)
 		}

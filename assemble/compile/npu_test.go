@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // positions of the window that a layer of the core is compiled for.
@@ -30,7 +30,7 @@ const positions = 32
 // three texts of token ids.
 func layer(t *testing.T) (path string, sets []map[string]graph.Tensor) {
 	t.Helper()
-	f, err := gguf.Open(filepath.FromSlash("../../modules/core-llm/core-llm.gguf"))
+	f, err := gguf.Open(filepath.FromSlash("../../catalog/core-llm/core-llm.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +94,8 @@ func TestNPU(t *testing.T) {
 	enginestest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	block, hidden := layer(t)
-	encoder := filepath.FromSlash("../../modules/vision-enc/vision_enc.onnx")
-	images, err := compile.Samples(encoder, []string{filepath.FromSlash("../../modules/vision-enc/golden")})
+	encoder := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
+	images, err := compile.Samples(encoder, []string{filepath.FromSlash("../../catalog/vision-enc/golden")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +181,8 @@ func TestSameBytes(t *testing.T) {
 	}
 	enginestest.Program(t)
 	e := &qnn.Engine{Library: libs}
-	path := filepath.FromSlash("../../modules/vision-enc/vision_enc.onnx")
-	sets, err := compile.Samples(path, []string{filepath.FromSlash("../../modules/vision-enc/golden")})
+	path := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
+	sets, err := compile.Samples(path, []string{filepath.FromSlash("../../catalog/vision-enc/golden")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/qnn"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // tensor is float32 numbers of a shape.

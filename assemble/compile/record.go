@@ -7,12 +7,12 @@ import (
 	"math"
 	"strconv"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/qdq"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/qdq"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/step"
 )

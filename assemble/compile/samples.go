@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/array"
-	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/drift"
 )
 
 const (

@@ -3,8 +3,8 @@ package compile
 import (
 	"slices"
 
-	"mm-abi.org/mm/core/graph/freeze"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/freeze"
 )
 
 // row is how many channels the HTP lays side by side.

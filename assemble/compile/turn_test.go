@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/graph/freeze"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/engine/freeze"
 )
 
 // A product with a constant in front whose rows are not full is written the

@@ -22,10 +22,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
 
 // Sink takes the files that exporters write.

@@ -12,11 +12,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/modelpack"
-	"mm-abi.org/mm/resolve"
 )
 
 func open(t *testing.T, dir string) *registry.Store {

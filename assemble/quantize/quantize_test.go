@@ -30,7 +30,7 @@ func text(t *testing.T) string {
 // written is what the shipped core becomes.
 func written(t *testing.T, opt Options) ([]byte, error) {
 	t.Helper()
-	in, err := os.Open(filepath.Join(testfiles.Root(t), "modules", "core-llm", "core-llm.gguf"))
+	in, err := os.Open(filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/dataset/synth"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/synth"
 )
 
 // toolCallTemplate asks the sum of two numbers of a skill and goes on with its

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"path/filepath"
 
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/decode"
 )
 
 // trainDecoder trains a decoder behind a frozen core: stage 2.

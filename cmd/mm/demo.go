@@ -15,9 +15,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/catalog"
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 )
@@ -105,7 +105,7 @@ func (p *program) demo(c *cli.Context) (err error) {
 
 // unpack writes the embedded modules and graphs.
 func (d *demonstration) unpack() error {
-	for name, files := range map[string]fs.FS{"modules": modules.Reference(), "builds": builds.Reference()} {
+	for name, files := range map[string]fs.FS{"modules": catalog.Reference(), "builds": builds.Reference()} {
 		if err := fsx.CopyFS(filepath.Join(d.dir, name), files); err != nil {
 			return err
 		}

@@ -11,15 +11,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/device"
-	"mm-abi.org/mm/device/adb"
-	"mm-abi.org/mm/device/evidence"
-	"mm-abi.org/mm/device/reference"
-	"mm-abi.org/mm/device/sample"
-	"mm-abi.org/mm/device/ssh"
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/adb"
+	"mm-abi.org/mm/lab/device/evidence"
+	"mm-abi.org/mm/lab/device/reference"
+	"mm-abi.org/mm/lab/device/sample"
+	"mm-abi.org/mm/lab/device/ssh"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/workspace"
 )

@@ -11,10 +11,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"mm-abi.org/mm/device/adb/adbtest"
-	"mm-abi.org/mm/device/evidence"
-	"mm-abi.org/mm/device/phonetest"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/lab/device/adb/adbtest"
+	"mm-abi.org/mm/lab/device/evidence"
+	"mm-abi.org/mm/lab/device/phonetest"
 )
 
 // deviceWorld is a folder with what a run needs and an adb server, the double of

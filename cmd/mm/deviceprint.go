@@ -13,11 +13,11 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/device"
-	"mm-abi.org/mm/device/evidence"
-	"mm-abi.org/mm/device/reference"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/evidence"
+	"mm-abi.org/mm/lab/device/reference"
 )
 
 func (p *program) printProbe(v device.Probe) error {

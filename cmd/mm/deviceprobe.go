@@ -7,9 +7,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/device"
-	"mm-abi.org/mm/device/adb"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/probe"
 )
 

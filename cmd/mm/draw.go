@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/decode"
 )
 
 // isCheckpoint reports whether arg is a file of a training.

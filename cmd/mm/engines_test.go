@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // draw writes a picture whose colours go from corner to corner, from a corner

@@ -10,15 +10,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/dataset/qa"
-	"mm-abi.org/mm/core/dataset/synth"
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/decode"
-	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/eval"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/dataset/synth"
+	"mm-abi.org/mm/train/decode"
+	"mm-abi.org/mm/train/modal"
 	"mm-abi.org/mm/workspace"
 )
 

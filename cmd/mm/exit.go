@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // The exit codes, which scripts may rely on.

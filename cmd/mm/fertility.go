@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/tokenizer/fertility"
-	"mm-abi.org/mm/core/train"
+	"mm-abi.org/mm/train"
 )
 
 // fertile is one line of mm tokenizer fertility.

@@ -117,7 +117,7 @@ func TestHostileMedia(t *testing.T) {
 	graph := filepath.Join(dir, "media.graph.yaml")
 	for name, text := range map[string]string{
 		graph:                         hostileGraph,
-		filepath.Join(dir, "mm.yaml"): fmt.Sprintf("modules: [%q]\n", filepath.Join(testfiles.Root(t), "modules")),
+		filepath.Join(dir, "mm.yaml"): fmt.Sprintf("modules: [%q]\n", filepath.Join(testfiles.Root(t), "catalog")),
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/workspace"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/device/adb/adbtest"
-	"mm-abi.org/mm/device/phonetest"
+	"mm-abi.org/mm/lab/device/adb/adbtest"
+	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
 )
@@ -159,7 +159,7 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.WriteFile("voice", []byte(voice), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.CopyFS("functions", os.DirFS(filepath.Join(repo, "modules"))); err != nil {
+	if err := os.CopyFS("functions", os.DirFS(filepath.Join(repo, "catalog"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range learn.Files {
@@ -173,7 +173,7 @@ func jsonWorld(t *testing.T) (host string) {
 	if err := os.CopyFS("builds", os.DirFS(filepath.Join(repo, "builds"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("mm.yaml", fmt.Appendf(nil, "modules: [%q]\n", filepath.Join(repo, "modules")), 0o644); err != nil {
+	if err := os.WriteFile("mm.yaml", fmt.Appendf(nil, "modules: [%q]\n", filepath.Join(repo, "catalog")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := phonetest.NewKit("phone", 4096); err != nil {

@@ -12,12 +12,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/dataset"
 	"mm-abi.org/mm/core/infer/score"
-	"mm-abi.org/mm/core/llm"
-	"mm-abi.org/mm/core/nn"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/nn"
 )
 
 // gradcheckVariants are the shapes whose gradients are checked: every branch

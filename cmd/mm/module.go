@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	moduleinspect "mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"

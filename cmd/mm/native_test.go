@@ -25,7 +25,7 @@ func TestRunWithAKilledEngine(t *testing.T) {
 	}
 	t.Setenv("MM_HOME", home)
 	model := filepath.Join(t.TempDir(), "core-llm.gguf")
-	data, err := os.ReadFile(filepath.Join(testfiles.Root(t), "modules", "core-llm", "core-llm.gguf"))
+	data, err := os.ReadFile(filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf"))
 	if err == nil {
 		err = os.WriteFile(model, data, 0o600)
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/device/adb/adbtest"
-	"mm-abi.org/mm/device/evidence"
-	"mm-abi.org/mm/device/phonetest"
-	"mm-abi.org/mm/device/runner"
+	"mm-abi.org/mm/lab/device/adb/adbtest"
+	"mm-abi.org/mm/lab/device/evidence"
+	"mm-abi.org/mm/lab/device/phonetest"
+	"mm-abi.org/mm/lab/device/runner"
 )
 
 // started starts the program that was pushed to a phone on this machine.
@@ -89,7 +89,7 @@ func npuDevice(t *testing.T, repo, dist, libs string) {
 	again := npuLane(t, p)
 	npuLibs(t, libs, c.Build)
 	must(t, "keys", "generate", "--name", "lab")
-	native, bin, onnx := os.Getenv("MM_NATIVE"), npuFile(t, dist, "vision-enc"), filepath.Join(repo, "modules", "vision-enc", "vision_enc.onnx")
+	native, bin, onnx := os.Getenv("MM_NATIVE"), npuFile(t, dist, "vision-enc"), filepath.Join(repo, "catalog", "vision-enc", "vision_enc.onnx")
 	job := []string{bin, "--runner", native, "--libs", "lib"}
 
 	must(t, append([]string{"device", "plan"}, job...)...)
@@ -109,8 +109,8 @@ func npuDevice(t *testing.T, repo, dist, libs string) {
 
 	run := append(append([]string{"device", "run"}, job...), "--reference", onnx, "--repeat", "1", "--deadline", "5m", "--sign", keyFile("lab"), "--json")
 	drawn := npuRun(t, append(run, "--samples", "2", "--out", "drawn.json")...)
-	golden := filepath.Join(repo, "modules", "vision-enc")
-	given := npuRun(t, append(run, "--inputs", filepath.Join(repo, "modules", "vision-proj", "chart.png"), "--inputs", "image="+filepath.Join(golden, "golden", "image.npy"), "--module", golden, "--outputs", "out")...)
+	golden := filepath.Join(repo, "catalog", "vision-enc")
+	given := npuRun(t, append(run, "--inputs", filepath.Join(repo, "catalog", "vision-proj", "chart.png"), "--inputs", "image="+filepath.Join(golden, "golden", "image.npy"), "--module", golden, "--outputs", "out")...)
 	if outputs, _ := filepath.Glob("out/*/0.npy"); len(outputs) != 2 || given.Record.Drawn || !drawn.Record.Drawn {
 		t.Errorf("%q, drawn %v and %v", outputs, drawn.Record.Drawn, given.Record.Drawn)
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
 

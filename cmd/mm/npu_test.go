@@ -100,8 +100,8 @@ func npuRegistry(t *testing.T, repo, dist, key, libs string) {
 	must(t, "pull", ref)
 	t.Logf("%s", must(t, "verify", ref))
 	for i, c := range []question{
-		{filepath.Join(repo, "modules", "vision-proj", "chart.png"), "what is the highest bar?"},
-		{filepath.Join(repo, "modules", "vision-proj", "chart.png"), "what is the lowest bar?"},
+		{filepath.Join(repo, "catalog", "vision-proj", "chart.png"), "what is the highest bar?"},
+		{filepath.Join(repo, "catalog", "vision-proj", "chart.png"), "what is the lowest bar?"},
 	} {
 		want, got := c.ask(t, ref), c.ask(t, ref, "vision-enc=qnn", "vision-proj=qnn")
 		t.Logf("%s onnx:%q, qnn (emulated):%q", c.text, want.Text, got.Text)

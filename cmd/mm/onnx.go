@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/quant"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/quant"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // results is stdout. It remembers that something could not be written: who

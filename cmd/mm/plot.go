@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 
-	"mm-abi.org/mm/core/dataset"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/chart"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset"
 )
 
 // plotRun draws a run's loss curves over tokens, with the n-gram baselines of

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/qnn/compat"
 	"mm-abi.org/mm/core/qnn/fit"
 	"mm-abi.org/mm/core/qnn/libs"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 )
 

@@ -11,13 +11,13 @@ import (
 
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/workspace"
 )

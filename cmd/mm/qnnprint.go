@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"

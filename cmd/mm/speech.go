@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/dataset/sound"
+	"mm-abi.org/mm/train/dataset/sound"
 )
 
 func (p *program) speechCommand() *cli.Command {

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/modal"
 )
 
 // loadStage is the recipe of a training stage.

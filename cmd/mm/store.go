@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/workspace"

@@ -15,11 +15,11 @@ import (
 
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 
-	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
 	native "mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
@@ -274,7 +274,7 @@ func TestStrangersHear(t *testing.T) {
 		append([]string{"onnx", "cut", file, "-o", cut}, heard...),
 		{"module", "import", "onnx", cut, "--name", "oww-speech", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/oww-speech",
 			"--cap", "window_ms=3000", "--preprocess", hearing},
-	}, []string{"onnx"}, []string{"modules", "builds/own-encoder"}}
+	}, []string{"onnx"}, []string{"catalog", "builds/own-encoder"}}
 	ref := shipped(t, s, foreignRegistry(t))
 	if out := must(t, "run", ref, "--smoke"); !strings.Contains(out, "2 of 2 golden prompts") {
 		t.Errorf("%s", out)

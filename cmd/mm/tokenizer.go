@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/core/tokenizer/bpe"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/train"
 )
 
 func (p *program) tokenizerCommand() *cli.Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
 	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes/agent"
 	"mm-abi.org/mm/runtimes/runner"

@@ -15,9 +15,9 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
 )
 
 func (p *program) trainCommand() *cli.Command {

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // BenchmarkDecode and BenchmarkPrefill run the model that MM_BENCH_MODEL

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // randomAdapter changes every matrix of the layers.

@@ -8,7 +8,7 @@ import (
 
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // edited is what an edit repeats nearly all of.

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/internal/libllama"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // native starts llama.cpp; the test is skipped where it is not to be had.

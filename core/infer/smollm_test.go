@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/internal/libllama"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // smollm is SmolLM2-135M-Instruct as Q4_1, a real model.
@@ -85,7 +85,7 @@ func TestParitySmolLM(t *testing.T) {
 // TestParityCore does the same with the core that lies in the tree.
 func TestParityCore(t *testing.T) {
 	c := native(t)
-	follow(t, c, filepath.Join("..", "..", "modules", "core-llm", "core-llm.gguf"), 128)
+	follow(t, c, filepath.Join("..", "..", "catalog", "core-llm", "core-llm.gguf"), 128)
 }
 
 // TestParitySmolLMTypes does the same with the model's weights in other types.

@@ -14,7 +14,7 @@ import (
 // or a script names it. A code that nothing raises is a promise to nobody, and
 // one that no test meets may say anything.
 func TestCodesAreRaisedAndTested(t *testing.T) {
-	table, err := os.ReadFile(filepath.Join(root(t), "diag", "codes.go"))
+	table, err := os.ReadFile(filepath.Join(root(t), "internal", "diag", "codes.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func words(t *testing.T) (source, tests map[string]bool) {
 		rel, _ := filepath.Rel(root(t), path)
 		rel = filepath.ToSlash(rel)
 		switch {
-		case e.IsDir() && (rel == "diag" || rel == "internal/repotest" || rel == "dist" || strings.HasPrefix(e.Name(), ".") && rel != "."):
+		case e.IsDir() && (rel == "internal/diag" || rel == "internal/repotest" || rel == "dist" || strings.HasPrefix(e.Name(), ".") && rel != "."):
 			return fs.SkipDir
 		case e.IsDir():
 			return nil

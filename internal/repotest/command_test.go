@@ -120,17 +120,17 @@ var writes = map[string]bool{
 // writers are the packages and files outside of internal/fsx that write, and
 // why they may.
 var writers = map[string]string{
-	"internal/fsx/":         "the seam itself",
-	"internal/libllama/":    "a test's bridge to another engine, in the system's temporary folder",
-	"internal/recite/":      "what a build says, in the folder that is named",
-	"internal/latency/":     "a benchmark's pictures and sounds, in the system's temporary folder",
-	"internal/ortbench/":    "a benchmark's bridge to another engine, in the system's temporary folder",
-	"internal/testfiles/":   "models that tests run, in folders of theirs",
-	"core/onnx/onnxtest/":   "attacks that tests plant, in folders of theirs",
-	"internal/release/":     "a program of the release, not mm",
-	"tools/":                "programs of the developers, not mm",
-	"skills/skilltest/":     "guests that try to, behind walls",
-	"core/dataset/cache.go": "a cache that is checked as it is read",
+	"internal/fsx/":          "the seam itself",
+	"tools/libllama/":        "a test's bridge to another engine, in the system's temporary folder",
+	"tools/recite/":          "what a build says, in the folder that is named",
+	"tools/latency/":         "a benchmark's pictures and sounds, in the system's temporary folder",
+	"tools/ortbench/":        "a benchmark's bridge to another engine, in the system's temporary folder",
+	"internal/testfiles/":    "models that tests run, in folders of theirs",
+	"onnx/onnxtest/":         "attacks that tests plant, in folders of theirs",
+	"tools/release/":         "a program of the release, not mm",
+	"tools/":                 "programs of the developers, not mm",
+	"skills/skilltest/":      "guests that try to, behind walls",
+	"train/dataset/cache.go": "a cache that is checked as it is read",
 }
 
 // Nothing outside of internal/fsx writes to disk, but for what is listed.

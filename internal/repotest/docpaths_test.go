@@ -10,7 +10,7 @@ import (
 
 // named are the files of the tree that a line of a document gives to mm: not those
 // that a flag says to write.
-var named = regexp.MustCompile(`(\S+)\s+((?:modules|builds|recipes)/[\w./-]*\w)`)
+var named = regexp.MustCompile(`(\S+)\s+((?:catalog|builds)/[\w./-]*\w)`)
 
 // What a document shows mm to work on is in the tree.
 func TestDocumentedFiles(t *testing.T) {

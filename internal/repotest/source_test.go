@@ -23,7 +23,7 @@ const (
 // sitting.
 var spine = []string{
 	"cmd/mm/main.go", "abi/abi.go", "modules/manifest.go", "builds/graph.go",
-	"assemble/assemble.go", "runtimes/runtimes.go", "core/llm/forward.go", "core/train/train.go",
+	"assemble/assemble.go", "runtimes/runtimes.go", "train/llm/forward.go", "train/train.go",
 }
 
 const maxSpine = 300

@@ -13,17 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/soc"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
-const coreLLM = "../../modules/core-llm/core-llm.gguf"
+const coreLLM = "../../catalog/core-llm/core-llm.gguf"
 
 // compiler stands for Qualcomm's libraries: it refuses in the way it is told to.
 type compiler struct {
@@ -257,7 +257,7 @@ func TestUnlike(t *testing.T) {
 // Our own engine is held against the golden results that lie with the inputs,
 // beside which may lie more inputs.
 func TestGolden(t *testing.T) {
-	dir := "../../modules/vision-proj"
+	dir := "../../catalog/vision-proj"
 	for _, inputs := range []string{dir + "/golden", beside(t, dir+"/golden")} {
 		m, err := read(t, Matrix{Model: "m", Targets: []string{ONNX}, Scopes: []Scope{{Name: "proj", ONNX: dir + "/vision_proj.onnx", Inputs: []string{inputs}}}})
 		if err != nil {

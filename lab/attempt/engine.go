@@ -10,12 +10,12 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -13,12 +13,12 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
 )
 
 // sets of inputs that layers of a language model are tried on.

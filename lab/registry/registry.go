@@ -24,8 +24,8 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/device/evidence"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/journal"
 )
 

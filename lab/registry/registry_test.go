@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/device/evidence"
+	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/registry"
 )
 

@@ -26,7 +26,7 @@ import (
 	"slices"
 	"time"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/lab/telemetry"
 	"mm-abi.org/mm/schemas"

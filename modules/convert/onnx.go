@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
 )
 
 // Function is what a module of an ONNX model says beyond what the file tells.

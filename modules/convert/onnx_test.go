@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/inspect"
+	"mm-abi.org/mm/onnx"
 )
 
 func value(name string, dtype onnx.DType, dims ...onnx.Dim) onnx.Value {

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx"
 )
 
 // DescribeContext is the manifest of a file for QNN, without its name, version

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/onnx"
 )
 
 // outside moves the largest weight of an encoder's model into big.bin.

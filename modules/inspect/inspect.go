@@ -22,9 +22,9 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/mmap"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 )
 
 // Locate tells where a file of a module lies on disk and its size in bytes;

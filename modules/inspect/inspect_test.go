@@ -14,11 +14,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/onnx"
 )
 
 // seeded is the folder of a new module.

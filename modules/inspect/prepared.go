@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 )
 
 // prepared compares what a preprocess block makes with what the file takes. The

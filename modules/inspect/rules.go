@@ -3,11 +3,11 @@ package inspect
 import (
 	"errors"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/onnx"
 )
 
-// rules are the codes of what package core/onnx finds.
+// rules are the codes of what package onnx finds.
 var rules = map[onnx.Rule]diag.Code{
 	onnx.RuleFormat: diag.ModelFields, onnx.RuleIR: diag.ModelIR, onnx.RuleOpset: diag.ModelOpset, onnx.RuleDomain: diag.ModelDomain,
 	onnx.RuleNode: diag.ModelNode, onnx.RuleContext: diag.ModelContext, onnx.RuleTraining: diag.ModelTraining,

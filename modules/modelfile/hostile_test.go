@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx/admit"
-	"mm-abi.org/mm/core/onnx/onnxtest"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/modelfile"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 )
 

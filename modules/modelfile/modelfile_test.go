@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/onnxtest"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/onnxtest"
 )
 
 // dense is y = relu(x·w + b).

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/quant"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/quant"
 )
 
 // QuantOptions for Quantise.

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/graph/drift"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/quant"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/modelfile"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/quant"
 )
 
 // ort is ONNX Runtime in a Python process.
@@ -67,7 +67,7 @@ func models(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, pattern := range []string{
-		filepath.Join(testfiles.Root(t), "modules", "*", "*.onnx"),
+		filepath.Join(testfiles.Root(t), "catalog", "*", "*.onnx"),
 		filepath.Join(filepath.Dir(testfiles.Root(t)), "shared", "data", "onnx", "*.onnx"),
 		filepath.Join(os.Getenv("MM_MODELS_DIR"), "*", "*.onnx"),
 	} {

@@ -11,11 +11,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer/admit"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/facts"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/facts"
 )
 
 // View is what a model file is made of.

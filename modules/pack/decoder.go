@@ -10,17 +10,17 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/sound"
-	"mm-abi.org/mm/core/net"
-	"mm-abi.org/mm/core/net/export"
-	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/train/dataset/sound"
+	"mm-abi.org/mm/train/decode"
+	"mm-abi.org/mm/train/net"
+	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/nn"
 )
 
 // The names of a decoder's ports, as the playbook has them.

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/decode"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/pack"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/decode"
+	"mm-abi.org/mm/train/net"
 )
 
 // drawing leaves the checkpoint of a decoder that has seen one picture.

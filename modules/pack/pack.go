@@ -17,11 +17,11 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
 )
 
 // recipeNote is what a card says of the recipe that lies beside it.

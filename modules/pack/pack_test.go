@@ -9,11 +9,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	exportgguf "mm-abi.org/mm/assemble/export/gguf"
-	"mm-abi.org/mm/core/llm"
-	"mm-abi.org/mm/core/train"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/pack"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/llm"
 )
 
 // trained leaves a checkpoint of a tiny model in a folder of its own.

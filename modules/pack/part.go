@@ -13,17 +13,17 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/net"
-	"mm-abi.org/mm/core/net/export"
-	"mm-abi.org/mm/core/nn"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/schemas"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/modal"
+	"mm-abi.org/mm/train/net"
+	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/nn"
 )
 
 // PartOptions is what a module made of one part of a training is to be called.

@@ -13,23 +13,23 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/dataset/scene"
-	"mm-abi.org/mm/core/dataset/sound"
-	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer/adapter"
-	"mm-abi.org/mm/core/llm"
-	"mm-abi.org/mm/core/net"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/core/train"
-	"mm-abi.org/mm/core/train/modal"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/pack"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/sound"
+	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/modal"
+	"mm-abi.org/mm/train/net"
 )
 
-const core = "../core-llm/core-llm.gguf"
+const core = "../../catalog/core-llm/core-llm.gguf"
 
 // staged leaves the checkpoints of an encoder's stage and of stage 1.
 func staged(t *testing.T) (encoder, tuned string) {

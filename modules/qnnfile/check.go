@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // Report is what a check comes to.

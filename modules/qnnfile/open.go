@@ -19,15 +19,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/dlc"
 	"mm-abi.org/mm/core/qnn/epcontext"
 	"mm-abi.org/mm/core/qnn/litert"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
 )
 
 // Format is what a file is.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	qnncontext "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/epcontext"
@@ -22,8 +21,9 @@ import (
 	"mm-abi.org/mm/core/qnn/libs"
 	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/fit"
 	"mm-abi.org/mm/core/qnn/litert"
 	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/onnx"
 )
 
 // View is what a file is made of.

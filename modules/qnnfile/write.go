@@ -13,10 +13,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/mmap"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn/epcontext"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/onnx"
 )
 
 // ErrExists says that a file is there and was not to be replaced.

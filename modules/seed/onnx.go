@@ -5,8 +5,8 @@ import (
 	"io"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 )
 
 // opset is the version of the operators in seeded models; every runtime that

@@ -34,7 +34,7 @@ func reference(t *testing.T) *builds.Build {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat("../../modules/core-llm/core-llm.gguf"); err != nil {
+	if _, err := os.Stat("../../catalog/core-llm/core-llm.gguf"); err != nil {
 		t.Skip("skipped: the weights of the reference core are not here: ", err)
 	}
 	home := t.TempDir()

@@ -1,5 +1,5 @@
 // Package coreonnx is the engine called onnx: the encoders, projectors and
-// decoders of a build, which are ONNX models, run by package core/graph in
+// decoders of a build, which are ONNX models, run by package onnx/engine in
 // pure Go, on any machine, in this process.
 package coreonnx
 
@@ -16,9 +16,9 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/graph"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/runtimes"
 )
 

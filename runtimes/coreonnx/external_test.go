@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
-	"mm-abi.org/mm/core/onnx/onnxtest"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 )

@@ -32,7 +32,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	files := []string{filepath.Join(dir, "s", "s.gguf")}
 	for _, name := range []string{"core-llm", "draft-llm"} {
-		files = append(files, filepath.Join(testfiles.Root(t), "modules", name, name+".gguf"))
+		files = append(files, filepath.Join(testfiles.Root(t), "catalog", name, name+".gguf"))
 	}
 	use := func(e runtimes.Engine) func(ctx context.Context, _, path string) error {
 		return func(ctx context.Context, _, path string) error {

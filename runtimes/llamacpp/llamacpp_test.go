@@ -37,7 +37,7 @@ func bundle(path string) runtimes.Bundle {
 }
 
 func coreModule(t testing.TB) runtimes.Bundle {
-	return bundle(filepath.Join(testfiles.Root(t), "modules", "core-llm", "core-llm.gguf"))
+	return bundle(filepath.Join(testfiles.Root(t), "catalog", "core-llm", "core-llm.gguf"))
 }
 
 var prompt = []int32{1, 40, 41, 42, 43, 44, 45}

@@ -8,10 +8,10 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 )
 

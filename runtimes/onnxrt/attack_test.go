@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"mm-abi.org/mm/core/onnx/admit"
-	"mm-abi.org/mm/core/onnx/onnxtest"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )

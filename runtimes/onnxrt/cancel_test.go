@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"

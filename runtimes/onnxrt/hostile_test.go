@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
-	"mm-abi.org/mm/core/onnx/onnxtest"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/engines"
@@ -21,7 +21,7 @@ func TestDamagedFiles(t *testing.T) {
 	var files []string
 	in := make(map[string]map[string]runtimes.Tensor)
 	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32, "img-dec/img_dec.onnx": 1} {
-		path := filepath.Join(testfiles.Root(t), "modules", filepath.FromSlash(name))
+		path := filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(name))
 		files, in[path] = append(files, path), inputs(t, path, many)
 	}
 	use := func(e runtimes.Engine) func(ctx context.Context, file, path string) error {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"

@@ -1,7 +1,7 @@
 // Package onnxrt is the engine called onnxruntime: ONNX functions by ONNX
 // Runtime's library, in a child process (runtimes/worker, cmd/mm-native).
 //
-// A model passes core/onnx's checks before the library sees it: opsets and
+// A model passes onnx's checks before the library sees it: opsets and
 // operator domains that the library has, tensors of the size they say, and
 // external data only in files of the build, which lie below one folder of
 // plain files.
@@ -15,8 +15,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
-	"mm-abi.org/mm/core/onnx/admit"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/worker"

@@ -10,8 +10,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
 	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			path := filepath.Join(testfiles.Root(t), "modules", filepath.FromSlash(name))
+			path := filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(name))
 			runtimetest.Run(t, runtimetest.Function{Engine: e, Bundle: bundle(path), In: inputs(t, path, many)}.Cases())
 		})
 	}
@@ -145,7 +145,7 @@ func TestNoTelemetry(t *testing.T) {
 	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
 		t.Setenv(name, dir)
 	}
-	path := filepath.Join(testfiles.Root(t), "modules", "vision-proj", "vision_proj.onnx")
+	path := filepath.Join(testfiles.Root(t), "catalog", "vision-proj", "vision_proj.onnx")
 	m, err := e.Open(t.Context(), bundle(path), runtimes.Limits{Threads: 1})
 	if err != nil {
 		t.Fatal(err)

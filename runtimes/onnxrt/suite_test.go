@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/onnxrt"

@@ -17,7 +17,7 @@ import (
 	core "mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/qnntest"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/step"

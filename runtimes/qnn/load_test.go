@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/qnn"

@@ -12,12 +12,12 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx/admit"
 	binary "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
+	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines"
 	"mm-abi.org/mm/runtimes/qnn/ask"

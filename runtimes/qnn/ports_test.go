@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	backend "mm-abi.org/mm/runtimes/qnn"

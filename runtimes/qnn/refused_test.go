@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/onnx"
 	core "mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/epcontext"
 	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 )

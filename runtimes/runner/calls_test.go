@@ -347,9 +347,9 @@ func BenchmarkCall(b *testing.B) {
 	for _, free := range []bool{false, true} {
 		b.Run(map[bool]string{false: "forced", true: "chosen"}[free], func(b *testing.B) {
 			build, opt := equipped(b)
-			build.Assembly.Core.Files, build.Files = builds.Formats{"gguf": {"core-llm.gguf"}}, folder("../../modules/core-llm")
+			build.Assembly.Core.Files, build.Files = builds.Formats{"gguf": {"core-llm.gguf"}}, folder("../../catalog/core-llm")
 			for _, name := range []string{"ocr-latex", "sympy-lite"} {
-				m, list := modules.Load("../../modules/" + name + "/module.yaml")
+				m, list := modules.Load("../../catalog/" + name + "/module.yaml")
 				if list.Failed() {
 					b.Fatal(list)
 				}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -17,12 +17,12 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/seed"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -120,7 +120,7 @@ func TestConformance(t *testing.T) {
 // other, and says what the whole says; a span that is not there is refused.
 func TestMiddle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core-llm.gguf")
-	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../modules/core-llm"))); err != nil {
+	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../catalog/core-llm"))); err != nil {
 		t.Fatal(err)
 	}
 	prompt := []int32{0, 340, 281, 500, 77, 612}
@@ -212,7 +212,7 @@ func TestStories(t *testing.T) {
 // likely, and nowhere else.
 func TestCore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "core-llm.gguf")
-	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../modules/core-llm"))); err != nil {
+	if err := os.CopyFS(filepath.Dir(path), os.DirFS(filepath.FromSlash("../../catalog/core-llm"))); err != nil {
 		t.Fatal(err)
 	}
 	prompt := []int32{0, 340, 281, 500, 77, 612}

@@ -22,8 +22,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/internal/testfiles"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -499,7 +499,7 @@ func (f folder) Dir(context.Context, ...string) (string, error) { return string(
 func coreModule(t testing.TB) runtimes.Bundle {
 	return runtimes.Bundle{
 		Part:   builds.Part{Name: "core-llm", Version: "1.0.0", Type: abi.Core, Files: builds.Formats{"gguf": {"core-llm.gguf"}}},
-		Files:  folder(filepath.Join(testfiles.Root(t), "modules", "core-llm")),
+		Files:  folder(filepath.Join(testfiles.Root(t), "catalog", "core-llm")),
 		Tokens: abi.TokenContract{MaxSeq: 200},
 	}
 }

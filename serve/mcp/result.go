@@ -10,7 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 )
 
 // structured is the result whose content is v, as JSON and as text. One that is

@@ -44,7 +44,7 @@ func world(t *testing.T) string {
 	put(t, dir, "modules/reader/module.yaml", skillYAML("reader", "{name: file, type: uri}", "{name: text, type: str}"))
 	put(t, dir, "modules/reader/run.star", "def run(args):\n  return {\"text\": str(read(args[\"file\"]))}\n")
 	for _, name := range []string{"core-llm", "router"} {
-		if err := os.CopyFS(filepath.Join(dir, "modules", name), os.DirFS(filepath.Join("..", "..", "modules", name))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, "modules", name), os.DirFS(filepath.Join("..", "..", "catalog", name))); err != nil {
 			t.Fatal(err)
 		}
 	}

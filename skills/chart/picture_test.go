@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // free is a meter without end.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 func TestReadTable(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/image/vector"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 type free struct{}

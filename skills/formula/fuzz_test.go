@@ -4,8 +4,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/glyph"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // FuzzRead: any pixels are print, or an error.

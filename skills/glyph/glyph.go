@@ -1,7 +1,7 @@
 // Package glyph knows printed letters by their shape.
 //
 // [New] draws the characters of the fonts that pictures for training are drawn
-// with (core/dataset/scene), each stretched to one small grid; [Set.Match] says
+// with (train/dataset/scene), each stretched to one small grid; [Set.Match] says
 // how much the ink of a picture is like each of them, font by font, since a text
 // is of one font. The fonts that are held out there are held out here, too: the
 // figures of docs/SKILLS.md are of them.
@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/image/vector"
 
-	"mm-abi.org/mm/core/dataset/scene"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // Columns and Rows of the grid that a character is compared in.

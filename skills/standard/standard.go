@@ -5,13 +5,13 @@ package standard
 import (
 	"sync"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/skills/algebra"
 	"mm-abi.org/mm/skills/chart"
 	"mm-abi.org/mm/skills/formula"
 	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/guard"
 	"mm-abi.org/mm/skills/sandbox/builtin"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // Funcs are the functions, for a builtin.Executor. Letters to compare with are

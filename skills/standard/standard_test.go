@@ -15,12 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/dataset/scene"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
+	"mm-abi.org/mm/train/dataset/scene"
 )
 
 var update = flag.Bool("update", false, "write what the skills answer")
@@ -82,7 +82,7 @@ func TestGolden(t *testing.T) {
 	}
 	known := map[string]skill{}
 	for name := range Funcs() {
-		m, list := modules.Load(filepath.Join("../../modules", name))
+		m, list := modules.Load(filepath.Join("../../catalog", name))
 		if len(list) > 0 || m.Runtime.Builtin != name {
 			t.Fatalf("%s: %v", name, list)
 		}

@@ -17,12 +17,12 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
 
 // Exporter writes GGUF. A precision is one of abi.Precisions or a recipe of

@@ -17,14 +17,14 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/modelpack"
-	"mm-abi.org/mm/resolve"
 )
 
 // packed is a seeded core in a store.

@@ -37,13 +37,13 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/core/gguf/window"
 	"mm-abi.org/mm/core/qnn/soc"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/resolve"
 )
 
 // Job is a model that is to be compiled.

@@ -12,11 +12,11 @@ import (
 	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/diag"
+	"mm-abi.org/mm/builds/resolve"
+	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/modelpack"
-	"mm-abi.org/mm/resolve"
 )
 
 const manifest = `name: enc

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"mm-abi.org/mm/cmd/mm-native/dl"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 )
 

@@ -23,8 +23,8 @@ import (
 
 	"mm-abi.org/mm/cmd/mm-native/qnn"
 	qnncontext "mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/device/runner"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device/runner"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 

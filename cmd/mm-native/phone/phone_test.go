@@ -10,7 +10,7 @@ import (
 
 	"mm-abi.org/mm/cmd/mm-native/phone"
 	"mm-abi.org/mm/core/qnn/qnntest"
-	"mm-abi.org/mm/device/runner"
+	"mm-abi.org/mm/lab/device/runner"
 )
 
 // What fails before a context runs is a result that the contract's reader takes,

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )

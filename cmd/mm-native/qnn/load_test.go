@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	native "mm-abi.org/mm/cmd/mm-native/qnn"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/qnn"

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/onnx"
 )
 
 // layer writes one layer: x + attention(norm(x)), and that + feedforward of its

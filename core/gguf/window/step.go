@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/onnx"
+	"mm-abi.org/mm/onnx"
 )
 
 // StepOptions say how much a step takes. The zero value is refused.

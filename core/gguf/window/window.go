@@ -20,8 +20,8 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/onnx"
 )
 
 // Options say which part is written. The zero value is refused.

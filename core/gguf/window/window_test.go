@@ -10,13 +10,13 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/graph"
 	"mm-abi.org/mm/core/infer"
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
 )
 
-const core = "../../../modules/core-llm/core-llm.gguf"
+const core = "../../../catalog/core-llm/core-llm.gguf"
 
 // All layers of the shipped core, written as ONNX, give the states that the
 // engine of language models gives, behind the last norm.

@@ -18,7 +18,7 @@ const text = "Once upon a time there was a little dog who liked to run in the pa
 // core is the language model that lies in the tree.
 func core(t *testing.T, threads int) (*infer.Model, *tokenizer.Tokenizer) {
 	t.Helper()
-	m, err := infer.Load(filepath.Join("..", "..", "..", "modules", "core-llm", "core-llm.gguf"), infer.Options{Threads: threads})
+	m, err := infer.Load(filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf"), infer.Options{Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package score measures how well a model predicts a text: its loss, as the
-// evaluation of a checkpoint in training has it (core/train), of a model that
+// evaluation of a checkpoint in training has it (train), of a model that
 // runs.
 //
 // [Cut] makes windows of the text's tokens and [Evaluate] has a session read

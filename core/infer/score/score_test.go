@@ -38,7 +38,7 @@ func TestCut(t *testing.T) {
 // core is the language model that lies in the tree.
 func core(t *testing.T) (*infer.Model, *tokenizer.Tokenizer) {
 	t.Helper()
-	m, err := infer.Load(filepath.Join("..", "..", "..", "modules", "core-llm", "core-llm.gguf"), infer.Options{Threads: 1})
+	m, err := infer.Load(filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf"), infer.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

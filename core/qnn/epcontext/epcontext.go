@@ -2,7 +2,7 @@
 // EPContext of ONNX Runtime, with a QNN context binary in the node or in a file
 // beside the model.
 //
-// [Of] finds the nodes of a model that core/onnx has read; [Node.Compare] holds
+// [Of] finds the nodes of a model that onnx has read; [Node.Compare] holds
 // a node to the context that it names, for ONNX Runtime maps inputs and outputs
 // by their position and computes nonsense where names are swapped; [Wrap] makes
 // a model around a context.
@@ -14,9 +14,9 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/onnx"
 )
 
 // Operator and Domain name the node that stands for a compiled part.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/onnx"
 	"mm-abi.org/mm/core/qnn"
 	"mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/core/qnn/epcontext"
 	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/onnx"
 )
 
 // sample is the context of qnntest and its bytes.

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/internal/libllama"
+	"mm-abi.org/mm/tools/libllama"
 )
 
 // BenchmarkStream measures how near products come to the speed at which memory

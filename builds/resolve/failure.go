@@ -1,0 +1,87 @@
+package resolve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
+)
+
+// failure turns a conflict into a diagnostic at the graph's reference.
+func (r *run) failure(c *conflict) diag.List {
+	var list diag.List
+	if c == nil {
+		return list
+	}
+	pos := r.pos(c.name)
+	if pin, ok := r.pin(c.name); ok && r.opt.Locked && len(c.available) == 0 {
+		return r.gone(pin, pos)
+	}
+	switch {
+	case len(c.available) == 0 && len(r.opt.Skipped) > 0:
+		list.Add(diag.Offline, pos, fmt.Sprintf("%s; not asked: %s", c.chain(), strings.Join(r.opt.Skipped, ", ")), "run once without --offline")
+	case len(c.available) == 0:
+		list.Add(diag.NotFound, pos, fmt.Sprintf("%s; looked in %s", c.chain(), r.looked()), "add a source to mm.yaml, or check the name")
+	case len(c.wants) > 1:
+		list.Add(diag.Conflict, pos, c.chain(), "loosen one of the references")
+	default:
+		list.Add(diag.NoVersion, pos, c.chain(), "use a version that there is")
+	}
+	return list
+}
+
+// gone says that no source has what the lock pins. Other versions that there
+// may be are no help: the lock is what counts.
+func (r *run) gone(pin builds.Locked, pos diag.Pos) (list diag.List) {
+	detail := fmt.Sprintf("%s@%s is locked to %s, which came from %s; looked in %s", pin.Name, pin.Version, pin.Digest, pin.Source, r.looked())
+	if len(r.opt.Skipped) > 0 {
+		list.Add(diag.Offline, pos, detail+"; not asked: "+strings.Join(r.opt.Skipped, ", "), "run once without --offline")
+		return list
+	}
+	list.Add(diag.NotFound, pos, detail, "bring it back, or mm lock --update "+pin.Name)
+	return list
+}
+
+// drift says that a module is not what the lock has: it is not in it, or under
+// one version the bytes of a folder are others.
+func (r *run) drift(m *Module) (list diag.List) {
+	if !r.opt.Locked {
+		return nil
+	}
+	if _, ok := r.opt.Lock.Find(m.Manifest.Name); !ok {
+		list.Add(diag.LockStale, r.pos(m.Manifest.Name), fmt.Sprintf("%s is needed and not in %s", m.Manifest.ID(), r.opt.Lock.File), "run mm lock")
+	}
+	pin, ok := r.pin(m.Manifest.Name)
+	if have := m.Descriptor.Digest.String(); ok && pin.Digest != have {
+		list.Add(diag.LockDrift, r.pos(pin.Name), fmt.Sprintf("%s@%s is locked to %s, %s has %s", pin.Name, pin.Version, pin.Digest, m.Origin, have), "if the change is wanted: mm lock --update "+pin.Name)
+	}
+	return list
+}
+
+// pos is the place of the graph's reference to a module, or the graph where
+// another module asks for it.
+func (r *run) pos(name string) diag.Pos {
+	for _, n := range r.graph.Nodes() {
+		if n.Ref.Name == name {
+			return r.graph.Pos(n.Ptr + "/ref")
+		}
+	}
+	return diag.Pos{File: r.graph.File}
+}
+
+// looked lists the sources for a message.
+func (r *run) looked() string {
+	var names []string
+	for _, s := range r.opt.Sources {
+		names = append(names, s.String())
+	}
+	if names == nil {
+		return "no source"
+	}
+	return strings.Join(names, ", ")
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,149 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
+	"mm-abi.org/mm/schemas"
+)
+
+// Folder is a Source over a folder of module folders, such as modules/. What
+// counts is the name in a folder's module.yaml, not the folder's.
+type Folder struct {
+	Dir   string
+	Store *registry.Store // where the winners are packed; nil where nothing is fetched
+}
+
+// String is the folder's path.
+func (f *Folder) String() string { return f.Dir }
+
+// Candidates reads the module.yaml of every folder and returns the modules
+// called q.Name. Faults of such a module come as a diag.Faults, other modules'
+// faults are none of this search.
+func (f *Folder) Candidates(ctx context.Context, q Query) ([]Candidate, error) {
+	entries, err := os.ReadDir(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Candidate
+	var faults diag.List
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		m, list := f.load(e, q.Name)
+		faults = append(faults, list...)
+		if m == nil || list.Failed() {
+			continue
+		}
+		c, err := loaded(m, f.Store)
+		if err != nil {
+			return nil, err
+		}
+		c.Origin = filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), e.Name()))
+		found = append(found, c)
+	}
+	return found, faults.Err()
+}
+
+// load reads the module in the folder e if it is called name. A module.yaml
+// that cannot be read at all is taken for what its folder is called, so that
+// its fault is told and not only that something is missing.
+func (f *Folder) load(e fs.DirEntry, name string) (*modules.Manifest, diag.List) {
+	if !e.IsDir() {
+		return nil, nil
+	}
+	file := filepath.Join(f.Dir, e.Name(), modules.FileName)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	data, list := schemas.ReadFile(file, diag.Unreadable)
+	if e.Name() != name && !bytes.Contains(data, []byte(name)) && !bytes.Contains(data, []byte(`\`)) {
+		return nil, nil // another's: without escapes a name stands there as it is
+	}
+	named := modules.NameIn(data)
+	if named == "" {
+		named = e.Name()
+	}
+	switch {
+	case named != name:
+		return nil, nil
+	case list.Failed():
+		return nil, list
+	}
+	return modules.Load(file)
+}
+
+// Manifests is a Source over manifests that were read already. They can be
+// looked at and not fetched.
+type Manifests []*modules.Manifest
+
+// String says what the source is.
+func (Manifests) String() string { return "the documents given" }
+
+// Candidates returns the manifests called q.Name.
+func (s Manifests) Candidates(_ context.Context, q Query) ([]Candidate, error) {
+	var found []Candidate
+	for _, m := range s {
+		if m.Name != q.Name {
+			continue
+		}
+		c, err := loaded(m, nil)
+		if err != nil {
+			return nil, err
+		}
+		c.Origin = m.Dir()
+		found = append(found, c)
+	}
+	return found, nil
+}
+
+// folder is a module in a folder of its own.
+type folder struct {
+	m      *modules.Manifest
+	store  *registry.Store
+	hashed string // its digest, once it is known
+}
+
+func loaded(m *modules.Manifest, store *registry.Store) (Candidate, error) {
+	version, err := abi.ParseVersion(m.Version)
+	return Candidate{Name: m.Name, Version: version, module: &folder{m: m, store: store}}, err
+}
+
+func (f *folder) manifest(context.Context) (*modules.Manifest, error) { return f.m, nil }
+
+// digest reads the module's files; nothing is stored.
+func (f *folder) digest(ctx context.Context) (string, error) {
+	if f.hashed == "" {
+		d, err := modelpack.Digest(ctx, f.m)
+		if err != nil {
+			return "", err
+		}
+		f.hashed = d.String()
+	}
+	return f.hashed, nil
+}
+
+// fetch packs the module into the store.
+func (f *folder) fetch(ctx context.Context) (*Module, error) {
+	if f.store == nil {
+		return nil, errors.New("no store to pack " + f.m.ID() + " into")
+	}
+	a, desc, err := modelpack.Pack(ctx, f.store, f.m)
+	if err != nil {
+		return nil, err
+	}
+	return &Module{Manifest: f.m, Artifact: a, Descriptor: desc}, nil
+}

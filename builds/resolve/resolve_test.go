@@ -1,0 +1,655 @@
+package resolve
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/modelpack"
+	"mm-abi.org/mm/registry/remote"
+	"mm-abi.org/mm/registry/server"
+)
+
+// trusting takes everything, and remembers for which repository it was asked.
+type trusting struct{ asked []string }
+
+func (v *trusting) Verify(_ context.Context, _ content.ReadOnlyGraphStorage, repository string, _ ocispec.Descriptor) ([]string, error) {
+	v.asked = append(v.asked, repository)
+	return []string{"key"}, nil
+}
+
+// refusing takes nothing.
+type refusing struct{}
+
+func (refusing) Verify(context.Context, content.ReadOnlyGraphStorage, string, ocispec.Descriptor) ([]string, error) {
+	return nil, errors.New("nobody signed it")
+}
+
+func openStore(t testing.TB) *registry.Store {
+	t.Helper()
+	s, err := registry.Open(t.TempDir(), registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// router writes a module folder that needs no weights. more goes behind the
+// required keys.
+func router(t testing.TB, dir, name, version, more string) {
+	t.Helper()
+	write(t, filepath.Join(dir, modules.FileName), fmt.Sprintf("name: %s\nversion: %s\ntype: router\nabi: mm-abi-1.0\nlicense: MIT\ntool_call_tokens: [\"<tool_call>\", \"</tool_call>\"]\n%s", name, version, more))
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put packs a module into a store under the name given.
+func put(t testing.TB, s *registry.Store, name, version, ref string) ocispec.Descriptor {
+	t.Helper()
+	dir := t.TempDir()
+	router(t, dir, name, version, "")
+	m, list := modules.Load(dir)
+	if list.Failed() {
+		t.Fatal(list)
+	}
+	_, desc, err := modelpack.Pack(context.Background(), s, m)
+	if err == nil && ref != "" {
+		err = s.Tag(context.Background(), desc, ref)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desc
+}
+
+// graph asks for routers, the only modules of these tests; each ref stands as a
+// skill, whose type nobody checks here.
+func graph(t testing.TB, refs ...string) *builds.Graph {
+	t.Helper()
+	text := "core:\n  llm: {ref: \"" + refs[0] + "\"}\n"
+	if len(refs) > 1 {
+		text += "skills:\n"
+		for _, r := range refs[1:] {
+			text += "  - {ref: \"" + r + "\"}\n"
+		}
+	}
+	g, list := builds.Parse(filepath.Join(t.TempDir(), "g.graph.yaml"), []byte(text))
+	if list.Failed() {
+		t.Fatal(list)
+	}
+	return g
+}
+
+// chosen is "name@version origin" of each module.
+func chosen(lock *builds.Lock) string {
+	var parts []string
+	if lock != nil {
+		for _, m := range lock.Modules {
+			parts = append(parts, m.Name+"@"+m.Version+" "+m.Source)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tags(t testing.TB, s *registry.Store) string {
+	t.Helper()
+	list, err := s.Tags(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []string
+	for _, tag := range list {
+		refs = append(refs, tag.Ref)
+	}
+	return strings.Join(refs, " ")
+}
+
+func blobs(t testing.TB, s *registry.Store) int {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(s.Dir(), "blobs", "sha256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// serve makes a registry of the store.
+func serve(t testing.TB, s *registry.Store) (host string, c *remote.Client) {
+	t.Helper()
+	srv, err := server.New(s, server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(srv)
+	t.Cleanup(web.Close)
+	c, err = remote.New(remote.Options{Retries: -1, Credentials: func(context.Context, string) (auth.Credential, error) { return auth.EmptyCredential, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return strings.TrimPrefix(web.URL, "http://"), c
+}
+
+func want1(t testing.TB, err error, code diag.Code, parts ...string) {
+	t.Helper()
+	list, ok := diag.From(err)
+	if !ok || len(list) != 1 || list[0].Code != code {
+		t.Fatalf("%v, want one %s", err, code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(list[0].String()+" "+list[0].Hint, part) {
+			t.Errorf("%s does not say %q", list[0], part)
+		}
+	}
+}
+
+// A folder's module is found by what its module.yaml says, whatever the folder
+// is called and however the name is quoted; only the winner is packed.
+func TestFolder(t *testing.T) {
+	ctx, dir, store := context.Background(), t.TempDir(), openStore(t)
+	router(t, filepath.Join(dir, "eyes"), `"vision-enc"`, "1.0.0", "")
+	router(t, filepath.Join(dir, "vision-enc"), "other", "9.0.0", "description: \"name: vision-enc\"\n")
+	router(t, filepath.Join(dir, "newest"), "vision-enc", "1.2.0", "")
+	router(t, filepath.Join(dir, "rc"), "'vision-enc'", "2.0.0-rc.1", "")
+	write(t, filepath.Join(dir, "broken", modules.FileName), "name: [")
+	write(t, filepath.Join(dir, "notes.txt"), "name: vision-enc")
+	src := &Folder{Dir: dir, Store: store}
+	found, err := src.Candidates(ctx, Query{Name: "vision-enc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range found {
+		got = append(got, c.Version.String()+" "+strings.TrimPrefix(c.Origin, filepath.Base(dir)+"/"))
+	}
+	slices.Sort(got)
+	if s := strings.Join(got, ", "); s != "1.0.0 eyes, 1.2.0 newest, 2.0.0-rc.1 rc" {
+		t.Errorf("found %s", s)
+	}
+	if n := blobs(t, store); n != 0 {
+		t.Errorf("looking stored %d blobs", n)
+	}
+	found1, lock, err := Resolve(ctx, graph(t, "vision-enc@^1"), Options{Sources: []Source{src}})
+	if err != nil || found1["vision-enc"].Manifest.Version != "1.2.0" || found1["vision-enc"].SignedBy != nil {
+		t.Fatalf("%s, %v", chosen(lock), err)
+	}
+	if n := blobs(t, store); n != 3 {
+		t.Errorf("one module of one file makes %d blobs", n)
+	}
+	if _, ok := found1["vision-enc"].Layer(modules.FileName); !ok {
+		t.Error("no layer module.yaml")
+	}
+	if _, ok := found1["vision-enc"].Layer("else"); ok {
+		t.Error("a layer of no file")
+	}
+	digest := lock.Modules[0].Digest
+	if _, lock, err = Resolve(ctx, graph(t, "vision-enc@"+digest), Options{Sources: []Source{src}}); err != nil || lock.Modules[0].Digest != digest {
+		t.Errorf("by digest: %s, %v", chosen(lock), err)
+	}
+	if missing, err := (&Folder{Dir: filepath.Join(dir, "none")}).Candidates(ctx, Query{Name: "x"}); missing != nil || err != nil {
+		t.Errorf("a folder that is not there: %v, %v", missing, err)
+	}
+}
+
+// A module.yaml is judged by its size before it is read, and its faults are
+// told where it is the one that is meant.
+func TestFolderFaults(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	huge := filepath.Join(dir, "huge", modules.FileName)
+	write(t, huge, "name: huge\n")
+	if err := os.Truncate(huge, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "wrong", modules.FileName), "name: mine\nversion: one\ntype: router\nabi: mm-abi-1.0\nlicense: MIT\n")
+	write(t, filepath.Join(dir, "text", modules.FileName), "{")
+	src := &Folder{Dir: dir}
+	for name, code := range map[string]diag.Code{"huge": diag.TooLarge, "mine": diag.BadVersion, "text": diag.Syntax} {
+		_, err := src.Candidates(ctx, Query{Name: name})
+		list, _ := diag.From(err)
+		if !slices.ContainsFunc(list, func(d diag.Diagnostic) bool { return d.Code == code }) {
+			t.Errorf("%s: %v, want %s", name, err, code)
+		}
+	}
+	if found, err := src.Candidates(ctx, Query{Name: "else"}); found != nil || err != nil {
+		t.Errorf("%v, %v", found, err)
+	}
+	_, _, err := Resolve(ctx, graph(t, "mine@^1"), Options{Sources: []Source{src}})
+	if list, ok := diag.From(err); !ok || !strings.HasPrefix(list[0].Pos.File, dir) {
+		t.Errorf("%v does not say where", err)
+	}
+}
+
+// Tags of a layout are versions, channels, targets and other people's names.
+func TestLayout(t *testing.T) {
+	ctx, from, into := context.Background(), openStore(t), openStore(t)
+	put(t, from, "core", "1.0.0", "core:1.0.0")
+	put(t, from, "core", "1.1.0+abc", "core:1.1.0_abc")
+	put(t, from, "core", "1.2.0-rc.1", "core:1.2.0-rc.1")
+	moved := put(t, from, "core", "1.3.0", "core:latest")
+	put(t, from, "core", "1.0.5", "reg.example/team/core:1.0.5")
+	put(t, from, "core-llm", "8.0.0", "core-llm:8.0.0")
+	put(t, from, "else", "7.0.0", "core:7.0.0")
+	put(t, from, "core", "0.9.0", "core:7.0.1")
+	other, err := registry.Pack(ctx, from, registry.Artifact{Name: "core", Version: "5.0.0", Annotations: map[string]string{abi.AnnotationKind: abi.KindAssembly},
+		Layers: []registry.Layer{{Path: "f", Descriptor: ocispec.Descriptor{MediaType: abi.MediaDoc, Digest: moved.Digest, Size: moved.Size}}}})
+	if err == nil {
+		err = from.Tag(ctx, other, "core:5.0.0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix, err := registry.PackIndex(ctx, from, []registry.IndexEntry{{Descriptor: moved, Target: "x"}}, nil)
+	if err == nil {
+		err = from.Tag(ctx, ix, "core:6.0.0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ver := &trusting{}
+	src := &Layout{From: from, Into: into, Verifier: ver, Label: "dist"}
+	for ref, want := range map[string]string{
+		"core@1.0": "core@1.0.5 reg.example/team/core", "core@1.0.0": "core@1.0.0 dist", "core@^1": "core@1.1.0+abc dist", "core:1.1.0_abc": "core@1.1.0+abc dist",
+		"core@1.2.0-rc.1": "core@1.2.0-rc.1 dist", "reg.example/team/core@^1": "core@1.0.5 reg.example/team/core",
+		"core@" + moved.Digest.String(): "core@1.3.0 dist",
+	} {
+		_, lock, err := Resolve(ctx, graph(t, ref), Options{Sources: []Source{src}})
+		if got := chosen(lock); err != nil || got != want {
+			t.Errorf("%s gives %q, %v; want %q", ref, got, err, want)
+		}
+	}
+	if got, want := tags(t, into), "core:1.0.0 core:1.1.0_abc core:1.2.0-rc.1 core:1.3.0 reg.example/team/core:1.0.5"; got != want {
+		t.Errorf("the store has %s, want %s", got, want)
+	}
+	if !slices.Contains(ver.asked, "local/core") || !slices.Contains(ver.asked, "reg.example/team/core") {
+		t.Errorf("asked about %v", ver.asked)
+	}
+	if got := src.String(); got != "dist" {
+		t.Error(got)
+	}
+	_, _, err = Resolve(ctx, graph(t, "core@7.0.0"), Options{Sources: []Source{src}})
+	want1(t, err, diag.IdentityDiffers, "core:7.0.0 holds else@7.0.0")
+	_, _, err = Resolve(ctx, graph(t, "core@7.0.1"), Options{Sources: []Source{src}})
+	want1(t, err, diag.IdentityDiffers, "core:7.0.1 holds core@0.9.0")
+	_, _, err = Resolve(ctx, graph(t, "core@6.0.0"), Options{Sources: []Source{src}})
+	want1(t, err, diag.NoVersion, "there is 7.0.1, 7.0.0, 1.2.0-rc.1, 1.1.0+abc, 1.0.5, 1.0.0")
+	_, _, err = Resolve(ctx, graph(t, "core@1.0.0"), Options{Sources: []Source{&Layout{From: from, Into: into, Verifier: refusing{}, Label: "dist"}}})
+	if err == nil || !strings.Contains(err.Error(), "nobody signed it") {
+		t.Error(err)
+	}
+}
+
+// Of several names of the same bytes the one counts that the lock says.
+func TestLayoutByDigest(t *testing.T) {
+	ctx, s := context.Background(), openStore(t)
+	desc := put(t, s, "core", "1.0.0", "a.example/core:1.0.0")
+	for _, ref := range []string{"b.example/core:1.0.0", "core:1.0.0", "z.example/core:latest"} {
+		if err := s.Tag(ctx, desc, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	src := &Layout{From: s, Into: s, Verifier: &trusting{}, Label: "store"}
+	for from, want := range map[string]string{"b.example/core": "b.example/core", "z.example/core": "z.example/core", "": "core", "else.example/core": "a.example/core"} {
+		found, err := src.Candidates(ctx, Query{Name: "core", Digest: desc.Digest.String(), Repository: from})
+		if err != nil || len(found) != 1 || found[0].Repository != want {
+			t.Errorf("from %q: %+v, %v; want %s", from, found, err, want)
+		}
+	}
+}
+
+// Bytes are hashed on the way into the store and where they lie in it, whoever
+// vouches for them.
+func TestLayoutBytes(t *testing.T) {
+	ctx := context.Background()
+	for name, same := range map[string]bool{"copied": false, "in place": true} {
+		t.Run(name, func(t *testing.T) {
+			from, into := openStore(t), openStore(t)
+			if same {
+				into = from
+			}
+			dir := t.TempDir()
+			router(t, dir, "core", "1.0.0", "card: README.md\n")
+			write(t, filepath.Join(dir, "README.md"), strings.Repeat("x", 1000))
+			m, _ := modules.Load(dir)
+			a, desc, err := modelpack.Pack(ctx, from, m)
+			if err == nil {
+				err = from.Tag(ctx, desc, "core:1.0.0")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt := Options{Sources: []Source{&Layout{From: from, Into: into, Verifier: &trusting{}, Label: "x"}}}
+			i := slices.IndexFunc(a.Layers, func(l registry.Layer) bool { return l.Path == "README.md" })
+			blob := from.BlobPath(a.Layers[i].Descriptor)
+			if err := os.Chmod(blob, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(blob, bytes.Repeat([]byte("y"), 1000), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Resolve(ctx, graph(t, "core@^1"), opt); err == nil || !same && !errors.Is(err, registry.ErrCorrupt) {
+				t.Errorf("changed bytes: %v", err)
+			}
+			if got := tags(t, into); !same && got != "" {
+				t.Errorf("the store names %s", got)
+			}
+		})
+	}
+}
+
+// Signatures travel with a module and are known as such in the store.
+func TestLayoutReferrers(t *testing.T) {
+	ctx, from, into := context.Background(), openStore(t), openStore(t)
+	desc := put(t, from, "core", "1.0.0", "core:1.0.0")
+	sig := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"artifactType":"x/y","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":%q,"size":2},"layers":[],"subject":{"mediaType":%q,"digest":%q,"size":%d}}`,
+		ocispec.MediaTypeImageManifest, ocispec.DescriptorEmptyJSON.Digest, desc.MediaType, desc.Digest, desc.Size)
+	d := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, []byte(sig))
+	err := from.Push(ctx, ocispec.DescriptorEmptyJSON, strings.NewReader("{}"))
+	if err == nil {
+		err = from.Push(ctx, d, strings.NewReader(sig))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Resolve(ctx, graph(t, "core@^1"), Options{Sources: []Source{&Layout{From: from, Into: into, Verifier: &trusting{}, Label: "x"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := into.Referrers(ctx, desc, ""); err != nil || len(list) != 1 || list[0].Digest != d.Digest {
+		t.Errorf("the copy has the referrers %v, %v", list, err)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	ctx, there, here := context.Background(), openStore(t), openStore(t)
+	put(t, there, "core", "1.0.0", "team/core:1.0.0")
+	old := put(t, there, "core", "1.1.0", "team/core:1.1.0")
+	put(t, there, "core", "1.1.1+b.7", "team/core:1.1.1_b.7")
+	put(t, there, "core", "2.0.0", "team/core:latest")
+	ix, err := registry.PackIndex(ctx, there, []registry.IndexEntry{{Descriptor: old, Target: "x"}}, nil)
+	if err == nil {
+		err = there.Tag(ctx, ix, "team/core:1.9.0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, client := serve(t, there)
+	ver := &trusting{}
+	src := &Registry{Client: client, Prefix: host + "/team", Into: here, Verifier: ver}
+	opt := Options{Sources: []Source{src}}
+	for ref, want := range map[string]string{
+		"core@1.0": "core@1.0.0", "core@~1.1.0": "core@1.1.1+b.7", "core@^1": "core@1.1.1+b.7", host + "/team/core@1.1.0": "core@1.1.0",
+		"core@" + old.Digest.String(): "core@1.1.0", host + "/team/core@" + old.Digest.String(): "core@1.1.0",
+	} {
+		_, lock, err := Resolve(ctx, graph(t, ref), opt)
+		if got, want := chosen(lock), want+" "+host+"/team/core"; err != nil || got != want {
+			t.Errorf("%s gives %q, %v; want %q", ref, got, err, want)
+		}
+	}
+	if got := tags(t, here); got != strings.ReplaceAll("H/team/core:1.0.0 H/team/core:1.1.0 H/team/core:1.1.1_b.7", "H", host) {
+		t.Errorf("the store has %s", got)
+	}
+	for _, r := range ver.asked {
+		if r != host+"/team/core" {
+			t.Errorf("asked about %s", r)
+		}
+	}
+	_, _, err = Resolve(ctx, graph(t, "core@^3"), opt)
+	want1(t, err, diag.NoVersion, "graph asks for core@^3; there is 1.9.0, 1.1.1+b.7, 1.1.0, 1.0.0")
+	_, _, err = Resolve(ctx, graph(t, "other@^3"), opt)
+	want1(t, err, diag.NotFound, "graph asks for other@^3; no version of it is at hand; looked in "+host+"/team")
+	_, _, err = Resolve(ctx, graph(t, "elsewhere.example/team/core@^1"), opt)
+	want1(t, err, diag.NoVersion, "elsewhere.example/team/core@^1")
+	_, _, err = Resolve(ctx, graph(t, "core@sha256:"+strings.Repeat("0", 64)), opt)
+	want1(t, err, diag.NoVersion, "core@sha256:000")
+	if _, _, err = Resolve(ctx, graph(t, "core@^1"), Options{Sources: []Source{&Registry{Client: client, Prefix: "nohost", Into: here, Verifier: ver}}}); err == nil || !strings.Contains(err.Error(), "looking for core in nohost") {
+		t.Error(err)
+	}
+}
+
+// What a lock pins is found by its digest where it was fetched to: with no
+// registry at hand, after the tag was moved there and here, and after gc.
+func TestPinsOffline(t *testing.T) {
+	ctx, there, here := context.Background(), openStore(t), openStore(t)
+	put(t, there, "core", "1.0.0", "team/core:1.0.0")
+	put(t, there, "skill", "0.3.0", "team/skill:0.3.0")
+	host, client := serve(t, there)
+	local := &Layout{From: here, Into: here, Verifier: &trusting{}, Label: "store"}
+	far := &Registry{Client: client, Prefix: host + "/team", Into: here, Verifier: &trusting{}}
+	g := graph(t, "core@^1", "skill@^0")
+	_, lock, err := Resolve(ctx, g, Options{Sources: []Source{local, far}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked := Options{Sources: []Source{local}, Lock: lock, Locked: true, Skipped: []string{host + "/team"}}
+	if _, err := here.GC(ctx, registry.GCOptions{Grace: -1}); err != nil {
+		t.Fatal(err)
+	}
+	_, again, err := Resolve(ctx, g, locked)
+	if err != nil || chosen(again) != chosen(lock) {
+		t.Fatalf("offline: %s, %v; locked %s", chosen(again), err, chosen(lock))
+	}
+
+	// The same version with other bytes; both are kept.
+	first := lock.Modules[0].Digest
+	dir := t.TempDir()
+	router(t, dir, "core", "1.0.0", "description: anew\n")
+	m, _ := modules.Load(dir)
+	_, desc, err := modelpack.Pack(ctx, there, m)
+	if err == nil {
+		err = there.Tag(ctx, desc, "team/core:1.0.0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lock2, err := Resolve(ctx, g, Options{Sources: []Source{far}})
+	if err != nil || lock2.Modules[0].Digest == first {
+		t.Fatalf("%s, %v", chosen(lock2), err)
+	}
+	if _, err := here.GC(ctx, registry.GCOptions{Grace: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if got := tags(t, here); !strings.Contains(got, host+"/team/core:pinned-"+desc.Digest.Encoded()[:16]) {
+		t.Errorf("the store has %s", got)
+	}
+	for _, l := range []*builds.Lock{lock, lock2} {
+		locked.Lock = l
+		if _, again, err := Resolve(ctx, g, locked); err != nil || again.Modules[0].Digest != l.Modules[0].Digest || again.Modules[0].Source != host+"/team/core" {
+			t.Errorf("offline: %s, %v", chosen(again), err)
+		}
+	}
+
+	// The names are gone and the bytes are there; then nothing is.
+	list, _ := here.Tags(ctx)
+	for _, tag := range list {
+		if err := here.Untag(ctx, tag.Ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ver := &trusting{}
+	locked.Sources = []Source{&Layout{From: here, Into: here, Verifier: ver, Label: "store"}}
+	if _, _, err := Resolve(ctx, g, locked); err != nil || ver.asked[0] != host+"/team/core" {
+		t.Errorf("%v; asked about %v", err, ver.asked)
+	}
+	locked.Sources = []Source{&Layout{From: openStore(t), Into: here, Verifier: ver, Label: "store"}}
+	_, _, err = Resolve(ctx, graph(t, "core@^1"), locked)
+	want1(t, err, diag.Offline, "core@1.0.0 is locked to "+locked.Lock.Modules[0].Digest, "came from "+host+"/team/core", "not asked: "+host+"/team")
+}
+
+// With the pinned module gone, the message names what the lock has, and not the
+// versions that would not help.
+func TestPinGone(t *testing.T) {
+	ctx, store := context.Background(), openStore(t)
+	put(t, store, "enc", "1.3.0", "enc:1.3.0")
+	put(t, store, "enc", "1.4.0", "enc:1.4.0")
+	src := []Source{&Layout{From: store, Into: store, Verifier: &trusting{}, Label: "store"}}
+	d := "sha256:" + strings.Repeat("ab", 32)
+	lock := &builds.Lock{Modules: []builds.Locked{{Name: "enc", Version: "1.3.9", Digest: d, Source: "store"}}}
+	_, _, err := Resolve(ctx, graph(t, "enc@^1.3"), Options{Sources: src, Lock: lock, Locked: true})
+	want1(t, err, diag.NotFound, "enc@1.3.9 is locked to "+d, "looked in store", "mm lock --update enc")
+	_, got, err := Resolve(ctx, graph(t, "enc@^1.3"), Options{Sources: src, Lock: lock})
+	if err != nil || chosen(got) != "enc@1.4.0 store" {
+		t.Errorf("not locked: %s, %v", chosen(got), err)
+	}
+}
+
+// A folder is edited: its pin is a version, and under --locked its bytes too.
+func TestPinsOfFolders(t *testing.T) {
+	ctx, dir, store := context.Background(), t.TempDir(), openStore(t)
+	router(t, filepath.Join(dir, "core"), "core", "1.0.0", "")
+	router(t, filepath.Join(dir, "skill"), "skill", "1.0.0", "")
+	src := []Source{&Folder{Dir: dir, Store: store}}
+	g := graph(t, "core@^1", "skill@^1")
+	_, lock, err := Resolve(ctx, g, Options{Sources: src})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router(t, filepath.Join(dir, "a-next"), "core", "1.1.0", "")
+	router(t, filepath.Join(dir, "b-next"), "skill", "1.1.0", "")
+	router(t, filepath.Join(dir, "skill"), "skill", "1.0.0", "description: edited\n")
+	for name, tc := range map[string]struct {
+		opt  Options
+		want string
+	}{
+		"pinned":     {Options{Lock: lock}, "1.0.0 1.0.0"},
+		"update":     {Options{Lock: lock, Update: []string{"core"}}, "1.1.0 1.0.0"},
+		"update all": {Options{Lock: lock, Update: []string{"*"}}, "1.1.0 1.1.0"},
+		"no lock":    {Options{}, "1.1.0 1.1.0"},
+	} {
+		tc.opt.Sources = src
+		_, got, err := Resolve(ctx, g, tc.opt)
+		if err != nil || got.Modules[0].Version+" "+got.Modules[1].Version != tc.want {
+			t.Errorf("%s: %s, %v", name, chosen(got), err)
+		}
+	}
+	_, _, err = Resolve(ctx, g, Options{Sources: src, Lock: lock, Locked: true})
+	want1(t, err, diag.LockDrift, "skill@1.0.0 is locked to "+lock.Modules[1].Digest, "/skill has sha256:", "mm lock --update skill")
+
+	// A pin that no longer fits gives way; the others stay.
+	_, got, err := Resolve(ctx, graph(t, "core@^1.1", "skill@^1"), Options{Sources: src, Lock: lock})
+	if err != nil || got.Modules[0].Version != "1.1.0" || got.Modules[1].Version != "1.0.0" {
+		t.Errorf("%s, %v", chosen(got), err)
+	}
+	_, _, err = Resolve(ctx, graph(t, "core@^1.1"), Options{Sources: src, Lock: lock, Locked: true})
+	want1(t, err, diag.LockStale, "core@^1.1")
+	_, _, err = Resolve(ctx, g, Options{Sources: src, Locked: true})
+	want1(t, err, diag.LockMissing)
+
+	// What the lock does not have is not added silently.
+	router(t, filepath.Join(dir, "skill"), "skill", "1.0.0", "")
+	router(t, filepath.Join(dir, "core"), "core", "1.0.0", "")
+	router(t, filepath.Join(dir, "needed"), "needed", "1.0.0", "")
+	lock.Modules[0].Digest = digestOf(t, filepath.Join(dir, "core"), "requires: [needed@^1]\n")
+	_, _, err = Resolve(ctx, g, Options{Sources: src, Lock: lock, Locked: true})
+	want1(t, err, diag.LockStale, "needed@1.0.0 is needed and not in")
+}
+
+// digestOf adds text to the module in dir and returns its digest.
+func digestOf(t testing.TB, dir, more string) string {
+	t.Helper()
+	router(t, dir, "core", "1.0.0", more)
+	m, list := modules.Load(dir)
+	if list.Failed() {
+		t.Fatal(list)
+	}
+	d, err := modelpack.Digest(context.Background(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String()
+}
+
+// Of equal versions the earlier source wins; a lock from a registry holds
+// against a folder of the same version.
+func TestOrderOfSources(t *testing.T) {
+	ctx, dir, store := context.Background(), t.TempDir(), openStore(t)
+	router(t, filepath.Join(dir, "core"), "core", "1.0.0", "description: of the folder\n")
+	put(t, store, "core", "1.0.0", "reg.example/team/core:1.0.0")
+	src := []Source{&Folder{Dir: dir, Store: store}, &Layout{From: store, Into: store, Verifier: &trusting{}, Label: "store"}}
+	g := graph(t, "core@^1")
+	_, fresh, err := Resolve(ctx, g, Options{Sources: src})
+	if err != nil || !strings.HasSuffix(chosen(fresh), "/core") || fresh.Modules[0].SignedBy != nil {
+		t.Errorf("%s, %v", chosen(fresh), err)
+	}
+	_, released, err := Resolve(ctx, g, Options{Sources: src[1:]})
+	if err != nil || chosen(released) != "core@1.0.0 reg.example/team/core" {
+		t.Fatalf("%s, %v", chosen(released), err)
+	}
+	for _, locked := range []bool{true, false} {
+		_, got, err := Resolve(ctx, g, Options{Sources: src, Lock: released, Locked: locked})
+		if err != nil || chosen(got) != chosen(released) {
+			t.Errorf("locked %v: %s, %v", locked, chosen(got), err)
+		}
+		_, got, err = Resolve(ctx, g, Options{Sources: src, Lock: fresh, Locked: locked})
+		if err != nil || chosen(got) != chosen(fresh) {
+			t.Errorf("locked %v: %s, %v", locked, chosen(got), err)
+		}
+	}
+}
+
+func TestLook(t *testing.T) {
+	ctx, dir, store := context.Background(), t.TempDir(), openStore(t)
+	router(t, filepath.Join(dir, "a"), "core", "1.0.0", "requires: [broken@^1, gone@^1]\n")
+	router(t, filepath.Join(dir, "b"), "broken", "1.0.0", "colour: red\n")
+	router(t, filepath.Join(dir, "c"), "old", "1.0.0", "")
+	put(t, store, "unsigned", "1.0.0", "unsigned:1.0.0")
+	given := &modules.Manifest{Name: "given", Version: "1.0.0", Type: abi.Skill}
+	src := []Source{Manifests{given}, &Folder{Dir: dir}, &Layout{From: store, Verifier: refusing{}, Label: "store"}}
+	before := blobs(t, store)
+	got, list, err := Look(ctx, graph(t, "core@^1", "given@1", "old@^2", "unsigned@^1", "nowhere@^1"), Options{Sources: src})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range sorted(got) {
+		if got[name] == nil {
+			name += "!"
+		}
+		names = append(names, name)
+	}
+	if s := strings.Join(names, " "); s != "broken! core given old! unsigned!" {
+		t.Errorf("found %s", s)
+	}
+	var codes []string
+	for _, d := range list {
+		codes = append(codes, string(d.Severity)+" "+string(d.Code))
+	}
+	slices.Sort(codes)
+	if s := strings.Join(codes, ", "); s != "error MM0101, warning MM0320, warning MM0403" {
+		t.Errorf("%s\n%v", s, list)
+	}
+	if n := blobs(t, store); n != before {
+		t.Errorf("looking stored %d blobs", n-before)
+	}
+	if _, _, err := Resolve(ctx, graph(t, "given@1"), Options{Sources: src}); err == nil {
+		t.Error("a manifest without a store was fetched")
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, _, err := Look(cancelled, graph(t, "core@^1"), Options{Sources: src}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

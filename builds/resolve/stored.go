@@ -1,0 +1,157 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/registry"
+)
+
+// maxManifest bounds a module.yaml that is fetched from elsewhere, in bytes.
+const maxManifest = 1 << 20
+
+// errNoModule says that a tag of a version is on something else than a module:
+// a build, or another tool's artifact.
+var errNoModule = errors.New("no module")
+
+// Verifier decides whether an artifact of a repository may be used, and says
+// by whose keys it was released. What it vouches for is the manifest; the bytes
+// below it are hashed when the module is fetched, whoever vouches.
+type Verifier interface {
+	Verify(ctx context.Context, src content.ReadOnlyGraphStorage, repository string, desc ocispec.Descriptor) (keys []string, err error)
+}
+
+// stored is a module that lies as an OCI artifact somewhere else than in a
+// folder.
+type stored struct {
+	ref      abi.Ref // where it was found; its tag, where it has one, is a version's
+	version  string  // as the tag says, or the artifact where it was found by digest
+	src      content.ReadOnlyGraphStorage
+	verifier Verifier
+	into     *registry.Store
+	find     func(ctx context.Context) (ocispec.Descriptor, error)
+	copy     func(ctx context.Context, desc ocispec.Descriptor) error // of every byte, hashed, into the store
+
+	desc     ocispec.Descriptor
+	signedBy []string
+	read     *modules.Manifest
+	artifact *registry.Artifact
+}
+
+// resolved finds the manifest's descriptor once: what a tag means a moment
+// later is no matter.
+func (s *stored) resolved(ctx context.Context) (ocispec.Descriptor, error) {
+	if s.desc.Digest != "" {
+		return s.desc, nil
+	}
+	desc, err := s.find(ctx)
+	if err == nil {
+		s.desc = desc
+	}
+	return desc, err
+}
+
+func (s *stored) digest(ctx context.Context) (string, error) {
+	desc, err := s.resolved(ctx)
+	return desc.Digest.String(), err
+}
+
+// manifest verifies the artifact's signature and reads its module.yaml.
+func (s *stored) manifest(ctx context.Context) (*modules.Manifest, error) {
+	if s.read != nil {
+		return s.read, nil
+	}
+	desc, err := s.resolved(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if desc.MediaType != ocispec.MediaTypeImageManifest {
+		return nil, errNoModule
+	}
+	keys, err := s.verifier.Verify(ctx, s.src, s.ref.Repository(), desc)
+	if err != nil {
+		return nil, err
+	}
+	a, err := registry.ReadArtifact(ctx, s.src, desc)
+	if err != nil {
+		return nil, err
+	}
+	if a.Identity().Kind != abi.KindModule {
+		return nil, errNoModule
+	}
+	m, err := manifestOf(ctx, s.src, a, s.ref.Name+"@"+s.version)
+	if err != nil {
+		return nil, err
+	}
+	if m.Name != s.ref.Name || m.Version != s.version {
+		var list diag.List
+		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s", s.ref, m.ID()), "check the repository")
+		return nil, list.Err()
+	}
+	s.signedBy, s.artifact, s.read = keys, a, m
+	return m, nil
+}
+
+// fetch brings the whole module into the store and gives it a name there.
+func (s *stored) fetch(ctx context.Context) (*Module, error) {
+	m, err := s.manifest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.copy(ctx, s.desc); err != nil {
+		return nil, err
+	}
+	if err := keep(ctx, s.into, s.ref, s.version, s.desc); err != nil {
+		return nil, err
+	}
+	return &Module{Manifest: m, Artifact: s.artifact, Descriptor: s.desc, SignedBy: s.signedBy}, nil
+}
+
+// keep names what was fetched, so that gc leaves it to the next run, which may
+// be offline: REPOSITORY:VERSION, or, where that names other bytes (the version
+// was published anew, or is the user's own), REPOSITORY:pinned-DIGEST.
+func keep(ctx context.Context, store *registry.Store, ref abi.Ref, version string, desc ocispec.Descriptor) error {
+	name := ref.Tagged(abi.VersionTag(version)).String()
+	have, err := store.Resolve(ctx, name)
+	if err == nil && have.Digest != desc.Digest {
+		name = ref.Tagged("pinned-" + desc.Digest.Encoded()[:16]).String()
+		have, err = store.Resolve(ctx, name)
+	}
+	switch {
+	case err == nil && have.Digest == desc.Digest:
+		return nil
+	case err != nil && !errors.Is(err, errdef.ErrNotFound):
+		return err
+	}
+	return store.Tag(ctx, desc, name)
+}
+
+// manifestOf reads the module.yaml among an artifact's layers.
+func manifestOf(ctx context.Context, src content.Fetcher, a *registry.Artifact, id string) (*modules.Manifest, error) {
+	for _, l := range a.Layers {
+		if l.Path != modules.FileName {
+			continue
+		}
+		if l.Descriptor.Size > maxManifest {
+			return nil, fmt.Errorf("reading %s: its module.yaml of %d bytes is over the limit", id, l.Descriptor.Size)
+		}
+		data, err := content.FetchAll(ctx, src, l.Descriptor)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", id, err)
+		}
+		m, list := modules.Parse(id+"/"+modules.FileName, data)
+		if err := list.Err(); err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("reading %s: it holds no %s", id, modules.FileName)
+}

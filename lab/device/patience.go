@@ -1,0 +1,58 @@
+package device
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"mm-abi.org/mm/lab/device/lane"
+)
+
+// patience is how long a step on a device may take unless Device.Patience says
+// otherwise, and longer by the bytes that it moves or hashes; farewell is how long
+// it may take to clean up once nobody waits for a run any more.
+const (
+	patience = time.Minute
+	farewell = 10 * time.Second
+	slowest  = 256 << 10 // bytes sent in a second
+	hashing  = 8 << 20   // bytes hashed in a second
+)
+
+// within does a step that must end in time: a minute, and some seconds more.
+func (d *Device) within(ctx context.Context, more int64, step func(context.Context) error) error {
+	limit := cmp.Or(d.Patience, patience) + time.Duration(more)*time.Second
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := step(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("%w: nothing came back within %s", lane.ErrLost, limit)
+	}
+	return err
+}
+
+// long runs a command that may take some seconds more than others.
+func (d *Device) long(ctx context.Context, more int64, command string) (out lane.Output, err error) {
+	err = d.within(ctx, more, func(ctx context.Context) error {
+		out, err = d.Lane.Exec(ctx, command)
+		return err
+	})
+	return out, d.lost(err)
+}
+
+func (d *Device) stat(ctx context.Context, name string) (info lane.Info, err error) {
+	err = d.within(ctx, 0, func(ctx context.Context) error {
+		info, err = d.Lane.Stat(ctx, name)
+		return err
+	})
+	return info, d.lost(err)
+}
+
+func (d *Device) put(ctx context.Context, name string, r io.Reader, bytes int64) error {
+	return d.lost(d.within(ctx, bytes/slowest, func(ctx context.Context) error { return d.Lane.Put(ctx, name, r) }))
+}
+
+func (d *Device) get(ctx context.Context, name string, w io.Writer, limit int64) error {
+	return d.lost(d.within(ctx, limit/slowest, func(ctx context.Context) error { return d.Lane.Get(ctx, name, w, limit) }))
+}

@@ -1,0 +1,259 @@
+// Package sample reads the inputs of a run on a device out of files: arrays,
+// numbers, bytes as the graph has them, and, with a module's manifest, pictures
+// and sounds, which are prepared as the engines of this machine have them
+// prepared (runtimes/modality).
+package sample
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mm-abi.org/mm/core/npy"
+	qnncontext "mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/internal/diag"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/element"
+	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes/modality"
+)
+
+// Options say where the inputs are.
+type Options struct {
+	// Places are a set each, and a folder of SSSS/I.raw as many as it has: FILE
+	// where the graph has one input; NAME=FILE,NAME=FILE; an .npz or a .json with
+	// something for each input; a folder with NAME.npy, NAME.json or NAME.raw.
+	Places []string
+	Module string // folder of the module that prepares pictures and sounds; "": none does
+}
+
+// maxBytes bounds a file of inputs.
+const maxBytes = 1 << 30
+
+// reader reads sets of inputs for a graph.
+type reader struct {
+	graph    qnncontext.Graph
+	manifest *modules.Manifest // nil: nothing prepares pictures and sounds
+}
+
+// Read gives the sets, each in the order of the graph's inputs, with as many
+// numbers as the graph takes.
+func Read(ctx context.Context, j device.Job, opt Options) (sets [][][]float32, err error) {
+	r := reader{}
+	if _, r.graph, err = j.Open(); err != nil {
+		return nil, err
+	}
+	if opt.Module != "" {
+		var faults diag.List
+		if r.manifest, faults = modules.Load(opt.Module); faults.Err() != nil {
+			return nil, faults.Err()
+		}
+	}
+	for _, place := range opt.Places {
+		more, err := r.place(ctx, place)
+		if err != nil {
+			return nil, fmt.Errorf("inputs %s: %w", place, err)
+		}
+		if sets = append(sets, more...); len(sets) > runner.MaxSamples {
+			return nil, fmt.Errorf("more than %d sets of inputs", runner.MaxSamples)
+		}
+	}
+	return sets, nil
+}
+
+// place reads what one place has.
+func (r reader) place(ctx context.Context, place string) ([][][]float32, error) {
+	if info, err := os.Stat(place); err == nil && info.IsDir() {
+		return r.folder(ctx, place)
+	} else if err == nil {
+		return r.file(ctx, place)
+	}
+	files := map[string]string{}
+	for part := range strings.SplitSeq(place, ",") {
+		name, path, ok := strings.Cut(part, "=")
+		if _, twice := files[name]; !ok || name == "" || path == "" || twice {
+			return nil, errors.New("it is neither a file, nor a folder, nor NAME=FILE with each name once")
+		}
+		files[name] = path
+	}
+	return r.set(ctx, files)
+}
+
+// file reads a set out of one file.
+func (r reader) file(ctx context.Context, path string) ([][][]float32, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npz":
+		return r.archive(path)
+	case ".json":
+		if set, ok, err := r.object(path); ok || err != nil {
+			return [][][]float32{set}, err
+		}
+	}
+	if n := len(r.graph.Inputs); n != 1 {
+		return nil, fmt.Errorf("the graph has %d inputs (%s): say NAME=FILE of each", n, r.names())
+	}
+	return r.set(ctx, map[string]string{r.graph.Inputs[0].Name: path})
+}
+
+func (r reader) names() string {
+	var names []string
+	for _, t := range r.graph.Inputs {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// folder reads SSSS/I.raw, as a runner has its inputs, or a file named after
+// each input.
+func (r reader) folder(ctx context.Context, dir string) ([][][]float32, error) {
+	var sets [][][]float32
+	for s := range runner.MaxSamples {
+		files := map[string]string{}
+		for i, t := range r.graph.Inputs {
+			files[t.Name] = filepath.Join(dir, filepath.FromSlash(runner.File(s, i)))
+		}
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(runner.File(s, 0)))); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		set, err := r.set(ctx, files)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set...)
+	}
+	if len(sets) > 0 {
+		return sets, nil
+	}
+	files := map[string]string{}
+	for _, t := range r.graph.Inputs {
+		if path := named(dir, t.Name); path != "" {
+			files[t.Name] = path
+		}
+	}
+	return r.set(ctx, files)
+}
+
+// named is the file of an input; "" where there is none. The name comes out of
+// the context and may be a path, which is none then.
+func named(dir, input string) string {
+	if input == "" || !filepath.IsLocal(input) || filepath.Base(input) != input {
+		return ""
+	}
+	for _, ext := range []string{".npy", ".json", ".raw"} {
+		path := filepath.Join(dir, input+ext)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// set reads a file for each input.
+func (r reader) set(ctx context.Context, files map[string]string) ([][][]float32, error) {
+	var out [][]float32
+	for _, t := range r.graph.Inputs {
+		path, ok := files[t.Name]
+		if !ok {
+			return nil, fmt.Errorf("nothing is there for the input %q; the graph takes %s", t.Name, r.names())
+		}
+		v, err := r.tensor(ctx, t, path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		out = append(out, v)
+		delete(files, t.Name)
+	}
+	for name := range files {
+		return nil, fmt.Errorf("the graph has no input %q; it takes %s", name, r.names())
+	}
+	return [][][]float32{out}, nil
+}
+
+// tensor reads one input.
+func (r reader) tensor(ctx context.Context, t qnncontext.Tensor, path string) ([]float32, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".raw", ".bin":
+		data, err := fsx.ReadFile(path, maxBytes)
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := t.Bytes(); !ok || int64(len(data)) != n {
+			return nil, fmt.Errorf("%d bytes, %s%v has %d", len(data), t.DType, t.Dims, n)
+		}
+		return element.Decode(t, data)
+	case ".json":
+		v, err := numbers(path)
+		if err != nil {
+			return nil, err
+		}
+		return fitted(t, v)
+	case ".npy":
+		data, err := fsx.ReadFile(path, maxBytes)
+		if err != nil {
+			return nil, err
+		}
+		a, err := npy.Decode(data)
+		if err != nil {
+			return nil, err
+		}
+		return array(t, a)
+	}
+	return r.media(ctx, t, path)
+}
+
+// array is an array's numbers. Dimensions may be written otherwise, such as with
+// a batch of one, if the elements are as many.
+func array(t qnncontext.Tensor, a *npy.Array) ([]float32, error) {
+	v, err := modality.Numbers(modality.FromArray(a))
+	if err != nil {
+		return nil, err
+	}
+	return fitted(t, v)
+}
+
+// fitted holds numbers to the elements that the graph takes.
+func fitted(t qnncontext.Tensor, v []float64) ([]float32, error) {
+	if n, ok := t.Elements(); !ok || int64(len(v)) != n {
+		return nil, fmt.Errorf("%d numbers, the input %q is %s%v", len(v), t.Name, t.DType, t.Dims)
+	}
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out, nil
+}
+
+// archive reads an .npz with an array for each input.
+func (r reader) archive(path string) (sets [][][]float32, err error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	all, err := npy.ReadArchive(f, info.Size(), maxBytes)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]float32
+	for _, t := range r.graph.Inputs {
+		a := all[t.Name]
+		if a == nil {
+			return nil, fmt.Errorf("no array %q; the graph takes %s", t.Name, r.names())
+		}
+		v, err := array(t, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return [][][]float32{out}, nil
+}

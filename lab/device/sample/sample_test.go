@@ -1,0 +1,214 @@
+package sample_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/lab/device"
+	"mm-abi.org/mm/lab/device/sample"
+)
+
+func floats(v ...float32) []byte {
+	var b []byte
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+func array(t *testing.T, shape []int, v ...float32) []byte {
+	t.Helper()
+	b, err := npy.Encode(&npy.Array{Type: "f4", Shape: shape, Data: floats(v...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// job is one of a context with the inputs x, 32-bit floats [2], and ids, 32-bit
+// integers [3]; or of x alone.
+func job(t *testing.T, both bool) device.Job {
+	t.Helper()
+	c := qnntest.Sample()
+	g := &c.Graphs[0]
+	g.Inputs = g.Inputs[:1]
+	g.Inputs[0].Dims, g.Inputs[0].Dynamic = []uint32{2}, nil
+	if both {
+		ids := g.Inputs[0]
+		ids.ID, ids.Name, ids.DType, ids.Dims = 77, "ids", qnn.Int32, []uint32{3}
+		g.Inputs = append([]context.Tensor{g.Inputs[0]}, ids)
+	}
+	path := filepath.Join(t.TempDir(), "c.bin")
+	if err := os.WriteFile(path, qnntest.Context(c), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return device.Job{Context: path}
+}
+
+// files are written into the working directory, which is a new one.
+func files(t *testing.T, all map[string][]byte) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, data := range all {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The same two inputs in each form that is read.
+func TestRead(t *testing.T) {
+	x, ids := array(t, []int{1, 2}, 0.5, -2), []byte("[[7, 8, 9]]")
+	var zipped bytes.Buffer
+	z := zip.NewWriter(&zipped)
+	for name, data := range map[string][]byte{"x.npy": x, "ids.npy": array(t, []int{3}, 7, 8, 9)} {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(data)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw := []byte{7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0}
+	files(t, map[string][]byte{
+		"x.npy": x, "ids.json": ids, "ids.raw": raw, "both.npz": zipped.Bytes(), "both.json": []byte(`{"ids": [7, 8, 9], "x": [0.5, -2]}`),
+		"named/x.npy": x, "named/ids.json": ids, "runs/0000/0.raw": floats(0.5, -2), "runs/0000/1.raw": raw, "runs/0001/0.raw": floats(1, 2), "runs/0001/1.raw": raw,
+		"x.raw": floats(0.5, -2), "x.json": []byte("[0.5, -2]"),
+	})
+	one := [][]float32{{0.5, -2}, {7, 8, 9}}
+	two := [][]float32{{1, 2}, {7, 8, 9}}
+	for place, want := range map[string][][][]float32{
+		"x=x.npy,ids=ids.json": {one}, "ids=ids.raw,x=x.raw": {one}, "both.npz": {one}, "both.json": {one}, "named": {one}, "runs": {one, two},
+	} {
+		got, err := sample.Read(t.Context(), job(t, true), sample.Options{Places: []string{place}})
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", place, err, d)
+		}
+	}
+	for _, place := range []string{"x.npy", "x.raw", "x.json"} {
+		got, err := sample.Read(t.Context(), job(t, false), sample.Options{Places: []string{place, place}})
+		if d := cmp.Diff([][][]float32{one[:1], one[:1]}, got); d != "" || err != nil {
+			t.Errorf("%s: %v\n%s", place, err, d)
+		}
+	}
+}
+
+// What does not fit the graph is refused, and the words say why.
+func TestRefused(t *testing.T) {
+	files(t, map[string][]byte{
+		"x.npy": array(t, []int{2}, 1, 2), "three.npy": array(t, []int{3}, 1, 2, 3), "ids.json": []byte("[1, 2, 3]"), "short.raw": {1, 2}, "uneven.json": []byte("[[1], [2, 3]]"),
+		"words.json": []byte(`["a", "b"]`), "more.json": []byte(`{"x": [1, 2], "ids": [1, 2, 3], "y": 1}`), "less.json": []byte(`{"x": [1, 2]}`), "picture.png": []byte("\x89PNG\r\n\x1a\n"),
+		"empty/other.npy": nil, "broken.npz": []byte("PK"), "deep.json": []byte(strings.Repeat("[", 20000)),
+	})
+	for place, words := range map[string]string{
+		"x.npy": "say NAME=FILE of each", "x=x.npy": `nothing is there for the input "ids"`, "x=three.npy,ids=ids.json": "3 numbers", "x=short.raw,ids=ids.json": "2 bytes",
+		"x=uneven.json,ids=ids.json": "other lengths", "x=words.json,ids=ids.json": "no number", "more.json": `no input "y"`, "less.json": `the input "ids"`,
+		"x=picture.png,ids=ids.json": "--module", "empty": `the input "x"`, "broken.npz": "zip", "nothing.npy": "neither a file", "x=x.npy,x=x.npy,ids=ids.json": "each name once",
+		"x=x.npy,ids=ids.json,z=x.npy": `no input "z"`, "x=deep.json,ids=ids.json": "depth",
+	} {
+		if _, err := sample.Read(t.Context(), job(t, true), sample.Options{Places: []string{place}}); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want %q", place, err, words)
+		}
+	}
+}
+
+// A picture is prepared as the module's manifest says.
+func TestPicture(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := qnntest.Sample()
+	g := &c.Graphs[0]
+	g.Inputs = g.Inputs[:1]
+	g.Inputs[0].Name, g.Inputs[0].Dims, g.Inputs[0].Dynamic = "image", []uint32{1, 128, 128, 3}, nil
+	path := filepath.Join(t.TempDir(), "c.bin")
+	if err := os.WriteFile(path, qnntest.Context(c), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := sample.Read(t.Context(), device.Job{Context: path}, sample.Options{
+		Places: []string{filepath.Join(root, "catalog", "vision-proj", "chart.png")}, Module: filepath.Join(root, "catalog", "vision-enc"),
+	})
+	if err != nil || len(got) != 1 || len(got[0][0]) != 3*128*128 || got[0][0][0] == 0 {
+		t.Fatalf("%v, %d sets", err, len(got))
+	}
+}
+
+// Of a sound the first window is prepared as the module's manifest says: what lies
+// behind it changes nothing, and what lies in it all.
+func TestSound(t *testing.T) {
+	module, err := filepath.Abs("../../../catalog/audio-enc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := qnntest.Sample()
+	g := &c.Graphs[0]
+	g.Inputs = g.Inputs[:1]
+	g.Inputs[0].Name, g.Inputs[0].Dims, g.Inputs[0].Dynamic = "pcm", []uint32{1, 300, 64}, nil
+	const window, rate = 48352, 16000
+	tone := func(n, later int, hertz, then float64) []byte {
+		w := &preprocess.Wave{Rate: rate, Samples: make([]float32, n+later)}
+		for i := range w.Samples {
+			if i == n {
+				hertz = then
+			}
+			w.Samples[i] = float32(math.Sin(2*math.Pi*hertz*float64(i)/rate)) / 2
+		}
+		return preprocess.EncodeWAV(w)
+	}
+	files(t, map[string][]byte{
+		"c.bin": qnntest.Context(c), "one.wav": tone(window, 0, 440, 0), "two.wav": tone(window, window, 440, 1500), "other.wav": tone(window, window, 1500, 440),
+		"none.wav": []byte("RIFF"),
+	})
+	read := func(name string) ([][][]float32, error) {
+		return sample.Read(t.Context(), device.Job{Context: "c.bin"}, sample.Options{Places: []string{name}, Module: module})
+	}
+	one, err := read("one.wav")
+	if err != nil || len(one) != 1 || len(one[0][0]) != 300*64 {
+		t.Fatalf("%v, %d sets", err, len(one))
+	}
+	if two, err := read("two.wav"); err != nil || !cmp.Equal(one, two) {
+		t.Errorf("with a second window it is another: %v", err)
+	}
+	other, err := read("other.wav")
+	if err != nil || cmp.Equal(one, other) {
+		t.Errorf("another first window is the same: %v", err)
+	}
+	if a, b := loudest(one[0][0]), loudest(other[0][0]); a >= b {
+		t.Errorf("440 Hz is loudest in band %d, 1500 Hz in band %d", a, b)
+	}
+	if _, err := read("none.wav"); err == nil {
+		t.Error("no sound is one")
+	}
+}
+
+// loudest is the band with the greatest number in the middle of 64 bands of
+// frames.
+func loudest(frames []float32) int {
+	const bands = 64
+	best, at := -1, frames[150*bands:151*bands]
+	for i, v := range at {
+		if best < 0 || v > at[best] {
+			best = i
+		}
+	}
+	return best
+}

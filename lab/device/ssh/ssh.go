@@ -1,0 +1,334 @@
+// Package ssh reaches a device by SSH: a phone with Termux's openssh, or a board.
+// Commands run in its shell, files go by SFTP, which comes with openssh.
+//
+// The host's key must be in the file of known hosts: nothing is sent to a host
+// that is not known, and no password is ever asked for or sent.
+package ssh
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device/lane"
+)
+
+// Port is where Termux's sshd listens.
+const Port = "8022"
+
+// Options say how a host is reached.
+type Options struct {
+	// Host is USER@HOST or USER@HOST:PORT; without a port it is [Port].
+	Host string
+	// Key is the file of a private key without a password.
+	Key string
+	// KnownHosts is a file as OpenSSH has it.
+	KnownHosts string
+	// Alive is how often the host is asked whether it is there, and how long it
+	// may take to say so; 0 is 15 s.
+	Alive time.Duration
+}
+
+// Lane is an open connection.
+type Lane struct {
+	Host   string
+	home   string
+	client *ssh.Client
+	files  *sftp.Client
+	closed chan struct{}
+	leave  func() // closes closed, once
+	asking sync.WaitGroup
+}
+
+// maxKey bounds the file of a key, in bytes.
+const maxKey = 64 << 10
+
+// patience is how long a connection may take to be made, farewell how long to be
+// taken leave of, and alive is Options.Alive where it is not said.
+const (
+	patience = 30 * time.Second
+	farewell = 2 * time.Second
+	alive    = 15 * time.Second
+)
+
+// Dial connects.
+func Dial(ctx context.Context, opt Options) (*Lane, error) {
+	user, addr, ok := strings.Cut(opt.Host, "@")
+	if !ok || user == "" || addr == "" {
+		return nil, fmt.Errorf("%q is no USER@HOST[:PORT]", opt.Host)
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		addr = net.JoinHostPort(strings.Trim(addr, "[]"), Port)
+	}
+	text, err := fsx.ReadFile(opt.Key, maxKey)
+	if err != nil {
+		return nil, fmt.Errorf("reading the SSH key: %w", err)
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the SSH key %s: %w", opt.Key, err)
+	}
+	known, err := knownhosts.New(opt.KnownHosts)
+	if err != nil {
+		return nil, fmt.Errorf("reading known hosts: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var d net.Dialer
+	n, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", lane.ErrNone, err)
+	}
+	stop := context.AfterFunc(ctx, func() { n.Close() })
+	defer stop()
+	conn, channels, requests, err := ssh.NewClientConn(n, addr, &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: known, HostKeyAlgorithms: algorithms(known, addr, n.RemoteAddr())})
+	if err != nil {
+		n.Close()
+		return nil, refusal(opt.Host, err)
+	}
+	l := &Lane{Host: opt.Host, client: ssh.NewClient(conn, channels, requests), closed: make(chan struct{})}
+	l.leave = sync.OnceFunc(func() { close(l.closed) })
+	if l.files, err = sftp.NewClient(l.client); err == nil {
+		l.home, err = l.files.Getwd()
+	}
+	switch {
+	case ctx.Err() != nil:
+		l.client.Close()
+		return nil, fmt.Errorf("%w: %s: %w", lane.ErrLost, opt.Host, ctx.Err())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("%w: %s has no SFTP: %w", lane.ErrOld, opt.Host, err), l.client.Close())
+	}
+	l.asking.Go(func() { l.ask(cmp.Or(opt.Alive, alive)) })
+	return l, nil
+}
+
+// ask asks the host again and again whether it is there. One that says nothing
+// loses the connection, which ends all that waits for it.
+func (l *Lane) ask(every time.Duration) {
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-time.After(every):
+		}
+		late := time.AfterFunc(every, func() { l.client.Close() })
+		_, _, err := l.client.SendRequest("keepalive@openssh.com", true, nil)
+		late.Stop()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// algorithms are those of the keys that are known of a host: asked for another
+// one it would show a key that is not in the file, and look like a stranger.
+func algorithms(known ssh.HostKeyCallback, addr string, remote net.Addr) []string {
+	var unknown *knownhosts.KeyError
+	if err := known(addr, remote, nobody{}); !errors.As(err, &unknown) {
+		return nil
+	}
+	var out []string
+	for _, k := range unknown.Want {
+		if t := k.Key.Type(); t == ssh.KeyAlgoRSA {
+			out = append(out, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256)
+		} else {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// nobody is a key that is in no file.
+type nobody struct{}
+
+// Type implements ssh.PublicKey.
+func (nobody) Type() string { return "none" }
+
+// Marshal implements ssh.PublicKey.
+func (nobody) Marshal() []byte { return []byte("none") }
+
+// Verify implements ssh.PublicKey.
+func (nobody) Verify([]byte, *ssh.Signature) error { return errors.New("no key") }
+
+// refusal tells a stranger from a host that does not let us in.
+func refusal(host string, err error) error {
+	var key *knownhosts.KeyError
+	switch {
+	case errors.As(err, &key) && len(key.Want) > 0:
+		return fmt.Errorf("%w: %s has another host key than the one that is known: %w", lane.ErrUntrusted, host, err)
+	case errors.As(err, &key):
+		return fmt.Errorf("%w: the host key of %s is not known: %w", lane.ErrUntrusted, host, err)
+	case strings.Contains(err.Error(), "unable to authenticate"):
+		return fmt.Errorf("%w: %s does not accept the key: %w", lane.ErrUnauthorized, host, err)
+	}
+	return fmt.Errorf("%w: %s: %w", lane.ErrLost, host, err)
+}
+
+// Close implements io.Closer.
+func (l *Lane) Close() error {
+	l.leave()
+	late := time.AfterFunc(farewell, func() { l.client.Close() })
+	defer late.Stop()
+	err := l.files.Close()
+	l.client.Close() // the first error is the one that says something
+	l.asking.Wait()
+	return err
+}
+
+// Home is the folder that the host's SFTP begins in.
+func (l *Lane) Home() string { return l.home }
+
+// until closes the connection when ctx ends, which ends what waits for the host;
+// stop is to be called when that is over.
+func (l *Lane) until(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { l.client.Close() })
+}
+
+// session opens one.
+func (l *Lane) session(ctx context.Context) (*ssh.Session, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	defer l.until(ctx)()
+	s, err := l.client.NewSession()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+	}
+	return s, nil
+}
+
+// Exec runs a command in the host's shell. When ctx ends the command is killed; a
+// host that does not say within 2 s that it has ended loses the connection.
+func (l *Lane) Exec(ctx context.Context, command string) (lane.Output, error) {
+	s, err := l.session(ctx)
+	if err != nil {
+		return lane.Output{}, err
+	}
+	defer s.Close()
+	var stdout lane.Head
+	var stderr lane.Tail
+	s.Stdout, s.Stderr = &stdout, &stderr
+	ended := make(chan struct{})
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		late := time.AfterFunc(farewell, func() { l.client.Close() })
+		defer late.Stop()
+		s.Signal(ssh.SIGKILL)
+		s.Close()
+		<-ended
+	})
+	err = s.Run(command)
+	close(ended)
+	killing.Wait()
+	out := lane.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
+	var exit *ssh.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case errors.As(err, &exit) && exit.Signal() != "":
+		out.Code = -1
+		return out, nil
+	case errors.As(err, &exit):
+		out.Code = exit.ExitStatus()
+		return out, nil
+	}
+	return out, l.broken(ctx, err)
+}
+
+// broken makes of an end in the middle what it means.
+func (l *Lane) broken(ctx context.Context, err error) error {
+	var missing *ssh.ExitMissingError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF), errors.As(err, &missing), errors.Is(err, sftp.ErrSSHFxConnectionLost), errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("%s: %w: %w", l.Host, lane.ErrLost, err)
+	}
+	return fmt.Errorf("%s: %w", l.Host, err)
+}
+
+// file makes an error about a file.
+func (l *Lane) file(ctx context.Context, name string, err error) error {
+	if err = l.broken(ctx, err); err == nil || errors.Is(err, lane.ErrLost) || ctx.Err() != nil {
+		return err
+	}
+	said := err.Error()
+	if errors.Is(err, fs.ErrPermission) {
+		said += ": Permission denied" // as a shell words it
+	}
+	return fmt.Errorf("%w: %s: %s", lane.ErrFile, name, said)
+}
+
+// Stat looks at a file.
+func (l *Lane) Stat(ctx context.Context, name string) (lane.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return lane.Info{}, err
+	}
+	defer l.until(ctx)()
+	info, err := l.files.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return lane.Info{}, ctx.Err()
+	}
+	if err != nil {
+		return lane.Info{}, l.file(ctx, name, err)
+	}
+	return lane.Info{Exists: true, Dir: info.IsDir(), Size: info.Size(), Time: info.ModTime().Unix()}, nil
+}
+
+// Put makes a file anew of the bytes of r.
+func (l *Lane) Put(ctx context.Context, name string, r io.Reader) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer l.until(ctx)()
+	f, err := l.files.Create(name)
+	if err != nil {
+		return l.file(ctx, name, err)
+	}
+	_, err = f.ReadFrom(r)
+	return l.file(ctx, name, errors.Join(err, f.Close()))
+}
+
+// Get reads a file of at most limit bytes.
+func (l *Lane) Get(ctx context.Context, name string, w io.Writer, limit int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	defer l.until(ctx)()
+	f, err := l.files.Open(name)
+	if err != nil {
+		return l.file(ctx, name, err)
+	}
+	var over bytes.Buffer
+	_, err = io.Copy(w, io.LimitReader(f, limit))
+	if err == nil {
+		_, err = io.Copy(&over, io.LimitReader(f, 1))
+	}
+	if err = l.file(ctx, name, errors.Join(err, f.Close())); err == nil && over.Len() > 0 {
+		err = fmt.Errorf("%w: %s: it has more than the %d bytes that were expected", lane.ErrFile, name, limit)
+	}
+	return err
+}

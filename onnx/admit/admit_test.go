@@ -1,0 +1,140 @@
+package admit_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/admit"
+	"mm-abi.org/mm/onnx/onnxtest"
+)
+
+// beside is a model whose weight is in data/w.bin beside it.
+func beside(t *testing.T) (dir, path string) {
+	t.Helper()
+	m := onnx.New("m", 17)
+	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 2)}
+	m.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, 2)}
+	w := m.Graph.Constant(onnx.Tensor{Name: "w", DType: onnx.FLOAT, Dims: []int64{2}, External: &onnx.External{Entries: []onnx.Entry{{Key: "location", Value: "data/w.bin"}, {Key: "offset", Value: "4"}}}})
+	m.Graph.Add("Add", []string{"x", w}, "y")
+	dir = t.TempDir()
+	path = filepath.Join(dir, "m.onnx")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := onnx.Write(f, m); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Close(), os.Mkdir(filepath.Join(dir, "data"), 0o700), os.WriteFile(filepath.Join(dir, "data", "w.bin"), []byte("----abcdefgh"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, path
+}
+
+// A model comes out with the bytes of its files in it.
+func TestFile(t *testing.T) {
+	dir, path := beside(t)
+	m, err := admit.File(path, admit.Options{Open: admit.Folder(dir, nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locations, size := m.Attached()
+	if w := m.Graph.Initializers[0]; string(w.Raw) != "abcdefgh" || w.External != nil || len(locations) != 1 || size != 12 {
+		t.Errorf("%+v, %v, %d", w, locations, size)
+	}
+	if p := m.Check(onnx.CheckOptions{}); len(p) > 0 {
+		t.Error(p)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, open := range map[string]admit.Opener{"no files": nil, "none declared": admit.Folder(dir, func(string) bool { return false })} {
+		var refused *admit.Refused
+		if _, err := admit.File(path, admit.Options{Open: open}); !errors.As(err, &refused) || refused.Problems[0].Rule != onnx.RuleFile || !strings.Contains(err.Error(), "data/w.bin") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := admit.File(filepath.Join(dir, "none.onnx"), admit.Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// A file that shrinks after the check is an error, and no fault of memory.
+func TestFileShrinks(t *testing.T) {
+	dir, path := beside(t)
+	asked := 0
+	open := func(location string) (*os.File, error) {
+		if asked++; asked == 2 { // once for the check, once for its bytes
+			if err := os.Truncate(filepath.Join(dir, "data", "w.bin"), 8); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return admit.Folder(dir, nil)(location)
+	}
+	if m, err := admit.File(path, admit.Options{Open: open}); err == nil || !strings.Contains(err.Error(), `bytes 4 to 12 of "data/w.bin", which has 8`) {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// Files of a store may have other names there; files in a folder may not, and
+// of either only those that are named are opened.
+func TestNamed(t *testing.T) {
+	dir, _ := beside(t)
+	blob := filepath.Join(t.TempDir(), "blob")
+	if err := os.Link(filepath.Join(dir, "data", "w.bin"), blob); err != nil {
+		t.Skip("skipped: ", err)
+	}
+	stored := func(name string) (string, error) {
+		if name == "enc/data/w.bin" {
+			return blob, nil
+		}
+		return filepath.Join(dir, "m.onnx"), nil
+	}
+	lying := func(name string) (string, error) {
+		return filepath.Join(dir, strings.TrimPrefix(name, "enc/")), nil
+	}
+	names := []string{"enc/m.onnx", "enc/data/w.bin"}
+	for name, c := range map[string]struct {
+		open     admit.Opener
+		location string
+		want     error
+	}{
+		"of a store":                 {admit.Named(names, stored, true), "data/w.bin", nil},
+		"linked":                     {admit.Named(names, stored, false), "data/w.bin", onnx.ErrLinked},
+		"linked, where it is looked": {admit.Named(names, lying, false), "data/w.bin", onnx.ErrLinked},
+		"not named":                  {admit.Named(names[:1], stored, true), "data/w.bin", fs.ErrNotExist},
+		"not below the model":        {admit.Named(append(names, "w.bin"), stored, true), "w.bin", fs.ErrNotExist},
+	} {
+		size, err := c.open.Size(c.location)
+		if !errors.Is(err, c.want) || c.want == nil && size != 12 {
+			t.Errorf("%s: %d, %v", name, size, err)
+		}
+	}
+	if _, err := admit.Named(append(names, "w.bin"), stored, true).Size("../w.bin"); err == nil {
+		t.Error("a file above the model was opened")
+	}
+}
+
+// The attacks do not pass by a folder's own opener either.
+func TestAttacks(t *testing.T) {
+	for _, a := range onnxtest.Attacks() {
+		path := a.Plant(t)
+		declared := func(location string) bool {
+			for _, d := range a.Declared {
+				if d == location {
+					return true
+				}
+			}
+			return false
+		}
+		var refused *admit.Refused
+		if _, err := admit.File(path, admit.Options{Open: admit.Folder(filepath.Dir(path), declared)}); !errors.As(err, &refused) || refused.Problems[0].Rule != a.Rule {
+			t.Errorf("%s: %v, not by the rule %s", a.Name, err, a.Rule)
+		}
+	}
+}

@@ -1,0 +1,330 @@
+// Package drift measures how far a changed model's results are from the
+// original's, by running both on the same inputs with onnx/engine: what
+// quantising has cost, in figures.
+//
+// [Noise] or [Read] give inputs, [Measure] the figures for each output.
+package drift
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/array"
+)
+
+// Output says how one output has changed over all inputs.
+type Output struct {
+	Name string
+	// Cosine is between the results as one vector; 1: the same direction. Equal
+	// infinities, and what is no number in both, are left out.
+	Cosine float64
+	MaxAbs float64 // the largest difference of an element
+	// Agree of Rows rows along the last axis have their largest element at the
+	// same place.
+	Agree, Rows int
+
+	ab, aa, bb float64
+}
+
+// Drift is how far the worst output has gone: 1 less its cosine.
+func Drift(outputs []Output) float64 {
+	worst := 0.0
+	for _, o := range outputs {
+		worst = max(worst, 1-o.Cosine)
+	}
+	return worst
+}
+
+// Options for Measure. The zero value is ready.
+type Options struct {
+	Graph graph.Options
+}
+
+// Unlike says that one of two results is infinite or no number, and the other is
+// not so: no cosine tells how far they are apart.
+type Unlike struct {
+	Output        string
+	Element       int // along the flat result
+	Before, After float64
+}
+
+// Error names the element and both values.
+func (u *Unlike) Error() string {
+	return fmt.Sprintf("element %d was %s and is %s now", u.Element, word(u.Before), word(u.After))
+}
+
+func word(v float64) string {
+	if math.IsNaN(v) {
+		return "no number"
+	}
+	return fmt.Sprint(v)
+}
+
+// Measure runs both models on each of the inputs. Outputs of other types than
+// floats count as numbers. An infinity, or what is no number, where the other
+// result has another value, is [Unlike].
+func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]graph.Tensor, opt Options) ([]Output, error) {
+	other, err := graph.Compile(ctx, after, opt.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("drift: %w", err)
+	}
+	out, err := Against(ctx, before, other.Run, inputs, opt)
+	return out, errors.Join(err, other.Close())
+}
+
+// Against runs a model on each of the inputs and compares its results with
+// those that run gives for them, as [Measure] does.
+func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error), inputs []map[string]graph.Tensor, opt Options) (out []Output, err error) {
+	if len(inputs) == 0 {
+		return nil, errors.New("drift: there are no inputs")
+	}
+	p, err := graph.Compile(ctx, m, opt.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("drift: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	for _, name := range p.Outputs() {
+		out = append(out, Output{Name: name})
+	}
+	for _, in := range inputs {
+		want, err := p.Run(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("drift: %w", err)
+		}
+		got, err := run(ctx, in)
+		if err != nil {
+			return nil, fmt.Errorf("drift: %w", err)
+		}
+		for i := range out {
+			if err := out[i].add(want[out[i].Name], got[out[i].Name]); err != nil {
+				return nil, fmt.Errorf("drift: output %q: %w", out[i].Name, err)
+			}
+		}
+	}
+	for i := range out {
+		out[i].close()
+	}
+	return out, nil
+}
+
+// Cosine is that of two tensors as vectors; 0 where they cannot be compared.
+func Cosine(a, b graph.Tensor) float64 {
+	var o Output
+	if err := o.add(a, b); err != nil {
+		return 0
+	}
+	o.close()
+	return o.Cosine
+}
+
+// close works the cosine out of what was added.
+func (o *Output) close() {
+	switch {
+	case o.aa == 0 && o.bb == 0:
+		o.Cosine = 1
+	case o.aa > 0 && o.bb > 0:
+		o.Cosine = min(1, o.ab/math.Sqrt(o.aa*o.bb))
+	}
+	if math.IsNaN(o.Cosine) { // squares beyond what a float holds
+		o.Cosine = 0
+	}
+}
+
+// add counts one pair of results.
+func (o *Output) add(a, b graph.Tensor) error {
+	x, err := numbers(a)
+	if err != nil {
+		return err
+	}
+	y, err := numbers(b)
+	if err != nil {
+		return err
+	}
+	if len(x) != len(y) {
+		return fmt.Errorf("%v before, %v after", a.Shape, b.Shape)
+	}
+	for i := range x {
+		switch {
+		case finite(x[i]) && finite(y[i]):
+			o.ab, o.aa, o.bb = o.ab+x[i]*y[i], o.aa+x[i]*x[i], o.bb+y[i]*y[i]
+			o.MaxAbs = max(o.MaxAbs, min(math.Abs(x[i]-y[i]), math.MaxFloat64))
+		case math.IsNaN(x[i]) && math.IsNaN(y[i]):
+			x[i], y[i] = 0, 0
+		case x[i] != y[i]:
+			return &Unlike{o.Name, i, x[i], y[i]}
+		}
+	}
+	row := 1
+	if n := len(a.Shape); n > 0 {
+		row = max(1, a.Shape[n-1])
+	}
+	for at := 0; at+row <= len(x); at += row {
+		o.Rows++
+		if largest(x[at:at+row]) == largest(y[at:at+row]) {
+			o.Agree++
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+func largest(v []float64) int {
+	best := 0
+	for i := range v {
+		if v[i] > v[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// numbers reads a tensor's elements.
+func numbers(t graph.Tensor) ([]float64, error) {
+	size := array.Size(t.Type)
+	if size == 0 {
+		return nil, fmt.Errorf("elements of %s", t.Type)
+	}
+	out := make([]float64, len(t.Data)/size)
+	for i := range out {
+		b := t.Data[i*size:]
+		switch t.Type {
+		case onnx.FLOAT:
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		case onnx.DOUBLE:
+			out[i] = math.Float64frombits(binary.LittleEndian.Uint64(b))
+		case onnx.FLOAT16:
+			out[i] = float64(tensor.F16ToF32(binary.LittleEndian.Uint16(b)))
+		case onnx.BFLOAT16:
+			out[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
+		case onnx.INT64:
+			out[i] = float64(int64(binary.LittleEndian.Uint64(b)))
+		case onnx.UINT64:
+			out[i] = float64(binary.LittleEndian.Uint64(b))
+		case onnx.INT32:
+			out[i] = float64(int32(binary.LittleEndian.Uint32(b)))
+		case onnx.UINT32:
+			out[i] = float64(binary.LittleEndian.Uint32(b))
+		case onnx.INT16:
+			out[i] = float64(int16(binary.LittleEndian.Uint16(b)))
+		case onnx.UINT16:
+			out[i] = float64(binary.LittleEndian.Uint16(b))
+		case onnx.INT8:
+			out[i] = float64(int8(b[0]))
+		default: // UINT8, BOOL
+			out[i] = float64(b[0])
+		}
+	}
+	return out, nil
+}
+
+// maxNoise bounds the bytes of an input that Noise makes.
+const maxNoise = 1 << 30
+
+// Noise makes inputs for a model: normal numbers from the seed, integers of 0
+// and 1. shapes gives the sizes of dimensions that the model leaves open, by
+// the input's name; an open first dimension is 1 without it.
+func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]graph.Tensor, error) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	out := make(map[string]graph.Tensor)
+	for _, v := range m.Inputs() {
+		shape, err := shapeOf(v, shapes[v.Name])
+		if err != nil {
+			return nil, fmt.Errorf("drift: input %q: %w", v.Name, err)
+		}
+		n, err := array.Count(shape)
+		size := array.Size(v.Type.DType)
+		if err != nil || size == 0 || n > maxNoise/size {
+			return nil, fmt.Errorf("drift: input %q: %s %v cannot be made up", v.Name, v.Type.DType, shape)
+		}
+		out[v.Name] = noise(rng, v.Type.DType, shape, n)
+	}
+	for name := range shapes {
+		if _, ok := out[name]; !ok {
+			return nil, fmt.Errorf("drift: the model has no input %q", name)
+		}
+	}
+	return out, nil
+}
+
+func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) graph.Tensor {
+	t := graph.Tensor{Type: d, Shape: shape}
+	for range n {
+		switch d {
+		case onnx.FLOAT:
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(rng.NormFloat64())))
+		case onnx.DOUBLE:
+			t.Data = binary.LittleEndian.AppendUint64(t.Data, math.Float64bits(rng.NormFloat64()))
+		case onnx.BFLOAT16:
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, uint16(math.Float32bits(float32(rng.NormFloat64()))>>16))
+		case onnx.FLOAT16: // from 1/8 to 2, either sign
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, uint16(rng.IntN(2)<<15|(12+rng.IntN(4))<<10|rng.IntN(1024)))
+		case onnx.UINT8:
+			t.Data = append(t.Data, byte(rng.IntN(256)))
+		default:
+			t.Data = append(t.Data, byte(rng.IntN(2)))
+			t.Data = append(t.Data, make([]byte, array.Size(d)-1)...)
+		}
+	}
+	return t
+}
+
+// shapeOf is the shape of an input: what was asked for, where it fits.
+func shapeOf(v onnx.Value, want []int) ([]int, error) {
+	if v.Type.Kind != onnx.TensorKind {
+		return nil, errors.New("it is no tensor")
+	}
+	if want != nil {
+		if v.Type.Ranked && len(want) != len(v.Type.Dims) {
+			return nil, fmt.Errorf("the shape %v, the model says %v", want, v.Type.Dims)
+		}
+		return want, nil
+	}
+	shape := make([]int, len(v.Type.Dims))
+	for i, d := range v.Type.Dims {
+		switch {
+		case d.Param == "" && d.Value >= 0 && d.Value <= math.MaxInt32:
+			shape[i] = int(d.Value)
+		case i == 0:
+			shape[i] = 1
+		default:
+			return nil, fmt.Errorf("the model leaves its shape open, %v: give it", v.Type.Dims)
+		}
+	}
+	if !v.Type.Ranked {
+		return nil, errors.New("the model says no shape: give it")
+	}
+	return shape, nil
+}
+
+// dtypes are the element types of .npy files.
+var dtypes = map[string]onnx.DType{
+	"f4": onnx.FLOAT, "f8": onnx.DOUBLE, "f2": onnx.FLOAT16, "i8": onnx.INT64, "i4": onnx.INT32, "i2": onnx.INT16, "i1": onnx.INT8,
+	"u8": onnx.UINT64, "u4": onnx.UINT32, "u2": onnx.UINT16, "u1": onnx.UINT8, "b1": onnx.BOOL,
+}
+
+// Read makes a tensor of a .npy file in memory.
+func Read(b []byte) (graph.Tensor, error) {
+	a, err := npy.Decode(b)
+	if err != nil {
+		return graph.Tensor{}, err
+	}
+	return Of(a)
+}
+
+// Of makes a tensor of an array, whose data it shares.
+func Of(a *npy.Array) (graph.Tensor, error) {
+	d, ok := dtypes[a.Type]
+	if !ok {
+		return graph.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
+	}
+	return graph.Tensor{Type: d, Shape: a.Shape, Data: a.Data}, nil
+}

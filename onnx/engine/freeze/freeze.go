@@ -1,0 +1,281 @@
+// Package freeze fixes a model to the shapes of the inputs that it is run on:
+// what compilers for accelerators want, which have no size left open.
+//
+// [Freeze] runs the model on each set of inputs with onnx/engine and looks at
+// every value on the way. Dimensions become the numbers that were seen, what
+// follows from constants and from shapes becomes a constant, and every value
+// gets its type. The [qdq.Range] of each float value over all inputs is what
+// quantising needs to know (onnx/qdq).
+package freeze
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/qdq"
+)
+
+// Options for Freeze. The zero value is ready.
+type Options struct {
+	Graph graph.Options
+}
+
+// Frozen is a model of fixed shapes.
+type Frozen struct {
+	// Model has every dimension and type; what was constant are initializers.
+	// It shares the weights of the model that it was made of.
+	Model *onnx.Model
+	// Ranges are those of the float32 values that nodes and inputs give.
+	Ranges map[string]qdq.Range
+	// Folded counts the nodes that became constants.
+	Folded int
+}
+
+// Freeze fixes a model to the shapes of its inputs, of which there is at least
+// one set, all of the same shapes. Branches, loops and the model's own functions
+// are refused by the node's name, and so is a shape that differs from one set to
+// the next.
+func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tensor, opt Options) (*Frozen, error) {
+	if len(inputs) == 0 {
+		return nil, errors.New("freezing: there are no inputs")
+	}
+	f, err := newFreezer(m)
+	if err != nil {
+		return nil, fmt.Errorf("freezing: %w", err)
+	}
+	p, err := graph.Compile(ctx, f.telling(), opt.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("freezing: %w", err)
+	}
+	defer p.Close()
+	for i, in := range inputs {
+		out, err := p.Run(ctx, in)
+		if err == nil {
+			err = f.look(in, out)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("freezing: inputs %d: %w", i, err)
+		}
+	}
+	return f.model()
+}
+
+// seen is what is known of a value.
+type seen struct {
+	dtype onnx.DType
+	shape []int
+	qdq.Range
+	data []byte // of a value that is always the same
+}
+
+// freezer works on one model.
+type freezer struct {
+	m        *onnx.Model
+	constant map[string]bool // values that no input of the model changes
+	values   map[string]*seen
+	order    []string // the values of nodes, as they are made
+}
+
+func newFreezer(m *onnx.Model) (*freezer, error) {
+	f := &freezer{m: m, constant: make(map[string]bool), values: make(map[string]*seen)}
+	if len(m.Functions) > 0 {
+		return nil, errors.New("the model has functions of its own")
+	}
+	for i := range m.Graph.Initializers {
+		f.constant[m.Graph.Initializers[i].Name] = true
+	}
+	for i := range m.Graph.Nodes {
+		n := &m.Graph.Nodes[i]
+		if f.constants(n) {
+			for _, name := range n.Outputs {
+				f.constant[name] = true
+			}
+		}
+		for _, a := range n.Attributes {
+			if len(a.Subgraphs()) > 0 {
+				return nil, fmt.Errorf("node %q (%s) branches or loops, which has no fixed shape", n.Name, n.Op)
+			}
+		}
+		for _, name := range n.Outputs {
+			if name != "" {
+				f.order = append(f.order, name)
+			}
+		}
+	}
+	return f, nil
+}
+
+// constants reports whether a node gives the same in every run of one shape.
+func (f *freezer) constants(n *onnx.Node) bool {
+	switch n.Op {
+	case "Shape", "Size", "Constant":
+		return true
+	case "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli":
+		return false
+	case "DequantizeLinear":
+		// It stands for weights that are integers, and compilers want to see it.
+		return false
+	}
+	for _, name := range n.Inputs {
+		if name != "" && !f.constant[name] {
+			return false
+		}
+	}
+	return len(n.Inputs) > 0
+}
+
+// telling is the model with every value among its results.
+func (f *freezer) telling() *onnx.Model {
+	out := *f.m.Share()
+	out.Graph.Outputs = nil
+	for _, name := range f.order {
+		out.Graph.Outputs = append(out.Graph.Outputs, onnx.Value{Name: name})
+	}
+	return &out
+}
+
+// look takes note of the values of one run.
+func (f *freezer) look(in, out map[string]graph.Tensor) error {
+	for _, v := range f.m.Inputs() {
+		if err := f.note(v.Name, in[v.Name]); err != nil {
+			return err
+		}
+	}
+	for _, name := range f.order {
+		if err := f.note(name, out[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *freezer) note(name string, t graph.Tensor) error {
+	s := f.values[name]
+	if s == nil {
+		s = &seen{dtype: t.Type, shape: t.Shape, Range: qdq.Range{Low: math.Inf(1), High: math.Inf(-1)}}
+		if f.constant[name] {
+			s.data = t.Data
+		}
+		f.values[name] = s
+	}
+	if !slices.Equal(s.shape, t.Shape) || s.dtype != t.Type {
+		return fmt.Errorf("%q is %s %v, and was %s %v with the inputs before: its shape depends on what the inputs hold", name, t.Type, t.Shape, s.dtype, s.shape)
+	}
+	if t.Type != onnx.FLOAT {
+		return nil
+	}
+	for at := 0; at+4 <= len(t.Data); at += 4 {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[at:])))
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			s.Low, s.High = min(s.Low, v), max(s.High, v)
+		}
+	}
+	return nil
+}
+
+// model writes what was seen into a model.
+func (f *freezer) model() (*Frozen, error) {
+	g := &f.m.Graph
+	out := &Frozen{Model: f.m.Share(), Ranges: make(map[string]qdq.Range)}
+	out.Model.Graph = onnx.Graph{Name: g.Name, Doc: g.Doc}
+	// Before version 4 constants had to stand among the inputs.
+	out.Model.IRVersion = max(out.Model.IRVersion, 4)
+	to := &out.Model.Graph
+	for _, v := range f.m.Inputs() {
+		to.Inputs = append(to.Inputs, f.value(v.Name))
+		f.ranged(v.Name, out.Ranges)
+	}
+	given := make(map[string]bool)
+	for _, v := range g.Outputs {
+		to.Outputs = append(to.Outputs, f.value(v.Name))
+		given[v.Name] = true
+	}
+	wanted := f.wanted(given)
+	for i := range g.Initializers {
+		if wanted[g.Initializers[i].Name] {
+			to.Initializers = append(to.Initializers, g.Initializers[i])
+		}
+	}
+	for i := range g.Nodes {
+		n := g.Nodes[i]
+		if len(n.Outputs) == 0 {
+			continue
+		}
+		if f.constants(&n) {
+			out.Folded++
+			for _, name := range n.Outputs {
+				if given[name] {
+					return nil, fmt.Errorf("freezing: the result %q is the same whatever the inputs hold", name)
+				}
+				if wanted[name] {
+					to.Initializers = append(to.Initializers, f.tensor(name))
+				}
+			}
+			continue
+		}
+		if !slices.ContainsFunc(n.Outputs, func(name string) bool { return wanted[name] }) {
+			continue
+		}
+		to.Nodes = append(to.Nodes, n)
+		for _, name := range n.Outputs {
+			if name == "" {
+				continue
+			}
+			f.ranged(name, out.Ranges)
+			if !given[name] {
+				to.Values = append(to.Values, f.value(name))
+			}
+		}
+	}
+	return out, nil
+}
+
+// wanted are the values that results need, once constants are constants.
+func (f *freezer) wanted(given map[string]bool) map[string]bool {
+	want := make(map[string]bool)
+	for name := range given {
+		want[name] = true
+	}
+	for i := len(f.m.Graph.Nodes) - 1; i >= 0; i-- {
+		n := &f.m.Graph.Nodes[i]
+		if f.constants(n) || !slices.ContainsFunc(n.Outputs, func(name string) bool { return want[name] }) {
+			continue
+		}
+		for _, name := range n.Inputs {
+			want[name] = true
+		}
+	}
+	return want
+}
+
+func (f *freezer) ranged(name string, into map[string]qdq.Range) {
+	if s := f.values[name]; s.dtype == onnx.FLOAT {
+		into[name] = s.Range
+	}
+}
+
+// value is a value with the shape that was seen.
+func (f *freezer) value(name string) onnx.Value {
+	s := f.values[name]
+	dims := make([]any, len(s.shape))
+	for i, d := range s.shape {
+		dims[i] = d
+	}
+	return onnx.TensorValue(name, s.dtype, dims...)
+}
+
+// tensor is a value that is always the same.
+func (f *freezer) tensor(name string) onnx.Tensor {
+	s := f.values[name]
+	dims := make([]int64, len(s.shape))
+	for i, d := range s.shape {
+		dims[i] = int64(d)
+	}
+	return onnx.RawTensor(name, s.dtype, dims, s.data)
+}

@@ -1,0 +1,186 @@
+package freeze_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/onnx/engine/drift"
+	"mm-abi.org/mm/onnx/engine/freeze"
+	"mm-abi.org/mm/onnx/qdq"
+)
+
+// floats is a constant of n numbers that look random.
+func floats(m *onnx.Model, name string, dims ...int64) string {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = float32(math.Sin(float64(i*i%97)+float64(len(name)))) / 2
+	}
+	return m.Graph.Constant(onnx.Floats(name, dims, values))
+}
+
+// block is a part of a transformer of an open batch: a norm, a product whose
+// result is shaped by what Shape says, GELU in five nodes, a sum, a softmax.
+func block(opset int64) *onnx.Model {
+	m := onnx.New("block", opset)
+	g := &m.Graph
+	g.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, "N", 4, 16)}
+	g.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.FLOAT, "N", 4, 16)}
+	norm := g.Add("LayerNormalization", []string{"x", floats(m, "gain", 16), floats(m, "shift", 16)}, "norm", onnx.Int("axis", -1))
+	up := g.Add("Add", []string{g.Add("MatMul", []string{norm, floats(m, "up.weight", 16, 32)}, "up"), floats(m, "up.bias", 32)}, "up.biased")
+	number := func(name string, v float32) string { return g.Constant(onnx.Floats(name, nil, []float32{v})) }
+	erf := g.Add("Erf", []string{g.Add("Div", []string{up, number("root2", math.Sqrt2)}, "root")}, "erf")
+	twice := g.Add("Mul", []string{up, g.Add("Add", []string{erf, number("one", 1)}, "erf.one")}, "twice")
+	gelu := g.Add("Mul", []string{twice, number("half", 0.5)}, "gelu")
+	down := g.Add("MatMul", []string{gelu, floats(m, "down.weight", 32, 16)}, "down")
+	g.Add("Shape", []string{"x"}, "shape")
+	shaped := g.Add("Reshape", []string{down, "shape"}, "shaped")
+	sum := g.Add("Add", []string{"x", shaped}, "sum")
+	g.Add("Softmax", []string{sum}, "y", onnx.Int("axis", -1))
+	return m
+}
+
+func inputs(t *testing.T, m *onnx.Model, n int) (out []map[string]graph.Tensor) {
+	t.Helper()
+	for i := range n {
+		in, err := drift.Noise(m, map[string][]int{"x": {2, 4, 16}}, uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
+func TestFreeze(t *testing.T) {
+	m := block(17)
+	in := inputs(t, m, 3)
+	f, err := freeze.Freeze(t.Context(), m, in, freeze.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Folded != 1 || len(f.Model.Graph.Nodes) != len(m.Graph.Nodes)-1 {
+		t.Errorf("%d folded, %d nodes of %d", f.Folded, len(f.Model.Graph.Nodes), len(m.Graph.Nodes))
+	}
+	for _, v := range slices.Concat(f.Model.Graph.Inputs, f.Model.Graph.Outputs, f.Model.Graph.Values) {
+		for _, d := range v.Type.Dims {
+			if d.Value < 1 || d.Param != "" {
+				t.Errorf("%s has the dimension %s", v.Name, d)
+			}
+		}
+	}
+	out, err := drift.Measure(t.Context(), m, f.Model, in, drift.Options{})
+	if err != nil || out[0].MaxAbs > 1e-6 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, s := range in {
+		for at := 0; at < len(s["x"].Data); at += 4 {
+			v := float64(math.Float32frombits(binary.LittleEndian.Uint32(s["x"].Data[at:])))
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if r := f.Ranges["x"]; r.Low != low || r.High != high {
+		t.Errorf("x was seen in %v, it lies in [%v, %v]", r, low, high)
+	}
+	if r := f.Ranges["y"]; r.Low < 0 || r.High > 1 || r.High <= r.Low {
+		t.Errorf("a softmax in %v", r)
+	}
+}
+
+func TestNotFrozen(t *testing.T) {
+	if _, err := freeze.Freeze(t.Context(), block(17), nil, freeze.Options{}); err == nil {
+		t.Error("frozen without inputs")
+	}
+	// Two shapes of one input, and a shape that numbers decide.
+	m := block(17)
+	two := inputs(t, m, 2)
+	two[1]["x"] = graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, 4, 16}, Data: two[1]["x"].Data[:4*64]}
+	if _, err := freeze.Freeze(t.Context(), m, two, freeze.Options{}); err == nil || !strings.Contains(err.Error(), "x") {
+		t.Errorf("two shapes: %v", err)
+	}
+	loose := onnx.New("loose", 17)
+	loose.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
+	loose.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1, "n")}
+	loose.Graph.Add("NonZero", []string{"x"}, "y")
+	of := func(v ...float32) map[string]graph.Tensor {
+		var raw []byte
+		for _, x := range v {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+		}
+		return map[string]graph.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{4}, Data: raw}}
+	}
+	_, err := freeze.Freeze(t.Context(), loose, []map[string]graph.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, freeze.Options{})
+	if err == nil || !strings.Contains(err.Error(), `"y"`) {
+		t.Errorf("a shape that numbers decide: %v", err)
+	}
+	// A result that no input changes.
+	still := onnx.New("still", 17)
+	still.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
+	still.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1)}
+	still.Graph.Add("Shape", []string{"x"}, "y")
+	if _, err := freeze.Freeze(t.Context(), still, []map[string]graph.Tensor{of(1, 2, 3, 4)}, freeze.Options{}); err == nil {
+		t.Error("a result without inputs was frozen")
+	}
+}
+
+// Quantised by what was seen, the model is near the original, nearer with 16
+// bits, the same bytes each time, and its norm stays a norm of floats.
+func TestQuantised(t *testing.T) {
+	m := block(17)
+	in := inputs(t, m, 4)
+	f, err := freeze.Freeze(t.Context(), m, in, freeze.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := map[int]float64{}
+	for _, bits := range []int{8, 16} {
+		q, err := qdq.Insert(f.Model, f.Ranges, qdq.Options{Values: bits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts [2]bytes.Buffer
+		for i := range texts {
+			again, err := qdq.Insert(f.Model, f.Ranges, qdq.Options{Values: bits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := onnx.Write(&texts[i], again.Model); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(texts[0].Bytes(), texts[1].Bytes()) {
+			t.Errorf("%d bits: twice the same gives two files", bits)
+		}
+		read, err := onnx.Parse(texts[0].Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := drift.Measure(t.Context(), m, read, in, drift.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		far[bits] = drift.Drift(out)
+		if far[bits] > 0.001 {
+			t.Errorf("%d bits: %+v", bits, out)
+		}
+		if len(q.Kept) != 1 || q.Kept[0].Op != "LayerNormalization" {
+			t.Errorf("%d bits: kept %+v", bits, q.Kept)
+		}
+		if q.Quantised != 7 { // two products, two sums, GELU, Reshape, Softmax
+			t.Errorf("%d bits: %d nodes of integers", bits, q.Quantised)
+		}
+	}
+	if far[16] >= far[8] || far[8] == 0 {
+		t.Errorf("16 bits are %v away, 8 bits %v", far[16], far[8])
+	}
+}

@@ -1,0 +1,213 @@
+package image
+
+import (
+	"fmt"
+	"slices"
+
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/arith"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/block"
+	"mm-abi.org/mm/onnx/engine/conv"
+	"mm-abi.org/mm/onnx/engine/kernel"
+)
+
+// The kernels in this file work on images in blocks of channels (package
+// onnx/engine/conv): arrays [batch][block][spatial…][lane] that stand for
+// [batch][channel][spatial…]. The planner of onnx/engine chooses them where a
+// model's convolutions follow each other. Operators on single elements take
+// such arrays as they are.
+
+// layout is what a convolution's attributes, or a pool's, make of images of
+// one shape.
+type layout struct {
+	in   []int
+	all  window
+	win  conv.Window
+	out  []int
+	pool *conv.Pool
+}
+
+// flat is the window over rows and columns.
+func (w *window) flat() conv.Window {
+	two := func(v [3]int) [2]int { return [2]int{v[1], v[2]} }
+	return conv.Window{In: two(w.in), Out: two(w.out), Kernel: two(w.kernel), Stride: two(w.stride), Dilation: two(w.dilation), Before: two(w.before)}
+}
+
+// laid finds the window of a filter, or of a pool when kernel is nil, over an
+// image; it is worked out once for images of one shape.
+func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int) (*layout, error) {
+	if l, ok := (*c.Cache).(*layout); ok && slices.Equal(l.in, x.Shape) {
+		return l, nil
+	}
+	size, err := []int(nil), error(nil)
+	if plain {
+		if x.Rank() < 3 || x.Rank() > 4 || x.Type != onnx.FLOAT || x.Shape[1] != channels {
+			return nil, fmt.Errorf("%s %v is no image of %d channels", x.Type, x.Shape, channels)
+		}
+		size = x.Shape[2:]
+	} else if size, err = block.Spatial(x); err != nil {
+		return nil, err
+	}
+	w, err := windowOf(c, size, kernel)
+	if err != nil {
+		return nil, err
+	}
+	if err := slide(c, &w); err != nil {
+		return nil, err
+	}
+	if err := w.sound(max(channels, 1)); err != nil {
+		return nil, err
+	}
+	l := &layout{in: slices.Clone(x.Shape), all: w, win: w.flat(), out: slices.Clone(w.outs())}
+	*c.Cache = l
+	return l, nil
+}
+
+// Convolution is Conv with packed weights over images of a rank, and a second
+// input, if there is one, that is added to the sums.
+func Convolution(f *conv.Filter, rank int) kernel.Func {
+	s := f.Spec()
+	return func(c *kernel.Call) error {
+		x := c.In[0]
+		l, err := laid(c, x, s.Plain, s.In, s.Kernel[4-rank:])
+		if err != nil {
+			return err
+		}
+		if !s.Plain && x.Shape[1] != conv.Blocks(s.In, block.Kernels().Lanes()) {
+			return fmt.Errorf("%v is no image of %d channels", x.Shape, s.In)
+		}
+		out, err := c.Result(0, onnx.FLOAT, block.Shape(x.Shape[0], s.Out, l.out)...)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		after := conv.Nothing()
+		if c.After != nil {
+			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
+		}
+		var add *array.Array
+		if len(c.In) > 1 {
+			add = c.In[1]
+			if !slices.Equal(add.Shape, out.Shape) { // it is broadcast
+				after, add = conv.Nothing(), nil
+			} else {
+				after.Add = array.Of[float32](add)
+			}
+		}
+		work, done := block.Work(c)
+		defer done()
+		if err := f.Do(work, l.win, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after); err != nil {
+			return err
+		}
+		if len(c.In) > 1 && add == nil {
+			return addAfter(c)
+		}
+		return nil
+	}
+}
+
+// addAfter adds the second input to the output, whose shape it has not, and
+// goes on with what is joined.
+func addAfter(c *kernel.Call) error {
+	sums := c.Out[0]
+	out, err := arith.Zip(c, sums, c.In[1], arith.Arithmetic[float32]("Add", false))
+	if err != nil {
+		return err
+	}
+	c.Arena.Release(sums)
+	c.Out[0] = out
+	o := array.Of[float32](out)
+	c.Each(len(o), 1, func(_, lo, hi int) { after(c, o[lo:hi], 0) })
+	return nil
+}
+
+// BlockedPool is MaxPool and AveragePool.
+func BlockedPool(c *kernel.Call) error {
+	x := c.In[0]
+	l, err := laid(c, x, false, 1, nil)
+	if err != nil {
+		return err
+	}
+	out, err := c.Result(0, onnx.FLOAT, append(append(slices.Clone(x.Shape[:2]), l.out...), x.Shape[x.Rank()-1])...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if l.pool == nil {
+		var count func(dim, o int) int
+		if c.Int("count_include_pad", 0) != 0 {
+			count = func(dim, o int) int { return l.all.coveredIn(dim+1, o) }
+		}
+		l.pool = conv.NewPool(block.Kernels(), l.win, c.Node.Op == "MaxPool", count)
+	}
+	work, done := block.Work(c)
+	defer done()
+	l.pool.Do(work, x.Shape[0]*x.Shape[1], array.Of[float32](out), array.Of[float32](x))
+	return nil
+}
+
+// BlockedMean is GlobalAveragePool.
+func BlockedMean(c *kernel.Call) error {
+	x := c.In[0]
+	size, err := block.Spatial(x)
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(x.Shape)
+	for i := range size {
+		shape[2+i] = 1
+	}
+	out, err := c.Result(0, onnx.FLOAT, shape...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	n, lanes := kernel.Product(size), block.Kernels().Lanes()
+	xs, o := array.Of[float32](x), array.Of[float32](out)
+	c.Each(len(o)/lanes, n*lanes, func(_, lo, hi int) {
+		for b := lo; b < hi; b++ {
+			sum := o[b*lanes : (b+1)*lanes]
+			block.Kernels().SumLanes(sum, xs[b*n*lanes:(b+1)*n*lanes])
+			tensor.Scale(sum, 1/float32(n))
+		}
+	})
+	return nil
+}
+
+// Transposition is ConvTranspose with packed weights, whose windows lie side by
+// side, over images of a rank. Its results are in blocks unless t.Plain.
+func Transposition(t *conv.Transposed, rank int) kernel.Func {
+	in, channels := t.Channels()
+	return func(c *kernel.Call) error {
+		x, k := c.In[0], t.Kernel()
+		size, err := block.Spatial(x)
+		if err != nil {
+			return err
+		}
+		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, block.Kernels().Lanes()) {
+			return fmt.Errorf("%v is no image of %d channels", x.Shape, in)
+		}
+		two := [2]int{1, size[len(size)-1]}
+		if len(size) == 2 {
+			two[0] = size[0]
+		}
+		to := slices.Clone(size)
+		for i := range to {
+			to[i] *= k[4-rank+i]
+		}
+		shape := append([]int{x.Shape[0], channels}, to...)
+		if !t.Plain() {
+			shape = block.Shape(x.Shape[0], channels, to)
+		}
+		out, err := c.Result(0, onnx.FLOAT, shape...)
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		after := conv.Nothing()
+		if c.After != nil {
+			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
+		}
+		work, done := block.Work(c)
+		defer done()
+		return t.Do(work, two, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after)
+	}
+}

@@ -1,0 +1,69 @@
+package image
+
+import (
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
+	"mm-abi.org/mm/onnx/engine/quantize"
+)
+
+// wholeConv is a convolution of int16; rows are the weights of each channel, if
+// they are known.
+func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.Array, error) {
+	g, err := convolutionOf(c, x.Shape, w.Shape)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.Arena.Zeros(onnx.INT32, g.outs(g.batch, g.result)...)
+	k := g.cin * g.kernelSize
+	if err != nil || out.Len() == 0 || k == 0 {
+		return out, err
+	}
+	weights, room := rows, (*array.Array)(nil)
+	if weights == nil {
+		if weights, room, err = quantize.NewRows(c, array.Of[int16](w), g.result, k, false); err != nil {
+			c.Arena.Release(out)
+			return nil, err
+		}
+		defer c.Arena.Release(room)
+	}
+	// A tile's patches: as columns first, then as rows.
+	tile := min(g.outSize, 64)
+	threads := len(c.Lanes)
+	patches := quantize.Rows{}
+	patches.Size(tile, k)
+	cols, err := c.Arena.New(onnx.INT16, threads, k+patches.Depth, tile)
+	if err != nil {
+		c.Arena.Release(out)
+		return nil, err
+	}
+	defer c.Arena.Release(cols)
+	o, xs, cs := array.Of[int32](out), array.Of[int16](x), array.Of[int16](cols)
+	tiles := (g.outSize + tile - 1) / tile
+	c.Each(g.batch*g.groups*tiles, tile*k*max(1, g.cout/16), func(thread, lo, hi int) {
+		mine := cs[thread*(k+patches.Depth)*tile:][:(k+patches.Depth)*tile]
+		for t := lo; t < hi; t++ {
+			i, p := t/tiles, t%tiles*tile
+			n := min(tile, g.outSize-p)
+			for ch := range g.cin {
+				at := i*g.cin + ch
+				columns(&g.window, mine[ch*g.kernelSize*n:], n, xs[at*g.inSize:(at+1)*g.inSize], p, p+n)
+			}
+			seen := quantize.Rows{Data: mine[k*tile:]}
+			seen.Size(n, k)
+			seen.Fill(mine, true)
+			first := i % g.groups * g.cout
+			tensor.MulInt16(o[(i/g.groups*g.result+first)*g.outSize+p:], g.outSize, weights.Data[first*weights.Depth:], seen.Data, g.cout, n, weights.Depth)
+		}
+	})
+	return out, nil
+}
+
+func convInteger(c *kernel.Call) (err error) {
+	c.Out[0], err = quantize.Multiply(c, 0, 2, 1, 3, wholeConv)
+	return err
+}
+
+// qlinearConv is QLinearConv.
+func qlinearConv(c *kernel.Call) error { return quantize.Linear(c, wholeConv) }

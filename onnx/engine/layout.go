@@ -1,0 +1,394 @@
+package graph
+
+import (
+	"slices"
+
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/block"
+	"mm-abi.org/mm/onnx/engine/conv"
+	"mm-abi.org/mm/onnx/engine/image"
+	"mm-abi.org/mm/onnx/engine/kernel"
+)
+
+// laid is a value of a graph that is laid out in blocks of channels.
+type laid struct {
+	slot           int
+	channels, rank int // of the plain value
+}
+
+// layouter decides which values lie in blocks. It starts at convolutions with
+// constant weights, whose channels are known, and follows their results through
+// operators that take images in blocks as well; where another operator reads
+// one, it is brought back.
+type layouter struct {
+	*body
+	p       *Program
+	kernels tensor.ConvKernels
+	images  map[int]laid // by the slots of the plain values
+	missing map[int]bool // plain values that no step makes yet
+	made    []*step
+	readers []int // of constants that nobody else sees; nil where subgraphs may
+}
+
+// layOut rewrites the steps of a body.
+func (b *body) layOut(p *Program, main bool) error {
+	l := layouter{body: b, p: p, kernels: tensor.BestConv(), images: make(map[int]laid), missing: make(map[int]bool)}
+	if main && !slices.ContainsFunc(b.steps, func(st *step) bool { return len(st.subs) > 0 }) {
+		j := joiner{body: b}
+		j.count()
+		l.readers = j.uses
+	}
+	for _, st := range b.steps {
+		done, err := l.follow(st)
+		if err != nil {
+			return err
+		}
+		if done {
+			continue
+		}
+		for _, slot := range st.in {
+			l.plain(slot)
+		}
+		for _, sub := range st.subs {
+			for _, c := range sub.captures {
+				l.plain(c.outer)
+			}
+		}
+		l.made = append(l.made, st)
+	}
+	for _, slot := range b.outputs {
+		l.plain(slot)
+	}
+	b.steps = l.made
+	return nil
+}
+
+// plain makes a value available as the model has it.
+func (l *layouter) plain(slot int) {
+	if slot < 0 || !l.missing[slot] {
+		return
+	}
+	delete(l.missing, slot)
+	img := l.images[slot]
+	l.made = append(l.made, &step{
+		node: &onnx.Node{Op: "ToPlain"}, kernel: block.ToPlain(img.channels),
+		in: []int{img.slot}, out: []int{slot}, fixed: []bool{false},
+	})
+}
+
+// blocks makes a value of so many channels available in blocks.
+func (l *layouter) blocks(slot, channels, rank int) int {
+	if img, ok := l.images[slot]; ok {
+		return img.slot
+	}
+	img := laid{l.keep(nil), channels, rank}
+	l.images[slot] = img
+	l.made = append(l.made, &step{
+		node: &onnx.Node{Op: "ToBlocks"}, kernel: block.Lay(channels),
+		in: []int{slot}, out: []int{img.slot}, fixed: []bool{false},
+	})
+	return img.slot
+}
+
+// gives puts a step in the place of st, whose result then lies in blocks.
+func (l *layouter) gives(st *step, run kernel.Func, in []int, channels, rank int) {
+	img := laid{l.keep(nil), channels, rank}
+	l.images[st.out[0]] = img
+	l.missing[st.out[0]] = true
+	fixed := make([]bool, len(in))
+	for i, slot := range in {
+		fixed[i] = slot < 0 || l.constant[slot] != nil
+	}
+	l.made = append(l.made, &step{node: st.node, kernel: run, in: in, out: []int{img.slot}, fixed: fixed, after: st.after, blocked: &img})
+}
+
+// follow takes a step over to images in blocks, if it can.
+func (l *layouter) follow(st *step) (bool, error) {
+	if !single(st) || len(st.in) == 0 || len(st.subs) > 0 || st.after != nil && st.node.Op != "Conv" && st.node.Op != "ConvTranspose" {
+		return false, nil
+	}
+	switch st.node.Op {
+	case "Conv":
+		return l.convolution(st)
+	case "ConvTranspose":
+		return l.transposed(st)
+	}
+	img, ok := l.images[st.in[0]]
+	if !ok && len(st.in) == 2 && slices.Contains([]string{"Add", "Sub", "Mul", "Div", "Max", "Min"}, st.node.Op) {
+		img, ok = l.images[st.in[1]]
+	}
+	if !ok {
+		return false, nil
+	}
+	switch st.node.Op {
+	case "Relu", "LeakyRelu", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "Elu", "Abs", "Neg", "Exp", "Sqrt", "Erf", "Softplus", "Mish", "Gelu", "Swish", "Identity", "Clip":
+		for _, slot := range st.in[1:] {
+			if slot >= 0 && l.constant[slot] == nil {
+				return false, nil
+			}
+		}
+		l.gives(st, st.kernel, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
+	case "Add", "Sub", "Mul", "Div", "Max", "Min":
+		return l.pair(st, img)
+	case "MaxPool", "AveragePool":
+		l.gives(st, image.BlockedPool, []int{img.slot}, img.channels, img.rank)
+	case "GlobalAveragePool":
+		l.gives(st, image.BlockedMean, []int{img.slot}, img.channels, img.rank)
+	case "Resize", "Upsample":
+		if !l.flat(st) {
+			return false, nil
+		}
+		l.gives(st, image.BlockedResize, append([]int{img.slot}, st.in[1:]...), img.channels, img.rank)
+	case "Concat":
+		return l.concat(st, img), nil
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// pair takes over arithmetic of two images, or of one and a constant.
+func (l *layouter) pair(st *step, img laid) (bool, error) {
+	if len(st.in) != 2 {
+		return false, nil
+	}
+	in := make([]int, 2)
+	for i, slot := range st.in {
+		if slot < 0 {
+			return false, nil
+		}
+		if other, ok := l.images[slot]; ok {
+			if other.channels != img.channels || other.rank != img.rank {
+				return false, nil
+			}
+			in[i] = other.slot
+			continue
+		}
+		a := l.constant[slot]
+		if a == nil || a.Type != onnx.FLOAT || a.Rank() > img.rank {
+			return false, nil
+		}
+		per := a.Len() == img.channels
+		for k, d := range a.Shape {
+			per = per && (d == 1 || img.rank-a.Rank()+k == 1)
+		}
+		shape := []int{1}
+		switch {
+		case a.Len() == 1:
+		case per:
+			shape = []int{1, conv.Blocks(img.channels, l.kernels.Lanes())}
+			for range img.rank - 2 {
+				shape = append(shape, 1)
+			}
+			shape = append(shape, l.kernels.Lanes())
+		default:
+			return false, nil
+		}
+		c, err := l.p.arena.Zeros(onnx.FLOAT, shape...)
+		if err != nil {
+			return false, err
+		}
+		copy(array.Of[float32](c), array.Of[float32](a))
+		in[i] = l.keep(c)
+	}
+	kernel := st.kernel
+	if st.node.Op == "Mul" {
+		kernel = block.Scale(kernel)
+	}
+	l.gives(st, kernel, in, img.channels, img.rank)
+	return true, nil
+}
+
+// flat reports whether a Resize leaves batch and channels as they are.
+func (l *layouter) flat(st *step) bool {
+	at := 2
+	if st.node.Op == "Upsample" || l.p.opset < 11 {
+		at = 1
+	}
+	if len(st.in) != at+1 || st.in[at] < 0 {
+		return false
+	}
+	for _, a := range st.node.Attributes {
+		if a.Name == "axes" {
+			return false
+		}
+	}
+	scales := l.constant[st.in[at]]
+	if scales == nil || scales.Type != onnx.FLOAT || scales.Len() < 3 {
+		return false
+	}
+	v := array.Of[float32](scales)
+	return v[0] == 1 && v[1] == 1
+}
+
+// concat takes over a Concat of images by channels.
+func (l *layouter) concat(st *step, first laid) bool {
+	axis := int64(0)
+	for _, a := range st.node.Attributes {
+		if a.Name == "axis" {
+			axis = a.Int
+		}
+	}
+	if axis != 1 && axis != int64(1-first.rank) {
+		return false
+	}
+	var in, channels []int
+	all := 0
+	for _, slot := range st.in {
+		img, ok := l.images[slot]
+		if !ok || img.rank != first.rank {
+			return false
+		}
+		in, channels, all = append(in, img.slot), append(channels, img.channels), all+img.channels
+	}
+	l.gives(st, block.Concat(channels), in, all, first.rank)
+	return true
+}
+
+// convolution takes over a Conv with constant weights.
+func (l *layouter) convolution(st *step) (bool, error) {
+	if len(st.in) < 2 || st.in[0] < 0 || st.in[1] < 0 {
+		return false, nil
+	}
+	w := l.constant[st.in[1]]
+	if w == nil || w.Type != onnx.FLOAT || w.Rank() < 3 || w.Rank() > 4 || w.Len() == 0 {
+		return false, nil
+	}
+	s := conv.Spec{Out: w.Shape[0], Groups: 1, Kernel: [2]int{1, w.Dim(-1)}}
+	if w.Rank() == 4 {
+		s.Kernel[0] = w.Shape[2]
+	}
+	for _, a := range st.node.Attributes {
+		if a.Name == "group" {
+			if a.Int < 1 || a.Int > int64(s.Out) {
+				return false, nil
+			}
+			s.Groups = int(a.Int)
+		}
+	}
+	s.In = w.Shape[1] * s.Groups
+	bias, ok := l.bias(st, s.Out)
+	if !ok {
+		return false, nil
+	}
+	img, ok := l.images[st.in[0]]
+	if ok && (img.channels != s.In || img.rank != w.Rank()) {
+		return false, nil
+	}
+	s.Plain = !ok && s.Groups == 1 && s.In < l.kernels.Lanes()
+	if !s.Fits(l.kernels) {
+		return false, nil
+	}
+	f, err := conv.NewFilter(l.kernels, s, array.Of[float32](w), bias, l.room)
+	if err != nil {
+		return false, err
+	}
+	l.packed(st.in[1])
+	in := st.in[0]
+	if !s.Plain {
+		in = l.blocks(in, s.In, w.Rank())
+	}
+	l.gives(st, image.Convolution(f, w.Rank()), []int{in}, s.Out, w.Rank())
+	return true, nil
+}
+
+// packed gives up weights that nobody reads any more.
+func (l *layouter) packed(slot int) {
+	if l.readers == nil {
+		return
+	}
+	if l.readers[slot]--; l.readers[slot] == 0 {
+		l.p.arena.Discard(l.constant[slot])
+		l.constant[slot] = nil
+	}
+}
+
+// room gives memory that packed weights stay in.
+func (l *layouter) room(n int) ([]float32, error) {
+	if err := l.p.arena.Keep(4 * int64(n)); err != nil {
+		return nil, err
+	}
+	return make([]float32, n), nil
+}
+
+// bias is a convolution's constant bias, nil for none.
+func (l *layouter) bias(st *step, n int) ([]float32, bool) {
+	if len(st.in) < 3 || st.in[2] < 0 {
+		return nil, true
+	}
+	a := l.constant[st.in[2]]
+	if a == nil || a.Type != onnx.FLOAT || a.Len() != n {
+		return nil, false
+	}
+	return array.Of[float32](a), true
+}
+
+// transposed takes over a ConvTranspose with constant weights whose windows lie
+// side by side.
+func (l *layouter) transposed(st *step) (bool, error) {
+	if len(st.in) < 2 || st.in[0] < 0 || st.in[1] < 0 {
+		return false, nil
+	}
+	w := l.constant[st.in[1]]
+	if w == nil || w.Type != onnx.FLOAT || w.Rank() < 3 || w.Rank() > 4 || w.Len() == 0 {
+		return false, nil
+	}
+	kernel := [2]int{1, w.Dim(-1)}
+	if w.Rank() == 4 {
+		kernel[0] = w.Shape[2]
+	}
+	strides := []int64{1, 1}[:w.Rank()-2]
+	for _, a := range st.node.Attributes {
+		each := int64(1) // what the numbers of an attribute have to be
+		switch a.Name {
+		case "strides":
+			strides = a.Ints
+			continue
+		case "kernel_shape":
+			continue
+		case "group":
+			if a.Int == 1 {
+				continue
+			}
+			return false, nil
+		case "auto_pad":
+			if s := string(a.String); s == "NOTSET" || s == "VALID" {
+				continue
+			}
+			return false, nil
+		case "pads", "output_padding":
+			each = 0
+		case "dilations":
+		default:
+			return false, nil
+		}
+		if slices.ContainsFunc(a.Ints, func(v int64) bool { return v != each }) {
+			return false, nil
+		}
+	}
+	for i, v := range strides {
+		if len(strides) != w.Rank()-2 || v != int64(w.Shape[2+i]) {
+			return false, nil
+		}
+	}
+	channels := w.Shape[1]
+	bias, ok := l.bias(st, channels)
+	img, there := l.images[st.in[0]]
+	if !ok || there && (img.channels != w.Shape[0] || img.rank != w.Rank()) {
+		return false, nil
+	}
+	t, err := conv.NewTransposed(l.kernels, w.Shape[0], channels, kernel, array.Of[float32](w), bias, l.room)
+	if err != nil {
+		return false, err
+	}
+	l.packed(st.in[1])
+	in, kernelOf := l.blocks(st.in[0], w.Shape[0], w.Rank()), image.Transposition(t, w.Rank())
+	if t.Plain() {
+		l.made = append(l.made, &step{node: st.node, kernel: kernelOf, in: []int{in}, out: []int{st.out[0]}, fixed: []bool{false}, after: st.after})
+		return true, nil
+	}
+	l.gives(st, kernelOf, []int{in}, channels, w.Rank())
+	return true, nil
+}

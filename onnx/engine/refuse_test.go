@@ -1,0 +1,30 @@
+package graph_test
+
+import (
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+)
+
+// A convolution of too few inputs before a normalisation of constants is
+// refused by its name: nothing is joined that was not claimed.
+func TestRefusedBeforeJoined(t *testing.T) {
+	for _, inputs := range [][]string{{"x"}, {"x", "w", "b", "b", "b", "b", "b"}} {
+		m := onnx.New("g", 17)
+		g := &m.Graph
+		g.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 1, 1, 4, 4)}
+		one := func(name string, dims ...int64) string {
+			return g.Constant(onnx.Floats(name, dims, []float32{1}))
+		}
+		one("w", 1, 1, 1, 1)
+		one("b", 1)
+		y := g.Add("Conv", inputs, "y")
+		g.Add("BatchNormalization", []string{y, one("s", 1), one("o", 1), one("m", 1), one("v", 1)}, "z")
+		g.Outputs = []onnx.Value{onnx.TensorValue("z", onnx.FLOAT, 1, 1, 4, 4)}
+		if p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "operator Conv with ") {
+			t.Errorf("%d inputs: %v, %v", len(inputs), p, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
+)
+
+// run goes through the steps. It takes the given arrays over and gives arrays
+// that are the caller's.
+func (b *body) run(ctx context.Context, p *Program, given, outer []*array.Array) ([]*array.Array, error) {
+	if len(given) != len(b.given) {
+		return nil, fmt.Errorf("%d inputs of a graph that takes %d", len(given), len(b.given))
+	}
+	if b.values == nil {
+		b.values = make([]*array.Array, b.slots)
+	}
+	values := b.values // runs go one after the other, and no graph holds itself
+	copy(values, b.constant)
+	for i, slot := range b.given {
+		values[slot] = given[i]
+	}
+	for _, c := range b.captures {
+		values[c.inner] = outer[c.outer].View(outer[c.outer].Shape)
+	}
+	for _, st := range b.steps {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out, err := p.apply(ctx, st, values)
+		if err != nil {
+			return nil, fmt.Errorf("node %q (%s): %w", st.node.Name, st.node.Op, err)
+		}
+		for i, slot := range st.out {
+			if slot >= 0 {
+				values[slot] = out[i]
+			} else {
+				p.arena.Release(out[i])
+			}
+		}
+		for _, slot := range st.last {
+			p.arena.Release(values[slot])
+			values[slot] = nil
+		}
+	}
+	results := make([]*array.Array, len(b.outputs))
+	for i, slot := range b.outputs {
+		results[i] = values[slot].View(values[slot].Shape)
+	}
+	for slot, a := range values {
+		if b.constant[slot] == nil {
+			p.arena.Release(a)
+		}
+	}
+	return results, nil
+}
+
+// apply runs a step on values by slot. A kernel that panics has met a model
+// that it should have refused: that ends the run, not the program.
+func (p *Program) apply(ctx context.Context, st *step, values []*array.Array) (out []*array.Array, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			out, err = nil, fmt.Errorf("%w: %s: %v", ErrInternal, st.node.Op, r)
+		}
+	}()
+	c := st.prepared(ctx, p)
+	for i, slot := range st.in {
+		if slot >= 0 {
+			if c.In[i] = values[slot]; c.In[i] == nil {
+				return nil, fmt.Errorf("input %d has no value", i)
+			}
+		}
+	}
+	clear(c.Out)
+	if len(st.subs) > 0 {
+		c.Sub = func(name string, in []*array.Array) ([]*array.Array, error) {
+			sub := st.subs[name]
+			if sub == nil {
+				return nil, fmt.Errorf("there is no %s", name)
+			}
+			mine := make([]*array.Array, len(in))
+			for i, a := range in {
+				mine[i] = a.View(a.Shape)
+			}
+			return sub.run(ctx, p, mine, values)
+		}
+	}
+	if err := st.kernel(c); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // parts may be left out
+		return nil, err
+	}
+	for i, slot := range st.out {
+		if slot >= 0 && c.Out[i] == nil {
+			return nil, fmt.Errorf("it gives no output %d", i)
+		}
+	}
+	return c.Out, nil
+}
+
+// prepared is the step's call, the same in each run: but for the context and
+// the arrays.
+func (st *step) prepared(ctx context.Context, p *Program) *kernel.Call {
+	if st.call == nil {
+		st.call = &kernel.Call{
+			Arena: &p.arena, Pool: p.pool, Node: st.node, Opset: p.opset, Lanes: p.lanes, Steps: p.opt.Steps,
+			In: make([]*array.Array, len(st.in)), Fixed: st.fixed, Out: make([]*array.Array, len(st.out)),
+			Cache: &st.cache, Rows: p.rows, After: st.after, Then: st.then, Transposed: st.transposed,
+		}
+	}
+	st.call.Context = ctx
+	return st.call
+}

@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/op"
+)
+
+// settle packs the weights that kernels read in an order of their own, and
+// gives up the elements of constants that nothing reads any more.
+func (p *Program) settle(ctx context.Context, main *body) error {
+	bodies := main.all(nil)
+	readers := make(map[*array.Array]int)
+	for _, b := range bodies {
+		for _, st := range b.steps {
+			for _, slot := range st.in {
+				if slot >= 0 && b.constant[slot] != nil {
+					readers[b.constant[slot]]++
+				}
+			}
+		}
+		for _, slot := range b.outputs {
+			if a := b.constant[slot]; a != nil {
+				readers[a]++
+			}
+		}
+	}
+	hollow := make(map[*array.Array]*array.Array)
+	for _, b := range bodies {
+		for _, st := range b.steps {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			gone, err := p.prepare(ctx, st, b)
+			if err != nil {
+				return fmt.Errorf("node %q (%s): %w", st.node.Name, st.node.Op, err)
+			}
+			for _, i := range gone {
+				a := b.constant[st.in[i]]
+				if readers[a]--; readers[a] == 0 {
+					hollow[a] = a.Hollow()
+					p.arena.Discard(a)
+				}
+			}
+		}
+	}
+	for _, b := range bodies {
+		for slot, a := range b.constant {
+			if a != nil && readers[a] == 0 {
+				b.constant[slot] = hollow[a]
+				p.arena.Discard(a)
+			}
+		}
+	}
+	p.arena.Trim()
+	return nil
+}
+
+// all lists a body and those within it.
+func (b *body) all(list []*body) []*body {
+	list = append(list, b)
+	for _, st := range b.steps {
+		for _, a := range st.node.Attributes {
+			if sub := st.subs[a.Name]; sub != nil {
+				list = sub.all(list)
+			}
+		}
+	}
+	return list
+}
+
+// prepare has a step pack its weights, and gives the inputs that its kernel
+// does not read then.
+func (p *Program) prepare(ctx context.Context, st *step, b *body) (gone []int, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrInternal, r)
+		}
+	}()
+	c := st.prepared(ctx, p)
+	for i, slot := range st.in {
+		if slot >= 0 {
+			c.In[i] = b.constant[slot]
+		}
+	}
+	return op.Prepare(c)
+}

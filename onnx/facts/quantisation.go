@@ -1,0 +1,122 @@
+package facts
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/onnx"
+)
+
+// The forms of quantisation.
+const (
+	WeightOnly = "weights"               // integers that are made floats before their use
+	QDQ        = "QDQ"                   // QuantizeLinear and DequantizeLinear around float operators
+	QOperator  = "QOperator"             // operators of integers: QLinearConv, MatMulInteger, …
+	Dynamic    = "DynamicQuantizeLinear" // scales of activations are found as the model runs
+	NBits      = "MatMulNBits"           // blocks of few bits
+)
+
+// Quantisation says how a model is quantised.
+type Quantisation struct {
+	Forms       []string // none for a model of floats; sorted
+	Weights     []string // element types of quantised weights, sorted
+	Activations []string // and of quantised activations
+	PerAxis     bool     // some scales are one per channel
+}
+
+// sets collects names.
+type sets struct{ forms, weights, activations map[string]bool }
+
+// QuantisationOf finds how m is quantised.
+func QuantisationOf(m *onnx.Model) Quantisation {
+	constant := make(map[string]*onnx.Tensor)
+	m.EachTensor(func(t *onnx.Tensor) { constant[t.Name] = t })
+	m.EachNode(func(n *onnx.Node) {
+		for i := range n.Attributes {
+			if a := &n.Attributes[i]; n.Op == "Constant" && a.Tensor != nil && len(n.Outputs) > 0 {
+				constant[n.Outputs[0]] = a.Tensor
+			}
+		}
+	})
+	delete(constant, "")
+	q, s := Quantisation{}, sets{make(map[string]bool), make(map[string]bool), make(map[string]bool)}
+	m.EachNode(func(n *onnx.Node) {
+		at := func(i int) *onnx.Tensor {
+			if i < len(n.Inputs) {
+				return constant[n.Inputs[i]]
+			}
+			return nil
+		}
+		s.node(n, at)
+		if n.Op == "DequantizeLinear" || n.Op == "QuantizeLinear" {
+			if scale := at(1); scale != nil && scale.Elements() > 1 {
+				q.PerAxis = true
+			}
+		}
+	})
+	if s.forms[QDQ] {
+		delete(s.forms, WeightOnly)
+	}
+	if s.forms[WeightOnly] {
+		m.EachNode(func(n *onnx.Node) { q.PerAxis = q.PerAxis || scaled(n, constant) })
+	}
+	q.Forms, q.Weights, q.Activations = slices.Sorted(maps.Keys(s.forms)), slices.Sorted(maps.Keys(s.weights)), slices.Sorted(maps.Keys(s.activations))
+	return q
+}
+
+// scaled reports a product with a constant of several elements in one
+// dimension: the scales of weights that a Cast made floats.
+func scaled(n *onnx.Node, constant map[string]*onnx.Tensor) bool {
+	if n.Op != "Mul" || len(n.Inputs) != 2 {
+		return false
+	}
+	t := constant[n.Inputs[1]]
+	return t != nil && t.Elements() > 1 && slices.Contains(t.Dims, t.Elements())
+}
+
+// node reads one node.
+func (s sets) node(n *onnx.Node, at func(int) *onnx.Tensor) {
+	weight := func(t *onnx.Tensor) {
+		if t != nil {
+			s.weights[t.DType.String()] = true
+		}
+	}
+	activation := func(zero *onnx.Tensor) {
+		name := onnx.UINT8.String()
+		if zero != nil {
+			name = zero.DType.String()
+		}
+		s.activations[name] = true
+	}
+	switch {
+	case n.Op == "QuantizeLinear":
+		s.forms[QDQ] = true
+		activation(at(2))
+	case n.Op == "DequantizeLinear":
+		if at(0) != nil {
+			s.forms[WeightOnly] = true
+			weight(at(0))
+		}
+	case n.Op == "DynamicQuantizeLinear":
+		s.forms[Dynamic] = true
+		activation(nil)
+	case n.Op == "MatMulNBits":
+		s.forms[NBits] = true
+		s.weights[bitsOf(n)] = true
+	case n.Op == "QLinearConv" || n.Op == "QLinearMatMul":
+		s.forms[QOperator] = true
+		weight(at(3))
+		activation(at(2))
+	case strings.HasPrefix(n.Op, "QLinear"):
+		s.forms[QOperator] = true
+	case n.Op == "MatMulInteger" || n.Op == "ConvInteger":
+		s.forms[QOperator] = true
+		weight(at(1))
+	case n.Op == "Cast":
+		if t := at(0); t != nil && t.Elements() > 1 && (t.DType == onnx.INT8 || t.DType == onnx.UINT8 || t.DType == onnx.INT4 || t.DType == onnx.UINT4) {
+			s.forms[WeightOnly] = true
+			weight(t)
+		}
+	}
+}

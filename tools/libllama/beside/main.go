@@ -1,0 +1,177 @@
+// Command beside measures mm run --backend llamacpp beside llama.cpp's library
+// driven alone, without a pipe, a tokenizer or a sampler: the same file, the
+// same number of threads and of tokens in the context, taking turns.
+//
+//	beside -home HOME -native DIR [-mm FILE] [-threads 1,2] [-rounds 5]
+//
+// HOME holds llamacpp as mm runtime install puts it, DIR what
+// scripts/fetch-native.sh fetched; mm lies beside this program unless -mm says
+// where. SmolLM2 is measured as it is fetched, and as the library itself makes
+// Q8_0 and F32 of it. On a machine that has other things to do the processor
+// time of a token says more than tokens a second: it is that of mm and of
+// mm-native together, what a run of one token takes left out.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mm-abi.org/mm/tools/libllama"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.home, "home", "", "home folder with llamacpp installed")
+	flag.StringVar(&o.native, "native", os.Getenv("MM_NATIVE_DIR"), "folder that scripts/fetch-native.sh filled")
+	flag.StringVar(&o.mm, "mm", "", "the program mm; empty: beside this one")
+	threads := flag.String("threads", "1,2", "numbers of threads")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds")
+	flag.IntVar(&o.tokens, "tokens", 96, "tokens that are written")
+	flag.Parse()
+	for _, s := range strings.Split(*threads, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			fail(fmt.Errorf("threads: %q is no number of threads", s))
+		}
+		o.threads = append(o.threads, n)
+	}
+	if err := run(o); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "beside:", err)
+	os.Exit(1)
+}
+
+type options struct {
+	home, native, mm string
+	threads          []int
+	rounds, tokens   int
+}
+
+const prompt = "Once upon a time there was a small brown bear who lived at the edge of a large forest and liked to listen to the rain."
+
+func run(o options) (err error) {
+	if o.mm == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		o.mm = filepath.Join(filepath.Dir(own), "mm")
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	alone, err := libllama.Start(root, filepath.Join(o.native, "lib", "bins", "linux-x64"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, alone.Close()) }()
+	dir, err := os.MkdirTemp("", "beside")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	small := filepath.Join(o.native, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
+	const allF32, mostlyQ8 = 0, 7 // llama_ftype
+	files := []struct {
+		name, path string
+		kind       uint32
+	}{{"Q4_1", small, 0}, {"Q8_0", filepath.Join(dir, "q8.gguf"), mostlyQ8}, {"F32", filepath.Join(dir, "f32.gguf"), allF32}}
+	fmt.Printf("SmolLM2-135M, %d tokens written: tokens a second, best (median) of %d\n", o.tokens, o.rounds)
+	fmt.Printf("%-5s %1s  %16s %16s  %-14s  %s\n", "type", "t", "mm run", "library alone", "mm / alone", "CPU ms a token: mm, alone, mm / alone (least)")
+	for _, f := range files {
+		if f.path != small {
+			if _, err := alone.Do(libllama.Request{Op: "convert", Path: small, Out: f.path, Type: f.kind}); err != nil {
+				return err
+			}
+		}
+		for _, threads := range o.threads {
+			if err := measure(o, alone, f.name, f.path, threads); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure lets the two take turns.
+func measure(o options, alone *libllama.Client, name, path string, threads int) error {
+	const halfPrecision = 1 // GGML type of keys and values, as mm takes it
+	var ours, theirs, cpu, cpuAlone []float64
+	for range o.rounds {
+		one, err := ask(o, path, threads, 1)
+		if err != nil {
+			return err
+		}
+		got, err := ask(o, path, threads, o.tokens)
+		if err != nil {
+			return err
+		}
+		ours, cpu = append(ours, got.perSecond), append(cpu, 1000*(got.cpu-one.cpu)/float64(o.tokens-1))
+		if _, err := alone.Do(libllama.Request{Op: "load", Path: path, Threads: threads, Context: 1024, KV: halfPrecision}); err != nil {
+			return err
+		}
+		if _, err := alone.Do(libllama.Request{Op: "prefill", Count: got.read}); err != nil {
+			return err
+		}
+		reply, err := alone.Do(libllama.Request{Op: "decode", Count: o.tokens})
+		if err != nil {
+			return err
+		}
+		theirs, cpuAlone = append(theirs, float64(o.tokens)/reply.Wall.Seconds()), append(cpuAlone, 1000*reply.CPU.Seconds()/float64(o.tokens))
+		if _, err := alone.Do(libllama.Request{Op: "free"}); err != nil {
+			return err
+		}
+	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
+	n := len(ours)
+	a, b := slices.Min(cpu), slices.Min(cpuAlone)
+	fmt.Printf("%-5s %1d  %16s %16s  %.3f (%.3f)   %.2f, %.2f, %.3f\n", name, threads, fmt.Sprintf("%.1f (%.1f)", ours[n-1], ours[n/2]), fmt.Sprintf("%.1f (%.1f)", theirs[n-1], theirs[n/2]),
+		ours[n-1]/theirs[n-1], ours[n/2]/theirs[n/2], a, b, a/b)
+	return nil
+}
+
+// told is what a run of mm says, and what it took.
+type told struct {
+	perSecond float64
+	read      int     // tokens
+	cpu       float64 // seconds, of mm and mm-native
+}
+
+// ask runs mm.
+func ask(o options, path string, threads, tokens int) (t told, err error) {
+	cmd := exec.Command(o.mm, "run", path, "--raw", "--backend", "llamacpp", "--threads", fmt.Sprint(threads), "--max-tokens", fmt.Sprint(tokens), "--json", "--prompt", prompt)
+	cmd.Env = append(os.Environ(), "MM_HOME="+o.home)
+	out, err := cmd.Output()
+	if err != nil {
+		return t, fmt.Errorf("mm run: %w: %s", err, out)
+	}
+	var said struct {
+		Timings struct {
+			Prompt    int     `json:"prompt_tokens"`
+			Generated int     `json:"generated"`
+			PerSecond float64 `json:"tokens_per_second"`
+		} `json:"timings"`
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		return t, fmt.Errorf("mm run: %w", err)
+	}
+	if said.Timings.Generated != tokens {
+		return t, fmt.Errorf("mm run wrote %d tokens of %d", said.Timings.Generated, tokens)
+	}
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return told{said.Timings.PerSecond, said.Timings.Prompt, used.Seconds()}, nil
+}

@@ -1,0 +1,112 @@
+// Command recite has a build say digits that its speech decoder was not trained
+// to say in a row, in answer to wordings that it never met, and writes each digit
+// as a WAV file of its own, cut out of its stretch of time and named
+// DIGIT_WHO_TAKE.wav: what scripts/judge-digits.py judges.
+//
+//	recite -build BUILD -out DIR [-n 500] [-plain] [-seed 77]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/corellm"
+	"mm-abi.org/mm/runtimes/coreonnx"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/train/dataset/sound"
+	"mm-abi.org/mm/workspace"
+)
+
+func main() {
+	var w reciter
+	build := flag.String("build", "", "a build that speaks: what mm run takes")
+	target := flag.String("target", "", "of the build")
+	flag.StringVar(&w.dir, "out", "", "folder of the WAV files")
+	flag.IntVar(&w.n, "n", 500, "digits to be said, at least")
+	plain := flag.Bool("plain", false, "ask in the plainest wording alone, which it was trained on")
+	flag.Uint64Var(&w.says.Seed, "seed", 77, "of the prompts")
+	flag.Parse()
+	w.says.Split, w.says.Plain = sound.Held, *plain
+	if err := w.run(context.Background(), *build, *target); err != nil {
+		fmt.Fprintln(os.Stderr, "recite:", err)
+		os.Exit(1)
+	}
+}
+
+// reciter writes down what a build says.
+type reciter struct {
+	dir  string
+	n    int
+	says sound.Sayings
+}
+
+func (w *reciter) run(ctx context.Context, build, target string) error {
+	if w.dir == "" || w.n < 1 {
+		return errors.New("-out is missing, or -n below 1")
+	}
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return err
+	}
+	space, err := workspace.Open(workspace.Options{})
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	b, err := space.Runnable(ctx, build, workspace.RunOptions{Target: target})
+	if err != nil {
+		return err
+	}
+	r, err := runner.Open(ctx, b, runner.Options{Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}}})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	prompts, digits := 0, 0
+	for i := 0; digits < w.n; i++ {
+		one := w.says.Make(i)
+		if one.Kind != sound.SayDigits {
+			continue
+		}
+		if err := w.ask(ctx, r, i, one); err != nil {
+			return fmt.Errorf("%q: %w", one.Prompt, err)
+		}
+		prompts, digits = prompts+1, digits+len(one.Words)
+	}
+	fmt.Printf("%d prompts, %d digits\n", prompts, digits)
+	return nil
+}
+
+// ask has one prompt answered, and writes what is said.
+func (w *reciter) ask(ctx context.Context, r *runner.Runner, i int, one sound.Saying) error {
+	a, err := r.Answer(ctx, runner.Request{
+		Inputs: []talk.Part{{Type: abi.Text, Text: one.Prompt}}, Outputs: []string{string(abi.Audio)},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	v, err := preprocess.DecodeSound(a.Made[0].Data)
+	if err != nil {
+		return err
+	}
+	if v.Rate != sound.Rate || len(v.Samples) < len(one.Words)*sound.StretchSamples {
+		return fmt.Errorf("it says %d samples at %d Hz", len(v.Samples), v.Rate)
+	}
+	for k, word := range one.Words {
+		digit := slices.Index(sound.SpokenWords(), word) // digits are the first of them
+		part := preprocess.Wave{Rate: v.Rate, Samples: v.Samples[k*sound.StretchSamples : (k+1)*sound.StretchSamples]}
+		name := fmt.Sprintf("%d_decoder_%d-%d.wav", digit, i, k)
+		if err := os.WriteFile(filepath.Join(w.dir, name), preprocess.EncodeWAV(&part), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+// Command release builds the archives of a release: for each platform one
+// archive of the programs, the licence, the readme and the changelog, and
+// SHA256SUMS over all of them.
+//
+//	go run ./tools/release -version 1.2.0 -out dist
+//
+// The same source and the same Go give the same bytes on every machine: paths
+// are trimmed, no build carries the state of a checkout, every entry has one
+// owner, one mode and the date of SOURCE_DATE_EPOCH (default: 1980-01-01, the
+// first that a zip file knows).
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/abi"
+)
+
+// platforms are those that a release is built for.
+var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
+
+// programs are mm, which is static, and the one that loads native engines for
+// it.
+var programs = []string{"mm", "mm-native"}
+
+// documents go into each archive beside the program.
+var documents = []string{"LICENSE", "README.md", "CHANGELOG.md"}
+
+func main() {
+	var r release
+	only := flag.String("platforms", strings.Join(platforms, ","), "OS/ARCH, separated by commas")
+	flag.StringVar(&r.version, "version", "", "the release, MAJOR.MINOR.PATCH")
+	flag.StringVar(&r.out, "out", "dist/release", "folder for the archives")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := r.run(ctx, strings.Split(*only, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+type release struct {
+	version, out string
+	date         time.Time
+}
+
+func (r *release) run(ctx context.Context, platforms []string) error {
+	if _, err := abi.ParseVersion(r.version); err != nil {
+		return fmt.Errorf("-version: %w", err)
+	}
+	r.date = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+	if s := os.Getenv("SOURCE_DATE_EPOCH"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < r.date.Unix() {
+			return fmt.Errorf("SOURCE_DATE_EPOCH is %q, not a time since 1980 in seconds", s)
+		}
+		r.date = time.Unix(n, 0).UTC()
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, p := range slices.Sorted(slices.Values(platforms)) {
+		file, err := r.platform(ctx, p)
+		if err != nil {
+			return fmt.Errorf("building for %s: %w", p, err)
+		}
+		sum, err := hash(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sum, filepath.Base(file))
+		fmt.Printf("%x  %s\n", sum, file)
+	}
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+// platform builds one archive and returns its path.
+func (r *release) platform(ctx context.Context, platform string) (string, error) {
+	system, arch, ok := strings.Cut(platform, "/")
+	if !ok {
+		return "", fmt.Errorf("%q is not OS/ARCH", platform)
+	}
+	work, err := os.MkdirTemp("", "mm-release-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	var files []string
+	for _, name := range programs {
+		program := filepath.Join(work, name)
+		if system == "windows" {
+			program += ".exe"
+		}
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+r.version, "-o", program, "./cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return "", err
+		}
+		files = append(files, program)
+	}
+	stem := fmt.Sprintf("mm-%s-%s-%s", r.version, system, arch)
+	write, file := r.tarball, filepath.Join(r.out, stem+".tar.gz")
+	if system == "windows" {
+		write, file = r.zip, filepath.Join(r.out, stem+".zip")
+	}
+	return file, create(file, func(w io.Writer) error { return write(w, stem, append(files, documents...)) })
+}
+
+// create writes a file under another name first.
+func create(file string, write func(io.Writer) error) error {
+	f, err := os.Create(file + ".part")
+	if err != nil {
+		return err
+	}
+	err = cmp.Or(write(f), f.Sync(), f.Close())
+	if err != nil {
+		f.Close()
+		os.Remove(f.Name())
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+func (r *release) tarball(w io.Writer, stem string, files []string) error {
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	t := tar.NewWriter(z)
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: stem + "/" + filepath.Base(file), Size: int64(len(data)), Mode: mode(i), ModTime: r.date, Format: tar.FormatUSTAR}
+		if err := t.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := t.Write(data); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(t.Close(), z.Close())
+}
+
+func (r *release) zip(w io.Writer, stem string, files []string) error {
+	z := zip.NewWriter(w)
+	for i, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		h := &zip.FileHeader{Name: stem + "/" + filepath.Base(file), Method: zip.Deflate, Modified: r.date}
+		h.SetMode(os.FileMode(mode(i)))
+		e, err := z.CreateHeader(h)
+		if err != nil {
+			return err
+		}
+		if _, err := e.Write(data); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// mode is that of the i-th file of an archive; the programs come first.
+func mode(i int) int64 {
+	if i < len(programs) {
+		return 0o755
+	}
+	return 0o644
+}
+
+func hash(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
+}

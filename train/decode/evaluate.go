@@ -1,0 +1,160 @@
+package decode
+
+import (
+	"context"
+	"path/filepath"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/nn"
+)
+
+// Look is the prompt that an output is made for before it is judged.
+type Look string
+
+// What may be read.
+const (
+	Own     Look = ""        // the prompt that asks for what it is judged by
+	Another Look = "another" // that of another example
+)
+
+// Name is the look in words.
+func (l Look) Name() string {
+	if l == Own {
+		return "its own"
+	}
+	return string(l)
+}
+
+// Trial says what to evaluate. The zero value is not ready: N is wanted.
+type Trial struct {
+	N    int // held-out examples
+	Look Look
+}
+
+// Evaluate implements [train.Task].
+func (d *Decoding) Evaluate() (train.Evaluation, error) {
+	e, err := d.Try(Trial{N: d.recipe.Eval.N})
+	if err == nil {
+		d.last = &e
+	}
+	return e, err
+}
+
+// Try holds what the decoder makes of held-out prompts against what they ask for,
+// without training anything: the loss a number, and, where the source can judge,
+// how often it was what was asked for.
+func (d *Decoding) Try(t Trial) (train.Evaluation, error) {
+	var e train.Evaluation
+	tally := train.Tally{}
+	judge, judges := d.held.(Judge)
+	b := make([]example, d.recipe.BatchSize)
+	var sum float64
+	for from := 0; from < t.N; from += len(b) {
+		n := min(len(b), t.N-from)
+		b = b[:n]
+		err := d.fill(b, d.held, 0, func(i int) (int, int, *nn.Random) {
+			i += from
+			r := nn.NewRandom(nn.Mix(^d.recipe.Seed, uint64(i)))
+			if t.Look == Another {
+				i += t.N // behind all that are asked for
+			}
+			return i, -1, r
+		})
+		if err != nil {
+			return e, err
+		}
+		for s := range b {
+			d.learner.give(s, &b[s])
+		}
+		sum += d.learner.loss(n, 1, false)
+		e.Predictions += n * d.made.Rows * d.made.Cols
+		if judges {
+			d.judge(judge, tally, d.learner.make(n), from, n)
+		}
+	}
+	e.Loss = sum / float64(e.Predictions)
+	e.Scores = tally.Scores()
+	return e, nil
+}
+
+// judge has what was made for n samples judged by the samples from one on.
+func (d *Decoding) judge(judge Judge, tally train.Tally, y nn.Matrix[float32], from, n int) {
+	verdicts := make([][]Verdict, n)
+	d.pool.For(n, 1, pool.Func(func(_, lo, hi int) {
+		for s := lo; s < hi; s++ {
+			verdicts[s] = judge.Judge(from+s, flat(nil, d.learner.part(y, s)))
+		}
+	}))
+	for _, list := range verdicts {
+		for _, v := range list {
+			tally.Add(v.Kind, v.Want, v.Want == v.Got)
+		}
+	}
+}
+
+// RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does a
+// language model. The trainer is returned as it ended; close it.
+func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
+	var t *Trainer
+	err := train.InFolder(ctx, resume, opt, func(opt train.Options) (_ *train.Trainer, err error) {
+		if resume {
+			opt.Stop = &r.Stop
+			t, err = Resume(filepath.Join(opt.Dir, train.LastFile), opt)
+		} else {
+			t, err = New(r, opt)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return t.Trainer, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// MeasureOptions say what of a checkpoint is measured.
+type MeasureOptions struct {
+	N       int    // held-out examples
+	Dir     string // folder that the paths of its recipe are relative to; "": where it lay
+	Threads int    // 0: what the machine has
+}
+
+// Measure judges what the checkpoint at path makes of held-out prompts, for each
+// of the looks. Nothing is written.
+func Measure(ctx context.Context, path string, looks []Look, opt MeasureOptions) ([]train.Evaluation, error) {
+	c, err := OpenCheckpoint(path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if opt.Dir == "" {
+		opt.Dir = c.Dir()
+	}
+	workers := pool.New(opt.Threads)
+	defer workers.Close()
+	d, err := newDecoding(c.Decoding.Recipe, opt.Dir, workers, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range d.tensors {
+		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
+			return nil, err
+		}
+	}
+	d.Refresh()
+	var all []train.Evaluation
+	for _, look := range looks {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e, err := d.Try(Trial{N: opt.N, Look: look})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}

@@ -1,0 +1,127 @@
+package decode
+
+import (
+	"math"
+	"path/filepath"
+	"testing"
+
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/train/nn"
+)
+
+// The core of the repository.
+const coreFile = "../../catalog/core-llm/core-llm.gguf"
+
+// What a decoder is trained on is what `mm run` gives it: the states that
+// core/infer has for the prompt, the last of them, behind zeros.
+func TestStates(t *testing.T) {
+	t.Run("core", func(t *testing.T) { testStates(t, Core{Base: coreFile, States: 12}, 0.9999) })
+	t.Run("adapter", func(t *testing.T) {
+		testStates(t, Core{Base: coreFile, Adapter: filepath.Join("..", "..", "catalog", "senses", "senses.gguf"), States: 12}, 0.9995) // merged, not beside the weights
+	})
+}
+
+func testStates(t *testing.T, c Core, least float64) {
+	workers := pool.New(1)
+	defer workers.Close()
+	r, err := openReader(c, "", workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := infer.Options{Threads: 1}
+	if c.Adapter != "" {
+		opt.Adapters = []infer.AdapterOptions{{Path: c.Adapter}}
+	}
+	m, err := infer.Load(coreFile, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	for _, prompt := range []string{"draw it", "draw a red one at the top", "please draw a small red circle at the top left"} {
+		ids := r.encode(prompt)
+		if ids[0] != r.tok.Special().BOS {
+			t.Errorf("%q begins with the token %d", prompt, ids[0])
+		}
+		s, err := m.NewSession(infer.SessionOptions{Hidden: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Feed(t.Context(), ids); err != nil {
+			t.Fatal(err)
+		}
+		want, err := s.Hidden(max(len(ids)-12, 0), len(ids))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := []example{{key: -1, prompt: prompt}}
+		if err := r.read(b); err != nil {
+			t.Fatal(err)
+		}
+		if len(b[0].states) != len(want) {
+			t.Fatalf("%q: %d numbers, %d wanted", prompt, len(b[0].states), len(want))
+		}
+		for from := 0; from < len(want); from += 256 {
+			if c := cosine(b[0].states[from:from+256], want[from:from+256]); !(c >= least) {
+				t.Errorf("%q: state %d: cosine %v", prompt, from/256, c)
+			}
+		}
+		l := learner{B: 1, states: nn.NewMatrix[float32](12, 256)}
+		for i := range l.states.Data {
+			l.states.Data[i] = 7
+		}
+		l.read(0, b[0].states)
+		have := len(want) / 256
+		for i := range 12 {
+			var sum float64
+			for _, v := range l.states.Row(i) {
+				sum += math.Abs(float64(v))
+			}
+			if (sum == 0) != (i < 12-have) {
+				t.Errorf("%q: of %d states, row %d adds up to %v", prompt, have, i, sum)
+			}
+		}
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	var dot, x, y float64
+	for i := range a {
+		dot, x, y = dot+float64(a[i])*float64(b[i]), x+float64(a[i])*float64(a[i]), y+float64(b[i])*float64(b[i])
+	}
+	return dot / math.Sqrt(x*y)
+}
+
+// A prompt that comes again is remembered, one without a number is not, and each
+// has the same states whatever is read beside it.
+func TestReading(t *testing.T) {
+	workers := pool.New(2)
+	defer workers.Close()
+	r, err := openReader(Core{Base: reading(t), States: 20}, "", workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := []example{{key: 4, prompt: "draw a small red circle"}, {key: -1, prompt: "draw"}, {key: 4, prompt: "draw a small red circle"}, {key: 0, prompt: "paint a heart"}}
+	if err := r.read(b); err != nil {
+		t.Fatal(err)
+	}
+	if !r.known(4) || !r.known(0) || r.known(-1) || r.size != len(b[0].states)+len(b[3].states) {
+		t.Errorf("%d numbers are remembered of %v", r.size, len(r.held))
+	}
+	alone := []example{{key: -1, prompt: "paint a heart"}}
+	if err := r.read(alone); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range b[3].states {
+		if alone[0].states[i] != v {
+			t.Fatalf("number %d is %v, and %v beside others", i, alone[0].states[i], v)
+		}
+	}
+	long := make([]byte, 2000)
+	for i := range long {
+		long[i] = byte('a' + i%26)
+	}
+	if err := r.read([]example{{key: -1, prompt: string(long)}}); err == nil {
+		t.Error("a prompt longer than the context was read")
+	}
+}

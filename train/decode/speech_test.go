@@ -1,0 +1,144 @@
+package decode
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset/sound"
+	"mm-abi.org/mm/train/net"
+)
+
+// spoken is the folder of a voice that says each word as two tones of its own.
+func spoken(t *testing.T) string {
+	t.Helper()
+	var takes []sound.Take
+	var samples [][]int16
+	for k, text := range sound.SpokenWords() {
+		takes = append(takes, sound.Take{Text: text, Voice: "en-us", Variant: "en-us", Speed: 150})
+		v := make([]int16, sound.Rate/4+100*(k%20))
+		for i := range v {
+			at := 2 * math.Pi * float64(i) / sound.Rate
+			v[i] = int16(6000*math.Sin(at*float64(200+60*k)) + 5000*math.Sin(at*float64(4000-25*k)))
+		}
+		samples = append(samples, v)
+	}
+	var b bytes.Buffer
+	if err := sound.WritePack(&b, "a test", takes, samples); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, sound.PackFile), b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// saying is a run of a decoder that speaks, as small as it can be.
+func saying(core, dir string) Recipe {
+	return Recipe{
+		Name: "say", Stage: Decoders, Seed: 3, Modality: Audio, Core: Core{Base: core, States: 24},
+		Decoder: Decoder{Net: &net.Config{
+			Inputs: []net.Port{{Name: States, Rows: 24, Cols: 24}},
+			Layers: []net.Layer{
+				{Kind: "linear", Out: 16}, {Kind: "position", Name: "tokens"}, {Kind: "queries", Count: sound.Stretches, Out: 16},
+				{Kind: "cross_attention", Heads: 2, Memory: "tokens"}, {Kind: "linear", Out: sound.CodeWidth, Name: "codes"},
+			},
+			Outputs: []string{"codes"},
+		}},
+		Objective: Objective{Kind: Regression},
+		Data:      Data{Speech: &Speech{Dir: dir, Examples: 8}},
+		BatchSize: 8, Optimizer: train.Optimizer{Rate: 0.01}, Stop: train.Stop{Steps: 30}, Eval: Eval{N: 10}, LogEvery: 29,
+	}
+}
+
+// A decoder learns what words sound like, is judged by the words that its codes
+// are nearest to, and sounds what they stand for: a word is as loud as it should
+// be in its stretch, and no word is silence.
+func TestSpeech(t *testing.T) {
+	out := t.TempDir()
+	_, told := run(t, saying(reading(t), spoken(t)), out, false, 1)
+	if l := told.losses(); !(l[1] < 0.9*l[0]) {
+		t.Errorf("the losses are %v", l)
+	}
+	c, err := OpenCheckpoint(filepath.Join(out, train.LastFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var kinds []string
+	for _, s := range c.Decoding.Held.Scores {
+		kinds = append(kinds, s.Kind)
+	}
+	if want := []string{"digits/all", "digits/word", "numbers/all", "numbers/word", "words/all", "words/word"}; !slices.Equal(kinds, want) {
+		t.Errorf("judged are %v", kinds)
+	}
+	learnt, _, err := c.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, port, err := c.Sounding(c.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port.Name != Samples || port.Rows*port.Cols != sound.Stretches*sound.StretchSamples {
+		t.Fatalf("it makes %+v", port)
+	}
+	for _, x := range learnt.Params().Tensors() {
+		if y := n.Params().Tensor(x.Name); y == nil || !slices.Equal(x.Data, y.Data) {
+			t.Errorf("%s is not what was learnt", x.Name)
+		}
+	}
+	// Codes that the last layer says whatever it reads.
+	r, err := sound.OpenReader(train.Resolve(c.Dir(), c.Decoding.Recipe.Data.Speech.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(n.Params().Tensor("codes.weight").Data)
+	copy(n.Params().Tensor("codes.bias").Data, r.Codes([]string{"seven"}))
+	n.Pack(true)
+	pcm := c.Decoding.Recipe.Make(n, make([]float32, 24), nil)
+	for i := range sound.Stretches {
+		v := pcm[i*sound.StretchSamples : (i+1)*sound.StretchSamples]
+		if said, rest := power(v[800:3200]), power(v[5600:]); said < 0.01 || said > 0.2 || rest > said/50 {
+			t.Errorf("stretch %d: the power is %.5f where the word is and %.5f behind it", i, said, rest)
+		}
+	}
+	clear(n.Params().Tensor("codes.bias").Data)
+	n.Pack(true)
+	if p := power(c.Decoding.Recipe.Make(n, make([]float32, 24), nil)); p != 0 {
+		t.Errorf("silence has the power %v", p)
+	}
+}
+
+func power(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x) * float64(x) / float64(len(v))
+	}
+	return sum
+}
+
+// What is wrong with a source of speech is said where it stands.
+func TestSpeechRefused(t *testing.T) {
+	for want, change := range map[string]func(r *Recipe){
+		"modality audio, not image": func(r *Recipe) { r.Modality = Image },
+		"dir is missing":            func(r *Recipe) { r.Data.Speech.Dir = "" },
+		"one of scene":              func(r *Recipe) { r.Data.Scene = &Scene{} },
+		"examples is -1":            func(r *Recipe) { r.Data.Speech.Examples = -1 },
+	} {
+		r := saying("core", "somewhere")
+		change(&r)
+		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := New(saying(reading(t), t.TempDir()), train.Options{From: "."}); err == nil || !strings.Contains(err.Error(), "mm data speech --reader") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,75 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/llm"
+)
+
+var errNoHeld = errors.New("there is no held-out data: give more documents, or a separator that cuts the text into some")
+
+// Evaluate measures m, which must be packed, on held in consecutive windows of
+// T positions, each token predicted from what its window holds before it. At
+// most limit windows are taken; 0 means all. tok counts bytes; nil leaves them
+// out. p may be nil for one thread.
+func Evaluate(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer) (Evaluation, error) {
+	if T < 1 || T > maxPositions {
+		return Evaluation{}, fmt.Errorf("evaluation windows of %d positions", T)
+	}
+	const rows = 8
+	b := dataset.NewBatch(rows, T)
+	return evaluate(m.NewPass(p, rows, T), held, b, limit, pieces(tok, m.Config.Vocab))
+}
+
+func evaluate(pass *llm.Pass[float32], held *dataset.Tokens, b *dataset.Batch, limit int, pieces []int) (Evaluation, error) {
+	var e Evaluation
+	if held == nil {
+		return e, errNoHeld
+	}
+	var sum float64
+	for b := range dataset.Windows(held, b, limit) {
+		loss, err := pass.Loss(batch(b))
+		if err != nil {
+			return Evaluation{}, err
+		}
+		sum += loss
+		for _, v := range b.Targets {
+			if v >= 0 {
+				e.Predictions++
+				if pieces != nil {
+					e.Bytes += pieces[v]
+				}
+			}
+		}
+	}
+	if e.Predictions == 0 {
+		return Evaluation{}, errors.New("evaluation: nothing to predict")
+	}
+	e.Loss = sum / float64(e.Predictions)
+	if e.Bytes > 0 {
+		e.BitsPerByte = sum / math.Ln2 / float64(e.Bytes)
+	}
+	return e, nil
+}
+
+// pieces is the number of bytes that each of v tokens stands for; nil without
+// a tokenizer. Control tokens stand for none.
+func pieces(tok *tokenizer.Tokenizer, v int) []int {
+	if tok == nil {
+		return nil
+	}
+	all := make([]int, max(v, tok.Size()))
+	for id := range tok.Size() {
+		switch tok.Type(int32(id)) {
+		case tokenizer.Control, tokenizer.Unknown, tokenizer.Unused:
+		default:
+			all[id] = len(tok.Piece(int32(id)))
+		}
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"mm-abi.org/mm/core/gguf"
+	"mm-abi.org/mm/core/infer"
+	"mm-abi.org/mm/core/quant"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/nn"
+)
+
+// baseModel reads the weights that a run starts from, a checkpoint, its adapters
+// merged, or a GGUF file, and the digests that its tokenizer goes by; none
+// where the file has no tokenizer.
+func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err error) {
+	if isGGUF(path) {
+		if m, err = ImportGGUF(path); err != nil {
+			return nil, nil, err
+		}
+		tok, err := ReadTokenizer(path)
+		if errors.Is(err, tokenizer.ErrNoVocabulary) {
+			return m, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return m, []string{dataset.TokenizerDigest(tok)}, nil
+	}
+	base, err := OpenLM(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer base.Close()
+	if m, err = base.Model(); err != nil {
+		return nil, nil, err
+	}
+	m.Merge()
+	tok, err := base.Tokenizer()
+	if err != nil || tok == nil {
+		return m, nil, err
+	}
+	// As it was when the run began, and as the file gives it back.
+	return m, []string{base.LM.Tokenizer, dataset.TokenizerDigest(tok)}, nil
+}
+
+// OpenBase reads a language model that another task stands on, a checkpoint, its
+// adapters merged, or a GGUF file, and the tokenizer in it, which must be there.
+func OpenBase(path string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
+	m, _, err := baseModel(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if isGGUF(path) {
+		tok, err := ReadTokenizer(path)
+		return m, tok, err
+	}
+	ck, err := OpenLM(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ck.Close()
+	tok, err := ck.Tokenizer()
+	if err == nil && tok == nil {
+		err = fmt.Errorf("checkpoint %s: it holds no tokenizer", path)
+	}
+	return m, tok, err
+}
+
+// isGGUF tells by the file's first bytes; a file that cannot be read is none.
+func isGGUF(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && string(magic[:]) == "GGUF"
+}
+
+// ImportGGUF reads a GGUF file as a model to train: the way back from
+// ExportGGUF. Quantised weights are taken for what they say. Architectures are
+// llama and qwen3 without scaled rotation; biases have no place in the model
+// and are refused with whatever else it does not know.
+func ImportGGUF(path string) (*llm.Model[float32], error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("importing GGUF: %w", err)
+	}
+	defer f.Close()
+	m, err := importModel(f)
+	if err != nil {
+		return nil, fmt.Errorf("importing %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func importModel(f *gguf.File) (*llm.Model[float32], error) {
+	c, err := infer.ReadConfig(f)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Arch != "llama" && c.Arch != "qwen3":
+		return nil, fmt.Errorf("no model here has the architecture %q", c.Arch)
+	case c.Rope.Scaling != "" && c.Rope.Scaling != "none", c.Rope.Factor != 0 && c.Rope.Factor != 1, c.Rope.Dims != c.HeadDim:
+		return nil, fmt.Errorf("rotation of %d dimensions, scaling %q: only plain rotation of all %d is trained", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
+	case !c.Plain():
+		return nil, fmt.Errorf("the file's %s has windows, experts, scales or another activation, which are not trained", c.Arch)
+	}
+	_, untied := f.Tensor("output.weight")
+	shape := llm.Config{
+		Vocab: c.Vocab, Dim: c.Width, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Hidden: c.Hidden, Context: c.Context, Rope: llm.RopePairs, RopeBase: decimal(c.Rope.Base), NormEps: decimal(c.Epsilon),
+		QKNorm: c.Arch == "qwen3", Tied: !untied,
+	}
+	if c.Rope.Halves {
+		shape.Rope = llm.RopeHalf
+	}
+	if err := shape.Validate(); err != nil {
+		return nil, err
+	}
+	// The file must hold what the shape asks for before room is made for it.
+	have := 0
+	for _, t := range f.Tensors {
+		have += t.Elements()
+	}
+	if shape.Parameters() != have {
+		return nil, fmt.Errorf("the file has %d weights, a model of its shape %d", have, shape.Parameters())
+	}
+	m, err := llm.New[float32](shape)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range m.Tensors() {
+		if err := readWeights(f, t); err != nil {
+			return nil, err
+		}
+	}
+	m.Stale()
+	return m, nil
+}
+
+// readWeights fills t from the file's tensor of its name.
+func readWeights(f *gguf.File, t *nn.Tensor[float32]) error {
+	src, ok := f.Tensor(t.Name)
+	if !ok {
+		return fmt.Errorf("the file has no tensor %s", t.Name)
+	}
+	n := len(t.Shape)
+	fits := len(src.Dims) >= n
+	for i, d := range src.Dims {
+		if i < n {
+			fits = fits && t.Shape[n-1-i] == d
+		} else {
+			fits = fits && d == 1
+		}
+	}
+	if !fits || !quant.CanDequantize(src.Type) {
+		return fmt.Errorf("tensor %s is %s %v, not weights of %v", t.Name, src.Type, src.Dims, t.Shape)
+	}
+	b := make([]byte, src.Size)
+	if _, err := io.ReadFull(f.Section(src), b); err != nil {
+		return fmt.Errorf("tensor %s: %w", t.Name, err)
+	}
+	quant.Dequantize(t.Data, b, src.Type)
+	return nil
+}
+
+// decimal is the number that was meant by a float32: 1e-6, not its neighbour
+// in binary.
+func decimal(v float32) float64 {
+	d, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
+	return d
+}

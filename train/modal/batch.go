@@ -1,0 +1,59 @@
+package modal
+
+import (
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/train/llm"
+)
+
+// batch is documents on their way through the networks and the core.
+type batch struct {
+	llm.Batch[float32]
+	docs  []document
+	blank bool // zeros stand where the vectors belong
+
+	// What the encoders take: an item for each document that has one, in their
+	// order.
+	items map[Medium][]item
+}
+
+// item is an example's input to an encoder.
+type item struct {
+	row    int // of the document in the batch
+	as     Medium
+	key    int // of the example, for what is remembered of it; below 0: nothing is
+	data   []float32
+	words  [][]float32 // that the vectors come near to, where words are learnt
+	frames []item      // of a film, in place of data
+	// tensor stands in place of data for an encoder that is an ONNX file.
+	tensor *preprocess.Tensor
+}
+
+// newBatch has room for B documents of T positions.
+func newBatch(B, T int) *batch {
+	n := B * T
+	return &batch{
+		Batch: llm.Batch[float32]{Tokens: make([]int32, n), Targets: make([]int32, n), Starts: make([]int32, n)},
+		docs:  make([]document, B), items: map[Medium][]item{},
+	}
+}
+
+// put writes the documents into the batch. What is left of a row begins a
+// document of its own, of which nothing is asked.
+func (b *batch) put(T int, pad int32) (terms int) {
+	for row, d := range b.docs {
+		tokens, targets, starts := b.Tokens[row*T:(row+1)*T], b.Targets[row*T:(row+1)*T], b.Starts[row*T:(row+1)*T]
+		n := len(d.tokens)
+		copy(tokens, d.tokens)
+		copy(targets, d.targets)
+		for i := range T {
+			starts[i] = 0
+			if d.starts != nil {
+				starts[i] = d.starts[i]
+			}
+			if i >= n {
+				tokens[i], targets[i], starts[i] = pad, -1, int32(n)
+			}
+		}
+	}
+	return llm.Count(b.Targets)
+}

@@ -1,0 +1,162 @@
+package modal
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"mm-abi.org/mm/train"
+	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/dataset/qa"
+	"mm-abi.org/mm/train/llm"
+	"mm-abi.org/mm/train/nn"
+)
+
+// sources is what one split of the data has, with shares.
+type sources struct {
+	media []supply
+	asked []string // kinds of questions, as patterns; none: all
+	read  float64  // share of documents
+}
+
+// supply is a source of media.
+type supply struct {
+	Source
+	size  int // examples before they come again; 0: they never do
+	share float64
+}
+
+// documents is what draw gives for them: no supply.
+const documents = -1
+
+// The splits of the sources of media.
+const (
+	trainSplit = "train"
+	heldSplit  = "held"
+)
+
+// openSources opens one split.
+func openSources(d Data, split, dir string) (sources, error) {
+	s := sources{asked: d.Ask}
+	weight := func(w float64) float64 {
+		if w == 0 {
+			return 1
+		}
+		return w
+	}
+	if d.Scene != nil {
+		src, err := newPictures(*d.Scene, split)
+		if err != nil {
+			return s, err
+		}
+		s.media = append(s.media, supply{src, d.Scene.Examples, weight(d.Scene.Weight)})
+	}
+	if d.Sound != nil {
+		src, err := newSounds(*d.Sound, split, dir)
+		if err != nil {
+			return s, err
+		}
+		s.media = append(s.media, supply{src, d.Sound.Examples, weight(d.Sound.Weight)})
+	}
+	if d.Text != nil {
+		s.read = weight(d.Text.Weight)
+	}
+	return s, nil
+}
+
+// draw chooses a supply by chance, or documents.
+func (s sources) draw(r *nn.Random) int {
+	total := s.read
+	for _, m := range s.media {
+		total += m.share
+	}
+	u := r.Uniform() * total
+	for i, m := range s.media {
+		if u < m.share {
+			return i
+		}
+		u -= m.share
+	}
+	if s.read == 0 {
+		return len(s.media) - 1
+	}
+	return documents
+}
+
+// at makes the i-th example, of a supply, and gives what it is remembered under:
+// below 0 where it never comes again.
+func (s sources) at(supply, i int) (e Example, key int) {
+	m := s.media[supply]
+	if m.size == 0 {
+		return s.ask(m.Make(i)), -1
+	}
+	i %= m.size
+	return s.ask(m.Make(i)), i*len(s.media) + supply
+}
+
+// ask leaves of an example the questions that are asked.
+func (s sources) ask(e Example) Example {
+	if len(s.asked) > 0 {
+		e.Turns = slices.DeleteFunc(e.Turns, func(t Turn) bool { return !qa.Matches(s.asked, t.Kind) })
+	}
+	return e
+}
+
+// turn is the i-th example of a test: of the supplies by turns.
+func (s sources) turn(i int) Example {
+	n := len(s.media)
+	return s.ask(s.media[i%n].Make(i / n))
+}
+
+// close gives back what the sources hold open.
+func (s sources) close() error {
+	var errs []error
+	for _, m := range s.media {
+		if c, ok := m.Source.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// open reads the documents that have no media in them.
+func (p *Perception) open(t Text, dir string) error {
+	if t.Format == "uint16" {
+		return train.Atf("/data/text/format", "token ids are for language models alone: documents are wanted")
+	}
+	corpus, err := train.Prepare(train.Config{Model: llm.Config{Vocab: p.model.Config.Vocab}, Data: t.Data,
+		Tokenizer: train.Tokenizer{File: p.recipe.Core.Base}}, dir)
+	if err != nil {
+		return train.At("/data/text", err)
+	}
+	p.corpus = corpus
+	return p.read(dataset.Position{Seed: p.recipe.Seed})
+}
+
+// read goes on in the documents from a position.
+func (p *Perception) read(from dataset.Position) error {
+	var err error
+	if p.loader, err = dataset.NewLoader(p.corpus.Train, p.recipe.SeqLen, from); err != nil {
+		return train.At("/data/text", err)
+	}
+	return nil
+}
+
+// document is the next window of the documents.
+func (p *Perception) document() document {
+	b := dataset.NewBatch(1, p.recipe.SeqLen)
+	p.loader.Next(b)
+	return document{tokens: b.Tokens, targets: b.Targets, starts: b.Starts}
+}
+
+// Close gives back what the task holds open; not the trainer's threads.
+func (p *Perception) Close() error {
+	errs := []error{p.train.close(), p.held.close()}
+	if p.corpus != nil {
+		errs = append(errs, p.corpus.Close())
+	}
+	for _, s := range p.senses {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

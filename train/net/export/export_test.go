@@ -1,0 +1,366 @@
+package export_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine"
+	"mm-abi.org/mm/train/net"
+	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/loss"
+	"mm-abi.org/mm/train/net/nettest"
+	"mm-abi.org/mm/train/nn"
+)
+
+// drawn is a network with random weights, none of them at a start that hides
+// anything.
+func drawn(t *testing.T, cfg net.Config) *net.Net[float32] {
+	t.Helper()
+	n, err := net.New[float32](cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := nn.NewRandom(3)
+	for _, w := range n.Params().Tensors() {
+		nn.FillNormal(w.Data, r, 0.4)
+	}
+	n.Pack(true)
+	return n
+}
+
+// run gives the network's inputs and outputs for random samples, row by row.
+func run(n *net.Net[float32], samples int) (in, out map[string][]float32) {
+	r, pass := nn.NewRandom(4), n.NewPass(nil, samples)
+	in, out = map[string][]float32{}, map[string][]float32{}
+	for _, p := range n.Config().Inputs {
+		x := pass.In(p.Name)
+		for t := range x.Rows {
+			nn.FillNormal(x.Row(t), r, 1)
+			if p.Name == "ids" {
+				x.Row(t)[0] = float32(int(4 * r.Uniform()))
+			}
+		}
+		in[p.Name] = flat(x)
+	}
+	pass.Forward(samples)
+	for _, name := range n.Config().Outputs {
+		out[name] = flat(pass.Out(name))
+	}
+	return in, out
+}
+
+func flat(m nn.Matrix[float32]) []float32 {
+	var all []float32
+	for t := range m.Rows {
+		all = append(all, m.Row(t)...)
+	}
+	return all
+}
+
+// written is m as a reader of its file sees it, with nothing that onnx
+// objects to.
+func written(t *testing.T, m *onnx.Model) *onnx.Model {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := onnx.Write(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	read, err := onnx.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range read.Check(graph.Checks()) {
+		t.Errorf("onnx: %v", p)
+	}
+	return read
+}
+
+// near measures how far apart two results are and fails where that is too far.
+func near(t *testing.T, name string, got graph.Tensor, want []float32) {
+	t.Helper()
+	if len(got.Data) != 4*len(want) {
+		t.Fatalf("%s: %d bytes for %d numbers", name, len(got.Data), len(want))
+	}
+	var dot, a, b, worst float64
+	for i, w := range want {
+		g := float64(math.Float32frombits(binary.LittleEndian.Uint32(got.Data[4*i:])))
+		dot, a, b = dot+g*float64(w), a+g*g, b+float64(w)*float64(w)
+		worst = max(worst, math.Abs(g-float64(w)))
+	}
+	cosine := dot / math.Sqrt(a*b)
+	t.Logf("%s: cosine 1 - %.1e, greatest error %.1e of %.1e", name, 1-cosine, worst, math.Sqrt(b/float64(len(want))))
+	if !(cosine >= 0.999999) || !(worst < 1e-4*max(1, math.Sqrt(b/float64(len(want))))) {
+		t.Errorf("%s: another result: cosine %v, greatest error %v", name, cosine, worst)
+	}
+}
+
+func compare(t *testing.T, e engine, batch int) {
+	for name, cfg := range nettest.Networks() {
+		t.Run(name, func(t *testing.T) {
+			n := drawn(t, cfg)
+			m, err := export.Model(n, export.Options{Batch: batch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			samples := batch
+			if batch == 0 {
+				samples = 2
+			}
+			in, want := run(n, samples)
+			var tensors []graph.Tensor
+			for _, p := range cfg.Inputs {
+				tensors = append(tensors, floats([]int{samples, p.Rows, p.Cols}, in[p.Name]))
+			}
+			for i, got := range e.run(t, written(t, m), tensors) {
+				near(t, cfg.Outputs[i], got, want[cfg.Outputs[i]])
+			}
+		})
+	}
+}
+
+func TestGraph(t *testing.T) {
+	t.Run("one sample", func(t *testing.T) { compare(t, ours{}, 1) })
+	t.Run("any number", func(t *testing.T) { compare(t, ours{}, 0) })
+}
+
+func TestRuntime(t *testing.T) {
+	r := newRuntime(t)
+	t.Run("one sample", func(t *testing.T) { compare(t, r, 1) })
+	t.Run("any number", func(t *testing.T) { compare(t, r, 0) })
+}
+
+func bytesOf(shape []int, x []uint8) graph.Tensor {
+	return graph.Tensor{Type: onnx.UINT8, Shape: shape, Data: x}
+}
+
+// pictures is a network from a picture to a smaller one and to a vector.
+func pictures() net.Config {
+	return net.Config{
+		Inputs: []net.Port{{Name: "image", Rows: 4 * 6, Cols: 3, Height: 4}},
+		Layers: []net.Layer{{Name: "small", Kind: "conv2d", Out: 2, Kernel: net.Sizes{2}, Stride: net.Sizes{2}},
+			{Kind: "gelu"}, {Name: "vector", Kind: "mean"}},
+		Outputs: []string{"small", "vector"},
+	}
+}
+
+// engines runs a test on every engine that is there.
+func engines(t *testing.T, test func(t *testing.T, e engine)) {
+	t.Run("graph", func(t *testing.T) { test(t, ours{}) })
+	t.Run("runtime", func(t *testing.T) { test(t, newRuntime(t)) })
+}
+
+// TestEnds: bytes and half precision in every layout at both ends.
+func TestEnds(t *testing.T) {
+	n := drawn(t, pictures())
+	pass, image := n.NewPass(nil, 1), make([]uint8, 4*6*3)
+	for i := range image {
+		image[i] = uint8(37 * i)
+		pass.In("image").Data[i] = float32(image[i])/64 - 1
+	}
+	pass.Forward(1)
+	small, vector := flat(pass.Out("small")), flat(pass.Out("vector"))
+	planes := make([]uint8, len(image)) // of the same picture
+	for i, v := range image {
+		planes[i%3*24+i/3] = v
+	}
+	var scaled []float64
+	for _, v := range small {
+		scaled = append(scaled, min(max(float64(v)*40+100, 0), 255))
+	}
+	engines(t, func(t *testing.T, e engine) {
+		for _, c := range []struct {
+			in    export.Layout
+			shape []int
+			data  []uint8
+		}{{export.Pixels, []int{1, 4, 6, 3}, image}, {export.Planes, []int{1, 3, 4, 6}, planes}, {export.Flat, []int{1, 72}, image}, {export.Rows, []int{1, 24, 3}, image}} {
+			m, err := export.Model(n, export.Options{
+				Batch:  1,
+				Inputs: map[string]export.Input{"image": {Name: "pixels", Type: onnx.UINT8, Layout: c.in, Scale: 1. / 64, Offset: -1}},
+				Outputs: map[string]export.Output{
+					"small":  {Name: "drawn", Type: onnx.UINT8, Layout: export.Pixels, Scale: 40, Offset: 100},
+					"vector": {Type: onnx.FLOAT16, Layout: export.Flat},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.Graph.Inputs[0].Name; got != "pixels" {
+				t.Errorf("input %q", got)
+			}
+			out := e.run(t, written(t, m), []graph.Tensor{bytesOf(c.shape, c.data)})
+			if diff := cmp.Diff([]int{1, 2, 3, 2}, out[0].Shape); diff != "" {
+				t.Errorf("%s: shape of the picture: %s", c.in, diff)
+			}
+			for i, b := range out[0].Data {
+				if math.Abs(float64(b)-scaled[i]) > 0.501 { // a half may fall to either side
+					t.Errorf("%s: byte %d is %d of %v", c.in, i, b, scaled[i])
+				}
+			}
+			for i, v := range vector {
+				if got := half(out[1].Data[2*i:]); math.Abs(got-float64(v)) > 2e-3 {
+					t.Errorf("%s: vector[%d] is %v, %v wanted", c.in, i, got, v)
+				}
+			}
+		}
+	})
+}
+
+// half is a number of half precision.
+func half(b []byte) float64 {
+	v := binary.LittleEndian.Uint16(b)
+	f := float64(v&0x3ff) / 1024
+	e := int(v >> 10 & 31)
+	if e == 0 {
+		e++
+	} else {
+		f++
+	}
+	return math.Ldexp(f, e-15) * (1 - 2*float64(v>>15))
+}
+
+// flow is a network that says velocities, given a vector.
+func flow() net.Config {
+	return net.Config{
+		Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 4}, {Name: "t", Rows: 1, Cols: 1}, {Name: "text", Rows: 3, Cols: 5}},
+		Layers: []net.Layer{{Name: "words", Kind: "conv1d", Inputs: []string{"text"}, Out: 5, Kernel: net.Sizes{3}, Pad: net.Sizes{1}}, {Name: "c", Kind: "time", Inputs: []string{"t"}, Out: 8}, {Name: "in", Kind: "linear", Inputs: []string{"x"}, Out: 8},
+			{Kind: "block", Heads: 2, Hidden: 9, Condition: "c", Memory: "words"}, {Name: "v", Kind: "linear", Out: 4}},
+		Outputs: []string{"v"},
+	}
+}
+
+// TestFlow: unrolled steps give what the network gives step by step.
+func TestFlow(t *testing.T) {
+	n := drawn(t, flow())
+	pass := n.NewPass(nil, 1)
+	r, noise, text := nn.NewRandom(8), make([]float32, 24), make([]float32, 15)
+	nn.FillNormal(noise, r, 1)
+	nn.FillNormal(text, r, 1)
+	copy(pass.In("text").Data, text)
+	x := pass.In("x")
+	copy(x.Data, noise)
+	loss.Euler(x, 6, func(at float32) nn.Matrix[float32] {
+		pass.In("t").Data[0] = at
+		pass.Forward(1)
+		return pass.Out("v")
+	})
+	want := flat(x)
+	engines(t, func(t *testing.T, e engine) {
+		f := export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 6}
+		out := map[string]export.Output{"v": {Name: "sample"}}
+		m, err := export.Model(n, export.Options{Batch: 1, Outputs: out, Flow: &f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
+		near(t, "noise from outside", e.run(t, written(t, m), given)[0], want)
+		f.Noise = noise
+		if m, err = export.Model(n, export.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "noise of its own", e.run(t, written(t, m), given[1:])[0], want)
+		if n := count(m, "Conv"); n != 1 {
+			t.Errorf("what the steps have in common is computed %d times", n)
+		}
+	})
+}
+
+// count is how often an operator stands in a model.
+func count(m *onnx.Model, op string) (n int) {
+	for _, one := range m.Graph.Nodes {
+		if one.Op == op {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFlowOfSamples: a network that says where the way ends, unrolled.
+func TestFlowOfSamples(t *testing.T) {
+	n := drawn(t, flow())
+	pass := n.NewPass(nil, 1)
+	r, noise, text := nn.NewRandom(8), make([]float32, 24), make([]float32, 15)
+	nn.FillNormal(noise, r, 1)
+	nn.FillNormal(text, r, 1)
+	copy(pass.In("text").Data, text)
+	x, v := pass.In("x"), nn.NewMatrix[float32](6, 4)
+	copy(x.Data, noise)
+	loss.Euler(x, 3, func(at float32) nn.Matrix[float32] {
+		pass.In("t").Data[0] = at
+		pass.Forward(1)
+		for t := range v.Rows {
+			for i, y := range pass.Out("v").Row(t) {
+				v.Row(t)[i] = (y - x.Row(t)[i]) / (1 - at)
+			}
+		}
+		return v
+	})
+	want := flat(x)
+	engines(t, func(t *testing.T, e engine) {
+		m, err := export.Model(n, export.Options{Batch: 1, Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 3, Sample: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "sample", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)})[0], want)
+	})
+}
+
+// TestHalf: matrices of half precision are half the file and nearly the same.
+func TestHalf(t *testing.T) {
+	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 64}}, Layers: []net.Layer{{Kind: "mlp", Hidden: 128, Name: "y"}}, Outputs: []string{"y"}}
+	n := drawn(t, cfg)
+	for _, w := range n.Params().Tensors() {
+		for i, v := range w.Data { // numbers that half precision has
+			w.Data[i] = float32(math.Round(float64(v)*64) / 64)
+		}
+	}
+	n.Pack(true)
+	in, want := run(n, 1)
+	engines(t, func(t *testing.T, e engine) {
+		sizes := map[bool]int64{}
+		for _, half := range []bool{false, true} {
+			m, err := export.Model(n, export.Options{Batch: 1, Half: half})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sizes[half], err = onnx.Write(&bytes.Buffer{}, m); err != nil {
+				t.Fatal(err)
+			}
+			near(t, "y", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 3, 64}, in["x"])})[0], want["y"])
+		}
+		if sizes[true] > sizes[false]*6/10 {
+			t.Errorf("%d bytes, in half precision %d", sizes[false], sizes[true])
+		}
+	})
+}
+
+func TestFaults(t *testing.T) {
+	image, v := drawn(t, pictures()), drawn(t, flow())
+	for _, c := range []struct {
+		net  *net.Net[float32]
+		opt  export.Options
+		want string
+	}{
+		{image, export.Options{Batch: -1}, "batch is -1"},
+		{image, export.Options{Inputs: map[string]export.Input{"picture": {}}}, `no input "picture"`},
+		{image, export.Options{Outputs: map[string]export.Output{"big": {}}}, `no output "big"`},
+		{image, export.Options{Outputs: map[string]export.Output{"vector": {Layout: export.Pixels}}}, "its height as a picture is not known"},
+		{image, export.Options{Outputs: map[string]export.Output{"vector": {Layout: "rings"}}}, `layout "rings" is none of`},
+		{image, export.Options{Outputs: map[string]export.Output{"vector": {Name: "small"}}}, `name "small" is taken twice`},
+		{image, export.Options{Inputs: map[string]export.Input{"image": {Type: onnx.BOOL}}}, "is no type of an input"},
+		{image, export.Options{Flow: &export.Flow{State: "x"}}, "flow: there must be inputs"},
+		{v, export.Options{Flow: &export.Flow{State: "text", Time: "t", Velocity: "v", Steps: 1}}, "state [3, 5] and velocity [6, 4] differ"},
+		{v, export.Options{Flow: &export.Flow{State: "x", Time: "t", Velocity: "v"}}, "flow: 0 steps"},
+		{v, export.Options{Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 24)}}, "noise of its own is for batches of one"},
+		{v, export.Options{Batch: 1, Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 3)}}, "3 numbers of noise for [6, 4]"},
+	} {
+		if _, err := export.Model(c.net, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %q is wanted", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package export_test
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/train/net"
+	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/nettest"
+)
+
+// TestRead: what was written is read back into its place, matrices that were
+// turned and kernels among it; what a file lacks or has otherwise stays.
+func TestRead(t *testing.T) {
+	for name, cfg := range nettest.Networks() {
+		n, err := net.New[float32](cfg)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		n.Init(7)
+		for _, w := range n.Params().Tensors() {
+			for i := range w.Data {
+				w.Data[i] += float32(i%13) / 64
+			}
+		}
+		for _, halves := range []bool{false, true} {
+			m, err := export.Model(n, export.Options{Half: halves})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			var file bytes.Buffer
+			if _, err := onnx.Write(&file, m); err != nil {
+				t.Fatal(name, err)
+			}
+			if m, err = onnx.Parse(file.Bytes()); err != nil {
+				t.Fatal(name, err)
+			}
+			like, _ := net.New[float32](cfg)
+			like.Init(8)
+			read, err := export.Read(like, m)
+			if err != nil || len(read) != len(n.Params().Tensors()) {
+				t.Fatalf("%s: read %v of %d: %v", name, read, len(n.Params().Tensors()), err)
+			}
+			for _, w := range n.Params().Tensors() {
+				got := like.Params().Tensor(w.Name)
+				for i, v := range w.Data {
+					if d := math.Abs(float64(got.Data[i] - v)); d != 0 && (!halves || d > 1e-3*(1+math.Abs(float64(v)))) {
+						t.Fatalf("%s: %s[%d] is %v, was %v", name, w.Name, i, got.Data[i], v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestReadOther: a tensor of another shape is left alone, one of whole numbers is
+// an error.
+func TestReadOther(t *testing.T) {
+	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 2, Cols: 3}}, Layers: []net.Layer{{Kind: "linear", Name: "l", Out: 4}}, Outputs: []string{"l"}}
+	wide := cfg
+	wide.Layers = []net.Layer{{Kind: "linear", Name: "l", Out: 5}}
+	n, _ := net.New[float32](cfg)
+	n.Init(1)
+	before := slices.Clone(n.Params().Tensors()[0].Data)
+	other, _ := net.New[float32](wide)
+	m, err := export.Model(other, export.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := export.Read(n, m); err != nil || len(read) != 0 {
+		t.Errorf("read %v, %v", read, err)
+	}
+	if !slices.Equal(before, n.Params().Tensors()[0].Data) {
+		t.Error("a matrix of another shape was taken over")
+	}
+	if m, err = export.Model(n, export.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range m.Graph.Initializers {
+		if w.DType == onnx.FLOAT {
+			m.Graph.Initializers[i].DType, m.Graph.Initializers[i].Raw = onnx.INT64, make([]byte, 2*len(w.Raw))
+		}
+	}
+	if _, err := export.Read(n, m); err == nil {
+		t.Error("weights of int64 were read")
+	}
+}

@@ -1,0 +1,93 @@
+// Package loss is what networks are trained by: each function gives a sum of
+// losses and sets their gradient, multiplied by scale, with respect to what the
+// network gave. Matrices are rows of positions, as in train/nn.
+package loss
+
+import (
+	"fmt"
+	"math"
+
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/train/nn"
+)
+
+// CrossEntropy is the sum of -log softmax(y)[target] in nats over the rows of y
+// [T, V] that have a target, one that is not negative; dy [T, V] is set. It
+// panics where a target lies outside.
+func CrossEntropy[F tensor.Float](y, dy nn.Matrix[F], targets []int32, scale F) float64 {
+	same(y, dy)
+	if len(targets) != y.Rows {
+		panic(fmt.Sprintf("loss: %d targets for %d rows", len(targets), y.Rows))
+	}
+	sum := 0.0
+	for t, target := range targets {
+		if target < 0 {
+			clear(dy.Row(t))
+			continue
+		}
+		copy(dy.Row(t), y.Row(t))
+		sum += float64(tensor.CrossEntropy(dy.Row(t), int(target), scale))
+	}
+	return sum
+}
+
+func same[F tensor.Float](all ...nn.Matrix[F]) {
+	for _, m := range all[1:] {
+		if m.Rows != all[0].Rows || m.Cols != all[0].Cols {
+			panic(fmt.Sprintf("loss: [%d, %d] beside [%d, %d]", m.Rows, m.Cols, all[0].Rows, all[0].Cols))
+		}
+	}
+}
+
+// Distance is how far an element lies from its target.
+type Distance string
+
+// The distances.
+const (
+	L1    Distance = "l1"    // |e|
+	L2    Distance = "l2"    // e²/2
+	Huber Distance = "huber" // e²/2 up to |e| = 1, beyond it |e| - 1/2 (Huber, 1964)
+)
+
+// Regression is the sum of the distances of the elements of y from target; dy is
+// set. All are [T, C]. It panics where d is no distance.
+func Regression[F tensor.Float](d Distance, y, target, dy nn.Matrix[F], scale F) float64 {
+	same(y, target, dy)
+	sum := 0.0
+	for t := range y.Rows {
+		to, slope := target.Row(t), dy.Row(t)
+		for i, v := range y.Row(t) {
+			e := float64(v) - float64(to[i])
+			value, g := d.at(e)
+			sum += value
+			slope[i] = scale * F(g)
+		}
+	}
+	return sum
+}
+
+// at is the distance of an error e and its slope.
+func (d Distance) at(e float64) (value, slope float64) {
+	switch d {
+	case L2:
+		return e * e / 2, e
+	case L1:
+		return math.Abs(e), sign(e)
+	case Huber:
+		if math.Abs(e) <= 1 {
+			return e * e / 2, e
+		}
+		return math.Abs(e) - 0.5, sign(e)
+	}
+	panic("loss: no distance " + string(d))
+}
+
+func sign(e float64) float64 {
+	switch {
+	case e > 0:
+		return 1
+	case e < 0:
+		return -1
+	}
+	return e
+}

@@ -1,0 +1,195 @@
+package conv
+
+import (
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/train/nn"
+)
+
+// Conv is a convolution: of every window of the picture, Out sums.
+type Conv[F tensor.Float] struct {
+	Geometry
+	Out, Groups int
+	Weight      *nn.Tensor[F] // [Out, KH·KW·C/Groups], each row ordered by row, column and channel
+	Bias        *nn.Tensor[F] // [Out]; nil: there is none
+
+	fwd, bwd []*tensor.Panels[F] // of each group, Wᵀ and what the way back multiplies by
+	turned   []F                 // scratch: W as the way back takes it
+}
+
+// Window is the number of elements of a window that one sum takes.
+func (c *Conv[F]) Window() int { return c.KH * c.KW * c.C / c.Groups }
+
+// Pack lays the weights out for the products of the next step: what trains, or
+// everything.
+func (c *Conv[F]) Pack(everything bool) {
+	if !everything && c.Weight.Grad == nil {
+		return
+	}
+	rows, cols := c.Out/c.Groups, c.Window()
+	for i := range c.Groups {
+		if len(c.fwd) == i {
+			c.fwd, c.bwd = append(c.fwd, tensor.NewPanels[F](cols, rows)), append(c.bwd, tensor.NewPanels[F](rows, cols))
+		}
+		w := c.Weight.Data[i*rows*cols : (i+1)*rows*cols]
+		c.fwd[i].PackTransposed(w, cols)
+		if c.gathers() {
+			c.packTurned(i)
+		} else {
+			c.bwd[i].Pack(w, cols)
+		}
+	}
+}
+
+// gathers reports whether the way back is a convolution itself: where windows
+// lie one pixel apart, the gradient of a pixel is a sum over the window around it
+// of the output's gradient, with the kernel turned by half a circle. Else, or
+// where there are many more outputs than inputs, products of single gradients
+// are scattered.
+func (c *Conv[F]) gathers() bool {
+	return c.SH == 1 && c.SW == 1 && c.Out <= 2*c.C && !c.direct()
+}
+
+// back is the geometry of the way back. A border wider than the kernel takes as
+// much of dy away.
+func (c *Conv[F]) back() Geometry {
+	return Geometry{H: c.OH(), W: c.OW(), C: c.Out, KH: c.KH, KW: c.KW, SH: 1, SW: 1, PH: c.KH - 1 - c.PH, PW: c.KW - 1 - c.PW}
+}
+
+// packTurned lays a group's weights out as the matrix [KH·KW·Out/G, C/G], from
+// the last pixel of a window to the first.
+func (c *Conv[F]) packTurned(group int) {
+	in, out, taps := c.C/c.Groups, c.Out/c.Groups, c.KH*c.KW
+	if c.turned == nil {
+		c.turned = make([]F, taps*out*in)
+	}
+	for o := range out {
+		row := c.Weight.Data[(group*out+o)*taps*in:]
+		for t := range taps {
+			copy(c.turned[((taps-1-t)*out+o)*in:][:in], row[t*in:])
+		}
+	}
+	c.bwd[group].Resize(taps*out, in)
+	c.bwd[group].Pack(c.turned, in)
+}
+
+// Scratch is what one thread needs. The zero value is ready.
+type Scratch[F tensor.Float] struct {
+	data  []F
+	panel *tensor.Panels[F]
+}
+
+// matrix is scratch of the given shape.
+func (s *Scratch[F]) matrix(rows, cols int) nn.Matrix[F] {
+	ld := tensor.Stride(cols)
+	if len(s.data) < rows*ld {
+		s.data = make([]F, rows*ld)
+	}
+	return nn.Matrix[F]{Data: s.data, Rows: rows, Cols: cols, LD: ld}
+}
+
+// rowBlock is how many windows are gathered at a time.
+const rowBlock = 96
+
+// Pass is a convolution at its place in a pass over B samples.
+type Pass[F tensor.Float] struct {
+	*Conv[F]
+	X, Y, DY nn.Matrix[F] // [B·H·W, C], [B·OH·OW, Out] and its gradient
+}
+
+// direct reports whether windows are the pixels themselves.
+func (c *Conv[F]) direct() bool {
+	return c.KH == 1 && c.KW == 1 && c.SH == 1 && c.SW == 1 && c.PH == 0 && c.PW == 0
+}
+
+// group is the channels that the sums of a group take and the sums themselves.
+func (c *Conv[F]) group(i int) (in, out channels) {
+	return channels{i * c.C / c.Groups, (i + 1) * c.C / c.Groups}, channels{i * c.Out / c.Groups, (i + 1) * c.Out / c.Groups}
+}
+
+// Forward fills the sample's rows of Y.
+func (p *Pass[F]) Forward(s *Scratch[F], sample int) {
+	size, n := p.H*p.W, p.OH()*p.OW()
+	x, y := p.X.Part(sample*size, (sample+1)*size), p.Y.Part(sample*n, (sample+1)*n)
+	col := s.matrix(rowBlock, p.Window())
+	for lo := 0; lo < n; lo += rowBlock {
+		hi := min(lo+rowBlock, n)
+		for i := range p.Groups {
+			in, out := p.group(i)
+			left := x.Columns(in.lo, in.hi)
+			if p.direct() {
+				left = left.Part(lo, hi)
+			} else {
+				gather(p.Geometry, col, x, in, lo, hi, 0, p.Window())
+				left = col
+			}
+			to := y.Part(lo, hi).Columns(out.lo, out.hi)
+			p.fwd[i].Mul(hi-lo, 1, left.Left(), 0, to.Data, to.LD) // [hi-lo, window]·[window, Out/G]
+		}
+		if p.Bias != nil {
+			for t := lo; t < hi; t++ {
+				tensor.AddScaled(y.Row(t), 1, p.Bias.Data)
+			}
+		}
+	}
+}
+
+// Backward takes the sample's rows of DY to the bias's gradient, in the sample's
+// vector gradients, and where want is set to its rows of dx, which are replaced
+// or added to.
+func (p *Pass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool) {
+	n := p.OH() * p.OW()
+	dy := p.DY.Part(sample*n, (sample+1)*n)
+	if p.Bias != nil && p.Bias.Grad != nil {
+		nn.AddRows(p.Bias.In(spread), dy)
+	}
+	if !want {
+		return
+	}
+	dx = dx.Part(sample*p.H*p.W, (sample+1)*p.H*p.W)
+	if p.gathers() {
+		p.gatherBack(s, dx, dy, add)
+		return
+	}
+	if !add {
+		dx.Zero()
+	}
+	col := s.matrix(rowBlock, p.Window())
+	for lo := 0; lo < n; lo += rowBlock {
+		hi := min(lo+rowBlock, n)
+		for i := range p.Groups {
+			in, out := p.group(i)
+			from := dy.Part(lo, hi).Columns(out.lo, out.hi)
+			if p.direct() {
+				to := dx.Part(lo, hi).Columns(in.lo, in.hi)
+				p.bwd[i].Mul(hi-lo, 1, from.Left(), 1, to.Data, to.LD)
+				continue
+			}
+			p.bwd[i].Mul(hi-lo, 1, from.Left(), 0, col.Data, col.LD) // [hi-lo, Out/G]·[Out/G, window]
+			scatter(p.Geometry, dx, col, in, lo, hi)
+		}
+	}
+}
+
+// gatherBack is the way back to dx as a convolution of dy.
+func (p *Pass[F]) gatherBack(s *Scratch[F], dx, dy nn.Matrix[F], add bool) {
+	g, beta := p.back(), F(0)
+	if add {
+		beta = 1
+	}
+	window := p.KH * p.KW * p.Out / p.Groups
+	col := s.matrix(rowBlock, window)
+	for lo := 0; lo < dx.Rows; lo += rowBlock {
+		hi := min(lo+rowBlock, dx.Rows)
+		for i := range p.Groups {
+			in, out := p.group(i)
+			gather(g, col, dy, out, lo, hi, 0, window)
+			to := dx.Part(lo, hi).Columns(in.lo, in.hi)
+			p.bwd[i].Mul(hi-lo, 1, col.Left(), beta, to.Data, to.LD) // [hi-lo, window]·[window, C/G]
+		}
+	}
+}
+
+// Gradient is the weight gradient, dW = dyᵀ·windows, over the first n samples.
+func (p *Pass[F]) Gradient(n int) *Gradient[F] {
+	return newGradient(p.Geometry, p.Weight, p.Groups, p.C/p.Groups, p.X, p.DY, n)
+}

@@ -1,0 +1,145 @@
+// Package conv is convolution over pictures and over time, forward beside
+// backward: [Conv] with groups, [Depthwise], and [Transposed], which enlarges.
+//
+// A sample is a matrix of pixels, row by row, and channels, [H·W, C]; time is a
+// picture of one row. A convolution is a matrix product of windows: [Geometry]
+// gathers the windows of a few dozen outputs at a time, so that no more of them
+// than that is ever stored, and the product runs on the panels of core/tensor.
+// The gradient of the weights is a product over all outputs of all samples,
+// split over the threads by columns, whose windows are gathered column by
+// column. Every sum has one order, whatever the number of threads.
+package conv
+
+import (
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/train/nn"
+)
+
+// Geometry is windows of KH×KW pixels over a picture of H×W pixels with C
+// channels, SH and SW apart, with PH and PW rows and columns of zeros around the
+// picture.
+type Geometry struct {
+	H, W, C        int
+	KH, KW, SH, SW int
+	PH, PW         int
+}
+
+// OH is the number of windows from top to bottom, below 1 where none fits.
+func (g Geometry) OH() int { return extent(g.H, g.KH, g.SH, g.PH) }
+
+// OW is the number of windows from left to right.
+func (g Geometry) OW() int { return extent(g.W, g.KW, g.SW, g.PW) }
+
+func extent(n, kernel, stride, pad int) int {
+	if n+2*pad < kernel {
+		return 0
+	}
+	return (n+2*pad-kernel)/stride + 1
+}
+
+// span is the part of a window's row that lies in a picture: the window's
+// columns [from, to), of which the first is the picture's column at.
+func (g Geometry) span(ox int) (from, to, at int) {
+	left := ox*g.SW - g.PW
+	from, to = max(0, -left), min(g.KW, g.W-left)
+	return from, max(from, to), left + from
+}
+
+// windows walks outputs in their order.
+type windows struct {
+	Geometry
+	ow, oy, ox   int
+	from, to, at int // span of the output's window
+}
+
+// windows starts at output o.
+func (g Geometry) windows(o int) windows {
+	w := windows{Geometry: g, ow: g.OW()}
+	w.oy, w.ox = o/w.ow, o%w.ow
+	w.from, w.to, w.at = g.span(w.ox)
+	return w
+}
+
+// next goes on to the next output.
+func (w *windows) next() {
+	if w.ox++; w.ox == w.ow {
+		w.ox, w.oy = 0, w.oy+1
+	}
+	w.from, w.to, w.at = w.span(w.ox)
+}
+
+// row is the pixel at which row ky of the window begins to lie in the picture,
+// unless it lies outside.
+func (w *windows) row(ky int) (pixel int, ok bool) {
+	y := w.oy*w.SH - w.PH + ky
+	return y*w.W + w.at, y >= 0 && y < w.H && w.from < w.to
+}
+
+// channels is the part [lo, hi) of the channels, of which windows are made.
+type channels struct{ lo, hi int }
+
+func (c channels) n() int { return c.hi - c.lo }
+
+// gather fills dst with the windows of the outputs [lo, hi), a row each, taken
+// of the picture x [H·W, C]: elements of a window are ordered by row, column and
+// channel, and of them those [j0, j1) are wanted.
+func gather[F tensor.Float](g Geometry, dst, x nn.Matrix[F], c channels, lo, hi, j0, j1 int) {
+	n := c.n()
+	line := g.KW * n                      // elements in a row of a window
+	whole := n == x.Cols && x.LD == n     // rows of windows are stretches of the picture
+	first, last := j0/line, (j1-1)/line+1 // wanted rows of a window
+	w := g.windows(lo)
+	for o := lo; o < hi; o++ {
+		row := dst.Data[(o-lo)*dst.LD:][:j1-j0]
+		for ky := first; ky < last; ky++ {
+			a, b := max(j0-ky*line, 0), min(j1-ky*line, line) // wanted of this row
+			part := row[a+ky*line-j0 : b+ky*line-j0]
+			pixel, ok := w.row(ky)
+			if !ok {
+				clear(part)
+				continue
+			}
+			if w.from > 0 || w.to < g.KW {
+				clear(part)
+			}
+			if whole {
+				s, e := max(a, w.from*n), min(b, w.to*n)
+				if s < e {
+					copy(part[s-a:e-a], x.Data[(pixel-w.from)*n+s:])
+				}
+				continue
+			}
+			for k := max(w.from, a/n); k < w.to && k*n < b; k++ {
+				s, e := max(a, k*n), min(b, (k+1)*n)
+				copy(part[s-a:e-a], x.Data[(pixel+k-w.from)*x.LD+c.lo+s-k*n:])
+			}
+		}
+		w.next()
+	}
+}
+
+// scatter is the transpose of gather for whole windows: it adds the windows of
+// the outputs [lo, hi), the rows of src, to the picture x.
+func scatter[F tensor.Float](g Geometry, x, src nn.Matrix[F], c channels, lo, hi int) {
+	n := c.n()
+	line := g.KW * n
+	whole := n == x.Cols && x.LD == n
+	w := g.windows(lo)
+	for o := lo; o < hi; o++ {
+		for ky := range g.KH {
+			pixel, ok := w.row(ky)
+			if !ok {
+				continue
+			}
+			part := src.Data[(o-lo)*src.LD+ky*line:][:line]
+			if whole {
+				tensor.AddScaled(x.Data[pixel*n:(pixel+w.to-w.from)*n], 1, part[w.from*n:w.to*n])
+				continue
+			}
+			for k := w.from; k < w.to; k++ {
+				tensor.AddScaled(x.Data[(pixel+k-w.from)*x.LD+c.lo:][:n], 1, part[k*n:(k+1)*n])
+			}
+		}
+		w.next()
+	}
+}

@@ -1,0 +1,83 @@
+package conv
+
+import (
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/train/nn"
+)
+
+// Gradient is that of a weight over some samples, cut into panels of columns
+// that threads can take.
+type Gradient[F tensor.Float] struct {
+	geometry     Geometry
+	weight       *nn.Tensor[F]
+	groups, deep int          // deep is the channels of a window
+	big, small   nn.Matrix[F] // windows are gathered of the one and multiplied by the other
+	samples      int
+	width        int
+}
+
+func newGradient[F tensor.Float](g Geometry, w *nn.Tensor[F], groups, deep int, big, small nn.Matrix[F], samples int) *Gradient[F] {
+	return &Gradient[F]{g, w, groups, deep, big, small, samples, columns * nn.NewGradientScratch[F]().Width()}
+}
+
+// Len is the number of panels, none where the weight does not train.
+func (g *Gradient[F]) Len() int {
+	if g.weight.Grad == nil {
+		return 0
+	}
+	return g.groups * g.panels()
+}
+
+func (g *Gradient[F]) panels() int { return (g.weight.Shape[1] + g.width - 1) / g.width }
+
+// columns is how many panels of core/tensor one of a gradient is, together how
+// many outputs are multiplied at a time: what is gathered and packed stays in
+// the second-level cache.
+const (
+	columns  = 4
+	together = 512
+)
+
+// Compute makes the panels [from, to), or adds them to what earlier batches of
+// the step left there. Panels do not overlap.
+func (g *Gradient[F]) Compute(s *Scratch[F], from, to int, add bool) {
+	if s.panel == nil {
+		s.panel = nn.NewGradientScratch[F]()
+	}
+	for i := from; i < to; i++ {
+		g.columns(s, i/g.panels(), i%g.panels()*g.width, add)
+	}
+}
+
+// columns computes the columns from j on of the rows of a group.
+func (g *Gradient[F]) columns(s *Scratch[F], group, j int, add bool) {
+	in, n := g.weight.Shape[1], g.geometry.OH()*g.geometry.OW()
+	rows, w := g.weight.Shape[0]/g.groups, min(g.width, in-j)
+	dw := g.weight.Grad[group*rows*in+j:]
+	for lo := 0; lo < g.samples*n; lo += together {
+		hi := min(lo+together, g.samples*n)
+		col := s.matrix(hi-lo, w)
+		g.gather(col, group, lo, hi, j)
+		s.panel.Resize(hi-lo, w)
+		s.panel.Pack(col.Data, col.LD)
+		left := g.small.Part(lo, hi).Columns(group*rows, (group+1)*rows)
+		beta := F(1)
+		if lo == 0 && !add {
+			beta = 0
+		}
+		s.panel.Mul(rows, 1, left.LeftT(), beta, dw, in) // [rows, outputs]·[outputs, w]
+	}
+}
+
+// gather fills col with some columns of the windows of the outputs [lo, hi),
+// counted over all samples.
+func (g *Gradient[F]) gather(col nn.Matrix[F], group, lo, hi, j int) {
+	size, n := g.geometry.H*g.geometry.W, g.geometry.OH()*g.geometry.OW()
+	c := channels{group * g.deep, (group + 1) * g.deep}
+	for at := lo; at < hi; {
+		k := at / n // its sample
+		end := min(hi, (k+1)*n)
+		gather(g.geometry, col.Part(at-lo, end-lo), g.big.Part(k*size, (k+1)*size), c, at-k*n, end-k*n, j, j+col.Cols)
+		at = end
+	}
+}

@@ -1,0 +1,91 @@
+package conv
+
+import (
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/train/nn"
+)
+
+// Transposed is a transposed convolution: every pixel of a small picture writes
+// a window of the large one, where windows overlap they add up. The geometry is
+// that of the large picture, so that H×W is what comes out and OH×OW what goes
+// in, and C the channels that come out.
+type Transposed[F tensor.Float] struct {
+	Geometry
+	In     int
+	Weight *nn.Tensor[F] // [In, KH·KW·C], each row ordered by row, column and channel
+	Bias   *nn.Tensor[F] // [C]; nil: there is none
+
+	fwd, bwd *tensor.Panels[F]
+}
+
+// Window is the number of elements that a pixel writes.
+func (c *Transposed[F]) Window() int { return c.KH * c.KW * c.C }
+
+// Pack lays the weights out for the products of the next step: what trains, or
+// everything.
+func (c *Transposed[F]) Pack(everything bool) {
+	if c.fwd == nil {
+		c.fwd, c.bwd = tensor.NewPanels[F](c.In, c.Window()), tensor.NewPanels[F](c.Window(), c.In)
+	}
+	if everything || c.Weight.Grad != nil {
+		c.fwd.Pack(c.Weight.Data, c.Window())
+		c.bwd.PackTransposed(c.Weight.Data, c.Window())
+	}
+}
+
+// TransposedPass is a transposed convolution at its place in a pass over B
+// samples.
+type TransposedPass[F tensor.Float] struct {
+	*Transposed[F]
+	X, Y, DY nn.Matrix[F] // [B·OH·OW, In], [B·H·W, C] and its gradient
+}
+
+// Forward fills the sample's rows of Y.
+func (p *TransposedPass[F]) Forward(s *Scratch[F], sample int) {
+	size, n := p.H*p.W, p.OH()*p.OW()
+	x, y := p.X.Part(sample*n, (sample+1)*n), p.Y.Part(sample*size, (sample+1)*size)
+	for t := range y.Rows {
+		clear(y.Row(t))
+		if p.Bias != nil {
+			copy(y.Row(t), p.Bias.Data)
+		}
+	}
+	col := s.matrix(rowBlock, p.Window())
+	for lo := 0; lo < n; lo += rowBlock {
+		hi := min(lo+rowBlock, n)
+		left := x.Part(lo, hi)
+		p.fwd.Mul(hi-lo, 1, left.Left(), 0, col.Data, col.LD) // [hi-lo, In]·[In, window]
+		scatter(p.Geometry, y, col, channels{0, p.C}, lo, hi)
+	}
+}
+
+// Backward takes the sample's rows of DY to the bias's gradient, in the sample's
+// vector gradients, and where want is set to its rows of dx, which are replaced
+// or added to.
+func (p *TransposedPass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool) {
+	size, n := p.H*p.W, p.OH()*p.OW()
+	dy := p.DY.Part(sample*size, (sample+1)*size)
+	if p.Bias != nil && p.Bias.Grad != nil {
+		nn.AddRows(p.Bias.In(spread), dy)
+	}
+	if !want {
+		return
+	}
+	beta := F(0)
+	if add {
+		beta = 1
+	}
+	col := s.matrix(rowBlock, p.Window())
+	for lo := 0; lo < n; lo += rowBlock {
+		hi := min(lo+rowBlock, n)
+		gather(p.Geometry, col, dy, channels{0, p.C}, lo, hi, 0, p.Window())
+		to := dx.Part(sample*n+lo, sample*n+hi)
+		p.bwd.Mul(hi-lo, 1, col.Left(), beta, to.Data, to.LD) // [hi-lo, window]·[window, In]
+	}
+}
+
+// Gradient is the weight gradient, dW = xᵀ·windows of dy, over the first n
+// samples.
+func (p *TransposedPass[F]) Gradient(n int) *Gradient[F] {
+	return newGradient(p.Geometry, p.Weight, 1, p.C, p.DY, p.X, n)
+}

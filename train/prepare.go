@@ -1,0 +1,158 @@
+package train
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"mm-abi.org/mm/core/chat"
+	"mm-abi.org/mm/core/tokenizer"
+	"mm-abi.org/mm/train/dataset"
+)
+
+// Corpus is what a run reads: tokens to train on and tokens kept apart.
+type Corpus struct {
+	Train, Held *dataset.Tokens
+	Tokenizer   *tokenizer.Tokenizer // of both; nil leaves bits per byte out
+	// Text and Vocabulary are the digests of the documents and the tokenizer. A
+	// run is resumed only on the same ones.
+	Text, Vocabulary string
+
+	special bool // control tokens in the documents counted as such
+}
+
+// Close unmaps the tokens.
+func (c *Corpus) Close() error {
+	err := c.Train.Close()
+	if c.Held != nil {
+		if e := c.Held.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Prepare reads the documents and the tokenizer of a configuration. Paths are
+// relative to dir, the folder of the configuration. Close the result.
+func Prepare(cfg Config, dir string) (*Corpus, error) {
+	if err := errors.Join(cfg.Data.validate(), cfg.Tokenizer.validate()); err != nil {
+		return nil, err
+	}
+	if cfg.Data.Format == uint16Format {
+		return cfg.tokens(dir)
+	}
+	form, err := cfg.form(dir)
+	if err != nil {
+		return nil, err
+	}
+	train, held, err := cfg.Data.documents(dir, form)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := cfg.Tokenizer.build(dir, cfg.plain(train), cfg.Model.Vocab)
+	if err != nil {
+		return nil, err
+	}
+	if tok.Size() > cfg.Model.Vocab {
+		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab))
+	}
+	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
+	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
+	opt := dataset.EncodeOptions{Special: cfg.Data.Special}
+	encode := func(docs []dataset.Document) (*dataset.Tokens, error) {
+		if cfg.Data.Cache == "" {
+			return dataset.Encode(docs, tok, opt)
+		}
+		return dataset.Cache(Resolve(dir, cfg.Data.Cache), docs, tok, opt)
+	}
+	if c.Train, err = encode(train); err != nil {
+		return nil, fmt.Errorf("training data: %w", err)
+	}
+	if len(held) == 0 {
+		return c, nil
+	}
+	if c.Held, err = encode(held); err != nil {
+		return nil, errors.Join(fmt.Errorf("held-out data: %w", err), c.Train.Close())
+	}
+	return c, nil
+}
+
+// form is what a chat template is told of the tokenizer: the texts of its
+// beginning and end.
+func (c Config) form(dir string) (chat.Options, error) {
+	form := chat.Options{BOS: c.Tokenizer.BOS, EOS: c.Tokenizer.EOS}
+	if c.Data.Format != chatFormat || c.Tokenizer.File == "" {
+		return form, nil
+	}
+	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
+	if err != nil {
+		return form, err
+	}
+	v := tok.Vocabulary()
+	text := func(id int32) string {
+		if id == tokenizer.None {
+			return ""
+		}
+		return v.Tokens[id].Text
+	}
+	form.BOS, form.EOS = text(v.Special.BOS), text(v.Special.EOS)
+	return form, nil
+}
+
+// tokens maps files of token ids, which the tokenizer's file explains.
+func (c Config) tokens(dir string) (*Corpus, error) {
+	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
+	if err != nil {
+		return nil, err
+	}
+	if tok.Size() > c.Model.Vocab {
+		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab))
+	}
+	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
+	end := tok.Special().EOS
+	if corpus.Train, err = dataset.OpenUint16(Resolve(dir, c.Data.Files[0]), end); err != nil {
+		return nil, err
+	}
+	corpus.Text = corpus.Train.Digest()
+	if len(c.Data.HeldFiles) > 0 {
+		if corpus.Held, err = dataset.OpenUint16(Resolve(dir, c.Data.HeldFiles[0]), end); err != nil {
+			return nil, errors.Join(err, corpus.Train.Close())
+		}
+		corpus.Text += corpus.Held.Digest()
+	}
+	return corpus, nil
+}
+
+// Resolve is a path of a configuration in the folder dir.
+func Resolve(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// plain are the documents as a tokenizer should learn from them: cut where
+// control tokens stand that are no text.
+func (c Config) plain(docs []dataset.Document) iter.Seq[string] {
+	if !c.Data.Special || len(c.Tokenizer.Control) == 0 {
+		return dataset.Texts(docs)
+	}
+	var names []string
+	for _, name := range c.Tokenizer.Control {
+		names = append(names, regexp.QuoteMeta(name))
+	}
+	control := regexp.MustCompile(strings.Join(names, "|"))
+	return func(yield func(string) bool) {
+		for _, doc := range docs {
+			for _, part := range control.Split(doc.Text, -1) {
+				if !yield(part) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package train
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"math"
+	"unsafe"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/train/nn"
+)
+
+// MovedError says that a tensor that must not move has moved. The run has
+// stopped before anything of that step was saved.
+type MovedError struct {
+	Tensor    string
+	Step      int    // last step of the group in which it moved
+	Want, Got string // SHA-256 in hex
+}
+
+// Error names the tensor.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("frozen tensor %s moved by step %d: its SHA-256 was %.16s… and is %.16s…", e.Tensor, e.Step, e.Want, e.Got)
+}
+
+// seal is the digests of all frozen tensors: of their type, shape and bytes.
+type seal struct {
+	tensors []*nn.Tensor[float32]
+	want    [][sha256.Size]byte
+	got     [][sha256.Size]byte
+	pool    *pool.Pool
+}
+
+func newSeal(tensors []*nn.Tensor[float32], p *pool.Pool) *seal {
+	s := &seal{pool: p}
+	for _, t := range tensors {
+		if t.Grad == nil {
+			s.tensors = append(s.tensors, t)
+		}
+	}
+	s.want, s.got = make([][sha256.Size]byte, len(s.tensors)), make([][sha256.Size]byte, len(s.tensors))
+	s.hash()
+	copy(s.want, s.got)
+	return s
+}
+
+func (s *seal) hash() {
+	s.pool.For(len(s.tensors), 1, pool.Func(func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			s.got[i] = tensorDigest(s.tensors[i])
+		}
+	}))
+}
+
+// check hashes again and names the first tensor that differs.
+func (s *seal) check(step int) error {
+	s.hash()
+	for i, t := range s.tensors {
+		if s.got[i] != s.want[i] {
+			return &MovedError{Tensor: t.Name, Step: step, Want: hex.EncodeToString(s.want[i][:]), Got: hex.EncodeToString(s.got[i][:])}
+		}
+	}
+	return nil
+}
+
+// parts are the seals of the parts that name gives for the tensors' names, in
+// the order of their first tensors; those with nothing frozen are left out.
+func (s *seal) parts(name func(tensor string) string, all []*nn.Tensor[float32]) []Seal {
+	type sum struct {
+		Seal
+		before, after hash.Hash
+	}
+	var order []*sum
+	of := map[string]*sum{}
+	find := func(part string) *sum {
+		if of[part] == nil {
+			of[part] = &sum{Seal: Seal{Part: part}, before: sha256.New(), after: sha256.New()}
+			order = append(order, of[part])
+		}
+		return of[part]
+	}
+	for i, t := range s.tensors {
+		p := find(name(t.Name))
+		p.Tensors++
+		fmt.Fprintf(p.before, "%s %x\n", t.Name, s.want[i])
+		fmt.Fprintf(p.after, "%s %x\n", t.Name, s.got[i])
+	}
+	for _, t := range all {
+		if p := of[name(t.Name)]; p != nil && t.Grad != nil {
+			p.Trained++
+		}
+	}
+	var out []Seal
+	for _, p := range order {
+		p.Before, p.After = hex.EncodeToString(p.before.Sum(nil)), hex.EncodeToString(p.after.Sum(nil))
+		out = append(out, p.Seal)
+	}
+	return out
+}
+
+// digests lists the sealed hashes by name, in hex.
+func (s *seal) digests() map[string]string {
+	all := map[string]string{}
+	for i, t := range s.tensors {
+		all[t.Name] = hex.EncodeToString(s.want[i][:])
+	}
+	return all
+}
+
+// tensorDigest is the SHA-256 of "F32", the shape and the bytes of a tensor.
+func tensorDigest(t *nn.Tensor[float32]) [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "F32 %v\n", t.Shape)
+	h.Write(floatBytes(t.Data))
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// littleEndian tells whether this machine's memory has the order of files.
+var littleEndian = func() bool {
+	v := uint16(1)
+	return *(*byte)(unsafe.Pointer(&v)) == 1
+}()
+
+// floatBytes is x as little-endian bytes: its own memory where that is so.
+func floatBytes(x []float32) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	if littleEndian {
+		return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+	}
+	b := make([]byte, 0, 4*len(x))
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// setFloats reads little-endian bytes into x, of a quarter their length.
+func setFloats(x []float32, b []byte) {
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
