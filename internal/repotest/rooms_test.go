@@ -1,0 +1,223 @@
+package repotest_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// room is a top-level folder that holds Go packages, with what it does.
+type room struct{ name, does string }
+
+// rooms lists the top-level folders from the top: a package imports packages of
+// its own room and of rooms below.
+var rooms = []room{
+	{"tools", "holds programs for developers: benchmarks, releases, mutations, documentation."},
+	{"cmd", "holds the two programs: mm, which only parses flags and prints, and mm-native, the child process that loads native engines."},
+	{"serve", "answers other programs over MCP."},
+	{"lab", "runs experiments and devices: long runs that survive a kill, evidence, backends confirmed by records."},
+	{"eval", "measures an assembled build on inputs it has not seen."},
+	{"workspace", "resolves a reference to verified bytes: home, settings, trust, store."},
+	{"assemble", "turns a graph into signed artifacts: check, export, quantize, compose."},
+	{"runtimes", "executes models: the contract of engines, the engines, and the runner that joins them."},
+	{"skills", "calls tools inside sandboxes."},
+	{"builds", "parses build graphs and locks, resolves versions, describes assembled builds."},
+	{"registry", "stores, signs, pushes and pulls OCI artifacts."},
+	{"modules", "parses, checks, creates and imports modules."},
+	{"train", "trains language models, encoders, projectors and decoders."},
+	{"onnx", "reads, checks, rewrites and executes ONNX models."},
+	{"core", "holds the language model engine: formats, tokenizers, kernels, inference, grammars."},
+	{"schemas", "validates YAML documents against JSON Schemas."},
+	{"abi", "defines MM-ABI: names, shapes, ports, references, media types."},
+	{"catalog", "holds the reference modules and recipes; no logic."},
+	{"internal", "holds what every room uses: diagnostics, files, the audit log."},
+}
+
+const maxRooms = 20
+
+// single lists packages with one importer and the reason each is apart.
+var single = map[string]string{}
+
+// maxPackages bounds the number of packages.
+const maxPackages = 156
+
+// Rooms import downward only.
+func TestRooms(t *testing.T) {
+	if len(rooms) > maxRooms {
+		t.Errorf("got %d rooms, want at most %d", len(rooms), maxRooms)
+	}
+	level := map[string]int{}
+	for i, r := range rooms {
+		level[r.name] = i
+	}
+	packages := list(t)
+	if n := len(packages); n > maxPackages {
+		t.Errorf("got %d packages, want at most %d: a new package needs two importers or a reason", n, maxPackages)
+	}
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		from, ok := level[roomOf(name)]
+		if !ok {
+			t.Errorf("%s is in no room of the list", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			below, mine := strings.CutPrefix(imp, module)
+			if !mine || roomOf(below) == roomOf(name) {
+				continue
+			}
+			if to, ok := level[roomOf(below)]; ok && to < from {
+				t.Errorf("%s imports %s, which is in a room above", name, below)
+			}
+		}
+	}
+}
+
+// Package names are unique, and a package with one importer has a reason.
+func TestUniqueNames(t *testing.T) {
+	seen, importers := map[string]string{}, map[string]int{}
+	packages := list(t)
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		last := path.Base(name)
+		if other, ok := seen[last]; ok {
+			t.Errorf("%s and %s have one name", other, name)
+		}
+		seen[last] = name
+		for _, imp := range p.Imports {
+			importers[imp]++
+		}
+	}
+	for _, p := range packages {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		reason, listed := single[name]
+		switch n := importers[p.ImportPath]; {
+		case n == 1 && !listed:
+			t.Errorf("%s has one importer and no reason in the list", name)
+		case n != 1 && listed:
+			t.Errorf("%s has %d importers: remove it from the list (%s)", name, n, reason)
+		}
+	}
+}
+
+// docs/ARCHITECTURE.md begins with the picture of the rooms and holds the table
+// of floors; -update writes both.
+func TestArchitecture(t *testing.T) {
+	file := filepath.Join(root(t), "docs", "ARCHITECTURE.md")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := data
+	for mark, text := range map[string]string{"rooms": picture(t), "floors": floorTable(t)} {
+		begin, end := []byte("<!-- "+mark+" -->\n"), []byte("<!-- /"+mark+" -->\n")
+		i, j := bytes.Index(want, begin), bytes.Index(want, end)
+		if i < 0 || j < i {
+			t.Fatalf("docs/ARCHITECTURE.md has no section %s", mark)
+		}
+		want = slices.Concat(want[:i], begin, []byte(text), want[j:])
+	}
+	if bytes.Equal(want, data) {
+		return
+	}
+	if !*update {
+		t.Fatal("docs/ARCHITECTURE.md is out of date; go test ./internal/repotest -run Architecture -update writes it")
+	}
+	if err := os.WriteFile(file, want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// picture renders the rooms, each with the rooms it imports, and a sentence for
+// each.
+func picture(t *testing.T) string {
+	t.Helper()
+	uses, size := map[string]map[string]bool{}, map[string]int{}
+	for _, p := range list(t) {
+		from := roomOf(strings.TrimPrefix(p.ImportPath, module))
+		size[from]++
+		for _, imp := range p.Imports {
+			if below, mine := strings.CutPrefix(imp, module); mine && roomOf(below) != from {
+				if uses[from] == nil {
+					uses[from] = map[string]bool{}
+				}
+				uses[from][roomOf(below)] = true
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("```\n" + strings.Repeat(" ", 16) + "imports\n")
+	for i, r := range rooms {
+		fmt.Fprintf(&b, "%-10s %3d  ", r.name, size[r.name])
+		for j, other := range rooms {
+			switch {
+			case j == i:
+				b.WriteString("█")
+			case uses[r.name][other.name]:
+				b.WriteString("●")
+			case j > i:
+				b.WriteString("·")
+			default:
+				b.WriteString(" ")
+			}
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("```\n\nEach row is a room with its number of packages; a dot at a column is an import of that column's room, in the same\norder. No dot is left of the diagonal: imports go downward.\n\n")
+	for _, r := range rooms {
+		fmt.Fprintf(&b, "- `%s` %s\n", r.name, r.does)
+	}
+	return b.String()
+}
+
+// floorTable lists the packages of each room by floor: a package's floor is one
+// above the highest floor that it imports.
+func floorTable(t *testing.T) string {
+	t.Helper()
+	imports := map[string][]string{}
+	for _, p := range list(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		imports[name] = nil
+		for _, imp := range p.Imports {
+			if below, mine := strings.CutPrefix(imp, module); mine {
+				imports[name] = append(imports[name], below)
+			}
+		}
+	}
+	floor := map[string]int{}
+	var compute func(string) int
+	compute = func(name string) int {
+		if n, ok := floor[name]; ok {
+			return n
+		}
+		n := 0
+		for _, below := range imports[name] {
+			n = max(n, compute(below)+1)
+		}
+		floor[name] = n
+		return n
+	}
+	byFloor := map[int][]string{}
+	for name := range imports {
+		n := compute(name)
+		byFloor[n] = append(byFloor[n], "`"+name+"`")
+	}
+	var b strings.Builder
+	b.WriteString("| floor | packages |\n|---|---|\n")
+	for n := 0; len(byFloor[n]) > 0; n++ {
+		slices.Sort(byFloor[n])
+		fmt.Fprintf(&b, "| %d | %s |\n", n, strings.Join(byFloor[n], " "))
+	}
+	return b.String()
+}
+
+// roomOf returns the room of a package.
+func roomOf(name string) string {
+	room, _, _ := strings.Cut(name, "/")
+	return room
+}
