@@ -4,7 +4,7 @@ T       ?= 30s
 TOOL     = $(GO) tool -modfile=tools/faces/go.mod
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth device qnn qnn-compile
+.PHONY: mutate all hf demo faces release release-check check test plain arm64 race fuzz bench bench-llm bench-long types quality bench-train bench-torch wall boundary parity fmt vet lint cross faults interop scale strangers onnx-suite hostile hostile-media bench-native bench-draft bench-start bench-onnx bench-latency bench-net judge judge-speech sandbox own-encoder hostile-qnn qnn-reference grammar mcp soak truth device qnn qnn-compile
 
 all: check test
 
@@ -25,7 +25,7 @@ release-check:
 	@scripts/release-check.sh
 
 check: fmt vet lint cross
-	$(GO) test ./internal/repotest
+	MM_CHECK=1 $(GO) test ./internal/repotest
 
 test:
 	$(GO) test ./...
@@ -41,6 +41,10 @@ plain:
 arm64:
 	GOARCH=arm64 $(GO) test -exec qemu-aarch64 ./core/tensor ./core/quant/... ./core/pool
 	GOARCH=arm64 $(GO) test -exec qemu-aarch64 -run Golden ./train/dataset/scene
+
+# Mutants of the list in tools/mutate against the tests (PKG=lab/chain for those of a package).
+mutate:
+	$(GO) run ./tools/mutate $(if $(PKG),-pkg $(PKG))
 
 fmt:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -91,23 +92,32 @@ type pkg struct {
 	Standard   bool
 }
 
+// list returns the packages of the module. The slice is shared by all tests.
 func list(t *testing.T) []pkg {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc,Dir,Standard", "mm-abi.org/mm/...").Output()
+	all, err := packages()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
+	}
+	return all
+}
+
+var packages = sync.OnceValues(func() ([]pkg, error) {
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Doc,Dir,Standard", "mm-abi.org/mm/...").Output()
+	if err != nil {
+		return nil, err
 	}
 	var all []pkg
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return all
+			return all, nil
 		} else if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		all = append(all, p)
 	}
-}
+})
 
 func TestFloors(t *testing.T) {
 	seen := map[string]bool{}

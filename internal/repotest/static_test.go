@@ -1,4 +1,4 @@
-package repotest
+package repotest_test
 
 import (
 	"debug/elf"
@@ -21,8 +21,11 @@ func build(t *testing.T, system, machine, command string) string {
 	return path
 }
 
-// mm runs in an empty root on Linux: it asks for no interpreter and no library.
+// Without cgo, mm is a static program on Linux and runs in an empty root.
 func TestStatic(t *testing.T) {
+	if os.Getenv("MM_CHECK") == "" {
+		t.Skip("skipped: builds three programs; make check runs it")
+	}
 	for _, machine := range []string{"amd64", "arm64"} {
 		if why := dynamic(t, build(t, "linux", machine, "mm")); why != "" {
 			t.Errorf("mm for linux/%s %s", machine, why)
@@ -52,15 +55,4 @@ func dynamic(t *testing.T, path string) string {
 		why = append(why, "needs "+strings.Join(needed, ", "))
 	}
 	return strings.Join(why, " and ")
-}
-
-// The program that loads engines builds without cgo for every system that has
-// one.
-func TestNativeBuilds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("skipped: short")
-	}
-	for _, p := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
-		build(t, p[0], p[1], "mm-native")
-	}
 }

@@ -1,4 +1,4 @@
-package repotest
+package repotest_test
 
 import (
 	"bytes"
