@@ -22,7 +22,7 @@ func build(t *testing.T, system, machine, command string) string {
 }
 
 // Without cgo, mm is a static program on Linux and runs in an empty root.
-func TestStatic(t *testing.T) {
+func TestStaticProgram(t *testing.T) {
 	if os.Getenv("MM_CHECK") == "" {
 		t.Skip("skipped: builds three programs; make check runs it")
 	}
