@@ -47,9 +47,17 @@ func main() {
 	only := flag.String("platforms", strings.Join(platforms, ","), "OS/ARCH, separated by commas")
 	flag.StringVar(&r.version, "version", "", "the release, MAJOR.MINOR.PATCH")
 	flag.StringVar(&r.out, "out", "dist/release", "folder for the archives")
+	notices := flag.Bool("notices", false, "write the third-party notices that mm embeds, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if *notices {
+		if err := writeNotices(ctx, noticesFile); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := r.run(ctx, strings.Split(*only, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		stop()
