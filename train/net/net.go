@@ -24,7 +24,6 @@ import (
 
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/train/nn"
-	"mm-abi.org/mm/train/nn/conv"
 )
 
 // Port is one sample of an input or of a layer's output.
@@ -76,10 +75,10 @@ func (n *Net[F]) bind(s *Step) {
 	switch s.Kind {
 	case "conv1d", "conv2d":
 		if !s.Depthwise() {
-			n.packed[s.Name] = &conv.Conv[F]{Geometry: s.Geometry(), Out: s.Gives.Cols, Groups: s.Groups, Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
+			n.packed[s.Name] = &nn.Conv[F]{Geometry: s.Geometry(), Out: s.Gives.Cols, Groups: s.Groups, Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
 		}
 	case "conv1d_transpose", "conv2d_transpose":
-		n.packed[s.Name] = &conv.Transposed[F]{Geometry: s.Geometry(), In: s.Takes[0].Cols, Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
+		n.packed[s.Name] = &nn.Transposed[F]{Geometry: s.Geometry(), In: s.Takes[0].Cols, Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
 	default:
 		for _, name := range s.products() {
 			n.packed[name] = n.params.Linear(name + ".weight")

@@ -6,7 +6,6 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/train/nn"
-	"mm-abi.org/mm/train/nn/conv"
 )
 
 // Pass is the memory of a forward and backward pass over up to B samples. It is
@@ -62,7 +61,7 @@ type place[F tensor.Float] struct {
 // worker is the scratch of one thread; it grows to what is asked of it.
 type worker[F tensor.Float] struct {
 	heads nn.HeadScratch[F]
-	conv  conv.Scratch[F]
+	conv  nn.ConvScratch[F]
 	panel *tensor.Panels[F]
 	rows  []F
 	mats  [2][]F

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"mm-abi.org/mm/train/nn/conv"
+	"mm-abi.org/mm/train/nn"
 )
 
 // picture settles the height of the picture that input 0 is: what the layer
@@ -33,8 +33,8 @@ func (s *Step) line() bool {
 
 // Geometry is the windows of a convolution: over what comes in, or of a
 // transposed one over what comes out.
-func (s *Step) Geometry() conv.Geometry {
-	g := conv.Geometry{H: 1, W: s.Takes[0].Rows, C: s.Takes[0].Cols}
+func (s *Step) Geometry() nn.Geometry {
+	g := nn.Geometry{H: 1, W: s.Takes[0].Rows, C: s.Takes[0].Cols}
 	if !s.line() {
 		g.H, g.W = s.Height, s.Takes[0].Rows/s.Height
 	}

@@ -2,7 +2,6 @@ package net
 
 import (
 	"mm-abi.org/mm/train/nn"
-	"mm-abi.org/mm/train/nn/conv"
 )
 
 // place gives a step the op that computes it.
@@ -28,12 +27,12 @@ func (p *Pass[F]) place(at place[F]) op[F] {
 		return &gate[F]{at}
 	case "conv1d", "conv2d":
 		if s.Depthwise() {
-			c := &conv.Depthwise[F]{Geometry: s.Geometry(), Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
-			return &windows[F]{at, &conv.DepthwisePass[F]{Depthwise: c, X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+			c := &nn.Depthwise[F]{Geometry: s.Geometry(), Weight: n.tensor(s.Name + ".weight"), Bias: n.tensor(s.Name + ".bias")}
+			return &windows[F]{at, &nn.DepthwisePass[F]{Depthwise: c, X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 		}
-		return &windows[F]{at, &conv.Pass[F]{Conv: n.packed[s.Name].(*conv.Conv[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+		return &windows[F]{at, &nn.ConvPass[F]{Conv: n.packed[s.Name].(*nn.Conv[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 	case "conv1d_transpose", "conv2d_transpose":
-		return &windows[F]{at, &conv.TransposedPass[F]{Transposed: n.packed[s.Name].(*conv.Transposed[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
+		return &windows[F]{at, &nn.TransposedPass[F]{Transposed: n.packed[s.Name].(*nn.Transposed[F]), X: at.in[0].y, Y: at.out.y, DY: at.out.dy}}
 	case "position":
 		return &position[F]{at, n.tensor(s.Name + ".weight")}
 	case "queries":

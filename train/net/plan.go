@@ -3,14 +3,13 @@ package net
 import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/train/nn"
-	"mm-abi.org/mm/train/nn/conv"
 )
 
 // plan is the weight gradients of matrices over the first samples of a pass, cut
 // into panels that threads can take.
 type plan[F tensor.Float] struct {
 	products *nn.Gradients[F]
-	windows  []*conv.Gradient[F]
+	windows  []*nn.ConvGradient[F]
 	tables   []func(add bool)
 }
 
@@ -18,7 +17,7 @@ type plan[F tensor.Float] struct {
 type (
 	multiplying[F tensor.Float] interface{ denses() []*nn.Dense[F] }
 	windowing[F tensor.Float]   interface {
-		Gradient(samples int) *conv.Gradient[F]
+		Gradient(samples int) *nn.ConvGradient[F]
 	}
 	lookingUp interface {
 		table(samples int) func(add bool)

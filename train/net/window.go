@@ -3,15 +3,14 @@ package net
 import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/train/nn"
-	"mm-abi.org/mm/train/nn/conv"
 )
 
 // windows is a convolution of any kind.
 type windows[F tensor.Float] struct {
 	place[F]
 	pass interface {
-		Forward(s *conv.Scratch[F], sample int)
-		Backward(s *conv.Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool)
+		Forward(s *nn.ConvScratch[F], sample int)
+		Backward(s *nn.ConvScratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool)
 	}
 }
 

@@ -1,25 +1,33 @@
-// Package nn is the parts that trained networks are made of: a linear layer,
-// attention, the feed-forward network and the norm, each with its forward pass
-// directly followed by its backward pass, without an autograd library. A
-// language model is made of them, see train/llm, and so are an encoder and a
-// projector.
+// Package nn implements the layers of trained networks: linear layers,
+// attention, feed-forward networks, norms and convolutions. Each layer has its
+// backward pass directly after its forward pass; there is no autograd. Language
+// models (train/llm), encoders, projectors and decoders (train/net) are built
+// from these layers.
 //
 // Letters used throughout: T positions in a sequence, B sequences in a batch, C
 // the width of the residual stream, H query heads, G key/value heads, D elements
-// a head, F the width inside a feed-forward network. Shapes are written [rows,
-// columns]; a matrix of activations has one row per position.
+// per head, F the hidden width of a feed-forward network. Shapes are written
+// [rows, columns]; a matrix of activations has one row per position.
 //
-// The way of a network: [NewParams] makes room for named tensors, in one block
-// of memory; layers ([Linear], [Attention], [FFN], [Norm]) point into it. For a
-// pass over B·T positions every layer gets a place ([Product], [AttentionPass],
-// [FFNPass]) with its activations. Forward and backward take the positions of
-// one sequence at a time and touch no other, so that threads share nothing; the
-// gradients of vectors, such as gains, go into a buffer of the sequence, see
-// [Params.Spread]. When all sequences are through, [Gradients] makes the weight
-// gradients of the matrices, one product over all positions each, split over
-// the threads by columns. The same bits come out for any number of threads.
+// [NewParams] allocates named tensors in one block of memory. Layers ([Linear],
+// [Attention], [FFN], [Norm]) point into it. For a pass over B·T positions each
+// layer gets an object with its activations ([Product], [AttentionPass],
+// [FFNPass]). Forward and backward process one sequence at a time and touch no
+// other, so threads share nothing. Gradients of vectors, such as gains, go into
+// a buffer per sequence, see [Params.Spread]. After all sequences, [Gradients]
+// computes the weight gradients of the matrices, each one product over all
+// positions, split over threads by columns. The result is bit-identical for any
+// number of threads.
+//
+// A convolution ([Conv], [Depthwise], [Transposed]) treats a sample as a matrix
+// of pixels, row by row, and channels, [H·W, C]; time is an image of one row. It
+// is a matrix product of windows: [Geometry] gathers the windows of a few dozen
+// outputs at a time, so no more of them are ever stored, and the product runs on
+// the panels of core/tensor. The weight gradient is a product over all outputs
+// of all samples, split over threads by columns, whose windows are gathered
+// column by column.
 //
 // Everything is generic in the element type: float32 runs on the assembly
-// kernels of core/tensor, float64 on plain Go, in which [Compare] holds every
+// kernels of core/tensor, float64 on plain Go, in which [Compare] checks every
 // gradient against central differences.
 package nn

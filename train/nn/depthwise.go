@@ -1,26 +1,25 @@
-package conv
+package nn
 
 import (
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/train/nn"
 )
 
 // Depthwise is a convolution in which every channel has a kernel of its own and
 // takes itself alone.
 type Depthwise[F tensor.Float] struct {
 	Geometry
-	Weight *nn.Tensor[F] // [KH·KW, C], a vector: it is applied element by element
-	Bias   *nn.Tensor[F] // [C]; nil: there is none
+	Weight *Tensor[F] // [KH·KW, C], a vector: it is applied element by element
+	Bias   *Tensor[F] // [C]; nil: there is none
 }
 
 // DepthwisePass is a depthwise convolution at its place in a pass over B samples.
 type DepthwisePass[F tensor.Float] struct {
 	*Depthwise[F]
-	X, Y, DY nn.Matrix[F] // [B·H·W, C], [B·OH·OW, C] and its gradient
+	X, Y, DY Matrix[F] // [B·H·W, C], [B·OH·OW, C] and its gradient
 }
 
 // Forward fills the sample's rows of Y.
-func (p *DepthwisePass[F]) Forward(s *Scratch[F], sample int) {
+func (p *DepthwisePass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*size, (sample+1)*size), p.Y.Part(sample*n, (sample+1)*n)
 	row := s.matrix(1, p.C).Row(0)
@@ -31,7 +30,7 @@ func (p *DepthwisePass[F]) Forward(s *Scratch[F], sample int) {
 			copy(to, p.Bias.Data)
 		}
 		p.taps(o, func(tap, pixel int) {
-			nn.Times(row, x.Row(pixel), p.Weight.Data[tap*p.C:][:p.C])
+			Times(row, x.Row(pixel), p.Weight.Data[tap*p.C:][:p.C])
 			tensor.AddScaled(to, 1, row)
 		})
 	}
@@ -51,11 +50,11 @@ func (p *DepthwisePass[F]) taps(o int, visit func(tap, pixel int)) {
 // Backward takes the sample's rows of DY to the gradients of weight and bias, in
 // the sample's vector gradients, and where want is set to its rows of dx, which
 // are replaced or added to.
-func (p *DepthwisePass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool) {
+func (p *DepthwisePass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, dy := p.X.Part(sample*size, (sample+1)*size), p.DY.Part(sample*n, (sample+1)*n)
 	if p.Bias != nil && p.Bias.Grad != nil {
-		nn.AddRows(p.Bias.In(spread), dy)
+		AddRows(p.Bias.In(spread), dy)
 	}
 	if want {
 		dx = dx.Part(sample*size, (sample+1)*size)
@@ -69,11 +68,11 @@ func (p *DepthwisePass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, 
 		p.taps(o, func(tap, pixel int) {
 			at := tap * p.C
 			if trains {
-				nn.Times(row, d, x.Row(pixel))
+				Times(row, d, x.Row(pixel))
 				tensor.AddScaled(p.Weight.In(spread)[at:at+p.C], 1, row)
 			}
 			if want {
-				nn.Times(row, d, p.Weight.Data[at:at+p.C])
+				Times(row, d, p.Weight.Data[at:at+p.C])
 				tensor.AddScaled(dx.Row(pixel), 1, row)
 			}
 		})

@@ -1,8 +1,7 @@
-package conv
+package nn
 
 import (
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/train/nn"
 )
 
 // Transposed is a transposed convolution: every pixel of a small picture writes
@@ -12,8 +11,8 @@ import (
 type Transposed[F tensor.Float] struct {
 	Geometry
 	In     int
-	Weight *nn.Tensor[F] // [In, KH·KW·C], each row ordered by row, column and channel
-	Bias   *nn.Tensor[F] // [C]; nil: there is none
+	Weight *Tensor[F] // [In, KH·KW·C], each row ordered by row, column and channel
+	Bias   *Tensor[F] // [C]; nil: there is none
 
 	fwd, bwd *tensor.Panels[F]
 }
@@ -37,11 +36,11 @@ func (c *Transposed[F]) Pack(everything bool) {
 // samples.
 type TransposedPass[F tensor.Float] struct {
 	*Transposed[F]
-	X, Y, DY nn.Matrix[F] // [B·OH·OW, In], [B·H·W, C] and its gradient
+	X, Y, DY Matrix[F] // [B·OH·OW, In], [B·H·W, C] and its gradient
 }
 
 // Forward fills the sample's rows of Y.
-func (p *TransposedPass[F]) Forward(s *Scratch[F], sample int) {
+func (p *TransposedPass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*n, (sample+1)*n), p.Y.Part(sample*size, (sample+1)*size)
 	for t := range y.Rows {
@@ -62,11 +61,11 @@ func (p *TransposedPass[F]) Forward(s *Scratch[F], sample int) {
 // Backward takes the sample's rows of DY to the bias's gradient, in the sample's
 // vector gradients, and where want is set to its rows of dx, which are replaced
 // or added to.
-func (p *TransposedPass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool) {
+func (p *TransposedPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	dy := p.DY.Part(sample*size, (sample+1)*size)
 	if p.Bias != nil && p.Bias.Grad != nil {
-		nn.AddRows(p.Bias.In(spread), dy)
+		AddRows(p.Bias.In(spread), dy)
 	}
 	if !want {
 		return
@@ -86,6 +85,6 @@ func (p *TransposedPass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F,
 
 // Gradient is the weight gradient, dW = xᵀ·windows of dy, over the first n
 // samples.
-func (p *TransposedPass[F]) Gradient(n int) *Gradient[F] {
-	return newGradient(p.Geometry, p.Weight, 1, p.C, p.DY, p.X, n)
+func (p *TransposedPass[F]) Gradient(n int) *ConvGradient[F] {
+	return newConvGradient(p.Geometry, p.Weight, 1, p.C, p.DY, p.X, n)
 }

@@ -1,18 +1,7 @@
-// Package conv is convolution over pictures and over time, forward beside
-// backward: [Conv] with groups, [Depthwise], and [Transposed], which enlarges.
-//
-// A sample is a matrix of pixels, row by row, and channels, [H·W, C]; time is a
-// picture of one row. A convolution is a matrix product of windows: [Geometry]
-// gathers the windows of a few dozen outputs at a time, so that no more of them
-// than that is ever stored, and the product runs on the panels of core/tensor.
-// The gradient of the weights is a product over all outputs of all samples,
-// split over the threads by columns, whose windows are gathered column by
-// column. Every sum has one order, whatever the number of threads.
-package conv
+package nn
 
 import (
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/train/nn"
 )
 
 // Geometry is windows of KH×KW pixels over a picture of H×W pixels with C
@@ -83,7 +72,7 @@ func (c channels) n() int { return c.hi - c.lo }
 // gather fills dst with the windows of the outputs [lo, hi), a row each, taken
 // of the picture x [H·W, C]: elements of a window are ordered by row, column and
 // channel, and of them those [j0, j1) are wanted.
-func gather[F tensor.Float](g Geometry, dst, x nn.Matrix[F], c channels, lo, hi, j0, j1 int) {
+func gather[F tensor.Float](g Geometry, dst, x Matrix[F], c channels, lo, hi, j0, j1 int) {
 	n := c.n()
 	line := g.KW * n                      // elements in a row of a window
 	whole := n == x.Cols && x.LD == n     // rows of windows are stretches of the picture
@@ -120,7 +109,7 @@ func gather[F tensor.Float](g Geometry, dst, x nn.Matrix[F], c channels, lo, hi,
 
 // scatter is the transpose of gather for whole windows: it adds the windows of
 // the outputs [lo, hi), the rows of src, to the picture x.
-func scatter[F tensor.Float](g Geometry, x, src nn.Matrix[F], c channels, lo, hi int) {
+func scatter[F tensor.Float](g Geometry, x, src Matrix[F], c channels, lo, hi int) {
 	n := c.n()
 	line := g.KW * n
 	whole := n == x.Cols && x.LD == n

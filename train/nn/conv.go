@@ -1,16 +1,15 @@
-package conv
+package nn
 
 import (
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/train/nn"
 )
 
 // Conv is a convolution: of every window of the picture, Out sums.
 type Conv[F tensor.Float] struct {
 	Geometry
 	Out, Groups int
-	Weight      *nn.Tensor[F] // [Out, KH·KW·C/Groups], each row ordered by row, column and channel
-	Bias        *nn.Tensor[F] // [Out]; nil: there is none
+	Weight      *Tensor[F] // [Out, KH·KW·C/Groups], each row ordered by row, column and channel
+	Bias        *Tensor[F] // [Out]; nil: there is none
 
 	fwd, bwd []*tensor.Panels[F] // of each group, Wᵀ and what the way back multiplies by
 	turned   []F                 // scratch: W as the way back takes it
@@ -73,27 +72,27 @@ func (c *Conv[F]) packTurned(group int) {
 }
 
 // Scratch is what one thread needs. The zero value is ready.
-type Scratch[F tensor.Float] struct {
+type ConvScratch[F tensor.Float] struct {
 	data  []F
 	panel *tensor.Panels[F]
 }
 
 // matrix is scratch of the given shape.
-func (s *Scratch[F]) matrix(rows, cols int) nn.Matrix[F] {
+func (s *ConvScratch[F]) matrix(rows, cols int) Matrix[F] {
 	ld := tensor.Stride(cols)
 	if len(s.data) < rows*ld {
 		s.data = make([]F, rows*ld)
 	}
-	return nn.Matrix[F]{Data: s.data, Rows: rows, Cols: cols, LD: ld}
+	return Matrix[F]{Data: s.data, Rows: rows, Cols: cols, LD: ld}
 }
 
 // rowBlock is how many windows are gathered at a time.
 const rowBlock = 96
 
 // Pass is a convolution at its place in a pass over B samples.
-type Pass[F tensor.Float] struct {
+type ConvPass[F tensor.Float] struct {
 	*Conv[F]
-	X, Y, DY nn.Matrix[F] // [B·H·W, C], [B·OH·OW, Out] and its gradient
+	X, Y, DY Matrix[F] // [B·H·W, C], [B·OH·OW, Out] and its gradient
 }
 
 // direct reports whether windows are the pixels themselves.
@@ -107,7 +106,7 @@ func (c *Conv[F]) group(i int) (in, out channels) {
 }
 
 // Forward fills the sample's rows of Y.
-func (p *Pass[F]) Forward(s *Scratch[F], sample int) {
+func (p *ConvPass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*size, (sample+1)*size), p.Y.Part(sample*n, (sample+1)*n)
 	col := s.matrix(rowBlock, p.Window())
@@ -136,11 +135,11 @@ func (p *Pass[F]) Forward(s *Scratch[F], sample int) {
 // Backward takes the sample's rows of DY to the bias's gradient, in the sample's
 // vector gradients, and where want is set to its rows of dx, which are replaced
 // or added to.
-func (p *Pass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample int, want, add bool) {
+func (p *ConvPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	n := p.OH() * p.OW()
 	dy := p.DY.Part(sample*n, (sample+1)*n)
 	if p.Bias != nil && p.Bias.Grad != nil {
-		nn.AddRows(p.Bias.In(spread), dy)
+		AddRows(p.Bias.In(spread), dy)
 	}
 	if !want {
 		return
@@ -171,7 +170,7 @@ func (p *Pass[F]) Backward(s *Scratch[F], dx nn.Matrix[F], spread []F, sample in
 }
 
 // gatherBack is the way back to dx as a convolution of dy.
-func (p *Pass[F]) gatherBack(s *Scratch[F], dx, dy nn.Matrix[F], add bool) {
+func (p *ConvPass[F]) gatherBack(s *ConvScratch[F], dx, dy Matrix[F], add bool) {
 	g, beta := p.back(), F(0)
 	if add {
 		beta = 1
@@ -190,6 +189,6 @@ func (p *Pass[F]) gatherBack(s *Scratch[F], dx, dy nn.Matrix[F], add bool) {
 }
 
 // Gradient is the weight gradient, dW = dyᵀ·windows, over the first n samples.
-func (p *Pass[F]) Gradient(n int) *Gradient[F] {
-	return newGradient(p.Geometry, p.Weight, p.Groups, p.C/p.Groups, p.X, p.DY, n)
+func (p *ConvPass[F]) Gradient(n int) *ConvGradient[F] {
+	return newConvGradient(p.Geometry, p.Weight, p.Groups, p.C/p.Groups, p.X, p.DY, n)
 }

@@ -1,34 +1,33 @@
-package conv
+package nn
 
 import (
 	"mm-abi.org/mm/core/tensor"
-	"mm-abi.org/mm/train/nn"
 )
 
 // Gradient is that of a weight over some samples, cut into panels of columns
 // that threads can take.
-type Gradient[F tensor.Float] struct {
+type ConvGradient[F tensor.Float] struct {
 	geometry     Geometry
-	weight       *nn.Tensor[F]
+	weight       *Tensor[F]
 	groups, deep int          // deep is the channels of a window
-	big, small   nn.Matrix[F] // windows are gathered of the one and multiplied by the other
+	big, small   Matrix[F] // windows are gathered of the one and multiplied by the other
 	samples      int
 	width        int
 }
 
-func newGradient[F tensor.Float](g Geometry, w *nn.Tensor[F], groups, deep int, big, small nn.Matrix[F], samples int) *Gradient[F] {
-	return &Gradient[F]{g, w, groups, deep, big, small, samples, columns * nn.NewGradientScratch[F]().Width()}
+func newConvGradient[F tensor.Float](g Geometry, w *Tensor[F], groups, deep int, big, small Matrix[F], samples int) *ConvGradient[F] {
+	return &ConvGradient[F]{g, w, groups, deep, big, small, samples, columns * NewGradientScratch[F]().Width()}
 }
 
 // Len is the number of panels, none where the weight does not train.
-func (g *Gradient[F]) Len() int {
+func (g *ConvGradient[F]) Len() int {
 	if g.weight.Grad == nil {
 		return 0
 	}
 	return g.groups * g.panels()
 }
 
-func (g *Gradient[F]) panels() int { return (g.weight.Shape[1] + g.width - 1) / g.width }
+func (g *ConvGradient[F]) panels() int { return (g.weight.Shape[1] + g.width - 1) / g.width }
 
 // columns is how many panels of core/tensor one of a gradient is, together how
 // many outputs are multiplied at a time: what is gathered and packed stays in
@@ -40,9 +39,9 @@ const (
 
 // Compute makes the panels [from, to), or adds them to what earlier batches of
 // the step left there. Panels do not overlap.
-func (g *Gradient[F]) Compute(s *Scratch[F], from, to int, add bool) {
+func (g *ConvGradient[F]) Compute(s *ConvScratch[F], from, to int, add bool) {
 	if s.panel == nil {
-		s.panel = nn.NewGradientScratch[F]()
+		s.panel = NewGradientScratch[F]()
 	}
 	for i := from; i < to; i++ {
 		g.columns(s, i/g.panels(), i%g.panels()*g.width, add)
@@ -50,7 +49,7 @@ func (g *Gradient[F]) Compute(s *Scratch[F], from, to int, add bool) {
 }
 
 // columns computes the columns from j on of the rows of a group.
-func (g *Gradient[F]) columns(s *Scratch[F], group, j int, add bool) {
+func (g *ConvGradient[F]) columns(s *ConvScratch[F], group, j int, add bool) {
 	in, n := g.weight.Shape[1], g.geometry.OH()*g.geometry.OW()
 	rows, w := g.weight.Shape[0]/g.groups, min(g.width, in-j)
 	dw := g.weight.Grad[group*rows*in+j:]
@@ -71,7 +70,7 @@ func (g *Gradient[F]) columns(s *Scratch[F], group, j int, add bool) {
 
 // gather fills col with some columns of the windows of the outputs [lo, hi),
 // counted over all samples.
-func (g *Gradient[F]) gather(col nn.Matrix[F], group, lo, hi, j int) {
+func (g *ConvGradient[F]) gather(col Matrix[F], group, lo, hi, j int) {
 	size, n := g.geometry.H*g.geometry.W, g.geometry.OH()*g.geometry.OW()
 	c := channels{group * g.deep, (group + 1) * g.deep}
 	for at := lo; at < hi; {
