@@ -20,7 +20,7 @@ var floors = map[string]int{
 
 	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/runner": 1, "lab/device/element": 2, "lab/device": 5, "lab/device/reference": 8, "lab/device/sample": 7, "lab/device/phonetest": 9, "lab/device/adb/adbtest": 10,
 
-	"builds": 3, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/quant": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "train/net/loss": 3, "onnx/engine/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
+	"builds": 3, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/quant": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,

@@ -18,7 +18,6 @@ import (
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
 	"mm-abi.org/mm/train/net/export"
-	"mm-abi.org/mm/train/net/loss"
 )
 
 // reading leaves a core that reads, small enough for a test, and gives its file.
@@ -87,7 +86,7 @@ func regressing(core string) Recipe {
 			{Kind: "reshape", Rows: 4096, Cols: 3, Height: 64, Name: "picture"}},
 		Outputs: []string{"picture"},
 	}
-	r.Objective, r.Core.Noise = Objective{Kind: Regression, Distance: loss.Huber}, 0
+	r.Objective, r.Core.Noise = Objective{Kind: Regression, Distance: net.Huber}, 0
 	return r
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/loss"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -36,7 +35,7 @@ const (
 // Objective is how outputs are learnt.
 type Objective struct {
 	Kind     Kind          `json:"kind"`
-	Distance loss.Distance `json:"distance,omitempty"` // l1, l2, huber; l2
+	Distance net.Distance `json:"distance,omitempty"` // l1, l2, huber; l2
 
 	// Of a flow.
 	Steps    int       `json:"steps,omitempty"`    // from noise to the target; 6
@@ -48,7 +47,7 @@ type Objective struct {
 
 func (o Objective) withDefaults() Objective {
 	if o.Distance == "" {
-		o.Distance = loss.L2
+		o.Distance = net.L2
 	}
 	if o.Kind != Flow {
 		return o
@@ -76,7 +75,7 @@ func (o Objective) validate() error {
 		}
 	}
 	fault("/kind", o.Kind != Flow && o.Kind != Regression, "kind %q is none of flow, regression", o.Kind)
-	fault("/distance", o.Distance != loss.L1 && o.Distance != loss.L2 && o.Distance != loss.Huber, "distance %q is none of l1, l2, huber", o.Distance)
+	fault("/distance", o.Distance != net.L1 && o.Distance != net.L2 && o.Distance != net.Huber, "distance %q is none of l1, l2, huber", o.Distance)
 	if o.Kind == Flow {
 		fault("/steps", o.Steps < 1 || o.Steps > maxSteps, "steps is %d, 1 to %d", o.Steps, maxSteps)
 		fault("/predicts", o.Predicts != Clean && o.Predicts != Velocity, "predicts %q is none of sample, velocity", o.Predicts)
@@ -144,7 +143,7 @@ func (l *learner) give(s int, ex *example) {
 	t := float32(ex.step) / float32(l.Steps)
 	put(l.part(l.noise, s), ex.noise)
 	l.part(l.time, s).Row(0)[0] = t
-	loss.Interpolate(l.part(l.x, s), l.part(l.aim, s), l.part(l.noise, s), l.part(l.target, s), t)
+	net.Interpolate(l.part(l.x, s), l.part(l.aim, s), l.part(l.noise, s), l.part(l.target, s), t)
 	if l.Predicts == Velocity {
 		over(l.part(l.target, s), l.part(l.aim, s))
 	}
@@ -175,7 +174,7 @@ func (l *learner) loss(n int, scale float64, back bool) float64 {
 	} else if dy.Data == nil {
 		dy = nn.NewMatrix[float32](l.y.Rows, l.y.Cols)
 	}
-	return loss.Regression(l.Distance, y, target, dy.Part(0, n*l.rows), float32(scale))
+	return net.Regression(l.Distance, y, target, dy.Part(0, n*l.rows), float32(scale))
 }
 
 // make is what the network makes of the states of n samples: at once, or in the
@@ -187,7 +186,7 @@ func (l *learner) make(n int) nn.Matrix[float32] {
 	}
 	over(l.x.Part(0, n*l.rows), l.noise.Part(0, n*l.rows))
 	x, v := l.x.Part(0, n*l.rows), l.aim.Part(0, n*l.rows)
-	loss.Euler(x, l.Steps, func(t float32) nn.Matrix[float32] {
+	net.Euler(x, l.Steps, func(t float32) nn.Matrix[float32] {
 		for s := range n {
 			l.part(l.time, s).Row(0)[0] = t
 		}

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/loss"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -225,7 +224,7 @@ func (t *Reader) read(batch []reading) {
 func (t *Reader) losses(n int, scale float64) (sum float64) {
 	for _, h := range t.heads {
 		rows := n * h.rows
-		l := loss.CrossEntropy(h.y.Part(0, rows), h.dy.Part(0, rows), h.targets[:rows], float32(scale*h.Weight))
+		l := net.CrossEntropy(h.y.Part(0, rows), h.dy.Part(0, rows), h.targets[:rows], float32(scale*h.Weight))
 		sum += h.Weight * l
 	}
 	return sum

@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/loss"
 	"mm-abi.org/mm/train/nn"
 	"mm-abi.org/mm/train/optim"
 )
@@ -120,10 +119,10 @@ func (c *trained) step() float64 {
 	var sum, n float64
 	if name == "class" {
 		n = float64(y.Rows)
-		sum = loss.CrossEntropy(y, dy, c.targets, float32(1/n))
+		sum = net.CrossEntropy(y, dy, c.targets, float32(1/n))
 	} else {
 		n = float64(y.Rows * y.Cols)
-		sum = loss.Regression(loss.L2, y, c.wanted, dy, float32(1/n))
+		sum = net.Regression(net.L2, y, c.wanted, dy, float32(1/n))
 	}
 	c.pass.Backward(c.batch, false)
 	c.move.Step(3e-4, 1)

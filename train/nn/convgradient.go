@@ -9,7 +9,7 @@ import (
 type ConvGradient[F tensor.Float] struct {
 	geometry     Geometry
 	weight       *Tensor[F]
-	groups, deep int          // deep is the channels of a window
+	groups, deep int       // deep is the channels of a window
 	big, small   Matrix[F] // windows are gathered of the one and multiplied by the other
 	samples      int
 	width        int

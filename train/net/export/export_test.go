@@ -13,7 +13,6 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/train/net"
 	"mm-abi.org/mm/train/net/export"
-	"mm-abi.org/mm/train/net/loss"
 	"mm-abi.org/mm/train/net/nettest"
 	"mm-abi.org/mm/train/nn"
 )
@@ -244,7 +243,7 @@ func TestFlow(t *testing.T) {
 	copy(pass.In("text").Data, text)
 	x := pass.In("x")
 	copy(x.Data, noise)
-	loss.Euler(x, 6, func(at float32) nn.Matrix[float32] {
+	net.Euler(x, 6, func(at float32) nn.Matrix[float32] {
 		pass.In("t").Data[0] = at
 		pass.Forward(1)
 		return pass.Out("v")
@@ -290,7 +289,7 @@ func TestFlowOfSamples(t *testing.T) {
 	copy(pass.In("text").Data, text)
 	x, v := pass.In("x"), nn.NewMatrix[float32](6, 4)
 	copy(x.Data, noise)
-	loss.Euler(x, 3, func(at float32) nn.Matrix[float32] {
+	net.Euler(x, 3, func(at float32) nn.Matrix[float32] {
 		pass.In("t").Data[0] = at
 		pass.Forward(1)
 		for t := range v.Rows {

@@ -1,7 +1,7 @@
-// Package loss is what networks are trained by: each function gives a sum of
-// losses and sets their gradient, multiplied by scale, with respect to what the
-// network gave. Matrices are rows of positions, as in train/nn.
-package loss
+// Losses. Each function returns a sum of losses and sets dy, the gradient with
+// respect to the output y, multiplied by scale.
+
+package net
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 func CrossEntropy[F tensor.Float](y, dy nn.Matrix[F], targets []int32, scale F) float64 {
 	same(y, dy)
 	if len(targets) != y.Rows {
-		panic(fmt.Sprintf("loss: %d targets for %d rows", len(targets), y.Rows))
+		panic(fmt.Sprintf("net: %d targets for %d rows", len(targets), y.Rows))
 	}
 	sum := 0.0
 	for t, target := range targets {
@@ -34,7 +34,7 @@ func CrossEntropy[F tensor.Float](y, dy nn.Matrix[F], targets []int32, scale F) 
 func same[F tensor.Float](all ...nn.Matrix[F]) {
 	for _, m := range all[1:] {
 		if m.Rows != all[0].Rows || m.Cols != all[0].Cols {
-			panic(fmt.Sprintf("loss: [%d, %d] beside [%d, %d]", m.Rows, m.Cols, all[0].Rows, all[0].Cols))
+			panic(fmt.Sprintf("net: [%d, %d] beside [%d, %d]", m.Rows, m.Cols, all[0].Rows, all[0].Cols))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (d Distance) at(e float64) (value, slope float64) {
 		}
 		return math.Abs(e) - 0.5, sign(e)
 	}
-	panic("loss: no distance " + string(d))
+	panic("net: no distance " + string(d))
 }
 
 func sign(e float64) float64 {

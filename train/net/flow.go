@@ -1,4 +1,4 @@
-package loss
+package net
 
 import (
 	"mm-abi.org/mm/core/tensor"
