@@ -28,7 +28,7 @@ var floors = map[string]int{
 	"core/grammar": 4, "core/infer/kv": 4, "core/infer/sample": 4, "core/infer/adapter": 4, "core/infer/admit": 4, "core/quant/awq": 4,
 	"onnx/engine/arith": 4, "onnx/engine/block": 4, "onnx/engine/control": 4, "onnx/engine/move": 4, "onnx/engine/norm": 4, "onnx/engine/product": 4, "onnx/engine/quantize": 4, "onnx/engine/recur": 4,
 
-	"modules/qnnfile": 4, "modules/inspect": 5, "builds/resolve": 5, "runtimes": 5, "core/infer": 5, "onnx/engine/image": 5, "onnx/engine/attention": 5, "train/net/export": 5, "train/dataset/qa": 5, "train/net/nettest": 5,
+	"modules/qnnfile": 4, "modules/inspect": 5, "builds/resolve": 5, "runtimes": 5, "core/infer": 5, "onnx/engine/image": 5, "onnx/engine/attention": 5, "train/net/onnxfile": 5, "train/dataset/qa": 5, "train/net/nettest": 5,
 
 	"train": 6, "modules/convert": 6, "core/infer/score": 6, "onnx/engine/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
 	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6, "runtimes/step": 6,

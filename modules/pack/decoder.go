@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/train/dataset/sound"
 	"mm-abi.org/mm/train/decode"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -99,21 +99,21 @@ func halve(n *net.Net[float32]) {
 }
 
 // output is the port that the modality has, and what stands before it.
-func (k *decoding) output() (string, export.Output) {
+func (k *decoding) output() (string, onnxfile.Output) {
 	if k.ck.Decoding.Recipe.Modality == decode.Image {
-		return "image", export.Output{Name: "image", Type: onnx.UINT8, Layout: export.Pixels, Scale: 127.5, Offset: 127.5}
+		return "image", onnxfile.Output{Name: "image", Type: onnx.UINT8, Layout: onnxfile.Pixels, Scale: 127.5, Offset: 127.5}
 	}
-	return decode.Samples, export.Output{Name: decode.Samples, Layout: export.Flat}
+	return decode.Samples, onnxfile.Output{Name: decode.Samples, Layout: onnxfile.Flat}
 }
 
 // model writes the ONNX file and says what it is.
 func (k *decoding) model() (modules.Manifest, error) {
 	r := k.ck.Decoding.Recipe
 	_, out := k.output()
-	opt := export.Options{
+	opt := onnxfile.Options{
 		Name: k.opt.Name, Batch: 1, Half: true,
-		Inputs:  map[string]export.Input{decode.States: {Name: latentsPort, Type: onnx.FLOAT16}},
-		Outputs: map[string]export.Output{k.net.Config().Outputs[0]: out},
+		Inputs:  map[string]onnxfile.Input{decode.States: {Name: latentsPort, Type: onnx.FLOAT16}},
+		Outputs: map[string]onnxfile.Output{k.net.Config().Outputs[0]: out},
 	}
 	fn := convert.Function{Type: abi.Decoder, Modality: abi.Modality(r.Modality), Params: modules.Figures{"T_dec": r.Core.States, "d_model": k.ck.Decoding.Width}}
 	if r.Data.Speech != nil {
@@ -123,12 +123,12 @@ func (k *decoding) model() (modules.Manifest, error) {
 		fn.Params["size"] = h
 	}
 	if o := r.Objective; o.Kind == decode.Flow {
-		opt.Inputs[decode.Noise] = export.Input{Name: noisePort}
-		opt.Flow = &export.Flow{State: decode.Noise, Time: decode.Time, Velocity: k.net.Config().Outputs[0], Steps: o.Steps, Sample: o.Predicts == decode.Clean}
+		opt.Inputs[decode.Noise] = onnxfile.Input{Name: noisePort}
+		opt.Flow = &onnxfile.Flow{State: decode.Noise, Time: decode.Time, Velocity: k.net.Config().Outputs[0], Steps: o.Steps, Sample: o.Predicts == decode.Clean}
 		fn.Params["steps"] = o.Steps
 	}
 	var none modules.Manifest
-	model, err := export.Model(k.net, opt)
+	model, err := onnxfile.Model(k.net, opt)
 	if err != nil {
 		return none, err
 	}

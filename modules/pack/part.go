@@ -22,7 +22,7 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/modal"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -197,13 +197,13 @@ func (k *part) function() (modules.Manifest, error) {
 	k.built = built
 	in, out := n.Config().Inputs[0], n.Config().Outputs[0]
 	halve(n)
-	opt := export.Options{Name: k.opt.Name, Half: true, Inputs: map[string]export.Input{}}
+	opt := onnxfile.Options{Name: k.opt.Name, Half: true, Inputs: map[string]onnxfile.Input{}}
 	fn := convert.Function{Type: k.opt.Type, Modality: abi.Modality(medium)}
 	port := in.Name
 	if kind == modal.EncoderPart {
-		as := export.Input{Name: "pcm"}
+		as := onnxfile.Input{Name: "pcm"}
 		if medium == modal.Image {
-			as = export.Input{Name: "image", Layout: layout(built.Preprocess.Layout)}
+			as = onnxfile.Input{Name: "image", Layout: layout(built.Preprocess.Layout)}
 		}
 		port, opt.Inputs[in.Name] = as.Name, as
 		fn.Preprocess = modules.Preprocess{port: built.Preprocess}
@@ -211,7 +211,7 @@ func (k *part) function() (modules.Manifest, error) {
 			fn.Caps = modules.Figures{"window_ms": p.Chunk * 1000 / p.SampleRate} // what it hears at once
 		}
 	}
-	model, err := export.Model(n, opt)
+	model, err := onnxfile.Model(n, opt)
 	if err != nil {
 		return none, err
 	}
@@ -242,11 +242,11 @@ func (k *part) function() (modules.Manifest, error) {
 }
 
 // layout is how a picture lies in the encoder's input.
-func layout(prepared string) export.Layout {
+func layout(prepared string) onnxfile.Layout {
 	if strings.HasSuffix(prepared, "HWC") {
-		return export.Pixels
+		return onnxfile.Pixels
 	}
-	return export.Planes
+	return onnxfile.Planes
 }
 
 // params are the figures of a projector; an encoder has none.

@@ -10,7 +10,7 @@
 //	prompt → core (frozen, sealed) → states [T_dec, d_model] → network → target
 //
 // by regression, or by rectified flow, which begins at noise and goes to the
-// target in a few steps that an evaluation walks and train/net/export unrolls.
+// target in a few steps that an evaluation walks and train/net/onnxfile unrolls.
 //
 // An example is a pure function of the recipe's seed and its number, so a run is
 // the same bit for bit on any number of threads and through interruptions.

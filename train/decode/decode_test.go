@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 )
 
 // reading leaves a core that reads, small enough for a test, and gives its file.
@@ -222,7 +222,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Error(err)
 	}
 	module := filepath.Join(dir, "decoder.onnx")
-	m, err := export.Model(tr.Task.net, export.Options{Batch: 1})
+	m, err := onnxfile.Model(tr.Task.net, onnxfile.Options{Batch: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -167,7 +167,7 @@ func (n Decoder) open(dir string, seed uint64) (*net.Net[float32], error) {
 		}
 		one.Init(seed)
 		if n.Begin != "" {
-			err = train.At("/decoder/begin", export.ReadFile(one, train.Resolve(dir, n.Begin)))
+			err = train.At("/decoder/begin", onnxfile.ReadFile(one, train.Resolve(dir, n.Begin)))
 		}
 		return one, err
 	}

@@ -34,7 +34,7 @@ const (
 
 // Objective is how outputs are learnt.
 type Objective struct {
-	Kind     Kind          `json:"kind"`
+	Kind     Kind         `json:"kind"`
 	Distance net.Distance `json:"distance,omitempty"` // l1, l2, huber; l2
 
 	// Of a flow.

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 )
 
 // begin takes over the tensors of n that a file has by the same name and shape: a
@@ -16,7 +16,7 @@ import (
 // exported of one.
 func begin(n *net.Net[float32], prefix, path string) error {
 	if filepath.Ext(path) == ".onnx" {
-		return export.ReadFile(n, path)
+		return onnxfile.ReadFile(n, path)
 	}
 	c, err := OpenCheckpoint(path)
 	if err != nil {

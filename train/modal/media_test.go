@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 )
 
 // hearing is small enough for a test: half a second of 16 mel bands, 4 vectors.
@@ -82,7 +82,7 @@ func TestStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := export.Model(n, export.Options{Inputs: map[string]export.Input{"image": {Layout: export.Pixels}}})
+	model, err := onnxfile.Model(n, onnxfile.Options{Inputs: map[string]onnxfile.Input{"image": {Layout: onnxfile.Pixels}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/train/dataset/scene"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
+	"mm-abi.org/mm/train/net/onnxfile"
 )
 
 // readingRecipe is a run that trains an encoder by signs in less than a second.
@@ -209,7 +209,7 @@ func exported(t *testing.T, checkpoint, part, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := export.Model(n, export.Options{Batch: 1})
+	m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

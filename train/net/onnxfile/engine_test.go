@@ -1,4 +1,4 @@
-package export_test
+package onnxfile_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-// Package export writes networks as ONNX models, which ONNX Runtime and
+// Package onnxfile writes networks as ONNX models, which ONNX Runtime and
 // onnx/engine run: operators of opset 17, every value [N, Rows, Cols], weights as
 // they are. A picture that layers take as planes stays planes from one to the
 // next.
@@ -10,7 +10,7 @@
 //
 // What was written is read again by [Read], for training that goes on from a
 // module.
-package export
+package onnxfile
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package export_test
+package onnxfile_test
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
 	"mm-abi.org/mm/train/net/nettest"
+	"mm-abi.org/mm/train/net/onnxfile"
 	"mm-abi.org/mm/train/nn"
 )
 
@@ -103,7 +103,7 @@ func compare(t *testing.T, e engine, batch int) {
 	for name, cfg := range nettest.Networks() {
 		t.Run(name, func(t *testing.T) {
 			n := drawn(t, cfg)
-			m, err := export.Model(n, export.Options{Batch: batch})
+			m, err := onnxfile.Model(n, onnxfile.Options{Batch: batch})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,16 +174,16 @@ func TestEnds(t *testing.T) {
 	}
 	engines(t, func(t *testing.T, e engine) {
 		for _, c := range []struct {
-			in    export.Layout
+			in    onnxfile.Layout
 			shape []int
 			data  []uint8
-		}{{export.Pixels, []int{1, 4, 6, 3}, image}, {export.Planes, []int{1, 3, 4, 6}, planes}, {export.Flat, []int{1, 72}, image}, {export.Rows, []int{1, 24, 3}, image}} {
-			m, err := export.Model(n, export.Options{
+		}{{onnxfile.Pixels, []int{1, 4, 6, 3}, image}, {onnxfile.Planes, []int{1, 3, 4, 6}, planes}, {onnxfile.Flat, []int{1, 72}, image}, {onnxfile.Rows, []int{1, 24, 3}, image}} {
+			m, err := onnxfile.Model(n, onnxfile.Options{
 				Batch:  1,
-				Inputs: map[string]export.Input{"image": {Name: "pixels", Type: onnx.UINT8, Layout: c.in, Scale: 1. / 64, Offset: -1}},
-				Outputs: map[string]export.Output{
-					"small":  {Name: "drawn", Type: onnx.UINT8, Layout: export.Pixels, Scale: 40, Offset: 100},
-					"vector": {Type: onnx.FLOAT16, Layout: export.Flat},
+				Inputs: map[string]onnxfile.Input{"image": {Name: "pixels", Type: onnx.UINT8, Layout: c.in, Scale: 1. / 64, Offset: -1}},
+				Outputs: map[string]onnxfile.Output{
+					"small":  {Name: "drawn", Type: onnx.UINT8, Layout: onnxfile.Pixels, Scale: 40, Offset: 100},
+					"vector": {Type: onnx.FLOAT16, Layout: onnxfile.Flat},
 				},
 			})
 			if err != nil {
@@ -250,16 +250,16 @@ func TestFlow(t *testing.T) {
 	})
 	want := flat(x)
 	engines(t, func(t *testing.T, e engine) {
-		f := export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 6}
-		out := map[string]export.Output{"v": {Name: "sample"}}
-		m, err := export.Model(n, export.Options{Batch: 1, Outputs: out, Flow: &f})
+		f := onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 6}
+		out := map[string]onnxfile.Output{"v": {Name: "sample"}}
+		m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f})
 		if err != nil {
 			t.Fatal(err)
 		}
 		given := []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
 		near(t, "noise from outside", e.run(t, written(t, m), given)[0], want)
 		f.Noise = noise
-		if m, err = export.Model(n, export.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
+		if m, err = onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "noise of its own", e.run(t, written(t, m), given[1:])[0], want)
@@ -301,7 +301,7 @@ func TestFlowOfSamples(t *testing.T) {
 	})
 	want := flat(x)
 	engines(t, func(t *testing.T, e engine) {
-		m, err := export.Model(n, export.Options{Batch: 1, Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 3, Sample: true}})
+		m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 3, Sample: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func TestHalf(t *testing.T) {
 	engines(t, func(t *testing.T, e engine) {
 		sizes := map[bool]int64{}
 		for _, half := range []bool{false, true} {
-			m, err := export.Model(n, export.Options{Batch: 1, Half: half})
+			m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Half: half})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,23 +342,23 @@ func TestFaults(t *testing.T) {
 	image, v := drawn(t, pictures()), drawn(t, flow())
 	for _, c := range []struct {
 		net  *net.Net[float32]
-		opt  export.Options
+		opt  onnxfile.Options
 		want string
 	}{
-		{image, export.Options{Batch: -1}, "batch is -1"},
-		{image, export.Options{Inputs: map[string]export.Input{"picture": {}}}, `no input "picture"`},
-		{image, export.Options{Outputs: map[string]export.Output{"big": {}}}, `no output "big"`},
-		{image, export.Options{Outputs: map[string]export.Output{"vector": {Layout: export.Pixels}}}, "its height as a picture is not known"},
-		{image, export.Options{Outputs: map[string]export.Output{"vector": {Layout: "rings"}}}, `layout "rings" is none of`},
-		{image, export.Options{Outputs: map[string]export.Output{"vector": {Name: "small"}}}, `name "small" is taken twice`},
-		{image, export.Options{Inputs: map[string]export.Input{"image": {Type: onnx.BOOL}}}, "is no type of an input"},
-		{image, export.Options{Flow: &export.Flow{State: "x"}}, "flow: there must be inputs"},
-		{v, export.Options{Flow: &export.Flow{State: "text", Time: "t", Velocity: "v", Steps: 1}}, "state [3, 5] and velocity [6, 4] differ"},
-		{v, export.Options{Flow: &export.Flow{State: "x", Time: "t", Velocity: "v"}}, "flow: 0 steps"},
-		{v, export.Options{Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 24)}}, "noise of its own is for batches of one"},
-		{v, export.Options{Batch: 1, Flow: &export.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 3)}}, "3 numbers of noise for [6, 4]"},
+		{image, onnxfile.Options{Batch: -1}, "batch is -1"},
+		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"picture": {}}}, `no input "picture"`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"big": {}}}, `no output "big"`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: onnxfile.Pixels}}}, "its height as a picture is not known"},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: "rings"}}}, `layout "rings" is none of`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Name: "small"}}}, `name "small" is taken twice`},
+		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"image": {Type: onnx.BOOL}}}, "is no type of an input"},
+		{image, onnxfile.Options{Flow: &onnxfile.Flow{State: "x"}}, "flow: there must be inputs"},
+		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "text", Time: "t", Velocity: "v", Steps: 1}}, "state [3, 5] and velocity [6, 4] differ"},
+		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v"}}, "flow: 0 steps"},
+		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 24)}}, "noise of its own is for batches of one"},
+		{v, onnxfile.Options{Batch: 1, Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 3)}}, "3 numbers of noise for [6, 4]"},
 	} {
-		if _, err := export.Model(c.net, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := onnxfile.Model(c.net, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %q is wanted", err, c.want)
 		}
 	}

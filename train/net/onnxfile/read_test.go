@@ -1,4 +1,4 @@
-package export_test
+package onnxfile_test
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/net/export"
 	"mm-abi.org/mm/train/net/nettest"
+	"mm-abi.org/mm/train/net/onnxfile"
 )
 
 // TestRead: what was written is read back into its place, matrices that were
@@ -27,7 +27,7 @@ func TestRead(t *testing.T) {
 			}
 		}
 		for _, halves := range []bool{false, true} {
-			m, err := export.Model(n, export.Options{Half: halves})
+			m, err := onnxfile.Model(n, onnxfile.Options{Half: halves})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 			}
 			like, _ := net.New[float32](cfg)
 			like.Init(8)
-			read, err := export.Read(like, m)
+			read, err := onnxfile.Read(like, m)
 			if err != nil || len(read) != len(n.Params().Tensors()) {
 				t.Fatalf("%s: read %v of %d: %v", name, read, len(n.Params().Tensors()), err)
 			}
@@ -66,17 +66,17 @@ func TestReadOther(t *testing.T) {
 	n.Init(1)
 	before := slices.Clone(n.Params().Tensors()[0].Data)
 	other, _ := net.New[float32](wide)
-	m, err := export.Model(other, export.Options{})
+	m, err := onnxfile.Model(other, onnxfile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read, err := export.Read(n, m); err != nil || len(read) != 0 {
+	if read, err := onnxfile.Read(n, m); err != nil || len(read) != 0 {
 		t.Errorf("read %v, %v", read, err)
 	}
 	if !slices.Equal(before, n.Params().Tensors()[0].Data) {
 		t.Error("a matrix of another shape was taken over")
 	}
-	if m, err = export.Model(n, export.Options{}); err != nil {
+	if m, err = onnxfile.Model(n, onnxfile.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for i, w := range m.Graph.Initializers {
@@ -84,7 +84,7 @@ func TestReadOther(t *testing.T) {
 			m.Graph.Initializers[i].DType, m.Graph.Initializers[i].Raw = onnx.INT64, make([]byte, 2*len(w.Raw))
 		}
 	}
-	if _, err := export.Read(n, m); err == nil {
+	if _, err := onnxfile.Read(n, m); err == nil {
 		t.Error("weights of int64 were read")
 	}
 }

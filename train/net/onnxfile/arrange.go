@@ -1,4 +1,4 @@
-package export
+package onnxfile
 
 import (
 	"mm-abi.org/mm/onnx"
