@@ -14,7 +14,7 @@ demo:
 
 # The outlines of letters that scenes are drawn with, out of their fonts.
 faces:
-	cd tools && $(GO) run ./faces -out ../train/dataset/scene/faces.bin
+	cd tools && $(GO) run ./faces -out ../train/dataset/fonts/faces.bin
 
 # Archives for every platform in dist/release (VERSION=1.2.0).
 release:
@@ -131,7 +131,7 @@ sandbox:
 # Two thousand damaged files for QNN through the readers, and as many through
 # mm qnn's library, with counts (MM_HOSTILE: copies of each file).
 hostile-qnn:
-	$(GO) test -count=1 -v -run Hostile ./core/qnn/context ./modules/qnnfile
+	$(GO) test -count=1 -v -run Hostile ./core/htp/blob ./modules/qnnfile
 
 # The reader of QNN contexts beside Qualcomm's libQnnSystem (MM_QNN_LIB: the
 # folder of the libraries; without it pip installs them; skipped, with the

@@ -10,8 +10,8 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/epcontext"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
@@ -104,7 +104,7 @@ func (w *Workspace) functionFile(file string) (*Function, error) {
 		return nil, unrunnable(file, reasonOf(err), "")
 	}
 	defer model.Close()
-	if _, err := epcontext.Of(model); !errors.Is(err, qnn.ErrOther) {
+	if _, err := blob.ReadEPContext(model); !errors.Is(err, htp.ErrOther) {
 		return w.functionContext(file)
 	}
 	m, err := convert.Describe(model, convert.Function{})

@@ -25,7 +25,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
@@ -95,7 +95,7 @@ func (p Precision) bits() (int, error) {
 // Options say what is compiled for which chip.
 type Options struct {
 	Model     string // path of the ONNX file
-	Chip      soc.Chip
+	Chip      fit.Chip
 	Precision Precision // "": FP16
 	// Inputs are those the model is calibrated and compared on, at least one
 	// set ([Samples] reads them). Their shapes become the model's.
@@ -105,7 +105,7 @@ type Options struct {
 	MinCosine float64
 	Out       string    // the context binary to write; beside it goes OUT without .bin and with _ctx.onnx
 	Force     bool      // replace files that are there
-	Chips     soc.Chips // the table of chips; nil: that of this release
+	Chips     fit.Chips // the table of chips; nil: that of this release
 	Quantised string    // where the quantised ONNX model goes as well; "": nowhere
 	// Begin is told of each stage that begins, in this order; nil: nobody.
 	Begin func(Stage)
@@ -142,7 +142,7 @@ type Made struct {
 
 // suits refuses a chip that has no NPU, or none that is known to compute in
 // floats: the fault is a diag.List.
-func suits(chip soc.Chip, model string, floats bool) error {
+func suits(chip fit.Chip, model string, floats bool) error {
 	why, hint := chip.Lacks(floats)
 	if why == "" {
 		return nil
@@ -283,7 +283,7 @@ func compiled(ctx context.Context, e Engine, m *onnx.Model, stage string, opt Op
 const usualVTCM = 4 << 20
 
 // memory tells the compiler of a chip that has less.
-func memory(chip soc.Chip) map[string]string {
+func memory(chip fit.Chip) map[string]string {
 	if chip.VTCM == 0 || chip.VTCM >= usualVTCM {
 		return nil
 	}

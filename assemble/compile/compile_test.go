@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
 	export "mm-abi.org/mm/assemble/export/qnn"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
@@ -101,7 +101,7 @@ func write(t *testing.T, path string, m *onnx.Model) {
 
 func options(t *testing.T) compile.Options {
 	t.Helper()
-	chip, ok := soc.Known().Named("SM8750")
+	chip, ok := fit.KnownChips().Named("SM8750")
 	if !ok {
 		t.Fatal("no SM8750")
 	}
@@ -281,7 +281,7 @@ func TestChip(t *testing.T) {
 		{"SM8450", compile.FP16, nil, ""},
 	} {
 		opt := product(t)
-		opt.Chip, _ = soc.Known().Named(c.chip)
+		opt.Chip, _ = fit.KnownChips().Named(c.chip)
 		opt.Precision, opt.Keep = c.precision, c.keep
 		started := false
 		opt.Begin = func(s compile.Stage) { started = started || s == compile.StageCompile }
@@ -292,7 +292,7 @@ func TestChip(t *testing.T) {
 			t.Errorf("%s, %s: started %v, %v", c.chip, c.precision, started, err)
 		}
 	}
-	chip, _ := soc.Known().Named("SM8350")
+	chip, _ := fit.KnownChips().Named("SM8350")
 	_, err := compile.Language(t.Context(), fake{}, compile.LanguageOptions{Model: "none.gguf", Chip: chip, Out: "none.bin"})
 	if list, ok := diag.From(err); !ok || list[0].Code != diag.QNNChip {
 		t.Errorf("a language model: %v", err)
@@ -305,7 +305,7 @@ func TestMemory(t *testing.T) {
 	for name, want := range map[string]map[string]string{"SSG2115P": {"vtcm_mb": "2"}, "SM8350": nil, "SM8750": nil, "SM8635": nil} {
 		opt, asked := product(t), qnn.Compilation{}
 		opt.Precision = compile.W8A8
-		opt.Chip, _ = soc.Known().Named(name)
+		opt.Chip, _ = fit.KnownChips().Named(name)
 		_, err := compile.Compile(t.Context(), fake{soc: opt.Chip.Model, asked: &asked}, opt)
 		if d := cmp.Diff(want, asked.Options, cmpopts.EquateEmpty()); asked.SoC != int(opt.Chip.Model) || d != "" {
 			t.Errorf("%s: %v\n%s", name, err, d)

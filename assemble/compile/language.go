@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
@@ -27,7 +27,7 @@ import (
 // LanguageOptions say what of a language model is compiled for which chip.
 type LanguageOptions struct {
 	Model     string // path of the GGUF file
-	Chip      soc.Chip
+	Chip      fit.Chip
 	Window    int // W, positions of the longest text; 0: those of the model, at most [DefaultWindow]
 	Positions int // n, read at a time; 0: 1
 	// Layers are those that become a context; none: all. Those before and behind
@@ -38,7 +38,7 @@ type LanguageOptions struct {
 	// with _ctx.onnx, and with .json, the record that it is opened by.
 	Out   string
 	Force bool      // replace files that are there
-	Chips soc.Chips // the table of chips; nil: that of this release
+	Chips fit.Chips // the table of chips; nil: that of this release
 }
 
 // LanguageMinCosine is the least cosine of an output of a language model that is

@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/qnn/qnntest"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/htptest"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/testfiles"
@@ -26,7 +26,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/step"
@@ -73,7 +73,7 @@ func first(in map[string]runtimes.Tensor) string {
 func (m mirror) Compile(_ context.Context, c qnn.Compilation) (qnn.Compiled, error) {
 	*m.model = c.Model
 	out := qnn.Compiled{Context: filepath.Join(filepath.Dir(c.Out), "c.bin"), SoC: 69, Digest: "sha256:00"}
-	return out, os.WriteFile(out.Context, qnntest.Context(qnntest.Sample()), 0o600)
+	return out, os.WriteFile(out.Context, htptest.Context(htptest.Sample()), 0o600)
 }
 
 func (m mirror) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
@@ -85,9 +85,9 @@ func (m mirror) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	return watched{f.(runtimes.Function), m.began}, nil
 }
 
-func sm8750(t *testing.T) soc.Chip {
+func sm8750(t *testing.T) fit.Chip {
 	t.Helper()
-	chip, ok := soc.Known().Named("SM8750")
+	chip, ok := fit.KnownChips().Named("SM8750")
 	if !ok {
 		t.Fatal("no SM8750")
 	}
@@ -248,7 +248,7 @@ func TestLanguageNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	story, prompt, tok := stories(t)
 	compiled := func(model, out string, places, positions int, layers window.Span) {

@@ -13,12 +13,12 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/train/dataset/scene"
 )
@@ -91,7 +91,7 @@ func TestNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	block, hidden := layer(t)
 	encoder := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
@@ -121,7 +121,7 @@ func TestNPU(t *testing.T) {
 func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string]graph.Tensor, name, chip string) {
 	t.Helper()
 	var ok bool
-	if opt.Chip, ok = soc.Known().Named(chip); !ok {
+	if opt.Chip, ok = fit.KnownChips().Named(chip); !ok {
 		t.Fatal(chip)
 	}
 	var digests []string
@@ -179,7 +179,7 @@ func TestSameBytes(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	path := filepath.FromSlash("../../catalog/vision-enc/vision_enc.onnx")
 	sets, err := compile.Samples(path, []string{filepath.FromSlash("../../catalog/vision-enc/golden")})
@@ -190,7 +190,7 @@ func TestSameBytes(t *testing.T) {
 		chip      string
 		precision compile.Precision
 	}{{"SM8550", compile.FP16}, {"SM8650", compile.FP16}, {"SM8750", compile.FP16}, {"SM8750", compile.W8A8}, {"SM8750", compile.W8A16}} {
-		chip, _ := soc.Known().Named(c.chip)
+		chip, _ := fit.KnownChips().Named(c.chip)
 		var first string
 		for i := range 4 {
 			dir := t.TempDir()

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/train/dataset/scene"
 )
@@ -93,7 +93,7 @@ func TestQuantised(t *testing.T) {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
 	mnist, whole := testfiles.Shared(t, "onnx", "mnist.onnx"), testfiles.Shared(t, "onnx", "squeezenet_tensor_input.onnx")
-	enginestest.Program(t)
+	nativetest.Program(t)
 	e := &qnn.Engine{Library: libs}
 	head, squeezenet := squeezed(t, whole)
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestQuantised(t *testing.T) {
 		for _, p := range []compile.Precision{compile.W8A8, compile.W8A16} {
 			for _, chip := range []string{"SM8550", "SM8650", "SM8750"} {
 				opt := compile.Options{Model: c.path, Precision: p, Inputs: c.seen, MinCosine: 0.98, Out: filepath.Join(t.TempDir(), "out.bin")}
-				opt.Chip, _ = soc.Known().Named(chip)
+				opt.Chip, _ = fit.KnownChips().Named(chip)
 				began := time.Now()
 				made, err := compile.Compile(t.Context(), e, opt)
 				if err != nil {

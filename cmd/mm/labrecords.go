@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/boundary"
 	"mm-abi.org/mm/lab/chain"
@@ -244,7 +244,7 @@ func (p *program) labProbe(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	e, err := probe.Read(c.Args().First(), soc.Known())
+	e, err := probe.Read(c.Args().First(), fit.KnownChips())
 	if err != nil {
 		return err
 	}

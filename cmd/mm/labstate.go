@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/graph"
 	"mm-abi.org/mm/lab/journal"
@@ -46,7 +46,7 @@ func (p *program) backends(dir string) (r *backends.Registry, err error) {
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		trusted, err := vouching(w, nil)
 		if err == nil {
-			r, err = backends.Open(dir, soc.Known(), trusted)
+			r, err = backends.Open(dir, fit.KnownChips(), trusted)
 		}
 		return err
 	})

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/attempt"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/truth"
@@ -36,7 +36,7 @@ func (p *program) truthTable(ctx context.Context, o truthOptions) (truth.Table, 
 		}
 		return truth.Make(records)
 	}
-	m, err := attempt.Read(o.matrix, soc.Known())
+	m, err := attempt.Read(o.matrix, fit.KnownChips())
 	if err != nil {
 		return truth.Table{}, err
 	}
@@ -56,7 +56,7 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 	tried, err := m.Fill(ctx, attempt.Options{
 		Records: o.records, Only: o.only, Again: o.again,
 		ONNX: coreonnx.Engine{}, ORT: onnxrt.Engine{Home: workspace.DefaultHome}, NPU: &qnn.Engine{Home: workspace.DefaultHome, Library: o.libs},
-		Chips: soc.Known(), Now: time.Now,
+		Chips: fit.KnownChips(), Now: time.Now,
 		Command: func(cell string) string {
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},

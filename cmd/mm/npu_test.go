@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // npuParts are the modules of p-lite that a chart goes through before the core.
@@ -56,7 +56,7 @@ func TestNPU(t *testing.T) {
 	if libs == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	repo, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -145,13 +145,13 @@ func npuSteps(t *testing.T, dist string, want, got ran) {
 }
 
 // npuContext is the digest of a part's context and what it says of itself.
-func npuContext(t *testing.T, dist, part string) (string, *context.Context) {
+func npuContext(t *testing.T, dist, part string) (string, *blob.Context) {
 	t.Helper()
 	data, err := os.ReadFile(npuFile(t, dist, part))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := context.Read(bytes.NewReader(data), int64(len(data)))
+	c, err := blob.ReadContext(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}

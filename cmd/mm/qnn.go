@@ -8,10 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/compat"
-	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/core/qnn/libs"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 )
@@ -148,7 +146,7 @@ func (p *program) qnnCheck(c *cli.Context) error {
 	}
 	t.SameArch = c.Bool("same-arch")
 	if dir := c.String("libs"); dir != "" {
-		set, err := libs.Look(dir)
+		set, err := fit.FindLibraries(dir)
 		if err != nil {
 			return err
 		}
@@ -201,14 +199,14 @@ func (p *program) qnnCompat(c *cli.Context) error {
 	if p.json {
 		return p.printJSON(v)
 	}
-	shown := func(v qnn.Version) string {
-		if v == (qnn.Version{}) {
+	shown := func(v htp.Version) string {
+		if v == (htp.Version{}) {
 			return "?"
 		}
 		return v.String()
 	}
 	var rows [][]string
-	for _, s := range compat.SDKs() {
+	for _, s := range fit.SDKs() {
 		rows = append(rows, []string{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source})
 	}
 	if err := p.printTable([]string{"SDK", "CORE API", "HTP API", "SYSTEM", "BLOB", "SOURCE"}, rows); err != nil {
@@ -216,7 +214,7 @@ func (p *program) qnnCompat(c *cli.Context) error {
 	}
 	fmt.Fprintln(p.stdout)
 	rows = nil
-	for _, t := range compat.Tools() {
+	for _, t := range fit.Tools() {
 		rows = append(rows, []string{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
 	}
 	return p.printTable([]string{"TOOL", "VERSION", "SDK", "WITH", "SOURCE"}, rows)

@@ -12,30 +12,30 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/qnntest"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules/qnnfile"
 )
 
 // qnnFiles are a file of each format for QNN: q.bin, q.tflite with two contexts
 // and an operator for the processor, whole.tflite with one, q.dlc.
 func qnnFiles() map[string][]byte {
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	c.BlobSize = 512
-	quantised := qnntest.Sample()
+	quantised := htptest.Sample()
 	quantised.BlobSize = 100
 	x := &quantised.Graphs[0].Inputs[0]
-	x.DType, x.Quant = qnn.UFixed8, context.Quantisation{Encoding: context.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
+	x.DType, x.Quant = htp.UFixed8, blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
 	x.Dynamic = []bool{false, false}
-	quantised.Tensors = []context.Tensor{quantised.Graphs[0].Outputs[0]}
-	plain, second := qnntest.Context(c), qnntest.Context(quantised)
+	quantised.Tensors = []blob.Tensor{quantised.Graphs[0].Outputs[0]}
+	plain, second := htptest.Context(c), htptest.Context(quantised)
 	return map[string][]byte{
 		"q.bin":        plain,
-		"q.tflite":     qnntest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []qnntest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: second}}}.Bytes(),
-		"whole.tflite": qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: "main", Context: plain}}}.Bytes(),
-		"q.dlc":        qnntest.DLC("net", nil),
+		"q.tflite":     htptest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []htptest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: second}}}.Bytes(),
+		"whole.tflite": htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: "main", Context: plain}}}.Bytes(),
+		"q.dlc":        htptest.DLC("net", nil),
 	}
 }
 
@@ -50,11 +50,11 @@ func qnnCommand(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scaled is a context whose input has the scales and offsets of an encoding.
-func scaled(q context.Quantisation) []byte {
-	c := qnntest.Sample()
+func scaled(q blob.Quantization) []byte {
+	c := htptest.Sample()
 	c.BlobSize = 512
-	c.Graphs[0].Inputs[0].DType, c.Graphs[0].Inputs[0].Quant = qnn.UFixed8, q
-	return qnntest.Context(c)
+	c.Graphs[0].Inputs[0].DType, c.Graphs[0].Inputs[0].Quant = htp.UFixed8, q
+	return htptest.Context(c)
 }
 
 // Where nobody says a least cosine, the precision does; 0 is any where it is
@@ -94,16 +94,16 @@ func TestLeastCosine(t *testing.T) {
 // are damaged.
 func TestQNNPrinted(t *testing.T) {
 	files, read := qnnFiles(), 0
-	files["bare.bin"] = scaled(context.Quantisation{Encoding: context.PerAxisBits, Bits: 4, Scales: []float32{0.5}})
-	files["offset.bin"] = scaled(context.Quantisation{Encoding: context.PerAxisBits, Bits: 4, Scales: []float32{0.5}, Offsets: []int32{-3}})
-	files["axis.bin"] = scaled(context.Quantisation{Encoding: context.PerAxis, Scales: []float32{0.5, 1}, Offsets: []int32{-3, 4}})
+	files["bare.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxisBits, Bits: 4, Scales: []float32{0.5}})
+	files["offset.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxisBits, Bits: 4, Scales: []float32{0.5}, Offsets: []int32{-3}})
+	files["axis.bin"] = scaled(blob.Quantization{Encoding: blob.PerAxis, Scales: []float32{0.5, 1}, Offsets: []int32{-3, 4}})
 	dir := t.TempDir()
 	printed := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		v, err := qnnfile.Inspect(path, soc.Known())
+		v, err := qnnfile.Inspect(path, fit.KnownChips())
 		if err != nil {
 			return ""
 		}
@@ -121,7 +121,7 @@ func TestQNNPrinted(t *testing.T) {
 	const each = 200
 	for name, whole := range files {
 		for seed := range each {
-			printed(name, qnntest.Mutate(whole, 3000, uint64(seed)))
+			printed(name, htptest.Mutate(whole, 3000, uint64(seed)))
 		}
 	}
 	if all := each * len(files); read < all/10 || read >= all {

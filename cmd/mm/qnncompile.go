@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/modules/qnnfile"
@@ -157,7 +157,7 @@ func (p *program) tellCompiled(made compile.Made, err error, began time.Time) er
 	return nil
 }
 
-func chipOf(chips soc.Chips, name string) (soc.Chip, error) {
+func chipOf(chips fit.Chips, name string) (fit.Chip, error) {
 	chip, ok := chips.Named(name)
 	if !ok {
 		return chip, fmt.Errorf("%q is no chip that is known: mm qnn soc ls lists them", name)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/fit"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 )

@@ -16,7 +16,7 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/qnn": 0, "core/qnn/flat": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "core/qnn/context": 1, "core/qnn/soc": 1, "core/qnn/compat": 1, "core/qnn/libs": 1, "core/qnn/litert": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "onnx/engine/conv": 2, "core/qnn/dlc": 2, "core/qnn/epcontext": 2, "core/qnn/fit": 2, "core/qnn/qnntest": 3, "core/grammar/automaton": 0, "core/grammar/regular": 1, "core/grammar/schema": 2,
+	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/chart": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "core/preprocess/y4m": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/tokenizer/words": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "onnx/engine/conv": 2, "core/grammar/automaton": 0, "core/grammar/regular": 1, "core/grammar/schema": 2,
 
 	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/runner": 1, "lab/device/element": 2, "lab/device": 5, "lab/device/reference": 8, "lab/device/sample": 7, "lab/device/phonetest": 9, "lab/device/adb/adbtest": 10,
 
@@ -30,33 +30,33 @@ var floors = map[string]int{
 
 	"modules/qnnfile": 4, "modules/inspect": 5, "builds/resolve": 5, "runtimes": 5, "core/infer": 5, "onnx/engine/image": 5, "onnx/engine/attention": 5, "train/net/onnxfile": 5, "train/dataset/qa": 5, "train/net/nettest": 5,
 
-	"train": 6, "modules/convert": 6, "core/infer/score": 6, "onnx/engine/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6, "runtimes/joint": 6, "runtimes/feature": 6, "runtimes/trace": 6,
+	"train": 6, "modules/convert": 6, "core/infer/score": 6, "onnx/engine/op": 6, "assemble/export": 6, "runtimes/talk": 6, "runtimes/corellm": 6, "runtimes/runtimetest": 6, "runtimes/modality": 6,
 	"runtimes/worker/wire": 6, "runtimes/qnn/ask": 6, "runtimes/step": 6,
 
-	"onnx/engine": 7, "onnx/engine/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 8, "runtimes/part": 7, "runtimes/tools": 7, "tools/libllama": 7, "runtimes/worker": 7, "runtimes/worker/serve": 7, "core/infer/calibrate": 7,
+	"onnx/engine": 7, "onnx/engine/op/optest": 7, "assemble": 7, "assemble/export/gguf": 7, "assemble/export/verbatim": 7, "assemble/export/qnn": 8, "runtimes/part": 7, "tools/libllama": 7, "runtimes/worker": 7, "core/infer/calibrate": 7,
 
-	"workspace": 8, "runtimes/engines": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8, "runtimes/part/parttest": 6,
+	"workspace": 8, "runtimes/native": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
 	"lab/journal": 1, "lab/chain": 1, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/falsify": 2, "lab/boundary": 2, "lab/truth": 0, "lab/graph": 2, "lab/corpus": 2, "lab/probe": 2, "lab/pending": 2, "lab/schedule": 0, "lab/registry": 4, "lab/run": 3, "core/tokenizer/fertility": 1,
 
 	"tools/libllama/driver": 8, "tools/libllama/beside": 8, "tools/libllama/bench": 8, "tools/libllama/precision": 8, "tools/libllama/quality": 8,
 
-	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/engines/enginestest": 9,
-	"cmd/mm-native/dl": 8, "cmd/mm-native/ort": 9, "runtimes/qnn": 9,
+	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/native/nativetest": 9,
+	"cmd/mm-native/dynlib": 8, "cmd/mm-native/ortlib": 9, "runtimes/qnn": 9,
 
-	"eval": 10, "serve/mcp": 10, "runtimes/agent": 10, "tools/release": 10, "cmd/mm-native/llama": 10, "cmd/mm-native/qnn": 10,
+	"eval": 10, "serve/mcp": 10, "tools/release": 10, "cmd/mm-native/llamalib": 10, "cmd/mm-native/qnnlib": 10,
 	"assemble/compile": 10, "lab/attempt": 11,
 
-	"cmd/mm-native/phone": 11, "cmd/mm": 12, "cmd/mm-native": 12, "tools/ortbench": 11, "tools/latency": 10, "tools/recite": 10,
+	"cmd/mm": 12, "cmd/mm-native": 12, "tools/ortbench": 11, "tools/latency": 10, "tools/recite": 10,
 }
 
 // thirdParty says which packages may import a module from outside. Modules
 // that are not listed may be imported by nobody.
 var thirdParty = map[string][]string{
 	"github.com/BobuSumisu/aho-corasick":       {"skills/guard"},
-	"github.com/Masterminds/semver/v3":         {"abi", "builds/resolve", "workspace", "runtimes/engines", "cmd/mm"},
-	"github.com/ebitengine/purego":             {"tools/libllama/driver", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "cmd/mm-native/qnn"},
+	"github.com/Masterminds/semver/v3":         {"abi", "builds/resolve", "workspace", "runtimes/native", "cmd/mm"},
+	"github.com/ebitengine/purego":             {"tools/libllama/driver", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "cmd/mm-native/qnnlib"},
 	"github.com/gofrs/flock":                   {"internal/fsx"},
-	"github.com/google/flatbuffers":            {"core/qnn/qnntest"},
+	"github.com/google/flatbuffers":            {"core/htp/htptest"},
 	"github.com/hajimehoshi/go-mp3":            {"core/preprocess/codec"},
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
@@ -74,7 +74,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"lab/device/ssh", "registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/image":                       {"train/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dl", "cmd/mm-native/llama", "cmd/mm-native/ort", "runtimes/worker", "runtimes/worker/serve", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest/native"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/pack", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest/native"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "core/tokenizer/fertility", "registry", "internal/diag"},
 	"gonum.org/v1/gonum":                       {"train/dataset/sound", "core/preprocess"},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/truth"
 	"mm-abi.org/mm/runtimes"
@@ -26,7 +26,7 @@ type Options struct {
 	ONNX    runtimes.Engine // ours
 	ORT     runtimes.Engine
 	NPU     compile.Engine
-	Chips   soc.Chips
+	Chips   fit.Chips
 	Now     func() time.Time
 	Command func(cell string) string        // that tries the cell SCOPE/TARGET again
 	Note    func(truth.Record)              // is shown each new record; nil: nobody

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/npy"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/truth"
 	"mm-abi.org/mm/onnx"
@@ -99,13 +99,13 @@ func read(t *testing.T, m Matrix) (Matrix, error) {
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return Read(path, soc.Known())
+	return Read(path, fit.KnownChips())
 }
 
 func options(t *testing.T, npu *compiler) Options {
 	now := time.Time{}
 	return Options{
-		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: coreonnx.Engine{}, ORT: absent{}, NPU: npu, Chips: soc.Known(),
+		Records: filepath.Join(t.TempDir(), "records.jsonl"), ONNX: coreonnx.Engine{}, ORT: absent{}, NPU: npu, Chips: fit.KnownChips(),
 		Now:     func() time.Time { now = now.Add(time.Second); return now },
 		Command: func(cell string) string { return "try " + cell },
 	}

@@ -25,7 +25,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/truth"
@@ -67,7 +67,7 @@ type Scope struct {
 // target is one of the matrix's, taken apart.
 type target struct {
 	name      string
-	chip      soc.Chip // of an NPU
+	chip      fit.Chip // of an NPU
 	precision compile.Precision
 }
 
@@ -81,7 +81,7 @@ func (m Matrix) cell(s Scope, t target) truth.Cell {
 }
 
 // Read reads and checks a matrix; paths in it begin where mm was started.
-func Read(path string, chips soc.Chips) (Matrix, error) {
+func Read(path string, chips fit.Chips) (Matrix, error) {
 	var m Matrix
 	if err := journal.ReadJSON(path, &m); err != nil {
 		return m, err
@@ -92,7 +92,7 @@ func Read(path string, chips soc.Chips) (Matrix, error) {
 	return m, nil
 }
 
-func (m *Matrix) check(chips soc.Chips) error {
+func (m *Matrix) check(chips fit.Chips) error {
 	if m.Model == "" || len(m.Scopes) == 0 || len(m.Targets) == 0 {
 		return errors.New("it lacks model, scopes or targets")
 	}
@@ -131,7 +131,7 @@ func (s Scope) check() error {
 	return nil
 }
 
-func targetOf(name string, chips soc.Chips) (target, error) {
+func targetOf(name string, chips fit.Chips) (target, error) {
 	chip, precision, npu := strings.Cut(name, "/")
 	if !npu {
 		if !slices.Contains([]string{Core, ONNX, ORT}, name) {

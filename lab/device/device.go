@@ -27,7 +27,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
@@ -62,7 +62,7 @@ type Device struct {
 	Lane   Lane
 	Source evidence.Source // for the record
 	Folder string          // on the device, from / on; "" is Folder
-	Chips  soc.Chips
+	Chips  fit.Chips
 	// Segment is how many bytes of a file are sent in one piece; 0 is 16 MiB.
 	Segment int64
 	// Locks is a folder on this computer by whose locks pushes of one file wait for

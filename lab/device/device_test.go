@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, w way, size int) *world {
 	}
 	t.Cleanup(func() { ref.Close() })
 	return &world{phone: p, kit: kit, again: again,
-		device: &device.Device{Lane: l, Chips: soc.Known(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
+		device: &device.Device{Lane: l, Chips: fit.KnownChips(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
 		job: device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 3, Repeat: 4, Nonce: "00112233445566778899aabbccddeeff", Time: "2026-01-02T03:04:05Z",
 			Reference: ref, Engine: reference.Engine, Model: ref.Digest},
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/evidence"
@@ -144,7 +144,7 @@ func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Gri
 	if zero {
 		faults.Add(diag.OutputZero, r.d.pos(), where, diag.OutputZero.Fix())
 	}
-	if t.DType == qnn.Float32 {
+	if t.DType == htp.Float32 {
 		grid.Applies = true
 		addGrid(grid, v)
 	}

@@ -9,15 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/core/qnn/libs"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/runner"
 	"mm-abi.org/mm/modules/qnnfile"
 
-	qnncontext "mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 )
 
 // Reference computes on the processor what the device is to compute.
@@ -73,8 +72,8 @@ type Plan struct {
 	Command  string         `json:"command"`
 	Outputs  []Expected     `json:"outputs"`
 	Faults   diag.List      `json:"diagnostics"`
-	parsed   *qnncontext.Context
-	graph    qnncontext.Graph
+	parsed   *blob.Context
+	graph    blob.Graph
 	call     runner.Call
 	libBuild string
 }
@@ -99,7 +98,7 @@ func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 		return nil, err
 	}
 	p.Faults = append(p.Faults, d.ready(p.Probe, max(j.Battery, 0)+b2i(j.Battery == 0)*MinBattery)...)
-	set, err := libs.Look(j.Libs)
+	set, err := fit.FindLibraries(j.Libs)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func b2i(b bool) int {
 }
 
 // fits holds the context against the device's chip and libraries.
-func (j Job) fits(p *Plan, d *Device, set libs.Set) error {
+func (j Job) fits(p *Plan, d *Device, set fit.Libraries) error {
 	name := p.Probe.Device.SoC
 	if name == "" {
 		name = "unknown"
@@ -152,8 +151,8 @@ func (j Job) fits(p *Plan, d *Device, set libs.Set) error {
 }
 
 // Open reads the description of the context that is to run, and picks the graph.
-func (j Job) Open() (*qnncontext.Context, qnncontext.Graph, error) {
-	var g qnncontext.Graph
+func (j Job) Open() (*blob.Context, blob.Graph, error) {
+	var g blob.Graph
 	f, err := fsx.OpenRegular(j.Context)
 	if err != nil {
 		return nil, g, err
@@ -166,7 +165,7 @@ func (j Job) Open() (*qnncontext.Context, qnncontext.Graph, error) {
 	if info.Size() > maxContext {
 		return nil, g, fmt.Errorf("%s: %d bytes, at most %d are pushed", j.Context, info.Size(), int64(maxContext))
 	}
-	c, err := qnncontext.Read(f, info.Size())
+	c, err := blob.ReadContext(f, info.Size())
 	if err != nil {
 		return nil, g, fmt.Errorf("%s: %w (mm qnn extract takes contexts out of other files)", j.Context, err)
 	}

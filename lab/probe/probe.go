@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/telemetry"
 )
@@ -116,7 +116,7 @@ var number = regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d
 // Resolve says which chip of the table a word means: certainly where it is the
 // chip's number, less so of a name, not at all of any other. Two chips in one
 // word are none.
-func Resolve(text string, chips soc.Chips) Target {
+func Resolve(text string, chips fit.Chips) Target {
 	var found []string
 	for _, m := range number.FindAllString(text, -1) {
 		if c, ok := chips.Named(m); ok && !slices.Contains(found, c.Name) {
@@ -159,7 +159,7 @@ type Envelope struct {
 }
 
 // Read reads the folder of a probe.
-func Read(dir string, chips soc.Chips) (Envelope, error) {
+func Read(dir string, chips fit.Chips) (Envelope, error) {
 	e := Envelope{Absent: []string{}, Devices: []Device{}}
 	texts := map[string]string{}
 	for _, name := range []string{DevicesFile, PropFile, MemoryFile, BatteryFile, DiskFile, ThermalFile, PythonFile} {
@@ -192,7 +192,7 @@ func Read(dir string, chips soc.Chips) (Envelope, error) {
 }
 
 // properties are what the phone says of itself.
-func (e *Envelope) properties(p map[string]string, chips soc.Chips) {
+func (e *Envelope) properties(p map[string]string, chips fit.Chips) {
 	e.Model, e.Android, e.ABI = p["ro.product.model"], p["ro.build.version.release"], p["ro.product.cpu.abi"]
 	for _, key := range []string{"ro.soc.model", "ro.board.platform", "ro.hardware.chipname"} {
 		if p[key] == "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/probe"
 )
 
@@ -33,7 +33,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 func TestRead(t *testing.T) {
-	got, err := probe.Read(write(t, phone), soc.Known())
+	got, err := probe.Read(write(t, phone), fit.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +46,11 @@ func TestRead(t *testing.T) {
 		t.Error(diff)
 	}
 	// What is not there is named, and nothing is made up for it.
-	got, err = probe.Read(write(t, map[string]string{probe.DevicesFile: "List of devices attached\nA unauthorized\nB device\n", probe.BatteryFile: "level: NaN\n"}), soc.Known())
+	got, err = probe.Read(write(t, map[string]string{probe.DevicesFile: "List of devices attached\nA unauthorized\nB device\n", probe.BatteryFile: "level: NaN\n"}), fit.KnownChips())
 	if err != nil || got.Attached || got.QNN || got.RAMGiB != nil || got.BatteryPct != nil || got.Powered != nil || len(got.Absent) != 5 || len(got.Devices) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := probe.Read(t.TempDir(), soc.Known()); err == nil {
+	if _, err := probe.Read(t.TempDir(), fit.KnownChips()); err == nil {
 		t.Error("an empty folder was read")
 	}
 }
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 // Zones may say degrees, and what nothing can have is no heat.
 func TestHottest(t *testing.T) {
 	for text, want := range map[string]*float64{"cpu 47\ngpu 41250\nnone -274000\n": new(47.0), "cpu 2147483\n": nil} {
-		got, err := probe.Read(write(t, map[string]string{probe.ThermalFile: text}), soc.Known())
+		got, err := probe.Read(write(t, map[string]string{probe.ThermalFile: text}), fit.KnownChips())
 		if diff := cmp.Diff(want, got.HottestC); diff != "" || err != nil {
 			t.Errorf("%q: %s %v", text, diff, err)
 		}
@@ -72,7 +72,7 @@ func TestResolve(t *testing.T) {
 		"Snapdragon 8 Gen 3": {SoC: "SM8650", Confidence: 0.9}, "Snapdragon 8  Elite": {SoC: "SM8750", Confidence: 0.6}, "Snapdragon 8 Elite Gen 5": {SoC: "SM8850", Confidence: 0.9},
 		"SM9999": {}, "XSM8750": {}, "SM87501": {}, "SM8650 or SM8750": {}, "": {}, "Exynos": {},
 	} {
-		if got := probe.Resolve(text, soc.Known()); got != want {
+		if got := probe.Resolve(text, fit.KnownChips()); got != want {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
 		}
 	}
@@ -87,7 +87,7 @@ func FuzzRead(f *testing.F) {
 		for name := range phone {
 			files[name] = text
 		}
-		e, err := probe.Read(write(t, files), soc.Known())
+		e, err := probe.Read(write(t, files), fit.KnownChips())
 		if err != nil || e.QNN && e.Target.SoC == "" {
 			t.Fatalf("%+v, %v", e, err)
 		}

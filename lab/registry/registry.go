@@ -23,7 +23,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/journal"
@@ -112,13 +112,13 @@ func Defaults() []Backend {
 type Registry struct {
 	Entries []Entry
 	dir     string
-	chips   soc.Chips
+	chips   fit.Chips
 	trusted []evidence.Verifier
 }
 
 // Open reads the registry in dir, whose files may be missing, and judges its
 // evidence: what none of the trusted keys has signed confirms nothing.
-func Open(dir string, chips soc.Chips, trusted []evidence.Verifier) (*Registry, error) {
+func Open(dir string, chips fit.Chips, trusted []evidence.Verifier) (*Registry, error) {
 	r := &Registry{dir: dir, chips: chips, trusted: trusted}
 	rows, err := journal.Read[row](filepath.Join(dir, File))
 	if err != nil {

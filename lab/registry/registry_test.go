@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/registry"
 )
@@ -70,7 +70,7 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 
 func open(t *testing.T, dir string) *registry.Registry {
 	t.Helper()
-	r, err := registry.Open(dir, soc.Known(), []evidence.Verifier{maker})
+	r, err := registry.Open(dir, fit.KnownChips(), []evidence.Verifier{maker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestSigned(t *testing.T) {
 	if c, err := open(t, dir).Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil || c.Key != maker.KeyID() {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	r, err := registry.Open(dir, soc.Known(), []evidence.Verifier{other})
+	r, err := registry.Open(dir, fit.KnownChips(), []evidence.Verifier{other})
 	if err != nil || r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
 		t.Errorf("%v: %+v", err, r.Entries[3])
 	}
@@ -304,7 +304,7 @@ func TestAdd(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.Open(dir, soc.Known(), nil); err == nil {
+		if _, err := registry.Open(dir, fit.KnownChips(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
 	}
@@ -343,7 +343,7 @@ func TestAddAtOnce(t *testing.T) {
 	if err := os.WriteFile(path, append(data, other...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := registry.Open(dir, soc.Known(), nil); err == nil {
+	if r, err := registry.Open(dir, fit.KnownChips(), nil); err == nil {
 		t.Errorf("another under its name: %+v", r.Entries)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
@@ -27,7 +27,7 @@ func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 		return m, fmt.Errorf("what its context takes is not known: %s", p.Context.Unread)
 	}
 	var names []string
-	var graph context.Graph
+	var graph blob.Graph
 	for _, g := range p.Context.Graphs {
 		if len(p.Graphs) == 0 || slices.Contains(p.Graphs, g.Name) {
 			names, graph = append(names, g.Name), g
@@ -42,7 +42,7 @@ func DescribeContext(f *qnnfile.File) (modules.Manifest, error) {
 	return m, errors.Join(first, second)
 }
 
-func contextPorts(tensors []context.Tensor) (out []abi.Port, _ error) {
+func contextPorts(tensors []blob.Tensor) (out []abi.Port, _ error) {
 	var errs []error
 	for _, t := range tensors {
 		p := abi.Port{Name: t.Name, Shape: abi.Shape{}}
@@ -51,7 +51,7 @@ func contextPorts(tensors []context.Tensor) (out []abi.Port, _ error) {
 		}
 		d, _ := onnx.DTypeOf(t.DType.ONNX())
 		p.DType = elements[d]
-		if t.DType.Fixed() && t.Quant.Encoding == context.ScaleOffset {
+		if t.DType.Fixed() && t.Quant.Encoding == blob.ScaleOffset {
 			p.DType = abi.FP32
 		}
 		if p.DType == "" {

@@ -9,22 +9,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/convert"
 	"mm-abi.org/mm/modules/qnnfile"
 )
 
 // described is the manifest of a context binary.
-func described(t *testing.T, change func(c *context.Context)) (modules.Manifest, error) {
+func described(t *testing.T, change func(c *blob.Context)) (modules.Manifest, error) {
 	t.Helper()
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	c.BlobSize = 64
 	change(&c)
 	path := filepath.Join(t.TempDir(), "c.bin")
-	if err := os.WriteFile(path, qnntest.Context(c), 0o600); err != nil {
+	if err := os.WriteFile(path, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f, err := qnnfile.Open(path)
@@ -38,13 +38,13 @@ func described(t *testing.T, change func(c *context.Context)) (modules.Manifest,
 // Ports are the graph's inputs and outputs as the backend takes and gives them:
 // integers with a scale are numbers, others themselves.
 func TestDescribeContext(t *testing.T) {
-	m, err := described(t, func(c *context.Context) {
+	m, err := described(t, func(c *blob.Context) {
 		g := &c.Graphs[0]
 		x := g.Inputs[0]
-		x.Name, x.DType, x.Dims = "q", qnn.UFixed16, []uint32{1, 3}
-		x.Quant = context.Quantisation{Encoding: context.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
+		x.Name, x.DType, x.Dims = "q", htp.UFixed16, []uint32{1, 3}
+		x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.5}, Offsets: []int32{-3}}
 		y := g.Inputs[0]
-		y.Name, y.DType, y.Dims = "ids", qnn.Int32, []uint32{7}
+		y.Name, y.DType, y.Dims = "ids", htp.Int32, []uint32{7}
 		g.Inputs = append(g.Inputs, x, y)
 	})
 	if err != nil {
@@ -66,13 +66,13 @@ func TestDescribeContext(t *testing.T) {
 }
 
 func TestDescribeContextRefused(t *testing.T) {
-	for want, change := range map[string]func(c *context.Context){
-		"2 graphs to run (main, other)": func(c *context.Context) {
+	for want, change := range map[string]func(c *blob.Context){
+		"2 graphs to run (main, other)": func(c *blob.Context) {
 			other := c.Graphs[0]
 			other.Name = "other"
 			c.Graphs = append(c.Graphs, other)
 		},
-		`"x" is of uint32, which no port is`: func(c *context.Context) { c.Graphs[0].Inputs[0].DType = qnn.Uint32 },
+		`"x" is of uint32, which no port is`: func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = htp.Uint32 },
 	} {
 		if _, err := described(t, change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/fit"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 )
 
@@ -147,7 +147,7 @@ func (f *File) stamp(t fit.Target) fit.Axis {
 	}
 	a.File = s.Manufacturer + " " + s.SoC
 	a.Why, a.Hint = "the table has no such chip", "--socs FILE adds it; --accept stamp goes on without"
-	arch, err := qnn.ParseArch(s.SoC)
+	arch, err := htp.ParseArch(s.SoC)
 	if c, ok := t.Chips.Named(s.SoC); ok {
 		arch, err = c.Arch, nil
 		if t.Chip != nil && !strings.EqualFold(s.SoC, t.Chip.Name) && c.Model != t.Chip.Model && !(t.SameArch && arch == t.Arch) {

@@ -5,7 +5,7 @@
 // [Open] tells which of the four a file is and reads its description;
 // [Inspect] makes a view of it for people and programs, [Check] judges it for a
 // target as diagnostics, [Extract] writes the contexts that are in it, [Wrap]
-// makes an ONNX model around one. The readers are in core/qnn; weights are
+// makes an ONNX model around one. The readers are in core/htp; weights are
 // never read but to be copied.
 package qnnfile
 
@@ -19,10 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/dlc"
-	"mm-abi.org/mm/core/qnn/epcontext"
-	"mm-abi.org/mm/core/qnn/litert"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/sniff"
@@ -50,9 +47,9 @@ type File struct {
 	Parts []Part
 
 	beside admit.Opener
-	litert *litert.Model
-	onnx   *epcontext.Model
-	dlc    *dlc.Container
+	litert *blob.LiteRT
+	onnx   *blob.EPContext
+	dlc    *blob.DLC
 	// faults are parts that could not be read.
 	faults diag.List
 	close  []io.Closer
@@ -69,10 +66,10 @@ type Part struct {
 	Embedded bool
 	Location string   // of File, as an ONNX model names it; "": it names none
 	Graphs   []string // that the file uses of it; empty for all
-	Context  *context.Context
+	Context  *blob.Context
 
 	data io.ReaderAt // from Offset on
-	node *epcontext.Node
+	node *blob.Node
 	// shares is set where the part before holds the same bytes.
 	shares bool
 }
@@ -91,7 +88,7 @@ func (f *File) Close() error {
 
 // Compiled reports whether head is the beginning of a context binary, or of a
 // LiteRT model, which may hold some.
-func Compiled(head []byte) bool { return context.Is(head) || litert.Is(head) }
+func Compiled(head []byte) bool { return blob.IsContext(head) || blob.IsLiteRT(head) }
 
 // Open opens the file at path and reads what describes it. A file that is none
 // of the formats, or broken, is a diag.List in the error. Files that it names are
@@ -134,21 +131,21 @@ func (f *File) read(r *os.File) error {
 	switch {
 	case len(head) == 0:
 		return errors.New("it is empty, as a compiler that failed leaves its output")
-	case context.Is(head):
+	case blob.IsContext(head):
 		f.Format = Context
-		c, err := context.Read(r, f.Bytes)
+		c, err := blob.ReadContext(r, f.Bytes)
 		if err != nil {
 			return err
 		}
 		f.Parts = []Part{{Name: stem(f.Path), File: f.Path, Size: f.Bytes, Context: c, data: r}}
 		return nil
-	case litert.Is(head):
+	case blob.IsLiteRT(head):
 		f.Format = LiteRT
 		return f.readLiteRT(r)
 	case sniff.Bytes(head) == sniff.ONNX, strings.EqualFold(filepath.Ext(f.Path), ".onnx"):
 		f.Format = EPContext
 		return f.readONNX()
-	case dlc.Is(head):
+	case blob.IsDLC(head):
 		f.Format = DLC
 		return f.readDLC(r)
 	}
@@ -160,7 +157,7 @@ func stem(path string) string {
 }
 
 func (f *File) readLiteRT(r io.ReaderAt) (err error) {
-	if f.litert, err = litert.Read(r, f.Bytes); err != nil {
+	if f.litert, err = blob.ReadLiteRT(r, f.Bytes); err != nil {
 		return err
 	}
 	if len(f.litert.Dispatches) == 0 {
@@ -169,7 +166,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 	for i, b := range f.litert.Bytecodes() {
 		body := io.NewSectionReader(r, b.Offset, b.Size)
 		p := Part{Name: fmt.Sprintf("%s_%d", stem(f.Path), i), File: f.Path, Offset: b.Offset, Size: b.Size, Embedded: true, Graphs: b.Graphs, data: body}
-		if p.Context, err = context.Read(body, b.Size); err != nil {
+		if p.Context, err = blob.ReadContext(body, b.Size); err != nil {
 			f.fault(fmt.Errorf("bytecode %d at %d: %w", i, b.Offset, err))
 			continue
 		}
@@ -183,7 +180,7 @@ func (f *File) readLiteRT(r io.ReaderAt) (err error) {
 	return nil
 }
 
-func hasGraph(c *context.Context, name string) bool {
+func hasGraph(c *blob.Context, name string) bool {
 	for _, g := range c.Graphs {
 		if g.Name == name {
 			return true
@@ -193,7 +190,7 @@ func hasGraph(c *context.Context, name string) bool {
 }
 
 func (f *File) readDLC(r io.ReaderAt) (err error) {
-	if f.dlc, err = dlc.Read(r, f.Bytes); err != nil {
+	if f.dlc, err = blob.ReadDLC(r, f.Bytes); err != nil {
 		return err
 	}
 	for _, c := range f.dlc.Contexts {
@@ -208,7 +205,7 @@ func (f *File) readONNX() error {
 		return err
 	}
 	f.close = append(f.close, m)
-	if f.onnx, err = epcontext.Of(m); err != nil {
+	if f.onnx, err = blob.ReadEPContext(m); err != nil {
 		return err
 	}
 	main := -1 // the part of the last node that names a context
@@ -223,7 +220,7 @@ func (f *File) readONNX() error {
 
 // node finds the context of a node. A node that is not the main one shares that
 // of the last one that was.
-func (f *File) node(n *epcontext.Node, main *int) error {
+func (f *File) node(n *blob.Node, main *int) error {
 	if !n.QNN() {
 		return fmt.Errorf("it is for %q, not for QNN", n.Source)
 	}
@@ -255,7 +252,7 @@ func (f *File) node(n *epcontext.Node, main *int) error {
 		p.Location = n.File
 		p.File, p.Size, p.data = filepath.Join(filepath.Dir(f.Path), filepath.FromSlash(n.File)), info.Size(), file
 	}
-	c, err := context.Read(p.data, p.Size)
+	c, err := blob.ReadContext(p.data, p.Size)
 	if err != nil {
 		return err
 	}

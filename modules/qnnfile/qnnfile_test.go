@@ -14,13 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/qnn"
-	qnncontext "mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/epcontext"
-	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/core/qnn/libs"
-	"mm-abi.org/mm/core/qnn/qnntest"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
@@ -28,13 +25,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func sample(change func(*qnncontext.Context)) []byte {
-	c := qnntest.Sample()
+func sample(change func(*blob.Context)) []byte {
+	c := htptest.Sample()
 	c.BlobSize = 512
 	if change != nil {
 		change(&c)
 	}
-	return qnntest.Context(c)
+	return htptest.Context(c)
 }
 
 func write(t testing.TB, path string, b []byte) string {
@@ -49,11 +46,11 @@ func write(t testing.TB, path string, b []byte) string {
 func world(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	plain := sample(nil)
-	mixed := qnntest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []qnntest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: sample(func(c *qnncontext.Context) { c.BlobSize = 100 })}}}
-	whole := qnntest.LiteRT{Stamp: "SM8750", Parts: mixed.Parts[:1]}
+	mixed := htptest.LiteRT{Stamp: "SM8750", Left: []uint32{156}, Parts: []htptest.Part{{Graph: "main", Context: plain}, {Graph: "main", Context: sample(func(c *blob.Context) { c.BlobSize = 100 })}}}
+	whole := htptest.LiteRT{Stamp: "SM8750", Parts: mixed.Parts[:1]}
 	out := map[string]string{}
 	for name, b := range map[string][]byte{
-		"a.bin": plain, "whole.tflite": whole.Bytes(), "mixed.tflite": mixed.Bytes(), "net.dlc": qnntest.DLC("net", nil), "cached.dlc": qnntest.DLC("net", plain),
+		"a.bin": plain, "whole.tflite": whole.Bytes(), "mixed.tflite": mixed.Bytes(), "net.dlc": htptest.DLC("net", nil), "cached.dlc": htptest.DLC("net", plain),
 	} {
 		out[name] = write(t, filepath.Join(dir, name), b)
 	}
@@ -69,12 +66,12 @@ func world(t testing.TB, dir string) map[string]string {
 // target is one of which everything is known.
 func target(t testing.TB, name, build string) fit.Target {
 	t.Helper()
-	x, err := fit.ParseTarget(name, soc.Known())
+	x, err := fit.ParseTarget(name, fit.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.Memory = 1 << 30
-	x.Libs = &libs.Set{Dir: "lib", HTP: true, System: true, Stubs: []qnn.Arch{69, 73, 79}, Skels: []qnn.Arch{69, 73, 79}, Build: build, Builds: 1}
+	x.Libs = &fit.Libraries{Dir: "lib", HTP: true, System: true, Stubs: []htp.Arch{69, 73, 79}, Skels: []htp.Arch{69, 73, 79}, Build: build, Builds: 1}
 	return x
 }
 
@@ -97,7 +94,7 @@ func TestFormats(t *testing.T) {
 		"net.dlc":         {qnnfile.DLC, 0, false, []diag.Code{diag.QNNNoContext}},
 		"cached.dlc":      {qnnfile.DLC, 1, true, nil},
 	} {
-		v, err := qnnfile.Inspect(files[name], soc.Known())
+		v, err := qnnfile.Inspect(files[name], fit.KnownChips())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -131,15 +128,15 @@ func TestFormats(t *testing.T) {
 func TestCodes(t *testing.T) {
 	dir := t.TempDir()
 	for name, tc := range map[string]struct {
-		change func(*qnncontext.Context)
+		change func(*blob.Context)
 		on     func(*fit.Target)
 		want   diag.Code
 	}{
-		"backend":   {func(c *qnncontext.Context) { c.Backend = qnn.CPU }, nil, diag.TargetBackend},
-		"arch":      {func(c *qnncontext.Context) { c.SoC, c.Arch = 57, 75 }, nil, diag.TargetChip},
-		"sdk":       {func(c *qnncontext.Context) { c.Build, c.API.Minor = "v2.51.0.260929181845", 51 }, nil, diag.TargetSDK},
+		"backend":   {func(c *blob.Context) { c.Backend = htp.CPU }, nil, diag.TargetBackend},
+		"arch":      {func(c *blob.Context) { c.SoC, c.Arch = 57, 75 }, nil, diag.TargetChip},
+		"sdk":       {func(c *blob.Context) { c.Build, c.API.Minor = "v2.51.0.260929181845", 51 }, nil, diag.TargetSDK},
 		"libraries": {nil, func(x *fit.Target) { x.Libs.Skels = nil }, diag.TargetLibraries},
-		"dtype":     {func(c *qnncontext.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{0} }, nil, diag.TargetDType},
+		"dtype":     {func(c *blob.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{0} }, nil, diag.TargetDType},
 		"memory":    {nil, func(x *fit.Target) { x.Memory = 1 }, diag.TargetMemory},
 		"unknown":   {nil, func(x *fit.Target) { x.Memory = 0 }, diag.TargetUnknown},
 	} {
@@ -175,7 +172,7 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%v: %v, %v", tc.accept, r.Fits, err)
 		}
 	}
-	unread := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(func(c *qnncontext.Context) { c.Schema = 2 }))
+	unread := write(t, filepath.Join(t.TempDir(), "c.bin"), sample(func(c *blob.Context) { c.Schema = 2 }))
 	if r, err := qnnfile.Check(unread, qnnfile.CheckOptions{Target: x, Accept: fit.Axes()}); err != nil || r.Fits {
 		t.Errorf("a file that cannot be read fits: %+v, %v", r, err)
 	}
@@ -189,7 +186,7 @@ func TestAccept(t *testing.T) {
 func TestStamp(t *testing.T) {
 	dir := t.TempDir()
 	for stamp, want := range map[string]fit.Verdict{"SM8750": fit.Fits, "sm8750": fit.Fits, "V79": fit.Fits, "SM8650": fit.Not, "SXR2330P": fit.Not, "V75": fit.Not, "SM9999": fit.Unknown, "": fit.Unknown} {
-		m := qnntest.LiteRT{Stamp: stamp, Parts: []qnntest.Part{{Graph: "main", Context: sample(nil)}}}
+		m := htptest.LiteRT{Stamp: stamp, Parts: []htptest.Part{{Graph: "main", Context: sample(nil)}}}
 		r, err := qnnfile.Check(write(t, filepath.Join(dir, "m.tflite"), m.Bytes()), qnnfile.CheckOptions{Target: right(t)})
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +203,7 @@ func TestStamp(t *testing.T) {
 func TestWrapper(t *testing.T) {
 	dir := t.TempDir()
 	files := world(t, dir)
-	write(t, files["a.bin"], sample(func(c *qnncontext.Context) { c.Graphs[0].Inputs[0].Name = "z" }))
+	write(t, files["a.bin"], sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].Name = "z" }))
 	r, err := qnnfile.Check(files["beside_ctx.onnx"], qnnfile.CheckOptions{Target: right(t)})
 	if err != nil || r.Fits || r.Faults[0].Code != diag.WrapperDiffers || !strings.Contains(r.Faults[0].Detail, "input 0: x in the model, z in the context") {
 		t.Errorf("%+v, %v", r, err)
@@ -215,7 +212,7 @@ func TestWrapper(t *testing.T) {
 		t.Fatal(err)
 	}
 	var faults *diag.Faults
-	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], soc.Known()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `"a.bin" is not beside the model`) {
+	if _, err := qnnfile.Inspect(files["beside_ctx.onnx"], fit.KnownChips()); !errors.As(err, &faults) || !strings.Contains(err.Error(), `"a.bin" is not beside the model`) {
 		t.Error(err)
 	}
 }
@@ -282,17 +279,17 @@ func TestWrapRefuses(t *testing.T) {
 // Nodes that share a context are told beside the one that names it.
 func TestShared(t *testing.T) {
 	dir := t.TempDir()
-	b := sample(func(c *qnncontext.Context) {
+	b := sample(func(c *blob.Context) {
 		g := c.Graphs[0]
 		g.Name = "decode"
 		c.Graphs = append(c.Graphs, g)
 	})
 	path := write(t, filepath.Join(dir, "two.bin"), b)
-	c, err := qnncontext.Read(bytes.NewReader(b), int64(len(b)))
+	c, err := blob.ReadContext(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := epcontext.Wrap(c, epcontext.Options{Graph: "main", File: "two.bin"})
+	m, err := blob.Wrap(c, blob.WrapOptions{Graph: "main", File: "two.bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +302,7 @@ func TestShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := write(t, filepath.Join(dir, "two.onnx"), out.Bytes())
-	v, err := qnnfile.Inspect(model, soc.Known())
+	v, err := qnnfile.Inspect(model, fit.KnownChips())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +314,7 @@ func TestShared(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	dir := t.TempDir()
 	plain := sample(nil)
-	wrong := qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "other", Context: plain}}}
+	wrong := htptest.LiteRT{Parts: []htptest.Part{{Graph: "other", Context: plain}}}
 	for name, tc := range map[string]struct {
 		file []byte
 		want string
@@ -325,14 +322,14 @@ func TestRefuses(t *testing.T) {
 		"empty.tflite": {nil, "it is empty"},
 		"text.bin":     {[]byte("a text"), "it seems to be text"},
 		"cut.bin":      {plain[:len(plain)-1], "cut off"},
-		"cpu.tflite":   {qnntest.LiteRT{Left: []uint32{3}}.Bytes(), "no operator DISPATCH_OP"},
+		"cpu.tflite":   {htptest.LiteRT{Left: []uint32{3}}.Bytes(), "no operator DISPATCH_OP"},
 		"graph.tflite": {wrong.Bytes(), `no graph "other"`},
-		"code.tflite":  {qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "g", Context: []byte("no context at all, really none")}}}.Bytes(), "bytecode 0 at"},
+		"code.tflite":  {htptest.LiteRT{Parts: []htptest.Part{{Graph: "g", Context: []byte("no context at all, really none")}}}.Bytes(), "bytecode 0 at"},
 		"zip.dlc":      {[]byte("PK\x03\x04 and no more"), "dlc"},
 	} {
 		var faults *diag.Faults
 		path := write(t, filepath.Join(dir, name), tc.file)
-		if _, err := qnnfile.Inspect(path, soc.Known()); !errors.As(err, &faults) || faults.List[0].Code != diag.QNNUnread || !strings.Contains(err.Error(), tc.want) {
+		if _, err := qnnfile.Inspect(path, fit.KnownChips()); !errors.As(err, &faults) || faults.List[0].Code != diag.QNNUnread || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -365,8 +362,8 @@ func TestHostile(t *testing.T) {
 		for seed := range each {
 			total++
 			damaged := filepath.Join(dir, "damaged"+filepath.Ext(name))
-			write(t, damaged, qnntest.Mutate(whole, 3000, uint64(seed)))
-			v, err := qnnfile.Inspect(damaged, soc.Known())
+			write(t, damaged, htptest.Mutate(whole, 3000, uint64(seed)))
+			v, err := qnnfile.Inspect(damaged, fit.KnownChips())
 			if err != nil {
 				continue
 			}
@@ -406,7 +403,7 @@ func TestSamples(t *testing.T) {
 		default:
 			continue
 		}
-		v, err := qnnfile.Inspect(path, soc.Known())
+		v, err := qnnfile.Inspect(path, fit.KnownChips())
 		if err != nil {
 			t.Error(err)
 			continue

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/compat"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -15,19 +14,19 @@ const maxChips = 1 << 20
 
 // Chips is the table of chips: the rows of the user's file at path, "" for
 // none, and then this release's.
-func Chips(path string) (soc.Chips, error) {
+func Chips(path string) (fit.Chips, error) {
 	if path == "" {
-		return soc.Known(), nil
+		return fit.KnownChips(), nil
 	}
 	data, err := fsx.ReadFile(path, maxChips)
 	if err != nil {
 		return nil, err
 	}
-	own, err := soc.Read(bytes.NewReader(data))
+	own, err := fit.ReadChips(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return append(own, soc.Known()...), nil
+	return append(own, fit.KnownChips()...), nil
 }
 
 // Chip is a row of the table of chips.
@@ -40,7 +39,7 @@ type Chip struct {
 }
 
 // ChipViews lists the rows of a table.
-func ChipViews(chips soc.Chips) []Chip {
+func ChipViews(chips fit.Chips) []Chip {
 	out := []Chip{}
 	for _, c := range chips {
 		out = append(out, Chip{c.Name, c.Model, c.Arch.String(), c.VTCM, c.Source})
@@ -75,17 +74,17 @@ type Tool struct {
 
 // Compat is the table of versions.
 func Compat() Versions {
-	shown := func(v qnn.Version) string {
-		if v == (qnn.Version{}) {
+	shown := func(v htp.Version) string {
+		if v == (htp.Version{}) {
 			return ""
 		}
 		return v.String()
 	}
 	out := Versions{SDKs: []SDK{}, Tools: []Tool{}}
-	for _, s := range compat.SDKs() {
+	for _, s := range fit.SDKs() {
 		out.SDKs = append(out.SDKs, SDK{fmt.Sprintf("%d.%d", s.Version.Major, s.Version.Minor), shown(s.Core), shown(s.Backend), shown(s.System), shown(s.Blob), s.Source})
 	}
-	for _, t := range compat.Tools() {
+	for _, t := range fit.Tools() {
 		out.Tools = append(out.Tools, Tool{t.Name, t.Version, t.SDK.String(), t.With, t.Source})
 	}
 	return out

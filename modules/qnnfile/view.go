@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/core/qnn/litert"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/onnx"
 )
 
@@ -173,7 +171,7 @@ type EntryView struct {
 }
 
 // Inspect describes the file at path.
-func Inspect(path string, chips soc.Chips) (View, error) {
+func Inspect(path string, chips fit.Chips) (View, error) {
 	f, err := Open(path)
 	if err != nil {
 		return View{}, err
@@ -182,7 +180,7 @@ func Inspect(path string, chips soc.Chips) (View, error) {
 	return v, f.Close()
 }
 
-func (f *File) view(chips soc.Chips) View {
+func (f *File) view(chips fit.Chips) View {
 	v := View{File: f.Path, Format: f.Format, Bytes: f.Bytes, Contexts: []ContextView{}}
 	for _, p := range f.Parts {
 		if !p.shares {
@@ -224,7 +222,7 @@ func (f *File) used(p Part) []string {
 	return out
 }
 
-func (f *File) contextView(p Part, chips soc.Chips) ContextView {
+func (f *File) contextView(p Part, chips fit.Chips) ContextView {
 	c := p.Context
 	v := ContextView{Name: p.Name, File: p.File, Offset: p.Offset, Bytes: p.Size, Metadata: c.Metadata, BlobOffset: c.BlobOffset, BlobBytes: c.BlobSize, Unread: c.Unread,
 		Schema: c.Schema, Backend: c.Backend.String(), Build: c.Build, Core: c.Core.String(), API: c.API.String(), Blob: c.Blob.String(), SoCModel: c.SoC, SoCs: []string{}, Arch: c.Arch.String(),
@@ -243,7 +241,7 @@ func (f *File) contextView(p Part, chips soc.Chips) ContextView {
 	return v
 }
 
-func ports(tensors []context.Tensor) []Port {
+func ports(tensors []blob.Tensor) []Port {
 	out := []Port{}
 	for _, t := range tensors {
 		n, ok := t.Bytes()
@@ -251,7 +249,7 @@ func ports(tensors []context.Tensor) []Port {
 			n = -1
 		}
 		p := Port{Name: t.Name, ID: t.ID, DType: t.DType.String(), Shape: filled(t.Dims), Bytes: n, Version: t.Version, Dynamic: t.Dynamic}
-		if q := t.Quant; q.Encoding != context.Unquantised {
+		if q := t.Quant; q.Encoding != blob.Unquantised {
 			p.Quant = &PortQuant{q.Encoding.String(), q.Axis, q.Bits, finite(q.Scales), filled(q.Offsets)}
 		}
 		out = append(out, p)
@@ -271,12 +269,12 @@ func finite(scales []float32) []float32 {
 	return out
 }
 
-func litertView(m *litert.Model) *LiteRTView {
+func litertView(m *blob.LiteRT) *LiteRTView {
 	v := &LiteRTView{MinRuntime: m.MinRuntime, Metadata: filled(m.Metadata), Subgraphs: []SubgraphView{}, Dispatches: []DispatchView{}, Left: []Left{}}
 	if m.Stamp != nil {
 		v.Manufacturer, v.SoC = m.Stamp.Manufacturer, m.Stamp.SoC
 	}
-	texts := func(list []litert.Tensor) []string {
+	texts := func(list []blob.LiteRTTensor) []string {
 		out := []string{}
 		for _, t := range list {
 			out = append(out, strings.ReplaceAll(fmt.Sprintf("%s %s %v", t.Name, t.DType, t.Dims), " -1", " ?"))

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/mmap"
-	"mm-abi.org/mm/core/qnn/epcontext"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
@@ -155,7 +155,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	if err := free(opt.Out, opt.Force); err != nil {
 		return w, err
 	}
-	e := epcontext.Options{Graph: opt.Graph}
+	e := blob.WrapOptions{Graph: opt.Graph}
 	if opt.Embed {
 		if f.Bytes > maxEmbed {
 			return w, fmt.Errorf("%s has %d bytes, at most %d are embedded", path, f.Bytes, maxEmbed)
@@ -171,7 +171,7 @@ func Wrap(path string, opt WrapOptions) (w Wrapped, err error) {
 	} else if e.File, err = beside(opt.Out, path); err != nil {
 		return w, err
 	}
-	m, err := epcontext.Wrap(f.Parts[0].Context, e)
+	m, err := blob.Wrap(f.Parts[0].Context, e)
 	if err != nil {
 		return w, err
 	}

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
 )
@@ -30,7 +30,7 @@ type Compilation struct {
 	Out     string
 	Embed   bool              // the context lies in the model
 	Options map[string]string // of ONNX Runtime's provider, such as htp_graph_finalization_optimization_mode
-	Chips   soc.Chips         // nil: those of this release
+	Chips   fit.Chips         // nil: those of this release
 }
 
 // Compiled is what came of a compilation.
@@ -41,7 +41,7 @@ type Compiled struct {
 	Digest  string   // of the context's bytes
 	Bytes   int64    // of the context
 	SoC     uint32   // as the context says
-	Arch    qnn.Arch // as the context says
+	Arch    htp.Arch // as the context says
 	Build   string   // of the SDK: v2.51.0.260929181845
 	Ort     string   // version of ONNX Runtime
 	Nodes   int      // of the model, all of them QNN's
@@ -73,7 +73,7 @@ func (l *Left) Error() string {
 // processor: that is [Left].
 func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if c.Chips == nil {
-		c.Chips = soc.Known()
+		c.Chips = fit.KnownChips()
 	}
 	if _, ok := c.Chips.Numbered(uint32(c.SoC)); !ok || c.SoC < 1 {
 		return Compiled{}, fmt.Errorf("compiling for chip %d: the table of chips has none of that number", c.SoC)
@@ -85,7 +85,7 @@ func (e *Engine) Compile(ctx context.Context, c Compilation) (Compiled, error) {
 	if err != nil {
 		return Compiled{}, fmt.Errorf("compiling %s: %w", c.Model, err)
 	}
-	opt, err := e.worker(engines.QNNCompiler, 0)
+	opt, err := e.worker(native.QNNCompiler, 0)
 	if err != nil {
 		return Compiled{}, err
 	}

@@ -5,14 +5,14 @@ import (
 	"math"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
 // Through puts numbers into a graph's tensor, whose port is declared as outer,
 // and takes them out again.
-func Through(t context.Tensor, outer runtimes.Elem, v []float32) (inner []byte, back []float32, err error) {
+func Through(t blob.Tensor, outer runtimes.Elem, v []float32) (inner []byte, back []float32, err error) {
 	p, err := portOf(t)
 	if err == nil {
 		err = p.declare(abi.Port{Name: t.Name, DType: abi.DType(outer)})
@@ -39,7 +39,7 @@ func Through(t context.Tensor, outer runtimes.Elem, v []float32) (inner []byte, 
 }
 
 // Long puts numbers of 64 bits into a graph's tensor of 32.
-func Long(t context.Tensor, data []byte) error {
+func Long(t blob.Tensor, data []byte) error {
 	p, err := portOf(t)
 	if err == nil {
 		err = p.declare(abi.Port{DType: abi.DType(runtimes.Int64)})
@@ -51,4 +51,4 @@ func Long(t context.Tensor, data []byte) error {
 }
 
 // Told is tensors as mm-native is told of them.
-func Told(list []context.Tensor) []ask.Tensor { return told(list) }
+func Told(list []blob.Tensor) []ask.Tensor { return told(list) }

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
@@ -39,7 +39,7 @@ func TestFallback(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "m.onnx"), mlp(2))
 	const atan2 = 156
-	if err := os.WriteFile(filepath.Join(dir, "m.tflite"), qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: graph, Context: data}}, Left: []uint32{atan2}}.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "m.tflite"), htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: graph, Context: data}}, Left: []uint32{atan2}}.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in := wave(3, 2, 8)

@@ -14,9 +14,9 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/gguf/window"
-	core "mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
@@ -26,7 +26,7 @@ import (
 // passed is a core in a folder: a model of random weights, a context with the
 // inputs and outputs of a pass of it, and the record of both.
 type passed struct {
-	context context.Context
+	context blob.Context
 	record  map[string]any
 	of      step.Record
 	dir     string
@@ -61,7 +61,7 @@ func newPassed(t *testing.T) *passed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &passed{context: qnntest.Sample(), dir: dir}
+	p := &passed{context: htptest.Sample(), dir: dir}
 	m, err := window.Step(f, window.StepOptions{Positions: positions, Window: places})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func newPassed(t *testing.T) *passed {
 	g := &p.context.Graphs[0]
 	g.Inputs, g.Outputs = nil, nil
 	for i, v := range append(m.Inputs(), m.Graph.Outputs...) {
-		tensor := context.Tensor{ID: uint32(i + 1), Name: v.Name, DType: core.Float32, Version: 1, Quant: context.Quantisation{Encoding: context.Unquantised}}
+		tensor := blob.Tensor{ID: uint32(i + 1), Name: v.Name, DType: htp.Float32, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}}
 		for _, d := range v.Type.Dims {
 			tensor.Dims = append(tensor.Dims, uint32(d.Value))
 		}
@@ -77,7 +77,7 @@ func newPassed(t *testing.T) *passed {
 			g.Inputs = append(g.Inputs, tensor)
 			continue
 		}
-		tensor.Kind = qnntest.Sample().Graphs[0].Outputs[0].Kind
+		tensor.Kind = htptest.Sample().Graphs[0].Outputs[0].Kind
 		g.Outputs = append(g.Outputs, tensor)
 	}
 	p.of = step.Record{Model: digestOf(t, filepath.Join(dir, "core.gguf")), Vocab: s.Vocab, Window: places, Positions: positions}
@@ -89,7 +89,7 @@ func newPassed(t *testing.T) *passed {
 func (p *passed) bundle(t *testing.T) runtimes.Bundle {
 	t.Helper()
 	file := filepath.Join(p.dir, "core.bin")
-	if err := os.WriteFile(file, qnntest.Context(p.context), 0o600); err != nil {
+	if err := os.WriteFile(file, htptest.Context(p.context), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := map[string]any{"context": digestOf(t, file), "language": p.of}
@@ -109,7 +109,7 @@ func (p *passed) bundle(t *testing.T) runtimes.Bundle {
 // A context of another model, of another vocabulary, of another record, or of no
 // pass is refused, and nothing is started for it.
 func TestUnpaired(t *testing.T) {
-	input := func(p *passed, name string) *context.Tensor {
+	input := func(p *passed, name string) *blob.Tensor {
 		for i := range p.context.Graphs[0].Inputs {
 			if in := &p.context.Graphs[0].Inputs[i]; in.Name == name {
 				return in
@@ -138,7 +138,7 @@ func TestUnpaired(t *testing.T) {
 			x.Name, x.ID = "more", 999
 			p.context.Graphs[0].Inputs = append(p.context.Graphs[0].Inputs, x)
 		}, code: diag.QNNUnpaired, want: []string{"inputs"}},
-		"halves":       {context: func(p *passed) { input(p, window.Hidden).DType = core.Float16 }, code: diag.QNNUnpaired, want: []string{"fp16"}},
+		"halves":       {context: func(p *passed) { input(p, window.Hidden).DType = htp.Float16 }, code: diag.QNNUnpaired, want: []string{"fp16"}},
 		"no record":    {bundle: func(b *runtimes.Bundle) { b.Part.Files["qnn"] = []string{"core.bin"} }, code: diag.QNNUnpaired, want: []string{"core.json"}},
 		"a function's": {context: func(p *passed) { p.record["language"] = nil }, code: diag.QNNUnpaired, want: []string{"no record of a language model"}},
 		"no weights":   {bundle: func(b *runtimes.Bundle) { delete(b.Part.Files, "gguf") }, want: []string{"gguf"}},

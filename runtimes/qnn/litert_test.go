@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
@@ -34,7 +34,7 @@ func TestLiteRT(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "m.tflite")
-	if err := os.WriteFile(path, qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: name, Context: data}}}.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(path, htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: name, Context: data}}}.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in := map[string]runtimes.Tensor{"x": wave(5, 2, 8)}

@@ -12,14 +12,14 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	binary "mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/fit"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
@@ -151,7 +151,7 @@ func counted(left []qnnfile.Left) string {
 }
 
 // chipOf names the chip that a context says it is for.
-func chipOf(t fit.Target, c *binary.Context) string {
+func chipOf(t fit.Target, c *blob.Context) string {
 	if names := t.Chips.Names(c.SoC); len(names) > 0 && c.SoC != 0 {
 		return fmt.Sprintf("%s (%d, %s)", names[0], c.SoC, c.Arch)
 	}
@@ -177,9 +177,9 @@ func apart(p qnnfile.Part) (string, error) {
 
 // chosen is the graph that is run: the one that the file names, the only one, or
 // the only one with the inputs that the module declares.
-func chosen(p qnnfile.Part, m *modules.Manifest) (binary.Graph, error) {
+func chosen(p qnnfile.Part, m *modules.Manifest) (blob.Graph, error) {
 	var all []string
-	var found []binary.Graph
+	var found []blob.Graph
 	for _, g := range p.Context.Graphs {
 		if len(p.Graphs) > 0 && !slices.Contains(p.Graphs, g.Name) {
 			continue
@@ -190,15 +190,15 @@ func chosen(p qnnfile.Part, m *modules.Manifest) (binary.Graph, error) {
 		}
 	}
 	if len(found) != 1 {
-		return binary.Graph{}, fmt.Errorf("of the context's graphs (%s) %d have the inputs that the module declares, and one is to be run", strings.Join(all, ", "), len(found))
+		return blob.Graph{}, fmt.Errorf("of the context's graphs (%s) %d have the inputs that the module declares, and one is to be run", strings.Join(all, ", "), len(found))
 	}
 	return found[0], nil
 }
 
 // declared reports whether a graph has the inputs that a module declares.
-func declared(g binary.Graph, m *modules.Manifest) bool {
+func declared(g blob.Graph, m *modules.Manifest) bool {
 	for _, in := range m.Inputs {
-		if !slices.ContainsFunc(g.Inputs, func(t binary.Tensor) bool { return t.Name == in.Name }) {
+		if !slices.ContainsFunc(g.Inputs, func(t blob.Tensor) bool { return t.Name == in.Name }) {
 			return false
 		}
 	}
@@ -206,11 +206,11 @@ func declared(g binary.Graph, m *modules.Manifest) bool {
 }
 
 // told is tensors as mm-native is told of them.
-func told(list []binary.Tensor) []ask.Tensor {
+func told(list []blob.Tensor) []ask.Tensor {
 	out := []ask.Tensor{}
 	for _, t := range list {
 		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
-		if t.Quant.Encoding == binary.ScaleOffset {
+		if t.Quant.Encoding == blob.ScaleOffset {
 			x.Scale, x.Offset = t.Quant.Scales[0], t.Quant.Offsets[0]
 		}
 		out = append(out, x)
@@ -229,7 +229,7 @@ func (e *Engine) start(ctx context.Context, o opening, w wire.Open) (_ *function
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	opt, err := e.worker(engines.QNN, w.Limits.Memory)
+	opt, err := e.worker(native.QNN, w.Limits.Memory)
 	if err != nil {
 		return nil, err
 	}

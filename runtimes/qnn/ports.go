@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
@@ -31,7 +31,7 @@ type ports struct{ in, out []port }
 // portsOf joins a graph's tensors to the ports that the module declares. What no
 // module declares is numbers where the graph has integers with one scale, and
 // otherwise as the graph has it.
-func portsOf(g context.Graph, m *modules.Manifest) (p ports, err error) {
+func portsOf(g blob.Graph, m *modules.Manifest) (p ports, err error) {
 	var ins, outs []abi.Port
 	if m != nil {
 		ins, outs = slices.Clone(m.Inputs), m.Outputs
@@ -47,7 +47,7 @@ func portsOf(g context.Graph, m *modules.Manifest) (p ports, err error) {
 	return p, errors.Join(first, second)
 }
 
-func side(what string, tensors []context.Tensor, declared []abi.Port, strict bool) ([]port, error) {
+func side(what string, tensors []blob.Tensor, declared []abi.Port, strict bool) ([]port, error) {
 	var out []port
 	var faults []error
 	for _, t := range tensors {
@@ -66,7 +66,7 @@ func side(what string, tensors []context.Tensor, declared []abi.Port, strict boo
 		out = append(out, p)
 	}
 	for _, d := range declared {
-		if !slices.ContainsFunc(tensors, func(t context.Tensor) bool { return t.Name == d.Name }) {
+		if !slices.ContainsFunc(tensors, func(t blob.Tensor) bool { return t.Name == d.Name }) {
 			faults = append(faults, fmt.Errorf("the module declares the %s %q, which the graph lacks", what, d.Name))
 		}
 	}
@@ -74,7 +74,7 @@ func side(what string, tensors []context.Tensor, declared []abi.Port, strict boo
 }
 
 // portOf is a tensor of a graph with nothing declared of it.
-func portOf(t context.Tensor) (port, error) {
+func portOf(t blob.Tensor) (port, error) {
 	p := port{name: t.Name}
 	for i, d := range t.Dims {
 		if d == 0 || i < len(t.Dynamic) && t.Dynamic[i] {
@@ -87,7 +87,7 @@ func portOf(t context.Tensor) (port, error) {
 		return p, fmt.Errorf("elements %s are not carried", t.DType)
 	}
 	p.outer = p.inner
-	if t.DType.Fixed() && t.Quant.Encoding == context.ScaleOffset {
+	if t.DType.Fixed() && t.Quant.Encoding == blob.ScaleOffset {
 		p.scale, p.offset = float64(t.Quant.Scales[0]), int64(t.Quant.Offsets[0])
 		if !(p.scale > 0) || math.IsInf(p.scale, 0) {
 			return p, fmt.Errorf("its scale is %g", p.scale)

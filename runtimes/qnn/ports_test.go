@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -91,27 +91,27 @@ func TestQuantised(t *testing.T) {
 // Numbers become the nearest integers that there are, and integers what they
 // stand for; what is none is refused.
 func TestPorts(t *testing.T) {
-	quantised := func(d qnn.DType, scale float32, offset int32) context.Tensor {
-		return context.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: context.Quantisation{Encoding: context.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
+	quantised := func(d htp.DType, scale float32, offset int32) blob.Tensor {
+		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
 	}
-	plain := func(d qnn.DType) context.Tensor {
-		return context.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: context.Quantisation{Encoding: context.Unquantised}}
+	plain := func(d htp.DType) blob.Tensor {
+		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.Unquantised}}
 	}
 	inf := float32(math.Inf(1))
 	for name, c := range map[string]struct {
-		tensor context.Tensor
+		tensor blob.Tensor
 		outer  runtimes.Elem // as it is declared; "": not at all
 		in     []float32
 		back   []float32
 	}{
-		"bytes":             {quantised(qnn.UFixed8, 0.5, -128), "", []float32{0, 0.24, -64, inf}, []float32{0, 0, -64, 63.5}},
-		"signed bytes":      {quantised(qnn.SFixed8, 0.25, 0), "", []float32{-32, -100, 0.375, 1}, []float32{-32, -32, 0.5, 1}},
-		"words":             {quantised(qnn.UFixed16, 0.001, -32768), "", []float32{1, -1, 0.0004, -inf}, []float32{1, -1, 0, -32.768}},
-		"signed words":      {quantised(qnn.SFixed16, 2, 5), "", []float32{10, 11, 0, 1e30}, []float32{10, 12, 0, 65544}},
-		"halves, numbers":   {plain(qnn.Float16), runtimes.Float32, []float32{1, 0.5, -2048, 65504}, []float32{1, 0.5, -2048, 65504}},
-		"numbers as bytes":  {quantised(qnn.UFixed8, 0.5, -128), runtimes.Uint8, nil, nil},
-		"floats":            {plain(qnn.Float32), runtimes.Float32, []float32{1, 2, 3, 4}, []float32{1, 2, 3, 4}},
-		"long, and its end": {plain(qnn.Int32), runtimes.Int64, nil, nil},
+		"bytes":             {quantised(htp.UFixed8, 0.5, -128), "", []float32{0, 0.24, -64, inf}, []float32{0, 0, -64, 63.5}},
+		"signed bytes":      {quantised(htp.SFixed8, 0.25, 0), "", []float32{-32, -100, 0.375, 1}, []float32{-32, -32, 0.5, 1}},
+		"words":             {quantised(htp.UFixed16, 0.001, -32768), "", []float32{1, -1, 0.0004, -inf}, []float32{1, -1, 0, -32.768}},
+		"signed words":      {quantised(htp.SFixed16, 2, 5), "", []float32{10, 11, 0, 1e30}, []float32{10, 12, 0, 65544}},
+		"halves, numbers":   {plain(htp.Float16), runtimes.Float32, []float32{1, 0.5, -2048, 65504}, []float32{1, 0.5, -2048, 65504}},
+		"numbers as bytes":  {quantised(htp.UFixed8, 0.5, -128), runtimes.Uint8, nil, nil},
+		"floats":            {plain(htp.Float32), runtimes.Float32, []float32{1, 2, 3, 4}, []float32{1, 2, 3, 4}},
+		"long, and its end": {plain(htp.Int32), runtimes.Int64, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, back, err := backend.Through(c.tensor, c.outer, c.in)
@@ -123,16 +123,16 @@ func TestPorts(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := backend.Through(quantised(qnn.UFixed8, 0.5, 0), "", []float32{0, 1, float32(math.NaN()), 2}); err == nil || !strings.Contains(err.Error(), "number 2") {
+	if _, _, err := backend.Through(quantised(htp.UFixed8, 0.5, 0), "", []float32{0, 1, float32(math.NaN()), 2}); err == nil || !strings.Contains(err.Error(), "number 2") {
 		t.Errorf("no number: %v", err)
 	}
-	for what, x := range map[string]context.Tensor{"a scale of 0": quantised(qnn.UFixed8, 0, 0), "no scale": quantised(qnn.UFixed8, float32(math.NaN()), 0), "four bits": plain(qnn.UFixed4), "an open dimension": {Name: "x", DType: qnn.Float32, Dims: []uint32{0}}} {
+	for what, x := range map[string]blob.Tensor{"a scale of 0": quantised(htp.UFixed8, 0, 0), "no scale": quantised(htp.UFixed8, float32(math.NaN()), 0), "four bits": plain(htp.UFixed4), "an open dimension": {Name: "x", DType: htp.Float32, Dims: []uint32{0}}} {
 		if _, _, err := backend.Through(x, "", []float32{0, 0, 0, 0}); err == nil {
 			t.Errorf("%s passed", what)
 		}
 	}
 	long := binary.LittleEndian.AppendUint64(nil, 1<<40)
-	if err := backend.Long(plain(qnn.Int32), append(long, make([]byte, 24)...)); err == nil || !strings.Contains(err.Error(), "32 bits") {
+	if err := backend.Long(plain(htp.Int32), append(long, make([]byte, 24)...)); err == nil || !strings.Contains(err.Error(), "32 bits") {
 		t.Errorf("a number that does not fit: %v", err)
 	}
 }

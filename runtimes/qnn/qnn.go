@@ -5,7 +5,7 @@
 // [Engine.Open] takes a context binary, a LiteRT model compiled ahead of time
 // that is one context, or an ONNX model around one. It reads the file without
 // any library (modules/qnnfile), holds it to the SDK of the libraries that are
-// there on every axis of core/qnn/fit, hashes the context, and only then has the
+// there on every axis of core/htp/fit, hashes the context, and only then has the
 // child load those very bytes. A function takes and gives tensors as the module
 // declares them: numbers where the context has integers with a scale
 // (ports.go).
@@ -28,11 +28,10 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/fit"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
 )
@@ -51,14 +50,14 @@ type Engine struct {
 	// nothing; 0: 10 minutes, and an hour of a compilation.
 	Time time.Duration
 	// Chips is the table of chips; nil: that of this release.
-	Chips soc.Chips
+	Chips fit.Chips
 
 	mu    sync.Mutex
 	build string // of the SDK in Library; "": not asked yet
 }
 
 // Name is "qnn".
-func (*Engine) Name() string { return engines.QNN }
+func (*Engine) Name() string { return native.QNN }
 
 // At is the engine at a version of the SDK.
 func (e *Engine) At(version string) runtimes.Engine {
@@ -86,9 +85,9 @@ func (*Engine) Can(part builds.Part) error {
 // worker says how to start a child of a name, engines.QNN or engines.QNNCompiler.
 func (e *Engine) worker(name string, memory int64) (opt worker.Options, err error) {
 	if e.Library != "" {
-		opt, err = engines.At(name, e.Library, memory)
+		opt, err = native.At(name, e.Library, memory)
 	} else {
-		opt, err = engines.Libraries{Name: name, Home: e.Home, Version: e.Version}.Worker(memory)
+		opt, err = native.Libraries{Name: name, Home: e.Home, Version: e.Version}.Worker(memory)
 	}
 	if e.Time != 0 {
 		opt.Call = e.Time
@@ -98,7 +97,7 @@ func (e *Engine) worker(name string, memory int64) (opt worker.Options, err erro
 
 // Probe starts the libraries and asks them.
 func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
-	opt, err := e.worker(engines.QNN, 0)
+	opt, err := e.worker(native.QNN, 0)
 	if err != nil {
 		return runtimes.Info{}, err
 	}
@@ -112,7 +111,7 @@ func (e *Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 // Platform asks the libraries about themselves and where they run.
 func (e *Engine) Platform(ctx context.Context) (ask.Platform, error) {
 	var p ask.Platform
-	opt, err := e.worker(engines.QNN, 0)
+	opt, err := e.worker(native.QNN, 0)
 	if err == nil {
 		err = worker.Ask(ctx, opt, ask.Device, nil, &p)
 	}
@@ -127,7 +126,7 @@ func (e *Engine) sdk(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		r, err := engines.Find(home, engines.QNN, e.Version)
+		r, err := native.Find(home, native.QNN, e.Version)
 		return buildOf(r.Version), err
 	}
 	e.mu.Lock()
@@ -149,12 +148,12 @@ func buildOf(version string) string { return "v" + strings.Replace(version, "+",
 // target is what a context is held to: the SDK, and the chip where one is asked
 // for. A context is else taken for the chip that it names, as an emulation takes
 // it; on a device the libraries refuse another's.
-func (e *Engine) target(device, build string, of uint32, arch qnn.Arch) (fit.Target, error) {
+func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Target, error) {
 	chips := e.Chips
 	if chips == nil {
-		chips = soc.Known()
+		chips = fit.KnownChips()
 	}
-	version, err := qnn.ParseVersion(build)
+	version, err := htp.ParseVersion(build)
 	if err != nil {
 		return fit.Target{}, err
 	}

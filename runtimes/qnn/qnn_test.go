@@ -12,13 +12,13 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	core "mm-abi.org/mm/core/qnn"
+	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/runtimetest"
@@ -104,7 +104,7 @@ func run(t testing.TB, e runtimes.Engine, b runtimes.Bundle, in map[string]runti
 // context.
 func byPlugin(t testing.TB, e *qnn.Engine, c qnn.Compiled, in map[string]runtimes.Tensor) map[string]runtimes.Tensor {
 	t.Helper()
-	opt, err := engines.At(engines.QNNCompiler, e.Library, 0)
+	opt, err := native.At(native.QNNCompiler, e.Library, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestDescribe(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		c := p.Context
-		version := func(v core.Version) ask.Version { return ask.Version{v.Major, v.Minor, v.Patch} }
+		version := func(v htp.Version) ask.Version { return ask.Version{v.Major, v.Minor, v.Patch} }
 		want := ask.Description{Build: c.Build, Backend: uint32(c.Backend), Core: version(c.Core), API: version(c.API), Blob: version(c.Blob), SoC: c.SoC, Graphs: got.Graphs}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, by our reader %+v", name, got, want)

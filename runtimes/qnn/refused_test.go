@@ -9,10 +9,9 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	core "mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/epcontext"
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
@@ -48,13 +47,13 @@ func recorded(t *testing.T) (e *qnn.Engine, started func() bool) {
 }
 
 // wrapped is a model around a context, changed.
-func wrapped(t *testing.T, dir string, c context.Context, change func(*onnx.Model)) string {
+func wrapped(t *testing.T, dir string, c blob.Context, change func(*onnx.Model)) string {
 	t.Helper()
 	file := filepath.Join(dir, "c.bin")
-	if err := os.WriteFile(file, qnntest.Context(c), 0o600); err != nil {
+	if err := os.WriteFile(file, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := epcontext.Wrap(&c, epcontext.Options{File: "c.bin"})
+	m, err := blob.Wrap(&c, blob.WrapOptions{File: "c.bin"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +64,14 @@ func wrapped(t *testing.T, dir string, c context.Context, change func(*onnx.Mode
 // What cannot run is refused by what the file says, each in its own words, and
 // nothing is started for it.
 func TestRefused(t *testing.T) {
-	sample := func(change func(*context.Context)) []byte {
-		c := qnntest.Sample()
+	sample := func(change func(*blob.Context)) []byte {
+		c := htptest.Sample()
 		change(&c)
-		return qnntest.Context(c)
+		return htptest.Context(c)
 	}
-	two := qnntest.Sample()
-	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, context.Tensor{ID: 3, Name: "z", DType: core.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: context.Quantisation{Encoding: context.Unquantised}})
-	good := sample(func(*context.Context) {})
+	two := htptest.Sample()
+	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, blob.Tensor{ID: 3, Name: "z", DType: htp.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}})
+	good := sample(func(*blob.Context) {})
 	for name, c := range map[string]struct {
 		data   []byte
 		wrap   func(*onnx.Model)
@@ -80,25 +79,25 @@ func TestRefused(t *testing.T) {
 		ports  *modules.Manifest
 		want   []string
 	}{
-		"a newer SDK": {data: sample(func(c *context.Context) {
+		"a newer SDK": {data: sample(func(c *blob.Context) {
 			c.Build, c.Core.Minor, c.API.Minor = "v2.51.0.260929181845", 40, 51
 		}), want: []string{"v2.51.0.260929181845", "v2.47.0.260601114230"}},
-		"another backend":      {data: sample(func(c *context.Context) { c.Backend = core.CPU }), want: []string{"backend", "CPU", "HTP"}},
+		"another backend":      {data: sample(func(c *blob.Context) { c.Backend = htp.CPU }), want: []string{"backend", "CPU", "HTP"}},
 		"another chip":         {data: good, device: "SM8650", want: []string{"another chip", "v79", "v75"}},
-		"of one architecture":  {data: sample(func(c *context.Context) { c.SoC, c.Arch = 43, 73 }), device: "soc:66", want: []string{"soc: the file", "(43)", "(66)"}},
+		"of one architecture":  {data: sample(func(c *blob.Context) { c.SoC, c.Arch = 43, 73 }), device: "soc:66", want: []string{"soc: the file", "(43)", "(66)"}},
 		"another architecture": {data: good, device: "v75", want: []string{"arch", "v79", "v75"}},
-		"a chip against arch":  {data: sample(func(c *context.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
+		"a chip against arch":  {data: sample(func(c *blob.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
 		"no such device":       {data: good, device: "abacus", want: []string{"device abacus"}},
 		"cut off":              {data: good[:len(good)-1], want: []string{"cut off"}},
 		"nothing":              {data: nil, want: []string{"empty"}},
 		"another file":         {data: []byte("GGUF and no context"), want: []string{"no file of QNN's"}},
-		"an unknown element":   {data: sample(func(c *context.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
-		"a dynamic dimension":  {data: sample(func(c *context.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
-		"a processor's part": {data: qnntest.LiteRT{Stamp: "SM8750", Parts: []qnntest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),
+		"an unknown element":   {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},
+		"a dynamic dimension":  {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }), want: []string{"x"}},
+		"a processor's part": {data: htptest.LiteRT{Stamp: "SM8750", Parts: []htptest.Part{{Graph: "main", Context: good}}, Left: []uint32{156}}.Bytes(),
 			want: []string{"operators", "ATAN2"}},
-		"two contexts": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
+		"two contexts": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *blob.Context) { c.SoC, c.Arch = 57, 75 })}}}.Bytes(),
 			want: []string{"2 contexts"}},
-		"two contexts and a processor's part": {data: qnntest.LiteRT{Parts: []qnntest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *context.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
+		"two contexts and a processor's part": {data: htptest.LiteRT{Parts: []htptest.Part{{Graph: "main", Context: good}, {Graph: "main", Context: sample(func(c *blob.Context) { c.SoC, c.Arch = 57, 75 })}}, Left: []uint32{156, 156}}.Bytes(),
 			want: []string{"2 contexts", "ATAN2 2"}},
 		"another port":    {data: good, ports: ports("image", "y", abi.FP32), want: []string{`"image"`, "lacks"}},
 		"another type":    {data: good, ports: ports("x", "y", abi.DType("int64")), want: []string{"int64", "fp32"}},

@@ -39,7 +39,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/core/gguf/window"
-	"mm-abi.org/mm/core/qnn/soc"
+	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
@@ -51,7 +51,7 @@ type Job struct {
 	Model     string            // path of the ONNX file, of a language model the GGUF file
 	Golden    map[string]string // path of an .npy for each input
 	More      []string          // paths of .npz, more sets of inputs
-	Chip      soc.Chip
+	Chip      fit.Chip
 	Precision string // "": fp16
 	Keep      []string
 	MinCosine *float64 // least cosine to our own engine, 0 being any; nil: the compiler's choice by the precision
@@ -79,7 +79,7 @@ type Exporter struct {
 	// exported.
 	Compiler Compiler
 	// Chips is the table of chips; nil: that of this release.
-	Chips soc.Chips
+	Chips fit.Chips
 }
 
 // generation is part of every cache key: it changes when other bytes are
@@ -132,13 +132,13 @@ func own(m *modules.Manifest, e builds.Export) bool {
 }
 
 // chip is the one that an export is for.
-func (x Exporter) chip(opt options) (soc.Chip, error) {
+func (x Exporter) chip(opt options) (fit.Chip, error) {
 	chips := x.Chips
 	if chips == nil {
-		chips = soc.Known()
+		chips = fit.KnownChips()
 	}
 	if opt.SoC == "" {
-		return soc.Chip{}, errors.New("no chip is named to compile for")
+		return fit.Chip{}, errors.New("no chip is named to compile for")
 	}
 	chip, ok := chips.Named(opt.SoC)
 	if !ok {
@@ -159,7 +159,7 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 		return list
 	}
 	opt, err := optionsOf(e)
-	var chip soc.Chip
+	var chip fit.Chip
 	if err == nil {
 		chip, err = x.chip(opt)
 	}

@@ -7,30 +7,30 @@ import (
 	"fmt"
 	"math"
 
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 )
 
 // scale is how a tensor's integers become numbers: (q + offset) · scale.
-func scale(t context.Tensor) (s, offset float64, err error) {
+func scale(t blob.Tensor) (s, offset float64, err error) {
 	q := t.Quant
-	if q.Encoding != context.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
+	if q.Encoding != blob.ScaleOffset || len(q.Scales) != 1 || len(q.Offsets) != 1 {
 		return 0, 0, fmt.Errorf("%s: integers quantised by %s are not compared", t.Name, q.Encoding)
 	}
 	return float64(q.Scales[0]), float64(q.Offsets[0]), nil
 }
 
 // limits are the least and the greatest integer of a fixed type.
-func limits(d qnn.DType) (least, most float64, width int, ok bool) {
+func limits(d htp.DType) (least, most float64, width int, ok bool) {
 	switch d {
-	case qnn.UFixed8:
+	case htp.UFixed8:
 		return 0, 255, 1, true
-	case qnn.SFixed8:
+	case htp.SFixed8:
 		return -128, 127, 1, true
-	case qnn.UFixed16:
+	case htp.UFixed16:
 		return 0, 65535, 2, true
-	case qnn.SFixed16:
+	case htp.SFixed16:
 		return -32768, 32767, 2, true
 	}
 	return 0, 0, 0, false
@@ -38,11 +38,11 @@ func limits(d qnn.DType) (least, most float64, width int, ok bool) {
 
 // integer is a type whose elements are integers and nothing else: its width in
 // bytes, and whether it has negative ones.
-func integer(d qnn.DType) (width int, signed, ok bool) {
+func integer(d htp.DType) (width int, signed, ok bool) {
 	switch d {
-	case qnn.Int8, qnn.Int16, qnn.Int32, qnn.Int64:
+	case htp.Int8, htp.Int16, htp.Int32, htp.Int64:
 		signed = true
-	case qnn.Uint8, qnn.Uint16, qnn.Uint32, qnn.Uint64, qnn.Bool8:
+	case htp.Uint8, htp.Uint16, htp.Uint32, htp.Uint64, htp.Bool8:
 	default:
 		return 0, false, false
 	}
@@ -52,7 +52,7 @@ func integer(d qnn.DType) (width int, signed, ok bool) {
 
 // Integers reports whether a type's elements are integers and nothing else, of
 // which no numbers are drawn.
-func Integers(d qnn.DType) bool {
+func Integers(d htp.DType) bool {
 	_, _, ok := integer(d)
 	return ok
 }
@@ -61,7 +61,7 @@ func Integers(d qnn.DType) bool {
 const exact = 1 << 24
 
 // encodeIntegers writes numbers that are integers of a type.
-func encodeIntegers(t context.Tensor, width int, signed bool, values []float32) ([]byte, error) {
+func encodeIntegers(t blob.Tensor, width int, signed bool, values []float32) ([]byte, error) {
 	least, most := 0.0, math.Exp2(float64(8*width))-1
 	if signed {
 		least, most = -math.Exp2(float64(8*width-1)), math.Exp2(float64(8*width-1))-1
@@ -79,7 +79,7 @@ func encodeIntegers(t context.Tensor, width int, signed bool, values []float32) 
 }
 
 // decodeIntegers reads them.
-func decodeIntegers(t context.Tensor, width int, signed bool, b []byte) ([]float32, error) {
+func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32, error) {
 	if len(b)%width != 0 {
 		return nil, fmt.Errorf("%s: %d bytes are no whole elements of %s", t.Name, len(b), t.DType)
 	}
@@ -100,19 +100,19 @@ func decodeIntegers(t context.Tensor, width int, signed bool, b []byte) ([]float
 }
 
 // Encode writes numbers as a tensor's elements, little endian.
-func Encode(t context.Tensor, values []float32) ([]byte, error) {
+func Encode(t blob.Tensor, values []float32) ([]byte, error) {
 	least, most, width, fixed := limits(t.DType)
 	if width, signed, ok := integer(t.DType); ok {
 		return encodeIntegers(t, width, signed, values)
 	}
 	switch {
-	case t.DType == qnn.Float32:
+	case t.DType == htp.Float32:
 		b := make([]byte, 0, 4*len(values))
 		for _, v := range values {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 		}
 		return b, nil
-	case t.DType == qnn.Float16:
+	case t.DType == htp.Float16:
 		b := make([]byte, 0, 2*len(values))
 		for _, v := range values {
 			b = binary.LittleEndian.AppendUint16(b, tensor.F32ToF16(v))
@@ -138,15 +138,15 @@ func Encode(t context.Tensor, values []float32) ([]byte, error) {
 }
 
 // Decode reads a tensor's elements as numbers.
-func Decode(t context.Tensor, b []byte) ([]float32, error) {
+func Decode(t blob.Tensor, b []byte) ([]float32, error) {
 	switch t.DType {
-	case qnn.Float32:
+	case htp.Float32:
 		out := make([]float32, len(b)/4)
 		for i := range out {
 			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 		}
 		return out, nil
-	case qnn.Float16:
+	case htp.Float16:
 		out := make([]float32, len(b)/2)
 		for i := range out {
 			out[i] = tensor.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))

@@ -123,7 +123,7 @@ type Binary struct {
 type Tensor struct {
 	Sample int    `json:"sample"`
 	Name   string `json:"name"`
-	DType  string `json:"dtype"` // as core/qnn spells it
+	DType  string `json:"dtype"` // as core/htp spells it
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // sha256:…
 }

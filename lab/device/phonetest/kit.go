@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"mm-abi.org/mm/core/qnn/qnntest"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx"
 )
@@ -38,9 +38,9 @@ func NewKit(dir string, size int) (Kit, error) {
 		return k, err
 	}
 	blob := Blob(model, size)
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	c.BlobSize = int64(len(blob))
-	data := qnntest.Context(c)
+	data := htptest.Context(c)
 	copy(data[len(data)-len(blob):], blob)
 	files := map[string][]byte{k.Context: data, k.Runner: []byte(Program)}
 	for _, name := range []string{"libQnnHtp.so", "libQnnSystem.so", "libQnnHtpV79Stub.so", "libQnnHtpV79Skel.so", "libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so"} {

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/qnn"
-	qnncontext "mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/reference"
@@ -103,7 +103,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	if err != nil {
 		return 0, runner.StageContext, err.Error()
 	}
-	c, err := qnncontext.Read(bytes.NewReader(data), int64(len(data)))
+	c, err := blob.ReadContext(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return 30010, runner.StageContext, err.Error()
 	}
@@ -140,7 +140,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 }
 
 // libraries is what the libraries say before they load a context.
-func (r *run) libraries(c *qnncontext.Context) (int64, string, string) {
+func (r *run) libraries(c *blob.Context) (int64, string, string) {
 	p := r.p
 	skel := fmt.Sprintf("libQnnHtpV%dSkel.so", p.Arch)
 	_, err := p.stat(p.local(r.dir, path.Join(r.call.Libs, skel)))
@@ -151,7 +151,7 @@ func (r *run) libraries(c *qnncontext.Context) (int64, string, string) {
 		return 1008, runner.StageLibraries, "Incompatible library versions"
 	case p.broken(OutOfMemory):
 		return 1002, runner.StageContext, "Failed to allocate memory for the context"
-	case p.broken(Refused), c.Arch != qnn.Arch(p.Arch) && !p.broken(LyingName):
+	case p.broken(Refused), c.Arch != htp.Arch(p.Arch) && !p.broken(LyingName):
 		return 5000, runner.StageContext, "Failed to create context from binary"
 	case len(c.Graphs) != 1:
 		return 1004, runner.StageContext, "--graph is needed"
@@ -188,14 +188,14 @@ func Blob(model []byte, size int) []byte {
 }
 
 // inputs reads those of a sample, in the order of the graph.
-func (r *run) inputs(g qnncontext.Graph, sample int) ([][]float32, error) {
+func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 	var out [][]float32
 	for i, t := range g.Inputs {
 		data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, path.Join(r.call.Inputs, runner.File(sample, i)))))
 		if err != nil {
 			return nil, err
 		}
-		if n, ok := t.Bytes(); !ok || int64(len(data)) != n || t.DType != qnn.Float32 {
+		if n, ok := t.Bytes(); !ok || int64(len(data)) != n || t.DType != htp.Float32 {
 			return nil, fmt.Errorf("%s: %d bytes", t.Name, len(data))
 		}
 		out = append(out, reference.Floats(data))

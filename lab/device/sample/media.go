@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	qnncontext "mm-abi.org/mm/core/qnn/context"
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
 )
@@ -26,7 +26,7 @@ func (*catch) Close() error { return nil }
 
 // media prepares a picture or a sound as the module says. Of a sound the first
 // window is taken.
-func (r reader) media(ctx context.Context, t qnncontext.Tensor, path string) ([]float32, error) {
+func (r reader) media(ctx context.Context, t blob.Tensor, path string) ([]float32, error) {
 	if r.manifest == nil {
 		return nil, errors.New("it is no .npy, .npz, .json or .raw, and --module names no manifest that prepares pictures and sounds")
 	}

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/npy"
-	qnncontext "mm-abi.org/mm/core/qnn/context"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
@@ -37,7 +37,7 @@ const maxBytes = 1 << 30
 
 // reader reads sets of inputs for a graph.
 type reader struct {
-	graph    qnncontext.Graph
+	graph    blob.Graph
 	manifest *modules.Manifest // nil: nothing prepares pictures and sounds
 }
 
@@ -175,7 +175,7 @@ func (r reader) set(ctx context.Context, files map[string]string) ([][][]float32
 }
 
 // tensor reads one input.
-func (r reader) tensor(ctx context.Context, t qnncontext.Tensor, path string) ([]float32, error) {
+func (r reader) tensor(ctx context.Context, t blob.Tensor, path string) ([]float32, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".raw", ".bin":
 		data, err := fsx.ReadFile(path, maxBytes)
@@ -208,7 +208,7 @@ func (r reader) tensor(ctx context.Context, t qnncontext.Tensor, path string) ([
 
 // array is an array's numbers. Dimensions may be written otherwise, such as with
 // a batch of one, if the elements are as many.
-func array(t qnncontext.Tensor, a *npy.Array) ([]float32, error) {
+func array(t blob.Tensor, a *npy.Array) ([]float32, error) {
 	v, err := modality.Numbers(modality.FromArray(a))
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func array(t qnncontext.Tensor, a *npy.Array) ([]float32, error) {
 }
 
 // fitted holds numbers to the elements that the graph takes.
-func fitted(t qnncontext.Tensor, v []float64) ([]float32, error) {
+func fitted(t blob.Tensor, v []float64) ([]float32, error) {
 	if n, ok := t.Elements(); !ok || int64(len(v)) != n {
 		return nil, fmt.Errorf("%d numbers, the input %q is %s%v", len(v), t.Name, t.DType, t.Dims)
 	}

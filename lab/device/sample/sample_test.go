@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/core/htp/htptest"
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/core/qnn"
-	"mm-abi.org/mm/core/qnn/context"
-	"mm-abi.org/mm/core/qnn/qnntest"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/sample"
 )
@@ -42,17 +42,17 @@ func array(t *testing.T, shape []int, v ...float32) []byte {
 // integers [3]; or of x alone.
 func job(t *testing.T, both bool) device.Job {
 	t.Helper()
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	g := &c.Graphs[0]
 	g.Inputs = g.Inputs[:1]
 	g.Inputs[0].Dims, g.Inputs[0].Dynamic = []uint32{2}, nil
 	if both {
 		ids := g.Inputs[0]
-		ids.ID, ids.Name, ids.DType, ids.Dims = 77, "ids", qnn.Int32, []uint32{3}
-		g.Inputs = append([]context.Tensor{g.Inputs[0]}, ids)
+		ids.ID, ids.Name, ids.DType, ids.Dims = 77, "ids", htp.Int32, []uint32{3}
+		g.Inputs = append([]blob.Tensor{g.Inputs[0]}, ids)
 	}
 	path := filepath.Join(t.TempDir(), "c.bin")
-	if err := os.WriteFile(path, qnntest.Context(c), 0o600); err != nil {
+	if err := os.WriteFile(path, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return device.Job{Context: path}
@@ -136,12 +136,12 @@ func TestPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	g := &c.Graphs[0]
 	g.Inputs = g.Inputs[:1]
 	g.Inputs[0].Name, g.Inputs[0].Dims, g.Inputs[0].Dynamic = "image", []uint32{1, 128, 128, 3}, nil
 	path := filepath.Join(t.TempDir(), "c.bin")
-	if err := os.WriteFile(path, qnntest.Context(c), 0o600); err != nil {
+	if err := os.WriteFile(path, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := sample.Read(t.Context(), device.Job{Context: path}, sample.Options{
@@ -159,7 +159,7 @@ func TestSound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := qnntest.Sample()
+	c := htptest.Sample()
 	g := &c.Graphs[0]
 	g.Inputs = g.Inputs[:1]
 	g.Inputs[0].Name, g.Inputs[0].Dims, g.Inputs[0].Dynamic = "pcm", []uint32{1, 300, 64}, nil
@@ -175,7 +175,7 @@ func TestSound(t *testing.T) {
 		return preprocess.EncodeWAV(w)
 	}
 	files(t, map[string][]byte{
-		"c.bin": qnntest.Context(c), "one.wav": tone(window, 0, 440, 0), "two.wav": tone(window, window, 440, 1500), "other.wav": tone(window, window, 1500, 440),
+		"c.bin": htptest.Context(c), "one.wav": tone(window, 0, 440, 0), "two.wav": tone(window, window, 440, 1500), "other.wav": tone(window, window, 1500, 440),
 		"none.wav": []byte("RIFF"),
 	})
 	read := func(name string) ([][][]float32, error) {

@@ -1,0 +1,235 @@
+// Package phone is the runner of docs/DEVICES.md: it runs a context on the machine
+// that it is started on, with QNN's libraries there, and answers as the contract
+// of device/runner says. mm pushes mm-native, built for the device, as that
+// program.
+//
+// What is told of the platform is asked of the libraries: chip, architecture, HVX
+// threads. Nothing of it is taken from the context, and on a machine without an
+// HTP the result is simulated whatever else it says.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"mm-abi.org/mm/cmd/mm-native/qnnlib"
+	"mm-abi.org/mm/core/htp/blob"
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+)
+
+// maxInput bounds an input in bytes.
+const maxInput = 1 << 31
+
+// Main is the program: its words without the name of the program file, what it
+// prints its result on, and its exit code.
+func runOnDevice(ctx context.Context, words []string, stdout, stderr io.Writer) int {
+	call, err := runner.ParseCall(append([]string{"mm-device"}, words...))
+	if err != nil {
+		fmt.Fprintln(stderr, "mm-device:", err)
+		return 2
+	}
+	r := &run{call: call, res: runner.Result{
+		Schema: runner.Schema, Nonce: call.Nonce, Simulated: runtime.GOARCH != "arm64", GoArch: runtime.GOARCH, Version: version(),
+		Outputs: []runner.Output{}, Times: runner.Times{Infer: []int64{}},
+	}}
+	if err := r.do(ctx); err != nil {
+		r.res.Error = phoneAnswer(err)
+	}
+	if err := json.NewEncoder(stdout).Encode(r.res); err != nil {
+		fmt.Fprintln(stderr, "mm-device:", err)
+		return 3
+	}
+	if r.res.Error != nil {
+		return 1
+	}
+	return 0
+}
+
+// version is that of the program, as its build says.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// failed says at which stage a run failed.
+type failed struct {
+	stage string
+	err   error
+}
+
+func (f *failed) Error() string { return f.err.Error() }
+func (f *failed) Unwrap() error { return f.err }
+
+// at puts a stage to an error; nil stays nil.
+func at(stage string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failed{stage, err}
+}
+
+// answer is an error as the result has it, with QNN's number where it is QNN's.
+func phoneAnswer(err error) *runner.Error {
+	out := &runner.Error{Stage: runner.StageExecute, Message: err.Error()}
+	if f := (*failed)(nil); errors.As(err, &f) {
+		out.Stage = f.stage
+	}
+	if q := (*qnnlib.Failed)(nil); errors.As(err, &q) {
+		out.Code = int64(q.Code)
+	}
+	return out
+}
+
+// run is one run.
+type run struct {
+	call runner.Call
+	res  runner.Result
+}
+
+func (r *run) do(ctx context.Context) error {
+	began := time.Now()
+	libs := r.call.Libs
+	if libs == "" {
+		libs = "."
+	}
+	e, err := qnnlib.Open(libs)
+	if err != nil {
+		return at(runner.StageLibraries, err)
+	}
+	p, err := e.Platform()
+	r.res.Build, r.res.Platform = p.Build, runner.Platform{SoC: p.SoC, Arch: p.Arch}
+	if err != nil {
+		return at(runner.StageLibraries, err)
+	}
+	told, o, err := r.describe()
+	if err != nil {
+		return at(runner.StageContext, err)
+	}
+	r.res.Graph = told.Name
+	g, err := e.Load(o)
+	if err != nil {
+		return at(runner.StageContext, err)
+	}
+	r.res.Times.Load = max(time.Since(began).Microseconds(), 1)
+	return errors.Join(r.samples(ctx, g, told), at(runner.StageExecute, g.Close()))
+}
+
+// describe reads the context and finds the graph that is to run.
+func (r *run) describe() (g blob.Graph, o ask.Open, err error) {
+	path, err := filepath.Abs(r.call.Context)
+	if err != nil {
+		return g, o, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return g, o, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return g, o, err
+	}
+	c, err := blob.ReadContext(f, info.Size())
+	if err != nil {
+		return g, o, err
+	}
+	for _, g := range c.Graphs {
+		if g.Name == r.call.Graph || r.call.Graph == "" && len(c.Graphs) == 1 {
+			return g, ask.Open{File: ask.File{Path: path, Size: info.Size()}, Graph: g.Name, Inputs: told(g.Inputs), Outputs: told(g.Outputs), Profile: true}, nil
+		}
+	}
+	return g, o, fmt.Errorf("of the context's %d graphs none is %q", len(c.Graphs), r.call.Graph)
+}
+
+// told is tensors as the engine is told of them.
+func told(list []blob.Tensor) []ask.Tensor {
+	out := []ask.Tensor{}
+	for _, t := range list {
+		x := ask.Tensor{ID: t.ID, Name: t.Name, Version: uint32(t.Version), DType: uint32(t.DType), Dims: t.Dims}
+		if t.Quant.Encoding == blob.ScaleOffset {
+			x.Scale, x.Offset = t.Quant.Scales[0], t.Quant.Offsets[0]
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// samples runs each set of inputs that is there, from 0000 on.
+func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) error {
+	for s := range runner.MaxSamples {
+		in, err := r.inputs(s, told)
+		if s > 0 && errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return at(runner.StageInputs, err)
+		}
+		var out [][]byte
+		for range r.call.Repeat {
+			began := time.Now()
+			var hvx *int
+			if out, hvx, err = g.Run(ctx, in); err != nil {
+				return at(runner.StageExecute, fmt.Errorf("sample %d: %w", s, err))
+			}
+			r.res.Times.Infer = append(r.res.Times.Infer, max(time.Since(began).Microseconds(), 1))
+			if hvx != nil && (r.res.HVXThreads == nil || *hvx > *r.res.HVXThreads) {
+				r.res.HVXThreads = hvx
+			}
+		}
+		if err := r.write(s, told, out); err != nil {
+			return at(runner.StageOutputs, err)
+		}
+	}
+	return nil
+}
+
+// inputs reads a set.
+func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
+	var in [][]byte
+	for i, t := range g.Inputs {
+		path := filepath.Join(r.call.Inputs, filepath.FromSlash(runner.File(s, i)))
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if n, ok := t.Bytes(); !ok || info.Size() != n || n > maxInput {
+			return nil, fmt.Errorf("%s has %d bytes, %s%v has %d", path, info.Size(), t.DType, t.Dims, n)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, data)
+	}
+	return in, nil
+}
+
+// write writes the outputs of a set.
+func (r *run) write(s int, g blob.Graph, out [][]byte) (err error) {
+	dir, err := fsx.Create(filepath.Join(r.call.Outputs, filepath.Dir(filepath.FromSlash(runner.File(s, 0)))), 0o755, fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	for i, b := range out {
+		if err := dir.WriteFile(path.Base(runner.File(s, i)), b, 0o644); err != nil {
+			return err
+		}
+		r.res.Outputs = append(r.res.Outputs, runner.Output{Sample: s, Index: i, Name: g.Outputs[i].Name, Bytes: int64(len(b))})
+	}
+	return nil
+}

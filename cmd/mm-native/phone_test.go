@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/core/htp/htptest"
+	"mm-abi.org/mm/lab/device/runner"
+)
+
+// What fails before a context runs is a result that the contract's reader takes,
+// with the stage at which it failed, and exit code 1.
+func TestFailed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("lib", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join("lib", "libQnnSystem.so"), []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("context.bin", htptest.Context(htptest.Sample()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for libs, words := range map[string]string{"none": "is not in", "lib": "loading"} {
+		var stdout, stderr bytes.Buffer
+		call := runner.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: libs, Nonce: "0123456789abcdef"}
+		if code := runOnDevice(t.Context(), call.Words()[1:], &stdout, &stderr); code != 1 {
+			t.Errorf("%s: exit %d: %s", libs, code, &stderr)
+		}
+		r, err := runner.Parse(bytes.TrimSpace(stdout.Bytes()))
+		if err != nil || r.Error == nil || r.Error.Stage != runner.StageLibraries || !strings.Contains(r.Error.Message, words) {
+			t.Errorf("%s: %v: %s", libs, err, &stdout)
+		}
+		if r.Nonce != call.Nonce || r.GoArch != runtime.GOARCH || r.Simulated != (runtime.GOARCH != "arm64") || r.Platform != (runner.Platform{}) {
+			t.Errorf("%+v", r)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if code := runOnDevice(t.Context(), []string{"run", "--context", "x"}, &stdout, &stderr); code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), "are needed") {
+		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
+	}
+}

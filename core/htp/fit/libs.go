@@ -1,0 +1,139 @@
+// Package libs looks at a folder of QNN's libraries, of an SDK or of a phone,
+// without loading any: which are there, for which architectures of the HTP, and
+// of which build.
+package fit
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"mm-abi.org/mm/core/htp"
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// The limits of what is looked at.
+const (
+	maxFiles   = 20000
+	maxLibrary = 1 << 30 // bytes; libQnnHtp.so of a PC has 103 MiB
+	chunk      = 1 << 20
+)
+
+// Libraries is what a folder holds.
+type Libraries struct {
+	Dir     string
+	HTP     bool       // libQnnHtp.so or QnnHtp.dll
+	System  bool       // libQnnSystem.so or QnnSystem.dll
+	Stubs   []htp.Arch // architectures with a stub, the half that the processor runs
+	Skels   []htp.Arch // and with a skel, the half that the HTP runs
+	Build   string     // of libQnnHtp, such as v2.47.0.260601114230; "" where it does not say
+	Builds  int        // how many different ones it names
+	library string     // path of libQnnHtp
+}
+
+var (
+	backend = regexp.MustCompile(`^(lib)?Qnn(Htp|System)\.(so|dll)$`)
+	half    = regexp.MustCompile(`^(lib)?QnnHtpV(\d{2})(Stub|Skel)(Drv)?\.(so|dll)$`)
+	build   = regexp.MustCompile(`v[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{12}`)
+)
+
+// FindLibraries looks through a folder and those below it. Folders that are links are
+// not followed, but for dir itself.
+func FindLibraries(dir string) (Libraries, error) {
+	s := Libraries{Dir: dir}
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return s, err
+	}
+	if info, err := os.Stat(root); err != nil || !info.IsDir() {
+		return s, errors.Join(err, &fs.PathError{Op: "look through", Path: dir, Err: errors.New("no folder")})
+	}
+	files := 0
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if files++; files > maxFiles {
+			return errors.New("more than 20000 files: name the folder of the libraries itself")
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			s.add(path, e.Name())
+		}
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	for _, list := range []*[]htp.Arch{&s.Stubs, &s.Skels} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	if s.library == "" {
+		return s, nil
+	}
+	s.Build, s.Builds, err = buildOf(s.library)
+	return s, err
+}
+
+func (s *Libraries) add(path, name string) {
+	if m := backend.FindStringSubmatch(name); m != nil {
+		if m[2] == "System" {
+			s.System = true
+		} else if s.HTP = true; s.library == "" {
+			s.library = path
+		}
+	}
+	if m := half.FindStringSubmatch(name); m != nil {
+		n, err := strconv.ParseUint(m[2], 10, 8)
+		if err != nil {
+			return
+		}
+		if m[3] == "Stub" {
+			s.Stubs = append(s.Stubs, htp.Arch(n))
+		} else {
+			s.Skels = append(s.Skels, htp.Arch(n))
+		}
+	}
+}
+
+// buildOf looks for the build in a library, a piece at a time. Two different
+// ones are none: which is the library's own would be a guess.
+func buildOf(path string) (string, int, error) {
+	f, err := fsx.OpenRegular(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	const overlap = 64
+	r := io.LimitReader(f, maxLibrary)
+	found := map[string]bool{}
+	buf := make([]byte, overlap+chunk)
+	kept := 0
+	for {
+		n, err := io.ReadFull(r, buf[kept:])
+		for _, m := range build.FindAll(buf[:kept+n], -1) {
+			found[string(bytes.Clone(m))] = true
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return "", 0, err
+			}
+			break
+		}
+		copy(buf, buf[len(buf)-overlap:])
+		kept = overlap
+	}
+	if len(found) != 1 {
+		return "", len(found), nil
+	}
+	for b := range found {
+		return b, 1, nil
+	}
+	return "", 0, nil
+}

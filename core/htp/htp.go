@@ -1,0 +1,107 @@
+// Package qnn holds the words that Qualcomm's QNN files are written in:
+// versions, data types, backends, architectures of the HTP (the NPU of a
+// Snapdragon). None of it needs Qualcomm's SDK.
+//
+// The files themselves have packages of their own: context binaries
+// ([mm-abi.org/mm/core/qnn/context]), LiteRT models compiled ahead of time
+// (litert), ONNX models around a context (epcontext), containers of the
+// converter (dlc). What is known of chips and of releases is data in soc and
+// compat, and fit says whether a context fits a target.
+package htp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Version is a version of an API, a blob or the SDK (QAIRT).
+type Version struct{ Major, Minor, Patch uint32 }
+
+// String is 2.47.0.
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// Compare is below, at or above 0 as v is older than, equal to or newer than w.
+func (v Version) Compare(w Version) int {
+	for _, d := range [3][2]uint32{{v.Major, w.Major}, {v.Minor, w.Minor}, {v.Patch, w.Patch}} {
+		if d[0] != d[1] {
+			if d[0] < d[1] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return 0
+}
+
+// ParseVersion reads 2.47, 2.47.0 and a build such as v2.47.0.260601114230, of
+// which the part behind the patch is left out.
+func ParseVersion(s string) (Version, error) {
+	parts := strings.Split(strings.TrimPrefix(s, "v"), ".")
+	if len(parts) < 2 || len(parts) > 4 {
+		return Version{}, fmt.Errorf("%q is no version such as 2.47", s)
+	}
+	var n [3]uint32
+	for i, p := range parts {
+		v, err := strconv.ParseUint(p, 10, 64)
+		if err != nil || i < 3 && v > 1<<16 {
+			return Version{}, fmt.Errorf("%q is no version such as 2.47", s)
+		}
+		if i < 3 {
+			n[i] = uint32(v)
+		}
+	}
+	return Version{n[0], n[1], n[2]}, nil
+}
+
+// Backend says which library computes a context.
+type Backend uint32
+
+// The backends that have context binaries, with QNN's numbers.
+const (
+	CPU Backend = 3
+	HTP Backend = 6
+)
+
+// String is the backend's name.
+func (b Backend) String() string {
+	switch b {
+	case CPU:
+		return "CPU"
+	case HTP:
+		return "HTP"
+	}
+	return fmt.Sprintf("backend %d", uint32(b))
+}
+
+// Arch is an architecture of the Hexagon processor, 79 for v79; 0 is unknown.
+type Arch uint32
+
+// What architectures have. Nobody has shown 16-bit floats on v68: Qualcomm's
+// compiler takes them for it, and its emulation computes them in 32 bits.
+const (
+	FirstHTP    Arch = 68 // below, a chip has a DSP and no HTP
+	FirstFloats Arch = 69 // from here on the HTP computes in 16-bit floats
+)
+
+// String is v79.
+func (a Arch) String() string {
+	if a == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("v%d", uint32(a))
+}
+
+// ParseArch reads v79.
+func ParseArch(s string) (Arch, error) {
+	digits, ok := strings.CutPrefix(strings.ToLower(s), "v")
+	n, err := strconv.ParseUint(digits, 10, 8)
+	if !ok || err != nil || n < 60 || n > 99 {
+		return 0, fmt.Errorf("%q is no architecture such as v79", s)
+	}
+	return Arch(n), nil
+}
+
+// ErrOther says that bytes are no file of the kind that was asked for.
+var ErrOther = errors.New("no such file")
