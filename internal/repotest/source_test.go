@@ -60,7 +60,7 @@ func goFiles(t *testing.T) []string {
 }
 
 func TestSpine(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	guide, err := os.ReadFile(filepath.Join(root(t), "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestSpine(t *testing.T) {
 		if n := strings.Count(string(data), "\n"); n > maxSpine {
 			t.Errorf("%s has %d lines, the spine's files have at most %d", file, n, maxSpine)
 		}
-		if !strings.Contains(string(readme), file) {
-			t.Errorf("README.md does not name %s", file)
+		if !strings.Contains(string(guide), file) {
+			t.Errorf("CONTRIBUTING.md does not name %s", file)
 		}
 	}
 }
@@ -185,6 +185,27 @@ func TestRationale(t *testing.T) {
 	for _, m := range mods {
 		if !strings.Contains(string(data), m) {
 			t.Errorf("docs/RATIONALE.md does not speak of %s", m)
+		}
+	}
+}
+
+// README.md fits on three screens, and a release of CHANGELOG.md on one.
+func TestDocumentSizes(t *testing.T) {
+	const maxReadme, maxRelease = 150, 40
+	readme, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(readme), "\n"); n >= maxReadme {
+		t.Errorf("README.md has %d lines, want fewer than %d", n, maxReadme)
+	}
+	changelog, err := os.ReadFile(filepath.Join(root(t), "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range strings.Split(string(changelog), "\n## ")[1:] {
+		if n := strings.Count(release, "\n"); n > maxRelease {
+			t.Errorf("CHANGELOG.md: %.20q has %d lines, want at most %d", release, n, maxRelease)
 		}
 	}
 }
