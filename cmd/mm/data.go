@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train/dataset"
+	"mm-abi.org/mm/train/dataset/fonts"
 	"mm-abi.org/mm/train/dataset/scene"
 	"mm-abi.org/mm/train/dataset/synth"
 )
@@ -101,7 +102,7 @@ func (p *program) fontsCommand() *cli.Command {
 			if err := wantArgs(c, 0, 0); err != nil {
 				return err
 			}
-			_, err := io.WriteString(p.stdout, scene.Notices())
+			_, err := io.WriteString(p.stdout, fonts.Notices())
 			return err
 		},
 	}

@@ -47,7 +47,7 @@ func (s share) least(t *testing.T, what string, percent float64) {
 
 // Charts whose truth is known are read back: n by MM_CHARTS, else a few.
 func TestRead(t *testing.T) {
-	set, err := glyph.New(scene.Train)
+	set, err := glyph.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRead(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	set, err := glyph.New(scene.Train)
+	set, err := glyph.New()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func BenchmarkRead(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		if _, err := glyph.New(scene.Train); err != nil {
+		if _, err := glyph.New(); err != nil {
 			b.Fatal(err)
 		}
 	}

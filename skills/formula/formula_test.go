@@ -13,7 +13,7 @@ import (
 	"golang.org/x/image/vector"
 
 	"mm-abi.org/mm/skills/glyph"
-	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/fonts"
 )
 
 type free struct{}
@@ -23,7 +23,7 @@ func (free) Hold(int64) error { return nil }
 
 // press prints with a font that is held out.
 type press struct {
-	chars map[rune]scene.Outline
+	chars map[rune]fonts.Glyph
 	mask  *image.Alpha
 }
 
@@ -94,22 +94,13 @@ func (p *press) formula(r *rand.Rand, em float64) string {
 
 // Formulas in fonts that it does not know are read: n by MM_FORMULAS, else few.
 func TestRead(t *testing.T) {
-	set, err := glyph.New(scene.Train)
+	set, err := glyph.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	outlines, err := scene.Outlines(scene.Held)
+	faces, err := fonts.HeldOut()
 	if err != nil {
 		t.Fatal(err)
-	}
-	faces := map[string]map[rune]scene.Outline{}
-	var names []string
-	for _, o := range outlines {
-		if faces[o.Face] == nil {
-			faces[o.Face] = map[rune]scene.Outline{}
-			names = append(names, o.Face)
-		}
-		faces[o.Face][o.Char] = o
 	}
 	n := 12
 	if s := os.Getenv("MM_FORMULAS"); s != "" {
@@ -123,7 +114,7 @@ func TestRead(t *testing.T) {
 			right, signs, same := 0, 0, 0
 			for i := range n {
 				w, h := int(26*em), int(5*em)
-				p := &press{chars: faces[names[i%len(names)]], mask: image.NewAlpha(image.Rect(0, 0, w, h))}
+				p := &press{chars: faces[i%len(faces)].Glyphs, mask: image.NewAlpha(image.Rect(0, 0, w, h))}
 				want := p.formula(r, em)
 				pix := make([]byte, 0, 3*w*h)
 				for _, a := range p.mask.Pix {
@@ -137,7 +128,7 @@ func TestRead(t *testing.T) {
 				if got == want {
 					right++
 				} else if n <= 30 {
-					t.Logf("%s: %q, %v; want %q", names[i%len(names)], got, err, want)
+					t.Logf("%s: %q, %v; want %q", faces[i%len(faces)].Name, got, err, want)
 				}
 			}
 			t.Logf("em %v: %d of %d formulas, %.1f %% of %d characters", em, right, n, 100*float64(same)/float64(signs), signs)

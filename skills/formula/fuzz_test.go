@@ -16,7 +16,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add(src.Make(0).RGB, 64)
 	f.Add(make([]byte, 3*40*20), 40)
-	set, err := glyph.New(scene.Train)
+	set, err := glyph.New()
 	if err != nil {
 		f.Fatal(err)
 	}

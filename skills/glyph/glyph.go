@@ -1,31 +1,31 @@
-// Package glyph knows printed letters by their shape.
+// Package glyph recognizes printed characters by their shape.
 //
-// [New] draws the characters of the fonts that pictures for training are drawn
-// with (train/dataset/scene), each stretched to one small grid; [Set.Match] says
-// how much the ink of a picture is like each of them, font by font, since a text
-// is of one font. The fonts that are held out there are held out here, too: the
-// figures of docs/SKILLS.md are of them.
+// [New] draws the characters of the training fonts (train/dataset/fonts), each
+// stretched to one small grid. [Set.Match] compares the ink of an image with each
+// of them, font by font, since a text is set in one font. The held-out fonts are
+// not used: the figures in docs/SKILLS.md are measured on them.
 package glyph
 
 import (
 	"image"
 	"image/draw"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"golang.org/x/image/vector"
 
-	"mm-abi.org/mm/train/dataset/scene"
+	"mm-abi.org/mm/train/dataset/fonts"
 )
 
-// Columns and Rows of the grid that a character is compared in.
+// Columns and Rows are the size of the grid in which characters are compared.
 const (
 	Columns = 12
 	Rows    = 16
 )
 
-// Grid is ink of 0 to 1 in Rows rows, made comparable: of mean 0 and length 1.
+// Grid is the ink of a character in Rows rows, normalized to mean 0 and length 1.
 type Grid [Columns * Rows]float32
 
 // Char is a character of a font.
@@ -34,43 +34,44 @@ type Char struct {
 	Face   int
 	Grid   Grid
 	Aspect float64 // the natural logarithm of width over height of its ink
-	Top    float64 // of its ink over the baseline, in ems
-	Bottom float64 // of its ink over the baseline, in ems; below 0: a descender
+	Top    float64 // top of its ink above the baseline, in ems
+	Bottom float64 // bottom of its ink above the baseline, in ems; negative for a descender
 }
 
-// Set is characters to compare with.
+// Set holds the characters to compare with.
 type Set struct {
 	Faces []string
-	chars [][]Char // by face
+	chars [][]Char // of each face
 }
 
-// drawn is the size that characters are drawn in, pixels of an em.
-const drawn = 26
+// emPixels is the size at which characters are drawn, in pixels per em.
+const emPixels = 26
 
-// New draws the upright and slanted fonts of a split of scene, without those
-// whose small letters are capitals.
-func New(split string) (*Set, error) {
-	outlines, err := scene.Outlines(split)
+// New draws the training fonts, upright and slanted, except small caps.
+func New() (*Set, error) {
+	training, err := fonts.Training()
 	if err != nil {
 		return nil, err
 	}
 	s := &Set{}
-	fill := vector.NewRasterizer(2*drawn, 2*drawn)
-	for _, o := range outlines {
-		if strings.Contains(o.Face, "Smallcaps") || len(o.Contours) == 0 {
+	fill := vector.NewRasterizer(2*emPixels, 2*emPixels)
+	for _, f := range training {
+		if strings.Contains(f.Name, "Smallcaps") {
 			continue
 		}
-		if n := len(s.Faces); n == 0 || s.Faces[n-1] != o.Face {
-			s.Faces, s.chars = append(s.Faces, o.Face), append(s.chars, nil)
+		var chars []Char
+		for _, c := range slices.Sorted(maps.Keys(f.Glyphs)) {
+			if g := f.Glyphs[c]; len(g.Contours) > 0 {
+				chars = append(chars, newChar(fill, c, g, len(s.Faces)))
+			}
 		}
-		at := len(s.Faces) - 1
-		s.chars[at] = append(s.chars[at], newChar(fill, o, at))
+		s.Faces, s.chars = append(s.Faces, f.Name), append(s.chars, chars)
 	}
 	return s, nil
 }
 
 // newChar draws a character to the bounds of its ink.
-func newChar(fill *vector.Rasterizer, o scene.Outline, face int) Char {
+func newChar(fill *vector.Rasterizer, char rune, o fonts.Glyph, face int) Char {
 	lo, hi := [2]int{math.MaxInt, math.MaxInt}, [2]int{math.MinInt, math.MinInt}
 	for _, c := range o.Contours {
 		for _, p := range c {
@@ -80,7 +81,7 @@ func newChar(fill *vector.Rasterizer, o scene.Outline, face int) Char {
 		}
 	}
 	w, h := max(hi[0]-lo[0], 1), max(hi[1]-lo[1], 1)
-	pw, ph := (w*drawn+1023)/1024+1, (h*drawn+1023)/1024+1
+	pw, ph := (w*emPixels+fonts.Em-1)/fonts.Em+1, (h*emPixels+fonts.Em-1)/fonts.Em+1
 	fill.Reset(pw, ph)
 	fill.DrawOp = draw.Src
 	at := func(p [2]int) (x, y float32) {
@@ -103,18 +104,18 @@ func newChar(fill *vector.Rasterizer, o scene.Outline, face int) Char {
 		ink.Pix[i] = float32(a) / 255
 	}
 	return Char{
-		Rune: o.Char, Face: face, Grid: ink.Grid(image.Rect(0, 0, pw, ph)), Aspect: math.Log(float64(w) / float64(h)),
-		Top: float64(-lo[1]) / 1024, Bottom: float64(-hi[1]) / 1024,
+		Rune: char, Face: face, Grid: ink.Grid(image.Rect(0, 0, pw, ph)), Aspect: math.Log(float64(w) / float64(h)),
+		Top: float64(-lo[1]) / fonts.Em, Bottom: float64(-hi[1]) / fonts.Em,
 	}
 }
 
-// Ink is how much of each pixel is drawn, 0 to 1.
+// Ink holds the coverage of each pixel, 0 to 1.
 type Ink struct {
 	W, H int
 	Pix  []float32
 }
 
-// At is the ink of a pixel; 0 outside.
+// At returns the ink of a pixel, 0 outside the image.
 func (k *Ink) At(x, y int) float32 {
 	if x < 0 || y < 0 || x >= k.W || y >= k.H {
 		return 0
@@ -122,8 +123,8 @@ func (k *Ink) At(x, y int) float32 {
 	return k.Pix[y*k.W+x]
 }
 
-// Bounds is the smallest rectangle within r that holds all ink over a level;
-// empty where there is none.
+// Bounds returns the smallest rectangle within r that holds all ink above level.
+// It is empty if there is no such ink.
 func (k *Ink) Bounds(r image.Rectangle, level float32) image.Rectangle {
 	r = r.Intersect(image.Rect(0, 0, k.W, k.H))
 	out := image.Rectangle{Min: r.Max, Max: r.Min}
@@ -141,7 +142,7 @@ func (k *Ink) Bounds(r image.Rectangle, level float32) image.Rectangle {
 	return out
 }
 
-// Grid samples a rectangle: the mean of what each cell covers.
+// Grid samples a rectangle: each cell is the mean of the ink it covers.
 func (k *Ink) Grid(r image.Rectangle) (g Grid) {
 	cw, ch := float64(r.Dx())/Columns, float64(r.Dy())/Rows
 	for j := range Rows {
@@ -152,20 +153,20 @@ func (k *Ink) Grid(r image.Rectangle) (g Grid) {
 		}
 	}
 	g.sharpen()
-	g.normal()
+	g.normalize()
 	return g
 }
 
-// sharpen makes a blurred stroke a stroke: what is much less than the most is
-// nothing, what is nearly as much is all.
+// sharpen restores blurred strokes: cells far below the maximum become 0, cells
+// near it 1.
 func (g *Grid) sharpen() {
-	most := slices.Max(g[:])
+	peak := slices.Max(g[:])
 	for i, v := range g {
-		g[i] = min(1, max(0, (v/(most+1e-6)-0.3)/0.5))
+		g[i] = min(1, max(0, (v/(peak+1e-6)-0.3)/0.5))
 	}
 }
 
-// mean ink of a rectangle with bounds within pixels.
+// mean returns the mean ink of a rectangle whose bounds may lie within pixels.
 func (k *Ink) mean(x0, y0, x1, y1 float64) float32 {
 	total, area := 0.0, 0.0
 	for y := int(y0); float64(y) < y1; y++ {
@@ -182,7 +183,8 @@ func (k *Ink) mean(x0, y0, x1, y1 float64) float32 {
 	return float32(total / area)
 }
 
-func (g *Grid) normal() {
+// normalize sets the mean to 0 and the length to 1.
+func (g *Grid) normalize() {
 	mean := float32(0)
 	for _, v := range g {
 		mean += v
@@ -193,7 +195,7 @@ func (g *Grid) normal() {
 		g[i] -= mean
 		length += float64(g[i]) * float64(g[i])
 	}
-	if length < 1e-9 { // all ink: a point, a bar
+	if length < 1e-9 { // all ink: a period or a bar
 		for i := range g {
 			g[i] = 0
 		}
@@ -204,8 +206,8 @@ func (g *Grid) normal() {
 	}
 }
 
-// Like is how alike two grids are, -1 to 1.
-func (g *Grid) Like(o *Grid) float64 {
+// Similarity returns the correlation of two grids, -1 to 1.
+func (g *Grid) Similarity(o *Grid) float64 {
 	var sum float32
 	for i := range g {
 		sum += g[i] * o[i]
@@ -213,7 +215,7 @@ func (g *Grid) Like(o *Grid) float64 {
 	return float64(sum)
 }
 
-// Piece is ink that is to be one character.
+// Piece is a rectangle of ink taken as one character.
 type Piece struct {
 	Box    image.Rectangle
 	grid   Grid
@@ -228,16 +230,16 @@ func (k *Ink) Piece(r image.Rectangle) Piece {
 	return p
 }
 
-// Guess is what a piece may be.
+// Guess is a candidate character for a piece.
 type Guess struct {
 	Char  *Char
-	Score float64 // 1: the very shape; below 0.5: hardly
+	Score float64 // 1: identical shape; below 0.5: unlikely
 }
 
-// stretch is what a unit of the logarithm of stretching costs of a score.
-const stretch = 0.35
+// stretchCost is subtracted from a score per unit of difference in log aspect.
+const stretchCost = 0.35
 
-// Match is the best guess among the characters of an alphabet in one font.
+// Match returns the best guess among the characters of an alphabet in one font.
 func (s *Set) Match(p *Piece, face int, alphabet string) Guess {
 	best := Guess{Score: math.Inf(-1)}
 	for i := range s.chars[face] {
@@ -252,7 +254,7 @@ func (s *Set) Match(p *Piece, face int, alphabet string) Guess {
 	return best
 }
 
-// Each gives every character of an alphabet in one font with its score.
+// Each calls f with every character of an alphabet in one font and its score.
 func (s *Set) Each(p *Piece, face int, alphabet string, f func(Guess)) {
 	for i := range s.chars[face] {
 		if c := &s.chars[face][i]; strings.ContainsRune(alphabet, c.Rune) {
@@ -262,17 +264,17 @@ func (s *Set) Each(p *Piece, face int, alphabet string, f func(Guess)) {
 }
 
 func (s *Set) score(p *Piece, c *Char) float64 {
-	like := p.grid.Like(&c.Grid)
+	similarity := p.grid.Similarity(&c.Grid)
 	if solid := c.Grid == (Grid{}); solid || p.solid {
-		like = 0
+		similarity = 0
 		if solid && p.solid {
-			like = 1
+			similarity = 1
 		}
 	}
-	return like - stretch*math.Abs(p.aspect-c.Aspect)
+	return similarity - stretchCost*math.Abs(p.aspect-c.Aspect)
 }
 
-// Columns cuts a line of ink where its columns are empty, from the left.
+// Columns cuts a line of ink at its empty columns, from the left.
 func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
 	var out []image.Rectangle
 	for _, run := range runs(r.Min.X, r.Max.X, func(x int) bool { return k.inked(image.Rect(x, r.Min.Y, x+1, r.Max.Y), level) }) {
@@ -281,7 +283,7 @@ func (k *Ink) Columns(r image.Rectangle, level float32) []image.Rectangle {
 	return out
 }
 
-// Lines cuts ink where its rows are empty, from the top.
+// Lines cuts ink at its empty rows, from the top.
 func (k *Ink) Lines(r image.Rectangle, level float32) []image.Rectangle {
 	var out []image.Rectangle
 	for _, run := range runs(r.Min.Y, r.Max.Y, func(y int) bool { return k.inked(image.Rect(r.Min.X, y, r.Max.X, y+1), level) }) {
@@ -290,7 +292,7 @@ func (k *Ink) Lines(r image.Rectangle, level float32) []image.Rectangle {
 	return out
 }
 
-// inked reports whether there is ink in r.
+// inked reports whether r holds ink above level.
 func (k *Ink) inked(r image.Rectangle, level float32) bool {
 	for y := r.Min.Y; y < r.Max.Y; y++ {
 		for x := r.Min.X; x < r.Max.X; x++ {
@@ -302,7 +304,7 @@ func (k *Ink) inked(r image.Rectangle, level float32) bool {
 	return false
 }
 
-// runs are the stretches [from, to) of lo to hi in which all have ink.
+// runs returns the maximal intervals [from, to) of [lo, hi) with ink throughout.
 func runs(lo, hi int, ink func(int) bool) (out [][2]int) {
 	start := -1
 	for i := lo; i <= hi; i++ {

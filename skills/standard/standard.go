@@ -11,13 +11,12 @@ import (
 	"mm-abi.org/mm/skills/glyph"
 	"mm-abi.org/mm/skills/guard"
 	"mm-abi.org/mm/skills/sandbox/builtin"
-	"mm-abi.org/mm/train/dataset/scene"
 )
 
 // Funcs are the functions, for a builtin.Executor. Letters to compare with are
 // drawn once, when the first picture is read.
 func Funcs() map[string]builtin.Func {
-	letters := sync.OnceValues(func() (*glyph.Set, error) { return glyph.New(scene.Train) })
+	letters := sync.OnceValues(glyph.New)
 	return map[string]builtin.Func{
 		"chartqa":    chart.New(letters),
 		"ocr-latex":  formula.New(letters),

@@ -1,5 +1,5 @@
 // Command faces takes the outlines of letters, digits and a few signs out of
-// fonts and writes them into one small file, train/dataset/scene/faces.bin,
+// fonts and writes them into one small file, train/dataset/fonts/faces.bin,
 // which the words of training pictures are drawn with. It is run by hand
 // (make faces), and gives the same bytes each time.
 //

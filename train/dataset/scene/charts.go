@@ -112,7 +112,7 @@ func (p *pen) chart(ground rgb, sc scale, t *Truth) {
 	if distance(ink, ground) < minContrast {
 		ink = rgb{235, 235, 235}
 	}
-	ticks := style{face: pick(&p.dice, p.faces), em: p.px(p.span(9, 11) * unit), wide: 256}
+	ticks := style{font: pick(&p.dice, p.fonts), em: p.px(p.span(9, 11) * unit), wide: 256}
 	st := ticks
 	st.em = p.px(p.span(11, 13) * unit)
 	px := func(v int) int { return p.px(v * unit) }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -57,24 +56,8 @@ func apart(a, b rgb) int {
 	return most
 }
 
-// The held-out fonts, numbers and made-up words are in no training picture.
+// The held-out numbers and made-up words are in no training picture.
 func TestWordsDiffer(t *testing.T) {
-	names := map[string]bool{}
-	for _, split := range []string{Train, Held} {
-		list, err := FaceNames(split)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range list {
-			if names[n] || strings.HasPrefix(n, "Liberation") != (split == Held) {
-				t.Errorf("%s is %s's", n, split)
-			}
-			names[n] = true
-		}
-	}
-	if len(names) != 45 {
-		t.Errorf("%d faces", len(names))
-	}
 	known := map[string]bool{}
 	for _, w := range lexicon {
 		known[w] = true
@@ -115,33 +98,18 @@ func TestInside(t *testing.T) {
 			}
 			p := newPen(s)
 			p.rgb = make([]byte, 3*size*size)
-			for _, f := range s.faces {
+			for _, f := range s.fonts {
 				for _, text := range []string{"WWWWWWWW", "jjjjjjjj", "g", "9999", "Q"} {
-					st := style{face: f, em: p.px(56 * unit), wide: 285, space: 80, angle: 24}
+					st := style{font: f, em: p.px(56 * unit), wide: 285, space: 80, angle: 24}
 					l := p.fitted(text, st)
 					edge := p.px(4 * unit)
 					if room := size*unit - 2*edge; l.width() > room || l.height() > room {
-						t.Errorf("%s: %q is %d × %d of %d", f.name, text, l.width(), l.height(), room)
+						t.Errorf("%s: %q is %d × %d of %d", f.Name, text, l.width(), l.height(), room)
 					}
 				}
 			}
 		}
 	}
-}
-
-// Damaged outlines are an error.
-func FuzzFaces(f *testing.F) {
-	f.Add(faceFile)
-	f.Add(faceFile[:1000])
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) > 4096 && len(b) != len(faceFile) {
-			t.Skip()
-		}
-		if faces, err := readFaces(b, false); err == nil && len(faces) == 0 {
-			t.Error("no faces and no error")
-		}
-	})
 }
 
 // A list is never left behind without all of its pictures, and never replaced.

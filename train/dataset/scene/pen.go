@@ -5,6 +5,8 @@ import (
 	"image/draw"
 
 	"golang.org/x/image/vector"
+
+	"mm-abi.org/mm/train/dataset/fonts"
 )
 
 // unit is one pixel in the numbers that geometry is in.
@@ -17,11 +19,11 @@ type point struct{ x, y int }
 type pen struct {
 	dice
 	held, plain bool
-	small       bool   // most texts are
-	size        int    // pixels
-	frames      int    // of a clip
-	faces       []face // of the split
-	rgb         []byte // [size, size, 3]
+	small       bool         // most texts are
+	size        int          // pixels
+	frames      int          // of a clip
+	fonts       []fonts.Font // of the split
+	rgb         []byte       // [size, size, 3]
 	fill        vector.Rasterizer
 	mask        image.Alpha
 	other       []byte // [size, size, 3], for filters
@@ -29,7 +31,7 @@ type pen struct {
 }
 
 func newPen(s *Source) *pen {
-	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, small: s.opt.Small && s.opt.Split == Train, size: s.opt.Size, frames: s.opt.Frames, faces: s.faces}
+	return &pen{held: s.opt.Split == Held, plain: s.opt.Plain, small: s.opt.Small && s.opt.Split == Train, size: s.opt.Size, frames: s.opt.Frames, fonts: s.fonts}
 }
 
 // px scales a length that was thought of at 128 pixels, in 1/256 of those.

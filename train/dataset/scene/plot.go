@@ -68,7 +68,7 @@ func (p *pen) columns() []Bar {
 func (p *pen) drawPlot(t *Truth, ink rgb) {
 	px := func(v int) int { return p.px(v * unit) }
 	ax := axes{px(plotLeft), px(plotRight), px(plotUpper), px(plotBottom), scale{t.Top, t.Step}, ink, max(p.px(unit), unit)}
-	text := style{face: p.faces[0], em: p.px(10 * unit), wide: 256}
+	text := style{font: p.fonts[0], em: p.px(10 * unit), wide: 256}
 	for v := 0; v <= t.Top; v += t.Step {
 		p.tick(ax, v, text)
 	}

@@ -31,6 +31,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"mm-abi.org/mm/train/dataset/fonts"
 )
 
 // Splits of Options. They share no scene, no shade of a colour and no texture
@@ -122,7 +124,7 @@ type Source struct {
 	opt   Options
 	kinds []weighted
 	total int
-	faces []face
+	fonts []fonts.Font
 	pens  sync.Pool // *pen
 }
 
@@ -179,7 +181,11 @@ func New(opt Options) (*Source, error) {
 		return nil, err
 	}
 	var err error
-	s.faces, err = readFaces(faceFile, opt.Split == Held)
+	if opt.Split == Held {
+		s.fonts, err = fonts.HeldOut()
+	} else {
+		s.fonts, err = fonts.Training()
+	}
 	return s, err
 }
 

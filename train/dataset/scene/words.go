@@ -142,7 +142,7 @@ func (p *pen) writing(text string) string {
 	if p.small && !p.one(3) {
 		most = 24
 	}
-	st := style{face: pick(&p.dice, p.faces), em: p.px(p.span(14, most) * unit), wide: 256}
+	st := style{font: pick(&p.dice, p.fonts), em: p.px(p.span(14, most) * unit), wide: 256}
 	if !p.plain {
 		st.wide, st.space, st.angle = p.span(230, 285), p.span(-10, 80), p.span(-24, 24)
 	}
