@@ -4,7 +4,7 @@
 //
 //	mm-native [-memory BYTES] ENGINE FOLDER
 //
-// As the program that mm pushes to a device (device/runner, docs/DEVICES.md) it is
+// As the program that mm pushes to a device (lab/device/protocol, docs/DEVICES.md) it is
 //
 //	mm-native run --context FILE --inputs DIR --outputs DIR --nonce HEX [--libs DIR] [--graph NAME] [--repeat N] --json
 //
@@ -27,12 +27,11 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/cmd/mm-native/llama"
-	"mm-abi.org/mm/cmd/mm-native/ort"
-	"mm-abi.org/mm/cmd/mm-native/phone"
-	"mm-abi.org/mm/cmd/mm-native/qnn"
+	"mm-abi.org/mm/cmd/mm-native/llamalib"
+	"mm-abi.org/mm/cmd/mm-native/ortlib"
+	"mm-abi.org/mm/cmd/mm-native/qnnlib"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/worker/serve"
+	"mm-abi.org/mm/runtimes/worker"
 )
 
 func main() {
@@ -72,7 +71,7 @@ func onDevice() int {
 		fmt.Fprintln(os.Stderr, "mm-device:", err)
 		return 3
 	}
-	return phone.Main(context.Background(), os.Args[1:], out, os.Stderr)
+	return runOnDevice(context.Background(), os.Args[1:], out, os.Stderr)
 }
 
 // overhead is what a process may take beside a model's weights and sequences:
@@ -84,7 +83,7 @@ func answer(engine, dir string) error {
 	if err != nil {
 		return err
 	}
-	return serve.Serve(context.Background(), open(engine, dir), os.Stdin, io.Writer(out))
+	return worker.Serve(context.Background(), open(engine, dir), os.Stdin, io.Writer(out))
 }
 
 // open loads an engine; what fails is told when mm asks.
@@ -98,13 +97,13 @@ func open(name, dir string) runtimes.Engine {
 		// small model's token. ONNX Runtime's calls may be shorter than the way
 		// of a thread to its processor.
 		runtime.GOMAXPROCS(1)
-		e, err = llama.Open(dir)
+		e, err = llamalib.Open(dir)
 	case "onnxruntime":
-		e, err = ort.Open(dir)
+		e, err = ortlib.Open(dir)
 	case "qnn":
-		e, err = qnn.Open(dir)
+		e, err = qnnlib.Open(dir)
 	case "qnn-compiler":
-		e, err = qnn.OpenCompiler(dir)
+		e, err = qnnlib.OpenCompiler(dir)
 	default:
 		err = fmt.Errorf("this mm-native has no engine of that name")
 	}

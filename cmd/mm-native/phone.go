@@ -1,6 +1,6 @@
 // Package phone is the runner of docs/DEVICES.md: it runs a context on the machine
 // that it is started on, with QNN's libraries there, and answers as the contract
-// of device/runner says. mm pushes mm-native, built for the device, as that
+// of lab/device/protocol says. mm pushes mm-native, built for the device, as that
 // program.
 //
 // What is told of the platform is asked of the libraries: chip, architecture, HVX
@@ -24,7 +24,7 @@ import (
 	"mm-abi.org/mm/cmd/mm-native/qnnlib"
 	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 )
 
@@ -34,14 +34,14 @@ const maxInput = 1 << 31
 // Main is the program: its words without the name of the program file, what it
 // prints its result on, and its exit code.
 func runOnDevice(ctx context.Context, words []string, stdout, stderr io.Writer) int {
-	call, err := runner.ParseCall(append([]string{"mm-device"}, words...))
+	call, err := protocol.ParseCall(append([]string{"mm-device"}, words...))
 	if err != nil {
 		fmt.Fprintln(stderr, "mm-device:", err)
 		return 2
 	}
-	r := &run{call: call, res: runner.Result{
-		Schema: runner.Schema, Nonce: call.Nonce, Simulated: runtime.GOARCH != "arm64", GoArch: runtime.GOARCH, Version: version(),
-		Outputs: []runner.Output{}, Times: runner.Times{Infer: []int64{}},
+	r := &run{call: call, res: protocol.Result{
+		Schema: protocol.Schema, Nonce: call.Nonce, Simulated: runtime.GOARCH != "arm64", GoArch: runtime.GOARCH, Version: version(),
+		Outputs: []protocol.Output{}, Times: protocol.Times{Infer: []int64{}},
 	}}
 	if err := r.do(ctx); err != nil {
 		r.res.Error = phoneAnswer(err)
@@ -83,8 +83,8 @@ func at(stage string, err error) error {
 }
 
 // answer is an error as the result has it, with QNN's number where it is QNN's.
-func phoneAnswer(err error) *runner.Error {
-	out := &runner.Error{Stage: runner.StageExecute, Message: err.Error()}
+func phoneAnswer(err error) *protocol.Error {
+	out := &protocol.Error{Stage: protocol.StageExecute, Message: err.Error()}
 	if f := (*failed)(nil); errors.As(err, &f) {
 		out.Stage = f.stage
 	}
@@ -96,8 +96,8 @@ func phoneAnswer(err error) *runner.Error {
 
 // run is one run.
 type run struct {
-	call runner.Call
-	res  runner.Result
+	call protocol.Call
+	res  protocol.Result
 }
 
 func (r *run) do(ctx context.Context) error {
@@ -108,24 +108,24 @@ func (r *run) do(ctx context.Context) error {
 	}
 	e, err := qnnlib.Open(libs)
 	if err != nil {
-		return at(runner.StageLibraries, err)
+		return at(protocol.StageLibraries, err)
 	}
 	p, err := e.Platform()
-	r.res.Build, r.res.Platform = p.Build, runner.Platform{SoC: p.SoC, Arch: p.Arch}
+	r.res.Build, r.res.Platform = p.Build, protocol.Platform{SoC: p.SoC, Arch: p.Arch}
 	if err != nil {
-		return at(runner.StageLibraries, err)
+		return at(protocol.StageLibraries, err)
 	}
 	told, o, err := r.describe()
 	if err != nil {
-		return at(runner.StageContext, err)
+		return at(protocol.StageContext, err)
 	}
 	r.res.Graph = told.Name
 	g, err := e.Load(o)
 	if err != nil {
-		return at(runner.StageContext, err)
+		return at(protocol.StageContext, err)
 	}
 	r.res.Times.Load = max(time.Since(began).Microseconds(), 1)
-	return errors.Join(r.samples(ctx, g, told), at(runner.StageExecute, g.Close()))
+	return errors.Join(r.samples(ctx, g, told), at(protocol.StageExecute, g.Close()))
 }
 
 // describe reads the context and finds the graph that is to run.
@@ -170,20 +170,20 @@ func told(list []blob.Tensor) []ask.Tensor {
 
 // samples runs each set of inputs that is there, from 0000 on.
 func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) error {
-	for s := range runner.MaxSamples {
+	for s := range protocol.MaxSamples {
 		in, err := r.inputs(s, told)
 		if s > 0 && errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
-			return at(runner.StageInputs, err)
+			return at(protocol.StageInputs, err)
 		}
 		var out [][]byte
 		for range r.call.Repeat {
 			began := time.Now()
 			var hvx *int
 			if out, hvx, err = g.Run(ctx, in); err != nil {
-				return at(runner.StageExecute, fmt.Errorf("sample %d: %w", s, err))
+				return at(protocol.StageExecute, fmt.Errorf("sample %d: %w", s, err))
 			}
 			r.res.Times.Infer = append(r.res.Times.Infer, max(time.Since(began).Microseconds(), 1))
 			if hvx != nil && (r.res.HVXThreads == nil || *hvx > *r.res.HVXThreads) {
@@ -191,7 +191,7 @@ func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) err
 			}
 		}
 		if err := r.write(s, told, out); err != nil {
-			return at(runner.StageOutputs, err)
+			return at(protocol.StageOutputs, err)
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func (r *run) samples(ctx context.Context, g *qnnlib.Graph, told blob.Graph) err
 func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 	var in [][]byte
 	for i, t := range g.Inputs {
-		path := filepath.Join(r.call.Inputs, filepath.FromSlash(runner.File(s, i)))
+		path := filepath.Join(r.call.Inputs, filepath.FromSlash(protocol.File(s, i)))
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
@@ -220,16 +220,16 @@ func (r *run) inputs(s int, g blob.Graph) ([][]byte, error) {
 
 // write writes the outputs of a set.
 func (r *run) write(s int, g blob.Graph, out [][]byte) (err error) {
-	dir, err := fsx.Create(filepath.Join(r.call.Outputs, filepath.Dir(filepath.FromSlash(runner.File(s, 0)))), 0o755, fsx.Options{})
+	dir, err := fsx.Create(filepath.Join(r.call.Outputs, filepath.Dir(filepath.FromSlash(protocol.File(s, 0)))), 0o755, fsx.Options{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	for i, b := range out {
-		if err := dir.WriteFile(path.Base(runner.File(s, i)), b, 0o644); err != nil {
+		if err := dir.WriteFile(path.Base(protocol.File(s, i)), b, 0o644); err != nil {
 			return err
 		}
-		r.res.Outputs = append(r.res.Outputs, runner.Output{Sample: s, Index: i, Name: g.Outputs[i].Name, Bytes: int64(len(b))})
+		r.res.Outputs = append(r.res.Outputs, protocol.Output{Sample: s, Index: i, Name: g.Outputs[i].Name, Bytes: int64(len(b))})
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/htp/htptest"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // What fails before a context runs is a result that the contract's reader takes,
@@ -27,15 +27,15 @@ func TestFailed(t *testing.T) {
 	}
 	for libs, words := range map[string]string{"none": "is not in", "lib": "loading"} {
 		var stdout, stderr bytes.Buffer
-		call := runner.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: libs, Nonce: "0123456789abcdef"}
+		call := protocol.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: libs, Nonce: "0123456789abcdef"}
 		if code := runOnDevice(t.Context(), call.Words()[1:], &stdout, &stderr); code != 1 {
 			t.Errorf("%s: exit %d: %s", libs, code, &stderr)
 		}
-		r, err := runner.Parse(bytes.TrimSpace(stdout.Bytes()))
-		if err != nil || r.Error == nil || r.Error.Stage != runner.StageLibraries || !strings.Contains(r.Error.Message, words) {
+		r, err := protocol.Parse(bytes.TrimSpace(stdout.Bytes()))
+		if err != nil || r.Error == nil || r.Error.Stage != protocol.StageLibraries || !strings.Contains(r.Error.Message, words) {
 			t.Errorf("%s: %v: %s", libs, err, &stdout)
 		}
-		if r.Nonce != call.Nonce || r.GoArch != runtime.GOARCH || r.Simulated != (runtime.GOARCH != "arm64") || r.Platform != (runner.Platform{}) {
+		if r.Nonce != call.Nonce || r.GoArch != runtime.GOARCH || r.Simulated != (runtime.GOARCH != "arm64") || r.Platform != (protocol.Platform{}) {
 			t.Errorf("%+v", r)
 		}
 	}

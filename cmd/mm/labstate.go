@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/lab/backends"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/graph"
 	"mm-abi.org/mm/lab/journal"
 	"mm-abi.org/mm/lab/pending"
-	backends "mm-abi.org/mm/lab/registry"
 	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/workspace"

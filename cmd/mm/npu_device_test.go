@@ -16,11 +16,11 @@ import (
 	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // started starts the program that was pushed to a phone on this machine.
-func started(ctx context.Context, call runner.Call, stdout, stderr io.Writer) int {
+func started(ctx context.Context, call protocol.Call, stdout, stderr io.Writer) int {
 	if err := os.Chmod(call.Program, 0o700); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 126

@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"mm-abi.org/mm/internal/chart"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/internal/plot"
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/dataset"
 )
@@ -27,7 +27,7 @@ func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
 	if len(training) == 0 {
 		return errors.New("the run has no steps to draw")
 	}
-	c := chart.Chart{Title: "Loss", X: "tokens", Y: "nats a token"}
+	c := plot.Chart{Title: "Loss", X: "tokens", Y: "nats a token"}
 	c.Lines = append(c.Lines, curve("training", "#1f77b4", training))
 	if len(held) > 0 {
 		c.Lines = append(c.Lines, curve("held out", "#d62728", held))
@@ -39,30 +39,30 @@ func plotRun(metrics, file string, corpus *train.Corpus, vocab int) error {
 		}
 		c.Lines = append(c.Lines, base...)
 	}
-	return fsx.Replace(file, 0o644, func(w io.Writer) error { return chart.SVG(w, c) })
+	return fsx.Replace(file, 0o644, func(w io.Writer) error { return plot.SVG(w, c) })
 }
 
-func curve(name, color string, points []train.Point) chart.Line {
-	l := chart.Line{Name: name, Color: color}
+func curve(name, color string, points []train.Point) plot.Line {
+	l := plot.Line{Name: name, Color: color}
 	for _, p := range points {
-		l.Points = append(l.Points, chart.Point{X: float64(p.Tokens), Y: p.Loss})
+		l.Points = append(l.Points, plot.Point{X: float64(p.Tokens), Y: p.Loss})
 	}
 	return l
 }
 
 // baselines are what counting alone reaches on the held-out text.
-func baselines(corpus *train.Corpus, vocab int, end float64) ([]chart.Line, error) {
+func baselines(corpus *train.Corpus, vocab int, end float64) ([]plot.Line, error) {
 	base, err := dataset.NGrams(corpus.Train, corpus.Held, vocab)
 	if err != nil {
 		return nil, err
 	}
-	var lines []chart.Line
+	var lines []plot.Line
 	for _, b := range []struct {
 		name string
 		loss float64
 	}{{"unigram", base.Unigram}, {"bigram", base.Bigram}, {"trigram", base.Trigram}} {
-		lines = append(lines, chart.Line{Name: fmt.Sprintf("%s %.2f", b.name, b.loss), Color: "#999", Dashed: true,
-			Points: []chart.Point{{X: 0, Y: b.loss}, {X: end, Y: b.loss}}})
+		lines = append(lines, plot.Line{Name: fmt.Sprintf("%s %.2f", b.name, b.loss), Color: "#999", Dashed: true,
+			Points: []plot.Point{{X: 0, Y: b.loss}, {X: end, Y: b.loss}}})
 	}
 	return lines, nil
 }

@@ -5,7 +5,7 @@
 // The way of a run: [Device.Probe] asks the device what it is; [Job.Plan] holds
 // the context against it, axis by axis, and lists what is to be pushed;
 // [Device.Push] brings a file to its place, under its SHA-256, and goes on where an
-// earlier push broke off; [Device.Run] pushes, runs the runner (device/runner) in
+// earlier push broke off; [Device.Run] pushes, runs the runner (lab/device/protocol) in
 // a folder of that run alone, pulls, checks, compares with a reference and leaves
 // an evidence.Record. What goes wrong is a diagnostic with a code of its own.
 //

@@ -21,8 +21,8 @@ import (
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/reference"
-	"mm-abi.org/mm/lab/device/runner"
 )
 
 // world is a phone, a way to it and what a run needs.
@@ -199,24 +199,24 @@ func TestNonce(t *testing.T) {
 func TestExec(t *testing.T) {
 	w := newWorld(t, double, 4096)
 	w.job.Reference = nil
-	w.phone.Exec = func(_ context.Context, c runner.Call, stdout, _ io.Writer) int {
+	w.phone.Exec = func(_ context.Context, c protocol.Call, stdout, _ io.Writer) int {
 		libs, _ := filepath.Glob(filepath.Join(c.Libs, "*.so"))
 		if data, err := os.ReadFile(c.Context); err != nil || len(data) < 4096 || len(libs) != 6 {
 			return 9
 		}
-		res := runner.Result{Schema: runner.Schema, Nonce: c.Nonce, GoArch: "arm64", Platform: runner.Platform{SoC: 69, Arch: 79}, Times: runner.Times{Infer: []int64{1}}}
+		res := protocol.Result{Schema: protocol.Schema, Nonce: c.Nonce, GoArch: "arm64", Platform: protocol.Platform{SoC: 69, Arch: 79}, Times: protocol.Times{Infer: []int64{1}}}
 		for s := range 3 {
-			in, err := os.ReadFile(filepath.Join(c.Inputs, runner.File(s, 0)))
+			in, err := os.ReadFile(filepath.Join(c.Inputs, protocol.File(s, 0)))
 			if err == nil {
-				err = os.MkdirAll(filepath.Dir(filepath.Join(c.Outputs, runner.File(s, 0))), 0o700)
+				err = os.MkdirAll(filepath.Dir(filepath.Join(c.Outputs, protocol.File(s, 0))), 0o700)
 			}
 			if err == nil {
-				err = os.WriteFile(filepath.Join(c.Outputs, runner.File(s, 0)), in[:128], 0o600)
+				err = os.WriteFile(filepath.Join(c.Outputs, protocol.File(s, 0)), in[:128], 0o600)
 			}
 			if err != nil {
 				return 10
 			}
-			res.Outputs = append(res.Outputs, runner.Output{Sample: s, Name: "y", Bytes: 128})
+			res.Outputs = append(res.Outputs, protocol.Output{Sample: s, Name: "y", Bytes: 128})
 		}
 		if err := json.NewEncoder(stdout).Encode(res); err != nil {
 			return 11

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // pull brings the outputs, and says which are missing, too many, of another size,
@@ -24,7 +24,7 @@ func (r *running) pull(ctx context.Context) ([][][]byte, diag.List, error) {
 	got := make([][][]byte, len(r.samples))
 	for s := range got {
 		for i, e := range r.p.Outputs {
-			name := runner.File(s, i)
+			name := protocol.File(s, i)
 			want["out/"+name] = true
 			b, err := r.output(ctx, name, e, &faults)
 			if err != nil {
@@ -120,7 +120,7 @@ func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Gri
 	if b == nil {
 		return nil, nil
 	}
-	where := fmt.Sprintf("out/%s (%q)", runner.File(s, i), t.Name)
+	where := fmt.Sprintf("out/%s (%q)", protocol.File(s, i), t.Name)
 	v, err := element.Decode(t, b)
 	if err != nil { // integers that nobody compares are looked at as bytes
 		v = nil
@@ -216,7 +216,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 			}
 			c := Cosine(v, values[s][i])
 			if !(c >= least) { // NaN is the least of all
-				least, where = c, fmt.Sprintf("out/%s (%q)", runner.File(s, i), t.Name)
+				least, where = c, fmt.Sprintf("out/%s (%q)", protocol.File(s, i), t.Name)
 			}
 			if math.IsNaN(c) {
 				least = math.Inf(-1)

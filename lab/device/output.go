@@ -3,7 +3,7 @@ package device
 import (
 	"math"
 
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Result is an output that came back, in numbers: integers with a scale are
@@ -36,7 +36,7 @@ func (r *running) results(got [][][]byte, values [][][]float32) []Result {
 				continue
 			}
 			t := r.p.graph.Outputs[i]
-			one := Result{Sample: s, Index: i, Name: t.Name, DType: t.DType.String(), Shape: t.Dims, Bytes: int64(len(b)), Digest: digestOf(b), File: runner.File(s, i), Values: values[s][i]}
+			one := Result{Sample: s, Index: i, Name: t.Name, DType: t.DType.String(), Shape: t.Dims, Bytes: int64(len(b)), Digest: digestOf(b), File: protocol.File(s, i), Values: values[s][i]}
 			one.count()
 			out = append(out, one)
 		}

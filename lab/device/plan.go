@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules/qnnfile"
 
 	"mm-abi.org/mm/core/htp/blob"
@@ -74,7 +74,7 @@ type Plan struct {
 	Faults   diag.List      `json:"diagnostics"`
 	parsed   *blob.Context
 	graph    blob.Graph
-	call     runner.Call
+	call     protocol.Call
 	libBuild string
 }
 
@@ -117,7 +117,7 @@ func (j Job) Plan(ctx context.Context, d *Device) (*Plan, error) {
 		j.Nonce = drawNonce()
 	}
 	run := d.at("runs", j.Nonce)
-	p.call = runner.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: "lib", Nonce: j.Nonce, Graph: p.graph.Name, Repeat: j.Repeat}
+	p.call = protocol.Call{Program: "./mm-device", Context: "context.bin", Inputs: "in", Outputs: "out", Libs: "lib", Nonce: j.Nonce, Graph: p.graph.Name, Repeat: j.Repeat}
 	p.Command = j.command(run, p.call)
 	return p, nil
 }

@@ -20,7 +20,7 @@ import (
 	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // grace is how much longer than the runner's own deadline is waited for it.
@@ -90,7 +90,7 @@ type running struct {
 	values  [][][]float32
 	begun   int64  // by the device's clock
 	reused  string // why the inputs may have been met before; "" where they were not
-	result  runner.Result
+	result  protocol.Result
 }
 
 // writable tries whether the folder can be written to before anything large is
@@ -112,8 +112,8 @@ func (r *running) inputs() error {
 		}
 		r.values = r.draw(max(r.j.Count, 1))
 	}
-	if len(r.values) > runner.MaxSamples {
-		return fmt.Errorf("%d samples, at most %d are run", len(r.values), runner.MaxSamples)
+	if len(r.values) > protocol.MaxSamples {
+		return fmt.Errorf("%d samples, at most %d are run", len(r.values), protocol.MaxSamples)
 	}
 	for s, sample := range r.values {
 		if len(sample) != len(r.p.graph.Inputs) {
@@ -164,7 +164,7 @@ func (r *running) prepare(ctx context.Context) error {
 	for s, sample := range r.samples {
 		dirs = append(dirs, fmt.Sprintf("%s/in/%04d", r.dir, s))
 		for i, b := range sample {
-			files = append(files, fileOf("in/"+runner.File(s, i), b))
+			files = append(files, fileOf("in/"+protocol.File(s, i), b))
 		}
 	}
 	for _, f := range files {
@@ -196,7 +196,7 @@ func (r *running) prepare(ctx context.Context) error {
 
 // command is the command line of the run in the folder dir. The libraries look
 // for the NPU's half in ADSP_LIBRARY_PATH.
-func (j Job) command(dir string, call runner.Call) string {
+func (j Job) command(dir string, call protocol.Call) string {
 	seconds := int(math.Ceil(j.limit().Seconds()))
 	return lane.Command("cd", dir) + " && LD_LIBRARY_PATH=" + lane.Quote(dir+"/lib") + " ADSP_LIBRARY_PATH=" + lane.Quote(dir+"/lib") +
 		" " + lane.Command("timeout", "-k", "2", strconv.Itoa(seconds)) + " " + call.Command()
@@ -249,7 +249,7 @@ func (r *running) ended(out lane.Output) error {
 	case out.Code >= exitSignal || out.Code < 0:
 		return r.d.fault(diag.RunCrashed, fmt.Sprintf("signal %d%s", out.Code-exitSignal, said))
 	}
-	res, err := runner.Parse(bytes.TrimSpace(out.Stdout))
+	res, err := protocol.Parse(bytes.TrimSpace(out.Stdout))
 	switch {
 	case err != nil && out.Code != 0:
 		return r.d.fault(diag.RunFailed, fmt.Sprintf("exit code %d, and no result%s", out.Code, said))
@@ -287,13 +287,13 @@ const (
 )
 
 // failed makes a diagnostic of QNN's error, with what is known of both sides.
-func (r *running) failed(res runner.Result) error {
+func (r *running) failed(res protocol.Result) error {
 	e := res.Error
 	both := fmt.Sprintf("error %d at %s: %s; the context is by %s for v%d (%d), the libraries are %s, the NPU is v%d (%d)",
 		e.Code, e.Stage, e.Message, cmp.Or(r.p.parsed.Build, "nobody knows what"), r.p.parsed.Arch, r.p.parsed.SoC, cmp.Or(res.Build, "of no build"), res.Platform.Arch, res.Platform.SoC)
 	code := diag.RunFailed
 	switch {
-	case e.Stage == runner.StageLibraries && e.Code != errMixed:
+	case e.Stage == protocol.StageLibraries && e.Code != errMixed:
 		code = diag.RunnerLibrary
 	case e.Code == errMixed:
 		code = diag.LibrariesMixed

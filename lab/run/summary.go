@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"mm-abi.org/mm/internal/chart"
+	"mm-abi.org/mm/internal/plot"
 	"mm-abi.org/mm/lab/chain"
 )
 
@@ -36,7 +36,7 @@ type Summary struct {
 	DiskMiB   *Range        `json:"disk_mib,omitempty"`
 
 	steps     map[string]*StepFigures
-	telemetry map[string][]chart.Point
+	telemetry map[string][]plot.Point
 }
 
 // StepFigures are those of a step, or of STEP/ARM. Times are in milliseconds, of single runs that
@@ -57,7 +57,7 @@ type StepFigures struct {
 
 	runs, loads []float64
 	outputs     map[string]bool
-	curve       []chart.Point
+	curve       []plot.Point
 }
 
 // Range is how a sensor went, reading by reading.
@@ -76,7 +76,7 @@ type Range struct {
 // broken chain there are none. [chain.ErrUnfinished] comes with the figures of
 // all rows but the last.
 func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
-	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]chart.Point{}}
+	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]plot.Point{}}
 	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
 	s.Rows, s.Head, s.Key, s.Running = report.Rows, report.Head, report.Key, report.Running
 	for _, name := range slices.Sorted(maps.Keys(s.steps)) {
@@ -126,7 +126,7 @@ func (s *Summary) add(row chain.Row) error {
 		s.DiskMiB = s.DiskMiB.add(r.DiskMiB)
 		for name, v := range map[string]*float64{"heat, °C": r.HeatC, "battery, %": r.BatteryPct} {
 			if v != nil {
-				s.telemetry[name] = append(s.telemetry[name], chart.Point{X: minutes, Y: max(*v, 0)})
+				s.telemetry[name] = append(s.telemetry[name], plot.Point{X: minutes, Y: max(*v, 0)})
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 	}
 	f.runs = append(f.runs, own...)
 	slices.Sort(own)
-	f.curve = append(f.curve, chart.Point{X: minutes, Y: percentile(own, 50)})
+	f.curve = append(f.curve, plot.Point{X: minutes, Y: percentile(own, 50)})
 }
 
 func (f *StepFigures) figures() StepFigures {
@@ -206,20 +206,20 @@ var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8
 
 // PlotSteps draws how long the runs of each step took, over the run's time.
 func (s *Summary) PlotSteps(w io.Writer) error {
-	c := chart.Chart{Title: s.title("median of a step's runs"), X: "minutes", Y: "ms"}
+	c := plot.Chart{Title: s.title("median of a step's runs"), X: "minutes", Y: "ms"}
 	for i, f := range s.Steps {
-		c.Lines = append(c.Lines, chart.Line{Name: f.Step, Color: colors[i%len(colors)], Points: f.curve})
+		c.Lines = append(c.Lines, plot.Line{Name: f.Step, Color: colors[i%len(colors)], Points: f.curve})
 	}
-	return chart.SVG(w, c)
+	return plot.SVG(w, c)
 }
 
 // PlotTelemetry draws heat and battery over the run's time; below 0 counts as 0.
 func (s *Summary) PlotTelemetry(w io.Writer) error {
-	c := chart.Chart{Title: s.title("telemetry"), X: "minutes", Y: "°C, %"}
+	c := plot.Chart{Title: s.title("telemetry"), X: "minutes", Y: "°C, %"}
 	for i, name := range slices.Sorted(maps.Keys(s.telemetry)) {
-		c.Lines = append(c.Lines, chart.Line{Name: name, Color: colors[i%len(colors)], Points: s.telemetry[name]})
+		c.Lines = append(c.Lines, plot.Line{Name: name, Color: colors[i%len(colors)], Points: s.telemetry[name]})
 	}
-	return chart.SVG(w, c)
+	return plot.SVG(w, c)
 }
 
 func (s *Summary) title(what string) string {

@@ -11,17 +11,17 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 // Exec runs the program that was pushed on this machine, in the place of the
 // emulated runner: with QNN's own emulation, say. The paths of the call, the
 // program's among them, are this machine's. What it writes to stdout is its
 // result, and its exit code is given back.
-type Exec func(ctx context.Context, call runner.Call, stdout, stderr io.Writer) int
+type Exec func(ctx context.Context, call protocol.Call, stdout, stderr io.Writer) int
 
 // outside lays the files of a call out for Exec, and takes its outputs over.
-func (s *session) outside(ctx context.Context, call runner.Call) int {
+func (s *session) outside(ctx context.Context, call protocol.Call) int {
 	dir, err := fsx.MkdirTemp("phone-run-")
 	if err == nil {
 		defer fsx.RemoveAll(dir)
@@ -34,7 +34,7 @@ func (s *session) outside(ctx context.Context, call runner.Call) int {
 	return 3
 }
 
-func (s *session) within(ctx context.Context, call runner.Call, dir string) (int, error) {
+func (s *session) within(ctx context.Context, call protocol.Call, dir string) (int, error) {
 	root := path.Join("/", s.p.local("/", s.dir))
 	moved := call
 	for _, place := range []struct {

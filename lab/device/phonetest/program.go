@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/lab/device/reference"
-	"mm-abi.org/mm/lab/device/runner"
 )
 
 // Program is what a file has to hold for the phone to run it as the runner.
@@ -41,7 +41,7 @@ func (s *session) program(ctx context.Context, args []string, env map[string]str
 		fmt.Fprintf(s.stderr, "sh: %s: not executable: 64-bit ELF file\n", args[0])
 		return 126
 	}
-	call, err := runner.ParseCall(args)
+	call, err := protocol.ParseCall(args)
 	if err != nil {
 		fmt.Fprintln(s.stderr, "mm-device:", err)
 		return 2
@@ -55,9 +55,9 @@ func (s *session) program(ctx context.Context, args []string, env map[string]str
 // run is one run of the runner.
 type run struct {
 	*session
-	call runner.Call
+	call protocol.Call
 	env  map[string]string
-	res  runner.Result
+	res  protocol.Result
 }
 
 // do answers as the runner does, faults and all.
@@ -67,8 +67,8 @@ func (r *run) do(ctx context.Context) int {
 	p.runs++
 	p.mu.Unlock()
 	hvx := 4
-	r.res = runner.Result{Schema: runner.Schema, Nonce: r.call.Nonce, Simulated: !p.Pretend, GoArch: "arm64", Version: "emulated", Build: p.Build,
-		Platform: runner.Platform{SoC: p.SoC, Arch: p.Arch}, HVXThreads: &hvx, Outputs: []runner.Output{}, Times: runner.Times{Load: 90000, Infer: []int64{}}}
+	r.res = protocol.Result{Schema: protocol.Schema, Nonce: r.call.Nonce, Simulated: !p.Pretend, GoArch: "arm64", Version: "emulated", Build: p.Build,
+		Platform: protocol.Platform{SoC: p.SoC, Arch: p.Arch}, HVXThreads: &hvx, Outputs: []protocol.Output{}, Times: protocol.Times{Load: 90000, Infer: []int64{}}}
 	switch {
 	case p.broken(Hang):
 		<-ctx.Done()
@@ -83,7 +83,7 @@ func (r *run) do(ctx context.Context) int {
 		r.res.Nonce = strings.Repeat("0", len(r.call.Nonce))
 	}
 	if code, stage, msg := r.compute(ctx); stage != "" {
-		r.res.Error = &runner.Error{Code: code, Stage: stage, Message: msg}
+		r.res.Error = &protocol.Error{Code: code, Stage: stage, Message: msg}
 	}
 	text, err := json.Marshal(r.res)
 	if err != nil {
@@ -101,11 +101,11 @@ func (r *run) do(ctx context.Context) int {
 func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, r.call.Context)))
 	if err != nil {
-		return 0, runner.StageContext, err.Error()
+		return 0, protocol.StageContext, err.Error()
 	}
 	c, err := blob.ReadContext(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
-		return 30010, runner.StageContext, err.Error()
+		return 30010, protocol.StageContext, err.Error()
 	}
 	if code, stage, msg := r.libraries(c); stage != "" {
 		return code, stage, msg
@@ -113,7 +113,7 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 	r.res.Graph = c.Graphs[0].Name
 	model, err := compile(ctx, data[c.BlobOffset:])
 	if err != nil {
-		return 5000, runner.StageContext, err.Error()
+		return 5000, protocol.StageContext, err.Error()
 	}
 	defer model.Close()
 	all := map[string][]byte{}
@@ -123,11 +123,11 @@ func (r *run) compute(ctx context.Context) (code int64, stage, msg string) {
 			break
 		}
 		if err != nil {
-			return 0, runner.StageInputs, err.Error()
+			return 0, protocol.StageInputs, err.Error()
 		}
 		out, err := model.Run(ctx, in)
 		if err != nil || r.p.broken(Execute) {
-			return 6001, runner.StageExecute, fmt.Sprint("graph execute: ", err)
+			return 6001, protocol.StageExecute, fmt.Sprint("graph execute: ", err)
 		}
 		for range r.call.Repeat {
 			r.res.Times.Infer = append(r.res.Times.Infer, 700+int64(sample))
@@ -146,15 +146,15 @@ func (r *run) libraries(c *blob.Context) (int64, string, string) {
 	_, err := p.stat(p.local(r.dir, path.Join(r.call.Libs, skel)))
 	switch {
 	case r.call.Libs == "" || err != nil || p.broken(NoSkel):
-		return 1002, runner.StageLibraries, "dlopen failed: " + skel + ": cannot open shared object file"
+		return 1002, protocol.StageLibraries, "dlopen failed: " + skel + ": cannot open shared object file"
 	case p.broken(Mismatch):
-		return 1008, runner.StageLibraries, "Incompatible library versions"
+		return 1008, protocol.StageLibraries, "Incompatible library versions"
 	case p.broken(OutOfMemory):
-		return 1002, runner.StageContext, "Failed to allocate memory for the context"
+		return 1002, protocol.StageContext, "Failed to allocate memory for the context"
 	case p.broken(Refused), c.Arch != htp.Arch(p.Arch) && !p.broken(LyingName):
-		return 5000, runner.StageContext, "Failed to create context from binary"
+		return 5000, protocol.StageContext, "Failed to create context from binary"
 	case len(c.Graphs) != 1:
-		return 1004, runner.StageContext, "--graph is needed"
+		return 1004, protocol.StageContext, "--graph is needed"
 	}
 	return 0, "", ""
 }
@@ -191,7 +191,7 @@ func Blob(model []byte, size int) []byte {
 func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 	var out [][]float32
 	for i, t := range g.Inputs {
-		data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, path.Join(r.call.Inputs, runner.File(sample, i)))))
+		data, err := r.p.ReadFile(path.Join("/", r.p.local(r.dir, path.Join(r.call.Inputs, protocol.File(sample, i)))))
 		if err != nil {
 			return nil, err
 		}
@@ -227,9 +227,9 @@ func (r *run) emit(all map[string][]byte, sample, index int, name string, values
 	if r.p.broken(ShortOutput) && sample == 0 {
 		b = b[:len(b)-4]
 	}
-	r.res.Outputs = append(r.res.Outputs, runner.Output{Sample: sample, Index: index, Name: name, Bytes: int64(len(b))})
+	r.res.Outputs = append(r.res.Outputs, protocol.Output{Sample: sample, Index: index, Name: name, Bytes: int64(len(b))})
 	if !r.p.broken(MissingOutput) || sample > 0 {
-		all[runner.File(sample, index)] = b
+		all[protocol.File(sample, index)] = b
 	}
 }
 
@@ -244,15 +244,15 @@ func (r *run) store(all map[string][]byte) (int64, string, string) {
 		all = old
 	}
 	if p.broken(ExtraOutput) {
-		all[runner.File(0, 9)] = []byte("more")
+		all[protocol.File(0, 9)] = []byte("more")
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		at := path.Join(r.call.Outputs, name)
 		if err := p.mkdir(p.local(r.dir, path.Dir(at))); err != nil {
-			return 0, runner.StageOutputs, reason(err)
+			return 0, protocol.StageOutputs, reason(err)
 		}
 		if err := r.redirect(p.local(r.dir, at), all[name], false); err != nil {
-			return 0, runner.StageOutputs, reason(err)
+			return 0, protocol.StageOutputs, reason(err)
 		}
 	}
 	return 0, "", ""

@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/element"
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/modality"
 )
@@ -59,8 +59,8 @@ func Read(ctx context.Context, j device.Job, opt Options) (sets [][][]float32, e
 		if err != nil {
 			return nil, fmt.Errorf("inputs %s: %w", place, err)
 		}
-		if sets = append(sets, more...); len(sets) > runner.MaxSamples {
-			return nil, fmt.Errorf("more than %d sets of inputs", runner.MaxSamples)
+		if sets = append(sets, more...); len(sets) > protocol.MaxSamples {
+			return nil, fmt.Errorf("more than %d sets of inputs", protocol.MaxSamples)
 		}
 	}
 	return sets, nil
@@ -112,12 +112,12 @@ func (r reader) names() string {
 // each input.
 func (r reader) folder(ctx context.Context, dir string) ([][][]float32, error) {
 	var sets [][][]float32
-	for s := range runner.MaxSamples {
+	for s := range protocol.MaxSamples {
 		files := map[string]string{}
 		for i, t := range r.graph.Inputs {
-			files[t.Name] = filepath.Join(dir, filepath.FromSlash(runner.File(s, i)))
+			files[t.Name] = filepath.Join(dir, filepath.FromSlash(protocol.File(s, i)))
 		}
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(runner.File(s, 0)))); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(protocol.File(s, 0)))); errors.Is(err, os.ErrNotExist) {
 			break
 		}
 		set, err := r.set(ctx, files)

@@ -8,7 +8,7 @@
 // another, with one that was simulated in any part, or with one that no trusted
 // key has signed, it is none. A chip that
 // nobody names, or that is in no table, is confirmed for nothing.
-package registry
+package backends
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package registry_test
+package backends_test
 
 import (
 	"bytes"
@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/htp/fit"
+	"mm-abi.org/mm/lab/backends"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/registry"
 )
 
 func digest(c byte) string { return "sha256:" + strings.Repeat(string(c), 64) }
@@ -68,9 +68,9 @@ func record(t *testing.T, change func(*evidence.Record)) string {
 	return path
 }
 
-func open(t *testing.T, dir string) *registry.Registry {
+func open(t *testing.T, dir string) *backends.Registry {
 	t.Helper()
-	r, err := registry.Open(dir, fit.KnownChips(), []evidence.Verifier{maker})
+	r, err := backends.Open(dir, fit.KnownChips(), []evidence.Verifier{maker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,14 +82,14 @@ func open(t *testing.T, dir string) *registry.Registry {
 func TestFailsClosed(t *testing.T) {
 	r := open(t, t.TempDir())
 	for _, chip := range []string{"", "SM8750", "sm8650", "SM9999", "soc:69", "SM8750 "} {
-		if r.ConfirmedFor("litert_qnn", chip) || slices.Contains(r.Routable(registry.Inference, chip), "litert_qnn") {
+		if r.ConfirmedFor("litert_qnn", chip) || slices.Contains(r.Routable(backends.Inference, chip), "litert_qnn") {
 			t.Errorf("%q: confirmed", chip)
 		}
 	}
-	if diff := cmp.Diff([]string{"fallback_cpu"}, r.Routable(registry.Frozen, "")); diff != "" {
+	if diff := cmp.Diff([]string{"fallback_cpu"}, r.Routable(backends.Frozen, "")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, r.Routable(registry.Frozen, "SM8750")); diff != "" {
+	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, r.Routable(backends.Frozen, "SM8750")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -107,13 +107,13 @@ func TestPromote(t *testing.T) {
 	if again, err := r.Promote(context.Background(), "litert_qnn", path); err != nil || again != c {
 		t.Errorf("%+v, %v", again, err)
 	}
-	for _, r := range []*registry.Registry{r, open(t, dir)} {
+	for _, r := range []*backends.Registry{r, open(t, dir)} {
 		for chip, want := range map[string]bool{"SM8750": true, "sm8750": true, "soc:69": true, "SM8650": false, "SM8850": false, "": false, "SM9999": false} {
 			if got := r.ConfirmedFor("litert_qnn", chip); got != want {
 				t.Errorf("%q: %v", chip, got)
 			}
 		}
-		if diff := cmp.Diff([]string{"vulkan_gpu", "litert_qnn", "fallback_cpu"}, r.Routable(registry.Frozen, "SM8750")); diff != "" {
+		if diff := cmp.Diff([]string{"vulkan_gpu", "litert_qnn", "fallback_cpu"}, r.Routable(backends.Frozen, "SM8750")); diff != "" {
 			t.Error(diff)
 		}
 		if n := len(r.Entries[3].Confirmed); n != 1 {
@@ -121,7 +121,7 @@ func TestPromote(t *testing.T) {
 		}
 	}
 	// The record gone, or another in its place: the confirmation is none.
-	file := filepath.Join(dir, registry.EvidenceDir, c.Evidence+".json")
+	file := filepath.Join(dir, backends.EvidenceDir, c.Evidence+".json")
 	other, _ := os.ReadFile(record(t, func(r *evidence.Record) { r.Nonce = "44" }))
 	for name, change := range map[string]func() error{
 		"another": func() error { return os.WriteFile(file, other, 0o644) },
@@ -159,14 +159,14 @@ func TestNeverPromotes(t *testing.T) {
 		// Put there by hand, it is judged as well.
 		data, _ := os.ReadFile(path)
 		sum := sha(data)
-		if err := os.MkdirAll(filepath.Join(dir, registry.EvidenceDir), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, backends.EvidenceDir), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, registry.EvidenceDir, sum+".json"), data, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, backends.EvidenceDir, sum+".json"), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		line := `{"promoted":"litert_qnn","evidence":"` + sum + `"}` + "\n"
-		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(line), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, backends.File), []byte(line), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if r := open(t, dir); r.ConfirmedFor("litert_qnn", "SM8750") || r.ConfirmedFor("litert_qnn", "SM9999") || len(r.Entries[3].Confirmed) != 0 {
@@ -219,7 +219,7 @@ func TestSigned(t *testing.T) {
 	if c, err := open(t, dir).Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil || c.Key != maker.KeyID() {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	r, err := registry.Open(dir, fit.KnownChips(), []evidence.Verifier{other})
+	r, err := backends.Open(dir, fit.KnownChips(), []evidence.Verifier{other})
 	if err != nil || r.ConfirmedFor("litert_qnn", "SM8750") || len(r.Entries[3].Refused) != 1 {
 		t.Errorf("%v: %+v", err, r.Entries[3])
 	}
@@ -249,25 +249,25 @@ func TestEligible(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
 	ids := []string{"litert_qnn", "vulkan_gpu", "fallback_cpu", "host_sim"}
-	got, err := r.Eligible(ids, registry.Frozen, "SM8750")
+	got, err := r.Eligible(ids, backends.Frozen, "SM8750")
 	if diff := cmp.Diff([]string{"vulkan_gpu", "fallback_cpu"}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if got, err = r.Eligible(ids, registry.Frozen, ""); err != nil || !slices.Equal(got, []string{"fallback_cpu"}) {
+	if got, err = r.Eligible(ids, backends.Frozen, ""); err != nil || !slices.Equal(got, []string{"fallback_cpu"}) {
 		t.Errorf("without a chip: %v, %v", got, err)
 	}
 	if _, err := r.Promote(context.Background(), "litert_qnn", record(t, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = r.Eligible(ids, registry.Frozen, "sm8750"); err != nil || got[0] != "litert_qnn" {
+	if got, err = r.Eligible(ids, backends.Frozen, "sm8750"); err != nil || got[0] != "litert_qnn" {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err = r.Eligible(ids, registry.Frozen, "SM8650"); err != nil || slices.Contains(got, "litert_qnn") {
+	if got, err = r.Eligible(ids, backends.Frozen, "SM8650"); err != nil || slices.Contains(got, "litert_qnn") {
 		t.Errorf("another chip: %v, %v", got, err)
 	}
 	for name, err := range map[string]error{
-		"a backend":    second(r.Eligible([]string{"fallback_cpu", "nonsense"}, registry.Frozen, "SM8750")),
-		"a chip":       second(r.Eligible(ids, registry.Frozen, "SM9999")),
+		"a backend":    second(r.Eligible([]string{"fallback_cpu", "nonsense"}, backends.Frozen, "SM8750")),
+		"a chip":       second(r.Eligible(ids, backends.Frozen, "SM9999")),
 		"a capability": second(r.Eligible(ids, "flying", "SM8750")),
 	} {
 		if err == nil {
@@ -281,30 +281,30 @@ func second(_ []string, err error) error { return err }
 func TestAdd(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	r := open(t, dir)
-	if err := r.Add(ctx, registry.Backend{ID: "qnn_direct", Family: registry.NPU, Confirm: true, Capabilities: []registry.Capability{registry.Inference}}); err != nil {
+	if err := r.Add(ctx, backends.Backend{ID: "qnn_direct", Family: backends.NPU, Confirm: true, Capabilities: []backends.Capability{backends.Inference}}); err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string]registry.Backend{
-		"twice":             {ID: "qnn_direct", Family: registry.CPU},
-		"a default":         {ID: "host_sim", Family: registry.CPU},
-		"no name":           {Family: registry.CPU},
-		"a free NPU":        {ID: "n", Family: registry.NPU},
+	for name, b := range map[string]backends.Backend{
+		"twice":             {ID: "qnn_direct", Family: backends.CPU},
+		"a default":         {ID: "host_sim", Family: backends.CPU},
+		"no name":           {Family: backends.CPU},
+		"a free NPU":        {ID: "n", Family: backends.NPU},
 		"no family":         {ID: "n"},
-		"unknown ability":   {ID: "n", Family: registry.CPU, Capabilities: []registry.Capability{"flying"}},
-		"a name of control": {ID: "a\x1b", Family: registry.CPU},
+		"unknown ability":   {ID: "n", Family: backends.CPU, Capabilities: []backends.Capability{"flying"}},
+		"a name of control": {ID: "a\x1b", Family: backends.CPU},
 	} {
 		if err := r.Add(ctx, b); err == nil {
 			t.Errorf("%s: added", name)
 		}
 	}
-	if r = open(t, dir); len(r.Entries) != len(registry.Defaults())+1 || r.Entries[5].ID != "qnn_direct" {
+	if r = open(t, dir); len(r.Entries) != len(backends.Defaults())+1 || r.Entries[5].ID != "qnn_direct" {
 		t.Errorf("%+v", r.Entries)
 	}
 	for _, text := range []string{"{}\n", `{"promoted":"x","evidence":"y"}` + "\n", `{"confirmed_for_socs":["SM8750"]}` + "\n"} {
-		if err := os.WriteFile(filepath.Join(dir, registry.File), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, backends.File), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.Open(dir, fit.KnownChips(), nil); err == nil {
+		if _, err := backends.Open(dir, fit.KnownChips(), nil); err == nil {
 			t.Errorf("%s: read", text)
 		}
 	}
@@ -319,7 +319,7 @@ func TestAddAtOnce(t *testing.T) {
 	for range 6 {
 		r := open(t, dir)
 		wg.Go(func() {
-			if r.Add(context.Background(), registry.Backend{ID: "own", Family: registry.CPU}) == nil {
+			if r.Add(context.Background(), backends.Backend{ID: "own", Family: backends.CPU}) == nil {
 				added.Add(1)
 			}
 		})
@@ -328,7 +328,7 @@ func TestAddAtOnce(t *testing.T) {
 	if n := added.Load(); n != 1 {
 		t.Errorf("added %d times", n)
 	}
-	path := filepath.Join(dir, registry.File)
+	path := filepath.Join(dir, backends.File)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -336,14 +336,14 @@ func TestAddAtOnce(t *testing.T) {
 	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := open(t, dir); len(r.Entries) != len(registry.Defaults())+1 {
+	if r := open(t, dir); len(r.Entries) != len(backends.Defaults())+1 {
 		t.Errorf("%+v", r.Entries)
 	}
 	other := bytes.Replace(data, []byte(`"cpu"`), []byte(`"gpu"`), 1)
 	if err := os.WriteFile(path, append(data, other...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := registry.Open(dir, fit.KnownChips(), nil); err == nil {
+	if r, err := backends.Open(dir, fit.KnownChips(), nil); err == nil {
 		t.Errorf("another under its name: %+v", r.Entries)
 	}
 }

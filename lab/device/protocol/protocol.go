@@ -10,7 +10,7 @@
 // the same way. Names of tensors, which a model's maker chose, are never names of
 // files. The program prints one [Result] on its standard output and nothing else,
 // and ends with 0, or with 1 and an error in the result.
-package runner
+package protocol
 
 import (
 	"bytes"

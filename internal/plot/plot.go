@@ -1,6 +1,6 @@
 // Package chart draws lines over two axes as an SVG file: no more than what a
 // loss curve needs. The same chart gives the same bytes.
-package chart
+package plot
 
 import (
 	"bufio"

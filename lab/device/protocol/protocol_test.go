@@ -1,4 +1,4 @@
-package runner_test
+package protocol_test
 
 import (
 	"encoding/json"
@@ -7,21 +7,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/lab/device/runner"
+	"mm-abi.org/mm/lab/device/protocol"
 )
 
 func TestCall(t *testing.T) {
-	for _, c := range []runner.Call{
+	for _, c := range []protocol.Call{
 		{Program: "/d/p", Context: "c", Inputs: "in", Outputs: "out", Nonce: "00", Repeat: 1},
 		{Program: "/d/p", Context: "c", Inputs: "in", Outputs: "out", Nonce: "00", Repeat: 9, Libs: "lib", Graph: "a graph"},
 	} {
-		got, err := runner.ParseCall(c.Words())
+		got, err := protocol.ParseCall(c.Words())
 		if err != nil || got != c {
 			t.Errorf("%s: %v", cmp.Diff(c, got), err)
 		}
 	}
 	for _, bad := range []string{"", "p", "p walk", "p run", "p run --context c --inputs i --outputs o", "p run --context c --inputs i --outputs o --nonce 1 --repeat 0", "p run --context c --inputs i --outputs o --nonce 1 --what x", "p run --context c --inputs i --outputs o --nonce"} {
-		if _, err := runner.ParseCall(strings.Fields(bad)); err == nil {
+		if _, err := protocol.ParseCall(strings.Fields(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}
 	}
@@ -30,7 +30,7 @@ func TestCall(t *testing.T) {
 const whole = `{"schema":"mm.device.run/1","nonce":"00","simulated":true,"goarch":"arm64","version":"1","build":"v2.47.0.1","platform":{"soc_model":69,"arch":79},"hvx_threads":4,"graph":"main","times":{"load_us":5,"infer_us":[1,2]},"outputs":[{"sample":0,"index":0,"name":"y","bytes":4}]}`
 
 func TestParse(t *testing.T) {
-	r, err := runner.Parse([]byte(whole + "\n"))
+	r, err := protocol.Parse([]byte(whole + "\n"))
 	if err != nil || r.Platform.SoC != 69 || *r.HVXThreads != 4 || len(r.Outputs) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		"index below 0":   strings.Replace(whole, `"index":0`, `"index":-1`, 1),
 		"too long by far": whole + strings.Repeat(" ", 5<<20),
 	} {
-		if r, err := runner.Parse([]byte(bad)); err == nil {
+		if r, err := protocol.Parse([]byte(bad)); err == nil {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Fuzz(func(t *testing.T, s string) {
-		r, err := runner.Parse([]byte(s))
+		r, err := protocol.Parse([]byte(s))
 		if err != nil {
 			return
 		}
@@ -66,7 +66,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := runner.Parse(text)
+		again, err := protocol.Parse(text)
 		if err != nil || !cmp.Equal(len(r.Outputs), len(again.Outputs)) {
 			t.Fatalf("%v", err)
 		}
