@@ -14,7 +14,7 @@ demo:
 
 # The outlines of letters that scenes are drawn with, out of their fonts.
 faces:
-	cd tools && $(GO) run ./faces -out ../train/dataset/fonts/faces.bin
+	cd tools/faces && $(GO) run . -out ../../train/dataset/fonts/faces.bin
 
 # Archives for every platform in dist/release (VERSION=1.2.0).
 release:
