@@ -23,9 +23,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/compile"
-	"mm-abi.org/mm/assemble/export/gguf"
-	contexts "mm-abi.org/mm/assemble/export/qnn"
-	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/assemble/export"
+	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/runtimes"
@@ -142,10 +141,10 @@ func (c closers) Close() error {
 // exporters lists the formats that assemble writes.
 func exporters() []assemble.Exporter {
 	return []assemble.Exporter{
-		gguf.Exporter{Calibrator: quantize.Engine{}},
-		verbatim.New(abi.ONNX),
-		verbatim.New(abi.Safetensors),
-		contexts.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
+		quantize.Exporter{},
+		export.NewVerbatim(abi.ONNX),
+		export.NewVerbatim(abi.Safetensors),
+		npu.Exporter{Compiler: compile.Exporter{Engine: &qnn.Engine{Home: workspace.DefaultHome}}},
 	}
 }
 
@@ -220,6 +219,7 @@ func (p *program) app() *cli.App {
 			p.helpCommand(),
 			p.versionCommand(),
 			p.completionCommand(),
+			p.manCommand(),
 		},
 	}
 	prepare(app)
