@@ -1,13 +1,13 @@
-// Command release builds the archives of a release: for each platform one
-// archive of the programs, the licence, the readme and the changelog, and
-// SHA256SUMS over all of them.
+// Command release builds a release: for each platform an archive of the
+// programs, documents, third-party notices and reference modules; deb and rpm
+// packages and a container image for Linux; a Homebrew formula; and SHA256SUMS.
 //
 //	go run ./tools/release -version 1.2.0 -out dist
 //
 // The same source and the same Go give the same bytes on every machine: paths
-// are trimmed, no build carries the state of a checkout, every entry has one
+// are trimmed, no build records the state of a checkout, and every entry has one
 // owner, one mode and the date of SOURCE_DATE_EPOCH (default: 1980-01-01, the
-// first that a zip file knows).
+// earliest date of the zip format).
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,14 +33,14 @@ import (
 	"mm-abi.org/mm/abi"
 )
 
-// platforms are those that a release is built for.
+// platforms lists the platforms of a release.
 var platforms = []string{"darwin/amd64", "darwin/arm64", "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64"}
 
-// programs are mm, which is static, and the one that loads native engines for
-// it.
+// programs are mm, which is static, and the child process that loads native
+// engines.
 var programs = []string{"mm", "mm-native"}
 
-// documents go into each archive beside the program.
+// documents are in each archive and package.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md"}
 
 func main() {
@@ -47,6 +48,7 @@ func main() {
 	only := flag.String("platforms", strings.Join(platforms, ","), "OS/ARCH, separated by commas")
 	flag.StringVar(&r.version, "version", "", "the release, MAJOR.MINOR.PATCH")
 	flag.StringVar(&r.out, "out", "dist/release", "folder for the archives")
+	flag.StringVar(&r.url, "url", "https://mm-abi.org/releases", "address below which archives are published, for the formula")
 	notices := flag.Bool("notices", false, "write the third-party notices that mm embeds, and nothing else")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -66,8 +68,13 @@ func main() {
 }
 
 type release struct {
-	version, out string
-	date         time.Time
+	version, out, url string
+	date              time.Time
+
+	work    string // temporary folder
+	notices string // THIRD_PARTY_NOTICES.txt in it
+	catalog string // catalog.tar.gz in it
+	extras  extras
 }
 
 func (r *release) run(ctx context.Context, platforms []string) error {
@@ -85,33 +92,63 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	var sums strings.Builder
+	var err error
+	if r.work, err = os.MkdirTemp("", "mm-release-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.work)
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	var files []string
 	for _, p := range slices.Sorted(slices.Values(platforms)) {
-		file, err := r.platform(ctx, p)
+		written, err := r.platform(ctx, p)
 		if err != nil {
 			return fmt.Errorf("building for %s: %w", p, err)
 		}
+		files = append(files, written...)
+	}
+	return r.finish(files)
+}
+
+// prepare writes the files that every archive holds.
+func (r *release) prepare(ctx context.Context) error {
+	text, err := noticesText(ctx)
+	if err != nil {
+		return err
+	}
+	r.notices = filepath.Join(r.work, "THIRD_PARTY_NOTICES.txt")
+	return os.WriteFile(r.notices, []byte(text), 0o644)
+}
+
+// finish writes the formula and SHA256SUMS.
+func (r *release) finish(files []string) error {
+	sums := map[string]string{}
+	for _, file := range files {
 		sum, err := hash(file)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sum, filepath.Base(file))
-		fmt.Printf("%x  %s\n", sum, file)
+		sums[filepath.Base(file)] = fmt.Sprintf("%x", sum)
 	}
-	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	if err := r.formula(sums); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(&b, "%s  %s\n", sums[name], name)
+	}
+	fmt.Print(b.String())
+	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(b.String()), 0o644)
 }
 
-// platform builds one archive and returns its path.
-func (r *release) platform(ctx context.Context, platform string) (string, error) {
+// platform builds the files of one platform and returns their paths.
+func (r *release) platform(ctx context.Context, platform string) ([]string, error) {
 	system, arch, ok := strings.Cut(platform, "/")
 	if !ok {
-		return "", fmt.Errorf("%q is not OS/ARCH", platform)
+		return nil, fmt.Errorf("%q is not OS/ARCH", platform)
 	}
-	work, err := os.MkdirTemp("", "mm-release-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(work)
+	work := filepath.Join(r.work, system+"-"+arch)
 	var files []string
 	for _, name := range programs {
 		program := filepath.Join(work, name)
@@ -122,19 +159,32 @@ func (r *release) platform(ctx context.Context, platform string) (string, error)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
-			return "", err
+			return nil, err
 		}
 		files = append(files, program)
 	}
+	files = append(files, documents...)
+	files = append(files, r.notices)
 	stem := fmt.Sprintf("mm-%s-%s-%s", r.version, system, arch)
 	write, file := r.tarball, filepath.Join(r.out, stem+".tar.gz")
 	if system == "windows" {
 		write, file = r.zip, filepath.Join(r.out, stem+".zip")
 	}
-	return file, create(file, func(w io.Writer) error { return write(w, stem, append(files, documents...)) })
+	if err := create(file, func(w io.Writer) error { return write(w, stem, files) }); err != nil {
+		return nil, err
+	}
+	written := []string{file}
+	if system == "linux" {
+		packages, err := r.linuxPackages(ctx, arch, work)
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, packages...)
+	}
+	return written, nil
 }
 
-// create writes a file under another name first.
+// create writes a file under a temporary name and renames it.
 func create(file string, write func(io.Writer) error) error {
 	f, err := os.Create(file + ".part")
 	if err != nil {
