@@ -8,7 +8,6 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
@@ -29,7 +28,7 @@ func (c caller) Answer(_ context.Context, req runner.Request, _ func(string) err
 	}
 	if with && c.call != nil {
 		tool, args, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(c.call(e), `{"tool":"`), "}"), `","args":`)
-		a.Called = []tools.Called{{Call: talk.Call{Name: tool, Arguments: []byte(args)}}}
+		a.Called = []runner.CallRecord{{Call: talk.Call{Name: tool, Arguments: []byte(args)}}}
 	}
 	return a, nil
 }

@@ -44,7 +44,7 @@ if [ -z "${MM_QNN_LITERT:-}" ]; then
     echo "left out: pip does not install ai-edge-litert 2.2.0 and onnxruntime-qnn 2.3.0 here"
   fi
 fi
-go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnn
+go test -count=1 -v -timeout 60m ./runtimes/qnn/... ./cmd/mm-native/qnnlib
 go test -count=1 -v -timeout 60m -run TestLanguage ./assemble/compile
 go test -count=1 -v -timeout 30m -run "TestNPULanguage|TestRunCompiled|TestRunSamples|TestRunVersions" ./cmd/mm
 go test -count=1 -v -timeout 30m -run "TestStatic|TestNoC|TestNoVendorFiles" ./internal/repotest

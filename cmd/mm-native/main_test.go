@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -54,7 +54,7 @@ struct big llama_context_default_params(void) { struct big b; __builtin_memset(&
 // A library that is not what mm-native expects is refused or ends mm-native;
 // mm is told what it said, and what it prints on standard output harms nobody.
 func TestLibrariesThatAreNone(t *testing.T) {
-	program := enginestest.Program(t)
+	program := nativetest.Program(t)
 	for name, c := range map[string]struct {
 		engine string
 		files  map[string]string
@@ -105,7 +105,7 @@ func llama(code string) map[string]string {
 
 // A process that aborts leaves no core file behind.
 func TestNoCoreDump(t *testing.T) {
-	program, dir := enginestest.Program(t), t.TempDir()
+	program, dir := nativetest.Program(t), t.TempDir()
 	library(t, filepath.Join(dir, "libonnxruntime.so.1"), `#include <stdio.h>
 #include <sys/resource.h>
 __attribute__((constructor)) void f(void) { struct rlimit r; getrlimit(RLIMIT_CORE, &r); fprintf(stderr, "core files of %ld bytes\n", (long)r.rlim_max); __builtin_trap(); }`)

@@ -1,11 +1,3 @@
-// Package phone is the runner of docs/DEVICES.md: it runs a context on the machine
-// that it is started on, with QNN's libraries there, and answers as the contract
-// of lab/device/protocol says. mm pushes mm-native, built for the device, as that
-// program.
-//
-// What is told of the platform is asked of the libraries: chip, architecture, HVX
-// threads. Nothing of it is taken from the context, and on a machine without an
-// HTP the result is simulated whatever else it says.
 package main
 
 import (

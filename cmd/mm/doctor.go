@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/runtimes"
-	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
 

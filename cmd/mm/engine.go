@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
-	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
 

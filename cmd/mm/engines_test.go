@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	native "mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/train/dataset/scene"
 )
 
@@ -88,7 +88,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	if want["a"].Text == want["b"].Text || len(want["a"].Tokens) == 0 {
 		t.Errorf("two pictures, one answer: %q", want["a"].Text)
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	for _, c := range []struct {
 		name, core, function string
 		needs                []string
@@ -99,7 +99,7 @@ func TestPictureOnEveryEngine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, name := range c.needs {
-				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: enginestest.Libraries(t, name)}); err != nil {
+				if _, err := native.Install(t.Context(), native.Options{Home: home, Name: name, From: nativetest.Libraries(t, name)}); err != nil {
 					t.Fatal(err)
 				}
 			}

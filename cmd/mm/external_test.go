@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
-	native "mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/workspace"
 )
@@ -149,7 +149,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 	t.Run("ONNX Runtime", func(t *testing.T) {
 		t.Chdir(filepath.Dir(shipped))
-		got := answer(t, onnxrt.Engine{Home: enginestest.Home(t, native.ONNXRuntime)}, b)
+		got := answer(t, onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}, b)
 		if len(got) != len(want) {
 			t.Errorf("%d bytes, not %d", len(got), len(want))
 		}

@@ -18,9 +18,9 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -49,11 +49,11 @@ func noCacheFlag() cli.Flag {
 
 // features are what inputs came to before; nil where they are not wanted, or
 // there is no place for them.
-func (p *program) features(w *workspace.Workspace, off bool) *feature.Folder {
+func (p *program) features(w *workspace.Workspace, off bool) *media.VectorCache {
 	if off {
 		return nil
 	}
-	f, err := feature.Open(w.FeatureDir(), 0)
+	f, err := media.OpenVectorCache(w.FeatureDir(), 0)
 	if err != nil {
 		p.say("%v", err)
 	}
@@ -194,7 +194,7 @@ func (w wishes) write(all []runner.Made) ([]made, error) {
 
 // step is one of a trace as --json tells it.
 type step struct {
-	trace.Step
+	part.Step
 	StartMS   float64 `json:"start_ms"`
 	LoadMS    float64 `json:"load_ms"`
 	PrepareMS float64 `json:"prepare_ms"`
@@ -202,9 +202,9 @@ type step struct {
 }
 
 // traced prints a trace and draws it, as far as that is asked for.
-func (p *program) traced(w wishes, title string, all []trace.Step) ([]step, error) {
+func (p *program) traced(w wishes, title string, all []part.Step) ([]step, error) {
 	if w.svg != "" {
-		if err := fsx.Replace(w.svg, 0o644, func(to io.Writer) error { return trace.SVG(to, title, all) }); err != nil {
+		if err := fsx.Replace(w.svg, 0o644, func(to io.Writer) error { return part.DrawSteps(to, title, all) }); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +235,7 @@ func (p *program) traced(w wishes, title string, all []trace.Step) ([]step, erro
 }
 
 // said is tensors in words, and otherwise what there is to say.
-func said(tensors []trace.Tensor, note string) string {
+func said(tensors []part.TensorInfo, note string) string {
 	var out []string
 	for _, t := range tensors {
 		out = append(out, t.String())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/runtimes/tools"
+	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/serve/mcp"
 	"mm-abi.org/mm/workspace"
 )
@@ -62,7 +62,7 @@ func (p *program) agentOptions(c *cli.Context) (mcp.Options, error) {
 	return mcp.Options{
 		Root: c.String("root"), Version: built().Version, Build: c.Args().First(), Target: c.String("target"),
 		Workspace: w, Resolve: workspace.ResolveOptions{Claim: claimOptions(c)}, Exporters: exporters(), Runner: run,
-		Called: func(ctx context.Context, w *workspace.Workspace, c tools.Called) { w.Record(ctx, entry(c)) },
+		Called: func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord) { w.Record(ctx, entry(c)) },
 	}, nil
 }
 

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/internal/testfiles"
-	native "mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // A run whose engine is killed in its middle ends with an error that says so;
 // the next run works.
 func TestRunWithAKilledEngine(t *testing.T) {
-	home, err := enginestest.Home(t, native.LlamaCPP)()
+	home, err := nativetest.Home(t, native.LlamaCPP)()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ type killer struct {
 // Write implements io.Writer.
 func (k *killer) Write(b []byte) (int, error) {
 	if k.at--; k.at == 0 {
-		for _, pid := range enginestest.Children(k.t) {
+		for _, pid := range nativetest.Children(k.t) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/workspace"

@@ -27,7 +27,6 @@ import (
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
@@ -491,7 +490,7 @@ type ran struct {
 	Made     []made           `json:"made,omitempty"`
 	Assumed  []string         `json:"assumed,omitempty"`
 	Trace    []step           `json:"trace,omitempty"`
-	Context  []trace.Position `json:"context,omitempty"`
+	Context  []part.Position  `json:"context,omitempty"`
 	Unheld   string           `json:"unheld,omitempty"` // why the calls were held to no grammar
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/workspace"
 )
 

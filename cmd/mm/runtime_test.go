@@ -14,13 +14,13 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn/ask"
-	"mm-abi.org/mm/runtimes/worker/serve"
+	"mm-abi.org/mm/runtimes/worker"
 )
 
 // playNative plays mm-native: its engine is of the version that the library's file
 // holds.
 func playNative() {
-	if err := serve.Serve(context.Background(), played{os.Args[len(os.Args)-1]}, os.Stdin, os.Stdout); err != nil {
+	if err := worker.Serve(context.Background(), played{os.Args[len(os.Args)-1]}, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/internal/fsx"
-	native "mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/skills/sandbox/python"
 	"mm-abi.org/mm/workspace"
 )

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
-	"mm-abi.org/mm/runtimes/feature"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -170,7 +170,7 @@ func (c *collected) clear(dir string, dry bool) error {
 	if !exists(dir) {
 		return nil
 	}
-	f, err := feature.Open(dir, 0)
+	f, err := media.OpenVectorCache(dir, 0)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
-	native "mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // stranger is a build of a model that nobody here trained.
@@ -87,7 +87,7 @@ func shipped(t *testing.T, s stranger, server string) string {
 	must(t, "verify", at)
 	for _, name := range s.backends[1:] {
 		installed := map[string]string{"onnxruntime": native.ONNXRuntime, "llamacpp": native.LlamaCPP}[name]
-		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: installed, From: enginestest.Libraries(t, installed)}); err != nil {
+		if _, err := native.Install(t.Context(), native.Options{Home: away, Name: installed, From: nativetest.Libraries(t, installed)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,8 +168,8 @@ func TestStrangersRead(t *testing.T) {
 		"--preprocess", "{height: 48, max_width: 3200, color: bgr, scale: 0.00392156862745098, mean: [0.5], std: [0.5]}",
 		"--postprocess", "softmax_11.tmp_0={ctc: {labels: ppocr_keys_v1.txt, space: true}}", "--with", testfiles.Models(t, "ocr", "ppocr_keys_v1.txt"),
 	}}, []string{"onnx", "onnxruntime"}, nil}
-	enginestest.Libraries(t, native.ONNXRuntime)
-	enginestest.Program(t)
+	nativetest.Libraries(t, native.ONNXRuntime)
+	nativetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	for i, text := range []string{"Modular ABI 1.0", "slope = 3.14", "invoice 20456"} {
 		file := fmt.Sprintf("%d.png", i)
@@ -193,9 +193,9 @@ func TestStrangersListen(t *testing.T) {
 		"--preprocess", "input={sample_rate: 16000, chunk: 512, context: 64}", "--state", "state=stateN", "--constant", "sr=16000",
 		"--postprocess", "output={segments: {min_ms: 60, min_silence_ms: 100}}",
 	}}, []string{"onnx", "onnxruntime"}, nil}
-	enginestest.Libraries(t, native.ONNXRuntime)
+	nativetest.Libraries(t, native.ONNXRuntime)
 	sound, digits := recordings(t)
-	enginestest.Program(t)
+	nativetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	if err := os.WriteFile("digits.wav", preprocess.EncodeWAV(sound), 0o600); err != nil {
 		t.Fatal(err)
@@ -373,8 +373,8 @@ func TestStrangersChat(t *testing.T) {
 		{"quantize", "--to", "F32", from, wide},
 		{"module", "import", "gguf", wide, "--name", "smollm2-135m", "--version", "1.0.0", "--license", "Apache-2.0", "--dir", "modules/smollm2-135m"},
 	}, []string{"core", "llamacpp"}, nil}
-	enginestest.Libraries(t, native.LlamaCPP)
-	enginestest.Program(t)
+	nativetest.Libraries(t, native.LlamaCPP)
+	nativetest.Program(t)
 	ref := shipped(t, s, foreignRegistry(t))
 	for _, prompt := range []string{"What is the capital of France?", "Write one sentence about the sea.", "Name three colours."} {
 		var first string

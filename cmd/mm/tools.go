@@ -15,10 +15,8 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/spell"
-	"mm-abi.org/mm/runtimes/agent"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/runtimes/tools"
-	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/workspace"
@@ -56,7 +54,7 @@ func (p *program) equip(ctx context.Context, w *workspace.Workspace, b *builds.B
 	if opt.Skills, err = p.skillOptions(ctx, w); err != nil {
 		return err
 	}
-	opt.Called = func(ctx context.Context, c tools.Called) { w.Record(ctx, entry(c)) }
+	opt.Called = func(ctx context.Context, c runner.CallRecord) { w.Record(ctx, entry(c)) }
 	return nil
 }
 
@@ -74,12 +72,12 @@ func (p *program) skillOptions(ctx context.Context, w *workspace.Workspace) (ski
 
 // agents runs the skills that are builds of the store, with the skills of theirs;
 // each call of those is written to the audit log too.
-func (p *program) agents(w *workspace.Workspace, others map[string]sandbox.Executor) *agent.Executor {
-	return agent.New(agent.Options{
+func (p *program) agents(w *workspace.Workspace, others map[string]sandbox.Executor) *runner.AgentExecutor {
+	return runner.NewAgentExecutor(runner.AgentOptions{
 		Open: w.Agent, Executors: others,
 		Runner: runner.Options{
 			Engines: p.engines, Revision: p.revision, Sequences: 1,
-			Called: func(ctx context.Context, c tools.Called) { w.Record(ctx, entry(c)) },
+			Called: func(ctx context.Context, c runner.CallRecord) { w.Record(ctx, entry(c)) },
 		},
 	})
 }
@@ -90,7 +88,7 @@ const maxRef = 128
 
 // entry is a call as the audit log tells of it: what was called, within which
 // limits, and hashes of what went in and came out, not the words themselves.
-func entry(c tools.Called) audit.Entry {
+func entry(c runner.CallRecord) audit.Entry {
 	e := audit.Entry{
 		Action: "call", Ref: strings.ToValidUTF8(c.Call.Name[:min(len(c.Call.Name), maxRef)], ""), Digest: c.Skill.Digest, Result: c.Answer.Kind(),
 		Args: c.Answer.Args, Answer: c.Answer.Result,
@@ -104,7 +102,7 @@ func entry(c tools.Called) audit.Entry {
 
 // called is a call as --json tells of it.
 type called struct {
-	tools.Called
+	runner.CallRecord
 	Version  string  `json:"version,omitempty"`
 	Digest   string  `json:"digest,omitempty"`
 	Engine   string  `json:"engine,omitempty"`
@@ -119,7 +117,7 @@ type called struct {
 	PeakByte int64   `json:"memory_bytes,omitempty"`
 }
 
-func calledOf(list []tools.Called) []called {
+func calledOf(list []runner.CallRecord) []called {
 	var out []called
 	for _, c := range list {
 		e := called{
@@ -153,9 +151,9 @@ func (p *program) sayCalls(a *runner.Answer) {
 		p.say("calls were checked when they were written: %s", a.Unheld)
 	}
 	switch a.Stop {
-	case tools.StopRounds:
+	case runner.StopRounds:
 		p.say("the model goes on calling tools; it may do so %s", count(len(a.Called), "time"))
-	case tools.StopLoop:
+	case runner.StopLoop:
 		p.say("the model makes the same call over and over")
 	}
 	for _, c := range a.Calls {
@@ -169,7 +167,7 @@ func (p *program) sayCalls(a *runner.Answer) {
 
 // printPositions prints what the core read and wrote, a line for each token; the
 // vectors of an input are one.
-func (p *program) printPositions(all []trace.Position) error {
+func (p *program) printPositions(all []part.Position) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -177,11 +175,11 @@ func (p *program) printPositions(all []trace.Position) error {
 	fmt.Fprintln(tab, "AT\tTOKEN\tTEXT\tHOW\tALLOWED")
 	for i := 0; i < len(all); i++ {
 		at, n := all[i], 1
-		for at.From == trace.Input && i+1 < len(all) && all[i+1] == at {
+		for at.From == part.FromInput && i+1 < len(all) && all[i+1] == at {
 			i, n = i+1, n+1
 		}
 		switch {
-		case at.From == trace.Input:
+		case at.From == part.FromInput:
 			fmt.Fprintf(tab, "%d\t\t%d vectors of input %d\t%s\t\n", i+1-n, n, at.ID, at.From)
 		case at.Allowed == 0:
 			fmt.Fprintf(tab, "%d\t%d\t%s\t%s\t\n", i, at.ID, diag.Printable(fmt.Sprintf("%q", at.Piece)), at.From)

@@ -7,8 +7,8 @@ import (
 
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 )
@@ -16,13 +16,13 @@ import (
 // A row of the log tells of a call without its words, and whatever a model
 // calls a tool, the row can be written.
 func TestEntry(t *testing.T) {
-	call := func(name string, info skills.Info, fault *sandbox.Fault) tools.Called {
-		return tools.Called{Call: talk.Call{Name: name}, Skill: info, Answer: skills.Answer{Args: "a", Result: "r", Fault: fault}}
+	call := func(name string, info skills.Info, fault *sandbox.Fault) runner.CallRecord {
+		return runner.CallRecord{Call: talk.Call{Name: name}, Skill: info, Answer: skills.Answer{Args: "a", Result: "r", Fault: fault}}
 	}
 	info := skills.Info{Name: "sum", Version: "1.0.0", Digest: "sha256:d", Limits: modules.Effective{MemBytes: 1 << 20, TimeoutMS: 5}}
 	log := filepath.Join(t.TempDir(), "log")
 	for _, c := range []struct {
-		called tools.Called
+		called runner.CallRecord
 		want   audit.Entry
 	}{
 		{call("sum", info, nil), audit.Entry{Action: "call", Ref: "sum@1.0.0", Digest: "sha256:d", Args: "a", Answer: "r", Limits: "1 MiB, 5 ms", Result: "ok"}},

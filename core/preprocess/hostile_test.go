@@ -24,7 +24,7 @@ import (
 	"unicode/utf8"
 
 	"mm-abi.org/mm/core/preprocess"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // cost is what one file took.
@@ -200,7 +200,7 @@ func hostileSeeds(t *testing.T) (pictures, videos, sounds map[string][]byte) {
 // damaged changes a file in places and, every other time, makes the checksums
 // right again that would have given that away.
 func damaged(data []byte, seed uint64) []byte {
-	out := enginestest.Damage(data, seed)
+	out := nativetest.Damage(data, seed)
 	if seed%2 == 0 {
 		return out
 	}
@@ -249,7 +249,7 @@ func oggSum(b []byte) (sum uint32) {
 // why, within bounds of memory and time (make hostile-media: 1,000 of each).
 func TestHostileMedia(t *testing.T) {
 	pictures, videos, sounds := hostileSeeds(t)
-	n := 4 * enginestest.Hostile(t)
+	n := 4 * nativetest.Hostile(t)
 	for _, kind := range []struct {
 		name  string
 		files map[string][]byte

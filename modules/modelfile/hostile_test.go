@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
 	"mm-abi.org/mm/onnx/onnxtest"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // sources are whole models to damage: small ones of every operator that our
@@ -64,7 +64,7 @@ const patience = 20 * time.Second
 // the check finds a fault.
 func TestDamagedONNX(t *testing.T) {
 	all := sources(t)
-	n := enginestest.Hostile(t)
+	n := nativetest.Hostile(t)
 	count := make(map[string]int)
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	for i := range n {

@@ -9,16 +9,16 @@ import (
 
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 )
 
 // A long prompt ends within a batch when its caller goes, at whatever moment;
 // the sequence holds what it held, in the same child, and goes on from there.
 func TestCancelInside(t *testing.T) {
-	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
-	m, s, err := enginestest.Begin(t.Context(), e, bundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), prompt)
+	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
+	m, s, err := nativetest.Begin(t.Context(), e, bundle(testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")), prompt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestCancelInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children := enginestest.Children(t)
+	children := nativetest.Children(t)
 	long := make([]int32, 1024)
 	for i := range long {
 		long[i] = int32(100 + i)
@@ -67,14 +67,14 @@ func TestCancelInside(t *testing.T) {
 	if c := alike(want, got); c < 0.9999 {
 		t.Errorf("the logits behind the prompt are others than before: cosine %v", c)
 	}
-	if now := enginestest.Children(t); !slices.Equal(children, now) {
+	if now := nativetest.Children(t); !slices.Equal(children, now) {
 		t.Errorf("it took another child (%v, then %v): the library did not hear", children, now)
 	}
 	slices.Sort(took)
 	p95 := took[tries*95/100-1]
 	t.Logf("%d prompts of %d tokens were ended: median %v, p95 %v, longest %v", tries, len(long), took[tries/2], p95, took[tries-1])
 	// The slower ones are as slow as the machine is busy.
-	if quarter := took[tries/4]; quarter > enginestest.Hearing {
-		t.Errorf("three quarters took more than %v, the limit is %v", quarter, enginestest.Hearing)
+	if quarter := took[tries/4]; quarter > nativetest.Hearing {
+		t.Errorf("three quarters took more than %v, the limit is %v", quarter, nativetest.Hearing)
 	}
 }

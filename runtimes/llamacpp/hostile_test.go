@@ -13,14 +13,14 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
@@ -36,7 +36,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	use := func(e runtimes.Engine) func(ctx context.Context, _, path string) error {
 		return func(ctx context.Context, _, path string) error {
-			m, s, err := enginestest.Begin(ctx, e, bundle(path), prompt)
+			m, s, err := nativetest.Begin(ctx, e, bundle(path), prompt)
 			if err != nil {
 				return err
 			}
@@ -51,22 +51,22 @@ func TestDamagedFiles(t *testing.T) {
 			return err
 		}
 		defer f.Close()
-		_, err = admit.File(f)
+		_, err = infer.File(f)
 		return err
 	}
-	enginestest.Damaged(t, enginestest.Hostile(t), files, enginestest.Damage, check,
-		enginestest.Trial{Name: "core", Use: use(corellm.Engine{})},
-		enginestest.Trial{Name: "llamacpp", Use: use(llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)})})
+	nativetest.Damaged(t, nativetest.Hostile(t), files, nativetest.Damage, check,
+		nativetest.Trial{Name: "core", Use: use(corellm.Engine{})},
+		nativetest.Trial{Name: "llamacpp", Use: use(llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)})})
 }
 
 // Whatever ends or stops the child in the middle of a text, mm is told, and
 // goes on with the next call.
 func TestStruckChild(t *testing.T) {
-	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
+	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
 	want, _ := say(t, e, coreModule(t), runtimes.Generation{MaxTokens: 20})
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "aborted": syscall.SIGABRT, "faulted": syscall.SIGSEGV, "stopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
-			m, s, err := enginestest.Begin(t.Context(), e, coreModule(t), prompt)
+			m, s, err := nativetest.Begin(t.Context(), e, coreModule(t), prompt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestStruckChild(t *testing.T) {
 			var ids []int32
 			_, err = s.Generate(ctx, runtimes.Generation{}, func(id int32) error {
 				if ids = append(ids, id); len(ids) == 3 {
-					for _, pid := range enginestest.Children(t) {
+					for _, pid := range nativetest.Children(t) {
 						syscall.Kill(pid, signal)
 					}
 				}

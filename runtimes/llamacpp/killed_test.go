@@ -13,18 +13,18 @@ import (
 	"time"
 
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/worker"
 )
 
 // An engine that is killed at any moment ends the call under way, or none, and
 // the sequence goes on in another child with the text that it would have had.
 func TestKilledAtAnyMoment(t *testing.T) {
-	e := llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}
+	e := llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}
 	want, _ := say(t, e, coreModule(t), runtimes.Generation{MaxTokens: 60})
-	m, s, err := enginestest.Begin(t.Context(), e, coreModule(t), prompt)
+	m, s, err := nativetest.Begin(t.Context(), e, coreModule(t), prompt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		after := time.Duration(rng.Int64N(int64(whole)))
 		killing.Go(func() {
 			time.Sleep(after)
-			for _, pid := range enginestest.Children(t) {
+			for _, pid := range nativetest.Children(t) {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		})

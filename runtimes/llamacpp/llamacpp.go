@@ -21,12 +21,12 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/adapter"
-	"mm-abi.org/mm/core/infer/admit"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -43,12 +43,12 @@ type Engine struct {
 // At is the engine at a version.
 func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
 
-func (e Engine) libraries() engines.Libraries {
-	return engines.Libraries{Name: engines.LlamaCPP, Home: e.Home, Version: e.Version}
+func (e Engine) libraries() native.Libraries {
+	return native.Libraries{Name: native.LlamaCPP, Home: e.Home, Version: e.Version}
 }
 
 // Name is "llamacpp".
-func (Engine) Name() string { return engines.LlamaCPP }
+func (Engine) Name() string { return native.LlamaCPP }
 
 // Aliases is the format's name, by which graphs call the engine.
 func (Engine) Aliases() []string { return []string{string(abi.GGUF), "llama.cpp"} }
@@ -143,7 +143,7 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 		return arch.Shape{}, err
 	}
 	defer f.Close()
-	cfg, err := admit.File(f)
+	cfg, err := infer.File(f)
 	if err != nil {
 		return cfg, err
 	}

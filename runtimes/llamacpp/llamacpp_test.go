@@ -16,9 +16,9 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
 	"mm-abi.org/mm/runtimes/llamacpp"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
@@ -45,7 +45,7 @@ var prompt = []int32{1, 40, 41, 42, 43, 44, 45}
 func TestConformance(t *testing.T) {
 	b := coreModule(t)
 	b.Tokens.MaxSeq = 200
-	runtimetest.Run(t, runtimetest.Language{Engine: llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}, Bundle: b, Prompt: prompt}.Cases())
+	runtimetest.Run(t, runtimetest.Language{Engine: llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}, Bundle: b, Prompt: prompt}.Cases())
 }
 
 func say(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.Generation) (ids []int32, logits []float32) {
@@ -75,7 +75,7 @@ func say(t *testing.T, e runtimes.Engine, b runtimes.Bundle, opt runtimes.Genera
 // greedy text. What is drawn by chance parts where rounding swaps two tokens
 // that are about as likely: it is told and not held to anything.
 func TestSaysWhatCoreSays(t *testing.T) {
-	home := enginestest.Home(t, engines.LlamaCPP)
+	home := nativetest.Home(t, native.LlamaCPP)
 	same := func(t *testing.T, b runtimes.Bundle, n, greedy int, cosine float64) {
 		for name, o := range map[string]sample.Options{"greedy": {}, "sampled": {Temperature: 0.8, TopK: 40, TopP: 0.9, Seed: 6}} {
 			opt := runtimes.Generation{Options: o, MaxTokens: n}
@@ -149,7 +149,7 @@ func TestShowsWhatCoreShows(t *testing.T) {
 		return all
 	}
 	for name, b := range map[string]runtimes.Bundle{"core-llm": coreModule(t), "F32": seeded} {
-		want, got := shown(corellm.Engine{}, b), shown(llamacpp.Engine{Home: enginestest.Home(t, engines.LlamaCPP)}, b)
+		want, got := shown(corellm.Engine{}, b), shown(llamacpp.Engine{Home: nativetest.Home(t, native.LlamaCPP)}, b)
 		for i := range want {
 			if len(want[i]) != len(got[i]) {
 				t.Fatalf("%s: %d numbers, %d numbers", name, len(want[i]), len(got[i]))
@@ -178,7 +178,7 @@ func alike(a, b []float32) float64 {
 }
 
 func TestRefuses(t *testing.T) {
-	home := enginestest.Home(t, engines.LlamaCPP)
+	home := nativetest.Home(t, native.LlamaCPP)
 	ok := coreModule(t)
 	good, err := ok.Entry("gguf")
 	if err != nil {

@@ -11,11 +11,8 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/runtimes/feature"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Encoded is an input in the course of becoming vectors.
@@ -24,8 +21,8 @@ type Encoded struct {
 	done chan struct{}
 
 	// Once done is closed.
-	feature.Held
-	Steps []trace.Step
+	Held
+	Steps []part.Step
 	err   error
 }
 
@@ -67,7 +64,7 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Encoding{cancel: cancel, Start: time.Now()}
 	lanes := make(chan struct{}, pool.Default())
-	same := map[feature.Key]*Encoded{}
+	same := map[Key]*Encoded{}
 	for _, m := range media {
 		k := m.key
 		if e := same[k]; e != nil {
@@ -77,7 +74,7 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 		e := &Encoded{Medium: m, done: make(chan struct{})}
 		same[k], c.Inputs = e, append(c.Inputs, e)
 		if held, ok := s.memory.Get(k); ok {
-			e.Held, e.Steps = held, []trace.Step{recalled(e, held.Vectors, "memory", 0)}
+			e.Held, e.Steps = held, []part.Step{recalled(e, held.Vectors, "memory", 0)}
 			close(e.done)
 			continue
 		}
@@ -95,7 +92,7 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 			if err == nil {
 				e.Held = s.memory.Put(k, v)
 			} else if e.Steps == nil { // it is told that it was begun
-				e.Steps = []trace.Step{{What: trace.Encode, Part: e.joins.Encoder.Name, Note: e.name() + ", not to the end", Start: began, Run: time.Since(c.Start) - began}}
+				e.Steps = []part.Step{{What: part.StepEncode, Part: e.joins.Encoder.Name, Note: e.name() + ", not to the end", Start: began, Run: time.Since(c.Start) - began}}
 			}
 			e.err = err
 		})
@@ -113,19 +110,19 @@ func (c *Encoding) End() {
 
 // vectors gives the vectors of an input: those on disk, or what encoder and
 // projector make of it.
-func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (feature.Vectors, error) {
+func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (Vectors, error) {
 	enc, proj := s.Parts.Function(e.joins.Encoder.Name), s.Parts.Function(e.joins.Projector.Name)
 	if enc == nil || proj == nil { // an assembly that calls them something else
-		return feature.Vectors{}, fmt.Errorf("%s and %s are no encoder and projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
+		return Vectors{}, fmt.Errorf("%s and %s are no encoder and projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
 	}
 	began := time.Since(since)
 	stored, err := s.stored(ctx, enc, proj, e)
 	if err != nil {
-		return feature.Vectors{}, err
+		return Vectors{}, err
 	}
 	if s.Features != nil {
 		if v, ok := s.Features.Get(stored); ok {
-			e.Steps = []trace.Step{recalled(e, v, "disk", began)}
+			e.Steps = []part.Step{recalled(e, v, "disk", began)}
 			return v, nil
 		}
 	}
@@ -138,31 +135,31 @@ func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (feat
 }
 
 // stored is the key of an input's vectors on disk: all that they depend on.
-func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encoded) (feature.Key, error) {
+func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encoded) (Key, error) {
 	if s.Features == nil {
-		return feature.Key{}, nil
+		return Key{}, nil
 	}
 	revision := ""
 	if s.Revision != nil {
 		var err error
 		if revision, err = s.Revision(); err != nil {
-			return feature.Key{}, err
+			return Key{}, err
 		}
 	}
 	parts := [][]byte{[]byte("vectors 1"), []byte(revision), e.key[:], []byte(fmt.Sprint(e.Places))}
 	for _, f := range []*part.Function{enc, proj} {
 		sum, err := f.Identity(ctx)
 		if err != nil {
-			return feature.Key{}, err
+			return Key{}, err
 		}
 		parts = append(parts, sum)
 	}
-	return feature.NewKey(parts...), nil
+	return NewKey(parts...), nil
 }
 
 // through takes an input through its encoder and its projector: whole, or a film
 // frame by frame and a long sound piece by piece, whose vectors become one list.
-func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v feature.Vectors, err error) {
+func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v Vectors, err error) {
 	pieces, err := e.pieces(enc)
 	if err != nil {
 		return v, err
@@ -184,18 +181,18 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 	began, rule := time.Since(since), "mean"
 	switch how := proj.Manifest().Temporal(); {
 	case e.frames != nil && how == modules.TemporalMean:
-		v.Numbers, err = joint.Mean(lists)
+		v.Numbers, err = part.Mean(lists)
 	case e.frames != nil && how == modules.TemporalHalves:
 		rule = "the means of either half"
-		if v.Numbers, err = joint.Halves(lists); err == nil {
-			v.Numbers = joint.Pool(v.Numbers, v.Width, e.Places)
+		if v.Numbers, err = part.Halves(lists); err == nil {
+			v.Numbers = part.Pool(v.Numbers, v.Width, e.Places)
 		}
 	default:
 		rule = "one behind the other"
-		v.Numbers = joint.Pool(slices.Concat(lists...), v.Width, e.Places)
+		v.Numbers = part.Pool(slices.Concat(lists...), v.Width, e.Places)
 	}
-	e.Steps = append(e.Steps, trace.Step{
-		What: trace.Pool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.Part.Type, rule),
+	e.Steps = append(e.Steps, part.Step{
+		What: part.StepPool, Part: proj.Part().Name, Backend: "mm", Note: fmt.Sprintf("%d of %s, %s", len(lists), e.Part.Type, rule),
 		Out: shaped(v), After: []int{len(e.Steps) - 1}, Start: began, Run: time.Since(since) - began,
 	})
 	return v, err
@@ -233,7 +230,7 @@ func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 }
 
 // piece is the vectors of one piece. The trace tells of all pieces as one.
-func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *feature.Vectors) ([]float32, int, error) {
+func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *Vectors) ([]float32, int, error) {
 	began := time.Since(since)
 	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: in}})
 	if err != nil {
@@ -249,17 +246,17 @@ func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modali
 			v.Assumed = append(v.Assumed, text)
 		}
 	}
-	a, b := first.Step(trace.Encode, began, e.name()), second.Step(trace.Project, between, "")
+	a, b := first.Step(part.StepEncode, began, e.name()), second.Step(part.StepProject, between, "")
 	if len(e.Steps) == 0 {
 		b.After = []int{0}
-		e.Steps = []trace.Step{a, b}
+		e.Steps = []part.Step{a, b}
 	} else {
-		for i, more := range []trace.Step{a, b} {
+		for i, more := range []part.Step{a, b} {
 			e.Steps[i].Run += more.Run
 			e.Steps[i].Prepare += more.Prepare
 		}
 	}
-	return joint.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
+	return part.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
 }
 
 // Parts are the names of the encoder and the projector.
@@ -276,14 +273,14 @@ func (e *Encoded) name() string {
 	return fmt.Sprintf("%d bytes", len(e.data))
 }
 
-func shaped(v feature.Vectors) []trace.Tensor {
-	return []trace.Tensor{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}}
+func shaped(v Vectors) []part.TensorInfo {
+	return []part.TensorInfo{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}}
 }
 
 // recalled is the step of vectors that were known.
-func recalled(e *Encoded, v feature.Vectors, where string, at time.Duration) trace.Step {
-	return trace.Step{
-		What: trace.Recall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,
+func recalled(e *Encoded, v Vectors, where string, at time.Duration) part.Step {
+	return part.Step{
+		What: part.StepRecall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,
 		Out: shaped(v),
 	}
 }

@@ -1,11 +1,16 @@
-// Package media takes pictures, sounds and films to vectors for the core.
+// Package media encodes images, audio and video into vectors for the core.
 //
-// [Senses.Judge] finds the inputs of a prompt that are no text and how many
-// places they may take, [Senses.Read] reads them. [Senses.Encode] sends them
-// through encoder and projector (runtimes/part), beside each other and beside
-// what the caller does meanwhile: a film frame by frame, a long sound piece by
-// piece, whose vectors become one list (runtimes/joint). What is known, in memory
-// or on disk (runtimes/feature), is not computed again.
+// [Senses.Judge] finds the inputs of a prompt that are not text and bounds the
+// positions that each takes; [Senses.Read] reads them. [Senses.Encode] runs them
+// through encoder and projector (runtimes/part), concurrently with each other and
+// with the caller: a video frame by frame, a long sound piece by piece, whose
+// vectors are joined into one list. Cached vectors are not computed again.
+//
+// The cache is keyed by a hash of everything that the vectors depend on. [Memory]
+// keeps the vectors that this process used last and assigns each input an id, so
+// that its positions in a sequence can be compared. [VectorCache] keeps them on
+// disk across processes. It is bounded, entries are verified when they are read,
+// and a missing or damaged entry is computed again.
 package media
 
 import (
@@ -22,7 +27,6 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
@@ -37,10 +41,10 @@ type Senses struct {
 	// Features keeps what inputs come to from one process to the next; nil: not
 	// at all. Revision tells this program from others, when it is first asked: what
 	// another one computed is not taken. nil: all are one.
-	Features *feature.Folder
+	Features *VectorCache
 	Revision func() (string, error)
 
-	memory feature.Memory
+	memory Memory
 }
 
 // Medium is an input that is no text.
@@ -57,7 +61,7 @@ type source struct {
 	size int64 // bytes, as far as that is known before it is read
 
 	// Once it is read.
-	key    feature.Key          // of what it is
+	key    Key                  // of what it is
 	data   []byte               // of a picture or a sound
 	frames []*preprocess.Raster // of a film: those that stand for it
 }
@@ -168,7 +172,7 @@ func (s *Senses) Read(ctx context.Context, in []Medium) error {
 		if m.frames != nil {
 			left -= m.size
 		}
-		m.key = feature.NewKey(m.content()...)
+		m.key = NewKey(m.content()...)
 	}
 	return nil
 }

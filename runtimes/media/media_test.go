@@ -21,14 +21,13 @@ import (
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/part"
-	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/talk"
 )
 
 // senses are those of a build whose numbers are known.
-func senses(t *testing.T, b *builds.Build, e *parttest.Engine) *Senses {
+func senses(t *testing.T, b *builds.Build, e *runtimetest.Engine) *Senses {
 	t.Helper()
 	if e.Called == "" {
 		e.Called = "known"
@@ -42,7 +41,7 @@ func senses(t *testing.T, b *builds.Build, e *parttest.Engine) *Senses {
 }
 
 func both(t *testing.T) *builds.Build {
-	return parttest.Build(t, true, "image-enc", "image-proj", "audio-enc", "audio-proj")
+	return runtimetest.Build(t, true, "image-enc", "image-proj", "audio-enc", "audio-proj")
 }
 
 // prompt is inputs among words.
@@ -147,7 +146,7 @@ func TestRead(t *testing.T) {
 		if c.change != nil {
 			c.change(b)
 		}
-		e := &parttest.Engine{}
+		e := &runtimetest.Engine{}
 		got, err := read(t, senses(t, b, e), c.in)
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -159,7 +158,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %d inputs of %+v, %v", name, len(got), got, err)
 		}
 	}
-	if got, err := read(t, senses(t, both(t), &parttest.Engine{})); err != nil || got != nil {
+	if got, err := read(t, senses(t, both(t), &runtimetest.Engine{})); err != nil || got != nil {
 		t.Errorf("words alone: %v, %v", got, err)
 	}
 }
@@ -186,7 +185,7 @@ func sparse(t *testing.T, name string, size int64) talk.Part {
 // Judging reads no byte, whatever the files; a file that is named twice is read
 // once; and there are only so many bytes that inputs may have together.
 func TestReadBounded(t *testing.T) {
-	s := senses(t, both(t), &parttest.Engine{})
+	s := senses(t, both(t), &runtimetest.Engine{})
 	large := []talk.Part{sparse(t, "a.png", 200<<20), sparse(t, "b.png", 200<<20), sparse(t, "c.png", 200<<20)}
 	var in []Medium
 	var err error
@@ -248,7 +247,7 @@ func TestMissing(t *testing.T) {
 		"a film through no file":  {talk.Part{Type: abi.Video}, unshipped("proj"), "target laptop ships no file of image-proj@1.0.0"},
 		"nothing for any of them": {talk.Part{Type: abi.Video}, func(a *builds.Assembly) { a.Modalities = nil }, "b has no encoder for video"},
 	} {
-		a := parttest.Build(t, true, "image-enc", "image-proj").Assembly
+		a := runtimetest.Build(t, true, "image-enc", "image-proj").Assembly
 		if c.change != nil {
 			c.change(a)
 		}
@@ -312,13 +311,13 @@ func TestVectors(t *testing.T) {
 		"a picture is in no windows":  {talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, window(2), []float32{2, 4, 6}, 2, ""},
 		"a sound as it is, no window": {wave(0.25, 0.5, -0.25), nil, []float32{0.5, -0.5, 6}, 2, ""},
 	} {
-		b, e := both(t), &parttest.Engine{}
+		b, e := both(t), &runtimetest.Engine{}
 		b.Manifests["audio-enc"].Preprocess = modules.Preprocess{"pcm": preprocess.Spec{Sound: preprocess.Sound{SampleRate: 1000}}}
 		if c.change != nil {
 			c.change(b)
 		}
 		got := encoded(t, senses(t, b, e), c.in)[0]
-		if !slices.Equal(got.Numbers, c.want) || got.Width != parttest.Width || e.Runs.Load() != c.runs {
+		if !slices.Equal(got.Numbers, c.want) || got.Width != runtimetest.Width || e.Runs.Load() != c.runs {
 			t.Errorf("%s: %v of %d, want %v; %d runs", name, got.Numbers, got.Width, c.want, e.Runs.Load())
 		}
 		if last := got.Steps[len(got.Steps)-1]; last.Note != c.note || len(got.Steps) != map[bool]int{true: 2, false: 3}[c.note == ""] {
@@ -330,10 +329,10 @@ func TestVectors(t *testing.T) {
 // The same content is computed once in an answer, remembered for the next one,
 // and found on disk by another process of the same program.
 func TestRecalled(t *testing.T) {
-	b, e := both(t), &parttest.Engine{}
+	b, e := both(t), &runtimetest.Engine{}
 	dir := filepath.Join(t.TempDir(), "features")
-	folder := func() *feature.Folder {
-		f, err := feature.Open(dir, 0)
+	folder := func() *VectorCache {
+		f, err := OpenVectorCache(dir, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +388,7 @@ func TestRecalled(t *testing.T) {
 // told to those who wait, and is not remembered.
 func TestEnded(t *testing.T) {
 	gate := make(chan struct{})
-	e := &parttest.Engine{Gate: gate}
+	e := &runtimetest.Engine{Gate: gate}
 	s := senses(t, both(t), e)
 	in, err := read(t, s, talk.Part{Type: abi.Image, Data: paint(t, 1, 2, 3)}, talk.Part{Type: abi.Image, Data: []byte("no picture")})
 	if err != nil {

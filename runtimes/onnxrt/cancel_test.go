@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
@@ -38,7 +38,7 @@ func powers(t *testing.T, steps int) string {
 // A computation ends in its middle when its caller goes, at whatever moment,
 // and the session goes on to the next.
 func TestCancelInside(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	floats := func(shape ...int64) runtimes.Tensor {
 		n := int64(4)
 		for _, d := range shape {
@@ -68,7 +68,7 @@ func cancelled(t *testing.T, e onnxrt.Engine, path, name string, large, small ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	children := enginestest.Children(t)
+	children := nativetest.Children(t)
 	const tries = 20
 	var took []time.Duration
 	for i := range tries {
@@ -94,14 +94,14 @@ func cancelled(t *testing.T, e onnxrt.Engine, path, name string, large, small ru
 			t.Errorf("%s is another than before", output)
 		}
 	}
-	if now := enginestest.Children(t); !slices.Equal(children, now) {
+	if now := nativetest.Children(t); !slices.Equal(children, now) {
 		t.Errorf("it took another child (%v, then %v): the library did not hear", children, now)
 	}
 	slices.Sort(took)
 	p95 := took[tries*95/100-1]
 	t.Logf("%d computations were ended: median %v, p95 %v, longest %v", tries, took[tries/2], p95, took[tries-1])
 	// The slower ones are as slow as the machine is busy.
-	if quarter := took[tries/4]; quarter > enginestest.Hearing {
-		t.Errorf("three quarters took more than %v, the limit is %v", quarter, enginestest.Hearing)
+	if quarter := took[tries/4]; quarter > nativetest.Hearing {
+		t.Errorf("three quarters took more than %v, the limit is %v", quarter, nativetest.Hearing)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/onnx/onnxtest"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
@@ -42,7 +42,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		return m.Close()
 	}
-	enginestest.Damaged(t, enginestest.Hostile(t), files, onnxtest.Mutate, check,
-		enginestest.Trial{Name: "core", Use: use(coreonnx.Engine{})},
-		enginestest.Trial{Name: "onnxruntime", Use: use(onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)})})
+	nativetest.Damaged(t, nativetest.Hostile(t), files, onnxtest.Mutate, check,
+		nativetest.Trial{Name: "core", Use: use(coreonnx.Engine{})},
+		nativetest.Trial{Name: "onnxruntime", Use: use(onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)})})
 }

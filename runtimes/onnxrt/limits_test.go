@@ -9,8 +9,8 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
@@ -20,7 +20,7 @@ func TestMemoryLimit(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
 		t.Skip("skipped: no limit on mapped memory here")
 	}
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	m := onnx.New("zeros", 17)
 	m.Graph.Inputs = []onnx.Value{onnx.TensorValue("n", onnx.INT64, 1)}
 	m.Graph.Add("ConstantOfShape", []string{"n"}, "zeros")

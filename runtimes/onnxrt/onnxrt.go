@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/admit"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -35,12 +35,12 @@ type Engine struct {
 // At is the engine at a version.
 func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
 
-func (e Engine) libraries() engines.Libraries {
-	return engines.Libraries{Name: engines.ONNXRuntime, Home: e.Home, Version: e.Version}
+func (e Engine) libraries() native.Libraries {
+	return native.Libraries{Name: native.ONNXRuntime, Home: e.Home, Version: e.Version}
 }
 
 // Name is "onnxruntime".
-func (Engine) Name() string { return engines.ONNXRuntime }
+func (Engine) Name() string { return native.ONNXRuntime }
 
 // Aliases is the format's name, by which graphs call the engine.
 func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }

@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/runtimetest"
 )
@@ -71,7 +71,7 @@ func inputs(t *testing.T, path string, many int64) map[string]runtimes.Tensor {
 }
 
 func TestConformance(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	for name, many := range map[string]int64{"vision-proj/vision_proj.onnx": 3, "audio-enc/audio_enc.onnx": 1600, "vision-enc/vision_enc.onnx": 32} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			path := filepath.Join(testfiles.Root(t), "catalog", filepath.FromSlash(name))
@@ -82,7 +82,7 @@ func TestConformance(t *testing.T) {
 
 // Work that takes long ends when it is told to.
 func TestDeep(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	m, in, long := runtimetest.Deep()
 	path := filepath.Join(t.TempDir(), "deep.onnx")
 	write(t, path, m)
@@ -104,7 +104,7 @@ func write(t *testing.T, path string, m *onnx.Model) {
 
 // Tensors of every type go in and come out.
 func TestTypes(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	for n, typ := range map[onnx.DType]runtimes.Elem{
 		1: runtimes.Float32, 2: runtimes.Uint8, 3: runtimes.Int8, 4: runtimes.Uint16, 5: runtimes.Int16, 6: runtimes.Int32, 7: runtimes.Int64,
@@ -140,7 +140,7 @@ func TestTypes(t *testing.T) {
 // The library leaves nothing behind and sends nothing: it keeps what it means
 // to send in the folder for temporary files.
 func TestNoTelemetry(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	for _, name := range []string{"TMPDIR", "HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"} {
 		t.Setenv(name, dir)
@@ -164,7 +164,7 @@ func TestNoTelemetry(t *testing.T) {
 
 // What the library would take or choke on is refused before it sees it.
 func TestRefuses(t *testing.T) {
-	e := onnxrt.Engine{Home: enginestest.Home(t, engines.ONNXRuntime)}
+	e := onnxrt.Engine{Home: nativetest.Home(t, native.ONNXRuntime)}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "w.bin"), make([]byte, 8), 0o600); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/onnxrt"
 )
 
@@ -45,7 +45,7 @@ func TestSuite(t *testing.T) {
 	if home == "" {
 		t.Skip("skipped: MM_ENGINES names no home folder with onnxruntime " + libraryVersion + " installed (make onnx-suite)")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	e := onnxrt.Engine{Home: func() (string, error) { return home, nil }}
 	if info, err := e.Probe(t.Context()); err != nil || info.Version != libraryVersion {
 		t.Fatalf("ONNX Runtime %s, %v: the list is that of %s", info.Version, err, libraryVersion)

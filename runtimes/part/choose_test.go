@@ -10,12 +10,12 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // engines are the two that tests know; the first one cannot open image-proj.
 func engines() []runtimes.Engine {
-	return []runtimes.Engine{&parttest.Engine{Called: "first", Cannot: []string{"image-proj"}}, &parttest.Engine{Called: "second"}}
+	return []runtimes.Engine{&runtimetest.Engine{Called: "first", Cannot: []string{"image-proj"}}, &runtimetest.Engine{Called: "second"}}
 }
 
 // set opens a build with both engines.
@@ -54,7 +54,7 @@ func TestChoose(t *testing.T) {
 		"one that cannot":          {true, "first", Options{}, "first first the graph asks for the backend first", "[]"},
 		"one that is not there":    {true, "third", Options{Backends: map[string]string{"core": "first"}}, "first the graph asks for the backend third the graph asks for the backend third", "[{core third first}]"},
 	} {
-		b := parttest.Build(t, c.core, "image-enc", "image-proj")
+		b := runtimetest.Build(t, c.core, "image-enc", "image-proj")
 		b.Assembly.Core.Backend, b.Assembly.Modalities[0].Encoder.Backend, b.Assembly.Modalities[0].Projector.Backend = c.graph, c.graph, c.graph
 		s := set(t, b, c.opt)
 		var got []string
@@ -84,7 +84,7 @@ func TestChoose(t *testing.T) {
 // What the options ask for is looked for when a set is opened, and what they name
 // is to be a part that an engine opens; the graph's wishes wait.
 func TestOpen(t *testing.T) {
-	gone := []runtimes.Engine{&parttest.Engine{Called: "first"}, &parttest.Engine{Called: "gone", Gone: true}}
+	gone := []runtimes.Engine{&runtimetest.Engine{Called: "first"}, &runtimetest.Engine{Called: "gone", Gone: true}}
 	for name, c := range map[string]struct {
 		opt  Options
 		want string
@@ -98,7 +98,7 @@ func TestOpen(t *testing.T) {
 		"a skill":                 {Options{Backends: map[string]string{"tool": "first"}}, `no part "tool"`},
 		"fewer than no threads":   {Options{Limits: runtimes.Limits{Threads: -1}}, "-1 threads"},
 	} {
-		b := parttest.Build(t, true, "image-enc", "image-proj", "img-dec")
+		b := runtimetest.Build(t, true, "image-enc", "image-proj", "img-dec")
 		b.Assembly.Decoders[0].Backend = "gone"
 		b.Assembly.Draft = &builds.Part{Name: "small", Type: abi.DraftCore}
 		b.Assembly.Skills = []builds.SkillPart{{Part: builds.Part{Name: "tool", Type: abi.Skill}}}
@@ -113,7 +113,7 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%s: known are %v", name, e.Known)
 		}
 	}
-	twice := parttest.Build(t, false, "image-enc", "image-proj")
+	twice := runtimetest.Build(t, false, "image-enc", "image-proj")
 	twice.Assembly.Modalities = append(twice.Assembly.Modalities, twice.Assembly.Modalities[0])
 	if got := opened(twice.Assembly); len(got) != 2 {
 		t.Errorf("a module that is used twice is opened as %v", got)

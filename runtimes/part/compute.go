@@ -11,9 +11,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/spell"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Given is an input for a function of a build.
@@ -39,9 +37,9 @@ type Computed struct {
 }
 
 // Step is what the function did, as a trace tells it.
-func (c Computed) Step(what string, at time.Duration, note string) trace.Step {
-	return trace.Step{
-		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: trace.Tensors(c.Inputs), Out: trace.Tensors(c.Outputs),
+func (c Computed) Step(what string, at time.Duration, note string) Step {
+	return Step{
+		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: TensorInfos(c.Inputs), Out: TensorInfos(c.Outputs),
 		Simulated: c.Simulated, Facts: c.Facts,
 		Start: at, Load: c.Load, Prepare: c.Prepare, Run: c.Run - c.Prepare,
 	}
@@ -132,7 +130,7 @@ func (f *Function) Behind(ctx context.Context, enc *Function, given map[string]r
 		return c, err
 	}
 	start := time.Now()
-	in, err := joint.Connect(enc.Side(), f.Side(), given)
+	in, err := Connect(enc.Side(), f.Side(), given)
 	if err != nil {
 		return c, err
 	}

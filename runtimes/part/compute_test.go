@@ -9,9 +9,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
-	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // An input finds its function by a name, by both names, or by what it is; where
@@ -46,7 +45,7 @@ func TestPlace(t *testing.T) {
 		{[]string{"image-enc", "image.2-enc"}, "image.2-enc.picture", "", "image.2-enc.picture", "", ""},
 		{[]string{"img-dec"}, "states", "", "img-dec.states", "", ""},
 	} {
-		s := set(t, parttest.Build(t, false, c.parts...), Options{})
+		s := set(t, runtimetest.Build(t, false, c.parts...), Options{})
 		p, port, err := s.place(Given{Name: c.name, Modality: c.in})
 		what := fmt.Sprintf("%q of %q for %v", c.name, c.in, c.parts)
 		if c.refuse == "" && (err != nil || dotted(p, port) != c.want) {
@@ -62,7 +61,7 @@ func TestPlace(t *testing.T) {
 // numbers are the tensors of one output, as they were computed.
 func numbers(t *testing.T, c Computed, port string) []float32 {
 	t.Helper()
-	x, err := joint.Floats(c.Outputs[port])
+	x, err := Floats(c.Outputs[port])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func pixel(r, g, b uint8) Given {
 // behind its encoder, unless it was given something itself or nothing of it is
 // shipped.
 func TestCompute(t *testing.T) {
-	b := parttest.Build(t, false, "image-enc", "image-proj", "audio-enc", "audio-proj")
+	b := runtimetest.Build(t, false, "image-enc", "image-proj", "audio-enc", "audio-proj")
 	s := set(t, b, Options{})
 	sound := Given{Name: "pcm", Numbers: []float64{3, 4, 5}}
 	tokens := Given{Name: "image-proj", Numbers: []float64{7, 8, 9}}
@@ -116,11 +115,11 @@ func TestCompute(t *testing.T) {
 	if got, err := set(t, b, Options{}).Compute(t.Context(), []Given{pixel(1, 2, 3)}); err != nil || len(got) != 1 {
 		t.Errorf("a projector that is not shipped: %v, %v", got, err)
 	}
-	alone := set(t, parttest.Build(t, false, "audio-enc"), Options{})
+	alone := set(t, runtimetest.Build(t, false, "audio-enc"), Options{})
 	if _, err := alone.Compute(t.Context(), nil); err == nil || !strings.Contains(err.Error(), `"pcm" is missing`) {
 		t.Errorf("one function, and nothing for it: %v", err)
 	}
-	if none := set(t, parttest.Build(t, true), Options{}); none.Computes() || !alone.Computes() {
+	if none := set(t, runtimetest.Build(t, true), Options{}); none.Computes() || !alone.Computes() {
 		t.Error("what has no functions computes")
 	}
 	if _, err := s.Compute(t.Context(), []Given{{Name: "pcm", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2}, Data: make([]byte, 4)}}}}); err == nil {

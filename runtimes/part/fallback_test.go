@@ -8,11 +8,11 @@ import (
 
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/modality"
-	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // emulator is an engine that stands in for hardware.
-type emulator struct{ *parttest.Engine }
+type emulator struct{ *runtimetest.Engine }
 
 func (emulator) Simulates() bool { return true }
 
@@ -21,28 +21,28 @@ func (emulator) Simulates() bool { return true }
 func TestFallback(t *testing.T) {
 	given := []Given{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
 	for name, c := range map[string]struct {
-		npu      *parttest.Engine
+		npu      *runtimetest.Engine
 		allowed  bool
 		asked    string
 		taken    string // "": nothing
 		fault    string
 		fellWith string
 	}{
-		"it takes it":                  {npu: &parttest.Engine{}, allowed: true, asked: "npu", taken: "npu (emulated)"},
-		"it cannot":                    {npu: &parttest.Engine{Cannot: []string{"image-enc"}}, asked: "npu", fault: "npu does not open it"},
-		"it cannot, and another may":   {npu: &parttest.Engine{Cannot: []string{"image-enc"}}, allowed: true, asked: "npu", taken: "cpu", fellWith: "npu does not open it"},
-		"it is gone":                   {npu: &parttest.Engine{Gone: true}, asked: "npu", fault: "it is gone"},
-		"it is gone, and another may":  {npu: &parttest.Engine{Gone: true}, allowed: true, asked: "npu", taken: "cpu", fellWith: "it is gone"},
-		"it breaks":                    {npu: &parttest.Engine{Broken: errors.New("left for the processor: ATAN2")}, asked: "npu", fault: "ATAN2"},
-		"it breaks, and another may":   {npu: &parttest.Engine{Broken: errors.New("left for the processor: ATAN2")}, allowed: true, asked: "npu", taken: "cpu", fellWith: "ATAN2"},
-		"a version is not there":       {npu: &parttest.Engine{}, allowed: true, asked: "npu@3", taken: "cpu", fellWith: "backend npu@3 is not available"},
-		"no such engine":               {npu: &parttest.Engine{}, allowed: true, asked: "nqu", fault: "this build of mm does not have it"},
-		"nobody takes an NPU's place":  {npu: &parttest.Engine{}, allowed: true, asked: "cannot", fault: "cannot does not open it"},
-		"over time is no reason to go": {npu: &parttest.Engine{Broken: runtimes.ErrTime}, allowed: true, asked: "npu", fault: runtimes.ErrTime.Error()},
+		"it takes it":                  {npu: &runtimetest.Engine{}, allowed: true, asked: "npu", taken: "npu (emulated)"},
+		"it cannot":                    {npu: &runtimetest.Engine{Cannot: []string{"image-enc"}}, asked: "npu", fault: "npu does not open it"},
+		"it cannot, and another may":   {npu: &runtimetest.Engine{Cannot: []string{"image-enc"}}, allowed: true, asked: "npu", taken: "cpu", fellWith: "npu does not open it"},
+		"it is gone":                   {npu: &runtimetest.Engine{Gone: true}, asked: "npu", fault: "it is gone"},
+		"it is gone, and another may":  {npu: &runtimetest.Engine{Gone: true}, allowed: true, asked: "npu", taken: "cpu", fellWith: "it is gone"},
+		"it breaks":                    {npu: &runtimetest.Engine{Broken: errors.New("left for the processor: ATAN2")}, asked: "npu", fault: "ATAN2"},
+		"it breaks, and another may":   {npu: &runtimetest.Engine{Broken: errors.New("left for the processor: ATAN2")}, allowed: true, asked: "npu", taken: "cpu", fellWith: "ATAN2"},
+		"a version is not there":       {npu: &runtimetest.Engine{}, allowed: true, asked: "npu@3", taken: "cpu", fellWith: "backend npu@3 is not available"},
+		"no such engine":               {npu: &runtimetest.Engine{}, allowed: true, asked: "nqu", fault: "this build of mm does not have it"},
+		"nobody takes an NPU's place":  {npu: &runtimetest.Engine{}, allowed: true, asked: "cannot", fault: "cannot does not open it"},
+		"over time is no reason to go": {npu: &runtimetest.Engine{Broken: runtimes.ErrTime}, allowed: true, asked: "npu", fault: runtimes.ErrTime.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.npu.Called = "npu"
-			cpu := &parttest.Engine{Called: "cpu"}
+			cpu := &runtimetest.Engine{Called: "cpu"}
 			if c.asked == "cannot" { // and only what stands in for hardware could
 				cpu.Called, cpu.Cannot = "cannot", []string{"image-enc"}
 			}
@@ -51,7 +51,7 @@ func TestFallback(t *testing.T) {
 			if c.allowed {
 				opt.Fallback = func(f Fallback) { fell = append(fell, f) }
 			}
-			s, err := Open(t.Context(), parttest.Build(t, false, "image-enc"), opt)
+			s, err := Open(t.Context(), runtimetest.Build(t, false, "image-enc"), opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestFallback(t *testing.T) {
 
 // Who has gone is not served by another engine.
 func TestFallbackOfNobody(t *testing.T) {
-	s := set(t, parttest.Build(t, false, "image-enc"), Options{Engine: "first", Fallback: func(Fallback) { t.Error("fell back") }})
+	s := set(t, runtimetest.Build(t, false, "image-enc"), Options{Engine: "first", Fallback: func(Fallback) { t.Error("fell back") }})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if e := s.instead(ctx, s.build.Assembly.Modalities[0].Encoder, errors.New("any")); e != nil {

@@ -20,7 +20,6 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
 )
 
@@ -59,8 +58,8 @@ func (f *Function) Part() builds.Part { return f.part }
 func (f *Function) Manifest() *modules.Manifest { return f.manifest }
 
 // Side is the function as one end of a joint. It is open.
-func (f *Function) Side() joint.Side {
-	return joint.Side{ID: f.part.ID(), Manifest: f.manifest, Dims: f.dims}
+func (f *Function) Side() Side {
+	return Side{ID: f.part.ID(), Manifest: f.manifest, Dims: f.dims}
 }
 
 // Backend is the name of the engine that runs it, or would, as it is shown.

@@ -12,14 +12,14 @@ import (
 
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/part/parttest"
+	"mm-abi.org/mm/runtimes/runtimetest"
 )
 
 // A function is opened by whoever is first, once, and closed with its set, for
 // good.
 func TestOpenedOnce(t *testing.T) {
-	e := &parttest.Engine{Called: "first"}
-	s := set(t, parttest.Build(t, false, "image-enc", "image-proj"), Options{Engines: []runtimes.Engine{e}})
+	e := &runtimetest.Engine{Called: "first"}
+	s := set(t, runtimetest.Build(t, false, "image-enc", "image-proj"), Options{Engines: []runtimes.Engine{e}})
 	f := s.Function("image-enc")
 	var all sync.WaitGroup
 	for range 8 {
@@ -63,9 +63,9 @@ func TestNotOpened(t *testing.T) {
 		"broken, as the graph asks": {func(b *builds.Build) { b.Assembly.Modalities[0].Encoder.Backend = "first" }, Options{},
 			"the file is broken", ""},
 	} {
-		b := parttest.Build(t, false, "image-enc")
+		b := runtimetest.Build(t, false, "image-enc")
 		c.change(b)
-		c.opt.Engines = []runtimes.Engine{&parttest.Engine{Called: "first", Broken: broken}, &parttest.Engine{Called: "none", Cannot: []string{"image-enc"}}, &parttest.Engine{Called: "second"}}
+		c.opt.Engines = []runtimes.Engine{&runtimetest.Engine{Called: "first", Broken: broken}, &runtimetest.Engine{Called: "none", Cannot: []string{"image-enc"}}, &runtimetest.Engine{Called: "second"}}
 		_, err := set(t, b, c.opt).Function("image-enc").Open(t.Context())
 		hint := ""
 		switch h, u := interface{ Hint() string }(nil), (*runtimes.Unavailable)(nil); {
@@ -78,7 +78,7 @@ func TestNotOpened(t *testing.T) {
 			t.Errorf("%s: %v (%s), want %q (%s)", name, err, hint, c.want, c.hint)
 		}
 	}
-	f := set(t, parttest.Build(t, false, "image-enc"), Options{}).Function("image-enc")
+	f := set(t, runtimetest.Build(t, false, "image-enc"), Options{}).Function("image-enc")
 	if err := f.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestNotOpened(t *testing.T) {
 // threads, and with nothing else.
 func TestIdentity(t *testing.T) {
 	identity := func(change func(*builds.Build), opt Options) []byte {
-		b := parttest.Build(t, false, "image-enc")
+		b := runtimetest.Build(t, false, "image-enc")
 		if change != nil {
 			change(b)
 		}
@@ -138,7 +138,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("another %s, the same function", name)
 		}
 	}
-	b := parttest.Build(t, false, "image-enc")
+	b := runtimetest.Build(t, false, "image-enc")
 	b.Assembly.Modalities[0].Encoder.Files["known"] = []string{"gone"}
 	if _, err := set(t, b, Options{}).Function("image-enc").Identity(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)

@@ -1,10 +1,20 @@
-// Package part opens the functions of a build: encoders, projectors, decoders.
+// Package part opens the functions of a build (encoders, projectors, decoders)
+// and joins them.
 //
-// A [Set] is those of one build. Each part gets the engine that is asked for, by
-// the options or by the graph, and no other ([Set.Choose]) unless
-// Options.Fallback allows one; it is opened by who
-// needs it first and shared by all ([Function]). [Set.Compute] runs functions by
-// themselves on what a user gives.
+// A [Set] holds the functions of one build. A part runs on the engine that the
+// options or the graph name ([Set.Choose]); another engine is used only if
+// Options.Fallback allows it. The first caller opens a [Function], all callers
+// share it. [Set.Compute] runs functions on user inputs.
+//
+// [Connect], [Vectors] and [States] carry tensors from part to part by the ports
+// of both manifests. They follow abi.ConnectAll, which joins the ports, and check
+// the type, sizes and numbers of each tensor. A batch dimension of one may precede
+// the dimensions of a port. Element types change only between floating point
+// types, and only if the receiving side declares another type.
+//
+// A [Step] records one operation of an answer: the part, its engine, the tensors,
+// the times, and whether the result was cached. Each step names the steps whose
+// results it used, so the steps form a graph, which [DrawSteps] renders.
 package part
 
 import (

@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 )
 
@@ -24,7 +24,7 @@ func engine(t testing.TB) *qnn.Engine {
 	if dir == "" {
 		t.Skip("skipped: MM_QNN_LIB names no folder with Qualcomm's libraries")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	return &qnn.Engine{Library: dir}
 }
 
@@ -161,7 +161,7 @@ func TestWithoutONNXRuntime(t *testing.T) {
 		}
 	}
 	home := t.TempDir()
-	r, err := engines.Install(t.Context(), engines.Options{Home: home, Name: engines.QNN, From: dir, AcceptLicense: true})
+	r, err := native.Install(t.Context(), native.Options{Home: home, Name: native.QNN, From: dir, AcceptLicense: true})
 	if err != nil {
 		t.Fatal(err)
 	}

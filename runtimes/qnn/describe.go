@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/modules/qnnfile"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
 )
@@ -18,7 +18,7 @@ func (e *Engine) Describe(ctx context.Context, p qnnfile.Part) (ask.Description,
 	if err != nil {
 		return d, err
 	}
-	opt, err := e.worker(engines.QNN, 0)
+	opt, err := e.worker(native.QNN, 0)
 	if err == nil {
 		err = worker.Ask(ctx, opt, ask.Describe, ask.File{Path: path, Offset: p.Offset, Size: p.Size}, &d)
 	}

@@ -13,8 +13,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/qnn/ask"
 	"mm-abi.org/mm/runtimes/worker"
@@ -29,7 +29,7 @@ func older(t *testing.T) *qnn.Engine {
 	if dir == "" {
 		t.Skip("skipped: MM_QNN_LIB_OLD names no folder with the libraries of QAIRT 2.47")
 	}
-	enginestest.Program(t)
+	nativetest.Program(t)
 	return &qnn.Engine{Library: dir}
 }
 
@@ -61,7 +61,7 @@ func TestNoise(t *testing.T) {
 	e := older(t)
 	c := compiled(t, e, mlp(2), 69)
 	printed := heard(t)
-	opt, err := engines.At(engines.QNNCompiler, e.Library, 0)
+	opt, err := native.At(native.QNNCompiler, e.Library, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestNoise(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	child := enginestest.Children(t)
+	child := nativetest.Children(t)
 	in := map[string]runtimes.Tensor{"x": wave(1, 2, 8)}
 	want, err := m.(runtimes.Function).Run(t.Context(), in)
 	if err != nil {
@@ -107,7 +107,7 @@ func TestNoise(t *testing.T) {
 			t.Errorf("a run beside compilation %d: other numbers (%v)", i+1, err)
 		}
 	}
-	if now := enginestest.Children(t); !reflect.DeepEqual(now, child) {
+	if now := nativetest.Children(t); !reflect.DeepEqual(now, child) {
 		t.Errorf("the child is %v and was %v: it was started again", now, child)
 	}
 	text, err := os.ReadFile(printed)

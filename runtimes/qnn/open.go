@@ -102,7 +102,7 @@ func (e *Engine) admit(f *qnnfile.File, b *runtimes.Bundle, l runtimes.Limits, b
 		return o, &runtimes.Unavailable{What: id, Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
 	}
 	accept := axes()
-	if p.Context.SoC == 0 && (l.Device == "" || l.Device == htp) {
+	if p.Context.SoC == 0 && (l.Device == "" || l.Device == deviceHTP) {
 		accept = append(accept, fit.AxisSoC, fit.AxisArch) // no chip is asked for, and none said
 	}
 	if r := f.Check(qnnfile.CheckOptions{Target: t, Accept: accept}); !r.Fits {

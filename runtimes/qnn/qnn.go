@@ -158,7 +158,7 @@ func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Tar
 		return fit.Target{}, err
 	}
 	t := fit.Target{Name: "qnn", SDK: &version, Arch: arch, SameArch: true, Chips: chips}
-	if device == "" || device == htp {
+	if device == "" || device == deviceHTP {
 		if c, ok := chips.Numbered(of); ok && of != 0 {
 			t.Chip, t.Arch = &c, c.Arch
 		}
@@ -172,5 +172,5 @@ func (e *Engine) target(device, build string, of uint32, arch htp.Arch) (fit.Tar
 	return named, nil
 }
 
-// htp is the device that there is, emulated or not.
-const htp = "htp"
+// deviceHTP is the device that there is, emulated or not.
+const deviceHTP = "htp"

@@ -8,16 +8,15 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
-	"mm-abi.org/mm/runtimes/trace"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 )
 
 // equip opens the skills of the build, unless they are open. There are none
 // without a router, which says that the core calls them.
-func (r *Runner) equip(ctx context.Context) (*tools.Table, error) {
+func (r *Runner) equip(ctx context.Context) (*ToolTable, error) {
 	a := r.build.Assembly
 	if a.Router == nil || len(a.Skills) == 0 || r.opt.Skills.Executors == nil {
 		return nil, nil
@@ -37,7 +36,7 @@ func (r *Runner) equip(ctx context.Context) (*tools.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.skills, r.tools = set, tools.New(set, r.talk, r.vocabulary)
+	r.skills, r.tools = set, NewToolTable(set, r.talk, r.vocabulary)
 	return r.tools, nil
 }
 
@@ -56,7 +55,7 @@ func (r *Runner) Skills(ctx context.Context) ([]skills.Info, error) {
 // loop begins the calls of an answer, and has the model told of the tools; nil
 // where it may call none and none are there, and where what it writes is held to
 // something else.
-func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*tools.Loop, error) {
+func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset) (*ToolLoop, error) {
 	p := req.Preferences
 	if p.Grammar != nil || p.Allow != nil || !req.says() || len(req.Tools) > 0 {
 		return nil, nil
@@ -65,7 +64,7 @@ func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset)
 	if err != nil || table == nil || req.ToolsAllowed == nil && len(table.Ready()) == 0 {
 		return nil, err
 	}
-	loop, err := table.Begin(tools.Options{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Assets: assets, Record: r.opt.Called})
+	loop, err := table.Begin(ToolOptions{Only: req.ToolsAllowed, Rounds: r.build.Assembly.Router.MaxCalls, Assets: assets, Record: r.opt.Called})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func (r *Runner) loop(ctx context.Context, req *Request, assets []sandbox.Asset)
 }
 
 // write has the core go on, and the tools called that it calls.
-func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *tools.Loop, req Request, behind int) error {
+func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, req Request, behind int) error {
 	if loop == nil {
 		from := len(t.answer.Tokens)
 		err := t.generate(ctx, r, s, gen, behind)
@@ -124,7 +123,7 @@ func (t *telling) write(ctx context.Context, r *Runner, s *session, gen runtimes
 
 // held has the core go on under the grammar of the calls, where there is one
 // and the engine can be held to it.
-func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *tools.Loop, behind int) error {
+func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.Generation, loop *ToolLoop, behind int) error {
 	from := len(t.answer.Tokens)
 	if err := loop.Unheld(); err != nil {
 		t.answer.Unheld = err.Error()
@@ -147,22 +146,22 @@ func (t *telling) held(ctx context.Context, r *Runner, s *session, gen runtimes.
 }
 
 // drew tells of the tokens from on.
-func (t *telling) drew(r *Runner, c *tools.Constraint, from int) {
+func (t *telling) drew(r *Runner, c *CallConstraint, from int) {
 	if !t.context {
 		return
 	}
 	for i, id := range t.answer.Tokens[from:] {
-		mark, how := c.Mark(i), trace.Drawn
+		mark, how := c.Mark(i), part.FromModel
 		if mark.Forced {
-			how = trace.Forced
+			how = part.FromGrammar
 		}
-		t.answer.Context = append(t.answer.Context, trace.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: how, Allowed: mark.Allowed})
+		t.answer.Context = append(t.answer.Context, part.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: how, Allowed: mark.Allowed})
 	}
 }
 
 // calls makes the calls that were written, in their order, up to one that ends
 // the answer.
-func (t *telling) calls(ctx context.Context, loop *tools.Loop) (made []tools.Called, stop runtimes.Stop, err error) {
+func (t *telling) calls(ctx context.Context, loop *ToolLoop) (made []CallRecord, stop runtimes.Stop, err error) {
 	for len(t.answer.Calls) > 0 {
 		done, stop, err := t.call(ctx, loop)
 		if err != nil || stop != "" {
@@ -175,7 +174,7 @@ func (t *telling) calls(ctx context.Context, loop *tools.Loop) (made []tools.Cal
 }
 
 // call makes the first call that was not made, unless that ends the answer.
-func (t *telling) call(ctx context.Context, loop *tools.Loop) (tools.Called, runtimes.Stop, error) {
+func (t *telling) call(ctx context.Context, loop *ToolLoop) (CallRecord, runtimes.Stop, error) {
 	at := time.Since(t.start)
 	done, stop, err := loop.Call(ctx, t.answer.Calls[0])
 	t.away += time.Since(t.start) - at
@@ -184,14 +183,14 @@ func (t *telling) call(ctx context.Context, loop *tools.Loop) (tools.Called, run
 	}
 	t.answer.Calls = t.answer.Calls[1:]
 	t.answer.Called = append(t.answer.Called, done)
-	t.answer.Trace = append(t.answer.Trace, trace.Step{
-		What: trace.Call, Part: done.Call.Name, Backend: done.Skill.Engine, Note: done.Answer.Kind(), Start: at, Run: done.Took, After: []int{len(t.answer.Trace) - 1},
+	t.answer.Trace = append(t.answer.Trace, part.Step{
+		What: part.StepCall, Part: done.Call.Name, Backend: done.Skill.Engine, Note: done.Answer.Kind(), Start: at, Run: done.Took, After: []int{len(t.answer.Trace) - 1},
 	})
 	return done, "", nil
 }
 
 // turns are what was said up to calls, and what came of each.
-func (t *telling) turns(made []tools.Called) []talk.Message {
+func (t *telling) turns(made []CallRecord) []talk.Message {
 	a := t.answer
 	said := talk.Message{Role: talk.Assistant}
 	for _, done := range made {
@@ -234,12 +233,12 @@ func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []ta
 	if err := s.more(ctx, held, drawn, ids); err != nil {
 		return false, err
 	}
-	done := r.step(trace.Prompt, at.Sub(t.start), time.Since(at))
+	done := r.step(part.StepPrompt, at.Sub(t.start), time.Since(at))
 	done.Note, done.After = fmt.Sprintf("%d positions of the answer", len(ids)), []int{len(t.answer.Trace) - 1}
 	t.answer.Trace = append(t.answer.Trace, done)
 	for _, id := range ids {
 		if t.context {
-			t.answer.Context = append(t.answer.Context, trace.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: trace.Told})
+			t.answer.Context = append(t.answer.Context, part.Position{ID: id, Piece: piece(r.talk.Tokenizer(), id), From: part.FromTool})
 		}
 	}
 	return false, nil

@@ -10,10 +10,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Made is a picture or a sound that a decoder made of the core's states.
@@ -105,26 +103,26 @@ func (t *telling) make(ctx context.Context, r *Runner, req Request, states []flo
 }
 
 // decode makes one output.
-func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, states []float32, at time.Duration) (*Made, trace.Step, error) {
+func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, states []float32, at time.Duration) (*Made, part.Step, error) {
 	f := r.parts.Function(d.Name)
 	if f == nil {
-		return nil, trace.Step{}, fmt.Errorf("%s is no decoder", d.ID())
+		return nil, part.Step{}, fmt.Errorf("%s is no decoder", d.ID())
 	}
 	load, err := f.Open(ctx)
 	if err != nil {
-		return nil, trace.Step{}, err
+		return nil, part.Step{}, err
 	}
 	given, err := r.latents(f, d, seed, states)
 	if err != nil {
-		return nil, trace.Step{}, err
+		return nil, part.Step{}, err
 	}
 	c, err := f.Compute(ctx, given)
 	if err != nil {
-		return nil, trace.Step{}, err
+		return nil, part.Step{}, err
 	}
 	c.Load = load
 	made, err := finish(f, d, c)
-	return made, c.Step(trace.Decode, at, ""), err
+	return made, c.Step(part.StepDecode, at, ""), err
 }
 
 // latents are the inputs of a decoder: the first takes the core's states, noise
@@ -132,7 +130,7 @@ func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, 
 // seed, or a parameter of the graph or the manifest.
 func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, states []float32) (map[string]part.Given, error) {
 	side, width := f.Side(), r.model.Shape().Width
-	name, t, err := joint.States(side, states, width)
+	name, t, err := part.States(side, states, width)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +139,7 @@ func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, st
 		switch v, ok := figure(f, d, p.Name); {
 		case p.Name == name:
 		case p.Name == "noise":
-			t, err := joint.Fill(side, p, func(n int) []float32 { return joint.Noise(seed, n) })
+			t, err := part.Fill(side, p, func(n int) []float32 { return part.Noise(seed, n) })
 			if err != nil {
 				return nil, err
 			}
@@ -181,7 +179,7 @@ func finish(f *part.Function, d builds.DecoderPart, c part.Computed) (*Made, err
 	}
 	side := f.Side()
 	made := &Made{Modality: d.Modality, Part: d.Part, Backend: c.Backend, Simulated: c.Simulated, Output: port.Name}
-	if made.Tensor, err = joint.Given(side, port, c.Outputs); err != nil {
+	if made.Tensor, err = part.Output(side, port, c.Outputs); err != nil {
 		return nil, err
 	}
 	if d.Modality == abi.Image {

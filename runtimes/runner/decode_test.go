@@ -21,7 +21,6 @@ import (
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/coreonnx"
-	"mm-abi.org/mm/runtimes/joint"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
@@ -126,7 +125,7 @@ func TestMakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, latents, err := joint.States(joint.Side{ID: "img-dec", Manifest: b.Manifests["img-dec"]}, x, 64)
+	_, latents, err := part.States(part.Side{ID: "img-dec", Manifest: b.Manifests["img-dec"]}, x, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,11 +264,11 @@ func TestDecoderInputs(t *testing.T) {
 	req := outputs(ask("a house", 0), "image")
 	req.Preferences.Seed = 9
 	a := answer(t, r, req)
-	got, err := joint.Floats(a.Made[0].Tensor)
+	got, err := part.Floats(a.Made[0].Tensor)
 	if err != nil || !slices.Equal(a.Made[0].Tensor.Shape, []int64{1, 3, 4, 4}) {
 		t.Fatalf("%v, %v", a.Made[0].Tensor.Shape, err)
 	}
-	for i, v := range joint.Noise(9, 48) {
+	for i, v := range part.Noise(9, 48) {
 		if want := v*2 + 9 + 0.5; got[i] != want {
 			t.Fatalf("number %d is %v, want %v", i, got[i], want)
 		}

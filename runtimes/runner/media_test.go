@@ -25,13 +25,11 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/feature"
-	"mm-abi.org/mm/runtimes/joint"
+	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/modality"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // flat is a picture of one colour, of the size of a film's frames.
@@ -60,7 +58,7 @@ func alone(t testing.TB, r *runner.Runner, g part.Given) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := joint.Floats(got[1].Outputs["llm_tokens"])
+	x, err := part.Floats(got[1].Outputs["llm_tokens"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +96,11 @@ func TestFilm(t *testing.T) {
 	f.runs.Store(0)
 	a := answer(t, r, show(two))
 	// Of four frames eight are taken, two of each; a frame that comes twice runs once.
-	want, err := joint.Mean([][]float32{frames[0], frames[1], frames[1], frames[1]})
+	want, err := part.Mean([][]float32{frames[0], frames[1], frames[1], frames[1]})
 	if err != nil || !near(e.seen.Load().([]float32), want) || f.runs.Load() != 8 {
 		t.Errorf("the film is not the mean of its frames; %d runs, %v", f.runs.Load(), err)
 	}
-	if i := slices.IndexFunc(a.Trace, func(s trace.Step) bool { return s.What == trace.Pool }); i < 0 || a.Trace[i].Note != "8 of video, mean" {
+	if i := slices.IndexFunc(a.Trace, func(s part.Step) bool { return s.What == part.StepPool }); i < 0 || a.Trace[i].Note != "8 of video, mean" {
 		t.Errorf("trace %+v", a.Trace)
 	}
 	picture := ask("see this film", 2)
@@ -228,7 +226,7 @@ func TestLongSound(t *testing.T) {
 	req := ask("hear this", 1)
 	req.Inputs = append(req.Inputs, talk.Part{Type: abi.Audio, Data: preprocess.EncodeWAV(w)})
 	answer(t, r, req)
-	if want := joint.Pool(all, 64, 3); !near(e.seen.Load().([]float32), want) || f.runs.Load() != 6 {
+	if want := part.Pool(all, 64, 3); !near(e.seen.Load().([]float32), want) || f.runs.Load() != 6 {
 		t.Errorf("%d numbers, %d runs", len(e.seen.Load().([]float32)), f.runs.Load())
 	}
 }
@@ -244,7 +242,7 @@ func TestInputsInOrder(t *testing.T) {
 	b := seeing(t)
 	dir := filepath.Join(t.TempDir(), "features")
 	open := func() (*runner.Runner, *functions) {
-		folder, err := feature.Open(dir, 0)
+		folder, err := media.OpenVectorCache(dir, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,22 +533,22 @@ func TestBudgetOfInputs(t *testing.T) {
 		t.Errorf("over while a film is read: %+v, %v", a, err)
 	}
 	f.gate = make(chan struct{})
-	find := func(a *runner.Answer, what string) trace.Step {
-		i := slices.IndexFunc(a.Trace, func(s trace.Step) bool { return s.What == what })
+	find := func(a *runner.Answer, what string) part.Step {
+		i := slices.IndexFunc(a.Trace, func(s part.Step) bool { return s.What == what })
 		if i < 0 {
-			return trace.Step{}
+			return part.Step{}
 		}
 		return a.Trace[i]
 	}
 	a := within(t, func() *runner.Runner { return r }, see(1, red(t)), func(a *runner.Answer) bool {
-		return find(a, trace.Prompt).What != "" && find(a, trace.Encode).What != ""
+		return find(a, part.StepPrompt).What != "" && find(a, part.StepEncode).What != ""
 	})
-	prompt, encode := find(a, trace.Prompt), find(a, trace.Encode)
+	prompt, encode := find(a, part.StepPrompt), find(a, part.StepEncode)
 	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, not to the end") || prompt.Note != "18 positions, and no further" {
 		t.Errorf("over while a picture is encoded: %+v", a)
 	}
 	var svg strings.Builder
-	if err := trace.SVG(&svg, "cut", a.Trace); err != nil || strings.Contains(svg.String(), ">on <") || len(a.Backends) != 1 {
+	if err := part.DrawSteps(&svg, "cut", a.Trace); err != nil || strings.Contains(svg.String(), ">on <") || len(a.Backends) != 1 {
 		t.Errorf("%s: %v", svg.String(), err)
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"mm-abi.org/mm/core/infer/sample"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // Request asks for one answer. It is the playbook's inference request (§13.2),
@@ -87,17 +86,17 @@ const (
 type Answer struct {
 	Text      string
 	Reasoning string
-	Called    []tools.Called // the tools that were called, in this order
-	Calls     []talk.Call    // those that the model calls and nobody has, for the caller to run
+	Called    []CallRecord // the tools that were called, in this order
+	Calls     []talk.Call  // those that the model calls and nobody has, for the caller to run
 	Tokens    []int32
 	Stop      runtimes.Stop
 	Timings   Timings
 	Backends  []Backend // of the parts that it took, the core first
 	Made      []Made    // by decoders, in the order of the request
 	Assumed   []string  // what the manifests of encoders do not say and was taken for granted
-	Trace     []trace.Step
-	Context   []trace.Position // of the core, where the request asks for it
-	Unheld    string           // why nothing held the model to the grammar of calls; "": it was, or there are none
+	Trace     []part.Step
+	Context   []part.Position // of the core, where the request asks for it
+	Unheld    string          // why nothing held the model to the grammar of calls; "": it was, or there are none
 
 	turns []talk.Message // before the last words: calls and what came of them
 	// Bytes of Text and of Reasoning that are in them.

@@ -35,11 +35,9 @@ import (
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/feature"
 	"mm-abi.org/mm/runtimes/media"
 	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/skills"
 )
 
@@ -65,7 +63,7 @@ type Options struct {
 	// Features keeps what inputs come to from one process to the next; nil: not
 	// at all. Revision tells this program from others, when it is first asked: what
 	// another one computed is not taken. nil: all are one.
-	Features *feature.Folder
+	Features *media.VectorCache
 	Revision func() (string, error)
 
 	// Skills is how the skills of the build are called. Without executors they
@@ -73,7 +71,7 @@ type Options struct {
 	Skills skills.Options
 	// Called is told of each call, before the model reads what came of it; nil:
 	// nobody.
-	Called func(ctx context.Context, c tools.Called)
+	Called func(ctx context.Context, c CallRecord)
 }
 
 // Runner runs one build. It is safe for concurrent use.
@@ -96,7 +94,7 @@ type Runner struct {
 
 	equipping sync.Mutex // held while the skills are opened
 	skills    *skills.Set
-	tools     *tools.Table // nil: there are none, or they were not asked for
+	tools     *ToolTable // nil: there are none, or they were not asked for
 
 	mu     sync.Mutex
 	idle   []*session // the one used last at the end
@@ -333,7 +331,7 @@ func (r *Runner) prepare(ctx context.Context, prompt talk.Prompt) (*media.Encodi
 }
 
 // answer feeds a prompt, reads what follows, and makes what else is asked for.
-func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *tools.Loop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
+func (r *Runner) answer(ctx context.Context, prompt talk.Prompt, req Request, loop *ToolLoop, read talk.ReadOptions, emit func(string) error) (*Answer, error) {
 	p := req.Preferences
 	bounded, cancel := budget(ctx, p.BudgetMS)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // positions is a prompt as a sequence takes it.
@@ -27,15 +27,15 @@ type positions struct {
 func (p *positions) len() int { return len(p.ids) }
 
 // context tells what the positions are.
-func (p *positions) context(tok *tokenizer.Tokenizer) []trace.Position {
-	var out []trace.Position
+func (p *positions) context(tok *tokenizer.Tokenizer) []part.Position {
+	var out []part.Position
 	inputs := int32(0)
 	for _, in := range p.in {
 		for _, id := range in.Tokens {
-			out = append(out, trace.Position{ID: id, Piece: piece(tok, id), From: trace.Given})
+			out = append(out, part.Position{ID: id, Piece: piece(tok, id), From: part.FromPrompt})
 		}
 		for range len(in.Vectors) / p.width {
-			out = append(out, trace.Position{ID: inputs, From: trace.Input})
+			out = append(out, part.Position{ID: inputs, From: part.FromInput})
 		}
 		if in.Tokens == nil {
 			inputs++

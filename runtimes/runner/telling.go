@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/media"
+	"mm-abi.org/mm/runtimes/part"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/trace"
 )
 
 // errStopped ends a generation at a stop text.
@@ -38,7 +38,7 @@ type telling struct {
 func (t *telling) read(ctx context.Context, r *Runner, prompt talk.Prompt, c *media.Encoding, hidden bool) (*session, error) {
 	at := time.Since(t.start)
 	s, p, reused, err := r.read(ctx, prompt, c, hidden)
-	done := r.step(trace.Prompt, at, time.Since(t.start)-at)
+	done := r.step(part.StepPrompt, at, time.Since(t.start)-at)
 	done.Load, done.Note = t.answer.Timings.Load, fmt.Sprintf("%d positions, %d of them known", p.len(), reused)
 	if err != nil {
 		t.cut(c)
@@ -70,7 +70,7 @@ func (t *telling) encoded(c *media.Encoding) (ends []int) {
 		}
 		told[e] = true
 		var last int
-		t.answer.Trace, last = trace.Join(t.answer.Trace, e.Steps)
+		t.answer.Trace, last = part.JoinSteps(t.answer.Trace, e.Steps)
 		ends = append(ends, last)
 	}
 	return ends
@@ -111,15 +111,15 @@ func (t *telling) generate(ctx context.Context, r *Runner, s *session, gen runti
 	if errors.Is(err, errCalled) {
 		t.answer.Stop, err = runtimes.StopEnd, nil
 	}
-	done := r.step(trace.Generate, at, time.Since(t.start)-at)
+	done := r.step(part.StepGenerate, at, time.Since(t.start)-at)
 	done.Note, done.After = fmt.Sprintf("%d tokens", len(t.answer.Tokens)-said), []int{behind}
 	t.answer.Trace = append(t.answer.Trace, done)
 	return err
 }
 
 // step is one of the core's, as its engine is shown.
-func (r *Runner) step(what string, start, run time.Duration) trace.Step {
-	return trace.Step{
+func (r *Runner) step(what string, start, run time.Duration) part.Step {
+	return part.Step{
 		What: what, Part: r.build.Assembly.Core.Name, Backend: runtimes.Shown(r.engine), Simulated: runtimes.Simulates(r.engine), Facts: r.facts(),
 		Start: start, Run: run,
 	}

@@ -20,7 +20,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines/enginestest"
+	"mm-abi.org/mm/runtimes/native/nativetest"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -157,7 +157,7 @@ func TestDeafFunction(t *testing.T) {
 	opt.Grace = 20 * time.Second // far more than a moment, on a busy machine as well
 	f := function(t, opt)
 	t.Cleanup(func() {
-		for _, pid := range enginestest.Children(t) { // the deaf one would have its grace
+		for _, pid := range nativetest.Children(t) { // the deaf one would have its grace
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})

@@ -29,7 +29,6 @@ import (
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/runtimetest"
 	"mm-abi.org/mm/runtimes/worker"
-	"mm-abi.org/mm/runtimes/worker/serve"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
@@ -71,7 +70,7 @@ func child(play string) error {
 	case "leaves":
 		return errors.New("the library could not be mapped")
 	}
-	return serve.Serve(context.Background(), e, os.Stdin, os.Stdout)
+	return worker.Serve(context.Background(), e, os.Stdin, os.Stdout)
 }
 
 // parent has a child that is generating, and says so.

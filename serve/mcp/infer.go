@@ -15,7 +15,6 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/workspace"
 )
@@ -34,17 +33,17 @@ type asked struct {
 
 // answered is what infer gives.
 type answered struct {
-	Build     string         `json:"build"` // NAME@VERSION
-	Text      string         `json:"text"`
-	Cut       bool           `json:"cut,omitempty"` // the text is longer than what is given of it
-	Reasoning string         `json:"reasoning,omitempty"`
-	Called    []tools.Called `json:"called,omitempty"` // skills, and what they gave
-	Calls     []talk.Call    `json:"calls,omitempty"`  // that nobody has made
-	Stop      string         `json:"stop"`
-	Prompt    int            `json:"prompt_tokens"`
-	Generated int            `json:"generated_tokens"`
-	PerSecond float64        `json:"tokens_per_second"`
-	Made      []string       `json:"made,omitempty"` // media types of the contents that follow the text
+	Build     string              `json:"build"` // NAME@VERSION
+	Text      string              `json:"text"`
+	Cut       bool                `json:"cut,omitempty"` // the text is longer than what is given of it
+	Reasoning string              `json:"reasoning,omitempty"`
+	Called    []runner.CallRecord `json:"called,omitempty"` // skills, and what they gave
+	Calls     []talk.Call         `json:"calls,omitempty"`  // that nobody has made
+	Stop      string              `json:"stop"`
+	Prompt    int                 `json:"prompt_tokens"`
+	Generated int                 `json:"generated_tokens"`
+	PerSecond float64             `json:"tokens_per_second"`
+	Made      []string            `json:"made,omitempty"` // media types of the contents that follow the text
 }
 
 // infer is the tool that mm run is.
@@ -181,7 +180,7 @@ func (s *Server) load(ctx context.Context, name, target string) (*loaded, error)
 	opt := s.opt.Runner
 	opt.Skills = s.opt.Skills
 	if s.opt.Called != nil {
-		opt.Called = func(ctx context.Context, c tools.Called) { s.opt.Called(ctx, w, c) }
+		opt.Called = func(ctx context.Context, c runner.CallRecord) { s.opt.Called(ctx, w, c) }
 	}
 	r, err := runner.Open(ctx, b, opt)
 	if err != nil {

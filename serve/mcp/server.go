@@ -32,7 +32,6 @@ import (
 
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/workspace"
@@ -62,7 +61,7 @@ type Options struct {
 
 	// Called is told of each call of a skill, by a model or by a client, with the
 	// workspace that the skill was found in; nil: nobody is.
-	Called func(ctx context.Context, w *workspace.Workspace, c tools.Called)
+	Called func(ctx context.Context, w *workspace.Workspace, c runner.CallRecord)
 }
 
 // Server is the tools, ready for clients. It is safe for concurrent use.

@@ -20,12 +20,11 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/corellm"
 	"mm-abi.org/mm/runtimes/runner"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/starlark"
@@ -71,7 +70,7 @@ func serve(t *testing.T, dir string, opt Options) *Server {
 	t.Helper()
 	opt.Root, opt.Version = dir, "1.2.3"
 	opt.Workspace.Home, opt.Workspace.Offline = t.TempDir(), true
-	opt.Exporters = []assemble.Exporter{gguf.Exporter{}}
+	opt.Exporters = []assemble.Exporter{quantize.Exporter{}}
 	opt.Runner = runner.Options{Engines: []runtimes.Engine{corellm.Engine{}}, Limits: runtimes.Limits{Threads: 1}}
 	opt.Skills = skills.Options{Executors: map[string]sandbox.Executor{"starlark": starlark.Executor{}}}
 	s, err := Open(t.Context(), opt)
@@ -135,7 +134,7 @@ type fields = map[string]any
 func TestTools(t *testing.T) {
 	dir := world(t)
 	var told []string
-	s := serve(t, dir, Options{Build: "b.graph.yaml", Called: func(_ context.Context, _ *workspace.Workspace, c tools.Called) {
+	s := serve(t, dir, Options{Build: "b.graph.yaml", Called: func(_ context.Context, _ *workspace.Workspace, c runner.CallRecord) {
 		told = append(told, c.Skill.Name+" "+c.Answer.Kind())
 	}})
 	c := client(t, s)

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/runtimes/runner"
 	"mm-abi.org/mm/runtimes/talk"
-	"mm-abi.org/mm/runtimes/tools"
 	"mm-abi.org/mm/schemas"
 	"mm-abi.org/mm/skills"
 	"mm-abi.org/mm/skills/sandbox"
@@ -131,7 +131,7 @@ func (k *skill) call(ctx context.Context, given []byte) (*sdk.CallToolResult, er
 		return nil, err
 	}
 	if told := k.server.opt.Called; told != nil {
-		told(ctx, k.workspace, tools.Called{
+		told(ctx, k.workspace, runner.CallRecord{
 			Call: talk.Call{Name: k.info.Name, Arguments: given}, Skill: k.info, Answer: answer, Line: answer.Line, Took: time.Since(start),
 		})
 	}

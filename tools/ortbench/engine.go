@@ -20,10 +20,10 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
-	"mm-abi.org/mm/cmd/mm-native/ort"
+	"mm-abi.org/mm/cmd/mm-native/ortlib"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 	"mm-abi.org/mm/runtimes/worker"
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
@@ -157,7 +157,7 @@ func timed(f runtimes.Function, in map[string]runtimes.Tensor) func(context.Cont
 
 // openWorker runs the model in mm-native.
 func openWorker(ctx context.Context, o options, m model, threads int) (*engine, error) {
-	opt, err := engines.Libraries{Name: engines.ONNXRuntime, Home: func() (string, error) { return o.home, nil }}.Worker(0)
+	opt, err := native.Libraries{Name: native.ONNXRuntime, Home: func() (string, error) { return o.home, nil }}.Worker(0)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func child() int {
 
 // openHere runs the model in this process.
 func openHere(ctx context.Context, dir string, m model, threads int) (*engine, error) {
-	lib, err := ort.Open(dir)
+	lib, err := ortlib.Open(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/runtimes/engines"
+	"mm-abi.org/mm/runtimes/native"
 )
 
 func main() {
@@ -58,7 +58,7 @@ type options struct {
 }
 
 func run(ctx context.Context, o options, args []string) error {
-	r, err := engines.Installed(o.home, engines.ONNXRuntime)
+	r, err := native.Installed(o.home, native.ONNXRuntime)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,0 @@
-package llama
-
-// returnsByArgument: a large structure is written to where the first argument
-// points.
-const returnsByArgument = true

@@ -1,0 +1,96 @@
+package qnnlib
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"mm-abi.org/mm/cmd/mm-native/dynlib"
+	"mm-abi.org/mm/runtimes/qnn/ask"
+)
+
+// described is what QnnSystem says of a context, with its graphs as they are
+// handed to the backend.
+type described struct {
+	ask.Description
+	graphs []graph
+}
+
+// describe asks QnnSystem what is in a context; nothing of the answer points
+// into memory of its own.
+func (e *Engine) describe(data []byte) (d described, err error) {
+	h, err := e.system.made("systemContextCreate", systemCreate)
+	if err != nil {
+		return d, err
+	}
+	defer e.system.free(systemFree, h)
+	info, size := new(uintptr), new(uint64)
+	var pin runtime.Pinner
+	pin.Pin(&data[0])
+	defer pin.Unpin()
+	err = e.system.call("systemContextGetBinaryInfo", systemBinaryInfo, h, uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)), uintptr(unsafe.Pointer(info)), uintptr(unsafe.Pointer(size)))
+	if err == nil && *info == 0 {
+		err = errors.New("QnnSystem tells nothing")
+	}
+	if err != nil {
+		return d, fmt.Errorf("describing the context: %w", err)
+	}
+	return binaryInfo(*info)
+}
+
+// binaryInfo reads a QnnSystemContext_BinaryInfo_t: a form and, 8 bytes on, the
+// fields of that form.
+func binaryInfo(at uintptr) (d described, err error) {
+	form, u := u32(at), at+8
+	d.Backend, d.Build, d.Core, d.API = u32(u), dynlib.String(pointer(u+8)), version(u+16), version(u+28)
+	var graphs uintptr
+	var n uint32
+	switch form {
+	case 1:
+		d.Blob, n, graphs = version(u+60), u32(u+112), pointer(u+120)
+	case 3:
+		d.Blob, n, graphs, d.SoC = version(u+48), u32(u+88), pointer(u+96), u32(u+128)
+	default:
+		return d, fmt.Errorf("QnnSystem describes the context in form %d, mm knows 1 and 3", form)
+	}
+	if n > maxGraphs || n > 0 && graphs == 0 {
+		return d, fmt.Errorf("QnnSystem names %d graphs", n)
+	}
+	for i := range uintptr(n) {
+		g, err := graphInfo(graphs + i*graphBytes)
+		if err != nil {
+			return d, err
+		}
+		d.graphs = append(d.graphs, g)
+		d.Graphs = append(d.Graphs, g.told())
+	}
+	return d, nil
+}
+
+// graphInfo reads a graph; the forms 1 to 3 begin alike.
+func graphInfo(at uintptr) (g graph, err error) {
+	if form := u32(at); form < 1 || form > 3 {
+		return g, fmt.Errorf("QnnSystem describes a graph in form %d, mm knows 1 to 3", form)
+	}
+	g.name = dynlib.String(pointer(at + 8))
+	if g.inputs, err = ports(pointer(at+24), u32(at+16)); err == nil {
+		g.outputs, err = ports(pointer(at+40), u32(at+32))
+	}
+	if err != nil {
+		err = fmt.Errorf("graph %q: %w", g.name, err)
+	}
+	return g, err
+}
+
+// told is the graph in mm's words.
+func (g *graph) told() ask.Graph {
+	out := ask.Graph{Name: g.name, Inputs: []ask.Tensor{}, Outputs: []ask.Tensor{}}
+	for i := range g.inputs {
+		out.Inputs = append(out.Inputs, g.inputs[i].told())
+	}
+	for i := range g.outputs {
+		out.Outputs = append(out.Outputs, g.outputs[i].told())
+	}
+	return out
+}

@@ -1,0 +1,12 @@
+package native
+
+// SetsOf are the versions of the packages of QNN that hold all of the digests.
+func SetsOf(digests ...string) []string { return setsOf(digests) }
+
+// Digests are those of the packages of a version.
+func Digests(version string) (out []string) {
+	for _, w := range setOf(version).wheels {
+		out = append(out, w.sha256)
+	}
+	return out
+}

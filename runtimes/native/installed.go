@@ -1,0 +1,95 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/worker"
+)
+
+// Installed finds NAME or NAME@VERSION below home: the newest version where
+// none is said.
+func Installed(home, arg string) (Record, error) {
+	name, version, said := strings.Cut(arg, "@")
+	name = Canonical(name)
+	all, err := List(home)
+	if err != nil {
+		return Record{}, err
+	}
+	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == name && (!said || r.Version == version) })
+	if i < 0 {
+		return Record{}, &runtimes.Unavailable{What: "engine " + arg, Why: "it is not installed", Hint: "mm runtime ls lists what is"}
+	}
+	return all[i], nil
+}
+
+// Try has mm-native load an engine.
+func Try(ctx context.Context, r Record) error {
+	program, err := Program()
+	if err != nil {
+		return err
+	}
+	info, err := worker.Probe(ctx, options(program, r.Name, r.Dir, 0))
+	if err == nil && info.Version != r.Version {
+		err = fmt.Errorf("it calls itself version %s", info.Version)
+	}
+	return err
+}
+
+// Scratch is a new folder below home for files on their way; done takes it away.
+func Scratch(ctx context.Context, home string) (dir string, done func() error, err error) {
+	top, err := fsx.Create(filepath.Join(home, "engines", ".new"), 0o700, fsx.Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	stage, clear, err := top.Scratch(ctx)
+	if err != nil {
+		return "", nil, errors.Join(err, top.Close())
+	}
+	return stage.Path(), func() error { return errors.Join(clear(), top.Close()) }, nil
+}
+
+// Remove takes an engine away, all at once.
+func Remove(ctx context.Context, r Record) (err error) {
+	top, err := fsx.Open(filepath.Dir(r.Dir), fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	if err := top.MkdirAll(".new", 0o700); err != nil {
+		return err
+	}
+	news, err := fsx.Open(filepath.Join(top.Path(), ".new"), fsx.Options{})
+	if err != nil {
+		return err
+	}
+	defer news.Close()
+	stage, done, err := news.Scratch(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	lock, err := top.Lock(ctx, ".lock")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	to, err := filepath.Rel(top.Path(), filepath.Join(stage.Path(), "old"))
+	if err != nil {
+		return err
+	}
+	if err := top.Rename(filepath.Base(r.Dir), filepath.ToSlash(to)); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s %s is gone already", r.Name, r.Version)
+		}
+		return err
+	}
+	return top.SyncDir(".")
+}

@@ -1,0 +1,37 @@
+package native
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+
+	"mm-abi.org/mm/internal/fsx"
+)
+
+// The licences of engines, which their packages do not hold, and where the
+// notices of what is built into them are.
+var (
+	//go:embed notices/onnxruntime.txt
+	onnxruntimeNotice string
+	//go:embed notices/llamacpp.txt
+	llamacppNotice string
+	//go:embed notices/qnn.txt
+	qnnNotice string
+)
+
+// licenseName is the file with the engine's own licence.
+const licenseName = "LICENSE-engine.txt"
+
+// license puts the engine's licence beside its libraries. One that came with
+// them stays.
+func license(p pinned, stage *fsx.Dir, files map[string]string) error {
+	if files[licenseName] != "" {
+		return nil
+	}
+	if err := stage.WriteFile("engine/"+licenseName, []byte(p.notice), 0o600); err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(p.notice))
+	files[licenseName] = "sha256:" + hex.EncodeToString(sum[:])
+	return nil
+}

@@ -1,0 +1,137 @@
+package part
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/core/preprocess"
+	"mm-abi.org/mm/core/tensor"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes"
+)
+
+func fp32(shape []int64, v ...float32) runtimes.Tensor {
+	t := runtimes.Tensor{Type: runtimes.Float32, Shape: shape}
+	for _, x := range v {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
+	}
+	return t
+}
+
+func module(name string, in, out abi.Port) Side {
+	m := &modules.Manifest{Name: name, Version: "1.0.0", Tensors: modules.Tensors{Inputs: []abi.Port{in}, Outputs: []abi.Port{out}}}
+	return Side{ID: m.ID(), Manifest: m}
+}
+
+func port(name string, dtype abi.DType, dims ...abi.Dim) abi.Port {
+	return abi.Port{Name: name, DType: dtype, Shape: dims}
+}
+
+// Vectors are numbers, as wide as the core and no more than the cap.
+func TestVectors(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for name, c := range map[string]struct {
+		dtype abi.DType
+		t     runtimes.Tensor
+		want  string // of the error; "": 1 2 3 4
+	}{
+		"two":             {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, 4), ""},
+		"a batch of one":  {abi.FP32, fp32([]int64{1, 2, 2}, 1, 2, 3, 4), ""},
+		"a batch of two":  {abi.FP32, fp32([]int64{2, 1, 2}, 1, 2, 3, 4), "the core takes [vectors, d_model]"},
+		"another width":   {abi.FP32, fp32([]int64{1, 4}, 1, 2, 3, 4), "d_model is 2"},
+		"over the cap":    {abi.FP32, fp32([]int64{4, 2}, 1, 2, 3, 4, 5, 6, 7, 8), "1 to 3 vectors"},
+		"none":            {abi.FP32, fp32([]int64{0, 2}), "1 to 3 vectors"},
+		"no number":       {abi.FP32, fp32([]int64{2, 2}, 1, nan, 3, 4), "number 1 is NaN"},
+		"without an end":  {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, inf), "number 3 is -Inf"},
+		"another type":    {abi.FP16, fp32([]int64{2, 2}, 1, 2, 3, 4), "it is of fp32, not fp16"},
+		"bytes cut short": {abi.FP32, runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2, 2}, Data: make([]byte, 15)}, "15 bytes"},
+		"no floats":       {abi.Int32, runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{2, 2}, Data: make([]byte, 16)}, "no floating point"},
+	} {
+		p := module("proj", abi.Port{}, port("llm", c.dtype, abi.Dim{Name: "T_cap"}, abi.Dim{Name: "d_model"}))
+		p.Manifest.Params = modules.Figures{"d_model": 2.0}
+		v, width, err := Vectors(p, map[string]runtimes.Tensor{"llm": c.t}, 3)
+		if c.want == "" && (err != nil || width != 2 || !slices.Equal(v, []float32{1, 2, 3, 4})) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, %v, want %q", name, v, err, c.want)
+		}
+	}
+	p := module("proj", abi.Port{}, port("llm", abi.FP32))
+	if _, _, err := Vectors(p, nil, 3); err == nil || !strings.Contains(err.Error(), "did not give it") {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+// A batch of one comes and goes as the file has it, and the type changes only
+// as the projector's manifest declares.
+func TestConnect(t *testing.T) {
+	tokens := func(dtype abi.DType) abi.Port { return port("tokens", dtype, abi.Dim{Name: "T"}, abi.Dim{Size: 2}) }
+	given := fp32([]int64{1, 2, 2}, 1, 2, 3, 70000)
+	half := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 2}, Data: make([]byte, 8)}
+	tensor.ToF16(half.Data, []float32{1, 2, 3, 70000})
+	flat := given
+	flat.Shape = []int64{2, 2}
+	for name, c := range map[string]struct {
+		given    runtimes.Tensor
+		rank     int
+		declared string
+		want     runtimes.Tensor
+		err      string
+	}{
+		"as it is":           {given, 3, "", given, ""},
+		"of a rank unknown":  {given, 0, "", given, ""},
+		"the batch goes":     {given, 2, "", flat, ""},
+		"a batch comes":      {flat, 3, "", given, ""},
+		"a declared cast":    {given, 3, "fp16", half, ""},
+		"declared as it was": {given, 3, "fp32", given, ""},
+		"too many":           {given, 4, "", given, ""},
+		"far too many":       {flat, 4, "", flat, "the file takes 4 dimensions"},
+		"no cast to that":    {given, 3, "uint8", given, "fp32 becomes no uint8"},
+	} {
+		enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
+		proj.Dims = map[string][]int64{"tokens": make([]int64, c.rank)}
+		if c.declared != "" {
+			proj.Manifest.Preprocess = modules.Preprocess{"tokens": preprocess.Spec{DType: c.declared}}
+		}
+		if name == "too many" {
+			c.want.Shape = []int64{1, 1, 2, 2}
+		}
+		got, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": c.given})
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d := cmp.Diff(c.want, got["tokens"]); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
+	proj.Manifest.Inputs = append(proj.Manifest.Inputs, port("mask", abi.FP32))
+	if _, err := Connect(enc, proj, map[string]runtimes.Tensor{"tokens": given}); err == nil || !strings.Contains(err.Error(), "proj@1.0.0 takes mask") {
+		t.Errorf("an input that nobody gives: %v", err)
+	}
+}
+
+// A preprocess block that names no element type makes fp32, whatever the port's
+// own type is.
+func TestDeclared(t *testing.T) {
+	port := abi.Port{Name: "tokens", DType: abi.FP16}
+	m := &modules.Manifest{}
+	if got := declared(m, port); got != runtimes.Float16 {
+		t.Errorf("without a block: %s", got)
+	}
+	m.Preprocess = modules.Preprocess{"tokens": preprocess.Spec{}}
+	if got := declared(m, port); got != runtimes.Float32 {
+		t.Errorf("by a block without dtype: %s", got)
+	}
+}

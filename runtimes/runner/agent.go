@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/builds"
+	"mm-abi.org/mm/runtimes"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// MaxDepth is how many builds may be within each other, below the one that was
+// asked.
+const MaxAgentDepth = 3
+
+// maxTokens is how much an agent writes where its call says nothing.
+const maxAgentTokens = 256
+
+// Options of an executor.
+type AgentOptions struct {
+	// Open finds a build and verifies it.
+	Open func(ctx context.Context, ref string) (*builds.Build, error)
+	// Runner is how builds are run. Its limits and executors are each agent's own;
+	// its Called is told of the calls of agents too.
+	Runner Options
+	// Executors are those for the skills of agents, but for that of agents.
+	Executors map[string]sandbox.Executor
+}
+
+// Executor is a sandbox.Executor of builds.
+type AgentExecutor struct {
+	opt   AgentOptions
+	above []string // builds that this one's agents are within
+}
+
+// New makes an executor. It opens nothing.
+func NewAgentExecutor(opt AgentOptions) *AgentExecutor { return &AgentExecutor{opt: opt} }
+
+// Prepare implements sandbox.Executor. It loads the core of the build that p.Ref
+// names.
+func (e *AgentExecutor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Guest, error) {
+	l, err := sandbox.Check(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := sandbox.None("agent", p.Allow); err != nil {
+		return nil, err
+	}
+	if l.MilliCPU%1000 != 0 {
+		return nil, sandbox.Refuse("agent cannot hold a build to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
+	}
+	if len(e.above) == MaxAgentDepth {
+		return nil, sandbox.Refuse("%s would be the agent of %s: more than %d within each other", p.Ref, strings.Join(e.above, ", of "), MaxAgentDepth)
+	}
+	b, err := e.opt.Open(ctx, p.Ref)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, sandbox.Refuse("the build %s: %v", p.Ref, err)
+	}
+	name := b.Assembly.Name
+	if slices.Contains(e.above, name) {
+		return nil, sandbox.Refuse("%s is within itself: %s", name, strings.Join(append(e.above, name), " → "))
+	}
+	opt := e.opt.Runner
+	opt.Limits = runtimes.Limits{Threads: int(l.MilliCPU / 1000), Memory: l.MemBytes, Time: opt.Limits.Time, Device: opt.Limits.Device}
+	opt.Skills = skills.Options{Executors: maps.Clone(e.opt.Executors)}
+	opt.Skills.Executors["agent"] = &AgentExecutor{opt: e.opt, above: append(slices.Clone(e.above), name)}
+	r, err := Open(ctx, b, opt)
+	if err == nil {
+		err = r.Load(ctx)
+	}
+	if err == nil {
+		_, err = r.Skills(ctx) // readied before time is counted
+	}
+	if err != nil {
+		if r != nil {
+			err = errors.Join(err, r.Close())
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, sandbox.Refuse("the build %s: %v", p.Ref, err)
+	}
+	return &guest{runner: r, name: p.Name, time: l.TimeoutMS, output: l.OutputBytes}, nil
+}
+
+// guest is a build that is ready to be asked.
+type guest struct {
+	runner       *Runner
+	name         string
+	time, output int64 // ms and bytes
+}
+
+// Close implements sandbox.Guest.
+func (g *guest) Close() error { return g.runner.Close() }
+
+// errLong ends an answer that is longer than it may be.
+var errLong = errors.New("the answer is too long")
+
+// Call implements sandbox.Guest.
+func (g *guest) Call(ctx context.Context, in sandbox.Call) (sandbox.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return sandbox.Reply{}, err
+	}
+	if err := sandbox.Assets(in.Assets); err != nil {
+		return sandbox.Reply{}, err
+	}
+	var asked struct {
+		Prompt    *string `json:"prompt"`
+		MaxTokens *int    `json:"max_tokens"`
+	}
+	if err := json.Unmarshal(in.Input, &asked); err != nil || asked.Prompt == nil {
+		return sandbox.Reply{}, sandbox.Faultf(sandbox.Args, "%s takes a text called prompt", g.name)
+	}
+	if len(in.Assets) > 0 {
+		return sandbox.Reply{}, sandbox.Faultf(sandbox.Args, "%s takes no assets", g.name)
+	}
+	req := Request{Inputs: []talk.Part{{Type: abi.Text, Text: *asked.Prompt}}}
+	req.Preferences.BudgetMS, req.Preferences.MaxTokens = g.time, maxAgentTokens
+	if n := asked.MaxTokens; n != nil && *n > 0 && *n < maxAgentTokens {
+		req.Preferences.MaxTokens = *n
+	}
+	start, wrote := time.Now(), int64(0)
+	answer, err := g.runner.Answer(ctx, req, func(text string) error {
+		if wrote += int64(len(text)); wrote > g.output {
+			return errLong
+		}
+		return nil
+	})
+	reply := sandbox.Reply{Usage: sandbox.Usage{Time: time.Since(start)}}
+	switch {
+	case ctx.Err() != nil:
+		return reply, ctx.Err()
+	case errors.Is(err, errLong):
+		return reply, sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.output)
+	case err != nil:
+		return reply, sandbox.Faultf(sandbox.Trap, "%s did not answer: %v", g.name, err)
+	case answer.Stop == StopBudget:
+		return reply, sandbox.Faultf(sandbox.Time, "%s took more than %v", g.name, time.Duration(g.time)*time.Millisecond)
+	}
+	reply.Log = []byte(told(answer))
+	reply.Output, err = json.Marshal(map[string]string{"answer": answer.Text})
+	if err == nil && int64(len(reply.Output)) > g.output {
+		return reply, sandbox.Faultf(sandbox.Output, "%s wrote more than %d bytes", g.name, g.output)
+	}
+	return reply, err
+}
+
+// told is what a person may want to know of an answer: the calls that came
+// before it, and why it ended.
+func told(a *Answer) string {
+	var b strings.Builder
+	for _, c := range a.Called {
+		fmt.Fprintf(&b, "%s %s: %s\n", c.Call.Name, c.Call.Arguments, c.Answer.Kind())
+	}
+	fmt.Fprintf(&b, "ended: %s\n", a.Stop)
+	text := b.String()
+	return text[:min(len(text), sandbox.MaxLog)]
+}

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"math"
+
+	"mm-abi.org/mm/core/grammar"
+)
+
+// Constraint holds the calls of one generation to the grammar. It is a
+// runtimes.Constraint.
+type CallConstraint struct {
+	open, closing int32
+	follower      *grammar.Follower // nil: no call may begin
+	marks         []TokenMark
+}
+
+// Mark says how a token came about.
+type TokenMark struct {
+	Forced  bool
+	Allowed int // tokens that might have stood there; 0: any
+}
+
+// Follow is the constraint of what is generated next; nil where there is no
+// grammar that the model could be held to, for the reason that Unheld gives.
+func (l *ToolLoop) Follow() *CallConstraint {
+	open, closing, ok := l.table.talk.Markers()
+	if !ok || l.Unheld() != nil {
+		return nil
+	}
+	c := &CallConstraint{open: open, closing: closing}
+	if l.masks != nil {
+		c.follower = l.masks.Follow()
+	}
+	return c
+}
+
+// Unheld says why there is no grammar of the calls.
+func (l *ToolLoop) Unheld() error {
+	if l.masks == nil {
+		return nil
+	}
+	return l.masks.err
+}
+
+// Mask implements runtimes.Constraint.
+func (c *CallConstraint) Mask(written []int32, logits []float32) error {
+	call, within := c.call(written)
+	if !within {
+		if c.follower == nil && int(c.open) < len(logits) {
+			logits[c.open] = float32(math.Inf(-1))
+		}
+		c.mark(len(written), TokenMark{})
+		return nil
+	}
+	allowed, err := c.follower.Allowed(call)
+	if err != nil {
+		return err
+	}
+	for id := range logits {
+		if !allowed.Has(int32(id)) {
+			logits[id] = float32(math.Inf(-1))
+		}
+	}
+	c.mark(len(written), TokenMark{Allowed: allowed.Count()})
+	return nil
+}
+
+// Forced implements runtimes.Constraint.
+func (c *CallConstraint) Forced(written []int32) []int32 {
+	call, within := c.call(written)
+	if !within {
+		return nil
+	}
+	forced := c.follower.Forced(call)
+	for i := range forced {
+		c.mark(len(written)+i, TokenMark{Forced: true, Allowed: 1})
+	}
+	return forced
+}
+
+// call is what was written of the call that is being written.
+func (c *CallConstraint) call(written []int32) ([]int32, bool) {
+	for i := len(written) - 1; c.follower != nil && i >= 0; i-- {
+		switch written[i] {
+		case c.closing:
+			return nil, false
+		case c.open:
+			return written[i+1:], true
+		}
+	}
+	return nil, false
+}
+
+// mark notes how the token at a place comes about; a draft's guesses may be
+// noted before those that stand.
+func (c *CallConstraint) mark(at int, m TokenMark) {
+	for len(c.marks) <= at {
+		c.marks = append(c.marks, TokenMark{})
+	}
+	c.marks[at] = m
+}
+
+// Mark says how the token at a place of what was generated came about.
+func (c *CallConstraint) Mark(at int) TokenMark {
+	if c == nil || at >= len(c.marks) {
+		return TokenMark{}
+	}
+	return c.marks[at]
+}
