@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/probe"
+	"mm-abi.org/mm/lab/judge"
 )
 
 func (p *program) deviceProbe(c *cli.Context) error {
@@ -38,7 +38,7 @@ func (p *program) deviceProbe(c *cli.Context) error {
 // writeProbe writes what mm lab probe reads, a file of each answer. What the
 // device did not say has none, nor one that an earlier probe left.
 func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Device, v device.Probe) error {
-	said := map[string]string{probe.DevicesFile: "", probe.PropFile: v.Said.Properties, probe.MemoryFile: v.Said.Memory, probe.BatteryFile: v.Said.Battery, probe.DiskFile: v.Said.Disk, probe.ThermalFile: v.Said.Thermal}
+	said := map[string]string{judge.DevicesFile: "", judge.PropFile: v.Said.Properties, judge.MemoryFile: v.Said.Memory, judge.BatteryFile: v.Said.Battery, judge.DiskFile: v.Said.Disk, judge.ThermalFile: v.Said.Thermal}
 	if way.ssh == "" {
 		list, err := adb.Client{Addr: way.server}.Devices(ctx)
 		if err != nil {
@@ -46,7 +46,7 @@ func writeProbe(ctx context.Context, path string, way wayOptions, d *device.Devi
 		}
 		for _, one := range list {
 			if one.Serial == d.Source.Serial {
-				said[probe.DevicesFile] = "List of devices attached\n" + one.Line() + "\n"
+				said[judge.DevicesFile] = "List of devices attached\n" + one.Line() + "\n"
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/lab/schedule"
 )
 
@@ -23,7 +23,7 @@ func TestChooseAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	rows, err := journal.Read[schedule.Row](file)
+	rows, err := records.Read[schedule.Row](file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,8 @@ import (
 
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/boundary"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/corpus"
-	"mm-abi.org/mm/lab/falsify"
-	"mm-abi.org/mm/lab/probe"
+	"mm-abi.org/mm/lab/judge"
 	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/workspace"
 )
@@ -76,11 +73,11 @@ func (p *program) labFalsify(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	e, err := falsify.Read(c.Args().First())
+	e, err := judge.ReadEvidence(c.Args().First())
 	if err != nil {
 		return err
 	}
-	r, err := falsify.Judge(e, falsify.Options{Gate: c.String("gate"), Only: c.StringSlice("only")})
+	r, err := judge.Falsify(e, judge.Selection{Gate: c.String("gate"), Only: c.StringSlice("only")})
 	if err != nil {
 		return usageError{err}
 	}
@@ -102,7 +99,7 @@ func chainIn(dir string) string {
 }
 
 // recordFindings adds each finding to a chain as a row.
-func (p *program) recordFindings(ctx context.Context, dir, key string, r falsify.Report) error {
+func (p *program) recordFindings(ctx context.Context, dir, key string, r judge.Report) error {
 	return p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		s, err := w.Signer(key, p.password)
 		if err != nil {
@@ -122,7 +119,7 @@ func (p *program) recordFindings(ctx context.Context, dir, key string, r falsify
 	})
 }
 
-func (p *program) printFindings(r falsify.Report) error {
+func (p *program) printFindings(r judge.Report) error {
 	if p.json {
 		if err := p.printJSON(r); err != nil {
 			return err
@@ -136,18 +133,18 @@ func (p *program) printFindings(r falsify.Report) error {
 			return err
 		}
 	}
-	if r.Overall != falsify.Pass {
-		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[falsify.Pass], r.Counts[falsify.Warn], r.Counts[falsify.Skipped], r.Counts[falsify.Fail], r.Counts[falsify.Blocked])
+	if r.Overall != judge.Pass {
+		return no("%s: %d passed, %d warned, %d skipped, %d failed, %d blocked", r.Overall, r.Counts[judge.Pass], r.Counts[judge.Warn], r.Counts[judge.Skip], r.Counts[judge.Fail], r.Counts[judge.Blocked])
 	}
 	return nil
 }
 
 func (p *program) printRules() error {
 	if p.json {
-		return p.printJSON(falsify.All())
+		return p.printJSON(judge.Falsifiers())
 	}
 	var rows [][]string
-	for _, f := range falsify.All() {
+	for _, f := range judge.Falsifiers() {
 		rows = append(rows, []string{f.ID, strings.Join(f.Gates, " "), f.Rule})
 	}
 	return p.printTable([]string{"FALSIFIER", "GATES", "RULE"}, rows)
@@ -157,7 +154,7 @@ func (p *program) labBoundary(c *cli.Context) error {
 	if err := wantArgs(c, 2, -1); err != nil {
 		return err
 	}
-	b, err := boundary.Read(c.Args().First())
+	b, err := judge.ReadBoundary(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -218,7 +215,7 @@ func (p *program) labCorpus(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	m, err := corpus.Read(c.Args().First())
+	m, err := judge.ReadManifest(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -244,7 +241,7 @@ func (p *program) labProbe(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	e, err := probe.Read(c.Args().First(), fit.KnownChips())
+	e, err := judge.ReadEnvelope(c.Args().First(), fit.KnownChips())
 	if err != nil {
 		return err
 	}

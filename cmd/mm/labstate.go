@@ -15,9 +15,7 @@ import (
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/backends"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/graph"
-	"mm-abi.org/mm/lab/journal"
-	"mm-abi.org/mm/lab/pending"
+	"mm-abi.org/mm/lab/records"
 	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/workspace"
@@ -89,7 +87,7 @@ func (p *program) labBackendAdd(c *cli.Context) error {
 		return err
 	}
 	var b backends.Backend
-	if err := journal.ReadJSON(c.Args().First(), &b); err != nil {
+	if err := records.ReadJSON(c.Args().First(), &b); err != nil {
 		return err
 	}
 	r, err := p.backends(c.String("dir"))
@@ -250,7 +248,7 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 
 // choose makes a choice of the rows of a history and adds it.
 func choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (d schedule.Decision, err error) {
-	err = journal.Update(ctx, file, func(rows []schedule.Row) ([]schedule.Row, error) {
+	err = records.Update(ctx, file, func(rows []schedule.Row) ([]schedule.Row, error) {
 		var h schedule.History
 		for i, r := range rows {
 			if err := h.Add(r); err != nil {
@@ -271,7 +269,7 @@ func (p *program) labObserve(c *cli.Context) error {
 	if err := new(schedule.History).Add(row); err != nil {
 		return usageError{err}
 	}
-	return journal.Append(c.Context, c.Args().First(), row)
+	return records.Append(c.Context, c.Args().First(), row)
 }
 
 func (p *program) labReplay(c *cli.Context) error {
@@ -303,7 +301,7 @@ func (p *program) labReplay(c *cli.Context) error {
 // history reads choices and observations, of a journal or of the chain of a run.
 func (p *program) history(path, key string) (rows []schedule.Row, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return journal.ReadExisting[schedule.Row](path)
+		return records.ReadExisting[schedule.Row](path)
 	}
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		public, err := p.publicKey(w, key)
@@ -340,7 +338,7 @@ func (p *program) labGraph(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	g, err := graph.Read(c.Args().First())
+	g, err := records.ReadGraph(c.Args().First())
 	if err == nil && c.String("node") != "" {
 		g, err = g.Neighbours(c.String("node"), c.String("edge"))
 	}
@@ -372,11 +370,11 @@ func (p *program) labGraphAdd(c *cli.Context) error {
 	if err := wantArgs(c, 2, 2); err != nil {
 		return err
 	}
-	var g graph.Graph
-	if err := journal.ReadJSON(c.Args().Get(1), &g); err != nil {
+	var g records.Graph
+	if err := records.ReadJSON(c.Args().Get(1), &g); err != nil {
 		return err
 	}
-	return graph.Add(c.Context, c.Args().First(), g.Nodes, g.Edges)
+	return records.AddToGraph(c.Context, c.Args().First(), g.Nodes, g.Edges)
 }
 
 func (p *program) labPendingCommand() *cli.Command {
@@ -407,11 +405,11 @@ func (p *program) labPendingAdd(c *cli.Context) error {
 	if err := wantArgs(c, 2, 2); err != nil {
 		return err
 	}
-	u := pending.Upload{
-		File: c.Args().Get(1), Target: pending.Target{Kind: c.String("kind"), Repo: c.String("repo"), Path: c.String("path")},
+	u := records.Upload{
+		File: c.Args().Get(1), Target: records.UploadTarget{Kind: c.String("kind"), Repo: c.String("repo"), Path: c.String("path")},
 		Licence: c.String("licence"), Blocked: c.String("blocked-by"), Queued: time.Now().UTC().Format(time.RFC3339),
 	}
-	u, err := pending.Add(c.Context, c.Args().First(), u, c.Bool("absent"))
+	u, err := records.AddUpload(c.Context, c.Args().First(), u, c.Bool("absent"))
 	if err != nil {
 		return err
 	}
@@ -426,7 +424,7 @@ func (p *program) labPendingList(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	items, err := pending.List(c.Context, c.Args().First())
+	items, err := records.Uploads(c.Context, c.Args().First())
 	if err != nil {
 		return err
 	}

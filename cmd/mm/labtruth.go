@@ -8,8 +8,8 @@ import (
 
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/attempt"
-	"mm-abi.org/mm/lab/journal"
-	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/runtimes/coreonnx"
 	"mm-abi.org/mm/runtimes/onnxrt"
 	"mm-abi.org/mm/runtimes/qnn"
@@ -25,29 +25,29 @@ type truthOptions struct {
 
 // truthTable makes the table of records, or of a matrix, which it fills first
 // where that is asked for.
-func (p *program) truthTable(ctx context.Context, o truthOptions) (truth.Table, error) {
+func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, error) {
 	if o.matrix == "" {
 		if o.fill {
-			return truth.Table{}, usageError{errors.New("--fill wants a --matrix")}
+			return judge.Table{}, usageError{errors.New("--fill wants a --matrix")}
 		}
-		records, err := journal.ReadExisting[truth.Record](o.records)
+		records, err := records.ReadExisting[judge.Record](o.records)
 		if err != nil {
-			return truth.Table{}, err
+			return judge.Table{}, err
 		}
-		return truth.Make(records)
+		return judge.Make(records)
 	}
 	m, err := attempt.Read(o.matrix, fit.KnownChips())
 	if err != nil {
-		return truth.Table{}, err
+		return judge.Table{}, err
 	}
 	if o.fill {
 		if err := p.fillTruth(ctx, m, o); err != nil {
-			return truth.Table{}, err
+			return judge.Table{}, err
 		}
 	}
-	records, err := journal.Read[truth.Record](o.records)
+	records, err := records.Read[judge.Record](o.records)
 	if err != nil {
-		return truth.Table{}, err
+		return judge.Table{}, err
 	}
 	return m.Table(records)
 }
@@ -60,7 +60,7 @@ func (p *program) fillTruth(ctx context.Context, m attempt.Matrix, o truthOption
 		Command: func(cell string) string {
 			return fmt.Sprintf("mm lab truth %s --matrix %s --fill --again --only %s", o.records, o.matrix, cell)
 		},
-		Note: func(r truth.Record) {
+		Note: func(r judge.Record) {
 			p.say("%s on %s, %s: %s, %.1f s %s", r.Scope, r.Target, r.Backend, r.Result, r.Seconds, r.Failure)
 		},
 	})

@@ -36,7 +36,7 @@ var floors = map[string]int{
 	"onnx/engine": 7, "onnx/engine/op/optest": 7, "assemble": 7, "assemble/export/npu": 8, "runtimes/part": 7, "tools/libllama": 7, "runtimes/worker": 7, "core/infer/calibrate": 7,
 
 	"workspace": 8, "runtimes/native": 8, "assemble/quantize": 8, "onnx/engine/drift": 8, "onnx/engine/freeze": 8, "train/modal": 8, "train/decode": 8, "runtimes/coreonnx": 8, "runtimes/media": 8,
-	"lab/journal": 1, "lab/chain": 1, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/falsify": 2, "lab/boundary": 2, "lab/truth": 0, "lab/graph": 2, "lab/corpus": 2, "lab/probe": 2, "lab/pending": 2, "lab/schedule": 0, "lab/backends": 4, "lab/run": 3, "core/tokenizer/fertility": 1,
+	"lab/records": 1, "lab/chain": 1, "lab/judge": 4, "lab/telemetry": 0, "lab/heartbeat": 2, "lab/schedule": 0, "lab/backends": 4, "lab/run": 3, "core/tokenizer/fertility": 1,
 
 	"tools/libllama/driver": 8, "tools/libllama/beside": 8, "tools/libllama/bench": 8, "tools/libllama/precision": 8, "tools/libllama/quality": 8,
 

@@ -12,8 +12,8 @@ import (
 
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/lab/journal"
-	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/qnn"
 )
@@ -29,7 +29,7 @@ type Options struct {
 	Chips   fit.Chips
 	Now     func() time.Time
 	Command func(cell string) string        // that tries the cell SCOPE/TARGET again
-	Note    func(truth.Record)              // is shown each new record; nil: nobody
+	Note    func(judge.Record)              // is shown each new record; nil: nobody
 	Begin   func(cell string, stage string) // is told of each stage; nil: nobody
 }
 
@@ -48,7 +48,7 @@ func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
 	if err := m.known(opt.Only); err != nil {
 		return 0, err
 	}
-	records, err := journal.Read[truth.Record](opt.Records)
+	records, err := records.Read[judge.Record](opt.Records)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func wanted(only []string, s Scope, t target) bool {
 }
 
 // scope tries what is left of a scope.
-func (m Matrix) scope(ctx context.Context, s Scope, made string, records []truth.Record, opt Options) (tried int, err error) {
+func (m Matrix) scope(ctx context.Context, s Scope, made string, records []judge.Record, opt Options) (tried int, err error) {
 	var sub *subject
 	defer func() {
 		if sub != nil {
@@ -100,7 +100,7 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, records []truth
 	}()
 	for _, t := range m.targets {
 		r := last(records, key(made, t))
-		if !wanted(opt.Only, s, t) || r != nil && r.Result != truth.Skipped && !opt.Again {
+		if !wanted(opt.Only, s, t) || r != nil && r.Result != judge.Skipped && !opt.Again {
 			continue
 		}
 		if sub == nil {
@@ -113,7 +113,7 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, records []truth
 			return tried, err
 		}
 		fresh.Cell = key(made, t)
-		if err := journal.Append(context.WithoutCancel(ctx), opt.Records, fresh); err != nil {
+		if err := records.Append(context.WithoutCancel(ctx), opt.Records, fresh); err != nil {
 			return tried, err
 		}
 		if tried++; opt.Note != nil {
@@ -125,10 +125,10 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, records []truth
 
 // attempt tries a cell. Its failure is a record and no error; an error is that
 // of ctx.
-func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options) (truth.Record, error) {
+func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options) (judge.Record, error) {
 	c, name := m.cell(sub.scope, t), sub.scope.Name+"/"+t.name
-	r := truth.Record{
-		Model: c.Model, Scope: c.Scope, Target: c.Target, Backend: c.Backend, Simulated: t.npu(), Result: truth.OK,
+	r := judge.Record{
+		Model: c.Model, Scope: c.Scope, Target: c.Target, Backend: c.Backend, Simulated: t.npu(), Result: judge.OK,
 		Layers: &[2]int{sub.layers[0], sub.layers[1]}, ModelLayers: sub.all, Unit: sub.unit, Weights: sub.weights, Inputs: compile.InputsDigest(sub.inputs), Command: opt.Command(name),
 	}
 	began := opt.Now()
@@ -161,16 +161,16 @@ func (m Matrix) attempt(ctx context.Context, sub *subject, t target, opt Options
 var errUnsupported = errors.New("unsupported")
 
 // fate says what an attempt came to.
-func fate(r *truth.Record, err error) {
+func fate(r *judge.Record, err error) {
 	var refused *qnn.Left
 	switch {
 	case err == nil:
 		r.Reached = "done"
 		return
 	case errors.Is(err, errMissing), errors.Is(err, runtimes.ErrUnavailable):
-		r.Result = truth.Skipped
+		r.Result = judge.Skipped
 	case errors.As(err, &refused):
-		r.Result = truth.Unsupported
+		r.Result = judge.Unsupported
 		for _, n := range refused.Nodes {
 			if !slices.Contains(r.Unsupported, n.Op) {
 				r.Unsupported = append(r.Unsupported, n.Op)
@@ -181,9 +181,9 @@ func fate(r *truth.Record, err error) {
 			r.Delegate = new(1 - float64(len(refused.Nodes))/float64(refused.All))
 		}
 	case errors.Is(err, errUnsupported):
-		r.Result = truth.Unsupported
+		r.Result = judge.Unsupported
 	default:
-		r.Result = truth.Failed
+		r.Result = judge.Failed
 	}
 	r.Failure = r.Reached + ": " + brief(err)
 }
@@ -204,7 +204,7 @@ const maxFailure = 200
 
 // compared takes over figures, of which the least cosine counts, and refuses what
 // is below least.
-func compared(r *truth.Record, figures []compile.Output, reference string, least float64) error {
+func compared(r *judge.Record, figures []compile.Output, reference string, least float64) error {
 	r.Reference, r.Cosine, r.MaxAbs = reference, new(1.0), new(0.0)
 	for _, f := range figures {
 		*r.Cosine, *r.MaxAbs = min(*r.Cosine, f.Cosine), max(*r.MaxAbs, f.MaxAbs)

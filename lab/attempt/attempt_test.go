@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/htp/fit"
-	"mm-abi.org/mm/lab/journal"
-	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/core/npy"
+	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/coreonnx"
@@ -114,7 +114,7 @@ func options(t *testing.T, npu *compiler) Options {
 // results are those of a table by scope, target and backend.
 func results(t *testing.T, m Matrix, records string) map[string]string {
 	t.Helper()
-	list, err := journal.Read[truth.Record](records)
+	list, err := records.Read[judge.Record](records)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestFill(t *testing.T) {
 	if diff := cmp.Diff(want, results(t, m, opt.Records)); diff != "" {
 		t.Error(diff)
 	}
-	list, err := journal.Read[truth.Record](opt.Records)
+	list, err := records.Read[judge.Record](opt.Records)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,8 +248,8 @@ func TestUnlike(t *testing.T) {
 	if _, err := m.Fill(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}
-	list, err := journal.Read[truth.Record](opt.Records)
-	if err != nil || len(list) != 1 || list[0].Result != truth.Failed || list[0].Reached != "compare" || !strings.Contains(list[0].Failure, "at least 0.999 is wanted") || *list[0].Cosine > 0.9 {
+	list, err := records.Read[judge.Record](opt.Records)
+	if err != nil || len(list) != 1 || list[0].Result != judge.Failed || list[0].Reached != "compare" || !strings.Contains(list[0].Failure, "at least 0.999 is wanted") || *list[0].Cosine > 0.9 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -267,8 +267,8 @@ func TestGolden(t *testing.T) {
 		if _, err := m.Fill(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		list, err := journal.Read[truth.Record](opt.Records)
-		if err != nil || len(list) != 1 || list[0].Reference != "golden" || list[0].Result != truth.OK || *list[0].Cosine < 0.9999 {
+		list, err := records.Read[judge.Record](opt.Records)
+		if err != nil || len(list) != 1 || list[0].Reference != "golden" || list[0].Result != judge.OK || *list[0].Cosine < 0.9999 {
 			t.Errorf("%s: %+v, %v", inputs, list, err)
 		}
 	}

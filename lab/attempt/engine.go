@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/lab/judge"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
@@ -23,7 +23,7 @@ import (
 const reference = "core/graph on the file as it is"
 
 // npu compiles for a chip and runs in emulation.
-func npu(ctx context.Context, s *subject, t target, opt Options, at func(string), r *truth.Record) (err error) {
+func npu(ctx context.Context, s *subject, t target, opt Options, at func(string), r *judge.Record) (err error) {
 	least := leastFloats
 	if t.precision != compile.FP16 {
 		if least = leastIntegers; s.noise {
@@ -52,7 +52,7 @@ func npu(ctx context.Context, s *subject, t target, opt Options, at func(string)
 }
 
 // core runs the whole of a language model by its own engine.
-func core(ctx context.Context, s *subject, at func(string), r *truth.Record) (err error) {
+func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (err error) {
 	if s.tokens == nil {
 		return fmt.Errorf("the engine computes language models whole: %w", errUnsupported)
 	}
@@ -92,7 +92,7 @@ func core(ctx context.Context, s *subject, at func(string), r *truth.Record) (er
 }
 
 // native runs an ONNX model by an engine, beside our own.
-func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *truth.Record) error {
+func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *judge.Record) error {
 	info, err := e.Probe(ctx)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func native(ctx context.Context, s *subject, e runtimes.Engine, at func(string),
 
 // ours runs an ONNX model by our own engine, as builds do. It is held against
 // what is golden, or is the reference itself.
-func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *truth.Record) error {
+func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r *judge.Record) error {
 	if err := native(ctx, s, e, at, r); err != nil || s.golden == nil {
 		r.Reference = "itself"
 		return err

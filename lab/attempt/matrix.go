@@ -27,8 +27,8 @@ import (
 	"mm-abi.org/mm/assemble/compile"
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/journal"
-	"mm-abi.org/mm/lab/truth"
+	"mm-abi.org/mm/lab/judge"
+	"mm-abi.org/mm/lab/records"
 )
 
 // The targets that are engines of this machine.
@@ -73,17 +73,17 @@ type target struct {
 
 func (t target) npu() bool { return t.precision != "" }
 
-func (m Matrix) cell(s Scope, t target) truth.Cell {
+func (m Matrix) cell(s Scope, t target) judge.Cell {
 	if t.npu() {
-		return truth.Cell{Model: m.Model, Scope: s.Name, Target: t.name, Backend: Emulated}
+		return judge.Cell{Model: m.Model, Scope: s.Name, Target: t.name, Backend: Emulated}
 	}
-	return truth.Cell{Model: m.Model, Scope: s.Name, Target: Host, Backend: t.name}
+	return judge.Cell{Model: m.Model, Scope: s.Name, Target: Host, Backend: t.name}
 }
 
 // Read reads and checks a matrix; paths in it begin where mm was started.
 func Read(path string, chips fit.Chips) (Matrix, error) {
 	var m Matrix
-	if err := journal.ReadJSON(path, &m); err != nil {
+	if err := records.ReadJSON(path, &m); err != nil {
 		return m, err
 	}
 	if err := m.check(chips); err != nil {
@@ -149,13 +149,13 @@ func targetOf(name string, chips fit.Chips) (target, error) {
 
 // Table makes the table: of the records of this matrix whose files are as they
 // were, and of cells that nobody tried.
-func (m Matrix) Table(records []truth.Record) (truth.Table, error) {
-	var valid []truth.Record
-	var cells []truth.Cell
+func (m Matrix) Table(records []judge.Record) (judge.Table, error) {
+	var valid []judge.Record
+	var cells []judge.Cell
 	for _, s := range m.Scopes {
 		made, err := s.digest()
 		if err != nil {
-			return truth.Table{}, err
+			return judge.Table{}, err
 		}
 		for _, t := range m.targets {
 			cells = append(cells, m.cell(s, t))
@@ -164,7 +164,7 @@ func (m Matrix) Table(records []truth.Record) (truth.Table, error) {
 			}
 		}
 	}
-	table, err := truth.Make(valid)
+	table, err := judge.Make(valid)
 	if err != nil {
 		return table, err
 	}
@@ -173,7 +173,7 @@ func (m Matrix) Table(records []truth.Record) (truth.Table, error) {
 }
 
 // last is the newest record of a cell.
-func last(records []truth.Record, key string) *truth.Record {
+func last(records []judge.Record, key string) *judge.Record {
 	for i := len(records) - 1; i >= 0; i-- {
 		if records[i].Cell == key {
 			return &records[i]

@@ -26,7 +26,7 @@ import (
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 // The files of a registry in its folder.
@@ -120,7 +120,7 @@ type Registry struct {
 // evidence: what none of the trusted keys has signed confirms nothing.
 func Open(dir string, chips fit.Chips, trusted []evidence.Verifier) (*Registry, error) {
 	r := &Registry{dir: dir, chips: chips, trusted: trusted}
-	rows, err := journal.Read[row](filepath.Join(dir, File))
+	rows, err := records.Read[row](filepath.Join(dir, File))
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 	if err := dir.WriteFile(c.Evidence+".json", data, 0o644); err != nil {
 		return c, err
 	}
-	err = journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+	err = records.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
 		w := row{Promoted: id, Evidence: c.Evidence}
 		if slices.Contains(rows, w) {
 			return nil, nil
@@ -335,7 +335,7 @@ func (r *Registry) Promote(ctx context.Context, id, path string) (Confirmation, 
 // Add notes a backend of one's own. It is not there twice, whoever adds it at the
 // same time.
 func (r *Registry) Add(ctx context.Context, b Backend) error {
-	return journal.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
+	return records.Update(ctx, filepath.Join(r.dir, File), func(rows []row) ([]row, error) {
 		for _, w := range rows {
 			if w.Backend != nil && w.Backend.ID == b.ID {
 				return nil, fmt.Errorf("there is a backend %q already", b.ID)

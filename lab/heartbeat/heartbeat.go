@@ -5,7 +5,7 @@ package heartbeat
 import (
 	"time"
 
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/lab/telemetry"
 )
 
@@ -37,7 +37,7 @@ type Status struct {
 // line from the future counts as no sign of life: the clock of one side is
 // wrong.
 func Read(path string, now time.Time) (Status, error) {
-	beats, err := journal.ReadExisting[Beat](path)
+	beats, err := records.ReadExisting[Beat](path)
 	if err != nil || len(beats) == 0 {
 		return Status{}, err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/lab/heartbeat"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 // A run is alive while its last line is young; not when it stopped, fell silent
@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	beat := func(event string) {
 		t.Helper()
-		if err := journal.Append(context.Background(), path, heartbeat.Beat{Time: at.Format(time.RFC3339), Run: "r", Rows: 3, Event: event}); err != nil {
+		if err := records.Append(context.Background(), path, heartbeat.Beat{Time: at.Format(time.RFC3339), Run: "r", Rows: 3, Event: event}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
 	"mm-abi.org/mm/lab/heartbeat"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/lab/telemetry"
 )
 
@@ -317,7 +317,7 @@ func (r *runner) pulse() {
 	last := r.log.Last()
 	b := heartbeat.Beat{Time: r.opt.Clock.Now().UTC().Format(time.RFC3339), Run: r.at.run, Rows: last.Seq, Event: last.Event, Hash: last.Hash,
 		Iteration: r.at.iteration, Failures: r.at.failures, Reading: r.reading, Simulated: r.opt.Simulated}
-	err := journal.Append(context.Background(), filepath.Join(r.opt.Dir, HeartbeatFile), b)
+	err := records.Append(context.Background(), filepath.Join(r.opt.Dir, HeartbeatFile), b)
 	if err != nil && r.opt.Note != nil {
 		r.opt.Note("heartbeat: " + err.Error())
 	}

@@ -1,4 +1,4 @@
-package falsify
+package judge
 
 import (
 	"crypto/sha256"
@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 // maxEvidence bounds a file of evidence in bytes.
@@ -19,13 +19,13 @@ const maxEvidence = 4 << 20
 type Evidence map[string]json.RawMessage
 
 // Read reads the JSON object in the file at path.
-func Read(path string) (Evidence, error) {
+func ReadEvidence(path string) (Evidence, error) {
 	data, err := fsx.ReadFile(path, maxEvidence)
 	if err != nil {
 		return nil, err
 	}
 	var e Evidence
-	if err := journal.Strict(data, &e); err != nil {
+	if err := records.Strict(data, &e); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if e == nil {
@@ -48,7 +48,7 @@ func get[T any](v *view, key string) (out T) {
 		v.missing = append(v.missing, key)
 		return out
 	}
-	if err := journal.Strict(raw, &out); err != nil {
+	if err := records.Strict(raw, &out); err != nil {
 		v.wrong = append(v.wrong, fmt.Sprintf("%s: %v", key, err))
 	}
 	return out

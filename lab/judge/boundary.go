@@ -5,7 +5,7 @@
 // A [Boundary] is a file of its own, with the SHA-256 of its text, so that a
 // change of the text is not taken for the text. [Boundary.Scan] reads Markdown
 // files, line by line.
-package boundary
+package judge
 
 import (
 	"crypto/sha256"
@@ -20,13 +20,13 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 // The bounds of a scan.
 const (
-	maxFile  = 4 << 20
-	maxFiles = 10_000
+	maxText  = 4 << 20
+	maxTexts = 10_000
 )
 
 // Boundary is a scope.
@@ -56,9 +56,9 @@ func Negations() []string {
 }
 
 // Read reads and checks a boundary.
-func Read(path string) (*Boundary, error) {
+func ReadBoundary(path string) (*Boundary, error) {
 	var b Boundary
-	if err := journal.ReadJSON(path, &b); err != nil {
+	if err := records.ReadJSON(path, &b); err != nil {
 		return nil, err
 	}
 	if err := b.compile(); err != nil {
@@ -105,29 +105,29 @@ func (b *Boundary) compile() error {
 func flat(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
 
 // Status is what a file, or a line of it, comes to.
-type Status string
+type TextStatus string
 
 // The statuses. Pass, NotApplicable and DriftWarn are no failures.
 const (
-	Pass          Status = "pass"
-	NotApplicable Status = "not-applicable" // the file need not hold the text
-	DriftWarn     Status = "drift-warn"     // all phrases, other words between them
-	Drift         Status = "drift"          // the opening phrase, and not the rest
-	Missing       Status = "missing"
-	Forbidden     Status = "forbidden"
+	TextPass          TextStatus = "pass"
+	TextNotApplicable TextStatus = "not-applicable" // the file need not hold the text
+	TextDriftWarn     TextStatus = "drift-warn"     // all phrases, other words between them
+	TextDrift         TextStatus = "drift"          // the opening phrase, and not the rest
+	TextMissing       TextStatus = "missing"
+	TextForbidden     TextStatus = "forbidden"
 )
 
 // Result is one finding.
-type Result struct {
-	Path   string `json:"path"`
-	Status Status `json:"status"`
-	Line   int    `json:"line,omitempty"`
-	Detail string `json:"detail,omitempty"`
+type TextResult struct {
+	Path   string     `json:"path"`
+	Status TextStatus `json:"status"`
+	Line   int        `json:"line,omitempty"`
+	Detail string     `json:"detail,omitempty"`
 }
 
 // Failed reports whether the finding is a failure.
-func (r Result) Failed() bool {
-	return r.Status != Pass && r.Status != NotApplicable && r.Status != DriftWarn
+func (r TextResult) Failed() bool {
+	return r.Status != TextPass && r.Status != TextNotApplicable && r.Status != TextDriftWarn
 }
 
 // skipped are the folders that are not looked into.
@@ -136,7 +136,7 @@ var skipped = []string{".git", ".venv", "__pycache__", "node_modules", ".pytest_
 // Scan reads the Markdown files at and below the paths. One that is named
 // although it is required is missing where it is not there; to scan nothing is an
 // error.
-func (b *Boundary) Scan(paths ...string) ([]Result, error) {
+func (b *Boundary) Scan(paths ...string) ([]TextResult, error) {
 	files, err := markdown(paths)
 	if err != nil {
 		return nil, err
@@ -144,10 +144,10 @@ func (b *Boundary) Scan(paths ...string) ([]Result, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("no .md file at %s", strings.Join(paths, ", "))
 	}
-	var out []Result
+	var out []TextResult
 	met := map[string]bool{}
 	for _, f := range files {
-		data, err := fsx.ReadFile(f, maxFile)
+		data, err := fsx.ReadFile(f, maxText)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (b *Boundary) Scan(paths ...string) ([]Result, error) {
 	}
 	for _, name := range b.Required {
 		if !met[name] {
-			out = append(out, Result{Path: name, Status: Missing, Detail: "no such file was scanned"})
+			out = append(out, TextResult{Path: name, Status: TextMissing, Detail: "no such file was scanned"})
 		}
 	}
 	return out, nil
@@ -179,8 +179,8 @@ func markdown(paths []string) ([]string, error) {
 				}
 				files = append(files, path)
 			}
-			if len(files) > maxFiles {
-				return fmt.Errorf("more than %d files", maxFiles)
+			if len(files) > maxTexts {
+				return fmt.Errorf("more than %d files", maxTexts)
 			}
 			return nil
 		})
@@ -193,26 +193,26 @@ func markdown(paths []string) ([]string, error) {
 }
 
 // presence says whether a file holds the text.
-func (b *Boundary) presence(path, text string) Result {
+func (b *Boundary) presence(path, text string) TextResult {
 	all := flat(text)
 	has := func(phrase string) bool { return strings.Contains(all, flat(phrase)) }
 	missing := slices.DeleteFunc(slices.Clone(b.Phrases), has)
 	switch {
 	case strings.Contains(text, b.Text):
-		return Result{Path: path, Status: Pass}
+		return TextResult{Path: path, Status: TextPass}
 	case len(missing) == 0:
-		return Result{Path: path, Status: DriftWarn, Detail: "all phrases are there, and the text is another"}
+		return TextResult{Path: path, Status: TextDriftWarn, Detail: "all phrases are there, and the text is another"}
 	case has(b.Phrases[0]):
-		return Result{Path: path, Status: Drift, Detail: fmt.Sprintf("%d of %d phrases are missing, first %q", len(missing), len(b.Phrases), missing[0])}
+		return TextResult{Path: path, Status: TextDrift, Detail: fmt.Sprintf("%d of %d phrases are missing, first %q", len(missing), len(b.Phrases), missing[0])}
 	case !slices.Contains(b.Required, filepath.Base(path)):
-		return Result{Path: path, Status: NotApplicable}
+		return TextResult{Path: path, Status: TextNotApplicable}
 	}
-	return Result{Path: path, Status: Missing}
+	return TextResult{Path: path, Status: TextMissing}
 }
 
 // framings finds forbidden words outside of the boundary's own text.
-func (b *Boundary) framings(path, text string) []Result {
-	var out []Result
+func (b *Boundary) framings(path, text string) []TextResult {
+	var out []TextResult
 	n := 0
 	blank := strings.Repeat("\n", strings.Count(b.Text, "\n"))
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, b.Text, blank), "\n") {
@@ -222,7 +222,7 @@ func (b *Boundary) framings(path, text string) []Result {
 		}
 		for _, re := range b.forbidden {
 			if word := re.FindString(line); word != "" {
-				out = append(out, Result{path, Forbidden, n, fmt.Sprintf("%q", word)})
+				out = append(out, TextResult{path, TextForbidden, n, fmt.Sprintf("%q", word)})
 			}
 		}
 	}

@@ -4,7 +4,7 @@
 // mm uploads nothing from it: the list says what, where to, and what is in the
 // way. [List] compares each file with what was noted, so that nothing goes out
 // that was changed since.
-package pending
+package records
 
 import (
 	"context"
@@ -19,17 +19,16 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/journal"
 )
 
 // Absent is noted in the place of the SHA-256 of a file that is not there yet.
 const Absent = "absent"
 
 // The kinds of targets.
-var kinds = []string{"hf_dataset", "hf_model", "hf_space", "github", "oci", "external"}
+var targetKinds = []string{"hf_dataset", "hf_model", "hf_space", "github", "oci", "external"}
 
 // Target is where a file shall go.
-type Target struct {
+type UploadTarget struct {
 	Kind string `json:"kind"`
 	Repo string `json:"repo"`
 	Path string `json:"path"` // in the repository, with forward slashes
@@ -37,18 +36,18 @@ type Target struct {
 
 // Upload is a file that waits.
 type Upload struct {
-	ID      string `json:"id"`     // hex, of the file's content and the target
-	File    string `json:"file"`   // absolute
-	SHA256  string `json:"sha256"` // hex, or Absent
-	Bytes   int64  `json:"bytes"`
-	Target  Target `json:"target"`
-	Licence string `json:"licence_attestation,omitempty"`
-	Blocked string `json:"blocked_by"`
-	Queued  string `json:"queued_at"` // RFC 3339, the caller's
+	ID      string       `json:"id"`     // hex, of the file's content and the target
+	File    string       `json:"file"`   // absolute
+	SHA256  string       `json:"sha256"` // hex, or Absent
+	Bytes   int64        `json:"bytes"`
+	Target  UploadTarget `json:"target"`
+	Licence string       `json:"licence_attestation,omitempty"`
+	Blocked string       `json:"blocked_by"`
+	Queued  string       `json:"queued_at"` // RFC 3339, the caller's
 }
 
 // Item is an upload and how its file is now.
-type Item struct {
+type UploadItem struct {
 	Upload
 	State string `json:"state"` // ready, changed, absent
 }
@@ -56,10 +55,10 @@ type Item struct {
 // Add notes a file in the list at path, by its absolute path. One that waits
 // already, with the same content and target, is not noted again; one that is not
 // there is, where absent says that it comes later.
-func Add(ctx context.Context, list string, u Upload, absent bool) (Upload, error) {
+func AddUpload(ctx context.Context, list string, u Upload, absent bool) (Upload, error) {
 	switch {
-	case !slices.Contains(kinds, u.Target.Kind):
-		return u, fmt.Errorf("the kind of target %q is none of %s", u.Target.Kind, strings.Join(kinds, ", "))
+	case !slices.Contains(targetKinds, u.Target.Kind):
+		return u, fmt.Errorf("the kind of target %q is none of %s", u.Target.Kind, strings.Join(targetKinds, ", "))
 	case u.Target.Repo == "" || strings.ContainsAny(u.Target.Repo, " \\\n"):
 		return u, fmt.Errorf("%q is no repository", u.Target.Repo)
 	case u.Target.Path == "" || path.IsAbs(u.Target.Path) || path.Clean(u.Target.Path) != u.Target.Path || strings.HasPrefix(u.Target.Path, "..") || strings.Contains(u.Target.Path, "\\"):
@@ -79,7 +78,7 @@ func Add(ctx context.Context, list string, u Upload, absent bool) (Upload, error
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%s", u.File, u.SHA256, u.Target.Kind, u.Target.Repo, u.Target.Path))
 	u.ID = hex.EncodeToString(id[:8])
-	err = journal.Update(ctx, list, func(have []Upload) ([]Upload, error) {
+	err = Update(ctx, list, func(have []Upload) ([]Upload, error) {
 		if i := slices.IndexFunc(have, func(x Upload) bool { return x.ID == u.ID }); i >= 0 {
 			u = have[i]
 			return nil, nil
@@ -90,18 +89,18 @@ func Add(ctx context.Context, list string, u Upload, absent bool) (Upload, error
 }
 
 // List reads the list and looks at the files.
-func List(ctx context.Context, list string) ([]Item, error) {
-	uploads, err := journal.ReadExisting[Upload](list)
+func Uploads(ctx context.Context, list string) ([]UploadItem, error) {
+	uploads, err := ReadExisting[Upload](list)
 	if err != nil {
 		return nil, err
 	}
-	var out []Item
+	var out []UploadItem
 	for _, u := range uploads {
 		sum, _, err := hash(ctx, u.File)
 		if err != nil {
 			return nil, err
 		}
-		i := Item{Upload: u, State: "ready"}
+		i := UploadItem{Upload: u, State: "ready"}
 		switch {
 		case sum == Absent:
 			i.State = Absent

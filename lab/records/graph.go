@@ -4,7 +4,7 @@
 // Nodes and edges are two journals in a folder. [Read] puts them together and
 // checks types and the SHA-256 of attributes; an edge to a node that nobody wrote
 // down makes a placeholder of it, which says that something is missing.
-package graph
+package records
 
 import (
 	"bytes"
@@ -17,8 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"mm-abi.org/mm/lab/journal"
 )
 
 // The files of a graph in its folder.
@@ -121,9 +119,9 @@ func (e Edge) check() error {
 // Add seals and writes nodes and edges. A node that is there already must be the
 // same; it and edges that are there are not written again. Other processes wait
 // meanwhile. Nodes are written first: a crash leaves none that an edge misses.
-func Add(ctx context.Context, dir string, nodes []Node, edges []Edge) error {
-	return journal.Update(ctx, filepath.Join(dir, EdgesFile), func(knownEdges []Edge) (more []Edge, err error) {
-		err = journal.Update(ctx, filepath.Join(dir, NodesFile), func(knownNodes []Node) ([]Node, error) {
+func AddToGraph(ctx context.Context, dir string, nodes []Node, edges []Edge) error {
+	return Update(ctx, filepath.Join(dir, EdgesFile), func(knownEdges []Edge) (more []Edge, err error) {
+		err = Update(ctx, filepath.Join(dir, NodesFile), func(knownNodes []Node) ([]Node, error) {
 			g, err := together(dir, knownNodes, knownEdges)
 			if err != nil {
 				return nil, err
@@ -171,12 +169,12 @@ func (g Graph) newEdges(edges []Edge) (more []Edge, err error) {
 }
 
 // Read puts the graph in dir together. All faults are told.
-func Read(dir string) (Graph, error) {
-	nodes, err := journal.Read[Node](filepath.Join(dir, NodesFile))
+func ReadGraph(dir string) (Graph, error) {
+	nodes, err := Read[Node](filepath.Join(dir, NodesFile))
 	if err != nil {
 		return Graph{}, err
 	}
-	edges, err := journal.Read[Edge](filepath.Join(dir, EdgesFile))
+	edges, err := Read[Edge](filepath.Join(dir, EdgesFile))
 	if err != nil {
 		return Graph{}, err
 	}

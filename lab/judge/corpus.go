@@ -5,7 +5,7 @@
 // non-commercial or copyleft terms, D unclear, E proprietary. [Classify] goes by
 // SPDX identifiers alone; a text that is none is D whatever it says, with a hint
 // of what it speaks of. [Manifest.Audit] holds a manifest against what it allows.
-package corpus
+package judge
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/internal/spdx"
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 // Class is a class of licences.
@@ -42,7 +42,7 @@ var families = map[string]Class{
 }
 
 // Finding is what a licence comes to.
-type Finding struct {
+type LicenseFinding struct {
 	Class   Class    `json:"class"`
 	Licence []string `json:"spdx,omitempty"` // the identifiers in it
 	Hint    string   `json:"hint,omitempty"` // of a text that is no SPDX expression
@@ -50,12 +50,12 @@ type Finding struct {
 
 // Classify finds the class of a licence. Of an expression of several, joined by
 // whatever, the least free one counts.
-func Classify(text string) Finding {
+func Classify(text string) LicenseFinding {
 	e, err := spdx.Parse(strings.TrimSpace(text))
 	if err != nil || len(e.IDs) == 0 {
-		return Finding{Class: Unclear, Hint: hint(text)}
+		return LicenseFinding{Class: Unclear, Hint: languageHint(text)}
 	}
-	f := Finding{Class: PublicDomain, Licence: e.IDs}
+	f := LicenseFinding{Class: PublicDomain, Licence: e.IDs}
 	for _, id := range e.IDs {
 		f.Class = max(f.Class, classOf(id))
 	}
@@ -74,7 +74,7 @@ func classOf(id string) Class {
 
 // hint names what a text speaks of. It classifies nothing: "not in the public
 // domain" speaks of it, too.
-func hint(text string) string {
+func languageHint(text string) string {
 	low := strings.ToLower(text)
 	for _, h := range [][2]string{
 		{"public domain", "CC0-1.0 or CC-PDDC"}, {"mit license", "MIT"}, {"apache", "Apache-2.0"}, {"bsd", "BSD-3-Clause"},
@@ -137,7 +137,7 @@ const (
 const maxDamage = 0.30
 
 // Failure is a fault of a source, or of the manifest where Source is empty.
-type Failure struct {
+type CorpusFailure struct {
 	Source string `json:"source,omitempty"`
 	Class  Class  `json:"class,omitempty"`
 	Reason string `json:"reason"`
@@ -145,28 +145,28 @@ type Failure struct {
 
 // Audit is what [Manifest.Audit] found.
 type Audit struct {
-	OK       bool          `json:"ok"`
-	Sources  int           `json:"sources"`
-	Allowed  []Class       `json:"allowed"`
-	ByClass  map[Class]int `json:"by_class"`
-	Failures []Failure     `json:"failures"`
+	OK       bool            `json:"ok"`
+	Sources  int             `json:"sources"`
+	Allowed  []Class         `json:"allowed"`
+	ByClass  map[Class]int   `json:"by_class"`
+	Failures []CorpusFailure `json:"failures"`
 }
 
 // Read reads a manifest.
-func Read(path string) (Manifest, error) {
+func ReadManifest(path string) (Manifest, error) {
 	var m Manifest
-	err := journal.ReadJSON(path, &m)
+	err := records.ReadJSON(path, &m)
 	return m, err
 }
 
 // Audit finds every fault.
 func (m Manifest) Audit() Audit {
-	a := Audit{Sources: len(m.Sources), Allowed: m.Allowed, ByClass: map[Class]int{}, Failures: []Failure{}}
+	a := Audit{Sources: len(m.Sources), Allowed: m.Allowed, ByClass: map[Class]int{}, Failures: []CorpusFailure{}}
 	if len(a.Allowed) == 0 {
 		a.Allowed = []Class{PublicDomain, Permissive}
 	}
 	fault := func(source string, c Class, format string, args ...any) {
-		a.Failures = append(a.Failures, Failure{source, c, fmt.Sprintf(format, args...)})
+		a.Failures = append(a.Failures, CorpusFailure{source, c, fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case m.ID == "":
@@ -200,7 +200,7 @@ func (m Manifest) Audit() Audit {
 	return a
 }
 
-func (s Source) fault(f Finding, allowed []Class) error {
+func (s Source) fault(f LicenseFinding, allowed []Class) error {
 	switch {
 	case s.ID == "" || s.URI == "" || s.Language == "":
 		return errors.New("it lacks id, uri or language")

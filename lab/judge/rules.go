@@ -1,4 +1,4 @@
-package falsify
+package judge
 
 import (
 	"cmp"
@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"mm-abi.org/mm/lab/truth"
 )
 
 // The thresholds that several rules or their words use.
@@ -21,7 +19,7 @@ const (
 )
 
 // All lists the falsifiers, in the order of their ids.
-func All() []Falsifier {
+func Falsifiers() []Falsifier {
 	all := slices.Concat(device(), load(), model(), corpus(), room())
 	slices.SortFunc(all, func(a, b Falsifier) int { return cmp.Compare(a.ID, b.ID) })
 	return all
@@ -116,20 +114,20 @@ func shown(v *view, good bool, what string) (Result, string) {
 // exactPath takes rows of mm lab truth --json. The stage is found anew: what a row
 // claims is what anybody can write.
 func exactPath(v *view) (Result, string) {
-	rows := get[[]truth.Row](v, "compile_records")
-	var records []truth.Record
+	rows := get[[]Row](v, "compile_records")
+	var records []Record
 	for _, r := range rows {
-		if r.Result != truth.NotRun {
+		if r.Result != NotRun {
 			records = append(records, r.Record)
 		}
 	}
-	table, err := truth.Make(records)
+	table, err := Make(records)
 	if err != nil {
 		v.wrong = append(v.wrong, fmt.Sprintf("compile_records: %v", err))
 		return Blocked, ""
 	}
 	for _, r := range table.Rows {
-		if r.Result == truth.OK && r.Stage == truth.Measured && r.OfChip() {
+		if r.Result == OK && r.Stage == Measured && r.OfChip() {
 			return Pass, fmt.Sprintf("%s of %s on %s", r.Scope, r.Model, r.Target)
 		}
 	}
@@ -211,7 +209,7 @@ func batteryHeat(v *view) (Result, string) {
 		C    float64 `json:"c"`
 	}](v, "battery_heat")
 	if len(v.missing) > 0 {
-		return Skipped, ""
+		return Skip, ""
 	}
 	var hot, warm time.Duration
 	var before time.Time

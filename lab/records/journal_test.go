@@ -1,4 +1,4 @@
-package journal_test
+package records_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/lab/journal"
+	"mm-abi.org/mm/lab/records"
 )
 
 type row struct {
@@ -23,10 +23,10 @@ type row struct {
 // nor kept.
 func TestAppendAfterCrash(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "new", "rows.jsonl")
-	if rows, err := journal.Read[row](path); err != nil || rows != nil {
+	if rows, err := records.Read[row](path); err != nil || rows != nil {
 		t.Fatalf("no file: %v, %v", rows, err)
 	}
-	if err := journal.Append(ctx, path, row{1}, row{2}); err != nil {
+	if err := records.Append(ctx, path, row{1}, row{2}); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -37,13 +37,13 @@ func TestAppendAfterCrash(t *testing.T) {
 		if err := os.WriteFile(path, whole[:len(whole)-1-cut], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err := journal.Read[row](path); err != nil || len(rows) != 1 {
+		if rows, err := records.Read[row](path); err != nil || len(rows) != 1 {
 			t.Fatalf("cut by %d: %v, %v", cut+1, rows, err)
 		}
-		if err := journal.Append(ctx, path, row{3}); err != nil {
+		if err := records.Append(ctx, path, row{3}); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := journal.Read[row](path)
+		rows, err := records.Read[row](path)
 		if diff := cmp.Diff([]row{{1}, {3}}, rows); diff != "" || err != nil {
 			t.Fatalf("cut by %d: %s %v", cut+1, diff, err)
 		}
@@ -56,14 +56,14 @@ func TestTurns(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for range 10 {
-				if err := journal.Append(context.Background(), path, row{i}, row{i}); err != nil {
+				if err := records.Append(context.Background(), path, row{i}, row{i}); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if rows, err := journal.Read[row](path); err != nil || len(rows) != 80 {
+	if rows, err := records.Read[row](path); err != nil || len(rows) != 80 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }
@@ -76,7 +76,7 @@ func TestUpdate(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 5 {
-				if err := journal.Update(ctx, path, next); err != nil {
+				if err := records.Update(ctx, path, next); err != nil {
 					t.Error(err)
 				}
 			}
@@ -84,10 +84,10 @@ func TestUpdate(t *testing.T) {
 	}
 	wg.Wait()
 	want := errors.New("no")
-	if err := journal.Update(ctx, path, func([]row) ([]row, error) { return []row{{9}}, want }); !errors.Is(err, want) {
+	if err := records.Update(ctx, path, func([]row) ([]row, error) { return []row{{9}}, want }); !errors.Is(err, want) {
 		t.Error(err)
 	}
-	rows, err := journal.Read[row](path)
+	rows, err := records.Read[row](path)
 	if err != nil || len(rows) != 40 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
@@ -106,14 +106,14 @@ func TestHostile(t *testing.T) {
 		"\n":                              "1: EOF",
 		strings.Repeat(" ", 1<<17) + "\n": "1: a line of 131072 bytes",
 	} {
-		if _, err := journal.Parse[row]([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := records.Parse[row]([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
-	if err := journal.Append(context.Background(), filepath.Join(t.TempDir(), "r"), strings.Repeat("x", 1<<17)); err == nil {
+	if err := records.Append(context.Background(), filepath.Join(t.TempDir(), "r"), strings.Repeat("x", 1<<17)); err == nil {
 		t.Error("a row over the limit was written")
 	}
-	if err := journal.ReadJSON(t.TempDir(), new(row)); err == nil {
+	if err := records.ReadJSON(t.TempDir(), new(row)); err == nil {
 		t.Error("a folder was read")
 	}
 }
@@ -121,7 +121,7 @@ func TestHostile(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"n\":1}\n{\"n\":2}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rows, err := journal.Parse[row](data)
+		rows, err := records.Parse[row](data)
 		if err == nil && len(rows) != strings.Count(string(data), "\n") {
 			t.Fatal(fmt.Sprint(len(rows), " rows of ", string(data)))
 		}

@@ -5,7 +5,7 @@
 // unfinished is cut off by the next one. [Update] adds what follows from the rows
 // that are there, and lets nobody in between. [Read] gives the whole lines back, of
 // a file that another process may be writing.
-package journal
+package records
 
 import (
 	"bytes"

@@ -6,7 +6,7 @@
 // what names the artifact, the weights it came from and the layers that are in
 // it; of a chip, the engine, the cosine and the record of the device, too. Nothing
 // but a measured row says that something works.
-package truth
+package judge
 
 import (
 	"cmp"

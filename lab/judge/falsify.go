@@ -3,9 +3,9 @@
 //
 // A [Falsifier] passes, warns, fails, is blocked where what must be shown is not,
 // or is skipped where the evidence does not speak of it. Skipped is no pass:
-// [Judge] passes as a whole only where every falsifier that it was asked for
+// [Falsify] passes as a whole only where every falsifier that it was asked for
 // passed. Evidence of another type than a falsifier reads blocks it.
-package falsify
+package judge
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ type Result string
 const (
 	Pass    Result = "pass"
 	Warn    Result = "warn"
-	Skipped Result = "skipped"
+	Skip    Result = "skipped"
 	Fail    Result = "fail"
 	Blocked Result = "blocked"
 )
@@ -53,8 +53,8 @@ type Report struct {
 	Findings []Finding      `json:"findings"`
 }
 
-// Options for [Judge].
-type Options struct {
+// Options for [Falsify].
+type Selection struct {
 	Gate string   // the falsifiers of a phase only; empty: all
 	Only []string // these only, by id; empty: all
 }
@@ -62,7 +62,7 @@ type Options struct {
 // Gates lists the phases.
 func Gates() []string {
 	var out []string
-	for _, f := range All() {
+	for _, f := range Falsifiers() {
 		out = append(out, f.Gates...)
 	}
 	slices.Sort(out)
@@ -71,10 +71,10 @@ func Gates() []string {
 
 // Judge holds evidence against the falsifiers that are asked for. An id or a gate
 // that there is none of is an error.
-func Judge(e Evidence, opt Options) (Report, error) {
-	r := Report{Gate: opt.Gate, Counts: map[Result]int{Pass: 0, Warn: 0, Skipped: 0, Fail: 0, Blocked: 0}, Overall: Pass}
+func Falsify(e Evidence, opt Selection) (Report, error) {
+	r := Report{Gate: opt.Gate, Counts: map[Result]int{Pass: 0, Warn: 0, Skip: 0, Fail: 0, Blocked: 0}, Overall: Pass}
 	known := map[string]bool{}
-	for _, f := range All() {
+	for _, f := range Falsifiers() {
 		known[f.ID] = true
 		if opt.Gate != "" && !slices.Contains(f.Gates, opt.Gate) || len(opt.Only) > 0 && !slices.Contains(opt.Only, f.ID) {
 			continue
@@ -98,7 +98,7 @@ func Judge(e Evidence, opt Options) (Report, error) {
 // overall is blocked where anything closes a gate, and otherwise the worst.
 func overall(findings []Finding) Result {
 	worst := Pass
-	order := []Result{Pass, Warn, Skipped, Fail, Blocked}
+	order := []Result{Pass, Warn, Skip, Fail, Blocked}
 	for _, f := range findings {
 		if f.Blocking {
 			return Blocked
@@ -119,7 +119,7 @@ func (f Falsifier) judge(e Evidence) Finding {
 	case len(v.wrong) > 0:
 		result, detail = Blocked, "evidence that cannot be read: "+strings.Join(v.wrong, "; ")
 	case len(v.missing) > 0 && result != Blocked:
-		result, detail = Skipped, "no evidence: "+strings.Join(v.missing, ", ")
+		result, detail = Skip, "no evidence: "+strings.Join(v.missing, ", ")
 	}
 	out := Finding{ID: f.ID, Result: result, Detail: detail, Blocking: !f.Advisory && (result == Fail || result == Blocked)}
 	if result != Pass {

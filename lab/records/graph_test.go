@@ -1,4 +1,4 @@
-package graph_test
+package records_test
 
 import (
 	"context"
@@ -13,20 +13,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/lab/graph"
+	"mm-abi.org/mm/lab/records"
 )
 
 func TestAddAndRead(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	run := graph.Node{ID: "run-1", Type: "Run", Time: "2026-01-01T00:00:00Z", Attributes: json.RawMessage(`{"z": 1.50, "a": "x"}`)}
-	made := graph.Node{ID: "ckpt-1", Type: "Checkpoint"}
-	edges := []graph.Edge{{Type: "PRODUCED", From: "run-1", To: "ckpt-1"}, {Type: "USED_MODEL", From: "run-1", To: "qwen"}, {Type: "DERIVED_FROM", From: "ckpt-1", To: "qwen"}}
+	run := records.Node{ID: "run-1", Type: "Run", Time: "2026-01-01T00:00:00Z", Attributes: json.RawMessage(`{"z": 1.50, "a": "x"}`)}
+	made := records.Node{ID: "ckpt-1", Type: "Checkpoint"}
+	edges := []records.Edge{{Type: "PRODUCED", From: "run-1", To: "ckpt-1"}, {Type: "USED_MODEL", From: "run-1", To: "qwen"}, {Type: "DERIVED_FROM", From: "ckpt-1", To: "qwen"}}
 	for range 2 { // the second time there is nothing to be added
-		if err := graph.Add(ctx, dir, []graph.Node{run, made}, edges); err != nil {
+		if err := records.AddToGraph(ctx, dir, []records.Node{run, made}, edges); err != nil {
 			t.Fatal(err)
 		}
 	}
-	g, err := graph.Read(dir)
+	g, err := records.ReadGraph(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,25 +50,25 @@ func TestAddAndRead(t *testing.T) {
 	}
 	run.Attributes = json.RawMessage(`{"z":2}`)
 	for name, err := range map[string]error{
-		"a changed node":   graph.Add(ctx, dir, []graph.Node{run}, nil),
-		"a type of node":   graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Cat"}}, nil),
-		"no id":            graph.Add(ctx, dir, []graph.Node{{Type: "Run"}}, nil),
-		"a placeholder":    graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Run", Placeholder: true}}, nil),
-		"a list":           graph.Add(ctx, dir, []graph.Node{{ID: "x", Type: "Run", Attributes: json.RawMessage(`[1]`)}}, nil),
-		"a type of edge":   graph.Add(ctx, dir, nil, []graph.Edge{{Type: "LIKES", From: "a", To: "b"}}),
-		"an edge to where": graph.Add(ctx, dir, nil, []graph.Edge{{Type: "PRODUCED", From: "a"}}),
-		"a loop":           graph.Add(ctx, dir, nil, []graph.Edge{{Type: "PRODUCED", From: "a", To: "a"}}),
+		"a changed node":   records.AddToGraph(ctx, dir, []records.Node{run}, nil),
+		"a type of node":   records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Cat"}}, nil),
+		"no id":            records.AddToGraph(ctx, dir, []records.Node{{Type: "Run"}}, nil),
+		"a placeholder":    records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Placeholder: true}}, nil),
+		"a list":           records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Attributes: json.RawMessage(`[1]`)}}, nil),
+		"a type of edge":   records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "LIKES", From: "a", To: "b"}}),
+		"an edge to where": records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a"}}),
+		"a loop":           records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a", To: "a"}}),
 	} {
 		if err == nil {
 			t.Errorf("%s was added", name)
 		}
 	}
-	path := filepath.Join(dir, graph.NodesFile)
+	path := filepath.Join(dir, records.NodesFile)
 	data, _ := os.ReadFile(path)
 	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil { // two processes at once
 		t.Fatal(err)
 	}
-	if g, err := graph.Read(dir); err != nil || len(g.Nodes) != 3 {
+	if g, err := records.ReadGraph(dir); err != nil || len(g.Nodes) != 3 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	changed := strings.Replace(string(data), `"a":"x"`, `"a":"y"`, 1)
@@ -76,11 +76,11 @@ func TestAddAndRead(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := graph.Read(dir); err == nil {
+		if _, err := records.ReadGraph(dir); err == nil {
 			t.Errorf("%s was read", name)
 		}
 	}
-	if len(graph.NodeTypes()) != 22 || len(graph.EdgeTypes()) != 14 {
+	if len(records.NodeTypes()) != 22 || len(records.EdgeTypes()) != 14 {
 		t.Error("types are missing")
 	}
 }
@@ -93,22 +93,22 @@ func TestAddAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
-			if err := graph.Add(ctx, dir, []graph.Node{{ID: "a", Type: "Run"}, {ID: "b", Type: "Model"}}, []graph.Edge{{Type: "USED_MODEL", From: "a", To: "b"}}); err != nil {
+			if err := records.AddToGraph(ctx, dir, []records.Node{{ID: "a", Type: "Run"}, {ID: "b", Type: "Model"}}, []records.Edge{{Type: "USED_MODEL", From: "a", To: "b"}}); err != nil {
 				t.Error(err)
 			}
-			if graph.Add(ctx, dir, []graph.Node{{ID: "c", Type: "Run", Attributes: fmt.Appendf(nil, `{"i":%d}`, i)}}, nil) == nil {
+			if records.AddToGraph(ctx, dir, []records.Node{{ID: "c", Type: "Run", Attributes: fmt.Appendf(nil, `{"i":%d}`, i)}}, nil) == nil {
 				other.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	for file, want := range map[string]int{graph.NodesFile: 3, graph.EdgesFile: 1} {
+	for file, want := range map[string]int{records.NodesFile: 3, records.EdgesFile: 1} {
 		data, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || strings.Count(string(data), "\n") != want {
 			t.Errorf("%s: %v\n%s", file, err, data)
 		}
 	}
-	if g, err := graph.Read(dir); err != nil || len(g.Nodes) != 3 || other.Load() != 1 {
+	if g, err := records.ReadGraph(dir); err != nil || len(g.Nodes) != 3 || other.Load() != 1 {
 		t.Errorf("%+v, %v, %d of different nodes", g, err, other.Load())
 	}
 }

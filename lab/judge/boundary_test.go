@@ -1,4 +1,4 @@
-package boundary_test
+package judge_test
 
 import (
 	"crypto/sha256"
@@ -11,15 +11,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/lab/boundary"
+	"mm-abi.org/mm/lab/judge"
 )
 
 const text = "This is research.\nIt trains on one phone; it makes no clinical claim."
 
-func read(t *testing.T, change func(*boundary.Boundary)) (*boundary.Boundary, error) {
+func readBoundary(t *testing.T, change func(*judge.Boundary)) (*judge.Boundary, error) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(text))
-	b := boundary.Boundary{ID: "boundary:test:v1", Text: text, SHA256: hex.EncodeToString(sum[:]), Phrases: []string{"This is research", "one phone"}, Required: []string{"README.md"}}
+	b := judge.Boundary{ID: "boundary:test:v1", Text: text, SHA256: hex.EncodeToString(sum[:]), Phrases: []string{"This is research", "one phone"}, Required: []string{"README.md"}}
 	if change != nil {
 		change(&b)
 	}
@@ -31,11 +31,11 @@ func read(t *testing.T, change func(*boundary.Boundary)) (*boundary.Boundary, er
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return boundary.Read(path)
+	return judge.ReadBoundary(path)
 }
 
 func TestScan(t *testing.T) {
-	b, err := read(t, nil)
+	b, err := readBoundary(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestScan(t *testing.T) {
 		if r.Failed() {
 			failed++
 		}
-		if r.Status == boundary.Forbidden && (r.Line != 6 && r.Line != 8) {
+		if r.Status == judge.TextForbidden && (r.Line != 6 && r.Line != 8) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -82,7 +82,7 @@ func TestScan(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" || failed != 5 {
 		t.Errorf("%d failures, %s", failed, diff)
 	}
-	if got, err := b.Scan(filepath.Join(dir, "docs", "data")); err != nil || len(got) != 3 || got[2].Status != boundary.Missing {
+	if got, err := b.Scan(filepath.Join(dir, "docs", "data")); err != nil || len(got) != 3 || got[2].Status != judge.TextMissing {
 		t.Errorf("a folder that is named is scanned, and the README is missing: %+v, %v", got, err)
 	}
 	if _, err := b.Scan(t.TempDir()); err == nil {
@@ -94,15 +94,15 @@ func TestScan(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
-	for name, change := range map[string]func(*boundary.Boundary){
-		"another text": func(b *boundary.Boundary) { b.Text += " " },
-		"no digest":    func(b *boundary.Boundary) { b.SHA256 = "" },
-		"no id":        func(b *boundary.Boundary) { b.ID = "" },
-		"no phrases":   func(b *boundary.Boundary) { b.Phrases = nil },
-		"a phrase":     func(b *boundary.Boundary) { b.Phrases = []string{"two phones"} },
-		"a pattern":    func(b *boundary.Boundary) { b.Forbidden = []string{"("} },
+	for name, change := range map[string]func(*judge.Boundary){
+		"another text": func(b *judge.Boundary) { b.Text += " " },
+		"no digest":    func(b *judge.Boundary) { b.SHA256 = "" },
+		"no id":        func(b *judge.Boundary) { b.ID = "" },
+		"no phrases":   func(b *judge.Boundary) { b.Phrases = nil },
+		"a phrase":     func(b *judge.Boundary) { b.Phrases = []string{"two phones"} },
+		"a pattern":    func(b *judge.Boundary) { b.Forbidden = []string{"("} },
 	} {
-		if b, err := read(t, change); err == nil {
+		if b, err := readBoundary(t, change); err == nil {
 			t.Errorf("%s: %+v", name, b)
 		}
 	}

@@ -4,7 +4,7 @@
 // [Read] makes an [Envelope] of them. A file that is not there leaves its part
 // empty and is named; a chip that is not certain is no target, so that nothing
 // that needs one runs.
-package probe
+package judge
 
 import (
 	"errors"
@@ -111,14 +111,14 @@ var marketing = []struct {
 }
 
 // number is a chip's own number, not a piece of a longer one.
-var number = regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d{4}[A-Z]{0,2})\b`)
+var chipNumber = regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d{4}[A-Z]{0,2})\b`)
 
 // Resolve says which chip of the table a word means: certainly where it is the
 // chip's number, less so of a name, not at all of any other. Two chips in one
 // word are none.
 func Resolve(text string, chips fit.Chips) Target {
 	var found []string
-	for _, m := range number.FindAllString(text, -1) {
+	for _, m := range chipNumber.FindAllString(text, -1) {
 		if c, ok := chips.Named(m); ok && !slices.Contains(found, c.Name) {
 			found = append(found, c.Name)
 		}
@@ -159,7 +159,7 @@ type Envelope struct {
 }
 
 // Read reads the folder of a probe.
-func Read(dir string, chips fit.Chips) (Envelope, error) {
+func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 	e := Envelope{Absent: []string{}, Devices: []Device{}}
 	texts := map[string]string{}
 	for _, name := range []string{DevicesFile, PropFile, MemoryFile, BatteryFile, DiskFile, ThermalFile, PythonFile} {

@@ -1,4 +1,4 @@
-package pending_test
+package records_test
 
 import (
 	"context"
@@ -8,21 +8,21 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mm-abi.org/mm/lab/pending"
+	"mm-abi.org/mm/lab/records"
 )
 
 func TestPending(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	list, file := filepath.Join(dir, "pending.jsonl"), filepath.Join(dir, "a.bin")
-	if _, err := pending.List(ctx, list); err == nil {
+	if _, err := records.Uploads(ctx, list); err == nil {
 		t.Error("a list that is not there was read")
 	}
-	u := pending.Upload{File: file, Target: pending.Target{Kind: "hf_model", Repo: "o/r", Path: "x/a.bin"}, Blocked: "no token", Queued: "2026-01-01T00:00:00Z"}
-	if got, err := pending.Add(ctx, list, u, false); !errors.Is(err, fs.ErrNotExist) {
+	u := records.Upload{File: file, Target: records.UploadTarget{Kind: "hf_model", Repo: "o/r", Path: "x/a.bin"}, Blocked: "no token", Queued: "2026-01-01T00:00:00Z"}
+	if got, err := records.AddUpload(ctx, list, u, false); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("what is not there: %+v, %v", got, err)
 	}
-	first, err := pending.Add(ctx, list, u, true)
-	if err != nil || first.SHA256 != pending.Absent {
+	first, err := records.AddUpload(ctx, list, u, true)
+	if err != nil || first.SHA256 != records.Absent {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	if err := os.WriteFile(file, []byte("abc"), 0o644); err != nil {
@@ -30,7 +30,7 @@ func TestPending(t *testing.T) {
 	}
 	t.Chdir(dir)
 	u.File = "a.bin" // the same from elsewhere
-	second, err := pending.Add(ctx, list, u, false)
+	second, err := records.AddUpload(ctx, list, u, false)
 	if second.File != file {
 		t.Errorf("noted as %s", second.File)
 	}
@@ -40,12 +40,12 @@ func TestPending(t *testing.T) {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	u.Queued = "2026-01-02T00:00:00Z"
-	if again, err := pending.Add(ctx, list, u, false); err != nil || again != second {
+	if again, err := records.AddUpload(ctx, list, u, false); err != nil || again != second {
 		t.Errorf("%+v, %v", again, err)
 	}
 	states := func() (out []string) {
 		t.Helper()
-		items, err := pending.List(ctx, list)
+		items, err := records.Uploads(ctx, list)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,17 +69,17 @@ func TestPending(t *testing.T) {
 	if s := states(); s[0] != "absent" || s[1] != "absent" {
 		t.Errorf("%v", s)
 	}
-	for name, change := range map[string]func(*pending.Upload){
-		"a kind":     func(u *pending.Upload) { u.Target.Kind = "ftp" },
-		"no repo":    func(u *pending.Upload) { u.Target.Repo = "" },
-		"a way out":  func(u *pending.Upload) { u.Target.Path = "../x" },
-		"a root":     func(u *pending.Upload) { u.Target.Path = "/x" },
-		"a folder":   func(u *pending.Upload) { u.File = dir },
-		"no barrier": func(u *pending.Upload) { u.Blocked = "" },
+	for name, change := range map[string]func(*records.Upload){
+		"a kind":     func(u *records.Upload) { u.Target.Kind = "ftp" },
+		"no repo":    func(u *records.Upload) { u.Target.Repo = "" },
+		"a way out":  func(u *records.Upload) { u.Target.Path = "../x" },
+		"a root":     func(u *records.Upload) { u.Target.Path = "/x" },
+		"a folder":   func(u *records.Upload) { u.File = dir },
+		"no barrier": func(u *records.Upload) { u.Blocked = "" },
 	} {
 		bad := u
 		change(&bad)
-		if got, err := pending.Add(ctx, list, bad, true); err == nil {
+		if got, err := records.AddUpload(ctx, list, bad, true); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
