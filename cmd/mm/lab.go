@@ -14,8 +14,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/heartbeat"
-	labrun "mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
@@ -68,7 +67,7 @@ func (p *program) labRun(c *cli.Context) error {
 }
 
 func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOptions) error {
-	plan, err := labrun.ReadPlan(o.plan)
+	plan, err := experiment.ReadPlan(o.plan)
 	if err != nil {
 		return err
 	}
@@ -76,24 +75,24 @@ func (p *program) doRun(ctx context.Context, w *workspace.Workspace, o labOption
 	if err != nil {
 		return err
 	}
-	opt := labrun.Options{Dir: o.dir, Resume: o.resume, Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
+	opt := experiment.Options{Dir: o.dir, Resume: o.resume, Key: s.Key, Verifier: s.Key.Public(), Note: func(text string) { p.say("%s", text) }}
 	opt.Each = func(row chain.Row) {
-		if row.Event != labrun.StepDone && row.Event != labrun.Telemetry {
+		if row.Event != experiment.StepDone && row.Event != experiment.Telemetry {
 			p.say("%s  row %d: %s", row.Time, row.Seq, row.Event)
 		}
 	}
 	if o.simulate {
-		if opt, err = labrun.Simulation(opt, plan); err != nil {
+		if opt, err = experiment.Simulation(opt, plan); err != nil {
 			return err
 		}
 	} else {
-		opt = labrun.Machine(opt, labrun.Functions())
+		opt = experiment.Machine(opt, experiment.Functions())
 	}
-	got, err := labrun.Run(ctx, plan, opt)
+	got, err := experiment.Run(ctx, plan, opt)
 	switch {
-	case errors.Is(err, labrun.ErrExists):
+	case errors.Is(err, experiment.ErrExists):
 		return hinted{err, "--resume goes on with it"}
-	case errors.Is(err, labrun.ErrComplete):
+	case errors.Is(err, experiment.ErrComplete):
 		p.say("nothing is left to be done")
 	case err != nil:
 		return broken(err)
@@ -167,10 +166,10 @@ func (p *program) labSummary(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(filepath.Join(dir, labrun.ChainDir)); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, experiment.ChainDir)); err != nil {
 			return err
 		}
-		s, err := labrun.Summarize(dir, key, noted)
+		s, err := experiment.Summarize(dir, key, noted)
 		if errors.Is(err, chain.ErrUnfinished) {
 			p.say("the run was killed in its last row, which is not among the figures")
 		} else if err != nil {
@@ -185,7 +184,7 @@ func (p *program) labSummary(c *cli.Context) error {
 	})
 }
 
-func plotSummary(s labrun.Summary, dir string) error {
+func plotSummary(s experiment.Summary, dir string) error {
 	for name, draw := range map[string]func(io.Writer) error{"steps.svg": s.PlotSteps, "telemetry.svg": s.PlotTelemetry} {
 		if err := fsx.Replace(filepath.Join(dir, name), 0o644, draw); err != nil {
 			return err
@@ -194,7 +193,7 @@ func plotSummary(s labrun.Summary, dir string) error {
 	return nil
 }
 
-func (p *program) printSummary(s labrun.Summary) error {
+func (p *program) printSummary(s experiment.Summary) error {
 	if p.json {
 		s.Steps = listed(s.Steps)
 		return p.printJSON(s)
@@ -212,7 +211,7 @@ func (p *program) printSummary(s labrun.Summary) error {
 	fmt.Fprintf(p.stdout, "%s: %s, %s, %s, %s\n", s.Run, s.Elapsed, count(s.Rows, "row"), count(s.Resumes, "resumption"), state)
 	for _, r := range []struct {
 		name string
-		v    *labrun.Range
+		v    *experiment.Range
 	}{{"heat, °C", s.HeatC}, {"battery, %", s.Battery}, {"disk, MiB", s.DiskMiB}} {
 		if r.v != nil {
 			fmt.Fprintf(p.stdout, "%s: first %.1f, last %.1f, least %.1f, most %.1f, p50 %.1f, p95 %.1f\n", r.name, r.v.First, r.v.Last, r.v.Least, r.v.Most, r.v.P50, r.v.P95)
@@ -234,9 +233,9 @@ func (p *program) labHeartbeat(c *cli.Context) error {
 	}
 	path := c.Args().First()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, labrun.HeartbeatFile)
+		path = filepath.Join(path, experiment.HeartbeatFile)
 	}
-	s, err := heartbeat.Read(path, time.Now())
+	s, err := experiment.ReadStatus(path, time.Now())
 	if err != nil {
 		return err
 	}

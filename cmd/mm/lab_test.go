@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
-	"mm-abi.org/mm/lab/schedule"
 )
 
 // Choices that are made at once come one after the other: each is of the rows
@@ -17,17 +17,17 @@ func TestChooseAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := choose(context.Background(), file, "x", []string{"a", "b"}, schedule.Policy{Kind: schedule.UCB}); err != nil {
+			if _, err := choose(context.Background(), file, "x", []string{"a", "b"}, experiment.Policy{Kind: experiment.UCB}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	rows, err := records.Read[schedule.Row](file)
+	rows, err := records.Read[experiment.HistoryRow](file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, wrong, err := schedule.Replay(rows); err != nil || n != 8 || len(wrong) > 0 {
+	if n, wrong, err := experiment.Replay(rows); err != nil || n != 8 || len(wrong) > 0 {
 		t.Errorf("%d choices, %v come out otherwise, %v", n, wrong, err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/judge"
-	labrun "mm-abi.org/mm/lab/run"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -91,7 +91,7 @@ func (p *program) labFalsify(c *cli.Context) error {
 
 // chainIn is where the chain of a folder is: in a run's it has one of its own.
 func chainIn(dir string) string {
-	own := filepath.Join(dir, labrun.ChainDir)
+	own := filepath.Join(dir, experiment.ChainDir)
 	if info, err := os.Stat(own); err == nil && info.IsDir() {
 		return own
 	}

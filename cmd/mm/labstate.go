@@ -15,9 +15,8 @@ import (
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/lab/backends"
 	"mm-abi.org/mm/lab/chain"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
-	labrun "mm-abi.org/mm/lab/run"
-	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -149,7 +148,7 @@ func (p *program) labScheduleCommand() *cli.Command {
 				Flags: []cli.Flag{
 					p.jsonFlag(), op,
 					&cli.StringSliceFlag{Name: "backend", Usage: "eligible `BACKEND` (repeatable), as mm lab backend route lists them", Required: true},
-					&cli.StringFlag{Name: "policy", Value: schedule.Static, Usage: "static, epsilon-greedy or ucb"},
+					&cli.StringFlag{Name: "policy", Value: experiment.Static, Usage: "static, epsilon-greedy or ucb"},
 					&cli.StringSliceFlag{Name: "prefer", Usage: "of static: `BACKEND` in the order of preference (repeatable)"},
 					&cli.Float64Flag{Name: "epsilon", Usage: "of epsilon-greedy: how often one is drawn, above 0 to 1", DefaultText: "0.1"},
 					&cli.Uint64Flag{Name: "seed", Usage: "of epsilon-greedy"},
@@ -199,9 +198,9 @@ func (p *program) labChoose(c *cli.Context) error {
 }
 
 // policyOptions are the policy of the command line. A figure of another is refused.
-func policyOptions(c *cli.Context) (schedule.Policy, error) {
-	p := schedule.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
-	for _, f := range []struct{ flag, kind string }{{"prefer", schedule.Static}, {"epsilon", schedule.Greedy}, {"seed", schedule.Greedy}, {"c", schedule.UCB}} {
+func policyOptions(c *cli.Context) (experiment.Policy, error) {
+	p := experiment.Policy{Kind: c.String("policy"), Prefer: c.StringSlice("prefer"), Epsilon: c.Float64("epsilon"), C: c.Float64("c"), Seed: c.Uint64("seed")}
+	for _, f := range []struct{ flag, kind string }{{"prefer", experiment.Static}, {"epsilon", experiment.Greedy}, {"seed", experiment.Greedy}, {"c", experiment.UCB}} {
 		if c.IsSet(f.flag) && p.Kind != f.kind {
 			return p, usageError{fmt.Errorf("--%s is of the policy %s, this one is %s", f.flag, f.kind, p.Kind)}
 		}
@@ -247,16 +246,16 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 }
 
 // choose makes a choice of the rows of a history and adds it.
-func choose(ctx context.Context, file, op string, eligible []string, policy schedule.Policy) (d schedule.Decision, err error) {
-	err = records.Update(ctx, file, func(rows []schedule.Row) ([]schedule.Row, error) {
-		var h schedule.History
+func choose(ctx context.Context, file, op string, eligible []string, policy experiment.Policy) (d experiment.Decision, err error) {
+	err = records.Update(ctx, file, func(rows []experiment.HistoryRow) ([]experiment.HistoryRow, error) {
+		var h experiment.Scheduler
 		for i, r := range rows {
 			if err := h.Add(r); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 			}
 		}
 		d, err = h.Decide(op, eligible, policy)
-		return []schedule.Row{{Decided: &d}}, err
+		return []experiment.HistoryRow{{Decided: &d}}, err
 	})
 	return d, err
 }
@@ -265,8 +264,8 @@ func (p *program) labObserve(c *cli.Context) error {
 	if err := wantArgs(c, 1, 1); err != nil {
 		return err
 	}
-	row := schedule.Row{Observed: &schedule.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
-	if err := new(schedule.History).Add(row); err != nil {
+	row := experiment.HistoryRow{Observed: &experiment.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
+	if err := new(experiment.Scheduler).Add(row); err != nil {
 		return usageError{err}
 	}
 	return records.Append(c.Context, c.Args().First(), row)
@@ -280,7 +279,7 @@ func (p *program) labReplay(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	n, wrong, err := schedule.Replay(rows)
+	n, wrong, err := experiment.Replay(rows)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Args().First(), err)
 	}
@@ -299,16 +298,16 @@ func (p *program) labReplay(c *cli.Context) error {
 }
 
 // history reads choices and observations, of a journal or of the chain of a run.
-func (p *program) history(path, key string) (rows []schedule.Row, err error) {
+func (p *program) history(path, key string) (rows []experiment.HistoryRow, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return records.ReadExisting[schedule.Row](path)
+		return records.ReadExisting[experiment.HistoryRow](path)
 	}
 	err = p.inWorkspace(workspace.Options{}, func(w *workspace.Workspace) error {
 		public, err := p.publicKey(w, key)
 		if err != nil {
 			return err
 		}
-		rows, err = labrun.History(path, public, "")
+		rows, err = experiment.History(path, public, "")
 		if errors.Is(err, chain.ErrUnfinished) {
 			p.say("the run was killed in its last row, which is left out")
 			return nil

@@ -63,7 +63,7 @@ func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (er
 	defer func() { err = errors.Join(err, m.Close()) }()
 	at("run")
 	set := 0
-	run := func(ctx context.Context, _ map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+	run := func(ctx context.Context, _ map[string]engine.Tensor) (map[string]engine.Tensor, error) {
 		session, err := m.NewSession(infer.SessionOptions{KV: "f32", Hidden: true})
 		if err != nil {
 			return nil, err
@@ -76,11 +76,11 @@ func core(ctx context.Context, s *subject, at func(string), r *judge.Record) (er
 			return nil, err
 		}
 		set++
-		out := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, len(states) / s.scope.Positions}}
+		out := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, len(states) / s.scope.Positions}}
 		for _, v := range states {
 			out.Data = binary.LittleEndian.AppendUint32(out.Data, math.Float32bits(v))
 		}
-		return map[string]graph.Tensor{s.model.Graph.Outputs[0].Name: out}, nil
+		return map[string]engine.Tensor{s.model.Graph.Outputs[0].Name: out}, nil
 	}
 	figures, err := drift.Against(ctx, s.model, run, s.inputs, drift.Options{})
 	if err != nil {
@@ -118,7 +118,7 @@ func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r
 		r.Reference = "itself"
 		return err
 	}
-	figures, err := drift.Against(ctx, s.model, func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) { return s.golden, nil }, s.inputs[len(s.inputs)-1:], drift.Options{})
+	figures, err := drift.Against(ctx, s.model, func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) { return s.golden, nil }, s.inputs[len(s.inputs)-1:], drift.Options{})
 	if err != nil {
 		return err
 	}

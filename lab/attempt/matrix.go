@@ -1,4 +1,4 @@
-// Package attempt fills the truth table (package truth): it tries each scope of
+// Package attempt fills the truth table (package judge): it tries each scope of
 // a model on each target, and records what came of it.
 //
 // A [Matrix] names both. A scope is an ONNX file, or some layers of a language

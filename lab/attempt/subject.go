@@ -29,10 +29,10 @@ type subject struct {
 	scope   Scope
 	path    string // of the ONNX model
 	model   *onnx.Model
-	inputs  []map[string]graph.Tensor
+	inputs  []map[string]engine.Tensor
 	tokens  [][]int32 // that the inputs are of, where the scope is the whole of a language model
 	noise   bool      // the inputs are made up
-	golden  map[string]graph.Tensor
+	golden  map[string]engine.Tensor
 	weights string // hex SHA-256 of the file that the scope names
 	layers  [2]int
 	all     int
@@ -56,7 +56,7 @@ func open(s Scope) (*subject, error) {
 		err = sub.window()
 	}
 	if err == nil {
-		sub.model, err = admit.File(sub.path, admit.Options{CheckOptions: graph.Checks()})
+		sub.model, err = admit.File(sub.path, admit.Options{CheckOptions: engine.Checks()})
 	}
 	if err != nil {
 		if sub.dir != "" {
@@ -79,7 +79,7 @@ func (s *subject) given() (err error) {
 	s.layers, s.all, s.unit = [2]int{0, n}, n, "nodes"
 	if s.noise = len(s.scope.Inputs) == 0; s.noise {
 		in, err := drift.Noise(s.model, s.scope.Shapes, 0)
-		s.inputs = []map[string]graph.Tensor{in}
+		s.inputs = []map[string]engine.Tensor{in}
 		return err
 	}
 	if s.inputs, err = compile.Samples(s.path, s.scope.Inputs); err != nil {
@@ -88,7 +88,7 @@ func (s *subject) given() (err error) {
 	if s.inputs, err = compile.Fit(s.model, s.inputs); err != nil || len(s.scope.Inputs) != 1 {
 		return err
 	}
-	golden := map[string]graph.Tensor{}
+	golden := map[string]engine.Tensor{}
 	for _, v := range s.model.Inputs() { // a folder's own set is the last one: archives stand before it
 		if _, err := os.Stat(filepath.Join(s.scope.Inputs[0], v.Name+".npy")); err != nil {
 			return nil
@@ -157,7 +157,7 @@ func (s *subject) embed(f *gguf.File, whole bool) error {
 	width, all := e.Dims[0], make([]float32, e.Elements())
 	quant.Dequantize(all, e.Data, e.Type)
 	for set := range sets {
-		in := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, width}}
+		in := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, s.scope.Positions, width}}
 		var tokens []int32
 		for i := range s.scope.Positions {
 			id := (20 + i*i*7 + set*131) % e.Rows()
@@ -166,7 +166,7 @@ func (s *subject) embed(f *gguf.File, whole bool) error {
 				in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
 			}
 		}
-		s.inputs = append(s.inputs, map[string]graph.Tensor{"hidden": in})
+		s.inputs = append(s.inputs, map[string]engine.Tensor{"hidden": in})
 		if whole {
 			s.tokens = append(s.tokens, tokens)
 		}
@@ -182,6 +182,6 @@ func (s *subject) stream() error {
 		return err
 	}
 	in, err := drift.Noise(m, nil, 0)
-	s.noise, s.inputs = true, []map[string]graph.Tensor{in}
+	s.noise, s.inputs = true, []map[string]engine.Tensor{in}
 	return errors.Join(err, m.Close())
 }

@@ -24,7 +24,7 @@ const Engine = "core/graph float32"
 // Model is an open model.
 type Model struct {
 	Digest  string // SHA-256 of the file, sha256:…
-	program *graph.Program
+	program *engine.Program
 	inputs  []onnx.Value
 	outputs []string
 }
@@ -37,11 +37,11 @@ func Open(ctx context.Context, path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: graph.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: 1})
+	p, err := engine.Compile(ctx, m, engine.Options{Threads: 1})
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
@@ -82,13 +82,13 @@ func (m *Model) Run(ctx context.Context, in [][]float32) ([][]float32, error) {
 	if len(in) != len(m.inputs) {
 		return nil, fmt.Errorf("reference: %d inputs, the model has %d", len(in), len(m.inputs))
 	}
-	given := map[string]graph.Tensor{}
+	given := map[string]engine.Tensor{}
 	for i, v := range m.inputs {
 		dims, err := shape(v)
 		if err != nil {
 			return nil, err
 		}
-		given[v.Name] = graph.Tensor{Type: onnx.FLOAT, Shape: dims, Data: Bytes(in[i])}
+		given[v.Name] = engine.Tensor{Type: onnx.FLOAT, Shape: dims, Data: Bytes(in[i])}
 	}
 	results, err := m.program.Run(ctx, given)
 	if err != nil {

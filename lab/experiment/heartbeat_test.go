@@ -1,4 +1,4 @@
-package heartbeat_test
+package experiment_test
 
 import (
 	"context"
@@ -7,27 +7,27 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/lab/heartbeat"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/records"
 )
 
 // A run is alive while its last line is young; not when it stopped, fell silent
 // or beats in the future. A line that is being written is none.
-func TestRead(t *testing.T) {
+func TestReadStatus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h.jsonl")
-	if _, err := heartbeat.Read(path, time.Now()); err == nil {
+	if _, err := experiment.ReadStatus(path, time.Now()); err == nil {
 		t.Error("nothing was read")
 	}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	beat := func(event string) {
 		t.Helper()
-		if err := records.Append(context.Background(), path, heartbeat.Beat{Time: at.Format(time.RFC3339), Run: "r", Rows: 3, Event: event}); err != nil {
+		if err := records.Append(context.Background(), path, experiment.Beat{Time: at.Format(time.RFC3339), Run: "r", Rows: 3, Event: event}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	beat("step")
 	for after, want := range map[time.Duration]bool{0: true, 599 * time.Second: true, 600 * time.Second: false, -2 * time.Minute: false} {
-		if s, err := heartbeat.Read(path, at.Add(after)); err != nil || s.Alive != want || s.Beats != 1 || s.Rows != 3 {
+		if s, err := experiment.ReadStatus(path, at.Add(after)); err != nil || s.Alive != want || s.Beats != 1 || s.Rows != 3 {
 			t.Errorf("after %v: %+v, %v", after, s, err)
 		}
 	}
@@ -36,13 +36,13 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := heartbeat.Read(path, at); err != nil || s.Alive || s.Beats != 2 {
+	if s, err := experiment.ReadStatus(path, at); err != nil || s.Alive || s.Beats != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := os.WriteFile(path, data[:len(data)-5], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := heartbeat.Read(path, at); err != nil || !s.Alive || s.Beats != 1 {
+	if s, err := experiment.ReadStatus(path, at); err != nil || !s.Alive || s.Beats != 1 {
 		t.Errorf("half a line: %+v, %v", s, err)
 	}
 }

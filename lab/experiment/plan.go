@@ -15,7 +15,7 @@
 // The clock, the sensors and what does the steps are handed in; [Simulation]
 // makes all three of a plan, and six hours pass in seconds. Its rows say that
 // they are simulated.
-package run
+package experiment
 
 import (
 	"cmp"
@@ -27,7 +27,6 @@ import (
 	"time"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/lab/telemetry"
 	"mm-abi.org/mm/schemas"
 )
@@ -68,7 +67,7 @@ type Step struct {
 	Every    int                `json:"every,omitempty"`   // 1
 	Timeout  Duration           `json:"timeout,omitempty"` // 10 min
 	Arms     []Arm              `json:"arms,omitempty"`
-	Policy   schedule.Policy    `json:"policy,omitzero"` // static, in the order of the arms
+	Policy   Policy             `json:"policy,omitzero"` // static, in the order of the arms
 
 	arm string // the one that is to do it; empty: the step has none
 }
@@ -189,7 +188,7 @@ func (s *Step) check(i int, doc *schemas.Document, list *diag.List) {
 	for _, m := range []struct {
 		name, of string
 		given    bool
-	}{{"prefer", schedule.Static, s.Policy.Prefer != nil}, {"epsilon", schedule.Greedy, s.Policy.Epsilon != 0}, {"c", schedule.UCB, s.Policy.C != 0}, {"seed", schedule.Greedy, s.Policy.Seed != 0}} {
+	}{{"prefer", Static, s.Policy.Prefer != nil}, {"epsilon", Greedy, s.Policy.Epsilon != 0}, {"c", UCB, s.Policy.C != 0}, {"seed", Greedy, s.Policy.Seed != 0}} {
 		if m.given && s.Policy.Kind != m.of {
 			list.Add(diag.NotAllowed, doc.Pos(at+"/policy/"+m.name), fmt.Sprintf("%s is of the policy %s, this one is %s", m.name, m.of, s.Policy.Kind), "")
 		}
@@ -207,10 +206,10 @@ func (p *Plan) fill() {
 		if len(s.Arms) == 0 {
 			continue
 		}
-		switch s.Policy.Kind = cmp.Or(s.Policy.Kind, schedule.Static); {
-		case s.Policy.Kind == schedule.Static && s.Policy.Prefer == nil:
+		switch s.Policy.Kind = cmp.Or(s.Policy.Kind, Static); {
+		case s.Policy.Kind == Static && s.Policy.Prefer == nil:
 			s.Policy.Prefer = s.eligible()
-		case s.Policy.Kind == schedule.Greedy:
+		case s.Policy.Kind == Greedy:
 			s.Policy.Seed = cmp.Or(s.Policy.Seed, p.Seed)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package heartbeat says whether a run is alive: a line every few minutes of how
 // far it is, which may be copied to wherever somebody watches.
-package heartbeat
+package experiment
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 )
 
 // Stale is how old the last line of a run that is alive may be.
-const Stale = 10 * time.Minute
+const StaleAfter = 10 * time.Minute
 
 // Beat is one line.
 type Beat struct {
@@ -36,7 +36,7 @@ type Status struct {
 // Read judges the heartbeat in the file at path, which a run may be writing. A
 // line from the future counts as no sign of life: the clock of one side is
 // wrong.
-func Read(path string, now time.Time) (Status, error) {
+func ReadStatus(path string, now time.Time) (Status, error) {
 	beats, err := records.ReadExisting[Beat](path)
 	if err != nil || len(beats) == 0 {
 		return Status{}, err
@@ -48,6 +48,6 @@ func Read(path string, now time.Time) (Status, error) {
 	}
 	age := now.Sub(at)
 	s.Age = age.Round(time.Second).String()
-	s.Alive = s.Event != "stop" && age < Stale && age > -time.Minute
+	s.Alive = s.Event != "stop" && age < StaleAfter && age > -time.Minute
 	return s, nil
 }

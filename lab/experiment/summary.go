@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/heartbeat"
 	"mm-abi.org/mm/lab/records"
 	"mm-abi.org/mm/lab/telemetry"
 )
@@ -315,7 +314,7 @@ func (r *runner) lost() string {
 func (r *runner) pulse() {
 	r.beat = r.elapsed()
 	last := r.log.Last()
-	b := heartbeat.Beat{Time: r.opt.Clock.Now().UTC().Format(time.RFC3339), Run: r.at.run, Rows: last.Seq, Event: last.Event, Hash: last.Hash,
+	b := Beat{Time: r.opt.Clock.Now().UTC().Format(time.RFC3339), Run: r.at.run, Rows: last.Seq, Event: last.Event, Hash: last.Hash,
 		Iteration: r.at.iteration, Failures: r.at.failures, Reading: r.reading, Simulated: r.opt.Simulated}
 	err := records.Append(context.Background(), filepath.Join(r.opt.Dir, HeartbeatFile), b)
 	if err != nil && r.opt.Note != nil {

@@ -1,4 +1,4 @@
-package run_test
+package experiment_test
 
 import (
 	"encoding/json"
@@ -12,8 +12,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/run"
-	"mm-abi.org/mm/lab/schedule"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/registry/sign"
 )
 
@@ -45,11 +44,11 @@ simulate:
 // choices replays those of a run and returns how many there are.
 func choices(t *testing.T, dir string, key *sign.PrivateKey) int {
 	t.Helper()
-	history, err := run.History(dir, key.Public(), "")
+	history, err := experiment.History(dir, key.Public(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, wrong, err := schedule.Replay(history)
+	n, wrong, err := experiment.Replay(history)
 	if err != nil || len(wrong) > 0 {
 		t.Fatalf("%v, %v", wrong, err)
 	}
@@ -63,7 +62,7 @@ func TestArms(t *testing.T) {
 	if got, err := simulate(t, arms, dir, key, nil); err != nil || !got.Complete {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	s, err := run.Summarize(dir, key.Public(), "")
+	s, err := experiment.Summarize(dir, key.Public(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +94,17 @@ func TestChoicesAfterEachRow(t *testing.T) {
 func afterEachRow(t *testing.T, plan string) {
 	key, whole := newKey(t), t.TempDir()
 	var left []string
-	keep := func(o *run.Options) {
+	keep := func(o *experiment.Options) {
 		o.Each = func(chain.Row) {
 			dir := t.TempDir()
 			left = append(left, dir)
-			if err := os.Mkdir(filepath.Join(dir, run.ChainDir), 0o755); err != nil {
+			if err := os.Mkdir(filepath.Join(dir, experiment.ChainDir), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{chain.File, chain.HeadFile} {
-				data, err := os.ReadFile(filepath.Join(whole, run.ChainDir, name))
+				data, err := os.ReadFile(filepath.Join(whole, experiment.ChainDir, name))
 				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, run.ChainDir, name), data, 0o644)
+					err = os.WriteFile(filepath.Join(dir, experiment.ChainDir, name), data, 0o644)
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -119,7 +118,7 @@ func afterEachRow(t *testing.T, plan string) {
 	want, _ := rows(t, whole, key)
 	n := choices(t, whole, key)
 	for i, dir := range left[:len(left)-1] {
-		if _, err := simulate(t, plan, dir, key, func(o *run.Options) { o.Resume = true }); err != nil {
+		if _, err := simulate(t, plan, dir, key, func(o *experiment.Options) { o.Resume = true }); err != nil {
 			t.Fatalf("row %d: %v", i+1, err)
 		}
 		got, resumes := rows(t, dir, key)
@@ -139,22 +138,22 @@ func TestForgedChoice(t *testing.T) {
 	if _, err := simulate(t, arms, whole, key, nil); err != nil {
 		t.Fatal(err)
 	}
-	forged, err := chain.Open(t.Context(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
+	forged, err := chain.Open(t.Context(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	_, err = chain.Verify(filepath.Join(whole, run.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
-		var p run.Payload
+	_, err = chain.Verify(filepath.Join(whole, experiment.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
+		var p experiment.Payload
 		if err := json.Unmarshal(r.Payload, &p); err != nil {
 			return err
 		}
-		if r.Event == run.Choice && p.Step == "upper" {
+		if r.Event == experiment.Choice && p.Step == "upper" {
 			if n++; n == 9 {
 				p.Choice.Backend = map[string]string{"fast": "slow", "slow": "fast"}[p.Choice.Backend]
 			}
 		}
-		if n > 9 || r.Event == run.Stop {
+		if n > 9 || r.Event == experiment.Stop {
 			return nil
 		}
 		_, err := forged.Append(r.Time, r.Run, r.Event, p)
@@ -166,7 +165,7 @@ func TestForgedChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := simulate(t, arms, dir, key, func(o *run.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "upper: the choice 9: ") || !strings.Contains(err.Error(), "comes out as 9: ") {
+	if _, err := simulate(t, arms, dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "upper: the choice 9: ") || !strings.Contains(err.Error(), "comes out as 9: ") {
 		t.Errorf("gone on with: %v", err)
 	}
 }
@@ -193,7 +192,7 @@ func TestArmFaults(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := run.ReadPlan(path)
+		_, err := experiment.ReadPlan(path)
 		list, ok := diag.From(err)
 		if !ok || len(list) == 0 || list[0].Pos.Line != tc.line || !strings.Contains(list[0].Detail, tc.said) {
 			t.Errorf("%s: %v", name, err)
@@ -201,7 +200,7 @@ func TestArmFaults(t *testing.T) {
 	}
 	// What a simulation is not told of is no simulation.
 	p := readPlan(t, strings.Replace(arms, ", b: {takes: 2ms}}}\n    fixed", "}}\n    fixed", 1))
-	if _, err := run.Simulation(run.Options{}, p); err == nil || !strings.Contains(err.Error(), "the arm b of the step drawn") {
+	if _, err := experiment.Simulation(experiment.Options{}, p); err == nil || !strings.Contains(err.Error(), "the arm b of the step drawn") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package run_test
+package experiment_test
 
 import (
 	"context"
@@ -15,8 +15,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/heartbeat"
-	"mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/lab/telemetry"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -54,13 +53,13 @@ simulate:
     frozen: {takes: 576ms}
 `
 
-func readPlan(t *testing.T, text string) run.Plan {
+func readPlan(t *testing.T, text string) experiment.Plan {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p, err := run.ReadPlan(path)
+	p, err := experiment.ReadPlan(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +67,10 @@ func readPlan(t *testing.T, text string) run.Plan {
 }
 
 // simulate runs a plan in dir.
-func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(*run.Options)) (run.Result, error) {
+func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(*experiment.Options)) (experiment.Result, error) {
 	t.Helper()
 	p := readPlan(t, text)
-	opt, err := run.Simulation(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, p)
+	opt, err := experiment.Simulation(experiment.Options{Dir: dir, Key: key, Verifier: key.Public()}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(
 	if change != nil {
 		change(&opt)
 	}
-	return run.Run(context.Background(), p, opt)
+	return experiment.Run(context.Background(), p, opt)
 }
 
 // unsynced leaves out what only matters when the power goes: tests of hours take
@@ -95,8 +94,8 @@ func unsynced(op *fsx.Op, do func() error) error {
 // resumptions and without what hangs on a row's place.
 func rows(t *testing.T, dir string, key *sign.PrivateKey) (out []string, resumes int) {
 	t.Helper()
-	_, err := chain.Verify(filepath.Join(dir, run.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
-		if r.Event == run.Resume {
+	_, err := chain.Verify(filepath.Join(dir, experiment.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
+		if r.Event == experiment.Resume {
 			resumes++
 			return nil
 		}
@@ -115,10 +114,10 @@ func TestNight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Reason != run.ByDuration || !got.Complete || got.Iterations != 360 || got.Elapsed != "6h0m0s" || !got.Simulated {
+	if got.Reason != experiment.ByDuration || !got.Complete || got.Iterations != 360 || got.Elapsed != "6h0m0s" || !got.Simulated {
 		t.Errorf("%+v", got)
 	}
-	s, err := run.Summarize(dir, key.Public(), got.Head)
+	s, err := experiment.Summarize(dir, key.Public(), got.Head)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +137,8 @@ func TestNight(t *testing.T) {
 	if err := errors.Join(s.PlotSteps(&svg), s.PlotTelemetry(&svg)); err != nil || !strings.Contains(svg.String(), "frozen") || !strings.Contains(svg.String(), "battery, %") || strings.Count(svg.String(), "</svg>") != 2 || !strings.Contains(svg.String(), "(simulated)") {
 		t.Error(err, svg.Len())
 	}
-	b, err := heartbeat.Read(filepath.Join(dir, run.HeartbeatFile), time.Date(2026, 1, 1, 6, 1, 0, 0, time.UTC))
-	if err != nil || b.Beats != 74 || b.Alive || b.Event != run.Stop {
+	b, err := experiment.ReadStatus(filepath.Join(dir, experiment.HeartbeatFile), time.Date(2026, 1, 1, 6, 1, 0, 0, time.UTC))
+	if err != nil || b.Beats != 74 || b.Alive || b.Event != experiment.Stop {
 		t.Errorf("%+v, %v", b, err)
 	}
 	// Every row says that it is simulated.
@@ -149,19 +148,19 @@ func TestNight(t *testing.T) {
 			t.Fatal(row)
 		}
 	}
-	if _, err := simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true }); !errors.Is(err, run.ErrComplete) {
+	if _, err := simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, experiment.ErrComplete) {
 		t.Errorf("resumed what is complete: %v", err)
 	}
-	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, run.ErrExists) {
+	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, experiment.ErrExists) {
 		t.Errorf("begun anew: %v", err)
 	}
-	if _, err := simulate(t, night+"# changed\n", dir, key, func(o *run.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "was begun with the plan") {
+	if _, err := simulate(t, night+"# changed\n", dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "was begun with the plan") {
 		t.Errorf("another plan: %v", err)
 	}
-	if _, err := simulate(t, night, dir, newKey(t), func(o *run.Options) { o.Resume = true }); !errors.Is(err, chain.ErrBroken) {
+	if _, err := simulate(t, night, dir, newKey(t), func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, chain.ErrBroken) {
 		t.Errorf("another key: %v", err)
 	}
-	if _, err := simulate(t, night, t.TempDir(), key, func(o *run.Options) { o.Resume = true }); err == nil {
+	if _, err := simulate(t, night, t.TempDir(), key, func(o *experiment.Options) { o.Resume = true }); err == nil {
 		t.Error("resumed nothing")
 	}
 }
@@ -172,12 +171,12 @@ func TestStops(t *testing.T) {
 		old, new, reason, detail string
 		least, most              time.Duration
 	}{
-		"heat":       {"at: 6h, heat_c: 32", "at: 6h, heat_c: 60", run.ByHeat, "45.0 °C, the limit is 45.0", 3 * time.Hour, 3*time.Hour + time.Second},
-		"battery":    {"battery_pct: 60", "battery_pct: 0", run.ByBattery, "15 %, the limit is 15", 306 * time.Minute, 307 * time.Minute},
-		"disk":       {"disk_mib: 4000", "disk_mib: 0", run.ByDisk, "512 MiB, the limit is 512", 315 * time.Minute, 316 * time.Minute},
-		"sensor":     {"at: 6h, heat_c: 32,", "at: 6h,", run.BySensor, "heat_c", 0, time.Second},
-		"failures":   {"takes: 19ms", "fails_every: 1, takes: 19ms", run.ByFailures, "3 in a row", 2 * time.Minute, 3 * time.Minute},
-		"iterations": {"duration: 6h", "iterations: 5", run.ByIterations, "5", 4 * time.Minute, 5*time.Minute + time.Second},
+		"heat":       {"at: 6h, heat_c: 32", "at: 6h, heat_c: 60", experiment.ByHeat, "45.0 °C, the limit is 45.0", 3 * time.Hour, 3*time.Hour + time.Second},
+		"battery":    {"battery_pct: 60", "battery_pct: 0", experiment.ByBattery, "15 %, the limit is 15", 306 * time.Minute, 307 * time.Minute},
+		"disk":       {"disk_mib: 4000", "disk_mib: 0", experiment.ByDisk, "512 MiB, the limit is 512", 315 * time.Minute, 316 * time.Minute},
+		"sensor":     {"at: 6h, heat_c: 32,", "at: 6h,", experiment.BySensor, "heat_c", 0, time.Second},
+		"failures":   {"takes: 19ms", "fails_every: 1, takes: 19ms", experiment.ByFailures, "3 in a row", 2 * time.Minute, 3 * time.Minute},
+		"iterations": {"duration: 6h", "iterations: 5", experiment.ByIterations, "5", 4 * time.Minute, 5*time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(night, tc.old, tc.new, 1)
@@ -193,7 +192,7 @@ func TestStops(t *testing.T) {
 			if got.Reason != tc.reason || got.Detail != tc.detail || elapsed < tc.least || elapsed > tc.most || got.Complete != (name == "iterations") {
 				t.Errorf("%+v", got)
 			}
-			if s, err := run.Summarize(dir, key.Public(), ""); err != nil || s.Reason != tc.reason {
+			if s, err := experiment.Summarize(dir, key.Public(), ""); err != nil || s.Reason != tc.reason {
 				t.Errorf("%+v, %v", s, err)
 			}
 		})
@@ -204,9 +203,9 @@ func TestStops(t *testing.T) {
 // there, and nothing is done twice.
 func TestStopFile(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
-	stop := filepath.Join(dir, run.StopFile)
+	stop := filepath.Join(dir, experiment.StopFile)
 	n := 0
-	got, err := simulate(t, night, dir, key, func(o *run.Options) {
+	got, err := simulate(t, night, dir, key, func(o *experiment.Options) {
 		o.Each = func(chain.Row) {
 			if n++; n == 20 {
 				if err := os.WriteFile(stop, nil, 0o644); err != nil {
@@ -215,16 +214,16 @@ func TestStopFile(t *testing.T) {
 			}
 		}
 	})
-	if err != nil || got.Reason != run.ByFile || got.Complete || got.Rows != 21 {
+	if err != nil || got.Reason != experiment.ByFile || got.Complete || got.Rows != 21 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if got, err = simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true }); err != nil || got.Reason != run.ByFile {
+	if got, err = simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true }); err != nil || got.Reason != experiment.ByFile {
 		t.Fatalf("the file is still there: %+v, %v", got, err)
 	}
 	if err := os.Remove(stop); err != nil {
 		t.Fatal(err)
 	}
-	got, err = simulate(t, night, dir, key, func(o *run.Options) { o.Resume = true })
+	got, err = simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true })
 	if err != nil || !got.Complete || got.Iterations != 360 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -232,7 +231,7 @@ func TestStopFile(t *testing.T) {
 
 // bare is a machine whose sensors and clock are given.
 type bare struct {
-	run.Clock
+	experiment.Clock
 	reading telemetry.Reading
 }
 
@@ -255,15 +254,15 @@ steps:
 `
 	key, dir := newKey(t), t.TempDir()
 	p := readPlan(t, text)
-	opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, run.Functions())
-	if got, err := run.Run(context.Background(), p, opt); err != nil || !got.Complete || got.Simulated {
+	opt := experiment.Machine(experiment.Options{Dir: dir, Key: key, Verifier: key.Public()}, experiment.Functions())
+	if got, err := experiment.Run(context.Background(), p, opt); err != nil || !got.Complete || got.Simulated {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := map[string]string{"product": "", "echo": "", "fails": "run 1: exit status 7: why", "slow": "run 1: it took longer than 50ms", "absent": "not found", "unknown": `there is no function "unknown"`}
 	all, _ := rows(t, dir, key)
 	met := map[string]int{}
 	for _, row := range all {
-		var pay run.Payload
+		var pay experiment.Payload
 		if err := json.Unmarshal([]byte(row[strings.Index(row, "{"):]), &pay); err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +283,7 @@ steps:
 	// A limit without its sensor is refused before anything is done.
 	p.Limits.BatteryPct = new(15.0)
 	opt.Dir, opt.Sensor = t.TempDir(), bare{}
-	if _, err := run.Run(context.Background(), p, opt); err == nil || !strings.Contains(err.Error(), "battery_pct") {
+	if _, err := experiment.Run(context.Background(), p, opt); err == nil || !strings.Contains(err.Error(), "battery_pct") {
 		t.Error(err)
 	}
 }
@@ -294,14 +293,14 @@ func TestInterrupted(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	p := readPlan(t, "name: a\niterations: 3\nsteps: [{name: nap, function: sleep, with: {seconds: 600}}]\n")
 	ctx, cancel := context.WithCancel(context.Background())
-	opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public()}, run.Functions())
+	opt := experiment.Machine(experiment.Options{Dir: dir, Key: key, Verifier: key.Public()}, experiment.Functions())
 	opt.Each = func(r chain.Row) {
-		if r.Event == run.Telemetry {
+		if r.Event == experiment.Telemetry {
 			time.AfterFunc(20*time.Millisecond, cancel)
 		}
 	}
-	got, err := run.Run(ctx, p, opt)
-	if !errors.Is(err, context.Canceled) || got.Reason != run.ByInterrupt || got.Complete || got.Rows != 4 {
+	got, err := experiment.Run(ctx, p, opt)
+	if !errors.Is(err, context.Canceled) || got.Reason != experiment.ByInterrupt || got.Complete || got.Rows != 4 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -334,8 +333,8 @@ func TestLongSteps(t *testing.T) {
 		old, new, reason string
 		at               time.Duration
 	}{
-		"duration": {"", "", run.ByDuration, 150 * time.Second},
-		"heat":     {"at: 150s, heat_c: 35", "at: 50s, heat_c: 45", run.ByHeat, 50 * time.Second},
+		"duration": {"", "", experiment.ByDuration, 150 * time.Second},
+		"heat":     {"at: 150s, heat_c: 35", "at: 50s, heat_c: 45", experiment.ByHeat, 50 * time.Second},
 	} {
 		key, dir := newKey(t), t.TempDir()
 		got, err := simulate(t, strings.Replace(long, tc.old, tc.new, 1), dir, key, nil)
@@ -343,7 +342,7 @@ func TestLongSteps(t *testing.T) {
 		if err != nil || got.Reason != tc.reason || elapsed != tc.at {
 			t.Fatalf("%s: %+v, %v", name, got, err)
 		}
-		s, err := run.Summarize(dir, key.Public(), "")
+		s, err := experiment.Summarize(dir, key.Public(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,27 +366,27 @@ func TestLongSteps(t *testing.T) {
 // The same of real ones: the file STOP, the end of the duration.
 func TestLongRealSteps(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, reason string }{
-		"duration":  {"duration: 1h", "duration: 3s", run.ByDuration},
-		"stop file": {"", "", run.ByFile},
+		"duration":  {"duration: 1h", "duration: 3s", experiment.ByDuration},
+		"stop file": {"", "", experiment.ByFile},
 	} {
 		key, dir := newKey(t), t.TempDir()
 		text := "name: a\nduration: 1h\ntelemetry: 100ms\nsteps:\n  - {name: nap, function: sleep, with: {seconds: 0.2}, repeat: 2}\n  - {name: long, command: [sleep, \"600\"]}\n"
 		p := readPlan(t, strings.Replace(text, tc.old, tc.new, 1))
-		opt := run.Machine(run.Options{Dir: dir, Key: key, Verifier: key.Public(), Poll: 20 * time.Millisecond}, run.Functions())
+		opt := experiment.Machine(experiment.Options{Dir: dir, Key: key, Verifier: key.Public(), Poll: 20 * time.Millisecond}, experiment.Functions())
 		told, naps := 0, 0
 		opt.Each = func(r chain.Row) {
 			switch {
-			case r.Event == run.Telemetry && strings.Contains(string(r.Payload), `"step":"long"`):
-				if told++; told == 2 && tc.reason == run.ByFile {
-					if err := os.WriteFile(filepath.Join(dir, run.StopFile), nil, 0o644); err != nil {
+			case r.Event == experiment.Telemetry && strings.Contains(string(r.Payload), `"step":"long"`):
+				if told++; told == 2 && tc.reason == experiment.ByFile {
+					if err := os.WriteFile(filepath.Join(dir, experiment.StopFile), nil, 0o644); err != nil {
 						t.Error(err)
 					}
 				}
-			case r.Event == run.StepDone && strings.Contains(string(r.Payload), `"step":"nap"`):
+			case r.Event == experiment.StepDone && strings.Contains(string(r.Payload), `"step":"nap"`):
 				naps++
 			}
 		}
-		got, err := run.Run(context.Background(), p, opt)
+		got, err := experiment.Run(context.Background(), p, opt)
 		if err != nil || got.Reason != tc.reason || naps != 1 {
 			t.Fatalf("%s: %+v, %d naps, %v", name, got, naps, err)
 		}
@@ -395,7 +394,7 @@ func TestLongRealSteps(t *testing.T) {
 		if row := all[len(all)-2]; !strings.Contains(row, `"step":"long","partial":true`) {
 			t.Errorf("%s: before the stop: %s", name, row)
 		}
-		if tc.reason == run.ByFile && told < 2 {
+		if tc.reason == experiment.ByFile && told < 2 {
 			t.Errorf("%s: telemetry %d times within the step", name, told)
 		}
 	}
@@ -404,7 +403,7 @@ func TestLongRealSteps(t *testing.T) {
 // Two processes do not run in one folder.
 func TestOneProcess(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
-	l, err := chain.Open(context.Background(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{}, nil)
+	l, err := chain.Open(context.Background(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +420,7 @@ func TestForeignRows(t *testing.T) {
 	plan := strings.Replace(night, "duration: 6h", "iterations: 3", 1)
 	note := func(who, event string, what any) {
 		t.Helper()
-		l, err := chain.Open(context.Background(), filepath.Join(dir, run.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
+		l, err := chain.Open(context.Background(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
 		if err == nil {
 			_, err = l.Append("2026-01-02T00:00:00Z", who, event, what)
 			err = errors.Join(err, l.Close())
@@ -435,23 +434,23 @@ func TestForeignRows(t *testing.T) {
 	if err != nil || !got.Complete {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want, err := run.Summarize(dir, key.Public(), "")
-	if err != nil || want.Run != got.Run || want.Reason != run.ByIterations {
+	want, err := experiment.Summarize(dir, key.Public(), "")
+	if err != nil || want.Run != got.Run || want.Reason != experiment.ByIterations {
 		t.Fatalf("%+v, %v", want, err)
 	}
 	note("falsify", "falsifier", map[string]any{"result": "pass"})
 	note("falsify", "falsifier", "no object")
 	note(got.Run, "note", "of the run's name, and no event of one")
-	note("other", run.StepDone, run.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
-	note("other", run.Start, run.Payload{Name: "other"})
-	s, err := run.Summarize(dir, key.Public(), "")
+	note("other", experiment.StepDone, experiment.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
+	note("other", experiment.Start, experiment.Payload{Name: "other"})
+	s, err := experiment.Summarize(dir, key.Public(), "")
 	if err != nil || s.Run != want.Run || s.Name != want.Name || s.Elapsed != want.Elapsed || s.Reason != want.Reason || !s.Complete || s.Steps[0].Runs != want.Steps[0].Runs {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := run.History(dir, key.Public(), ""); err != nil {
+	if _, err := experiment.History(dir, key.Public(), ""); err != nil {
 		t.Error(err)
 	}
-	if got, err = simulate(t, plan, dir, key, func(o *run.Options) { o.Resume = true }); !errors.Is(err, run.ErrComplete) {
+	if got, err = simulate(t, plan, dir, key, func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, experiment.ErrComplete) {
 		t.Errorf("done again: %+v, %v", got, err)
 	}
 }
@@ -470,7 +469,7 @@ simulate:
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err := run.ReadPlan(path)
+	_, err := experiment.ReadPlan(path)
 	list, ok := diag.From(err)
 	if !ok || len(list) < 2 {
 		t.Fatalf("%v", err)
@@ -479,7 +478,7 @@ simulate:
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	_, err = run.ReadPlan(path)
+	_, err = experiment.ReadPlan(path)
 	if list, ok = diag.From(err); !ok || len(list) != 2 || list[0].Pos.Line != 6 || list[1].Pos.Line != 8 {
 		t.Fatalf("%v", list)
 	}

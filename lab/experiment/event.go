@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/schedule"
 	"mm-abi.org/mm/lab/telemetry"
 )
 
@@ -46,7 +45,7 @@ type Payload struct {
 
 	Reading *telemetry.Reading `json:"reading,omitempty"` // of telemetry and stop
 
-	Choice *schedule.Decision `json:"choice,omitempty"` // of choice
+	Choice *Decision `json:"choice,omitempty"` // of choice
 
 	Iteration int     `json:"iteration,omitempty"` // of choice and step: from 1
 	Step      string  `json:"step,omitempty"`      // of telemetry: that was being done
@@ -79,7 +78,7 @@ type state struct {
 	next      int           // index of the step to be done
 	failures  int           // in a row
 	stopped   *Payload      // by the last row; nil: it goes on
-	history   schedule.History
+	history   Scheduler
 	chosen    string // arm of the step that is next; empty: none yet
 }
 
@@ -118,7 +117,7 @@ func (s *state) apply(steps int, row chain.Row) error {
 		}
 	case StepDone:
 		for _, o := range p.observations() {
-			if err := s.history.Add(schedule.Row{Observed: &o}); err != nil {
+			if err := s.history.Add(HistoryRow{Observed: &o}); err != nil {
 				return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
 			}
 		}

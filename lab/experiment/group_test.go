@@ -1,6 +1,6 @@
 //go:build unix
 
-package run_test
+package experiment_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/lab/experiment"
 )
 
 // What a step's process has started ends with it, at a timeout and where the run
@@ -34,10 +34,10 @@ func TestChildrenEnd(t *testing.T) {
 			p := readPlan(t, "name: a\niterations: 1\nsteps:\n  - {name: s, timeout: "+tc.timeout+", command: [sh, -c, '"+strings.ReplaceAll(tc.script, "PID", file)+"']}\n")
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			opt := run.Machine(run.Options{Dir: filepath.Join(dir, "run"), Key: key, Verifier: key.Public()}, run.Functions())
+			opt := experiment.Machine(experiment.Options{Dir: filepath.Join(dir, "run"), Key: key, Verifier: key.Public()}, experiment.Functions())
 			done := make(chan error, 1)
 			go func() {
-				_, err := run.Run(ctx, p, opt)
+				_, err := experiment.Run(ctx, p, opt)
 				done <- err
 			}()
 			var pid int

@@ -1,6 +1,6 @@
 //go:build unix
 
-package run_test
+package experiment_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/internal/fsx"
-	"mm-abi.org/mm/lab/run"
+	"mm-abi.org/mm/lab/experiment"
 	"mm-abi.org/mm/registry/sign"
 )
 
@@ -82,12 +82,12 @@ func dieAt(dir, text string) error {
 	if err != nil {
 		return err
 	}
-	p, err := run.ReadPlan(filepath.Join(dir, "plan.yaml"))
+	p, err := experiment.ReadPlan(filepath.Join(dir, "plan.yaml"))
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(dir, "run", run.ChainDir, "head.json"))
-	opt, err := run.Simulation(run.Options{Dir: filepath.Join(dir, "run"), Resume: err == nil, Key: key, Verifier: key.Public()}, p)
+	_, err = os.Stat(filepath.Join(dir, "run", experiment.ChainDir, "head.json"))
+	opt, err := experiment.Simulation(experiment.Options{Dir: filepath.Join(dir, "run"), Resume: err == nil, Key: key, Verifier: key.Public()}, p)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func dieAt(dir, text string) error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	_, err = run.Run(context.Background(), p, opt)
+	_, err = experiment.Run(context.Background(), p, opt)
 	return err
 }
 
@@ -162,7 +162,7 @@ func TestKilledAt100Points(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the killed run did other things (- whole, + killed): %s", diff)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "run", run.ChainDir, fsx.TempPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(dir, "run", experiment.ChainDir, fsx.TempPrefix+"*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -1,4 +1,4 @@
-package run
+package experiment
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"mm-abi.org/mm/lab/chain"
-	"mm-abi.org/mm/lab/schedule"
 )
 
 // choose returns the step as the arm does it that is due: the one that a row
@@ -42,7 +41,7 @@ func (s Step) eligible() []string {
 }
 
 // choose takes in a choice, which must come out again of the rows before it.
-func (s *state) choose(d *schedule.Decision) error {
+func (s *state) choose(d *Decision) error {
 	if d == nil {
 		return errors.New("a choice without one")
 	}
@@ -54,13 +53,13 @@ func (s *state) choose(d *schedule.Decision) error {
 		return fmt.Errorf("%s: the choice %s comes out as %s", d.Op, said, again)
 	}
 	s.chosen = d.Backend
-	return s.history.Add(schedule.Row{Decided: d})
+	return s.history.Add(HistoryRow{Decided: d})
 }
 
 // observations are what the scheduler learns of a step: the time of each run. The
 // last one of a step that failed is the one that did; where it failed before
 // the first, that counts as one. Of one that was cut short, those that finished count.
-func (p Payload) observations() []schedule.Observation {
+func (p Payload) observations() []Observation {
 	if p.Arm == "" {
 		return nil
 	}
@@ -68,9 +67,9 @@ func (p Payload) observations() []schedule.Observation {
 	if len(runs) == 0 && !p.Partial {
 		runs = []int64{0}
 	}
-	var list []schedule.Observation
+	var list []Observation
 	for i, us := range runs {
-		list = append(list, schedule.Observation{
+		list = append(list, Observation{
 			Op: p.Step, Backend: p.Arm, LatencyMS: ms(us), Simulated: p.Simulated,
 			Failed: p.Error != "" && i == len(runs)-1,
 		})
@@ -81,8 +80,8 @@ func (p Payload) observations() []schedule.Observation {
 // History verifies the chain of the run in dir and returns what was chosen in it
 // and what the arms took, as [schedule.Replay] takes it. With
 // [chain.ErrUnfinished] come all rows but the last.
-func History(dir string, v chain.Verifier, noted string) ([]schedule.Row, error) {
-	var rows []schedule.Row
+func History(dir string, v chain.Verifier, noted string) ([]HistoryRow, error) {
+	var rows []HistoryRow
 	run := ""
 	_, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: func(row chain.Row) error {
 		if foreign(row, run) {
@@ -95,10 +94,10 @@ func History(dir string, v chain.Verifier, noted string) ([]schedule.Row, error)
 		}
 		switch row.Event {
 		case Choice:
-			rows = append(rows, schedule.Row{Decided: p.Choice})
+			rows = append(rows, HistoryRow{Decided: p.Choice})
 		case StepDone:
 			for _, o := range p.observations() {
-				rows = append(rows, schedule.Row{Observed: &o})
+				rows = append(rows, HistoryRow{Observed: &o})
 			}
 		}
 		return nil

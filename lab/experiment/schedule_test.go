@@ -1,4 +1,4 @@
-package schedule_test
+package experiment_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/lab/schedule"
+	"mm-abi.org/mm/lab/experiment"
 )
 
 // times is how fast the backends are.
@@ -18,11 +18,11 @@ var times = map[string]float64{"cpu": 9, "gpu": 5, "npu": 2}
 var eligible = []string{"gpu", "npu", "cpu"}
 
 // play lets a policy choose n times, and returns the history.
-func play(t *testing.T, p schedule.Policy, n int) []schedule.Row {
+func play(t *testing.T, p experiment.Policy, n int) []experiment.HistoryRow {
 	t.Helper()
-	var h schedule.History
-	var rows []schedule.Row
-	add := func(r schedule.Row) {
+	var h experiment.Scheduler
+	var rows []experiment.HistoryRow
+	add := func(r experiment.HistoryRow) {
 		t.Helper()
 		if err := h.Add(r); err != nil {
 			t.Fatal(err)
@@ -34,14 +34,14 @@ func play(t *testing.T, p schedule.Policy, n int) []schedule.Row {
 		if err != nil {
 			t.Fatal(err)
 		}
-		add(schedule.Row{Decided: &d})
+		add(experiment.HistoryRow{Decided: &d})
 		took := times[d.Backend] * (1 + float64(i%7)/70)
-		add(schedule.Row{Observed: &schedule.Observation{Op: "matmul", Backend: d.Backend, LatencyMS: took}})
+		add(experiment.HistoryRow{Observed: &experiment.Observation{Op: "matmul", Backend: d.Backend, LatencyMS: took}})
 	}
 	return rows
 }
 
-func chosen(rows []schedule.Row) map[string]int {
+func chosen(rows []experiment.HistoryRow) map[string]int {
 	n := map[string]int{}
 	for _, r := range rows {
 		if r.Decided != nil {
@@ -54,21 +54,21 @@ func chosen(rows []schedule.Row) map[string]int {
 // Every choice of every policy is made again of the history as it was written,
 // and a change anywhere before it shows.
 func TestReplay(t *testing.T) {
-	for _, p := range []schedule.Policy{
-		{Kind: schedule.Static, Prefer: []string{"tpu", "npu"}},
-		{Kind: schedule.Greedy, Seed: 3, Epsilon: 0.3},
-		{Kind: schedule.UCB},
+	for _, p := range []experiment.Policy{
+		{Kind: experiment.Static, Prefer: []string{"tpu", "npu"}},
+		{Kind: experiment.Greedy, Seed: 3, Epsilon: 0.3},
+		{Kind: experiment.UCB},
 	} {
 		rows := play(t, p, 200)
 		text, err := json.Marshal(rows)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back []schedule.Row
+		var back []experiment.HistoryRow
 		if err := json.Unmarshal(text, &back); err != nil {
 			t.Fatal(err)
 		}
-		n, wrong, err := schedule.Replay(back)
+		n, wrong, err := experiment.Replay(back)
 		if err != nil || n != 200 || len(wrong) > 0 {
 			t.Errorf("%s: %d, %v, %v", p.Kind, n, wrong, err)
 		}
@@ -76,19 +76,19 @@ func TestReplay(t *testing.T) {
 		d := *other[20].Decided
 		d.Backend = map[string]string{"cpu": "gpu", "gpu": "npu", "npu": "cpu"}[d.Backend]
 		other[20].Decided = &d
-		if _, wrong, _ = schedule.Replay(other); len(wrong) != 1 || wrong[0].Row != 21 {
+		if _, wrong, _ = experiment.Replay(other); len(wrong) != 1 || wrong[0].Row != 21 {
 			t.Errorf("%s: a choice was changed: %+v", p.Kind, wrong)
 		}
-		if p.Kind == schedule.Static {
+		if p.Kind == experiment.Static {
 			continue
 		}
 		o := *back[1].Observed
 		o.LatencyMS += 1
 		back[1].Observed = &o
-		if _, wrong, _ = schedule.Replay(back); len(wrong) == 0 {
+		if _, wrong, _ = experiment.Replay(back); len(wrong) == 0 {
 			t.Errorf("%s: a time was changed unseen", p.Kind)
 		}
-		if p.Kind == schedule.Greedy {
+		if p.Kind == experiment.Greedy {
 			for i := range rows {
 				if rows[i].Decided != nil {
 					d := *rows[i].Decided
@@ -96,7 +96,7 @@ func TestReplay(t *testing.T) {
 					rows[i].Decided = &d
 				}
 			}
-			if _, wrong, _ = schedule.Replay(rows); len(wrong) == 0 {
+			if _, wrong, _ = experiment.Replay(rows); len(wrong) == 0 {
 				t.Error("another seed draws the same")
 			}
 		}
@@ -104,58 +104,58 @@ func TestReplay(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	if n := chosen(play(t, schedule.Policy{Kind: schedule.UCB}, 300)); n["npu"] < 250 || n["cpu"] == 0 || n["gpu"] == 0 {
+	if n := chosen(play(t, experiment.Policy{Kind: experiment.UCB}, 300)); n["npu"] < 250 || n["cpu"] == 0 || n["gpu"] == 0 {
 		t.Errorf("ucb: %v", n)
 	}
-	n := chosen(play(t, schedule.Policy{Kind: schedule.Greedy, Seed: 1}, 1000))
+	n := chosen(play(t, experiment.Policy{Kind: experiment.Greedy, Seed: 1}, 1000))
 	if n["npu"] < 700 || n["cpu"] == 0 || n["gpu"] == 0 {
 		t.Errorf("greedy: %v", n)
 	}
-	var h schedule.History
-	d, err := h.Decide("x", eligible, schedule.Policy{Kind: schedule.Static, Prefer: []string{"cpu", "npu"}})
+	var h experiment.Scheduler
+	d, err := h.Decide("x", eligible, experiment.Policy{Kind: experiment.Static, Prefer: []string{"cpu", "npu"}})
 	if err != nil || d.Backend != "cpu" || d.Fallback {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err = h.Decide("x", eligible, schedule.Policy{Kind: schedule.Static, Prefer: []string{"tpu"}}); err != nil || d.Backend != "gpu" || !d.Fallback {
+	if d, err = h.Decide("x", eligible, experiment.Policy{Kind: experiment.Static, Prefer: []string{"tpu"}}); err != nil || d.Backend != "gpu" || !d.Fallback {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err = h.Decide("x", nil, schedule.Policy{Kind: schedule.UCB}); !errors.Is(err, schedule.ErrNone) {
+	if _, err = h.Decide("x", nil, experiment.Policy{Kind: experiment.UCB}); !errors.Is(err, experiment.ErrNoBackend) {
 		t.Error(err)
 	}
-	if _, err = h.Decide("x", eligible, schedule.Policy{Kind: "mood"}); err == nil {
+	if _, err = h.Decide("x", eligible, experiment.Policy{Kind: "mood"}); err == nil {
 		t.Error("an unknown policy chose")
 	}
 }
 
 // The quick failures of a broken backend do not make it the fastest one.
 func TestFailures(t *testing.T) {
-	var h schedule.History
-	for _, o := range []schedule.Observation{
+	var h experiment.Scheduler
+	for _, o := range []experiment.Observation{
 		{Op: "x", Backend: "gpu", LatencyMS: 5}, {Op: "x", Backend: "gpu", LatencyMS: 7}, {Op: "x", Backend: "gpu", LatencyMS: 0.1, Failed: true},
 		{Op: "x", Backend: "npu", LatencyMS: 0.1, Failed: true}, {Op: "x", Backend: "cpu", LatencyMS: 9}, {Op: "y", Backend: "cpu", LatencyMS: 1},
 	} {
-		if err := h.Add(schedule.Row{Observed: &o}); err != nil {
+		if err := h.Add(experiment.HistoryRow{Observed: &o}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range []schedule.Policy{{Kind: schedule.UCB}, {Kind: schedule.Greedy, Epsilon: 1e-9}} {
+	for _, p := range []experiment.Policy{{Kind: experiment.UCB}, {Kind: experiment.Greedy, Epsilon: 1e-9}} {
 		d, err := h.Decide("x", eligible, p)
 		if err != nil || d.Backend != "gpu" {
 			t.Errorf("%+v, %v", d, err)
 		}
-		if diff := cmp.Diff(schedule.Arm{Backend: "gpu", N: 3, Good: 2, MeanMS: 6, StdMS: math.Sqrt2}, d.Arms[0], cmp.AllowUnexported(schedule.Arm{})); diff != "" {
+		if diff := cmp.Diff(experiment.ArmStats{Backend: "gpu", N: 3, Good: 2, MeanMS: 6, StdMS: math.Sqrt2}, d.Arms[0], cmp.AllowUnexported(experiment.ArmStats{})); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
 func TestHostile(t *testing.T) {
-	var h schedule.History
-	for _, r := range []schedule.Row{
-		{}, {Observed: &schedule.Observation{Op: "x"}}, {Observed: &schedule.Observation{Op: "x", Backend: "b", LatencyMS: -1}},
-		{Observed: &schedule.Observation{Op: "x", Backend: "b", LatencyMS: math.NaN()}},
-		{Observed: &schedule.Observation{Op: "x", Backend: "b", LatencyMS: math.Inf(1)}},
-		{Observed: &schedule.Observation{Op: "x", Backend: "b"}, Decided: &schedule.Decision{}},
+	var h experiment.Scheduler
+	for _, r := range []experiment.HistoryRow{
+		{}, {Observed: &experiment.Observation{Op: "x"}}, {Observed: &experiment.Observation{Op: "x", Backend: "b", LatencyMS: -1}},
+		{Observed: &experiment.Observation{Op: "x", Backend: "b", LatencyMS: math.NaN()}},
+		{Observed: &experiment.Observation{Op: "x", Backend: "b", LatencyMS: math.Inf(1)}},
+		{Observed: &experiment.Observation{Op: "x", Backend: "b"}, Decided: &experiment.Decision{}},
 	} {
 		if err := h.Add(r); err == nil {
 			t.Errorf("%+v: taken in", r)

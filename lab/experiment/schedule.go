@@ -6,7 +6,7 @@
 // and on nothing else: [Replay] makes every choice anew and finds those that
 // would be others. Times of runs that failed are no times: a backend that never
 // succeeded is the last to be taken.
-package schedule
+package experiment
 
 import (
 	"cmp"
@@ -46,18 +46,18 @@ type Observation struct {
 
 // Decision is a choice and what it was made of.
 type Decision struct {
-	Op        string   `json:"op"`
-	Backend   string   `json:"backend"`
-	Eligible  []string `json:"eligible"`
-	Policy    Policy   `json:"policy"`
-	Number    int      `json:"number"` // of the choice for this operation, from 1
-	Rationale string   `json:"rationale"`
-	Fallback  bool     `json:"fallback,omitempty"` // static: none of the preferred is eligible
-	Arms      []Arm    `json:"arms,omitempty"`
+	Op        string     `json:"op"`
+	Backend   string     `json:"backend"`
+	Eligible  []string   `json:"eligible"`
+	Policy    Policy     `json:"policy"`
+	Number    int        `json:"number"` // of the choice for this operation, from 1
+	Rationale string     `json:"rationale"`
+	Fallback  bool       `json:"fallback,omitempty"` // static: none of the preferred is eligible
+	Arms      []ArmStats `json:"arms,omitempty"`
 }
 
 // Arm is what is known of a backend.
-type Arm struct {
+type ArmStats struct {
 	Backend string  `json:"backend"`
 	N       int     `json:"n"`       // runs
 	Good    int     `json:"good"`    // of them succeeded
@@ -67,24 +67,24 @@ type Arm struct {
 }
 
 // Row is a line of a history: one of both.
-type Row struct {
+type HistoryRow struct {
 	Observed *Observation `json:"observed,omitempty"`
 	Decided  *Decision    `json:"decided,omitempty"`
 }
 
 // ErrNone says that no backend is eligible.
-var ErrNone = errors.New("no backend is eligible")
+var ErrNoBackend = errors.New("no backend is eligible")
 
 // History is rows taken in.
-type History struct {
-	arms      map[[2]string]*Arm // by operation and backend
-	decisions map[string]int     // by operation
+type Scheduler struct {
+	arms      map[[2]string]*ArmStats // by operation and backend
+	decisions map[string]int          // by operation
 }
 
 // Add takes in a row.
-func (h *History) Add(r Row) error {
+func (h *Scheduler) Add(r HistoryRow) error {
 	if h.arms == nil {
-		h.arms, h.decisions = map[[2]string]*Arm{}, map[string]int{}
+		h.arms, h.decisions = map[[2]string]*ArmStats{}, map[string]int{}
 	}
 	switch {
 	case r.Observed != nil && r.Decided == nil:
@@ -97,14 +97,14 @@ func (h *History) Add(r Row) error {
 }
 
 // observe updates mean and variance as Welford (1962) does.
-func (h *History) observe(o Observation) error {
+func (h *Scheduler) observe(o Observation) error {
 	if o.Op == "" || o.Backend == "" || !(o.LatencyMS >= 0) || math.IsInf(o.LatencyMS, 0) || !(o.EnergyMJ >= 0) {
 		return fmt.Errorf("an observation of %q on %q that took %v ms and %v mJ", o.Op, o.Backend, o.LatencyMS, o.EnergyMJ)
 	}
 	key := [2]string{o.Op, o.Backend}
 	a := h.arms[key]
 	if a == nil {
-		a = &Arm{Backend: o.Backend}
+		a = &ArmStats{Backend: o.Backend}
 		h.arms[key] = a
 	}
 	a.N++
@@ -123,13 +123,13 @@ func (h *History) observe(o Observation) error {
 
 // Decide chooses one of the eligible backends for an operation. It changes
 // nothing; whoever acts on the choice adds it to the history.
-func (h *History) Decide(op string, eligible []string, p Policy) (Decision, error) {
+func (h *Scheduler) Decide(op string, eligible []string, p Policy) (Decision, error) {
 	d := Decision{Op: op, Eligible: slices.Clone(eligible), Policy: p, Number: h.decisions[op] + 1}
 	if len(eligible) == 0 {
-		return d, fmt.Errorf("%s: %w", op, ErrNone)
+		return d, fmt.Errorf("%s: %w", op, ErrNoBackend)
 	}
 	for _, id := range eligible {
-		a := Arm{Backend: id}
+		a := ArmStats{Backend: id}
 		if known := h.arms[[2]string{op, id}]; known != nil {
 			a = *known
 		}
@@ -173,7 +173,7 @@ func (d *Decision) greedy() {
 		d.Backend, d.Rationale = d.Eligible[chance.IntN(len(d.Eligible))], fmt.Sprintf("drawn: %.4f is below %v", draw, epsilon)
 		return
 	}
-	d.least("the fastest so far", func(a Arm) float64 {
+	d.least("the fastest so far", func(a ArmStats) float64 {
 		if a.Good == 0 {
 			return math.Inf(1)
 		}
@@ -195,7 +195,7 @@ func (d *Decision) ucb() {
 		}
 		total += a.Good
 	}
-	d.least("the lowest bound", func(a Arm) float64 {
+	d.least("the lowest bound", func(a ArmStats) float64 {
 		if a.Good == 0 {
 			return math.Inf(1)
 		}
@@ -204,9 +204,9 @@ func (d *Decision) ucb() {
 }
 
 // least takes the backend of the least score; of equal ones the first by name.
-func (d *Decision) least(why string, score func(Arm) float64) {
+func (d *Decision) least(why string, score func(ArmStats) float64) {
 	best, arms := math.Inf(1), slices.Clone(d.Arms)
-	slices.SortFunc(arms, func(a, b Arm) int { return cmp.Compare(a.Backend, b.Backend) })
+	slices.SortFunc(arms, func(a, b ArmStats) int { return cmp.Compare(a.Backend, b.Backend) })
 	d.Backend = arms[0].Backend
 	for _, a := range arms {
 		if s := score(a); s < best {
@@ -221,7 +221,7 @@ func (d *Decision) least(why string, score func(Arm) float64) {
 
 // Again makes a choice anew, of the rows taken in so far, which must be those
 // that it was made of. Both texts are equal where it comes out the same.
-func (h *History) Again(d Decision) (said, again string, err error) {
+func (h *Scheduler) Again(d Decision) (said, again string, err error) {
 	now, err := h.Decide(d.Op, d.Eligible, d.Policy)
 	if err != nil {
 		return "", "", err
@@ -241,8 +241,8 @@ type Mismatch struct {
 
 // Replay makes each choice of a history anew, of the rows before it. It returns
 // how many there are, and those that come out otherwise.
-func Replay(rows []Row) (decisions int, wrong []Mismatch, err error) {
-	var h History
+func Replay(rows []HistoryRow) (decisions int, wrong []Mismatch, err error) {
+	var h Scheduler
 	for i, r := range rows {
 		if d := r.Decided; d != nil {
 			decisions++
