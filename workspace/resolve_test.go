@@ -9,14 +9,14 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
-	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
 
-var exporters = []assemble.Exporter{gguf.Exporter{}}
+var exporters = []assemble.Exporter{quantize.Exporter{}}
 
 const coreGraph = "core:\n  llm: {ref: core-llm@3.1.0, d_model: 32}\n"
 

@@ -99,7 +99,7 @@ type Options struct {
 	Precision Precision // "": FP16
 	// Inputs are those the model is calibrated and compared on, at least one
 	// set ([Samples] reads them). Their shapes become the model's.
-	Inputs []map[string]graph.Tensor
+	Inputs []map[string]engine.Tensor
 	Keep   []string // nodes that stay floats
 	// MinCosine is the least cosine of any output to our own engine's; 0: any.
 	MinCosine float64
@@ -167,7 +167,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 		return made, err
 	}
 	opt.begin(StageOpen)
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
+	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
 	if err != nil {
 		return made, fmt.Errorf("compiling: %w", err)
 	}
@@ -218,7 +218,7 @@ func Compile(ctx context.Context, e Engine, opt Options) (made Made, err error) 
 }
 
 // prepare fixes the model's shapes and quantises it.
-func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tensor, bits int, opt Options, r *Record) (*onnx.Model, error) {
+func prepare(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, bits int, opt Options, r *Record) (*onnx.Model, error) {
 	f, err := freeze.Freeze(ctx, m, inputs, freeze.Options{})
 	if err != nil {
 		return nil, err
@@ -354,7 +354,7 @@ func write(path string, m *onnx.Model) error {
 func stem(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 
 // InputsDigest is that of sets of inputs, sha256:…: names, types, shapes, numbers.
-func InputsDigest(inputs []map[string]graph.Tensor) string {
+func InputsDigest(inputs []map[string]engine.Tensor) string {
 	h := sha256.New()
 	for i, in := range inputs {
 		for _, name := range slices.Sorted(maps.Keys(in)) {

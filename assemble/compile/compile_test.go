@@ -16,7 +16,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/compile"
-	export "mm-abi.org/mm/assemble/export/qnn"
+	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/core/htp/fit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -116,7 +116,7 @@ func options(t *testing.T) compile.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compile.Options{Model: model, Chip: chip, Out: filepath.Join(dir, "out.bin"), Inputs: []map[string]graph.Tensor{in}}
+	return compile.Options{Model: model, Chip: chip, Out: filepath.Join(dir, "out.bin"), Inputs: []map[string]engine.Tensor{in}}
 }
 
 // What does not come off leaves nothing, and says why by a code.
@@ -178,7 +178,7 @@ func logs(t *testing.T) compile.Options {
 	m.Graph.Add("Tanh", []string{"x"}, "y")
 	m.Graph.Add("Log", []string{m.Graph.Add("Relu", []string{"x"}, "r")}, "l")
 	write(t, opt.Model, m)
-	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1}, 2)}}
+	opt.Inputs = []map[string]engine.Tensor{{"x": tensor([]float32{-1, 1}, 2)}}
 	return opt
 }
 
@@ -225,11 +225,11 @@ func TestInfinite(t *testing.T) {
 // A job of a build has a least cosine, by its precision where nobody says one.
 func TestLeast(t *testing.T) {
 	for _, c := range []struct {
-		job  export.Job
+		job  npu.Job
 		want float64
 	}{
-		{export.Job{}, 0.99}, {export.Job{Precision: "fp16"}, 0.99}, {export.Job{Precision: "w8a16"}, 0.99}, {export.Job{Precision: "w8a8"}, 0.98},
-		{export.Job{Language: true}, 0.9}, {export.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {export.Job{Language: true, MinCosine: new(0.999)}, 0.999},
+		{npu.Job{}, 0.99}, {npu.Job{Precision: "fp16"}, 0.99}, {npu.Job{Precision: "w8a16"}, 0.99}, {npu.Job{Precision: "w8a8"}, 0.98},
+		{npu.Job{Language: true}, 0.9}, {npu.Job{Precision: "w8a8", MinCosine: new(0.0)}, 0}, {npu.Job{Language: true, MinCosine: new(0.999)}, 0.999},
 	} {
 		if got := compile.Least(c.job); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.job, got, c.want)
@@ -332,7 +332,7 @@ func product(t *testing.T) compile.Options {
 	m.Graph.Add("MatMul", []string{m.Graph.Add("Relu", []string{"x"}, "r"), m.Graph.Constant(onnx.Floats("w", []int64{2, 2}, []float32{1, 2, -1, 1}))}, "y")
 	m.Graph.Nodes[0].Name, m.Graph.Nodes[1].Name = "first", "second"
 	write(t, opt.Model, m)
-	opt.Inputs = []map[string]graph.Tensor{{"x": tensor([]float32{-1, 1, 2, 3}, 2, 2)}}
+	opt.Inputs = []map[string]engine.Tensor{{"x": tensor([]float32{-1, 1, 2, 3}, 2, 2)}}
 	return opt
 }
 
@@ -396,7 +396,7 @@ func TestFit(t *testing.T) {
 		for _, d := range c.given {
 			n *= d
 		}
-		out, err := compile.Fit(m, []map[string]graph.Tensor{{"x": tensor(make([]float32, n), c.given...)}})
+		out, err := compile.Fit(m, []map[string]engine.Tensor{{"x": tensor(make([]float32, n), c.given...)}})
 		switch {
 		case c.refusal != "":
 			if err == nil || !strings.Contains(err.Error(), c.refusal) {

@@ -19,7 +19,7 @@ import (
 
 // emulated runs a context on the inputs, beside our own engine on the model
 // that was given, and compares them.
-func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]graph.Tensor) ([]Output, error) {
+func emulated(ctx context.Context, e Engine, path string, m *onnx.Model, inputs []map[string]engine.Tensor) ([]Output, error) {
 	return Against(ctx, e, abi.QNN, path, m, inputs)
 }
 
@@ -30,7 +30,7 @@ type Opener interface {
 
 // Against runs the file at path, which is of a format, by an engine on the
 // inputs, beside our own engine on the model m, and compares them.
-func Against(ctx context.Context, e Opener, format abi.Format, path string, m *onnx.Model, inputs []map[string]graph.Tensor) (out []Output, err error) {
+func Against(ctx context.Context, e Opener, format abi.Format, path string, m *onnx.Model, inputs []map[string]engine.Tensor) (out []Output, err error) {
 	part := builds.Part{Name: stem(path), Type: abi.Encoder, Files: builds.Formats{string(format): {filepath.Base(path)}}}
 	model, err := e.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(path))}, runtimes.Limits{})
 	if err != nil {
@@ -41,7 +41,7 @@ func Against(ctx context.Context, e Opener, format abi.Format, path string, m *o
 	if !ok {
 		return nil, fmt.Errorf("%s is no function", path)
 	}
-	run := func(ctx context.Context, in map[string]graph.Tensor) (map[string]graph.Tensor, error) {
+	run := func(ctx context.Context, in map[string]engine.Tensor) (map[string]engine.Tensor, error) {
 		given := make(map[string]runtimes.Tensor, len(in))
 		for name, t := range in {
 			shape := make([]int64, len(t.Shape))
@@ -61,14 +61,14 @@ func Against(ctx context.Context, e Opener, format abi.Format, path string, m *o
 }
 
 // taken are tensors as our own engine has them.
-func taken(in map[string]runtimes.Tensor) map[string]graph.Tensor {
-	out := make(map[string]graph.Tensor, len(in))
+func taken(in map[string]runtimes.Tensor) map[string]engine.Tensor {
+	out := make(map[string]engine.Tensor, len(in))
 	for name, t := range in {
 		shape := make([]int, len(t.Shape))
 		for i, d := range t.Shape {
 			shape[i] = int(d)
 		}
-		out[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
+		out[name] = engine.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
 	}
 	return out
 }

@@ -23,7 +23,7 @@ var (
 // Digest is that of the context that a model comes to, which is not run, for
 // tests.
 func Digest(ctx context.Context, e Engine, opt Options, dir string) (digest string, err error) {
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
+	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
 	if err != nil {
 		return "", err
 	}

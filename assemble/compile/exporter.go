@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	export "mm-abi.org/mm/assemble/export/qnn"
+	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
@@ -12,7 +12,7 @@ import (
 )
 
 // Exporter compiles what builds export for NPUs: it is the Compiler of
-// assemble/export/qnn.
+// assemble/export/npu.
 type Exporter struct{ Engine *qnn.Engine }
 
 // SDK asks the libraries for their build.
@@ -25,7 +25,7 @@ func (x Exporter) SDK(ctx context.Context) (string, error) {
 func (Exporter) Precisions() []string { return Precisions() }
 
 // Compile compiles a model on golden inputs, a language model on what it writes.
-func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
+func (x Exporter) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
 	if job.Language {
 		made, err := Language(ctx, x.Engine, LanguageOptions{Model: job.Model, Chip: job.Chip, Window: job.Window, Positions: job.Positions, Layers: job.Layers, MinCosine: least(job), Out: job.Out})
 		if err != nil {
@@ -33,7 +33,7 @@ func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 		}
 		return made.Record.JSON()
 	}
-	in := make(map[string]graph.Tensor, len(job.Golden))
+	in := make(map[string]engine.Tensor, len(job.Golden))
 	for name, path := range job.Golden {
 		data, err := fsx.ReadFile(path, mostBytes)
 		if err == nil {
@@ -43,7 +43,7 @@ func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 			return nil, fmt.Errorf("golden input %q: %w", name, err)
 		}
 	}
-	inputs := []map[string]graph.Tensor{in}
+	inputs := []map[string]engine.Tensor{in}
 	if len(job.More) > 0 {
 		more, err := Samples(job.Model, job.More)
 		if err != nil {
@@ -61,7 +61,7 @@ func (x Exporter) Compile(ctx context.Context, job export.Job) ([]byte, error) {
 }
 
 // least is the least cosine that a job takes.
-func least(job export.Job) float64 {
+func least(job npu.Job) float64 {
 	switch {
 	case job.MinCosine != nil:
 		return *job.MinCosine

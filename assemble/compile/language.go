@@ -172,7 +172,7 @@ const (
 
 // read has the model write, from the beginning of a text on, and gives what the
 // pass is given while it reads that: at most [MostEmulated] of its inputs.
-func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]graph.Tensor, err error) {
+func (o LanguageOptions) read(ctx context.Context, pass string) (_ []map[string]engine.Tensor, err error) {
 	part := builds.Part{Name: stem(pass), Type: abi.Encoder, Files: builds.Formats{string(abi.ONNX): {filepath.Base(pass)}}}
 	model, err := coreonnx.Engine{}.Open(ctx, runtimes.Bundle{Part: part, Files: files(filepath.Dir(pass))}, runtimes.Limits{})
 	if err != nil {
@@ -241,7 +241,7 @@ func written(ctx context.Context, m *step.Model, first int32, n int) ([]int32, e
 type listener struct {
 	runtimes.Function
 	on   bool
-	sets []map[string]graph.Tensor
+	sets []map[string]engine.Tensor
 }
 
 // Run keeps a copy of the inputs where it is to listen.

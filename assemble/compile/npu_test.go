@@ -28,7 +28,7 @@ const positions = 32
 
 // layer writes the first layer of the shipped core as ONNX, and what it reads of
 // three texts of token ids.
-func layer(t *testing.T) (path string, sets []map[string]graph.Tensor) {
+func layer(t *testing.T) (path string, sets []map[string]engine.Tensor) {
 	t.Helper()
 	f, err := gguf.Open(filepath.FromSlash("../../catalog/core-llm/core-llm.gguf"))
 	if err != nil {
@@ -52,21 +52,21 @@ func layer(t *testing.T) (path string, sets []map[string]graph.Tensor) {
 	all := make([]float32, e.Elements())
 	quant.Dequantize(all, e.Data, e.Type)
 	for set := range 3 {
-		in := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, positions, e.Dims[0]}}
+		in := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, positions, e.Dims[0]}}
 		for i := range positions {
 			id := (20 + i*i*7 + set*131) % e.Rows()
 			for _, v := range all[id*e.Dims[0] : (id+1)*e.Dims[0]] {
 				in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
 			}
 		}
-		sets = append(sets, map[string]graph.Tensor{"hidden": in})
+		sets = append(sets, map[string]engine.Tensor{"hidden": in})
 	}
 	return path, sets
 }
 
 // drawn are inputs of the vision encoder: pictures it did not learn from, as its
 // manifest has them prepared.
-func drawn(t *testing.T, n int) (sets []map[string]graph.Tensor) {
+func drawn(t *testing.T, n int) (sets []map[string]engine.Tensor) {
 	t.Helper()
 	source, err := scene.New(scene.Options{Split: scene.Held})
 	if err != nil {
@@ -74,11 +74,11 @@ func drawn(t *testing.T, n int) (sets []map[string]graph.Tensor) {
 	}
 	for i := range n {
 		rgb := source.Make(i).RGB
-		in := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, 128, 128, 3}}
+		in := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, 128, 128, 3}}
 		for _, v := range rgb {
 			in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits((float32(v)/255-0.5)/0.25))
 		}
-		sets = append(sets, map[string]graph.Tensor{"image": in})
+		sets = append(sets, map[string]engine.Tensor{"image": in})
 	}
 	return sets
 }
@@ -102,7 +102,7 @@ func TestNPU(t *testing.T) {
 	least := map[compile.Precision]float64{compile.FP16: 0.99, compile.W8A8: 0.98, compile.W8A16: 0.99}
 	for _, c := range []struct {
 		name, path   string
-		sets, unseen []map[string]graph.Tensor
+		sets, unseen []map[string]engine.Tensor
 		precisions   []compile.Precision
 	}{
 		{"core-llm layer 0", block, hidden[:2], hidden[2:], []compile.Precision{compile.FP16, compile.W8A8, compile.W8A16}},
@@ -118,7 +118,7 @@ func TestNPU(t *testing.T) {
 
 // twice compiles a model two times, and runs it on inputs it was not calibrated
 // on.
-func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string]graph.Tensor, name, chip string) {
+func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string]engine.Tensor, name, chip string) {
 	t.Helper()
 	var ok bool
 	if opt.Chip, ok = fit.KnownChips().Named(chip); !ok {
@@ -153,9 +153,9 @@ func twice(t *testing.T, e *qnn.Engine, opt compile.Options, unseen []map[string
 }
 
 // elsewhere is the least cosine of a compiled model's outputs on inputs.
-func elsewhere(t *testing.T, e *qnn.Engine, opt compile.Options, sets []map[string]graph.Tensor) float64 {
+func elsewhere(t *testing.T, e *qnn.Engine, opt compile.Options, sets []map[string]engine.Tensor) float64 {
 	t.Helper()
-	m, err := admit.File(opt.Model, admit.Options{CheckOptions: graph.Checks()})
+	m, err := admit.File(opt.Model, admit.Options{CheckOptions: engine.Checks()})
 	if err != nil {
 		t.Fatal(err)
 	}

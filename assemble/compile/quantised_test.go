@@ -23,8 +23,8 @@ import (
 )
 
 // tensor is float32 numbers of a shape.
-func tensor(v []float32, shape ...int) graph.Tensor {
-	t := graph.Tensor{Type: onnx.FLOAT, Shape: shape}
+func tensor(v []float32, shape ...int) engine.Tensor {
+	t := engine.Tensor{Type: onnx.FLOAT, Shape: shape}
 	for _, f := range v {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(f))
 	}
@@ -32,7 +32,7 @@ func tensor(v []float32, shape ...int) graph.Tensor {
 }
 
 // digits are the ten digits in letters of size pixels, white on black, 28 by 28.
-func digits(t *testing.T, size float64) (sets []map[string]graph.Tensor) {
+func digits(t *testing.T, size float64) (sets []map[string]engine.Tensor) {
 	t.Helper()
 	for d := range 10 {
 		m, err := png.Decode(bytes.NewReader(testfiles.Line(t, fmt.Sprint(d), size)))
@@ -48,17 +48,17 @@ func digits(t *testing.T, size float64) (sets []map[string]graph.Tensor) {
 				}
 			}
 		}
-		sets = append(sets, map[string]graph.Tensor{"Input3": tensor(v, 1, 1, 28, 28)})
+		sets = append(sets, map[string]engine.Tensor{"Input3": tensor(v, 1, 1, 28, 28)})
 	}
 	return sets
 }
 
 // pictures are n scenes as SqueezeNet takes them behind its normalisation, which
 // our own engine computes.
-func pictures(t *testing.T, head *onnx.Model, split string, n int) (sets []map[string]graph.Tensor) {
+func pictures(t *testing.T, head *onnx.Model, split string, n int) (sets []map[string]engine.Tensor) {
 	t.Helper()
 	const side = 227
-	p, err := graph.Compile(t.Context(), head, graph.Options{})
+	p, err := engine.Compile(t.Context(), head, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func pictures(t *testing.T, head *onnx.Model, split string, n int) (sets []map[s
 				v[c*side*side+at] = float32(s.RGB[3*at+c])
 			}
 		}
-		out, err := p.Run(t.Context(), map[string]graph.Tensor{"data": tensor(v, 1, 3, side, side)})
+		out, err := p.Run(t.Context(), map[string]engine.Tensor{"data": tensor(v, 1, 3, side, side)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestQuantised(t *testing.T) {
 	head, squeezenet := squeezed(t, whole)
 	for _, c := range []struct {
 		name, path    string
-		seen, another []map[string]graph.Tensor
+		seen, another []map[string]engine.Tensor
 	}{
 		{"mnist", mnist, append(digits(t, 18), digits(t, 22)...), digits(t, 20)},
 		{"SqueezeNet", squeezenet, pictures(t, head, scene.Train, 8), pictures(t, head, scene.Held, 3)},
@@ -150,7 +150,7 @@ func squeezed(t *testing.T, path string) (head *onnx.Model, file string) {
 
 // unseen is the least cosine of a context's outputs to our own engine's, on inputs
 // that its ranges were not taken from.
-func unseen(t *testing.T, e compile.Engine, context, source string, inputs []map[string]graph.Tensor) float64 {
+func unseen(t *testing.T, e compile.Engine, context, source string, inputs []map[string]engine.Tensor) float64 {
 	t.Helper()
 	m, err := onnx.Open(source)
 	if err != nil {

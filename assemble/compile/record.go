@@ -57,7 +57,7 @@ type Output struct {
 }
 
 // record begins the record.
-func (o Options) record(m *onnx.Model, inputs []map[string]graph.Tensor) (Record, error) {
+func (o Options) record(m *onnx.Model, inputs []map[string]engine.Tensor) (Record, error) {
 	r := Record{SoC: o.Chip.Name, SoCModel: o.Chip.Model, Precision: o.Precision, Calibration: InputsDigest(inputs), Sets: len(inputs), Simulated: true}
 	if r.Precision == "" {
 		r.Precision = FP16

@@ -25,7 +25,7 @@ const (
 // Samples reads inputs for the model at path. Each place is an .npz with an
 // array for each input, which is a set, or a folder: it holds .npz files, or
 // INPUT.npy for each input, as a module's golden folder does.
-func Samples(path string, places []string) (sets []map[string]graph.Tensor, err error) {
+func Samples(path string, places []string) (sets []map[string]engine.Tensor, err error) {
 	m, err := onnx.Open(path)
 	if err != nil {
 		return nil, err
@@ -48,14 +48,14 @@ func Samples(path string, places []string) (sets []map[string]graph.Tensor, err 
 }
 
 // place1 reads the sets of one place.
-func place1(place string, names []string) (sets []map[string]graph.Tensor, err error) {
+func place1(place string, names []string) (sets []map[string]engine.Tensor, err error) {
 	info, err := os.Stat(place)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
 		in, err := archive(place, names)
-		return []map[string]graph.Tensor{in}, err
+		return []map[string]engine.Tensor{in}, err
 	}
 	entries, err := os.ReadDir(place)
 	if err != nil {
@@ -84,8 +84,8 @@ func place1(place string, names []string) (sets []map[string]graph.Tensor, err e
 }
 
 // folder reads NAME.npy of each input; nil where there is none of any.
-func folder(dir string, names []string) (map[string]graph.Tensor, error) {
-	in := make(map[string]graph.Tensor)
+func folder(dir string, names []string) (map[string]engine.Tensor, error) {
+	in := make(map[string]engine.Tensor)
 	var missing []string
 	for _, name := range names {
 		// An input's name comes from the file and may be a path.
@@ -115,7 +115,7 @@ func folder(dir string, names []string) (map[string]graph.Tensor, error) {
 }
 
 // archive reads the inputs out of an .npz.
-func archive(path string, names []string) (in map[string]graph.Tensor, err error) {
+func archive(path string, names []string) (in map[string]engine.Tensor, err error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func archive(path string, names []string) (in map[string]graph.Tensor, err error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	in = make(map[string]graph.Tensor)
+	in = make(map[string]engine.Tensor)
 	for _, name := range names {
 		a := arrays[name]
 		if a == nil {
@@ -145,13 +145,13 @@ func archive(path string, names []string) (in map[string]graph.Tensor, err error
 // Fit gives each set the shapes that the model says, an open dimension being one.
 // Dimensions of 1 may be missing or too many, and axes that follow each other may
 // be run together, up to a flat array. Another order of the axes is refused.
-func Fit(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tensor, error) {
+func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Tensor, error) {
 	if len(sets) == 0 {
 		return nil, errors.New("there are no inputs to calibrate on")
 	}
-	var out []map[string]graph.Tensor
+	var out []map[string]engine.Tensor
 	for i, set := range sets {
-		in := make(map[string]graph.Tensor)
+		in := make(map[string]engine.Tensor)
 		for _, v := range m.Inputs() {
 			t, ok := set[v.Name]
 			if !ok {
@@ -169,7 +169,7 @@ func Fit(m *onnx.Model, sets []map[string]graph.Tensor) ([]map[string]graph.Tens
 }
 
 // fit gives a tensor the shape of an input.
-func fit(v onnx.Value, t graph.Tensor) (graph.Tensor, error) {
+func fit(v onnx.Value, t engine.Tensor) (engine.Tensor, error) {
 	if v.Type.DType != t.Type {
 		return t, fmt.Errorf("it is of %s, the model wants %s", t.Type, v.Type.DType)
 	}
@@ -196,7 +196,7 @@ func fit(v onnx.Value, t graph.Tensor) (graph.Tensor, error) {
 	if !runTogether(t.Shape, shape) {
 		return t, fmt.Errorf("it is %v, the model wants %v: as many numbers along other axes", t.Shape, v.Type.Dims)
 	}
-	return graph.Tensor{Type: t.Type, Shape: slices.Clone(shape), Data: t.Data}, nil
+	return engine.Tensor{Type: t.Type, Shape: slices.Clone(shape), Data: t.Data}, nil
 }
 
 // runTogether reports whether a shape is another of as many elements whose axes

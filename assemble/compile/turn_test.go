@@ -56,11 +56,11 @@ func TestTurn(t *testing.T) {
 			m.Graph.Add("MatMul", factors, "y")
 			m.Graph.Add("Relu", []string{"y"}, "z")
 			x := onnx.Floats("x", open, numbers(open))
-			in := graph.Tensor{Type: onnx.FLOAT, Data: x.Raw}
+			in := engine.Tensor{Type: onnx.FLOAT, Data: x.Raw}
 			for _, d := range open {
 				in.Shape = append(in.Shape, int(d))
 			}
-			sets := []map[string]graph.Tensor{{"x": in}}
+			sets := []map[string]engine.Tensor{{"x": in}}
 			f, err := freeze.Freeze(t.Context(), m, sets, freeze.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Sink takes the files that exporters write.
@@ -55,7 +56,7 @@ func (s Sink) Given(path string) (*Given, error) {
 }
 
 // Open opens a file of the module.
-func (s Sink) Open(ctx context.Context, m *resolve.Module, path string) (*os.File, registry.Layer, error) {
+func (s Sink) Open(ctx context.Context, m *resolve.Module, path string) (*os.File, artifact.Layer, error) {
 	l, err := s.Layer(m, path)
 	if err != nil {
 		return nil, l, err
@@ -66,18 +67,18 @@ func (s Sink) Open(ctx context.Context, m *resolve.Module, path string) (*os.Fil
 
 // Layer is a file of the module as weights of a target: its path, media type,
 // digest and size.
-func (s Sink) Layer(m *resolve.Module, path string) (registry.Layer, error) {
+func (s Sink) Layer(m *resolve.Module, path string) (artifact.Layer, error) {
 	l, ok := m.Layer(path)
 	if !ok {
 		return l, fmt.Errorf("the artifact of %s does not hold %s", m.Manifest.ID(), path)
 	}
 	desc := l.Descriptor
 	desc.MediaType = abi.MediaWeight
-	return registry.Layer{Path: path, Descriptor: desc}, nil
+	return artifact.Layer{Path: path, Descriptor: desc}, nil
 }
 
 // Write takes a new file: write is given what becomes its bytes.
-func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) error) (l registry.Layer, err error) {
+func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) error) (l artifact.Layer, err error) {
 	dir := s.Cache
 	if dir == "" {
 		dir = os.TempDir()
@@ -100,7 +101,7 @@ func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) erro
 		return l, err
 	}
 	desc, err := s.Store.AddFile(ctx, filepath.Join(dir, tmp.Name()), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
-	return registry.Layer{Path: path, Descriptor: desc}, err
+	return artifact.Layer{Path: path, Descriptor: desc}, err
 }
 
 // Files locates a resolved module's files among the store's blobs.
@@ -129,7 +130,7 @@ type rememberedFile struct {
 // Recall finds an earlier result whose blobs are still in the store. The key
 // is made of the exporter's name and generation, its input's digests and its
 // recipe.
-func (s Sink) Recall(ctx context.Context, key string) (layers []registry.Layer, notes []string, ok bool) {
+func (s Sink) Recall(ctx context.Context, key string) (layers []artifact.Layer, notes []string, ok bool) {
 	if s.Cache == "" {
 		return nil, nil, false
 	}
@@ -152,13 +153,13 @@ func (s Sink) Recall(ctx context.Context, key string) (layers []registry.Layer, 
 		if s.Store.VerifyCached(ctx, desc) != nil {
 			return nil, nil, false
 		}
-		layers = append(layers, registry.Layer{Path: f.Path, Descriptor: desc})
+		layers = append(layers, artifact.Layer{Path: f.Path, Descriptor: desc})
 	}
 	return layers, r.Notes, len(layers) > 0
 }
 
 // Remember notes a result. A result that is not remembered costs time only.
-func (s Sink) Remember(key string, layers []registry.Layer, notes []string) {
+func (s Sink) Remember(key string, layers []artifact.Layer, notes []string) {
 	if s.Cache == "" {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 )
 
@@ -68,7 +69,7 @@ func TestWrite(t *testing.T) {
 func TestRecall(t *testing.T) {
 	dir := t.TempDir()
 	out := export.Sink{Store: open(t, filepath.Join(dir, "store")), Cache: filepath.Join(dir, "cache")}
-	var layers []registry.Layer
+	var layers []artifact.Layer
 	for _, s := range []string{"entry", "beside"} {
 		l, err := out.Write(t.Context(), s, text(s))
 		if err != nil {

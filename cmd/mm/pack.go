@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/abi"
-	exportgguf "mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/modules/pack"
 )
 
@@ -32,7 +32,7 @@ func (p *program) modulePack(c *cli.Context) error {
 		Quant: c.String("quant"), Config: c.String("recipe"), About: c.String("about"),
 	}
 	var err error
-	if opt.Recipe, err = exportgguf.Recipe(opt.Quant); err != nil {
+	if opt.Recipe, err = quantize.Recipe(opt.Quant); err != nil {
 		return usageError{fmt.Errorf("--quant: %w", err)}
 	}
 	if draft := c.String("draft"); draft != "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/fsx"
@@ -23,7 +22,7 @@ func (p *program) quantizeCommand() *cli.Command {
 		Flags: []cli.Flag{
 			p.jsonFlag(),
 			&cli.StringFlag{Name: "to", Value: "int4", Usage: "fp32, fp16, bf16, int8, int4, or a recipe: " + strings.Join(quant.RecipeNames(), ", ")},
-			&cli.StringFlag{Name: "method", Value: string(gguf.Nearest), Usage: "how weights are rounded: " + strings.Join(gguf.Methods(), ", ")},
+			&cli.StringFlag{Name: "method", Value: string(quantize.Nearest), Usage: "how weights are rounded: " + strings.Join(quantize.Methods(), ", ")},
 			&cli.StringFlag{Name: "imatrix", Usage: "which columns matter: an importance matrix of llama.cpp's, or a `TEXT` that the model reads to make one"},
 			&cli.StringFlag{Name: "calibration", Usage: "`TEXT` that the model reads, for awq and gptq"},
 			&cli.StringFlag{Name: "separator", Usage: "what stands between the documents of a text"},
@@ -36,12 +35,12 @@ func (p *program) quantizeCommand() *cli.Command {
 			if err := wantArgs(c, 2, 2); err != nil {
 				return err
 			}
-			recipe, err := gguf.Recipe(c.String("to"))
+			recipe, err := quantize.Recipe(c.String("to"))
 			if err != nil {
 				return usageError{fmt.Errorf("--to: %w", err)}
 			}
 			opt := quantize.Options{
-				Recipe: recipe, Method: gguf.Method(c.String("method")), Imatrix: c.String("imatrix"), Calibration: c.String("calibration"),
+				Recipe: recipe, Method: quantize.Method(c.String("method")), Imatrix: c.String("imatrix"), Calibration: c.String("calibration"),
 				Separator: c.String("separator"), Windows: c.Int("windows"), Keep: c.String("keep-imatrix"), Threads: c.Int("threads"),
 			}
 			if err := opt.Check(); err != nil {

@@ -20,7 +20,7 @@ var floors = map[string]int{
 
 	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device/element": 3, "lab/device": 5, "lab/device/reference": 8, "lab/device/sample": 7, "lab/device/phonetest": 9, "lab/device/adb/adbtest": 10,
 
-	"builds": 3, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/quant": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
+	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/quant": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
@@ -62,8 +62,8 @@ var thirdParty = map[string][]string{
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
 	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcp"},
-	"github.com/opencontainers/go-digest":      {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci"},
+	"github.com/opencontainers/go-digest":      {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -79,7 +79,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/text":                        {"core/tokenizer", "registry", "internal/diag"},
 	"gonum.org/v1/gonum":                       {"train/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
-	"oras.land/oras-go/v2":                     {"registry", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/abi"
-	exportgguf "mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/core/tokenizer"
@@ -118,7 +118,7 @@ func (k *packing) convert(ctx context.Context, full string) error {
 		return err
 	}
 	return k.write(k.weights, func(w io.Writer) error {
-		_, err := exportgguf.Convert(ctx, f, info.Size(), exportgguf.Options{Recipe: k.opt.Recipe}, w)
+		_, err := quantize.Convert(ctx, f, info.Size(), quantize.ConvertOptions{Recipe: k.opt.Recipe}, w)
 		return err
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	exportgguf "mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/modules/pack"
@@ -58,7 +58,7 @@ func trained(t *testing.T) string {
 func TestCheckpoint(t *testing.T) {
 	ck := trained(t)
 	dir := t.TempDir()
-	recipe, err := exportgguf.Recipe("fp16")
+	recipe, err := quantize.Recipe("fp16")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
@@ -130,7 +130,7 @@ func run(ctx context.Context, o options) (err error) {
 
 // write has mm write a file by a recipe.
 func write(ctx context.Context, from, recipe, to string) error {
-	r, err := gguf.Recipe(recipe)
+	r, err := quantize.Recipe(recipe)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func write(ctx context.Context, from, recipe, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = gguf.Convert(ctx, in, info.Size(), gguf.Options{Recipe: r}, out)
+	_, err = quantize.Convert(ctx, in, info.Size(), quantize.ConvertOptions{Recipe: r}, out)
 	return errors.Join(err, out.Close())
 }
 

@@ -24,13 +24,13 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/assemble/export/gguf"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/core/cpu"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/calibrate"
 	"mm-abi.org/mm/core/infer/score"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/tools/libllama"
 )
@@ -76,7 +76,7 @@ type bench struct {
 	other      *libllama.Client // nil until it is needed
 	full, text string           // the float model, the text that is read
 	learnt     string           // the text of calibration
-	importance *imatrix.Matrix
+	importance *calibrated.Matrix
 	windows    []score.Window
 	known      [][]float32 // log probabilities of the float model, V a prediction
 	losses     [][]float64 // of the float model, by window
@@ -141,7 +141,7 @@ func (b *bench) table(ctx context.Context, seed uint64) error {
 	fmt.Println("| type | written by | MiB | perplexity | nats over F32 | KL | nats over llama.cpp | KL over llama.cpp | tok/s | seconds to write |\n|---|---|---|---|---|---|---|---|---|---|")
 	fmt.Printf("| F32 | | %s | %.4f | | | | | %.0f | |\n", mebibytes(b.full), math.Exp(r.loss()), r.rate)
 	for _, name := range b.types {
-		recipe, err := gguf.Recipe(name)
+		recipe, err := quantize.Recipe(name)
 		if err != nil {
 			return err
 		}
@@ -178,11 +178,11 @@ func (b *bench) prepare(ctx context.Context, seed uint64) error {
 	name, _, _ := strings.Cut(filepath.Base(from), ".")
 	b.full = filepath.Join(b.dir, name+"-F32.gguf")
 	if seed == 0 {
-		recipe, err := gguf.Recipe("F32")
+		recipe, err := quantize.Recipe("F32")
 		if err != nil {
 			return err
 		}
-		if err := convert(ctx, from, b.full, gguf.Options{Recipe: recipe, Threads: b.threads}); err != nil {
+		if err := convert(ctx, from, b.full, quantize.ConvertOptions{Recipe: recipe, Threads: b.threads}); err != nil {
 			return err
 		}
 	} else {
@@ -215,7 +215,7 @@ func (b *bench) row(ctx context.Context, recipe quant.Recipe, way string, seed u
 	var took time.Duration
 	switch who {
 	case "mm":
-		opt := gguf.Options{Recipe: recipe, Threads: b.threads}
+		opt := quantize.ConvertOptions{Recipe: recipe, Threads: b.threads}
 		if how != "" {
 			opt.Importance = b.importance
 		}
@@ -441,7 +441,7 @@ func load(path string, threads int) (*infer.Model, *tokenizer.Tokenizer, error) 
 }
 
 // convert has mm write a file.
-func convert(ctx context.Context, from, to string, opt gguf.Options) error {
+func convert(ctx context.Context, from, to string, opt quantize.ConvertOptions) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -455,7 +455,7 @@ func convert(ctx context.Context, from, to string, opt gguf.Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = gguf.Convert(ctx, in, size, opt, out)
+	_, err = quantize.Convert(ctx, in, size, opt, out)
 	return errors.Join(err, out.Close())
 }
 

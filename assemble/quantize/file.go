@@ -1,7 +1,3 @@
-// Package quantize rewrites a GGUF file in another precision with what is known
-// of its inputs: an importance matrix, read from a file or taken down by the
-// engine from a text, factors for its columns (AWQ), or the inputs' products
-// (GPTQ). [File] does all of it.
 package quantize
 
 import (
@@ -14,11 +10,10 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/assemble/export/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/calibrate"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 )
@@ -26,7 +21,7 @@ import (
 // Options is how a file is rewritten.
 type Options struct {
 	Recipe quant.Recipe
-	Method gguf.Method // "": [gguf.Nearest]
+	Method Method // "": [gguf.Nearest]
 	// Imatrix is a file of an importance matrix, of either form of
 	// llama.cpp's, or a text that the model reads to make one. "": none.
 	Imatrix string
@@ -46,13 +41,13 @@ type Options struct {
 
 const (
 	defaultWindows = 64
-	// mostRead is the largest text or importance matrix that is read into memory.
-	mostRead = 256 << 20
+	// maxText is the largest text or importance matrix that is read into memory.
+	maxText = 256 << 20
 )
 
 // Check refuses options that contradict each other.
 func (o Options) Check() error {
-	how := gguf.Calibration{Method: o.Method, Windows: o.Windows}
+	how := Calibration{Method: o.Method, Windows: o.Windows}
 	for _, f := range [...]struct {
 		path string
 		to   **export.Given
@@ -84,18 +79,18 @@ func File(ctx context.Context, in *os.File, opt Options, w io.Writer) (notes []s
 	if err != nil {
 		return nil, err
 	}
-	to, done, err := calibrated(ctx, in.Name(), how, opt)
+	to, done, err := learn(ctx, in.Name(), how, opt)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, done()) }()
 	to.Recipe = opt.Recipe
-	return gguf.Convert(ctx, in, info.Size(), to, w)
+	return Convert(ctx, in, info.Size(), to, w)
 }
 
 // read reads the files.
-func (o Options) read() (how gguf.Calibration, err error) {
-	how = gguf.Calibration{Method: o.Method, Separator: o.Separator, Windows: o.Windows}
+func (o Options) read() (how Calibration, err error) {
+	how = Calibration{Method: o.Method, Separator: o.Separator, Windows: o.Windows}
 	for _, f := range [...]struct {
 		path string
 		to   **export.Given
@@ -103,7 +98,7 @@ func (o Options) read() (how gguf.Calibration, err error) {
 		if f.path == "" {
 			continue
 		}
-		data, err := fsx.ReadFile(f.path, mostRead)
+		data, err := fsx.ReadFile(f.path, maxText)
 		if err != nil {
 			return how, err
 		}
@@ -112,30 +107,20 @@ func (o Options) read() (how gguf.Calibration, err error) {
 	return how, nil
 }
 
-// Engine has models read texts by our own engine.
-type Engine struct {
-	Threads int // 0: what the machine has
-}
-
-// Calibrate is that of [gguf.Calibrator].
-func (e Engine) Calibrate(ctx context.Context, path string, how gguf.Calibration) (gguf.Options, func() error, error) {
-	return calibrated(ctx, path, how, Options{Threads: e.Threads})
-}
-
-// calibrated learns what how asks for of the model at path. Of opt it takes the
-// threads, and where the importance matrix is kept.
-func calibrated(ctx context.Context, path string, how gguf.Calibration, opt Options) (to gguf.Options, done func() error, err error) {
+// learn measures the model at path as how requires. It uses only the Threads and
+// Keep fields of opt. The recipe of the result is not set; done closes the model.
+func learn(ctx context.Context, path string, how Calibration, opt Options) (to ConvertOptions, done func() error, err error) {
 	l := &learner{Calibration: how, path: path, threads: opt.Threads, keep: opt.Keep}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
 		}
 	}()
-	to = gguf.Options{Threads: opt.Threads, Scale: how.Method == gguf.AWQ}
+	to = ConvertOptions{Threads: opt.Threads, Scale: how.Method == AWQ}
 	if to.Importance, err = l.importance(ctx); err != nil {
 		return to, nil, err
 	}
-	if how.Method == gguf.GPTQ {
+	if how.Method == GPTQ {
 		h, err := l.hessians()
 		if err != nil {
 			return to, nil, err
@@ -147,7 +132,7 @@ func calibrated(ctx context.Context, path string, how gguf.Calibration, opt Opti
 
 // learner has the model read texts, once there is one to read.
 type learner struct {
-	gguf.Calibration
+	Calibration
 	path    string
 	threads int
 	keep    string
@@ -184,21 +169,21 @@ func (l *learner) reading(name string) calibrate.Options {
 
 // importance reads the importance matrix, or makes it; nil where none is
 // wanted.
-func (l *learner) importance(ctx context.Context) (m *imatrix.Matrix, err error) {
+func (l *learner) importance(ctx context.Context) (m *calibrated.Matrix, err error) {
 	from := l.Imatrix
 	if from == nil {
-		if from = l.Text; from == nil || l.Method == gguf.GPTQ && l.keep == "" {
+		if from = l.Text; from == nil || l.Method == GPTQ && l.keep == "" {
 			return nil, nil
 		}
 	}
-	if gguf.IsText(from.Data) {
+	if IsText(from.Data) {
 		if err := l.load(); err != nil {
 			return nil, err
 		}
 		if m, err = calibrate.Importance(ctx, l.model, l.tok, string(from.Data), l.reading(from.Path)); err != nil {
 			return nil, fmt.Errorf("%s: %w", from.Path, err)
 		}
-	} else if m, err = gguf.ReadImatrix(from); err != nil {
+	} else if m, err = ReadImatrix(from); err != nil {
 		return nil, err
 	}
 	if l.keep != "" {
@@ -228,7 +213,7 @@ func (l *learner) hessians() (*calibrate.Hessians, error) {
 
 // keep writes an importance matrix aside and gives it its name once it is
 // whole.
-func keep(path string, m *imatrix.Matrix) error {
+func keep(path string, m *calibrated.Matrix) error {
 	d, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
 	if err != nil {
 		return err

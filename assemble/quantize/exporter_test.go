@@ -1,4 +1,4 @@
-package gguf
+package quantize
 
 import (
 	"bytes"
@@ -203,21 +203,19 @@ func TestCheck(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		e    builds.Export
-		x    Exporter
 		want string
 	}{
-		"rtn":               {builds.Export{Method: "rtn"}, Exporter{reader{}}, ""},
-		"gptq":              {builds.Export{Method: "gptq", Calibration: "t"}, Exporter{reader{}}, ""},
-		"gptq by a matrix":  {builds.Export{Method: "gptq", Imatrix: "t"}, Exporter{reader{}}, "gptq needs a text"},
-		"awq":               {builds.Export{Method: "awq", Imatrix: "t"}, Exporter{reader{}}, ""},
-		"awq of nothing":    {builds.Export{Method: "awq"}, Exporter{reader{}}, "awq needs to know"},
-		"awq by the module": {builds.Export{Method: "awq", Options: []byte(`{"imatrix": "m.gguf"}`)}, Exporter{reader{}}, ""},
-		"two matrices":      {builds.Export{Imatrix: "t", Options: []byte(`{"imatrix": "m.gguf"}`)}, Exporter{reader{}}, "keep one"},
-		"no engine":         {builds.Export{Imatrix: "t"}, Exporter{}, "nothing reads"},
-		"less than none":    {builds.Export{Options: []byte(`{"windows": -1}`)}, Exporter{}, "windows is -1"},
+		"rtn":               {builds.Export{Method: "rtn"}, ""},
+		"gptq":              {builds.Export{Method: "gptq", Calibration: "t"}, ""},
+		"gptq by a matrix":  {builds.Export{Method: "gptq", Imatrix: "t"}, "gptq needs a text"},
+		"awq":               {builds.Export{Method: "awq", Imatrix: "t"}, ""},
+		"awq of nothing":    {builds.Export{Method: "awq"}, "awq needs to know"},
+		"awq by the module": {builds.Export{Method: "awq", Options: []byte(`{"imatrix": "m.gguf"}`)}, ""},
+		"two matrices":      {builds.Export{Imatrix: "t", Options: []byte(`{"imatrix": "m.gguf"}`)}, "keep one"},
+		"less than none":    {builds.Export{Options: []byte(`{"windows": -1}`)}, "windows is -1"},
 	} {
 		tc.e.Precision = "int8"
-		list := tc.x.Check(with(), tc.e)
+		list := (Exporter{}).Check(with(), tc.e)
 		if tc.want == "" && len(list) > 0 || tc.want != "" && (len(list) != 1 || list[0].Code != diag.BadExport || !strings.Contains(list[0].Detail+list[0].Hint, tc.want)) {
 			t.Errorf("%s: %v, want %q", name, list, tc.want)
 		}
@@ -225,13 +223,6 @@ func TestCheck(t *testing.T) {
 	if (Exporter{}).Format() != abi.GGUF {
 		t.Error("another format")
 	}
-}
-
-// reader learns nothing.
-type reader struct{}
-
-func (reader) Calibrate(context.Context, string, Calibration) (Options, func() error, error) {
-	return Options{}, func() error { return nil }, nil
 }
 
 // What a calibration is made of tells it from every other, so that no result of
@@ -274,10 +265,10 @@ func TestConvert(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	if _, err := Convert(t.Context(), f, l.Descriptor.Size, Options{Recipe: recipe}, &got); err != nil || !bytes.Equal(got.Bytes(), want) {
+	if _, err := Convert(t.Context(), f, l.Descriptor.Size, ConvertOptions{Recipe: recipe}, &got); err != nil || !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%v, %d bytes against %d", err, got.Len(), len(want))
 	}
-	if _, err := Convert(t.Context(), strings.NewReader("no gguf"), 7, Options{Recipe: recipe}, &got); err == nil {
+	if _, err := Convert(t.Context(), strings.NewReader("no gguf"), 7, ConvertOptions{Recipe: recipe}, &got); err == nil {
 		t.Error("converted what is no GGUF")
 	}
 }

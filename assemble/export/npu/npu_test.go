@@ -1,4 +1,4 @@
-package qnn_test
+package npu_test
 
 import (
 	"context"
@@ -17,12 +17,13 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/assemble/export/qnn"
+	"mm-abi.org/mm/assemble/export/npu"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 )
 
@@ -55,7 +56,7 @@ func (c compiler) SDK(context.Context) (string, error) {
 
 func (compiler) Precisions() []string { return []string{"fp16", "w8a8"} }
 
-func (c compiler) Compile(_ context.Context, job qnn.Job) ([]byte, error) {
+func (c compiler) Compile(_ context.Context, job npu.Job) ([]byte, error) {
 	*c.calls++
 	if job.Language {
 		record := fmt.Sprintf(`{"source":"sha256:11","soc":%q,"precision":"fp16","language":{"positions":%d,"window":%d}}`, job.Chip.Name, job.Positions, job.Window)
@@ -116,7 +117,7 @@ func TestSets(t *testing.T) {
 		"picture+first+second": sum("golden/b.npz", "second") + sum("golden/a.npz", "first"),
 	} {
 		m, store, cache := packed(t, manifest+more)
-		layers, _, err := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(`{"soc":"SM8750"}`)}, export.Sink{Store: store, Cache: cache})
+		layers, _, err := npu.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(`{"soc":"SM8750"}`)}, export.Sink{Store: store, Cache: cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,9 +137,9 @@ func TestSets(t *testing.T) {
 func TestExport(t *testing.T) {
 	m, store, cache := packed(t, manifest)
 	calls := 0
-	export := func(sdk, soc, precision string) ([]registry.Layer, []string) {
+	export := func(sdk, soc, precision string) ([]artifact.Layer, []string) {
 		t.Helper()
-		layers, notes, err := qnn.Exporter{Compiler: compiler{sdk, &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Precision: precision, Options: json.RawMessage(`{"soc":"` + soc + `"}`)}, export.Sink{Store: store, Cache: cache})
+		layers, notes, err := npu.Exporter{Compiler: compiler{sdk, &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Precision: precision, Options: json.RawMessage(`{"soc":"` + soc + `"}`)}, export.Sink{Store: store, Cache: cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%v was not compiled anew", other)
 		}
 	}
-	if _, _, err := (qnn.Exporter{Compiler: compiler{"", &calls}}).Export(t.Context(), m, builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}, export2(store)); err == nil || !strings.Contains(err.Error(), "no libraries") {
+	if _, _, err := (npu.Exporter{Compiler: compiler{"", &calls}}).Export(t.Context(), m, builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}, export2(store)); err == nil || !strings.Contains(err.Error(), "no libraries") {
 		t.Errorf("without libraries: %v", err)
 	}
 }
@@ -189,7 +190,7 @@ func TestMinCosine(t *testing.T) {
 	for i, tc := range []struct{ options, want string }{
 		{`{"soc":"SM8750"}`, "none"}, {`{"soc":"SM8750","min_cosine":0}`, "0"}, {`{"soc":"SM8750","min_cosine":0.97}`, "0.97"},
 	} {
-		if _, _, err := (qnn.Exporter{Compiler: c}).Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(tc.options)}, export.Sink{Store: store, Cache: cache}); err != nil {
+		if _, _, err := (npu.Exporter{Compiler: c}).Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(tc.options)}, export.Sink{Store: store, Cache: cache}); err != nil {
 			t.Fatal(err)
 		}
 		if gate != tc.want || calls != i+1 {
@@ -204,7 +205,7 @@ type gated struct {
 	gate *string
 }
 
-func (g gated) Compile(ctx context.Context, job qnn.Job) ([]byte, error) {
+func (g gated) Compile(ctx context.Context, job npu.Job) ([]byte, error) {
 	*g.gate = "none"
 	if job.MinCosine != nil {
 		*g.gate = fmt.Sprint(*job.MinCosine)
@@ -242,7 +243,7 @@ func TestExportCore(t *testing.T) {
 		{`{"soc":"SM8750","window":32,"layers":"1:2"}`, []string{"core.sm8750.bin", "core.sm8750.json"}, 4},
 		{`{"soc":"SM8750","window":32,"positions":8}`, []string{"core.sm8750.bin", "core.sm8750.json", "core.sm8750.8.bin", "core.sm8750.8.json"}, 6},
 	} {
-		layers, _, err := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(c.options)}, export.Sink{Store: store, Cache: cache})
+		layers, _, err := npu.Exporter{Compiler: compiler{"v2.51", &calls}}.Export(t.Context(), m, builds.Export{Format: abi.QNN, Options: json.RawMessage(c.options)}, export.Sink{Store: store, Cache: cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +263,7 @@ func export2(store *registry.Store) export.Sink { return export.Sink{Store: stor
 
 func TestCheck(t *testing.T) {
 	calls := 0
-	x := qnn.Exporter{Compiler: compiler{"v2.51", &calls}}
+	x := npu.Exporter{Compiler: compiler{"v2.51", &calls}}
 	good := builds.Export{Options: json.RawMessage(`{"soc":"SM8750"}`)}
 	for name, c := range map[string]struct {
 		manifest string

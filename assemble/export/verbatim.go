@@ -1,34 +1,30 @@
-// Package verbatim exports a format whose files are shipped as they are: the
-// entry, what the manifest says lies beside it, and, of ONNX, the external
-// data that the model names.
-package verbatim
+package export
 
 import (
 	"context"
 	"fmt"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/assemble/export"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/inspect"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Exporter ships one format.
-type Exporter struct{ format abi.Format }
+type Verbatim struct{ format abi.Format }
 
 // New returns the exporter of a format.
-func New(format abi.Format) Exporter { return Exporter{format} }
+func NewVerbatim(format abi.Format) Verbatim { return Verbatim{format} }
 
 // Format is the format that New was given.
-func (x Exporter) Format() abi.Format { return x.format }
+func (x Verbatim) Format() abi.Format { return x.format }
 
 // Check refuses a module without the format, and to change what is shipped as
 // it is.
-func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
+func (x Verbatim) Check(m *modules.Manifest, e builds.Export) diag.List {
 	var list diag.List
 	if m.Entry(x.format) == "" {
 		list.Add(diag.NotExported, diag.Pos{}, fmt.Sprintf("%s exports no %s", m.ID(), x.format), fmt.Sprintf("add export.%s to its manifest", x.format))
@@ -43,9 +39,9 @@ func (x Exporter) Check(m *modules.Manifest, e builds.Export) diag.List {
 }
 
 // Export hands over the module's own files.
-func (x Exporter) Export(_ context.Context, m *resolve.Module, _ builds.Export, out export.Sink) ([]registry.Layer, []string, error) {
-	var layers []registry.Layer
-	for _, path := range inspect.Weights(m.Manifest, export.Files(out.Store, m))[x.format] {
+func (x Verbatim) Export(_ context.Context, m *resolve.Module, _ builds.Export, out Sink) ([]artifact.Layer, []string, error) {
+	var layers []artifact.Layer
+	for _, path := range inspect.Weights(m.Manifest, Files(out.Store, m))[x.format] {
 		l, err := out.Layer(m, path)
 		if err != nil {
 			return nil, nil, err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/assemble/export/gguf"
 	ggml "mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/testfiles"
@@ -53,8 +52,8 @@ func TestMethods(t *testing.T) {
 	}
 	for name, opt := range map[string]Options{
 		"importance": {Imatrix: calibration, Windows: 2},
-		"awq":        {Method: gguf.AWQ, Calibration: calibration, Windows: 2},
-		"gptq":       {Method: gguf.GPTQ, Calibration: calibration, Windows: 2},
+		"awq":        {Method: AWQ, Calibration: calibration, Windows: 2},
+		"gptq":       {Method: GPTQ, Calibration: calibration, Windows: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt.Threads = 1
@@ -109,8 +108,8 @@ func TestRefused(t *testing.T) {
 		opt  Options
 		want string
 	}{
-		"awq without a text":  {Options{Method: gguf.AWQ}, "which columns matter"},
-		"gptq by a matrix":    {Options{Method: gguf.GPTQ, Imatrix: calibration}, "needs a text"},
+		"awq without a text":  {Options{Method: AWQ}, "which columns matter"},
+		"gptq by a matrix":    {Options{Method: GPTQ, Imatrix: calibration}, "needs a text"},
 		"another method":      {Options{Method: "hqq"}, "known are rtn, awq, gptq"},
 		"nothing to keep":     {Options{Keep: "x.gguf"}, "no importance matrix to keep"},
 		"a file that is none": {Options{Imatrix: zeros}, zeros},

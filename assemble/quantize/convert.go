@@ -1,4 +1,4 @@
-package gguf
+package quantize
 
 import (
 	"bufio"
@@ -12,17 +12,15 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/awq"
-	"mm-abi.org/mm/core/quant/gptq"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tensor"
 )
 
 // Options is how a file is rewritten.
-type Options struct {
+type ConvertOptions struct {
 	Recipe quant.Recipe
 	// Importance says which columns matter; nil: all alike.
-	Importance *imatrix.Matrix
+	Importance *calibrated.Matrix
 	// Scale looks for factors that make the matrices easier to round, and puts
 	// them where their inputs come from (package awq). It needs Importance.
 	Scale bool
@@ -36,7 +34,7 @@ type Options struct {
 
 // Convert rewrites the GGUF file in r and tells which tensors fell back to
 // another type.
-func Convert(ctx context.Context, r io.ReaderAt, size int64, opt Options, w io.Writer) (notes []string, err error) {
+func Convert(ctx context.Context, r io.ReaderAt, size int64, opt ConvertOptions, w io.Writer) (notes []string, err error) {
 	file, err := gguf.Read(r, size)
 	if err != nil {
 		return nil, err
@@ -55,18 +53,18 @@ func Convert(ctx context.Context, r io.ReaderAt, size int64, opt Options, w io.W
 
 // conversion is a GGUF file on its way to another precision.
 type conversion struct {
-	Options
+	ConvertOptions
 	file  *gguf.File
 	model quant.Model
 	pool  *pool.Pool
 
-	factors map[string]awq.Factors
+	factors map[string]calibrated.Factors
 }
 
-func newConversion(file *gguf.File, opt Options) *conversion {
+func newConversion(file *gguf.File, opt ConvertOptions) *conversion {
 	model := modelOf(file)
 	model.Importance = opt.Importance != nil
-	return &conversion{Options: opt, file: file, model: model, pool: pool.New(opt.Threads)}
+	return &conversion{ConvertOptions: opt, file: file, model: model, pool: pool.New(opt.Threads)}
 }
 
 // prepare looks for factors.
@@ -77,7 +75,7 @@ func (c *conversion) prepare(ctx context.Context) (err error) {
 	if c.Importance == nil {
 		return errors.New("factors need an importance matrix")
 	}
-	c.factors, err = awq.Search(ctx, c.file, c.typeOf, c.Importance, c.pool)
+	c.factors, err = calibrated.Search(ctx, c.file, c.typeOf, c.Importance, c.pool)
 	return err
 }
 
@@ -239,7 +237,7 @@ func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 }
 
 // factor is by what a matrix is rounded; nil: each element for itself.
-func (r *rows) factor() (*gptq.Factor, error) {
+func (r *rows) factor() (*calibrated.Factor, error) {
 	if r.Hessian == nil || len(r.tensor.Dims) != 2 {
 		return nil, nil
 	}
@@ -256,11 +254,11 @@ func (r *rows) factor() (*gptq.Factor, error) {
 			}
 		}
 	}
-	return gptq.New(h, n, r.pool)
+	return calibrated.New(h, n, r.pool)
 }
 
 // scale multiplies rows, the first of which is the first-th of its tensor.
-func scale(x []float32, row, first int, by awq.Factors) {
+func scale(x []float32, row, first int, by calibrated.Factors) {
 	if by.Columns == nil && by.Rows == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package gguf
+package quantize
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/calibrate"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/testfiles"
@@ -66,7 +66,7 @@ func probabilities(t *testing.T, path string) (all []float32) {
 // TestMethods: what the weights' inputs tell makes a model of four bits closer
 // to the one that was quantised, on a text that it has not seen; and factors
 // change nothing but the rounding.
-func TestMethods(t *testing.T) {
+func TestConvertMethods(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "catalog", "core-llm", "core-llm.gguf")
 	m, tok := core(t, path)
 	stories, err := os.ReadFile(testfiles.Shared(t, "tinystories", "tinystories_sample.txt"))
@@ -90,7 +90,7 @@ func TestMethods(t *testing.T) {
 		t.Fatal(err)
 	}
 	var full []float32
-	convert := func(precision string, opt Options) []byte {
+	convert := func(precision string, opt ConvertOptions) []byte {
 		t.Helper()
 		if opt.Recipe, err = Recipe(precision); err != nil {
 			t.Fatal(err)
@@ -116,18 +116,18 @@ func TestMethods(t *testing.T) {
 		return sum * float64(m.Config().Vocab) / float64(len(full))
 	}
 	floats := filepath.Join(t.TempDir(), "f32.gguf")
-	if err := os.WriteFile(floats, convert("F32", Options{}), 0o644); err != nil {
+	if err := os.WriteFile(floats, convert("F32", ConvertOptions{}), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	full = probabilities(t, floats)
-	nearest := divergence(convert("Q4_0", Options{}))
+	nearest := divergence(convert("Q4_0", ConvertOptions{}))
 	for name, c := range map[string]struct {
-		opt  Options
+		opt  ConvertOptions
 		most float64 // of what rounding to the nearest costs
 	}{
-		"imatrix": {Options{Importance: importance}, 0.97},
-		"awq":     {Options{Importance: importance, Scale: true}, 1.1}, // the inputs of this model are even
-		"gptq":    {Options{Hessian: hessian(0)}, 0.75},
+		"imatrix": {ConvertOptions{Importance: importance}, 0.97},
+		"awq":     {ConvertOptions{Importance: importance, Scale: true}, 1.1}, // the inputs of this model are even
+		"gptq":    {ConvertOptions{Hessian: hessian(0)}, 0.75},
 	} {
 		file := convert("Q4_0", c.opt)
 		got := divergence(file)
@@ -138,7 +138,7 @@ func TestMethods(t *testing.T) {
 		if name != "gptq" {
 			continue
 		}
-		opt := Options{Threads: 3, Hessian: hessian(8 << 20)}
+		opt := ConvertOptions{Threads: 3, Hessian: hessian(8 << 20)}
 		if !bytes.Equal(file, convert("Q4_0", opt)) {
 			t.Errorf("%s: three threads, or less memory, give other bytes", name)
 		}
@@ -152,7 +152,7 @@ func TestMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConversion(parsed, Options{Recipe: recipe, Importance: importance, Scale: true})
+	c := newConversion(parsed, ConvertOptions{Recipe: recipe, Importance: importance, Scale: true})
 	defer c.close()
 	if err := c.prepare(t.Context()); err != nil {
 		t.Fatal(err)
@@ -179,11 +179,11 @@ func TestMethods(t *testing.T) {
 	if got := divergence(b.Bytes()); got > 1e-6 {
 		t.Errorf("factors change the model by %v nats", got)
 	}
-	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), Options{Scale: true}, &bytes.Buffer{}); err == nil {
+	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), ConvertOptions{Scale: true}, &bytes.Buffer{}); err == nil {
 		t.Error("factors of nothing")
 	}
-	other := &imatrix.Matrix{Entries: map[string]imatrix.Entry{"blk.0.attn_q.weight": {Sums: []float32{1, 2}, Counts: []float32{1}}}}
-	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), Options{Recipe: recipe, Importance: other}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "importance matrix") {
+	other := &calibrated.Matrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: []float32{1, 2}, Counts: []float32{1}}}}
+	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), ConvertOptions{Recipe: recipe, Importance: other}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "importance matrix") {
 		t.Errorf("another model's importance matrix: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestExportImatrix(t *testing.T) {
 	for i := range sums {
 		sums[i] = float32(1 + i*i)
 	}
-	matrix := &imatrix.Matrix{Entries: map[string]imatrix.Entry{"blk.0.attn_q.weight": {Sums: sums, Counts: []float32{9}}}}
+	matrix := &calibrated.Matrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: sums, Counts: []float32{9}}}}
 	if err := matrix.Write(&b); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
-// Package gguf exports language models as GGUF, rewritten in the precision a
-// target asks for, tensor by tensor in bounded memory. A file that is in that
-// precision already is taken as it is.
-package gguf
+// Package quantize rewrites GGUF files in another precision, tensor by tensor in
+// bounded memory: as the exporter of language models ([Exporter]) and of a single
+// file ([File]). Rounding can use an importance matrix, read from a file or
+// measured by mm's engine on a text, factors for its columns (AWQ), or the
+// products of the inputs (GPTQ). A file that already has the requested precision
+// is used unchanged.
+package quantize
 
 import (
 	"bytes"
@@ -22,15 +25,13 @@ import (
 	"mm-abi.org/mm/core/quant"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Exporter writes GGUF. A precision is one of abi.Precisions or a recipe of
 // llama.cpp's that mm has, such as Q6_K.
 type Exporter struct {
-	// Calibrator reads the texts and the importance matrices that graphs name;
-	// nil: they are refused.
-	Calibrator Calibrator
+	Threads int // of calibration; if zero, the number of CPUs
 }
 
 // generation is part of every cache key: it changes when other bytes are
@@ -106,9 +107,6 @@ func (x Exporter) checkMethod(e builds.Export, opt exportOptions) (list diag.Lis
 	if e.Method == "" && e.Imatrix == "" && e.Calibration == "" {
 		return nil
 	}
-	if x.Calibrator == nil {
-		list.Add(diag.BadExport, diag.Pos{}, "nothing reads what method, imatrix and calibration name", "leave them out")
-	}
 	if e.Imatrix != "" && opt.Imatrix != "" {
 		list.Add(diag.BadExport, diag.Pos{}, "imatrix names a file beside the graph, options.imatrix one of the module", "keep one of them")
 	}
@@ -156,7 +154,7 @@ func allowed(supported []string, precision, recipe string) bool {
 
 // Export writes the model in the export's precision; without one its files
 // stay as they are.
-func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []registry.Layer, notes []string, err error) {
+func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
 	if e.Precision == "" {
 		return asItIs(m, out)
 	}
@@ -186,7 +184,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 	if err != nil {
 		return nil, nil, err
 	}
-	opt, done, err := x.known(ctx, out.Store.BlobPath(src.Descriptor), how)
+	opt, done, err := x.options(ctx, out.Store.BlobPath(src.Descriptor), how)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +201,7 @@ func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export
 			return nil, nil, err
 		}
 	}
-	layers, notes = []registry.Layer{src}, c.notes()
+	layers, notes = []artifact.Layer{src}, c.notes()
 	out.Remember(key, layers, notes)
 	return annotated(layers, from, how), notes, nil
 }
@@ -235,16 +233,15 @@ func moduleFile(ctx context.Context, m *resolve.Module, path string, out export.
 		return nil, err
 	}
 	defer f.Close()
-	const most = 256 << 20
-	if layer.Descriptor.Size > most {
-		return nil, fmt.Errorf("%s has %d bytes, the limit is %d", path, layer.Descriptor.Size, most)
+	if layer.Descriptor.Size > maxText {
+		return nil, fmt.Errorf("%s is too large: got %d bytes, the limit is %d", path, layer.Descriptor.Size, maxText)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, most))
+	data, err := io.ReadAll(io.LimitReader(f, maxText))
 	return &export.Given{Path: path, Digest: layer.Descriptor.Digest.String(), Data: data}, err
 }
 
-// known is what the conversion of the file at path knows of its inputs.
-func (x Exporter) known(ctx context.Context, path string, how Calibration) (opt Options, done func() error, err error) {
+// options returns the conversion options for the model at path; done frees them.
+func (x Exporter) options(ctx context.Context, path string, how Calibration) (opt ConvertOptions, done func() error, err error) {
 	done = func() error { return nil }
 	if how.Text == nil && (how.Method == "" || how.Method == Nearest) {
 		if how.Imatrix == nil {
@@ -255,15 +252,12 @@ func (x Exporter) known(ctx context.Context, path string, how Calibration) (opt 
 			return opt, done, err
 		}
 	}
-	if x.Calibrator == nil {
-		return opt, done, errors.New("nothing reads texts here")
-	}
-	return x.Calibrator.Calibrate(ctx, path, how)
+	return learn(ctx, path, how, Options{Threads: x.Threads})
 }
 
 // annotated notes by what layers were rounded, unless they are the module's
 // file itself.
-func annotated(layers []registry.Layer, from string, how Calibration) []registry.Layer {
+func annotated(layers []artifact.Layer, from string, how Calibration) []artifact.Layer {
 	notes := map[string]string{}
 	if how.Method != "" {
 		notes[abi.AnnotationMethod] = string(how.Method)
@@ -287,7 +281,7 @@ func fileName(m *resolve.Module) string { return m.Manifest.Name + ".gguf" }
 
 // asItIs ships the files of the module: one under the module's name, several
 // under their own, for they find each other by them.
-func asItIs(m *resolve.Module, out export.Sink) (layers []registry.Layer, notes []string, err error) {
+func asItIs(m *resolve.Module, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
 	files := m.Manifest.Export[abi.GGUF].Files()
 	for _, path := range files {
 		l, err := out.Layer(m, path)

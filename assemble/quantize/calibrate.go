@@ -1,8 +1,7 @@
-package gguf
+package quantize
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 )
 
 // Method is how weights are rounded.
@@ -84,16 +83,9 @@ func (c Calibration) String() string {
 	return strings.Join(s, " ")
 }
 
-// Calibrator has models read texts.
-type Calibrator interface {
-	// Calibrate gives what rewriting the GGUF file at path is to know; its
-	// recipe is not set. The model is let go of by done.
-	Calibrate(ctx context.Context, path string, how Calibration) (known Options, done func() error, err error)
-}
-
-// IsText reports whether bytes begin a text, and not an importance matrix:
-// UTF-8, perhaps cut where it is looked at, and none of the zeros that counts of
-// the older form have.
+// IsText reports whether data begins a text rather than an importance matrix:
+// valid UTF-8, possibly cut within a rune, without the zero bytes that the counts
+// of the older format contain.
 func IsText(data []byte) bool {
 	head := data[:min(len(data), 512)]
 	if bytes.HasPrefix(head, []byte("GGUF")) || bytes.IndexByte(head, 0) >= 0 {
@@ -107,9 +99,9 @@ func IsText(data []byte) bool {
 	return false
 }
 
-// ReadImatrix reads an importance matrix of either form.
-func ReadImatrix(from *export.Given) (*imatrix.Matrix, error) {
-	m, err := imatrix.Read(bytes.NewReader(from.Data), int64(len(from.Data)))
+// ReadImatrix reads an importance matrix in either format of llama.cpp.
+func ReadImatrix(from *export.Given) (*calibrated.Matrix, error) {
+	m, err := calibrated.Read(bytes.NewReader(from.Data), int64(len(from.Data)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from.Path, err)
 	}

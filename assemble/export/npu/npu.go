@@ -17,7 +17,7 @@
 // time.
 //
 // A module that ships contexts of its own is exported as it is.
-package qnn
+package npu
 
 import (
 	"bytes"
@@ -35,7 +35,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/core/gguf/window"
@@ -43,7 +42,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Job is a model that is to be compiled.
@@ -234,9 +233,9 @@ func sets(m *modules.Manifest, language bool) []string {
 }
 
 // Export compiles the module.
-func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []registry.Layer, notes []string, err error) {
+func (x Exporter) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (layers []artifact.Layer, notes []string, err error) {
 	if own(m.Manifest, e) {
-		return verbatim.New(abi.QNN).Export(ctx, m, e, out)
+		return export.NewVerbatim(abi.QNN).Export(ctx, m, e, out)
 	}
 	opt, err := optionsOf(e)
 	if err != nil {
@@ -299,7 +298,7 @@ func gate(opt options) string {
 }
 
 // compile makes each context and its record, in this order.
-func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
+func (x Exporter) compile(ctx context.Context, job Job, name string, out export.Sink) (layers []artifact.Layer, err error) {
 	first, err := x.compileOne(ctx, job.pass(1), name, out)
 	if err != nil || !job.Language || job.Positions < 2 {
 		return first, err
@@ -318,7 +317,7 @@ func (j Job) pass(n int) Job {
 }
 
 // compileOne makes a context and its record.
-func (x Exporter) compileOne(ctx context.Context, job Job, name string, out export.Sink) (layers []registry.Layer, err error) {
+func (x Exporter) compileOne(ctx context.Context, job Job, name string, out export.Sink) (layers []artifact.Layer, err error) {
 	dir, err := fsx.MkdirTemp("mm-qnn-")
 	if err != nil {
 		return nil, err
@@ -372,7 +371,7 @@ type record struct {
 
 // annotated notes on each context what its record says, and tells people how
 // near it comes and what stayed floats.
-func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([]registry.Layer, []string, error) {
+func annotated(ctx context.Context, layers []artifact.Layer, out export.Sink) ([]artifact.Layer, []string, error) {
 	if len(layers) == 0 || len(layers)%2 != 0 {
 		return nil, nil, errNoRecord
 	}
@@ -390,7 +389,7 @@ func annotated(ctx context.Context, layers []registry.Layer, out export.Sink) ([
 var errNoRecord = errors.New("a context without its record")
 
 // annotate notes on a context, which comes before its record, what that says.
-func annotate(ctx context.Context, layers []registry.Layer, out export.Sink) (notes []string, err error) {
+func annotate(ctx context.Context, layers []artifact.Layer, out export.Sink) (notes []string, err error) {
 	if layers[1].Descriptor.Size > maxRecord {
 		return nil, errNoRecord
 	}

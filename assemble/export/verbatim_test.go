@@ -1,4 +1,4 @@
-package verbatim_test
+package export_test
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/assemble/export/verbatim"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
@@ -33,7 +32,7 @@ export:
 `
 
 // The entry comes first, then what lies beside it; nothing of other formats.
-func TestExport(t *testing.T) {
+func TestVerbatim(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "w"), 0o755); err != nil {
 		t.Fatal(err)
@@ -57,7 +56,7 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &resolve.Module{Manifest: m, Artifact: artifact, Descriptor: desc}
-	layers, notes, err := verbatim.New(abi.Safetensors).Export(t.Context(), r, builds.Export{}, export.Sink{Store: store})
+	layers, notes, err := export.NewVerbatim(abi.Safetensors).Export(t.Context(), r, builds.Export{}, export.Sink{Store: store})
 	var paths []string
 	for _, l := range layers {
 		paths = append(paths, l.Path)
@@ -86,7 +85,7 @@ func TestCheck(t *testing.T) {
 		{abi.ONNX, builds.Export{Precision: "int8"}, []diag.Code{diag.QuantUnknown}},
 		{abi.ONNX, builds.Export{Options: []byte("{}")}, []diag.Code{diag.BadExport}},
 	} {
-		x := verbatim.New(tc.format)
+		x := export.NewVerbatim(tc.format)
 		var got []diag.Code
 		for _, d := range x.Check(m, tc.e) {
 			got = append(got, d.Code)
