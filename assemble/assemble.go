@@ -27,6 +27,7 @@ import (
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Resolver finds the modules that a graph's references mean and brings them
@@ -103,7 +104,7 @@ type target struct {
 	name     string
 	spec     builds.Target
 	assembly *builds.Assembly
-	layers   []registry.Layer
+	layers   []artifact.Layer
 	desc     ocispec.Descriptor
 }
 

@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/schemas"
 )
@@ -171,7 +171,7 @@ func (b *build) documents(t *target, m *resolve.Module) builds.Part {
 		if slices.Contains(b.weights[name], l.Path) && !code {
 			continue
 		}
-		moved := registry.Layer{Path: name + "/" + l.Path, Descriptor: l.Descriptor, Annotations: maps.Clone(l.Annotations)}
+		moved := artifact.Layer{Path: name + "/" + l.Path, Descriptor: l.Descriptor, Annotations: maps.Clone(l.Annotations)}
 		if code {
 			p.Files[format] = append(p.Files[format], moved.Path)
 		}
@@ -208,7 +208,7 @@ func (b *build) exportPart(ctx context.Context, t *target, m *resolve.Module, e 
 
 // addWeights adds one file that an exporter gave, with the annotations of the
 // module it belongs to.
-func (b *build) addWeights(t *target, m *resolve.Module, l registry.Layer, e builds.Export, p *builds.Part) {
+func (b *build) addWeights(t *target, m *resolve.Module, l artifact.Layer, e builds.Export, p *builds.Part) {
 	if !schemas.ValidPath(l.Path) {
 		b.list.Add(diag.ExportFailed, b.pos(e, e.Ptr), fmt.Sprintf("%s as %s: %q is no path inside a folder", m.Manifest.ID(), e.Format, l.Path), "")
 		return
@@ -246,8 +246,8 @@ func (b *build) adapter(ctx context.Context, t *target, m *resolve.Module) build
 }
 
 // add appends a layer once; two references may share a module.
-func (t *target) add(l registry.Layer) {
-	if !slices.ContainsFunc(t.layers, func(o registry.Layer) bool { return o.Path == l.Path }) {
+func (t *target) add(l artifact.Layer) {
+	if !slices.ContainsFunc(t.layers, func(o artifact.Layer) bool { return o.Path == l.Path }) {
 		t.layers = append(t.layers, l)
 	}
 }
@@ -285,8 +285,8 @@ func (b *build) compose(ctx context.Context) error {
 	}
 	for _, t := range b.targets {
 		role := map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "yaml"}
-		t.add(registry.Layer{Path: b.graph.Name + ".lock.yaml", Descriptor: lockDesc, Annotations: role})
-		t.add(registry.Layer{Path: b.graph.Name + ".graph.yaml", Descriptor: graphDesc, Annotations: role})
+		t.add(artifact.Layer{Path: b.graph.Name + ".lock.yaml", Descriptor: lockDesc, Annotations: role})
+		t.add(artifact.Layer{Path: b.graph.Name + ".graph.yaml", Descriptor: graphDesc, Annotations: role})
 		if err := b.composeTarget(ctx, t, lockDesc.Digest.String()); err != nil {
 			return err
 		}
@@ -303,10 +303,10 @@ func (b *build) composeTarget(ctx context.Context, t *target, lock string) error
 	if err != nil {
 		return err
 	}
-	t.add(registry.Layer{Path: builds.AssemblyFile, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "json"}})
+	t.add(artifact.Layer{Path: builds.AssemblyFile, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: abi.RoleAssembly, abi.AnnotationFormat: "json"}})
 	notes := b.annotations(lock)
 	notes[abi.AnnotationTarget] = t.name
-	t.desc, err = registry.Pack(ctx, b.opt.Store, registry.Artifact{
+	t.desc, err = artifact.Pack(ctx, b.opt.Store, artifact.Artifact{
 		Name: b.graph.Name, Version: b.graph.Version, Layers: t.layers, Annotations: notes, Config: b.config(t),
 	})
 	if err != nil {
@@ -348,7 +348,7 @@ func (b *build) annotations(lock string) map[string]string {
 }
 
 // config is the ModelPack config of a target.
-func (b *build) config(t *target) registry.ModelConfig {
+func (b *build) config(t *target) artifact.ModelConfig {
 	head := b.leading(t)
 	c := modelpack.Config(b.modules[head.Name].Manifest)
 	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = b.graph.Name, b.graph.Version, b.graph.Description
@@ -386,7 +386,7 @@ func (b *build) leading(t *target) builds.Part {
 // capabilities are what a target can do with what is in it. It is signed, so
 // it claims nothing of a module whose files the target leaves out, and no tool
 // use for tools whose code is elsewhere.
-func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
+func capabilities(a *builds.Assembly) *artifact.ModelCapabilities {
 	var in, out []string
 	if len(a.Core.Files) > 0 {
 		in, out = append(in, string(abi.Text)), append(out, string(abi.Text))
@@ -404,7 +404,7 @@ func capabilities(a *builds.Assembly) *registry.ModelCapabilities {
 	tools := a.Router != nil && len(a.Core.Files) > 0 && slices.ContainsFunc(a.Skills, func(s builds.SkillPart) bool { return len(s.Files) > 0 })
 	slices.Sort(in)
 	slices.Sort(out)
-	return &registry.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
+	return &artifact.ModelCapabilities{InputTypes: slices.Compact(in), OutputTypes: slices.Compact(out), ToolUsage: &tools}
 }
 
 // ModelPack's words for what is no modality.
@@ -451,11 +451,11 @@ func (b *build) composeIndex(ctx context.Context, lock string) error {
 		b.result.Digest = b.result.Descriptor.Digest.String()
 		return nil
 	}
-	var entries []registry.IndexEntry
+	var entries []artifact.IndexEntry
 	for _, t := range b.targets {
-		entries = append(entries, registry.IndexEntry{Descriptor: t.desc, Target: t.name, Platform: platform(t)})
+		entries = append(entries, artifact.IndexEntry{Descriptor: t.desc, Target: t.name, Platform: platform(t)})
 	}
-	desc, err := registry.PackIndex(ctx, b.opt.Store, entries, b.annotations(lock))
+	desc, err := artifact.PackIndex(ctx, b.opt.Store, entries, b.annotations(lock))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // A target ships the files of the formats that take a module, with what lies
@@ -39,7 +40,7 @@ func TestTargetFiles(t *testing.T) {
 	if d := cmp.Diff(want, weights(phone)); d != "" {
 		t.Errorf("phone (-want +got):\n%s", d)
 	}
-	if slices.ContainsFunc(phone.Layers, func(l registry.Layer) bool { return l.Path == "enc/enc.data" }) {
+	if slices.ContainsFunc(phone.Layers, func(l artifact.Layer) bool { return l.Path == "enc/enc.data" }) {
 		t.Error("the encoder's data is shipped without the encoder")
 	}
 	if first := laptop.Layers[0]; first.Path != "core-llm/core-llm.gguf" || !first.CoreModel() {
@@ -244,7 +245,7 @@ func TestPlatforms(t *testing.T) {
 	}
 	k.write("kit.graph.yaml", text+"  own: {gguf: {quant: int8}, platform: windows/arm64}\n")
 	r := k.must(nil)
-	index, err := registry.ReadIndex(context.Background(), k.store, r.Descriptor)
+	index, err := artifact.ReadIndex(context.Background(), k.store, r.Descriptor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Exporter writes one format. It is safe for concurrent use.
@@ -25,7 +25,7 @@ type Exporter interface {
 	// Export hands the files of m to out and returns them as layers, the entry
 	// first, with paths inside the module's folder; and what is not exactly as
 	// asked for, for people.
-	Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (files []registry.Layer, notes []string, err error)
+	Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) (files []artifact.Layer, notes []string, err error)
 }
 
 // exporter finds the exporter of a format; nil where there is none.

@@ -21,8 +21,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/assemble/export"
-	"mm-abi.org/mm/assemble/export/gguf"
-	"mm-abi.org/mm/assemble/export/verbatim"
+	"mm-abi.org/mm/assemble/quantize"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/builds/resolve"
 	"mm-abi.org/mm/internal/diag"
@@ -30,6 +29,7 @@ import (
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // kit is a folder of seeded modules, a graph and an empty store.
@@ -117,7 +117,7 @@ func newKit(t *testing.T) *kit {
 	t.Cleanup(func() { k.store.Close() })
 	k.opt = assemble.Options{
 		Graph: k.path("kit.graph.yaml"), Store: k.store, Cache: k.path("cache"), Resolver: folders{k.path("modules"), k.store},
-		Exporters: []assemble.Exporter{gguf.Exporter{}, verbatim.New(abi.ONNX), verbatim.New(abi.Safetensors)},
+		Exporters: []assemble.Exporter{quantize.Exporter{}, export.NewVerbatim(abi.ONNX), export.NewVerbatim(abi.Safetensors)},
 	}
 	k.write("kit.graph.yaml", whole)
 	return k
@@ -211,7 +211,7 @@ func faults(err error) string {
 }
 
 // artifact reads what the build made for one target.
-func (k *kit) artifact(r *assemble.Result, target string) (*registry.Artifact, *builds.Assembly) {
+func (k *kit) artifact(r *assemble.Result, target string) (*artifact.Artifact, *builds.Assembly) {
 	k.t.Helper()
 	ctx := context.Background()
 	for _, t := range r.Targets {
@@ -222,7 +222,7 @@ func (k *kit) artifact(r *assemble.Result, target string) (*registry.Artifact, *
 		if err != nil {
 			k.t.Fatal(err)
 		}
-		a, err := registry.ReadArtifact(ctx, k.store, desc)
+		a, err := artifact.Read(ctx, k.store, desc)
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func (k *kit) artifact(r *assemble.Result, target string) (*registry.Artifact, *
 }
 
 // weights are the paths of an artifact's layers that hold weights or code.
-func weights(a *registry.Artifact) []string {
+func weights(a *artifact.Artifact) []string {
 	var out []string
 	for _, l := range a.Layers {
 		if m := l.Descriptor.MediaType; m == abi.MediaWeight || m == abi.MediaCode {
@@ -315,7 +315,7 @@ func (boxed) Check(m *modules.Manifest, e builds.Export) diag.List {
 	return list
 }
 
-func (b boxed) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) ([]registry.Layer, []string, error) {
+func (b boxed) Export(ctx context.Context, m *resolve.Module, e builds.Export, out export.Sink) ([]artifact.Layer, []string, error) {
 	if b.fail != nil {
 		return nil, nil, b.fail
 	}
@@ -327,7 +327,7 @@ func (b boxed) Export(ctx context.Context, m *resolve.Module, e builds.Export, o
 	if layers, notes, ok := out.Recall(ctx, key); ok {
 		return layers, append(notes, "recalled"), nil
 	}
-	var layers []registry.Layer
+	var layers []artifact.Layer
 	for _, path := range paths {
 		l, err := out.Write(ctx, path, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s of %s as %s, options %s", path, m.Manifest.ID(), e.Precision, e.Options)

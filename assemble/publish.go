@@ -17,6 +17,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // platforms are the platforms of target names that say what they are for. The
@@ -149,7 +150,7 @@ func (b *build) unreleased(ctx context.Context, desc ocispec.Descriptor) (bool, 
 	if err != nil || len(referrers) > 0 {
 		return false, err
 	}
-	id, err := registry.Identify(ctx, b.opt.Store, desc)
+	id, err := artifact.Identify(ctx, b.opt.Store, desc)
 	return err == nil && id.Kind == abi.KindAssembly && id.Name == b.graph.Name && id.Version == b.graph.Version, ctx.Err()
 }
 
@@ -187,7 +188,7 @@ func (b *build) free(ctx context.Context, s *registry.Store, ref string) error {
 	if err != nil {
 		return err
 	}
-	id, err := registry.Identify(ctx, s, old)
+	id, err := artifact.Identify(ctx, s, old)
 	if err == nil && id.Name == b.graph.Name && id.Version != b.graph.Version && id.Meaning(ref) != abi.MeansMistake {
 		return fmt.Errorf("%s is the name of %s already; give the target or the version another name", ref, id)
 	}
@@ -205,7 +206,7 @@ func (b *build) dropBare(ctx context.Context, out *registry.Store) error {
 		if r, err := abi.ParseRef(t.Ref); err == nil && r.Tag != "" {
 			continue
 		}
-		id, err := registry.Identify(ctx, out, t.Descriptor)
+		id, err := artifact.Identify(ctx, out, t.Descriptor)
 		if err != nil || id.Name != b.graph.Name || id.Version != b.graph.Version || id.Meaning(t.Ref) == abi.MeansChannel {
 			continue
 		}
@@ -236,7 +237,7 @@ func (b *build) unpack(ctx context.Context, out *registry.Store, t *target) erro
 			return err
 		}
 	}
-	a, err := registry.ReadArtifact(ctx, out, t.desc)
+	a, err := artifact.Read(ctx, out, t.desc)
 	if err != nil || unpacked(dir, out, a, t.name) {
 		return err
 	}
@@ -269,7 +270,7 @@ func exchange(dir *fsx.Dir, fresh, name, old string) error {
 
 // unpacked reports whether the folder name holds the artifact: the list of
 // digests is the same and every file is the blob itself.
-func unpacked(dir *fsx.Dir, out *registry.Store, a *registry.Artifact, name string) bool {
+func unpacked(dir *fsx.Dir, out *registry.Store, a *artifact.Artifact, name string) bool {
 	have, err := dir.Root().ReadFile(name + "/" + sumsFile)
 	if err != nil || string(have) != sums(a) {
 		return false
@@ -290,7 +291,7 @@ func unpacked(dir *fsx.Dir, out *registry.Store, a *registry.Artifact, name stri
 // sumsFile lists the digests of a target's files as sha256sum(1) reads them.
 const sumsFile = "SHA256SUMS"
 
-func sums(a *registry.Artifact) string {
+func sums(a *artifact.Artifact) string {
 	var b strings.Builder
 	for _, l := range a.Layers {
 		fmt.Fprintf(&b, "%s  %s\n", l.Descriptor.Digest.Encoded(), l.Path)
@@ -299,7 +300,7 @@ func sums(a *registry.Artifact) string {
 }
 
 // fill checks the artifact's files out into the folder fresh of dir.
-func (b *build) fill(ctx context.Context, out *registry.Store, a *registry.Artifact, dir *fsx.Dir, fresh string) error {
+func (b *build) fill(ctx context.Context, out *registry.Store, a *artifact.Artifact, dir *fsx.Dir, fresh string) error {
 	// Cached: this run has hashed what it put there.
 	if _, err := out.Checkout(ctx, a, filepath.Join(b.opt.Out, fresh), registry.CheckoutOptions{Link: true, Cached: true}); err != nil {
 		return err

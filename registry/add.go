@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // AddOptions for [Store.AddFile].
@@ -97,7 +98,7 @@ func (s *Store) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error
 		return false, err
 	}
 	err = s.VerifyCached(ctx, desc)
-	if errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, artifact.ErrCorrupt) {
 		return false, nil
 	}
 	return err == nil, err

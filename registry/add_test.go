@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // writeOld writes a file whose times are past the clock's tick.
@@ -255,7 +256,7 @@ func TestCachedVerify(t *testing.T) {
 	if !cacheHit(t, s, path) {
 		t.Skip("skipped: no digest cache here")
 	}
-	a := &Artifact{Name: "a", Layers: []Layer{{Path: "f", Descriptor: desc}}}
+	a := &artifact.Artifact{Name: "a", Layers: []artifact.Layer{{Path: "f", Descriptor: desc}}}
 	if _, err := s.Checkout(ctx, a, t.TempDir(), CheckoutOptions{Link: true, Cached: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestCachedVerify(t *testing.T) {
 		t.Error(err)
 	}
 	flip(t, s.BlobPath(desc), 100, 1)
-	if err := s.VerifyCached(ctx, desc); !errors.Is(err, ErrCorrupt) {
+	if err := s.VerifyCached(ctx, desc); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("a changed blob: %v", err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // cpu is the processor time that this process has used.
@@ -111,7 +113,7 @@ func benchRound(b *testing.B, dir, path string, measure func(string, func() erro
 		b.Fatal(err)
 	}
 	measure("verify", func() error { return s.Verify(ctx, desc) })
-	a := &Artifact{Name: "a", Layers: []Layer{{Path: "f", Descriptor: desc}}}
+	a := &artifact.Artifact{Name: "a", Layers: []artifact.Layer{{Path: "f", Descriptor: desc}}}
 	measure("checkout", func() error {
 		_, err := s.Checkout(ctx, a, filepath.Join(dir, "out"), CheckoutOptions{Link: true})
 		return err

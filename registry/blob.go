@@ -19,42 +19,15 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
-
-// maxBlobBytes bounds the size a descriptor may claim: 1 PiB.
-const maxBlobBytes = 1 << 50
 
 // copyBuffer is the unit in which blobs are hashed and copied.
 const copyBuffer = 512 << 10
 
-// checkDigest accepts SHA-256 and SHA-512 in lower-case hexadecimal.
-func checkDigest(d digest.Digest) error {
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("digest %q: %w: %w", shorten(string(d)), errdef.ErrInvalidDigest, err)
-	}
-	if a := d.Algorithm(); a != digest.SHA256 && a != digest.SHA512 {
-		return fmt.Errorf("digest %q: %w: only sha256 and sha512 are taken", shorten(string(d)), errdef.ErrInvalidDigest)
-	}
-	return nil
-}
-
-// checkDescriptor refuses descriptors that cannot describe content.
-func checkDescriptor(desc ocispec.Descriptor) error {
-	if err := checkDigest(desc.Digest); err != nil {
-		return err
-	}
-	if desc.Size < 0 || desc.Size > maxBlobBytes {
-		return fmt.Errorf("%s: impossible size %d", desc.Digest, desc.Size)
-	}
-	if desc.MediaType == "" {
-		return fmt.Errorf("%s: no media type", desc.Digest)
-	}
-	return nil
-}
-
 // blobName is the blob's name in the store, slash separated.
 func blobName(d digest.Digest) (string, error) {
-	if err := checkDigest(d); err != nil {
+	if err := artifact.CheckDigest(d); err != nil {
 		return "", err
 	}
 	return blobDir + "/" + d.Algorithm().String() + "/" + d.Encoded(), nil
@@ -116,7 +89,7 @@ func (s *Store) Exists(ctx context.Context, desc ocispec.Descriptor) (ok bool, e
 	} else {
 		ok, err = s.keep(ctx, desc)
 	}
-	if err == nil && ok && IsManifest(desc.MediaType) {
+	if err == nil && ok && artifact.IsManifest(desc.MediaType) {
 		ok, err = s.listed(desc)
 	}
 	if err != nil {
@@ -131,7 +104,7 @@ func (s *Store) listed(desc ocispec.Descriptor) (bool, error) {
 	if err != nil {
 		return false, nil // unreadable: push it again
 	}
-	if n.subject == nil {
+	if n.Subject == nil {
 		return true, nil
 	}
 	there := false
@@ -168,7 +141,7 @@ func (s *Store) OpenBlob(ctx context.Context, desc ocispec.Descriptor) (*os.File
 	}
 	fi, err := f.Stat()
 	if err == nil && fi.Size() != desc.Size {
-		err = fmt.Errorf("%w: %d bytes where %d are meant", ErrCorrupt, fi.Size(), desc.Size)
+		err = fmt.Errorf("%w: %d bytes where %d are meant", artifact.ErrCorrupt, fi.Size(), desc.Size)
 	}
 	if err != nil {
 		f.Close()
@@ -192,7 +165,7 @@ func (s *Store) readBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("blob %s: %w", desc.Digest, err)
 	}
 	if desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
-		return nil, fmt.Errorf("blob %s: %w", desc.Digest, ErrCorrupt)
+		return nil, fmt.Errorf("blob %s: %w", desc.Digest, artifact.ErrCorrupt)
 	}
 	return data, nil
 }
@@ -202,9 +175,9 @@ func (s *Store) readBlob(desc ocispec.Descriptor, limit int64) ([]byte, error) {
 func (s *Store) Push(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
 	err := s.writable()
 	if err == nil {
-		err = checkDescriptor(desc)
+		err = artifact.CheckDescriptor(desc)
 	}
-	if err == nil && IsManifest(desc.MediaType) {
+	if err == nil && artifact.IsManifest(desc.MediaType) {
 		err = s.pushManifest(ctx, desc, r)
 	} else if err == nil {
 		err = s.pushBlob(ctx, desc, r)
@@ -229,15 +202,15 @@ func (s *Store) pushBlob(ctx context.Context, desc ocispec.Descriptor, r io.Read
 // pushManifest stores a manifest and, where it has a subject, lists it. What is
 // there already is read, so that a broken one is replaced.
 func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.Reader) error {
-	if desc.Size > MaxManifestBytes {
-		return fmt.Errorf("manifest of %d bytes, limit %d: %w", desc.Size, MaxManifestBytes, errdef.ErrSizeExceedsLimit)
+	if desc.Size > artifact.MaxManifestBytes {
+		return fmt.Errorf("manifest of %d bytes, limit %d: %w", desc.Size, artifact.MaxManifestBytes, errdef.ErrSizeExceedsLimit)
 	}
 	there, err := s.keep(ctx, desc)
 	if err != nil {
 		return err
 	}
 	if there {
-		_, err := s.readBlob(desc, MaxManifestBytes)
+		_, err := s.readBlob(desc, artifact.MaxManifestBytes)
 		there = err == nil
 	}
 	if !there {
@@ -245,10 +218,10 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 		if err != nil {
 			return err
 		}
-		if err := matches(desc, int64(len(data)), desc.Digest.Algorithm().FromBytes(data)); err != nil {
+		if err := artifact.CheckContent(desc, int64(len(data)), desc.Digest.Algorithm().FromBytes(data)); err != nil {
 			return err
 		}
-		if _, err := parseNode(desc, data); err != nil {
+		if _, err := artifact.ParseManifest(desc, data); err != nil {
 			return err
 		}
 		if err := s.ingest(ctx, desc, bytes.NewReader(data)); err != nil {
@@ -259,7 +232,7 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 	if err != nil {
 		return err
 	}
-	if n.subject != nil {
+	if n.Subject != nil {
 		if err := s.list(ctx, n); err != nil {
 			return err
 		}
@@ -271,13 +244,13 @@ func (s *Store) pushManifest(ctx context.Context, desc ocispec.Descriptor, r io.
 }
 
 // list gives the manifest an untagged entry in index.json.
-func (s *Store) list(ctx context.Context, n *node) error {
+func (s *Store) list(ctx context.Context, n *artifact.Manifest) error {
 	lock, err := s.dir.RLock(ctx, gcLock)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	if ok, err := s.has(n.desc); err != nil || !ok {
+	if ok, err := s.has(n.Descriptor); err != nil || !ok {
 		return errors.Join(err, errdef.ErrNotFound)
 	}
 	return s.updateIndex(ctx, func(e *edit) error { e.set(n, ""); return nil })
@@ -293,7 +266,7 @@ func (s *Store) ingest(ctx context.Context, desc ocispec.Descriptor, r io.Reader
 	h := desc.Digest.Algorithm().Hash()
 	n, err := copyHash(ctx, f, h, r, desc.Size)
 	if err == nil {
-		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
+		err = artifact.CheckContent(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}
 	if err == nil {
 		err = f.Sync()
@@ -324,20 +297,6 @@ func (s *Store) land(temp string, d digest.Digest) error {
 	return s.dir.SyncDir(dir)
 }
 
-// matches compares what arrived with what was described.
-func matches(desc ocispec.Descriptor, size int64, d digest.Digest) error {
-	if size > desc.Size {
-		return fmt.Errorf("%w: more than %d bytes", ErrCorrupt, desc.Size)
-	}
-	if size < desc.Size {
-		return fmt.Errorf("%w: %d bytes where %d are meant", ErrCorrupt, size, desc.Size)
-	}
-	if d != desc.Digest {
-		return fmt.Errorf("%w: bytes hash to %s", ErrCorrupt, d)
-	}
-	return nil
-}
-
 // AddBytes stores data as a blob.
 func (s *Store) AddBytes(ctx context.Context, mediaType string, data []byte) (ocispec.Descriptor, error) {
 	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
@@ -363,7 +322,7 @@ func verifyFile(ctx context.Context, f *os.File, desc ocispec.Descriptor) error 
 	h := desc.Digest.Algorithm().Hash()
 	n, err := copyHash(ctx, nil, h, f, desc.Size)
 	if err == nil {
-		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
+		err = artifact.CheckContent(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}
 	if err != nil {
 		return fmt.Errorf("blob %s: %w", desc.Digest, err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // The digest cache remembers what a file hashed to, by what the file system
@@ -111,7 +113,7 @@ func (s *Store) cached(k fileKey) digest.Digest {
 		return ""
 	}
 	d := digest.Digest(fields[6])
-	if checkDigest(d) != nil || string(k.record(d)) != string(data) {
+	if artifact.CheckDigest(d) != nil || string(k.record(d)) != string(data) {
 		return ""
 	}
 	return d

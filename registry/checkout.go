@@ -17,22 +17,23 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // CheckoutOptions for [Store.Checkout].
 type CheckoutOptions struct {
-	Only   func(Layer) bool // which layers. Zero: all
-	Link   bool             // hard link out of the store where the disk allows; the files are read-only. Zero: copy
-	Force  bool             // replace files that are there. Zero: refuse, unless the file is the blob itself
-	Target string           // of an index, this target alone ([Store.CheckoutTree]). Zero: all
-	Cached bool             // with Link, take the digest cache's word as VerifyCached does. Zero: hash every blob
+	Only   func(artifact.Layer) bool // which layers. Zero: all
+	Link   bool                      // hard link out of the store where the disk allows; the files are read-only. Zero: copy
+	Force  bool                      // replace files that are there. Zero: refuse, unless the file is the blob itself
+	Target string                    // of an index, this target alone ([Store.CheckoutTree]). Zero: all
+	Cached bool                      // with Link, take the digest cache's word as VerifyCached does. Zero: hash every blob
 }
 
 // Checkout puts the files of a into dir, which is created where missing, and
 // returns their paths below dir, sorted. Every file is hashed before it is
 // visible; nothing leaves dir, whatever links lie in it. On any fault what it
 // made is removed; files it replaced under Force are then the new ones, whole.
-func (s *Store) Checkout(ctx context.Context, a *Artifact, dir string, opt CheckoutOptions) ([]string, error) {
+func (s *Store) Checkout(ctx context.Context, a *artifact.Artifact, dir string, opt CheckoutOptions) ([]string, error) {
 	paths, err := s.checkout(ctx, []part{{artifact: a}}, dir, opt)
 	if err != nil {
 		return nil, fmt.Errorf("check out %s to %s: %w", a.Name, dir, err)
@@ -60,16 +61,16 @@ func (s *Store) CheckoutTree(ctx context.Context, desc ocispec.Descriptor, dir s
 // for the target itself.
 type part struct {
 	below    string
-	artifact *Artifact
+	artifact *artifact.Artifact
 }
 
 // parts reads the artifacts below desc.
 func (s *Store) parts(ctx context.Context, desc ocispec.Descriptor, target string) ([]part, error) {
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := ReadArtifact(ctx, s, desc)
+		a, err := artifact.Read(ctx, s, desc)
 		return []part{{artifact: a}}, err
 	}
-	ix, err := ReadIndex(ctx, s, desc)
+	ix, err := artifact.ReadIndex(ctx, s, desc)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (s *Store) parts(ctx context.Context, desc ocispec.Descriptor, target strin
 		if target != "" && e.Target != target {
 			continue
 		}
-		a, err := ReadArtifact(ctx, s, e.Descriptor)
+		a, err := artifact.Read(ctx, s, e.Descriptor)
 		if err != nil {
 			return nil, err
 		}
@@ -96,11 +97,11 @@ func (s *Store) parts(ctx context.Context, desc ocispec.Descriptor, target strin
 
 func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt CheckoutOptions) (paths []string, err error) {
 	for _, p := range parts {
-		if err := checkLayers(p.artifact.Layers); err != nil {
+		if err := artifact.CheckLayers(p.artifact.Layers); err != nil {
 			return nil, err
 		}
 		if p.below != "" {
-			if err := checkTarget(p.below); err != nil {
+			if err := artifact.CheckTarget(p.below); err != nil {
 				return nil, err
 			}
 		}
@@ -134,12 +135,11 @@ func (s *Store) checkout(ctx context.Context, parts []part, dir string, opt Chec
 	return paths, nil
 }
 
-// stageDir is the folder inside the target in which files wait until all are
+// CheckoutDir is the folder inside the target in which files wait until all are
 // checked. Its lock lets one checkout at a time use the target; what a killed
 // one left there the next removes.
 const (
-	stageDir  = ".mm-checkout"
-	stageLock = stageDir + "/lock"
+	stageLock = artifact.CheckoutDir + "/lock"
 )
 
 // checkout is one run: all files are staged, checked, and only then renamed
@@ -177,7 +177,7 @@ func (c *checkout) open(ctx context.Context, dir string) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err = c.dir.MkdirAll(stageDir, 0o755); err != nil {
+		if err = c.dir.MkdirAll(artifact.CheckoutDir, 0o755); err != nil {
 			return err
 		}
 		c.lock, err = c.dir.Lock(ctx, stageLock)
@@ -193,12 +193,12 @@ func (c *checkout) open(ctx context.Context, dir string) error {
 
 // clearStage removes all files of the staging folder but the lock.
 func (c *checkout) clearStage() error {
-	entries, err := fs.ReadDir(c.dir.Root().FS(), stageDir)
+	entries, err := fs.ReadDir(c.dir.Root().FS(), artifact.CheckoutDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if name := stageDir + "/" + e.Name(); name != stageLock {
+		if name := artifact.CheckoutDir + "/" + e.Name(); name != stageLock {
 			err = errors.Join(err, c.dir.Remove(name))
 		}
 	}
@@ -207,7 +207,7 @@ func (c *checkout) clearStage() error {
 
 // stage puts the checked bytes of l into the staging folder, unless the file at
 // its path is the blob already.
-func (c *checkout) stage(ctx context.Context, l Layer) error {
+func (c *checkout) stage(ctx context.Context, l artifact.Layer) error {
 	there, err := c.dir.Root().Lstat(filepath.FromSlash(l.Path))
 	if err == nil && c.opt.Link && c.isBlob(there, l.Descriptor) {
 		return c.verify(ctx, l.Descriptor)
@@ -218,7 +218,7 @@ func (c *checkout) stage(ctx context.Context, l Layer) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := staged{temp: stageDir + "/" + strconv.Itoa(len(c.files)), path: l.Path, desc: l.Descriptor}
+	f := staged{temp: artifact.CheckoutDir + "/" + strconv.Itoa(len(c.files)), path: l.Path, desc: l.Descriptor}
 	if c.opt.Link {
 		linked, err := c.link(ctx, &f)
 		if err != nil {
@@ -304,7 +304,7 @@ func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp strin
 	h := desc.Digest.Algorithm().Hash()
 	n, err := copyHash(ctx, f, h, blob, desc.Size)
 	if err == nil {
-		err = matches(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
+		err = artifact.CheckContent(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}
 	if err == nil {
 		err = f.Sync()
@@ -371,7 +371,7 @@ func (c *checkout) close(failed bool) (err error) {
 		err = errors.Join(c.clearStage(), c.lock.RemoveUnlock())
 	}
 	if c.dir != nil {
-		c.dir.Remove(stageDir) // fails, rightly, if another checkout waits
+		c.dir.Remove(artifact.CheckoutDir) // fails, rightly, if another checkout waits
 		err = errors.Join(err, c.dir.Close())
 	}
 	if failed {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // A version keeps its bytes; other names move.
@@ -16,11 +17,11 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := Pack(ctx, s, Artifact{Name: "a", Version: "1.0.0", Layers: []Layer{{Path: "one", Descriptor: desc}}})
+	one, err := artifact.Pack(ctx, s, artifact.Artifact{Name: "a", Version: "1.0.0", Layers: []artifact.Layer{{Path: "one", Descriptor: desc}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := Pack(ctx, s, Artifact{Name: "a", Version: "1.0.0", Layers: []Layer{{Path: "two", Descriptor: desc}}})
+	two, err := artifact.Pack(ctx, s, artifact.Artifact{Name: "a", Version: "1.0.0", Layers: []artifact.Layer{{Path: "two", Descriptor: desc}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // A file becomes a layer, an artifact, a tag, and a file again.
@@ -36,9 +37,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	desc, err := registry.Pack(ctx, store, registry.Artifact{
+	desc, err := artifact.Pack(ctx, store, artifact.Artifact{
 		Name: "core-llm", Version: "3.1.0",
-		Layers: []registry.Layer{{Path: "core.gguf", Descriptor: layer}},
+		Layers: []artifact.Layer{{Path: "core.gguf", Descriptor: layer}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -51,7 +52,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	artifact, err := registry.ReadArtifact(ctx, store, desc)
+	artifact, err := artifact.Read(ctx, store, desc)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // scene is a folder with a store and a source file, before an operation.
@@ -108,7 +109,7 @@ func (sc scene) intact(t *testing.T, s *Store) {
 			t.Errorf("%s: %v, %v", ref, desc.Digest, err)
 			continue
 		}
-		if _, err := ReadArtifact(ctx, s, desc); err != nil {
+		if _, err := artifact.Read(ctx, s, desc); err != nil {
 			t.Errorf("%s: %v", ref, err)
 		}
 		if sigs, err := s.Referrers(ctx, desc, "x/sig"); err != nil || len(sigs) != 1 {
@@ -137,12 +138,12 @@ var partialDesc = ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(
 var elsewhereStore = func() *memory.Store {
 	m := memory.New()
 	layer := []byte("far")
-	a := Artifact{Name: "far", Layers: []Layer{{Path: "f", Descriptor: ocispec.Descriptor{
+	a := artifact.Artifact{Name: "far", Layers: []artifact.Layer{{Path: "f", Descriptor: ocispec.Descriptor{
 		MediaType: abi.MediaWeight, Digest: digest.FromBytes(layer), Size: int64(len(layer))}}}}
 	err := m.Push(ctx, a.Layers[0].Descriptor, bytes.NewReader(layer))
 	if err == nil {
 		var desc ocispec.Descriptor
-		if desc, err = Pack(ctx, m, a); err == nil {
+		if desc, err = artifact.Pack(ctx, m, a); err == nil {
 			_, attachErr := attach(m, desc, "x/sig", "far")
 			err = errors.Join(attachErr, m.Tag(ctx, desc, "far:1"))
 		}
@@ -336,7 +337,7 @@ func checkoutOld(link bool) func(sc scene, s *Store) error {
 		if err != nil {
 			return err
 		}
-		a, err := ReadArtifact(ctx, s, desc)
+		a, err := artifact.Read(ctx, s, desc)
 		if err != nil {
 			return err
 		}
@@ -351,7 +352,7 @@ func checkedOut(sc scene, s *Store) error {
 	if err != nil {
 		return err
 	}
-	a, err := ReadArtifact(ctx, s, desc)
+	a, err := artifact.Read(ctx, s, desc)
 	if err != nil {
 		return err
 	}
@@ -371,7 +372,7 @@ func checkedOut(sc scene, s *Store) error {
 func (sc scene) visible() []string {
 	var out []string
 	filepath.WalkDir(sc.out(), func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == stageDir {
+		if err == nil && d.IsDir() && d.Name() == artifact.CheckoutDir {
 			return fs.SkipDir
 		}
 		if err == nil && !d.IsDir() {
@@ -596,7 +597,7 @@ func TestRealENOSPC(t *testing.T) {
 			p.Close()
 		}
 		tmp := filepath.Join(dir, "out")
-		if a, err := ReadArtifact(ctx, s, seal); err == nil {
+		if a, err := artifact.Read(ctx, s, seal); err == nil {
 			if _, err := s.Checkout(ctx, a, tmp, CheckoutOptions{}); err != nil && !errors.Is(err, syscall.ENOSPC) {
 				t.Error(err)
 			}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // TestFlipIndex flips a bit of every byte of index.json, and with MM_FAULTS=long
@@ -88,16 +90,16 @@ func TestFlipManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := s.readBlob(desc, MaxManifestBytes)
+	data, err := s.readBlob(desc, artifact.MaxManifestBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := parseManifest(data)
+	m, err := artifact.ParseManifest(desc, data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	flips := 0
-	for _, target := range []digest.Digest{desc.Digest, m.Config.Digest} {
+	for _, target := range []digest.Digest{desc.Digest, m.Children[0].Digest} {
 		path := filepath.Join(sc.store(), "blobs", "sha256", target.Encoded())
 		size, err := os.Stat(path)
 		if err != nil {
@@ -106,14 +108,14 @@ func TestFlipManifest(t *testing.T) {
 		for i := range int(size.Size()) {
 			bit := i % 8
 			flip(t, path, i, bit)
-			if _, err := ReadArtifact(ctx, s, desc); err == nil {
+			if _, err := artifact.Read(ctx, s, desc); err == nil {
 				t.Fatalf("%s byte %d: artifact read", target, i)
 			}
 			flip(t, path, i, bit)
 			flips++
 		}
 	}
-	if _, err := ReadArtifact(ctx, s, desc); err != nil {
+	if _, err := artifact.Read(ctx, s, desc); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d of %d flips refused", flips, flips)
@@ -133,7 +135,7 @@ func TestFlipBlobs(t *testing.T) {
 		a.Layers[i].Descriptor = desc
 	}
 	clear(blobs)
-	desc, err := Pack(ctx, s, a)
+	desc, err := artifact.Pack(ctx, s, a)
 	if err != nil {
 		t.Fatal(err)
 	}

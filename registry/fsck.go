@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // FsckOptions for [Store.Fsck].
@@ -133,7 +134,7 @@ func (c *check) written() error {
 		return err
 	}
 	var doc ocispec.Index
-	if err := decodeStrict(raw, &doc); err != nil {
+	if err := artifact.DecodeStrict(raw, &doc); err != nil {
 		return err
 	}
 	sum, err := sumEntries(&doc)
@@ -188,7 +189,7 @@ func (c *check) named(ctx context.Context, entries []ocispec.Descriptor) error {
 			}
 			digests[ref] = e.Digest
 		}
-		err := c.s.walk(ctx, e, seen, func(desc ocispec.Descriptor, _ *node, err error) error {
+		err := c.s.walk(ctx, e, seen, func(desc ocispec.Descriptor, _ *artifact.Manifest, err error) error {
 			if c.ref[desc.Digest] == "" {
 				c.ref[desc.Digest] = ref
 			}
@@ -223,7 +224,7 @@ func (c *check) absent(desc ocispec.Descriptor) string {
 // lasting drops errors that another check reports: a blob that is missing or
 // does not match its digest.
 func lasting(err error) error {
-	if errors.Is(err, errdef.ErrNotFound) || errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, errdef.ErrNotFound) || errors.Is(err, artifact.ErrCorrupt) {
 		return nil
 	}
 	return err
@@ -260,7 +261,7 @@ func (c *check) blobs(ctx context.Context) error {
 // links checks that the records of repositories can be read.
 func (c *check) links() error {
 	return c.s.eachLink(func(repo, name string, d digest.Digest) error {
-		if _, err := c.s.readLink(name); lasting(err) != nil || errors.Is(err, ErrCorrupt) {
+		if _, err := c.s.readLink(name); lasting(err) != nil || errors.Is(err, artifact.ErrCorrupt) {
 			c.problem(Problem{Digest: d, Path: name, Detail: err.Error()})
 		}
 		return nil
@@ -277,7 +278,7 @@ func (c *check) leftovers(ctx context.Context) error {
 		c.report.Temp++
 		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of a blob that is not whole", u.Bytes)})
 	}
-	for _, dir := range []string{".", privateDir, ingestDir, partialDir, uploadDir, digestDir, keepDir} {
+	for _, dir := range []string{".", artifact.PrivateDir, ingestDir, partialDir, uploadDir, digestDir, keepDir} {
 		entries, err := c.s.readDir(dir)
 		if err != nil {
 			return err

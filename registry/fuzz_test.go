@@ -1,133 +1,16 @@
 package registry
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/content/memory"
-	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
-
-// pairFetcher serves a manifest and, under any other digest, one config.
-type pairFetcher struct {
-	manifest ocispec.Descriptor
-	data     []byte
-	config   []byte
-}
-
-func (p pairFetcher) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCloser, error) {
-	switch desc.Digest {
-	case p.manifest.Digest:
-		return io.NopCloser(bytes.NewReader(p.data)), nil
-	case described(p.config).Digest:
-		return io.NopCloser(bytes.NewReader(p.config)), nil
-	}
-	return nil, errdef.ErrNotFound
-}
-
-// seeds returns a good manifest, its config and a good index.
-func seeds(f *testing.F) (manifest, config, index []byte) {
-	m := memory.New()
-	a, _ := full()
-	desc, err := Pack(ctx, m, a)
-	if err != nil {
-		f.Fatal(err)
-	}
-	manifest, err = fetchSmall(ctx, m, desc)
-	if err != nil {
-		f.Fatal(err)
-	}
-	var doc ocispec.Manifest
-	if err := json.Unmarshal(manifest, &doc); err != nil {
-		f.Fatal(err)
-	}
-	if config, err = fetchSmall(ctx, m, doc.Config); err != nil {
-		f.Fatal(err)
-	}
-	idx, err := PackIndex(ctx, m, []IndexEntry{{Descriptor: desc, Target: "laptop", Platform: &ocispec.Platform{OS: "linux", Architecture: "amd64"}}}, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if index, err = fetchSmall(ctx, m, idx); err != nil {
-		f.Fatal(err)
-	}
-	return manifest, config, index
-}
-
-// FuzzReadArtifact: what is accepted has only safe paths, and packs again to
-// something that reads the same.
-func FuzzReadArtifact(f *testing.F) {
-	manifest, config, _ := seeds(f)
-	f.Add(manifest, config)
-	f.Add(bytes.Replace(manifest, []byte("README.md"), []byte("../x"), -1), config)
-	f.Add(bytes.Replace(manifest, []byte(`"layers"`), []byte(`"Layers"`), 1), config)
-	f.Fuzz(func(t *testing.T, manifest, config []byte) {
-		desc := described(manifest)
-		desc.MediaType = ocispec.MediaTypeImageManifest
-		// Let the config's digest be right, so that its content matters.
-		var doc struct{ Config ocispec.Descriptor }
-		if json.Unmarshal(manifest, &doc) == nil && doc.Config.Digest != "" {
-			manifest = bytes.Replace(manifest, []byte(doc.Config.Digest), []byte(described(config).Digest), 1)
-			desc = described(manifest)
-			desc.MediaType = ocispec.MediaTypeImageManifest
-		}
-		a, err := ReadArtifact(ctx, pairFetcher{desc, manifest, config}, desc)
-		if err != nil {
-			return
-		}
-		seen := map[string]bool{}
-		for _, l := range a.Layers {
-			if !filepath.IsLocal(filepath.FromSlash(l.Path)) || strings.ContainsAny(l.Path, "\\:\x00") || len(l.Path) > 255 || seen[strings.ToLower(l.Path)] {
-				t.Fatalf("path %q accepted", l.Path)
-			}
-			seen[strings.ToLower(l.Path)] = true
-			if l.Descriptor.Size < 0 || len(l.Descriptor.Digest) != 71 || l.Descriptor.URLs != nil {
-				t.Fatalf("descriptor %+v accepted", l.Descriptor)
-			}
-		}
-		if a.Name == "" {
-			return
-		}
-		m := memory.New()
-		again, err := Pack(ctx, m, *a)
-		if err != nil {
-			return // annotations that mm itself would not write
-		}
-		if _, err := ReadArtifact(ctx, m, again); err != nil {
-			t.Fatalf("packed again it does not read: %v", err)
-		}
-	})
-}
-
-func FuzzReadIndex(f *testing.F) {
-	_, _, index := seeds(f)
-	f.Add(index)
-	f.Add(bytes.Replace(index, []byte("laptop"), nil, 1))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		idx, err := parseTargets(data)
-		if err != nil {
-			return
-		}
-		if len(idx.Entries) == 0 || len(idx.Entries) > MaxTargets {
-			t.Fatalf("%d entries accepted", len(idx.Entries))
-		}
-		for _, e := range idx.Entries {
-			if e.Target == "" || e.Descriptor.MediaType != ocispec.MediaTypeImageManifest || len(e.Descriptor.Digest) != 71 {
-				t.Fatalf("%+v accepted", e)
-			}
-		}
-	})
-}
 
 // FuzzIndexJSON: a layout's index.json that parses can be written again and
 // parses to the same names.
@@ -151,7 +34,7 @@ func FuzzIndexJSON(f *testing.F) {
 			return
 		}
 		for ref := range idx.tags {
-			if desc, err := idx.lookup(ref); err == nil && checkDescriptor(desc) != nil {
+			if desc, err := idx.lookup(ref); err == nil && artifact.CheckDescriptor(desc) != nil {
 				t.Fatalf("%q leads to %+v", ref, desc)
 			}
 		}
@@ -168,45 +51,6 @@ func FuzzIndexJSON(f *testing.F) {
 	})
 }
 
-// FuzzManifest: the parser of the graph, which sees manifests of any kind.
-func FuzzManifest(f *testing.F) {
-	manifest, _, index := seeds(f)
-	f.Add(manifest)
-	f.Add(index)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, mediaType := range []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, mediaDockerManifest} {
-			desc := described(data)
-			desc.MediaType = mediaType
-			n, err := parseNode(desc, data)
-			if err != nil {
-				continue
-			}
-			for _, child := range n.children {
-				if checkDescriptor(child) != nil {
-					t.Fatalf("%+v accepted", child)
-				}
-			}
-		}
-		sniff(data)
-	})
-}
-
-// FuzzCheckPath: an accepted path stays inside and is one file.
-func FuzzCheckPath(f *testing.F) {
-	for _, p := range []string{"a/b", "../x", "C:x", "a\\b", "nul.txt", "é", "a/./b"} {
-		f.Add(p)
-	}
-	f.Fuzz(func(t *testing.T, p string) {
-		if CheckPath(p) != nil {
-			return
-		}
-		joined := filepath.Join("/base", filepath.FromSlash(p))
-		if !filepath.IsLocal(p) || !strings.HasPrefix(joined, "/base/") || filepath.ToSlash(joined) != "/base/"+p {
-			t.Fatalf("%q accepted", p)
-		}
-	})
-}
-
 // FuzzRef: an accepted reference name survives index.json.
 func FuzzRef(f *testing.F) {
 	for _, ref := range []string{"a:1", "a/b:1.0.0+x", "a@b", "sha256:abc"} {
@@ -218,7 +62,7 @@ func FuzzRef(f *testing.F) {
 		}
 		desc := described(nil)
 		desc.MediaType = ocispec.MediaTypeImageManifest
-		doc := ocispec.Index{Manifests: []ocispec.Descriptor{entryOf(&node{desc: desc, artifactType: abi.ArtifactModel}, ref)}}
+		doc := ocispec.Index{Manifests: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, ref)}}
 		raw, err := marshalIndex(doc, "")
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +82,7 @@ func FuzzRef(f *testing.F) {
 func FuzzJournal(f *testing.F) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
-	r := record{Set: []ocispec.Descriptor{entryOf(&node{desc: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
+	r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, "a:1")}, Drop: []entryName{{Ref: "b:1"}, {Digest: desc.Digest}}}
 	line, err := r.line()
 	if err != nil {
 		f.Fatal(err)
@@ -265,7 +109,7 @@ func FuzzJournal(f *testing.F) {
 			again = append(again, line...)
 		}
 		for _, e := range idx.all() {
-			if checkDescriptor(e) != nil {
+			if artifact.CheckDescriptor(e) != nil {
 				t.Fatalf("%+v accepted", e)
 			}
 		}

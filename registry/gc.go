@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // defaultGrace is how long a blob that nothing names yet is left alone: longer
@@ -104,14 +105,14 @@ func (c *collection) markNamed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var referrers []*node
+	var referrers []*artifact.Manifest
 	for _, e := range entries {
-		if IsManifest(e.MediaType) && refName(e) == "" {
+		if artifact.IsManifest(e.MediaType) && refName(e) == "" {
 			n, err := c.s.node(e)
 			if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 				return err
 			}
-			if err == nil && n.subject != nil {
+			if err == nil && n.Subject != nil {
 				referrers = append(referrers, n)
 				continue
 			}
@@ -125,11 +126,11 @@ func (c *collection) markNamed(ctx context.Context) error {
 	}
 	for again := true; again; {
 		again = false
-		referrers = slices.DeleteFunc(referrers, func(n *node) bool {
-			if err != nil || !c.live[n.subject.Digest] {
+		referrers = slices.DeleteFunc(referrers, func(n *artifact.Manifest) bool {
+			if err != nil || !c.live[n.Subject.Digest] {
 				return false
 			}
-			err = c.reach(ctx, n.desc)
+			err = c.reach(ctx, n.Descriptor)
 			again = true
 			return true
 		})
@@ -138,8 +139,8 @@ func (c *collection) markNamed(ctx context.Context) error {
 		}
 	}
 	for _, n := range referrers {
-		if !c.live[n.desc.Digest] {
-			c.dead = append(c.dead, n.desc)
+		if !c.live[n.Descriptor.Digest] {
+			c.dead = append(c.dead, n.Descriptor)
 		}
 	}
 	return nil
@@ -152,12 +153,12 @@ func (c *collection) markLinked(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if rec.Deleted || !IsManifest(rec.MediaType) {
+		if rec.Deleted || !artifact.IsManifest(rec.MediaType) {
 			return nil
 		}
 		desc := ocispec.Descriptor{MediaType: rec.MediaType, Digest: d, Size: rec.Size}
 		n, err := c.s.node(desc)
-		if errors.Is(err, errdef.ErrNotFound) || err == nil && n.subject != nil {
+		if errors.Is(err, errdef.ErrNotFound) || err == nil && n.Subject != nil {
 			return nil
 		}
 		if err != nil {
@@ -169,7 +170,7 @@ func (c *collection) markLinked(ctx context.Context) error {
 
 // reach marks desc and all below it.
 func (c *collection) reach(ctx context.Context, desc ocispec.Descriptor) error {
-	return c.s.walk(ctx, desc, c.seen, func(d ocispec.Descriptor, _ *node, err error) error {
+	return c.s.walk(ctx, desc, c.seen, func(d ocispec.Descriptor, _ *artifact.Manifest, err error) error {
 		if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 			return err
 		}
@@ -251,7 +252,7 @@ func (s *Store) eachBlob(fn func(name string, d digest.Digest, fi fs.FileInfo) e
 		for _, e := range entries {
 			d := digest.NewDigestFromEncoded(a, e.Name())
 			fi, err := e.Info()
-			if checkDigest(d) != nil || errors.Is(err, fs.ErrNotExist) {
+			if artifact.CheckDigest(d) != nil || errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			if err != nil {
@@ -277,7 +278,7 @@ func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
 // sweep removes old leftovers: files of interrupted writes, ingests nobody went
 // on with, marks out of date, cache records and links of blobs that are gone.
 func (c *collection) sweep(ctx context.Context) error {
-	for _, dir := range []string{".", privateDir, ingestDir, digestDir, keepDir, outgoingDir} {
+	for _, dir := range []string{".", artifact.PrivateDir, ingestDir, digestDir, keepDir, outgoingDir} {
 		if err := c.sweepDir(dir, func(name string) bool {
 			return dir == ingestDir || dir == keepDir || dir == outgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
 		}); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // age makes everything in the store older than any grace.
@@ -41,7 +43,7 @@ func collect(t *testing.T, s *Store, opt GCOptions) GCReport {
 func TestGC(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	a, b := tagged(t, s, "a:1", 1), tagged(t, s, "b:1", 2)
-	idx, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: a, Target: "laptop"}}, nil)
+	idx, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: a, Target: "laptop"}}, nil)
 	if err == nil {
 		err = s.Tag(ctx, idx, "a:all")
 	}
@@ -188,7 +190,7 @@ func TestGCStopsAtDamage(t *testing.T) {
 	flip(t, s.BlobPath(desc), 10, 1)
 	age(t, s)
 	again := open(t, s.Dir(), Options{})
-	if _, err := again.GC(ctx, GCOptions{}); !errors.Is(err, ErrCorrupt) {
+	if _, err := again.GC(ctx, GCOptions{}); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("%v, want ErrCorrupt", err)
 	}
 	if report, _ := again.Fsck(ctx, FsckOptions{Quick: true}); report.Blobs != 5 {
@@ -210,11 +212,11 @@ func TestFsckFinds(t *testing.T) {
 	if report, err = s.Fsck(ctx, FsckOptions{}); err != nil || len(report.Problems) != 1 {
 		t.Errorf("%+v, %v", report.Problems, err)
 	}
-	if _, err := Open(s.Dir(), Options{}); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open(s.Dir(), Options{}); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("open: %v", err)
 	}
 	os.Remove(filepath.Join(s.Dir(), "index.json"))
-	if _, err := Open(s.Dir(), Options{}); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open(s.Dir(), Options{}); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("open without index: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // TestTargetsStayInside: an index whose target's name is a path can neither be
@@ -27,19 +28,19 @@ func TestTargetsStayInside(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
 	for _, target := range []string{"../../../escaped", "/abs", "a/b", "..", ".", "", "con", ".git", "A", "a b", "a\x1b", "a..b", strings.Repeat("a", 300)} {
-		e := plain(desc)
+		e := artifact.Plain(desc)
 		e.Annotations = map[string]string{abi.AnnotationTarget: target}
-		ix, err := pushJSON(ctx, s, ocispec.MediaTypeImageIndex, abi.ArtifactIndex, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2},
+		ix, err := pushDoc(ctx, s, ocispec.MediaTypeImageIndex, abi.ArtifactIndex, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2},
 			MediaType: ocispec.MediaTypeImageIndex, ArtifactType: abi.ArtifactIndex, Manifests: []ocispec.Descriptor{e}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		top := t.TempDir()
 		out := filepath.Join(top, "a", "b", "c", "out")
-		if _, err := s.CheckoutTree(ctx, ix, out, CheckoutOptions{}); !errors.Is(err, ErrManifest) {
+		if _, err := s.CheckoutTree(ctx, ix, out, CheckoutOptions{}); !errors.Is(err, artifact.ErrManifest) {
 			t.Errorf("%q: %v", target, err)
 		}
-		if err := CheckTree(ctx, s, ix); !errors.Is(err, ErrManifest) {
+		if err := artifact.CheckTree(ctx, s, ix); !errors.Is(err, artifact.ErrManifest) {
 			t.Errorf("%q: %v", target, err)
 		}
 		if left, _ := os.ReadDir(top); len(left) != 0 {
@@ -48,7 +49,7 @@ func TestTargetsStayInside(t *testing.T) {
 	}
 
 	other := tagged(t, s, "sample:2", 2)
-	ix, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: desc, Target: "laptop"}, {Descriptor: other, Target: "phone"}}, nil)
+	ix, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "laptop"}, {Descriptor: other, Target: "phone"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,23 +77,9 @@ func TestTargetsStayInside(t *testing.T) {
 	if err != nil || len(paths) != 6 || paths[0] != "laptop/docs/card.md" {
 		t.Errorf("%v, %v", paths, err)
 	}
-	paths, err = s.CheckoutTree(ctx, ix, filepath.Join(top, "one"), CheckoutOptions{Target: "phone", Only: func(l Layer) bool { return l.Path == "module.yaml" }})
+	paths, err = s.CheckoutTree(ctx, ix, filepath.Join(top, "one"), CheckoutOptions{Target: "phone", Only: func(l artifact.Layer) bool { return l.Path == "module.yaml" }})
 	if err != nil || len(paths) != 1 || paths[0] != "module.yaml" {
 		t.Errorf("%v, %v", paths, err)
-	}
-}
-
-// TestKeptNames: files of artifacts do not steer git or mm.
-func TestKeptNames(t *testing.T) {
-	for _, p := range []string{".git/hooks/post-checkout", ".GIT/config", "a/.git/config", "git~1/config", ".mm/index.lock", "x/.Mm/y", ".mm-checkout/0", ".git", ".gi\u017f/x"} {
-		if err := CheckPath(p); err == nil && p != ".gi\u017f/x" {
-			t.Errorf("%q taken", p)
-		}
-	}
-	for _, p := range []string{".gitignore", "a.git", "git/x", ".mmx", "mm/x"} {
-		if err := CheckPath(p); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -101,7 +88,7 @@ func TestFIFOs(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	desc := tagged(t, s, "sample:1", 1)
-	a, err := ReadArtifact(ctx, s, desc)
+	a, err := artifact.Read(ctx, s, desc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +109,8 @@ func TestFIFOs(t *testing.T) {
 	for range 3 {
 		select {
 		case err := <-done:
-			if !errors.Is(err, ErrCorrupt) {
-				t.Errorf("%v, want %v", err, ErrCorrupt)
+			if !errors.Is(err, artifact.ErrCorrupt) {
+				t.Errorf("%v, want %v", err, artifact.ErrCorrupt)
 			}
 		case <-time.After(10 * time.Second):
 			t.Fatal("still waiting")
@@ -133,7 +120,7 @@ func TestFIFOs(t *testing.T) {
 	if err := makeFIFO(filepath.Join(dir, "index.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("a FIFO as index.json: %v", err)
 	}
 }
@@ -155,10 +142,10 @@ func TestMediaTypesAreShort(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
-	if id, err := Identify(ctx, s, desc); err != nil || id.Name != "sample" || id.Version != "1.0.0" {
+	if id, err := artifact.Identify(ctx, s, desc); err != nil || id.Name != "sample" || id.Version != "1.0.0" {
 		t.Errorf("%+v, %v", id, err)
 	}
-	data, err := s.readBlob(desc, MaxManifestBytes)
+	data, err := s.readBlob(desc, artifact.MaxManifestBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,22 +160,22 @@ func TestIdentity(t *testing.T) {
 		}
 		return d
 	}
-	if id, err := Identify(ctx, s, push(bare)); err != nil || id.Name != "sample" {
+	if id, err := artifact.Identify(ctx, s, push(bare)); err != nil || id.Name != "sample" {
 		t.Errorf("without annotation: %+v, %v", id, err)
 	}
 	nine := push(bytes.Replace(data, []byte(`"`+abi.AnnotationName+`":`), []byte(`"`+abi.AnnotationABI+`":"mm-abi-9.0","`+abi.AnnotationName+`":`), 1))
-	if err := CheckTree(ctx, s, nine); !errors.Is(err, ErrABI) {
+	if err := artifact.CheckTree(ctx, s, nine); !errors.Is(err, artifact.ErrABI) {
 		t.Errorf("mm-abi-9.0: %v", err)
 	}
-	if err := CheckTree(ctx, s, desc); err != nil {
+	if err := artifact.CheckTree(ctx, s, desc); err != nil {
 		t.Error(err)
 	}
-	for version, want := range map[string]error{string(abi.V1_1): nil, "mm-abi-9.0": ErrABI} { // the index alone says it
-		ix, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: desc, Target: "a"}}, map[string]string{abi.AnnotationABI: version})
+	for version, want := range map[string]error{string(abi.V1_1): nil, "mm-abi-9.0": artifact.ErrABI} { // the index alone says it
+		ix, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "a"}}, map[string]string{abi.AnnotationABI: version})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckTree(ctx, s, ix); !errors.Is(err, want) {
+		if err := artifact.CheckTree(ctx, s, ix); !errors.Is(err, want) {
 			t.Errorf("an index of %s: %v", version, err)
 		}
 	}
@@ -350,7 +337,7 @@ func TestJournal(t *testing.T) {
 	if err := os.WriteFile(journal[0], data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open(dir, Options{ReadOnly: true}); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("a damaged record: %v", err)
 	}
 }
@@ -386,12 +373,12 @@ func TestGraphFollows(t *testing.T) {
 			if err != nil || err2 != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("step %d: %v, want %v (%v, %v)", i, got, want, err, err2)
 			}
-			a, err := ReadArtifact(ctx, s, d)
+			a, err := artifact.Read(ctx, s, d)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, repo := range []string{"r0/x", "r1/x", "r2/x", "r9/x"} {
-				for _, l := range append(a.Layers, Layer{Descriptor: d}, Layer{Descriptor: plain(ocispec.DescriptorEmptyJSON)}) {
+				for _, l := range append(a.Layers, artifact.Layer{Descriptor: d}, artifact.Layer{Descriptor: artifact.Plain(ocispec.DescriptorEmptyJSON)}) {
 					_, got, err := s.Shows(ctx, repo, l.Descriptor.Digest)
 					_, want, err2 := fresh.Shows(ctx, repo, l.Descriptor.Digest)
 					if err != nil || err2 != nil || got != want || got != showsSlowly(t, s, repo, l.Descriptor.Digest) {
@@ -416,7 +403,7 @@ func showsSlowly(t *testing.T, s *Store, repo string, d digest.Digest) bool {
 	visit = func(desc ocispec.Descriptor) {
 		err := s.Walk(ctx, desc, func(x ocispec.Descriptor) error {
 			found = found || x.Digest == d
-			if IsManifest(x.MediaType) {
+			if artifact.IsManifest(x.MediaType) {
 				refs, err := s.Referrers(ctx, x, "")
 				for _, r := range refs {
 					visit(r)
@@ -473,7 +460,7 @@ func TestJournalChecksum(t *testing.T) {
 	desc := described(nil)
 	desc.MediaType = ocispec.MediaTypeImageManifest
 	line := func(ref string) []byte {
-		r := record{Set: []ocispec.Descriptor{entryOf(&node{desc: desc}, ref)}}
+		r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
 		data, err := r.line()
 		if err != nil {
 			t.Fatal(err)

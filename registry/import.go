@@ -8,6 +8,8 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Import brings desc, everything it reaches and the manifests that refer to it
@@ -30,7 +32,7 @@ func (s *Store) importAll(ctx context.Context, from *Store, desc ocispec.Descrip
 	collect := func(d ocispec.Descriptor) error {
 		if key := (nodeKey{d.Digest, d.MediaType}); !seen[key] {
 			seen[key] = true
-			if IsManifest(d.MediaType) {
+			if artifact.IsManifest(d.MediaType) {
 				manifests = append(manifests, d)
 				return nil
 			}

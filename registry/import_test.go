@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // A blob that has gone bad is replaced when the right bytes are imported.
@@ -16,7 +17,7 @@ func TestImportReplacesDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Pack(ctx, from, Artifact{Name: "a", Version: "1.0.0", Layers: []Layer{{Path: "f", Descriptor: desc}}})
+	m, err := artifact.Pack(ctx, from, artifact.Artifact{Name: "a", Version: "1.0.0", Layers: []artifact.Layer{{Path: "f", Descriptor: desc}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // cosign finds its way in a layout by this annotation of index entries.
@@ -47,14 +47,14 @@ type index struct {
 
 func parseIndex(raw []byte) (*index, error) {
 	var doc ocispec.Index
-	if err := decodeStrict(raw, &doc); err != nil {
+	if err := artifact.DecodeStrict(raw, &doc); err != nil {
 		return nil, err
 	}
 	if doc.SchemaVersion != 2 {
 		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", doc.SchemaVersion)
 	}
 	for i, e := range doc.Manifests {
-		if err := checkDescriptor(e); err != nil {
+		if err := artifact.CheckDescriptor(e); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
@@ -177,7 +177,7 @@ type edit struct {
 }
 
 // set puts n under ref, or untagged where ref is "", in place of what is there.
-func (e *edit) set(n *node, ref string) {
+func (e *edit) set(n *artifact.Manifest, ref string) {
 	desc := entryOf(n, ref)
 	if old := e.idx.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
 		e.rec.Set = append(e.rec.Set, desc)
@@ -196,9 +196,9 @@ func (e *edit) drop(ref string, d digest.Digest) {
 }
 
 // entryOf is the entry of n under ref.
-func entryOf(n *node, ref string) ocispec.Descriptor {
-	e := plain(n.desc)
-	e.ArtifactType = n.artifactType
+func entryOf(n *artifact.Manifest, ref string) ocispec.Descriptor {
+	e := artifact.Plain(n.Descriptor)
+	e.ArtifactType = n.ArtifactType
 	if kind := cosignKind(n, ref); kind != "" {
 		e.Annotations = map[string]string{kindAnnotation: kind}
 	}
@@ -220,14 +220,14 @@ func sameEntry(a, b ocispec.Descriptor) bool {
 // subject gets none of its kinds, or cosign would take the signature for what
 // is signed. An index is of the same kind as a manifest: under cosign's own word
 // for indexes its verify --local-image finds nothing.
-func cosignKind(n *node, ref string) string {
+func cosignKind(n *artifact.Manifest, ref string) string {
 	m := cosignTag.FindStringSubmatch(ref)
 	switch {
 	case m != nil && m[1] == "sig":
 		return kindSigs
 	case m != nil:
 		return kindAtts
-	case n.subject != nil:
+	case n.Subject != nil:
 		return ""
 	}
 	return kindImage
@@ -235,11 +235,6 @@ func cosignKind(n *node, ref string) string {
 
 // refName is the reference name of an index entry, "" where it has none.
 func refName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
-
-// plain keeps what identifies content.
-func plain(desc ocispec.Descriptor) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
-}
 
 // refPattern holds every "name:tag" that a registry takes, and the looser
 // names of image layouts (image-spec, org.opencontainers.image.ref.name).
@@ -252,18 +247,10 @@ const maxRef = 512
 // checkRef refuses reference names that no layout reader could use.
 func checkRef(ref string) error {
 	if len(ref) > maxRef || !refPattern.MatchString(ref) {
-		return fmt.Errorf("reference %q is not made of letters, digits and _.:+/-: %w", shorten(ref), errdef.ErrInvalidReference)
+		return fmt.Errorf("reference %q is not made of letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
 	}
 	if _, err := digest.Parse(ref); err == nil {
 		return fmt.Errorf("reference %q is a digest: %w", ref, errdef.ErrInvalidReference)
 	}
 	return nil
-}
-
-// shorten keeps hostile names out of messages beyond 80 bytes.
-func shorten(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
 }

@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // The names of a store are index.json and, on top of it, one journal: a file to
@@ -78,11 +79,11 @@ func parseRecord(line []byte) (*record, error) {
 		return nil, errors.New("wrong checksum")
 	}
 	var r record
-	if err := decodeStrict(data, &r); err != nil {
+	if err := artifact.DecodeStrict(data, &r); err != nil {
 		return nil, err
 	}
 	for _, e := range r.Set {
-		if err := checkDescriptor(e); err != nil {
+		if err := artifact.CheckDescriptor(e); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +177,7 @@ func (s *Store) readBase() (fresh bool, err error) {
 	}
 	raw, err := s.readSmall(ocispec.ImageIndexFile, maxIndexBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s is missing: %w", ocispec.ImageIndexFile, ErrCorrupt)
+		err = fmt.Errorf("%s is missing: %w", ocispec.ImageIndexFile, artifact.ErrCorrupt)
 	}
 	if err != nil {
 		return false, err
@@ -188,7 +189,7 @@ func (s *Store) readBase() (fresh bool, err error) {
 	}
 	idx, err := parseIndex(raw)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w: %w", ocispec.ImageIndexFile, ErrCorrupt, err)
+		return false, fmt.Errorf("%s: %w: %w", ocispec.ImageIndexFile, artifact.ErrCorrupt, err)
 	}
 	journal, err := s.journalOf(idx)
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *Store) readJournal() (there bool, err error) {
 	}
 	records, used, err := parseJournal(data)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return false, fmt.Errorf("%w: %w", artifact.ErrCorrupt, err)
 	}
 	for _, r := range records {
 		s.tell(r.apply(s.names.idx))
@@ -263,7 +264,7 @@ func (s *Store) readFrom(name string, off, limit int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.NewSectionReader(f, off, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("more than %d bytes: %w", limit, ErrCorrupt)
+		err = fmt.Errorf("more than %d bytes: %w", limit, artifact.ErrCorrupt)
 	}
 	return data, err
 }

@@ -20,6 +20,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // saveEvery is how many bytes a resumable ingest may lose to a power cut.
@@ -149,7 +150,7 @@ func (s *Store) readState(name string) (state resumeState, h hash.Hash, err erro
 		return resumeState{}, nil, err
 	}
 	if err := json.Unmarshal(data, &state); err != nil || state.Offset < 0 {
-		return resumeState{}, nil, fmt.Errorf("%s.state is damaged: %w", name, errors.Join(err, ErrCorrupt))
+		return resumeState{}, nil, fmt.Errorf("%s.state is damaged: %w", name, errors.Join(err, artifact.ErrCorrupt))
 	}
 	h = sha256.New()
 	return state, h, h.(encoding.BinaryUnmarshaler).UnmarshalBinary(state.SHA256)
@@ -253,7 +254,7 @@ func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err er
 			return errors.Join(err, r.Close())
 		}
 	}
-	if err := matches(desc, r.off, got); err != nil {
+	if err := artifact.CheckContent(desc, r.off, got); err != nil {
 		return errors.Join(err, r.Discard())
 	}
 	there, err := r.s.keep(ctx, desc)
@@ -344,10 +345,10 @@ func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
-	if err := checkDescriptor(desc); err != nil {
+	if err := artifact.CheckDescriptor(desc); err != nil {
 		return nil, err
 	}
-	if IsManifest(desc.MediaType) {
+	if artifact.IsManifest(desc.MediaType) {
 		return nil, fmt.Errorf("a manifest: %w", errdef.ErrUnsupported)
 	}
 	r, err := s.resume(ctx, partialDir+"/"+flatName(desc.Digest), true, true)
@@ -373,7 +374,7 @@ func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 // Write appends b. More bytes than the descriptor says are refused.
 func (p *Partial) Write(b []byte) (int, error) {
 	if int64(len(b)) > p.desc.Size-p.off {
-		return 0, fmt.Errorf("take in %s: %w: more than %d bytes", p.desc.Digest, ErrCorrupt, p.desc.Size)
+		return 0, fmt.Errorf("take in %s: %w: more than %d bytes", p.desc.Digest, artifact.ErrCorrupt, p.desc.Size)
 	}
 	return p.resumable.Write(b)
 }
@@ -444,7 +445,7 @@ func (s *Store) UploadOffset(ctx context.Context, owner, id string) (int64, erro
 // Commit checks what came against desc and puts it into the store. A session
 // whose bytes do not match is gone, with [ErrCorrupt]. It closes the Upload.
 func (u *Upload) Commit(ctx context.Context, desc ocispec.Descriptor) error {
-	err := checkDescriptor(desc)
+	err := artifact.CheckDescriptor(desc)
 	if err == nil {
 		err = u.commit(ctx, desc)
 	}

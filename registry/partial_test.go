@@ -16,6 +16,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 func described(data []byte) ocispec.Descriptor {
@@ -68,7 +70,7 @@ func TestPartialRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Write(append(data, 0)); !errors.Is(err, ErrCorrupt) {
+	if _, err := p.Write(append(data, 0)); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("too much: %v", err)
 	}
 	p.Write(data[:999])
@@ -79,7 +81,7 @@ func TestPartialRefuses(t *testing.T) {
 		t.Fatalf("what was there is gone: %d, %v", p.Offset(), err)
 	}
 	p.Write([]byte{data[999] ^ 1})
-	if err := p.Commit(); !errors.Is(err, ErrCorrupt) {
+	if err := p.Commit(); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("wrong bytes: %v", err)
 	}
 	if p, err = s.Partial(ctx, described(data)); err != nil || p.Offset() != 0 {
@@ -146,7 +148,7 @@ func TestPartialDamaged(t *testing.T) {
 				break
 			}
 			restarted++
-			if !errors.Is(err, ErrCorrupt) || try > 0 {
+			if !errors.Is(err, artifact.ErrCorrupt) || try > 0 {
 				t.Fatalf("try %d: %v", try, err)
 			}
 		}
@@ -313,7 +315,7 @@ func TestUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	io.Copy(u, bytes.NewReader(data))
-	if err := u.Commit(ctx, described([]byte("other"))); !errors.Is(err, ErrCorrupt) {
+	if err := u.Commit(ctx, described([]byte("other"))); !errors.Is(err, artifact.ErrCorrupt) {
 		t.Errorf("wrong bytes: %v", err)
 	}
 	if report := sound(t, s); report.Temp != 0 {

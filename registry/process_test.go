@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // TestMain lets the test binary play the other processes.
@@ -93,7 +94,7 @@ func playTag(s *Store, seed int) error {
 func playCheck(s *Store, seed int) error {
 	report, err := s.Fsck(ctx, FsckOptions{})
 	if err != nil || len(report.Problems)+len(report.Notes) > 0 {
-		return fmt.Errorf("%+v: %w", report, errors.Join(err, ErrCorrupt))
+		return fmt.Errorf("%+v: %w", report, errors.Join(err, artifact.ErrCorrupt))
 	}
 	for i := range 20 {
 		if err := whole(s, fmt.Sprintf("p%d:%d", seed, i)); err != nil {
@@ -186,7 +187,7 @@ func whole(s *Store, ref string) error {
 	if err != nil {
 		return err
 	}
-	a, err := ReadArtifact(ctx, s, desc)
+	a, err := artifact.Read(ctx, s, desc)
 	if err != nil {
 		return fmt.Errorf("%s: %w", ref, err)
 	}
@@ -287,7 +288,7 @@ func TestGCNeedsMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := ReadArtifact(ctx, s, desc)
+	a, err := artifact.Read(ctx, s, desc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // graph is who points to what, over all that the index reaches. It follows the
@@ -71,7 +73,7 @@ func keyOfManifest(desc ocispec.Descriptor) nodeKey { return nodeKey{desc.Digest
 
 // enter counts one more name of desc.
 func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) error {
-	if !IsManifest(desc.MediaType) {
+	if !artifact.IsManifest(desc.MediaType) {
 		return nil
 	}
 	v := g.at[keyOfManifest(desc)]
@@ -79,7 +81,7 @@ func (s *Store) enter(ctx context.Context, g *graph, desc ocispec.Descriptor) er
 		v.count++
 		return nil
 	}
-	v = &vertex{desc: plain(desc), count: 1}
+	v = &vertex{desc: artifact.Plain(desc), count: 1}
 	g.at[keyOfManifest(desc)] = v
 	return s.grow(ctx, g, []*vertex{v})
 }
@@ -102,13 +104,13 @@ func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 			continue
 		}
 		seen := map[digest.Digest]bool{}
-		for _, child := range n.children {
+		for _, child := range n.Children {
 			if !seen[child.Digest] {
 				seen[child.Digest] = true
 				v.blobs = append(v.blobs, child.Digest)
 				g.parents[child.Digest] = append(g.parents[child.Digest], v)
 			}
-			if !IsManifest(child.MediaType) {
+			if !artifact.IsManifest(child.MediaType) {
 				continue
 			}
 			key := keyOfManifest(child)
@@ -117,12 +119,12 @@ func (s *Store) grow(ctx context.Context, g *graph, queue []*vertex) error {
 				inside.count++
 				continue
 			}
-			inside := &vertex{desc: plain(child), count: 1}
+			inside := &vertex{desc: artifact.Plain(child), count: 1}
 			g.at[key] = inside
 			queue = append(queue, inside)
 		}
-		if n.subject != nil {
-			v.subject = n.subject.Digest
+		if n.Subject != nil {
+			v.subject = n.Subject.Digest
 			if !seen[v.subject] {
 				g.parents[v.subject] = append(g.parents[v.subject], v)
 			}
@@ -196,7 +198,7 @@ func (g *graph) searchUp(idx *index, repo string, d digest.Digest, seen map[dige
 			return true
 		}
 	}
-	for _, mediaType := range manifestTypes {
+	for _, mediaType := range artifact.ManifestTypes() {
 		if v := g.at[nodeKey{d, mediaType}]; v != nil && v.subject != "" && g.searchUp(idx, repo, v.subject, seen) {
 			return true
 		}
@@ -240,13 +242,10 @@ func (g *graph) searchDown(idx *index, tags map[string]bool, d digest.Digest) bo
 	return false
 }
 
-// manifestTypes are the media types for which IsManifest holds.
-var manifestTypes = []string{ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, mediaDockerManifest, mediaDockerList}
-
 // described says what the reached blob d is: a manifest of the graph, or what a
 // manifest that contains it says.
 func (s *Store) described(g *graph, idx *index, d digest.Digest) (ocispec.Descriptor, bool) {
-	for _, mediaType := range manifestTypes {
+	for _, mediaType := range artifact.ManifestTypes() {
 		if v := g.at[nodeKey{d, mediaType}]; v != nil {
 			return v.desc, true
 		}
@@ -256,8 +255,8 @@ func (s *Store) described(g *graph, idx *index, d digest.Digest) (ocispec.Descri
 		if err != nil {
 			continue
 		}
-		if i := slices.IndexFunc(n.children, func(c ocispec.Descriptor) bool { return c.Digest == d }); i >= 0 {
-			return plain(n.children[i]), true
+		if i := slices.IndexFunc(n.Children, func(c ocispec.Descriptor) bool { return c.Digest == d }); i >= 0 {
+			return artifact.Plain(n.Children[i]), true
 		}
 	}
 	desc, err := idx.described(d)

@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // A store served as a registry shows its blobs through repositories. Which blob
@@ -48,9 +49,9 @@ func ValidRepo(name string) bool { return abi.ValidRepository(name) }
 
 func linkName(repo string, d digest.Digest) (string, error) {
 	if !ValidRepo(repo) {
-		return "", fmt.Errorf("repository %q: %w", shorten(repo), errdef.ErrInvalidReference)
+		return "", fmt.Errorf("repository %q: %w", artifact.Shorten(repo), errdef.ErrInvalidReference)
 	}
-	if err := checkDigest(d); err != nil {
+	if err := artifact.CheckDigest(d); err != nil {
 		return "", err
 	}
 	return repoDir + "/" + repo + "/" + linkDir + "/" + flatName(d), nil
@@ -68,7 +69,7 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 	if err == nil && !ok {
 		err = errdef.ErrNotFound
 	}
-	if err == nil && IsManifest(desc.MediaType) {
+	if err == nil && artifact.IsManifest(desc.MediaType) {
 		err = s.Walk(ctx, desc, s.present)
 	}
 	if err == nil {
@@ -76,14 +77,14 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 	}
 	// The same bytes may come as a manifest and then as a blob; what a
 	// repository shows as a manifest stays one.
-	if old, state, _ := s.Linked(ctx, repo, desc.Digest); err == nil && state == Linked && IsManifest(old.MediaType) && !IsManifest(desc.MediaType) {
+	if old, state, _ := s.Linked(ctx, repo, desc.Digest); err == nil && state == Linked && artifact.IsManifest(old.MediaType) && !artifact.IsManifest(desc.MediaType) {
 		return nil
 	}
 	if err == nil {
 		err = s.writeLink(repo, desc.Digest, linkRecord{MediaType: desc.MediaType, Size: desc.Size})
 	}
 	if err != nil {
-		return fmt.Errorf("link %s into %s: %w", desc.Digest, shorten(repo), err)
+		return fmt.Errorf("link %s into %s: %w", desc.Digest, artifact.Shorten(repo), err)
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 // Unlink makes the repository no longer show the blob, whatever reaches it.
 func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error {
 	if err := s.writeLink(repo, d, linkRecord{Deleted: true}); err != nil {
-		return fmt.Errorf("unlink %s from %s: %w", d, shorten(repo), err)
+		return fmt.Errorf("unlink %s from %s: %w", d, artifact.Shorten(repo), err)
 	}
 	return ctx.Err()
 }
@@ -143,7 +144,7 @@ func (s *Store) Linked(ctx context.Context, repo string, d digest.Digest) (ocisp
 		return ocispec.Descriptor{}, Unlinked, ctx.Err()
 	}
 	if err != nil {
-		return ocispec.Descriptor{}, Unlinked, fmt.Errorf("link of %s in %s: %w", d, shorten(repo), err)
+		return ocispec.Descriptor{}, Unlinked, fmt.Errorf("link of %s in %s: %w", d, artifact.Shorten(repo), err)
 	}
 	if rec.Deleted {
 		return ocispec.Descriptor{}, Deleted, nil
@@ -157,7 +158,7 @@ func (s *Store) readLink(name string) (rec linkRecord, err error) {
 		return rec, err
 	}
 	if err := json.Unmarshal(data, &rec); err != nil {
-		return rec, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return rec, fmt.Errorf("%w: %w", artifact.ErrCorrupt, err)
 	}
 	return rec, nil
 }
@@ -252,7 +253,7 @@ func (s *Store) eachLink(fn func(repo, name string, d digest.Digest) error) erro
 		repo, ok := strings.CutSuffix(dir, "/"+linkDir)
 		repo, inside := strings.CutPrefix(repo, repoDir+"/")
 		d := digest.Digest(strings.Replace(base, "-", ":", 1))
-		if !ok || !inside || checkDigest(d) != nil {
+		if !ok || !inside || artifact.CheckDigest(d) != nil {
 			return nil
 		}
 		return fn(repo, filepath.ToSlash(name), d)

@@ -43,19 +43,15 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/internal/fsx"
+	"mm-abi.org/mm/registry/artifact"
 )
-
-// ErrCorrupt says that bytes are not what their digest or size says, or that
-// index.json cannot be read.
-var ErrCorrupt = errors.New("corrupt")
 
 // ErrReadOnly says that the store was opened for reading only.
 var ErrReadOnly = errors.New("store is read-only")
 
 // Limits on what the store reads into memory.
 const (
-	MaxManifestBytes = 4 << 20  // a manifest, an index or a config
-	maxIndexBytes    = 64 << 20 // index.json, some 200,000 entries, and a journal
+	maxIndexBytes = 64 << 20 // index.json, some 200,000 entries, and a journal
 )
 
 // journalMax is the least size of a journal that is folded into index.json on
@@ -65,17 +61,16 @@ const journalMax = 256 << 10
 
 // What lies in the store's folder beside the layout's own files.
 const (
-	privateDir  = ".mm"
-	indexLock   = privateDir + "/index.lock" // held to change index.json
-	gcLock      = privateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
-	ingestDir   = privateDir + "/ingest"     // blobs on their way in
-	partialDir  = privateDir + "/partial"    // resumable ones, by digest
-	uploadDir   = privateDir + "/upload"     // resumable ones, by session
-	outgoingDir = privateDir + "/upload-out" // sessions at registries that a push may go on with
-	keepDir     = privateDir + "/keep"       // when an old blob was last relied on
-	digestDir   = privateDir + "/digest"     // the digest cache
-	journalDir  = privateDir + "/journal"    // changes of the index since index.json was written
-	repoDir     = privateDir + "/repo"       // which blobs a served repository shows
+	indexLock   = artifact.PrivateDir + "/index.lock" // held to change index.json
+	gcLock      = artifact.PrivateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
+	ingestDir   = artifact.PrivateDir + "/ingest"     // blobs on their way in
+	partialDir  = artifact.PrivateDir + "/partial"    // resumable ones, by digest
+	uploadDir   = artifact.PrivateDir + "/upload"     // resumable ones, by session
+	outgoingDir = artifact.PrivateDir + "/upload-out" // sessions at registries that a push may go on with
+	keepDir     = artifact.PrivateDir + "/keep"       // when an old blob was last relied on
+	digestDir   = artifact.PrivateDir + "/digest"     // the digest cache
+	journalDir  = artifact.PrivateDir + "/journal"    // changes of the index since index.json was written
+	repoDir     = artifact.PrivateDir + "/repo"       // which blobs a served repository shows
 	blobDir     = ocispec.ImageBlobsDir
 )
 
@@ -200,7 +195,7 @@ func (s *Store) checkLayout() error {
 		return err
 	}
 	var layout ocispec.ImageLayout
-	if err := decodeStrict(data, &layout); err != nil {
+	if err := artifact.DecodeStrict(data, &layout); err != nil {
 		return fmt.Errorf("%s: %w", ocispec.ImageLayoutFile, err)
 	}
 	if layout.Version != ocispec.ImageLayoutVersion {
@@ -256,7 +251,7 @@ func (s *Store) openRegular(name string) (*os.File, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: no regular file", name, ErrCorrupt)
+		err = fmt.Errorf("%s: %w: no regular file", name, artifact.ErrCorrupt)
 	}
 	if err != nil {
 		f.Close()

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 var (
@@ -54,7 +56,7 @@ func noise(seed uint64, n int) []byte {
 
 // sample packs a small artifact of three files into s without a tag.
 func sample(s *Store, name string, seed uint64) (ocispec.Descriptor, error) {
-	a := Artifact{Name: name, Version: "1.0.0", Annotations: map[string]string{abi.AnnotationKind: abi.KindModule}}
+	a := artifact.Artifact{Name: name, Version: "1.0.0", Annotations: map[string]string{abi.AnnotationKind: abi.KindModule}}
 	for _, f := range []struct {
 		path, media, role, format string
 		size                      int
@@ -67,10 +69,10 @@ func sample(s *Store, name string, seed uint64) (ocispec.Descriptor, error) {
 		if err != nil {
 			return ocispec.Descriptor{}, err
 		}
-		a.Layers = append(a.Layers, Layer{Path: f.path, Descriptor: desc,
+		a.Layers = append(a.Layers, artifact.Layer{Path: f.path, Descriptor: desc,
 			Annotations: map[string]string{abi.AnnotationRole: f.role, abi.AnnotationFormat: f.format}})
 	}
-	return Pack(ctx, s, a)
+	return artifact.Pack(ctx, s, a)
 }
 
 // tagged packs and tags a sample.
@@ -93,16 +95,30 @@ func attach(s content.Pusher, subject ocispec.Descriptor, artifactType, text str
 	for _, b := range []struct {
 		desc ocispec.Descriptor
 		data []byte
-	}{{layer, blob}, {plain(ocispec.DescriptorEmptyJSON), []byte("{}")}} {
+	}{{layer, blob}, {artifact.Plain(ocispec.DescriptorEmptyJSON), []byte("{}")}} {
 		if err := s.Push(ctx, b.desc, bytes.NewReader(b.data)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 			return ocispec.Descriptor{}, err
 		}
 	}
 	m := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, ArtifactType: artifactType,
-		Config: plain(ocispec.DescriptorEmptyJSON), Layers: []ocispec.Descriptor{layer}, Subject: &subject,
+		Config: artifact.Plain(ocispec.DescriptorEmptyJSON), Layers: []ocispec.Descriptor{layer}, Subject: &subject,
 		Annotations: map[string]string{"note": text}}
 	m.SchemaVersion = 2
-	return pushJSON(ctx, s, m.MediaType, artifactType, m)
+	return pushDoc(ctx, s, m.MediaType, artifactType, m)
+}
+
+// pushDoc stores v as a blob and returns its descriptor.
+func pushDoc(ctx context.Context, s content.Pusher, mediaType, artifactType string, v any) (ocispec.Descriptor, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
+	if err = s.Push(ctx, desc, bytes.NewReader(data)); errors.Is(err, errdef.ErrAlreadyExists) {
+		err = nil
+	}
+	desc.ArtifactType = artifactType
+	return desc, err
 }
 
 // sound fails the test unless Fsck finds nothing.
@@ -158,9 +174,9 @@ func TestPushRefuses(t *testing.T) {
 		desc ocispec.Descriptor
 		want error
 	}{
-		{"other bytes", with(func(d *ocispec.Descriptor) { d.Digest = digest.FromString("x") }), ErrCorrupt},
-		{"too short", with(func(d *ocispec.Descriptor) { d.Size = 101 }), ErrCorrupt},
-		{"too long", with(func(d *ocispec.Descriptor) { d.Size = 99 }), ErrCorrupt},
+		{"other bytes", with(func(d *ocispec.Descriptor) { d.Digest = digest.FromString("x") }), artifact.ErrCorrupt},
+		{"too short", with(func(d *ocispec.Descriptor) { d.Size = 101 }), artifact.ErrCorrupt},
+		{"too long", with(func(d *ocispec.Descriptor) { d.Size = 99 }), artifact.ErrCorrupt},
 		{"upper case", with(func(d *ocispec.Descriptor) {
 			d.Digest = digest.Digest("sha256:" + strings.ToUpper(right.Digest.Encoded()))
 		}), errdef.ErrInvalidDigest},
@@ -169,7 +185,7 @@ func TestPushRefuses(t *testing.T) {
 		{"other algorithm", with(func(d *ocispec.Descriptor) { d.Digest = digest.SHA384.FromBytes(data) }), errdef.ErrInvalidDigest},
 		{"negative size", with(func(d *ocispec.Descriptor) { d.Size = -1 }), nil},
 		{"huge manifest", with(func(d *ocispec.Descriptor) {
-			d.MediaType, d.Size = ocispec.MediaTypeImageManifest, MaxManifestBytes+1
+			d.MediaType, d.Size = ocispec.MediaTypeImageManifest, artifact.MaxManifestBytes+1
 		}), errdef.ErrSizeExceedsLimit},
 	} {
 		err := s.Push(ctx, tc.desc, bytes.NewReader(data))
@@ -237,7 +253,7 @@ func TestTagWantsAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := ReadArtifact(ctx, s, desc)
+	a, err := artifact.Read(ctx, s, desc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +306,7 @@ func TestPredecessors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	idx, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: desc, Target: "laptop"}, {Descriptor: other, Target: "phone"}}, nil)
+	idx, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "laptop"}, {Descriptor: other, Target: "phone"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +431,7 @@ func TestGGCRReads(t *testing.T) {
 func TestCosignKinds(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	desc := tagged(t, s, "sample:1", 1)
-	idx, err := PackIndex(ctx, s, []IndexEntry{{Descriptor: desc, Target: "laptop"}}, nil)
+	idx, err := artifact.PackIndex(ctx, s, []artifact.IndexEntry{{Descriptor: desc, Target: "laptop"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Tag is a reference name and what it points to.
@@ -33,7 +34,7 @@ func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, er
 	}
 	desc, err := s.resolve(ref)
 	if err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", shorten(ref), err)
+		return ocispec.Descriptor{}, fmt.Errorf("resolve %q: %w", artifact.Shorten(ref), err)
 	}
 	return desc, ctx.Err()
 }
@@ -70,7 +71,7 @@ func (idx *index) lookup(ref string) (ocispec.Descriptor, error) {
 			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", at[0].Digest, other.Digest, errdef.ErrInvalidReference)
 		}
 	}
-	desc := plain(at[0])
+	desc := artifact.Plain(at[0])
 	desc.ArtifactType = at[0].ArtifactType
 	return desc, nil
 }
@@ -80,7 +81,7 @@ func (idx *index) described(d digest.Digest) (ocispec.Descriptor, error) {
 	for _, ref := range idx.digests[d] {
 		for _, e := range idx.at(ref, d) {
 			if e.Digest == d {
-				desc := plain(e)
+				desc := artifact.Plain(e)
 				desc.ArtifactType = e.ArtifactType
 				return desc, nil
 			}
@@ -101,7 +102,7 @@ func (s *Store) resolveDigest(d digest.Digest) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, errdef.ErrNotFound
 	}
 	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: d, Size: fi.Size()}
-	if data, err := s.readBlob(desc, MaxManifestBytes); err == nil {
+	if data, err := s.readBlob(desc, artifact.MaxManifestBytes); err == nil {
 		if mediaType := sniff(data); mediaType != "" {
 			desc.MediaType = mediaType
 		}
@@ -122,7 +123,7 @@ func sniff(data []byte) string {
 		return ""
 	}
 	switch {
-	case IsManifest(doc.MediaType):
+	case artifact.IsManifest(doc.MediaType):
 		return doc.MediaType
 	case doc.MediaType == "" && doc.Manifests != nil:
 		return ocispec.MediaTypeImageIndex
@@ -159,7 +160,7 @@ func (e *TakenError) Error() string {
 
 func (s *Store) named(ctx context.Context, desc ocispec.Descriptor, ref string, claim bool) error {
 	if err := s.tag(ctx, desc, ref, claim); err != nil {
-		return fmt.Errorf("tag %q: %w", shorten(ref), err)
+		return fmt.Errorf("tag %q: %w", artifact.Shorten(ref), err)
 	}
 	return nil
 }
@@ -171,11 +172,11 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err := checkRef(ref); err != nil {
 		return err
 	}
-	if err := checkDescriptor(desc); err != nil {
+	if err := artifact.CheckDescriptor(desc); err != nil {
 		return err
 	}
-	if !IsManifest(desc.MediaType) {
-		return fmt.Errorf("%s is no manifest: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+	if !artifact.IsManifest(desc.MediaType) {
+		return fmt.Errorf("%s is no manifest: %w", artifact.Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	// While the shared lock is held gc removes nothing, so what is found
 	// here is still there when the index names it.
@@ -213,17 +214,10 @@ func (s *Store) present(desc ocispec.Descriptor) error {
 	if err != nil {
 		return err
 	}
-	if !ok && !Elsewhere(desc) {
+	if !ok && !artifact.Elsewhere(desc) {
 		return fmt.Errorf("blob %s: %w", desc.Digest, errdef.ErrNotFound)
 	}
 	return nil
-}
-
-// Elsewhere tells layers that a registry need not hold (image-spec, layer,
-// non-distributable layers).
-func Elsewhere(desc ocispec.Descriptor) bool {
-	return strings.HasPrefix(desc.MediaType, "application/vnd.oci.image.layer.nondistributable.v1.") ||
-		desc.MediaType == "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
 }
 
 // Untag removes the reference name. The error is errdef.ErrNotFound where
@@ -235,7 +229,7 @@ func (s *Store) Untag(ctx context.Context, ref string) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("untag %q: %w", shorten(ref), err)
+		return fmt.Errorf("untag %q: %w", artifact.Shorten(ref), err)
 	}
 	return nil
 }

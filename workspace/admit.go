@@ -10,6 +10,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
 )
 
@@ -25,7 +26,7 @@ type Claim struct {
 type Judgement struct {
 	Ref      string
 	Digest   string
-	Identity registry.Identity
+	Identity artifact.Identity
 	Keys     []Key    // that released it; nil where verification was skipped or only a warning let it pass
 	Decided  []string // the trust files that were asked
 	Skipped  bool

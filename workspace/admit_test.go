@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
 )
@@ -282,7 +283,7 @@ func TestTargetFolder(t *testing.T) {
 		desc := w.pack(s, build("good", version, "laptop"), "good:"+version+"-laptop")
 		w.tag(s, desc, "good:"+version)
 		w.sign(s, desc, 0)
-		a, err := registry.ReadArtifact(ctx, s, desc)
+		a, err := artifact.Read(ctx, s, desc)
 		if err != nil {
 			t.Fatal(err)
 		}

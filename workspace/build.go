@@ -20,6 +20,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/schemas"
 )
 
@@ -35,7 +36,7 @@ func (v *Verified) Build(ctx context.Context, target string) (*builds.Build, err
 	if err != nil {
 		return nil, err
 	}
-	f := &files{v: v, artifact: a, layers: map[string]registry.Layer{}}
+	f := &files{v: v, artifact: a, layers: map[string]artifact.Layer{}}
 	for _, l := range a.Layers {
 		f.layers[l.Path] = l
 	}
@@ -85,29 +86,29 @@ func (v *Verified) manifest(ctx context.Context, f *files, p builds.Part) (*modu
 }
 
 // choose finds the manifest that is meant.
-func (v *Verified) choose(ctx context.Context, want string) (*registry.Artifact, error) {
+func (v *Verified) choose(ctx context.Context, want string) (*artifact.Artifact, error) {
 	if want == "" {
 		want = v.at.target
 	}
 	if v.at.desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := registry.ReadArtifact(ctx, v.at.store, v.at.desc)
+		a, err := artifact.Read(ctx, v.at.store, v.at.desc)
 		if have := v.Identity.Target; err == nil && want != "" && have != want {
 			err = noTarget(want, []string{have})
 		}
 		return a, err
 	}
-	ix, err := registry.ReadIndex(ctx, v.at.store, v.at.desc)
+	ix, err := artifact.ReadIndex(ctx, v.at.store, v.at.desc)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range ix.Entries {
 		names = append(names, e.Target)
-		a, err := registry.ReadArtifact(ctx, v.at.store, e.Descriptor)
+		a, err := artifact.Read(ctx, v.at.store, e.Descriptor)
 		if err != nil {
 			return nil, err
 		}
-		if e.Target == want || want == "" && ships(a, registry.Layer.CoreModel) {
+		if e.Target == want || want == "" && ships(a, artifact.Layer.CoreModel) {
 			return a, nil
 		}
 		if want == "" && ships(a, isFunction) {
@@ -120,8 +121,8 @@ func (v *Verified) choose(ctx context.Context, want string) (*registry.Artifact,
 }
 
 // assembly reads the assembly of a target; it is empty where there is none.
-func (v *Verified) assembly(ctx context.Context, a *registry.Artifact) (*builds.Assembly, error) {
-	i := slices.IndexFunc(a.Layers, func(l registry.Layer) bool { return l.Path == builds.AssemblyFile })
+func (v *Verified) assembly(ctx context.Context, a *artifact.Artifact) (*builds.Assembly, error) {
+	i := slices.IndexFunc(a.Layers, func(l artifact.Layer) bool { return l.Path == builds.AssemblyFile })
 	if i < 0 {
 		return &builds.Assembly{}, nil
 	}
@@ -143,12 +144,12 @@ func noTarget(want string, have []string) error {
 	return fault(diag.NoTarget, fmt.Sprintf("%q; there is %s", want, or(strings.Join(have, ", "), "one without a name")), "choose one with --target")
 }
 
-func ships(a *registry.Artifact, what func(registry.Layer) bool) bool {
+func ships(a *artifact.Artifact, what func(artifact.Layer) bool) bool {
 	return slices.ContainsFunc(a.Layers, what)
 }
 
 // isFunction reports whether a layer is the weights of a function.
-func isFunction(l registry.Layer) bool {
+func isFunction(l artifact.Layer) bool {
 	role := abi.ModuleType(l.Annotations[abi.AnnotationRole])
 	return role == abi.Encoder || role == abi.Projector || role == abi.Decoder
 }
@@ -192,7 +193,7 @@ func functionAssembly(part builds.Part, m *modules.Manifest) *builds.Assembly {
 }
 
 // small reads a layer into memory.
-func (v *Verified) small(ctx context.Context, l registry.Layer) ([]byte, error) {
+func (v *Verified) small(ctx context.Context, l artifact.Layer) ([]byte, error) {
 	if l.Descriptor.Size > maxSmall {
 		return nil, fault(diag.HostileInput, fmt.Sprintf("%s: %s of %d bytes is over the limit of %d", v.Ref, l.Path, l.Descriptor.Size, maxSmall), "do not use the artifact")
 	}
@@ -207,8 +208,8 @@ func (v *Verified) small(ctx context.Context, l registry.Layer) ([]byte, error) 
 // files are the layers of a verified artifact.
 type files struct {
 	v        *Verified
-	artifact *registry.Artifact
-	layers   map[string]registry.Layer
+	artifact *artifact.Artifact
+	layers   map[string]artifact.Layer
 
 	mu      sync.Mutex
 	scratch *fsx.Dir
@@ -264,7 +265,7 @@ func (f *files) Dir(ctx context.Context, names ...string) (string, error) {
 		}
 		f.scratch = dir
 	}
-	opt := registry.CheckoutOptions{Link: true, Cached: true, Only: func(l registry.Layer) bool { return slices.Contains(names, l.Path) }}
+	opt := registry.CheckoutOptions{Link: true, Cached: true, Only: func(l artifact.Layer) bool { return slices.Contains(names, l.Path) }}
 	if _, err := f.v.at.store.Checkout(ctx, f.artifact, f.scratch.Path(), opt); err != nil {
 		return "", err
 	}

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/assemble"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Engine is a native engine's libraries, as [Workspace.AddEngine] packs them.
@@ -54,17 +55,17 @@ func (w *Workspace) AddEngine(ctx context.Context, e Engine, signer assemble.Sig
 		notes[abi.AnnotationUpstream] = e.Upstream
 	}
 	added := &Added{Ref: e.Name + ":" + abi.VersionTag(e.Version)}
-	var entries []registry.IndexEntry
+	var entries []artifact.IndexEntry
 	for _, s := range e.Systems {
 		desc, size, err := addSystem(ctx, store, e, s, notes)
 		if err != nil {
 			return nil, fmt.Errorf("packing %s for %s/%s: %w", e.Name, s.OS, s.Arch, err)
 		}
 		added.Size += size
-		entries = append(entries, registry.IndexEntry{Descriptor: desc, Target: EngineTarget(s.OS, s.Arch), Platform: &ocispec.Platform{OS: s.OS, Architecture: s.Arch}})
+		entries = append(entries, artifact.IndexEntry{Descriptor: desc, Target: EngineTarget(s.OS, s.Arch), Platform: &ocispec.Platform{OS: s.OS, Architecture: s.Arch}})
 	}
-	slices.SortFunc(entries, func(a, b registry.IndexEntry) int { return strings.Compare(a.Target, b.Target) })
-	desc, err := registry.PackIndex(ctx, store, entries, notes)
+	slices.SortFunc(entries, func(a, b artifact.IndexEntry) int { return strings.Compare(a.Target, b.Target) })
+	desc, err := artifact.PackIndex(ctx, store, entries, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (w *Workspace) AddEngine(ctx context.Context, e Engine, signer assemble.Sig
 }
 
 func addSystem(ctx context.Context, store *registry.Store, e Engine, s EngineSystem, notes map[string]string) (none ocispec.Descriptor, size int64, err error) {
-	a := registry.Artifact{Type: abi.ArtifactEngine, Name: e.Name, Version: e.Version, Annotations: map[string]string{abi.AnnotationTarget: EngineTarget(s.OS, s.Arch)}}
+	a := artifact.Artifact{Type: abi.ArtifactEngine, Name: e.Name, Version: e.Version, Annotations: map[string]string{abi.AnnotationTarget: EngineTarget(s.OS, s.Arch)}}
 	for key, value := range notes {
 		a.Annotations[key] = value
 	}
@@ -96,9 +97,9 @@ func addSystem(ctx context.Context, store *registry.Store, e Engine, s EngineSys
 		if desc.Digest.String() != want {
 			return none, 0, fmt.Errorf("%s is not the file that was installed: it is %s and was %s", name, desc.Digest, want)
 		}
-		a.Layers = append(a.Layers, registry.Layer{Path: name, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: role}})
+		a.Layers = append(a.Layers, artifact.Layer{Path: name, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: role}})
 	}
-	desc, err := registry.Pack(ctx, store, a)
+	desc, err := artifact.Pack(ctx, store, a)
 	return desc, a.Size(), err
 }
 

@@ -12,13 +12,14 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
 )
 
 // compareFolder holds the files of a target's folder against the artifact that
 // it is said to be. Whoever names the folder means those files.
 func compareFolder(ctx context.Context, at *Located) error {
-	a, err := registry.ReadArtifact(ctx, at.store, at.desc)
+	a, err := artifact.Read(ctx, at.store, at.desc)
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func compareFolder(ctx context.Context, at *Located) error {
 
 // compareFile compares one file with its blob: by its identity, where the
 // folder shares it with the layout, by its bytes elsewhere.
-func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l registry.Layer) error {
+func compareFile(ctx context.Context, root *os.Root, s *registry.Store, l artifact.Layer) error {
 	name := filepath.FromSlash(l.Path)
 	info, err := root.Lstat(name)
 	if err != nil {

@@ -13,53 +13,53 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // identify reads manifests and configs alone, and refuses what mm cannot use:
 // artifacts of other kinds, paths and sizes that protect nobody, versions of
 // MM-ABI that it does not know.
-func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (registry.Identity, error) {
+func identify(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, ref string) (artifact.Identity, error) {
 	src := &watched{Fetcher: from}
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := registry.ReadArtifact(ctx, src, desc)
+		a, err := artifact.Read(ctx, src, desc)
 		if err != nil {
-			return registry.Identity{}, src.unusable(ref, err)
+			return artifact.Identity{}, src.unusable(ref, err)
 		}
 		return known(ref, a.Identity())
 	}
-	ix, err := registry.ReadIndex(ctx, src, desc)
+	ix, err := artifact.ReadIndex(ctx, src, desc)
 	if err != nil {
-		return registry.Identity{}, src.unusable(ref, err)
+		return artifact.Identity{}, src.unusable(ref, err)
 	}
 	id, err := known(ref, ix.Identity())
 	if err != nil {
-		return registry.Identity{}, err
+		return artifact.Identity{}, err
 	}
 	for _, e := range ix.Entries {
 		if !abi.ValidName(e.Target) {
-			return registry.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
+			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s: target %q is no name of a target", ref, shorten(e.Target)), "do not use the artifact")
 		}
-		a, err := registry.ReadArtifact(ctx, src, e.Descriptor)
+		a, err := artifact.Read(ctx, src, e.Descriptor)
 		if err != nil {
-			return registry.Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
+			return artifact.Identity{}, src.unusable(ref, fmt.Errorf("target %s: %w", e.Target, err))
 		}
 		one, err := known(ref, a.Identity())
 		if err != nil {
-			return registry.Identity{}, err
+			return artifact.Identity{}, err
 		}
 		if id.Name == "" {
 			id.Name, id.Version = one.Name, one.Version
 		}
 		if one.Name != id.Name || one.Version != id.Version {
-			return registry.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
+			return artifact.Identity{}, fault(diag.HostileInput, fmt.Sprintf("%s is %s %s, but its target %s is %s %s", ref, id.Name, id.Version, e.Target, one.Name, one.Version), "do not use the artifact")
 		}
 	}
 	return id, nil
 }
 
 // known refuses versions of MM-ABI that this mm does not know.
-func known(ref string, id registry.Identity) (registry.Identity, error) {
+func known(ref string, id artifact.Identity) (artifact.Identity, error) {
 	if id.ABI != "" && !id.ABI.Known() {
 		return id, fault(diag.UnknownABI, fmt.Sprintf("%s was made for %q; this mm knows %s", ref, shorten(string(id.ABI)), knownABI()), "use a newer mm, or an older release of the artifact")
 	}
@@ -108,7 +108,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 // that failed, and bytes that are not those of their digest, stay what they are.
 func (w *watched) unusable(ref string, err error) error {
 	switch {
-	case w.failed != nil, errors.Is(err, registry.ErrCorrupt), errors.Is(err, context.Canceled):
+	case w.failed != nil, errors.Is(err, artifact.ErrCorrupt), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errdef.ErrUnsupported), errors.Is(err, errdef.ErrInvalidMediaType):
 		return fault(diag.ForeignArtifact, ref+": "+err.Error(), "mm takes ModelPack artifacts of raw files; pack it again with mm module add or mm assemble")
@@ -120,7 +120,7 @@ func (w *watched) unusable(ref string, err error) error {
 // the signed manifest: a signature does not bind a repository, so a release
 // copied to another name is caught here. want is the name that the reference,
 // or the user's word about it, promises; empty where it promises none.
-func checkIdentity(ref, want, tag string, id registry.Identity) error {
+func checkIdentity(ref, want, tag string, id artifact.Identity) error {
 	var list diag.List
 	if want != "" && id.Name != want {
 		list.Add(diag.IdentityDiffers, diag.Pos{}, fmt.Sprintf("%s holds %s %s", ref, or(id.Name, "something without a name"), id.Version),
@@ -133,7 +133,7 @@ func checkIdentity(ref, want, tag string, id registry.Identity) error {
 }
 
 // ownTag is the tag that the artifact bears by itself.
-func ownTag(id registry.Identity) string {
+func ownTag(id artifact.Identity) string {
 	if id.Target != "" {
 		return abi.VersionTag(id.Version) + " (target " + id.Target + ")"
 	}

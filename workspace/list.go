@@ -7,7 +7,7 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/sign"
 )
 
@@ -101,7 +101,7 @@ func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 	}
 	for i := range v.Targets {
 		t := &v.Targets[i]
-		ix, err := registry.ReadIndex(ctx, at.src, at.desc)
+		ix, err := artifact.ReadIndex(ctx, at.src, at.desc)
 		if err != nil {
 			return v, err
 		}
@@ -115,7 +115,7 @@ func (w *Workspace) Inspect(ctx context.Context, at *Located) (View, error) {
 func view(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (View, error) {
 	v := View{Digest: desc.Digest.String(), MediaType: desc.MediaType, Signatures: []string{}}
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := registry.ReadArtifact(ctx, src, desc)
+		a, err := artifact.Read(ctx, src, desc)
 		if err != nil {
 			return v, err
 		}
@@ -125,7 +125,7 @@ func view(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (Vi
 		}
 		return v, nil
 	}
-	ix, err := registry.ReadIndex(ctx, src, desc)
+	ix, err := artifact.ReadIndex(ctx, src, desc)
 	if err != nil {
 		return v, err
 	}

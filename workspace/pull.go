@@ -14,6 +14,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -97,7 +98,7 @@ func (w *Workspace) pull(ctx context.Context, at *Located, opt PullOptions) (*Pu
 		return nil, err
 	}
 	p := &Pulled{Judgement: *j}
-	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Admit: registry.CheckTree}
+	move := remote.PullOptions{Target: opt.Target, Only: only(opt.Only), Link: true, Admit: artifact.CheckTree}
 	if !j.Skipped {
 		move.Keep = w.vouched
 	}
@@ -199,7 +200,7 @@ func checkTarget(ctx context.Context, at *Located, want string) error {
 	}
 	var have []string
 	if at.desc.MediaType == ocispec.MediaTypeImageIndex {
-		ix, err := registry.ReadIndex(ctx, at.src, at.desc)
+		ix, err := artifact.ReadIndex(ctx, at.src, at.desc)
 		if err != nil {
 			return err
 		}
@@ -207,7 +208,7 @@ func checkTarget(ctx context.Context, at *Located, want string) error {
 			have = append(have, e.Target)
 		}
 	} else {
-		a, err := registry.ReadArtifact(ctx, at.src, at.desc)
+		a, err := artifact.Read(ctx, at.src, at.desc)
 		if err != nil {
 			return err
 		}
@@ -243,7 +244,7 @@ func only(values []string) func(ocispec.Descriptor) bool {
 // intact makes sure of what was in the store already: blobs that this pull has
 // hashed cost nothing here.
 func intact(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt remote.PullOptions) error {
-	return eachTarget(ctx, s, desc, opt.Target, func(_ string, a *registry.Artifact) error {
+	return eachTarget(ctx, s, desc, opt.Target, func(_ string, a *artifact.Artifact) error {
 		for _, l := range a.Layers {
 			d := l.Descriptor
 			d.Annotations = l.Annotations
@@ -262,7 +263,7 @@ func intact(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt
 func present(ctx context.Context, s *registry.Store, desc ocispec.Descriptor) error {
 	err := s.VerifyCached(ctx, desc)
 	switch {
-	case errors.Is(err, registry.ErrCorrupt):
+	case errors.Is(err, artifact.ErrCorrupt):
 		return &sign.Refusal{Reason: sign.Tampered, Subject: desc.Digest, Detail: "its bytes do not match its digest"}
 	case errors.Is(err, errdef.ErrNotFound):
 		return &sign.Refusal{Reason: sign.Missing, Subject: desc.Digest, Detail: "it is not there", Hint: "fetch or assemble it again"}
@@ -272,15 +273,15 @@ func present(ctx context.Context, s *registry.Store, desc ocispec.Descriptor) er
 
 // eachTarget calls fn for the artifact desc, or for those of an index that want
 // names; want is empty for all.
-func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, want string, fn func(target string, a *registry.Artifact) error) error {
+func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, want string, fn func(target string, a *artifact.Artifact) error) error {
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := registry.ReadArtifact(ctx, s, desc)
+		a, err := artifact.Read(ctx, s, desc)
 		if err != nil {
 			return err
 		}
 		return fn("", a)
 	}
-	ix, err := registry.ReadIndex(ctx, s, desc)
+	ix, err := artifact.ReadIndex(ctx, s, desc)
 	if err != nil {
 		return err
 	}
@@ -288,7 +289,7 @@ func eachTarget(ctx context.Context, s *registry.Store, desc ocispec.Descriptor,
 		if want != "" && e.Target != want {
 			continue
 		}
-		a, err := registry.ReadArtifact(ctx, s, e.Descriptor)
+		a, err := artifact.Read(ctx, s, e.Descriptor)
 		if err != nil {
 			return err
 		}
@@ -319,7 +320,7 @@ func (w *Workspace) vouched(ctx context.Context, src content.Fetcher, subject, b
 func checkout(ctx context.Context, s *registry.Store, desc ocispec.Descriptor, opt PullOptions) error {
 	out := registry.CheckoutOptions{Link: true, Cached: true, Target: opt.Target}
 	if choose := only(opt.Only); choose != nil {
-		out.Only = func(l registry.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
+		out.Only = func(l artifact.Layer) bool { return choose(ocispec.Descriptor{Annotations: l.Annotations}) }
 	}
 	_, err := s.CheckoutTree(ctx, desc, opt.Out, out)
 	return err

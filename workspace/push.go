@@ -12,6 +12,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -75,7 +76,7 @@ func (w *Workspace) Push(ctx context.Context, arg, dest string, opt PushOptions)
 
 // destination reads where to push, fills in the tag and holds both against the
 // artifact's own name and version.
-func (w *Workspace) destination(dest string, id registry.Identity, opt PushOptions) (remote.Reference, error) {
+func (w *Workspace) destination(dest string, id artifact.Identity, opt PushOptions) (remote.Reference, error) {
 	to, err := remote.ParseReference(dest)
 	if err != nil {
 		return to, err
@@ -98,7 +99,7 @@ func (w *Workspace) destination(dest string, id registry.Identity, opt PushOptio
 
 // entry settles the name in a layout: NAME:VERSION where none, or only the
 // version, is given.
-func (w *Workspace) entry(dest string, to remote.Reference, id registry.Identity, opt PushOptions) (remote.Reference, error) {
+func (w *Workspace) entry(dest string, to remote.Reference, id artifact.Identity, opt PushOptions) (remote.Reference, error) {
 	if to.Ref.Digest != "" {
 		return to, nil
 	}
@@ -123,7 +124,7 @@ func (w *Workspace) entry(dest string, to remote.Reference, id registry.Identity
 }
 
 // checkDestination is checkIdentity with the ways out of whoever pushes.
-func (w *Workspace) checkDestination(to, want, tag string, id registry.Identity, opt PushOptions) error {
+func (w *Workspace) checkDestination(to, want, tag string, id artifact.Identity, opt PushOptions) error {
 	if opt.Expect != "" {
 		want = opt.Expect
 	}
@@ -148,7 +149,7 @@ func (w *Workspace) warnUnsigned(ctx context.Context, at *Located) error {
 }
 
 // targetTags are the further tags of a build: TAG-TARGET for each target.
-func targetTags(ctx context.Context, at *Located, to remote.Reference, id registry.Identity) ([]registry.Tag, error) {
+func targetTags(ctx context.Context, at *Located, to remote.Reference, id artifact.Identity) ([]registry.Tag, error) {
 	prefix := to.Ref.Tag
 	if to.Layout != "" && to.Ref.Tag != "" {
 		prefix = to.Ref.Bare().String() + ":" + to.Ref.Tag
@@ -157,7 +158,7 @@ func targetTags(ctx context.Context, at *Located, to remote.Reference, id regist
 		return nil, nil
 	}
 	var tags []registry.Tag
-	err := eachTarget(ctx, at.store, at.desc, "", func(target string, a *registry.Artifact) error {
+	err := eachTarget(ctx, at.store, at.desc, "", func(target string, a *artifact.Artifact) error {
 		if target == "" {
 			if target = a.Annotations[abi.AnnotationTarget]; target != "" {
 				tags = append(tags, registry.Tag{Ref: prefix + "-" + target, Descriptor: at.desc})
@@ -168,7 +169,7 @@ func targetTags(ctx context.Context, at *Located, to remote.Reference, id regist
 	if err != nil || at.desc.MediaType != ocispec.MediaTypeImageIndex {
 		return tags, err
 	}
-	ix, err := registry.ReadIndex(ctx, at.store, at.desc)
+	ix, err := artifact.ReadIndex(ctx, at.store, at.desc)
 	if err != nil {
 		return nil, err
 	}

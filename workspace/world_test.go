@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/workspace"
@@ -186,7 +187,7 @@ func module(name, version string) content {
 func (w *world) pack(s *registry.Store, c content, ref string) ocispec.Descriptor {
 	w.Helper()
 	ctx := context.Background()
-	a := registry.Artifact{Name: c.name, Version: c.version, Annotations: c.notes}
+	a := artifact.Artifact{Name: c.name, Version: c.version, Annotations: c.notes}
 	for _, path := range slices.Sorted(maps.Keys(c.files)) {
 		desc, err := s.AddBytes(ctx, abi.MediaWeight, []byte(c.files[path]))
 		if err != nil {
@@ -198,9 +199,9 @@ func (w *world) pack(s *registry.Store, c content, ref string) ocispec.Descripto
 		} else {
 			notes[abi.AnnotationRole] = "doc"
 		}
-		a.Layers = append(a.Layers, registry.Layer{Path: path, Descriptor: desc, Annotations: notes})
+		a.Layers = append(a.Layers, artifact.Layer{Path: path, Descriptor: desc, Annotations: notes})
 	}
-	desc, err := registry.Pack(ctx, s, a)
+	desc, err := artifact.Pack(ctx, s, a)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -211,11 +212,11 @@ func (w *world) pack(s *registry.Store, c content, ref string) ocispec.Descripto
 // index joins targets of one build.
 func (w *world) index(s *registry.Store, name, version, ref string, targets ...string) ocispec.Descriptor {
 	w.Helper()
-	var entries []registry.IndexEntry
+	var entries []artifact.IndexEntry
 	for _, t := range targets {
-		entries = append(entries, registry.IndexEntry{Descriptor: w.pack(s, build(name, version, t), ""), Target: t})
+		entries = append(entries, artifact.IndexEntry{Descriptor: w.pack(s, build(name, version, t), ""), Target: t})
 	}
-	desc, err := registry.PackIndex(context.Background(), s, entries, map[string]string{
+	desc, err := artifact.PackIndex(context.Background(), s, entries, map[string]string{
 		abi.AnnotationABI: string(abi.V1_0), abi.AnnotationKind: abi.KindAssembly, abi.AnnotationName: name, abi.AnnotationVersion: version})
 	if err != nil {
 		w.Fatal(err)

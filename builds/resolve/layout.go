@@ -10,6 +10,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -77,7 +78,7 @@ func (l *Layout) candidate(ctx context.Context, ref abi.Ref, version string, des
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
 		return nil
 	}
-	id, err := registry.Identify(ctx, l.From, desc)
+	id, err := artifact.Identify(ctx, l.From, desc)
 	if err != nil || id.Kind != abi.KindModule {
 		return nil
 	}
@@ -120,13 +121,13 @@ func (l *Layout) copy(ctx context.Context, desc ocispec.Descriptor) error {
 func (l *Layout) copyTree(ctx context.Context, root ocispec.Descriptor) error {
 	var manifests []ocispec.Descriptor
 	err := l.From.Walk(ctx, root, func(d ocispec.Descriptor) error {
-		if registry.IsManifest(d.MediaType) {
+		if artifact.IsManifest(d.MediaType) {
 			manifests = append(manifests, d)
 			return nil
 		}
 		got, err := l.Into.AddFile(ctx, l.From.BlobPath(d), registry.AddOptions{MediaType: d.MediaType, Link: d.Size >= modelpack.LinkFrom, Rehash: true})
 		if err == nil && (got.Digest != d.Digest || got.Size != d.Size) {
-			err = fmt.Errorf("blob %s: %w", d.Digest, registry.ErrCorrupt)
+			err = fmt.Errorf("blob %s: %w", d.Digest, artifact.ErrCorrupt)
 		}
 		return err
 	})

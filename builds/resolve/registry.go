@@ -13,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -77,7 +78,7 @@ func (r *Registry) byDigest(ctx context.Context, ref abi.Ref, src content.ReadOn
 	if err != nil {
 		return nil, err
 	}
-	id, err := registry.Identify(ctx, src, desc)
+	id, err := artifact.Identify(ctx, src, desc)
 	if err != nil {
 		return nil, err
 	}

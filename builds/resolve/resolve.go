@@ -32,7 +32,7 @@ import (
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Source is a place where modules are found.
@@ -72,7 +72,7 @@ type module interface {
 // Module is a resolved module whose bytes are in the store.
 type Module struct {
 	Manifest   *modules.Manifest
-	Artifact   *registry.Artifact
+	Artifact   *artifact.Artifact
 	Descriptor ocispec.Descriptor // of the OCI manifest
 	Repository string
 	Origin     string
@@ -83,13 +83,13 @@ type Module struct {
 func (m *Module) Size() int64 { return m.Artifact.Size() }
 
 // Layer returns the layer at path.
-func (m *Module) Layer(path string) (registry.Layer, bool) {
+func (m *Module) Layer(path string) (artifact.Layer, bool) {
 	for _, l := range m.Artifact.Layers {
 		if l.Path == path {
 			return l, true
 		}
 	}
-	return registry.Layer{}, false
+	return artifact.Layer{}, false
 }
 
 // Options for Resolve and Look.

@@ -21,6 +21,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/server"
@@ -255,15 +256,15 @@ func TestLayout(t *testing.T) {
 	put(t, from, "core-llm", "8.0.0", "core-llm:8.0.0")
 	put(t, from, "else", "7.0.0", "core:7.0.0")
 	put(t, from, "core", "0.9.0", "core:7.0.1")
-	other, err := registry.Pack(ctx, from, registry.Artifact{Name: "core", Version: "5.0.0", Annotations: map[string]string{abi.AnnotationKind: abi.KindAssembly},
-		Layers: []registry.Layer{{Path: "f", Descriptor: ocispec.Descriptor{MediaType: abi.MediaDoc, Digest: moved.Digest, Size: moved.Size}}}})
+	other, err := artifact.Pack(ctx, from, artifact.Artifact{Name: "core", Version: "5.0.0", Annotations: map[string]string{abi.AnnotationKind: abi.KindAssembly},
+		Layers: []artifact.Layer{{Path: "f", Descriptor: ocispec.Descriptor{MediaType: abi.MediaDoc, Digest: moved.Digest, Size: moved.Size}}}})
 	if err == nil {
 		err = from.Tag(ctx, other, "core:5.0.0")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ix, err := registry.PackIndex(ctx, from, []registry.IndexEntry{{Descriptor: moved, Target: "x"}}, nil)
+	ix, err := artifact.PackIndex(ctx, from, []artifact.IndexEntry{{Descriptor: moved, Target: "x"}}, nil)
 	if err == nil {
 		err = from.Tag(ctx, ix, "core:6.0.0")
 	}
@@ -343,7 +344,7 @@ func TestLayoutBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			opt := Options{Sources: []Source{&Layout{From: from, Into: into, Verifier: &trusting{}, Label: "x"}}}
-			i := slices.IndexFunc(a.Layers, func(l registry.Layer) bool { return l.Path == "README.md" })
+			i := slices.IndexFunc(a.Layers, func(l artifact.Layer) bool { return l.Path == "README.md" })
 			blob := from.BlobPath(a.Layers[i].Descriptor)
 			if err := os.Chmod(blob, 0o644); err != nil {
 				t.Fatal(err)
@@ -351,7 +352,7 @@ func TestLayoutBytes(t *testing.T) {
 			if err := os.WriteFile(blob, bytes.Repeat([]byte("y"), 1000), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := Resolve(ctx, graph(t, "core@^1"), opt); err == nil || !same && !errors.Is(err, registry.ErrCorrupt) {
+			if _, _, err := Resolve(ctx, graph(t, "core@^1"), opt); err == nil || !same && !errors.Is(err, artifact.ErrCorrupt) {
 				t.Errorf("changed bytes: %v", err)
 			}
 			if got := tags(t, into); !same && got != "" {
@@ -389,7 +390,7 @@ func TestRegistry(t *testing.T) {
 	old := put(t, there, "core", "1.1.0", "team/core:1.1.0")
 	put(t, there, "core", "1.1.1+b.7", "team/core:1.1.1_b.7")
 	put(t, there, "core", "2.0.0", "team/core:latest")
-	ix, err := registry.PackIndex(ctx, there, []registry.IndexEntry{{Descriptor: old, Target: "x"}}, nil)
+	ix, err := artifact.PackIndex(ctx, there, []artifact.IndexEntry{{Descriptor: old, Target: "x"}}, nil)
 	if err == nil {
 		err = there.Tag(ctx, ix, "team/core:1.9.0")
 	}

@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // maxManifest bounds a module.yaml that is fetched from elsewhere, in bytes.
@@ -43,7 +44,7 @@ type stored struct {
 	desc     ocispec.Descriptor
 	signedBy []string
 	read     *modules.Manifest
-	artifact *registry.Artifact
+	artifact *artifact.Artifact
 }
 
 // resolved finds the manifest's descriptor once: what a tag means a moment
@@ -80,7 +81,7 @@ func (s *stored) manifest(ctx context.Context) (*modules.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := registry.ReadArtifact(ctx, s.src, desc)
+	a, err := artifact.Read(ctx, s.src, desc)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func keep(ctx context.Context, store *registry.Store, ref abi.Ref, version strin
 }
 
 // manifestOf reads the module.yaml among an artifact's layers.
-func manifestOf(ctx context.Context, src content.Fetcher, a *registry.Artifact, id string) (*modules.Manifest, error) {
+func manifestOf(ctx context.Context, src content.Fetcher, a *artifact.Artifact, id string) (*modules.Manifest, error) {
 	for _, l := range a.Layers {
 		if l.Path != modules.FileName {
 			continue

@@ -5,6 +5,7 @@ import (
 
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 	"mm-abi.org/mm/registry/sign"
 	"mm-abi.org/mm/runtimes"
@@ -37,11 +38,11 @@ func asDiagnostics(err error) (diag.List, bool) {
 		list.Add(diag.VersionTaken, diag.Pos{}, taken.Error(), "give it another version, or move the name with --force")
 	case errors.Is(err, remote.ErrReceived):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "nothing of it was kept; try again, or ask whoever runs the registry")
-	case errors.Is(err, registry.ErrABI):
+	case errors.Is(err, artifact.ErrABI):
 		list.Add(diag.UnknownABI, diag.Pos{}, err.Error(), "use a newer mm")
-	case errors.Is(err, registry.ErrManifest), errors.Is(err, remote.ErrHostile):
+	case errors.Is(err, artifact.ErrManifest), errors.Is(err, remote.ErrHostile):
 		list.Add(diag.HostileInput, diag.Pos{}, err.Error(), "do not use the artifact")
-	case errors.Is(err, registry.ErrCorrupt):
+	case errors.Is(err, artifact.ErrCorrupt):
 		list.Add(diag.Tampered, diag.Pos{}, err.Error(), "mm fsck says what else is damaged")
 	case errors.As(err, &missing):
 		list.Add(diag.NoBackend, diag.Pos{}, missing.Error(), missing.Hint)

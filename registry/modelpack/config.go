@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/modules"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // annotations of a module's manifest.
@@ -34,8 +34,8 @@ func annotations(m *modules.Manifest) map[string]string {
 }
 
 // Config is the ModelPack config that describes a module.
-func Config(m *modules.Manifest) registry.ModelConfig {
-	var c registry.ModelConfig
+func Config(m *modules.Manifest) artifact.ModelConfig {
+	var c artifact.ModelConfig
 	c.Descriptor.Name, c.Descriptor.Version, c.Descriptor.Description = m.Name, m.Version, m.Description
 	if m.License != "" {
 		c.Descriptor.Licenses = []string{m.License}
@@ -58,6 +58,6 @@ func Config(m *modules.Manifest) registry.ModelConfig {
 	default:
 		return c
 	}
-	c.Config.Capabilities = &registry.ModelCapabilities{InputTypes: []string{in}, OutputTypes: []string{out}}
+	c.Config.Capabilities = &artifact.ModelCapabilities{InputTypes: []string{in}, OutputTypes: []string{out}}
 	return c
 }

@@ -26,6 +26,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // LinkFrom is the size in bytes from which a module's file is hard linked into
@@ -44,7 +45,7 @@ func whole(path string) bool {
 // Pack puts the files of a module's folder into the store and writes the OCI
 // manifest over them. Files that are missing, or are not those that the
 // manifest declares, come as a diag.Faults. The artifact gets no name.
-func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*registry.Artifact, ocispec.Descriptor, error) {
+func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*artifact.Artifact, ocispec.Descriptor, error) {
 	a, err := describe(m, func(path, media string) (ocispec.Descriptor, error) {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -55,11 +56,11 @@ func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*reg
 	if err != nil {
 		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)
 	}
-	desc, err := registry.Pack(ctx, store, a)
+	desc, err := artifact.Pack(ctx, store, a)
 	if err != nil {
 		return nil, desc, fmt.Errorf("packing %s: %w", m.ID(), err)
 	}
-	read, err := registry.ReadArtifact(ctx, store, desc)
+	read, err := artifact.Read(ctx, store, desc)
 	if err != nil {
 		return nil, desc, fmt.Errorf("packing %s: %w", m.ID(), err)
 	}
@@ -73,7 +74,7 @@ func Digest(ctx context.Context, m *modules.Manifest) (digest.Digest, error) {
 	if err != nil {
 		return "", fmt.Errorf("hashing %s: %w", m.ID(), err)
 	}
-	desc, err := registry.Pack(ctx, nowhere{}, a)
+	desc, err := artifact.Pack(ctx, nowhere{}, a)
 	if err != nil {
 		return "", fmt.Errorf("hashing %s: %w", m.ID(), err)
 	}
@@ -81,8 +82,8 @@ func Digest(ctx context.Context, m *modules.Manifest) (digest.Digest, error) {
 }
 
 // describe is the artifact of a module; add turns a file into a blob.
-func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descriptor, error)) (registry.Artifact, error) {
-	a := registry.Artifact{Name: m.Name, Version: m.Version, Annotations: annotations(m), Config: Config(m)}
+func describe(m *modules.Manifest, add func(path, media string) (ocispec.Descriptor, error)) (artifact.Artifact, error) {
+	a := artifact.Artifact{Name: m.Name, Version: m.Version, Annotations: annotations(m), Config: Config(m)}
 	if err := present(m).Err(); err != nil {
 		return a, err
 	}
@@ -140,7 +141,7 @@ func present(m *modules.Manifest) diag.List {
 }
 
 // declared compares what was packed with the manifest's files list.
-func declared(m *modules.Manifest, layers []registry.Layer) diag.List {
+func declared(m *modules.Manifest, layers []artifact.Layer) diag.List {
 	var list diag.List
 	for i, f := range m.Files {
 		for _, l := range layers {
@@ -153,7 +154,7 @@ func declared(m *modules.Manifest, layers []registry.Layer) diag.List {
 }
 
 // layer describes one file but for its bytes.
-func layer(m *modules.Manifest, path string) registry.Layer {
+func layer(m *modules.Manifest, path string) artifact.Layer {
 	format := formatOf(m, path)
 	role, media := string(m.Type), abi.MediaWeight
 	switch {
@@ -170,7 +171,7 @@ func layer(m *modules.Manifest, path string) registry.Layer {
 	if format != "" {
 		notes[abi.AnnotationFormat] = format
 	}
-	return registry.Layer{Path: path, Descriptor: ocispec.Descriptor{MediaType: media}, Annotations: notes}
+	return artifact.Layer{Path: path, Descriptor: ocispec.Descriptor{MediaType: media}, Annotations: notes}
 }
 
 // formatOf is the format under which the manifest exports path.

@@ -15,6 +15,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/modules/seed"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/modelpack"
 )
 
@@ -64,8 +65,8 @@ func TestPack(t *testing.T) {
 	if d := cmp.Diff([]string{"README.md doc.v1.raw doc markdown", "calc.star code.v1.raw skill starlark", "module.yaml weight.config.v1.raw manifest yaml"}, got); d != "" {
 		t.Error(d)
 	}
-	want := registry.Identity{Name: "calc", Version: "0.5.0+b.1", Kind: abi.KindModule, Type: abi.Skill, ABI: abi.V1_0}
-	if id, err := registry.Identify(ctx, store, desc); err != nil || id != want {
+	want := artifact.Identity{Name: "calc", Version: "0.5.0+b.1", Kind: abi.KindModule, Type: abi.Skill, ABI: abi.V1_0}
+	if id, err := artifact.Identify(ctx, store, desc); err != nil || id != want {
 		t.Errorf("%+v, %v", id, err)
 	}
 	if a.Annotations[abi.AnnotationRequires] != "ocr@^1, reg.example/t/core@2" {

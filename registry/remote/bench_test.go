@@ -19,6 +19,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // benchSize is the blob of the benchmarks, in bytes.
@@ -225,7 +226,7 @@ func benchSetup(t *testing.T, file, dir, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desc := pack(t, s, "bench", registry.Layer{Path: "core-llm.gguf", Descriptor: d})
+	desc := pack(t, s, "bench", artifact.Layer{Path: "core-llm.gguf", Descriptor: d})
 	if err := s.Tag(context.Background(), desc, "bench"); err != nil {
 		t.Fatal(err)
 	}

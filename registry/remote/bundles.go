@@ -17,6 +17,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // bundleType is the beginning of the artifact types of Sigstore bundles, all
@@ -89,7 +90,7 @@ func bundles(ctx context.Context, src source, main *plan, opt PullOptions) (*pla
 					found.merge(one)
 				}
 			}
-			if err != nil && !errors.Is(err, ErrHostile) && !errors.Is(err, registry.ErrCorrupt) && !errors.Is(err, errdef.ErrNotFound) {
+			if err != nil && !errors.Is(err, ErrHostile) && !errors.Is(err, artifact.ErrCorrupt) && !errors.Is(err, errdef.ErrNotFound) {
 				return nil, err
 			}
 		}

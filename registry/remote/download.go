@@ -13,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // copyBuffer is how much of a blob is read before it is hashed and written, in
@@ -37,11 +38,11 @@ type download struct {
 // do not match the digest are fetched once more, whole.
 func (d *download) run(ctx context.Context) error {
 	pieced, err := d.fetch(ctx)
-	if pieced && errors.Is(err, registry.ErrCorrupt) {
+	if pieced && errors.Is(err, artifact.ErrCorrupt) {
 		d.r.c.opt.Progress(Event{Kind: Retried, Descriptor: d.desc, Err: err})
 		_, err = d.fetch(ctx)
 	}
-	if errors.Is(err, registry.ErrCorrupt) {
+	if errors.Is(err, artifact.ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrReceived, err)
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -21,9 +22,9 @@ func ExampleClient_Push() {
 	here, _ := registry.Open(filepath.Join(dir, "here"), registry.Options{})
 	there, _ := registry.Open(filepath.Join(dir, "there"), registry.Options{})
 	file, _ := here.AddBytes(ctx, abi.MediaWeight, []byte("weights"))
-	desc, _ := registry.Pack(ctx, here, registry.Artifact{
+	desc, _ := artifact.Pack(ctx, here, artifact.Artifact{
 		Name: "core-llm", Version: "3.1.0",
-		Layers: []registry.Layer{{Path: "core-llm.gguf", Descriptor: file}},
+		Layers: []artifact.Layer{{Path: "core-llm.gguf", Descriptor: file}},
 	})
 
 	client, err := remote.New(remote.Options{})

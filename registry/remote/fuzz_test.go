@@ -14,7 +14,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 func FuzzParseReference(f *testing.F) {
@@ -56,7 +56,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		p, err := newPlan(ctx, src, desc, filter{})
 		if err != nil {
-			if !errors.Is(err, ErrHostile) && !errors.Is(err, errdef.ErrNotFound) && !errors.Is(err, registry.ErrCorrupt) {
+			if !errors.Is(err, ErrHostile) && !errors.Is(err, errdef.ErrNotFound) && !errors.Is(err, artifact.ErrCorrupt) {
 				t.Fatal(err)
 			}
 			return

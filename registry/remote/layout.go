@@ -12,6 +12,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // pushLayout is [Client.Push] to an image layout.
@@ -87,7 +88,7 @@ func (c *Client) copyBlob(ctx context.Context, src, dst *registry.Store, desc oc
 			return err
 		}
 		if got.Digest != desc.Digest || got.Size != desc.Size {
-			return fmt.Errorf("blob %s: %w", desc.Digest, registry.ErrCorrupt)
+			return fmt.Errorf("blob %s: %w", desc.Digest, artifact.ErrCorrupt)
 		}
 	default:
 		f, err := src.OpenBlob(ctx, desc)

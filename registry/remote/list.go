@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // fallbackTag matches the tags under which registries without the referrers API
@@ -61,7 +62,7 @@ func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descri
 		return ocispec.Descriptor{}, err
 	}
 	defer body.Close()
-	if !registry.IsManifest(desc.MediaType) {
+	if !artifact.IsManifest(desc.MediaType) {
 		return ocispec.Descriptor{}, fmt.Errorf("%w: %.80q is no manifest", ErrHostile, desc.MediaType)
 	}
 	if desc.Size > maxManifest {
@@ -72,7 +73,7 @@ func (r *repository) resolve(ctx context.Context, ref Reference) (ocispec.Descri
 		return ocispec.Descriptor{}, err
 	}
 	if int64(data.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(data.Bytes()) != desc.Digest {
-		return ocispec.Descriptor{}, fmt.Errorf("manifest %s: %w", desc.Digest, registry.ErrCorrupt)
+		return ocispec.Descriptor{}, fmt.Errorf("manifest %s: %w", desc.Digest, artifact.ErrCorrupt)
 	}
 	return desc, nil
 }

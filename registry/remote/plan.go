@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // ErrHostile says that a registry or layout sent what no honest one does:
@@ -97,7 +97,7 @@ func (p *plan) add(ctx context.Context, src content.Fetcher, desc ocispec.Descri
 		return fmt.Errorf("%w: more than %d blobs or %d bytes of manifests", ErrHostile, maxNodes, maxMetadata)
 	}
 	for _, child := range doc.Manifests {
-		if !registry.IsManifest(child.MediaType) {
+		if !artifact.IsManifest(child.MediaType) {
 			return fmt.Errorf("%w: index %s names a %.80q", ErrHostile, desc.Digest, child.MediaType)
 		}
 		inner := f
@@ -170,7 +170,7 @@ func readManifest(ctx context.Context, src content.Fetcher, desc ocispec.Descrip
 		return nil, fmt.Errorf("fetching manifest %s: %w", desc.Digest, err)
 	}
 	if int64(data.Len()) != desc.Size || desc.Digest.Algorithm().FromBytes(data.Bytes()) != desc.Digest {
-		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, registry.ErrCorrupt)
+		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, artifact.ErrCorrupt)
 	}
 	return data.Bytes(), nil
 }

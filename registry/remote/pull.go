@@ -11,6 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Verifier decides whether an artifact of a repository may be used, and returns
@@ -136,7 +137,7 @@ func admitted(ctx context.Context, src source, from Reference, desc ocispec.Desc
 		return nil, nil, err
 	}
 	if t := main.manifests[len(main.manifests)-1].artifactType; t == abi.ArtifactModel || t == abi.ArtifactIndex {
-		if err := registry.CheckTree(ctx, src, desc); err != nil {
+		if err := artifact.CheckTree(ctx, src, desc); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // maxSources bounds the tags whose blobs are offered for mounting, and the
@@ -248,7 +249,7 @@ func mountSources(ctx context.Context, src *registry.Store, to Reference) map[di
 			break
 		}
 		_ = src.Walk(ctx, t.Descriptor, func(d ocispec.Descriptor) error {
-			if !registry.IsManifest(d.MediaType) && !slices.Contains(from[d.Digest], ref.FullName()) {
+			if !artifact.IsManifest(d.MediaType) && !slices.Contains(from[d.Digest], ref.FullName()) {
 				from[d.Digest] = append(from[d.Digest], ref.FullName())
 			}
 			return nil

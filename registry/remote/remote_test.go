@@ -26,6 +26,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -69,9 +70,9 @@ func noise(seed uint64, n int) []byte {
 }
 
 // pack stores an artifact with the layers given.
-func pack(t testing.TB, s *registry.Store, name string, layers ...registry.Layer) ocispec.Descriptor {
+func pack(t testing.TB, s *registry.Store, name string, layers ...artifact.Layer) ocispec.Descriptor {
 	t.Helper()
-	desc, err := registry.Pack(context.Background(), s, registry.Artifact{Name: name, Version: "1.0.0", Layers: layers})
+	desc, err := artifact.Pack(context.Background(), s, artifact.Artifact{Name: name, Version: "1.0.0", Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +80,13 @@ func pack(t testing.TB, s *registry.Store, name string, layers ...registry.Layer
 }
 
 // layer stores data as a file of an artifact.
-func layer(t testing.TB, s *registry.Store, path, role string, data []byte) registry.Layer {
+func layer(t testing.TB, s *registry.Store, path, role string, data []byte) artifact.Layer {
 	t.Helper()
 	desc, err := s.AddBytes(context.Background(), abi.MediaWeight, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return registry.Layer{Path: path, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: role}}
+	return artifact.Layer{Path: path, Descriptor: desc, Annotations: map[string]string{abi.AnnotationRole: role}}
 }
 
 // assembly is a signed index over two targets that share an encoder.
@@ -104,7 +105,7 @@ func newAssembly(t testing.TB, s *registry.Store) assembly {
 		mobile: pack(t, s, "mobile", layer(t, s, "core-llm.gguf", "core", noise(3, 1<<20)), encoder),
 	}
 	var err error
-	a.index, err = registry.PackIndex(ctx, s, []registry.IndexEntry{
+	a.index, err = artifact.PackIndex(ctx, s, []artifact.IndexEntry{
 		{Descriptor: a.laptop, Target: "laptop"}, {Descriptor: a.mobile, Target: "mobile"},
 	}, nil)
 	if err != nil {

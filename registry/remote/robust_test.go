@@ -28,6 +28,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/server"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -150,9 +151,9 @@ func TestHostileManifestsCostNoLayers(t *testing.T) {
 			}
 			dst := openStore(t)
 			_, _, err = newClient(t, Options{}).Pull(ctx, serve(t, s)+"/p-lite:1", dst, PullOptions{})
-			want := registry.ErrManifest
+			want := artifact.ErrManifest
 			if name == "abi" {
-				want = registry.ErrABI
+				want = artifact.ErrABI
 			}
 			if !errors.Is(err, want) || asked.Load() != 0 {
 				t.Errorf("%v, want %v; the layer was asked for %d times", err, want, asked.Load())
@@ -238,7 +239,7 @@ func TestForgottenSession(t *testing.T) {
 	src := openStore(t)
 	desc := pack(t, src, "p-lite", layer(t, src, "core.gguf", "core", noise(2, 1<<20)))
 	host := serve(t, s)
-	a, err := registry.ReadArtifact(context.Background(), src, desc)
+	a, err := artifact.Read(context.Background(), src, desc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +272,7 @@ func TestPushLooksBelowTheRoot(t *testing.T) {
 		if _, err := newClient(t, Options{}).Push(context.Background(), src, desc, host+"/x:1", PushOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		a, err := registry.ReadArtifact(context.Background(), src, desc)
+		a, err := artifact.Read(context.Background(), src, desc)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,13 +23,14 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // signed makes an index of two targets with a referrer on each manifest.
 func signed(t *testing.T, s *registry.Store, ref string) ocispec.Descriptor {
 	t.Helper()
 	ctx := context.Background()
-	var entries []registry.IndexEntry
+	var entries []artifact.IndexEntry
 	fail := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -49,13 +50,13 @@ func signed(t *testing.T, s *registry.Store, ref string) ocispec.Descriptor {
 		fail(err)
 		own, err := s.AddBytes(ctx, "application/vnd.cncf.model.weight.v1.raw", bytes.Repeat([]byte{byte(i)}, 50_000))
 		fail(err)
-		desc, err := registry.Pack(ctx, s, registry.Artifact{Name: "demo", Version: "1.0.0", Layers: []registry.Layer{
+		desc, err := artifact.Pack(ctx, s, artifact.Artifact{Name: "demo", Version: "1.0.0", Layers: []artifact.Layer{
 			{Path: "shared.gguf", Descriptor: shared}, {Path: target + ".onnx", Descriptor: own}}})
 		fail(err)
 		attach(desc)
-		entries = append(entries, registry.IndexEntry{Descriptor: desc, Target: target, Platform: &ocispec.Platform{OS: "linux", Architecture: []string{"amd64", "arm64"}[i]}})
+		entries = append(entries, artifact.IndexEntry{Descriptor: desc, Target: target, Platform: &ocispec.Platform{OS: "linux", Architecture: []string{"amd64", "arm64"}[i]}})
 	}
-	idx, err := registry.PackIndex(ctx, s, entries, nil)
+	idx, err := artifact.PackIndex(ctx, s, entries, nil)
 	fail(err)
 	attach(idx)
 	fail(s.Tag(ctx, idx, ref))
@@ -81,7 +82,7 @@ func TestOras(t *testing.T) {
 	repo.Client = basic{"ann", "secret"}
 	// Starting from the index, oras finds its referrers but not those of the
 	// manifests in it; these are starting points of their own.
-	index, err := registry.ReadIndex(ctx, src, idx)
+	index, err := artifact.ReadIndex(ctx, src, idx)
 	if err != nil {
 		t.Fatal(err)
 	}

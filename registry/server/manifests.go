@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // tagPattern is the grammar of tags (distribution-spec, Pulling manifests).
@@ -56,7 +56,7 @@ func (req *request) manifest() (ocispec.Descriptor, error) {
 	if err != nil {
 		return desc, err
 	}
-	if !ok || !registry.IsManifest(desc.MediaType) {
+	if !ok || !artifact.IsManifest(desc.MediaType) {
 		return desc, none
 	}
 	return desc, nil
@@ -102,7 +102,7 @@ func (req *request) manifestPut() error {
 	if err != nil {
 		return err
 	}
-	m, err := registry.ParseManifest(desc, data)
+	m, err := artifact.ParseManifest(desc, data)
 	if err != nil {
 		return fault(http.StatusBadRequest, "MANIFEST_INVALID", "%s", clip(err.Error()))
 	}
@@ -113,7 +113,7 @@ func (req *request) manifestPut() error {
 		return err
 	}
 	for _, child := range m.Children {
-		if _, err := req.blob(child.Digest); err != nil && !registry.Elsewhere(child) {
+		if _, err := req.blob(child.Digest); err != nil && !artifact.Elsewhere(child) {
 			var e *apiError
 			if errors.As(err, &e) {
 				return fault(http.StatusNotFound, "MANIFEST_BLOB_UNKNOWN", "%s has no %s", req.repo, child.Digest)
@@ -162,7 +162,7 @@ func (req *request) describe(data []byte) (tags []string, desc ocispec.Descripto
 		return nil, desc, fault(http.StatusBadRequest, "DIGEST_INVALID", "the manifest is %s", desc.Digest)
 	}
 	desc.MediaType, _, err = mime.ParseMediaType(req.r.Header.Get("Content-Type"))
-	if err != nil || !registry.IsManifest(desc.MediaType) {
+	if err != nil || !artifact.IsManifest(desc.MediaType) {
 		return nil, desc, fault(http.StatusUnsupportedMediaType, "MANIFEST_INVALID", "Content-Type %q is no manifest", clip(req.r.Header.Get("Content-Type")))
 	}
 	return tags, desc, nil

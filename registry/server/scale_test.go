@@ -22,6 +22,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 	"mm-abi.org/mm/registry/remote"
 )
 
@@ -29,15 +30,15 @@ import (
 // like a signature, and tags it.
 func release(s *registry.Store, ref string, n int) (ocispec.Descriptor, error) {
 	ctx := context.Background()
-	a := registry.Artifact{Name: "sample", Version: "1.0.0"}
+	a := artifact.Artifact{Name: "sample", Version: "1.0.0"}
 	for _, path := range []string{"module.yaml", "weights.gguf", "card.md"} {
 		desc, err := s.AddBytes(ctx, abi.MediaWeight, fmt.Appendf(nil, "%s of %d", path, n))
 		if err != nil {
 			return desc, err
 		}
-		a.Layers = append(a.Layers, registry.Layer{Path: path, Descriptor: desc})
+		a.Layers = append(a.Layers, artifact.Layer{Path: path, Descriptor: desc})
 	}
-	desc, err := registry.Pack(ctx, s, a)
+	desc, err := artifact.Pack(ctx, s, a)
 	if err != nil {
 		return desc, err
 	}

@@ -24,10 +24,11 @@ import (
 	"time"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // maxManifest bounds a manifest (distribution-spec, Pushing Manifests).
-const maxManifest = registry.MaxManifestBytes
+const maxManifest = artifact.MaxManifestBytes
 
 // Options for [New].
 type Options struct {

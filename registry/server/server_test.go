@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // site is a running registry.
@@ -595,7 +596,7 @@ func TestLocalTags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	desc, err := registry.Pack(ctx, s.store, registry.Artifact{Name: "p-lite", Version: "0.1.0", Layers: []registry.Layer{{Path: "core.gguf", Descriptor: layer}}})
+	desc, err := artifact.Pack(ctx, s.store, artifact.Artifact{Name: "p-lite", Version: "0.1.0", Layers: []artifact.Layer{{Path: "core.gguf", Descriptor: layer}}})
 	if err == nil {
 		err = s.store.Tag(ctx, desc, "mm/p-lite:0.1.0")
 	}

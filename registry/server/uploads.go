@@ -15,6 +15,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // uploadBuffer is the unit in which bodies are read.
@@ -176,7 +177,7 @@ func (req *request) uploadEnd() error {
 	// A client that hangs up now has sent all of it.
 	ctx = context.WithoutCancel(ctx)
 	if err := up.Commit(ctx, desc); err != nil {
-		if errors.Is(err, registry.ErrCorrupt) {
+		if errors.Is(err, artifact.ErrCorrupt) {
 			return fault(http.StatusBadRequest, "DIGEST_INVALID", "what was uploaded is not %s", d)
 		}
 		return err

@@ -15,7 +15,7 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // Limits of the tree below a manifest.
@@ -254,7 +254,7 @@ func fetchError(desc ocispec.Descriptor, err error) error {
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
 		return refusal(Missing, desc.Digest, "it is not there")
-	case errors.Is(err, registry.ErrCorrupt), errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrInvalidDescriptorSize):
+	case errors.Is(err, artifact.ErrCorrupt), errors.Is(err, content.ErrMismatchedDigest), errors.Is(err, content.ErrInvalidDescriptorSize):
 		return refusal(Tampered, desc.Digest, "%v", err)
 	}
 	return fmt.Errorf("fetching %s: %w", desc.Digest, err)

@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func (a *Artifact) CheckABI() error { return checkABI(a.Annotations) }
 
 func checkABI(annotations map[string]string) error {
 	if v, ok := annotations[abi.AnnotationABI]; ok && !abi.Version(v).Known() {
-		return fmt.Errorf("%w: %q", ErrABI, shorten(v))
+		return fmt.Errorf("%w: %q", ErrABI, Shorten(v))
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func checkABI(annotations map[string]string) error {
 // fetching.
 func CheckTree(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) error {
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		a, err := ReadArtifact(ctx, src, desc)
+		a, err := Read(ctx, src, desc)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"bytes"
@@ -92,7 +92,7 @@ func pack(ctx context.Context, dst content.Pusher, a Artifact) (none ocispec.Des
 	}
 	a.Layers = slices.Clone(a.Layers)
 	slices.SortFunc(a.Layers, layerOrder)
-	if err := checkLayers(a.Layers); err != nil {
+	if err := CheckLayers(a.Layers); err != nil {
 		return none, err
 	}
 	m := ocispec.Manifest{
@@ -158,7 +158,7 @@ func (l Layer) describe() (ocispec.Descriptor, error) {
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	desc := plain(l.Descriptor)
+	desc := Plain(l.Descriptor)
 	desc.Annotations = map[string]string{
 		ocispec.AnnotationTitle: l.Path,
 		abi.AnnotationFilepath:  l.Path,
@@ -191,7 +191,7 @@ func packIndex(ctx context.Context, dst content.Pusher, entries []IndexEntry, an
 		Annotations:  annotations,
 	}
 	for _, e := range entries {
-		desc := plain(e.Descriptor)
+		desc := Plain(e.Descriptor)
 		desc.ArtifactType = abi.ArtifactModel
 		if e.Descriptor.ArtifactType == abi.ArtifactEngine {
 			desc.ArtifactType, idx.ArtifactType = abi.ArtifactEngine, abi.ArtifactEngine
@@ -224,7 +224,7 @@ func pushJSON(ctx context.Context, dst content.Pusher, mediaType, artifactType s
 }
 
 // checkLayers holds a list of layers against the limits and against each other.
-func checkLayers(layers []Layer) error {
+func CheckLayers(layers []Layer) error {
 	if len(layers) == 0 {
 		return errors.New("an artifact needs at least one file")
 	}
@@ -252,9 +252,9 @@ func checkLayers(layers []Layer) error {
 
 // checkTarget refuses names that cannot be a folder of their own on every
 // system: a checkout puts each target into the folder of its name.
-func checkTarget(name string) error {
+func CheckTarget(name string) error {
 	if !abi.ValidTarget(name) {
-		return fmt.Errorf("its name %q is not made of lower-case letters and digits with single . _ - between them", shorten(name))
+		return fmt.Errorf("its name %q is not made of lower-case letters and digits with single . _ - between them", Shorten(name))
 	}
 	return CheckPath(name)
 }
@@ -274,24 +274,24 @@ func checkTargets(entries []ocispec.Descriptor) error {
 			return fmt.Errorf("target %d: %w", i, err)
 		}
 		if e.MediaType != ocispec.MediaTypeImageManifest {
-			return fmt.Errorf("target %d: %q is no image manifest", i, shorten(e.MediaType))
+			return fmt.Errorf("target %d: %q is no image manifest", i, Shorten(e.MediaType))
 		}
 		name := e.Annotations[abi.AnnotationTarget]
-		if err := checkTarget(name); err != nil {
+		if err := CheckTarget(name); err != nil {
 			return fmt.Errorf("target %d: %w", i, err)
 		}
 		if seen[name] {
-			return fmt.Errorf("target %d: its name %q is taken", i, shorten(name))
+			return fmt.Errorf("target %d: its name %q is taken", i, Shorten(name))
 		}
 		seen[name] = true
 	}
 	return nil
 }
 
-// checkArtifactDescriptor is checkDescriptor with SHA-256 alone: it is what
+// checkArtifactDescriptor is CheckDescriptor with SHA-256 alone: it is what
 // signatures speak of.
 func checkArtifactDescriptor(desc ocispec.Descriptor) error {
-	if err := checkDescriptor(desc); err != nil {
+	if err := CheckDescriptor(desc); err != nil {
 		return err
 	}
 	if desc.Digest.Algorithm() != digest.SHA256 {

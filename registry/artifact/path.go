@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"fmt"
@@ -21,9 +21,15 @@ var deviceNames = map[string]bool{
 	"lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }
 
+// Folders of mm's own files, which no artifact may hold.
+const (
+	PrivateDir  = ".mm"          // in a store
+	CheckoutDir = ".mm-checkout" // in the target of a checkout
+)
+
 // keptNames are folders whose files steer programs: git's, in which a hook or a
 // setting runs code, and mm's own. git~1 is how Windows shortens the first.
-var keptNames = map[string]bool{".git": true, "git~1": true, privateDir: true, stageDir: true}
+var keptNames = map[string]bool{".git": true, "git~1": true, PrivateDir: true, CheckoutDir: true}
 
 // CheckPath refuses paths that are not a clean relative path on every system:
 // absolute, drive, "..", backslash, control characters, names that Windows
@@ -34,20 +40,20 @@ func CheckPath(p string) error {
 		return fmt.Errorf("path of %d bytes, 1 to %d are taken", len(p), maxPath)
 	}
 	if path.IsAbs(p) || path.Clean(p) != p || p == "." {
-		return fmt.Errorf("path %q is not clean and relative", shorten(p))
+		return fmt.Errorf("path %q is not clean and relative", Shorten(p))
 	}
 	for _, r := range p {
 		if r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || strings.ContainsRune(`\:*?"<>|`, r) {
-			return fmt.Errorf("path %q has the character %U", shorten(p), r)
+			return fmt.Errorf("path %q has the character %U", Shorten(p), r)
 		}
 	}
 	for _, name := range strings.Split(p, "/") {
 		stem, _, _ := strings.Cut(strings.ToLower(name), ".")
 		if name == ".." || strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") || deviceNames[strings.TrimRight(stem, " ")] {
-			return fmt.Errorf("path %q has the name %q", shorten(p), shorten(name))
+			return fmt.Errorf("path %q has the name %q", Shorten(p), Shorten(name))
 		}
 		if keptNames[fold(name)] {
-			return fmt.Errorf("path %q lies in the folder %q, which is not for files of artifacts", shorten(p), shorten(name))
+			return fmt.Errorf("path %q lies in the folder %q, which is not for files of artifacts", Shorten(p), Shorten(name))
 		}
 	}
 	return nil
@@ -70,15 +76,15 @@ func (s *pathSet) add(p string) error {
 	}
 	key := fold(p)
 	if other, ok := s.files[key]; ok {
-		return fmt.Errorf("path %q collides with %q", shorten(p), shorten(other))
+		return fmt.Errorf("path %q collides with %q", Shorten(p), Shorten(other))
 	}
 	if other, ok := s.dirs[key]; ok {
-		return fmt.Errorf("path %q is a folder in %q", shorten(p), shorten(other))
+		return fmt.Errorf("path %q is a folder in %q", Shorten(p), Shorten(other))
 	}
 	s.files[key] = p
 	for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
 		if other, ok := s.files[dir]; ok {
-			return fmt.Errorf("path %q lies below the file %q", shorten(p), shorten(other))
+			return fmt.Errorf("path %q lies below the file %q", Shorten(p), Shorten(other))
 		}
 		s.dirs[dir] = p
 	}

@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func Identify(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor)
 		}
 		return ix.Identity(), nil
 	}
-	a, err := ReadArtifact(ctx, src, desc)
+	a, err := Read(ctx, src, desc)
 	if err != nil {
 		return Identity{}, err
 	}

@@ -1,11 +1,10 @@
-package registry
+package artifact
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +69,7 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Errorf("order %d gives %s, not %s", i, desc.Digest, want.Digest)
 		}
 		want = desc
-		got, err := ReadArtifact(ctx, m, desc)
+		got, err := Read(ctx, m, desc)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,8 +126,8 @@ func TestPackIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries := []IndexEntry{
-		{Descriptor: plain(desc), Target: "laptop", Platform: &ocispec.Platform{OS: "linux", Architecture: "amd64"}},
-		{Descriptor: plain(desc), Target: "server"},
+		{Descriptor: Plain(desc), Target: "laptop", Platform: &ocispec.Platform{OS: "linux", Architecture: "amd64"}},
+		{Descriptor: Plain(desc), Target: "server"},
 	}
 	idx, err := PackIndex(ctx, m, entries, map[string]string{abi.AnnotationName: "p-lite"})
 	if err != nil {
@@ -210,8 +209,8 @@ func (h hostile) push(mediaType string, data []byte) ocispec.Descriptor {
 	return desc
 }
 
-// TestReadArtifactRefuses edits a good manifest or config in one place.
-func TestReadArtifactRefuses(t *testing.T) {
+// TestReadRefuses edits a good manifest or config in one place.
+func TestReadRefuses(t *testing.T) {
 	h := hostile{t, memory.New()}
 	a, _ := full()
 	desc, err := Pack(ctx, h.m, a)
@@ -316,7 +315,7 @@ func TestReadArtifactRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, raw))
+		got, err := Read(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, raw))
 		if err == nil {
 			t.Errorf("%s: read as %+v", name, got)
 		} else if len(err.Error()) > 2000 {
@@ -337,142 +336,36 @@ func TestReadArtifactRefuses(t *testing.T) {
 		if raw == string(data) {
 			t.Fatalf("%s: %q is not there", name, swap[0])
 		}
-		if _, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(raw))); err == nil {
+		if _, err := Read(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(raw))); err == nil {
 			t.Errorf("%s: read", name)
 		}
 	}
 	// What must still be read: fields of a later spec, and foreign URLs, which
 	// are dropped.
 	raw := strings.Replace(string(data), `"layers":[{`, `"later":{"Layers":1,"x":[1]},"layers":[{"urls":["http://127.0.0.1:1/x"],`, 1)
-	got, err := ReadArtifact(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(strings.Replace(raw, `"Layers":1,`, "", 1))))
+	got, err := Read(ctx, h.m, h.push(ocispec.MediaTypeImageManifest, []byte(strings.Replace(raw, `"Layers":1,`, "", 1))))
 	if err != nil || got.Layers[0].Descriptor.URLs != nil {
 		t.Errorf("with URLs: %v", err)
 	}
 }
 
-func TestCheckout(t *testing.T) {
-	s := open(t, t.TempDir(), Options{})
-	a, blobs := full()
-	for _, data := range blobs {
-		if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
-			t.Fatal(err)
+// TestKeptNames: files of artifacts do not steer git or mm.
+func TestKeptNames(t *testing.T) {
+	for _, p := range []string{".git/hooks/post-checkout", ".GIT/config", "a/.git/config", "git~1/config", ".mm/index.lock", "x/.Mm/y", ".mm-checkout/0", ".git", ".gi\u017f/x"} {
+		if err := CheckPath(p); err == nil && p != ".gi\u017f/x" {
+			t.Errorf("%q taken", p)
 		}
 	}
-	onlyCore := func(l Layer) bool { return l.Annotations[abi.AnnotationRole] == "core" }
-	for _, link := range []bool{true, false} {
-		dir := filepath.Join(t.TempDir(), "deep", "out")
-		paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{"README.md", "assembly.json", "core/core-llm.gguf", "vision/enc.onnx"}, paths); diff != "" {
-			t.Error(diff)
-		}
-		for _, l := range a.Layers {
-			p := filepath.Join(dir, l.Path)
-			data, err := os.ReadFile(p)
-			if err != nil || !bytes.Equal(data, blobs[l.Descriptor.Digest]) {
-				t.Errorf("%s: %q, %v", l.Path, data, err)
-			}
-			fi, _ := os.Stat(p)
-			blob, _ := os.Stat(s.BlobPath(l.Descriptor))
-			if os.SameFile(fi, blob) != link {
-				t.Errorf("%s: linked %v", l.Path, !link)
-			}
-			if !link && fi.Mode().Perm()&0o200 == 0 {
-				t.Errorf("%s: a copy is read-only", l.Path)
-			}
-		}
-		if list, _ := os.ReadDir(dir); len(list) != 4 {
-			t.Errorf("in the folder: %v", list)
-		}
-		// Again: linked files are the blobs and stay; copies are in the way.
-		_, err = s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link})
-		if (err == nil) != link {
-			t.Errorf("again, link %v: %v", link, err)
-		}
-		if _, err = s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Force: true}); err != nil {
-			t.Errorf("again with force: %v", err)
-		}
-		dir = t.TempDir()
-		if paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Only: onlyCore}); err != nil || len(paths) != 1 {
-			t.Errorf("only the core: %v, %v", paths, err)
+	for _, p := range []string{".gitignore", "a.git", "git/x", ".mmx", "mm/x"} {
+		if err := CheckPath(p); err != nil {
+			t.Error(err)
 		}
 	}
 }
 
-// TestCheckoutFaults: whatever is wrong, nothing stays.
-func TestCheckoutFaults(t *testing.T) {
-	for _, link := range []bool{true, false} {
-		for name, spoil := range map[string]func(s *Store, dir string, l *Layer){
-			"flipped bit": func(s *Store, _ string, l *Layer) { flip(t, s.BlobPath(l.Descriptor), 5, 1) },
-			"shorter": func(s *Store, _ string, l *Layer) {
-				p := s.BlobPath(l.Descriptor)
-				os.Chmod(p, 0o644)
-				os.Truncate(p, 3)
-			},
-			"missing":    func(s *Store, _ string, l *Layer) { os.Remove(s.BlobPath(l.Descriptor)) },
-			"in the way": func(_ *Store, dir string, l *Layer) { os.MkdirAll(filepath.Join(dir, "vision", "enc.onnx"), 0o755) },
-			"link out": func(_ *Store, dir string, l *Layer) {
-				os.MkdirAll(dir, 0o755)
-				os.Symlink(t.TempDir(), filepath.Join(dir, "vision"))
-			},
-			"bad path": func(_ *Store, _ string, l *Layer) { l.Path = "../x" },
-		} {
-			s := open(t, t.TempDir(), Options{})
-			a, blobs := full()
-			for _, data := range blobs {
-				if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
-					t.Fatal(err)
-				}
-			}
-			dir := filepath.Join(t.TempDir(), "out")
-			spoil(s, dir, &a.Layers[0])
-			for _, force := range []bool{false, true} {
-				if paths, err := s.Checkout(ctx, &a, dir, CheckoutOptions{Link: link, Force: force}); err == nil {
-					t.Errorf("%s: checked out %v", name, paths)
-				}
-				filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
-					if err == nil && d.Type().IsRegular() {
-						t.Errorf("%s: left %s", name, p)
-					}
-					return nil
-				})
-			}
-		}
-	}
-}
+// ctx is the tests' context.
+var ctx = context.Background()
 
-// flip changes one bit of the file at path, read-only or not.
-func flip(t testing.TB, path string, at, bit int) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[at] ^= 1 << bit
-	os.Chmod(path, 0o644)
-	if err := os.WriteFile(path, data, 0o444); err != nil {
-		t.Fatal(err)
-	}
-	os.Chmod(path, 0o444)
-}
-
-func TestCheckoutClearsWhatAKillLeft(t *testing.T) {
-	s := open(t, t.TempDir(), Options{})
-	a, blobs := full()
-	for _, data := range blobs {
-		if _, err := s.AddBytes(ctx, "x/y", data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := t.TempDir()
-	os.Mkdir(filepath.Join(dir, stageDir), 0o755)
-	os.WriteFile(filepath.Join(dir, stageDir, "17"), []byte("half"), 0o644)
-	if _, err := s.Checkout(ctx, &a, dir, CheckoutOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if list, _ := os.ReadDir(dir); len(list) != 4 {
-		t.Errorf("in the folder: %v", list)
-	}
+func described(data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(data), Size: int64(len(data))}
 }

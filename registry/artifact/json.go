@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const maxDepth = 32
 // keys given twice, keys that differ from a known one only in case (Go takes
 // them, others do not), bytes that are not UTF-8, trailing data, and nesting
 // deeper than maxDepth. Unknown keys are ignored, as OCI asks.
-func decodeStrict(data []byte, v any) error {
+func DecodeStrict(data []byte, v any) error {
 	if !utf8.Valid(data) {
 		return errors.New("not UTF-8")
 	}

@@ -1,10 +1,10 @@
-package registry_test
+package artifact_test
 
 import (
 	"testing"
 
 	"mm-abi.org/mm/abi"
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/artifact"
 )
 
 // An artifact is called what its annotations say; of a manifest name and
@@ -13,17 +13,17 @@ func TestIdentity(t *testing.T) {
 	notes := map[string]string{
 		abi.AnnotationKind: abi.KindAssembly, abi.AnnotationName: "p", abi.AnnotationVersion: "0.1.0", abi.AnnotationTarget: "laptop", abi.AnnotationABI: string(abi.V1_1),
 	}
-	want := registry.Identity{Name: "p", Version: "0.1.0", Kind: abi.KindAssembly, Target: "laptop", ABI: abi.V1_1}
-	a := registry.Artifact{Name: "p", Version: "0.1.0", Annotations: notes}
+	want := artifact.Identity{Name: "p", Version: "0.1.0", Kind: abi.KindAssembly, Target: "laptop", ABI: abi.V1_1}
+	a := artifact.Artifact{Name: "p", Version: "0.1.0", Annotations: notes}
 	if got := a.Identity(); got != want || got.String() != "p 0.1.0 for laptop" {
 		t.Errorf("%+v", got)
 	}
-	foreign := registry.Artifact{Name: "theirs", Version: "2"}
+	foreign := artifact.Artifact{Name: "theirs", Version: "2"}
 	if got := foreign.Identity(); got.String() != "theirs 2" || got.Kind != "" {
 		t.Errorf("%+v", got)
 	}
 	delete(notes, abi.AnnotationTarget)
-	ix := registry.Index{Annotations: notes}
+	ix := artifact.Index{Annotations: notes}
 	if got := ix.Identity(); got.String() != "p 0.1.0" || got.Kind != abi.KindAssembly {
 		t.Errorf("%+v", got)
 	}

@@ -1,4 +1,4 @@
-package registry
+package artifact
 
 import (
 	"bytes"
@@ -23,17 +23,17 @@ import (
 // unless every file has a path that is safe on every system. Descriptors' URLs
 // are ignored and never fetched. What is refused for its content is
 // [ErrManifest].
-func ReadArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
+func Read(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
 	a, err := readArtifact(ctx, src, desc)
 	if err != nil {
-		return nil, fmt.Errorf("read artifact %s: %w", shorten(string(desc.Digest)), refuseManifest(err))
+		return nil, fmt.Errorf("read artifact %s: %w", Shorten(string(desc.Digest)), refuseManifest(err))
 	}
 	return a, nil
 }
 
 func readArtifact(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Artifact, error) {
 	if desc.MediaType != ocispec.MediaTypeImageManifest {
-		return nil, fmt.Errorf("%q is no image manifest: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+		return nil, fmt.Errorf("%q is no image manifest: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
 	if err != nil {
@@ -55,17 +55,17 @@ type manifest struct{ ocispec.Manifest }
 
 func parseManifest(data []byte) (*manifest, error) {
 	var m manifest
-	if err := decodeStrict(data, &m.Manifest); err != nil {
+	if err := DecodeStrict(data, &m.Manifest); err != nil {
 		return nil, err
 	}
 	switch {
 	case m.SchemaVersion != 2:
 		return nil, fmt.Errorf("schemaVersion %d where 2 is meant", m.SchemaVersion)
 	case m.MediaType != "" && m.MediaType != ocispec.MediaTypeImageManifest:
-		return nil, fmt.Errorf("mediaType %q in an image manifest", shorten(m.MediaType))
+		return nil, fmt.Errorf("mediaType %q in an image manifest", Shorten(m.MediaType))
 	case m.ArtifactType != abi.ArtifactModel && m.ArtifactType != abi.ArtifactEngine || m.Config.MediaType != abi.MediaModelConfig:
 		return nil, fmt.Errorf("not a ModelPack artifact (artifactType %q, config %q): %w",
-			shorten(m.ArtifactType), shorten(m.Config.MediaType), errdef.ErrUnsupported)
+			Shorten(m.ArtifactType), Shorten(m.Config.MediaType), errdef.ErrUnsupported)
 	}
 	if err := checkArtifactDescriptor(m.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -79,13 +79,13 @@ func (m *manifest) artifact(config []byte) (*Artifact, error) {
 	if m.ArtifactType != abi.ArtifactModel {
 		a.Type = m.ArtifactType
 	}
-	if err := decodeStrict(config, &a.Config); err != nil {
+	if err := DecodeStrict(config, &a.Config); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	a.Name, a.Version = a.Config.Descriptor.Name, a.Config.Descriptor.Version
 	for key, want := range map[string]string{abi.AnnotationName: a.Name, abi.AnnotationVersion: a.Version} {
 		if got, ok := m.Annotations[key]; ok && got != want {
-			return nil, fmt.Errorf("annotation %s is %q, the config says %q", key, shorten(got), shorten(want))
+			return nil, fmt.Errorf("annotation %s is %q, the config says %q", key, Shorten(got), Shorten(want))
 		}
 	}
 	if len(m.Layers) > MaxLayers {
@@ -98,7 +98,7 @@ func (m *manifest) artifact(config []byte) (*Artifact, error) {
 		}
 		a.Layers = append(a.Layers, l)
 	}
-	if err := checkLayers(a.Layers); err != nil {
+	if err := CheckLayers(a.Layers); err != nil {
 		return nil, err
 	}
 	return a, a.checkModelFS()
@@ -114,9 +114,9 @@ func readLayer(desc ocispec.Descriptor) (Layer, error) {
 	case file == "":
 		file = title
 	case title != "" && title != file && title != path.Base(file):
-		return Layer{}, fmt.Errorf("path %q in one annotation and %q in another", shorten(file), shorten(title))
+		return Layer{}, fmt.Errorf("path %q in one annotation and %q in another", Shorten(file), Shorten(title))
 	}
-	l := Layer{Path: file, Descriptor: plain(desc)}
+	l := Layer{Path: file, Descriptor: Plain(desc)}
 	for key, value := range desc.Annotations {
 		switch key {
 		case abi.AnnotationFilepath, abi.AnnotationFileMeta, ocispec.AnnotationTitle:
@@ -128,7 +128,7 @@ func readLayer(desc ocispec.Descriptor) (Layer, error) {
 		}
 	}
 	if !strings.HasSuffix(desc.MediaType, ".raw") && !strings.HasPrefix(desc.MediaType, "application/octet-stream") {
-		return Layer{}, fmt.Errorf("%q is not one raw file: %w", shorten(desc.MediaType), errdef.ErrUnsupported)
+		return Layer{}, fmt.Errorf("%q is not one raw file: %w", Shorten(desc.MediaType), errdef.ErrUnsupported)
 	}
 	// Embedded data is held against the digest and then dropped.
 	check := l.Descriptor
@@ -141,7 +141,7 @@ func readLayer(desc ocispec.Descriptor) (Layer, error) {
 func (a *Artifact) checkModelFS() error {
 	ids := a.Config.ModelFS.DiffIDs
 	if a.Config.ModelFS.Type != "layers" || len(ids) != len(a.Layers) {
-		return fmt.Errorf("config: modelfs of type %q with %d digests for %d layers", shorten(a.Config.ModelFS.Type), len(ids), len(a.Layers))
+		return fmt.Errorf("config: modelfs of type %q with %d digests for %d layers", Shorten(a.Config.ModelFS.Type), len(ids), len(a.Layers))
 	}
 	for i, id := range ids {
 		if id != a.Layers[i].Descriptor.Digest {
@@ -156,14 +156,14 @@ func (a *Artifact) checkModelFS() error {
 func ReadIndex(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
 	idx, err := readTargets(ctx, src, desc)
 	if err != nil {
-		return nil, fmt.Errorf("read index %s: %w", shorten(string(desc.Digest)), refuseManifest(err))
+		return nil, fmt.Errorf("read index %s: %w", Shorten(string(desc.Digest)), refuseManifest(err))
 	}
 	return idx, nil
 }
 
 func readTargets(ctx context.Context, src content.Fetcher, desc ocispec.Descriptor) (*Index, error) {
 	if desc.MediaType != ocispec.MediaTypeImageIndex {
-		return nil, fmt.Errorf("%q is no image index: %w", shorten(desc.MediaType), errdef.ErrInvalidMediaType)
+		return nil, fmt.Errorf("%q is no image index: %w", Shorten(desc.MediaType), errdef.ErrInvalidMediaType)
 	}
 	data, err := fetchSmall(ctx, src, desc)
 	if err != nil {
@@ -174,18 +174,18 @@ func readTargets(ctx context.Context, src content.Fetcher, desc ocispec.Descript
 
 func parseTargets(data []byte) (*Index, error) {
 	var doc ocispec.Index
-	if err := decodeStrict(data, &doc); err != nil {
+	if err := DecodeStrict(data, &doc); err != nil {
 		return nil, err
 	}
 	if doc.SchemaVersion != 2 || doc.MediaType != "" && doc.MediaType != ocispec.MediaTypeImageIndex {
-		return nil, fmt.Errorf("schemaVersion %d, mediaType %q in an image index", doc.SchemaVersion, shorten(doc.MediaType))
+		return nil, fmt.Errorf("schemaVersion %d, mediaType %q in an image index", doc.SchemaVersion, Shorten(doc.MediaType))
 	}
 	if err := checkTargets(doc.Manifests); err != nil {
 		return nil, err
 	}
 	idx := &Index{Annotations: maps.Clone(doc.Annotations)}
 	for _, e := range doc.Manifests {
-		idx.Entries = append(idx.Entries, IndexEntry{Descriptor: plain(e), Target: e.Annotations[abi.AnnotationTarget], Platform: e.Platform})
+		idx.Entries = append(idx.Entries, IndexEntry{Descriptor: Plain(e), Target: e.Annotations[abi.AnnotationTarget], Platform: e.Platform})
 	}
 	return idx, nil
 }
@@ -207,7 +207,7 @@ func fetchSmall(ctx context.Context, src content.Fetcher, desc ocispec.Descripto
 	var buf bytes.Buffer
 	n, err := io.Copy(&buf, io.LimitReader(rc, desc.Size+1))
 	if err == nil {
-		err = matches(desc, n, digest.FromBytes(buf.Bytes()))
+		err = CheckContent(desc, n, digest.FromBytes(buf.Bytes()))
 	}
 	if err != nil {
 		return nil, fetchError{err}
