@@ -17,8 +17,7 @@ import (
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/reference"
-	"mm-abi.org/mm/lab/device/sample"
+	"mm-abi.org/mm/lab/device/samples"
 	"mm-abi.org/mm/lab/device/ssh"
 	"mm-abi.org/mm/modules/qnnfile"
 	"mm-abi.org/mm/workspace"
@@ -224,7 +223,7 @@ func (p *program) deviceRun(c *cli.Context) error {
 		return usageError{errors.New("--samples counts what is drawn, and --inputs gives it")}
 	}
 	if list := c.StringSlice("inputs"); len(list) > 0 {
-		if j.Samples, err = sample.Read(c.Context, j, sample.Options{Places: list, Module: c.String("module")}); err != nil {
+		if j.Samples, err = samples.Read(c.Context, j, samples.Options{Places: list, Module: c.String("module")}); err != nil {
 			return err
 		}
 	}
@@ -244,12 +243,12 @@ type deviceRunOptions struct {
 func (p *program) runOnDevice(ctx context.Context, w *workspace.Workspace, o deviceRunOptions) error {
 	o.job.Time = time.Now().UTC().Format(time.RFC3339)
 	if o.reference != "" {
-		m, err := reference.Open(ctx, o.reference)
+		m, err := samples.OpenReference(ctx, o.reference)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		o.job.Reference, o.job.Engine, o.job.Model = m, reference.Engine, m.Digest
+		o.job.Reference, o.job.Engine, o.job.Model = m, samples.ReferenceEngine, m.Digest
 	}
 	folder := filepath.Join(w.Home(), "device", "evidence")
 	key, err := p.evidenceKey(w, o.sign)

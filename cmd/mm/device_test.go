@@ -12,21 +12,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"mm-abi.org/mm/internal/audit"
-	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
 )
 
 // deviceWorld is a folder with what a run needs and an adb server, the double of
 // one or Android's own, that knows phones.
-func deviceWorld(t *testing.T, phones ...*phonetest.Phone) *adbtest.Server {
+func deviceWorld(t *testing.T, phones ...*phonetest.Phone) *phonetest.Server {
 	t.Helper()
 	t.Setenv("MM_HOME", filepath.Join(t.TempDir(), "home"))
 	t.Chdir(t.TempDir())
 	if _, err := phonetest.NewKit(".", 300<<10); err != nil {
 		t.Fatal(err)
 	}
-	s := &adbtest.Server{Phones: phones, States: map[string]string{}}
+	s := &phonetest.Server{Phones: phones, States: map[string]string{}}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestDeviceFaults(t *testing.T) {
 	said := map[string]string{}
 	for _, tc := range []struct {
 		name   string
-		breaks func(*testing.T, *adbtest.Server, *phonetest.Phone)
+		breaks func(*testing.T, *phonetest.Server, *phonetest.Phone)
 		line   string
 		code   int
 		words  string
@@ -81,7 +80,7 @@ func TestDeviceFaults(t *testing.T) {
 		{"missing output", fault(phonetest.MissingOutput), runLine, exitMissed, "is not there"},
 		{"extra output", fault(phonetest.ExtraOutput), runLine, exitMissed, "is no output of the graph"},
 		{"stale result", fault(phonetest.StaleNonce), runLine, exitFailure, "the result is of the run"},
-		{"stale output", func(t *testing.T, s *adbtest.Server, p *phonetest.Phone) {
+		{"stale output", func(t *testing.T, s *phonetest.Server, p *phonetest.Phone) {
 			if code, out, err := within(runLine); code != exitOK {
 				t.Fatalf("%d: %s%s", code, out, err)
 			}
@@ -105,11 +104,11 @@ func TestDeviceFaults(t *testing.T) {
 		{"wrong digest after push", fault(phonetest.Corrupt), runLine, exitRefused, "MM1221"},
 		{"unauthorised", state("unauthorized"), runLine, exitUnavailable, "MM1204"},
 		{"offline", state("offline"), runLine, exitUnavailable, "MM1205"},
-		{"no server", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) { s.Close() }, "device ls", exitUnavailable, "MM1201"},
-		{"no device", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) { s.Phones = nil }, "device probe", exitUnavailable, "MM1202"},
+		{"no server", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Close() }, "device ls", exitUnavailable, "MM1201"},
+		{"no device", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) { s.Phones = nil }, "device probe", exitUnavailable, "MM1202"},
 		{"another device", nil, "device probe --serial X", exitUnavailable, "knows EMULATED01 (device)"},
-		{"old device", func(_ *testing.T, _ *adbtest.Server, p *phonetest.Phone) { p.Features = []string{"cmd"} }, "device probe", exitUnavailable, "MM1207"},
-		{"two devices", func(t *testing.T, s *adbtest.Server, _ *phonetest.Phone) {
+		{"old device", func(_ *testing.T, _ *phonetest.Server, p *phonetest.Phone) { p.Features = []string{"cmd"} }, "device probe", exitUnavailable, "MM1207"},
+		{"two devices", func(t *testing.T, s *phonetest.Server, _ *phonetest.Phone) {
 			q := newPhone(t)
 			q.Serial = "SECOND"
 			s.Phones = append(s.Phones, q)
@@ -149,12 +148,12 @@ func TestDeviceFaults(t *testing.T) {
 	}
 }
 
-func fault(f phonetest.Fault) func(*testing.T, *adbtest.Server, *phonetest.Phone) {
-	return func(_ *testing.T, _ *adbtest.Server, p *phonetest.Phone) { p.Break(f) }
+func fault(f phonetest.Fault) func(*testing.T, *phonetest.Server, *phonetest.Phone) {
+	return func(_ *testing.T, _ *phonetest.Server, p *phonetest.Phone) { p.Break(f) }
 }
 
-func state(name string) func(*testing.T, *adbtest.Server, *phonetest.Phone) {
-	return func(_ *testing.T, s *adbtest.Server, p *phonetest.Phone) { s.States[p.Serial] = name }
+func state(name string) func(*testing.T, *phonetest.Server, *phonetest.Phone) {
+	return func(_ *testing.T, s *phonetest.Server, p *phonetest.Phone) { s.States[p.Serial] = name }
 }
 
 // What a probe writes is what mm lab probe reads, and what the device does not say
@@ -257,9 +256,9 @@ func TestDeviceRecord(t *testing.T) {
 // The same through Android's own adb: probe, plan, a push that is cut and goes
 // on, run, pull, evidence.
 func TestDeviceReal(t *testing.T) {
-	server := adbtest.Real(t)
+	server := phonetest.Real(t)
 	p := newPhone(t)
-	d := &adbtest.Daemon{Phone: p}
+	d := &phonetest.Daemon{Phone: p}
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +320,7 @@ func phoneCommand(ts *testscript.TestScript, neg bool, args []string) {
 	for _, f := range args {
 		p.Break(phonetest.Fault(f))
 	}
-	s := &adbtest.Server{Phones: []*phonetest.Phone{p}}
+	s := &phonetest.Server{Phones: []*phonetest.Phone{p}}
 	ts.Check(s.Start(context.Background()))
 	ts.Defer(func() {
 		s.Close()

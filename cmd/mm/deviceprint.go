@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/evidence"
-	"mm-abi.org/mm/lab/device/reference"
+	"mm-abi.org/mm/lab/device/samples"
 )
 
 func (p *program) printProbe(v device.Probe) error {
@@ -169,7 +169,7 @@ func writeDeviceOutputs(folder string, o *device.Outcome) error {
 		path := filepath.Join(folder, filepath.FromSlash(r.File))
 		files := map[string][]byte{path: o.Outputs[r.Sample][r.Index]}
 		if r.Values != nil {
-			array := &npy.Array{Type: "f4", Shape: []int{}, Data: reference.Bytes(r.Values)}
+			array := &npy.Array{Type: "f4", Shape: []int{}, Data: samples.Bytes(r.Values)}
 			for _, d := range r.Shape {
 				array.Shape = append(array.Shape, int(d))
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/urfave/cli/v2"
 
-	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/server"
@@ -179,7 +178,7 @@ func jsonWorld(t *testing.T) (host string) {
 	if _, err := phonetest.NewKit("phone", 4096); err != nil {
 		t.Fatal(err)
 	}
-	phones := &adbtest.Server{Phones: []*phonetest.Phone{newPhone(t)}}
+	phones := &phonetest.Server{Phones: []*phonetest.Phone{newPhone(t)}}
 	if err := phones.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
@@ -126,7 +125,7 @@ func npuLane(t *testing.T, p *phonetest.Phone) (again func()) {
 	t.Chdir(t.TempDir())
 	if _, err := exec.LookPath("adb"); err != nil {
 		t.Log("skipped: there is no adb; the double of its server is in its place")
-		s := &adbtest.Server{Phones: []*phonetest.Phone{p}, States: map[string]string{}}
+		s := &phonetest.Server{Phones: []*phonetest.Phone{p}, States: map[string]string{}}
 		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -134,8 +133,8 @@ func npuLane(t *testing.T, p *phonetest.Phone) (again func()) {
 		serverPort(t, s.Addr())
 		return func() {}
 	}
-	server := adbtest.Real(t)
-	d := &adbtest.Daemon{Phone: p}
+	server := phonetest.Real(t)
+	d := &phonetest.Daemon{Phone: p}
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ var floors = map[string]int{
 
 	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "onnx/engine/conv": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
 
-	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device/element": 3, "lab/device": 5, "lab/device/reference": 8, "lab/device/sample": 7, "lab/device/phonetest": 9, "lab/device/adb/adbtest": 10,
+	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device": 5, "lab/device/samples": 8, "lab/device/phonetest": 9, 
 
 	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/pack": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/quant": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3, "core/quant/imatrix": 3, "core/quant/gptq": 3,
 

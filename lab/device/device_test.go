@@ -17,12 +17,11 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/lab/device"
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/lab/device/reference"
+	"mm-abi.org/mm/lab/device/samples"
 )
 
 // world is a phone, a way to it and what a run needs.
@@ -39,7 +38,7 @@ type way func(t *testing.T, p *phonetest.Phone) (client adb.Client, serial strin
 
 func double(t *testing.T, p *phonetest.Phone) (adb.Client, string, func()) {
 	t.Helper()
-	s := &adbtest.Server{Phones: []*phonetest.Phone{p}}
+	s := &phonetest.Server{Phones: []*phonetest.Phone{p}}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +48,8 @@ func double(t *testing.T, p *phonetest.Phone) (adb.Client, string, func()) {
 
 func real(t *testing.T, p *phonetest.Phone) (adb.Client, string, func()) {
 	t.Helper()
-	server := adbtest.Real(t)
-	d := &adbtest.Daemon{Phone: p}
+	server := phonetest.Real(t)
+	d := &phonetest.Daemon{Phone: p}
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +77,7 @@ func newWorld(t *testing.T, w way, size int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := reference.Open(t.Context(), kit.Model)
+	ref, err := samples.OpenReference(t.Context(), kit.Model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func newWorld(t *testing.T, w way, size int) *world {
 	return &world{phone: p, kit: kit, again: again,
 		device: &device.Device{Lane: l, Chips: fit.KnownChips(), Segment: 64 << 10, Locks: t.TempDir(), Source: evidence.Source{Lane: "adb", Address: client.Address(), Serial: serial, Tool: "mm test"}},
 		job: device.Job{Context: kit.Context, Runner: kit.Runner, Libs: kit.Libs, Count: 3, Repeat: 4, Nonce: "00112233445566778899aabbccddeeff", Time: "2026-01-02T03:04:05Z",
-			Reference: ref, Engine: reference.Engine, Model: ref.Digest},
+			Reference: ref, Engine: samples.ReferenceEngine, Model: ref.Digest},
 	}
 }
 
@@ -455,7 +454,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	defer q.Close()
 	q.Serial = "SECOND"
-	s := &adbtest.Server{Phones: []*phonetest.Phone{p, q}, States: map[string]string{}}
+	s := &phonetest.Server{Phones: []*phonetest.Phone{p, q}, States: map[string]string{}}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/protocol"
@@ -121,7 +120,7 @@ func (r *running) look(s, i int, b []byte, faults *diag.List, grid *evidence.Gri
 		return nil, nil
 	}
 	where := fmt.Sprintf("out/%s (%q)", protocol.File(s, i), t.Name)
-	v, err := element.Decode(t, b)
+	v, err := DecodeElements(t, b)
 	if err != nil { // integers that nobody compares are looked at as bytes
 		v = nil
 		if r.j.Reference != nil {
@@ -205,7 +204,7 @@ func (r *running) compare(ctx context.Context, rec *evidence.Record, values [][]
 		}
 		for i, v := range out {
 			t := r.p.graph.Outputs[i]
-			b, err := element.Encode(t, v)
+			b, err := EncodeElements(t, v)
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"mm-abi.org/mm/internal/diag"
-	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/evidence"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/protocol"
@@ -106,7 +105,7 @@ func (r *running) inputs() error {
 	r.values = r.j.Samples
 	if len(r.values) == 0 {
 		for _, t := range r.p.graph.Inputs {
-			if element.Integers(t.DType) {
+			if IsInteger(t.DType) {
 				return fmt.Errorf("the input %q takes %s, of which none are drawn: give inputs", t.Name, t.DType)
 			}
 		}
@@ -121,7 +120,7 @@ func (r *running) inputs() error {
 		}
 		var list [][]byte
 		for i, t := range r.p.graph.Inputs {
-			b, err := element.Encode(t, sample[i])
+			b, err := EncodeElements(t, sample[i])
 			if err != nil {
 				return err
 			}
@@ -129,7 +128,7 @@ func (r *running) inputs() error {
 				return fmt.Errorf("sample %d: the input %q has %d bytes, the graph takes %d", s, t.Name, len(b), n)
 			}
 			// What the device gets is what the reference gets, rounded alike.
-			if sample[i], err = element.Decode(t, b); err != nil {
+			if sample[i], err = DecodeElements(t, b); err != nil {
 				return err
 			}
 			list = append(list, b)

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/lab/device/adb"
-	"mm-abi.org/mm/lab/device/adb/adbtest"
 	"mm-abi.org/mm/lab/device/lane"
 	"mm-abi.org/mm/lab/device/phonetest"
 )
@@ -34,7 +33,7 @@ func phone(t *testing.T) *phonetest.Phone {
 // double is the way to a phone over the double of the server.
 func double(t *testing.T, p *phonetest.Phone) *adb.Lane {
 	t.Helper()
-	s := &adbtest.Server{Phones: []*phonetest.Phone{p}}
+	s := &phonetest.Server{Phones: []*phonetest.Phone{p}}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +46,9 @@ func double(t *testing.T, p *phonetest.Phone) *adb.Lane {
 }
 
 // real is the way to a phone over Android's own adb, whose server is the test's.
-func real(t *testing.T, d *adbtest.Daemon) *adb.Lane {
+func real(t *testing.T, d *phonetest.Daemon) *adb.Lane {
 	t.Helper()
-	c := adbtest.Real(t)
+	c := phonetest.Real(t)
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +73,13 @@ func TestLane(t *testing.T) {
 		"double":          {nil, 0, func(t *testing.T, p *phonetest.Phone, _ uint32) *adb.Lane { return double(t, p) }},
 		"double, sync v1": {old, 0, func(t *testing.T, p *phonetest.Phone, _ uint32) *adb.Lane { return double(t, p) }},
 		"adb": {nil, 0, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
-			return real(t, &adbtest.Daemon{Phone: p, Version: v})
+			return real(t, &phonetest.Daemon{Phone: p, Version: v})
 		}},
 		"adb with sums": {nil, 0x01000000, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
-			return real(t, &adbtest.Daemon{Phone: p, Version: v})
+			return real(t, &phonetest.Daemon{Phone: p, Version: v})
 		}},
 		"adb with sync v1": {old, 0x01000000, func(t *testing.T, p *phonetest.Phone, v uint32) *adb.Lane {
-			return real(t, &adbtest.Daemon{Phone: p, Version: v})
+			return real(t, &phonetest.Daemon{Phone: p, Version: v})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +151,7 @@ func exercise(t *testing.T, l *adb.Lane, p *phonetest.Phone) {
 // Android's own adb pushes, pulls and lists as with any phone.
 func TestReal(t *testing.T) {
 	p := phone(t)
-	l := real(t, &adbtest.Daemon{Phone: p})
+	l := real(t, &phonetest.Daemon{Phone: p})
 	list, err := l.Client.Devices(t.Context())
 	if err != nil || len(list) != 1 || list[0].State != "device" || list[0].Extra["model"] != "Emulated_Phone" {
 		t.Errorf("%+v, %v", list, err)
@@ -185,7 +184,7 @@ func TestReal(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	p, q := phone(t), phone(t)
 	q.Serial = "OTHER"
-	s := &adbtest.Server{Phones: []*phonetest.Phone{p, q}, States: map[string]string{p.Serial: "unauthorized", q.Serial: "offline"}}
+	s := &phonetest.Server{Phones: []*phonetest.Phone{p, q}, States: map[string]string{p.Serial: "unauthorized", q.Serial: "offline"}}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +215,8 @@ func TestUnusable(t *testing.T) {
 
 // A real adb shows a strange phone as unauthorized.
 func TestStrange(t *testing.T) {
-	server := adbtest.Real(t)
-	d := &adbtest.Daemon{Phone: phone(t), Strange: true}
+	server := phonetest.Real(t)
+	d := &phonetest.Daemon{Phone: phone(t), Strange: true}
 	if err := d.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

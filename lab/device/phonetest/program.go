@@ -17,7 +17,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device/protocol"
-	"mm-abi.org/mm/lab/device/reference"
+	"mm-abi.org/mm/lab/device/samples"
 )
 
 // Program is what a file has to hold for the phone to run it as the runner.
@@ -160,7 +160,7 @@ func (r *run) libraries(c *blob.Context) (int64, string, string) {
 }
 
 // compile opens the model that lies in a blob: its length and ONNX.
-func compile(ctx context.Context, blob []byte) (*reference.Model, error) {
+func compile(ctx context.Context, blob []byte) (*samples.Reference, error) {
 	if len(blob) < 8 || binary.LittleEndian.Uint64(blob) > uint64(len(blob)-8) {
 		return nil, fmt.Errorf("the blob holds no model")
 	}
@@ -173,7 +173,7 @@ func compile(ctx context.Context, blob []byte) (*reference.Model, error) {
 	if err := fsx.WriteFile(file, blob[8:8+binary.LittleEndian.Uint64(blob)], 0o600); err != nil {
 		return nil, err
 	}
-	return reference.Open(ctx, file)
+	return samples.OpenReference(ctx, file)
 }
 
 // Blob is a blob that the emulated runner can compute: an ONNX model with its
@@ -198,7 +198,7 @@ func (r *run) inputs(g blob.Graph, sample int) ([][]float32, error) {
 		if n, ok := t.Bytes(); !ok || int64(len(data)) != n || t.DType != htp.Float32 {
 			return nil, fmt.Errorf("%s: %d bytes", t.Name, len(data))
 		}
-		out = append(out, reference.Floats(data))
+		out = append(out, samples.Floats(data))
 	}
 	return out, nil
 }

@@ -1,4 +1,4 @@
-package element_test
+package device_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 
 	"mm-abi.org/mm/core/htp"
 	"mm-abi.org/mm/core/htp/blob"
-	"mm-abi.org/mm/lab/device/element"
+	"mm-abi.org/mm/lab/device"
 )
 
 // Numbers of every element type come back within its step.
@@ -25,11 +25,11 @@ func TestElements(t *testing.T) {
 		case htp.SFixed16:
 			x.Quant = blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{0.0002}, Offsets: []int32{0}}
 		}
-		b, err := element.Encode(x, values)
+		b, err := device.EncodeElements(x, values)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := element.Decode(x, b)
+		back, err := device.DecodeElements(x, b)
 		if err != nil || len(back) != len(values) {
 			t.Fatalf("%s: %v, %v", dtype, back, err)
 		}
@@ -40,10 +40,10 @@ func TestElements(t *testing.T) {
 		}
 	}
 	for _, x := range []blob.Tensor{{DType: htp.Int64}, {DType: htp.UFixed8}, {DType: 0x777}} {
-		if _, err := element.Encode(x, values); err == nil {
+		if _, err := device.EncodeElements(x, values); err == nil {
 			t.Errorf("%+v was written", x)
 		}
-		if _, err := element.Decode(x, []byte{1}); err == nil {
+		if _, err := device.DecodeElements(x, []byte{1}); err == nil {
 			t.Errorf("%+v was read", x)
 		}
 	}
@@ -55,23 +55,23 @@ func TestIntegers(t *testing.T) {
 		htp.Int8: {-128, 0, 127}, htp.Uint8: {0, 255}, htp.Int16: {-32768, 5}, htp.Uint16: {65535}, htp.Int32: {-1 << 24, 1 << 24}, htp.Uint32: {7}, htp.Int64: {-3, 9}, htp.Bool8: {0, 1},
 	} {
 		x := blob.Tensor{Name: "x", DType: dtype}
-		b, err := element.Encode(x, want)
+		b, err := device.EncodeElements(x, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := element.Decode(x, b); err != nil || !slices.Equal(got, want) {
+		if got, err := device.DecodeElements(x, b); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", dtype, got, err)
 		}
 		for _, bad := range []float32{0.5, 1 << 25, float32(math.NaN()), float32(math.Inf(1)), map[bool]float32{true: 256, false: -1 << 20}[dtype == htp.Int8 || dtype == htp.Int16]} {
 			if dtype == htp.Int16 && bad == 256 || dtype == htp.Int32 && bad == -1<<20 || dtype == htp.Int64 && bad == -1<<20 {
 				continue
 			}
-			if _, err := element.Encode(x, []float32{bad}); err == nil {
+			if _, err := device.EncodeElements(x, []float32{bad}); err == nil {
 				t.Errorf("%g was written as %s", bad, dtype)
 			}
 		}
 	}
-	if _, err := element.Decode(blob.Tensor{DType: htp.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
+	if _, err := device.DecodeElements(blob.Tensor{DType: htp.Int64}, []byte{0, 0, 0, 0, 1, 0, 0, 0}); err == nil {
 		t.Error("2^32 was read into a 32-bit float")
 	}
 }
@@ -79,7 +79,7 @@ func TestIntegers(t *testing.T) {
 // Integers are told from numbers that are written as integers.
 func TestKinds(t *testing.T) {
 	for dtype, want := range map[htp.DType]bool{htp.Int8: true, htp.Uint64: true, htp.Bool8: true, htp.UFixed8: false, htp.SFixed16: false, htp.Float16: false, 0x777: false} {
-		if got := element.Integers(dtype); got != want {
+		if got := device.IsInteger(dtype); got != want {
 			t.Errorf("%s: %v", dtype, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package adbtest
+package phonetest
 
 import (
 	"context"
@@ -7,13 +7,11 @@ import (
 	"io"
 	"net"
 	"sync"
-
-	"mm-abi.org/mm/lab/device/phonetest"
 )
 
 // Daemon is the device's side of adb on a TCP port.
 type Daemon struct {
-	Phone *phonetest.Phone
+	Phone *Phone
 	// Strange never accepts the host's key: the device stays unauthorized.
 	Strange bool
 	// Version is the version of the protocol; 0 is the newest.
@@ -187,7 +185,7 @@ func (t *transport) open(ctx context.Context, m message) error {
 	}
 	t.running.Go(func() {
 		defer cancel()
-		if err := t.d.Phone.Serve(ctx, service, s); errors.Is(err, phonetest.ErrGone) {
+		if err := t.d.Phone.Serve(ctx, service, s); errors.Is(err, ErrGone) {
 			t.conn.Close()
 		}
 		t.send(message{clse, s.id, s.host, nil})

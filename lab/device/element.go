@@ -1,6 +1,6 @@
 // Package element writes numbers as the elements of a context's tensors, and
 // reads them: floats, integers, and integers that stand for numbers by a scale.
-package element
+package device
 
 import (
 	"encoding/binary"
@@ -52,7 +52,7 @@ func integer(d htp.DType) (width int, signed, ok bool) {
 
 // Integers reports whether a type's elements are integers and nothing else, of
 // which no numbers are drawn.
-func Integers(d htp.DType) bool {
+func IsInteger(d htp.DType) bool {
 	_, _, ok := integer(d)
 	return ok
 }
@@ -100,7 +100,7 @@ func decodeIntegers(t blob.Tensor, width int, signed bool, b []byte) ([]float32,
 }
 
 // Encode writes numbers as a tensor's elements, little endian.
-func Encode(t blob.Tensor, values []float32) ([]byte, error) {
+func EncodeElements(t blob.Tensor, values []float32) ([]byte, error) {
 	least, most, width, fixed := limits(t.DType)
 	if width, signed, ok := integer(t.DType); ok {
 		return encodeIntegers(t, width, signed, values)
@@ -138,7 +138,7 @@ func Encode(t blob.Tensor, values []float32) ([]byte, error) {
 }
 
 // Decode reads a tensor's elements as numbers.
-func Decode(t blob.Tensor, b []byte) ([]float32, error) {
+func DecodeElements(t blob.Tensor, b []byte) ([]float32, error) {
 	switch t.DType {
 	case htp.Float32:
 		out := make([]float32, len(b)/4)

@@ -1,4 +1,4 @@
-package adbtest
+package phonetest
 
 import (
 	"context"

@@ -2,7 +2,7 @@
 // numbers, bytes as the graph has them, and, with a module's manifest, pictures
 // and sounds, which are prepared as the engines of this machine have them
 // prepared (runtimes/modality).
-package sample
+package samples
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/device"
-	"mm-abi.org/mm/lab/device/element"
 	"mm-abi.org/mm/lab/device/protocol"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/runtimes/modality"
@@ -185,7 +184,7 @@ func (r reader) tensor(ctx context.Context, t blob.Tensor, path string) ([]float
 		if n, ok := t.Bytes(); !ok || int64(len(data)) != n {
 			return nil, fmt.Errorf("%d bytes, %s%v has %d", len(data), t.DType, t.Dims, n)
 		}
-		return element.Decode(t, data)
+		return device.DecodeElements(t, data)
 	case ".json":
 		v, err := numbers(path)
 		if err != nil {

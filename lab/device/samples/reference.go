@@ -2,7 +2,7 @@
 // compute: the ONNX model that a context was compiled from, by onnx/engine, in
 // 32-bit floats. Inputs and outputs are lists in the model's order, as a runner
 // has them.
-package reference
+package samples
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 )
 
 // Engine names what computes.
-const Engine = "core/graph float32"
+const ReferenceEngine = "core/graph float32"
 
 // Model is an open model.
-type Model struct {
+type Reference struct {
 	Digest  string // SHA-256 of the file, sha256:…
 	program *engine.Program
 	inputs  []onnx.Value
@@ -32,7 +32,7 @@ type Model struct {
 // Open opens the model at path. All its inputs and outputs must be 32-bit floats;
 // an open dimension of an input is one, as a compiler takes it. External data lies
 // beside the file.
-func Open(ctx context.Context, path string) (*Model, error) {
+func OpenReference(ctx context.Context, path string) (*Reference, error) {
 	_, digest, err := fsx.Digest(path)
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func Open(ctx context.Context, path string) (*Model, error) {
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	r := &Model{Digest: digest, program: p, inputs: p.Inputs(), outputs: p.Outputs()}
+	r := &Reference{Digest: digest, program: p, inputs: p.Inputs(), outputs: p.Outputs()}
 	for _, v := range r.inputs {
-		if _, err := shape(v); err != nil {
+		if _, err := inputShape(v); err != nil {
 			return nil, errors.Join(err, p.Close())
 		}
 	}
@@ -55,7 +55,7 @@ func Open(ctx context.Context, path string) (*Model, error) {
 }
 
 // shape is the shape of an input.
-func shape(v onnx.Value) ([]int, error) {
+func inputShape(v onnx.Value) ([]int, error) {
 	if v.Type.DType != onnx.FLOAT || !v.Type.Ranked {
 		return nil, fmt.Errorf("reference: the input %q is no tensor of 32-bit floats", v.Name)
 	}
@@ -74,17 +74,17 @@ func shape(v onnx.Value) ([]int, error) {
 }
 
 // Close gives the model back.
-func (m *Model) Close() error { return m.program.Close() }
+func (m *Reference) Close() error { return m.program.Close() }
 
 // Run computes one sample: the elements of the inputs in the model's order, and
 // of the outputs in theirs.
-func (m *Model) Run(ctx context.Context, in [][]float32) ([][]float32, error) {
+func (m *Reference) Run(ctx context.Context, in [][]float32) ([][]float32, error) {
 	if len(in) != len(m.inputs) {
 		return nil, fmt.Errorf("reference: %d inputs, the model has %d", len(in), len(m.inputs))
 	}
 	given := map[string]engine.Tensor{}
 	for i, v := range m.inputs {
-		dims, err := shape(v)
+		dims, err := inputShape(v)
 		if err != nil {
 			return nil, err
 		}

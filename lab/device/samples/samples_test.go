@@ -1,4 +1,4 @@
-package sample_test
+package samples_test
 
 import (
 	"archive/zip"
@@ -18,7 +18,7 @@ import (
 	"mm-abi.org/mm/core/npy"
 	"mm-abi.org/mm/core/preprocess"
 	"mm-abi.org/mm/lab/device"
-	"mm-abi.org/mm/lab/device/sample"
+	"mm-abi.org/mm/lab/device/samples"
 )
 
 func floats(v ...float32) []byte {
@@ -98,13 +98,13 @@ func TestRead(t *testing.T) {
 	for place, want := range map[string][][][]float32{
 		"x=x.npy,ids=ids.json": {one}, "ids=ids.raw,x=x.raw": {one}, "both.npz": {one}, "both.json": {one}, "named": {one}, "runs": {one, two},
 	} {
-		got, err := sample.Read(t.Context(), job(t, true), sample.Options{Places: []string{place}})
+		got, err := samples.Read(t.Context(), job(t, true), samples.Options{Places: []string{place}})
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Errorf("%s: %v\n%s", place, err, d)
 		}
 	}
 	for _, place := range []string{"x.npy", "x.raw", "x.json"} {
-		got, err := sample.Read(t.Context(), job(t, false), sample.Options{Places: []string{place, place}})
+		got, err := samples.Read(t.Context(), job(t, false), samples.Options{Places: []string{place, place}})
 		if d := cmp.Diff([][][]float32{one[:1], one[:1]}, got); d != "" || err != nil {
 			t.Errorf("%s: %v\n%s", place, err, d)
 		}
@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		"x=picture.png,ids=ids.json": "--module", "empty": `the input "x"`, "broken.npz": "zip", "nothing.npy": "neither a file", "x=x.npy,x=x.npy,ids=ids.json": "each name once",
 		"x=x.npy,ids=ids.json,z=x.npy": `no input "z"`, "x=deep.json,ids=ids.json": "depth",
 	} {
-		if _, err := sample.Read(t.Context(), job(t, true), sample.Options{Places: []string{place}}); err == nil || !strings.Contains(err.Error(), words) {
+		if _, err := samples.Read(t.Context(), job(t, true), samples.Options{Places: []string{place}}); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v, want %q", place, err, words)
 		}
 	}
@@ -144,7 +144,7 @@ func TestPicture(t *testing.T) {
 	if err := os.WriteFile(path, htptest.Context(c), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := sample.Read(t.Context(), device.Job{Context: path}, sample.Options{
+	got, err := samples.Read(t.Context(), device.Job{Context: path}, samples.Options{
 		Places: []string{filepath.Join(root, "catalog", "vision-proj", "chart.png")}, Module: filepath.Join(root, "catalog", "vision-enc"),
 	})
 	if err != nil || len(got) != 1 || len(got[0][0]) != 3*128*128 || got[0][0][0] == 0 {
@@ -179,7 +179,7 @@ func TestSound(t *testing.T) {
 		"none.wav": []byte("RIFF"),
 	})
 	read := func(name string) ([][][]float32, error) {
-		return sample.Read(t.Context(), device.Job{Context: "c.bin"}, sample.Options{Places: []string{name}, Module: module})
+		return samples.Read(t.Context(), device.Job{Context: "c.bin"}, samples.Options{Places: []string{name}, Module: module})
 	}
 	one, err := read("one.wav")
 	if err != nil || len(one) != 1 || len(one[0][0]) != 300*64 {

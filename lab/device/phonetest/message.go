@@ -7,7 +7,7 @@
 // length of the data, the sum of its bytes, the command's complement) and data.
 // Versions before 0x01000001 check the sum. The protocol is described in
 // protocol.txt of Android's sources.
-package adbtest
+package phonetest
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package adbtest
+package phonetest
 
 import (
 	"context"
@@ -8,14 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"mm-abi.org/mm/lab/device/phonetest"
 )
 
 // Server is a double of the adb server: what mm asks of one, answered as Android's
 // own does.
 type Server struct {
-	Phones []*phonetest.Phone
+	Phones []*Phone
 	// States are those of phones that are not to be used, by serial number.
 	States map[string]string
 
@@ -63,7 +61,7 @@ func (s *Server) Close() {
 }
 
 // state is a phone's, "" where there is none of that serial number.
-func (s *Server) state(serial string) (*phonetest.Phone, string) {
+func (s *Server) state(serial string) (*Phone, string) {
 	for _, p := range s.Phones {
 		if p.Serial != serial {
 			continue
@@ -83,7 +81,7 @@ func (s *Server) state(serial string) (*phonetest.Phone, string) {
 
 // serve answers the requests of one connection.
 func (s *Server) serve(ctx context.Context, c net.Conn) {
-	var phone *phonetest.Phone
+	var phone *Phone
 	for {
 		request, err := readRequest(c)
 		if err != nil {
@@ -107,7 +105,7 @@ func (s *Server) serve(ctx context.Context, c net.Conn) {
 	}
 }
 
-func (s *Server) service(ctx context.Context, c net.Conn, phone *phonetest.Phone, request string) {
+func (s *Server) service(ctx context.Context, c net.Conn, phone *Phone, request string) {
 	if !phone.Knows(request) {
 		io.WriteString(c, "FAIL0006closed")
 		return
@@ -133,7 +131,7 @@ func (s *Server) service(ctx context.Context, c net.Conn, phone *phonetest.Phone
 
 // host answers what is asked of the server itself, or gives the phone that the
 // connection is to be.
-func (s *Server) host(request string) (string, *phonetest.Phone, error) {
+func (s *Server) host(request string) (string, *Phone, error) {
 	switch {
 	case request == "host:version":
 		return "0029", nil, nil
