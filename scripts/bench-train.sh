@@ -100,4 +100,4 @@ done
 
 echo
 echo "BPE on the TinyStories sample (phi-auto: training 0.034 MB/s of processor time, encoding 1.33 MB/s):"
-go test ./core/tokenizer/bpe -run '^$' -bench 'Train/mm-none|Encode/mm-none' -benchtime 2s | grep -E 'Benchmark|skip' | sed 's/^Benchmark//'
+go test ./core/tokenizer -run '^$' -bench 'Train/mm-none|EncodeTrained/mm-none' -benchtime 2s | grep -E 'Benchmark|skip' | sed 's/^Benchmark//'

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // Tokenizer says which tokenizer to use: that of a file, or one to train on
@@ -42,7 +41,7 @@ func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenize
 	if t.File != "" {
 		return ReadTokenizer(Resolve(dir, t.File))
 	}
-	v, err := bpe.Train(docs, bpe.Options{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
+	v, err := tokenizer.Train(docs, tokenizer.TrainOptions{VocabSize: size, Pre: t.Pre, Control: t.Control, BOS: t.BOS, EOS: t.EOS})
 	if err != nil {
 		return nil, fmt.Errorf("training a tokenizer: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/builds"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/internal/fsx"
@@ -153,7 +153,7 @@ func runs(file string) error {
 	if n, err := gguf.GetOr(f, "split.count", uint16(0)); err == nil && n > 1 {
 		return fmt.Errorf("it is one of %d pieces of a model: join them first", n)
 	}
-	if _, err := admit.File(f); err != nil {
+	if _, err := infer.CheckFile(f); err != nil {
 		return err
 	}
 	if model, err := gguf.GetOr(f, gguf.KeyTokenizerModel, ""); err != nil || model == "" || model == "none" {

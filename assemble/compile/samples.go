@@ -157,7 +157,7 @@ func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Te
 			if !ok {
 				return nil, fmt.Errorf("inputs %d: there is no %q", i, v.Name)
 			}
-			t, err := fit(v, t)
+			t, err := fitSample(v, t)
 			if err != nil {
 				return nil, fmt.Errorf("inputs %d: %q: %w", i, v.Name, err)
 			}
@@ -168,8 +168,8 @@ func Fit(m *onnx.Model, sets []map[string]engine.Tensor) ([]map[string]engine.Te
 	return out, nil
 }
 
-// fit gives a tensor the shape of an input.
-func fit(v onnx.Value, t engine.Tensor) (engine.Tensor, error) {
+// fitSample gives a tensor the shape of an input.
+func fitSample(v onnx.Value, t engine.Tensor) (engine.Tensor, error) {
 	if v.Type.DType != t.Type {
 		return t, fmt.Errorf("it is of %s, the model wants %s", t.Type, v.Type.DType)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/fertility"
 	"mm-abi.org/mm/train"
 )
 
@@ -16,14 +15,11 @@ type fertile struct {
 	File     string `json:"file"`
 	Language string `json:"language,omitempty"`
 	Name     string `json:"name,omitempty"`
-	fertility.Figures
-	Ratio *fertility.Ratio `json:"ratio,omitempty"` // where there is a base
+	tokenizer.Fertility
+	Ratio *tokenizer.FertilityRatio `json:"ratio,omitempty"` // where there is a base
 }
 
 func (p *program) tokenizerFertility(c *cli.Context) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
 	tok, err := train.ReadTokenizer(c.String("tokenizer"))
 	if err != nil {
 		return err
@@ -33,12 +29,12 @@ func (p *program) tokenizerFertility(c *cli.Context) error {
 
 // fertility measures files and holds them against the one of the language base,
 // which must be among them where it was named.
-func (p *program) fertility(files []string, base string, named bool, encode fertility.Encoder) error {
+func (p *program) fertility(files []string, base string, named bool, encode tokenizer.Encoder) error {
 	var list []fertile
 	var all error
 	of := -1
 	for _, file := range files {
-		text, err := fertility.Read(file)
+		text, err := tokenizer.ReadText(file)
 		if err != nil {
 			all = errors.Join(all, err)
 			continue
@@ -46,7 +42,7 @@ func (p *program) fertility(files []string, base string, named bool, encode fert
 		if text.Language == base && of < 0 {
 			of = len(list)
 		}
-		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Figures: fertility.Measure(text.Text, encode)})
+		list = append(list, fertile{File: file, Language: text.Language, Name: text.Name, Fertility: tokenizer.MeasureFertility(text.Text, encode)})
 	}
 	switch {
 	case all != nil:
@@ -58,7 +54,7 @@ func (p *program) fertility(files []string, base string, named bool, encode fert
 	}
 	for i := range list {
 		if of >= 0 {
-			r := fertility.Compare(list[i].Figures, list[of].Figures)
+			r := tokenizer.CompareFertility(list[i].Fertility, list[of].Fertility)
 			list[i].Ratio = &r
 		}
 	}
@@ -90,7 +86,7 @@ func (p *program) printFertility(list []fertile, base string) error {
 		return err
 	}
 	if high > 0 {
-		p.say("%s above %.1f times the tokens of %s (!)", count(high, "text"), fertility.Threshold, base)
+		p.say("%s above %.1f times the tokens of %s (!)", count(high, "text"), tokenizer.FertilityThreshold, base)
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/train"
 )
@@ -35,7 +34,7 @@ func (p *program) tokenizerCommand() *cli.Command {
 				Action: p.tokenizerTrain,
 			},
 			{
-				Name: "encode", Usage: "print the tokens of a text", ArgsUsage: "[TEXT]",
+				Name: "encode", Usage: "print the tokens of a text", ArgsUsage: "[TEXT…]",
 				Flags:  []cli.Flag{p.jsonFlag(), use, &cli.BoolFlag{Name: "special", Usage: "special tokens in the text count as such"}},
 				Action: p.tokenizerEncode,
 			},
@@ -50,18 +49,15 @@ func (p *program) tokenizerCommand() *cli.Command {
 }
 
 func (p *program) tokenizerTrain(c *cli.Context) error {
-	if err := wantArgs(c, 1, -1); err != nil {
-		return err
-	}
 	text, err := p.readText(c.Args().Slice())
 	if err != nil {
 		return err
 	}
-	opt := bpe.Options{VocabSize: c.Int("vocab"), Pre: c.String("pre")}
+	opt := tokenizer.TrainOptions{VocabSize: c.Int("vocab"), Pre: c.String("pre")}
 	if !c.Bool("plain") {
 		opt.Control, opt.BOS, opt.EOS = abi.SpecialTokens(), "<bos>", "<eos>"
 	}
-	vocab, err := bpe.Train(documents(text, c.String("separator")), opt)
+	vocab, err := tokenizer.Train(documents(text, c.String("separator")), opt)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/core/grammar"
 	"mm-abi.org/mm/core/grammar/schema"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // named is a schema of testdata/schemas.json.
@@ -59,7 +58,7 @@ func trained(t testing.TB, n int) *tokenizer.Tokenizer {
 			}
 		}
 	}
-	v, err := bpe.Train(docs, bpe.Options{VocabSize: n, Control: []string{"<s>", "</s>", "<tool_call>", "</tool_call>"}, BOS: "<s>", EOS: "</s>"})
+	v, err := tokenizer.Train(docs, tokenizer.TrainOptions{VocabSize: n, Control: []string{"<s>", "</s>", "<tool_call>", "</tool_call>"}, BOS: "<s>", EOS: "</s>"})
 	if err != nil {
 		t.Fatal(err)
 	}

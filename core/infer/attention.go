@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -208,11 +207,11 @@ func (a *attentionTask) run(s *attentionScratch, q queries) {
 	s.halves = a.w.cache.Type() == tensor.F16 && q.heads*q.rows <= tileRows
 	end := q.position(q.rows-1) + 1 // positions that the last row sees
 	s.limit = a.w.m.cfg.AttentionCap
-	for base := q.begin(0); base < end; base += kv.Chunk {
-		s.read(a.w.cache, base/kv.Chunk, a.layer, q.head, dim, min(end-base, kv.Chunk))
+	for base := q.begin(0); base < end; base += kvChunk {
+		s.read(a.w.cache, base/kvChunk, a.layer, q.head, dim, min(end-base, kvChunk))
 		for r := 0; r < q.rows; r += tileRows {
 			rows := min(tileRows, q.rows-r)
-			n := min(q.position(r+rows-1)+1-base, kv.Chunk)
+			n := min(q.position(r+rows-1)+1-base, kvChunk)
 			if n <= 0 || base < q.begin(r) {
 				continue
 			}
@@ -245,19 +244,19 @@ func (q queries) sees(r int) int {
 }
 
 // begin is where the first chunk begins that row r looks at.
-func (q queries) begin(r int) int { return q.sees(r) / kv.Chunk * kv.Chunk }
+func (q queries) begin(r int) int { return q.sees(r) / kvChunk * kvChunk }
 
 // tileRows is how many queries share the loads of keys and values.
 const tileRows = 8
 
-// panel is a right factor, of float32 or of F16.
-type panel struct {
+// factor is a right factor, of float32 or of F16.
+type factor struct {
 	floats []float32
 	halves []byte
 }
 
 // mul is tensor.MulPanel.
-func (p panel) mul(c []float32, ldc int, a []float32, lda, m, k int, acc bool) {
+func (p factor) mul(c []float32, ldc int, a []float32, lda, m, k int, acc bool) {
 	if p.halves != nil {
 		tensor.MulPanelF16(c, ldc, a, lda, p.halves, m, k, acc)
 	} else {
@@ -270,8 +269,8 @@ type attentionScratch struct {
 	scores []float32 // 8 × Chunk
 	keyBuf []float32 // Chunk/32 × D × 32
 	valBuf []float32 // panels × Chunk × 32
-	keys   []panel   // D × 32, 32 positions each
-	values []panel   // positions × 32, 32 dimensions each
+	keys   []factor  // D × 32, 32 positions each
+	values []factor  // positions × 32, 32 dimensions each
 	halves bool      // panels are of F16
 	limit  float32   // soft cap of scores, 0: none
 	capped []float32 // Chunk
@@ -282,14 +281,14 @@ type attentionScratch struct {
 }
 
 func (s *attentionScratch) resize(dim, panels, rows int) {
-	s.width = panels * kv.Block
+	s.width = panels * Block
 	if s.scores == nil {
-		s.scores = make([]float32, tileRows*kv.Chunk)
-		s.keyBuf = make([]float32, kv.Chunk*dim)
-		s.valBuf = make([]float32, kv.Chunk*s.width)
-		s.keys = make([]panel, kv.Chunk/kv.Block)
-		s.values = make([]panel, panels)
-		s.capped = make([]float32, kv.Chunk)
+		s.scores = make([]float32, tileRows*kvChunk)
+		s.keyBuf = make([]float32, kvChunk*dim)
+		s.valBuf = make([]float32, kvChunk*s.width)
+		s.keys = make([]factor, kvChunk/Block)
+		s.values = make([]factor, panels)
+		s.capped = make([]float32, kvChunk)
 	}
 	if len(s.total) < rows {
 		padded := (rows + tileRows - 1) / tileRows * tileRows
@@ -299,19 +298,19 @@ func (s *attentionScratch) resize(dim, panels, rows int) {
 }
 
 // read takes the keys and values of the first n positions of a chunk.
-func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
-	for b := 0; b*kv.Block < n; b++ {
+func (s *attentionScratch) read(c *kvCache, chunk, layer, head, dim, n int) {
+	for b := 0; b*Block < n; b++ {
 		if s.halves {
-			s.keys[b] = panel{halves: c.KeysF16(chunk, layer, head, b)}
+			s.keys[b] = factor{halves: c.KeysF16(chunk, layer, head, b)}
 		} else {
-			s.keys[b] = panel{floats: c.Keys(chunk, layer, head, b, s.keyBuf[b*dim*kv.Block:])}
+			s.keys[b] = factor{floats: c.Keys(chunk, layer, head, b, s.keyBuf[b*dim*Block:])}
 		}
 	}
 	for p := range s.values {
 		if s.halves {
-			s.values[p] = panel{halves: c.ValuesF16(chunk, layer, head, p, n)}
+			s.values[p] = factor{halves: c.ValuesF16(chunk, layer, head, p, n)}
 		} else {
-			s.values[p] = panel{floats: c.Values(chunk, layer, head, p, n, s.valBuf[p*kv.Chunk*kv.Block:])}
+			s.values[p] = factor{floats: c.Values(chunk, layer, head, p, n, s.valBuf[p*kvChunk*Block:])}
 		}
 	}
 }
@@ -320,7 +319,7 @@ func (s *attentionScratch) read(c *kv.Cache, chunk, layer, head, dim, n int) {
 // sums begin at row state. What a row must not see gets the score -Inf and adds
 // exactly nothing: what lies after it, and what lies before its window.
 func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
-	padded := (n + kv.Block - 1) / kv.Block * kv.Block
+	padded := (n + Block - 1) / Block * Block
 	// Kernels are quickest with 4 or 8 rows; what stands behind the last one
 	// in memory may be multiplied as well.
 	m := rows
@@ -328,12 +327,12 @@ func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 		m = full
 	}
 	begin := base == q.begin(r)
-	for b := 0; b*kv.Block < n; b++ {
+	for b := 0; b*Block < n; b++ {
 		// scores (rows × 32) = q (rows × D) · keys (D × 32)
-		s.keys[b].mul(s.scores[b*kv.Block:], kv.Chunk, q.q[r*q.stride:], q.stride, m, dim, false)
+		s.keys[b].mul(s.scores[b*Block:], kvChunk, q.q[r*q.stride:], q.stride, m, dim, false)
 	}
 	for i := range rows {
-		scores := s.scores[i*kv.Chunk:][:padded]
+		scores := s.scores[i*kvChunk:][:padded]
 		if s.limit != 0 {
 			softCap(scores, s.limit, s.capped[:padded])
 		}
@@ -347,7 +346,7 @@ func (s *attentionScratch) tile(q queries, state, r, rows, base, n, dim int) {
 	}
 	for p, values := range s.values {
 		// sum (rows × 32) += scores (rows × n) · values (n × 32)
-		values.mul(s.sum[(state+r)*s.width+p*kv.Block:], s.width, s.scores, kv.Chunk, m, n, !begin)
+		values.mul(s.sum[(state+r)*s.width+p*Block:], s.width, s.scores, kvChunk, m, n, !begin)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -35,7 +34,7 @@ func TestAttention(t *testing.T) {
 			cfg.Heads, cfg.KVHeads, cfg.HeadDim, cfg.Context, cfg.AttentionCap = c.heads, c.heads/c.shared, c.dim, 2048, c.limit
 			cfg.Rope.Dims = c.dim
 			r := rand.New(rand.NewPCG(uint64(c.first), uint64(c.dim)))
-			cache, err := kv.New(kv.Shape{Layers: cfg.Layers, Heads: cfg.KVHeads, Dim: c.dim}, c.typ)
+			cache, err := newCache(cacheShape{Layers: cfg.Layers, Heads: cfg.KVHeads, Dim: c.dim}, c.typ)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,21 +104,21 @@ func TestAttention(t *testing.T) {
 }
 
 // readBack gives the keys and values of a head below position n: n × D.
-func readBack(c *kv.Cache, head, dim, n int) (keys, values []float32) {
-	keyBuf, valBuf := make([]float32, dim*kv.Block), make([]float32, kv.Chunk*kv.Block)
+func readBack(c *kvCache, head, dim, n int) (keys, values []float32) {
+	keyBuf, valBuf := make([]float32, dim*Block), make([]float32, kvChunk*Block)
 	keys, values = make([]float32, n*dim), make([]float32, n*dim)
-	for base := 0; base < n; base += kv.Block {
-		chunk, at := base/kv.Chunk, base%kv.Chunk
-		k := c.Keys(chunk, 0, head, at/kv.Block, keyBuf)
-		for p := base; p < min(base+kv.Block, n); p++ {
+	for base := 0; base < n; base += Block {
+		chunk, at := base/kvChunk, base%kvChunk
+		k := c.Keys(chunk, 0, head, at/Block, keyBuf)
+		for p := base; p < min(base+Block, n); p++ {
 			for d := range dim {
-				keys[p*dim+d] = k[d*kv.Block+p-base]
+				keys[p*dim+d] = k[d*Block+p-base]
 			}
 		}
-		for panel := range c.Panels() {
-			v := c.Values(chunk, 0, head, panel, min(n-base, kv.Block)+at, valBuf)
-			for p := base; p < min(base+kv.Block, n); p++ {
-				copy(values[p*dim+panel*kv.Block:(p+1)*dim], v[(at+p-base)*kv.Block:][:kv.Block])
+		for part := range c.Panels() {
+			v := c.Values(chunk, 0, head, part, min(n-base, Block)+at, valBuf)
+			for p := base; p < min(base+Block, n); p++ {
+				copy(values[p*dim+part*Block:(p+1)*dim], v[(at+p-base)*Block:][:Block])
 			}
 		}
 	}

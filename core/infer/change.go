@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -133,7 +133,7 @@ func merged(t gguf.Tensor, changes []change) gguf.Tensor {
 }
 
 // lower computes A·x of every change of l, for all rows of the batch.
-func (w *work) lower(l *linear, batch *pack.Batch) {
+func (w *work) lower(l *linear, batch *panel.Batch) {
 	for i := range l.changes {
 		c := &l.changes[i]
 		rows := batch.Rows()

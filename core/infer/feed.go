@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -20,7 +20,7 @@ func (w *work) feedForward(y *layer) {
 
 // activate computes hidden = act(batch·gate) ⊙ (batch·up), or act(batch·up)
 // where there is no gate.
-func (w *work) activate(batch *pack.Batch, by *feed, hidden *pack.Batch) {
+func (w *work) activate(batch *panel.Batch, by *feed, hidden *panel.Batch) {
 	task := &w.active
 	task.batch, task.by, task.hidden = batch, by, hidden
 	if by.gate.weight != nil {
@@ -38,9 +38,9 @@ func (w *work) activate(batch *pack.Batch, by *feed, hidden *pack.Batch) {
 // are units of F.
 type activeTask struct {
 	w      *work
-	batch  *pack.Batch
+	batch  *panel.Batch
 	by     *feed
-	hidden *pack.Batch
+	hidden *panel.Batch
 }
 
 func (a *activeTask) Do(thread, lo, hi int) {
@@ -50,7 +50,7 @@ func (a *activeTask) Do(thread, lo, hi int) {
 		a.by.gate.mul(&w.gate, a.batch, lo, hi, &w.scratch[thread])
 	}
 	a.by.up.mul(&w.up, a.batch, lo, hi, &w.scratch[thread])
-	lo, hi = lo*pack.Unit, min(hi*pack.Unit, a.by.up.weight.Rows())
+	lo, hi = lo*panel.Unit, min(hi*panel.Unit, a.by.up.weight.Rows())
 	for t := range a.batch.Rows() {
 		out, up := a.hidden.Row(t)[lo:hi], w.up.data[t*w.up.stride:][lo:hi]
 		switch {

@@ -3,8 +3,7 @@ package infer
 import (
 	"context"
 
-	"mm-abi.org/mm/core/infer/kv"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -13,7 +12,7 @@ const maxBatch = 256
 
 // pass is what one trip through the model is about.
 type pass struct {
-	cache *kv.Cache
+	cache *kvCache
 	turns []rotation
 	first int // position of the first row
 	rows  int // T
@@ -108,7 +107,7 @@ type matrix struct {
 
 // resize gives room for rows × cols; the contents are undefined.
 func (a *matrix) resize(rows, cols int) {
-	a.stride = (cols + pack.Unit - 1) / pack.Unit * pack.Unit
+	a.stride = (cols + panel.Unit - 1) / panel.Unit * panel.Unit
 	n := (rows + 7) / 8 * 8 * a.stride
 	if cap(a.data) < n {
 		a.data = make([]float32, n)
@@ -124,25 +123,25 @@ type work struct {
 	pass
 	passed int // rows at the beginning of the pass
 
-	x          []float32  // T×C, the residual stream
-	normed     pack.Batch // T×C
-	query      matrix     // T×(H·D)
-	key, value matrix     // T×(G·D)
-	attended   pack.Batch // T×(H·D)
-	out        matrix     // T×C
-	gate, up   matrix     // T×F
-	hidden     pack.Batch // T×F
-	logits     matrix     // T×V
-	angle      []angles   // one a rotation
-	capped     []float32  // V
+	x          []float32   // T×C, the residual stream
+	normed     panel.Batch // T×C
+	query      matrix      // T×(H·D)
+	key, value matrix      // T×(G·D)
+	attended   panel.Batch // T×(H·D)
+	out        matrix      // T×C
+	gate, up   matrix      // T×F
+	hidden     panel.Batch // T×F
+	logits     matrix      // T×V
+	angle      []angles    // one a rotation
+	capped     []float32   // V
 
-	routes matrix     // T×E
-	chosen [][]choice // by expert
-	taken  []int      // experts of a row
-	picked pack.Batch // rows of an expert
-	part   matrix     // their results
+	routes matrix      // T×E
+	chosen [][]choice  // by expert
+	taken  []int       // experts of a row
+	picked panel.Batch // rows of an expert
+	part   matrix      // their results
 
-	scratch   []pack.Scratch // one a thread
+	scratch   []panel.Scratch // one a thread
 	normalise normTask
 	residual  addTask
 	prepare   prepareTask
@@ -154,7 +153,7 @@ type work struct {
 
 func (w *work) init(m *Model) {
 	w.m = m
-	w.scratch = make([]pack.Scratch, m.threads.Threads())
+	w.scratch = make([]panel.Scratch, m.threads.Threads())
 	w.normalise.w, w.residual.w, w.placement.w, w.product.w, w.active.w, w.attention.w = w, w, w, w, w, w
 	w.attention.scratch = make([]attentionScratch, m.threads.Threads())
 }
@@ -225,13 +224,13 @@ func (w *work) show(dst []float32) {
 }
 
 // ready makes a batch whose rows have been filled ready for products.
-func (w *work) ready(b *pack.Batch) {
+func (w *work) ready(b *panel.Batch) {
 	w.prepare.batch = b
 	w.m.threads.For(b.Tiles(), 1, &w.prepare)
 }
 
 // prepareTask prepares; its indices are tiles of the batch.
-type prepareTask struct{ batch *pack.Batch }
+type prepareTask struct{ batch *panel.Batch }
 
 func (p *prepareTask) Do(_, lo, hi int) {
 	for i := lo; i < hi; i++ {
@@ -241,7 +240,7 @@ func (p *prepareTask) Do(_, lo, hi int) {
 
 // prepareTile quantises a tile. Rows that are no whole number of groups can be
 // multiplied by floats only.
-func prepareTile(b *pack.Batch, i int) {
+func prepareTile(b *panel.Batch, i int) {
 	if b.Cols()%32 == 0 {
 		b.Prepare(i)
 	}

@@ -3,7 +3,7 @@
 // The way of a text: [Load] maps a GGUF file, holds every tensor against the
 // model's shape and packs the weights (core/quant/pack). [Model.NewSession]
 // gives a [Session], which holds the keys and values of the positions so far
-// (core/infer/kv). [Session.Feed] and [Session.FeedVectors] send tokens, or
+// . [Session.Feed] and [Session.FeedVectors] send tokens, or
 // the vectors of an encoder, through the model; [Session.Logits] says what it
 // expects next, and [Session.Generate] draws tokens from that
 // (core/infer/sample) and feeds them again.

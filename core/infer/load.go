@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -97,7 +97,7 @@ type feed struct {
 
 // linear is y = x·Wᵀ + bias, with the changes of adapters.
 type linear struct {
-	weight  *pack.Matrix
+	weight  *panel.Matrix
 	bias    []float32 // N, or none
 	changes []change
 	name    string // of the tensor

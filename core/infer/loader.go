@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/core/infer/adapter"
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 )
 
 func (m *Model) load(l *loader) {
@@ -123,7 +123,7 @@ func (y *layer) loadExperts(l *loader, c Config) {
 type loader struct {
 	tensors Tensors
 	threads *pool.Pool
-	arena   pack.Arena
+	arena   panel.Arena
 	prefix  string
 	want    map[string]arch.Tensor
 
@@ -238,8 +238,8 @@ func (l *loader) slice(name string, e, n, in, out int) linear {
 }
 
 // pack packs the rows lo to hi of a tensor that has rows of them.
-func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *pack.Matrix {
-	if !pack.Supported(t.Type) {
+func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *panel.Matrix {
+	if !panel.Supported(t.Type) {
 		l.fail(fmt.Errorf("tensor %s: weights of type %v cannot be multiplied", t.Name, t.Type))
 		return nil
 	}
@@ -248,7 +248,7 @@ func (l *loader) pack(t gguf.Tensor, in, rows, lo, hi int) *pack.Matrix {
 		return nil
 	}
 	size := t.Type.RowBytes(in)
-	w, err := pack.New(t.Type, hi-lo, in, t.Data[lo*size:hi*size], l.threads, &l.arena)
+	w, err := panel.New(t.Type, hi-lo, in, t.Data[lo*size:hi*size], l.threads, &l.arena)
 	if err != nil {
 		l.fail(fmt.Errorf("tensor %s: %w", t.Name, err))
 	}

@@ -1,6 +1,6 @@
 package infer
 
-import "mm-abi.org/mm/core/quant/pack"
+import "mm-abi.org/mm/core/quant/panel"
 
 // Observer is told what the matrices of a model are multiplied with.
 type Observer interface {
@@ -17,7 +17,7 @@ type Observer interface {
 func (s *Session) Observe(o Observer) { s.observer = o }
 
 // observe tells the pass's observer of a product.
-func (w *work) observe(batch *pack.Batch, terms ...term) {
+func (w *work) observe(batch *panel.Batch, terms ...term) {
 	if w.observer == nil {
 		return
 	}

@@ -1,7 +1,7 @@
 package infer
 
 import (
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -12,7 +12,7 @@ type term struct {
 }
 
 // multiply computes t.to = batch · t.by for each term, as one loop.
-func (w *work) multiply(batch *pack.Batch, terms ...term) {
+func (w *work) multiply(batch *panel.Batch, terms ...term) {
 	w.observe(batch, terms...)
 	task := &w.product
 	task.batch = batch
@@ -26,7 +26,7 @@ func (w *work) multiply(batch *pack.Batch, terms ...term) {
 }
 
 // unitsOf is the number of units of rows of output.
-func unitsOf(l *linear) int { return (l.weight.Rows() + pack.Unit - 1) / pack.Unit }
+func unitsOf(l *linear) int { return (l.weight.Rows() + panel.Unit - 1) / panel.Unit }
 
 // chunk is how many units a thread takes at a time, of a product of so many
 // rows: large enough for a few microseconds of work, small enough that the
@@ -41,7 +41,7 @@ func (w *work) chunk(units, rows int, l *linear) int {
 // after the other.
 type productTask struct {
 	w     *work
-	batch *pack.Batch
+	batch *panel.Batch
 	terms []term
 }
 
@@ -59,8 +59,8 @@ func (p *productTask) Do(thread, lo, hi int) {
 }
 
 // mul computes the units lo to hi of a product.
-func (l *linear) mul(y *matrix, batch *pack.Batch, lo, hi int, s *pack.Scratch) {
-	lo, hi = lo*pack.Unit, min(hi*pack.Unit, l.weight.Rows())
+func (l *linear) mul(y *matrix, batch *panel.Batch, lo, hi int, s *panel.Scratch) {
+	lo, hi = lo*panel.Unit, min(hi*panel.Unit, l.weight.Rows())
 	l.weight.Mul(y.data, y.stride, batch, lo, hi, s)
 	for t := range batch.Rows() {
 		row := y.data[t*y.stride+lo : t*y.stride+hi]

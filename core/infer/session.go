@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/gguf/arch"
-	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -34,7 +33,7 @@ const defaultContext = 8192
 type Session struct {
 	m       *Model
 	context int
-	cache   *kv.Cache
+	cache   *kvCache
 	turns   []rotation
 
 	tokens []int32   // fed so far; vector where a vector was
@@ -72,12 +71,12 @@ func (m *Model) NewSession(opt SessionOptions) (*Session, error) {
 	typ := tensor.F16
 	if opt.KV != "" {
 		t, err := tensor.ParseType(strings.ToUpper(opt.KV))
-		if err != nil || !kv.Supported(t) {
+		if err != nil || !kvSupported(t) {
 			return nil, fmt.Errorf("keys and values cannot be stored as %q: known are f32, f16, q8_0", opt.KV)
 		}
 		typ = t
 	}
-	cache, err := kv.New(kv.Shape{Layers: m.cfg.Layers, Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}, typ)
+	cache, err := newCache(cacheShape{Layers: m.cfg.Layers, Heads: m.cfg.KVHeads, Dim: m.cfg.HeadDim}, typ)
 	if err != nil {
 		return nil, err
 	}

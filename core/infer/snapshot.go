@@ -11,7 +11,6 @@ import (
 	"math"
 	"slices"
 
-	"mm-abi.org/mm/core/infer/kv"
 	"mm-abi.org/mm/core/tensor"
 )
 
@@ -21,7 +20,7 @@ import (
 //	model   32 bytes, the model's fingerprint
 //	shape   u32 type of keys and values, layers, heads, dimensions of a head
 //	tokens  u32 n, n × i32 (-1 where a vector was fed)
-//	chunks  ⌈n/256⌉ × the memory of a chunk (core/infer/kv)
+//	chunks  ⌈n/256⌉ × the memory of a chunk
 //	logits  u32 V or 0, V × f32
 //	digest  32 bytes, SHA-256 of all before
 //
@@ -55,7 +54,7 @@ func (s *Session) WriteSnapshot(w io.Writer) error {
 	}
 	s.cache.Release(len(s.tokens))
 	s.cache.Blank(len(s.tokens))
-	for i := range kv.Chunks(len(s.tokens)) {
+	for i := range kvChunks(len(s.tokens)) {
 		if _, err := out.Write(s.cache.Raw(i)); err != nil {
 			return fmt.Errorf("writing a snapshot: %w", err)
 		}
@@ -141,8 +140,8 @@ func (s *Session) ReadSnapshot(r io.Reader) error {
 			return fmt.Errorf("%w: token %d is not in the vocabulary", ErrSnapshot, t)
 		}
 	}
-	chunks := make([][]byte, 0, kv.Chunks(n))
-	for range kv.Chunks(n) {
+	chunks := make([][]byte, 0, kvChunks(n))
+	for range kvChunks(n) {
 		b := make([]byte, s.cache.ChunkBytes())
 		if err := in.full(b); err != nil {
 			return err

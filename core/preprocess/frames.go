@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"mm-abi.org/mm/core/preprocess/y4m"
+	"mm-abi.org/mm/core/preprocess/codec"
 	"mm-abi.org/mm/internal/fsx"
 )
 
@@ -21,7 +21,7 @@ import (
 const (
 	maxAnimation = 256 << 20
 	maxPicture   = 64 << 20
-	maxFrames    = y4m.MaxFrames
+	maxFrames    = codec.MaxFrames
 )
 
 // headBytes are looked at to tell what a file is.
@@ -46,7 +46,7 @@ var ErrNoVideo = errors.New("no video: a GIF, a Y4M file and a folder of picture
 
 // IsVideo reports whether data begins as a video does. A GIF is one, and a
 // picture as well.
-func IsVideo(data []byte) bool { return matches(data, y4m.Magic) || matches(data, "GIF8?a") }
+func IsVideo(data []byte) bool { return matches(data, codec.Y4MMagic) || matches(data, "GIF8?a") }
 
 // OpenFrames opens a video: a Y4M file, a GIF, or a folder whose pictures are
 // the frames, sorted by name with the numbers in them as numbers. Nothing but
@@ -63,7 +63,7 @@ func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	if matches(head, y4m.Magic) {
+	if matches(head, codec.Y4MMagic) {
 		f, err := fsx.OpenRegular(path)
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func OpenFrames(ctx context.Context, path string) (*Frames, error) {
 // DecodeFrames reads a video of a Y4M file or of a GIF. The frames share data.
 func DecodeFrames(data []byte) (*Frames, error) {
 	switch {
-	case matches(data, y4m.Magic):
+	case matches(data, codec.Y4MMagic):
 		return openY4M(bytes.NewReader(data), int64(len(data)))
 	case matches(data, "GIF8?a"):
 		return openGIF(data)
@@ -108,7 +108,7 @@ func noVideo(head []byte) error {
 func openY4M(src interface {
 	ReadAt([]byte, int64) (int, error)
 }, size int64) (*Frames, error) {
-	r, err := y4m.NewReader(src, size)
+	r, err := codec.NewY4MReader(src, size)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -26,7 +25,7 @@ func TestWrittenVocabularies(t *testing.T) {
 	for _, pre := range []string{
 		"gpt-2", "llama-bpe", "qwen2", "smollm", "bailingmoe", "laguna", "seed-coder", "ufakzeka", "minicpm5", "bloom", "viking", "minimax-m2",
 	} {
-		v, err := bpe.Train(slices.Values(docs), bpe.Options{VocabSize: 1000, Pre: pre,
+		v, err := tokenizer.Train(slices.Values(docs), tokenizer.TrainOptions{VocabSize: 1000, Pre: pre,
 			Control: []string{"<unk>", "<s>", "</s>", "<image>", "<tool_call>"}, BOS: "<s>", EOS: "</s>", AddEOS: true})
 		if err != nil {
 			t.Fatal(err)

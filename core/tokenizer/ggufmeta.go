@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // ErrNoVocabulary says that a model file has no tokenizer: it works on token
@@ -41,7 +40,7 @@ func VocabularyFromGGUF(f *gguf.File) (Vocabulary, error) {
 		if v.Pre, err = gguf.GetOr(f, gguf.KeyTokenizerPre, "default"); err != nil {
 			return v, err
 		}
-		rule, _ := words.Named(v.Pre)
+		rule, _ := findPretokenizer(v.Pre)
 		v.AddBOS = rule.AddBOS
 	case "gemma4":
 		v = Vocabulary{Model: BPE, Pre: "gemma4", AddBOS: true, Special: NoSpecial}
@@ -150,7 +149,7 @@ func (v *Vocabulary) readRoles(f *gguf.File) error {
 
 // spaced reports whether the vocabulary's tokens hold ▁ for a space.
 func (v *Vocabulary) spaced() bool {
-	rule, _ := words.Named(v.Pre)
+	rule, _ := findPretokenizer(v.Pre)
 	return v.Model == SPM || rule.Chars
 }
 

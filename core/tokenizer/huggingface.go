@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // maxHuggingFace is the largest tokenizer.json that is read, in bytes.
@@ -247,7 +245,7 @@ func (h *hfFile) steps(v *Vocabulary) error {
 	}
 	switch {
 	case pre == PreNone && marks:
-		pre = words.Chars
+		pre = preChars
 	case pre == "dbrx" && v.WholeWords:
 		pre = "llama-bpe" // the same words
 	}
@@ -314,7 +312,7 @@ func flatten(s *hfStep, inner func(*hfStep) []hfStep) []hfStep {
 // the pre-tokenizer that does the same here.
 var hfPreTokenizers = map[string]string{
 	"":                      PreNone,
-	"metaspace":             words.Metaspace,
+	"metaspace":             preMetaspace,
 	"gpt2":                  "gpt-2",
 	`\p{N}` + "\n" + "gpt2": "smollm",
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:                                                                                                                                                                "dbrx",

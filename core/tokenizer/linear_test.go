@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // TestLinear compares the linear encoder with the heap, on vocabularies
@@ -24,8 +23,8 @@ func TestLinear(t *testing.T) {
 			}
 			return string(b)
 		}
-		v, err := bpe.Train(slices.Values([]string{text(600), text(300), strings.Repeat(text(7), 20)}),
-			bpe.Options{VocabSize: 256 + rng.IntN(120), Pre: tokenizer.PreNone})
+		v, err := tokenizer.Train(slices.Values([]string{text(600), text(300), strings.Repeat(text(7), 20)}),
+			tokenizer.TrainOptions{VocabSize: 256 + rng.IntN(120), Pre: tokenizer.PreNone})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // sentencePiece gives the same tokenizer as SPM, the form in which GGUF files
@@ -15,7 +13,7 @@ import (
 // both give the same ids is tried on all the vocabulary's own texts.
 func (t *Tokenizer) sentencePiece() (Vocabulary, bool) {
 	v := t.vocab
-	if v.Model != BPE || v.Pre != words.Chars || v.NFC || v.WholeWords {
+	if v.Model != BPE || v.Pre != preChars || v.NFC || v.WholeWords {
 		return v, false
 	}
 	rank := make(map[string]int, len(v.Tokens)) // of the token that a merge makes, from 1

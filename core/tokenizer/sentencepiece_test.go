@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // pieces is a BPE on characters whose merges are in the order of the tokens,
 // every pair that makes one among them.
 func pieces(texts ...string) Vocabulary {
-	v := Vocabulary{Model: BPE, Pre: words.Chars, Special: NoSpecial, SpacePrefix: EveryPrefix}
+	v := Vocabulary{Model: BPE, Pre: preChars, Special: NoSpecial, SpacePrefix: EveryPrefix}
 	v.Tokens = append(v.Tokens, Token{Text: "<unk>", Type: Unknown})
 	v.Special.Unknown = 0
 	for b := range 256 {

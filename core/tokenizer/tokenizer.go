@@ -22,8 +22,6 @@ import (
 	"sync"
 
 	"golang.org/x/text/unicode/norm"
-
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Options says how Encode treats text.
@@ -46,7 +44,7 @@ type Options struct {
 // Tokenizer encodes and decodes.
 type Tokenizer struct {
 	vocab  Vocabulary
-	pre    words.Rule
+	pre    pretokenizer
 	ids    map[string]int32 // by piece, what text may become; where it is asked for
 	texts  map[string]int32 // by a token's text, every token
 	inText []bool           // by id: whether merging text may lead to it
@@ -70,7 +68,7 @@ func New(v Vocabulary) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: v}
 	t.pool.New = func() any { return new(scratch) }
 	if v.Model == BPE {
-		pre, known := words.Named(v.Pre)
+		pre, known := findPretokenizer(v.Pre)
 		if !known {
 			return nil, fmt.Errorf("tokenizer: unknown pre-tokenizer %q", v.Pre)
 		}

@@ -21,7 +21,6 @@ import (
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -35,7 +34,7 @@ var corpus = []string{
 // trained is a byte-level tokenizer with MM-ABI's special tokens.
 func trained(t testing.TB, pre string) *tokenizer.Tokenizer {
 	t.Helper()
-	v, err := bpe.Train(slices.Values(corpus), bpe.Options{VocabSize: 420, Pre: pre,
+	v, err := tokenizer.Train(slices.Values(corpus), tokenizer.TrainOptions{VocabSize: 420, Pre: pre,
 		Control: []string{"<s>", "</s>", "<image>", "<tool_call>", "</tool_call>"}, BOS: "<s>", EOS: "</s>"})
 	if err != nil {
 		t.Fatal(err)
@@ -457,7 +456,7 @@ func phiAuto(t testing.TB, v tokenizer.Vocabulary) []byte {
 }
 
 func TestPhiAuto(t *testing.T) {
-	v, err := bpe.Train(slices.Values(corpus), bpe.Options{VocabSize: 330, Pre: tokenizer.PreNone})
+	v, err := tokenizer.Train(slices.Values(corpus), tokenizer.TrainOptions{VocabSize: 330, Pre: tokenizer.PreNone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
-
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Model is the algorithm that turns text into tokens.
@@ -63,7 +61,7 @@ const (
 )
 
 // PreNone is the pre-tokenizer that does not cut: merges may cross words.
-const PreNone = words.None
+const PreNone = "mm-none"
 
 // None is the id of a special token that a vocabulary does not have.
 const None int32 = -1

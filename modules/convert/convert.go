@@ -23,7 +23,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/hf"
-	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/tokenizer"
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/spdx"
@@ -142,7 +142,7 @@ type model struct {
 
 // describe checks that the engine runs a file and takes what it says.
 func describe(f *gguf.File) (model, error) {
-	cfg, err := admit.File(f)
+	cfg, err := infer.CheckFile(f)
 	if err != nil {
 		return model{}, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/infer"
 )
 
 // Types of tokens that text cannot forge (llama.cpp, llama_token_type).
@@ -41,7 +41,7 @@ func (c *checker) gguf(entry string) {
 	if c.m.Type != abi.Core && c.m.Type != abi.DraftCore {
 		return
 	}
-	if _, err := admit.File(f); err != nil {
+	if _, err := infer.CheckFile(f); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
 			c.fault(at, entry+" cannot be run: "+line)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/core/gguf"
-	"mm-abi.org/mm/core/infer/admit"
+	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
@@ -175,7 +175,7 @@ func (v *View) refusals(m *onnx.Model, path string) {
 			v.Refusals = append(v.Refusals, p.String())
 		}
 	}
-	if err := graph.Claims(m); err != nil && len(v.Refusals) == 0 {
+	if err := engine.Claims(m); err != nil && len(v.Refusals) == 0 {
 		v.Refusals = strings.Split(err.Error(), "\n")
 	}
 	v.Runs = len(v.Refusals) == 0
@@ -274,7 +274,7 @@ func (v *View) gguf(path string) error {
 		}
 	}
 	v.GGUF = g
-	if _, err := admit.File(f); err != nil {
+	if _, err := infer.CheckFile(f); err != nil {
 		v.Refusals = append(v.Refusals, err.Error())
 	}
 	v.Runs = len(v.Refusals) == 0

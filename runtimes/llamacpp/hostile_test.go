@@ -51,7 +51,7 @@ func TestDamagedFiles(t *testing.T) {
 			return err
 		}
 		defer f.Close()
-		_, err = infer.File(f)
+		_, err = infer.CheckFile(f)
 		return err
 	}
 	nativetest.Damaged(t, nativetest.Hostile(t), files, nativetest.Damage, check,

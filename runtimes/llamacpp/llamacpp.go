@@ -1,7 +1,7 @@
 // Package llamacpp is the engine called llamacpp: GGUF language models by
 // llama.cpp's library, in a child process (runtimes/worker, cmd/mm-native).
 //
-// A file is held against the rules of core/gguf, core/infer/admit and core/tokenizer
+// A file is held against the rules of core/gguf, core/infer and core/tokenizer
 // before the library sees it, so that only the architectures that mm knows are
 // opened: the library's own reader has been wrong about hostile files many
 // times. Tokens are drawn by core/infer/sample there as well; a seed gives the
@@ -143,7 +143,7 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 		return arch.Shape{}, err
 	}
 	defer f.Close()
-	cfg, err := infer.File(f)
+	cfg, err := infer.CheckFile(f)
 	if err != nil {
 		return cfg, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -54,7 +53,7 @@ func TestCache(t *testing.T) {
 
 	// Other text, other cuts, another tokenizer of the same size: other files.
 	open(plain("hello", "world", "aga", "in"), tok)
-	v, err := bpe.Train(func(yield func(string) bool) {}, bpe.Options{VocabSize: 257, Control: []string{"<|end|>"}, EOS: "<|end|>"})
+	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 257, Control: []string{"<|end|>"}, EOS: "<|end|>"})
 	if err != nil {
 		t.Fatal(err)
 	}

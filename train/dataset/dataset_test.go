@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
@@ -132,7 +131,7 @@ func TestSplit(t *testing.T) {
 // byteTokens is a tokenizer of bytes with an end token.
 func byteTokens(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
-	v, err := bpe.Train(func(yield func(string) bool) {}, bpe.Options{VocabSize: 257, Control: []string{"<|endoftext|>"}, EOS: "<|endoftext|>"})
+	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 257, Control: []string{"<|endoftext|>"}, EOS: "<|endoftext|>"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +395,7 @@ func TestTinyStoriesBaselines(t *testing.T) {
 		t.Errorf("%d stories, want 2254", len(docs))
 	}
 	train, held := Split(docs, 0.05, 0)
-	v, err := bpe.Train(Texts(train), bpe.Options{VocabSize: 1024, Pre: tokenizer.PreNone})
+	v, err := tokenizer.Train(Texts(train), tokenizer.TrainOptions{VocabSize: 1024, Pre: tokenizer.PreNone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"mm-abi.org/mm/core/chat"
 	"mm-abi.org/mm/core/safetensors"
 	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/bpe"
 )
 
 // doc makes a document of a text in which [ and ] mark what is given.
@@ -193,7 +192,7 @@ const goldenDigest = "43ee655579de01ca"
 // bosTokens is a tokenizer of bytes with tokens for beginning and end.
 func bosTokens(t testing.TB) *tokenizer.Tokenizer {
 	t.Helper()
-	v, err := bpe.Train(func(yield func(string) bool) {}, bpe.Options{VocabSize: 259, Control: []string{"<s>", "</s>", "<e>"}, BOS: "<s>", EOS: "</s>"})
+	v, err := tokenizer.Train(func(yield func(string) bool) {}, tokenizer.TrainOptions{VocabSize: 259, Control: []string{"<s>", "</s>", "<e>"}, BOS: "<s>", EOS: "</s>"})
 	if err != nil {
 		t.Fatal(err)
 	}

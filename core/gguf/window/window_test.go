@@ -40,12 +40,12 @@ func TestLayers(t *testing.T) {
 	for i := range tokens {
 		tokens[i] = int32(20 + i*i%700)
 	}
-	p, err := graph.Compile(t.Context(), m, graph.Options{})
+	p, err := engine.Compile(t.Context(), m, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	out, err := p.Run(t.Context(), map[string]graph.Tensor{"hidden": embedded(t, f, s, tokens)})
+	out, err := p.Run(t.Context(), map[string]engine.Tensor{"hidden": embedded(t, f, s, tokens)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-func embedded(t *testing.T, f *gguf.File, s arch.Shape, tokens []int32) graph.Tensor {
+func embedded(t *testing.T, f *gguf.File, s arch.Shape, tokens []int32) engine.Tensor {
 	t.Helper()
 	e, ok := f.Tensor(arch.TokenEmbedding)
 	if !ok {
@@ -94,7 +94,7 @@ func embedded(t *testing.T, f *gguf.File, s arch.Shape, tokens []int32) graph.Te
 	}
 	all := make([]float32, e.Elements())
 	quant.Dequantize(all, e.Data, e.Type)
-	in := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, len(tokens), s.Width}}
+	in := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, len(tokens), s.Width}}
 	for _, id := range tokens {
 		for _, v := range all[int(id)*s.Width : (int(id)+1)*s.Width] {
 			in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/core/grammar/regular"
+	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // settle makes sure that none of an alternative's nots holds of what the
@@ -87,7 +87,7 @@ func (c *compiler) writes(a alternative, v *value, depth int) bool {
 	switch v.kind {
 	case '0':
 		x, ok := rational(v)
-		is := alternative{nodes: []*node{{lo: regular.Bound{At: x}, hi: regular.Bound{At: x}}}}
+		is := alternative{nodes: []*node{{lo: automaton.Bound{At: x}, hi: automaton.Bound{At: x}}}}
 		return !ok || !rangesApart(a, is)
 	case '"':
 		return c.writesText(a, v.text)
@@ -110,7 +110,7 @@ func (c *compiler) writesText(a alternative, text string) bool {
 	}
 	return !slices.ContainsFunc(a.patterns(), func(p string) bool {
 		d, err := c.pattern(p)
-		return err == nil && d.Label(text) == regular.No
+		return err == nil && d.Label(text) == automaton.No
 	})
 }
 

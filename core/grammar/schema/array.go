@@ -1,6 +1,6 @@
 package schema
 
-import "mm-abi.org/mm/core/grammar/regular"
+import "mm-abi.org/mm/core/grammar/automaton"
 
 // maxPrefix bounds items that have schemas of their own.
 const maxPrefix = 1000
@@ -132,13 +132,13 @@ func (c *compiler) distinct(a alternative, prefix int, least, most int32, from, 
 
 // key goes by texts of a language, none of them twice in a rule's call, and the
 // quote behind them; to gives the node behind those of a label.
-func (c *compiler) key(from int32, d *regular.DFA, to func(label int) int32) {
+func (c *compiler) key(from int32, d *automaton.DFA, to func(label int) int32) {
 	rule, start := c.b.Rule(false)
 	c.b.Key(from, rule)
 	begin := c.b.Node()
 	c.b.Empty(start, begin)
 	behind := map[int]int32{}
-	d.Build(&c.b, begin, regular.JSON, func(at int32, label int) {
+	d.Build(&c.b, begin, automaton.JSON, func(at int32, label int) {
 		if _, ok := behind[label]; !ok {
 			behind[label] = to(label)
 		}

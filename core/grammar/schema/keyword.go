@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"mm-abi.org/mm/core/grammar/regular"
+	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // types is a set of types.
@@ -51,7 +51,7 @@ type node struct {
 	when, then, otherwise *node
 	choices               [][]*node // one of each must hold
 
-	lo, hi    regular.Bound
+	lo, hi    automaton.Bound
 	multiples []int
 
 	min, max [3]int32 // of characters, items, members; max < 0: no bound
@@ -336,7 +336,7 @@ func (r *reader) bound(v *value, low, open bool) {
 		r.fault("it is a number of at most 400 digits")
 		return
 	}
-	b := regular.Bound{At: x, Open: open}
+	b := automaton.Bound{At: x, Open: open}
 	if low {
 		r.n.lo = higher(r.n.lo, b)
 	} else {
@@ -345,7 +345,7 @@ func (r *reader) bound(v *value, low, open bool) {
 }
 
 // higher is the stricter of two lower bounds.
-func higher(a, b regular.Bound) regular.Bound {
+func higher(a, b automaton.Bound) automaton.Bound {
 	if a.At == nil || b.At != nil && (b.At.Cmp(a.At) > 0 || b.At.Cmp(a.At) == 0 && b.Open) {
 		return b
 	}
@@ -353,7 +353,7 @@ func higher(a, b regular.Bound) regular.Bound {
 }
 
 // lower is the stricter of two upper bounds.
-func lower(a, b regular.Bound) regular.Bound {
+func lower(a, b automaton.Bound) automaton.Bound {
 	if a.At == nil || b.At != nil && (b.At.Cmp(a.At) < 0 || b.At.Cmp(a.At) == 0 && b.Open) {
 		return b
 	}

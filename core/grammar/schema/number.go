@@ -1,7 +1,7 @@
 package schema
 
 import (
-	"mm-abi.org/mm/core/grammar/regular"
+	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // digits is how many digits of a number a double keeps.
@@ -13,7 +13,7 @@ const fraction = 9
 // number goes by numbers: of 15 digits, so that no reader rounds them over a
 // bound.
 func (c *compiler) number(a alternative, kind types, from, to int32) {
-	var lo, hi regular.Bound
+	var lo, hi automaton.Bound
 	var multiples []int
 	for _, n := range a.nodes {
 		lo, hi = higher(lo, n.lo), lower(hi, n.hi)
@@ -24,11 +24,11 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 		return
 	}
 	whole := kind == integral || len(multiples) > 0
-	size := regular.Digits{Whole: digits, Fraction: fraction, All: digits}
+	size := automaton.Digits{Whole: digits, Fraction: fraction, All: digits}
 	if whole {
 		size.Fraction = 0
 	}
-	for _, b := range []regular.Bound{lo, hi} {
+	for _, b := range []automaton.Bound{lo, hi} {
 		if b.At == nil {
 			continue
 		}
@@ -39,11 +39,11 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 		}
 		size.Whole = min(max(size.Whole, n), 200)
 	}
-	d, err := regular.Decimals(lo, hi, size)
+	d, err := automaton.Decimals(lo, hi, size)
 	for _, m := range multiples {
-		var of *regular.DFA
+		var of *automaton.DFA
 		if of, err = multipleOf(m, err); err == nil {
-			d, err = regular.Product([]*regular.DFA{d, of}, regular.All)
+			d, err = automaton.Product([]*automaton.DFA{d, of}, automaton.All)
 		}
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	begin := c.b.Node()
 	c.b.Empty(from, begin)
 	power := c.power(!whole && lo.At == nil && hi.At == nil, to)
-	d.Build(&c.b, begin, regular.Plain, func(at int32, _ int) {
+	d.Build(&c.b, begin, automaton.Plain, func(at int32, _ int) {
 		c.b.Empty(at, to)
 		if power >= 0 {
 			c.b.Empty(at, power)
@@ -65,15 +65,15 @@ func (c *compiler) number(a alternative, kind types, from, to int32) {
 	})
 }
 
-func multipleOf(m int, err error) (*regular.DFA, error) {
+func multipleOf(m int, err error) (*automaton.DFA, error) {
 	if err != nil {
 		return nil, err
 	}
-	return regular.Multiples(m)
+	return automaton.Multiples(m)
 }
 
 // places is the number of digits of a bound behind the point.
-func places(b regular.Bound) int {
+func places(b automaton.Bound) int {
 	n, exact := b.At.FloatPrec()
 	if !exact {
 		return digits

@@ -3,7 +3,7 @@ package schema
 import (
 	"slices"
 
-	"mm-abi.org/mm/core/grammar/regular"
+	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // object goes by objects: the members that schemas name, in their order, then
@@ -15,7 +15,7 @@ func (c *compiler) object(a alternative, from, to int32) {
 		return
 	}
 	list := c.listed(a)
-	var keys []*regular.DFA
+	var keys []*automaton.DFA
 	if names, more := c.others(a, list); more {
 		keys, list = c.endless(a, names, list)
 	}
@@ -40,7 +40,7 @@ const maxWords = 64
 // are as good as named ones; of another part that is left of which there is no
 // end, so that however many names were taken, there is one more: of that part,
 // for where calls may go no deeper the others are of no use.
-func (c *compiler) endless(a alternative, names *regular.DFA, list []named) (keys []*regular.DFA, all []named) {
+func (c *compiler) endless(a alternative, names *automaton.DFA, list []named) (keys []*automaton.DFA, all []named) {
 	words, lost := 0, false
 	for _, label := range names.Labels() {
 		part := names.Only(label)
@@ -115,7 +115,7 @@ func (c *compiler) memberOf(n *node, name string) (out []*node) {
 		}
 	}
 	for _, p := range n.patternProps {
-		if d, err := c.pattern(p.name); err == nil && d.Label(name) != regular.No {
+		if d, err := c.pattern(p.name); err == nil && d.Label(name) != automaton.No {
 			out = append(out, p.node)
 		}
 	}
@@ -142,7 +142,7 @@ func (a alternative) open() bool {
 }
 
 // others is the language of the names of members that nobody names.
-func (c *compiler) others(a alternative, list []named) (*regular.DFA, bool) {
+func (c *compiler) others(a alternative, list []named) (*automaton.DFA, bool) {
 	if !a.open() {
 		return nil, false
 	}
@@ -150,8 +150,8 @@ func (c *compiler) others(a alternative, list []named) (*regular.DFA, bool) {
 	for i, m := range list {
 		names[i] = m.name
 	}
-	unnamed, err := regular.Words(names)
-	of := []*regular.DFA{unnamed}
+	unnamed, err := automaton.Words(names)
+	of := []*automaton.DFA{unnamed}
 	patterns := a.patternsOfNames()
 	for _, p := range patterns {
 		d, _ := c.pattern(p)
@@ -161,17 +161,17 @@ func (c *compiler) others(a alternative, list []named) (*regular.DFA, bool) {
 		if n.names == nil || err != nil {
 			continue
 		}
-		var d *regular.DFA
+		var d *automaton.DFA
 		if d, err = c.namesOf(n); d == nil && err == nil {
 			return nil, false // it was told
 		}
 		of = append(of, d)
 	}
-	var d *regular.DFA
+	var d *automaton.DFA
 	if err == nil {
-		d, err = regular.Product(of, func(labels []int) int {
-			if labels[0] != len(names) || slices.Contains(labels[1+len(patterns):], regular.No) {
-				return regular.No
+		d, err = automaton.Product(of, func(labels []int) int {
+			if labels[0] != len(names) || slices.Contains(labels[1+len(patterns):], automaton.No) {
+				return automaton.No
 			}
 			return c.class(a, patterns, labels[1:1+len(patterns)])
 		})
@@ -199,12 +199,12 @@ func (a alternative) patternsOfNames() (out []string) {
 func (c *compiler) class(a alternative, patterns []string, labels []int) int {
 	bits := 0
 	for i, l := range labels {
-		if l != regular.No {
+		if l != automaton.No {
 			bits |= 1 << i
 		}
 	}
 	if set, asked := a.others(patterns, bits); !asked || slices.ContainsFunc(set, func(n *node) bool { return n.never }) {
-		return regular.No
+		return automaton.No
 	}
 	return bits
 }
@@ -230,8 +230,8 @@ func (a alternative) others(patterns []string, class int) (out []*node, asked bo
 }
 
 // namesOf is the language of propertyNames.
-func (c *compiler) namesOf(n *node) (*regular.DFA, error) {
-	var found *regular.DFA
+func (c *compiler) namesOf(n *node) (*automaton.DFA, error) {
+	var found *automaton.DFA
 	for _, a := range c.expand([]*node{n.names}) {
 		_, _, fixed := a.fixed()
 		if a.all()&text == 0 {
@@ -249,13 +249,13 @@ func (c *compiler) namesOf(n *node) (*regular.DFA, error) {
 		found = d
 	}
 	if found == nil {
-		found = &regular.DFA{}
+		found = &automaton.DFA{}
 	}
 	return found, nil
 }
 
 // further goes by members that nobody names.
-func (c *compiler) further(a alternative, keys []*regular.DFA, from, to int32, r rest) {
+func (c *compiler) further(a alternative, keys []*automaton.DFA, from, to int32, r rest) {
 	patterns := a.patternsOfNames()
 	c.repeat(from, to, r, func(from, next int32) {
 		from = c.b.Text(from, `"`)

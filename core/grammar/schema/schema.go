@@ -23,7 +23,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/core/grammar/automaton"
-	"mm-abi.org/mm/core/grammar/regular"
 )
 
 // Fault is something in a schema that is not in the subset.
@@ -94,7 +93,7 @@ func Compile(docs []Document, opt Options) (*automaton.Program, error) {
 	}
 	c := &compiler{
 		opt: opt, nodes: map[*value]*node{}, rules: map[string]int32{}, parts: map[partKey]*node{},
-		patterns: map[string]*regular.DFA{}, text: automaton.None, told: map[Fault]bool{}, keywords: keywords(),
+		patterns: map[string]*automaton.DFA{}, text: automaton.None, told: map[Fault]bool{}, keywords: keywords(),
 	}
 	start, at := c.b.Rule(false)
 	for _, d := range docs {
@@ -139,7 +138,7 @@ type compiler struct {
 	rules    map[string]int32 // by the nodes that must hold
 	work     []job
 	text     int32 // the rule of a string's characters
-	patterns map[string]*regular.DFA
+	patterns map[string]*automaton.DFA
 	faults   []Fault
 	hints    []Fault // why something is empty
 	told     map[Fault]bool
@@ -239,11 +238,11 @@ func (c *compiler) without(n *node, name string) *node {
 }
 
 // pattern is the language of a regular expression.
-func (c *compiler) pattern(expr string) (*regular.DFA, error) {
+func (c *compiler) pattern(expr string) (*automaton.DFA, error) {
 	if d, ok := c.patterns[expr]; ok {
 		return d, nil
 	}
-	d, err := regular.Pattern(expr)
+	d, err := automaton.Pattern(expr)
 	if err == nil {
 		c.patterns[expr] = d
 	}

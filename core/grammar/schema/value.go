@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"mm-abi.org/mm/core/grammar/regular"
+	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // alternative goes by the values of an alternative from a node to another.
@@ -131,7 +131,7 @@ func quote(s string) string {
 	var out strings.Builder
 	out.WriteByte('"')
 	for _, r := range s {
-		out.WriteString(regular.Quote(r))
+		out.WriteString(automaton.Quote(r))
 	}
 	out.WriteByte('"')
 	return out.String()
@@ -179,7 +179,7 @@ func (c *compiler) string(a alternative, from, to int32) {
 	}
 	begin := c.b.Node()
 	c.b.Empty(in, begin)
-	d.Build(&c.b, begin, regular.JSON, func(at int32, _ int) { c.b.Empty(at, out) })
+	d.Build(&c.b, begin, automaton.JSON, func(at int32, _ int) { c.b.Empty(at, out) })
 }
 
 // count is how many characters, items or members there are; most < 0 is no
@@ -207,8 +207,8 @@ func (a alternative) patterns() (out []string) {
 }
 
 // language is that of strings with all patterns and a length.
-func (c *compiler) language(a alternative, least, most int32) (*regular.DFA, error) {
-	var of []*regular.DFA
+func (c *compiler) language(a alternative, least, most int32) (*automaton.DFA, error) {
+	var of []*automaton.DFA
 	for _, p := range a.patterns() {
 		d, err := c.pattern(p)
 		if err != nil {
@@ -217,13 +217,13 @@ func (c *compiler) language(a alternative, least, most int32) (*regular.DFA, err
 		of = append(of, d)
 	}
 	if least > 0 || most >= 0 || len(of) == 0 {
-		d, err := regular.Length(int(least), int(most))
+		d, err := automaton.Length(int(least), int(most))
 		if err != nil {
 			return nil, fmt.Errorf("a length of %d to %d beside a pattern: %w", least, most, err)
 		}
 		of = append(of, d)
 	}
-	return regular.Product(of, regular.All)
+	return automaton.Product(of, automaton.All)
 }
 
 // characters is the rule of what stands in a string: as many characters as the
@@ -239,9 +239,9 @@ func (c *compiler) characters() int32 {
 	c.b.Loop(rule, start, body, end)
 	c.b.End(end)
 	c.b.Free(body)
-	plain := regular.DFA{States: []regular.State{{Edges: []regular.Edge{
-		{Lo: ' ', Hi: '!', To: 1}, {Lo: '#', Hi: '[', To: 1}, {Lo: ']', Hi: 0x10FFFF, To: 1}}, Label: regular.No}, {Label: 0}}}
-	plain.Build(&c.b, body, regular.Plain, func(at int32, _ int) { c.b.Empty(at, start) })
+	plain := automaton.DFA{States: []automaton.DFAState{{Edges: []automaton.Edge{
+		{Lo: ' ', Hi: '!', To: 1}, {Lo: '#', Hi: '[', To: 1}, {Lo: ']', Hi: 0x10FFFF, To: 1}}, Label: automaton.No}, {Label: 0}}}
+	plain.Build(&c.b, body, automaton.Plain, func(at int32, _ int) { c.b.Empty(at, start) })
 	escape := c.b.Text(body, `\`)
 	for _, e := range []byte(`"\/bfnrt`) {
 		c.b.Bytes(escape, e, e, start)

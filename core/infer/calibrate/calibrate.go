@@ -14,7 +14,7 @@ import (
 
 	"mm-abi.org/mm/core/infer"
 	"mm-abi.org/mm/core/infer/score"
-	"mm-abi.org/mm/core/quant/imatrix"
+	"mm-abi.org/mm/core/quant/calibrated"
 	"mm-abi.org/mm/core/tokenizer"
 )
 
@@ -70,7 +70,7 @@ func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.O
 }
 
 // Importance has m read a text and gives its importance matrix.
-func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*imatrix.Matrix, error) {
+func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*calibrated.Matrix, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 	if err := read(ctx, m, windows, s); err != nil {
 		return nil, err
 	}
-	out := &imatrix.Matrix{Entries: make(map[string]imatrix.Entry), Chunks: uint32(len(windows)), Size: uint32(opt.Window)}
+	out := &calibrated.Matrix{Entries: make(map[string]calibrated.Entry), Chunks: uint32(len(windows)), Size: uint32(opt.Window)}
 	if opt.Name != "" {
 		out.Datasets = []string{opt.Name}
 	}
@@ -91,7 +91,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 				seen.sums = append(seen.sums, make([]float64, cols)...)
 			}
 		}
-		e := imatrix.Entry{Counts: seen.counts, Sums: make([]float32, len(seen.sums))}
+		e := calibrated.Entry{Counts: seen.counts, Sums: make([]float32, len(seen.sums))}
 		for i, v := range seen.sums {
 			if e.Sums[i] = float32(v); math.IsNaN(v) || math.IsInf(float64(e.Sums[i]), 0) {
 				return nil, fmt.Errorf("calibration: column %d of %s was multiplied with numbers that are none", i, name)

@@ -1,11 +1,9 @@
-package regular
+package automaton
 
 import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-
-	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // Encoding is how characters are written.
@@ -20,7 +18,7 @@ const (
 // Build writes a language, which is not empty, into a grammar from a node on.
 // Where a text may end, end is given its node and label. What the grammar does
 // at from stands beside the language's beginning.
-func (d *DFA) Build(b *automaton.Builder, from int32, enc Encoding, end func(at int32, label int)) {
+func (d *DFA) Build(b *Builder, from int32, enc Encoding, end func(at int32, label int)) {
 	w := builder{b: b, enc: enc, tails: map[string]int32{}}
 	free := d.free()
 	nodes := make([]int32, len(d.States))
@@ -84,7 +82,7 @@ func covers(edges []Edge) bool {
 }
 
 type builder struct {
-	b       *automaton.Builder
+	b       *Builder
 	enc     Encoding
 	escapes map[string]int32 // of a state: the nodes behind \ and \u00…
 	tails   map[string]int32 // the last bytes of characters before a node

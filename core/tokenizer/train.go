@@ -8,7 +8,7 @@
 // one. Nothing is approximate: every merge is the most frequent pair of its
 // time, of equals the one with the least ids. The same text gives the same
 // vocabulary.
-package bpe
+package tokenizer
 
 import (
 	"cmp"
@@ -17,19 +17,16 @@ import (
 	"iter"
 	"math"
 	"slices"
-
-	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/words"
 )
 
 // Options says what to train.
-type Options struct {
+type TrainOptions struct {
 	// VocabSize is V, the number of tokens wanted: special tokens, 256 bytes
 	// and one for each merge. There are fewer when the text has no more pairs.
 	VocabSize int
 	// Pre names the pre-tokenizer that cuts text into words, which no merge
 	// crosses: "gpt-2", "llama-bpe", "smollm" and so on, or
-	// tokenizer.PreNone not to cut. "" is "gpt-2".
+	// [PreNone] not to cut. "" is "gpt-2".
 	Pre string
 	// Control are the texts of control tokens, such as <s>. They take the
 	// first ids, in this order.
@@ -48,7 +45,7 @@ const maxVocabSize = 1 << 22
 
 // Train learns a vocabulary from documents. No merge crosses from one
 // document to the next.
-func Train(docs iter.Seq[string], opt Options) (tokenizer.Vocabulary, error) {
+func Train(docs iter.Seq[string], opt TrainOptions) (Vocabulary, error) {
 	if opt.Pre == "" {
 		opt.Pre = "gpt-2"
 	}
@@ -61,18 +58,18 @@ func Train(docs iter.Seq[string], opt Options) (tokenizer.Vocabulary, error) {
 	want := opt.VocabSize - len(opt.Control)
 	switch {
 	case want < 256 || opt.VocabSize > maxVocabSize:
-		return tokenizer.Vocabulary{}, fmt.Errorf("bpe: a vocabulary of %d tokens: 256 bytes and %d control tokens must fit, and at most %d are allowed",
+		return Vocabulary{}, fmt.Errorf("bpe: a vocabulary of %d tokens: 256 bytes and %d control tokens must fit, and at most %d are allowed",
 			opt.VocabSize, len(opt.Control), maxVocabSize)
 	case opt.MinCount < 1 || opt.MaxTokenBytes < 2:
-		return tokenizer.Vocabulary{}, fmt.Errorf("bpe: MinCount %d or MaxTokenBytes %d is out of range", opt.MinCount, opt.MaxTokenBytes)
+		return Vocabulary{}, fmt.Errorf("bpe: MinCount %d or MaxTokenBytes %d is out of range", opt.MinCount, opt.MaxTokenBytes)
 	}
 	list, err := count(docs, opt.Pre)
 	if err != nil {
-		return tokenizer.Vocabulary{}, err
+		return Vocabulary{}, err
 	}
 	t, err := newTrainer(list, opt)
 	if err != nil {
-		return tokenizer.Vocabulary{}, err
+		return Vocabulary{}, err
 	}
 	for len(t.texts) < want && t.step() {
 	}
@@ -87,7 +84,7 @@ type word struct {
 
 // count counts words, in the order of their first occurrence.
 func count(docs iter.Seq[string], pre string) ([]word, error) {
-	rule, known := words.Named(pre)
+	rule, known := findPretokenizer(pre)
 	if !known || rule.Chars {
 		return nil, fmt.Errorf("bpe: unknown pre-tokenizer %q, or one that does not work on bytes", pre)
 	}
@@ -120,7 +117,7 @@ type trainer struct {
 	merged map[[2]int32]bool
 	pairs  []pair
 	index  map[[2]int32]int32
-	queue  queue
+	queue  pairQueue
 	min    int64
 	max    int // bytes of a token
 
@@ -143,7 +140,7 @@ type pair struct {
 }
 
 // newTrainer lays out the words and indexes their pairs of bytes.
-func newTrainer(list []word, opt Options) (*trainer, error) {
+func newTrainer(list []word, opt TrainOptions) (*trainer, error) {
 	total, repeated := 1, false
 	for _, w := range list {
 		total += len(w.text) + 1
@@ -376,16 +373,16 @@ type entry struct {
 }
 
 // queue is a heap, the most frequent pair first, of equals the least ids.
-type queue []entry
+type pairQueue []entry
 
-func (q queue) Len() int      { return len(q) }
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q queue) Less(i, j int) bool {
+func (q pairQueue) Len() int      { return len(q) }
+func (q pairQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q pairQueue) Less(i, j int) bool {
 	a, b := q[i], q[j]
 	return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.left, b.left), cmp.Compare(a.right, b.right)) < 0
 }
-func (q *queue) Push(x any) { *q = append(*q, x.(entry)) }
-func (q *queue) Pop() any {
+func (q *pairQueue) Push(x any) { *q = append(*q, x.(entry)) }
+func (q *pairQueue) Pop() any {
 	old := *q
 	last := old[len(old)-1]
 	*q = old[:len(old)-1]
@@ -393,10 +390,10 @@ func (q *queue) Pop() any {
 }
 
 // vocabulary writes what was learnt: control tokens, bytes, unions.
-func (t *trainer) vocabulary(opt Options) (tokenizer.Vocabulary, error) {
-	v := tokenizer.Vocabulary{Model: tokenizer.BPE, Pre: opt.Pre, Special: tokenizer.NoSpecial}
+func (t *trainer) vocabulary(opt TrainOptions) (Vocabulary, error) {
+	v := Vocabulary{Model: BPE, Pre: opt.Pre, Special: NoSpecial}
 	for i, text := range opt.Control {
-		v.Tokens = append(v.Tokens, tokenizer.Token{Text: text, Type: tokenizer.Control})
+		v.Tokens = append(v.Tokens, Token{Text: text, Type: Control})
 		if text == opt.BOS {
 			v.Special.BOS, v.AddBOS = int32(i), true
 		}
@@ -404,15 +401,15 @@ func (t *trainer) vocabulary(opt Options) (tokenizer.Vocabulary, error) {
 			v.Special.EOS, v.AddEOS = int32(i), opt.AddEOS
 		}
 	}
-	if opt.BOS != "" && v.Special.BOS == tokenizer.None || opt.EOS != "" && v.Special.EOS == tokenizer.None {
+	if opt.BOS != "" && v.Special.BOS == None || opt.EOS != "" && v.Special.EOS == None {
 		return v, fmt.Errorf("bpe: BOS %q or EOS %q is not among the control tokens", opt.BOS, opt.EOS)
 	}
 	for _, text := range t.texts {
-		v.Tokens = append(v.Tokens, tokenizer.Token{Text: tokenizer.ToAlphabet(text), Type: tokenizer.Normal})
+		v.Tokens = append(v.Tokens, Token{Text: ToAlphabet(text), Type: Normal})
 	}
 	for _, m := range t.merges {
-		v.Merges = append(v.Merges, tokenizer.Merge{
-			Left: tokenizer.ToAlphabet(t.texts[m[0]]), Right: tokenizer.ToAlphabet(t.texts[m[1]]),
+		v.Merges = append(v.Merges, Merge{
+			Left: ToAlphabet(t.texts[m[0]]), Right: ToAlphabet(t.texts[m[1]]),
 		})
 	}
 	return v, nil

@@ -3,13 +3,13 @@
 //
 // A file is a line of text with sizes, rate and sampling, and frames: a line that
 // begins with FRAME, then the samples of luma and of both colour differences. A
-// [Reader] finds where each frame begins and reads one when it is asked for; it
+// [Y4MReader] finds where each frame begins and reads one when it is asked for; it
 // holds one frame at a time.
 //
 // What the header leaves open is taken as other readers take it: ITU-R BT.601
 // colours, and studio range (luma 16 to 235) unless XCOLORRANGE=FULL. One sample
 // of colour stands for all the pixels that share it.
-package y4m
+package codec
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Magic are the first bytes of a file.
-const Magic = "YUV4MPEG2"
+// Y4MMagic are the first bytes of a file.
+const Y4MMagic = "YUV4MPEG2"
 
 // The limits of a file: bytes of a line, pixels of a frame, frames.
 const (
@@ -32,8 +32,8 @@ const (
 	MaxFrames = 1 << 20
 )
 
-// Header is the first line of a file.
-type Header struct {
+// Y4MHeader is the first line of a file.
+type Y4MHeader struct {
 	W, H int
 	// Rate is Num / Den frames a second.
 	Num, Den int64
@@ -52,13 +52,13 @@ func samplings() map[string][2]int {
 	}
 }
 
-// ParseHeader reads the first line, without its end.
-func ParseHeader(line string) (Header, error) {
+// ParseY4MHeader reads the first line, without its end.
+func ParseY4MHeader(line string) (Y4MHeader, error) {
 	words := strings.Split(line, " ")
-	if words[0] != Magic {
-		return Header{}, errors.New("no YUV4MPEG2 file")
+	if words[0] != Y4MMagic {
+		return Y4MHeader{}, errors.New("no YUV4MPEG2 file")
 	}
-	h := Header{Num: 25, Den: 1, Across: 2, Down: 2}
+	h := Y4MHeader{Num: 25, Den: 1, Across: 2, Down: 2}
 	for _, w := range words[1:] {
 		if w == "" {
 			continue
@@ -86,14 +86,14 @@ func ParseHeader(line string) (Header, error) {
 			}
 		}
 		if err != nil {
-			return Header{}, err
+			return Y4MHeader{}, err
 		}
 	}
 	switch {
 	case h.W == 0 || h.H == 0:
-		return Header{}, errors.New("the header says no width or no height")
+		return Y4MHeader{}, errors.New("the header says no width or no height")
 	case int64(h.W)*int64(h.H) > MaxPixels:
-		return Header{}, fmt.Errorf("frames of %d × %d, the limit is %d pixels", h.W, h.H, MaxPixels)
+		return Y4MHeader{}, fmt.Errorf("frames of %d × %d, the limit is %d pixels", h.W, h.H, MaxPixels)
 	}
 	return h, nil
 }
@@ -123,7 +123,7 @@ func rate(s string) (num, den int64, err error) {
 }
 
 // planes are the samples of luma and of one colour difference of a frame.
-func (h Header) planes() (luma, colour int) {
+func (h Y4MHeader) planes() (luma, colour int) {
 	luma = h.W * h.H
 	if h.Across == 0 {
 		return luma, 0
@@ -132,13 +132,13 @@ func (h Header) planes() (luma, colour int) {
 }
 
 // Time is when frame i begins.
-func (h Header) Time(i int) time.Duration {
+func (h Y4MHeader) Time(i int) time.Duration {
 	return time.Duration(math.Round(float64(i) * float64(h.Den) / float64(h.Num) * 1e9))
 }
 
-// Reader reads the frames of one file. It is for one goroutine.
-type Reader struct {
-	Header
+// Y4MReader reads the frames of one file. It is for one goroutine.
+type Y4MReader struct {
+	Y4MHeader
 	src    io.ReaderAt
 	frames []int64 // where each one's samples begin
 	raw    []byte
@@ -146,13 +146,13 @@ type Reader struct {
 
 // NewReader reads the header of the size bytes of src and finds the frames: each
 // has the size that the header gives it, or the file is cut short.
-func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
+func NewY4MReader(src io.ReaderAt, size int64) (*Y4MReader, error) {
 	line, at, err := readLine(src, 0, size)
 	if err != nil {
 		return nil, fmt.Errorf("reading the header: %w", err)
 	}
-	r := &Reader{src: src}
-	if r.Header, err = ParseHeader(line); err != nil {
+	r := &Y4MReader{src: src}
+	if r.Y4MHeader, err = ParseY4MHeader(line); err != nil {
 		return nil, err
 	}
 	luma, colour := r.planes()
@@ -198,10 +198,10 @@ func readLine(src io.ReaderAt, at, size int64) (string, int64, error) {
 }
 
 // Len is the number of frames.
-func (r *Reader) Len() int { return len(r.frames) }
+func (r *Y4MReader) Len() int { return len(r.frames) }
 
 // RGB is frame i as red, green and blue, 3·W·H bytes.
-func (r *Reader) RGB(i int) ([]byte, error) {
+func (r *Y4MReader) RGB(i int) ([]byte, error) {
 	luma, colour := r.planes()
 	if r.raw == nil {
 		r.raw = make([]byte, luma+2*colour)
@@ -227,7 +227,7 @@ func (r *Reader) RGB(i int) ([]byte, error) {
 
 // colour turns a pixel into red, green and blue (ITU-R BT.601), in steps of
 // 2⁻¹⁶. Studio range is stretched to 0 to 255.
-func (h Header) colour(out []byte, y, cb, cr byte) {
+func (h Y4MHeader) colour(out []byte, y, cb, cr byte) {
 	const half = 1 << 15
 	l, u, v := int32(y), int32(cb)-128, int32(cr)-128
 	if h.Full {

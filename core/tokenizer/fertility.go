@@ -1,12 +1,12 @@
 // Package fertility measures how many tokens a tokenizer makes of a text: a
 // word, a character, a byte.
 //
-// [Read] takes a text out of a file, plain or of XML such as the UDHR in Unicode
-// (https://efele.net/udhr), bounded before it is read. [Measure] counts. Words of
+// [ReadText] takes a text out of a file, plain or of XML such as the UDHR in Unicode
+// (https://efele.net/udhr), bounded before it is read. [MeasureFertility] counts. Words of
 // languages that write none, such as Chinese and Japanese, are counted by their
 // characters and cannot be compared with others; of parallel texts, which say the
-// same thing, the tokens themselves can ([Compare]).
-package fertility
+// same thing, the tokens themselves can ([CompareFertility]).
+package tokenizer
 
 import (
 	"encoding/xml"
@@ -25,12 +25,12 @@ import (
 
 // The bounds of a text: of its file in bytes, and of elements within each other.
 const (
-	MaxFile  = 16 << 20
-	maxDepth = 64
+	MaxFertilityFile = 16 << 20
+	maxDepth         = 64
 )
 
-// Threshold is the ratio to the base above which a tokenizer is too fertile.
-const Threshold = 2.5
+// FertilityThreshold is the ratio to the base above which a tokenizer is too fertile.
+const FertilityThreshold = 2.5
 
 // Text is what was read.
 type Text struct {
@@ -39,15 +39,15 @@ type Text struct {
 	Text     string // NFC
 }
 
-// Read reads the text in the file at path, which must be UTF-8.
-func Read(path string) (Text, error) {
-	data, err := fsx.ReadFile(path, MaxFile)
+// ReadText reads the text in the file at path, which must be UTF-8.
+func ReadText(path string) (Text, error) {
+	data, err := fsx.ReadFile(path, MaxFertilityFile)
 	if err != nil {
 		return Text{}, err
 	}
 	t := Text{Text: string(data)}
 	if strings.EqualFold(filepath.Ext(path), ".xml") {
-		t, err = parse(t.Text)
+		t, err = parseXML(t.Text)
 	}
 	if err == nil && !utf8.ValidString(t.Text) {
 		err = errors.New("it is not UTF-8")
@@ -62,9 +62,9 @@ func Read(path string) (Text, error) {
 	return t, nil
 }
 
-// parse is the text between the tags, a line each. Entities of a document's own
+// parseXML is the text between the tags, a line each. Entities of a document's own
 // are refused, as encoding/xml does.
-func parse(data string) (Text, error) {
+func parseXML(data string) (Text, error) {
 	var t Text
 	var b strings.Builder
 	dec, depth := xml.NewDecoder(strings.NewReader(data)), 0
@@ -104,8 +104,8 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// Figures are the counts of a text.
-type Figures struct {
+// Fertility are the counts of a text.
+type Fertility struct {
 	Words      int  `json:"words"`      // at least 1
 	Characters int  `json:"characters"` // without white space
 	Bytes      int  `json:"bytes"`      // of UTF-8, white space too
@@ -121,11 +121,11 @@ type Figures struct {
 // Encoder counts the tokens of a text, special ones neither found nor added.
 type Encoder func(text string) int
 
-// Measure counts the tokens of a text.
-func Measure(text string, encode Encoder) Figures {
-	f := Figures{Bytes: len(text), Tokens: encode(text)}
+// MeasureFertility counts the tokens of a text.
+func MeasureFertility(text string, encode Encoder) Fertility {
+	f := Fertility{Bytes: len(text), Tokens: encode(text)}
 	var alone int
-	f.Words, alone = words(text)
+	f.Words, alone = countWords(text)
 	f.ByChar = 2*alone > f.Words
 	f.Words = max(f.Words, 1)
 	for _, r := range text {
@@ -139,10 +139,10 @@ func Measure(text string, encode Encoder) Figures {
 	return f
 }
 
-// words counts runs of letters, marks, digits and _; a character of a script
+// countWords counts runs of letters, marks, digits and _; a character of a script
 // that puts no space between words is one by itself, and counted in alone, too.
 // Marks belong to words: without them Hindi falls apart at its vowels.
-func words(text string) (n, alone int) {
+func countWords(text string) (n, alone int) {
 	inside := false
 	for _, r := range text {
 		switch {
@@ -163,19 +163,19 @@ func words(text string) (n, alone int) {
 	return n, alone
 }
 
-// Ratio is a text beside the base.
-type Ratio struct {
+// FertilityRatio is a text beside the base.
+type FertilityRatio struct {
 	Word     float64 `json:"word"`     // of tokens a word; not to be compared where one counts characters
 	Parallel float64 `json:"parallel"` // of tokens: of texts that say the same
-	High     bool    `json:"high"`     // the parallel one is above Threshold
+	High     bool    `json:"high"`     // the parallel one is above FertilityThreshold
 }
 
-// Compare holds the figures of a text against those of the base.
-func Compare(f, base Figures) Ratio {
-	r := Ratio{Parallel: float64(f.Tokens) / float64(max(base.Tokens, 1))}
+// CompareFertility holds the figures of a text against those of the base.
+func CompareFertility(f, base Fertility) FertilityRatio {
+	r := FertilityRatio{Parallel: float64(f.Tokens) / float64(max(base.Tokens, 1))}
 	if base.PerWord > 0 {
 		r.Word = f.PerWord / base.PerWord
 	}
-	r.High = r.Parallel > Threshold
+	r.High = r.Parallel > FertilityThreshold
 	return r
 }

@@ -1,4 +1,4 @@
-package regular
+package automaton
 
 import (
 	"encoding/binary"
@@ -31,7 +31,7 @@ func Pattern(expr string) (*DFA, error) {
 		return nil, err
 	}
 	if len(prog.Inst) > maxInstructions {
-		return nil, ErrLarge
+		return nil, ErrManyStates
 	}
 	return search(prog)
 }

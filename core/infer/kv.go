@@ -14,7 +14,7 @@
 // queries alike, so that their products stay what they were. Attention reads float32 through
 // [Cache.Keys] and [Cache.Values], or the halves themselves through
 // [Cache.KeysF16] and [Cache.ValuesF16] where that is quicker.
-package kv
+package infer
 
 import (
 	"encoding/binary"
@@ -29,13 +29,13 @@ var le = binary.LittleEndian
 
 const (
 	// Chunk is the number of positions that are read at a time.
-	Chunk = 256
+	kvChunk = 256
 	// Block is the number of positions in a block of keys.
 	Block = tensor.PanelWidth
 )
 
 // Shape is what a cache holds for each position.
-type Shape struct {
+type cacheShape struct {
 	Layers int
 	Heads  int // key/value heads
 	Dim    int // D, dimensions of a head
@@ -44,8 +44,8 @@ type Shape struct {
 // Cache is the keys and values of a session. It is not safe for concurrent
 // use, except that different positions may be stored at the same time, and
 // anything read at the same time.
-type Cache struct {
-	shape  Shape
+type kvCache struct {
+	shape  cacheShape
 	typ    tensor.Type
 	panels int // ⌈D/32⌉
 	chunks [][]byte
@@ -55,25 +55,25 @@ type Cache struct {
 }
 
 // Supported reports whether a cache stores type t: F32, F16 or Q8_0.
-func Supported(t tensor.Type) bool {
+func kvSupported(t tensor.Type) bool {
 	return t == tensor.F32 || t == tensor.F16 || t == tensor.Q8_0
 }
 
 // New gives an empty cache.
-func New(s Shape, t tensor.Type) (*Cache, error) {
-	if !Supported(t) {
+func newCache(s cacheShape, t tensor.Type) (*kvCache, error) {
+	if !kvSupported(t) {
 		return nil, fmt.Errorf("keys and values cannot be stored as %v", t)
 	}
 	if s.Layers < 1 || s.Heads < 1 || s.Dim < 1 {
 		return nil, fmt.Errorf("no cache has the shape %d layers, %d heads of %d", s.Layers, s.Heads, s.Dim)
 	}
-	c := &Cache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block}
+	c := &kvCache{shape: s, typ: t, panels: (s.Dim + Block - 1) / Block}
 	size := elemBytes(t)
-	c.keyBytes = s.Dim * Chunk * size
-	c.valueBytes = c.panels * Block * Chunk * size
+	c.keyBytes = s.Dim * kvChunk * size
+	c.valueBytes = c.panels * Block * kvChunk * size
 	if t == tensor.Q8_0 {
-		c.keyBytes += c.panels * Chunk * 2
-		c.valueBytes += c.panels * Chunk * 2
+		c.keyBytes += c.panels * kvChunk * 2
+		c.valueBytes += c.panels * kvChunk * 2
 	}
 	return c, nil
 }
@@ -89,40 +89,40 @@ func elemBytes(t tensor.Type) int {
 }
 
 // Panels is the number of value panels of a head, ⌈D/32⌉.
-func (c *Cache) Panels() int { return c.panels }
+func (c *kvCache) Panels() int { return c.panels }
 
 // Type is how elements are stored.
-func (c *Cache) Type() tensor.Type { return c.typ }
+func (c *kvCache) Type() tensor.Type { return c.typ }
 
 // ChunkBytes is the memory that a chunk takes.
-func (c *Cache) ChunkBytes() int {
+func (c *kvCache) ChunkBytes() int {
 	return c.shape.Layers * c.shape.Heads * (c.keyBytes + c.valueBytes)
 }
 
 // Reserve makes room for the positions below n.
-func (c *Cache) Reserve(n int) {
-	for len(c.chunks)*Chunk < n {
+func (c *kvCache) Reserve(n int) {
+	for len(c.chunks)*kvChunk < n {
 		c.chunks = append(c.chunks, make([]byte, c.ChunkBytes()))
 	}
 }
 
 // Release gives back the memory of chunks that hold no position below n.
-func (c *Cache) Release(n int) {
-	keep := min(len(c.chunks), (n+Chunk-1)/Chunk)
+func (c *kvCache) Release(n int) {
+	keep := min(len(c.chunks), (n+kvChunk-1)/kvChunk)
 	clear(c.chunks[keep:])
 	c.chunks = c.chunks[:keep]
 }
 
 // Bytes is the memory in use.
-func (c *Cache) Bytes() int { return len(c.chunks) * c.ChunkBytes() }
+func (c *kvCache) Bytes() int { return len(c.chunks) * c.ChunkBytes() }
 
 // keys and values are the memory of one head in a chunk.
-func (c *Cache) keys(chunk, layer, head int) []byte {
+func (c *kvCache) keys(chunk, layer, head int) []byte {
 	at := (layer*c.shape.Heads + head) * (c.keyBytes + c.valueBytes)
 	return c.chunks[chunk][at : at+c.keyBytes]
 }
 
-func (c *Cache) values(chunk, layer, head int) []byte {
+func (c *kvCache) values(chunk, layer, head int) []byte {
 	at := (layer*c.shape.Heads+head)*(c.keyBytes+c.valueBytes) + c.keyBytes
 	return c.chunks[chunk][at : at+c.valueBytes]
 }
@@ -131,7 +131,7 @@ func (c *Cache) values(chunk, layer, head int) []byte {
 // multiplied with them. For Q8_0 it multiplies with Hadamard's matrix over √n, n
 // the largest power of two that divides D, which is orthogonal (Ashkboos et
 // al., arXiv 2404.00456); otherwise it does nothing.
-func (c *Cache) Spread(heads []float32) {
+func (c *kvCache) Spread(heads []float32) {
 	if c.typ != tensor.Q8_0 {
 		return
 	}
@@ -153,10 +153,10 @@ func (c *Cache) Spread(heads []float32) {
 
 // Store keeps the key, as [Cache.Spread] leaves it, and the value (D numbers
 // each) of a position, for which there must be room.
-func (c *Cache) Store(layer, head, pos int, key, value []float32) {
-	k := c.keys(pos/Chunk, layer, head)
-	v := c.values(pos/Chunk, layer, head)
-	p := pos % Chunk
+func (c *kvCache) Store(layer, head, pos int, key, value []float32) {
+	k := c.keys(pos/kvChunk, layer, head)
+	v := c.values(pos/kvChunk, layer, head)
+	p := pos % kvChunk
 	switch c.typ {
 	case tensor.F32:
 		block := floats(k)[p/Block*c.shape.Dim*Block+p%Block:]
@@ -165,7 +165,7 @@ func (c *Cache) Store(layer, head, pos int, key, value []float32) {
 		}
 		rows := floats(v)
 		for j := 0; j*Block < len(value); j++ {
-			copy(rows[(j*Chunk+p)*Block:], value[j*Block:min((j+1)*Block, len(value))])
+			copy(rows[(j*kvChunk+p)*Block:], value[j*Block:min((j+1)*Block, len(value))])
 		}
 	case tensor.F16:
 		c.storeF16(k, v, p, key, value)
@@ -174,7 +174,7 @@ func (c *Cache) Store(layer, head, pos int, key, value []float32) {
 	}
 }
 
-func (c *Cache) storeF16(k, v []byte, p int, key, value []float32) {
+func (c *kvCache) storeF16(k, v []byte, p int, key, value []float32) {
 	var half [2 * Block]byte
 	block := k[2*(p/Block*c.shape.Dim*Block+p%Block):]
 	for j := 0; j < len(key); j += Block {
@@ -184,17 +184,17 @@ func (c *Cache) storeF16(k, v []byte, p int, key, value []float32) {
 		for d := range n {
 			le.PutUint16(column[2*d*Block:], le.Uint16(half[2*d:]))
 		}
-		tensor.ToF16(v[2*(j/Block*Chunk+p)*Block:][:2*n], value[j:j+n])
+		tensor.ToF16(v[2*(j/Block*kvChunk+p)*Block:][:2*n], value[j:j+n])
 	}
 }
 
 // Q8_0: the scales follow the elements. A block of keys has ⌈D/32⌉ rows of 32
 // scales, one a position; a panel of values has one a row.
-func (c *Cache) storeQ8(k, v []byte, p int, key, value []float32) {
-	elems := c.shape.Dim * Chunk
+func (c *kvCache) storeQ8(k, v []byte, p int, key, value []float32) {
+	elems := c.shape.Dim * kvChunk
 	block := k[p/Block*c.shape.Dim*Block+p%Block:]
 	keyScales := k[elems+2*(p/Block*c.panels*Block+p%Block):]
-	valueScales := v[c.panels*Block*Chunk:]
+	valueScales := v[c.panels*Block*kvChunk:]
 	var q [Block]int8
 	for j := 0; j < len(key); j += Block {
 		n := min(Block, len(key)-j)
@@ -202,8 +202,8 @@ func (c *Cache) storeQ8(k, v []byte, p int, key, value []float32) {
 		for d := range n {
 			block[(j+d)*Block] = byte(q[d])
 		}
-		le.PutUint16(valueScales[2*(j/Block*Chunk+p):], quantise(q[:n], value[j:j+n]))
-		row := v[(j/Block*Chunk+p)*Block:]
+		le.PutUint16(valueScales[2*(j/Block*kvChunk+p):], quantise(q[:n], value[j:j+n]))
+		row := v[(j/Block*kvChunk+p)*Block:]
 		for d := range n {
 			row[d] = byte(q[d])
 		}
@@ -229,22 +229,22 @@ func quantise(q []int8, x []float32) uint16 {
 
 // KeysF16 gives the keys of a head for 32 positions, the block-th of a chunk,
 // as they are stored in a cache of F16: D × 32 with the positions side by side.
-func (c *Cache) KeysF16(chunk, layer, head, block int) []byte {
+func (c *kvCache) KeysF16(chunk, layer, head, block int) []byte {
 	n := 2 * c.shape.Dim * Block
 	return c.keys(chunk, layer, head)[block*n : (block+1)*n]
 }
 
 // ValuesF16 gives a panel of the values of a head for the first n positions of
 // a chunk, as they are stored in a cache of F16: n × 32.
-func (c *Cache) ValuesF16(chunk, layer, head, panel, n int) []byte {
-	at := 2 * panel * Chunk * Block
+func (c *kvCache) ValuesF16(chunk, layer, head, part, n int) []byte {
+	at := 2 * part * kvChunk * Block
 	return c.values(chunk, layer, head)[at : at+2*n*Block]
 }
 
 // Keys gives the keys of a head for 32 positions, the block-th of a chunk, as
 // D × 32 float32 with the positions side by side. It uses buf, of at least
 // D·32 numbers, where the elements are not float32 already.
-func (c *Cache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
+func (c *kvCache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 	k := c.keys(chunk, layer, head)
 	n := c.shape.Dim * Block
 	switch c.typ {
@@ -256,7 +256,7 @@ func (c *Cache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 		var scales [Block]float32
 		for d := range c.shape.Dim {
 			if d%Block == 0 {
-				at := c.shape.Dim*Chunk + 2*(block*c.panels+d/Block)*Block
+				at := c.shape.Dim*kvChunk + 2*(block*c.panels+d/Block)*Block
 				tensor.FromF16(scales[:], k[at:at+2*Block])
 			}
 			row, out := k[block*n+d*Block:][:Block], buf[d*Block:][:Block]
@@ -272,16 +272,16 @@ func (c *Cache) Keys(chunk, layer, head, block int, buf []float32) []float32 {
 // 32·panel+31, for the first n positions of a chunk: n × 32 float32.
 // Dimensions beyond D are 0. It uses buf, of at least n·32 numbers, where the
 // elements are not float32 already.
-func (c *Cache) Values(chunk, layer, head, panel, n int, buf []float32) []float32 {
+func (c *kvCache) Values(chunk, layer, head, part, n int, buf []float32) []float32 {
 	v := c.values(chunk, layer, head)
-	at := panel * Chunk * Block
+	at := part * kvChunk * Block
 	switch c.typ {
 	case tensor.F32:
 		return floats(v)[at : at+n*Block]
 	case tensor.F16:
-		tensor.FromF16(buf[:n*Block], c.ValuesF16(chunk, layer, head, panel, n))
+		tensor.FromF16(buf[:n*Block], c.ValuesF16(chunk, layer, head, part, n))
 	case tensor.Q8_0:
-		scales := v[c.panels*Block*Chunk+2*panel*Chunk:]
+		scales := v[c.panels*Block*kvChunk+2*part*kvChunk:]
 		for p := range n {
 			d := tensor.F16ToF32(le.Uint16(scales[2*p:]))
 			row, out := v[at+p*Block:][:Block], buf[p*Block:][:Block]

@@ -4,7 +4,7 @@
 //
 // A [DFA] has no state without a way to the end. [DFA.Build] writes it into a
 // grammar of bytes, as characters of JSON's strings or as they are.
-package regular
+package automaton
 
 import (
 	"encoding/binary"
@@ -15,10 +15,10 @@ import (
 )
 
 // DFA is a language. It begins in state 0; without states it is empty.
-type DFA struct{ States []State }
+type DFA struct{ States []DFAState }
 
 // State is where a text stands.
-type State struct {
+type DFAState struct {
 	Edges []Edge // ascending, disjoint
 	Label int    // of texts that end here; [No]: none does
 }
@@ -33,9 +33,9 @@ type Edge struct {
 const No = -1
 
 // ErrLarge says that a language has too many states.
-var ErrLarge = errors.New("its automaton has more than 4096 states")
+var ErrManyStates = errors.New("its automaton has more than 4096 states")
 
-const maxStates = 4096
+const maxDFAStates = 4096
 
 // explore makes the automaton of a language that is told by what its states
 // are: which edges leave one, and its label.
@@ -44,10 +44,10 @@ func explore[K comparable](start K, edges func(K, func(lo, hi rune, to K)), labe
 	keys := []K{start}
 	d := &DFA{}
 	for i := 0; i < len(keys); i++ {
-		if i >= maxStates {
-			return nil, ErrLarge
+		if i >= maxDFAStates {
+			return nil, ErrManyStates
 		}
-		s := State{Label: label(keys[i])}
+		s := DFAState{Label: label(keys[i])}
 		edges(keys[i], func(lo, hi rune, to K) {
 			id, ok := ids[to]
 			if !ok {
@@ -94,7 +94,7 @@ func (d *DFA) trim(holds func(state int) bool) *DFA {
 		if !live[i] {
 			continue
 		}
-		kept := State{Label: s.Label}
+		kept := DFAState{Label: s.Label}
 		for _, e := range s.Edges {
 			if live[e.To] {
 				kept.Edges = append(kept.Edges, Edge{e.Lo, e.Hi, ids[e.To]})

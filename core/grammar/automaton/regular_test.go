@@ -1,4 +1,4 @@
-package regular
+package automaton
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"mm-abi.org/mm/core/grammar/automaton"
 )
 
 // Every number of a few digits is in the language if it is in the range.
@@ -174,7 +172,7 @@ func TestBuild(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, enc := range []Encoding{Plain, JSON} {
-			var b automaton.Builder
+			var b Builder
 			rule, start := b.Rule(false)
 			from := b.Node()
 			b.Empty(start, from)

@@ -1,4 +1,4 @@
-package kv
+package infer
 
 import (
 	"math"
@@ -15,11 +15,11 @@ func TestStore(t *testing.T) {
 	tolerance := map[tensor.Type]float64{tensor.F32: 0, tensor.F16: 0x1p-11, tensor.Q8_0: 0.5/127 + 0x1p-10}
 	for _, dim := range []int{8, 32, 48, 64, 80, 128} {
 		for typ, tol := range tolerance {
-			c, err := New(Shape{Layers: 2, Heads: 3, Dim: dim}, typ)
+			c, err := newCache(cacheShape{Layers: 2, Heads: 3, Dim: dim}, typ)
 			if err != nil {
 				t.Fatal(err)
 			}
-			const n = Chunk + 40
+			const n = kvChunk + 40
 			c.Reserve(n)
 			r := rand.New(rand.NewPCG(uint64(dim), uint64(typ)))
 			rows := make([]float32, n*2*3*2*dim)
@@ -50,18 +50,18 @@ func TestStore(t *testing.T) {
 					t.Fatalf("%v D=%d: %s is %v, stored was %v", typ, dim, what, got, want[d])
 				}
 			}
-			buf := make([]float32, Chunk*32*4)
+			buf := make([]float32, kvChunk*32*4)
 			for pos := range n {
 				for layer := range 2 {
 					for head := range 3 {
-						k := c.Keys(pos/Chunk, layer, head, pos%Chunk/Block, buf)
+						k := c.Keys(pos/kvChunk, layer, head, pos%kvChunk/Block, buf)
 						for d := range dim {
 							check(k[d*Block+pos%Block], at(layer, head, pos, 0), d, "key")
 						}
 						for p := range c.Panels() {
-							v := c.Values(pos/Chunk, layer, head, p, pos%Chunk+1, buf)
+							v := c.Values(pos/kvChunk, layer, head, p, pos%kvChunk+1, buf)
 							for d := p * Block; d < (p+1)*Block; d++ {
-								x := v[pos%Chunk*Block+d%Block]
+								x := v[pos%kvChunk*Block+d%Block]
 								if d >= dim {
 									if x != 0 {
 										t.Fatalf("padding is %v", x)
@@ -79,28 +79,28 @@ func TestStore(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	c, err := New(Shape{Layers: 30, Heads: 3, Dim: 64}, tensor.F16)
+	c, err := newCache(cacheShape{Layers: 30, Heads: 3, Dim: 64}, tensor.F16)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Bytes() != 0 {
 		t.Error("an empty cache takes memory")
 	}
-	c.Reserve(Chunk + 1)
-	if want := 2 * Chunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
+	c.Reserve(kvChunk + 1)
+	if want := 2 * kvChunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
 		t.Errorf("two chunks take %d bytes, want %d", c.Bytes(), want)
 	}
 	c.Release(1)
-	if want := Chunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
+	if want := kvChunk * 30 * 3 * 64 * 2 * 2; c.Bytes() != want {
 		t.Errorf("one chunk takes %d bytes, want %d", c.Bytes(), want)
 	}
 }
 
 func TestNewRefuses(t *testing.T) {
-	if _, err := New(Shape{1, 1, 64}, tensor.Q4_0); err == nil {
+	if _, err := newCache(cacheShape{1, 1, 64}, tensor.Q4_0); err == nil {
 		t.Error("a type that is not stored is accepted")
 	}
-	if _, err := New(Shape{1, 0, 64}, tensor.F16); err == nil {
+	if _, err := newCache(cacheShape{1, 0, 64}, tensor.F16); err == nil {
 		t.Error("no heads are accepted")
 	}
 }
@@ -111,11 +111,11 @@ func TestNewRefuses(t *testing.T) {
 func TestSpread(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
 	for _, dim := range []int{8, 80, 64, 128} {
-		exact, err := New(Shape{Layers: 1, Heads: 1, Dim: dim}, tensor.F32)
+		exact, err := newCache(cacheShape{Layers: 1, Heads: 1, Dim: dim}, tensor.F32)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytes, err := New(Shape{Layers: 1, Heads: 1, Dim: dim}, tensor.Q8_0)
+		bytes, err := newCache(cacheShape{Layers: 1, Heads: 1, Dim: dim}, tensor.Q8_0)
 		if err != nil {
 			t.Fatal(err)
 		}

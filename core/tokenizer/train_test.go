@@ -1,4 +1,4 @@
-package bpe
+package tokenizer
 
 import (
 	"fmt"
@@ -10,15 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mm-abi.org/mm/core/tokenizer"
-	"mm-abi.org/mm/core/tokenizer/words"
 	"mm-abi.org/mm/internal/testfiles"
 )
 
 // naive trains by recounting every pair for every merge, on slices of ids.
-func naive(docs []string, opt Options) []tokenizer.Merge {
+func naive(docs []string, opt TrainOptions) []Merge {
 	var list [][]int32
-	rule, _ := words.Named(opt.Pre)
+	rule, _ := findPretokenizer(opt.Pre)
 	for _, doc := range docs {
 		rule.Split(doc, func(w string) {
 			ids := make([]int32, len(w))
@@ -32,7 +30,7 @@ func naive(docs []string, opt Options) []tokenizer.Merge {
 	for b := range 256 {
 		texts = append(texts, string([]byte{byte(b)}))
 	}
-	var merges []tokenizer.Merge
+	var merges []Merge
 	seen := make(map[[2]int32]bool)
 	for len(texts) < opt.VocabSize-len(opt.Control) {
 		counts := make(map[[2]int32]int)
@@ -57,7 +55,7 @@ func naive(docs []string, opt Options) []tokenizer.Merge {
 		}
 		if !seen[best] {
 			seen[best] = true
-			merges = append(merges, tokenizer.Merge{Left: tokenizer.ToAlphabet(texts[best[0]]), Right: tokenizer.ToAlphabet(texts[best[1]])})
+			merges = append(merges, Merge{Left: ToAlphabet(texts[best[0]]), Right: ToAlphabet(texts[best[1]])})
 		}
 		for w, ids := range list {
 			out := ids[:0]
@@ -89,14 +87,14 @@ func TestExact(t *testing.T) {
 			}
 			docs = append(docs, b.String())
 		}
-		opt := Options{VocabSize: 256 + rng.IntN(60), Pre: []string{tokenizer.PreNone, "gpt-2", "llama-bpe"}[trial%3], MinCount: 1 + rng.IntN(3)}
+		opt := TrainOptions{VocabSize: 256 + rng.IntN(60), Pre: []string{PreNone, "gpt-2", "llama-bpe"}[trial%3], MinCount: 1 + rng.IntN(3)}
 		check(t, docs, opt)
 	}
 	prose := strings.Repeat("the cat sat on the mat, that cat; the rat sat there too. ", 3)
-	check(t, []string{prose, "Ένα δύο τρία δύο ένα", "日本語 日本"}, Options{VocabSize: 330, Pre: "gpt-2", MinCount: 2, Control: []string{"<s>"}})
+	check(t, []string{prose, "Ένα δύο τρία δύο ένα", "日本語 日本"}, TrainOptions{VocabSize: 330, Pre: "gpt-2", MinCount: 2, Control: []string{"<s>"}})
 }
 
-func check(t *testing.T, docs []string, opt Options) {
+func check(t *testing.T, docs []string, opt TrainOptions) {
 	t.Helper()
 	v, err := Train(slices.Values(docs), opt)
 	if err != nil {
@@ -105,13 +103,13 @@ func check(t *testing.T, docs []string, opt Options) {
 	if diff := cmp.Diff(naive(docs, opt), v.Merges); diff != "" {
 		t.Fatalf("%+v %q (- recounted, + trained):\n%s", opt, docs, diff)
 	}
-	tok, err := tokenizer.New(v)
+	tok, err := New(v)
 	if err != nil {
 		t.Fatalf("%+v %q: %v", opt, docs, err)
 	}
 	for _, doc := range docs {
-		ids := tok.Encode(doc, tokenizer.Options{})
-		if back := tok.Decode(ids, tokenizer.DecodeOptions{}); back != doc {
+		ids := tok.Encode(doc, Options{})
+		if back := tok.Decode(ids, DecodeOptions{}); back != doc {
 			t.Fatalf("%q decodes to %q", doc, back)
 		}
 	}
@@ -119,7 +117,7 @@ func check(t *testing.T, docs []string, opt Options) {
 
 func TestTrain(t *testing.T) {
 	docs := slices.Values([]string{"low lower lowest", "new newer newest", "wide wider widest"})
-	opt := Options{VocabSize: 270, Control: []string{"<s>", "</s>", "<image>"}, BOS: "<s>", EOS: "</s>", AddEOS: true}
+	opt := TrainOptions{VocabSize: 270, Control: []string{"<s>", "</s>", "<image>"}, BOS: "<s>", EOS: "</s>", AddEOS: true}
 	v, err := Train(docs, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -128,22 +126,22 @@ func TestTrain(t *testing.T) {
 	if err != nil || !cmp.Equal(v, again) {
 		t.Errorf("the same text gave another vocabulary (%v)", err)
 	}
-	tok, err := tokenizer.New(v)
+	tok, err := New(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if tok.Size() != 270 || tok.ID("<image>") != 2 || tok.Piece(3+'a') != "a" {
 		t.Errorf("%d tokens, <image> is %d, token %d is %q", tok.Size(), tok.ID("<image>"), 3+'a', tok.Piece(3+'a'))
 	}
-	got := tok.Encode("low<image>", tokenizer.Options{Add: true, Special: true})
+	got := tok.Encode("low<image>", Options{Add: true, Special: true})
 	if got[0] != 0 || got[len(got)-1] != 1 || got[len(got)-2] != 2 {
 		t.Errorf("low<image> is %v", got)
 	}
 	// Unless asked for, a control token's text is text.
-	if plain := tok.Encode("<image>", tokenizer.Options{}); slices.Contains(plain, 2) {
+	if plain := tok.Encode("<image>", Options{}); slices.Contains(plain, 2) {
 		t.Errorf("plain text became a control token: %v", plain)
 	}
-	long, err := Train(slices.Values([]string{strings.Repeat("abcdefgh", 50)}), Options{VocabSize: 400, Pre: tokenizer.PreNone, MaxTokenBytes: 4})
+	long, err := Train(slices.Values([]string{strings.Repeat("abcdefgh", 50)}), TrainOptions{VocabSize: 400, Pre: PreNone, MaxTokenBytes: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +153,7 @@ func TestTrain(t *testing.T) {
 }
 
 func TestTrainRefuses(t *testing.T) {
-	for want, opt := range map[string]Options{
+	for want, opt := range map[string]TrainOptions{
 		"256 bytes and 1 control tokens must fit": {VocabSize: 256, Control: []string{"<s>"}},
 		"at most":                    {VocabSize: 1 << 30},
 		"MinCount -1":                {VocabSize: 300, MinCount: -1},
@@ -188,11 +186,11 @@ func stories(t testing.TB) (docs []string, bytes int64) {
 // BenchmarkTrain trains 1,024 tokens on the stories.
 func BenchmarkTrain(b *testing.B) {
 	docs, size := stories(b)
-	for _, pre := range []string{tokenizer.PreNone, "gpt-2", "llama-bpe"} {
+	for _, pre := range []string{PreNone, "gpt-2", "llama-bpe"} {
 		b.Run(pre, func(b *testing.B) {
 			b.SetBytes(size)
 			for b.Loop() {
-				if _, err := Train(slices.Values(docs), Options{VocabSize: 1024, Pre: pre}); err != nil {
+				if _, err := Train(slices.Values(docs), TrainOptions{VocabSize: 1024, Pre: pre}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -201,15 +199,15 @@ func BenchmarkTrain(b *testing.B) {
 }
 
 // BenchmarkEncode encodes each story with what was trained on them.
-func BenchmarkEncode(b *testing.B) {
+func BenchmarkEncodeTrained(b *testing.B) {
 	docs, size := stories(b)
-	for _, pre := range []string{tokenizer.PreNone, "gpt-2", "llama-bpe"} {
+	for _, pre := range []string{PreNone, "gpt-2", "llama-bpe"} {
 		b.Run(pre, func(b *testing.B) {
-			v, err := Train(slices.Values(docs), Options{VocabSize: 1024, Pre: pre})
+			v, err := Train(slices.Values(docs), TrainOptions{VocabSize: 1024, Pre: pre})
 			if err != nil {
 				b.Fatal(err)
 			}
-			tok, err := tokenizer.New(v)
+			tok, err := New(v)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -219,7 +217,7 @@ func BenchmarkEncode(b *testing.B) {
 			for b.Loop() {
 				n = 0
 				for _, doc := range docs {
-					ids = tok.Append(ids[:0], doc, tokenizer.Options{})
+					ids = tok.Append(ids[:0], doc, Options{})
 					n += len(ids)
 				}
 			}
@@ -228,9 +226,9 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-func Example() {
+func ExampleTrain() {
 	docs := slices.Values([]string{"she sells sea shells", "the shells she sells"})
-	vocab, err := Train(docs, Options{VocabSize: 262, Pre: "gpt-2"})
+	vocab, err := Train(docs, TrainOptions{VocabSize: 262, Pre: "gpt-2"})
 	if err != nil {
 		fmt.Println(err)
 		return

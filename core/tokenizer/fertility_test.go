@@ -1,4 +1,4 @@
-package fertility_test
+package tokenizer_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"mm-abi.org/mm/core/tokenizer/fertility"
+	"mm-abi.org/mm/core/tokenizer"
 )
 
 func write(t testing.TB, name, text string) string {
@@ -20,11 +20,11 @@ func write(t testing.TB, name, text string) string {
 }
 
 func TestRead(t *testing.T) {
-	got, err := fertility.Read(write(t, "a.xml", `<udhr iso639-3="deu" n="German" xmlns="http://efele.net/udhr"><title>A &amp; u`+"\u0308"+`</title><para> b </para></udhr>`))
+	got, err := tokenizer.ReadText(write(t, "a.xml", `<udhr iso639-3="deu" n="German" xmlns="http://efele.net/udhr"><title>A &amp; u`+"\u0308"+`</title><para> b </para></udhr>`))
 	if err != nil || got.Language != "deu" || got.Name != "German" || got.Text != "A & ü\nb\n" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err = fertility.Read(write(t, "a.txt", "plain <b>")); err != nil || got.Text != "plain <b>" || got.Language != "" {
+	if got, err = tokenizer.ReadText(write(t, "a.txt", "plain <b>")); err != nil || got.Text != "plain <b>" || got.Language != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for name, text := range map[string]string{
@@ -37,18 +37,18 @@ func TestRead(t *testing.T) {
 		"empty.txt":  "\n",
 		"broken.xml": "<a>\xff</a>",
 	} {
-		if got, err := fertility.Read(write(t, name, text)); err == nil {
+		if got, err := tokenizer.ReadText(write(t, name, text)); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	large := write(t, "large.txt", "")
-	if err := os.Truncate(large, fertility.MaxFile+1); err != nil {
+	if err := os.Truncate(large, tokenizer.MaxFertilityFile+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fertility.Read(large); err == nil {
+	if _, err := tokenizer.ReadText(large); err == nil {
 		t.Error("a file over the limit was read")
 	}
-	if _, err := fertility.Read(t.TempDir()); err == nil {
+	if _, err := tokenizer.ReadText(t.TempDir()); err == nil {
 		t.Error("a folder was read")
 	}
 }
@@ -62,7 +62,7 @@ func TestMeasure(t *testing.T) {
 		"カタカナ and ひらがな":    {9, 11, 29},
 		"...":              {1, 3, 3},
 	} {
-		f := fertility.Measure(text, utf8.RuneCountInString)
+		f := tokenizer.MeasureFertility(text, utf8.RuneCountInString)
 		if got := [3]int{f.Words, f.Characters, f.Bytes}; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -77,11 +77,11 @@ func TestMeasure(t *testing.T) {
 
 // The threshold itself is not above it.
 func TestCompare(t *testing.T) {
-	base := fertility.Figures{Tokens: 100, PerWord: 1.25}
-	if r := fertility.Compare(fertility.Figures{Tokens: 250, PerWord: 2.5}, base); r.High || r.Parallel != 2.5 || r.Word != 2 {
+	base := tokenizer.Fertility{Tokens: 100, PerWord: 1.25}
+	if r := tokenizer.CompareFertility(tokenizer.Fertility{Tokens: 250, PerWord: 2.5}, base); r.High || r.Parallel != 2.5 || r.Word != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r := fertility.Compare(fertility.Figures{Tokens: 251}, base); !r.High {
+	if r := tokenizer.CompareFertility(tokenizer.Fertility{Tokens: 251}, base); !r.High {
 		t.Errorf("%+v", r)
 	}
 }
@@ -90,11 +90,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(`<udhr iso639-3="eng"><title>x</title></udhr>`)
 	f.Add(`<!DOCTYPE a [<!ENTITY b "x">]><a>&b;</a>`)
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := fertility.Read(write(t, "f.xml", text))
+		got, err := tokenizer.ReadText(write(t, "f.xml", text))
 		if err != nil {
 			return
 		}
-		if n := fertility.Measure(got.Text, utf8.RuneCountInString); n.Words < 1 || n.Characters < 1 || !utf8.ValidString(got.Text) {
+		if n := tokenizer.MeasureFertility(got.Text, utf8.RuneCountInString); n.Words < 1 || n.Characters < 1 || !utf8.ValidString(got.Text) {
 			t.Fatalf("%+v of %q", n, text)
 		}
 	})

@@ -1,4 +1,4 @@
-package words
+package tokenizer
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 func split(t testing.TB, name, text string) []string {
 	t.Helper()
-	r, ok := Named(name)
+	r, ok := findPretokenizer(name)
 	if !ok {
 		t.Fatalf("no rule %q", name)
 	}
@@ -40,8 +40,8 @@ func TestSplit(t *testing.T) {
 		"minicpm5":       {"I", "'ll", " pay", " ", " $", "123", "4", ".", "50", ",\n\n", "\tDON", "'T", " ", " ask"},
 		"bloom":          {"I'll", " pay", " ", " $1234", ".", "50", ",\n\n\t", "DON'T", " ", " ask"},
 		"viking":         {"I'll", " pay", " ", " $", "1", "2", "3", "4", ".", "5", "0", ",\n\n\t", "DON'T", " ", " ask"},
-		Metaspace:        {"I'll", " pay", " ", " $1234.50,\n\n\tDON'T", " ", " ask"},
-		None:             {text},
+		preMetaspace:     {"I'll", " pay", " ", " $1234.50,\n\n\tDON'T", " ", " ask"},
+		PreNone:          {text},
 	} {
 		if diff := cmp.Diff(want, split(t, name, text)); diff != "" {
 			t.Errorf("%s (- want, + got):\n%s", name, diff)
@@ -59,7 +59,7 @@ func TestSplit(t *testing.T) {
 // words that are not empty.
 func TestLossless(t *testing.T) {
 	for _, text := range []string{"", " ", "a", "\n", "é\xff\xfe x", strings.Repeat(" \n", 9), "'", "'s", "日本 語\u3000！", "\u0301x\U0010ffff"} {
-		for name := range rules {
+		for name := range pretokenizers {
 			got := split(t, name, text)
 			if strings.Join(got, "") != text || slices.Contains(got, "") {
 				t.Errorf("%s: %q becomes %q", name, text, got)
@@ -85,7 +85,7 @@ func TestClasses(t *testing.T) {
 func FuzzSplit(f *testing.F) {
 	f.Add("I'll pay  $1234.50,\n\n\tDON'T  ask 日本 \xff")
 	f.Fuzz(func(t *testing.T, text string) {
-		for name := range rules {
+		for name := range pretokenizers {
 			if got := split(t, name, text); strings.Join(got, "") != text || slices.Contains(got, "") {
 				t.Errorf("%s: %q becomes %q", name, text, got)
 			}
@@ -97,7 +97,7 @@ func BenchmarkSplit(b *testing.B) {
 	text := strings.Repeat("Once upon a time, there was a little girl named Lily. ", 1000)
 	for _, name := range []string{"gpt-2", "llama-bpe", "qwen2", "gpt-4o"} {
 		b.Run(name, func(b *testing.B) {
-			r, _ := Named(name)
+			r, _ := findPretokenizer(name)
 			b.SetBytes(int64(len(text)))
 			n := 0
 			for b.Loop() {
@@ -108,7 +108,7 @@ func BenchmarkSplit(b *testing.B) {
 }
 
 func Example() {
-	r, _ := Named("llama-bpe")
+	r, _ := findPretokenizer("llama-bpe")
 	r.Split("It's 12345 o'clock.\n", func(w string) { fmt.Printf("%q ", w) })
 	// Output: "It" "'s" " " "123" "45" " o" "'clock" ".\n"
 }

@@ -1,4 +1,4 @@
-package regular
+package automaton
 
 import (
 	"encoding/binary"
@@ -27,7 +27,7 @@ type Digits struct {
 // for.
 func Decimals(lo, hi Bound, digits Digits) (*DFA, error) {
 	zero := new(big.Rat)
-	out := &DFA{States: []State{{Label: No}}}
+	out := &DFA{States: []DFAState{{Label: No}}}
 	var minus, plus *DFA
 	var err error
 	if lo.At == nil || lo.At.Sign() < 0 {
@@ -70,7 +70,7 @@ func (d *DFA) append(of *DFA) int {
 	}
 	base := len(d.States)
 	for _, s := range of.States {
-		moved := State{Label: s.Label}
+		moved := DFAState{Label: s.Label}
 		for _, e := range s.Edges {
 			moved.Edges = append(moved.Edges, Edge{e.Lo, e.Hi, e.To + base})
 		}

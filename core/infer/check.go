@@ -1,6 +1,6 @@
 // Package admit tells what keeps the engine (core/infer) from running a model
 // file, from its header alone.
-package admit
+package infer
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/gguf/arch"
 	"mm-abi.org/mm/core/quant"
-	"mm-abi.org/mm/core/quant/pack"
+	"mm-abi.org/mm/core/quant/panel"
 )
 
-// File reports what keeps the engine from running a model file, without
+// CheckFile reports what keeps the engine from running a model file, without
 // reading its weights: the architecture and its keys, the name, dimensions and
 // type of every tensor. It gives the shape, and all faults joined. What it
 // accepts is loaded unless the numbers themselves are unsound.
-func File(f *gguf.File) (arch.Shape, error) {
+func CheckFile(f *gguf.File) (arch.Shape, error) {
 	cfg, err := arch.Read(f)
 	if err != nil {
 		return cfg, err
@@ -61,7 +61,7 @@ func runnable(t gguf.Tensor, want arch.Tensor, tied bool) error {
 		matrix = tied
 	}
 	switch {
-	case matrix && !pack.Supported(t.Type):
+	case matrix && !panel.Supported(t.Type):
 		return fmt.Errorf("tensor %s: weights of type %s cannot be multiplied", t.Name, name)
 	case !matrix && !quant.CanDequantize(t.Type):
 		return fmt.Errorf("tensor %s has type %s, not one of plain numbers", t.Name, name)
