@@ -186,7 +186,7 @@ func (c *Checkpoint) resume(cfg Run, task Task, workers *pool.Pool, opt Options)
 		return nil, err
 	}
 	if own.Kind != c.Header.Kind {
-		return nil, fmt.Errorf("its task is of the kind %q, not %q", c.Header.Kind, own.Kind)
+		return nil, fmt.Errorf("task kind %q, want %q", c.Header.Kind, own.Kind)
 	}
 	for _, w := range task.Tensors() {
 		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {

@@ -79,16 +79,11 @@ type Freeze struct {
 // WithDefaults is c with the defaults filled in.
 func (c Config) WithDefaults() Config {
 	c.Model = c.Model.WithDefaults()
-	set := func(v *int, to int) {
-		if *v == 0 {
-			*v = to
-		}
-	}
 	if c.Init.Seed == 0 {
 		c.Init.Seed = c.Seed
 	}
-	set(&c.BatchSize, 4)
-	set(&c.SeqLen, c.Model.Context)
+	SetDefault(&c.BatchSize, 4)
+	SetDefault(&c.SeqLen, c.Model.Context)
 	r := c.run().withDefaults()
 	c.Accumulate, c.Freeze.Every, c.LogEvery, c.Clip, c.Optimizer = r.Accumulate, r.Seal, r.LogEvery, r.Clip, r.Optimizer
 	return c
@@ -120,7 +115,7 @@ func (c Config) Validate() error {
 	}
 	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
 		"batch_size %d, seq_len %d: the first at least 1, the second at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, maxPositions)
-	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > 1024, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
+	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > maxThreads, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
 	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
 	return errors.Join(errs...)
 }

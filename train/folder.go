@@ -14,58 +14,51 @@ import (
 // ErrHeld says that a folder holds a run already.
 var ErrHeld = errors.New("holds a run already")
 
-// RunFolder trains the model of cfg in the folder opt.Dir: checkpoints, and the
-// metrics of the run, one event a line. With resume it goes on from the last
-// checkpoint there. The trainer is returned as it ended; close it. A folder that
-// holds a run is [ErrHeld] without resume.
+// RunFolder trains the model of cfg in the folder opt.Dir, which receives the
+// checkpoints and the metrics, one event per line. If resume is set, the run
+// continues from the last checkpoint there; otherwise a folder that holds a run is
+// [ErrHeld]. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, cfg Config, corpus *Corpus, resume bool, opt Options) (*LMTrainer, error) {
-	var t *LMTrainer
-	err := InFolder(ctx, resume, opt, func(opt Options) (_ *Trainer, err error) {
-		if resume {
-			opt.Stop = &cfg.Stop
-			t, err = ResumeLM(filepath.Join(opt.Dir, LastFile), corpus, opt)
-		} else {
-			t, err = NewLM(cfg, corpus, opt)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return t.Trainer, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return InFolder(ctx, resume, cfg.Stop, opt,
+		func(opt Options) (*LMTrainer, error) { return NewLM(cfg, corpus, opt) },
+		func(path string, opt Options) (*LMTrainer, error) { return ResumeLM(path, corpus, opt) })
 }
 
-// InFolder runs what start makes in the folder opt.Dir as [RunFolder] does, and
-// closes it where it fails. With resume, start goes on from [LastFile] there.
-func InFolder(ctx context.Context, resume bool, opt Options, start func(Options) (*Trainer, error)) error {
+// InFolder runs a trainer in the folder opt.Dir as [RunFolder] does: one that
+// begin builds or, if resume is set, one that goOn builds from the checkpoint at
+// path, with the given stop. If the run fails, the trainer is closed.
+func InFolder[T interface {
+	Run(context.Context) error
+	io.Closer
+}](ctx context.Context, resume bool, stop Stop, opt Options, begin func(Options) (T, error), goOn func(path string, opt Options) (T, error)) (T, error) {
+	var none, t T
 	d, err := fsx.Create(opt.Dir, 0o755, fsx.Options{})
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer d.Close()
 	log, err := metricsLog(d, resume)
 	if err != nil {
-		return err
+		return none, err
 	}
 	observers := Observers{Log{W: log}}
 	if opt.Observer != nil {
 		observers = append(observers, opt.Observer)
 	}
 	opt.Observer = observers
-	t, err := start(opt)
-	if err == nil {
-		if err = t.Run(ctx); err != nil {
-			t.Close()
-		}
+	if resume {
+		opt.Stop = &stop
+		t, err = goOn(filepath.Join(opt.Dir, LastFile), opt)
+	} else {
+		t, err = begin(opt)
 	}
-	if e := log.Close(); err == nil && e != nil {
-		t.Close()
-		err = e
+	if err != nil {
+		return none, errors.Join(err, log.Close())
 	}
-	return err
+	if err = errors.Join(t.Run(ctx), log.Close()); err != nil {
+		return none, errors.Join(err, t.Close())
+	}
+	return t, nil
 }
 
 // metricsLog opens the metrics of a run: empty, or cut to the last checkpoint.

@@ -95,11 +95,7 @@ func startLM(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos
 	if l.loader, err = dataset.NewLoader(corpus.Train, cfg.SeqLen, pos); err != nil {
 		return nil, fmt.Errorf("training data: %w", err)
 	}
-	threads := cfg.Threads
-	if opt.Threads > 0 {
-		threads = opt.Threads
-	}
-	l.pool = pool.New(threads)
+	l.pool = opt.Pool(cfg.Threads)
 	m.BF16 = cfg.Precision == BF16
 	l.pass = m.NewPass(l.pool, cfg.BatchSize, cfg.SeqLen)
 	l.held = dataset.NewBatch(cfg.BatchSize, cfg.SeqLen)

@@ -1,11 +1,8 @@
 package train
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"mm-abi.org/mm/core/gguf"
 	"mm-abi.org/mm/core/tokenizer"
@@ -35,14 +32,9 @@ type LMCheckpoint struct {
 // OpenLM maps the checkpoint of a language model at path and checks what it says
 // about itself.
 func OpenLM(path string) (*LMCheckpoint, error) {
-	c, err := Open(path)
+	c, h, err := OpenAs(path, parseLM)
 	if err != nil {
 		return nil, err
-	}
-	h, err := parseLM(c.Header)
-	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("opening checkpoint %s: %w", path, err)
 	}
 	return &LMCheckpoint{c, h}, nil
 }
@@ -50,13 +42,8 @@ func OpenLM(path string) (*LMCheckpoint, error) {
 // parseLM reads and checks a header, which may come from anyone.
 func parseLM(of Header) (LMHeader, error) {
 	var h LMHeader
-	if of.Kind != lmKind {
-		return h, fmt.Errorf("its task is of the kind %q, no language model", of.Kind)
-	}
-	d := json.NewDecoder(bytes.NewReader(of.Task))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("its header: %w", err)
+	if err := of.Decode(lmKind, &h); err != nil {
+		return h, err
 	}
 	if err := errors.Join(h.Config.Validate(), h.Model.Validate()); err != nil {
 		return h, fmt.Errorf("its configuration: %w", err)
@@ -73,12 +60,7 @@ func parseLM(of Header) (LMHeader, error) {
 
 // Dir is the folder that the paths of the checkpoint's configuration are relative
 // to: where it lay, seen from the checkpoint's own folder.
-func (c *LMCheckpoint) Dir() string {
-	if filepath.IsAbs(filepath.FromSlash(c.LM.From)) {
-		return filepath.FromSlash(c.LM.From)
-	}
-	return filepath.Join(filepath.Dir(c.path), filepath.FromSlash(c.LM.From))
-}
+func (c *LMCheckpoint) Dir() string { return c.Folder(c.LM.From) }
 
 // Model builds the checkpoint's model, adapters beside it where it has any,
 // with nothing frozen. Every tensor must be there in its shape.

@@ -235,7 +235,7 @@ func TestProjectorBeforeFrozenCore(t *testing.T) {
 	if !cmp.Equal(task.params.Tensor("projector.weight").Data, again.params.Tensor("projector.weight").Data) {
 		t.Error("resumed, the projector ends elsewhere")
 	}
-	if _, err := OpenLM(filepath.Join(half, LastFile)); err == nil || !strings.Contains(err.Error(), "no language model") {
+	if _, err := OpenLM(filepath.Join(half, LastFile)); err == nil || !strings.Contains(err.Error(), `want "lm"`) {
 		t.Errorf("a projector's checkpoint opened as a language model: %v", err)
 	}
 }

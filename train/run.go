@@ -28,17 +28,10 @@ func (r Run) Validate() error { return r.withDefaults().validate() }
 
 // withDefaults is r with the defaults filled in.
 func (r Run) withDefaults() Run {
-	set := func(v *int, to int) {
-		if *v == 0 {
-			*v = to
-		}
-	}
-	set(&r.Accumulate, 1)
-	set(&r.Seal, 10)
-	set(&r.LogEvery, 10)
-	if r.Clip == 0 {
-		r.Clip = 1
-	}
+	SetDefault(&r.Accumulate, 1)
+	SetDefault(&r.Seal, 10)
+	SetDefault(&r.LogEvery, 10)
+	SetDefault(&r.Clip, 1)
 	if r.Optimizer.Name == "" {
 		r.Optimizer.Name = "adamw"
 	}

@@ -107,8 +107,11 @@ func build(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error
 	return t, nil
 }
 
-// Close stops the run's threads. The task stays as it is.
-func (t *Trainer) Close() { t.pool.Close() }
+// Close stops the run's threads, without an error. The task stays as it is.
+func (t *Trainer) Close() error {
+	t.pool.Close()
+	return nil
+}
 
 // Run trains until the first of the configured stops, or until ctx ends, which
 // saves a checkpoint to resume from and returns ctx's error.

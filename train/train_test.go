@@ -100,7 +100,7 @@ func run(t testing.TB, cfg Config, corpus *Corpus, opt Options) (*LMTrainer, *re
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tr.Close)
+	t.Cleanup(func() { tr.Close() })
 	if err := tr.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}

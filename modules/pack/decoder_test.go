@@ -41,7 +41,7 @@ func drawing(t *testing.T) string {
 		}},
 		Objective: decode.Objective{Kind: decode.Flow, Steps: 3},
 		Data:      decode.Data{Scene: &decode.Scene{Pixels: 64, Examples: 1}},
-		BatchSize: 1, Stop: train.Stop{Steps: 2}, Eval: decode.Eval{N: 1},
+		BatchSize: 1, Settings: train.Settings{Stop: train.Stop{Steps: 2}, Eval: train.HeldOut{N: 1}},
 	}
 	tr, err := decode.RunFolder(context.Background(), r, false, train.Options{Dir: dir, From: ".", Threads: 1})
 	if err != nil {
@@ -88,15 +88,15 @@ func TestDecoder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer model.Close()
-	p, err := graph.Compile(t.Context(), model, graph.Options{Threads: 1})
+	p, err := engine.Compile(t.Context(), model, engine.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	given := map[string]graph.Tensor{}
+	given := map[string]engine.Tensor{}
 	for name, typ := range map[string]onnx.DType{"latent_tokens": onnx.FLOAT16, "noise": onnx.FLOAT} {
 		a := array(t, filepath.Join(dir, "golden", name+".npy"))
-		given[name] = graph.Tensor{Type: typ, Shape: a.Shape, Data: a.Data}
+		given[name] = engine.Tensor{Type: typ, Shape: a.Shape, Data: a.Data}
 	}
 	got, err := p.Run(t.Context(), given)
 	if err != nil {

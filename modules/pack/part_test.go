@@ -51,7 +51,7 @@ func staged(t *testing.T) (encoder, tuned string) {
 		}},
 		Core:      modal.Core{Base: core, Model: &llm.Config{Vocab: 1024, Dim: 16, Layers: 1, Heads: 2, Context: 64, Tied: true}},
 		Data:      modal.Data{Scene: &modal.Scene{Kinds: []string{"shapes"}}},
-		BatchSize: 2, SeqLen: 56, Stop: train.Stop{Steps: 2}, Eval: modal.Eval{N: 4},
+		BatchSize: 2, SeqLen: 56, Settings: train.Settings{Stop: train.Stop{Steps: 2}, Eval: train.HeldOut{N: 4}},
 	}
 	runStage(t, r, filepath.Join(dir, "enc"))
 	encoder = filepath.Join(dir, "enc", train.LastFile)
@@ -200,7 +200,7 @@ func golden(t *testing.T, dir, file, in, out string) {
 		t.Fatal(err)
 	}
 	defer model.Close()
-	p, err := graph.Compile(t.Context(), model, graph.Options{Threads: 1})
+	p, err := engine.Compile(t.Context(), model, engine.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func golden(t *testing.T, dir, file, in, out string) {
 	if in == "image" {
 		shape = []int{1, 32, 32, 3}
 	}
-	got, err := p.Run(t.Context(), map[string]graph.Tensor{in: {Type: onnx.FLOAT, Shape: shape, Data: x.Data}})
+	got, err := p.Run(t.Context(), map[string]engine.Tensor{in: {Type: onnx.FLOAT, Shape: shape, Data: x.Data}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestHears(t *testing.T) {
 				Outputs: []string{"frame_tokens", "signs"}}}},
 			Heads: []modal.Head{{Output: "signs", Of: modal.Reading}},
 		}},
-		Data: modal.Data{Sound: &modal.Sound{Kinds: []string{"tones"}}}, BatchSize: 2, Stop: train.Stop{Steps: 1}, Eval: modal.Eval{N: 2},
+		Data: modal.Data{Sound: &modal.Sound{Kinds: []string{"tones"}}}, BatchSize: 2, Settings: train.Settings{Stop: train.Stop{Steps: 1}, Eval: train.HeldOut{N: 2}},
 	}
 	run := t.TempDir()
 	runStage(t, r, run)

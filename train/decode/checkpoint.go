@@ -1,11 +1,8 @@
 package decode
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/net"
@@ -29,21 +26,16 @@ type Header struct {
 type Checkpoint struct {
 	*train.Checkpoint
 	Decoding Header
-	path     string
 }
 
 // OpenCheckpoint maps the checkpoint at path and checks what it says about
 // itself, which may come from anyone.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
-	c, err := train.Open(path)
+	c, h, err := train.OpenAs(path, parseHeader)
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHeader(c.Header)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening checkpoint %s: %w", path, err), c.Close())
-	}
-	return &Checkpoint{c, h, path}, nil
+	return &Checkpoint{c, h}, nil
 }
 
 // Is reports whether a checkpoint is one of a decoder.
@@ -51,13 +43,8 @@ func Is(h train.Header) bool { return h.Kind == kind }
 
 func parseHeader(of train.Header) (Header, error) {
 	var h Header
-	if !Is(of) {
-		return h, fmt.Errorf("its task is of the kind %q, not %q", of.Kind, kind)
-	}
-	d := json.NewDecoder(bytes.NewReader(of.Task))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("its header: %w", err)
+	if err := of.Decode(kind, &h); err != nil {
+		return h, err
 	}
 	if err := h.Recipe.Validate(); err != nil {
 		return h, fmt.Errorf("its recipe: %w", err)
@@ -70,13 +57,7 @@ func parseHeader(of train.Header) (Header, error) {
 }
 
 // Dir is the folder that the paths of the checkpoint's recipe are relative to.
-func (c *Checkpoint) Dir() string {
-	from := filepath.FromSlash(c.Decoding.From)
-	if filepath.IsAbs(from) {
-		return from
-	}
-	return filepath.Join(filepath.Dir(c.path), from)
-}
+func (c *Checkpoint) Dir() string { return c.Folder(c.Decoding.From) }
 
 // Network is the decoder with its weights, and the shape of what it makes.
 func (c *Checkpoint) Network() (*net.Net[float32], net.Port, error) {
@@ -89,11 +70,11 @@ func (c *Checkpoint) Network() (*net.Net[float32], net.Port, error) {
 		out, err = made(n)
 	}
 	if err != nil {
-		return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
+		return nil, out, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 	}
 	for _, t := range n.Params().Tensors() {
 		if err := c.Read(DecoderPart+"."+t.Name, t.Data, t.Shape); err != nil {
-			return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
+			return nil, out, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 		}
 	}
 	n.Pack(true)

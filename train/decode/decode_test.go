@@ -73,7 +73,7 @@ func drawing(core string) Recipe {
 		}},
 		Objective: Objective{Kind: Flow, Steps: 3},
 		Data:      Data{Scene: &Scene{Seed: 9, Pixels: 64, Examples: 4}},
-		BatchSize: 4, Optimizer: train.Optimizer{Rate: 1e-2}, Stop: train.Stop{Steps: 12}, Eval: Eval{Every: 6, N: 4}, LogEvery: 4, SealEvery: 1,
+		BatchSize: 4, Settings: train.Settings{Optimizer: train.Optimizer{Rate: 1e-2}, Stop: train.Stop{Steps: 12}, Eval: train.HeldOut{Every: 6, N: 4}, LogEvery: 4, SealEvery: 1},
 	}
 }
 
@@ -116,7 +116,7 @@ func run(t testing.TB, r Recipe, dir string, resume bool, threads int) (*Trainer
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tr.Close)
+	t.Cleanup(func() { tr.Close() })
 	return tr, told
 }
 
@@ -242,7 +242,7 @@ func TestCheckpoint(t *testing.T) {
 	if d := cmp.Diff(weights(tr), weights(b)); d != "" {
 		t.Errorf("weights of the module: %s", d)
 	}
-	if _, err := OpenCheckpoint(r.Core.Base); err == nil || !strings.Contains(err.Error(), `not "decoding"`) {
+	if _, err := OpenCheckpoint(r.Core.Base); err == nil || !strings.Contains(err.Error(), `want "decoding"`) {
 		t.Errorf("a language model's checkpoint: %v", err)
 	}
 }

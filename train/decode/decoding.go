@@ -66,12 +66,7 @@ func Resume(path string, opt train.Options) (*Trainer, error) {
 	}
 	defer c.Close()
 	r := c.Decoding.Recipe
-	if opt.Stop != nil {
-		r.Stop = *opt.Stop
-	}
-	if opt.From == "" {
-		opt.From = c.Dir()
-	}
+	opt.Continue(&r.Stop, c.Dir())
 	t, err := start(r, opt, c)
 	if err != nil {
 		return nil, fmt.Errorf("resuming %s: %w", path, err)
@@ -86,11 +81,7 @@ func start(r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
 	}
-	threads := r.Threads
-	if opt.Threads > 0 {
-		threads = opt.Threads
-	}
-	workers := pool.New(threads)
+	workers := opt.Pool(r.Threads)
 	d, err := newDecoding(r, opt.From, workers, true)
 	if err == nil && from != nil {
 		err = d.goOn(from)
@@ -115,7 +106,7 @@ func start(r Recipe, opt train.Options, from *Checkpoint) (*Trainer, error) {
 // goOn takes over a checkpoint's place in the data.
 func (d *Decoding) goOn(c *Checkpoint) error {
 	if c.Decoding.Vocabulary != dataset.TokenizerDigest(d.reader.tok) {
-		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
+		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.Path())
 	}
 	d.next = c.Decoding.Next
 	return nil

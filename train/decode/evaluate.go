@@ -2,7 +2,6 @@ package decode
 
 import (
 	"context"
-	"path/filepath"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/train"
@@ -96,23 +95,9 @@ func (d *Decoding) judge(judge Judge, tally train.Tally, y nn.Matrix[float32], f
 // RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does a
 // language model. The trainer is returned as it ended; close it.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
-	var t *Trainer
-	err := train.InFolder(ctx, resume, opt, func(opt train.Options) (_ *train.Trainer, err error) {
-		if resume {
-			opt.Stop = &r.Stop
-			t, err = Resume(filepath.Join(opt.Dir, train.LastFile), opt)
-		} else {
-			t, err = New(r, opt)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return t.Trainer, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return train.InFolder(ctx, resume, r.Stop, opt,
+		func(opt train.Options) (*Trainer, error) { return New(r, opt) },
+		Resume)
 }
 
 // MeasureOptions say what of a checkpoint is measured.

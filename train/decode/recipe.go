@@ -1,14 +1,11 @@
 package decode
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/optim"
 )
 
 // Recipe is a training run of stage 2. The JSON names are those of the YAML that
@@ -28,16 +25,7 @@ type Recipe struct {
 	BatchSize  int `json:"batch_size,omitempty"` // examples at a time; 16
 	Accumulate int `json:"accumulate,omitempty"` // batches a step; 1
 
-	Optimizer train.Optimizer `json:"optimizer,omitempty"`
-	Schedule  optim.Schedule  `json:"schedule,omitempty"`
-	Clip      float64         `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
-	Stop      train.Stop      `json:"stop"`
-
-	LogEvery  int  `json:"log_every,omitempty"`  // steps; 10
-	SealEvery int  `json:"seal_every,omitempty"` // steps between comparisons of the core's hashes; 50
-	Eval      Eval `json:"eval,omitempty"`
-	SaveEvery int  `json:"save_every,omitempty"` // steps between checkpoints; 0: at the end only
-	Threads   int  `json:"threads,omitempty"`    // 0: what the machine has; changes no result
+	train.Settings
 }
 
 // Stage is that of the playbook's training (§7.1): decoders are stage 2.
@@ -48,15 +36,7 @@ const Decoders Stage = "2"
 
 // UnmarshalJSON takes a number or a word.
 func (s *Stage) UnmarshalJSON(b []byte) error {
-	if bytes.HasPrefix(b, []byte{'"'}) {
-		return json.Unmarshal(b, (*string)(s))
-	}
-	var n json.Number
-	if err := json.Unmarshal(b, &n); err != nil {
-		return err
-	}
-	*s = Stage(n)
-	return nil
+	return train.UnmarshalStage(b, s)
 }
 
 // Modality is what is made.
@@ -119,52 +99,29 @@ type Scene struct {
 	Examples int      `json:"examples,omitempty"` // to train on, gone through again and again; 0: no end
 }
 
-// Eval is the evaluation on held-out examples.
-type Eval struct {
-	Every int `json:"every,omitempty"` // steps; 0: at the end only
-	N     int `json:"n,omitempty"`     // examples; 64
-}
-
 // WithDefaults is r with the defaults filled in.
 func (r Recipe) WithDefaults() Recipe {
-	set := func(v *int, to int) {
-		if *v == 0 {
-			*v = to
-		}
-	}
-	set(&r.BatchSize, 16)
-	set(&r.Accumulate, 1)
-	set(&r.LogEvery, 10)
-	set(&r.SealEvery, 50)
-	set(&r.Eval.N, 64)
-	set(&r.Core.States, 64)
-	if r.Clip == 0 {
-		r.Clip = 1
-	}
+	train.SetDefault(&r.BatchSize, 16)
+	train.SetDefault(&r.Accumulate, 1)
+	train.SetDefault(&r.Core.States, 64)
+	r.Settings = r.Settings.WithDefaults()
 	r.Objective = r.Objective.withDefaults()
 	return r
 }
 
-// run is what r says of any task.
-func (r Recipe) run() train.Run {
-	return train.Run{
-		Name: r.Name, Accumulate: r.Accumulate, Optimizer: r.Optimizer, Schedule: r.Schedule, Clip: r.Clip, Seal: r.SealEvery,
-		Stop: r.Stop, LogEvery: r.LogEvery, EvalEvery: r.Eval.Every, SaveEvery: r.SaveEvery,
-	}
-}
+func (r Recipe) run() train.Run { return r.Settings.Run(r.Name, r.Accumulate) }
 
 // The bounds of a recipe.
 const (
 	maxBatch    = 1 << 16
 	maxStates   = 1 << 14
-	maxHeld     = 1 << 20
 	maxExamples = 1 << 30
 )
 
 // Validate says everything that is wrong with r, defaults filled in first.
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
-	errs := []error{r.run().Validate(), r.Objective.validate(), r.Data.validate(r.Modality)}
+	errs := []error{r.run().Validate(), r.Settings.Validate(), r.Objective.validate(), r.Data.validate(r.Modality)}
 	fault := func(path string, bad bool, format string, args ...any) {
 		if bad {
 			errs = append(errs, train.Atf(path, format, args...))
@@ -178,8 +135,6 @@ func (r Recipe) Validate() error {
 	fault("/decoder", (r.Decoder.Net == nil) == (r.Decoder.From == ""), "a decoder is one of net, from")
 	fault("/decoder/begin", r.Decoder.Begin != "" && r.Decoder.Net == nil, "begin belongs to net: what it begins with")
 	fault("/batch_size", r.BatchSize < 1 || r.BatchSize > maxBatch, "batch_size is %d, 1 to %d", r.BatchSize, maxBatch)
-	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
-	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)
 	return errors.Join(errs...)
 }
 

@@ -55,7 +55,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 	}
 	s := c.Decoding.Recipe.Data.Speech
 	if s == nil {
-		return nil, out, fmt.Errorf("checkpoint %s: it learnt from no speech", c.path)
+		return nil, out, fmt.Errorf("checkpoint %s: it learnt from no speech", c.Path())
 	}
 	r, err := sound.OpenReader(train.Resolve(dir, s.Dir))
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Checkpoint) Sounding(dir string) (*net.Net[float32], net.Port, error) {
 		out, err = made(n)
 	}
 	if err != nil {
-		return nil, out, fmt.Errorf("checkpoint %s: %w", c.path, err)
+		return nil, out, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 	}
 	for _, t := range trained.Params().Tensors() {
 		copy(n.Params().Tensor(t.Name).Data, t.Data)

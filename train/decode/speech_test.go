@@ -53,7 +53,7 @@ func saying(core, dir string) Recipe {
 		}},
 		Objective: Objective{Kind: Regression},
 		Data:      Data{Speech: &Speech{Dir: dir, Examples: 8}},
-		BatchSize: 8, Optimizer: train.Optimizer{Rate: 0.01}, Stop: train.Stop{Steps: 30}, Eval: Eval{N: 10}, LogEvery: 29,
+		BatchSize: 8, Settings: train.Settings{Optimizer: train.Optimizer{Rate: 0.01}, Stop: train.Stop{Steps: 30}, Eval: train.HeldOut{N: 10}, LogEvery: 29},
 	}
 }
 

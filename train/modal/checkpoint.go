@@ -1,11 +1,8 @@
 package modal
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"mm-abi.org/mm/train"
@@ -32,32 +29,22 @@ type Header struct {
 type Checkpoint struct {
 	*train.Checkpoint
 	Perception Header
-	path       string
 }
 
 // OpenCheckpoint maps the checkpoint at path and checks what it says about
 // itself, which may come from anyone.
 func OpenCheckpoint(path string) (*Checkpoint, error) {
-	c, err := train.Open(path)
+	c, h, err := train.OpenAs(path, parseHeader)
 	if err != nil {
 		return nil, err
 	}
-	h, err := parseHeader(c.Header)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening checkpoint %s: %w", path, err), c.Close())
-	}
-	return &Checkpoint{c, h, path}, nil
+	return &Checkpoint{c, h}, nil
 }
 
 func parseHeader(of train.Header) (Header, error) {
 	var h Header
-	if of.Kind != kind {
-		return h, fmt.Errorf("its task is of the kind %q, not %q", of.Kind, kind)
-	}
-	d := json.NewDecoder(bytes.NewReader(of.Task))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("its header: %w", err)
+	if err := of.Decode(kind, &h); err != nil {
+		return h, err
 	}
 	if err := h.Recipe.Validate(); err != nil {
 		return h, fmt.Errorf("its recipe: %w", err)
@@ -69,19 +56,13 @@ func parseHeader(of train.Header) (Header, error) {
 }
 
 // Dir is the folder that the paths of the checkpoint's recipe are relative to.
-func (c *Checkpoint) Dir() string {
-	from := filepath.FromSlash(c.Perception.From)
-	if filepath.IsAbs(from) {
-		return from
-	}
-	return filepath.Join(filepath.Dir(c.path), from)
-}
+func (c *Checkpoint) Dir() string { return c.Folder(c.Perception.From) }
 
 // built is what the checkpoint has of a modality.
 func (c *Checkpoint) built(m Medium) (Built, error) {
 	i := slices.IndexFunc(c.Perception.Modalities, func(b Built) bool { return b.Modality == m })
 	if i < 0 {
-		return Built{}, fmt.Errorf("checkpoint %s: it has no modality %s", c.path, m)
+		return Built{}, fmt.Errorf("checkpoint %s: it has no modality %s", c.Path(), m)
 	}
 	return c.Perception.Modalities[i], nil
 }
@@ -103,7 +84,7 @@ func (c *Checkpoint) know(senses []*sense) error {
 			return err
 		}
 		if err := b.strange(s.onnx); err != nil {
-			return fmt.Errorf("checkpoint %s: %w", c.path, err)
+			return fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 		}
 	}
 	return nil
@@ -125,7 +106,7 @@ func (c *Checkpoint) Network(kind string, m Medium) (*net.Net[float32], Built, e
 func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	r := c.Perception.Recipe
 	if r.Core.LoRA == nil {
-		return nil, fmt.Errorf("checkpoint %s: it is of stage %s, which has no adapters", c.path, r.Stage)
+		return nil, fmt.Errorf("checkpoint %s: it is of stage %s, which has no adapters", c.Path(), r.Stage)
 	}
 	if dir == "" {
 		dir = c.Dir()
@@ -137,7 +118,7 @@ func (c *Checkpoint) Core(dir string) (*llm.Model[float32], error) {
 	}
 	for _, t := range m.Tensors() {
 		if err := c.Read(t.Name, t.Data, t.Shape); err != nil {
-			return nil, fmt.Errorf("checkpoint %s: %w", c.path, err)
+			return nil, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 		}
 	}
 	m.Stale()
@@ -153,16 +134,16 @@ func (c *Checkpoint) part(kind string, m Medium) (*part, Built, error) {
 	cfg := &b.Projector
 	if kind == EncoderPart {
 		if cfg = b.Encoder; cfg == nil {
-			return nil, b, fmt.Errorf("checkpoint %s: its encoder of %s is an ONNX file: name that", c.path, m)
+			return nil, b, fmt.Errorf("checkpoint %s: its encoder of %s is an ONNX file: name that", c.Path(), m)
 		}
 	}
 	p, err := newPart(kind, m, *cfg, 0)
 	if err != nil {
-		return nil, b, fmt.Errorf("checkpoint %s: %w", c.path, err)
+		return nil, b, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 	}
 	for _, t := range p.net.Params().Tensors() {
 		if err := c.Read(p.prefix+t.Name, t.Data, t.Shape); err != nil {
-			return nil, b, fmt.Errorf("checkpoint %s: %w", c.path, err)
+			return nil, b, fmt.Errorf("checkpoint %s: %w", c.Path(), err)
 		}
 	}
 	return p, b, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"path/filepath"
 
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/train"
@@ -13,32 +12,14 @@ import (
 // RunFolder trains the recipe in the folder opt.Dir, as [train.RunFolder] does
 // a language model. The trainer is returned as it ended; close it.
 func RunFolder(ctx context.Context, r Recipe, resume bool, opt train.Options) (*Trainer, error) {
-	var t *Trainer
-	err := train.InFolder(ctx, resume, opt, func(opt train.Options) (_ *train.Trainer, err error) {
-		if resume {
-			opt.Stop = &r.Stop
-			t, err = Resume(ctx, filepath.Join(opt.Dir, train.LastFile), opt)
-		} else {
-			t, err = New(ctx, r, opt)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return t.Trainer, nil
-	})
-	if err != nil {
-		if t != nil {
-			err = errors.Join(err, t.task().Close())
-		}
-		return nil, err
-	}
-	return t, nil
+	return train.InFolder(ctx, resume, r.Stop, opt,
+		func(opt train.Options) (*Trainer, error) { return New(ctx, r, opt) },
+		func(path string, opt train.Options) (*Trainer, error) { return Resume(ctx, path, opt) })
 }
 
 // Close stops the run's threads and gives back what the task holds open.
 func (t *Trainer) Close() error {
-	t.Trainer.Close()
-	return t.task().Close()
+	return errors.Join(t.Trainer.Close(), t.task().Close())
 }
 
 // task is what is trained.

@@ -52,7 +52,7 @@ func encoding() Recipe {
 		Name: "enc", Stage: Encode, Seed: 3, Modalities: []Modality{seeing(24)},
 		Core:      Core{Base: coreFile, Model: &llm.Config{Vocab: 1024, Dim: 24, Layers: 1, Heads: 2, Context: 64, Tied: true}},
 		Data:      Data{Scene: &Scene{Kinds: []string{"shapes"}, Seed: 9}, Turns: 2, Spell: []string{"*/count"}},
-		BatchSize: 3, SeqLen: 48, Optimizer: train.Optimizer{Rate: 5e-3}, Stop: train.Stop{Steps: 12}, Eval: Eval{Every: 6, N: 6}, LogEvery: 4,
+		BatchSize: 3, SeqLen: 48, Settings: train.Settings{Optimizer: train.Optimizer{Rate: 5e-3}, Stop: train.Stop{Steps: 12}, Eval: train.HeldOut{Every: 6, N: 6}, LogEvery: 4},
 	}
 }
 
@@ -195,7 +195,7 @@ func TestStages(t *testing.T) {
 // While encoders wait the core learns and they do not move; then they do.
 func TestWait(t *testing.T) {
 	r := encoding()
-	r.Optimizer.Name, r.Wait, r.Eval = "muon", 3, Eval{N: 1}
+	r.Optimizer.Name, r.Wait, r.Eval = "muon", 3, train.HeldOut{N: 1}
 	start, err := New(context.Background(), r, train.Options{From: ".", Threads: 1})
 	if err != nil {
 		t.Fatal(err)

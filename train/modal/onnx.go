@@ -19,7 +19,7 @@ import (
 // stranger is an encoder in an ONNX file, which this program runs and never
 // trains.
 type stranger struct {
-	program *graph.Program
+	program *engine.Program
 	input   string
 	output  string
 	sum     string // SHA-256 of the file, in hex
@@ -33,11 +33,11 @@ func openStranger(ctx context.Context, path string, e Encoder, threads int) (*st
 	if err != nil {
 		return nil, err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: graph.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
+	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks(), Open: admit.Folder(filepath.Dir(path), nil)})
 	if err != nil {
 		return nil, err
 	}
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: threads})
+	p, err := engine.Compile(ctx, m, engine.Options{Threads: threads})
 	if err = errors.Join(err, m.Close()); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *stranger) features(ctx context.Context, t *preprocess.Tensor) ([]float3
 	if !ok {
 		return nil, fmt.Errorf("an input of %s", t.DType)
 	}
-	out, err := s.program.Run(ctx, map[string]graph.Tensor{s.input: {Type: dtype, Shape: t.Shape, Data: t.Data}})
+	out, err := s.program.Run(ctx, map[string]engine.Tensor{s.input: {Type: dtype, Shape: t.Shape, Data: t.Data}})
 	if err != nil {
 		return nil, err
 	}

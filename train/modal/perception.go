@@ -60,12 +60,7 @@ func Resume(ctx context.Context, path string, opt train.Options) (*Trainer, erro
 	}
 	defer c.Close()
 	r := c.Perception.Recipe
-	if opt.Stop != nil {
-		r.Stop = *opt.Stop
-	}
-	if opt.From == "" {
-		opt.From = c.Dir()
-	}
+	opt.Continue(&r.Stop, c.Dir())
 	t, err := start(ctx, r, opt, c)
 	if err != nil {
 		return nil, fmt.Errorf("resuming %s: %w", path, err)
@@ -80,11 +75,7 @@ func start(ctx context.Context, r Recipe, opt train.Options, from *Checkpoint) (
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("recipe: %w", err)
 	}
-	threads := r.Threads
-	if opt.Threads > 0 {
-		threads = opt.Threads
-	}
-	workers := pool.New(threads)
+	workers := opt.Pool(r.Threads)
 	if r.Reads() {
 		return startReader(r, opt, from, workers)
 	}
@@ -123,14 +114,14 @@ func (p *Perception) goOn(c *Checkpoint) error {
 	}
 	h := c.Perception
 	if h.Vocabulary != dataset.TokenizerDigest(p.tok) {
-		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.path)
+		return fmt.Errorf("checkpoint %s: the core has another tokenizer now", c.Path())
 	}
 	if err := c.know(p.senses); err != nil {
 		return err
 	}
 	p.next = h.Next
 	if (h.Text == nil) != (p.loader == nil) {
-		return fmt.Errorf("checkpoint %s: it read documents, or did not, unlike its recipe", c.path)
+		return fmt.Errorf("checkpoint %s: it read documents, or did not, unlike its recipe", c.Path())
 	}
 	if h.Text != nil {
 		return p.read(*h.Text)

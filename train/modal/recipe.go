@@ -10,7 +10,6 @@ import (
 	"mm-abi.org/mm/train"
 	"mm-abi.org/mm/train/llm"
 	"mm-abi.org/mm/train/net"
-	"mm-abi.org/mm/train/optim"
 )
 
 // Recipe is a training run of one stage. The JSON names are those of the YAML
@@ -36,16 +35,7 @@ type Recipe struct {
 
 	Precision train.Precision `json:"precision,omitempty"` // of the core's products; train.FP32
 
-	Optimizer train.Optimizer `json:"optimizer,omitempty"`
-	Schedule  optim.Schedule  `json:"schedule,omitempty"`
-	Clip      float64         `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
-	Stop      train.Stop      `json:"stop"`
-
-	LogEvery  int  `json:"log_every,omitempty"`  // steps; 10
-	SealEvery int  `json:"seal_every,omitempty"` // steps between comparisons of the frozen tensors' hashes; 50
-	Eval      Eval `json:"eval,omitempty"`
-	SaveEvery int  `json:"save_every,omitempty"` // steps between checkpoints; 0: at the end only
-	Threads   int  `json:"threads,omitempty"`    // 0: what the machine has; changes no result
+	train.Settings
 }
 
 // Modality is a way in: an encoder and the projector behind it.
@@ -156,59 +146,31 @@ type Text struct {
 	Weight float64 `json:"weight,omitempty"` // 1
 }
 
-// Eval is the evaluation on held-out examples.
-type Eval struct {
-	Every int `json:"every,omitempty"` // steps; 0: at the end only
-	N     int `json:"n,omitempty"`     // examples; 64
-}
-
 // WithDefaults is r with the defaults filled in.
 func (r Recipe) WithDefaults() Recipe {
-	set := func(v *int, to int) {
-		if *v == 0 {
-			*v = to
-		}
-	}
-	set(&r.BatchSize, 8)
-	set(&r.SeqLen, 128)
-	set(&r.Accumulate, 1)
-	set(&r.LogEvery, 10)
-	set(&r.SealEvery, 50)
-	set(&r.Eval.N, 64)
-	set(&r.Data.Turns, 3)
-	share := func(v *float64, to float64) {
-		if *v == 0 {
-			*v = to
-		}
-	}
-	share(&r.Data.Silent, 0.1)
-	share(&r.Data.Late, 0.1)
-	if r.Clip == 0 {
-		r.Clip = 1
-	}
+	train.SetDefault(&r.BatchSize, 8)
+	train.SetDefault(&r.SeqLen, 128)
+	train.SetDefault(&r.Accumulate, 1)
+	train.SetDefault(&r.Data.Turns, 3)
+	train.SetDefault(&r.Data.Silent, 0.1)
+	train.SetDefault(&r.Data.Late, 0.1)
+	r.Settings = r.Settings.WithDefaults()
 	return r
 }
 
-// run is what r says of any task.
-func (r Recipe) run() train.Run {
-	return train.Run{
-		Name: r.Name, Accumulate: r.Accumulate, Optimizer: r.Optimizer, Schedule: r.Schedule, Clip: r.Clip, Seal: r.SealEvery,
-		Stop: r.Stop, LogEvery: r.LogEvery, EvalEvery: r.Eval.Every, SaveEvery: r.SaveEvery,
-	}
-}
+func (r Recipe) run() train.Run { return r.Settings.Run(r.Name, r.Accumulate) }
 
 // The bounds of a recipe.
 const (
 	maxPositions = 1 << 20 // batch_size·seq_len
 	maxTurns     = 64
-	maxHeld      = 1 << 20
 	maxExamples  = 1 << 30
 )
 
 // Validate says everything that is wrong with r, defaults filled in first.
 func (r Recipe) Validate() error {
 	r = r.WithDefaults()
-	errs := []error{train.At("/stage", r.Stage.check()), r.run().Validate(), r.Data.validate(r.Modalities), r.Precision.Validate()}
+	errs := []error{train.At("/stage", r.Stage.check()), r.run().Validate(), r.Settings.Validate(), r.Data.validate(r.Modalities), r.Precision.Validate()}
 	if r.Reads() {
 		errs = append(errs, r.validateHeads())
 	} else {
@@ -222,8 +184,6 @@ func (r Recipe) Validate() error {
 	fault("/batch_size", r.BatchSize < 1 || r.SeqLen < 8 || r.BatchSize > maxPositions || r.SeqLen > maxPositions || r.BatchSize*r.SeqLen > maxPositions,
 		"batch_size %d, seq_len %d: the first at least 1, the second at least 8, at most %d positions a batch", r.BatchSize, r.SeqLen, maxPositions)
 	fault("/wait", r.Wait < 0 || r.Wait > 0 && r.Stage == Align, "wait is %d: not below 0, and 0 where nothing but projectors trains", r.Wait)
-	fault("/threads", r.Threads < 0 || r.Threads > 1024, "threads %d: out of range", r.Threads)
-	fault("/eval/n", r.Eval.N < 1 || r.Eval.N > maxHeld, "eval.n is %d, 1 to %d", r.Eval.N, maxHeld)
 	fault("/modalities", len(r.Modalities) == 0, "no modality, so there is nothing to see or hear")
 	var seen []Medium
 	for i, m := range r.Modalities {

@@ -92,9 +92,10 @@ func TestSchemaNamesKeys(t *testing.T) {
 		"layer":  {reflect.TypeFor[net.Layer](), schema.Defs.Layer.Properties},
 	} {
 		var want []string
-		for i := range c.of.NumField() {
-			key, _, _ := strings.Cut(c.of.Field(i).Tag.Get("json"), ",")
-			want = append(want, key)
+		for _, f := range reflect.VisibleFields(c.of) {
+			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" && key != "-" {
+				want = append(want, key)
+			}
 		}
 		var got []string
 		for key := range c.keys {

@@ -1,11 +1,11 @@
 package modal
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+
+	"mm-abi.org/mm/train"
 )
 
 // Stage is a step of the playbook's training (§7.1): it says what trains.
@@ -30,15 +30,7 @@ func stages() []Stage { return []Stage{Encode, Align, Tune, Mix} }
 
 // UnmarshalJSON takes a number or a word.
 func (s *Stage) UnmarshalJSON(b []byte) error {
-	if !bytes.HasPrefix(b, []byte{'"'}) {
-		var n json.Number
-		if err := json.Unmarshal(b, &n); err != nil {
-			return err
-		}
-		*s = Stage(n)
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(s))
+	return train.UnmarshalStage(b, s)
 }
 
 func (s Stage) check() error {

@@ -17,22 +17,22 @@ import (
 	"mm-abi.org/mm/onnx/engine"
 )
 
-// engine runs a model on tensors in the order of its inputs.
-type engine interface {
-	run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Tensor
+// runner runs a model on tensors in the order of its inputs.
+type runner interface {
+	run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor
 }
 
 // ours is onnx/engine.
 type ours struct{}
 
-func (ours) run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Tensor {
+func (ours) run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor {
 	t.Helper()
-	p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1})
+	p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	given := map[string]graph.Tensor{}
+	given := map[string]engine.Tensor{}
 	for i, v := range p.Inputs() {
 		given[v.Name] = in[i]
 	}
@@ -40,7 +40,7 @@ func (ours) run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Tensor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []graph.Tensor
+	var out []engine.Tensor
 	for _, name := range p.Outputs() {
 		out = append(out, results[name])
 	}
@@ -88,7 +88,7 @@ func (r *runtime) ask(t *testing.T, format string, args ...any) {
 	}
 }
 
-func (r *runtime) run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Tensor {
+func (r *runtime) run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor {
 	t.Helper()
 	dir := t.TempDir()
 	var b bytes.Buffer
@@ -111,7 +111,7 @@ func (r *runtime) run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Te
 	}
 	r.ask(t, "load %s 1", path)
 	r.ask(t, "run %s", dir)
-	var out []graph.Tensor
+	var out []engine.Tensor
 	for i, v := range m.Graph.Outputs {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))
 		if err != nil {
@@ -121,13 +121,13 @@ func (r *runtime) run(t *testing.T, m *onnx.Model, in []graph.Tensor) []graph.Te
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, graph.Tensor{Type: v.Type.DType, Shape: a.Shape, Data: a.Data})
+		out = append(out, engine.Tensor{Type: v.Type.DType, Shape: a.Shape, Data: a.Data})
 	}
 	return out
 }
 
-func floats(shape []int, x []float32) graph.Tensor {
-	t := graph.Tensor{Type: onnx.FLOAT, Shape: shape}
+func floats(shape []int, x []float32) engine.Tensor {
+	t := engine.Tensor{Type: onnx.FLOAT, Shape: shape}
 	for _, v := range x {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
 	}

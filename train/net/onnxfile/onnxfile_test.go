@@ -74,14 +74,14 @@ func written(t *testing.T, m *onnx.Model) *onnx.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range read.Check(graph.Checks()) {
+	for _, p := range read.Check(engine.Checks()) {
 		t.Errorf("onnx: %v", p)
 	}
 	return read
 }
 
 // near measures how far apart two results are and fails where that is too far.
-func near(t *testing.T, name string, got graph.Tensor, want []float32) {
+func near(t *testing.T, name string, got engine.Tensor, want []float32) {
 	t.Helper()
 	if len(got.Data) != 4*len(want) {
 		t.Fatalf("%s: %d bytes for %d numbers", name, len(got.Data), len(want))
@@ -99,7 +99,7 @@ func near(t *testing.T, name string, got graph.Tensor, want []float32) {
 	}
 }
 
-func compare(t *testing.T, e engine, batch int) {
+func compare(t *testing.T, e runner, batch int) {
 	for name, cfg := range nettest.Networks() {
 		t.Run(name, func(t *testing.T) {
 			n := drawn(t, cfg)
@@ -112,7 +112,7 @@ func compare(t *testing.T, e engine, batch int) {
 				samples = 2
 			}
 			in, want := run(n, samples)
-			var tensors []graph.Tensor
+			var tensors []engine.Tensor
 			for _, p := range cfg.Inputs {
 				tensors = append(tensors, floats([]int{samples, p.Rows, p.Cols}, in[p.Name]))
 			}
@@ -134,8 +134,8 @@ func TestRuntime(t *testing.T) {
 	t.Run("any number", func(t *testing.T) { compare(t, r, 0) })
 }
 
-func bytesOf(shape []int, x []uint8) graph.Tensor {
-	return graph.Tensor{Type: onnx.UINT8, Shape: shape, Data: x}
+func bytesOf(shape []int, x []uint8) engine.Tensor {
+	return engine.Tensor{Type: onnx.UINT8, Shape: shape, Data: x}
 }
 
 // pictures is a network from a picture to a smaller one and to a vector.
@@ -149,7 +149,7 @@ func pictures() net.Config {
 }
 
 // engines runs a test on every engine that is there.
-func engines(t *testing.T, test func(t *testing.T, e engine)) {
+func engines(t *testing.T, test func(t *testing.T, e runner)) {
 	t.Run("graph", func(t *testing.T) { test(t, ours{}) })
 	t.Run("runtime", func(t *testing.T) { test(t, newRuntime(t)) })
 }
@@ -172,7 +172,7 @@ func TestEnds(t *testing.T) {
 	for _, v := range small {
 		scaled = append(scaled, min(max(float64(v)*40+100, 0), 255))
 	}
-	engines(t, func(t *testing.T, e engine) {
+	engines(t, func(t *testing.T, e runner) {
 		for _, c := range []struct {
 			in    onnxfile.Layout
 			shape []int
@@ -192,7 +192,7 @@ func TestEnds(t *testing.T) {
 			if got := m.Graph.Inputs[0].Name; got != "pixels" {
 				t.Errorf("input %q", got)
 			}
-			out := e.run(t, written(t, m), []graph.Tensor{bytesOf(c.shape, c.data)})
+			out := e.run(t, written(t, m), []engine.Tensor{bytesOf(c.shape, c.data)})
 			if diff := cmp.Diff([]int{1, 2, 3, 2}, out[0].Shape); diff != "" {
 				t.Errorf("%s: shape of the picture: %s", c.in, diff)
 			}
@@ -249,14 +249,14 @@ func TestFlow(t *testing.T) {
 		return pass.Out("v")
 	})
 	want := flat(x)
-	engines(t, func(t *testing.T, e engine) {
+	engines(t, func(t *testing.T, e runner) {
 		f := onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 6}
 		out := map[string]onnxfile.Output{"v": {Name: "sample"}}
 		m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f})
 		if err != nil {
 			t.Fatal(err)
 		}
-		given := []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
+		given := []engine.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)}
 		near(t, "noise from outside", e.run(t, written(t, m), given)[0], want)
 		f.Noise = noise
 		if m, err = onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
@@ -300,12 +300,12 @@ func TestFlowOfSamples(t *testing.T) {
 		return v
 	})
 	want := flat(x)
-	engines(t, func(t *testing.T, e engine) {
+	engines(t, func(t *testing.T, e runner) {
 		m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 3, Sample: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, "sample", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)})[0], want)
+		near(t, "sample", e.run(t, written(t, m), []engine.Tensor{floats([]int{1, 6, 4}, noise), floats([]int{1, 3, 5}, text)})[0], want)
 	})
 }
 
@@ -320,7 +320,7 @@ func TestHalf(t *testing.T) {
 	}
 	n.Pack(true)
 	in, want := run(n, 1)
-	engines(t, func(t *testing.T, e engine) {
+	engines(t, func(t *testing.T, e runner) {
 		sizes := map[bool]int64{}
 		for _, half := range []bool{false, true} {
 			m, err := onnxfile.Model(n, onnxfile.Options{Batch: 1, Half: half})
@@ -330,7 +330,7 @@ func TestHalf(t *testing.T) {
 			if sizes[half], err = onnx.Write(&bytes.Buffer{}, m); err != nil {
 				t.Fatal(err)
 			}
-			near(t, "y", e.run(t, written(t, m), []graph.Tensor{floats([]int{1, 3, 64}, in["x"])})[0], want["y"])
+			near(t, "y", e.run(t, written(t, m), []engine.Tensor{floats([]int{1, 3, 64}, in["x"])})[0], want["y"])
 		}
 		if sizes[true] > sizes[false]*6/10 {
 			t.Errorf("%d bytes, in half precision %d", sizes[false], sizes[true])
