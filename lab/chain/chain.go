@@ -1,20 +1,19 @@
-// Package chain is the log of a run that can be killed at any point: rows that
-// each hold the hash of the one before, and a signed head.
+// Package chain implements a crash-safe, tamper-evident log: each row holds the hash of the
+// previous one, and a signed head holds the last row.
 //
-// A row's hash covers every member of it: number, time, run, event, payload and
-// the hash before. [Log.Append] first replaces the head, which holds the new row
-// itself under a signature, and then adds the row to the log. Whatever moment the
-// process dies at, log and head are therefore in one of two states: they agree,
-// or the log lacks exactly the row, or the end of the row, that the head holds,
-// and [Open] adds it. Every other difference was made by somebody, and is
-// [ErrBroken]: a row changed, taken out, moved, added, or cut off the end.
+// A row's hash covers all its members: number, time, run, event, payload and previous hash.
+// [Log.Append] first replaces the head, which contains the new row and its signature, and
+// then appends the row to the log. If the process dies at any point, log and head are in
+// one of two states: they agree, or the log lacks all or the end of the row in the head,
+// and [Open] completes it. Any other difference is tampering and yields [ErrBroken]: a row
+// changed, removed, moved, added or truncated.
 //
-// [Verify] needs no lock, and a log may grow under it: it reads to the row that
-// the head signed when it began, and takes what stands behind it for a fault only
-// where no head has been signed since.
+// [Verify] takes no lock, and the log may grow meanwhile: it reads up to the row of the
+// head that it read first. Data after that row is a fault unless a newer head has been
+// signed since.
 //
-// Whoever kept an older log together with its older head can put both back; note
-// the hash of the last row elsewhere to notice that.
+// An older log can be restored together with its older head. To detect that, note the hash
+// of the last row elsewhere.
 package chain
 
 import (
@@ -32,35 +31,35 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The files of a log in its folder.
+// The files of a log, relative to its folder.
 const (
 	File     = "rows.jsonl"
 	HeadFile = "head.json"
 	LockFile = "lock"
 )
 
-// HeadType is what a head's signature is over, as DSSE's payload type.
+// HeadType is the DSSE payload type of a head's signature.
 const HeadType = "application/vnd.mm-abi.chain-head.v1+json"
 
-// MaxRow bounds a row in bytes.
+// MaxRow is the maximum length of a row in bytes.
 const MaxRow = 64 << 10
 
-// The errors that callers tell apart.
+// The errors of this package.
 var (
-	// ErrBroken says that the log is not what was written.
+	// ErrBroken reports that the log was tampered with.
 	ErrBroken = errors.New("the chain is broken")
-	// The ways that it is: each of these is an ErrBroken, too.
+	// The kinds of tampering. Each wraps ErrBroken.
 	ErrRows   = fmt.Errorf("%w: the rows were changed", ErrBroken)
 	ErrCut    = fmt.Errorf("%w: the end was cut off", ErrBroken)
 	ErrBeyond = fmt.Errorf("%w: rows were added", ErrBroken)
 	ErrHead   = fmt.Errorf("%w: the head was changed", ErrBroken)
 	ErrKey    = fmt.Errorf("%w: another key signed the head", ErrBroken)
-	ErrNoted  = fmt.Errorf("%w: the noted row is not there", ErrBroken)
-	// ErrNone says that there is neither a row nor a head.
-	ErrNone = errors.New("there is no chain")
-	// ErrUnfinished says that the last row stands in the head alone: the
-	// process died there, or somebody cut it off. Open puts it back.
-	ErrUnfinished = errors.New("the last row is in the signed head alone")
+	ErrNoted  = fmt.Errorf("%w: noted row not found", ErrBroken)
+	// ErrNone reports that neither a row nor a head exists.
+	ErrNone = errors.New("chain not found")
+	// ErrUnfinished reports that the last row exists only in the head: the process died
+	// before it appended the row, or the row was cut off. Open restores it.
+	ErrUnfinished = errors.New("last row missing from the log, present in the signed head")
 )
 
 // Signer signs heads.
@@ -68,7 +67,7 @@ type Signer interface {
 	SignPayload(typ string, payload []byte) ([]byte, error)
 }
 
-// Verifier checks heads.
+// Verifier verifies the signatures of heads.
 type Verifier interface {
 	KeyID() string
 	VerifyPayload(typ string, payload, sig []byte) error
@@ -77,7 +76,7 @@ type Verifier interface {
 // Row is one event.
 type Row struct {
 	Seq     int             `json:"seq"`  // from 1
-	Time    string          `json:"time"` // RFC 3339, the caller's
+	Time    string          `json:"time"` // RFC 3339, set by the caller
 	Run     string          `json:"run"`
 	Event   string          `json:"event"`
 	Payload json.RawMessage `json:"payload"`
@@ -85,10 +84,10 @@ type Row struct {
 	Hash    string          `json:"hash,omitempty"` // hex SHA-256 of the row without it
 }
 
-// first is the Prev of the first row.
+// first is the Prev member of the first row.
 var first = hex.EncodeToString(make([]byte, sha256.Size))
 
-// line is the row as it is written, with its hash.
+// line returns the row with its hash set, and its encoding.
 func (r Row) line() (Row, []byte, error) {
 	r.Hash = ""
 	text, err := json.Marshal(r)
@@ -99,13 +98,13 @@ func (r Row) line() (Row, []byte, error) {
 	r.Hash = hex.EncodeToString(sum[:])
 	text, err = json.Marshal(r)
 	if err == nil && len(text) > MaxRow {
-		err = fmt.Errorf("a row of %d bytes is over the limit of %d", len(text), MaxRow)
+		err = fmt.Errorf("row too long: got %d bytes, limit %d", len(text), MaxRow)
 	}
 	return r, text, err
 }
 
-// parse reads a row and checks it against the one before it. Its bytes must be
-// those that the row is written with, so that no byte is outside of the hash.
+// parse decodes row number seq and checks it against the hash of the previous row. The
+// bytes must equal the row's own encoding, so that no byte escapes the hash.
 func parse(text []byte, seq int, prev string) (Row, error) {
 	var r Row
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -118,25 +117,25 @@ func parse(text []byte, seq int, prev string) (Row, error) {
 	case err != nil:
 		return r, fmt.Errorf("%w: row %d: %v", ErrRows, seq, err)
 	case r.Hash != want.Hash:
-		return r, fmt.Errorf("%w: row %d has the hash %.12s…, it says %.12s…", ErrRows, seq, want.Hash, r.Hash)
+		return r, fmt.Errorf("%w: row %d: hash mismatch: computed %.12s…, recorded %.12s…", ErrRows, seq, want.Hash, r.Hash)
 	case !bytes.Equal(text, written):
-		return r, fmt.Errorf("%w: row %d is not written as it was", ErrRows, seq)
+		return r, fmt.Errorf("%w: row %d: not in canonical encoding", ErrRows, seq)
 	case r.Seq != seq:
-		return r, fmt.Errorf("%w: row %d stands where row %d belongs", ErrRows, r.Seq, seq)
+		return r, fmt.Errorf("%w: row out of order: got number %d, want %d", ErrRows, r.Seq, seq)
 	case r.Prev != prev:
-		return r, fmt.Errorf("%w: row %d follows %.12s…, the row before it is %.12s…", ErrRows, seq, r.Prev, prev)
+		return r, fmt.Errorf("%w: row %d: previous hash mismatch: recorded %.12s…, computed %.12s…", ErrRows, seq, r.Prev, prev)
 	}
 	return r, nil
 }
 
-// head is the end of the log.
+// head is the content of the head file.
 type head struct {
-	Key       string `json:"key"` // id of the key that signed
-	Row       string `json:"row"` // the last row, as it stands in the log
+	Key       string `json:"key"` // ID of the signing key
+	Row       string `json:"row"` // the last row, encoded as in the log
 	Signature []byte `json:"signature"`
 }
 
-// signed is what the signature of a head covers beside its type.
+// signed is the signed payload of a head.
 type signed struct {
 	Seq  int    `json:"seq"`
 	Hash string `json:"hash"` // hex SHA-256 of the last row's line
@@ -147,8 +146,8 @@ func covered(seq int, line []byte) ([]byte, error) {
 	return json.Marshal(signed{seq, hex.EncodeToString(sum[:])})
 }
 
-// readHead returns the head in dir and its row, checked but for what the row
-// follows; ok is false where there is none.
+// readHead reads the head in dir and its row, and verifies both except for the row's Prev.
+// If the head file does not exist, ok is false.
 func readHead(dir string, v Verifier) (h head, last Row, ok bool, err error) {
 	data, err := fsx.ReadFile(filepath.Join(dir, HeadFile), 4*MaxRow)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,21 +166,21 @@ func readHead(dir string, v Verifier) (h head, last Row, ok bool, err error) {
 		return h, last, false, fmt.Errorf("%w: its row: %v", ErrHead, err)
 	}
 	if h.Key != v.KeyID() {
-		return h, last, false, fmt.Errorf("%w: %.12s… signed its head, not %.12s…", ErrKey, h.Key, v.KeyID())
+		return h, last, false, fmt.Errorf("%w: signed by %.12s…, want %.12s…", ErrKey, h.Key, v.KeyID())
 	}
 	payload, err := covered(last.Seq, []byte(h.Row))
 	if err == nil {
 		err = v.VerifyPayload(HeadType, payload, h.Signature)
 	}
 	if err != nil {
-		return h, last, false, fmt.Errorf("%w: its signature: %v", ErrHead, err)
+		return h, last, false, fmt.Errorf("%w: signature: %v", ErrHead, err)
 	}
 	return h, last, true, nil
 }
 
-// scan calls fn for the whole rows of dir's log, until the row of the number
-// until where it is above 0, and returns where they end and what stands behind
-// them; behind the row until no more than its first byte.
+// scan calls fn for each complete row of the log in dir, up to row number until if that is
+// above 0. It returns the offset after the last row, and the bytes that follow: all of them
+// at the end of the file, or the first byte after row until.
 func scan(dir string, until int, fn func(Row) error) (end int64, rest []byte, err error) {
 	f, err := fsx.OpenRegular(filepath.Join(dir, File))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +197,7 @@ func scan(dir string, until int, fn func(Row) error) (end int64, rest []byte, er
 		case errors.Is(err, io.EOF):
 			return end, bytes.Clone(line), nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			return end, nil, fmt.Errorf("%w: row %d is over the limit of %d bytes", ErrRows, seq, MaxRow)
+			return end, nil, fmt.Errorf("%w: row %d: too long, limit %d bytes", ErrRows, seq, MaxRow)
 		case err != nil:
 			return end, nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// newKey is an Ed25519 key as mm makes them.
+// newKey returns a new Ed25519 key.
 func newKey(t *testing.T) *sign.PrivateKey {
 	t.Helper()
 	private, _, err := sign.Generate(sign.Ed25519, nil)
@@ -31,20 +32,34 @@ func newKey(t *testing.T) *sign.PrivateKey {
 	return key
 }
 
+// unsynced skips fsync, which makes the tests slow.
+var unsynced = fsx.Options{Hook: func(op *fsx.Op, do func() error) error {
+	if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
+		return nil
+	}
+	return do()
+}}
+
 func open(dir string, key *sign.PrivateKey, opt fsx.Options) (*chain.Log, error) {
 	return chain.Open(context.Background(), dir, key, key.Public(), opt, nil)
 }
 
-// fill makes a log of n rows.
+// fill writes a log of n rows.
 func fill(t *testing.T, key *sign.PrivateKey, n int) (dir string, rows []byte) {
 	t.Helper()
+	return fillText(t, key, n, "<é>")
+}
+
+// fillText writes a log of n rows that hold text.
+func fillText(t *testing.T, key *sign.PrivateKey, n int, text string) (dir string, rows []byte) {
+	t.Helper()
 	dir = filepath.Join(t.TempDir(), "chain")
-	l, err := open(dir, key, fsx.Options{})
+	l, err := open(dir, key, unsynced)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
-		if _, err := l.Append(fmt.Sprintf("2026-01-01T00:00:%02dZ", i), "r", "step", map[string]any{"i": i, "text": "<é>"}); err != nil {
+		if _, err := l.Append(fmt.Sprintf("2026-01-01T00:00:%02dZ", i), "r", "step", map[string]any{"i": i, "text": text}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,8 +80,8 @@ func put(t *testing.T, dir string, rows []byte) {
 	}
 }
 
-// Every byte of every row counts, the last one among them: its event, run and
-// number as well as what it says.
+// A change of any byte of any row is detected, including the last row. Open, which is
+// slower, is tried on a sample of the bytes.
 func TestChangedByte(t *testing.T) {
 	key := newKey(t)
 	dir, rows := fill(t, key, 3)
@@ -80,14 +95,17 @@ func TestChangedByte(t *testing.T) {
 		if _, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrBroken) {
 			t.Fatalf("byte %d (%q) changed: %v", i, rows[i], err)
 		}
-		if l, err := open(dir, key, fsx.Options{}); !errors.Is(err, chain.ErrBroken) {
+		if i%11 > 0 {
+			continue
+		}
+		if l, err := open(dir, key, unsynced); !errors.Is(err, chain.ErrBroken) {
 			t.Fatalf("byte %d (%q) changed: opened %v, %v", i, rows[i], l, err)
 		}
 	}
 }
 
-// A changed row whose hash, and all hashes behind it, were made anew is still
-// not what the head signs.
+// A changed row fails even if all hashes after it are recomputed: the head signs the last
+// one.
 func TestForgedChain(t *testing.T) {
 	key := newKey(t)
 	dir, rows := fill(t, key, 3)
@@ -96,13 +114,13 @@ func TestForgedChain(t *testing.T) {
 	text := strings.Split(string(more), "\n")
 	put(t, dir, []byte(strings.Join(text[:3], "\n")+"\n"))
 	if !bytes.Equal(rows, []byte(strings.Join(text[:3], "\n")+"\n")) {
-		t.Fatal("the same rows of two keys differ: the case is none")
+		t.Fatal("equal rows of two keys differ")
 	}
 	put(t, dir, []byte(strings.Replace(string(rows), "step", "stop", 1)))
 	if _, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrBroken) {
 		t.Error(err)
 	}
-	put(t, dir, more) // a row that nobody signed behind the last
+	put(t, dir, more) // an unsigned row after the last
 	if _, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrBroken) {
 		t.Error(err)
 	}
@@ -117,38 +135,83 @@ func TestForgedChain(t *testing.T) {
 	}
 }
 
-// What was done to a log is told: each fault is its own error, with its own words,
-// and none of the others.
-func TestFaultsToldApart(t *testing.T) {
+// Rows of one log do not verify as part of another by the same key, although every row, hash and signature is genuine.
+func TestRowsOfAnotherLog(t *testing.T) {
+	key := newKey(t)
+	_, first := fill(t, key, 4)
+	dir, second := fillText(t, key, 4, "other")
+	line := func(rows []byte, n int) []byte { return bytes.SplitAfter(rows, []byte("\n"))[n] }
+	for name, tc := range map[string]struct {
+		rows  []byte
+		words string
+	}{
+		"first row":    {slices.Concat(line(first, 0), line(second, 1), line(second, 2), line(second, 3)), "row 2: previous hash mismatch"},
+		"complete log": {first, "row 4 differs from the signed row"},
+	} {
+		put(t, dir, tc.rows)
+		if _, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrRows) || !strings.Contains(err.Error(), tc.words) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := open(dir, key, unsynced); !errors.Is(err, chain.ErrRows) {
+			t.Errorf("%s: opened: %v", name, err)
+		}
+	}
+}
+
+// A row of MaxRow bytes is written and read; a longer one is neither.
+func TestMaxRow(t *testing.T) {
+	key := newKey(t)
+	_, rows := fillText(t, key, 1, "")
+	text := strings.Repeat("x", chain.MaxRow-len(rows)+1) // rows ends with a newline
+	dir, rows := fillText(t, key, 1, text)
+	if _, err := chain.Verify(dir, key.Public(), chain.Options{}); err != nil || len(rows) != chain.MaxRow+1 {
+		t.Errorf("%d bytes: %v", len(rows), err)
+	}
+	l, err := open(filepath.Join(t.TempDir(), "chain"), key, unsynced)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append("2026-01-01T00:00:00Z", "r", "step", map[string]any{"i": 0, "text": text + "x"}); err == nil || !strings.Contains(err.Error(), "row too long") {
+		t.Errorf("a row of MaxRow+1 bytes: %v", err)
+	}
+	l.Close()
+	put(t, dir, bytes.Replace(rows, []byte("xx"), []byte("xxx"), 1))
+	if _, err := chain.Verify(dir, key.Public(), chain.Options{}); !errors.Is(err, chain.ErrRows) || !strings.Contains(err.Error(), "row 1: too long") {
+		t.Errorf("a row of MaxRow+1 bytes in the log: %v", err)
+	}
+}
+
+// Each kind of tampering has its own error, with its own text, and matches no other.
+func TestFaults(t *testing.T) {
 	key := newKey(t)
 	faults := []error{chain.ErrRows, chain.ErrCut, chain.ErrBeyond, chain.ErrHead, chain.ErrKey, chain.ErrNoted, chain.ErrNone, chain.ErrUnfinished}
 	lines := func(rows []byte, from, to int) []byte {
 		return bytes.Join(bytes.SplitAfter(rows, []byte("\n"))[from:to], nil)
 	}
 	for name, tc := range map[string]struct {
-		harm func(dir string, rows, head []byte) (newRows, newHead []byte) // nil: it is taken away
-		want error
-		said string
+		harm  func(dir string, rows, head []byte) (newRows, newHead []byte) // nil: removed
+		want  error
+		words string
 	}{
-		"a row was changed": {func(_ string, rows, head []byte) ([]byte, []byte) {
+		"changed row": {func(_ string, rows, head []byte) ([]byte, []byte) {
 			return bytes.Replace(rows, []byte(`"i":1`), []byte(`"i":7`), 1), head
-		}, chain.ErrRows, "row 2 has the hash "},
-		"a row was taken out": {func(_ string, rows, head []byte) ([]byte, []byte) {
+		}, chain.ErrRows, "row 2: hash mismatch: "},
+		"removed row": {func(_ string, rows, head []byte) ([]byte, []byte) {
 			return append(lines(rows, 0, 1), lines(rows, 2, 4)...), head
-		}, chain.ErrRows, "row 3 stands where row 2 belongs"},
-		"the end was cut off":  {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 2), head }, chain.ErrCut, "it has 2 rows, its signed head is row 4"},
-		"all was cut off":      {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, head }, chain.ErrCut, "it has 0 rows, its signed head is row 4"},
-		"the last row is away": {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 3), head }, chain.ErrUnfinished, "row 4"},
-		"a row was added":      {func(_ string, rows, head []byte) ([]byte, []byte) { _, more := fill(t, key, 5); return more, head }, chain.ErrBeyond, "behind row 4"},
-		"the head is away":     {func(_ string, rows, head []byte) ([]byte, []byte) { return rows, nil }, chain.ErrHead, "there are 4 rows and no head"},
-		"all is away":          {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, nil }, chain.ErrNone, "there is no chain"},
-		"another key's":        {func(string, []byte, []byte) ([]byte, []byte) { return signedBy(t, newKey(t)) }, chain.ErrKey, "signed its head, not " + key.Public().KeyID()[:12]},
-		"another key's under ours": {func(string, []byte, []byte) ([]byte, []byte) {
+		}, chain.ErrRows, "row out of order: got number 3, want 2"},
+		"truncated log":        {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 2), head }, chain.ErrCut, "got 2 rows, the signed head is row 4"},
+		"empty log":            {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, head }, chain.ErrCut, "got 0 rows, the signed head is row 4"},
+		"missing last row":     {func(_ string, rows, head []byte) ([]byte, []byte) { return lines(rows, 0, 3), head }, chain.ErrUnfinished, "row 4"},
+		"added row":            {func(_ string, rows, head []byte) ([]byte, []byte) { _, more := fill(t, key, 5); return more, head }, chain.ErrBeyond, "after row 4"},
+		"missing head":         {func(_ string, rows, head []byte) ([]byte, []byte) { return rows, nil }, chain.ErrHead, "got 4 rows and no head"},
+		"missing log and head": {func(_ string, rows, head []byte) ([]byte, []byte) { return nil, nil }, chain.ErrNone, "chain not found"},
+		"log of another key":   {func(string, []byte, []byte) ([]byte, []byte) { return signedBy(t, newKey(t)) }, chain.ErrKey, "want " + key.Public().KeyID()[:12]},
+		"log of another key under our key ID": {func(string, []byte, []byte) ([]byte, []byte) {
 			other := newKey(t)
 			rows, head := signedBy(t, other)
 			return rows, bytes.Replace(head, []byte(other.Public().KeyID()), []byte(key.Public().KeyID()), 1)
-		}, chain.ErrHead, "its signature: "},
-		"no head at all": {func(_ string, rows, _ []byte) ([]byte, []byte) { return rows, []byte("{") }, chain.ErrHead, "unexpected end"},
+		}, chain.ErrHead, "signature: "},
+		"malformed head": {func(_ string, rows, _ []byte) ([]byte, []byte) { return rows, []byte("{") }, chain.ErrHead, "unexpected end"},
 	} {
 		dir, rows := fill(t, key, 4)
 		at := filepath.Join(dir, chain.HeadFile)
@@ -170,16 +233,16 @@ func TestFaultsToldApart(t *testing.T) {
 		_, err = chain.Verify(dir, key.Public(), chain.Options{})
 		for _, fault := range faults {
 			if errors.Is(err, fault) != (fault == tc.want) {
-				t.Errorf("%s: is %q taken for %q", name, err, fault)
+				t.Errorf("%s: errors.Is(%q, %q)", name, err, fault)
 			}
 		}
-		if err != nil && !strings.Contains(err.Error(), tc.said) {
+		if err != nil && !strings.Contains(err.Error(), tc.words) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// signedBy is a log of four rows under the head of a key.
+// signedBy returns a log of four rows and its head, signed by key.
 func signedBy(t *testing.T, key *sign.PrivateKey) (rows, head []byte) {
 	t.Helper()
 	dir, rows := fill(t, key, 4)
@@ -190,8 +253,8 @@ func signedBy(t *testing.T, key *sign.PrivateKey) (rows, head []byte) {
 	return rows, head
 }
 
-// Whatever is cut off the end is noticed. Where it is no more than the last row,
-// Open has it from the head, and writes the same bytes again.
+// Any truncation is detected. If only the last row is cut, Open restores the same bytes
+// from the head.
 func TestCut(t *testing.T) {
 	key := newKey(t)
 	dir, rows := fill(t, key, 4)
@@ -206,7 +269,10 @@ func TestCut(t *testing.T) {
 		if !errors.Is(err, want) {
 			t.Fatalf("cut to %d of %d: %v, want %v", n, len(rows), err, want)
 		}
-		l, err := open(dir, key, fsx.Options{})
+		if n < last && n%7 > 0 { // Open is slow
+			continue
+		}
+		l, err := open(dir, key, unsynced)
 		if n < last {
 			if !errors.Is(err, chain.ErrBroken) {
 				t.Fatalf("cut to %d of %d: %v", n, len(rows), err)
@@ -218,12 +284,12 @@ func TestCut(t *testing.T) {
 		}
 		l.Close()
 		if now, _ := os.ReadFile(filepath.Join(dir, chain.File)); !bytes.Equal(now, rows) {
-			t.Fatalf("cut to %d of %d: the end is another", n, len(rows))
+			t.Fatalf("cut to %d of %d: restored row differs", n, len(rows))
 		}
 	}
 }
 
-// An older log with its older head is sound, and lacks the hash that was noted.
+// An older log with its older head verifies, unless the noted hash is missing.
 func TestNoted(t *testing.T) {
 	key := newKey(t)
 	dir, _ := fill(t, key, 2)
@@ -239,7 +305,7 @@ func TestNoted(t *testing.T) {
 	}
 }
 
-// One writer a log, and none that goes on behind a row that failed.
+// A log has one writer, which stops after a failed write.
 func TestWriters(t *testing.T) {
 	key := newKey(t)
 	dir, _ := fill(t, key, 1)
@@ -264,14 +330,14 @@ func TestWriters(t *testing.T) {
 	}
 	fail = false
 	if _, err := l.Append("t", "r", "step", 2); err == nil {
-		t.Error("went on behind a row that was not written")
+		t.Error("appended after a failed write")
 	}
 	l.Close()
 	if l, err = open(dir, key, fsx.Options{}); err != nil || l.Last().Seq != 2 {
 		t.Fatal(err)
 	}
 	if _, err := l.Append("t", "r", "step", strings.Repeat("x", chain.MaxRow)); err == nil {
-		t.Error("a row over the limit")
+		t.Error("appended a row over MaxRow")
 	}
 	l.Close()
 	if r, err := chain.Verify(dir, key.Public(), chain.Options{}); err != nil || r.Rows != 2 {
@@ -279,8 +345,8 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// A log is sound while it grows: whoever looks finds whole rows, each once and in
-// order, and no fault; and is told that somebody writes.
+// A growing log verifies: readers see complete rows, once and in order, and learn that a
+// writer is active.
 func TestVerifyWhileWriting(t *testing.T) {
 	key := newKey(t)
 	dir := filepath.Join(t.TempDir(), "chain")
@@ -288,13 +354,7 @@ func TestVerifyWhileWriting(t *testing.T) {
 	done := make(chan error, 1)
 	first := make(chan struct{})
 	go func() {
-		unsynced := func(op *fsx.Op, do func() error) error {
-			if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
-				return nil
-			}
-			return do()
-		}
-		l, err := open(dir, key, fsx.Options{Hook: unsynced})
+		l, err := open(dir, key, unsynced)
 		close(first)
 		for i := 0; err == nil && i < rows; i++ {
 			_, err = l.Append("t", "r", "step", i)
@@ -305,8 +365,8 @@ func TestVerifyWhileWriting(t *testing.T) {
 		done <- err
 	}()
 	<-first
-	looks, running := 0, 0
-	for over := false; !over; looks++ {
+	reads, running := 0, 0
+	for over := false; !over; reads++ {
 		select {
 		case err := <-done:
 			if err != nil {
@@ -318,24 +378,24 @@ func TestVerifyWhileWriting(t *testing.T) {
 		seen := 0
 		r, err := chain.Verify(dir, key.Public(), chain.Options{Each: func(row chain.Row) error {
 			if seen++; row.Seq != seen {
-				return fmt.Errorf("row %d is shown as number %d", row.Seq, seen)
+				return fmt.Errorf("row %d shown as number %d", row.Seq, seen)
 			}
 			return nil
 		}})
 		if err != nil || r.Rows != seen || over && (r.Rows != rows || r.Running) {
-			t.Fatalf("look %d: %+v, %d rows shown, %v", looks, r, seen, err)
+			t.Fatalf("read %d: %+v, %d rows shown, %v", reads, r, seen, err)
 		}
 		if r.Running {
 			running++
 		}
 	}
 	if running == 0 {
-		t.Errorf("none of %d looks met the writer: the case is none", looks)
+		t.Errorf("no read of %d met the writer", reads)
 	}
 }
 
-// A row in the head alone is no fault while its writer lives, and one once it is
-// dead.
+// A row that exists only in the head is not a fault while a writer holds the lock, and is
+// one afterwards.
 func TestLastRowOfWriter(t *testing.T) {
 	key := newKey(t)
 	dir, rows := fill(t, key, 3)
@@ -375,7 +435,7 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// plain is a verifier whose signatures nobody can make here.
+// plain is a verifier whose key the fuzzer does not have.
 type plain struct{ ed25519.PrivateKey }
 
 func (plain) KeyID() string { return "k" }

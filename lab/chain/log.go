@@ -15,37 +15,36 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Report is what [Verify] found.
+// Report is the result of [Verify].
 type Report struct {
 	Rows    int    `json:"rows"`
 	Run     string `json:"run,omitempty"`
-	Head    string `json:"head"` // hex SHA-256 of the last row, to be noted elsewhere
+	Head    string `json:"head"` // hex SHA-256 of the last row, to note elsewhere
 	Key     string `json:"key,omitempty"`
-	Running bool   `json:"running,omitempty"` // somebody writes it: there may be more rows by now
+	Running bool   `json:"running,omitempty"` // a writer has it open and may have added rows
 }
 
 // Options for [Verify].
 type Options struct {
-	Noted string          // hash of a row that must be there; empty: none
-	Each  func(Row) error // is called for every row, in order, before the end is known; nil: none
+	Noted string          // hash of a row that must exist; if empty, not checked
+	Each  func(Row) error // if not nil, called for each row in order, before the log is verified to its end
 }
 
-// Verify reads the log in dir from its first row to its head. Every way in which
-// it is not what was written has an error of its own. A row that its writer is
-// just writing is none yet.
+// Verify verifies the log in dir from the first row to the head. Each kind of fault has its
+// own error. It ignores a row that a writer is appending.
 func Verify(dir string, v Verifier, opt Options) (Report, error) {
 	r, last, _, rest, err := examine(dir, v, opt)
 	if err != nil {
 		return r, err
 	}
-	r.Running = r.Running || written(dir)
+	r.Running = r.Running || locked(dir)
 	switch {
 	case rest != nil && !r.Running:
 		_, _, _, rest, err = examine(dir, v, Options{})
 		if err == nil && rest != nil {
-			err = fmt.Errorf("%w: row %d; mm lab run --resume puts it back", ErrUnfinished, last.Seq)
+			err = fmt.Errorf("%w: row %d; mm lab run --resume restores it", ErrUnfinished, last.Seq)
 		}
-		r.Running = err == nil // it was written between the two looks
+		r.Running = err == nil // the row was appended between the two reads
 		return r, err
 	case r.Rows == 0 && !r.Running:
 		return r, fmt.Errorf("%s: %w", dir, ErrNone)
@@ -53,10 +52,10 @@ func Verify(dir string, v Verifier, opt Options) (Report, error) {
 	return r, nil
 }
 
-// written reports whether somebody has the log open for writing.
-func written(dir string) bool {
+// locked reports whether a process has the log open for writing.
+func locked(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, LockFile)); err != nil {
-		return false // to ask would make it
+		return false // RLock would create the file
 	}
 	d, err := fsx.Open(dir, fsx.Options{})
 	if err != nil {
@@ -64,7 +63,7 @@ func written(dir string) bool {
 	}
 	defer d.Close()
 	once, cancel := context.WithCancel(context.Background())
-	cancel() // it is asked for once, and not waited for
+	cancel() // try once, do not wait
 	lock, err := d.RLock(once, LockFile)
 	if err != nil {
 		return errors.Is(err, context.Canceled)
@@ -73,77 +72,76 @@ func written(dir string) bool {
 	return false
 }
 
-// examine is Verify, and returns what the log lacks: rest is the line that Open
-// must write at end, nil where log and head agree.
+// examine is Verify, and also returns the line that Open must write at offset end, or a nil
+// rest if log and head agree.
 func examine(dir string, v Verifier, opt Options) (r Report, last Row, end int64, rest []byte, err error) {
 	h, last, signed, err := readHead(dir, v)
 	if err != nil {
 		return r, last, 0, nil, err
 	}
 	r.Head, r.Key = first, h.Key
-	known := opt.Noted == "" || signed && last.Hash == opt.Noted
+	found := opt.Noted == "" || signed && last.Hash == opt.Noted
 	end, tail, err := scan(dir, last.Seq, func(row Row) error {
 		if signed && row.Seq == last.Seq && row.Hash != last.Hash {
-			return fmt.Errorf("%w: row %d is another than the signed one", ErrRows, row.Seq)
+			return fmt.Errorf("%w: row %d differs from the signed row", ErrRows, row.Seq)
 		}
 		if row.Seq == 1 {
 			r.Run = row.Run
 		}
 		r.Rows, r.Head = row.Seq, row.Hash
-		known = known || row.Hash == opt.Noted
+		found = found || row.Hash == opt.Noted
 		if signed && opt.Each != nil {
 			return opt.Each(row)
 		}
 		return nil
 	})
 	line := []byte(h.Row + "\n")
-	var moved bool
+	var ahead bool
 	if err == nil && (r.Rows > 0 || len(tail) > 0) && r.Rows >= last.Seq && (!signed || len(tail) > 0) {
-		moved, err = grown(dir, v, last)
+		ahead, err = grown(dir, v, last)
 	}
 	switch {
 	case err != nil:
-	case !signed && moved: // its first row came after the look at the head
+	case !signed && ahead: // the first row was appended after the head was read
 		return examine(dir, v, opt)
 	case !signed && (r.Rows > 0 || len(tail) > 0):
-		err = fmt.Errorf("%w: there are %d rows and no head", ErrHead, r.Rows)
-	case !known:
-		err = fmt.Errorf("%w: no row has the hash %.12s…", ErrNoted, opt.Noted)
-	case !signed, r.Rows == last.Seq && (len(tail) == 0 || moved):
-		r.Running = moved
+		err = fmt.Errorf("%w: got %d rows and no head", ErrHead, r.Rows)
+	case !found:
+		err = fmt.Errorf("%w: no row with hash %.12s…", ErrNoted, opt.Noted)
+	case !signed, r.Rows == last.Seq && (len(tail) == 0 || ahead):
+		r.Running = ahead
 	case r.Rows == last.Seq-1 && last.Prev == r.Head && bytes.HasPrefix(line, tail):
 		return r, last, end, line, nil
 	case r.Rows >= last.Seq:
-		err = fmt.Errorf("%w: something stands behind row %d, which is the last that was signed", ErrBeyond, last.Seq)
+		err = fmt.Errorf("%w: data after row %d, the last signed row", ErrBeyond, last.Seq)
 	default:
-		err = fmt.Errorf("%w: it has %d rows, its signed head is row %d", ErrCut, r.Rows, last.Seq)
+		err = fmt.Errorf("%w: got %d rows, the signed head is row %d", ErrCut, r.Rows, last.Seq)
 	}
 	return r, last, end, nil, err
 }
 
-// grown reports whether a head has been signed since the one of last.
+// grown reports whether a newer head than the one with row last has been signed.
 func grown(dir string, v Verifier, last Row) (bool, error) {
 	_, now, signed, err := readHead(dir, v)
 	return signed && now.Seq > last.Seq && (now.Seq > last.Seq+1 || last.Seq == 0 || now.Prev == last.Hash), err
 }
 
-// lockMoment is how long Open waits before it asks for the lock again.
+// lockMoment is the time between Open's attempts to take the lock.
 const lockMoment = 10 * time.Millisecond
 
-// Log is an open log. It is for one goroutine; other processes are kept out.
+// Log is an open log. It must be used by one goroutine and excludes other processes.
 type Log struct {
 	dir  *fsx.Dir
 	lock *fsx.Lock
 	key  Signer
 	id   string
 	last Row
-	torn bool // a row was not written whole: Open alone knows how to go on
+	torn bool // a write failed: the log must be opened again
 }
 
-// Open opens the log in dir, a folder of its own that is made where missing, for
-// writing: it is verified, each row is shown to each, and a last row that a
-// crash kept from being written is written now. [fsx.ErrLocked] says that another process has it
-// open.
+// Open opens the log in dir for writing and creates the folder if missing. No other files
+// may be in it. Open verifies the log, calls each for every row, and restores a last row
+// that a crash cut off. If another process has the log open, the error is [fsx.ErrLocked].
 func Open(ctx context.Context, dir string, key Signer, v Verifier, opt fsx.Options, each func(Row) error) (*Log, error) {
 	d, err := fsx.Create(dir, 0o755, opt)
 	if err != nil {
@@ -168,8 +166,8 @@ func Open(ctx context.Context, dir string, key Signer, v Verifier, opt fsx.Optio
 	return l, nil
 }
 
-// sweep removes the heads that crashes kept from getting their name. The folder
-// is the log's own, and so is the lock.
+// sweep removes temporary head files that a crash left. Only the log writes to its folder,
+// and the lock is held.
 func (l *Log) sweep() error {
 	entries, err := fs.ReadDir(l.dir.Root().FS(), ".")
 	for _, e := range entries {
@@ -180,7 +178,7 @@ func (l *Log) sweep() error {
 	return err
 }
 
-// recover brings log and head together.
+// recover restores the last row from the head if the log lacks it.
 func (l *Log) recover(v Verifier, each func(Row) error) error {
 	_, last, end, rest, err := examine(l.dir.Path(), v, Options{Each: each})
 	if err != nil {
@@ -201,13 +199,13 @@ func (l *Log) recover(v Verifier, each func(Row) error) error {
 	return nil
 }
 
-// Last is the last row; its Seq is 0 where there is none.
+// Last returns the last row. If the log is empty, its Seq is 0.
 func (l *Log) Last() Row { return l.last }
 
-// Append signs and writes a row, durably. Seq, Prev and Hash are set here.
+// Append signs and durably writes a row. It sets Seq, Prev and Hash.
 func (l *Log) Append(at, run, event string, payload any) (Row, error) {
 	if l.torn {
-		return Row{}, errors.New("writing the chain: the row before was not written; open it again")
+		return Row{}, errors.New("writing the chain: the previous row was not written; open the log again")
 	}
 	text, err := json.Marshal(payload)
 	if err != nil {
@@ -240,7 +238,7 @@ func (l *Log) Append(at, run, event string, payload any) (Row, error) {
 	return row, nil
 }
 
-// write adds a line, at end where it is not below 0.
+// write appends a line, after truncating the log to end if end is not negative.
 func (l *Log) write(line []byte, end int64) error {
 	f, err := l.dir.Append(File, 0o644)
 	if err != nil {
@@ -261,5 +259,5 @@ func (l *Log) write(line []byte, end int64) error {
 	return err
 }
 
-// Close lets other processes write.
+// Close releases the lock.
 func (l *Log) Close() error { return errors.Join(l.lock.Unlock(), l.dir.Close()) }
