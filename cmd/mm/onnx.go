@@ -15,7 +15,7 @@ import (
 	"mm-abi.org/mm/internal/diag"
 	"mm-abi.org/mm/modules/modelfile"
 	"mm-abi.org/mm/onnx"
-	"mm-abi.org/mm/onnx/quant"
+	"mm-abi.org/mm/onnx/weights"
 	"mm-abi.org/mm/runtimes"
 )
 
@@ -72,9 +72,6 @@ func (p *program) onnxCommand() *cli.Command {
 }
 
 func (p *program) onnxCheck(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	engine := c.String("engine")
 	if !slices.Contains([]string{"", "core", "onnxruntime"}, engine) {
 		return usageError{fmt.Errorf("--engine %s: core or onnxruntime", engine)}
@@ -204,9 +201,6 @@ func (p *program) printRewritten(r rewritten) error {
 }
 
 func (p *program) onnxCut(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	from, err := valuesOf("from", c.StringSlice("from"))
 	if err != nil {
 		return err
@@ -236,9 +230,6 @@ func (p *program) onnxCut(c *cli.Context) error {
 }
 
 func (p *program) onnxStrip(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	opt := onnx.StripOptions{Metadata: c.Bool("keep-metadata"), Docs: c.Bool("keep-docs")}
 	return p.rewrite(c.Args().First(), c.String("out"), c.Bool("force"), func(m *onnx.Model) (*onnx.Model, *quantisedReport, error) {
 		return m.Strip(opt), nil, nil
@@ -246,10 +237,7 @@ func (p *program) onnxStrip(c *cli.Context) error {
 }
 
 func (p *program) onnxQuant(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
-	opt := modelfile.QuantOptions{Options: quant.Options{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
+	opt := modelfile.QuantOptions{Options: weights.Options{MinElements: c.Int64("min-elements"), Keep: c.StringSlice("keep")}}
 	g := &opt.Golden
 	g.Seed, g.MaxDrift, g.Inputs, g.Shapes = c.Uint64("seed"), c.Float64("max-drift"), map[string]string{}, map[string][]int{}
 	if c.Bool("golden") || len(c.StringSlice("input")) > 0 {

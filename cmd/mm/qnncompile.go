@@ -54,9 +54,6 @@ func (p *program) qnnCompileCommand() *cli.Command {
 }
 
 func (p *program) qnnCompile(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	chips, err := qnnfile.Chips(c.String("socs"))
 	if err != nil {
 		return err
@@ -167,7 +164,7 @@ func chipOf(chips fit.Chips, name string) (fit.Chip, error) {
 
 // calibration reads the inputs that lie at places. Floats may be compared on noise
 // of the shapes that are given, integers want inputs like those to come.
-func calibration(opt compile.Options, places, given []string) ([]map[string]graph.Tensor, error) {
+func calibration(opt compile.Options, places, given []string) ([]map[string]engine.Tensor, error) {
 	if len(places) > 0 {
 		if len(given) > 0 {
 			return nil, usageError{errors.New("--shape is for noise: the inputs of --calibrate have shapes")}
@@ -189,17 +186,17 @@ func calibration(opt compile.Options, places, given []string) ([]map[string]grap
 }
 
 // noise makes up one set of inputs.
-func noise(path string, shapes map[string][]int) (sets []map[string]graph.Tensor, err error) {
+func noise(path string, shapes map[string][]int) (sets []map[string]engine.Tensor, err error) {
 	m, err := modelfile.Open(path, modelfile.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	in, err := madeUp(m, shapes)
-	return []map[string]graph.Tensor{in}, err
+	return []map[string]engine.Tensor{in}, err
 }
 
-func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]graph.Tensor, error) {
+func madeUp(m *onnx.Model, shapes map[string][]int) (map[string]engine.Tensor, error) {
 	in, err := drift.Noise(m, shapes, 0)
 	if err != nil {
 		return nil, hinted{err, "--shape NAME=1x3x224x224 gives the shape, --calibrate inputs that have it"}

@@ -341,16 +341,16 @@ func computed(t *testing.T, path, input string, x []float32, shape ...int) []flo
 		t.Fatal(err)
 	}
 	defer m.Close()
-	p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1})
+	p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	in := graph.Tensor{Type: onnx.FLOAT, Shape: shape}
+	in := engine.Tensor{Type: onnx.FLOAT, Shape: shape}
 	for _, v := range x {
 		in.Data = binary.LittleEndian.AppendUint32(in.Data, math.Float32bits(v))
 	}
-	out, err := p.Run(t.Context(), map[string]graph.Tensor{input: in})
+	out, err := p.Run(t.Context(), map[string]engine.Tensor{input: in})
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}

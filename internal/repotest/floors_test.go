@@ -18,15 +18,15 @@ var floors = map[string]int{
 
 	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
 
-	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device": 5, "lab/device/samples": 8, "lab/device/phonetest": 9, 
+	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device": 5, "lab/device/samples": 8, "lab/device/phonetest": 9,
 
-	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/panel": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/weights": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3, 
+	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/panel": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/weights": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "train/dataset": 4, "train/dataset/fonts": 0, "train/dataset/synth": 4, "train/dataset/scene": 4, "train/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "train/net": 4, "core/gguf/window": 4,
 	"core/grammar": 4, "core/infer/sample": 3, "core/infer/adapter": 3, "core/quant/calibrated": 4,
-	"onnx/engine/arith": 4, "onnx/engine/conv": 4,  "onnx/engine/move": 4, "onnx/engine/product": 4, 
+	"onnx/engine/arith": 4, "onnx/engine/conv": 4, "onnx/engine/move": 4, "onnx/engine/product": 4,
 
 	"modules/qnnfile": 4, "modules/inspect": 5, "builds/resolve": 5, "runtimes": 5, "core/infer": 4, "onnx/engine/image": 5, "onnx/engine/layers": 5, "train/net/onnxfile": 5, "train/dataset/qa": 5, "train/net/nettest": 5,
 

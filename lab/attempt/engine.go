@@ -118,7 +118,9 @@ func ours(ctx context.Context, s *subject, e runtimes.Engine, at func(string), r
 		r.Reference = "itself"
 		return err
 	}
-	figures, err := drift.Against(ctx, s.model, func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) { return s.golden, nil }, s.inputs[len(s.inputs)-1:], drift.Options{})
+	figures, err := drift.Against(ctx, s.model, func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) {
+		return s.golden, nil
+	}, s.inputs[len(s.inputs)-1:], drift.Options{})
 	if err != nil {
 		return err
 	}

@@ -96,16 +96,16 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 	if err != nil {
 		return "crashed", err
 	}
-	m, err := admit.File(path, admit.Options{CheckOptions: graph.Checks()})
+	m, err := admit.File(path, admit.Options{CheckOptions: engine.Checks()})
 	if err != nil {
 		return "refused by the check", err
 	}
 	defer m.Close()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: 1, Memory: 64 << 20, Steps: 100})
+	p, err := engine.Compile(ctx, m, engine.Options{Threads: 1, Memory: 64 << 20, Steps: 100})
 	switch {
-	case errors.Is(err, graph.ErrInternal):
+	case errors.Is(err, engine.ErrInternal):
 		return "crashed", err
 	case ctx.Err() != nil:
 		return "out of time", err
@@ -113,7 +113,7 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 		return "refused by the engine", err
 	}
 	defer p.Close()
-	if err := graph.Claims(m); err != nil {
+	if err := engine.Claims(m); err != nil {
 		return "crashed", fmt.Errorf("compiled, though: %w", err)
 	}
 	shapes := make(map[string][]int)
@@ -133,7 +133,7 @@ func outcome(ctx context.Context, path string) (what string, err error) {
 		return "refused by the engine", err
 	}
 	switch _, err = p.Run(ctx, in); {
-	case errors.Is(err, graph.ErrInternal):
+	case errors.Is(err, engine.ErrInternal):
 		return "crashed", err
 	case ctx.Err() != nil:
 		return "out of time", err

@@ -52,7 +52,7 @@ type Options struct {
 func (o Options) checks(path string) admit.Options {
 	c := onnx.CheckOptions{NPU: o.NPU, Domains: o.Domains, MaxBytes: o.MaxBytes}
 	if o.Core {
-		own := graph.Checks()
+		own := engine.Checks()
 		c.MinOpset, c.MaxOpset, c.AnyDomain = own.MinOpset, own.MaxOpset, own.AnyDomain
 	}
 	open := admit.Folder(filepath.Dir(path), nil)
@@ -89,7 +89,7 @@ func refusals(ctx context.Context, m *onnx.Model, open admit.Opener) []string {
 	if err := m.Attach(open); err != nil {
 		return []string{err.Error()}
 	}
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: 1})
+	p, err := engine.Compile(ctx, m, engine.Options{Threads: 1})
 	if err == nil {
 		err = p.Close()
 	}

@@ -12,12 +12,12 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/quant"
+	"mm-abi.org/mm/onnx/weights"
 )
 
 // QuantOptions for Quantise.
 type QuantOptions struct {
-	quant.Options
+	weights.Options
 	Golden Golden
 }
 
@@ -33,7 +33,7 @@ type Golden struct {
 
 // Quantised is what Quantise has done.
 type Quantised struct {
-	Weights       []quant.Weight
+	Weights       []weights.Weight
 	Before, After int64          // bytes of those weights
 	Outputs       []drift.Output // as far as the drift was measured
 }
@@ -45,7 +45,7 @@ const maxArray = 1 << 30
 // what that does to its results. More drift than is allowed is a diag.List in
 // the error; file is for its message.
 func Quantise(ctx context.Context, file string, m *onnx.Model, opt QuantOptions) (*onnx.Model, Quantised, error) {
-	small, weights, err := quant.Int8(m, opt.Options)
+	small, weights, err := weights.Int8(m, opt.Options)
 	if err != nil {
 		return nil, Quantised{}, err
 	}
@@ -57,7 +57,7 @@ func Quantise(ctx context.Context, file string, m *onnx.Model, opt QuantOptions)
 	if err != nil || len(inputs) == 0 {
 		return small, q, err
 	}
-	if q.Outputs, err = drift.Measure(ctx, m, small, inputs, drift.Options{Graph: graph.Options{}}); err != nil {
+	if q.Outputs, err = drift.Measure(ctx, m, small, inputs, drift.Options{Graph: engine.Options{}}); err != nil {
 		return nil, q, err
 	}
 	if d := drift.Drift(q.Outputs); opt.Golden.MaxDrift > 0 && d > opt.Golden.MaxDrift {
@@ -78,9 +78,9 @@ func worst(outputs []drift.Output) string {
 }
 
 // inputs reads or makes up the inputs.
-func (g Golden) inputs(m *onnx.Model) ([]map[string]graph.Tensor, error) {
+func (g Golden) inputs(m *onnx.Model) ([]map[string]engine.Tensor, error) {
 	if len(g.Inputs) > 0 {
-		in := make(map[string]graph.Tensor)
+		in := make(map[string]engine.Tensor)
 		for name, file := range g.Inputs {
 			data, err := fsx.ReadFile(file, maxArray)
 			if err != nil {
@@ -90,9 +90,9 @@ func (g Golden) inputs(m *onnx.Model) ([]map[string]graph.Tensor, error) {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
 		}
-		return []map[string]graph.Tensor{in}, nil
+		return []map[string]engine.Tensor{in}, nil
 	}
-	var all []map[string]graph.Tensor
+	var all []map[string]engine.Tensor
 	for i := range g.Samples {
 		in, err := drift.Noise(m, g.Shapes, g.Seed+uint64(i))
 		if err != nil {

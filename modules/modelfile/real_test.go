@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine"
 	"mm-abi.org/mm/onnx/engine/drift"
-	"mm-abi.org/mm/onnx/quant"
+	"mm-abi.org/mm/onnx/weights"
 )
 
 // ort is ONNX Runtime in a Python process.
@@ -134,7 +134,7 @@ func same(p modelfile.Port, theirs [3]any) bool {
 }
 
 // npy is NumPy's file of a tensor of float32.
-func npy(t graph.Tensor) []byte {
+func npy(t engine.Tensor) []byte {
 	dims := ""
 	for _, d := range t.Shape {
 		dims += fmt.Sprintf("%d,", d)
@@ -146,7 +146,7 @@ func npy(t graph.Tensor) []byte {
 }
 
 // run is what ONNX Runtime gives for one output.
-func (o *ort) run(t *testing.T, model, output string, names []onnx.Value, in map[string]graph.Tensor) []byte {
+func (o *ort) run(t *testing.T, model, output string, names []onnx.Value, in map[string]engine.Tensor) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	for i, v := range names {
@@ -212,7 +212,7 @@ func TestCutRuns(t *testing.T) {
 		if !bytes.Equal(want, o.run(t, part, c.to, cut.Inputs(), in)) {
 			t.Errorf("%s: ONNX Runtime gives the part other values than the whole", name)
 		}
-		p, err := graph.Compile(t.Context(), cut, graph.Options{})
+		p, err := engine.Compile(t.Context(), cut, engine.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestQuantise(t *testing.T) {
 			t.Fatal(err)
 		}
 		var again bytes.Buffer
-		twice, _, err := quant.Int8(m, quant.Options{})
+		twice, _, err := weights.Int8(m, weights.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestQuantise(t *testing.T) {
 func against(t *testing.T, o *ort, path string, m *onnx.Model, shapes map[string][]int) {
 	t.Helper()
 	in := noise(t, m, shapes)
-	p, err := graph.Compile(t.Context(), m, graph.Options{})
+	p, err := engine.Compile(t.Context(), m, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func against(t *testing.T, o *ort, path string, m *onnx.Model, shapes map[string
 }
 
 // noise is noise, at a sampling rate that there is.
-func noise(t *testing.T, m *onnx.Model, shapes map[string][]int) map[string]graph.Tensor {
+func noise(t *testing.T, m *onnx.Model, shapes map[string][]int) map[string]engine.Tensor {
 	t.Helper()
 	in, err := drift.Noise(m, shapes, 5)
 	if err != nil {

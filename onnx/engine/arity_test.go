@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"testing"
@@ -22,9 +22,9 @@ func TestConvolutionWithoutWeights(t *testing.T) {
 				in = []string{"z", c}
 			}
 			m.Graph.Add(next, in, "y")
-			p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1})
+			p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1})
 			if err == nil {
-				_, err = p.Run(t.Context(), map[string]graph.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{1, 2, 4, 4}, Data: make([]byte, 4*32)}})
+				_, err = p.Run(t.Context(), map[string]engine.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{1, 2, 4, 4}, Data: make([]byte, 4*32)}})
 				p.Close()
 			}
 			if err == nil {

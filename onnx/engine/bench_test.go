@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"context"
@@ -32,12 +32,12 @@ func TestCancelledInside(t *testing.T) {
 			m.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", c.kind, c.n, c.n)}
 			m.Graph.Outputs = []onnx.Value{{Name: "y"}}
 			c.build(&m.Graph)
-			p := compile(t, m, graph.Options{Threads: threads})
+			p := compile(t, m, engine.Options{Threads: threads})
 			size := 4
 			if c.kind == onnx.DOUBLE {
 				size = 8
 			}
-			x := graph.Tensor{Type: c.kind, Shape: []int{c.n, c.n}, Data: make([]byte, size*c.n*c.n)}
+			x := engine.Tensor{Type: c.kind, Shape: []int{c.n, c.n}, Data: make([]byte, size*c.n*c.n)}
 			least, begun := time.Hour, 100*time.Millisecond // packing is over, the product is under way
 			for range 20 {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestCancelledInside(t *testing.T) {
 					ended = time.Now()
 					cancel()
 				}()
-				_, err := p.Run(ctx, map[string]graph.Tensor{"x": x})
+				_, err := p.Run(ctx, map[string]engine.Tensor{"x": x})
 				over := time.Now()
 				<-ctx.Done()
 				if err == nil { // a fast machine

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"encoding/json"
@@ -45,12 +45,12 @@ func TestOperators(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen[m.Graph.Nodes[0].Op] = true
-			p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1 + len(name)%3})
+			p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1 + len(name)%3})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = p.Close() }()
-			in := make(map[string]graph.Tensor)
+			in := make(map[string]engine.Tensor)
 			for k, b := range e.In {
 				in[k] = tensorOf(t, b)
 			}
@@ -78,7 +78,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-func tensorOf(t *testing.T, b []byte) graph.Tensor {
+func tensorOf(t *testing.T, b []byte) engine.Tensor {
 	t.Helper()
 	a, err := parseTensor(b)
 	if err != nil {

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"strings"
@@ -23,16 +23,16 @@ func TestClaims(t *testing.T) {
 	g.Add("Outer", []string{"y"}, "z")
 	g.Add("Nobody", []string{"y"}, "n")
 	g.Outputs = []onnx.Value{onnx.TensorValue("z", onnx.FLOAT, 1)}
-	err := graph.Claims(m)
+	err := engine.Claims(m)
 	if err == nil || err.Error() != "operator Inner is not supported\noperator Outer is not supported" {
 		t.Errorf("%v", err)
 	}
-	if _, compiled := graph.Compile(t.Context(), m, graph.Options{Threads: 1}); compiled == nil || !strings.HasSuffix(compiled.Error(), err.Error()) {
+	if _, compiled := engine.Compile(t.Context(), m, engine.Options{Threads: 1}); compiled == nil || !strings.HasSuffix(compiled.Error(), err.Error()) {
 		t.Errorf("compiling says %v", compiled)
 	}
 	far := onnx.New("g", 17)
 	far.Graph.Constant(onnx.Tensor{Name: "w", DType: onnx.FLOAT, Dims: []int64{1 << 40}, External: &onnx.External{}})
-	if err := graph.Claims(far); err != nil {
+	if err := engine.Claims(far); err != nil {
 		t.Errorf("weights were asked for: %v", err)
 	}
 }

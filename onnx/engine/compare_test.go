@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bufio"
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 
 // peer answers line by line; see testdata/ort.py.
 func peer(r io.Reader, w io.Writer) error {
-	var p *graph.Program
-	var in map[string]graph.Tensor
+	var p *engine.Program
+	var in map[string]engine.Tensor
 	ctx := context.Background()
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -58,14 +58,14 @@ func peer(r io.Reader, w io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if p, err = graph.Compile(ctx, m, graph.Options{Threads: threads}); err != nil {
+			if p, err = engine.Compile(ctx, m, engine.Options{Threads: threads}); err != nil {
 				return err
 			}
 			if err := m.Close(); err != nil {
 				return err
 			}
 		case "run":
-			in = make(map[string]graph.Tensor)
+			in = make(map[string]engine.Tensor)
 			for i, v := range p.Inputs() {
 				t, err := readNPY(filepath.Join(f[1], fmt.Sprintf("in%d.npy", i)))
 				if err != nil {
@@ -116,27 +116,27 @@ func strangers(t testing.TB) []real {
 		t.Log("no MM_MODELS_DIR (scripts/fetch-models.sh fills one)")
 		return nil
 	}
-	sr := graph.Tensor{Type: onnx.INT64, Shape: []int{}, Data: binary.LittleEndian.AppendUint64(nil, 16000)}
+	sr := engine.Tensor{Type: onnx.INT64, Shape: []int{}, Data: binary.LittleEndian.AppendUint64(nil, 16000)}
 	return []real{
-		{name: "vad v6", path: filepath.Join(dir, "vad", "silero_vad_v6.onnx"), in: map[string]graph.Tensor{
+		{name: "vad v6", path: filepath.Join(dir, "vad", "silero_vad_v6.onnx"), in: map[string]engine.Tensor{
 			"input": normal(0.1, 1, 576), "state": normal(0.1, 2, 1, 128), "sr": sr}},
-		{name: "vad v5", path: filepath.Join(dir, "vad", "silero_vad_v5.onnx"), in: map[string]graph.Tensor{
+		{name: "vad v5", path: filepath.Join(dir, "vad", "silero_vad_v5.onnx"), in: map[string]engine.Tensor{
 			"input": normal(0.1, 1, 576), "state": normal(0.1, 2, 1, 128), "sr": sr}},
-		{name: "vad legacy", path: filepath.Join(dir, "vad", "silero_vad_legacy.onnx"), in: map[string]graph.Tensor{
+		{name: "vad legacy", path: filepath.Join(dir, "vad", "silero_vad_legacy.onnx"), in: map[string]engine.Tensor{
 			"input": normal(0.1, 1, 512), "sr": sr, "h": normal(0.1, 2, 1, 64), "c": normal(0.1, 2, 1, 64)}},
-		{name: "oww mel", path: filepath.Join(dir, "oww", "melspectrogram.onnx"), in: map[string]graph.Tensor{"input": normal(1000, 1, 17280)}},
-		{name: "oww embedding", path: filepath.Join(dir, "oww", "embedding_model.onnx"), in: map[string]graph.Tensor{"input_1": normal(1, 1, 76, 32, 1)}},
-		{name: "ppocr cls", path: filepath.Join(dir, "ocr", "ch_ppocr_mobile_v2.0_cls_infer.onnx"), in: map[string]graph.Tensor{"x": normal(1, 1, 3, 48, 192)}},
-		{name: "ppocr rec", path: filepath.Join(dir, "ocr", "ch_PP-OCRv4_rec_infer.onnx"), in: map[string]graph.Tensor{"x": normal(1, 1, 3, 48, 320)}},
-		{name: "ppocr det", path: filepath.Join(dir, "ocr", "ch_PP-OCRv4_det_infer.onnx"), in: map[string]graph.Tensor{"x": normal(1, 1, 3, 640, 640)}},
+		{name: "oww mel", path: filepath.Join(dir, "oww", "melspectrogram.onnx"), in: map[string]engine.Tensor{"input": normal(1000, 1, 17280)}},
+		{name: "oww embedding", path: filepath.Join(dir, "oww", "embedding_model.onnx"), in: map[string]engine.Tensor{"input_1": normal(1, 1, 76, 32, 1)}},
+		{name: "ppocr cls", path: filepath.Join(dir, "ocr", "ch_ppocr_mobile_v2.0_cls_infer.onnx"), in: map[string]engine.Tensor{"x": normal(1, 1, 3, 48, 192)}},
+		{name: "ppocr rec", path: filepath.Join(dir, "ocr", "ch_PP-OCRv4_rec_infer.onnx"), in: map[string]engine.Tensor{"x": normal(1, 1, 3, 48, 320)}},
+		{name: "ppocr det", path: filepath.Join(dir, "ocr", "ch_PP-OCRv4_det_infer.onnx"), in: map[string]engine.Tensor{"x": normal(1, 1, 3, 640, 640)}},
 	}
 }
 
 // normal is noise of the given deviation.
-func normal(deviation float64, shape ...int) graph.Tensor {
+func normal(deviation float64, shape ...int) engine.Tensor {
 	rng := rand.New(rand.NewPCG(7, uint64(len(shape))))
 	n, _ := array.Count(shape)
-	t := graph.Tensor{Type: onnx.FLOAT, Shape: shape}
+	t := engine.Tensor{Type: onnx.FLOAT, Shape: shape}
 	for range n {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(deviation*rng.NormFloat64())))
 	}
@@ -144,7 +144,7 @@ func normal(deviation float64, shape ...int) graph.Tensor {
 }
 
 // inputs are the model's own inputs, or noise.
-func (r *real) inputs(t testing.TB) map[string]graph.Tensor {
+func (r *real) inputs(t testing.TB) map[string]engine.Tensor {
 	t.Helper()
 	if r.in == nil {
 		r.in = noise(load(t, r.path, 1))
@@ -295,7 +295,7 @@ func (r *real) compare(t *testing.T, python string, threads, rounds int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, y := values(a), values(graph.Tensor{Type: a.Type, Data: data(t, filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))})
+		x, y := values(a), values(engine.Tensor{Type: a.Type, Data: data(t, filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))})
 		if len(x) != len(y) || !(cosine(x, y) >= 0.9999) {
 			t.Errorf("%s: output %d is not ONNX Runtime's: %d and %d elements", r.name, i, len(x), len(y))
 		}

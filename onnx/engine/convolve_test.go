@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ type net struct {
 	*onnx.Graph
 	rng   *rand.Rand
 	loose bool
-	in    map[string]graph.Tensor
+	in    map[string]engine.Tensor
 	n     int
 }
 
@@ -50,7 +50,7 @@ func (g *net) numbers(values []float32, dims ...int64) string {
 	if err != nil {
 		panic(err)
 	}
-	g.in[name] = graph.Tensor{Type: onnx.FLOAT, Shape: shape, Data: data}
+	g.in[name] = engine.Tensor{Type: onnx.FLOAT, Shape: shape, Data: data}
 	return name
 }
 
@@ -80,7 +80,7 @@ func (g *net) conv(x string, in, out, size, groups int64, more ...onnx.Attribute
 // took.
 func both(t *testing.T, what string, seed uint64, opset int64, off float64, build func(g *net), dims ...int) []string {
 	t.Helper()
-	data := graph.Tensor{Type: onnx.FLOAT, Shape: dims}
+	data := engine.Tensor{Type: onnx.FLOAT, Shape: dims}
 	rng, size := rand.New(rand.NewPCG(seed, 1)), 1
 	for _, d := range dims {
 		size *= d
@@ -88,7 +88,7 @@ func both(t *testing.T, what string, seed uint64, opset int64, off float64, buil
 	for range size {
 		data.Data = binary.LittleEndian.AppendUint32(data.Data, math.Float32bits(float32(rng.NormFloat64())))
 	}
-	var results [2]map[string]graph.Tensor
+	var results [2]map[string]engine.Tensor
 	var steps []string
 	for i, loose := range []bool{false, true} {
 		declared := make([]any, len(dims))
@@ -96,12 +96,12 @@ func both(t *testing.T, what string, seed uint64, opset int64, off float64, buil
 			declared[k] = d
 		}
 		m := model(opset, func(*onnx.Graph) {}, declared...)
-		g := &net{Graph: &m.Graph, rng: rand.New(rand.NewPCG(seed, 2)), loose: loose, in: map[string]graph.Tensor{"x": data}}
+		g := &net{Graph: &m.Graph, rng: rand.New(rand.NewPCG(seed, 2)), loose: loose, in: map[string]engine.Tensor{"x": data}}
 		build(g)
 		for _, threads := range []int{1, 2, 3} {
-			p := compile(t, m, graph.Options{Threads: threads})
+			p := compile(t, m, engine.Options{Threads: threads})
 			if !loose {
-				steps = graph.Steps(p)
+				steps = engine.Steps(p)
 			}
 			for range 2 { // again, on used memory
 				out, err := p.Run(t.Context(), g.in)
@@ -418,8 +418,8 @@ func TestConvolutionCancelled(t *testing.T) {
 		m := model(17, func(*onnx.Graph) {}, 1, channels, side, side)
 		g := &net{Graph: &m.Graph, rng: rand.New(rand.NewPCG(1, 2))}
 		g.Outputs[0] = onnx.Value{Name: g.conv("x", channels, channels, 7, 1)}
-		p := compile(t, m, graph.Options{Threads: threads})
-		x := graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, channels, side, side}, Data: make([]byte, 4*channels*side*side)}
+		p := compile(t, m, engine.Options{Threads: threads})
+		x := engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, channels, side, side}, Data: make([]byte, 4*channels*side*side)}
 		least, begun := time.Hour, 100*time.Millisecond
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -429,7 +429,7 @@ func TestConvolutionCancelled(t *testing.T) {
 				ended = time.Now()
 				cancel()
 			}()
-			_, err := p.Run(ctx, map[string]graph.Tensor{"x": x})
+			_, err := p.Run(ctx, map[string]engine.Tensor{"x": x})
 			over := time.Now()
 			<-ctx.Done()
 			if err == nil { // a fast machine

@@ -1,4 +1,4 @@
-package graph
+package engine
 
 // Steps names the operators that a program runs.
 func Steps(p *Program) []string {

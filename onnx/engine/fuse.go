@@ -1,4 +1,4 @@
-package graph
+package engine
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
 	"mm-abi.org/mm/onnx/engine/array"
-	"mm-abi.org/mm/onnx/engine/attention"
+	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/op"
 )
 
@@ -379,7 +379,7 @@ func (f *fuser) attention(st *step) *step {
 		f.uses[slot]++
 		made.in, made.fixed = append(made.in, slot), append(made.fixed, f.constant[slot] != nil)
 	}
-	made.node.Op, made.kernel, made.transposed = "Attention", attention.Kernel(float32(scale)), scores.transposed
+	made.node.Op, made.kernel, made.transposed = "Attention", layers.Kernel(float32(scale)), scores.transposed
 	return made
 }
 

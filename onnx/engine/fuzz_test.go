@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bytes"
@@ -105,8 +105,8 @@ func small(t testing.TB) [][]byte {
 }
 
 // zeros are inputs of the sizes that a model asks for, with 1 for the unknown.
-func zeros(p *graph.Program) map[string]graph.Tensor {
-	in := make(map[string]graph.Tensor)
+func zeros(p *engine.Program) map[string]engine.Tensor {
+	in := make(map[string]engine.Tensor)
 	for _, v := range p.Inputs() {
 		shape := make([]int, len(v.Type.Dims))
 		for i, d := range v.Type.Dims {
@@ -119,7 +119,7 @@ func zeros(p *graph.Program) map[string]graph.Tensor {
 		if err != nil || n > 1<<16 {
 			return nil
 		}
-		in[v.Name] = graph.Tensor{Type: v.Type.DType, Shape: shape, Data: make([]byte, n*array.Size(v.Type.DType))}
+		in[v.Name] = engine.Tensor{Type: v.Type.DType, Shape: shape, Data: make([]byte, n*array.Size(v.Type.DType))}
 	}
 	return in
 }
@@ -137,15 +137,15 @@ func FuzzRun(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		p, err := graph.Compile(ctx, m, graph.Options{Threads: 1, Memory: 8 << 20, Steps: 100})
-		if errors.Is(err, graph.ErrInternal) {
+		p, err := engine.Compile(ctx, m, engine.Options{Threads: 1, Memory: 8 << 20, Steps: 100})
+		if errors.Is(err, engine.ErrInternal) {
 			t.Fatal(err)
 		}
 		if err != nil {
 			return
 		}
 		defer func() { _ = p.Close() }()
-		if _, err := p.Run(ctx, zeros(p)); errors.Is(err, graph.ErrInternal) {
+		if _, err := p.Run(ctx, zeros(p)); errors.Is(err, engine.ErrInternal) {
 			t.Fatal(err)
 		}
 	})
@@ -158,7 +158,7 @@ func TestSmall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 2})
+		p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 2})
 		if err != nil {
 			t.Errorf("%d: %v", i, err)
 			continue

@@ -15,7 +15,7 @@
 // model ends in an error.
 //
 // Results do not depend on the number of threads.
-package graph
+package engine
 
 import (
 	"context"

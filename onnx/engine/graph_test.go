@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bytes"
@@ -24,9 +24,9 @@ func model(opset int64, build func(g *onnx.Graph), dims ...any) *onnx.Model {
 	return m
 }
 
-func compile(t *testing.T, m *onnx.Model, opt graph.Options) *graph.Program {
+func compile(t *testing.T, m *onnx.Model, opt engine.Options) *engine.Program {
 	t.Helper()
-	p, err := graph.Compile(t.Context(), m, opt)
+	p, err := engine.Compile(t.Context(), m, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,17 +34,17 @@ func compile(t *testing.T, m *onnx.Model, opt graph.Options) *graph.Program {
 	return p
 }
 
-func vector(v ...float32) graph.Tensor {
-	t := graph.Tensor{Type: onnx.FLOAT, Shape: []int{len(v)}}
+func vector(v ...float32) engine.Tensor {
+	t := engine.Tensor{Type: onnx.FLOAT, Shape: []int{len(v)}}
 	for _, x := range v {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
 	}
 	return t
 }
 
-func run(t *testing.T, p *graph.Program, x graph.Tensor) []float64 {
+func run(t *testing.T, p *engine.Program, x engine.Tensor) []float64 {
 	t.Helper()
-	out, err := p.Run(t.Context(), map[string]graph.Tensor{"x": x})
+	out, err := p.Run(t.Context(), map[string]engine.Tensor{"x": x})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func branches() *onnx.Model {
 }
 
 func TestIf(t *testing.T) {
-	p := compile(t, branches(), graph.Options{Threads: 1})
+	p := compile(t, branches(), engine.Options{Threads: 1})
 	if got := run(t, p, vector(1, 2)); !slices.Equal(got, []float64{2, 3}) {
 		t.Errorf("above 0: %v", got)
 	}
@@ -95,12 +95,12 @@ func doubling(n int64) *onnx.Model {
 }
 
 func TestLoop(t *testing.T) {
-	p := compile(t, doubling(3), graph.Options{Threads: 1})
+	p := compile(t, doubling(3), engine.Options{Threads: 1})
 	if got := run(t, p, vector(1, 5)); !slices.Equal(got, []float64{2, 10, 4, 20, 8, 40}) {
 		t.Errorf("the values of each round: %v", got)
 	}
-	p = compile(t, doubling(50), graph.Options{Threads: 1, Steps: 10})
-	if _, err := p.Run(t.Context(), map[string]graph.Tensor{"x": vector(1)}); err == nil || !strings.Contains(err.Error(), "limit is 10") {
+	p = compile(t, doubling(50), engine.Options{Threads: 1, Steps: 10})
+	if _, err := p.Run(t.Context(), map[string]engine.Tensor{"x": vector(1)}); err == nil || !strings.Contains(err.Error(), "limit is 10") {
 		t.Errorf("more rounds than allowed: %v", err)
 	}
 }
@@ -123,7 +123,7 @@ func TestNormalised(t *testing.T) {
 		}, 5)
 	}
 	x := vector(1, 4, -2, -2, 3)
-	joined, alone := run(t, compile(t, build(false), graph.Options{Threads: 1}), x), run(t, compile(t, build(true), graph.Options{Threads: 1}), x)
+	joined, alone := run(t, compile(t, build(false), engine.Options{Threads: 1}), x), run(t, compile(t, build(true), engine.Options{Threads: 1}), x)
 	for i, v := range joined {
 		if math.Abs(v-alone[i]) > 1e-5 {
 			t.Errorf("element %d is %v, alone it is %v", i, v, alone[i])
@@ -155,8 +155,8 @@ func TestJoined(t *testing.T) {
 	}
 	for op, want := range map[string][]float64{"Relu": {0, 6, 0, 0}, "Clip": {-1, 2, 0, -1}} {
 		for _, shared := range []bool{false, true} {
-			p := compile(t, build(op, shared), graph.Options{Threads: 1})
-			out, err := p.Run(t.Context(), map[string]graph.Tensor{"x": vector(1, 4, -2, -2, 3)})
+			p := compile(t, build(op, shared), engine.Options{Threads: 1})
+			out, err := p.Run(t.Context(), map[string]engine.Tensor{"x": vector(1, 4, -2, -2, 3)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,28 +183,28 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		m    *onnx.Model
-		opt  graph.Options
+		opt  engine.Options
 		want string
 	}{
-		"unknown operators": {model(17, func(g *onnx.Graph) { g.Add("Foo", []string{"x"}, "z"); g.Add("Bar", []string{"z"}, "y") }, 1), graph.Options{}, "operator Foo is not supported\noperator Bar"},
-		"an old operator":   {model(6, func(g *onnx.Graph) { g.Add("Add", []string{"x", "x"}, "y") }, 1), graph.Options{}, "operator Add of opset 6"},
-		"an old opset":      {model(3, func(g *onnx.Graph) { g.Add("Neg", []string{"x"}, "y") }, 1), graph.Options{}, "opset 3"},
-		"cubic":             {model(17, func(g *onnx.Graph) { g.Add("Resize", []string{"x"}, "y", onnx.String("mode", "cubic")) }, 1), graph.Options{}, "mode cubic"},
+		"unknown operators": {model(17, func(g *onnx.Graph) { g.Add("Foo", []string{"x"}, "z"); g.Add("Bar", []string{"z"}, "y") }, 1), engine.Options{}, "operator Foo is not supported\noperator Bar"},
+		"an old operator":   {model(6, func(g *onnx.Graph) { g.Add("Add", []string{"x", "x"}, "y") }, 1), engine.Options{}, "operator Add of opset 6"},
+		"an old opset":      {model(3, func(g *onnx.Graph) { g.Add("Neg", []string{"x"}, "y") }, 1), engine.Options{}, "opset 3"},
+		"cubic":             {model(17, func(g *onnx.Graph) { g.Add("Resize", []string{"x"}, "y", onnx.String("mode", "cubic")) }, 1), engine.Options{}, "mode cubic"},
 		"a domain": {model(17, func(g *onnx.Graph) {
 			g.Nodes = []onnx.Node{{Op: "Gelu", Domain: "org.example", Inputs: []string{"x"}, Outputs: []string{"y"}}}
-		}, 1), graph.Options{}, "org.example"},
-		"too many nodes": {model(17, long, 1), graph.Options{Nodes: 3}, "more than 3 nodes"},
-		"no producer":    {model(17, func(g *onnx.Graph) { g.Add("Neg", []string{"q"}, "y") }, 1), graph.Options{}, `"q"`},
+		}, 1), engine.Options{}, "org.example"},
+		"too many nodes": {model(17, long, 1), engine.Options{Nodes: 3}, "more than 3 nodes"},
+		"no producer":    {model(17, func(g *onnx.Graph) { g.Add("Neg", []string{"q"}, "y") }, 1), engine.Options{}, `"q"`},
 	} {
-		if _, err := graph.Compile(t.Context(), c.m, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := engine.Compile(t.Context(), c.m, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	p := compile(t, model(17, big, 1), graph.Options{Threads: 1, Memory: 1 << 20})
-	if _, err := p.Run(t.Context(), map[string]graph.Tensor{"x": vector(1)}); !errors.Is(err, graph.ErrMemory) {
+	p := compile(t, model(17, big, 1), engine.Options{Threads: 1, Memory: 1 << 20})
+	if _, err := p.Run(t.Context(), map[string]engine.Tensor{"x": vector(1)}); !errors.Is(err, engine.ErrMemory) {
 		t.Errorf("a gigabyte: %v", err)
 	}
-	if _, err := p.Run(t.Context(), map[string]graph.Tensor{"x": vector(1)}); !errors.Is(err, graph.ErrMemory) {
+	if _, err := p.Run(t.Context(), map[string]engine.Tensor{"x": vector(1)}); !errors.Is(err, engine.ErrMemory) {
 		t.Errorf("after a failed run: %v", err)
 	}
 }
@@ -216,10 +216,10 @@ func TestFailedRuns(t *testing.T) {
 		g.Add("ReduceSum", []string{"n"}, "s")
 		g.Add("Expand", []string{"s", g.Constant(onnx.Ints("to", []int64{1}, []int64{1 << 24}))}, "y")
 		g.Outputs = append(g.Outputs, onnx.Value{Name: "n"})
-	}, "N"), graph.Options{Threads: 1, Memory: 1 << 20})
+	}, "N"), engine.Options{Threads: 1, Memory: 1 << 20})
 	x := vector(make([]float32, 10000)...)
 	for i := range 50 {
-		if _, err := p.Run(t.Context(), map[string]graph.Tensor{"x": x}); !errors.Is(err, graph.ErrMemory) || !strings.Contains(err.Error(), "Expand") {
+		if _, err := p.Run(t.Context(), map[string]engine.Tensor{"x": x}); !errors.Is(err, engine.ErrMemory) || !strings.Contains(err.Error(), "Expand") {
 			t.Fatalf("run %d: %v", i, err)
 		}
 	}
@@ -228,8 +228,8 @@ func TestFailedRuns(t *testing.T) {
 func TestInputs(t *testing.T) {
 	m := model(17, func(g *onnx.Graph) { g.Add("Add", []string{"x", "z"}, "y") }, "N")
 	m.Graph.Inputs = append(m.Graph.Inputs, onnx.TensorValue("z", onnx.FLOAT, "N"))
-	p := compile(t, m, graph.Options{Threads: 1})
-	for name, in := range map[string]map[string]graph.Tensor{
+	p := compile(t, m, engine.Options{Threads: 1})
+	for name, in := range map[string]map[string]engine.Tensor{
 		"another size":  {"x": vector(1), "z": vector(1, 2)},
 		"missing":       {"x": vector(1)},
 		"another type":  {"x": vector(1), "z": {Type: onnx.INT32, Shape: []int{1}, Data: make([]byte, 4)}},
@@ -248,7 +248,7 @@ func TestInputs(t *testing.T) {
 	if err := errors.Join(p.Close(), p.Close()); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Run(t.Context(), nil); !errors.Is(err, graph.ErrClosed) {
+	if _, err := p.Run(t.Context(), nil); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 			name = g.Add("Neg", []string{name}, name+"n")
 		}
 		g.Add("Neg", []string{name}, "y")
-	}, 1000), graph.Options{Threads: 1})
+	}, 1000), engine.Options{Threads: 1})
 	x := vector(make([]float32, 1000)...)
 	for range 3 {
 		run(t, p, x)
@@ -286,7 +286,7 @@ func TestModelMayGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := compile(t, read, graph.Options{Threads: 1})
+	p := compile(t, read, engine.Options{Threads: 1})
 	clear(b.Bytes())
 	if got := run(t, p, vector(1, 2)); !slices.Equal(got, []float64{3, 3, 3, 3}) {
 		t.Errorf("%v", got)
@@ -308,7 +308,7 @@ func TestConstants(t *testing.T) {
 		g.Add("Add", []string{"abd", "f"}, "k")
 		g.Add("Expand", []string{"k", "c"}, "e")
 		g.Add("Add", []string{"x", "e"}, "y")
-	}, 1), graph.Options{Threads: 1})
+	}, 1), engine.Options{Threads: 1})
 	if got := run(t, p, vector(0.5)); !slices.Equal(got, []float64{14.5, 17.5, 14.5, 17.5}) {
 		t.Errorf("%v", got)
 	}

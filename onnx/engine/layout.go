@@ -1,4 +1,4 @@
-package graph
+package engine
 
 import (
 	"slices"
@@ -6,7 +6,6 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/array"
-	"mm-abi.org/mm/onnx/engine/block"
 	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/image"
 	"mm-abi.org/mm/onnx/engine/kernel"
@@ -73,7 +72,7 @@ func (l *layouter) plain(slot int) {
 	delete(l.missing, slot)
 	img := l.images[slot]
 	l.made = append(l.made, &step{
-		node: &onnx.Node{Op: "ToPlain"}, kernel: block.ToPlain(img.channels),
+		node: &onnx.Node{Op: "ToPlain"}, kernel: conv.ToPlain(img.channels),
 		in: []int{img.slot}, out: []int{slot}, fixed: []bool{false},
 	})
 }
@@ -86,7 +85,7 @@ func (l *layouter) blocks(slot, channels, rank int) int {
 	img := laid{l.keep(nil), channels, rank}
 	l.images[slot] = img
 	l.made = append(l.made, &step{
-		node: &onnx.Node{Op: "ToBlocks"}, kernel: block.Lay(channels),
+		node: &onnx.Node{Op: "ToBlocks"}, kernel: conv.Lay(channels),
 		in: []int{slot}, out: []int{img.slot}, fixed: []bool{false},
 	})
 	return img.slot
@@ -195,7 +194,7 @@ func (l *layouter) pair(st *step, img laid) (bool, error) {
 	}
 	kernel := st.kernel
 	if st.node.Op == "Mul" {
-		kernel = block.Scale(kernel)
+		kernel = conv.Scale(kernel)
 	}
 	l.gives(st, kernel, in, img.channels, img.rank)
 	return true, nil
@@ -243,7 +242,7 @@ func (l *layouter) concat(st *step, first laid) bool {
 		}
 		in, channels, all = append(in, img.slot), append(channels, img.channels), all+img.channels
 	}
-	l.gives(st, block.Concat(channels), in, all, first.rank)
+	l.gives(st, conv.Concat(channels), in, all, first.rank)
 	return true
 }
 

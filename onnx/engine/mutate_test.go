@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"context"
@@ -75,15 +75,15 @@ func FuzzEdited(f *testing.F) {
 		edit(m, edits[:min(len(edits), 30)])
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		p, err := graph.Compile(ctx, m, graph.Options{Threads: 1, Memory: 8 << 20, Steps: 100})
-		if errors.Is(err, graph.ErrInternal) {
+		p, err := engine.Compile(ctx, m, engine.Options{Threads: 1, Memory: 8 << 20, Steps: 100})
+		if errors.Is(err, engine.ErrInternal) {
 			t.Fatal(err)
 		}
 		if err != nil {
 			return
 		}
 		defer func() { _ = p.Close() }()
-		if _, err := p.Run(ctx, zeros(p)); errors.Is(err, graph.ErrInternal) {
+		if _, err := p.Run(ctx, zeros(p)); errors.Is(err, engine.ErrInternal) {
 			t.Fatal(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bufio"
@@ -77,7 +77,7 @@ func (o *ort) ask(t *testing.T, format string, args ...any) string {
 var descrs = map[onnx.DType]string{onnx.FLOAT: "<f4", onnx.UINT8: "|u1", onnx.INT64: "<i8", onnx.FLOAT16: "<f2"}
 
 // npy is NumPy's file of a float32 array.
-func npy(t graph.Tensor) []byte {
+func npy(t engine.Tensor) []byte {
 	dims := ""
 	for _, d := range t.Shape {
 		dims += fmt.Sprintf("%d,", d)
@@ -105,7 +105,7 @@ var (
 )
 
 // readNPY reads NumPy's file of an array.
-func readNPY(path string) (t graph.Tensor, err error) {
+func readNPY(path string) (t engine.Tensor, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return t, err
@@ -133,7 +133,7 @@ func readNPY(path string) (t graph.Tensor, err error) {
 // real is a model, with inputs unless noise will do.
 type real struct {
 	name, path string
-	in         map[string]graph.Tensor
+	in         map[string]engine.Tensor
 }
 
 // reals are the models at hand: two that people use, the reference modules',
@@ -190,9 +190,9 @@ func trimmed(t testing.TB, path string) string {
 }
 
 // noise fills the inputs of a model.
-func noise(p *graph.Program) map[string]graph.Tensor {
+func noise(p *engine.Program) map[string]engine.Tensor {
 	rng := rand.New(rand.NewPCG(1, 2))
-	in := make(map[string]graph.Tensor)
+	in := make(map[string]engine.Tensor)
 	for _, v := range p.Inputs() {
 		shape := make([]int, len(v.Type.Dims))
 		for i, d := range v.Type.Dims {
@@ -205,7 +205,7 @@ func noise(p *graph.Program) map[string]graph.Tensor {
 			}
 		}
 		n, _ := array.Count(shape)
-		t := graph.Tensor{Type: v.Type.DType, Shape: shape}
+		t := engine.Tensor{Type: v.Type.DType, Shape: shape}
 		for range n {
 			switch t.Type {
 			case onnx.FLOAT:
@@ -220,14 +220,14 @@ func noise(p *graph.Program) map[string]graph.Tensor {
 	return in
 }
 
-func load(t testing.TB, path string, threads int) *graph.Program {
+func load(t testing.TB, path string, threads int) *engine.Program {
 	t.Helper()
 	m, err := onnx.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	p, err := graph.Compile(t.Context(), m, graph.Options{Threads: threads})
+	p, err := engine.Compile(t.Context(), m, engine.Options{Threads: threads})
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -244,7 +244,7 @@ func TestAgainstONNXRuntime(t *testing.T) {
 		t.Logf("%-22s %8s %8s %8s %6s %9s", "model", "threads", "here ms", "ORT ms", "ratio", "peak MB")
 	}
 	for _, r := range append(reals(t), strangers(t)...) {
-		var first map[string]graph.Tensor
+		var first map[string]engine.Tensor
 		for _, threads := range []int{1, 2} {
 			p := load(t, r.path, threads)
 			in := r.inputs(t)
@@ -266,7 +266,7 @@ func TestAgainstONNXRuntime(t *testing.T) {
 }
 
 // against compares one run, and times more.
-func (o *ort) against(t *testing.T, p *graph.Program, r real, in, out map[string]graph.Tensor, threads int) {
+func (o *ort) against(t *testing.T, p *engine.Program, r real, in, out map[string]engine.Tensor, threads int) {
 	t.Helper()
 	dir := t.TempDir()
 	for i, v := range p.Inputs() {
@@ -278,7 +278,7 @@ func (o *ort) against(t *testing.T, p *graph.Program, r real, in, out map[string
 	o.ask(t, "run %s", dir)
 	for i, name := range p.Outputs() {
 		want := data(t, filepath.Join(dir, fmt.Sprintf("out%d.npy", i)))
-		a, b := values(out[name]), values(graph.Tensor{Type: out[name].Type, Data: want})
+		a, b := values(out[name]), values(engine.Tensor{Type: out[name].Type, Data: want})
 		if len(a) != len(b) {
 			t.Fatalf("%s: %s has %d elements, ONNX Runtime's %d", r.name, name, len(a), len(b))
 		}

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"strings"
@@ -23,7 +23,7 @@ func TestRefusedBeforeJoined(t *testing.T) {
 		y := g.Add("Conv", inputs, "y")
 		g.Add("BatchNormalization", []string{y, one("s", 1), one("o", 1), one("m", 1), one("v", 1)}, "z")
 		g.Outputs = []onnx.Value{onnx.TensorValue("z", onnx.FLOAT, 1, 1, 4, 4)}
-		if p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "operator Conv with ") {
+		if p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1}); err == nil || !strings.Contains(err.Error(), "operator Conv with ") {
 			t.Errorf("%d inputs: %v, %v", len(inputs), p, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package graph_test
+package engine_test
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func TestSuite(t *testing.T) {
 				if slices.Contains(listed, name) && !*update {
 					t.Errorf("%s passes: take it off %s", name, failing)
 				}
-			case errors.Is(err, graph.ErrInternal):
+			case errors.Is(err, engine.ErrInternal):
 				t.Errorf("%s: %v", name, err)
 			default:
 				failed = append(failed, name)
@@ -133,7 +133,7 @@ func runCase(t *testing.T, path string) (claimed bool, err error) {
 	if opset < 6 || len(m.Functions) > 0 || !claims(m, &m.Graph, opset) {
 		return false, nil
 	}
-	p, err := graph.Compile(t.Context(), m, graph.Options{Threads: 2})
+	p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 2})
 	if err != nil {
 		return true, err
 	}
@@ -143,7 +143,7 @@ func runCase(t *testing.T, path string) (claimed bool, err error) {
 		return true, fmt.Errorf("no data: %v", err)
 	}
 	for _, set := range sets {
-		in := make(map[string]graph.Tensor)
+		in := make(map[string]engine.Tensor)
 		for i, v := range p.Inputs() {
 			a, err := readTensor(filepath.Join(set, fmt.Sprintf("input_%d.pb", i)))
 			if err != nil {
@@ -169,32 +169,32 @@ func runCase(t *testing.T, path string) (claimed bool, err error) {
 }
 
 // readTensor reads a TensorProto: as the only constant of a model.
-func readTensor(path string) (graph.Tensor, error) {
+func readTensor(path string) (engine.Tensor, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return graph.Tensor{}, err
+		return engine.Tensor{}, err
 	}
 	return parseTensor(data)
 }
 
-func parseTensor(data []byte) (graph.Tensor, error) {
+func parseTensor(data []byte) (engine.Tensor, error) {
 	wrap := func(field byte, b []byte) []byte {
 		return append(binary.AppendUvarint([]byte{field<<3 | 2}, uint64(len(b))), b...)
 	}
 	m, err := onnx.Parse(wrap(7, wrap(5, data)))
 	if err != nil {
-		return graph.Tensor{}, err
+		return engine.Tensor{}, err
 	}
 	var arena array.Arena
 	a, err := arena.FromTensor(&m.Graph.Initializers[0])
 	if err != nil {
-		return graph.Tensor{}, err
+		return engine.Tensor{}, err
 	}
-	return graph.Tensor{Type: a.Type, Shape: a.Shape, Data: bytes.Clone(a.Bytes())}, nil
+	return engine.Tensor{Type: a.Type, Shape: a.Shape, Data: bytes.Clone(a.Bytes())}, nil
 }
 
 // values are a tensor's elements as float64.
-func values(t graph.Tensor) []float64 {
+func values(t engine.Tensor) []float64 {
 	size := array.Size(t.Type)
 	out := make([]float64, 0, len(t.Data)/size)
 	for b := t.Data; len(b) > 0; b = b[size:] {
@@ -234,7 +234,7 @@ func half(h uint16) float64 {
 
 // same compares as ONNX's runner does: rtol 1e-3 and atol 1e-7 for fractions,
 // whole numbers exactly.
-func same(got, want graph.Tensor) error {
+func same(got, want engine.Tensor) error {
 	if got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("%s %v, want %s %v", got.Type, got.Shape, want.Type, want.Shape)
 	}

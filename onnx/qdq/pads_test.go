@@ -54,7 +54,7 @@ func TestPads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets := []map[string]graph.Tensor{in}
+		sets := []map[string]engine.Tensor{in}
 		f, err := freeze.Freeze(t.Context(), c.model, sets, freeze.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -70,7 +70,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		return nil, err
 	}
 	full := &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
-	opt := admit.Options{CheckOptions: graph.Checks(), Open: admit.Named(b.Part.Files[string(format)], b.Files.Path, b.Sealed())}
+	opt := admit.Options{CheckOptions: engine.Checks(), Open: admit.Named(b.Part.Files[string(format)], b.Files.Path, b.Sealed())}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
 	} else if l.Memory > 0 && info.Size() > l.Memory {
@@ -87,7 +87,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if closed := m.Close(); err == nil && closed != nil {
 		err = errors.Join(closed, f.Close())
 	}
-	if errors.Is(err, graph.ErrMemory) && l.Memory > 0 {
+	if errors.Is(err, engine.ErrMemory) && l.Memory > 0 {
 		return nil, full
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 
 // Function makes a function of a model in memory, which is the caller's.
 func Function(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.Function, error) {
-	p, err := graph.Compile(ctx, m, graph.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
+	p, err := engine.Compile(ctx, m, engine.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func Function(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.F
 
 // function is an open model.
 type function struct {
-	program *graph.Program
+	program *engine.Program
 	limit   time.Duration
 }
 
@@ -118,7 +118,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		defer cancel()
 		ctx = limited
 	}
-	given := make(map[string]graph.Tensor, len(in))
+	given := make(map[string]engine.Tensor, len(in))
 	for name, t := range in {
 		if err := t.Check(); err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
@@ -130,11 +130,11 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 			}
 			shape[i] = int(d)
 		}
-		given[name] = graph.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
+		given[name] = engine.Tensor{Type: t.Type.ONNX(), Shape: shape, Data: t.Data}
 	}
 	results, err := f.program.Run(ctx, given)
 	switch {
-	case errors.Is(err, graph.ErrClosed):
+	case errors.Is(err, engine.ErrClosed):
 		return nil, fmt.Errorf("the model is %w", runtimes.ErrClosed)
 	case err != nil && errors.Is(context.Cause(ctx), runtimes.ErrTime):
 		return nil, fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, f.limit)

@@ -27,13 +27,13 @@ func decoder(t *testing.T) func(states []byte) []float32 {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { model.Close() })
-	p, err := graph.Compile(t.Context(), model, graph.Options{Threads: 1})
+	p, err := engine.Compile(t.Context(), model, engine.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	return func(states []byte) []float32 {
-		out, err := p.Run(t.Context(), map[string]graph.Tensor{"latent_tokens": {Type: onnx.FLOAT16, Shape: []int{1, 24, 256}, Data: states}})
+		out, err := p.Run(t.Context(), map[string]engine.Tensor{"latent_tokens": {Type: onnx.FLOAT16, Shape: []int{1, 24, 256}, Data: states}})
 		if err != nil {
 			t.Fatal(err)
 		}

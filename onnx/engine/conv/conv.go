@@ -1,16 +1,19 @@
-// Package conv computes convolutions and pools of images whose channels lie in
-// blocks, as the kernels of core/tensor read them.
+// Package conv computes convolutions and pools of images whose channels are
+// stored in blocks, the layout that the kernels of core/tensor read.
 //
 // An image of C channels is held as ⌈C/lanes⌉ blocks: [block][row][column]
-// [lane]. What lies in the lanes beyond C is nobody's: no result reads it. A
-// [Filter] is weights packed once in the order of the kernels; it is then
-// applied to any number of images, cut into rows over the threads of a pool.
-// Where a window reaches beyond the image, the image is copied into a frame of
-// zeros first, or, for windows with weights of their own over wide images, the
-// columns at the edges are computed one by one.
+// [lane]. The contents of lanes beyond C are unspecified; no result depends on
+// them. A [Filter] holds weights packed once in the order of the kernels; it
+// applies to any number of images, split into rows over the threads of a pool.
+// If a window extends beyond the image, the image is first copied into a frame
+// of zeros; for depthwise windows over wide images, the columns at the edges are
+// computed one by one instead.
 //
-// Each result is summed in an order that follows from the weights alone: it
-// depends neither on the threads nor on the size of the image.
+// The order of each sum follows from the weights alone: it depends neither on
+// the number of threads nor on the size of the image.
+//
+// The kernels in block.go convert arrays to and from this layout and scale and
+// concatenate them.
 package conv
 
 import (

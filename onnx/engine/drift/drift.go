@@ -45,7 +45,7 @@ func Drift(outputs []Output) float64 {
 
 // Options for Measure. The zero value is ready.
 type Options struct {
-	Graph graph.Options
+	Graph engine.Options
 }
 
 // Unlike says that one of two results is infinite or no number, and the other is
@@ -71,8 +71,8 @@ func word(v float64) string {
 // Measure runs both models on each of the inputs. Outputs of other types than
 // floats count as numbers. An infinity, or what is no number, where the other
 // result has another value, is [Unlike].
-func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]graph.Tensor, opt Options) ([]Output, error) {
-	other, err := graph.Compile(ctx, after, opt.Graph)
+func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string]engine.Tensor, opt Options) ([]Output, error) {
+	other, err := engine.Compile(ctx, after, opt.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("drift: %w", err)
 	}
@@ -82,11 +82,11 @@ func Measure(ctx context.Context, before, after *onnx.Model, inputs []map[string
 
 // Against runs a model on each of the inputs and compares its results with
 // those that run gives for them, as [Measure] does.
-func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error), inputs []map[string]graph.Tensor, opt Options) (out []Output, err error) {
+func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error), inputs []map[string]engine.Tensor, opt Options) (out []Output, err error) {
 	if len(inputs) == 0 {
 		return nil, errors.New("drift: there are no inputs")
 	}
-	p, err := graph.Compile(ctx, m, opt.Graph)
+	p, err := engine.Compile(ctx, m, opt.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("drift: %w", err)
 	}
@@ -116,7 +116,7 @@ func Against(ctx context.Context, m *onnx.Model, run func(context.Context, map[s
 }
 
 // Cosine is that of two tensors as vectors; 0 where they cannot be compared.
-func Cosine(a, b graph.Tensor) float64 {
+func Cosine(a, b engine.Tensor) float64 {
 	var o Output
 	if err := o.add(a, b); err != nil {
 		return 0
@@ -139,7 +139,7 @@ func (o *Output) close() {
 }
 
 // add counts one pair of results.
-func (o *Output) add(a, b graph.Tensor) error {
+func (o *Output) add(a, b engine.Tensor) error {
 	x, err := numbers(a)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func largest(v []float64) int {
 }
 
 // numbers reads a tensor's elements.
-func numbers(t graph.Tensor) ([]float64, error) {
+func numbers(t engine.Tensor) ([]float64, error) {
 	size := array.Size(t.Type)
 	if size == 0 {
 		return nil, fmt.Errorf("elements of %s", t.Type)
@@ -232,9 +232,9 @@ const maxNoise = 1 << 30
 // Noise makes inputs for a model: normal numbers from the seed, integers of 0
 // and 1. shapes gives the sizes of dimensions that the model leaves open, by
 // the input's name; an open first dimension is 1 without it.
-func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]graph.Tensor, error) {
+func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]engine.Tensor, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	out := make(map[string]graph.Tensor)
+	out := make(map[string]engine.Tensor)
 	for _, v := range m.Inputs() {
 		shape, err := shapeOf(v, shapes[v.Name])
 		if err != nil {
@@ -255,8 +255,8 @@ func Noise(m *onnx.Model, shapes map[string][]int, seed uint64) (map[string]grap
 	return out, nil
 }
 
-func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) graph.Tensor {
-	t := graph.Tensor{Type: d, Shape: shape}
+func noise(rng *rand.Rand, d onnx.DType, shape []int, n int) engine.Tensor {
+	t := engine.Tensor{Type: d, Shape: shape}
 	for range n {
 		switch d {
 		case onnx.FLOAT:
@@ -312,19 +312,19 @@ var dtypes = map[string]onnx.DType{
 }
 
 // Read makes a tensor of a .npy file in memory.
-func Read(b []byte) (graph.Tensor, error) {
+func Read(b []byte) (engine.Tensor, error) {
 	a, err := npy.Decode(b)
 	if err != nil {
-		return graph.Tensor{}, err
+		return engine.Tensor{}, err
 	}
 	return Of(a)
 }
 
 // Of makes a tensor of an array, whose data it shares.
-func Of(a *npy.Array) (graph.Tensor, error) {
+func Of(a *npy.Array) (engine.Tensor, error) {
 	d, ok := dtypes[a.Type]
 	if !ok {
-		return graph.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
+		return engine.Tensor{}, fmt.Errorf("elements of the type %s are not supported", a.Type)
 	}
-	return graph.Tensor{Type: d, Shape: a.Shape, Data: a.Data}, nil
+	return engine.Tensor{Type: d, Shape: a.Shape, Data: a.Data}, nil
 }

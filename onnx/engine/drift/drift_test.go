@@ -31,8 +31,8 @@ func same() *onnx.Model {
 	return m
 }
 
-func row(v ...float32) graph.Tensor {
-	t := graph.Tensor{Type: onnx.FLOAT, Shape: []int{len(v) / 3, 3}}
+func row(v ...float32) engine.Tensor {
+	t := engine.Tensor{Type: onnx.FLOAT, Shape: []int{len(v) / 3, 3}}
 	for _, x := range v {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
 	}
@@ -40,7 +40,7 @@ func row(v ...float32) graph.Tensor {
 }
 
 func TestMeasure(t *testing.T) {
-	in := []map[string]graph.Tensor{{"x": row(1, 1, 1, 3, 1, 0)}, {"x": row(1, 0, 0)}}
+	in := []map[string]engine.Tensor{{"x": row(1, 1, 1, 3, 1, 0)}, {"x": row(1, 0, 0)}}
 	out, err := drift.Measure(t.Context(), scaled(1), scaled(4), in, drift.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -68,9 +68,9 @@ func TestMeasure(t *testing.T) {
 // an error.
 func TestInfinite(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	of := func(v ...float32) func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) {
-		return func(context.Context, map[string]graph.Tensor) (map[string]graph.Tensor, error) {
-			return map[string]graph.Tensor{"y": row(v...)}, nil
+	of := func(v ...float32) func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) {
+		return func(context.Context, map[string]engine.Tensor) (map[string]engine.Tensor, error) {
+			return map[string]engine.Tensor{"y": row(v...)}, nil
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -86,7 +86,7 @@ func TestInfinite(t *testing.T) {
 		"no number now":      {[]float32{1, inf, 2}, []float32{1, nan, 2}, "element 1 was +Inf and is no number now"},
 		"a number now":       {[]float32{1, 2, nan}, []float32{1, 2, 3}, "element 2 was no number and is 3 now"},
 	} {
-		out, err := drift.Against(t.Context(), same(), of(tc.y...), []map[string]graph.Tensor{{"x": row(tc.x...)}}, drift.Options{})
+		out, err := drift.Against(t.Context(), same(), of(tc.y...), []map[string]engine.Tensor{{"x": row(tc.x...)}}, drift.Options{})
 		if tc.want == "" {
 			if err != nil || out[0].Cosine < 1-1e-12 || out[0].MaxAbs != 0 {
 				t.Errorf("%s: %+v, %v", name, out, err)
@@ -101,7 +101,7 @@ func TestInfinite(t *testing.T) {
 			t.Errorf("%s: cosine %v", name, c)
 		}
 	}
-	big := graph.Tensor{Type: onnx.DOUBLE, Shape: []int{1}, Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e200))}
+	big := engine.Tensor{Type: onnx.DOUBLE, Shape: []int{1}, Data: binary.LittleEndian.AppendUint64(nil, math.Float64bits(1e200))}
 	if c := drift.Cosine(big, big); c != 0 {
 		t.Errorf("squares beyond all: cosine %v", c)
 	}

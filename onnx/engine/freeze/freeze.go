@@ -23,7 +23,7 @@ import (
 
 // Options for Freeze. The zero value is ready.
 type Options struct {
-	Graph graph.Options
+	Graph engine.Options
 }
 
 // Frozen is a model of fixed shapes.
@@ -41,7 +41,7 @@ type Frozen struct {
 // one set, all of the same shapes. Branches, loops and the model's own functions
 // are refused by the node's name, and so is a shape that differs from one set to
 // the next.
-func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tensor, opt Options) (*Frozen, error) {
+func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]engine.Tensor, opt Options) (*Frozen, error) {
 	if len(inputs) == 0 {
 		return nil, errors.New("freezing: there are no inputs")
 	}
@@ -49,7 +49,7 @@ func Freeze(ctx context.Context, m *onnx.Model, inputs []map[string]graph.Tensor
 	if err != nil {
 		return nil, fmt.Errorf("freezing: %w", err)
 	}
-	p, err := graph.Compile(ctx, f.telling(), opt.Graph)
+	p, err := engine.Compile(ctx, f.telling(), opt.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("freezing: %w", err)
 	}
@@ -141,7 +141,7 @@ func (f *freezer) telling() *onnx.Model {
 }
 
 // look takes note of the values of one run.
-func (f *freezer) look(in, out map[string]graph.Tensor) error {
+func (f *freezer) look(in, out map[string]engine.Tensor) error {
 	for _, v := range f.m.Inputs() {
 		if err := f.note(v.Name, in[v.Name]); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (f *freezer) look(in, out map[string]graph.Tensor) error {
 	return nil
 }
 
-func (f *freezer) note(name string, t graph.Tensor) error {
+func (f *freezer) note(name string, t engine.Tensor) error {
 	s := f.values[name]
 	if s == nil {
 		s = &seen{dtype: t.Type, shape: t.Shape, Range: qdq.Range{Low: math.Inf(1), High: math.Inf(-1)}}

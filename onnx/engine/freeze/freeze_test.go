@@ -49,7 +49,7 @@ func block(opset int64) *onnx.Model {
 	return m
 }
 
-func inputs(t *testing.T, m *onnx.Model, n int) (out []map[string]graph.Tensor) {
+func inputs(t *testing.T, m *onnx.Model, n int) (out []map[string]engine.Tensor) {
 	t.Helper()
 	for i := range n {
 		in, err := drift.Noise(m, map[string][]int{"x": {2, 4, 16}}, uint64(i))
@@ -104,7 +104,7 @@ func TestNotFrozen(t *testing.T) {
 	// Two shapes of one input, and a shape that numbers decide.
 	m := block(17)
 	two := inputs(t, m, 2)
-	two[1]["x"] = graph.Tensor{Type: onnx.FLOAT, Shape: []int{1, 4, 16}, Data: two[1]["x"].Data[:4*64]}
+	two[1]["x"] = engine.Tensor{Type: onnx.FLOAT, Shape: []int{1, 4, 16}, Data: two[1]["x"].Data[:4*64]}
 	if _, err := freeze.Freeze(t.Context(), m, two, freeze.Options{}); err == nil || !strings.Contains(err.Error(), "x") {
 		t.Errorf("two shapes: %v", err)
 	}
@@ -112,14 +112,14 @@ func TestNotFrozen(t *testing.T) {
 	loose.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
 	loose.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1, "n")}
 	loose.Graph.Add("NonZero", []string{"x"}, "y")
-	of := func(v ...float32) map[string]graph.Tensor {
+	of := func(v ...float32) map[string]engine.Tensor {
 		var raw []byte
 		for _, x := range v {
 			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 		}
-		return map[string]graph.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{4}, Data: raw}}
+		return map[string]engine.Tensor{"x": {Type: onnx.FLOAT, Shape: []int{4}, Data: raw}}
 	}
-	_, err := freeze.Freeze(t.Context(), loose, []map[string]graph.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, freeze.Options{})
+	_, err := freeze.Freeze(t.Context(), loose, []map[string]engine.Tensor{of(1, 0, 0, 1), of(1, 1, 1, 1)}, freeze.Options{})
 	if err == nil || !strings.Contains(err.Error(), `"y"`) {
 		t.Errorf("a shape that numbers decide: %v", err)
 	}
@@ -128,7 +128,7 @@ func TestNotFrozen(t *testing.T) {
 	still.Graph.Inputs = []onnx.Value{onnx.TensorValue("x", onnx.FLOAT, 4)}
 	still.Graph.Outputs = []onnx.Value{onnx.TensorValue("y", onnx.INT64, 1)}
 	still.Graph.Add("Shape", []string{"x"}, "y")
-	if _, err := freeze.Freeze(t.Context(), still, []map[string]graph.Tensor{of(1, 2, 3, 4)}, freeze.Options{}); err == nil {
+	if _, err := freeze.Freeze(t.Context(), still, []map[string]engine.Tensor{of(1, 2, 3, 4)}, freeze.Options{}); err == nil {
 		t.Error("a result without inputs was frozen")
 	}
 }

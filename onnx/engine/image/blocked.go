@@ -8,7 +8,6 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/arith"
 	"mm-abi.org/mm/onnx/engine/array"
-	"mm-abi.org/mm/onnx/engine/block"
 	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
@@ -47,7 +46,7 @@ func laid(c *kernel.Call, x *array.Array, plain bool, channels int, kernel []int
 			return nil, fmt.Errorf("%s %v is no image of %d channels", x.Type, x.Shape, channels)
 		}
 		size = x.Shape[2:]
-	} else if size, err = block.Spatial(x); err != nil {
+	} else if size, err = conv.Spatial(x); err != nil {
 		return nil, err
 	}
 	w, err := windowOf(c, size, kernel)
@@ -75,10 +74,10 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 		if err != nil {
 			return err
 		}
-		if !s.Plain && x.Shape[1] != conv.Blocks(s.In, block.Kernels().Lanes()) {
+		if !s.Plain && x.Shape[1] != conv.Blocks(s.In, conv.Kernels().Lanes()) {
 			return fmt.Errorf("%v is no image of %d channels", x.Shape, s.In)
 		}
-		out, err := c.Result(0, onnx.FLOAT, block.Shape(x.Shape[0], s.Out, l.out)...)
+		out, err := c.Result(0, onnx.FLOAT, conv.Shape(x.Shape[0], s.Out, l.out)...)
 		if err != nil || out.Len() == 0 {
 			return err
 		}
@@ -95,7 +94,7 @@ func Convolution(f *conv.Filter, rank int) kernel.Func {
 				after.Add = array.Of[float32](add)
 			}
 		}
-		work, done := block.Work(c)
+		work, done := conv.NewWork(c)
 		defer done()
 		if err := f.Do(work, l.win, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after); err != nil {
 			return err
@@ -138,9 +137,9 @@ func BlockedPool(c *kernel.Call) error {
 		if c.Int("count_include_pad", 0) != 0 {
 			count = func(dim, o int) int { return l.all.coveredIn(dim+1, o) }
 		}
-		l.pool = conv.NewPool(block.Kernels(), l.win, c.Node.Op == "MaxPool", count)
+		l.pool = conv.NewPool(conv.Kernels(), l.win, c.Node.Op == "MaxPool", count)
 	}
-	work, done := block.Work(c)
+	work, done := conv.NewWork(c)
 	defer done()
 	l.pool.Do(work, x.Shape[0]*x.Shape[1], array.Of[float32](out), array.Of[float32](x))
 	return nil
@@ -149,7 +148,7 @@ func BlockedPool(c *kernel.Call) error {
 // BlockedMean is GlobalAveragePool.
 func BlockedMean(c *kernel.Call) error {
 	x := c.In[0]
-	size, err := block.Spatial(x)
+	size, err := conv.Spatial(x)
 	if err != nil {
 		return err
 	}
@@ -161,12 +160,12 @@ func BlockedMean(c *kernel.Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	n, lanes := kernel.Product(size), block.Kernels().Lanes()
+	n, lanes := kernel.Product(size), conv.Kernels().Lanes()
 	xs, o := array.Of[float32](x), array.Of[float32](out)
 	c.Each(len(o)/lanes, n*lanes, func(_, lo, hi int) {
 		for b := lo; b < hi; b++ {
 			sum := o[b*lanes : (b+1)*lanes]
-			block.Kernels().SumLanes(sum, xs[b*n*lanes:(b+1)*n*lanes])
+			conv.Kernels().SumLanes(sum, xs[b*n*lanes:(b+1)*n*lanes])
 			tensor.Scale(sum, 1/float32(n))
 		}
 	})
@@ -179,11 +178,11 @@ func Transposition(t *conv.Transposed, rank int) kernel.Func {
 	in, channels := t.Channels()
 	return func(c *kernel.Call) error {
 		x, k := c.In[0], t.Kernel()
-		size, err := block.Spatial(x)
+		size, err := conv.Spatial(x)
 		if err != nil {
 			return err
 		}
-		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, block.Kernels().Lanes()) {
+		if len(size) != rank-2 || x.Shape[1] != conv.Blocks(in, conv.Kernels().Lanes()) {
 			return fmt.Errorf("%v is no image of %d channels", x.Shape, in)
 		}
 		two := [2]int{1, size[len(size)-1]}
@@ -196,7 +195,7 @@ func Transposition(t *conv.Transposed, rank int) kernel.Func {
 		}
 		shape := append([]int{x.Shape[0], channels}, to...)
 		if !t.Plain() {
-			shape = block.Shape(x.Shape[0], channels, to)
+			shape = conv.Shape(x.Shape[0], channels, to)
 		}
 		out, err := c.Result(0, onnx.FLOAT, shape...)
 		if err != nil || out.Len() == 0 {
@@ -206,7 +205,7 @@ func Transposition(t *conv.Transposed, rank int) kernel.Func {
 		if c.After != nil {
 			after = conv.After{Low: c.After.Low, High: c.After.High, Shape: c.After.Shape}
 		}
-		work, done := block.Work(c)
+		work, done := conv.NewWork(c)
 		defer done()
 		return t.Do(work, two, x.Shape[0], array.Of[float32](out), array.Of[float32](x), after)
 	}

@@ -5,12 +5,12 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
-	"mm-abi.org/mm/onnx/engine/quantize"
+	"mm-abi.org/mm/onnx/engine/product"
 )
 
 // wholeConv is a convolution of int16; rows are the weights of each channel, if
 // they are known.
-func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.Array, error) {
+func wholeConv(c *kernel.Call, x, w *array.Array, rows *product.Rows) (*array.Array, error) {
 	g, err := convolutionOf(c, x.Shape, w.Shape)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.A
 	}
 	weights, room := rows, (*array.Array)(nil)
 	if weights == nil {
-		if weights, room, err = quantize.NewRows(c, array.Of[int16](w), g.result, k, false); err != nil {
+		if weights, room, err = product.NewRows(c, array.Of[int16](w), g.result, k, false); err != nil {
 			c.Arena.Release(out)
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.A
 	// A tile's patches: as columns first, then as rows.
 	tile := min(g.outSize, 64)
 	threads := len(c.Lanes)
-	patches := quantize.Rows{}
+	patches := product.Rows{}
 	patches.Size(tile, k)
 	cols, err := c.Arena.New(onnx.INT16, threads, k+patches.Depth, tile)
 	if err != nil {
@@ -50,7 +50,7 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.A
 				at := i*g.cin + ch
 				columns(&g.window, mine[ch*g.kernelSize*n:], n, xs[at*g.inSize:(at+1)*g.inSize], p, p+n)
 			}
-			seen := quantize.Rows{Data: mine[k*tile:]}
+			seen := product.Rows{Data: mine[k*tile:]}
 			seen.Size(n, k)
 			seen.Fill(mine, true)
 			first := i % g.groups * g.cout
@@ -61,9 +61,9 @@ func wholeConv(c *kernel.Call, x, w *array.Array, rows *quantize.Rows) (*array.A
 }
 
 func convInteger(c *kernel.Call) (err error) {
-	c.Out[0], err = quantize.Multiply(c, 0, 2, 1, 3, wholeConv)
+	c.Out[0], err = product.MultiplyIntegers(c, 0, 2, 1, 3, wholeConv)
 	return err
 }
 
 // qlinearConv is QLinearConv.
-func qlinearConv(c *kernel.Call) error { return quantize.Linear(c, wholeConv) }
+func qlinearConv(c *kernel.Call) error { return product.Linear(c, wholeConv) }

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/array"
-	"mm-abi.org/mm/onnx/engine/block"
+	"mm-abi.org/mm/onnx/engine/conv"
 	"mm-abi.org/mm/onnx/engine/kernel"
 )
 
@@ -261,7 +261,7 @@ func linear(c *kernel.Call, x *array.Array, shape []int, factor []float64) error
 // planner has seen to it that the other factors are one.
 func BlockedResize(c *kernel.Call) error {
 	x := c.In[0]
-	size, err := block.Spatial(x)
+	size, err := conv.Spatial(x)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func BlockedResize(c *kernel.Call) error {
 	if shape[0] != 1 || shape[1] != 1 {
 		return fmt.Errorf("batch and channels grow by %v", factor[:2])
 	}
-	lanes := block.Kernels().Lanes()
+	lanes := conv.Kernels().Lanes()
 	if _, err := array.Count(append(slices.Clone(to), x.Shape[0], x.Shape[1], lanes)); err != nil || x.Len() == 0 {
 		return fmt.Errorf("%v to %v: %v", x.Shape, to, err)
 	}

@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/onnx"
 	"mm-abi.org/mm/onnx/engine/array"
 	"mm-abi.org/mm/onnx/engine/kernel"
+	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/product"
-	"mm-abi.org/mm/onnx/engine/recur"
 )
 
 // microsoft are operators that ONNX Runtime had before ai.onnx, or has for more
@@ -135,7 +135,7 @@ func Prepare(c *kernel.Call) (packed []int, err error) {
 	case "MatMul", "Gemm":
 		return product.Prepare(c)
 	case "LSTM", "GRU", "RNN":
-		return recur.Prepare(c)
+		return layers.Prepare(c)
 	}
 	return nil, nil
 }

@@ -4,14 +4,11 @@ import (
 	"maps"
 
 	"mm-abi.org/mm/onnx/engine/arith"
-	"mm-abi.org/mm/onnx/engine/control"
 	"mm-abi.org/mm/onnx/engine/image"
 	"mm-abi.org/mm/onnx/engine/kernel"
+	"mm-abi.org/mm/onnx/engine/layers"
 	"mm-abi.org/mm/onnx/engine/move"
-	"mm-abi.org/mm/onnx/engine/norm"
 	"mm-abi.org/mm/onnx/engine/product"
-	"mm-abi.org/mm/onnx/engine/quantize"
-	"mm-abi.org/mm/onnx/engine/recur"
 )
 
 // table holds every operator of ai.onnx that is claimed.
@@ -25,5 +22,5 @@ var table = func() kernel.Operators {
 
 // parts are the tables that are put together; each has names of its own.
 func parts() []kernel.Operators {
-	return []kernel.Operators{arith.Operators(), product.Operators(), image.Operators(), norm.Operators(), recur.Operators(), quantize.Operators(), control.Operators(), move.Operators()}
+	return []kernel.Operators{arith.Operators(), product.Operators(), image.Operators(), layers.Operators(), move.Operators()}
 }

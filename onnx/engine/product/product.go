@@ -1,4 +1,7 @@
-// Package product holds the products of matrices: MatMul, Gemm and Einsum.
+// Package product holds the matrix products MatMul, Gemm and Einsum, the
+// conversions between floats and 8-bit integers, and the products of the latter.
+// [MultiplyIntegers] and [Linear] take the product as a function, because
+// package image applies them to convolutions.
 package product
 
 import (

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package pack
-
-// hugePages gives n zero bytes; what pages they lie on is the system's choice.
-func hugePages(n int) []byte { return aligned(n, cacheLine) }

@@ -1,0 +1,161 @@
+//go:build !purego
+
+package panel
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+	"golang.org/x/sys/unix"
+
+	"mm-abi.org/mm/core/pool"
+)
+
+// TestAMX runs the kernels for AMX: on the processor, or where it has no tiles
+// in a process of its own whose instructions of AMX, which it refuses, are
+// carried out by this one (amxUnit).
+func TestAMX(t *testing.T) {
+	if hasAMX || os.Getenv("MM_EMULATED_AMX") != "" {
+		levels := []*bool{&hasAVX2, &hasAVX512, &hasVNNI, &hasAMX}
+		for _, l := range levels {
+			defer func(before bool) { *l = before }(*l)
+			*l = true
+		}
+		t.Run("Mul", TestMul)
+		t.Run("BatchInvariance", TestBatchInvariance)
+		t.Run("Extremes", TestExtremes)
+		t.Run("NaN", TestNaNScale)
+		t.Run("SameAsVNNI", testSameAsVNNI)
+		return
+	}
+	if testing.Short() {
+		t.Skip("skipped: each instruction of AMX is a stop of a process")
+	}
+	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL || !cpu.X86.HasAVX512VNNI {
+		t.Skip("skipped: no AVX-512 VNNI, which scales what the tiles give")
+	}
+	unit := &amxUnit{code: make(map[uint64][16]byte), threads: make(map[int]*amxState), counts: make(map[string]int)}
+	out, status, err := unit.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !status.Exited() || status.ExitStatus() != 0 || !strings.Contains(out, "--- PASS: TestAMX") {
+		t.Errorf("the process ends with %v (%d):\n%s", status, status.ExitStatus(), out)
+	}
+	for _, name := range []string{"LDTILECFG", "TILEZERO", "TILELOADD", "TDPBSSD", "TILESTORED", "TILERELEASE"} {
+		if unit.counts[name] == 0 {
+			t.Errorf("%s was never met: %v", name, unit.counts)
+		}
+	}
+	for tid, s := range unit.threads {
+		if s.configured {
+			t.Errorf("thread %d ends with tiles in use", tid)
+		}
+	}
+	t.Log("emulated:", unit.counts)
+}
+
+// testSameAsVNNI: products have the bits that AVX-512 VNNI gives, with any
+// number of groups and of tiles.
+func testSameAsVNNI(t *testing.T) {
+	threads := pool.New(1)
+	defer threads.Close()
+	for _, typ := range allTypes {
+		for _, shape := range [][3]int{{13, 64, 768}, {2, 20, 96}, {26, 32, 32}} {
+			T, n, k := shape[0], shape[1], shape[2]
+			if k%typ.BlockSize() != 0 {
+				continue
+			}
+			var results [2][]float32
+			for i := range results {
+				hasAMX = i == 0
+				r := rand.New(rand.NewPCG(uint64(typ), 11))
+				m, err := New(typ, n, k, randomRows(r, typ, n, k), threads, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ldy := (n + Unit - 1) / Unit * Unit
+				results[i] = make([]float32, (T+7)/8*8*ldy)
+				m.Mul(results[i], ldy, randomBatch(r, T, k), 0, n, &Scratch{})
+			}
+			hasAMX = true
+			if !slices.Equal(results[0], results[1]) {
+				t.Errorf("%v %v: products differ from those without tiles", typ, shape)
+			}
+		}
+	}
+}
+
+// run starts this test once more as a tracee and carries out what it cannot.
+// All of ptrace is done by one thread.
+func (u *amxUnit) run(t *testing.T) (out string, status syscall.WaitStatus, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		return "", 0, err
+	}
+	defer file.Close()
+	env := append(slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "MM_CPU=") }), "MM_EMULATED_AMX=1")
+	child, err := syscall.ForkExec(os.Args[0], []string{os.Args[0], "-test.run=^TestAMX$", "-test.count=1", "-test.v"}, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{file.Fd(), file.Fd(), file.Fd()},
+		Sys: &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		t.Skip("skipped: ptrace:", err)
+	}
+	defer syscall.Kill(child, syscall.SIGKILL) // if it still is
+	if _, err := syscall.Wait4(child, &status, 0, nil); err != nil {
+		return "", status, err
+	}
+	if err := unix.PtraceSetOptions(child, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+		t.Skip("skipped: ptrace:", err)
+	}
+	if u.mem, err = os.OpenFile("/proc/"+strconv.Itoa(child)+"/mem", os.O_RDWR, 0); err != nil {
+		t.Skip("skipped:", err)
+	}
+	defer u.mem.Close()
+	if err := unix.PtraceCont(child, 0); err != nil {
+		return "", status, err
+	}
+	for {
+		tid, err := syscall.Wait4(-1, &status, unix.WALL, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return "", status, err
+		}
+		if tid == child && !status.Stopped() {
+			break
+		}
+		if !status.Stopped() {
+			continue // a thread has ended
+		}
+		signal := int(status.StopSignal())
+		switch {
+		case signal == int(unix.SIGILL):
+			done, err := u.step(tid)
+			if err != nil {
+				return "", status, err
+			}
+			if done {
+				signal = 0
+			}
+		case signal == int(unix.SIGTRAP), signal == int(unix.SIGSTOP): // a thread begins
+			signal = 0
+		}
+		if err := unix.PtraceCont(tid, signal); err != nil && err != unix.ESRCH {
+			return "", status, err
+		}
+	}
+	b, err := os.ReadFile(file.Name())
+	return string(b), status, err
+}

@@ -1,0 +1,36 @@
+package panel
+
+import "unsafe"
+
+// Arena hands out memory for the weights of one model, one after the other in
+// large pieces: on huge pages, where the system has them, address translation
+// does not cost bandwidth, and what is read one after the other lies so. The
+// zero value is ready for use. It is not safe for concurrent use.
+type Arena struct {
+	free []byte
+	next int // size of the next piece
+}
+
+const (
+	firstPiece = 1 << 20
+	mostPiece  = 64 << 20
+	cacheLine  = 64
+)
+
+// alloc gives n zero bytes that begin on a cache line.
+func (a *Arena) alloc(n int) []byte {
+	if len(a.free) < n {
+		a.next = min(max(2*a.next, firstPiece), mostPiece)
+		a.free = hugePages(max(a.next, n))
+	}
+	b := a.free[:n:n]
+	a.free = a.free[min(len(a.free), (n+cacheLine-1)/cacheLine*cacheLine):]
+	return b
+}
+
+// aligned gives n zero bytes that begin on a multiple of align.
+func aligned(n, align int) []byte {
+	b := make([]byte, n+align)
+	off := int(-uintptr(unsafe.Pointer(&b[0])) & uintptr(align-1))
+	return b[off : off+n : off+n]
+}

@@ -1,0 +1,190 @@
+package panel
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Batch is T rows of K activations, ready to be multiplied. The zero value is
+// ready for Resize.
+//
+// The integers lie in tiles of eight rows (of one row when T is 1), padded
+// with zeros: K/4 × rows × 4 bytes, so that a kernel finds four columns of
+// each row side by side. Kernels for AMX find them blocked instead: K/32 × rows ×
+// 32 bytes. For every 32 columns a tile holds each row's scale d,
+// d·Σq, and -128·Σq, which is what products with unsigned bytes (the weight
+// plus 128) are too large by; the latter for every 16 columns too.
+type Batch struct {
+	rows, cols int // T, K
+	tile       int // rows in a tile: 1 or 8
+
+	x      []float32 // T × K, the activations as given
+	q      []int8
+	scale  []float32
+	sum    []float32
+	fix32  []int32
+	fix16  []int32
+	staged []int8 // the integers row by row, before they are interleaved
+}
+
+// Resize gives the batch a shape: rows × cols. The contents are undefined
+// until each row has been set through Row and Prepare.
+func (b *Batch) Resize(rows, cols int) {
+	b.rows, b.cols = rows, cols
+	b.tile = tileRows
+	if rows == 1 {
+		b.tile = 1
+	}
+	padded := b.Tiles() * b.tile
+	b.x = grow(b.x, padded*cols)
+	groups := (cols + groupLen - 1) / groupLen
+	b.q = growAligned(b.q, padded*groups*groupLen)
+	if b.tile > 1 {
+		b.staged = grow(b.staged, padded*groups*groupLen)
+	}
+	b.scale = grow(b.scale, padded*groups)
+	b.sum = grow(b.sum, padded*groups)
+	b.fix32 = grow(b.fix32, padded*groups)
+	b.fix16 = grow(b.fix16, padded*groups*2)
+}
+
+// Rows is T.
+func (b *Batch) Rows() int { return b.rows }
+
+// Cols is K.
+func (b *Batch) Cols() int { return b.cols }
+
+// Tiles is the number of tiles, the unit of Prepare.
+func (b *Batch) Tiles() int { return (b.rows + b.tile - 1) / b.tile }
+
+// TileRows is the half-open range of rows in tile i.
+func (b *Batch) TileRows(i int) (lo, hi int) {
+	return i * b.tile, min((i+1)*b.tile, b.rows)
+}
+
+// Row is the activations of row t, to be filled.
+func (b *Batch) Row(t int) []float32 { return b.x[t*b.cols : (t+1)*b.cols] }
+
+// From is the activations of the rows from t on, one after the other.
+func (b *Batch) From(t int) []float32 { return b.x[t*b.cols : b.rows*b.cols] }
+
+// Prepare quantises the rows of tile i. It must follow each change of them,
+// unless only float weights are multiplied. Columns must be a multiple of 32.
+func (b *Batch) Prepare(i int) {
+	if b.cols%groupLen != 0 {
+		panic("pack: activations to quantise are no whole number of groups")
+	}
+	lo, hi := b.TileRows(i)
+	groups := b.cols / groupLen
+	q := b.q[lo*b.cols : (lo+b.tile)*b.cols]
+	staged := q
+	if b.tile > 1 {
+		staged = b.staged[lo*b.cols : (lo+b.tile)*b.cols]
+	}
+	at := lo * groups
+	for t := range b.tile {
+		r := quantised{
+			q: staged[t*b.cols : (t+1)*b.cols], stride: b.tile,
+			scale: b.scale[at+t : at+groups*b.tile],
+			sum:   b.sum[at+t : at+groups*b.tile],
+			fix32: b.fix32[at+t : at+groups*b.tile],
+			fix16: b.fix16[2*at+t : 2*(at+groups*b.tile)],
+		}
+		if lo+t < hi {
+			quantiseRow(r, b.Row(lo+t))
+		} else {
+			r.clear(groups)
+		}
+	}
+	switch {
+	case b.tile > 1 && hasAMX:
+		block(q, staged)
+	case b.tile > 1:
+		interleave(q, staged)
+	}
+}
+
+// quantised is where a row's integers go, and the figures of its groups,
+// stride apart.
+type quantised struct {
+	q            []int8
+	stride       int
+	scale, sum   []float32
+	fix32, fix16 []int32
+}
+
+func (r quantised) clear(groups int) {
+	clear(r.q)
+	for g := range groups {
+		at := g * r.stride
+		r.scale[at], r.sum[at], r.fix32[at] = 0, 0, 0
+		r.fix16[2*at], r.fix16[2*at+r.stride] = 0, 0
+	}
+}
+
+// quantiseRowPlain rounds to the nearest multiple of d = max|x| / 127, ties to
+// even.
+func quantiseRowPlain(r quantised, x []float32) {
+	for g := range len(x) / groupLen {
+		group := x[g*groupLen : (g+1)*groupLen]
+		var most float32
+		for _, v := range group {
+			most = max(most, float32(math.Abs(float64(v))))
+		}
+		d, inv := most/127, float32(0)
+		if most != 0 {
+			inv = 127 / most
+		}
+		var sums [2]int32
+		for i, v := range group {
+			q := int32(math.RoundToEven(float64(v * inv)))
+			r.q[g*groupLen+i] = int8(q)
+			sums[i/16] += q
+		}
+		r.put(g, d, sums[0], sums[1])
+	}
+}
+
+// put stores the figures of group g.
+func (r quantised) put(g int, d float32, lo, hi int32) {
+	at := g * r.stride
+	r.scale[at] = d
+	r.sum[at] = d * float32(lo+hi)
+	r.fix32[at] = -128 * (lo + hi)
+	r.fix16[2*at] = -128 * lo
+	r.fix16[2*at+r.stride] = -128 * hi
+}
+
+func interleavePlain(tile, rows []int8) {
+	words := asUint32(tile)
+	n := len(words) / tileRows
+	for i, w := range asUint32(rows) {
+		words[i%n*tileRows+i/n] = w
+	}
+}
+
+// block puts the integers of a tile's rows, 32 columns at a time, in their places.
+func block(tile, rows []int8) {
+	cols := len(tile) / tileRows
+	for at := 0; at < len(rows); at += groupLen {
+		t, g := at/cols, at%cols
+		copy(tile[g*tileRows+t*groupLen:][:groupLen], rows[at:])
+	}
+}
+
+func asInt8(b []byte) []int8 { return unsafe.Slice((*int8)(unsafe.Pointer(&b[0])), len(b)) }
+
+// asUint32 views bytes, in the machine's order, as words. The slices come
+// from growAligned or grow and are long enough to be aligned.
+func asUint32(b []int8) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(&b[0])), len(b)/4)
+}
+
+// growAligned is grow for memory that vector kernels read: it begins on a
+// multiple of 64.
+func growAligned(s []int8, n int) []int8 {
+	if cap(s) < n {
+		return asInt8(aligned(n, cacheLine))
+	}
+	return s[:n]
+}

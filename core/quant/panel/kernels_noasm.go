@@ -1,0 +1,19 @@
+//go:build !amd64 || purego
+
+package panel
+
+import "mm-abi.org/mm/core/tensor"
+
+// The kernels that only amd64 has in assembly.
+
+func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
+func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
+func interleave(tile, rows []int8)                               { interleavePlain(tile, rows) }
+func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
+func transposeHalves([]byte, []byte, int) int                    { return 0 }
+func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile(y, ldy, w, b) }
+
+func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) { s.addPlain(y, ldy, w, x) }
+
+// hasAMX says that batches are blocked.
+const hasAMX = false

@@ -1,0 +1,137 @@
+package layers_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"mm-abi.org/mm/core/pool"
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
+	"mm-abi.org/mm/onnx/engine/layers"
+	"mm-abi.org/mm/onnx/engine/op/optest"
+)
+
+// attend applies attention, on as many threads, in an arena of a limit.
+func attend(in []*array.Array, transposed bool, threads int, limit int64) (*array.Array, error) {
+	p := pool.New(threads)
+	defer p.Close()
+	var cache any
+	c := &kernel.Call{Context: context.Background(), Arena: &array.Arena{Limit: limit}, Pool: p, Opset: 17, Cache: &cache, Lanes: make([]kernel.Lane, threads),
+		Node: &onnx.Node{Op: "Attention"}, In: in, Fixed: make([]bool, len(in)), Out: make([]*array.Array, 1), Transposed: transposed}
+	err := layers.Kernel(0.3)(c)
+	return c.Out[0], err
+}
+
+func TestAttention(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for _, s := range []struct {
+		outer      []int
+		m, d, n, e int
+		mask       []int
+	}{
+		{nil, 1, 1, 1, 1, nil}, {nil, 7, 5, 9, 3, []int{9}}, {[]int{1}, 200, 40, 60, 70, []int{1, 200, 60}}, {[]int{2, 8}, 50, 15, 49, 15, []int{2, 1, 1, 49}},
+		{[]int{9}, 5, 64, 300, 64, []int{}}, {[]int{3}, 97, 16, 33, 8, []int{97, 1}},
+	} {
+		for _, transposed := range []bool{false, true} {
+			shape := func(v ...int) []int { return append(slices.Clone(s.outer), v...) }
+			q, v := optest.Gauss(r, shape(s.m, s.d)...), optest.Gauss(r, shape(s.n, s.e)...)
+			k := optest.Gauss(r, shape(s.d, s.n)...)
+			if transposed {
+				k = optest.Gauss(r, shape(s.n, s.d)...)
+			}
+			in := []*array.Array{q, k, v}
+			scores := shape(s.m, s.n)
+			var stride []int
+			if s.mask != nil {
+				in = append(in, optest.Gauss(r, s.mask...))
+				stride = kernel.Stretch(s.mask, scores)
+			}
+			x, y, z, want := array.Of[float32](q), array.Of[float32](k), array.Of[float32](v), []float64(nil)
+			for i := range kernel.Product(s.outer) {
+				for a := range s.m {
+					row, sum := make([]float64, s.n), 0.0
+					for b := range row {
+						for p := range s.d {
+							at := (i*s.d+p)*s.n + b
+							if transposed {
+								at = (i*s.n+b)*s.d + p
+							}
+							row[b] += 0.3 * float64(x[(i*s.m+a)*s.d+p]) * float64(y[at])
+						}
+						if stride != nil {
+							at, rest := 0, (i*s.m+a)*s.n+b
+							for j := len(scores) - 1; j >= 0; j-- {
+								at, rest = at+rest%scores[j]*stride[j], rest/scores[j]
+							}
+							row[b] += float64(array.Of[float32](in[3])[at])
+						}
+						row[b] = math.Exp(row[b])
+						sum += row[b]
+					}
+					for c := range s.e {
+						var o float64
+						for b := range row {
+							o += row[b] / sum * float64(z[(i*s.n+b)*s.e+c])
+						}
+						want = append(want, o)
+					}
+				}
+			}
+			name := fmt.Sprintf("%+v %v", s, transposed)
+			one, err := attend(in, transposed, 1, 0)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			optest.Approx(t, name, one, shape(s.m, s.e), want, 3e-6)
+			three, err := attend(in, transposed, 3, 0)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if !slices.Equal(array.Of[float32](one), array.Of[float32](three)) {
+				t.Errorf("%s: three threads give others", name)
+			}
+		}
+	}
+}
+
+// What the blocks do not take goes one operator after the other.
+func TestAttentionApart(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	q, k, v := optest.Gauss(r, 2, 4, 5), optest.Gauss(r, 5, 6), optest.Gauss(r, 3, 1, 6, 7) // other outer dimensions of the values
+	got, err := attend([]*array.Array{q, k, v}, false, 2, 0)
+	if err != nil || !slices.Equal(got.Shape, []int{3, 2, 4, 7}) {
+		t.Fatalf("%v: %v", got, err)
+	}
+	for i := range 3 { // each of them alone
+		alone := optest.Floats([]int{2, 6, 7}, slices.Repeat(array.Of[float32](v)[i*42:(i+1)*42], 2))
+		keys := optest.Floats([]int{2, 5, 6}, slices.Repeat(array.Of[float32](k), 2))
+		want, err := attend([]*array.Array{q, keys, alone}, false, 1, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w []float64
+		for _, x := range array.Of[float32](want) {
+			w = append(w, float64(x))
+		}
+		optest.Approx(t, "apart", optest.Floats(want.Shape, array.Of[float32](got)[i*56:(i+1)*56]), want.Shape, w, 1e-6)
+	}
+	for _, in := range [][]*array.Array{
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 6, 7), optest.Gauss(r, 7, 3)},
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 6, 3)},
+		{optest.Gauss(r, 4, 5), optest.Gauss(r, 5, 7), optest.Gauss(r, 7, 3), optest.Gauss(r, 3)},
+		{optest.Gauss(r, 4, 5), optest.Longs(1, 2), optest.Gauss(r, 7, 3)},
+		{optest.Gauss(r, 5), optest.Gauss(r), optest.Gauss(r, 7, 3)},
+	} {
+		if _, err := attend(in, false, 1, 0); err == nil {
+			t.Errorf("%v, %v and %v: no error", in[0].Shape, in[1].Shape, in[2].Shape)
+		}
+	}
+	if _, err := attend([]*array.Array{optest.Gauss(r, 400, 8), optest.Gauss(r, 8, 400), optest.Gauss(r, 400, 8)}, false, 1, 1<<14); err == nil {
+		t.Error("scores beyond the limit")
+	}
+}

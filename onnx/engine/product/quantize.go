@@ -1,0 +1,251 @@
+package product
+
+import (
+	"fmt"
+	"math"
+
+	"mm-abi.org/mm/onnx"
+	"mm-abi.org/mm/onnx/engine/array"
+	"mm-abi.org/mm/onnx/engine/kernel"
+)
+
+// ranges are the numbers that quantised values may take.
+var ranges = map[onnx.DType][2]float64{
+	onnx.UINT8: {0, 255}, onnx.INT8: {-128, 127}, onnx.UINT16: {0, 65535}, onnx.INT16: {-32768, 32767},
+	onnx.INT32: {math.MinInt32, math.MaxInt32},
+}
+
+// scale is scale and zero point of a tensor, one or one for each index of an
+// axis.
+type scale struct {
+	by, zero []float64
+	kind     onnx.DType
+	inner, n int // the parameter of element i is i/inner%n
+}
+
+func (s *scale) of(i int) (by, zero float64) {
+	k := i / s.inner % s.n
+	return s.by[k], s.zero[k]
+}
+
+// scaling reads scale and zero point from two inputs for an array of a shape.
+func scaling(c *kernel.Call, si, zi int, shape []int, along int) (s scale, err error) {
+	s.kind = onnx.UINT8
+	if a := c.Input(si); a == nil || a.Type != onnx.FLOAT && a.Type != onnx.FLOAT16 {
+		return s, fmt.Errorf("input %d is no float32 or float16", si)
+	}
+	if s.by, err = c.Doubles(si); err != nil {
+		return s, err
+	}
+	s.n, s.inner = len(s.by), max(1, kernel.Product(shape))
+	s.zero = make([]float64, s.n)
+	if z := c.Input(zi); z != nil {
+		if s.zero, err = c.Doubles(zi); err != nil {
+			return s, err
+		}
+		s.kind = z.Type
+	}
+	if _, ok := ranges[s.kind]; !ok || len(s.zero) != s.n || s.n == 0 {
+		return s, fmt.Errorf("%d scales and %d zero points of %s", s.n, len(s.zero), s.kind)
+	}
+	if s.n == 1 {
+		return s, nil
+	}
+	if along, err = kernel.Axis(along, len(shape)); err != nil {
+		return s, err
+	}
+	if c.In[si].Rank() != 1 || shape[along] != s.n {
+		return s, fmt.Errorf("%v scales along axis %d of %v", c.In[si].Shape, along, shape)
+	}
+	s.inner = max(1, kernel.Product(shape[along+1:]))
+	return s, nil
+}
+
+// putter writes whole numbers, brought into the range of an output's type.
+func putter(out *array.Array) func(i int, v float64) {
+	lo, hi := ranges[out.Type][0], ranges[out.Type][1]
+	switch out.Type {
+	case onnx.UINT8:
+		o := array.Of[uint8](out)
+		return func(i int, v float64) { o[i] = uint8(int64(min(max(v, lo), hi))) }
+	case onnx.INT8:
+		o := array.Of[int8](out)
+		return func(i int, v float64) { o[i] = int8(int64(min(max(v, lo), hi))) }
+	case onnx.UINT16:
+		o := array.Of[uint16](out)
+		return func(i int, v float64) { o[i] = uint16(int64(min(max(v, lo), hi))) }
+	case onnx.INT16:
+		o := array.Of[int16](out)
+		return func(i int, v float64) { o[i] = int16(int64(min(max(v, lo), hi))) }
+	}
+	o := array.Of[int32](out)
+	return func(i int, v float64) { o[i] = int32(int64(min(max(v, lo), hi))) }
+}
+
+func quantize(c *kernel.Call) error {
+	in, err := c.Floats(0)
+	if err != nil {
+		return err
+	}
+	s, err := scaling(c, 1, 2, c.In[0].Shape, c.Int("axis", 1))
+	if err != nil {
+		return err
+	}
+	if d := onnx.DType(c.Int("output_dtype", 0)); d != 0 && c.Input(2) == nil {
+		s.kind = d
+	}
+	if _, ok := ranges[s.kind]; !ok {
+		return fmt.Errorf("%s is not supported", s.kind)
+	}
+	out, err := c.Result(0, s.kind, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	put := putter(out)
+	c.Each(out.Len(), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			by, zero := s.of(i)
+			put(i, math.RoundToEven(float64(in[0][i]/float32(by)))+zero)
+		}
+	})
+	return nil
+}
+
+func dequantize(c *kernel.Call) error {
+	if _, ok := ranges[c.In[0].Type]; !ok {
+		return fmt.Errorf("%s is not supported", c.In[0].Type)
+	}
+	s, err := scaling(c, 1, 2, c.In[0].Shape, c.Int("axis", 1))
+	if err != nil {
+		return err
+	}
+	x, err := c.Cast(c.In[0], onnx.DOUBLE)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(x)
+	out, err := c.Result(0, onnx.FLOAT, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	from, o := array.Of[float64](x), array.Of[float32](out)
+	c.Each(len(o), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			by, zero := s.of(i)
+			o[i] = float32((from[i] - zero) * by)
+		}
+	})
+	return nil
+}
+
+// dynamicQuantize finds the scale by the range of the numbers.
+func dynamicQuantize(c *kernel.Call) error {
+	in, err := c.Floats(0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Result(0, onnx.UINT8, c.In[0].Shape...)
+	if err != nil {
+		return err
+	}
+	lo, hi := float32(0), float32(0)
+	for _, v := range in[0] {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	by := (hi - lo) / 255
+	zero := 0.0
+	if by != 0 {
+		zero = math.RoundToEven(min(max(float64(-lo/by), 0), 255))
+	}
+	put := putter(out)
+	c.Each(out.Len(), 4, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			q := zero
+			if by != 0 {
+				q += math.RoundToEven(float64(in[0][i] / by))
+			}
+			put(i, q)
+		}
+	})
+	if len(c.Out) > 1 {
+		a, err := c.Result(1, onnx.FLOAT)
+		if err != nil {
+			return err
+		}
+		array.Of[float32](a)[0] = by
+	}
+	if len(c.Out) > 2 {
+		a, err := c.Result(2, onnx.UINT8)
+		if err != nil {
+			return err
+		}
+		putter(a)(0, zero)
+	}
+	return nil
+}
+
+// qlinearMatMul is QLinearMatMul.
+func qlinearMatMul(c *kernel.Call) error { return Linear(c, wholeProduct) }
+
+// Linear is QLinearMatMul and QLinearConv: a product of whole numbers, scaled
+// to the type of the result.
+func Linear(c *kernel.Call, run Product) error {
+	along := -1
+	if conv(c) {
+		along = 1
+	}
+	acc, err := MultiplyIntegers(c, 0, 2, 3, 5, run)
+	if err != nil {
+		return err
+	}
+	defer c.Arena.Release(acc)
+	sa, err := c.Doubles(1)
+	if err != nil {
+		return err
+	}
+	sb, err := scaling(c, 4, 5, acc.Shape, along)
+	if err != nil {
+		return err
+	}
+	sy, err := scaling(c, 6, 7, acc.Shape, -2)
+	if err != nil || len(sa) != 1 && (conv(c) || acc.Rank() < 2 || len(sa) != acc.Dim(-2)) {
+		return fmt.Errorf("%d scales: %v", len(sa), err)
+	}
+	if conv(c) {
+		if err := c.Lengths(acc.Shape[1], 8); err != nil {
+			return err
+		}
+		if err := c.Want(onnx.INT32, 8); err != nil {
+			return err
+		}
+	}
+	out, err := c.Result(0, sy.kind, acc.Shape...)
+	if err != nil {
+		return err
+	}
+	inner := 1
+	if acc.Rank() > 2 {
+		inner = max(1, kernel.Product(acc.Shape[2:]))
+	}
+	var bias []int32
+	if conv(c) && c.Input(8) != nil {
+		bias = array.Of[int32](c.In[8])
+	}
+	put, sums := putter(out), array.Of[int32](acc)
+	c.Each(len(sums), 8, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v := sums[i]
+			if bias != nil {
+				v += bias[i/inner%acc.Shape[1]]
+			}
+			s := sa[0]
+			if len(sa) > 1 {
+				s = sa[i/acc.Dim(-1)%len(sa)]
+			}
+			by, _ := sb.of(i)
+			to, zero := sy.of(i)
+			put(i, math.RoundToEven(float64(v)*s*by/to)+zero)
+		}
+	})
+	return nil
+}
