@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/core/pool"
 	"mm-abi.org/mm/runtimes"
 	"mm-abi.org/mm/runtimes/native"
+	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/workspace"
 )
 
@@ -67,6 +68,12 @@ func (p *program) examine(ctx context.Context) []workspace.Finding {
 		}
 		checks = append(checks, ch)
 	}
+	skills := workspace.Finding{What: "native skills", State: "ok", Detail: "namespaces, landlock and seccomp: process, mcp and container skills run"}
+	if err := process.New().Probe(ctx); err != nil {
+		skills.State, skills.Detail = "missing", err.Error()
+		skills.Hint = "process, mcp and container skills are refused here; the others run"
+	}
+	checks = append(checks, skills)
 	return append(checks, examineEngines(ctx)...)
 }
 

@@ -114,7 +114,7 @@ func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.
 	// The interpreter is found in the home, whatever is worked on.
 	interpreter := func(context.Context) ([]byte, error) { return w.Blob(python.Digest, sandbox.MaxCode) }
 	scripts := python.New(python.Options{Interpreter: interpreter, Engine: modules, Fallback: starlark.Executor{}})
-	programs := process.New(process.Options{})
+	programs := process.New()
 	return map[string]sandbox.Executor{
 		"builtin":   builtin.Executor{Funcs: standard.Funcs()},
 		"wasm":      modules,

@@ -78,7 +78,7 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 	if m.Runtime.Allow != nil {
 		program.Allow = *m.Runtime.Allow
 	}
-	l, err := mcp.Executor{Programs: process.New(process.Options{})}.Tools(ctx, program)
+	l, err := mcp.Executor{Programs: process.New()}.Tools(ctx, program)
 	if err != nil {
 		return err
 	}

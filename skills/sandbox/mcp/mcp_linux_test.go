@@ -19,6 +19,7 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/skilltest"
+	"mm-abi.org/mm/skills/skilltest/native"
 )
 
 // TestMain is three programs: the tests, mm in the place of a guest, and every
@@ -54,14 +55,7 @@ var needs = modules.Allow{Clock: true, Random: true}
 
 func server(t testing.TB, act string) sandbox.Program {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := native.Self(t)
 	return sandbox.Program{
 		Name: act, Code: code, Limits: modules.Effective{MemBytes: 256 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}, Allow: needs,
 		MCP: &modules.MCP{Command: "server", Tool: "do"},
@@ -72,7 +66,7 @@ func server(t testing.TB, act string) sandbox.Program {
 // the tools of its servers.
 func open(t testing.TB) (Executor, string) {
 	t.Helper()
-	e := Executor{Programs: process.New(process.Options{})}
+	e := Executor{Programs: process.New()}
 	l, err := e.Tools(t.Context(), server(t, skilltest.Echo))
 	if sandbox.KindOf(err) == sandbox.Refused {
 		t.Skip("skipped: ", err)

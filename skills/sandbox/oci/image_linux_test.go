@@ -198,7 +198,7 @@ func TestHostileImages(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(images)) {
 		mine := blobs{} // two images may name a blob that only one of them spoilt
 		ref := images[name](t, mine)
-		e := New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: mine.open, Programs: process.New(process.Options{})})
+		e := New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: mine.open, Programs: process.New()})
 		list = append(list, skilltest.Hostile{Name: name, Program: program(ref, ""), Ends: []sandbox.Kind{sandbox.Refused}, Executor: e})
 	}
 	skilltest.Corpus(t, nil, needs, list)

@@ -138,21 +138,14 @@ func program(ref, act string) sandbox.Program {
 
 func executor(t testing.TB, b blobs) *Executor {
 	t.Helper()
-	return New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: b.open, Programs: process.New(process.Options{})})
+	return New(Options{Dir: filepath.Join(t.TempDir(), "images"), Blob: b.open, Programs: process.New()})
 }
 
 // open gives an executor, on a machine that can hold a program, and the image
 // whose program is every guest.
 func open(t testing.TB) (*Executor, string) {
 	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := native.Self(t)
 	b := blobs{}
 	ref := b.image(t, nil, layer(t, entry{name: native.Program, text: string(code), mode: 0o755}))
 	e := executor(t, b)

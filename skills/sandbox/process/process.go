@@ -25,12 +25,6 @@ package process
 // Command is the argument by which mm is told to become a guest's process.
 const Command = "__sandbox"
 
-// Options of an executor.
-type Options struct {
-	Self string   // the program that calls Inner when its only argument is Command; "": this one
-	Args []string // in place of Command
-}
-
 // spec is what the second mm is told.
 type spec struct {
 	Args    []string `json:"args"`    // all of them, the program's name first

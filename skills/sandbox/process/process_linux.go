@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,18 +34,13 @@ const nobody = 65534
 
 // Executor is a sandbox.Executor of native programs.
 type Executor struct {
-	opt   Options
 	try   sync.Once
 	tried error
 }
 
-// New makes an executor. It starts nothing.
-func New(opt Options) *Executor {
-	if opt.Self == "" {
-		opt.Self, opt.Args = "/proc/self/exe", []string{Command}
-	}
-	return &Executor{opt: opt}
-}
+// New returns an executor. The program that calls it must call [Inner] when its
+// only argument is [Command].
+func New() *Executor { return &Executor{} }
 
 // Close does nothing: every call has cleaned up.
 func (*Executor) Close() error { return nil }
@@ -63,17 +59,16 @@ func (e *Executor) Prepare(ctx context.Context, p sandbox.Program) (sandbox.Gues
 		return nil, sandbox.Refuse("process cannot hold a guest to %g processors, whole ones alone", float64(l.MilliCPU)/1000)
 	}
 	if p.Image == nil {
-		if err := executable(p.Code); err != nil {
+		if err := executable(p.Code, p.Allow.Read); err != nil {
 			return nil, err
 		}
 	} else if len(p.Allow.Read) > 0 {
 		return nil, sandbox.Refuse("an image has its own files: it cannot be given allow.read")
 	}
-	e.try.Do(func() { e.tried = e.probe(ctx) })
-	if e.tried != nil {
-		return nil, sandbox.Refuse("this machine cannot hold a native program: %v", e.tried)
+	if err := e.Probe(ctx); err != nil {
+		return nil, sandbox.Refuse("this machine cannot run native programs: %v", err)
 	}
-	g := &Guest{exec: e, name: p.Name, args: p.Args, image: p.Image, limits: l, allow: p.Allow}
+	g := &Guest{name: p.Name, args: p.Args, image: p.Image, limits: l, allow: p.Allow}
 	if p.Image == nil {
 		if g.program, err = sealed("mm-skill", int64(len(p.Code)), bytes.NewReader(p.Code)); err != nil {
 			return nil, fmt.Errorf("keeping the program in memory: %w", err)
@@ -102,23 +97,45 @@ func permitted(a modules.Allow) error {
 	return nil
 }
 
-// executable refuses what this kernel does not execute: what is no ELF program of
-// this machine. The kernel reads the rest, as of any program.
-func executable(code []byte) error {
+// executable refuses code unless it is an ELF program of this machine whose
+// interpreter, if it has one, is readable in the sandbox. The kernel checks the
+// rest.
+func executable(code []byte, read []string) error {
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
-		return sandbox.Refuse("it is no native program: %v", err)
+		return sandbox.Refuse("not a native program: %v", err)
 	}
 	want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	if f.Machine != want || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
-		return sandbox.Refuse("it is a program for %v, of type %v; this machine runs %v", f.Machine, f.Type, want)
+		return sandbox.Refuse("program is for %v, type %v; this machine runs %v", f.Machine, f.Type, want)
 	}
-	return nil
+	i := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	if i < 0 {
+		return nil
+	}
+	name, err := io.ReadAll(io.LimitReader(f.Progs[i].Open(), 4096))
+	if err != nil {
+		return sandbox.Refuse("reading the program's interpreter: %v", err)
+	}
+	loader := string(bytes.TrimRight(name, "\x00"))
+	for _, path := range append([]string{"/in"}, read...) {
+		if rest, ok := strings.CutPrefix(loader, path); ok && (rest == "" || rest[0] == '/') {
+			return nil
+		}
+	}
+	return sandbox.Refuse("program is dynamically linked and allow.read does not cover its loader %s: link it statically (Go: CGO_ENABLED=0)", loader)
+}
+
+// Probe reports why this machine cannot sandbox native programs, or nil if it
+// can. The first call runs everything but a program; its result is kept.
+func (e *Executor) Probe(ctx context.Context) error {
+	e.try.Do(func() { e.tried = e.probe(ctx) })
+	return e.tried
 }
 
 // probe has the second mm do everything but become a program.
 func (e *Executor) probe(ctx context.Context) error {
-	c := &child{exec: e, spec: spec{Args: []string{"probe"}, Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
+	c := &child{spec: spec{Args: []string{"probe"}, Memory: modules.DefaultMemory, Seconds: 60, CPUs: 1, Try: true}}
 	err := c.start(bytes.NewReader(nil), io.Discard, io.Discard)
 	if err != nil {
 		return err
@@ -152,7 +169,6 @@ func sealed(name string, size int64, r io.Reader) (*os.File, error) {
 
 // Guest is a native program that is ready to be called.
 type Guest struct {
-	exec    *Executor
 	name    string
 	args    []string
 	program *os.File       // nil: it lies in the image
@@ -206,7 +222,7 @@ func (g *Guest) begin(ctx context.Context, assets []sandbox.Asset) (*run, error)
 		return nil, err
 	}
 	limit := time.Duration(g.limits.TimeoutMS) * time.Millisecond
-	c := &child{exec: g.exec, program: g.program, spec: spec{
+	c := &child{program: g.program, spec: spec{
 		Args: append([]string{g.name}, g.args...), Memory: g.limits.MemBytes, CPUs: int(g.limits.MilliCPU / 1000), Read: g.allow.Read,
 		Seconds: uint64(limit/time.Second)*uint64(g.limits.MilliCPU/1000) + 2,
 	}}
@@ -314,7 +330,6 @@ func (g *Guest) starved(reply sandbox.Reply) bool {
 
 // child is the second mm and what it becomes.
 type child struct {
-	exec    *Executor
 	spec    spec
 	program *os.File // nil: none
 	files   []*os.File
@@ -359,7 +374,7 @@ func (c *child) start(in io.Reader, out, log io.Writer) error {
 	if program == nil {
 		program = told
 	}
-	c.cmd = exec.Command(c.exec.opt.Self, c.exec.opt.Args...)
+	c.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], Command}}
 	c.cmd.Env = []string{"GOTRACEBACK=none", "GOMAXPROCS=1"}
 	c.cmd.Dir = "/"
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, log
@@ -417,7 +432,7 @@ func (c *child) ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting a guest: %w", err)
 	}
-	return sandbox.Refuse("this machine cannot hold a native program: %s", text)
+	return sandbox.Refuse("sandbox: %s", text)
 }
 
 // kill ends the guest and everything in its namespace.

@@ -3,12 +3,16 @@
 package process
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,20 +39,6 @@ func TestMain(m *testing.M) {
 // needs is what no native program does without.
 var needs = modules.Allow{Clock: true, Random: true}
 
-// self is this program, as a guest.
-func self(t testing.TB) []byte {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code
-}
-
 func program(act string, code []byte) sandbox.Program {
 	// A program in Go maps 64 MiB at its start, and more for its threads.
 	return sandbox.Program{Name: act, Code: code, Limits: modules.Effective{MemBytes: 256 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}, Allow: needs}
@@ -57,7 +47,7 @@ func program(act string, code []byte) sandbox.Program {
 // open gives an executor, on a machine that can hold a program.
 func open(t testing.TB, code []byte) *Executor {
 	t.Helper()
-	e := New(Options{})
+	e := New()
 	g, err := e.Prepare(t.Context(), program(skilltest.Echo, code))
 	if sandbox.KindOf(err) == sandbox.Refused {
 		t.Skip("skipped: ", err)
@@ -70,7 +60,7 @@ func open(t testing.TB, code []byte) *Executor {
 }
 
 func TestSuite(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	s := skilltest.Suite{Executor: open(t, code), Programs: map[string]sandbox.Program{}, Needs: needs}
 	for _, act := range []string{skilltest.Echo, skilltest.Loop, skilltest.Hungry, skilltest.Flood, skilltest.Trap, skilltest.Exit, skilltest.World, skilltest.Read} {
 		s.Programs[act] = program(act, code)
@@ -79,7 +69,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestCorpus(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	e := open(t, code)
 	// A file that an escape could read, in a folder that everybody may look into.
 	dir, err := os.MkdirTemp("", "mm-corpus")
@@ -103,7 +93,7 @@ func TestCorpus(t *testing.T) {
 
 // Nothing is left of guests that were killed: no process, no descriptor.
 func TestNothingIsLeft(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	e := open(t, code)
 	before := opened(t)
 	p := program("threads", code)
@@ -141,14 +131,14 @@ func opened(t *testing.T) int {
 // A guest ends with mm, also when mm is killed.
 func TestGuestEndsWithMM(t *testing.T) {
 	if os.Getenv("MM_TEST_PARENT") != "" { // the one that is killed
-		e := New(Options{})
-		g, err := e.Prepare(t.Context(), program(skilltest.Flood, self(t)))
+		e := New()
+		g, err := e.Prepare(t.Context(), program(skilltest.Flood, native.Self(t)))
 		if err != nil {
 			fmt.Println("prepare:", err)
 			return
 		}
 		defer g.Close()
-		p := program("holds", self(t))
+		p := program("holds", native.Self(t))
 		p.Limits.TimeoutMS = 60_000
 		holds, err := e.Prepare(t.Context(), p)
 		if err != nil {
@@ -160,9 +150,14 @@ func TestGuestEndsWithMM(t *testing.T) {
 		holds.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 		return
 	}
-	open(t, self(t))
+	code := native.Self(t)
+	open(t, code)
+	path := filepath.Join(t.TempDir(), "guest")
+	if err := os.WriteFile(path, code, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGuestEndsWithMM$")
-	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1")
+	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1", native.SelfEnv+"="+path)
 	pipe, err := cmd.StdoutPipe() // the guest's log goes there no further than mm, so its end is mm's end
 	if err != nil {
 		t.Fatal(err)
@@ -196,12 +191,14 @@ func running(t *testing.T, name string) bool {
 	return false
 }
 
-// What is no program of this machine, and what no native program can be held
-// to, is refused.
+// TestRefused covers code that is not a native program of this machine, a
+// program without its loader, and permissions that cannot be kept.
 func TestRefused(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	e := open(t, code)
 	for name, change := range map[string]func(p *sandbox.Program){
+		"no loader":     func(p *sandbox.Program) { p.Code = dynamic("/lib64/ld.so") },
+		"other loader":  func(p *sandbox.Program) { p.Code, p.Allow.Read = dynamic("/usr2/ld.so"), []string{"/usr"} },
 		"no clock":      func(p *sandbox.Program) { p.Allow.Clock = false },
 		"no randomness": func(p *sandbox.Program) { p.Allow.Random = false },
 		"a script":      func(p *sandbox.Program) { p.Code = []byte("#!/bin/sh\n") },
@@ -221,11 +218,30 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
+	for loader, read := range map[string][]string{"/usr/ld.so": {"/usr"}, "/in/ld.so": nil} {
+		if err := executable(dynamic(loader), read); err != nil {
+			t.Errorf("loader %s, allow.read %v: %v", loader, read, err)
+		}
+	}
+}
+
+// dynamic returns the headers of a program of this machine with a loader.
+func dynamic(loader string) []byte {
+	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+	var b bytes.Buffer
+	const start = 64 + 56
+	for _, v := range []any{
+		elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_DYN), Machine: uint16(machine), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1},
+		elf.Prog64{Type: uint32(elf.PT_INTERP), Off: start, Filesz: uint64(len(loader)) + 1}, append([]byte(loader), 0),
+	} {
+		binary.Write(&b, binary.LittleEndian, v)
+	}
+	return b.Bytes()
 }
 
 // What allow names is there, and no more of it.
 func TestAllow(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	e := open(t, code)
 	dir, err := os.MkdirTemp("/tmp", "mm-allow")
 	if err != nil {
@@ -251,6 +267,6 @@ func TestAllow(t *testing.T) {
 }
 
 func TestWarm(t *testing.T) {
-	code := self(t)
+	code := native.Self(t)
 	skilltest.Warm(t, open(t, code), program(skilltest.Echo, code), "process")
 }

@@ -9,19 +9,24 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 )
 
-// Executor refuses every program: this system has no way to hold one.
+// Executor refuses every program: this system has no supported sandbox.
 type Executor struct{}
 
-// New makes an executor.
-func New(Options) *Executor { return &Executor{} }
+// New returns an executor.
+func New() *Executor { return &Executor{} }
 
 // Close does nothing.
 func (*Executor) Close() error { return nil }
 
 // Prepare implements sandbox.Executor.
-func (*Executor) Prepare(context.Context, sandbox.Program) (sandbox.Guest, error) {
-	return nil, sandbox.Refuse("native programs run on Linux alone, on amd64 and arm64")
+func (e *Executor) Prepare(ctx context.Context, _ sandbox.Program) (sandbox.Guest, error) {
+	return nil, e.Probe(ctx)
 }
 
-// Inner is what mm does when it is called with Command.
+// Probe reports why this machine cannot sandbox native programs.
+func (*Executor) Probe(context.Context) error {
+	return sandbox.Refuse("native programs run only on Linux, amd64 or arm64")
+}
+
+// Inner exits: no executor starts it here.
 func Inner() { os.Exit(1) }
