@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Activation is a non-linearity, element by element.
+// Activation is an element-wise non-linearity.
 type Activation string
 
 // The activations.
@@ -18,10 +18,10 @@ const (
 	Sigmoid Activation = "sigmoid" // σ(x) = 1/(1 + e^-x)
 )
 
-// Activations lists them.
+// Activations lists all activations.
 func Activations() []Activation { return []Activation{GELU, SiLU, ReLU, Tanh, Sigmoid} }
 
-// Act sets y = a(x). It panics where a is no activation.
+// Act sets y = a(x). It panics if a is unknown.
 func Act[F tensor.Float](a Activation, y, x []F) {
 	if xf, ok := any(x).([]float32); ok {
 		act32(a, any(y).([]float32), xf)
@@ -62,7 +62,7 @@ func act32(a Activation, y, x []float32) {
 	case Sigmoid:
 		tensor.Sigmoid(y, x)
 	default:
-		panic("nn: no activation " + string(a))
+		panic("nn: unknown activation " + string(a))
 	}
 }
 
@@ -100,11 +100,12 @@ func slope32(a Activation, s, u, x []float32) {
 		tensor.DifferenceFrom(u, s, 1)
 		tensor.Times(s, s, u)
 	default:
-		panic("nn: no activation " + string(a))
+		panic("nn: unknown activation " + string(a))
 	}
 }
 
-// plainAct gives the value and the derivative of an activation.
+// plainAct returns a function for the value and the derivative of an
+// activation.
 func plainAct(a Activation) func(float64) (value, slope float64) {
 	sigma := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	switch a {
@@ -136,5 +137,5 @@ func plainAct(a Activation) func(float64) (value, slope float64) {
 			return s, s * (1 - s)
 		}
 	}
-	panic("nn: no activation " + string(a))
+	panic("nn: unknown activation " + string(a))
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestActivations: the kernels give the values and slopes of the formulas, over
-// everything that a network sees.
+// The kernels agree with the formulas in value and slope over the range that
+// networks use.
 func TestActivations(t *testing.T) {
 	const n = 1000
 	for _, a := range Activations() {
@@ -19,10 +19,10 @@ func TestActivations(t *testing.T) {
 		for i, v := range x {
 			value, slope := plainAct(a)(float64(v))
 			if e := math.Abs(float64(y[i]) - value); e > 1e-6*max(1, math.Abs(value)) {
-				t.Errorf("%s(%v) is %v, %v wanted", a, v, y[i], value)
+				t.Errorf("%s(%v) = %v, want %v", a, v, y[i], value)
 			}
 			if e := math.Abs(float64(d[i]) - slope); e > 2e-6 {
-				t.Errorf("the slope of %s at %v is %v, %v wanted", a, v, d[i], slope)
+				t.Errorf("the slope of %s at %v = %v, want %v", a, v, d[i], slope)
 			}
 		}
 	}

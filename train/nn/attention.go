@@ -7,15 +7,15 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Attention is softmax attention (Vaswani et al., arXiv 1706.03762) with grouped
-// heads, rotary positions and a norm on every query and key head where they are
-// wanted. Causal lets a position see its document up to itself; else it sees
-// all of its document.
+// Attention is softmax attention (Vaswani et al., arXiv 1706.03762) with
+// grouped heads and, optionally, rotary positions and a norm on every query and
+// key head. If Causal, a position attends to its document up to itself,
+// otherwise to all of its document.
 type Attention[F tensor.Float] struct {
 	Heads, KVHeads, HeadDim int // H, G, D
 
-	QKV          *Linear[F] // [(H+2G)·D, C]: queries, keys and values stacked
-	QNorm, KNorm Norm[F]    // of every head, gains [D]; without gains there is none
+	QKV          *Linear[F] // [(H+2G)·D, C]: stacked queries, keys and values
+	QNorm, KNorm Norm[F]    // of every head, gains [D]; no norm if the gain is nil
 	Causal       bool
 }
 
@@ -23,8 +23,8 @@ type Attention[F tensor.Float] struct {
 // angles of T positions, angle(t, i) = t·base^(-2i/D).
 type Rotation[F tensor.Float] struct {
 	Cos, Sin Matrix[F] // [T, D/2]
-	Pairs    bool      // rotates (x[2i], x[2i+1]), else (x[i], x[i+D/2])
-	nsin     Matrix[F] // -Sin: the way back
+	Pairs    bool      // rotates (x[2i], x[2i+1]), otherwise (x[i], x[i+D/2])
+	nsin     Matrix[F] // -Sin, for the backward pass
 }
 
 // NewRotation tabulates the angles of T positions for heads of d elements.
@@ -40,14 +40,15 @@ func NewRotation[F tensor.Float](base float64, d, T int, pairs bool) *Rotation[F
 	return r
 }
 
-// Sequence is the positions [Lo, Hi) of a batch. Starts [Hi-Lo] is the position
-// in it at which the document of each position begins; nil: it is one document.
+// Sequence is the positions [Lo, Hi) of a batch. Starts [Hi-Lo] holds, for each
+// position, the index in the sequence at which its document begins. If nil, the
+// sequence is one document.
 type Sequence struct {
 	Lo, Hi int
 	Starts []int32
 }
 
-// Start is where t's document begins, counted in the sequence.
+// Start returns the index at which t's document begins.
 func (s Sequence) Start(t int) int {
 	if s.Starts == nil {
 		return 0
@@ -55,7 +56,7 @@ func (s Sequence) Start(t int) int {
 	return int(s.Starts[t])
 }
 
-// End is where t's document ends.
+// End returns the index at which t's document ends.
 func (s Sequence) End(t int) int {
 	if s.Starts == nil {
 		return s.Hi - s.Lo
@@ -63,26 +64,27 @@ func (s Sequence) End(t int) int {
 	return t + 1 + sort.Search(s.Hi-s.Lo-t-1, func(i int) bool { return int(s.Starts[t+1+i]) > t })
 }
 
-// queryBlock is how many queries attend at a time: their scores against the
-// keys that any of them sees, [queryBlock, T], are all that is ever stored, and
-// keys outside are never multiplied.
+// queryBlock is the number of queries that attend at a time. Only their scores
+// against the keys that any of them attends to, [queryBlock, T], are stored,
+// and other keys are not multiplied.
 const queryBlock = 48
 
-// AttentionPass is attention at its place in a pass. The scores are not kept:
-// the backward pass computes them again from the logarithm of their sum (Dao et
-// al., arXiv 2205.14135).
+// AttentionPass is attention with the activations of a pass. The scores are not
+// kept: the backward pass recomputes them from the logarithm of their sum (Dao
+// et al., arXiv 2205.14135).
 type AttentionPass[F tensor.Float] struct {
 	*Attention[F]
 	Product  Product[F]   // [B·T, C] → [B·T, (H+2G)·D], after norm and rotation
-	Rotation *Rotation[F] // of queries and keys; nil leaves positions out
+	Rotation *Rotation[F] // of queries and keys; nil: no positions
 
-	raw   Matrix[F] // before them, where heads have norms
+	raw   Matrix[F] // before norm and rotation; only if heads have norms
 	r     Matrix[F] // [B·T, H+G]: 1/rms of each query and key head
 	lse   Matrix[F] // [B·T, H]: logarithm of the sum of exponentials
 	mixed Matrix[F] // [B·T, H·D]
 }
 
-// NewAttentionPass gives a its place between in [B·T, C] and mixed [B·T, H·D].
+// NewAttentionPass creates the pass of a between in [B·T, C] and mixed [B·T,
+// H·D].
 func NewAttentionPass[F tensor.Float](a *Attention[F], rot *Rotation[F], in, mixed Matrix[F]) AttentionPass[F] {
 	n := in.Rows
 	p := AttentionPass[F]{Attention: a, Rotation: rot, lse: NewMatrix[F](n, a.Heads), mixed: mixed}
@@ -95,7 +97,7 @@ func NewAttentionPass[F tensor.Float](a *Attention[F], rot *Rotation[F], in, mix
 
 func (a *Attention[F]) normed() bool { return a.QNorm.Gain != nil }
 
-// HeadNorm is the norm of head h, counted through queries and keys.
+// HeadNorm returns the norm of head h, counted through queries and keys.
 func (a *Attention[F]) HeadNorm(h int) Norm[F] {
 	if h < a.Heads {
 		return a.QNorm
@@ -103,10 +105,11 @@ func (a *Attention[F]) HeadNorm(h int) Norm[F] {
 	return a.KNorm
 }
 
-// scale is what scores are multiplied by, 1/√D.
+// scale returns the factor of the scores, 1/√D.
 func (a *Attention[F]) scale() F { return F(1 / math.Sqrt(float64(a.HeadDim))) }
 
-// AttentionScratch is what one thread needs to attend with one key/value head.
+// AttentionScratch holds the buffers that one thread needs for one key/value
+// head.
 type AttentionScratch[F tensor.Float] struct {
 	kT, vT *tensor.Panels[F] // [D, T]
 	k, v   *tensor.Panels[F] // [T, D]
@@ -114,7 +117,8 @@ type AttentionScratch[F tensor.Float] struct {
 	p, dp  Matrix[F]         // [queryBlock, T]: scores, then probabilities, and their gradient
 }
 
-// NewAttentionScratch is for heads of d elements and sequences of T positions.
+// NewAttentionScratch allocates for heads of d elements and sequences of T
+// positions.
 func NewAttentionScratch[F tensor.Float](d, T int) AttentionScratch[F] {
 	rows := min(queryBlock, T)
 	return AttentionScratch[F]{
@@ -125,11 +129,11 @@ func NewAttentionScratch[F tensor.Float](d, T int) AttentionScratch[F] {
 	}
 }
 
-// vectors is n rounded up to whole vectors: the columns that the softmax of a
-// row of n scores works on.
+// vectors rounds n up to whole vectors: the columns that the softmax of a row
+// of n scores processes.
 func vectors(n int) int { return (n + 7) &^ 7 }
 
-// query, key and value are the columns of one head in the stacked product.
+// query, key and value return the columns of one head in the stacked product.
 func (a *Attention[F]) query(m Matrix[F], h int) Matrix[F] {
 	return m.Columns(h*a.HeadDim, (h+1)*a.HeadDim)
 }
@@ -157,8 +161,8 @@ func (a *AttentionPass[F]) Forward(s *AttentionScratch[F], seq Sequence) {
 	}
 }
 
-// position applies the head norm, if there is one, and the rotation to the
-// queries and keys, in place.
+// position applies the head norm, if any, and the rotation to the queries and
+// keys, in place.
 func (a *AttentionPass[F]) position(seq Sequence) {
 	d, heads := a.HeadDim, a.Heads+a.KVHeads
 	for t := seq.Lo; t < seq.Hi; t++ {
@@ -176,7 +180,7 @@ func (a *AttentionPass[F]) position(seq Sequence) {
 	}
 }
 
-// end is where the keys that position t sees end.
+// end returns the end of the keys that position t attends to.
 func (a *Attention[F]) end(seq Sequence, t int) int {
 	if a.Causal {
 		return t + 1
@@ -184,8 +188,8 @@ func (a *Attention[F]) end(seq Sequence, t int) int {
 	return seq.End(t)
 }
 
-// attend is head h for the queries [i, j) of the sequence:
-// o = softmax(q·kᵀ/√D)·v over the keys that each query sees.
+// attend computes head h for the queries [i, j) of the sequence: o =
+// softmax(q·kᵀ/√D)·v over the keys that each query attends to.
 func (a *AttentionPass[F]) attend(s *AttentionScratch[F], seq Sequence, q, o Matrix[F], h, i, j int) {
 	first, last, prob := a.scores(s, seq, q, i, j)
 	for t := i; t < j; t++ {
@@ -196,7 +200,8 @@ func (a *AttentionPass[F]) attend(s *AttentionScratch[F], seq Sequence, q, o Mat
 }
 
 // scores computes q·kᵀ/√D of the queries [i, j) against the keys [first, last),
-// from the earliest that any of them sees, rounded down to a panel, to the last.
+// from the earliest that any of them attends to, rounded down to a panel, to
+// the last.
 func (a *AttentionPass[F]) scores(s *AttentionScratch[F], seq Sequence, q Matrix[F], i, j int) (first, last int, prob Matrix[F]) {
 	first, last = seq.Start(i)/s.kT.Width()*s.kT.Width(), a.end(seq, j-1)
 	prob = s.p.Part(0, j-i).Columns(0, last-first)
@@ -206,9 +211,9 @@ func (a *AttentionPass[F]) scores(s *AttentionScratch[F], seq Sequence, q Matrix
 	return first, last, prob
 }
 
-// Backward takes dmixed, the gradient of mixed [T, H·D] with the rows of this
-// sequence, to the gradient of the stacked product, and where it is wanted
-// below to dn, that of the input [T, C]. dmixed is scratch afterwards.
+// Backward computes, from dmixed, the gradient of mixed [T, H·D] with the rows
+// of this sequence, the gradient of the stacked product and, if below is set,
+// dn, the gradient of the input [T, C]. It overwrites dmixed.
 func (a *AttentionPass[F]) Backward(s *AttentionScratch[F], seq Sequence, dn, dmixed Matrix[F], spread []F, below bool) {
 	lo, hi := seq.Lo, seq.Hi
 	qkv, dqkv, out, T := a.Product.Y.Part(lo, hi), a.Product.DY.Part(lo, hi), a.mixed.Part(lo, hi), hi-lo
@@ -231,9 +236,9 @@ func (a *AttentionPass[F]) Backward(s *AttentionScratch[F], seq Sequence, dn, dm
 	a.Product.Backward(dn, lo, hi, below)
 }
 
-// attendBackward is the gradient of attend for the queries [i, j):
-// with P the probabilities and dP = do·vᵀ, dS = P∘(dP - Σ P·dP)/√D, then
-// dq = dS·k, dk += dSᵀ·q, dv += Pᵀ·do.
+// attendBackward is the gradient of attend for the queries [i, j). With P the
+// probabilities and dP = do·vᵀ: dS = P∘(dP - Σ P·dP)/√D, dq = dS·k, dk +=
+// dSᵀ·q, dv += Pᵀ·do.
 func (a *AttentionPass[F]) attendBackward(s *AttentionScratch[F], seq Sequence, q, dq, dk, dv, o, do Matrix[F], h, i, j int) {
 	d := a.HeadDim
 	first, last, prob := a.scores(s, seq, q, i, j)
@@ -257,7 +262,8 @@ func (a *AttentionPass[F]) attendBackward(s *AttentionScratch[F], seq Sequence, 
 	s.side.Mul(n, 1, prob.LeftT(), 1, dv.Data, dv.LD) // [n, j-i]·[j-i, D]
 }
 
-// positionBackward undoes position on the gradient, in place.
+// positionBackward transforms the gradient in place from after position to
+// before it.
 func (a *AttentionPass[F]) positionBackward(seq Sequence, scratch Matrix[F], spread []F) {
 	d, heads := a.HeadDim, a.Heads+a.KVHeads
 	for t := seq.Lo; t < seq.Hi; t++ {

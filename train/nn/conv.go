@@ -4,22 +4,22 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Conv is a convolution: of every window of the picture, Out sums.
+// Conv is a convolution with Out output channels.
 type Conv[F tensor.Float] struct {
 	Geometry
 	Out, Groups int
 	Weight      *Tensor[F] // [Out, KH·KW·C/Groups], each row ordered by row, column and channel
-	Bias        *Tensor[F] // [Out]; nil: there is none
+	Bias        *Tensor[F] // [Out]; nil: no bias
 
-	fwd, bwd []*tensor.Panels[F] // of each group, Wᵀ and what the way back multiplies by
-	turned   []F                 // scratch: W as the way back takes it
+	fwd, bwd []*tensor.Panels[F] // of each group: Wᵀ and the factor of the backward pass
+	turned   []F                 // scratch: W in the order of the backward pass
 }
 
-// Window is the number of elements of a window that one sum takes.
+// Window returns the number of elements of a window that one sum takes.
 func (c *Conv[F]) Window() int { return c.KH * c.KW * c.C / c.Groups }
 
-// Pack lays the weights out for the products of the next step: what trains, or
-// everything.
+// Pack packs the weights for the products of the next step: those that train,
+// or all if everything is set.
 func (c *Conv[F]) Pack(everything bool) {
 	if !everything && c.Weight.Grad == nil {
 		return
@@ -39,23 +39,23 @@ func (c *Conv[F]) Pack(everything bool) {
 	}
 }
 
-// gathers reports whether the way back is a convolution itself: where windows
-// lie one pixel apart, the gradient of a pixel is a sum over the window around it
-// of the output's gradient, with the kernel turned by half a circle. Else, or
-// where there are many more outputs than inputs, products of single gradients
-// are scattered.
+// gathers reports whether the backward pass is itself a convolution: if windows
+// are one pixel apart, the gradient of a pixel is a sum of the output's
+// gradient over the window around it, with the kernel rotated by 180°.
+// Otherwise, or if there are many more outputs than inputs, products of single
+// gradients are scattered.
 func (c *Conv[F]) gathers() bool {
 	return c.SH == 1 && c.SW == 1 && c.Out <= 2*c.C && !c.direct()
 }
 
-// back is the geometry of the way back. A border wider than the kernel takes as
-// much of dy away.
+// back returns the geometry of the backward pass. Padding wider than the kernel
+// crops dy.
 func (c *Conv[F]) back() Geometry {
 	return Geometry{H: c.OH(), W: c.OW(), C: c.Out, KH: c.KH, KW: c.KW, SH: 1, SW: 1, PH: c.KH - 1 - c.PH, PW: c.KW - 1 - c.PW}
 }
 
-// packTurned lays a group's weights out as the matrix [KH·KW·Out/G, C/G], from
-// the last pixel of a window to the first.
+// packTurned packs a group's weights as the matrix [KH·KW·Out/G, C/G], from the
+// last pixel of a window to the first.
 func (c *Conv[F]) packTurned(group int) {
 	in, out, taps := c.C/c.Groups, c.Out/c.Groups, c.KH*c.KW
 	if c.turned == nil {
@@ -71,13 +71,13 @@ func (c *Conv[F]) packTurned(group int) {
 	c.bwd[group].Pack(c.turned, in)
 }
 
-// Scratch is what one thread needs. The zero value is ready.
+// ConvScratch holds the buffers of one thread. The zero value is ready to use.
 type ConvScratch[F tensor.Float] struct {
 	data  []F
 	panel *tensor.Panels[F]
 }
 
-// matrix is scratch of the given shape.
+// matrix returns a buffer of the given shape.
 func (s *ConvScratch[F]) matrix(rows, cols int) Matrix[F] {
 	ld := tensor.Stride(cols)
 	if len(s.data) < rows*ld {
@@ -86,26 +86,27 @@ func (s *ConvScratch[F]) matrix(rows, cols int) Matrix[F] {
 	return Matrix[F]{Data: s.data, Rows: rows, Cols: cols, LD: ld}
 }
 
-// rowBlock is how many windows are gathered at a time.
+// rowBlock is the number of windows gathered at a time.
 const rowBlock = 96
 
-// Pass is a convolution at its place in a pass over B samples.
+// ConvPass is a convolution with the activations of a pass over B samples.
 type ConvPass[F tensor.Float] struct {
 	*Conv[F]
 	X, Y, DY Matrix[F] // [B·H·W, C], [B·OH·OW, Out] and its gradient
 }
 
-// direct reports whether windows are the pixels themselves.
+// direct reports whether windows are single pixels, so that nothing is
+// gathered.
 func (c *Conv[F]) direct() bool {
 	return c.KH == 1 && c.KW == 1 && c.SH == 1 && c.SW == 1 && c.PH == 0 && c.PW == 0
 }
 
-// group is the channels that the sums of a group take and the sums themselves.
+// group returns the input and output channels of a group.
 func (c *Conv[F]) group(i int) (in, out channels) {
 	return channels{i * c.C / c.Groups, (i + 1) * c.C / c.Groups}, channels{i * c.Out / c.Groups, (i + 1) * c.Out / c.Groups}
 }
 
-// Forward fills the sample's rows of Y.
+// Forward computes the sample's rows of Y.
 func (p *ConvPass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*size, (sample+1)*size), p.Y.Part(sample*n, (sample+1)*n)
@@ -132,9 +133,9 @@ func (p *ConvPass[F]) Forward(s *ConvScratch[F], sample int) {
 	}
 }
 
-// Backward takes the sample's rows of DY to the bias's gradient, in the sample's
-// vector gradients, and where want is set to its rows of dx, which are replaced
-// or added to.
+// Backward computes, from the sample's rows of DY, the bias gradient in the
+// sample's vector gradients and, if want is set, the sample's rows of dx, which
+// are replaced or, if add is set, added to.
 func (p *ConvPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	n := p.OH() * p.OW()
 	dy := p.DY.Part(sample*n, (sample+1)*n)
@@ -169,7 +170,7 @@ func (p *ConvPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, samp
 	}
 }
 
-// gatherBack is the way back to dx as a convolution of dy.
+// gatherBack computes dx as a convolution of dy.
 func (p *ConvPass[F]) gatherBack(s *ConvScratch[F], dx, dy Matrix[F], add bool) {
 	g, beta := p.back(), F(0)
 	if add {
@@ -188,7 +189,8 @@ func (p *ConvPass[F]) gatherBack(s *ConvScratch[F], dx, dy Matrix[F], add bool) 
 	}
 }
 
-// Gradient is the weight gradient, dW = dyᵀ·windows, over the first n samples.
+// Gradient returns the weight gradient, dW = dyᵀ·windows, over the first n
+// samples.
 func (p *ConvPass[F]) Gradient(n int) *ConvGradient[F] {
 	return newConvGradient(p.Geometry, p.Weight, p.Groups, p.C/p.Groups, p.X, p.DY, n)
 }

@@ -4,13 +4,13 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Gradient is that of a weight over some samples, cut into panels of columns
-// that threads can take.
+// ConvGradient is the gradient of a weight over some samples, cut into panels
+// of columns for the threads.
 type ConvGradient[F tensor.Float] struct {
 	geometry     Geometry
 	weight       *Tensor[F]
-	groups, deep int       // deep is the channels of a window
-	big, small   Matrix[F] // windows are gathered of the one and multiplied by the other
+	groups, deep int       // deep: channels of a window
+	big, small   Matrix[F] // windows are gathered from big and multiplied by small
 	samples      int
 	width        int
 }
@@ -19,7 +19,7 @@ func newConvGradient[F tensor.Float](g Geometry, w *Tensor[F], groups, deep int,
 	return &ConvGradient[F]{g, w, groups, deep, big, small, samples, columns * NewGradientScratch[F]().Width()}
 }
 
-// Len is the number of panels, none where the weight does not train.
+// Len returns the number of panels, 0 if the weight is frozen.
 func (g *ConvGradient[F]) Len() int {
 	if g.weight.Grad == nil {
 		return 0
@@ -29,16 +29,16 @@ func (g *ConvGradient[F]) Len() int {
 
 func (g *ConvGradient[F]) panels() int { return (g.weight.Shape[1] + g.width - 1) / g.width }
 
-// columns is how many panels of core/tensor one of a gradient is, together how
-// many outputs are multiplied at a time: what is gathered and packed stays in
-// the second-level cache.
+// columns is the number of core/tensor panels in one panel of a gradient,
+// together the number of outputs multiplied at a time. With these the gathered
+// and packed data stays in the second-level cache.
 const (
 	columns  = 4
 	together = 512
 )
 
-// Compute makes the panels [from, to), or adds them to what earlier batches of
-// the step left there. Panels do not overlap.
+// Compute computes the panels [from, to) or, if add is set, adds them to the
+// gradients of earlier batches of the step. Panels do not overlap.
 func (g *ConvGradient[F]) Compute(s *ConvScratch[F], from, to int, add bool) {
 	if s.panel == nil {
 		s.panel = NewGradientScratch[F]()
@@ -48,7 +48,7 @@ func (g *ConvGradient[F]) Compute(s *ConvScratch[F], from, to int, add bool) {
 	}
 }
 
-// columns computes the columns from j on of the rows of a group.
+// columns computes columns from j of the rows of a group.
 func (g *ConvGradient[F]) columns(s *ConvScratch[F], group, j int, add bool) {
 	in, n := g.weight.Shape[1], g.geometry.OH()*g.geometry.OW()
 	rows, w := g.weight.Shape[0]/g.groups, min(g.width, in-j)
@@ -68,13 +68,13 @@ func (g *ConvGradient[F]) columns(s *ConvScratch[F], group, j int, add bool) {
 	}
 }
 
-// gather fills col with some columns of the windows of the outputs [lo, hi),
-// counted over all samples.
+// gather fills col with columns of the windows of the outputs [lo, hi), counted
+// over all samples.
 func (g *ConvGradient[F]) gather(col Matrix[F], group, lo, hi, j int) {
 	size, n := g.geometry.H*g.geometry.W, g.geometry.OH()*g.geometry.OW()
 	c := channels{group * g.deep, (group + 1) * g.deep}
 	for at := lo; at < hi; {
-		k := at / n // its sample
+		k := at / n // sample
 		end := min(hi, (k+1)*n)
 		gather(g.geometry, col.Part(at-lo, end-lo), g.big.Part(k*size, (k+1)*size), c, at-k*n, end-k*n, j, j+col.Cols)
 		at = end

@@ -2,18 +2,19 @@ package nn
 
 import "mm-abi.org/mm/core/tensor"
 
-// Dense is a linear layer and its bias, y = x·Wᵀ + b, at its place in a pass.
+// Dense is a linear layer with bias, y = x·Wᵀ + b, with the activations of a
+// pass.
 type Dense[F tensor.Float] struct {
 	Product[F]
-	Bias *Tensor[F] // [Out]; nil: there is none
+	Bias *Tensor[F] // [Out]; nil: no bias
 }
 
-// NewDense gives l a place between x [N, In] and y [N, Out].
+// NewDense creates the pass of l between x [N, In] and y [N, Out].
 func NewDense[F tensor.Float](l *Linear[F], bias *Tensor[F], x, y, dy Matrix[F]) Dense[F] {
 	return Dense[F]{NewProduct(l, x, y, dy), bias}
 }
 
-// Forward fills the rows [lo, hi) of y, or adds to them.
+// Forward computes the rows [lo, hi) of y or, if add is set, adds to them.
 func (d *Dense[F]) Forward(lo, hi int, add bool) {
 	d.Product.Forward(lo, hi, add)
 	if d.Bias == nil {
@@ -24,9 +25,9 @@ func (d *Dense[F]) Forward(lo, hi int, add bool) {
 	}
 }
 
-// Backward takes the rows [lo, hi) of the gradient of y to the bias's, in the
-// sample's vector gradients, and where want is set to dx, which has hi-lo rows
-// and is replaced or added to.
+// Backward computes, from the rows [lo, hi) of dy, the bias gradient in the
+// sample's vector gradients and, if want is set, dx, which has hi-lo rows and
+// is replaced or, if add is set, added to.
 func (d *Dense[F]) Backward(dx Matrix[F], spread []F, lo, hi int, want, add bool) {
 	if d.Bias != nil && d.Bias.Grad != nil {
 		AddRows(d.Bias.In(spread), d.DY.Part(lo, hi))
@@ -45,22 +46,21 @@ func AddRows[F tensor.Float](sum []F, m Matrix[F]) {
 	}
 }
 
-// Take is m = x, or m += x where add is set; equal shapes.
+// Take sets m = x or, if add is set, m += x. The shapes must be equal.
 func (m Matrix[F]) Take(x Matrix[F], add bool) {
 	if !add {
 		m.CopyFrom(x)
 		return
 	}
 	if m.Rows != x.Rows || m.Cols != x.Cols {
-		panic("nn: matrices differ in shape")
+		panic("nn: shape mismatch")
 	}
 	for t := range m.Rows {
 		tensor.AddScaled(m.Row(t), 1, x.Row(t))
 	}
 }
 
-// First is the product over the first rows only, of which a weight gradient can
-// be made.
+// First returns the product over the first rows only, for a weight gradient.
 func (d *Dense[F]) First(rows int) *Product[F] {
 	p := d.Product
 	p.X, p.DY = p.X.Part(0, rows), p.DY.Part(0, rows)

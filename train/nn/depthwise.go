@@ -4,21 +4,21 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Depthwise is a convolution in which every channel has a kernel of its own and
-// takes itself alone.
+// Depthwise is a convolution with a separate kernel for each channel.
 type Depthwise[F tensor.Float] struct {
 	Geometry
-	Weight *Tensor[F] // [KH·KW, C], a vector: it is applied element by element
-	Bias   *Tensor[F] // [C]; nil: there is none
+	Weight *Tensor[F] // [KH·KW, C], applied element by element
+	Bias   *Tensor[F] // [C]; nil: no bias
 }
 
-// DepthwisePass is a depthwise convolution at its place in a pass over B samples.
+// DepthwisePass is a depthwise convolution with the activations of a pass over
+// B samples.
 type DepthwisePass[F tensor.Float] struct {
 	*Depthwise[F]
 	X, Y, DY Matrix[F] // [B·H·W, C], [B·OH·OW, C] and its gradient
 }
 
-// Forward fills the sample's rows of Y.
+// Forward computes the sample's rows of Y.
 func (p *DepthwisePass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*size, (sample+1)*size), p.Y.Part(sample*n, (sample+1)*n)
@@ -36,7 +36,7 @@ func (p *DepthwisePass[F]) Forward(s *ConvScratch[F], sample int) {
 	}
 }
 
-// taps visits what of output o's window lies in the picture.
+// taps visits the elements of output o's window that lie in the image.
 func (p *DepthwisePass[F]) taps(o int, visit func(tap, pixel int)) {
 	w := p.windows(o)
 	for ky := range p.KH {
@@ -47,9 +47,9 @@ func (p *DepthwisePass[F]) taps(o int, visit func(tap, pixel int)) {
 	}
 }
 
-// Backward takes the sample's rows of DY to the gradients of weight and bias, in
-// the sample's vector gradients, and where want is set to its rows of dx, which
-// are replaced or added to.
+// Backward computes, from the sample's rows of DY, the gradients of weight and
+// bias in the sample's vector gradients and, if want is set, the sample's rows
+// of dx, which are replaced or, if add is set, added to.
 func (p *DepthwisePass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, dy := p.X.Part(sample*size, (sample+1)*size), p.DY.Part(sample*n, (sample+1)*n)

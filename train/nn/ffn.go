@@ -2,19 +2,19 @@ package nn
 
 import "mm-abi.org/mm/core/tensor"
 
-// FFN is the feed-forward network of a block: SwiGLU, down·(silu(gate·x)∘(up·x)),
-// when Gated (Shazeer, arXiv 2002.05202), else ReLU², down·max(up·x, 0)² (So et
-// al., arXiv 2109.08668).
+// FFN is the feed-forward network of a block: if Gated SwiGLU,
+// down·(silu(gate·x)∘(up·x)) (Shazeer, arXiv 2002.05202), otherwise ReLU²,
+// down·max(up·x, 0)² (So et al., arXiv 2109.08668).
 type FFN[F tensor.Float] struct {
 	Up    *Linear[F] // [2F, C], gate above up, or [F, C]
 	Down  *Linear[F] // [C, F]
 	Gated bool
 }
 
-// Hidden is F, the width inside.
+// Hidden returns F, the hidden width.
 func (f *FFN[F]) Hidden() int { return f.Down.In }
 
-// Act is the non-linearity: h [F] of the output of Up, [2F] or [F].
+// Act applies the non-linearity: h [F] from the output of Up, [2F] or [F].
 func (f *FFN[F]) Act(h, u []F) {
 	if f.Gated {
 		tensor.SwiGLUForward(h, u[:len(h)], u[len(h):])
@@ -23,14 +23,14 @@ func (f *FFN[F]) Act(h, u []F) {
 	}
 }
 
-// FFNPass is an FFN at its place in a pass.
+// FFNPass is an FFN with the activations of a pass.
 type FFNPass[F tensor.Float] struct {
 	*FFN[F]
 	UpProduct, DownProduct Product[F]
 }
 
-// NewFFNPass gives f a place between in and out, [B·T, C] both; dout is the
-// gradient of out.
+// NewFFNPass creates the pass of f between in and out, both [B·T, C]. dout is
+// the gradient of out.
 func NewFFNPass[F tensor.Float](f *FFN[F], in, out, dout Matrix[F]) FFNPass[F] {
 	n := in.Rows
 	return FFNPass[F]{
@@ -40,19 +40,19 @@ func NewFFNPass[F tensor.Float](f *FFN[F], in, out, dout Matrix[F]) FFNPass[F] {
 	}
 }
 
-// RowBlock is how many positions go through a wide layer at a time, so that
-// what lies between two products stays in the caches. A multiple of the
-// kernels' tiles.
+// RowBlock is the number of positions that go through a wide layer at a time,
+// so that the data between two products stays in the caches. It is a multiple
+// of the kernels' tiles.
 const RowBlock = 48
 
-// NewFFNScratch is what one thread needs to go back through an FFN of hidden
-// width f over sequences of T positions.
+// NewFFNScratch allocates the backward buffer of one thread for an FFN of
+// hidden width f over sequences of T positions.
 func NewFFNScratch[F tensor.Float](f, T int) Matrix[F] { return NewMatrix[F](min(T, RowBlock), f) }
 
 // Forward adds the network's output to out [T, C], for the positions [lo, hi).
 func (f *FFNPass[F]) Forward(lo, hi int) { f.forward(lo, hi, true) }
 
-// Fill is Forward that replaces what was in out.
+// Fill is Forward that overwrites out.
 func (f *FFNPass[F]) Fill(lo, hi int) { f.forward(lo, hi, false) }
 
 func (f *FFNPass[F]) forward(lo, hi int, add bool) {
@@ -66,8 +66,8 @@ func (f *FFNPass[F]) forward(lo, hi int, add bool) {
 	}
 }
 
-// Backward takes the gradient of out to dn, that of the input [T, C], where it
-// is wanted below; dh is scratch.
+// Backward computes from the gradient of out, if below is set, dn, the gradient
+// of the input [T, C]. dh is scratch.
 func (f *FFNPass[F]) Backward(dn, dh Matrix[F], lo, hi int, below bool) {
 	wide := f.Hidden()
 	for first := lo; lo < hi; lo += RowBlock {

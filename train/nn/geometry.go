@@ -4,19 +4,19 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Geometry is windows of KH×KW pixels over a picture of H×W pixels with C
-// channels, SH and SW apart, with PH and PW rows and columns of zeros around the
-// picture.
+// Geometry describes windows of KH×KW pixels over an image of H×W pixels with C
+// channels, with strides SH and SW and PH and PW rows and columns of zero
+// padding.
 type Geometry struct {
 	H, W, C        int
 	KH, KW, SH, SW int
 	PH, PW         int
 }
 
-// OH is the number of windows from top to bottom, below 1 where none fits.
+// OH returns the number of windows from top to bottom, below 1 if none fits.
 func (g Geometry) OH() int { return extent(g.H, g.KH, g.SH, g.PH) }
 
-// OW is the number of windows from left to right.
+// OW returns the number of windows from left to right, below 1 if none fits.
 func (g Geometry) OW() int { return extent(g.W, g.KW, g.SW, g.PW) }
 
 func extent(n, kernel, stride, pad int) int {
@@ -26,22 +26,22 @@ func extent(n, kernel, stride, pad int) int {
 	return (n+2*pad-kernel)/stride + 1
 }
 
-// span is the part of a window's row that lies in a picture: the window's
-// columns [from, to), of which the first is the picture's column at.
+// span returns the part of a window's row inside the image: the window's
+// columns [from, to), the first of which is the image's column at.
 func (g Geometry) span(ox int) (from, to, at int) {
 	left := ox*g.SW - g.PW
 	from, to = max(0, -left), min(g.KW, g.W-left)
 	return from, max(from, to), left + from
 }
 
-// windows walks outputs in their order.
+// windows iterates over outputs in order.
 type windows struct {
 	Geometry
 	ow, oy, ox   int
 	from, to, at int // span of the output's window
 }
 
-// windows starts at output o.
+// windows returns an iterator that starts at output o.
 func (g Geometry) windows(o int) windows {
 	w := windows{Geometry: g, ow: g.OW()}
 	w.oy, w.ox = o/w.ow, o%w.ow
@@ -49,7 +49,7 @@ func (g Geometry) windows(o int) windows {
 	return w
 }
 
-// next goes on to the next output.
+// next advances to the next output.
 func (w *windows) next() {
 	if w.ox++; w.ox == w.ow {
 		w.ox, w.oy = 0, w.oy+1
@@ -57,31 +57,31 @@ func (w *windows) next() {
 	w.from, w.to, w.at = w.span(w.ox)
 }
 
-// row is the pixel at which row ky of the window begins to lie in the picture,
-// unless it lies outside.
+// row returns the pixel at which row ky of the window enters the image, and
+// whether it does.
 func (w *windows) row(ky int) (pixel int, ok bool) {
 	y := w.oy*w.SH - w.PH + ky
 	return y*w.W + w.at, y >= 0 && y < w.H && w.from < w.to
 }
 
-// channels is the part [lo, hi) of the channels, of which windows are made.
+// channels is the range [lo, hi) of the channels in a window.
 type channels struct{ lo, hi int }
 
 func (c channels) n() int { return c.hi - c.lo }
 
-// gather fills dst with the windows of the outputs [lo, hi), a row each, taken
-// of the picture x [H·W, C]: elements of a window are ordered by row, column and
-// channel, and of them those [j0, j1) are wanted.
+// gather fills dst with the windows of the outputs [lo, hi), one per row, from
+// the image x [H·W, C]. Elements of a window are ordered by row, column and
+// channel; gather copies those in [j0, j1).
 func gather[F tensor.Float](g Geometry, dst, x Matrix[F], c channels, lo, hi, j0, j1 int) {
 	n := c.n()
 	line := g.KW * n                      // elements in a row of a window
-	whole := n == x.Cols && x.LD == n     // rows of windows are stretches of the picture
-	first, last := j0/line, (j1-1)/line+1 // wanted rows of a window
+	full := n == x.Cols && x.LD == n      // rows of windows are contiguous in the image
+	first, last := j0/line, (j1-1)/line+1 // rows of a window to copy
 	w := g.windows(lo)
 	for o := lo; o < hi; o++ {
 		row := dst.Data[(o-lo)*dst.LD:][:j1-j0]
 		for ky := first; ky < last; ky++ {
-			a, b := max(j0-ky*line, 0), min(j1-ky*line, line) // wanted of this row
+			a, b := max(j0-ky*line, 0), min(j1-ky*line, line) // elements of this row to copy
 			part := row[a+ky*line-j0 : b+ky*line-j0]
 			pixel, ok := w.row(ky)
 			if !ok {
@@ -91,7 +91,7 @@ func gather[F tensor.Float](g Geometry, dst, x Matrix[F], c channels, lo, hi, j0
 			if w.from > 0 || w.to < g.KW {
 				clear(part)
 			}
-			if whole {
+			if full {
 				s, e := max(a, w.from*n), min(b, w.to*n)
 				if s < e {
 					copy(part[s-a:e-a], x.Data[(pixel-w.from)*n+s:])
@@ -107,12 +107,12 @@ func gather[F tensor.Float](g Geometry, dst, x Matrix[F], c channels, lo, hi, j0
 	}
 }
 
-// scatter is the transpose of gather for whole windows: it adds the windows of
-// the outputs [lo, hi), the rows of src, to the picture x.
+// scatter is the transpose of gather for complete windows: it adds the windows
+// of the outputs [lo, hi), the rows of src, to the image x.
 func scatter[F tensor.Float](g Geometry, x, src Matrix[F], c channels, lo, hi int) {
 	n := c.n()
 	line := g.KW * n
-	whole := n == x.Cols && x.LD == n
+	full := n == x.Cols && x.LD == n
 	w := g.windows(lo)
 	for o := lo; o < hi; o++ {
 		for ky := range g.KH {
@@ -121,7 +121,7 @@ func scatter[F tensor.Float](g Geometry, x, src Matrix[F], c channels, lo, hi in
 				continue
 			}
 			part := src.Data[(o-lo)*src.LD+ky*line:][:line]
-			if whole {
+			if full {
 				tensor.AddScaled(x.Data[pixel*n:(pixel+w.to-w.from)*n], 1, part[w.from*n:w.to*n])
 				continue
 			}

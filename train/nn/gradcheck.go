@@ -2,21 +2,21 @@ package nn
 
 import "math"
 
-// Comparison is one tensor's gradient beside central differences.
+// Comparison compares one tensor's gradient with central differences.
 type Comparison struct {
-	Tensor string  // its name
+	Tensor string  // name
 	Probed int     // elements compared
 	Error  float64 // ‖analytic - numeric‖ / max(‖analytic‖, ‖numeric‖)
 	Norm   float64 // ‖numeric‖ over the probed elements
 }
 
-// distances are those of the differences: a smaller one is tried where the loss
-// bends so sharply that the first leaves an error of its own.
+// distances are the steps of the differences. The smaller one is tried if the
+// loss bends so sharply that the first has an error of its own.
 var distances = []float64{2e-5, 4e-6}
 
-// Compare holds grad, the gradient of loss with respect to data, against central
-// differences at up to entries elements spread evenly over data. loss must
-// depend on data as it stands when it is called; data is left as it was.
+// Compare checks grad, the gradient of loss with respect to data, against
+// central differences at up to entries elements spread evenly over data. loss
+// must read data on every call. data is restored.
 func Compare(name string, data, grad []float64, loss func() float64, entries int) Comparison {
 	analytic := append([]float64(nil), grad...)
 	best := Comparison{Error: math.Inf(1)}
@@ -32,8 +32,8 @@ func Compare(name string, data, grad []float64, loss func() float64, entries int
 	return best
 }
 
-// compare takes a difference of fourth order,
-// f' = (8·(f(+h) - f(-h)) - (f(+2h) - f(-2h))) / 12h.
+// compare uses a difference of fourth order, f' = (8·(f(+h) - f(-h)) - (f(+2h)
+// - f(-2h))) / 12h.
 func compare(data, analytic []float64, loss func() float64, entries int, h float64) Comparison {
 	c := Comparison{Probed: min(entries, len(data))}
 	var diff, norm float64

@@ -2,8 +2,8 @@ package nn
 
 import "mm-abi.org/mm/core/tensor"
 
-// gradient is that of a group of stacked tensors, dW = scale·dyᵀ·x: one product
-// over all B·T positions, split over the threads by blocks of dW.
+// gradient is the gradient of a group of stacked tensors, dW = scale·dyᵀ·x: one
+// product over all B·T positions, split over threads by blocks of dW.
 type gradient[F tensor.Float] struct {
 	dw    []F // [out, in]
 	in    int
@@ -11,7 +11,7 @@ type gradient[F tensor.Float] struct {
 	scale F
 }
 
-// gradients lists the weight gradients of p, neighbours that train as one.
+// gradients returns the weight gradients of p, adjacent trained tensors as one.
 func (p *Product[F]) gradients() []gradient[F] {
 	var all []gradient[F]
 	from := 0
@@ -37,10 +37,10 @@ func (p *Product[F]) gradients() []gradient[F] {
 	return all
 }
 
-// The block of a weight gradient that one piece of work makes: as many columns
-// of dy, gradRows at a time, and of x as stay in a second-level cache for
-// gradDepth positions. Matrices of more than largeGradient elements, of which
-// there are pieces enough, take three times the rows: x is packed for each.
+// The size of a block of a weight gradient, one unit of work: as many columns
+// of dy (gradRows at a time) and of x as stay in a second-level cache for
+// gradDepth positions. Matrices of more than largeGradient elements have enough
+// blocks and take three times the rows, since x is packed for each block.
 const (
 	gradRows      = 240
 	gradColumns   = 256
@@ -49,17 +49,17 @@ const (
 )
 
 // Gradients is the weight gradients of the matrices of a pass, cut into blocks
-// that threads can take.
+// for the threads.
 type Gradients[F tensor.Float] struct {
 	all    []gradient[F]
 	blocks []block
 }
 
-// block is a number of rows of one weight gradient, from a row and a column on.
+// block is some rows of one weight gradient, from a row and a column.
 type block struct{ gradient, row, rows, column int }
 
-// NewGradients is those of the products given; nil ones and those without a
-// layer are passed over.
+// NewGradients returns the gradients of products. Nil products and those
+// without a layer are skipped.
 func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 	g := &Gradients[F]{}
 	for _, p := range products {
@@ -81,23 +81,23 @@ func NewGradients[F tensor.Float](products ...*Product[F]) *Gradients[F] {
 	return g
 }
 
-// NewGradientScratch is what one thread needs for Compute in F alone, see
-// [Params.GradientScratch].
+// NewGradientScratch allocates the scratch of one thread for Compute without
+// BF16, see [Params.GradientScratch].
 func NewGradientScratch[F tensor.Float]() *tensor.Panels[F] { return tensor.NewPanels[F](1, 1) }
 
-// Len is the number of blocks.
+// Len returns the number of blocks.
 func (g *Gradients[F]) Len() int { return len(g.blocks) }
 
-// Compute makes the blocks [from, to), or adds them to what earlier batches of
-// the step left there. Blocks do not overlap.
+// Compute computes the blocks [from, to) or, if add is set, adds them to the
+// gradients of earlier batches of the step. Blocks do not overlap.
 func (g *Gradients[F]) Compute(scratch *tensor.Panels[F], from, to int, add bool) {
 	for _, b := range g.blocks[from:to] {
 		g.all[b.gradient].block(scratch, b.row, b.rows, b.column, add)
 	}
 }
 
-// block computes the block of h rows of dw at row i and column j, some positions
-// at a time and always in the same order.
+// block computes the block of h rows of dw at row i and column j, some
+// positions at a time, always in the same order.
 func (g *gradient[F]) block(scratch *tensor.Panels[F], i, h, j int, add bool) {
 	w := min(gradColumns, g.in-j)
 	for t := 0; t < g.x.Rows; t += gradDepth {

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// linearProducts is the output, the input's gradient and the weights' of a
-// linear layer, of the same numbers every time, rounded to bfloat16 beforehand
-// or by its products, or not at all. Its weights are frozen as it is packed.
+// linearProducts returns the output and the gradients of the input and the
+// weights of a linear layer on fixed numbers: rounded to bfloat16 beforehand,
+// by its products, or not at all. Its weights are frozen when they are packed.
 func linearProducts(beforehand, inside bool) map[string][]float32 {
 	const n, in, out = 150, 70, 40
 	p := NewParams[float32]([]Spec{{Name: "w", Shape: []int{out, in}}})
@@ -28,7 +28,7 @@ func linearProducts(beforehand, inside bool) map[string][]float32 {
 			}
 		}
 	}
-	l.Pack(true) // before the choice: it holds from the next time on
+	l.Pack(true) // before BF16 is set, which applies from the next Pack
 	p.BF16 = inside
 	p.Freeze(func(string) bool { return true })
 	l.Pack(false)
@@ -51,17 +51,17 @@ func TestBF16(t *testing.T) {
 	}
 	for name := range got {
 		if d := distance(got[name], want[name]); !(d < 1e-4) {
-			t.Errorf("%s: %g from that of rounded numbers", name, d)
+			t.Errorf("%s: %g from rounded numbers", name, d)
 		}
 		if d := distance(got[name], float[name]); d < 1e-3 {
-			t.Errorf("%s: %g from that of float32", name, d)
+			t.Errorf("%s: %g from float32", name, d)
 		}
 	}
 }
 
-// TestGradientBlocks compares weight gradients of matrices on both sides of
-// every limit of a block with sums in float64, made in one piece, in pieces in
-// another order, and added to themselves.
+// Weight gradients of matrices on both sides of every block limit (gradRows,
+// gradColumns, gradDepth, largeGradient) equal sums in float64, computed at
+// once, in parts in another order, and added to themselves.
 func TestGradientBlocks(t *testing.T) {
 	for _, s := range []struct{ out, in, n int }{
 		{7, 5, 3},

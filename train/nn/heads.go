@@ -7,18 +7,18 @@ import (
 )
 
 // Heads is softmax attention (Vaswani et al., arXiv 1706.03762) in which every
-// query sees every key: within one sequence, or across two. [Attention] is the
-// other kind, in which positions see their documents.
+// query attends to every key, within one sequence or across two. In [Attention]
+// positions attend to their documents.
 type Heads struct{ Count, Dim int } // H, D
 
-// HeadScratch is what one thread needs to attend; it grows to what it is used
-// for. The zero value is ready.
+// HeadScratch holds the buffers of one thread and grows as needed. The zero
+// value is ready to use.
 type HeadScratch[F tensor.Float] struct {
 	kT, vT, k, v, side *tensor.Panels[F]
 	p, dp              []F // [queryBlock, Tk]: probabilities and their gradient
 }
 
-// fit makes room for tk keys of d elements and rows queries at a time.
+// fit allocates for tk keys of d elements and rows queries at a time.
 func (s *HeadScratch[F]) fit(rows, tk, d int) (p, dp Matrix[F]) {
 	if s.kT == nil {
 		for _, panels := range []**tensor.Panels[F]{&s.kT, &s.vT, &s.k, &s.v, &s.side} {
@@ -36,16 +36,16 @@ func (s *HeadScratch[F]) fit(rows, tk, d int) (p, dp Matrix[F]) {
 	return Matrix[F]{s.p, rows, tk, ld}, Matrix[F]{s.dp, rows, tk, ld}
 }
 
-// head is the columns of head i.
+// head returns the columns of head i.
 func head[F tensor.Float](h Heads, m Matrix[F], i int) Matrix[F] {
 	return m.Columns(i*h.Dim, (i+1)*h.Dim)
 }
 
 func (h Heads) scale() float64 { return 1 / math.Sqrt(float64(h.Dim)) }
 
-// Attend sets out = softmax(q·kᵀ/√D)·v, head by head: q and out [Tq, H·D], k and
-// v [Tk, H·D]. lse [Tq, H] receives the logarithms of the sums of exponentials,
-// by which the way back finds the probabilities again.
+// Attend sets out = softmax(q·kᵀ/√D)·v for each head: q and out [Tq, H·D], k
+// and v [Tk, H·D]. lse [Tq, H] receives the logarithms of the sums of
+// exponentials, from which the backward pass recomputes the probabilities.
 func Attend[F tensor.Float](h Heads, s *HeadScratch[F], q, k, v, out, lse Matrix[F]) {
 	p, _ := s.fit(min(queryBlock, q.Rows), k.Rows, h.Dim)
 	for i := range h.Count {
@@ -64,8 +64,8 @@ func Attend[F tensor.Float](h Heads, s *HeadScratch[F], q, k, v, out, lse Matrix
 	}
 }
 
-// AttendBackward sets the gradients dq, dk and dv of Attend by that of out,
-// dout; lse and out are what Attend gave.
+// AttendBackward computes the gradients dq, dk and dv of Attend from dout, the
+// gradient of out. lse and out are those of Attend.
 func AttendBackward[F tensor.Float](h Heads, s *HeadScratch[F], q, k, v, out, lse, dq, dk, dv, dout Matrix[F]) {
 	p, dp := s.fit(min(queryBlock, q.Rows), k.Rows, h.Dim)
 	scale, wide := F(h.scale()), vectors(k.Rows)

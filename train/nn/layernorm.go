@@ -6,15 +6,15 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// LayerNorm is layer normalisation (Ba et al., arXiv 1607.06450),
+// LayerNorm is layer normalization (Ba et al., arXiv 1607.06450),
 // y = (x - mean)/√(variance + eps)·gain + bias, row by row.
 type LayerNorm[F tensor.Float] struct {
-	Gain, Bias *Tensor[F] // [C]; without gains there are neither
+	Gain, Bias *Tensor[F] // [C]; both nil: no gain and bias
 	Eps        F
 }
 
-// Forward fills y [T, C] and, for the way back, stats [T, 2] with the means and
-// with 1/√(variance + eps); s [C, at least] is scratch.
+// Forward computes y [T, C] and, for the backward pass, stats [T, 2]: the means
+// and 1/√(variance + eps).
 func (n LayerNorm[F]) Forward(y, x, stats Matrix[F]) {
 	for t := range x.Rows {
 		mean, variance := moments(x.Row(t))
@@ -28,10 +28,10 @@ func (n LayerNorm[F]) Forward(y, x, stats Matrix[F]) {
 	}
 }
 
-// Backward sets dx, or adds to it, by the gradient dy, all [T, C], and adds the
-// gains' and the biases' to the sample's vector gradients: with x̂ the normed row
-// and g = dy·gain, dx = (g - mean(g) - x̂·mean(g·x̂))·r. s [2·C] is scratch. With
-// want unset nobody asks for dx.
+// Backward computes dx or, if add is set, adds to it, from the gradient dy, all
+// [T, C], and adds the gain and bias gradients to the sample's vector
+// gradients. With x̂ the normalized row and g = dy·gain, dx = (g - mean(g) -
+// x̂·mean(g·x̂))·r. s [2·C] is scratch. If want is unset, dx is not computed.
 func (n LayerNorm[F]) Backward(dx, dy, x, stats Matrix[F], spread, s []F, want, add bool) {
 	C := x.Cols
 	hat, g := s[:C], s[C:2*C]
@@ -66,7 +66,7 @@ func (n LayerNorm[F]) Backward(dx, dy, x, stats Matrix[F], spread, s []F, want, 
 	}
 }
 
-// moments are the mean of x and its variance.
+// moments returns the mean and the variance of x.
 func moments[F tensor.Float](x []F) (mean, variance F) {
 	if xf, ok := any(x).([]float32); ok {
 		m, v := tensor.Moments(xf)

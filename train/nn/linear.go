@@ -2,8 +2,8 @@ package nn
 
 import "mm-abi.org/mm/core/tensor"
 
-// Linear is one matrix product, y = x·Wᵀ, with W the stacked rows of one or
-// more tensors that share their input and lie beside each other in memory.
+// Linear is one matrix product, y = x·Wᵀ. W stacks the rows of one or more
+// tensors that have the same input and are adjacent in memory.
 type Linear[F tensor.Float] struct {
 	In, Out int
 
@@ -12,10 +12,11 @@ type Linear[F tensor.Float] struct {
 	w      []F // [Out, In]
 
 	fwd, bwd *tensor.Panels[F] // Wᵀ and W, packed
-	lora     []*adapter[F]     // those of its parts that have one
+	lora     []*adapter[F]     // adapters of its parts, if any
 }
 
-// Linear stacks the rows of the named tensors; nil when there is no first one.
+// Linear stacks the rows of the named tensors. It returns nil if one is
+// missing.
 func (p *Params[F]) Linear(names ...string) *Linear[F] {
 	l := &Linear[F]{params: p}
 	for _, name := range names {
@@ -42,9 +43,9 @@ func (l *Linear[F]) trains() bool {
 	return false
 }
 
-// Pack lays the weights out for the products of the next step: what trains,
-// or everything. It must be called after weights change and before the next
-// pass.
+// Pack packs the weights for the products of the next step: those that train,
+// or all if everything is set. The caller must call it after weights change and
+// before the next pass.
 func (l *Linear[F]) Pack(everything bool) {
 	if l.fwd == nil || l.fwd.BF16() != l.params.BF16 {
 		l.fwd, l.bwd = l.params.panels(l.In, l.Out), l.params.panels(l.Out, l.In)
@@ -59,9 +60,9 @@ func (l *Linear[F]) Pack(everything bool) {
 	}
 }
 
-// Product is a linear layer at its place in a pass: its input and output for
-// all positions of the batch, [B·T, In] and [B·T, Out], and the gradient of the
-// output, which the weight gradient is made of when all sequences are through.
+// Product is a linear layer with the activations of a pass: input and output
+// for all positions of the batch, [B·T, In] and [B·T, Out], and the gradient of
+// the output, from which the weight gradient is computed after all sequences.
 type Product[F tensor.Float] struct {
 	*Linear[F]
 	X, Y, DY Matrix[F]
@@ -69,7 +70,7 @@ type Product[F tensor.Float] struct {
 	z, dz []Matrix[F] // between the two matrices of each adapter, [B·T, rank]
 }
 
-// NewProduct gives l a place; a pass that never goes back needs no dy.
+// NewProduct creates the pass of l. Without a backward pass dy may be empty.
 func NewProduct[F tensor.Float](l *Linear[F], x, y, dy Matrix[F]) Product[F] {
 	p := Product[F]{Linear: l, X: x, Y: y, DY: dy}
 	for _, a := range l.lora {
@@ -79,8 +80,8 @@ func NewProduct[F tensor.Float](l *Linear[F], x, y, dy Matrix[F]) Product[F] {
 	return p
 }
 
-// Forward computes y = x·Wᵀ, [T, In]·[In, Out], for the positions [lo, hi), or
-// adds it to y.
+// Forward computes y = x·Wᵀ, [T, In]·[In, Out], for the positions [lo, hi) or,
+// if add is set, adds it to y.
 func (p *Product[F]) Forward(lo, hi int, add bool) {
 	x, y := p.X.Part(lo, hi), p.Y.Part(lo, hi)
 	p.fwd.Mul(x.Rows, 1, x.Left(), factor[F](add), y.Data, y.LD)
@@ -92,8 +93,8 @@ func (p *Product[F]) Forward(lo, hi int, add bool) {
 }
 
 // Backward computes dx = dy·W, [T, Out]·[Out, In], for the positions [lo, hi);
-// dx has hi-lo rows. With input unset nobody wants dx and only what the weight
-// gradients of the adapters need is computed.
+// dx has hi-lo rows. If input is unset, it computes only what the weight
+// gradients of the adapters need.
 func (p *Product[F]) Backward(dx Matrix[F], lo, hi int, input bool) {
 	dy := p.DY.Part(lo, hi)
 	if input {

@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// adapter is the pair of low-rank matrices beside one tensor of a linear layer
+// adapter is the pair of low-rank matrices of one tensor of a linear layer
 // (LoRA: Hu et al., arXiv 2106.09685).
 type adapter[F tensor.Float] struct {
 	a, b      *Tensor[F] // [rank, in], [out, rank]
@@ -30,14 +30,15 @@ func (a *adapter[F]) pack(p *Params[F]) {
 	a.bwdB.Pack(a.b.Data, a.rank)
 }
 
-// Adapt puts matrices A [rank, In] and B [out, rank] beside every stacked tensor
-// that wanted names, which then acts as W + scale·B·A: A drawn with deviation
-// 1/√In, B zero. They are named as the tensor with ".lora_a" and ".lora_b"
-// appended and listed behind the network's own tensors. Freeze must follow.
-func (l *Linear[F]) Adapt(wanted func(*Tensor[F]) bool, rank int, scale float64, r *Random) {
+// Adapt adds matrices A [rank, In] and B [out, rank] to every stacked tensor
+// selected by match, which then acts as W + scale·B·A. A is drawn with
+// deviation 1/√In, B is zero. Their names are the tensor's with ".lora_a" and
+// ".lora_b" appended; they are listed after the network's own tensors. The
+// caller must call Freeze next.
+func (l *Linear[F]) Adapt(match func(*Tensor[F]) bool, rank int, scale float64, r *Random) {
 	from := 0
 	for _, t := range l.parts {
-		if wanted(t) {
+		if match(t) {
 			out := t.Shape[0]
 			a := &Tensor[F]{Name: t.Name + ".lora_a", Shape: []int{rank, l.In}, Layer: t.Layer, Data: make([]F, rank*l.In)}
 			b := &Tensor[F]{Name: t.Name + ".lora_b", Shape: []int{out, rank}, Layer: t.Layer, Data: make([]F, out*rank)}
@@ -54,7 +55,7 @@ func (l *Linear[F]) Adapt(wanted func(*Tensor[F]) bool, rank int, scale float64,
 func (p *Params[F]) Adapters() []*Tensor[F] { return p.adapters }
 
 // Merge adds every adapter of l to its tensor, W += scale·B·A, and removes it.
-// Freeze must follow.
+// The caller must call Freeze next.
 func (l *Linear[F]) Merge() {
 	var mul tensor.Multiplier[F]
 	for _, a := range l.lora {
@@ -65,11 +66,11 @@ func (l *Linear[F]) Merge() {
 	l.lora = nil
 }
 
-// drop forgets adapter matrices.
-func (p *Params[F]) drop(gone ...*Tensor[F]) {
+// drop removes two adapter matrices.
+func (p *Params[F]) drop(remove ...*Tensor[F]) {
 	kept := p.adapters[:0]
 	for _, t := range p.adapters {
-		if t == gone[0] || t == gone[1] {
+		if t == remove[0] || t == remove[1] {
 			delete(p.byName, t.Name)
 		} else {
 			kept = append(kept, t)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// attending is attention in float64 with a loss that weighs its output.
+// attending is attention in float64 with a loss that weights its output.
 type attending struct {
 	params *Params[float64]
 	attn   *Attention[float64]
@@ -36,7 +36,7 @@ func newAttending(heads, kv int, causal, normed, rotated bool, T int, starts []i
 	a.attn = &Attention[float64]{Heads: heads, KVHeads: kv, HeadDim: d, Causal: causal, QKV: a.params.Linear("q", "k", "v"),
 		QNorm: Norm[float64]{a.params.Tensor("qn"), 1e-6}, KNorm: Norm[float64]{a.params.Tensor("kn"), 1e-6}}
 	if a.attn.QKV.Out != wide {
-		panic("stacked wrongly")
+		panic("wrong stacking")
 	}
 	n := 2 * T
 	a.in, a.mixed, a.dmixed = NewMatrix[float64](n, c), NewMatrix[float64](n, heads*d), NewMatrix[float64](n, heads*d)
@@ -68,9 +68,9 @@ func (a *attending) loss() float64 {
 	return sum
 }
 
-// Every gradient of causal and of bidirectional attention, with grouped heads,
-// head norms, rotation and documents, agrees with central differences; T is
-// more than a block of queries, so that blocks and panels meet.
+// Every gradient of causal and bidirectional attention, with grouped heads,
+// head norms, rotation and documents, agrees with central differences. T
+// exceeds a block of queries, so that blocks and panels meet.
 func TestAttentionGradients(t *testing.T) {
 	T := queryBlock + 7
 	starts := make([]int32, T)
@@ -115,7 +115,7 @@ func TestAttentionGradients(t *testing.T) {
 	}
 }
 
-// Bidirectional attention is softmax over the whole document, by the formula.
+// Bidirectional attention is softmax over the whole document.
 func TestAttentionByTheFormula(t *testing.T) {
 	T := 9
 	starts := []int32{0, 0, 0, 3, 3, 3, 3, 7, 7}
@@ -164,12 +164,12 @@ func TestSequence(t *testing.T) {
 	}
 	s.Starts = nil
 	if s.Start(4) != 0 || s.End(0) != 6 {
-		t.Error("without starts a sequence is one document")
+		t.Error("sequence without starts: want one document")
 	}
 }
 
-// The gradients of a feed-forward network and a norm before it, gated or not,
-// over more positions than a block.
+// The gradients of a feed-forward network and the norm before it, gated or not,
+// agree with central differences over more positions than a block.
 func TestFFNGradients(t *testing.T) {
 	const c, f, T = 5, 7, RowBlock + 3
 	for _, gated := range []bool{true, false} {
@@ -224,8 +224,8 @@ func TestFFNGradients(t *testing.T) {
 	}
 }
 
-// A second batch is added; a frozen tensor has no panel; stacked tensors of
-// which one is frozen leave the other's gradient as it is.
+// A second batch is added to the first. A frozen tensor has no panel. If one of
+// two stacked tensors is frozen, the gradient of the other is unchanged.
 func TestGradientsAddAndFreeze(t *testing.T) {
 	p := NewParams[float32]([]Spec{{Name: "a", Shape: []int{3, 4}}, {Name: "b", Shape: []int{2, 4}}})
 	x, y, dy := NewMatrix[float32](6, 4), NewMatrix[float32](6, 5), NewMatrix[float32](6, 5)
@@ -246,7 +246,7 @@ func TestGradientsAddAndFreeze(t *testing.T) {
 	}
 	once := grads(false)
 	if !cmp.Equal(once, grads(false)) {
-		t.Error("a gradient is not replaced")
+		t.Error("gradient not replaced")
 	}
 	for name, twice := range grads(true) {
 		for i, v := range twice {
@@ -261,14 +261,14 @@ func TestGradientsAddAndFreeze(t *testing.T) {
 	}
 	p.Freeze(func(string) bool { return true })
 	if g := NewGradients[float32](); g.Len() != 0 || len(grads(false)["b"]) != 0 {
-		t.Error("everything is frozen and something is computed")
+		t.Error("gradient computed although everything is frozen")
 	}
 	if p.Linear("c") != nil || p.Tensor("c") != nil {
-		t.Error("a tensor that is not there was found")
+		t.Error("found a tensor that does not exist")
 	}
 }
 
-// The numbers of a seed do not change with versions of Go.
+// The numbers of a seed do not change between versions of Go.
 func TestRandom(t *testing.T) {
 	r := NewRandom(31)
 	got := []string{fmt.Sprintf("%.12f", r.Uniform()), fmt.Sprintf("%.12f", r.Normal()), fmt.Sprintf("%.12f", r.Normal())}

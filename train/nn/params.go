@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Tensor is one named weight and its gradient.
+// Tensor is a named weight and its gradient.
 type Tensor[F tensor.Float] struct {
 	Name  string
 	Shape []int // outermost first: [outputs, inputs] for a matrix
@@ -20,23 +20,23 @@ type Tensor[F tensor.Float] struct {
 	gradOffset int // in Params.grads, when Grad is set
 }
 
-// Matrix reports whether t multiplies: weight decay and Muon apply to these.
-// What is no matrix is applied element by element, its gradient is summed over
-// sequences apart, and no decay belongs on it.
+// Matrix reports whether t is multiplied as a matrix. Weight decay and Muon
+// apply to these. Other tensors are applied element by element, their gradients
+// are summed over sequences separately, and they do not decay.
 func (t *Tensor[F]) Matrix() bool { return !t.vector }
 
-// In is the part of a sequence's vector gradients that is t's.
+// In returns t's part of a sequence's vector gradients.
 func (t *Tensor[F]) In(spread []F) []F { return spread[t.at : t.at+len(t.Data)] }
 
-// Spec is a tensor before it has memory.
+// Spec describes a tensor to allocate.
 type Spec struct {
 	Name   string
 	Layer  int  // its block, -1 outside the blocks
-	Vector bool // no matrix that multiplies, whatever its shape
+	Vector bool // applied element by element, whatever its shape
 	Shape  []int
 }
 
-// Size is the number of elements.
+// Size returns the number of elements.
 func (s Spec) Size() int {
 	n := 1
 	for _, d := range s.Shape {
@@ -45,12 +45,12 @@ func (s Spec) Size() int {
 	return n
 }
 
-// Params is the weights of a network.
+// Params holds the weights of a network.
 type Params[F tensor.Float] struct {
-	// BF16 has the products of linear layers read bfloat16, forward and back and
-	// of the weight gradients: see [tensor.NewPanelsBF16]. Weights, activations
-	// and gradients keep their type. It holds from the next [Linear.Pack] on and
-	// for passes made after it is set.
+	// BF16 makes the products of linear layers read bfloat16, in forward,
+	// backward and weight gradients, see [tensor.NewPanelsBF16]. Weights,
+	// activations and gradients keep their type. It applies from the next
+	// [Linear.Pack] and to passes created after it is set.
 	BF16 bool
 
 	tensors  []*Tensor[F]
@@ -61,9 +61,9 @@ type Params[F tensor.Float] struct {
 	grads    []F // the gradients of what trains, in the same order
 }
 
-// NewParams allocates the tensors in the order given, zero and not frozen.
-// Matrices that multiply the same input lie beside each other where they follow
-// each other, so that one product serves them, see [Params.Linear].
+// NewParams allocates the tensors in the given order, zero and not frozen.
+// Adjacent matrices with the same input are adjacent in memory, so that one
+// product serves them, see [Params.Linear].
 func NewParams[F tensor.Float](specs []Spec) *Params[F] {
 	n := 0
 	for _, s := range specs {
@@ -89,11 +89,11 @@ func NewParams[F tensor.Float](specs []Spec) *Params[F] {
 // Tensors lists the weights in the order of memory, then the LoRA matrices.
 func (p *Params[F]) Tensors() []*Tensor[F] { return slices.Concat(p.tensors, p.adapters) }
 
-// Tensor finds a weight by name; nil when there is none.
+// Tensor returns a weight by name, or nil.
 func (p *Params[F]) Tensor(name string) *Tensor[F] { return p.byName[name] }
 
-// Freeze decides anew which tensors train. A frozen tensor has no gradient and
-// costs no gradient product. Passes made before Freeze are invalid after it.
+// Freeze sets which tensors train. A frozen tensor has no gradient and costs no
+// gradient product. Passes created before Freeze are invalid after it.
 func (p *Params[F]) Freeze(frozen func(name string) bool) {
 	n := 0
 	all := p.Tensors()
@@ -104,7 +104,7 @@ func (p *Params[F]) Freeze(frozen func(name string) bool) {
 		}
 	}
 	// One block of memory, in the order of the weights: gradients of stacked
-	// matrices lie beside each other as the matrices do.
+	// matrices are adjacent like the matrices.
 	p.grads = make([]F, n)
 	end := 0
 	for _, t := range all {
@@ -116,7 +116,7 @@ func (p *Params[F]) Freeze(frozen func(name string) bool) {
 	}
 }
 
-// panels is room for a K×N factor of a linear layer's product.
+// panels allocates a K×N factor of a linear layer's product.
 func (p *Params[F]) panels(k, n int) *tensor.Panels[F] {
 	if p.BF16 {
 		return tensor.NewPanelsBF16[F](k, n)
@@ -124,11 +124,11 @@ func (p *Params[F]) panels(k, n int) *tensor.Panels[F] {
 	return tensor.NewPanels[F](k, n)
 }
 
-// GradientScratch is what one thread needs for [Gradients.Compute].
+// GradientScratch allocates the scratch of one thread for [Gradients.Compute].
 func (p *Params[F]) GradientScratch() *tensor.Panels[F] { return p.panels(1, 1) }
 
-// Spread allocates room for the gradients of all vectors in one sequence, where
-// backward passes add them, see [Tensor.In].
+// Spread allocates the gradients of all vectors for one sequence, to which
+// backward passes add, see [Tensor.In].
 func (p *Params[F]) Spread() []F { return make([]F, p.spreads) }
 
 // ClearVectors zeroes the gradients of all vectors, for Reduce to add to.

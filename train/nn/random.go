@@ -7,21 +7,21 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Random draws normal numbers by the method of Box and Muller from a PCG, so
-// that a seed means the same weights whatever the standard library changes.
+// Random draws normal numbers by the Box-Muller method from a PCG. The weights
+// of a seed do not depend on changes in the standard library.
 type Random struct {
 	pcg   *rand.PCG
 	spare float64
 	has   bool
 }
 
-// NewRandom starts at a seed.
+// NewRandom returns a generator with the given seed.
 func NewRandom(seed uint64) *Random { return &Random{pcg: rand.NewPCG(seed, 0x6d6d)} }
 
-// Uniform is a number in [0, 1) with 53 random bits.
+// Uniform returns a number in [0, 1) with 53 random bits.
 func (r *Random) Uniform() float64 { return float64(r.pcg.Uint64()>>11) / (1 << 53) }
 
-// Normal is a number from the normal distribution of deviation 1.
+// Normal returns a number from the standard normal distribution.
 func (r *Random) Normal() float64 {
 	if r.has {
 		r.has = false
@@ -33,16 +33,16 @@ func (r *Random) Normal() float64 {
 	return radius * cos
 }
 
-// FillNormal draws x from a normal distribution. It draws even where the
-// deviation is zero, so that one tensor's start does not change the others'.
+// FillNormal fills x from a normal distribution. It draws even if the deviation
+// is zero, so that the start of one tensor does not change the others.
 func FillNormal[F tensor.Float](x []F, r *Random, std float64) {
 	for i := range x {
 		x[i] = F(std * r.Normal())
 	}
 }
 
-// Mix is a seed for the i-th of many: of a seed and a number (SplitMix64), so
-// that neighbours share nothing.
+// Mix derives the i-th seed from a seed (SplitMix64), such that neighbors are
+// independent.
 func Mix(seed, i uint64) uint64 {
 	x := seed*0x9e3779b97f4a7c15 ^ (i + 1)
 	for range 2 {

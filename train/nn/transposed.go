@@ -4,24 +4,24 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Transposed is a transposed convolution: every pixel of a small picture writes
-// a window of the large one, where windows overlap they add up. The geometry is
-// that of the large picture, so that H×W is what comes out and OH×OW what goes
-// in, and C the channels that come out.
+// Transposed is a transposed convolution: every pixel of a small image writes a
+// window of the large one, and overlapping windows add up. The geometry is that
+// of the large image: H×W is the output, OH×OW the input and C the output
+// channels.
 type Transposed[F tensor.Float] struct {
 	Geometry
 	In     int
 	Weight *Tensor[F] // [In, KH·KW·C], each row ordered by row, column and channel
-	Bias   *Tensor[F] // [C]; nil: there is none
+	Bias   *Tensor[F] // [C]; nil: no bias
 
 	fwd, bwd *tensor.Panels[F]
 }
 
-// Window is the number of elements that a pixel writes.
+// Window returns the number of elements that a pixel writes.
 func (c *Transposed[F]) Window() int { return c.KH * c.KW * c.C }
 
-// Pack lays the weights out for the products of the next step: what trains, or
-// everything.
+// Pack packs the weights for the products of the next step: those that train,
+// or all if everything is set.
 func (c *Transposed[F]) Pack(everything bool) {
 	if c.fwd == nil {
 		c.fwd, c.bwd = tensor.NewPanels[F](c.In, c.Window()), tensor.NewPanels[F](c.Window(), c.In)
@@ -32,14 +32,14 @@ func (c *Transposed[F]) Pack(everything bool) {
 	}
 }
 
-// TransposedPass is a transposed convolution at its place in a pass over B
-// samples.
+// TransposedPass is a transposed convolution with the activations of a pass
+// over B samples.
 type TransposedPass[F tensor.Float] struct {
 	*Transposed[F]
 	X, Y, DY Matrix[F] // [B·OH·OW, In], [B·H·W, C] and its gradient
 }
 
-// Forward fills the sample's rows of Y.
+// Forward computes the sample's rows of Y.
 func (p *TransposedPass[F]) Forward(s *ConvScratch[F], sample int) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	x, y := p.X.Part(sample*n, (sample+1)*n), p.Y.Part(sample*size, (sample+1)*size)
@@ -58,9 +58,9 @@ func (p *TransposedPass[F]) Forward(s *ConvScratch[F], sample int) {
 	}
 }
 
-// Backward takes the sample's rows of DY to the bias's gradient, in the sample's
-// vector gradients, and where want is set to its rows of dx, which are replaced
-// or added to.
+// Backward computes, from the sample's rows of DY, the bias gradient in the
+// sample's vector gradients and, if want is set, the sample's rows of dx, which
+// are replaced or, if add is set, added to.
 func (p *TransposedPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F, sample int, want, add bool) {
 	size, n := p.H*p.W, p.OH()*p.OW()
 	dy := p.DY.Part(sample*size, (sample+1)*size)
@@ -83,7 +83,7 @@ func (p *TransposedPass[F]) Backward(s *ConvScratch[F], dx Matrix[F], spread []F
 	}
 }
 
-// Gradient is the weight gradient, dW = xᵀ·windows of dy, over the first n
+// Gradient returns the weight gradient, dW = xᵀ·windows of dy, over the first n
 // samples.
 func (p *TransposedPass[F]) Gradient(n int) *ConvGradient[F] {
 	return newConvGradient(p.Geometry, p.Weight, 1, p.C, p.DY, p.X, n)
