@@ -51,9 +51,6 @@ func (p *program) backends(dir string) (r *backends.Registry, err error) {
 }
 
 func (p *program) labBackends(c *cli.Context) error {
-	if err := wantArgs(c, 0, 0); err != nil {
-		return err
-	}
 	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
@@ -82,9 +79,6 @@ func (p *program) labBackends(c *cli.Context) error {
 }
 
 func (p *program) labBackendAdd(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	var b backends.Backend
 	if err := records.ReadJSON(c.Args().First(), &b); err != nil {
 		return err
@@ -97,9 +91,6 @@ func (p *program) labBackendAdd(c *cli.Context) error {
 }
 
 func (p *program) labPromote(c *cli.Context) error {
-	if err := wantArgs(c, 2, 2); err != nil {
-		return err
-	}
 	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
@@ -116,9 +107,6 @@ func (p *program) labPromote(c *cli.Context) error {
 }
 
 func (p *program) labRoute(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	r, err := p.backends(c.String("dir"))
 	if err != nil {
 		return err
@@ -175,9 +163,6 @@ func (p *program) labScheduleCommand() *cli.Command {
 }
 
 func (p *program) labChoose(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	policy, err := policyOptions(c)
 	if err != nil {
 		return err
@@ -261,9 +246,6 @@ func choose(ctx context.Context, file, op string, eligible []string, policy expe
 }
 
 func (p *program) labObserve(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	row := experiment.HistoryRow{Observed: &experiment.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
 	if err := new(experiment.Scheduler).Add(row); err != nil {
 		return usageError{err}
@@ -272,9 +254,6 @@ func (p *program) labObserve(c *cli.Context) error {
 }
 
 func (p *program) labReplay(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	rows, err := p.history(c.Args().First(), c.String("key"))
 	if err != nil {
 		return err
@@ -334,12 +313,9 @@ func (p *program) labGraphCommand() *cli.Command {
 }
 
 func (p *program) labGraph(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	g, err := records.ReadGraph(c.Args().First())
 	if err == nil && c.String("node") != "" {
-		g, err = g.Neighbours(c.String("node"), c.String("edge"))
+		g, err = g.Neighbors(c.String("node"), c.String("edge"))
 	}
 	if err != nil {
 		return err
@@ -366,9 +342,6 @@ func (p *program) labGraph(c *cli.Context) error {
 }
 
 func (p *program) labGraphAdd(c *cli.Context) error {
-	if err := wantArgs(c, 2, 2); err != nil {
-		return err
-	}
 	var g records.Graph
 	if err := records.ReadJSON(c.Args().Get(1), &g); err != nil {
 		return err
@@ -401,9 +374,6 @@ func (p *program) labPendingCommand() *cli.Command {
 }
 
 func (p *program) labPendingAdd(c *cli.Context) error {
-	if err := wantArgs(c, 2, 2); err != nil {
-		return err
-	}
 	u := records.Upload{
 		File: c.Args().Get(1), Target: records.UploadTarget{Kind: c.String("kind"), Repo: c.String("repo"), Path: c.String("path")},
 		Licence: c.String("licence"), Blocked: c.String("blocked-by"), Queued: time.Now().UTC().Format(time.RFC3339),
@@ -420,9 +390,6 @@ func (p *program) labPendingAdd(c *cli.Context) error {
 }
 
 func (p *program) labPendingList(c *cli.Context) error {
-	if err := wantArgs(c, 1, 1); err != nil {
-		return err
-	}
 	items, err := records.Uploads(c.Context, c.Args().First())
 	if err != nil {
 		return err

@@ -1,9 +1,3 @@
-// Package graph is the record of what came of what: nodes and edges, added and
-// never changed.
-//
-// Nodes and edges are two journals in a folder. [Read] puts them together and
-// checks types and the SHA-256 of attributes; an edge to a node that nobody wrote
-// down makes a placeholder of it, which says that something is missing.
 package records
 
 import (
@@ -19,45 +13,49 @@ import (
 	"strings"
 )
 
-// The files of a graph in its folder.
+// The files of a graph, relative to its folder.
 const (
 	NodesFile = "nodes.jsonl"
 	EdgesFile = "edges.jsonl"
 )
 
-// NodeTypes lists what a node can be.
+// maxID is the maximum length of a node ID in bytes.
+const maxID = 1024
+
+// NodeTypes returns the valid node types.
 func NodeTypes() []string {
 	return []string{"Run", "Phase", "Experiment", "Model", "Tokenizer", "CorpusManifest", "CorpusSource", "CorpusChunk", "LicenseFinding", "OCRProvenance",
 		"Checkpoint", "DeviceState", "DispatchRecord", "SchedulerPolicy", "EvalArtifact", "TeacherPanelJudgment", "FalsifierResult", "DisagreementRecord",
 		"Decision", "SyncEvent", "ReasonerTuple", "ExportProbe"}
 }
 
-// EdgeTypes lists what an edge can be.
+// EdgeTypes returns the valid edge types.
 func EdgeTypes() []string {
 	return []string{"USED_MODEL", "USED_TOKENIZER", "USED_CORPUS", "PRODUCED", "VALIDATED_BY", "FAILED_BY", "WARNED_BY", "DISAGREES_WITH", "DERIVED_FROM",
 		"SYNCED_TO", "BLOCKED_BY", "SUPERSEDES", "RIGHTS_CONSTRAINED_BY", "JUDGED_BY"}
 }
 
-// Node is a thing. A placeholder has no type and is only read, never written.
+// Node describes an object of the research record. A placeholder has no type; it is
+// returned by [ReadGraph] and never written.
 type Node struct {
 	ID          string          `json:"id"`
 	Type        string          `json:"type,omitempty"`
-	Time        string          `json:"time,omitempty"` // RFC 3339, the caller's
+	Time        string          `json:"time,omitempty"` // RFC 3339, set by the caller
 	Attributes  json.RawMessage `json:"attributes,omitempty"`
 	SHA256      string          `json:"attributes_sha256,omitempty"` // hex, of the attributes as compact JSON with sorted keys
 	Placeholder bool            `json:"placeholder,omitempty"`
 }
 
-// Edge leads from one node to another.
+// Edge connects two nodes.
 type Edge struct {
 	Type string `json:"type"`
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Graph is what was read.
+// Graph holds nodes and edges.
 type Graph struct {
-	Nodes []Node `json:"nodes"` // in the order of the file, then placeholders by id
+	Nodes []Node `json:"nodes"` // in file order, then placeholders by ID
 	Edges []Edge `json:"edges"`
 }
 
@@ -76,7 +74,7 @@ func (n *Node) Seal() error {
 	return nil
 }
 
-// canonical is JSON with sorted keys and numbers as they were written.
+// canonical returns a JSON object with sorted keys and unchanged numbers.
 func canonical(raw []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -89,19 +87,19 @@ func canonical(raw []byte) ([]byte, error) {
 
 func (n Node) check() error {
 	switch {
-	case strings.TrimSpace(n.ID) == "" || len(n.ID) > 1024:
-		return fmt.Errorf("%q is no id", n.ID)
+	case strings.TrimSpace(n.ID) == "" || len(n.ID) > maxID:
+		return fmt.Errorf("invalid node ID %q", n.ID)
 	case n.Placeholder:
-		return fmt.Errorf("node %s: a placeholder is not written", n.ID)
+		return fmt.Errorf("node %s: placeholders cannot be added", n.ID)
 	case !slices.Contains(NodeTypes(), n.Type):
-		return fmt.Errorf("node %s: there is no type %q", n.ID, n.Type)
+		return fmt.Errorf("node %s: unknown type %q", n.ID, n.Type)
 	}
 	sealed := n
 	if err := sealed.Seal(); err != nil {
 		return err
 	}
 	if sealed.SHA256 != n.SHA256 {
-		return fmt.Errorf("node %s: its attributes were changed: their SHA-256 is %.12s…, it says %.12s…", n.ID, sealed.SHA256, n.SHA256)
+		return fmt.Errorf("node %s: attributes changed: SHA-256 %.12s…, recorded %.12s…", n.ID, sealed.SHA256, n.SHA256)
 	}
 	return nil
 }
@@ -109,20 +107,20 @@ func (n Node) check() error {
 func (e Edge) check() error {
 	switch {
 	case strings.TrimSpace(e.From) == "" || strings.TrimSpace(e.To) == "" || e.From == e.To:
-		return fmt.Errorf("an edge from %q to %q", e.From, e.To)
+		return fmt.Errorf("invalid edge from %q to %q", e.From, e.To)
 	case !slices.Contains(EdgeTypes(), e.Type):
-		return fmt.Errorf("an edge from %s to %s: there is no type %q", e.From, e.To, e.Type)
+		return fmt.Errorf("edge from %s to %s: unknown type %q", e.From, e.To, e.Type)
 	}
 	return nil
 }
 
-// Add seals and writes nodes and edges. A node that is there already must be the
-// same; it and edges that are there are not written again. Other processes wait
-// meanwhile. Nodes are written first: a crash leaves none that an edge misses.
+// AddToGraph seals and writes nodes and edges. It skips those that exist; a node that
+// differs from an existing one with the same ID is an error. Other processes wait. Nodes
+// are written first, so that a crash leaves no edge without its nodes.
 func AddToGraph(ctx context.Context, dir string, nodes []Node, edges []Edge) error {
-	return Update(ctx, filepath.Join(dir, EdgesFile), func(knownEdges []Edge) (more []Edge, err error) {
-		err = Update(ctx, filepath.Join(dir, NodesFile), func(knownNodes []Node) ([]Node, error) {
-			g, err := together(dir, knownNodes, knownEdges)
+	return Update(ctx, filepath.Join(dir, EdgesFile), func(oldEdges []Edge) (more []Edge, err error) {
+		err = Update(ctx, filepath.Join(dir, NodesFile), func(oldNodes []Node) ([]Node, error) {
+			g, err := assemble(dir, oldNodes, oldEdges)
 			if err != nil {
 				return nil, err
 			}
@@ -135,7 +133,7 @@ func AddToGraph(ctx context.Context, dir string, nodes []Node, edges []Edge) err
 	})
 }
 
-// newNodes are the sealed ones that the graph lacks.
+// newNodes returns the sealed nodes that g lacks.
 func (g Graph) newNodes(nodes []Node) (more []Node, err error) {
 	for _, n := range nodes {
 		if err := n.Seal(); err != nil {
@@ -146,7 +144,7 @@ func (g Graph) newNodes(nodes []Node) (more []Node, err error) {
 		}
 		old := slices.IndexFunc(g.Nodes, func(x Node) bool { return x.ID == n.ID && !x.Placeholder })
 		if old >= 0 && (g.Nodes[old].Type != n.Type || g.Nodes[old].SHA256 != n.SHA256) {
-			return nil, fmt.Errorf("node %s is there, and is another; what is new supersedes it under an id of its own", n.ID)
+			return nil, fmt.Errorf("node %s exists and differs; add the new one under another ID with a SUPERSEDES edge", n.ID)
 		}
 		if old < 0 {
 			more, g.Nodes = append(more, n), append(g.Nodes, n)
@@ -155,7 +153,7 @@ func (g Graph) newNodes(nodes []Node) (more []Node, err error) {
 	return more, nil
 }
 
-// newEdges are those that the graph lacks.
+// newEdges returns the edges that g lacks.
 func (g Graph) newEdges(edges []Edge) (more []Edge, err error) {
 	for _, e := range edges {
 		if err := e.check(); err != nil {
@@ -168,7 +166,7 @@ func (g Graph) newEdges(edges []Edge) (more []Edge, err error) {
 	return more, nil
 }
 
-// Read puts the graph in dir together. All faults are told.
+// ReadGraph reads the graph in dir. The error joins all faults.
 func ReadGraph(dir string) (Graph, error) {
 	nodes, err := Read[Node](filepath.Join(dir, NodesFile))
 	if err != nil {
@@ -178,26 +176,26 @@ func ReadGraph(dir string) (Graph, error) {
 	if err != nil {
 		return Graph{}, err
 	}
-	return together(dir, nodes, edges)
+	return assemble(dir, nodes, edges)
 }
 
-// together is the graph of rows that lie in dir.
-func together(dir string, nodes []Node, edges []Edge) (g Graph, _ error) {
+// assemble builds the graph of the rows read from dir.
+func assemble(dir string, nodes []Node, edges []Edge) (g Graph, _ error) {
 	var faults error
-	known, seals := map[string]bool{}, map[string]string{}
+	seen, seals := map[string]bool{}, map[string]string{}
 	for i, n := range nodes {
 		err := n.check()
 		switch {
 		case err != nil:
-		case !known[n.ID]:
+		case !seen[n.ID]:
 			g.Nodes = append(g.Nodes, n)
-		case seals[n.ID] != n.Type+" "+n.SHA256: // the same twice is what two processes leave
-			err = fmt.Errorf("node %s stands twice, and is another", n.ID)
+		case seals[n.ID] != n.Type+" "+n.SHA256: // two processes may write equal rows
+			err = fmt.Errorf("duplicate node %s with different content", n.ID)
 		}
 		if err != nil {
 			faults = errors.Join(faults, fmt.Errorf("%s:%d: %w", filepath.Join(dir, NodesFile), i+1, err))
 		}
-		known[n.ID], seals[n.ID] = true, n.Type+" "+n.SHA256
+		seen[n.ID], seals[n.ID] = true, n.Type+" "+n.SHA256
 	}
 	var missing []string
 	for i, e := range edges {
@@ -205,8 +203,8 @@ func together(dir string, nodes []Node, edges []Edge) (g Graph, _ error) {
 			faults = errors.Join(faults, fmt.Errorf("%s:%d: %w", filepath.Join(dir, EdgesFile), i+1, err))
 		}
 		for _, id := range []string{e.From, e.To} {
-			if !known[id] {
-				known[id] = true
+			if !seen[id] {
+				seen[id] = true
 				missing = append(missing, id)
 			}
 		}
@@ -222,14 +220,14 @@ func together(dir string, nodes []Node, edges []Edge) (g Graph, _ error) {
 	return g, nil
 }
 
-// Neighbours lists the edges at a node, of one type where it is not empty, and
-// the nodes at their other ends.
-func (g Graph) Neighbours(id, edge string) (Graph, error) {
+// Neighbors returns the edges at a node, of the given type if edge is not empty, and the
+// nodes at their other ends.
+func (g Graph) Neighbors(id, edge string) (Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.ID == id }) {
-		return Graph{}, fmt.Errorf("there is no node %q", id)
+		return Graph{}, fmt.Errorf("unknown node %q", id)
 	}
 	if edge != "" && !slices.Contains(EdgeTypes(), edge) {
-		return Graph{}, fmt.Errorf("there is no type of edges %q", edge)
+		return Graph{}, fmt.Errorf("unknown edge type %q", edge)
 	}
 	var out Graph
 	near := map[string]bool{}

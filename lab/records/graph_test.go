@@ -19,10 +19,10 @@ import (
 func TestAddAndRead(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	run := records.Node{ID: "run-1", Type: "Run", Time: "2026-01-01T00:00:00Z", Attributes: json.RawMessage(`{"z": 1.50, "a": "x"}`)}
-	made := records.Node{ID: "ckpt-1", Type: "Checkpoint"}
+	checkpoint := records.Node{ID: "ckpt-1", Type: "Checkpoint"}
 	edges := []records.Edge{{Type: "PRODUCED", From: "run-1", To: "ckpt-1"}, {Type: "USED_MODEL", From: "run-1", To: "qwen"}, {Type: "DERIVED_FROM", From: "ckpt-1", To: "qwen"}}
-	for range 2 { // the second time there is nothing to be added
-		if err := records.AddToGraph(ctx, dir, []records.Node{run, made}, edges); err != nil {
+	for range 2 { // the second call adds nothing
+		if err := records.AddToGraph(ctx, dir, []records.Node{run, checkpoint}, edges); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,28 +36,28 @@ func TestAddAndRead(t *testing.T) {
 	if diff := cmp.Diff(edges, g.Edges); diff != "" {
 		t.Error(diff)
 	}
-	near, err := g.Neighbours("qwen", "")
+	near, err := g.Neighbors("qwen", "")
 	if err != nil || len(near.Nodes) != 2 || len(near.Edges) != 2 {
 		t.Errorf("%+v, %v", near, err)
 	}
-	if near, err = g.Neighbours("run-1", "PRODUCED"); err != nil || len(near.Nodes) != 1 || near.Nodes[0].ID != "ckpt-1" {
+	if near, err = g.Neighbors("run-1", "PRODUCED"); err != nil || len(near.Nodes) != 1 || near.Nodes[0].ID != "ckpt-1" {
 		t.Errorf("%+v, %v", near, err)
 	}
-	for _, ask := range [][2]string{{"none", ""}, {"run-1", "LIKES"}} {
-		if _, err := g.Neighbours(ask[0], ask[1]); err == nil {
-			t.Errorf("%v: answered", ask)
+	for _, query := range [][2]string{{"none", ""}, {"run-1", "LIKES"}} {
+		if _, err := g.Neighbors(query[0], query[1]); err == nil {
+			t.Errorf("%v: no error", query)
 		}
 	}
 	run.Attributes = json.RawMessage(`{"z":2}`)
 	for name, err := range map[string]error{
-		"a changed node":   records.AddToGraph(ctx, dir, []records.Node{run}, nil),
-		"a type of node":   records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Cat"}}, nil),
-		"no id":            records.AddToGraph(ctx, dir, []records.Node{{Type: "Run"}}, nil),
-		"a placeholder":    records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Placeholder: true}}, nil),
-		"a list":           records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Attributes: json.RawMessage(`[1]`)}}, nil),
-		"a type of edge":   records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "LIKES", From: "a", To: "b"}}),
-		"an edge to where": records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a"}}),
-		"a loop":           records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a", To: "a"}}),
+		"changed node":          records.AddToGraph(ctx, dir, []records.Node{run}, nil),
+		"unknown node type":     records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Cat"}}, nil),
+		"no ID":                 records.AddToGraph(ctx, dir, []records.Node{{Type: "Run"}}, nil),
+		"placeholder":           records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Placeholder: true}}, nil),
+		"attributes are a list": records.AddToGraph(ctx, dir, []records.Node{{ID: "x", Type: "Run", Attributes: json.RawMessage(`[1]`)}}, nil),
+		"unknown edge type":     records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "LIKES", From: "a", To: "b"}}),
+		"edge without target":   records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a"}}),
+		"loop":                  records.AddToGraph(ctx, dir, nil, []records.Edge{{Type: "PRODUCED", From: "a", To: "a"}}),
 	} {
 		if err == nil {
 			t.Errorf("%s was added", name)
@@ -65,14 +65,14 @@ func TestAddAndRead(t *testing.T) {
 	}
 	path := filepath.Join(dir, records.NodesFile)
 	data, _ := os.ReadFile(path)
-	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil { // two processes at once
+	if err := os.WriteFile(path, append(data, data...), 0o644); err != nil { // as two processes leave
 		t.Fatal(err)
 	}
 	if g, err := records.ReadGraph(dir); err != nil || len(g.Nodes) != 3 {
 		t.Errorf("%+v, %v", g, err)
 	}
 	changed := strings.Replace(string(data), `"a":"x"`, `"a":"y"`, 1)
-	for name, text := range map[string]string{"changed": changed, "twice": string(data) + `{"id":"run-1","type":"Phase"}` + "\n", "unknown": `{"id":"x","type":"Run","colour":"red"}` + "\n"} {
+	for name, text := range map[string]string{"changed": changed, "duplicate": string(data) + `{"id":"run-1","type":"Phase"}` + "\n", "unknown": `{"id":"x","type":"Run","colour":"red"}` + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -81,11 +81,11 @@ func TestAddAndRead(t *testing.T) {
 		}
 	}
 	if len(records.NodeTypes()) != 22 || len(records.EdgeTypes()) != 14 {
-		t.Error("types are missing")
+		t.Error("missing types")
 	}
 }
 
-// Several that add the same at once write it once; of different nodes of one id
+// Concurrent additions of the same nodes write them once; of different nodes with one ID,
 // one is written.
 func TestAddAtOnce(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()

@@ -1,10 +1,14 @@
-// Package journal keeps rows of records: one JSON object a line, added at the
-// end and never changed. What needs to notice changes lies in package chain.
+// Package records reads and writes the record files of a laboratory: journals, a graph of
+// provenance, and a list of pending uploads.
 //
-// [Append] adds rows durably, processes take turns; a line that a crash left
-// unfinished is cut off by the next one. [Update] adds what follows from the rows
-// that are there, and lets nobody in between. [Read] gives the whole lines back, of
-// a file that another process may be writing.
+// A journal holds one JSON object per line and is only appended to. [Append] writes rows
+// durably under a lock; the next append cuts off a line that a crash left incomplete.
+// [Update] appends rows that depend on the present ones. [Read] returns the complete lines,
+// also while another process writes. Package chain detects tampering; journals do not.
+//
+// [AddToGraph] and [ReadGraph] keep nodes and edges in two journals; the target of an edge
+// that is not a recorded node becomes a placeholder. [AddUpload] and [Uploads] keep the files
+// that wait to be uploaded, with the digests that they had when they were listed.
 package records
 
 import (
@@ -21,23 +25,26 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The bounds of a journal in bytes.
+// The limits of a journal in bytes.
 const (
 	MaxLine = 64 << 10
 	MaxFile = 256 << 20
 )
 
-// Append adds rows to the journal at path, all of them or, before a crash,
-// those that come first.
+// Append adds rows to the journal at path. A crash may keep only the first of them.
 func Append[T any](ctx context.Context, path string, rows ...T) error {
-	return locked(ctx, path, func(dir *fsx.Dir) error { return add(dir, path, rows) })
+	return appendTo(ctx, path, fsx.Options{}, rows)
 }
 
-// Update shows decide the rows of the journal at path and adds what it returns.
-// Other processes wait meanwhile. Decide's error is returned as it is, and nothing
-// is added.
+func appendTo[T any](ctx context.Context, path string, opt fsx.Options, rows []T) error {
+	return locked(ctx, path, opt, func(dir *fsx.Dir) error { return add(dir, path, rows) })
+}
+
+// Update calls decide with the rows of the journal at path and appends the rows that it
+// returns. Other processes wait. If decide fails, Update returns its error and adds
+// nothing.
 func Update[T any](ctx context.Context, path string, decide func(rows []T) ([]T, error)) error {
-	return locked(ctx, path, func(dir *fsx.Dir) error {
+	return locked(ctx, path, fsx.Options{}, func(dir *fsx.Dir) error {
 		rows, err := Read[T](path)
 		if err != nil {
 			return err
@@ -50,9 +57,9 @@ func Update[T any](ctx context.Context, path string, decide func(rows []T) ([]T,
 	})
 }
 
-// locked calls do while nobody else writes to the journal at path.
-func locked(ctx context.Context, path string, do func(dir *fsx.Dir) error) error {
-	dir, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
+// locked calls do while it holds the lock of the journal at path.
+func locked(ctx context.Context, path string, opt fsx.Options, do func(dir *fsx.Dir) error) error {
+	dir, err := fsx.Create(filepath.Dir(path), 0o755, opt)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
@@ -65,7 +72,7 @@ func locked(ctx context.Context, path string, do func(dir *fsx.Dir) error) error
 	return do(dir)
 }
 
-// add writes rows behind the last whole one.
+// add writes rows after the last complete one.
 func add[T any](dir *fsx.Dir, path string, rows []T) error {
 	var lines []byte
 	for _, r := range rows {
@@ -74,12 +81,13 @@ func add[T any](dir *fsx.Dir, path string, rows []T) error {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
 		if len(line) > MaxLine {
-			return fmt.Errorf("writing %s: a row of %d bytes is over the limit of %d", path, len(line), MaxLine)
+			return fmt.Errorf("writing %s: row too long: got %d bytes, limit %d", path, len(line), MaxLine)
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	end, err := whole(path)
-	if err != nil {
+	end, err := lastLineEnd(path)
+	created := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !created {
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	f, err := dir.Append(filepath.Base(path), 0o644)
@@ -93,18 +101,18 @@ func add[T any](dir *fsx.Dir, path string, rows []T) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err == nil && created {
+		err = dir.SyncDir(".") // otherwise a power failure may lose the file
+	}
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
 
-// whole is where the last whole line ends.
-func whole(path string) (int64, error) {
+// lastLineEnd returns the offset after the last complete line.
+func lastLineEnd(path string) (int64, error) {
 	f, err := fsx.OpenRegular(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
 	if err != nil {
 		return 0, err
 	}
@@ -120,14 +128,14 @@ func whole(path string) (int64, error) {
 	}
 	stop := bytes.LastIndexByte(buf, '\n')
 	if stop < 0 && from > 0 {
-		return 0, errors.New("a line is over the limit")
+		return 0, errors.New("line too long")
 	}
 	return from + int64(stop) + 1, nil
 }
 
-// Read returns the rows of the journal at path; none where there is no file. An
-// unfinished last line is none. A row that is no T or has unknown
-// members is an error that names its line.
+// Read returns the rows of the journal at path, or none if the file does not exist. It
+// ignores an incomplete last line. A row that does not decode strictly into a T is an error
+// that names its line.
 func Read[T any](path string) ([]T, error) {
 	data, err := fsx.ReadFile(path, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +151,7 @@ func Read[T any](path string) ([]T, error) {
 	return rows, nil
 }
 
-// ReadExisting is Read of a file that must be there.
+// ReadExisting is Read, except that a missing file is an error.
 func ReadExisting[T any](path string) ([]T, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -151,7 +159,7 @@ func ReadExisting[T any](path string) ([]T, error) {
 	return Read[T](path)
 }
 
-// Parse reads the rows of a journal's bytes. An error begins with the line.
+// Parse decodes the rows of a journal. Errors begin with the line number.
 func Parse[T any](data []byte) ([]T, error) {
 	var rows []T
 	for n := 1; ; n++ {
@@ -161,7 +169,7 @@ func Parse[T any](data []byte) ([]T, error) {
 		}
 		data = rest
 		if len(line) > MaxLine {
-			return nil, fmt.Errorf("%d: a line of %d bytes, the limit is %d", n, len(line), MaxLine)
+			return nil, fmt.Errorf("%d: line too long: got %d bytes, limit %d", n, len(line), MaxLine)
 		}
 		var row T
 		if err := Strict(line, &row); err != nil {
@@ -171,8 +179,7 @@ func Parse[T any](data []byte) ([]T, error) {
 	}
 }
 
-// Strict decodes one JSON value without unknown members and with nothing after
-// it.
+// Strict decodes exactly one JSON value and rejects unknown members.
 func Strict(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
@@ -180,13 +187,12 @@ func Strict(data []byte, v any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something stands after the value")
+		return errors.New("data after the value")
 	}
 	return nil
 }
 
-// ReadJSON reads the file at path, of at most MaxLine*16 bytes, into v,
-// strictly.
+// ReadJSON reads the file at path, of at most 16*MaxLine bytes, strictly into v.
 func ReadJSON(path string, v any) error {
 	data, err := fsx.ReadFile(path, 16*MaxLine)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/lab/records"
 )
 
@@ -19,8 +20,7 @@ type row struct {
 	N int `json:"n"`
 }
 
-// Rows come back in their order; a line that a crash cut short is neither read
-// nor kept.
+// Rows are read in order. A line that a crash cut short is ignored and then overwritten.
 func TestAppendAfterCrash(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "new", "rows.jsonl")
 	if rows, err := records.Read[row](path); err != nil || rows != nil {
@@ -29,12 +29,12 @@ func TestAppendAfterCrash(t *testing.T) {
 	if err := records.Append(ctx, path, row{1}, row{2}); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for cut := range len(`{"n":2}`) + 1 {
-		if err := os.WriteFile(path, whole[:len(whole)-1-cut], 0o644); err != nil {
+		if err := os.WriteFile(path, data[:len(data)-1-cut], 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if rows, err := records.Read[row](path); err != nil || len(rows) != 1 {
@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// What is decided of the rows is added before anybody else sees them.
+// Update adds the decided rows before another process reads the journal.
 func TestUpdate(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "new", "rows.jsonl")
 	next := func(rows []row) ([]row, error) { return []row{{len(rows) + 1}}, nil }
@@ -93,7 +93,7 @@ func TestUpdate(t *testing.T) {
 	}
 	for i, r := range rows {
 		if r.N != i+1 {
-			t.Fatalf("row %d was decided of %d", i+1, r.N-1)
+			t.Fatalf("row %d was decided from %d", i+1, r.N-1)
 		}
 	}
 }
@@ -101,20 +101,86 @@ func TestUpdate(t *testing.T) {
 func TestHostile(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\"n\":1}\n{\"m\":2}\n":          `2: json: unknown field "m"`,
-		"{\"n\":1} {\"n\":2}\n":           "1: something stands after the value",
+		"{\"n\":1} {\"n\":2}\n":           "1: data after the value",
 		"{\"n\":\"x\"}\n":                 "1: json: cannot unmarshal",
 		"\n":                              "1: EOF",
-		strings.Repeat(" ", 1<<17) + "\n": "1: a line of 131072 bytes",
+		strings.Repeat(" ", 1<<17) + "\n": "1: line too long: got 131072 bytes",
 	} {
 		if _, err := records.Parse[row]([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
 	if err := records.Append(context.Background(), filepath.Join(t.TempDir(), "r"), strings.Repeat("x", 1<<17)); err == nil {
-		t.Error("a row over the limit was written")
+		t.Error("wrote a row over the limit")
 	}
 	if err := records.ReadJSON(t.TempDir(), new(row)); err == nil {
-		t.Error("a folder was read")
+		t.Error("read a folder")
+	}
+}
+
+// The folder of a new journal is synced once, after the file.
+func TestSyncDir(t *testing.T) {
+	ctx, path := context.Background(), filepath.Join(t.TempDir(), "rows.jsonl")
+	var ops []fsx.Kind
+	opt := fsx.Options{Hook: func(op *fsx.Op, do func() error) error {
+		if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
+			ops = append(ops, op.Kind)
+		}
+		return do()
+	}}
+	for range 2 {
+		if err := records.AppendWith(ctx, path, opt, row{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]fsx.Kind{fsx.OpSync, fsx.OpSyncDir, fsx.OpSync}, ops); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Each limit is accepted, and one byte more is refused.
+func TestLimits(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	file := func(name string, size int64, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil { // sparse
+			t.Fatal(err)
+		}
+		return path
+	}
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for name, try := range map[string]func(over int) error{
+		"MaxLine appended": func(over int) error {
+			return records.Append(ctx, filepath.Join(dir, "append"), text(records.MaxLine-2+over))
+		},
+		"MaxLine parsed": func(over int) error {
+			_, err := records.Parse[string]([]byte(`"` + text(records.MaxLine-2+over) + "\"\n"))
+			return err
+		},
+		"MaxFile": func(over int) error {
+			if testing.Short() && over == 0 {
+				return nil // reads 256 MiB
+			}
+			_, err := records.Read[row](file("journal", int64(records.MaxFile+over), ""))
+			return err
+		},
+		"16*MaxLine": func(over int) error {
+			var s string
+			return records.ReadJSON(file("json", int64(16*records.MaxLine+over), `"`+text(16*records.MaxLine-2)+`"`+strings.Repeat(" ", over)), &s)
+		},
+		"MaxID": func(over int) error {
+			return records.AddToGraph(ctx, filepath.Join(dir, "graph"), []records.Node{{ID: text(records.MaxID + over), Type: "Run"}}, nil)
+		},
+	} {
+		if err := try(0); err != nil {
+			t.Errorf("%s: at the limit: %.100v", name, err)
+		}
+		if try(1) == nil {
+			t.Errorf("%s: accepted above the limit", name)
+		}
 	}
 }
 

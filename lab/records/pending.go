@@ -1,9 +1,3 @@
-// Package pending keeps the list of files that wait to be uploaded, with what
-// they were when they were put on it.
-//
-// mm uploads nothing from it: the list says what, where to, and what is in the
-// way. [List] compares each file with what was noted, so that nothing goes out
-// that was changed since.
 package records
 
 import (
@@ -21,50 +15,51 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// Absent is noted in the place of the SHA-256 of a file that is not there yet.
+// Absent replaces the SHA-256 of a file that does not exist yet.
 const Absent = "absent"
 
-// The kinds of targets.
+// targetKinds are the valid values of UploadTarget.Kind.
 var targetKinds = []string{"hf_dataset", "hf_model", "hf_space", "github", "oci", "external"}
 
-// Target is where a file shall go.
+// UploadTarget is the destination of an upload.
 type UploadTarget struct {
 	Kind string `json:"kind"`
 	Repo string `json:"repo"`
 	Path string `json:"path"` // in the repository, with forward slashes
 }
 
-// Upload is a file that waits.
+// Upload is a file in the list of pending uploads. mm does not upload it: the list records
+// the file, its destination and what blocks it.
 type Upload struct {
-	ID      string       `json:"id"`     // hex, of the file's content and the target
+	ID      string       `json:"id"`     // hex, hash of the file's content and the target
 	File    string       `json:"file"`   // absolute
 	SHA256  string       `json:"sha256"` // hex, or Absent
 	Bytes   int64        `json:"bytes"`
 	Target  UploadTarget `json:"target"`
 	Licence string       `json:"licence_attestation,omitempty"`
 	Blocked string       `json:"blocked_by"`
-	Queued  string       `json:"queued_at"` // RFC 3339, the caller's
+	Queued  string       `json:"queued_at"` // RFC 3339, set by the caller
 }
 
-// Item is an upload and how its file is now.
+// UploadItem is an upload and the present state of its file.
 type UploadItem struct {
 	Upload
-	State string `json:"state"` // ready, changed, absent
+	State string `json:"state"` // ready, changed or absent
 }
 
-// Add notes a file in the list at path, by its absolute path. One that waits
-// already, with the same content and target, is not noted again; one that is not
-// there is, where absent says that it comes later.
+// AddUpload adds a file to the list at path list, by its absolute path. If the same content
+// is listed for the same target, it returns that entry. A missing file is an error unless
+// absent is set.
 func AddUpload(ctx context.Context, list string, u Upload, absent bool) (Upload, error) {
 	switch {
 	case !slices.Contains(targetKinds, u.Target.Kind):
-		return u, fmt.Errorf("the kind of target %q is none of %s", u.Target.Kind, strings.Join(targetKinds, ", "))
+		return u, fmt.Errorf("unknown target kind %q, want one of %s", u.Target.Kind, strings.Join(targetKinds, ", "))
 	case u.Target.Repo == "" || strings.ContainsAny(u.Target.Repo, " \\\n"):
-		return u, fmt.Errorf("%q is no repository", u.Target.Repo)
+		return u, fmt.Errorf("invalid repository %q", u.Target.Repo)
 	case u.Target.Path == "" || path.IsAbs(u.Target.Path) || path.Clean(u.Target.Path) != u.Target.Path || strings.HasPrefix(u.Target.Path, "..") || strings.Contains(u.Target.Path, "\\"):
-		return u, fmt.Errorf("%q is no path in a repository", u.Target.Path)
+		return u, fmt.Errorf("invalid repository path %q", u.Target.Path)
 	case u.Blocked == "":
-		return u, errors.New("nothing is said of what is in its way")
+		return u, errors.New("missing reason for the block")
 	}
 	var err error
 	if u.File, err = filepath.Abs(u.File); err != nil {
@@ -78,9 +73,9 @@ func AddUpload(ctx context.Context, list string, u Upload, absent bool) (Upload,
 	}
 	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s\n%s", u.File, u.SHA256, u.Target.Kind, u.Target.Repo, u.Target.Path))
 	u.ID = hex.EncodeToString(id[:8])
-	err = Update(ctx, list, func(have []Upload) ([]Upload, error) {
-		if i := slices.IndexFunc(have, func(x Upload) bool { return x.ID == u.ID }); i >= 0 {
-			u = have[i]
+	err = Update(ctx, list, func(old []Upload) ([]Upload, error) {
+		if i := slices.IndexFunc(old, func(x Upload) bool { return x.ID == u.ID }); i >= 0 {
+			u = old[i]
 			return nil, nil
 		}
 		return []Upload{u}, nil
@@ -88,7 +83,8 @@ func AddUpload(ctx context.Context, list string, u Upload, absent bool) (Upload,
 	return u, err
 }
 
-// List reads the list and looks at the files.
+// Uploads reads the list and compares each file with its recorded digest, so that no file
+// that changed since is uploaded.
 func Uploads(ctx context.Context, list string) ([]UploadItem, error) {
 	uploads, err := ReadExisting[Upload](list)
 	if err != nil {
@@ -112,7 +108,7 @@ func Uploads(ctx context.Context, list string) ([]UploadItem, error) {
 	return out, nil
 }
 
-// hash is the SHA-256 of a file, or Absent.
+// hash returns the SHA-256 and size of a file, or Absent if it does not exist.
 func hash(ctx context.Context, file string) (string, int64, error) {
 	f, err := fsx.OpenRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,11 +15,11 @@ func TestPending(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	list, file := filepath.Join(dir, "pending.jsonl"), filepath.Join(dir, "a.bin")
 	if _, err := records.Uploads(ctx, list); err == nil {
-		t.Error("a list that is not there was read")
+		t.Error("read a missing list")
 	}
 	u := records.Upload{File: file, Target: records.UploadTarget{Kind: "hf_model", Repo: "o/r", Path: "x/a.bin"}, Blocked: "no token", Queued: "2026-01-01T00:00:00Z"}
 	if got, err := records.AddUpload(ctx, list, u, false); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("what is not there: %+v, %v", got, err)
+		t.Fatalf("missing file: %+v, %v", got, err)
 	}
 	first, err := records.AddUpload(ctx, list, u, true)
 	if err != nil || first.SHA256 != records.Absent {
@@ -29,10 +29,10 @@ func TestPending(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	u.File = "a.bin" // the same from elsewhere
+	u.File = "a.bin" // a relative path
 	second, err := records.AddUpload(ctx, list, u, false)
 	if second.File != file {
-		t.Errorf("noted as %s", second.File)
+		t.Errorf("recorded as %s", second.File)
 	}
 	t.Chdir(t.TempDir())
 	u.File = file
@@ -70,12 +70,12 @@ func TestPending(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 	for name, change := range map[string]func(*records.Upload){
-		"a kind":     func(u *records.Upload) { u.Target.Kind = "ftp" },
-		"no repo":    func(u *records.Upload) { u.Target.Repo = "" },
-		"a way out":  func(u *records.Upload) { u.Target.Path = "../x" },
-		"a root":     func(u *records.Upload) { u.Target.Path = "/x" },
-		"a folder":   func(u *records.Upload) { u.File = dir },
-		"no barrier": func(u *records.Upload) { u.Blocked = "" },
+		"kind":        func(u *records.Upload) { u.Target.Kind = "ftp" },
+		"no repo":     func(u *records.Upload) { u.Target.Repo = "" },
+		"traversal":   func(u *records.Upload) { u.Target.Path = "../x" },
+		"absolute":    func(u *records.Upload) { u.Target.Path = "/x" },
+		"folder":      func(u *records.Upload) { u.File = dir },
+		"not blocked": func(u *records.Upload) { u.Blocked = "" },
 	} {
 		bad := u
 		change(&bad)
