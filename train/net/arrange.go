@@ -11,7 +11,7 @@ func inferMean(b *builder, s *Step) error {
 		s.Factor = rows / s.Every
 	}
 	if s.Factor < 1 || s.Every < 1 || s.Every > rows || s.Factor > rows || rows%(s.Factor*s.Every) != 0 {
-		return fmt.Errorf("%d rows are no multiple of %d that lie %d apart", rows, s.Factor, s.Every)
+		return fmt.Errorf("%d rows are not a multiple of factor %d times every %d", rows, s.Factor, s.Every)
 	}
 	s.gives(rows/s.Factor, s.Takes[0].Cols)
 	return nil
@@ -22,19 +22,19 @@ func inferAdd(b *builder, s *Step) error {
 	s.gives(first.Rows, first.Cols)
 	for _, p := range s.Takes[1:] {
 		if p.Rows != first.Rows || p.Cols != first.Cols {
-			return fmt.Errorf("%s of [%d, %d] and %s of [%d, %d] differ", first.Name, first.Rows, first.Cols, p.Name, p.Rows, p.Cols)
+			return fmt.Errorf("shape mismatch: %s [%d, %d], %s [%d, %d]", first.Name, first.Rows, first.Cols, p.Name, p.Rows, p.Cols)
 		}
 	}
 	return nil
 }
 
-// axis settles the axis of a layer.
+// axis sets and checks the axis of a layer.
 func (s *Step) axis() error {
 	if s.Axis == "" {
 		s.Axis = "cols"
 	}
 	if s.Axis != "rows" && s.Axis != "cols" {
-		return fmt.Errorf("axis %q is neither rows nor cols", s.Axis)
+		return fmt.Errorf("axis %q is not rows or cols", s.Axis)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func inferConcat(b *builder, s *Step) error {
 	first, rows, cols := s.Takes[0], 0, 0
 	for _, p := range s.Takes {
 		if s.Axis == "rows" && p.Cols != first.Cols || s.Axis == "cols" && p.Rows != first.Rows {
-			return fmt.Errorf("%s of [%d, %d] and %s of [%d, %d] do not lie beside each other along %s", first.Name, first.Rows, first.Cols, p.Name, p.Rows, p.Cols, s.Axis)
+			return fmt.Errorf("cannot concatenate %s [%d, %d] and %s [%d, %d] along %s", first.Name, first.Rows, first.Cols, p.Name, p.Rows, p.Cols, s.Axis)
 		}
 		rows, cols = rows+p.Rows, cols+p.Cols
 	}
@@ -71,7 +71,7 @@ func inferSlice(b *builder, s *Step) error {
 		s.To = n
 	}
 	if s.From < 0 || s.To > n || s.From >= s.To {
-		return fmt.Errorf("from %d to %d lies outside the %d %s", s.From, s.To, n, s.Axis)
+		return fmt.Errorf("from %d to %d is outside the %d %s", s.From, s.To, n, s.Axis)
 	}
 	if s.Axis == "rows" {
 		s.gives(s.To-s.From, in.Cols)
@@ -90,11 +90,11 @@ func inferReshape(b *builder, s *Step) error {
 		s.Cols = n / s.Rows
 	}
 	if s.Rows < 1 || s.Cols < 1 || s.Rows > n || s.Cols > n || s.Rows*s.Cols != n {
-		return fmt.Errorf("[%d, %d] does not hold the elements of [%d, %d]", s.Rows, s.Cols, s.Takes[0].Rows, s.Takes[0].Cols)
+		return fmt.Errorf("cannot reshape to [%d, %d] from [%d, %d]", s.Rows, s.Cols, s.Takes[0].Rows, s.Takes[0].Cols)
 	}
 	s.gives(s.Rows, s.Cols)
 	if s.Height < 0 || s.Height > 0 && s.Rows%s.Height != 0 {
-		return fmt.Errorf("%d rows are no multiple of the height %d", s.Rows, s.Height)
+		return fmt.Errorf("%d rows are not a multiple of height %d", s.Rows, s.Height)
 	}
 	if s.Height > 0 {
 		s.Gives.Height = s.Height

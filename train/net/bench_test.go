@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// vit is an encoder of pictures of 128 pixels a side.
+// vit is an encoder of images of 128×128 pixels.
 func vit(patch int) net.Config {
 	c := net.Config{
 		Inputs: []net.Port{{Name: "image", Rows: 128 * 128, Cols: 3}},
@@ -23,7 +23,7 @@ func vit(patch int) net.Config {
 	return c
 }
 
-// dit says the velocity of 256 tokens of 48 numbers, given a text's vectors.
+// dit predicts the velocity of 256 tokens of 48 numbers from text vectors.
 func dit() net.Config {
 	c := net.Config{
 		Inputs: []net.Port{{Name: "x", Rows: 256, Cols: 48}, {Name: "t", Rows: 1, Cols: 1}, {Name: "text", Rows: 16, Cols: 192}},
@@ -40,8 +40,8 @@ func dit() net.Config {
 	return c
 }
 
-// cnn is an encoder of pictures of 64 pixels a side and a decoder back to them,
-// all of convolutions.
+// cnn is a convolutional encoder of images of 64×64 pixels and a decoder back
+// to them.
 func cnn() net.Config {
 	conv := func(out, stride int) net.Layer {
 		return net.Layer{Kind: "conv2d", Out: out, Kernel: net.Sizes{3}, Stride: net.Sizes{stride}, Pad: net.Sizes{1}}

@@ -2,13 +2,13 @@ package net
 
 import "fmt"
 
-// composite is a kind of layer that is made of others.
+// composite describes a kind of layer that expands to other layers.
 type composite struct {
 	parameters []string
 	parts      func(l Layer, in Port) ([]Layer, error)
 }
 
-// composites is the table of them. The last part gives what the layer gives.
+// composites returns the table of composites. The last part yields the output.
 func composites() map[string]composite {
 	return map[string]composite{
 		"block":     {[]string{"heads", "hidden", "activation", "memory", "condition", "eps"}, block},
@@ -17,16 +17,16 @@ func composites() map[string]composite {
 	}
 }
 
-// patches cuts a picture into squares and embeds each (Dosovitskiy et al., arXiv
-// 2010.11929): a convolution whose windows lie edge to edge.
+// patches cuts an image into squares and embeds each (Dosovitskiy et al., arXiv
+// 2010.11929): a convolution with adjacent windows.
 func patches(l Layer, _ Port) ([]Layer, error) {
 	l.Kind, l.Stride = "conv2d", l.Kernel
 	return []Layer{l}, nil
 }
 
-// resampler brings any number of positions to Count, by learned queries that
-// attend to them (Alayrac et al., arXiv 2204.14198), and a feed-forward network
-// where Hidden is set.
+// resampler maps any number of positions to Count: learned queries attend to
+// them (Alayrac et al., arXiv 2204.14198), followed by a feed-forward network
+// if Hidden is set.
 func resampler(l Layer, in Port) ([]Layer, error) {
 	if l.Count < 1 || l.Heads < 1 {
 		return nil, fmt.Errorf("count %d and heads %d must be positive", l.Count, l.Heads)
@@ -45,11 +45,10 @@ func resampler(l Layer, in Port) ([]Layer, error) {
 		Layer{Name: name("mlp"), Kind: "mlp", Inputs: []string{name("norm2")}, Residual: name("attention"), Hidden: l.Hidden, Activation: l.Activation}), nil
 }
 
-// block is a transformer's block with its norms before its halves, and between
-// them attention to a memory where there is one. With a condition, one row, the
-// norms of the halves have no weights of their own: a matrix makes of that row
-// what scales and shifts them and what the halves are multiplied by (AdaLN-Zero:
-// Peebles and Xie, arXiv 2212.09748).
+// block is a pre-norm transformer block with, if Memory is set, cross attention
+// between its halves. With a condition, one row, the norms of the halves have
+// no weights: a linear layer computes from that row their scales and shifts and
+// the gates of the halves (AdaLN-Zero: Peebles and Xie, arXiv 2212.09748).
 func block(l Layer, in Port) ([]Layer, error) {
 	b := blockParts{l: l, at: l.Inputs[0], width: in.Cols}
 	if l.Condition != "" {
@@ -69,7 +68,7 @@ func block(l Layer, in Port) ([]Layer, error) {
 // blockParts collects the parts of a block.
 type blockParts struct {
 	l     Layer
-	at    string // what gives the residual stream
+	at    string // value of the residual stream
 	width int
 	parts []Layer
 }
@@ -78,8 +77,8 @@ func (b *blockParts) name(part string) string { return b.l.Name + "." + part }
 
 func (b *blockParts) add(l Layer) { b.parts = append(b.parts, l) }
 
-// half appends a norm and what works on it; from is where the columns of the
-// modulation begin that are this half's.
+// half appends a norm and the layer after it. from is the first column of this
+// half's modulation.
 func (b *blockParts) half(name string, work Layer, from int) {
 	norm, gate := b.name(name+"_norm"), b.name(name+"_gate")
 	b.add(Layer{Name: norm, Kind: "layer_norm", Inputs: []string{b.at}, Eps: b.l.Eps, NoAffine: b.l.Condition != ""})
@@ -98,8 +97,7 @@ func (b *blockParts) half(name string, work Layer, from int) {
 	b.at = gate
 }
 
-// products names the weights, without ".weight", that the step multiplies by in
-// products of its own.
+// products names the weights, without ".weight", of the step's own products.
 func (s *Step) products() []string {
 	switch s.Kind {
 	case "linear":
@@ -114,7 +112,7 @@ func (s *Step) products() []string {
 	return nil
 }
 
-// tensors names what may be the step's weights.
+// tensors names the possible weights of the step.
 func (s *Step) tensors() []string {
 	all := []string{s.Name + ".gain", s.Name + ".weight", s.Name + ".bias"}
 	for _, p := range s.products() {
@@ -125,7 +123,8 @@ func (s *Step) tensors() []string {
 	return all
 }
 
-// multiplications is how many a sample takes on its way forward.
+// multiplications returns the multiplications of one sample in the forward
+// pass.
 func (s *Step) multiplications() int {
 	rows := s.Gives.Rows
 	switch s.Kind {

@@ -10,7 +10,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// The limits of a description, below which no product of sizes overflows.
+// The limits of a description. They keep every product of sizes from
+// overflowing.
 const (
 	maxExtent   = 1 << 20 // rows and channels
 	maxElements = 1 << 27 // of one value of one sample
@@ -22,23 +23,23 @@ const (
 type builder struct {
 	kinds   map[string]kind
 	values  map[string]Port   // by name: ports and layers
-	alias   map[string]string // what a layer's name stands for, where it is made of others
+	alias   map[string]string // the step behind the name of a composite
 	steps   []Step
-	used    map[string]bool // values that something takes
+	used    map[string]bool // values used as inputs
 	names   map[string]bool // of tensors
 	outputs []string
 	specs   []nn.Spec
 	starts  []start
 	weights int
-	layer   int // the layer of the description that is being read
+	layer   int // index of the layer being read
 	errs    []error
 }
 
-// describe reads cfg; the errors are in the builder.
+// describe reads cfg. The errors are in the builder.
 func describe(cfg Config) *builder {
 	b := &builder{kinds: kinds(), values: map[string]Port{}, alias: map[string]string{}, used: map[string]bool{}, names: map[string]bool{}}
 	if len(cfg.Inputs) == 0 {
-		b.fault("a network takes at least one input")
+		b.fault("missing inputs")
 	}
 	before := ""
 	for _, p := range cfg.Inputs {
@@ -56,7 +57,7 @@ func describe(cfg Config) *builder {
 			l.Inputs = []string{before}
 		}
 		if b.taken(l.Name) || strings.ContainsAny(l.Name, "/ \t\n") {
-			b.fault("layer %q: its name is taken or no name", l.Name)
+			b.fault("layer %q: duplicate or invalid name", l.Name)
 			continue
 		}
 		if len(b.steps) > maxSteps {
@@ -64,7 +65,7 @@ func describe(cfg Config) *builder {
 			break
 		}
 		if !b.add(l) {
-			return b // what follows has no shapes
+			return b // shapes of the following layers are unknown
 		}
 		before = l.Name
 	}
@@ -85,26 +86,26 @@ func (b *builder) taken(name string) bool {
 func (b *builder) input(p Port) {
 	switch {
 	case p.Name == "" || b.taken(p.Name):
-		b.fault("input %q: its name is taken or no name", p.Name)
+		b.fault("input %q: duplicate or invalid name", p.Name)
 	case p.Rows < 1 || p.Cols < 1 || p.Rows > maxExtent || p.Cols > maxExtent || p.Rows*p.Cols > maxElements:
-		b.fault("input %s: [%d, %d] is no shape", p.Name, p.Rows, p.Cols)
+		b.fault("input %s: invalid shape [%d, %d]", p.Name, p.Rows, p.Cols)
 	case p.Height < 0 || p.Height > 0 && p.Rows%p.Height != 0:
-		b.fault("input %s: %d rows are no multiple of the height %d", p.Name, p.Rows, p.Height)
+		b.fault("input %s: %d rows are not a multiple of height %d", p.Name, p.Rows, p.Height)
 	}
 	b.values[p.Name] = p
 }
 
-// add reads one layer of the description, which may be made of others.
+// add reads one layer of the description and expands it if it is a composite.
 func (b *builder) add(l Layer) bool {
-	if made, ok := composites()[l.Kind]; ok {
-		if !b.permitted(l, made.parameters, 1, 1) {
+	if c, ok := composites()[l.Kind]; ok {
+		if !b.permitted(l, c.parameters, 1, 1) {
 			return false
 		}
 		in, ok := b.find(l, l.Inputs[0])
 		if !ok {
 			return false
 		}
-		parts, err := made.parts(l, in)
+		parts, err := c.parts(l, in)
 		if err != nil {
 			b.fault("layer %s (%s): %w", l.Name, l.Kind, err)
 			return false
@@ -122,7 +123,7 @@ func (b *builder) add(l Layer) bool {
 	return b.step(l)
 }
 
-// permitted checks that a layer sets only what its kind has.
+// permitted checks that a layer sets only parameters of its kind.
 func (b *builder) permitted(l Layer, parameters []string, least, most int) bool {
 	before := len(b.errs)
 	set := l.fields()
@@ -133,26 +134,26 @@ func (b *builder) permitted(l Layer, parameters []string, least, most int) bool 
 		}
 		v := set[name]
 		if v.CanInt() && (v.Int() < 0 || v.Int() > maxExtent) {
-			b.fault("layer %s (%s): %s is %d, must lie in 0..%d", l.Name, l.Kind, name, v.Int(), maxExtent)
+			b.fault("layer %s (%s): %s out of range: got %d, want 0 to %d", l.Name, l.Kind, name, v.Int(), maxExtent)
 		}
 		if v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
 			b.fault("layer %s (%s): %s is %v", l.Name, l.Kind, name, v.Float())
 		}
 	}
 	if n := len(l.Inputs); n < least || n > most {
-		b.fault("layer %s (%s): takes %d to %d inputs, not %d", l.Name, l.Kind, least, most, n)
+		b.fault("layer %s (%s): %d inputs, want %d to %d", l.Name, l.Kind, n, least, most)
 	}
 	return len(b.errs) == before
 }
 
-// find is the port of a name that a layer takes.
+// find returns the port that a layer takes by name.
 func (b *builder) find(l Layer, name string) (Port, bool) {
 	if real, ok := b.alias[name]; ok {
 		name = real
 	}
 	p, ok := b.values[name]
 	if !ok {
-		b.fault("layer %s (%s): there is no %q before it", l.Name, l.Kind, name)
+		b.fault("layer %s (%s): unknown input %q", l.Name, l.Kind, name)
 	}
 	b.used[name] = true
 	return p, ok
@@ -162,7 +163,7 @@ func (b *builder) find(l Layer, name string) (Port, bool) {
 func (b *builder) step(l Layer) bool {
 	k, ok := b.kinds[l.Kind]
 	if !ok {
-		b.fault("layer %s: kind %q is none of %s", l.Name, l.Kind, strings.Join(append(slices.Sorted(maps.Keys(b.kinds)), slices.Sorted(maps.Keys(composites()))...), ", "))
+		b.fault("layer %s: unknown kind %q, want one of %s", l.Name, l.Kind, strings.Join(append(slices.Sorted(maps.Keys(b.kinds)), slices.Sorted(maps.Keys(composites()))...), ", "))
 		return false
 	}
 	if !b.permitted(l, k.parameters, k.least, k.most) {
@@ -185,11 +186,11 @@ func (b *builder) step(l Layer) bool {
 		return false
 	}
 	if o := s.Gives; o.Rows > maxExtent || o.Cols > maxExtent || o.Rows*o.Cols > maxElements {
-		b.fault("layer %s (%s): gives [%d, %d], too large", l.Name, l.Kind, o.Rows, o.Cols)
+		b.fault("layer %s (%s): output [%d, %d] is too large", l.Name, l.Kind, o.Rows, o.Cols)
 		return false
 	}
 	if b.weights > maxWeights {
-		b.fault("layer %s (%s): the network has more than %d weights", l.Name, l.Kind, maxWeights)
+		b.fault("layer %s (%s): network has more than %d weights", l.Name, l.Kind, maxWeights)
 		return false
 	}
 	b.values[s.Name] = s.Gives
@@ -197,10 +198,10 @@ func (b *builder) step(l Layer) bool {
 	return true
 }
 
-// finish resolves the outputs and finds what leads nowhere.
+// finish resolves the outputs and reports unused values.
 func (b *builder) finish(cfg Config) {
 	if len(cfg.Outputs) == 0 {
-		b.fault("a network gives at least one output")
+		b.fault("missing outputs")
 	}
 	for i, name := range cfg.Outputs {
 		real := name
@@ -210,17 +211,17 @@ func (b *builder) finish(cfg Config) {
 		b.outputs = append(b.outputs, real)
 		b.used[real] = true
 		if !slices.ContainsFunc(b.steps, func(s Step) bool { return s.Name == real }) || slices.Contains(b.outputs[:i], real) {
-			b.fault("output %q is no layer, or twice an output", name)
+			b.fault("output %q: unknown layer or duplicate", name)
 		}
 	}
 	for _, s := range b.steps {
 		if !b.used[s.Name] {
-			b.fault("layer %s (%s): nothing takes what it gives", s.Name, s.Kind)
+			b.fault("layer %s (%s): unused output", s.Name, s.Kind)
 		}
 	}
 	for _, p := range cfg.Inputs {
 		if !b.used[p.Name] {
-			b.fault("input %s: nothing takes it", p.Name)
+			b.fault("input %s: unused", p.Name)
 		}
 	}
 }
@@ -243,7 +244,7 @@ func (b *builder) bias(name string, n int, none bool) {
 
 func (b *builder) tensor(s nn.Spec, at start) {
 	if b.names[s.Name] {
-		b.fault("layer %s: tensor %s is another layer's as well", strings.TrimSuffix(s.Name, ".weight"), s.Name)
+		b.fault("layer %s: duplicate tensor %s", strings.TrimSuffix(s.Name, ".weight"), s.Name)
 	}
 	b.names[s.Name] = true
 	b.specs, b.starts = append(b.specs, s), append(b.starts, at)
@@ -254,5 +255,6 @@ func (b *builder) tensor(s nn.Spec, at start) {
 	b.weights = min(b.weights, maxWeights) + n
 }
 
-// block is the number of a hidden layer, for optimizers that treat those apart.
+// block returns the number of a hidden layer, for optimizers that distinguish
+// layers.
 func (s *Step) block() int { return s.ordinal }

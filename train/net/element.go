@@ -12,8 +12,8 @@ type activation[F tensor.Float] struct {
 	kind nn.Activation
 }
 
-// stretches visits matrices of one shape in pieces that lie without a gap in all
-// of them: many rows at once, where rows are short, else one.
+// stretches visits matrices of one shape in parts that are contiguous in all of
+// them: many rows at once if rows are short, otherwise one.
 func stretches[F tensor.Float](visit func(parts [3][]F), all ...nn.Matrix[F]) {
 	rows, cols := all[0].Rows, all[0].Cols
 	step := max(1, stretch/cols)
@@ -32,7 +32,7 @@ func stretches[F tensor.Float](visit func(parts [3][]F), all ...nn.Matrix[F]) {
 	}
 }
 
-// stretch is how many elements that is, about.
+// stretch is the approximate number of elements of a part.
 const stretch = 1024
 
 func (a *activation[F]) forward(_ *worker[F], s int) {
@@ -102,10 +102,10 @@ func (n *rmsNorm[F]) backward(w *worker[F], spread []F, s int) {
 	}
 }
 
-// row is the row of m that belongs to row t: it may be one for all.
+// row returns the row of m for row t; m may have one row for all.
 func row[F tensor.Float](m nn.Matrix[F], t int) []F { return m.Row(min(t, m.Rows-1)) }
 
-// modulate is y = x·(1 + a) + b, with a and b columns of a second input.
+// modulate computes y = x·(1 + a) + b, with a and b columns of a second input.
 type modulate[F tensor.Float] struct{ place[F] }
 
 func (m *modulate[F]) forward(_ *worker[F], s int) {
@@ -148,7 +148,7 @@ func (m *modulate[F]) backward(w *worker[F], _ []F, s int) {
 	}
 }
 
-// gate is y = x + z·a, with a columns of a third input.
+// gate computes y = x + z·a, with a columns of a third input.
 type gate[F tensor.Float] struct{ place[F] }
 
 func (g *gate[F]) forward(_ *worker[F], s int) {
@@ -188,7 +188,7 @@ func (g *gate[F]) backward(w *worker[F], _ []F, s int) {
 	}
 }
 
-// affine is y = Scale·x + Offset.
+// affine computes y = Scale·x + Offset.
 type affine[F tensor.Float] struct{ place[F] }
 
 func (a *affine[F]) forward(_ *worker[F], s int) {
@@ -211,9 +211,9 @@ func (a *affine[F]) backward(_ *worker[F], _ []F, s int) {
 	}
 }
 
-// Frequencies are what a time embedding multiplies times by: Scale·Period^(-2i/n)
-// for n channels that come out, first their cosines, then their sines (Vaswani et
-// al., arXiv 1706.03762).
+// Frequencies returns the factors of a time embedding, Scale·Period^(-2i/n) for
+// n output channels: first the cosines, then the sines (Vaswani et al., arXiv
+// 1706.03762).
 func (s *Step) Frequencies() []float64 {
 	all := make([]float64, s.Gives.Cols/2)
 	for i := range all {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Kinds lists the kinds of layers that are computed, Composites those that are
-// made of them.
+// Kinds lists the kinds of layers that are computed, Composites those that
+// expand to them.
 func Kinds() []string      { return slices.Sorted(maps.Keys(kinds())) }
 func Composites() []string { return slices.Sorted(maps.Keys(composites())) }
 
-// Goes reports whether p takes a gradient back through step i.
+// Goes reports whether p propagates a gradient through step i.
 func Goes(p *Pass[float64], i int) bool { return p.goes[i] }
 
-// Describe reads a description without making room for its weights, and gives
-// how many steps it has.
+// Describe reads a description without allocating its weights and returns the
+// number of steps.
 func Describe(cfg Config) (int, error) {
 	b := describe(cfg)
 	return len(b.steps), errors.Join(b.errs...)

@@ -5,10 +5,10 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Interpolate sets at = (1-t)·noise + t·x, the point at time t of the straight
-// way from noise to x, and velocity = x - noise, what a network learns to say
-// there (rectified flow: Liu et al., arXiv 2209.03003; Lipman et al., arXiv
-// 2210.02747). All are of one shape.
+// Interpolate sets at = (1-t)·noise + t·x, the point at time t on the straight
+// line from noise to x, and velocity = x - noise, the target of a network there
+// (rectified flow: Liu et al., arXiv 2209.03003; Lipman et al., arXiv
+// 2210.02747). All have the same shape.
 func Interpolate[F tensor.Float](at, velocity, noise, x nn.Matrix[F], t F) {
 	same(at, velocity, noise, x)
 	for i := range x.Rows {
@@ -19,9 +19,9 @@ func Interpolate[F tensor.Float](at, velocity, noise, x nn.Matrix[F], t F) {
 	}
 }
 
-// Euler takes x from noise, time 0, to a sample, time 1, in equal steps along
-// the velocity, which the caller computes of x and the time and which has x's
-// shape.
+// Euler integrates x from noise, time 0, to a sample, time 1, in equal steps
+// along the velocity, which the caller computes from x and the time and which
+// has x's shape.
 func Euler[F tensor.Float](x nn.Matrix[F], steps int, velocity func(t F) nn.Matrix[F]) {
 	for i := range steps {
 		v := velocity(F(i) / F(steps))

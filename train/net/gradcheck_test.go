@@ -84,7 +84,7 @@ func TestGradients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newChecked(t, cfg)
 			k.backward(false)
-			k.backward(false) // nothing is left of the first
+			k.backward(false) // overwrites the first gradient
 			for _, s := range k.net.Steps() {
 				seen[s.Kind] = true
 			}
@@ -115,12 +115,12 @@ func TestGradients(t *testing.T) {
 	}
 	for _, name := range net.Kinds() {
 		if !seen[name] {
-			t.Errorf("no network has a layer of kind %s", name)
+			t.Errorf("kind %s: not in any network", name)
 		}
 	}
 }
 
-// TestAdd: gradients are added where that is asked for.
+// Gradients are added if add is set.
 func TestAdd(t *testing.T) {
 	for name, cfg := range nettest.Networks() {
 		k := newChecked(t, cfg)
@@ -133,14 +133,14 @@ func TestAdd(t *testing.T) {
 		for _, w := range k.net.Params().Tensors() {
 			for i, g := range w.Grad {
 				if diff := g - 2*once[w.Name][i]; diff > 1e-9 || diff < -1e-9 {
-					t.Fatalf("%s: %s[%d]: %v, twice %v wanted", name, w.Name, i, g, once[w.Name][i])
+					t.Fatalf("%s: %s[%d]: %v, want twice %v", name, w.Name, i, g, once[w.Name][i])
 				}
 			}
 		}
 	}
 }
 
-// TestWantInput: asking later for the gradient of an input changes no other.
+// WantInput after NewPass changes no other gradient.
 func TestWantInput(t *testing.T) {
 	cfg := nettest.Networks()["block"]
 	k := newChecked(t, cfg)
@@ -161,16 +161,15 @@ func TestWantInput(t *testing.T) {
 	k.backward(false)
 	for _, w := range k.net.Params().Tensors() {
 		if !slices.Equal(w.Grad, want[w.Name]) {
-			t.Errorf("%s: another gradient", w.Name)
+			t.Errorf("%s: gradient changed", w.Name)
 		}
 	}
 	if !slices.Equal(late.InGrad("x").Data, early.InGrad("x").Data) {
-		t.Error("another gradient of the input")
+		t.Error("input gradient changed")
 	}
 }
 
-// TestFewer: a batch of fewer samples after a full one leaves nothing of those
-// that are not in it.
+// A smaller batch after a full one is not affected by the other samples.
 func TestFewer(t *testing.T) {
 	for name, cfg := range nettest.Networks() {
 		k := newChecked(t, cfg)
@@ -187,13 +186,13 @@ func TestFewer(t *testing.T) {
 		k.backward(false)
 		for _, w := range k.net.Params().Tensors() {
 			if !slices.Equal(w.Grad, want[w.Name]) {
-				t.Errorf("%s: %s: another gradient", name, w.Name)
+				t.Errorf("%s: %s: gradient changed", name, w.Name)
 			}
 		}
 	}
 }
 
-// TestSingle: what float32 runs on gives the gradients that float64 gives.
+// float32 kernels agree with float64 in all gradients.
 func TestSingle(t *testing.T) {
 	for name, cfg := range nettest.Networks() {
 		k := newChecked(t, cfg)
@@ -228,8 +227,8 @@ func TestSingle(t *testing.T) {
 			for j, g := range k.net.Params().Tensors()[i].Grad {
 				diff, norm = diff+(float64(w.Grad[j])-g)*(float64(w.Grad[j])-g), norm+g*g
 			}
-			if !(diff <= 1e-7*norm) { // attention that is nearly sure cancels most of it
-				t.Errorf("%s: %s: a gradient %.1e beside that of float64", name, w.Name, math.Sqrt(diff/norm))
+			if !(diff <= 1e-7*norm) { // attention close to one-hot cancels most of it
+				t.Errorf("%s: %s: gradient differs from float64 by %.1e", name, w.Name, math.Sqrt(diff/norm))
 			}
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// Keep is the part of cfg that the outputs named follow from: what else was
-// there, such as what a network was trained by, is left out. Layers keep their
-// names, and so do their tensors. A name that is no layer's is kept for New to
-// complain about.
+// Keep returns the part of cfg that the named outputs depend on. Layers keep
+// their names, and so do their tensors. An unknown name is kept, and New
+// reports it.
 func (cfg Config) Keep(outputs ...string) Config {
 	layers := slices.Clone(cfg.Layers)
 	before := ""

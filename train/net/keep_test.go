@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// What is kept of a network gives the same, with tensors of the same names, and
-// nothing of what was left out.
+// The kept part computes the same outputs, with tensors of the same names, and
+// contains nothing else.
 func TestKeep(t *testing.T) {
 	cfg := pictures()
 	cfg.Layers = append(cfg.Layers, net.Layer{Name: "z", Kind: "linear", Inputs: []string{"x"}, Out: 3}, net.Layer{Kind: "gelu", Name: "w"})
@@ -18,26 +18,26 @@ func TestKeep(t *testing.T) {
 	if d := cmp.Diff(net.Config{Outputs: []string{"y"}}.Outputs, kept.Outputs); d != "" {
 		t.Error(d)
 	}
-	whole, part := made(t, cfg), made(t, kept)
+	whole, part := newNet(t, cfg), newNet(t, kept)
 	for _, to := range part.Params().Tensors() {
 		copy(to.Data, whole.Params().Tensor(to.Name).Data)
 	}
 	if whole.Params().Tensor("z.weight") == nil || part.Params().Tensor("z.weight") != nil {
-		t.Error("a layer that y does not follow from was kept")
+		t.Error("kept a layer that y does not depend on")
 	}
 	part.Pack(true)
-	if d := cmp.Diff(given(whole), given(part)); d != "" {
+	if d := cmp.Diff(compute(whole), compute(part)); d != "" {
 		t.Error(d)
 	}
 	if only := cfg.Keep("w"); len(only.Inputs) != 1 || only.Inputs[0].Name != "image" || len(only.Layers) != 6 {
-		t.Errorf("w follows from one input and six layers, kept were %d and %d", len(only.Inputs), len(only.Layers))
+		t.Errorf("kept %d inputs and %d layers, want 1 and 6", len(only.Inputs), len(only.Layers))
 	}
 	if _, err := net.New[float32](cfg.Keep("nobody")); err == nil {
-		t.Error("an output that is no layer was accepted")
+		t.Error("unknown output accepted")
 	}
 }
 
-func made(t *testing.T, cfg net.Config) *net.Net[float32] {
+func newNet(t *testing.T, cfg net.Config) *net.Net[float32] {
 	t.Helper()
 	n, err := net.New[float32](cfg)
 	if err != nil {
@@ -47,8 +47,8 @@ func made(t *testing.T, cfg net.Config) *net.Net[float32] {
 	return n
 }
 
-// given is what n gives as y of a picture and a time.
-func given(n *net.Net[float32]) []float32 {
+// compute returns y of n for an image and a time.
+func compute(n *net.Net[float32]) []float32 {
 	p := n.NewPass(nil, 1)
 	for t := range p.In("image").Rows {
 		for c := range 3 {

@@ -8,17 +8,15 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// kind is what there is to know of a kind of layer: how many inputs it takes,
-// the parameters it has, and what it makes of them: it checks them, gives the
-// shape that comes out and adds the weights.
+// kind describes a kind of layer: its number of inputs, its parameters, and
+// infer, which checks them, sets the output shape and adds the weights.
 type kind struct {
 	least, most int // inputs
 	parameters  []string
 	infer       func(b *builder, s *Step) error
 }
 
-// kinds is the table of layers that are computed; composites are those that are
-// made of them.
+// kinds returns the table of computed layers. Composites expand to these.
 func kinds() map[string]kind {
 	same := func(b *builder, s *Step) error { s.gives(s.Takes[0].Rows, s.Takes[0].Cols); return nil }
 	window := []string{"out", "kernel", "stride", "pad", "groups", "height", "no_bias"}
@@ -61,7 +59,7 @@ func without(list []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == name })
 }
 
-// gives sets what comes out; a picture of as many pixels keeps its height.
+// gives sets the output shape. An image of as many pixels keeps its height.
 func (s *Step) gives(rows, cols int) {
 	s.Gives = Port{Name: s.Name, Rows: rows, Cols: cols}
 	if len(s.Takes) > 0 && s.Takes[0].Rows == rows {
@@ -69,10 +67,10 @@ func (s *Step) gives(rows, cols int) {
 	}
 }
 
-// positive checks what must be at least one.
+// positive checks that n is at least one.
 func positive(name string, n int) error {
 	if n < 1 {
-		return fmt.Errorf("%s is %d, must be at least 1", name, n)
+		return fmt.Errorf("%s is %d, want at least 1", name, n)
 	}
 	return nil
 }
@@ -104,7 +102,7 @@ func inferMLP(b *builder, s *Step) error {
 		s.Activation = nn.GELU
 	}
 	if !slices.Contains(nn.Activations(), s.Activation) {
-		return fmt.Errorf("activation %q is none of %v", s.Activation, nn.Activations())
+		return fmt.Errorf("unknown activation %q, want one of %v", s.Activation, nn.Activations())
 	}
 	s.gives(s.Takes[0].Rows, s.Layer.Out)
 	b.matrix(s.Name+".up", s.block(), in, s.Hidden, glorot(in, s.Hidden))
@@ -114,7 +112,7 @@ func inferMLP(b *builder, s *Step) error {
 	return s.same("residual")
 }
 
-// residual is how the matrix starts that gives what a residual takes: at zero.
+// residual returns the start of the matrix before a residual sum: zero.
 func (s *Step) residual(in, out int) start {
 	if s.Residual != "" {
 		return start{}
@@ -122,14 +120,13 @@ func (s *Step) residual(in, out int) start {
 	return glorot(in, out)
 }
 
-// same checks that the last input, if it is the one named, has the shape that
-// comes out.
+// same checks that the last input, if it has this role, has the output shape.
 func (s *Step) same(role string) error {
 	if s.Residual == "" {
 		return nil
 	}
 	if r := s.Takes[len(s.Takes)-1]; r.Rows != s.Gives.Rows || r.Cols != s.Gives.Cols {
-		return fmt.Errorf("%s %s of [%d, %d] does not fit the output of [%d, %d]", role, r.Name, r.Rows, r.Cols, s.Gives.Rows, s.Gives.Cols)
+		return fmt.Errorf("%s %s: shape mismatch: got [%d, %d], want [%d, %d]", role, r.Name, r.Rows, r.Cols, s.Gives.Rows, s.Gives.Cols)
 	}
 	return nil
 }
@@ -140,7 +137,7 @@ func inferAttention(b *builder, s *Step) error {
 		return err
 	}
 	if C%s.Heads != 0 {
-		return fmt.Errorf("%d channels are no multiple of %d heads", C, s.Heads)
+		return fmt.Errorf("%d channels are not a multiple of %d heads", C, s.Heads)
 	}
 	s.gives(s.Takes[0].Rows, C)
 	if s.Kind == "attention" {
@@ -148,7 +145,7 @@ func inferAttention(b *builder, s *Step) error {
 		b.bias(s.Name+".qkv", 3*C, s.NoBias)
 	} else {
 		if s.Memory == "" {
-			return fmt.Errorf("names no memory")
+			return fmt.Errorf("missing memory")
 		}
 		in := s.Takes[1].Cols
 		b.matrix(s.Name+".q", s.block(), C, C, glorot(C, C))
@@ -166,7 +163,7 @@ func inferNorm(b *builder, s *Step) error {
 		s.Eps = 1e-5
 	}
 	if !(s.Eps > 0) || s.Eps >= 1 {
-		return fmt.Errorf("eps %v lies outside (0, 1)", s.Eps)
+		return fmt.Errorf("eps out of range: got %v, want 0 < eps < 1", s.Eps)
 	}
 	s.gives(s.Takes[0].Rows, s.Takes[0].Cols)
 	if s.NoAffine {
@@ -179,15 +176,15 @@ func inferNorm(b *builder, s *Step) error {
 	return nil
 }
 
-// row checks that input i is one row, or as many as come out, of at least the
-// channels [From, From+n).
+// row checks that input i has one row or as many as the output, and at least
+// the channels [From, From+n).
 func (s *Step) row(i, n int) error {
 	m := s.Takes[i]
 	if m.Rows != 1 && m.Rows != s.Takes[0].Rows {
-		return fmt.Errorf("%s has %d rows, must have 1 or %d", m.Name, m.Rows, s.Takes[0].Rows)
+		return fmt.Errorf("%s has %d rows, want 1 or %d", m.Name, m.Rows, s.Takes[0].Rows)
 	}
 	if s.From < 0 || s.From > m.Cols-n {
-		return fmt.Errorf("%s has %d channels, those from %d to %d are wanted", m.Name, m.Cols, s.From, s.From+n)
+		return fmt.Errorf("%s has %d channels, want those from %d to %d", m.Name, m.Cols, s.From, s.From+n)
 	}
 	return nil
 }
@@ -200,7 +197,7 @@ func inferModulate(b *builder, s *Step) error {
 func inferGate(b *builder, s *Step) error {
 	s.gives(s.Takes[0].Rows, s.Takes[0].Cols)
 	if x, y := s.Takes[0], s.Takes[1]; x.Rows != y.Rows || x.Cols != y.Cols {
-		return fmt.Errorf("%s of [%d, %d] and %s of [%d, %d] differ", x.Name, x.Rows, x.Cols, y.Name, y.Rows, y.Cols)
+		return fmt.Errorf("shape mismatch: %s [%d, %d], %s [%d, %d]", x.Name, x.Rows, x.Cols, y.Name, y.Rows, y.Cols)
 	}
 	return s.row(2, s.Takes[0].Cols)
 }
@@ -226,7 +223,7 @@ func inferQueries(b *builder, s *Step) error {
 
 func inferEmbedding(b *builder, s *Step) error {
 	if s.Takes[0].Cols != 1 {
-		return fmt.Errorf("takes ids, one a row, and %s has %d channels", s.Takes[0].Name, s.Takes[0].Cols)
+		return fmt.Errorf("%s has %d channels, want one id per row", s.Takes[0].Name, s.Takes[0].Cols)
 	}
 	if s.Count < 1 || s.Count > 1<<20 || s.Layer.Out < 1 {
 		return fmt.Errorf("count %d and out %d must be positive", s.Count, s.Layer.Out)
@@ -244,7 +241,7 @@ func inferTime(b *builder, s *Step) error {
 		s.Scale = 1000
 	}
 	if s.Takes[0].Cols != 1 || s.Layer.Out < 2 || s.Layer.Out%2 != 0 || !(s.Period > 1) {
-		return fmt.Errorf("takes one channel, not %d, and gives an even number, not %d, of period above 1, not %v", s.Takes[0].Cols, s.Layer.Out, s.Period)
+		return fmt.Errorf("%d input channels, out %d, period %v: want one channel, an even out and a period above 1", s.Takes[0].Cols, s.Layer.Out, s.Period)
 	}
 	s.gives(s.Takes[0].Rows, s.Layer.Out)
 	return nil

@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// CrossEntropy is the sum of -log softmax(y)[target] in nats over the rows of y
-// [T, V] that have a target, one that is not negative; dy [T, V] is set. It
-// panics where a target lies outside.
+// CrossEntropy returns the sum of -log softmax(y)[target] in nats over the rows
+// of y [T, V] with a target. A negative target means none. It sets dy [T, V]
+// and panics if a target is out of range.
 func CrossEntropy[F tensor.Float](y, dy nn.Matrix[F], targets []int32, scale F) float64 {
 	same(y, dy)
 	if len(targets) != y.Rows {
@@ -34,23 +34,23 @@ func CrossEntropy[F tensor.Float](y, dy nn.Matrix[F], targets []int32, scale F) 
 func same[F tensor.Float](all ...nn.Matrix[F]) {
 	for _, m := range all[1:] {
 		if m.Rows != all[0].Rows || m.Cols != all[0].Cols {
-			panic(fmt.Sprintf("net: [%d, %d] beside [%d, %d]", m.Rows, m.Cols, all[0].Rows, all[0].Cols))
+			panic(fmt.Sprintf("net: shape mismatch: [%d, %d] and [%d, %d]", m.Rows, m.Cols, all[0].Rows, all[0].Cols))
 		}
 	}
 }
 
-// Distance is how far an element lies from its target.
+// Distance is the loss of one element's error.
 type Distance string
 
 // The distances.
 const (
 	L1    Distance = "l1"    // |e|
 	L2    Distance = "l2"    // e²/2
-	Huber Distance = "huber" // e²/2 up to |e| = 1, beyond it |e| - 1/2 (Huber, 1964)
+	Huber Distance = "huber" // e²/2 if |e| ≤ 1, otherwise |e| - 1/2 (Huber, 1964)
 )
 
-// Regression is the sum of the distances of the elements of y from target; dy is
-// set. All are [T, C]. It panics where d is no distance.
+// Regression returns the sum of the distances of the elements of y from target
+// and sets dy. All are [T, C]. It panics if d is unknown.
 func Regression[F tensor.Float](d Distance, y, target, dy nn.Matrix[F], scale F) float64 {
 	same(y, target, dy)
 	sum := 0.0
@@ -66,7 +66,7 @@ func Regression[F tensor.Float](d Distance, y, target, dy nn.Matrix[F], scale F)
 	return sum
 }
 
-// at is the distance of an error e and its slope.
+// at returns the distance of an error e and its slope.
 func (d Distance) at(e float64) (value, slope float64) {
 	switch d {
 	case L2:
@@ -79,7 +79,7 @@ func (d Distance) at(e float64) (value, slope float64) {
 		}
 		return math.Abs(e) - 0.5, sign(e)
 	}
-	panic("net: no distance " + string(d))
+	panic("net: unknown distance " + string(d))
 }
 
 func sign(e float64) float64 {

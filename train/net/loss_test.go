@@ -14,7 +14,7 @@ func random(rows, cols int, seed uint64) nn.Matrix[float64] {
 	return m
 }
 
-// check holds the gradient that loss sets in dy against differences of it.
+// check compares the gradient that loss sets in dy with differences of loss.
 func check(t *testing.T, name string, y, dy nn.Matrix[float64], scale float64, loss func() float64) {
 	t.Helper()
 	loss()
@@ -32,24 +32,24 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// TestFlow: along the true velocity Euler's steps end at the sample.
+// Euler's steps along the true velocity end at the sample.
 func TestFlow(t *testing.T) {
 	noise, x := random(3, 4, 1), random(3, 4, 2)
 	at, v := random(3, 4, 3), random(3, 4, 4)
 	Interpolate(at, v, noise, x, 0.25)
 	for i, n := range noise.Data {
 		if math.Abs(at.Data[i]-(0.75*n+0.25*x.Data[i])) > 1e-15 || v.Data[i] != x.Data[i]-n {
-			t.Fatal("a quarter of the way lies elsewhere")
+			t.Fatal("wrong point at t = 0.25")
 		}
 	}
 	var times []float64
 	Euler(noise, 4, func(t float64) nn.Matrix[float64] { times = append(times, t); return v })
 	for i, n := range noise.Data {
 		if math.Abs(n-x.Data[i]) > 1e-12 {
-			t.Fatal("four steps along the velocity do not end at the sample")
+			t.Fatal("four Euler steps miss the sample")
 		}
 	}
 	if !slices.Equal(times, []float64{0, 0.25, 0.5, 0.75}) {
-		t.Errorf("velocity asked for at %v", times)
+		t.Errorf("velocity computed at %v", times)
 	}
 }

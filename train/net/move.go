@@ -5,8 +5,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Sources is the row of the input that each row of the output is, of a layer
-// that repeats or picks rows.
+// Sources returns, for each output row of a layer that repeats or picks rows,
+// the input row.
 func (s *Step) Sources() []int {
 	from := make([]int, s.Gives.Rows)
 	for t := range from {
@@ -24,7 +24,7 @@ func (s *Step) Sources() []int {
 	return from
 }
 
-// pick makes every row a copy of one of the input's.
+// pick copies each output row from an input row.
 type pick[F tensor.Float] struct {
 	place[F]
 	from []int
@@ -51,7 +51,7 @@ func (p *pick[F]) backward(_ *worker[F], _ []F, s int) {
 	}
 }
 
-// columns is some columns of the input.
+// columns selects columns of the input.
 type columns[F tensor.Float] struct{ place[F] }
 
 func (c *columns[F]) forward(_ *worker[F], s int) {
@@ -70,10 +70,10 @@ func (c *columns[F]) backward(_ *worker[F], _ []F, s int) {
 	dx.Columns(c.step.From, c.step.To).Take(c.out.slope(s), true)
 }
 
-// concat lays inputs beside each other.
+// concat concatenates its inputs.
 type concat[F tensor.Float] struct{ place[F] }
 
-// parts visits what of m, the output or its gradient, is input i.
+// parts visits the part of m, the output or its gradient, of each input.
 func (c *concat[F]) parts(m nn.Matrix[F], visit func(e *edge[F], part nn.Matrix[F])) {
 	at := 0
 	for _, e := range c.in {
@@ -141,10 +141,10 @@ func (m *multiply[F]) backward(w *worker[F], _ []F, s int) {
 	}
 }
 
-// mean averages Factor rows that lie Every apart.
+// mean averages Factor rows that are Every apart.
 type mean[F tensor.Float] struct{ place[F] }
 
-// rows visits every row of the output with each row that it is the mean of.
+// rows visits every pair of an output row and an input row of its mean.
 func (m *mean[F]) rows(visit func(out, in int)) {
 	f, b := m.step.Factor, m.step.Every
 	for a := range m.out.Rows / b {
@@ -174,11 +174,11 @@ func (m *mean[F]) backward(_ *worker[F], _ []F, s int) {
 	m.rows(func(out, in int) { tensor.AddScaled(dx.Row(in), share, dy.Row(out)) })
 }
 
-// shuffle makes a square of pixels of each pixel's channels, which are ordered
-// by row, column and channel of the square (Shi et al., arXiv 1609.05158).
+// shuffle turns the channels of each pixel into a square of pixels, ordered by
+// row, column and channel (Shi et al., arXiv 1609.05158).
 type shuffle[F tensor.Float] struct{ place[F] }
 
-// pixels visits every pixel of the output with its place in the input.
+// pixels visits every pixel of the output with its position in the input.
 func (p *shuffle[F]) pixels(visit func(out, in, from int)) {
 	f, C := p.step.Factor, p.out.Cols
 	w := p.in[0].Rows / p.step.Height
@@ -209,10 +209,10 @@ func (p *shuffle[F]) backward(_ *worker[F], _ []F, s int) {
 	})
 }
 
-// reshape keeps the elements in their order, row by row.
+// reshape keeps the elements in order, row by row.
 type reshape[F tensor.Float] struct{ place[F] }
 
-// runs visits the stretches that lie in one row of both matrices.
+// runs visits the elements that are contiguous in both matrices.
 func runs[F tensor.Float](a, b nn.Matrix[F], visit func(a, b []F)) {
 	n := a.Rows * a.Cols
 	for i := 0; i < n; {

@@ -1,21 +1,19 @@
-// Package net is networks that are not language models, made of a description:
-// encoders, projectors, decoders. A [Config] names what goes in, the layers and
-// what comes out; [New] infers every shape, says everything that is wrong with
-// it, and makes the weights.
+// Package net builds networks other than language models (encoders, projectors,
+// decoders) from a description. A [Config] lists inputs, layers and outputs.
+// [New] infers every shape, reports all faults and allocates the weights.
 //
-// Every value is a matrix a sample, [Rows, Cols]: positions and channels.
-// Positions are the pixels of a picture row by row, frames, tokens, or one. The
-// layers are those of train/nn and train/nn/conv, forward beside backward, without
-// an autograd library; a layer made of others, such as a transformer's block, is
-// taken apart by New, so that what is computed, checked and exported is a list
-// of [Step].
+// Every value is a matrix per sample, [Rows, Cols]: positions and channels.
+// Positions are the pixels of an image row by row, frames, tokens, or a single
+// one. The layers are those of train/nn, forward beside backward, without
+// autograd. New expands composites, such as a transformer block, so that a list
+// of [Step] is computed, checked and exported.
 //
-// The way of a pass: [Net.NewPass] makes room for B samples. The caller fills
-// the inputs, [Pass.Forward] takes every sample on whichever thread is free
-// through all layers; the caller fills the gradients of the outputs, and
-// [Pass.Backward] takes them back. No sample meets another there. Then the
-// weight gradients, which sum over all of them, are split over the threads by
-// columns. The same bits come out for any number of threads.
+// [Net.NewPass] allocates a pass over B samples. The caller fills the inputs,
+// and [Pass.Forward] computes each sample on any free thread. The caller then
+// fills the gradients of the outputs, and [Pass.Backward] propagates them.
+// Samples are independent of each other up to the weight gradients, which sum
+// over all of them and are split over threads by columns. The result is
+// bit-identical for any number of threads.
 package net
 
 import (
@@ -31,7 +29,7 @@ type Port struct {
 	Name   string `json:"name"`
 	Rows   int    `json:"rows"`             // positions
 	Cols   int    `json:"cols"`             // channels
-	Height int    `json:"height,omitempty"` // of a picture, whose pixels the rows are; 0: none is known
+	Height int    `json:"height,omitempty"` // of an image whose pixels are the rows; 0: unknown
 }
 
 // Config describes a network.
@@ -45,17 +43,17 @@ type Config struct {
 type Net[F tensor.Float] struct {
 	config  Config
 	steps   []Step
-	outputs []string // the steps that they are
+	outputs []string // the step of each output
 	params  *nn.Params[F]
 	starts  []start
-	packed  map[string]packer // what products want before a pass, by tensor
+	packed  map[string]packer // weights to pack before a pass, by tensor
 }
 
-// packer is a weight that products multiply.
+// packer is a weight of a product.
 type packer interface{ Pack(everything bool) }
 
-// New makes a network, its weights zero until they are drawn or loaded. The
-// error joins every fault of the description.
+// New creates a network with zero weights. The error joins all faults of the
+// description.
 func New[F tensor.Float](cfg Config) (*Net[F], error) {
 	b := describe(cfg)
 	if err := errors.Join(b.errs...); err != nil {
@@ -70,7 +68,7 @@ func New[F tensor.Float](cfg Config) (*Net[F], error) {
 	return n, nil
 }
 
-// bind makes what the step's products multiply.
+// bind creates the operands of the step's products.
 func (n *Net[F]) bind(s *Step) {
 	switch s.Kind {
 	case "conv1d", "conv2d":
@@ -90,13 +88,13 @@ func (n *Net[F]) tensor(name string) *nn.Tensor[F] { return n.params.Tensor(name
 
 func (n *Net[F]) linear(name string) *nn.Linear[F] { return n.packed[name].(*nn.Linear[F]) }
 
-// Config is the description that the network was made of.
+// Config returns the description of the network.
 func (n *Net[F]) Config() Config { return n.config }
 
-// Steps lists the layers as they are computed, each after those it takes.
+// Steps lists the computed layers, each after its inputs.
 func (n *Net[F]) Steps() []Step { return n.steps }
 
-// Output is the step that gives an output.
+// Output returns the step of an output.
 func (n *Net[F]) Output(name string) (step string, ok bool) {
 	for i, o := range n.config.Outputs {
 		if o == name {
@@ -106,18 +104,19 @@ func (n *Net[F]) Output(name string) (step string, ok bool) {
 	return "", false
 }
 
-// Params is the weights.
+// Params returns the weights.
 func (n *Net[F]) Params() *nn.Params[F] { return n.params }
 
-// Init draws every weight anew: the same bits for the same seed and description.
+// Init draws every weight: the same bits for the same seed and description.
 // Matrices follow the normal distribution with Glorot's deviation,
-// √(2/(in+out)), kernels of convolutions with He's, √(2/in). What a residual
-// layer adds starts at zero, so that every block starts as the identity.
+// √(2/(in+out)), kernels of convolutions with He's, √(2/in). The last matrix
+// before a residual sum starts at zero, so that every block starts as the
+// identity.
 func (n *Net[F]) Init(seed uint64) {
 	r := nn.NewRandom(seed)
 	for i, t := range n.params.Tensors() {
 		if i >= len(n.starts) {
-			return // adapters draw their own
+			return // adapters draw their own weights
 		}
 		s := n.starts[i]
 		if s.std >= 0 {
@@ -131,8 +130,8 @@ func (n *Net[F]) Init(seed uint64) {
 	n.Pack(true)
 }
 
-// Pack lays the weights out for the products of the next pass: what trains, or
-// everything. It must be called after weights change.
+// Pack packs the weights for the products of the next pass: those that train,
+// or all if everything is set. The caller must call it after weights change.
 func (n *Net[F]) Pack(everything bool) {
 	for i := range n.steps {
 		s := &n.steps[i]
@@ -147,9 +146,9 @@ func (n *Net[F]) Pack(everything bool) {
 	}
 }
 
-// FLOPs is the number of floating-point operations that training spends on one
-// sample: six a multiplication with a weight or between positions, two forward
-// and four backward.
+// FLOPs returns the floating-point operations of training on one sample: six
+// per multiplication with a weight or between positions, two forward and four
+// backward.
 func (n *Net[F]) FLOPs() int {
 	sum := 0
 	for i := range n.steps {
@@ -158,8 +157,8 @@ func (n *Net[F]) FLOPs() int {
 	return sum
 }
 
-// start is how a tensor's weights are drawn: normal numbers of a deviation, or
-// one value where std is negative.
+// start describes how a tensor is drawn: normal numbers with a deviation or, if
+// std is negative, one value.
 type start struct{ std, value float64 }
 
 func glorot(in, out int) start { return start{std: math.Sqrt(2 / float64(in+out))} }

@@ -28,7 +28,8 @@ func pictures() net.Config {
 	}
 }
 
-// steps trains n samples of a batch by plain descent and gives all weights.
+// steps trains on n samples of a batch by gradient descent and returns all
+// weights.
 func steps(t *testing.T, threads, B, n int) []float32 {
 	t.Helper()
 	net, err := net.New[float32](pictures())
@@ -75,23 +76,23 @@ func TestThreads(t *testing.T) {
 	want := steps(t, 0, 6, 6)
 	for _, v := range want {
 		if math.IsNaN(float64(v)) {
-			t.Fatal("weights are no numbers")
+			t.Fatal("weights are NaN")
 		}
 	}
 	for _, threads := range []int{1, 2, 3, 7} {
 		if got := steps(t, threads, 6, 6); !slices.Equal(got, want) {
-			t.Errorf("%d threads give other bits than one", threads)
+			t.Errorf("%d threads: not bit-identical to one", threads)
 		}
 	}
 	if got := steps(t, 2, 9, 6); !slices.Equal(got, want) {
-		t.Error("six samples of nine give other bits than six of six")
+		t.Error("six samples of nine: not bit-identical to six of six")
 	}
 	if slices.Equal(steps(t, 2, 6, 5), want) {
-		t.Error("five samples give what six do")
+		t.Error("five samples: same result as six")
 	}
 }
 
-// TestFrozen: what is frozen has no gradient, and the rest the same one.
+// A frozen tensor has no gradient, and the other gradients are unchanged.
 func TestFrozen(t *testing.T) {
 	k := newChecked(t, nettest.Networks()["block"])
 	k.backward(false)
@@ -109,14 +110,14 @@ func TestFrozen(t *testing.T) {
 	k.backward(false)
 	for _, w := range k.net.Params().Tensors() {
 		if frozen(w.Name) != (w.Grad == nil) {
-			t.Errorf("%s: frozen or not, and the other way its gradient", w.Name)
+			t.Errorf("%s: wrong gradient for its frozen state", w.Name)
 		}
 		if w.Grad != nil && !slices.Equal(w.Grad, want[w.Name]) {
-			t.Errorf("%s: another gradient beside frozen tensors", w.Name)
+			t.Errorf("%s: gradient changed by frozen tensors", w.Name)
 		}
 	}
 	if net.Goes(pass, 0) {
-		t.Error("the gradient goes below everything that trains")
+		t.Error("gradient propagated below all trained tensors")
 	}
 }
 
@@ -126,41 +127,41 @@ func TestFaults(t *testing.T) {
 		cfg  net.Config
 		want string
 	}{
-		{net.Config{}, "a network takes at least one input"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}}, "a network gives at least one output"},
-		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 0, Cols: 4}}}, "input x: [0, 4] is no shape"},
-		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 1 << 19, Cols: 1 << 19}}}, "is no shape"},
-		{net.Config{Inputs: append(x, x...)}, `input "x": its name is taken`},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "glue"}}}, `layer glue0: kind "glue" is none of add, attention`},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear"}}}, "layer linear0 (linear): out is 0, must be at least 1"},
+		{net.Config{}, "missing inputs"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}}, "missing outputs"},
+		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 0, Cols: 4}}}, "input x: invalid shape [0, 4]"},
+		{net.Config{Inputs: []net.Port{{Name: "x", Rows: 1 << 19, Cols: 1 << 19}}}, "invalid shape"},
+		{net.Config{Inputs: append(x, x...)}, `input "x": duplicate or invalid name`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "glue"}}}, `layer glue0: unknown kind "glue", want one of add, attention`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear"}}}, "layer linear0 (linear): out is 0, want at least 1"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Stride: net.Sizes{2}, Heads: 2}}}, "layer linear0: linear has no parameter heads\nlayer linear0: linear has no parameter stride"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, `layer gelu0 (gelu): there is no "y" before it`},
-		{net.Config{Layers: []net.Layer{{Kind: "add", Inputs: []string{"", ""}}}}, `there is no "" before it`},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "add"}}}, "takes 2 to 16 inputs, not 1"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: 3}}}, "4 channels are no multiple of 3 heads"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: -1}}}, "heads is -1, must lie in 0.."},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "cross_attention", Heads: 2}}}, "names no memory"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}}}}, "x has 6 rows, no square: height is wanted"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}, Height: 4}}}, "no multiple of the height 4"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"y"}}}}, `layer gelu0 (gelu): unknown input "y"`},
+		{net.Config{Layers: []net.Layer{{Kind: "add", Inputs: []string{"", ""}}}}, `unknown input ""`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "add"}}}, "1 inputs, want 2 to 16"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: 3}}}, "4 channels are not a multiple of 3 heads"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "attention", Heads: -1}}}, "heads out of range: got -1, want 0 to "},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "cross_attention", Heads: 2}}}, "missing memory"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}}}}, "x has 6 rows, not a square: height is required"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv2d", Out: 3, Kernel: net.Sizes{3}, Height: 4}}}, "not a multiple of height 4"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv1d", Out: 3, Kernel: net.Sizes{7}}}}, "a window of 1×7 does not fit 1×6"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "conv1d", Out: 3, Kernel: net.Sizes{2}, Groups: 3}}}, "3 groups do not divide 4 and 3 channels"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "slice", From: 3, To: 9}}}, "from 3 to 9 lies outside the 4 cols"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "reshape", Rows: 5}}}, "does not hold the elements of [6, 4]"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "mean", Factor: 4}}}, "6 rows are no multiple of 4"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Residual: "x"}}}, "does not fit the output of [6, 3]"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}, {Kind: "silu", Inputs: []string{"x"}}}, Outputs: []string{"silu1"}}, "layer gelu0 (gelu): nothing takes what it gives"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}, Outputs: []string{"x"}}, `output "x" is no layer`},
-		{net.Config{Inputs: append(x, net.Port{Name: "y", Rows: 1, Cols: 1}), Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"x"}}}, Outputs: []string{"gelu0"}}, "input y: nothing takes it"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 1 << 20}, {Kind: "linear", Out: 1 << 20}}}, "the network has more than"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "slice", From: 3, To: 9}}}, "from 3 to 9 is outside the 4 cols"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "reshape", Rows: 5}}}, "from [6, 4]"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "mean", Factor: 4}}}, "6 rows are not a multiple of factor 4"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 3, Residual: "x"}}}, "shape mismatch: got [6, 4], want [6, 3]"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}, {Kind: "silu", Inputs: []string{"x"}}}, Outputs: []string{"silu1"}}, "layer gelu0 (gelu): unused output"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "gelu"}}, Outputs: []string{"x"}}, `output "x": unknown layer`},
+		{net.Config{Inputs: append(x, net.Port{Name: "y", Rows: 1, Cols: 1}), Layers: []net.Layer{{Kind: "gelu", Inputs: []string{"x"}}}, Outputs: []string{"gelu0"}}, "input y: unused"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "linear", Out: 1 << 20}, {Kind: "linear", Out: 1 << 20}}}, "network has more than"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "upsample1d", Factor: 1 << 10}, {Kind: "upsample1d", Factor: 1 << 10}}}, "too large"},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Kind: "layer_norm", Eps: math.NaN()}}}, "eps is NaN"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a.qkv", Kind: "linear", Out: 4}, {Name: "a", Kind: "attention", Heads: 1}}}, "tensor a.qkv.weight is another layer's as well"},
-		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a", Kind: "gelu"}, {Name: "a", Kind: "silu"}}}, `layer "a": its name is taken`},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a.qkv", Kind: "linear", Out: 4}, {Name: "a", Kind: "attention", Heads: 1}}}, "duplicate tensor a.qkv.weight"},
+		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "a", Kind: "gelu"}, {Name: "a", Kind: "silu"}}}, `layer "a": duplicate or invalid name`},
 		{net.Config{Inputs: x, Layers: []net.Layer{{Name: "b", Kind: "block"}}}, "layer b.attention (attention): heads is 0"},
 	} {
 		_, err := net.New[float32](c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %q is wanted", err, c.want)
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }
@@ -168,7 +169,7 @@ func TestFaults(t *testing.T) {
 func TestFLOPs(t *testing.T) {
 	for _, c := range []struct {
 		layer net.Layer
-		want  int // multiplications on the way forward
+		want  int // multiplications of the forward pass
 	}{
 		{net.Layer{Kind: "linear", Out: 5}, 6 * 4 * 5},
 		{net.Layer{Kind: "mlp", Hidden: 7}, 2 * 6 * 4 * 7},
@@ -184,13 +185,12 @@ func TestFLOPs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := n.FLOPs(); got != 6*c.want {
-			t.Errorf("%s: %d operations, %d wanted", c.layer.Kind, got, 6*c.want)
+			t.Errorf("%s: %d operations, want %d", c.layer.Kind, got, 6*c.want)
 		}
 	}
 }
 
-// TestInit: a seed means the same weights, and every block starts as the
-// identity.
+// A seed gives the same weights, and every block starts as the identity.
 func TestInit(t *testing.T) {
 	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 8}, {Name: "m", Rows: 2, Cols: 4}, {Name: "c", Rows: 1, Cols: 4}},
 		Layers:  []net.Layer{{Kind: "block", Heads: 2, Memory: "m"}, {Name: "y", Kind: "block", Heads: 2, Condition: "c"}, {Name: "z", Kind: "linear", Out: 2}},
@@ -207,7 +207,7 @@ func TestInit(t *testing.T) {
 			all = append(all, w.Data...)
 		}
 		if before != nil && slices.Equal(before, all) != (seed == 4) {
-			t.Errorf("seed %d: the same weights or others, the wrong way", seed)
+			t.Errorf("seed %d: wrong weights", seed)
 		}
 		before = all
 		pass, r := n.NewPass(nil, 1), nn.NewRandom(1)
@@ -216,10 +216,10 @@ func TestInit(t *testing.T) {
 		}
 		pass.Forward(1)
 		if !slices.Equal(pass.Out("y").Data, pass.In("x").Data) {
-			t.Error("two blocks change what passes them at the start")
+			t.Error("new blocks are not the identity")
 		}
 		if slices.Max(pass.Out("z").Data) == 0 {
-			t.Error("a layer that is no residual starts at zero")
+			t.Error("layer without residual starts at zero")
 		}
 	}
 }
@@ -239,7 +239,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		if n, err := net.Describe(cfg); err == nil && n == 0 {
-			t.Error("a network without layers is taken")
+			t.Error("network without layers accepted")
 		}
 	})
 }

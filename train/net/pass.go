@@ -8,57 +8,57 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Pass is the memory of a forward and backward pass over up to B samples. It is
-// used by one goroutine at a time.
+// Pass is a forward and backward pass over up to B samples. It is for one
+// goroutine at a time.
 type Pass[F tensor.Float] struct {
 	B int
 
 	net    *Net[F]
 	pool   *pool.Pool
 	values map[string]*value[F]
-	ops    []op[F] // one a step
-	goes   []bool  // whether the gradient of the step goes anywhere
+	ops    []op[F] // one per step
+	goes   []bool  // whether the step propagates a gradient
 	spread [][]F   // [B][gradients of all vectors]
 	works  []worker[F]
-	plans  map[int]*plan[F] // the weight gradients of so many samples
+	plans  map[int]*plan[F] // weight gradients by number of samples
 	now    *plan[F]
-	add    bool // weight gradients are added
+	add    bool // add to the weight gradients
 
 	run struct{ forward, backward, gradients pool.Func } // bound once
 }
 
-// value is an input or what a step gives, for all samples.
+// value is an input or the output of a step, for all samples.
 type value[F tensor.Float] struct {
 	Port
-	y, dy nn.Matrix[F] // [B·Rows, Cols]; dy has no data where no gradient is wanted
+	y, dy nn.Matrix[F] // [B·Rows, Cols]; dy is empty if its gradient is not needed
 	want  bool
 }
 
-// at is the sample's rows of y, slope those of dy.
+// at returns the sample's rows of y, slope those of dy.
 func (v *value[F]) at(s int) nn.Matrix[F]    { return v.y.Part(s*v.Rows, (s+1)*v.Rows) }
 func (v *value[F]) slope(s int) nn.Matrix[F] { return v.dy.Part(s*v.Rows, (s+1)*v.Rows) }
 
-// edge is a value that a step takes.
+// edge is a value used as an input of a step.
 type edge[F tensor.Float] struct {
 	*value[F]
-	add bool // its gradient holds what later steps gave it
+	add bool // add to the gradient, which later steps have set
 }
 
-// op is a step at its place in a pass: forward fills the sample's rows of what
-// it gives, backward takes their gradient to those of what it takes.
+// op computes a step in a pass: forward computes the sample's rows of the
+// output, backward propagates their gradient to the inputs.
 type op[F tensor.Float] interface {
 	forward(w *worker[F], sample int)
 	backward(w *worker[F], spread []F, sample int)
 }
 
-// place is what the ops have in common.
+// place holds the fields common to all ops.
 type place[F tensor.Float] struct {
 	step *Step
 	in   []*edge[F]
 	out  *value[F]
 }
 
-// worker is the scratch of one thread; it grows to what is asked of it.
+// worker is the scratch of one thread. It grows as needed.
 type worker[F tensor.Float] struct {
 	heads nn.HeadScratch[F]
 	conv  nn.ConvScratch[F]
@@ -67,7 +67,7 @@ type worker[F tensor.Float] struct {
 	mats  [2][]F
 }
 
-// row is scratch of n elements.
+// row returns a buffer of n elements.
 func (w *worker[F]) row(n int) []F {
 	if len(w.rows) < n {
 		w.rows = make([]F, n)
@@ -75,7 +75,7 @@ func (w *worker[F]) row(n int) []F {
 	return w.rows[:n]
 }
 
-// matrix is one of two scratch matrices.
+// matrix returns one of two scratch matrices.
 func (w *worker[F]) matrix(i, rows, cols int) nn.Matrix[F] {
 	ld := tensor.Stride(cols)
 	if len(w.mats[i]) < rows*ld {
@@ -84,8 +84,8 @@ func (w *worker[F]) matrix(i, rows, cols int) nn.Matrix[F] {
 	return nn.Matrix[F]{Data: w.mats[i], Rows: rows, Cols: cols, LD: ld}
 }
 
-// NewPass allocates a pass over B samples; p may be nil for one thread. It is
-// for the tensors trainable now: Freeze invalidates it.
+// NewPass allocates a pass over B samples. If p is nil, it uses one thread. The
+// pass is for the tensors that train now: Freeze invalidates it.
 func (n *Net[F]) NewPass(p *pool.Pool, B int) *Pass[F] {
 	s := &Pass[F]{B: B, net: n, pool: p, values: map[string]*value[F]{}, plans: map[int]*plan[F]{}}
 	for _, in := range n.config.Inputs {
@@ -110,10 +110,11 @@ func (n *Net[F]) NewPass(p *pool.Pool, B int) *Pass[F] {
 	return s
 }
 
-// settle finds which gradients are wanted, makes room for them and gives every
-// step its place: a gradient is wanted of what depends on anything that trains,
-// or on an input whose gradient is wanted. The last step that takes a value is
-// the first on the way back: it sets the value's gradient, and others add.
+// settle determines which gradients are needed, allocates them and creates the
+// ops. A gradient is needed if the value depends on a trained tensor or on an
+// input whose gradient is requested. The last step that uses a value comes
+// first in the backward pass: it sets the value's gradient, and the other steps
+// add.
 func (p *Pass[F]) settle() {
 	steps := p.net.steps
 	for i := range steps {
@@ -135,7 +136,7 @@ func (p *Pass[F]) settle() {
 		for _, t := range s.Takes {
 			v := p.values[t.Name]
 			at.in = append(at.in, &edge[F]{value: v, add: begun[v]})
-			begun[v] = begun[v] || s.Kind != "queries" // which takes a shape alone
+			begun[v] = begun[v] || s.Kind != "queries" // which uses only the shape
 		}
 		p.goes[i] = at.out.want
 		p.ops[i] = p.place(at)
@@ -143,7 +144,7 @@ func (p *Pass[F]) settle() {
 	clear(p.plans)
 }
 
-// needs reports whether the gradient of what s gives is wanted.
+// needs reports whether the gradient of the output of s is needed.
 func (p *Pass[F]) needs(s *Step) bool {
 	for _, t := range s.Takes {
 		if p.values[t.Name].want && s.Kind != "queries" {
@@ -158,11 +159,11 @@ func (p *Pass[F]) needs(s *Step) bool {
 	return false
 }
 
-// In is the input of all samples, [B·Rows, Cols], filled by the caller before
-// Forward. It panics where there is none of that name, as do the like.
+// In returns the input of all samples, [B·Rows, Cols], which the caller fills
+// before Forward. It and the methods below panic if the name is unknown.
 func (p *Pass[F]) In(name string) nn.Matrix[F] { return p.input(name).y }
 
-// WantInput asks Backward for the gradient of an input.
+// WantInput requests the gradient of an input from Backward.
 func (p *Pass[F]) WantInput(name string) {
 	if v := p.input(name); !v.want {
 		v.want = true
@@ -170,24 +171,24 @@ func (p *Pass[F]) WantInput(name string) {
 	}
 }
 
-// InGrad is the gradient of an input, [B·Rows, Cols], after Backward. WantInput
-// must have asked for it.
+// InGrad returns the gradient of an input, [B·Rows, Cols], after Backward. The
+// caller must have called WantInput.
 func (p *Pass[F]) InGrad(name string) nn.Matrix[F] {
 	v := p.input(name)
 	if !v.want {
-		panic("net: nobody asked for the gradient of input " + name)
+		panic("net: gradient not requested for input " + name)
 	}
 	return v.dy
 }
 
-// Out is an output of all samples, [B·Rows, Cols], after Forward.
+// Out returns an output of all samples, [B·Rows, Cols], after Forward.
 func (p *Pass[F]) Out(name string) nn.Matrix[F] { return p.output(name).y }
 
-// OutGrad is the gradient of an output, [B·Rows, Cols], filled by the caller
-// before each Backward, which uses it as scratch.
+// OutGrad returns the gradient of an output, [B·Rows, Cols], which the caller
+// fills before each Backward. Backward overwrites it.
 func (p *Pass[F]) OutGrad(name string) nn.Matrix[F] {
 	v := p.output(name)
-	if v.dy.Data == nil { // nothing below trains: a caller may fill it all the same
+	if v.dy.Data == nil { // nothing below trains, but a caller may still fill it
 		v.dy = nn.NewMatrix[F](p.B*v.Rows, v.Cols)
 	}
 	return v.dy
@@ -199,13 +200,13 @@ func (p *Pass[F]) input(name string) *value[F] {
 			return p.values[name]
 		}
 	}
-	panic("net: no input " + name)
+	panic("net: unknown input " + name)
 }
 
 func (p *Pass[F]) output(name string) *value[F] {
 	step, ok := p.net.Output(name)
 	if !ok {
-		panic("net: no output " + name)
+		panic("net: unknown output " + name)
 	}
 	return p.values[step]
 }
@@ -216,10 +217,10 @@ func (p *Pass[F]) Forward(n int) {
 	each(p.pool, n, p.run.forward)
 }
 
-// Backward takes the gradients of the outputs of the first n samples, on which
-// Forward has just been, to those of the weights, which replace what was there
-// or are added to it, and to those of the inputs that are wanted. The same bits
-// come out for any number of threads.
+// Backward propagates the gradients of the outputs of the first n samples,
+// which Forward must have computed, to the requested inputs and to the weights,
+// whose gradients are replaced or, if add is set, added to. The result is
+// bit-identical for any number of threads.
 func (p *Pass[F]) Backward(n int, add bool) {
 	p.check(n)
 	p.add = add
@@ -237,7 +238,7 @@ func (p *Pass[F]) Backward(n int, add bool) {
 
 func (p *Pass[F]) check(n int) {
 	if n < 1 || n > p.B {
-		panic(fmt.Sprintf("net: a pass over %d of %d samples", n, p.B))
+		panic(fmt.Sprintf("net: pass over %d of %d samples", n, p.B))
 	}
 }
 
@@ -266,7 +267,7 @@ func (p *Pass[F]) gradients(thread, from, to int) {
 	}
 }
 
-// each does the indices below n on the threads, one at a time.
+// each calls f for the indices below n on the threads, one at a time.
 func each(p *pool.Pool, n int, f pool.Func) {
 	if p == nil {
 		f(0, 0, n)

@@ -20,7 +20,7 @@ import (
 )
 
 // peerVar makes the test binary train in the words of scripts/bench-net.py.
-const peerVar = "MM_TEST_NET_PEER"
+const peerVar = "MM_TEST_NET_PEER" // peerVar makes the test binary run the protocol of scripts/bench-net.py.
 
 func TestMain(m *testing.M) {
 	if os.Getenv(peerVar) == "" {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // peer answers "make CASE BATCH THREADS DIR", which draws a network and its
-// data and writes both to DIR, and "train N", which goes N steps and prints the
+// data and writes both to DIR, and "train N", which runs N steps and prints the
 // mean loss of each.
 func peer(r io.Reader, w io.Writer) error {
 	var c *trained
@@ -69,20 +69,20 @@ func peer(r io.Reader, w io.Writer) error {
 	return nil
 }
 
-// trained is a network that learns one batch by heart.
+// trained is a network that memorizes one batch.
 type trained struct {
 	net     *net.Net[float32]
 	pass    *net.Pass[float32]
 	batch   int
 	targets []int32            // of an encoder
-	wanted  nn.Matrix[float32] // of a decoder
+	target  nn.Matrix[float32] // of a decoder
 	move    *optim.AdamW
 }
 
 func newTrained(name string, batch, threads int) (*trained, error) {
 	cfg, ok := map[string]net.Config{"vit8": vit(8), "vit16": vit(16), "dit": dit(), "cnn": cnn()}[name]
 	if !ok {
-		return nil, fmt.Errorf("no network %q", name)
+		return nil, fmt.Errorf("unknown network %q", name)
 	}
 	n, err := net.New[float32](cfg)
 	if err != nil {
@@ -98,10 +98,10 @@ func newTrained(name string, batch, threads int) (*trained, error) {
 		}
 	}
 	out := c.pass.Out(cfg.Outputs[0])
-	c.wanted = nn.NewMatrix[float32](out.Rows, out.Cols)
+	c.target = nn.NewMatrix[float32](out.Rows, out.Cols)
 	for t := range out.Rows {
 		c.targets = append(c.targets, int32(r.Uniform()*float64(out.Cols)))
-		nn.FillNormal(c.wanted.Row(t), r, 1)
+		nn.FillNormal(c.target.Row(t), r, 1)
 	}
 	var params []optim.Param
 	for _, w := range n.Params().Tensors() {
@@ -111,7 +111,7 @@ func newTrained(name string, batch, threads int) (*trained, error) {
 	return c, nil
 }
 
-// step trains once and gives the mean loss before it.
+// step trains once and returns the mean loss before it.
 func (c *trained) step() float64 {
 	name := c.net.Config().Outputs[0]
 	c.pass.Forward(c.batch)
@@ -122,7 +122,7 @@ func (c *trained) step() float64 {
 		sum = net.CrossEntropy(y, dy, c.targets, float32(1/n))
 	} else {
 		n = float64(y.Rows * y.Cols)
-		sum = net.Regression(net.L2, y, c.wanted, dy, float32(1/n))
+		sum = net.Regression(net.L2, y, c.target, dy, float32(1/n))
 	}
 	c.pass.Backward(c.batch, false)
 	c.move.Step(3e-4, 1)
@@ -130,7 +130,7 @@ func (c *trained) step() float64 {
 	return sum / n
 }
 
-// write leaves weights and data where PyTorch finds them.
+// write writes weights and data for PyTorch.
 func (c *trained) write(dir string) error {
 	put := func(name string, data []float32, shape ...int) error {
 		raw := make([]byte, 0, 4*len(data))
@@ -167,10 +167,10 @@ func (c *trained) write(dir string) error {
 	if err := put("targets", classes, len(classes)); err != nil {
 		return err
 	}
-	return rows("wanted", c.wanted)
+	return rows("wanted", c.target)
 }
 
-// TestPeer: what scripts/bench-net.sh runs learns, and says what it is asked.
+// The program that scripts/bench-net.sh runs learns and follows the protocol.
 func TestPeer(t *testing.T) {
 	var out strings.Builder
 	dir := t.TempDir()

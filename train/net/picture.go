@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// picture settles the height of the picture that input 0 is: what the layer
-// says, what is known, or the root of the rows.
+// picture sets the height of the image in input 0: the layer's Height, the
+// known height, or the square root of the rows.
 func (s *Step) picture() error {
 	rows := s.Takes[0].Rows
 	if s.Height == 0 {
@@ -19,9 +19,9 @@ func (s *Step) picture() error {
 	}
 	switch {
 	case s.Height == 0:
-		return fmt.Errorf("%s has %d rows, no square: height is wanted", s.Takes[0].Name, rows)
+		return fmt.Errorf("%s has %d rows, not a square: height is required", s.Takes[0].Name, rows)
 	case s.Height < 0 || rows%s.Height != 0:
-		return fmt.Errorf("%s has %d rows, no multiple of the height %d", s.Takes[0].Name, rows, s.Height)
+		return fmt.Errorf("%s has %d rows, not a multiple of height %d", s.Takes[0].Name, rows, s.Height)
 	}
 	return nil
 }
@@ -31,8 +31,8 @@ func (s *Step) line() bool {
 	return s.Kind == "conv1d" || s.Kind == "conv1d_transpose" || s.Kind == "upsample1d"
 }
 
-// Geometry is the windows of a convolution: over what comes in, or of a
-// transposed one over what comes out.
+// Geometry returns the windows of a convolution: over the input or, if
+// transposed, over the output.
 func (s *Step) Geometry() nn.Geometry {
 	g := nn.Geometry{H: 1, W: s.Takes[0].Rows, C: s.Takes[0].Cols}
 	if !s.line() {
@@ -54,7 +54,7 @@ func (s *Step) Geometry() nn.Geometry {
 	return g
 }
 
-// Depthwise reports whether every channel has a kernel of its own.
+// Depthwise reports whether every channel has its own kernel.
 func (s *Step) Depthwise() bool {
 	return s.Groups > 1 && s.Groups == s.Takes[0].Cols && s.Groups == s.Gives.Cols
 }
@@ -75,16 +75,16 @@ func (s *Step) windows() error {
 		least int
 	}{{"kernel", s.Kernel, 1}, {"stride", s.Stride, 1}, {"pad", s.Pad, 0}} {
 		if s.line() && len(p.sizes) > 1 {
-			return fmt.Errorf("%s %v has two numbers, one axis has one", p.name, p.sizes)
+			return fmt.Errorf("%s %v has two numbers, want one for one axis", p.name, p.sizes)
 		}
 		for _, n := range p.sizes {
 			if n < p.least || n > 1<<12 {
-				return fmt.Errorf("%s is %v, each must lie in %d..%d", p.name, p.sizes, p.least, 1<<12)
+				return fmt.Errorf("%s out of range: got %v, want %d to %d", p.name, p.sizes, p.least, 1<<12)
 			}
 		}
 	}
 	if len(s.Kernel) == 0 {
-		return fmt.Errorf("names no kernel")
+		return fmt.Errorf("missing kernel")
 	}
 	if s.Groups == 0 {
 		s.Groups = 1
@@ -102,7 +102,7 @@ func inferConv(b *builder, s *Step) error {
 	s.Gives.Cols = s.Layer.Out
 	g := s.Geometry()
 	if g.OH() < 1 || g.OW() < 1 {
-		return fmt.Errorf("a window of %d×%d does not fit %d×%d with a border of %d and %d", g.KH, g.KW, g.H, g.W, g.PH, g.PW)
+		return fmt.Errorf("a window of %d×%d does not fit %d×%d with padding %d and %d", g.KH, g.KW, g.H, g.W, g.PH, g.PW)
 	}
 	s.Gives = Port{Name: s.Name, Rows: g.OH() * g.OW(), Cols: s.Layer.Out}
 	if !s.line() {
@@ -133,7 +133,7 @@ func inferTransposed(b *builder, s *Step) error {
 	w = s.Takes[0].Rows / h
 	H, W := (h-1)*sh+kh-2*ph, (w-1)*sw+kw-2*pw
 	if H < 1 || W < 1 || ph >= kh || pw >= kw {
-		return fmt.Errorf("a border of %d and %d leaves nothing of the output", ph, pw)
+		return fmt.Errorf("padding %d and %d leaves no output", ph, pw)
 	}
 	s.Gives = Port{Name: s.Name, Rows: H * W, Cols: s.Layer.Out}
 	if !s.line() {
@@ -152,7 +152,7 @@ func inferUpsample(b *builder, s *Step) error {
 		return err
 	}
 	if s.Factor > 1<<10 {
-		return fmt.Errorf("factor is %d, more than 1024", s.Factor)
+		return fmt.Errorf("factor is %d, want at most 1024", s.Factor)
 	}
 	in := s.Takes[0]
 	if s.line() {
@@ -176,7 +176,7 @@ func inferShuffle(b *builder, s *Step) error {
 	}
 	in, n := s.Takes[0], s.Factor*s.Factor
 	if s.Factor > 1<<10 || in.Cols%n != 0 {
-		return fmt.Errorf("%d channels are no multiple of %d", in.Cols, n)
+		return fmt.Errorf("%d channels are not a multiple of %d", in.Cols, n)
 	}
 	s.gives(in.Rows*n, in.Cols/n)
 	s.Gives.Height = s.Height * s.Factor

@@ -4,7 +4,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// place gives a step the op that computes it.
+// place returns the op that computes a step.
 func (p *Pass[F]) place(at place[F]) op[F] {
 	n, s := p.net, at.step
 	switch s.Kind {

@@ -5,15 +5,15 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// plan is the weight gradients of matrices over the first samples of a pass, cut
-// into panels that threads can take.
+// plan is the weight gradients of matrices over the first samples of a pass,
+// cut into panels for the threads.
 type plan[F tensor.Float] struct {
 	products *nn.Gradients[F]
 	windows  []*nn.ConvGradient[F]
 	tables   []func(add bool)
 }
 
-// The ops whose weights are matrices.
+// The ops with weight matrices.
 type (
 	multiplying[F tensor.Float] interface{ denses() []*nn.Dense[F] }
 	windowing[F tensor.Float]   interface {
@@ -38,7 +38,7 @@ func (p *Pass[F]) plan(n int) *plan[F] {
 			}
 		}
 		if o, ok := o.(*windows[F]); ok {
-			if pass, ok := o.pass.(windowing[F]); ok { // a depthwise one sums them on the way back
+			if pass, ok := o.pass.(windowing[F]); ok { // a depthwise pass sums them in its backward pass
 				out.windows = append(out.windows, pass.Gradient(n))
 			}
 		}
@@ -52,7 +52,7 @@ func (p *Pass[F]) plan(n int) *plan[F] {
 	return &out
 }
 
-// len is the number of panels.
+// len returns the number of panels.
 func (p *plan[F]) len() int {
 	n := p.products.Len() + len(p.tables)
 	for _, g := range p.windows {
@@ -61,8 +61,8 @@ func (p *plan[F]) len() int {
 	return n
 }
 
-// compute makes panel i: first the tables, each of which is one thread's, then
-// the windows, then the products.
+// compute computes panel i: first the tables, one thread each, then the
+// windows, then the products.
 func (p *plan[F]) compute(w *worker[F], i int, add bool) {
 	if i < len(p.tables) {
 		p.tables[i](add)

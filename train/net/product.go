@@ -5,16 +5,15 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// dense gives the product of a name its place.
+// dense returns the pass of a named product.
 func (n *Net[F]) dense(name string, x, y, dy nn.Matrix[F]) nn.Dense[F] {
 	return nn.NewDense(n.linear(name), n.tensor(name+".bias"), x, y, dy)
 }
 
-// span is the sample's rows of v.
+// span returns the sample's rows of v.
 func (v *value[F]) span(s int) (lo, hi int) { return s * v.Rows, (s + 1) * v.Rows }
 
-// residual is what is added to the output, nil where nothing is; others are the
-// inputs before it.
+// residual returns the input that is added to the output, or nil.
 func (p *place[F]) residual() *edge[F] {
 	if p.step.Residual == "" {
 		return nil
@@ -22,7 +21,7 @@ func (p *place[F]) residual() *edge[F] {
 	return p.in[len(p.in)-1]
 }
 
-// begin starts the output with the residual, to which a product is then added.
+// begin sets the output to the residual, to which a product is then added.
 func (p *place[F]) begin(s int) (add bool) {
 	r := p.residual()
 	if r == nil {
@@ -32,15 +31,14 @@ func (p *place[F]) begin(s int) (add bool) {
 	return true
 }
 
-// pass hands the gradient of the output on to the residual.
+// pass adds the gradient of the output to the residual.
 func (p *place[F]) pass(s int) {
 	if r := p.residual(); r != nil && r.want {
 		r.slope(s).Take(p.out.slope(s), r.add)
 	}
 }
 
-// below is the sample's gradient of an input; an empty matrix where none is
-// wanted.
+// below returns the sample's gradient of an input, empty if it is not needed.
 func (e *edge[F]) below(s int) nn.Matrix[F] {
 	if !e.want {
 		return nn.Matrix[F]{}
@@ -71,8 +69,8 @@ func (l *linear[F]) backward(_ *worker[F], spread []F, s int) {
 	l.pass(s)
 }
 
-// mlp is two products with an activation between them, some rows at a time, so
-// that what lies between stays in the caches.
+// mlp is two products with an activation between them, computed some rows at a
+// time so that the intermediate values stay in the caches.
 type mlp[F tensor.Float] struct {
 	place[F]
 	up, down nn.Dense[F]
@@ -117,13 +115,12 @@ func (m *mlp[F]) backward(w *worker[F], spread []F, s int) {
 	m.pass(s)
 }
 
-// attention is nn.Attend between its products: within one value, or of one to
-// another.
+// attention is nn.Attend between its products, within one value or across two.
 type attention[F tensor.Float] struct {
 	place[F]
 	heads nn.Heads
-	qkv   nn.Dense[F]  // self attention's
-	q, kv nn.Dense[F]  // cross attention's
+	qkv   nn.Dense[F]  // self attention
+	q, kv nn.Dense[F]  // cross attention
 	out   nn.Dense[F]  // of mixed
 	lse   nn.Matrix[F] // [B·T, H]
 	mixed nn.Matrix[F] // [B·T, C]
@@ -156,7 +153,7 @@ func (a *attention[F]) denses() []*nn.Dense[F] {
 	return []*nn.Dense[F]{&a.qkv, &a.out}
 }
 
-// parts are the sample's queries, keys and values, or their gradients.
+// parts returns the sample's queries, keys and values, or their gradients.
 func (a *attention[F]) parts(s int, slope bool) (q, k, v nn.Matrix[F]) {
 	pick := func(d *nn.Dense[F]) nn.Matrix[F] {
 		if slope {

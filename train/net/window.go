@@ -71,14 +71,14 @@ func (q *queries[F]) backward(_ *worker[F], spread []F, s int) {
 	addTable(q.table, spread, q.out.slope(s))
 }
 
-// embedding gives the rows of a table that the ids name. It panics where an id
-// lies outside: the caller checks what comes from files.
+// embedding looks up the rows of a table by id. It panics if an id is out of
+// range: the caller checks ids from files.
 type embedding[F tensor.Float] struct {
 	place[F]
 	weight *nn.Tensor[F] // [Count, Cols]
 }
 
-// row is the part of the table that the id at row t of the batch names.
+// row returns the range of the table for the id at row t of the batch.
 func (e *embedding[F]) row(t int) (from, to int) {
 	id := int(e.in[0].y.Row(t)[0])
 	return id * e.out.Cols, (id + 1) * e.out.Cols
@@ -98,7 +98,7 @@ func (e *embedding[F]) backward(_ *worker[F], _ []F, s int) {
 	}
 }
 
-// table adds the gradients of the rows in the order of the samples.
+// table returns a function that adds the gradients of the rows in sample order.
 func (e *embedding[F]) table(n int) func(bool) {
 	if e.weight.Grad == nil {
 		return nil

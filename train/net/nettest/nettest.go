@@ -1,4 +1,4 @@
-// Package nettest gives tests networks that hold every kind of layer.
+// Package nettest provides networks with every kind of layer for tests.
 package nettest
 
 import (
@@ -8,15 +8,15 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Networks have every kind of layer between them, some in several shapes. An
-// input named ids wants whole numbers from 0 to 3.
+// Networks returns networks that together use every kind of layer, some in
+// several shapes. An input named ids takes whole numbers from 0 to 3.
 func Networks() map[string]net.Config {
 	all := arrangements()
 	maps.Copy(all, products())
 	return all
 }
 
-// products is networks whose layers multiply.
+// products returns networks whose layers multiply.
 func products() map[string]net.Config {
 	return map[string]net.Config{
 		"linear": {
@@ -92,7 +92,7 @@ func products() map[string]net.Config {
 	}
 }
 
-// arrangements is networks whose layers move values about.
+// arrangements returns networks whose layers rearrange values.
 func arrangements() map[string]net.Config {
 	return map[string]net.Config{
 		"enlarging": {
