@@ -100,8 +100,8 @@ func IsText(data []byte) bool {
 }
 
 // ReadImatrix reads an importance matrix in either format of llama.cpp.
-func ReadImatrix(from *export.Given) (*calibrated.Matrix, error) {
-	m, err := calibrated.Read(bytes.NewReader(from.Data), int64(len(from.Data)))
+func ReadImatrix(from *export.Given) (*calibrated.Imatrix, error) {
+	m, err := calibrated.ReadImatrix(bytes.NewReader(from.Data), int64(len(from.Data)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from.Path, err)
 	}

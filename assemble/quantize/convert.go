@@ -20,7 +20,7 @@ import (
 type ConvertOptions struct {
 	Recipe quant.Recipe
 	// Importance says which columns matter; nil: all alike.
-	Importance *calibrated.Matrix
+	Importance *calibrated.Imatrix
 	// Scale looks for factors that make the matrices easier to round, and puts
 	// them where their inputs come from (package awq). It needs Importance.
 	Scale bool
@@ -75,7 +75,7 @@ func (c *conversion) prepare(ctx context.Context) (err error) {
 	if c.Importance == nil {
 		return errors.New("factors need an importance matrix")
 	}
-	c.factors, err = calibrated.Search(ctx, c.file, c.typeOf, c.Importance, c.pool)
+	c.factors, err = calibrated.SearchFactors(ctx, c.file, c.typeOf, c.Importance, c.pool)
 	return err
 }
 
@@ -237,7 +237,7 @@ func (r *rows) encoder() (func(dst []byte, x []float32, first int), error) {
 }
 
 // factor is by what a matrix is rounded; nil: each element for itself.
-func (r *rows) factor() (*calibrated.Factor, error) {
+func (r *rows) factor() (*calibrated.Rounder, error) {
 	if r.Hessian == nil || len(r.tensor.Dims) != 2 {
 		return nil, nil
 	}
@@ -254,7 +254,7 @@ func (r *rows) factor() (*calibrated.Factor, error) {
 			}
 		}
 	}
-	return calibrated.New(h, n, r.pool)
+	return calibrated.NewRounder(h, n, r.pool)
 }
 
 // scale multiplies rows, the first of which is the first-th of its tensor.

@@ -182,7 +182,7 @@ func TestConvertMethods(t *testing.T) {
 	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), ConvertOptions{Scale: true}, &bytes.Buffer{}); err == nil {
 		t.Error("factors of nothing")
 	}
-	other := &calibrated.Matrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: []float32{1, 2}, Counts: []float32{1}}}}
+	other := &calibrated.Imatrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: []float32{1, 2}, Counts: []float32{1}}}}
 	if _, err := Convert(t.Context(), bytes.NewReader(in), int64(len(in)), ConvertOptions{Recipe: recipe, Importance: other}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "importance matrix") {
 		t.Errorf("another model's importance matrix: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestExportImatrix(t *testing.T) {
 	for i := range sums {
 		sums[i] = float32(1 + i*i)
 	}
-	matrix := &calibrated.Matrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: sums, Counts: []float32{9}}}}
+	matrix := &calibrated.Imatrix{Entries: map[string]calibrated.Entry{"blk.0.attn_q.weight": {Sums: sums, Counts: []float32{9}}}}
 	if err := matrix.Write(&b); err != nil {
 		t.Fatal(err)
 	}

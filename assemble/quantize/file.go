@@ -169,7 +169,7 @@ func (l *learner) reading(name string) calibrate.Options {
 
 // importance reads the importance matrix, or makes it; nil where none is
 // wanted.
-func (l *learner) importance(ctx context.Context) (m *calibrated.Matrix, err error) {
+func (l *learner) importance(ctx context.Context) (m *calibrated.Imatrix, err error) {
 	from := l.Imatrix
 	if from == nil {
 		if from = l.Text; from == nil || l.Method == GPTQ && l.keep == "" {
@@ -213,7 +213,7 @@ func (l *learner) hessians() (*calibrate.Hessians, error) {
 
 // keep writes an importance matrix aside and gives it its name once it is
 // whole.
-func keep(path string, m *calibrated.Matrix) error {
+func keep(path string, m *calibrated.Imatrix) error {
 	d, err := fsx.Create(filepath.Dir(path), 0o755, fsx.Options{})
 	if err != nil {
 		return err

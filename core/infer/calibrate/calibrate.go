@@ -70,7 +70,7 @@ func read(ctx context.Context, m *infer.Model, windows []score.Window, o infer.O
 }
 
 // Importance has m read a text and gives its importance matrix.
-func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*calibrated.Matrix, error) {
+func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, text string, opt Options) (*calibrated.Imatrix, error) {
 	windows, err := opt.cut(m, tok, text)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Importance(ctx context.Context, m *infer.Model, tok *tokenizer.Tokenizer, t
 	if err := read(ctx, m, windows, s); err != nil {
 		return nil, err
 	}
-	out := &calibrated.Matrix{Entries: make(map[string]calibrated.Entry), Chunks: uint32(len(windows)), Size: uint32(opt.Window)}
+	out := &calibrated.Imatrix{Entries: make(map[string]calibrated.Entry), Chunks: uint32(len(windows)), Size: uint32(opt.Window)}
 	if opt.Name != "" {
 		out.Datasets = []string{opt.Name}
 	}

@@ -1,13 +1,6 @@
-// Package awq looks for factors that make a model's matrices easier to round
-// (Lin et al., arXiv 2306.00978): columns that are multiplied with large inputs
-// are made larger, and the norm or the rows that these inputs come from smaller
-// by as much. The model computes what it did; what rounding does to the columns
-// that matter becomes less.
-//
-// A factor is (mean square)^(α/2) of its column's inputs, with one α for each
-// input, for which rounding sample rows costs least; α = 0 changes nothing. The
-// cost is Σ mean square·(what rounding changes)², so that an importance matrix
-// is all that is needed to know of the inputs.
+// Package calibrated quantizes weights using statistics of the inputs that a
+// model sees on a text: importance matrices ([ReadImatrix]), activation-aware
+// scaling ([SearchFactors]) and error feedback between columns ([NewRounder]).
 package calibrated
 
 import (
@@ -22,22 +15,32 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Factors are what a tensor is multiplied with.
+// Factors holds the multipliers of a tensor.
 type Factors struct {
-	Columns []float32 // or none; of vectors: their elements
-	Rows    []float32 // or none
+	Columns []float32 // nil: none; for a vector: of its elements
+	Rows    []float32 // nil: none
 }
 
-// steps is how many α between 0 and 1 are tried, 1 included.
+// steps is the number of α between 0 and 1 that are tried, 1 included.
 const steps = 10
 
-// trialRows is about how many rows of a matrix are rounded in a trial.
+// trialRows is the approximate number of rows of a matrix that a trial rounds.
 const trialRows = 64
 
-// Search gives factors by the names of tensors. to says what a tensor will be
-// stored as. Inputs that come from something else than a norm or a product, and
-// those of experts, are left alone.
-func Search(ctx context.Context, f *gguf.File, to func(gguf.Tensor) tensor.Type, m *Matrix, threads *pool.Pool) (map[string]Factors, error) {
+// SearchFactors returns factors that make a model's matrices easier to round,
+// by tensor name (AWQ; Lin et al., arXiv 2306.00978). Columns that are
+// multiplied with large inputs are scaled up, and the norm or the rows that
+// produce these inputs are scaled down by the same factor. The model computes
+// the same function, and rounding changes the important columns less.
+//
+// A factor is (mean square)^(α/2) of its column's inputs, with one α for each
+// input, chosen to minimize the cost of rounding sample rows; α = 0 changes
+// nothing. The cost is Σ mean square·(rounding error)², so an importance matrix
+// is the only statistic of the inputs that is needed.
+//
+// to returns the type that a tensor will be stored as. Inputs that are not the
+// output of a norm or a product, and inputs of experts, are not scaled.
+func SearchFactors(ctx context.Context, f *gguf.File, to func(gguf.Tensor) tensor.Type, m *Imatrix, threads *pool.Pool) (map[string]Factors, error) {
 	s := search{file: f, to: to, importance: m, threads: threads, found: make(map[string]Factors)}
 	name, _ := gguf.Get[string](f, gguf.KeyArchitecture)
 	layers, _ := gguf.GetOr[uint32](f, gguf.KeyBlockCount.In(name), 0)
@@ -57,21 +60,21 @@ func Search(ctx context.Context, f *gguf.File, to func(gguf.Tensor) tensor.Type,
 type search struct {
 	file       *gguf.File
 	to         func(gguf.Tensor) tensor.Type
-	importance *Matrix
+	importance *Imatrix
 	threads    *pool.Pool
 	found      map[string]Factors
 }
 
-// input is what some matrices are multiplied with.
+// input describes one vector of values that some matrices are multiplied with.
 type input struct {
-	matrices []string // by weights' names
-	vectors  []string // whose elements it comes from: a norm's, or biases
-	rows     string   // the matrix whose rows it comes from, or ""
-	dim      int      // groups of so many columns, repeat of them, come from the same rows; 0: none
+	matrices []string // names of the weights
+	vectors  []string // tensors whose elements scale it: a norm, biases
+	rows     string   // the matrix whose rows produce it, or ""
+	dim      int      // repeat consecutive groups of dim columns come from the same rows; 0: no repetition
 	repeat   int
 }
 
-// inputs lists those of a layer that have a place to take factors.
+// inputs lists the inputs of a layer that can be scaled.
 func (s *search) inputs(prefix string) []input {
 	has := func(names ...string) bool {
 		for _, n := range names {
@@ -94,7 +97,7 @@ func (s *search) inputs(prefix string) []input {
 	experts := has("ffn_gate_inp.weight")
 	if has("attn_norm.weight") {
 		in := input{matrices: present("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"), vectors: present("attn_norm.weight", "attn_norm.bias")}
-		if !has("ffn_norm.weight") { // both halves read it
+		if !has("ffn_norm.weight") { // attention and feed-forward share the norm
 			in.matrices = append(in.matrices, wide...)
 		}
 		if !experts || has("ffn_norm.weight") {
@@ -125,7 +128,7 @@ func (s *search) inputs(prefix string) []input {
 	return list
 }
 
-// share is which of the rows column c comes from.
+// share returns the index of the row that produces column c.
 func (in *input) share(c int) int {
 	if in.dim == 0 {
 		return c
@@ -140,7 +143,7 @@ func (s *search) input(in input) error {
 	for _, name := range in.matrices {
 		t, _ := s.file.Tensor(name)
 		if len(t.Dims) != 2 || !quant.CanDequantize(t.Type) || cols != 0 && t.Dims[0] != cols {
-			return nil // none of ours
+			return nil // unsupported shape or type
 		}
 		cols = t.Dims[0]
 		if to := s.to(t); quant.CanWeigh(to) {
@@ -175,8 +178,8 @@ func (s *search) input(in input) error {
 	return nil
 }
 
-// takes reports whether what the columns come from has a place for each
-// factor, and is stored as something that can be written.
+// takes reports whether the tensors that produce the columns have an element
+// for each factor and a type that can be written.
 func (s *search) takes(in *input, cols int) bool {
 	n := in.share(cols-1) + 1
 	for _, name := range in.vectors {
@@ -191,7 +194,7 @@ func (s *search) takes(in *input, cols int) bool {
 	return len(t.Dims) == 2 && t.Dims[1] == n && quant.CanDequantize(t.Type) && quant.CanQuantize(s.to(t))
 }
 
-// roots are the root mean squares of what comes from one row.
+// roots returns the root mean square of the columns that each row produces.
 func (in *input) roots(means []float32) []float64 {
 	n := in.share(len(means)-1) + 1
 	root, counts := make([]float64, n), make([]float64, n)
@@ -205,8 +208,8 @@ func (in *input) roots(means []float32) []float64 {
 	return root
 }
 
-// powers are root^α, with a geometric mean of their extremes of 1. Inputs that
-// are never there get the least factor.
+// powers returns root^α, scaled so that the geometric mean of the extremes is
+// 1. Inputs that are always zero get the smallest factor.
 func powers(root []float64, alpha float64) []float32 {
 	lo, hi := math.Inf(1), 0.0
 	for _, v := range root {
@@ -226,13 +229,13 @@ func powers(root []float64, alpha float64) []float32 {
 	return f
 }
 
-// sample is rows of a matrix.
+// sampledMatrix holds some rows of a matrix.
 type sampledMatrix struct {
 	to   tensor.Type
 	rows []float32
 }
 
-// sample reads rows of a tensor, evenly spread.
+// sample reads evenly spaced rows of a tensor.
 func (s *search) sample(t gguf.Tensor) ([]float32, error) {
 	n, step := t.Dims[0], max(1, t.Dims[1]/trialRows)
 	size := int64(t.Type.RowBytes(n))
@@ -249,10 +252,10 @@ func (s *search) sample(t gguf.Tensor) ([]float32, error) {
 	return out, nil
 }
 
-// cost is what rounding the rows costs with factors.
+// cost returns the cost of rounding the sample rows with the factors applied.
 func (s *search) cost(matrices []sampledMatrix, means, factors []float32, in *input) float64 {
 	cols := len(means)
-	scaled := make([]float32, cols) // of the means: inputs are divided
+	scaled := make([]float32, cols) // means of the inputs divided by the factors
 	for c, v := range means {
 		f := factors[in.share(c)]
 		scaled[c] = v / f / f
@@ -282,8 +285,8 @@ func (s *search) cost(matrices []sampledMatrix, means, factors []float32, in *in
 	return sum
 }
 
-// keep notes the factors of the matrices, and the inverse ones of what they
-// come from.
+// keep records the factors of the matrices and the inverse factors of the
+// tensors that produce their inputs.
 func (s *search) keep(in *input, factors []float32, cols int) {
 	columns, inverse := make([]float32, cols), make([]float32, len(factors))
 	for c := range columns {

@@ -16,7 +16,8 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// file is a layer of two heads that share one of keys, 32 dimensions each.
+// file returns a layer of two query heads that share one key head, 32 dimensions
+// each.
 func file(t *testing.T, edit func(dims map[string][]int)) *gguf.File {
 	t.Helper()
 	dims := map[string][]int{
@@ -55,9 +56,9 @@ func file(t *testing.T, edit func(dims map[string][]int)) *gguf.File {
 	return f
 }
 
-// uneven is an importance matrix of inputs a few of which are large.
-func uneven(f *gguf.File) *Matrix {
-	m := &Matrix{Entries: make(map[string]Entry)}
+// uneven returns an importance matrix in which a few inputs are large.
+func uneven(f *gguf.File) *Imatrix {
+	m := &Imatrix{Entries: make(map[string]Entry)}
 	for _, t := range f.Tensors {
 		sums := make([]float32, t.Dims[0])
 		for i := range sums {
@@ -71,11 +72,11 @@ func uneven(f *gguf.File) *Matrix {
 	return m
 }
 
-func find(t *testing.T, f *gguf.File, m *Matrix, threads int) map[string]Factors {
+func find(t *testing.T, f *gguf.File, m *Imatrix, threads int) map[string]Factors {
 	t.Helper()
 	p := pool.New(threads)
 	defer p.Close()
-	got, err := Search(t.Context(), f, func(t gguf.Tensor) tensor.Type {
+	got, err := SearchFactors(t.Context(), f, func(t gguf.Tensor) tensor.Type {
 		if len(t.Dims) < 2 {
 			return tensor.F32
 		}
@@ -87,13 +88,12 @@ func find(t *testing.T, f *gguf.File, m *Matrix, threads int) map[string]Factors
 	return got
 }
 
-// TestSearch: columns that matter get larger, and what they come from smaller
-// by as much.
+// Important columns are scaled up, and their sources down by the same factor.
 func TestSearch(t *testing.T) {
 	f := file(t, nil)
 	got := find(t, f, uneven(f), 1)
 	if d := cmp.Diff(got, find(t, f, uneven(f), 3)); d != "" {
-		t.Error("three threads find something else")
+		t.Error("result depends on the number of threads")
 	}
 	for _, c := range []struct{ matrix, from string }{
 		{"attn_q", "attn_norm"}, {"attn_k", "attn_norm"}, {"attn_v", "attn_norm"}, {"ffn_gate", "ffn_norm"}, {"ffn_up", "ffn_norm"}, {"ffn_down", "ffn_up"}, {"attn_output", "attn_v"},
@@ -110,7 +110,7 @@ func TestSearch(t *testing.T) {
 		}
 		for i, v := range columns {
 			at := i
-			if c.matrix == "attn_output" { // both heads read the same 32
+			if c.matrix == "attn_output" { // both heads share the same 32 rows
 				at = i % 32
 			}
 			if p := v * inverse[at]; p < 0.9999 || p > 1.0001 {
@@ -118,10 +118,10 @@ func TestSearch(t *testing.T) {
 			}
 		}
 		if !(columns[5] > 1.5*columns[6]) {
-			t.Errorf("%s: a column that matters has %v, one that does not %v", c.matrix, columns[5], columns[6])
+			t.Errorf("%s: factor of an important column is %v, of an unimportant one %v", c.matrix, columns[5], columns[6])
 		}
 	}
-	// Where all matters alike there is nothing to gain.
+	// If all inputs are equally large, every factor is 1.
 	even := uneven(f)
 	for _, e := range even.Entries {
 		for i := range e.Sums {
@@ -131,33 +131,33 @@ func TestSearch(t *testing.T) {
 	for name, v := range find(t, f, even, 1) {
 		for _, x := range slices.Concat(v.Columns, v.Rows) {
 			if x != 1 {
-				t.Fatalf("%s is multiplied with %v", name, x)
+				t.Fatalf("%s: factor %v, want 1", name, x)
 			}
 		}
 	}
-	if got := find(t, f, &Matrix{}, 1); len(got) > 0 {
-		t.Error("factors of what nothing is known of")
+	if got := find(t, f, &Imatrix{}, 1); len(got) > 0 {
+		t.Error("factors without an importance matrix")
 	}
 }
 
-// TestShapes: matrices that do not fit each other are left alone.
+// Matrices whose shapes do not match get no factors.
 func TestShapes(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(map[string][]int)
 		gone string
 	}{
-		"short norm":      {func(d map[string][]int) { d["ffn_norm.weight"] = []int{32} }, "ffn_gate"},
-		"no norm":         {func(d map[string][]int) { delete(d, "ffn_norm.weight"); delete(d, "attn_norm.weight") }, "ffn_gate"},
-		"rows of another": {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 95} }, "ffn_down"},
-		"other columns":   {func(d map[string][]int) { d["attn_k.weight"] = []int{32, 32} }, "attn_q"},
-		"odd heads":       {func(d map[string][]int) { d["attn_v.weight"] = []int{64, 31} }, "attn_output"},
-		"experts":         {func(d map[string][]int) { d["ffn_gate_inp.weight"] = []int{64, 4} }, "ffn_gate"},
-		"no gate":         {func(d map[string][]int) { delete(d, "ffn_gate.weight") }, "ffn_down"},
-		"three":           {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 48, 2} }, "ffn_gate"},
+		"short norm":    {func(d map[string][]int) { d["ffn_norm.weight"] = []int{32} }, "ffn_gate"},
+		"no norm":       {func(d map[string][]int) { delete(d, "ffn_norm.weight"); delete(d, "attn_norm.weight") }, "ffn_gate"},
+		"row mismatch":  {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 95} }, "ffn_down"},
+		"other columns": {func(d map[string][]int) { d["attn_k.weight"] = []int{32, 32} }, "attn_q"},
+		"odd heads":     {func(d map[string][]int) { d["attn_v.weight"] = []int{64, 31} }, "attn_output"},
+		"experts":       {func(d map[string][]int) { d["ffn_gate_inp.weight"] = []int{64, 4} }, "ffn_gate"},
+		"no gate":       {func(d map[string][]int) { delete(d, "ffn_gate.weight") }, "ffn_down"},
+		"three":         {func(d map[string][]int) { d["ffn_up.weight"] = []int{64, 48, 2} }, "ffn_gate"},
 	} {
 		f := file(t, c.edit)
 		if got := find(t, f, uneven(f), 1); got["blk.0."+c.gone+".weight"].Columns != nil {
-			t.Errorf("%s: %s has factors", name, c.gone)
+			t.Errorf("%s: factors for %s", name, c.gone)
 		}
 	}
 	f := file(t, nil)
@@ -165,7 +165,7 @@ func TestShapes(t *testing.T) {
 	m.Entries["blk.0.attn_q.weight"] = Entry{Sums: make([]float32, 5), Counts: []float32{1}}
 	p := pool.New(1)
 	defer p.Close()
-	if _, err := Search(t.Context(), f, func(gguf.Tensor) tensor.Type { return tensor.Q4_0 }, m, p); err == nil {
-		t.Error("another model's importance matrix is taken")
+	if _, err := SearchFactors(t.Context(), f, func(gguf.Tensor) tensor.Type { return tensor.Q4_0 }, m, p); err == nil {
+		t.Error("importance matrix of another model accepted")
 	}
 }

@@ -1,17 +1,3 @@
-// Package gptq rounds the weights of a matrix so that its products, not its
-// elements, stay what they were: what rounding one column has changed is made
-// up for by the columns that follow (Frantar et al., arXiv 2210.17323).
-//
-// The loss of a row is e·H·eᵀ with H = Σ x·xᵀ over the inputs x of a text and
-// e what rounding changes. With H = (U+I)·D·(U+I)ᵀ, U strictly upper triangular
-// and D diagonal, it is Σ_k D_k·(e_k + Σ_{a<k} e_a·U_ak)²; so each column is
-// rounded after what the ones before it have left is taken off, and D says how
-// much a column matters once the later ones have made up for it. That is GPTQ
-// without the inverse of H (Chee et al., arXiv 2307.13304, theorem 6).
-//
-// [New] factors H, [Factor.Quantize] rounds rows, which are independent of each
-// other. Scales are those of the type's blocks, fitted when the block is
-// reached.
 package calibrated
 
 import (
@@ -23,39 +9,49 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Damping is the share of the mean of H's diagonal that is added to it, for
-// texts do not show all directions that inputs may take.
+// Damping is the fraction of the mean of H's diagonal that is added to the
+// diagonal, because a text does not exercise every direction of the inputs.
 const Damping = 0.01
 
-// Factor is how the columns of a matrix depend on each other.
-type Factor struct {
+// Rounder rounds the weights of a matrix so that its products change little:
+// the columns that follow compensate for the rounding error of each column
+// (GPTQ; Frantar et al., arXiv 2210.17323).
+//
+// The loss of a row is e·H·eᵀ, with H = Σ x·xᵀ over the inputs x of a text and
+// e the rounding error. With H = (U+I)·D·(U+I)ᵀ, U strictly upper triangular
+// and D diagonal, the loss is Σ_k D_k·(e_k + Σ_{a<k} e_a·U_ak)². So each column
+// is rounded after the errors of the columns before it are subtracted, and D
+// weighs a column's error after the later columns have compensated. That is
+// GPTQ without the inverse of H (Chee et al., arXiv 2307.13304, theorem 6).
+type Rounder struct {
 	n int
 	// back holds row k of Uᵀ, U_ak for a < k, at k·(k-1)/2.
 	back []float32
 	d    []float32 // n
 }
 
-// New factors H, n × n and symmetrical, of which the lower triangle is read. It
-// is an error if H holds numbers that are none, or is no sum of squares.
-func New(h []float32, n int, threads *pool.Pool) (*Factor, error) {
+// NewRounder factors H, an n × n symmetric matrix of which only the lower
+// triangle is read. It returns an error if H holds NaN or an infinity or is not
+// positive definite.
+func NewRounder(h []float32, n int, threads *pool.Pool) (*Rounder, error) {
 	if len(h) != n*n || n == 0 {
-		panic("gptq: a matrix of another size")
+		panic("gptq: matrix size mismatch")
 	}
-	// Cholesky's factor G of H in reverse order: its rows depend on those
-	// before them, and U's on those behind.
+	// Cholesky's factor G of H in reverse order: its rows depend on the rows
+	// before them, and the rows of U on the rows after them.
 	mean := 0.0
 	for i := range n {
 		mean += float64(h[i*n+i])
 	}
 	mean /= float64(n)
 	if !(mean > 0) || math.IsInf(mean, 0) {
-		return nil, fmt.Errorf("gptq: the inputs' mean square is %v", mean)
+		return nil, fmt.Errorf("gptq: mean square of the inputs is %v", mean)
 	}
 	rows := make([][]float64, n)
 	for i := range rows {
 		row := make([]float64, i+1)
 		for j := range row {
-			row[j] = float64(h[(n-1-j)*n+n-1-i]) // of the lower triangle
+			row[j] = float64(h[(n-1-j)*n+n-1-i]) // in the lower triangle
 		}
 		row[i] += Damping * mean
 		rows[i] = row
@@ -63,7 +59,7 @@ func New(h []float32, n int, threads *pool.Pool) (*Factor, error) {
 	if err := cholesky(rows, threads); err != nil {
 		return nil, err
 	}
-	f := &Factor{n: n, back: make([]float32, n*(n-1)/2), d: make([]float32, n)}
+	f := &Rounder{n: n, back: make([]float32, n*(n-1)/2), d: make([]float32, n)}
 	for k := range n {
 		r := n - 1 - k
 		g := rows[r][r]
@@ -76,22 +72,23 @@ func New(h []float32, n int, threads *pool.Pool) (*Factor, error) {
 	return f, nil
 }
 
-// row is what column k takes from those before it.
-func (f *Factor) row(k int) []float32 { return f.back[k*(k-1)/2:][:k] }
+// row returns the coefficients of the columns before column k.
+func (f *Rounder) row(k int) []float32 { return f.back[k*(k-1)/2:][:k] }
 
-// panel is how many columns of G are computed before the rows behind them.
-const panel = 32
+// columnBlock is the number of columns of G that are computed before the rows
+// below them.
+const columnBlock = 32
 
-// cholesky replaces the lower triangle of a by that of its factor.
+// cholesky replaces the lower triangle of a by its Cholesky factor.
 func cholesky(a [][]float64, threads *pool.Pool) error {
 	n := len(a)
-	for lo := 0; lo < n; lo += panel {
-		hi := min(lo+panel, n)
+	for lo := 0; lo < n; lo += columnBlock {
+		hi := min(lo+columnBlock, n)
 		for j := lo; j < hi; j++ {
 			solve(a, a[j], lo, j)
 			v := a[j][j] - inner(a[j][:j], a[j][:j])
 			if !(v > 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("gptq: column %d of %d: the inputs' products are no sum of squares", n-1-j, n)
+				return fmt.Errorf("gptq: column %d of %d: the matrix of input products is not positive definite", n-1-j, n)
 			}
 			a[j][j] = math.Sqrt(v)
 		}
@@ -111,7 +108,7 @@ func solve(a [][]float64, row []float64, lo, hi int) {
 	}
 }
 
-// inner is Σ x[i]·y[i].
+// inner returns Σ x[i]·y[i].
 func inner(x, y []float64) float64 {
 	var s0, s1, s2, s3 float64
 	y = y[:len(x)]
@@ -128,22 +125,23 @@ func inner(x, y []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// together is how many rows are rounded column by column: they share the loads
-// of the factor.
-const together = 16
+// rowGroup is the number of rows that are rounded rowGroup, so that they share
+// the loads of the factor.
+const rowGroup = 16
 
-// Quantize writes rows of n weights as type t, which must be one that
-// [quant.CanWeigh].
-func (f *Factor) Quantize(dst []byte, x []float32, t tensor.Type) {
+// Quantize writes rows of n weights as type t, which must satisfy
+// [quant.CanWeigh]. Rows are independent of each other. The scale of each block
+// of t is fitted when the block is reached.
+func (f *Rounder) Quantize(dst []byte, x []float32, t tensor.Type) {
 	rows, size := len(x)/f.n, t.RowBytes(f.n)
 	if len(x) != rows*f.n || len(dst) != rows*size {
-		panic("gptq: rows of another size")
+		panic("gptq: row size mismatch")
 	}
-	var lanes [together]*quant.Rounder
-	errs := make([]float32, together*f.n)
-	target := make([]float32, together*t.BlockSize())
-	for from := 0; from < rows; from += together {
-		n := min(together, rows-from)
+	var lanes [rowGroup]*quant.Rounder
+	errs := make([]float32, rowGroup*f.n)
+	target := make([]float32, rowGroup*t.BlockSize())
+	for from := 0; from < rows; from += rowGroup {
+		n := min(rowGroup, rows-from)
 		for i := range n {
 			if lanes[i] == nil {
 				lanes[i] = quant.NewRounder(t)
@@ -153,12 +151,13 @@ func (f *Factor) Quantize(dst []byte, x []float32, t tensor.Type) {
 	}
 }
 
-// round rounds a few rows.
-func (f *Factor) round(dst []byte, x []float32, t tensor.Type, lanes []*quant.Rounder, errs, target []float32) {
+// round rounds up to rowGroup rows.
+func (f *Rounder) round(dst []byte, x []float32, t tensor.Type, lanes []*quant.Rounder, errs, target []float32) {
 	block, size, row := t.BlockSize(), t.BlockBytes(), t.RowBytes(f.n)
 	for lo := 0; lo < f.n; lo += block {
 		hi := lo + block
-		// What the columns before the block leave to each of its columns.
+		// The target of each column of the block, corrected for the columns
+		// before it.
 		for k := lo; k < hi; k++ {
 			back := f.row(k)
 			for i := range lanes {

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// inputs are rows whose columns go together: mixtures of a few directions, and
-// some noise.
+// inputs returns rows whose columns are correlated: mixtures of a few directions
+// and some noise.
 func inputs(r *rand.Rand, rows, n int) []float32 {
 	mix := make([]float32, n/4*n)
 	for i := range mix {
@@ -31,7 +31,7 @@ func inputs(r *rand.Rand, rows, n int) []float32 {
 	return x
 }
 
-// products is Σ x·xᵀ.
+// products returns Σ x·xᵀ.
 func products(x []float32, n int) []float32 {
 	h := make([]float32, n*n)
 	for ; len(x) > 0; x = x[n:] {
@@ -42,7 +42,7 @@ func products(x []float32, n int) []float32 {
 	return h
 }
 
-// change is |x·(a-b)ᵀ|² relative to |x·aᵀ|².
+// change returns |x·(a-b)ᵀ|² relative to |x·aᵀ|².
 func change(x, a, b []float32, n int) float64 {
 	var e, s float64
 	for ; len(x) > 0; x = x[n:] {
@@ -59,13 +59,13 @@ func change(x, a, b []float32, n int) float64 {
 	return e / s
 }
 
-// TestQuantize: products on other inputs of the same kind change by a small
-// part of what rounding to the nearest changes them by, in every type.
+// For every type, products with held-out inputs change far less than by rounding
+// to the nearest.
 func TestQuantize(t *testing.T) {
-	const n, rows = 256, 40 // not a multiple of the rows that go together
+	const n, rows = 256, 40 // not a multiple of rowGroup
 	r := rand.New(rand.NewPCG(1, 7))
 	x := inputs(r, 1400, n)
-	learnt, held := x[:1000*n], x[1000*n:]
+	calibration, heldOut := x[:1000*n], x[1000*n:]
 	w := make([]float32, rows*n)
 	for i := range w {
 		w[i] = float32(r.NormFloat64())
@@ -73,11 +73,11 @@ func TestQuantize(t *testing.T) {
 	one, three := pool.New(1), pool.New(3)
 	defer one.Close()
 	defer three.Close()
-	f, err := New(products(learnt, n), n, one)
+	f, err := NewRounder(products(calibration, n), n, one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := New(products(learnt, n), n, three)
+	again, err := NewRounder(products(calibration, n), n, three)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,31 +88,31 @@ func TestQuantize(t *testing.T) {
 		b, y := make([]byte, rows*typ.RowBytes(n)), make([]float32, rows*n)
 		quant.Quantize(b, w, typ)
 		quant.Dequantize(y, b, typ)
-		nearest := change(held, w, y, n)
+		nearest := change(heldOut, w, y, n)
 		f.Quantize(b, w, typ)
 		quant.Dequantize(y, b, typ)
-		ours := change(held, w, y, n)
+		ours := change(heldOut, w, y, n)
 		t.Logf("%v: %.2e, to the nearest %.2e: %.2f", typ, ours, nearest, ours/nearest)
 		if ours > 0.35*nearest {
-			t.Errorf("%v: products change by %.2e, by rounding to the nearest %.2e", typ, ours, nearest)
+			t.Errorf("%v: products change by %.2e, and by %.2e when rounding to the nearest", typ, ours, nearest)
 		}
 		c := make([]byte, len(b))
 		if again.Quantize(c, w, typ); !bytes.Equal(b, c) {
-			t.Errorf("%v: three threads give other bytes", typ)
+			t.Errorf("%v: bytes depend on the number of threads", typ)
 		}
 		if again.Quantize(c[:typ.RowBytes(n)], w[:n], typ); !bytes.Equal(b[:typ.RowBytes(n)], c[:typ.RowBytes(n)]) {
-			t.Errorf("%v: a row alone gives other bytes", typ)
+			t.Errorf("%v: bytes of a row depend on the other rows", typ)
 		}
 	}
 }
 
-// TestFactor: (U+I)·D·(U+I)ᵀ is H with its damping.
-func TestFactor(t *testing.T) {
-	const n = 70 // more than two panels, and no whole one
+// (U+I)·D·(U+I)ᵀ equals H with its damping.
+func TestRounder(t *testing.T) {
+	const n = 70 // more than two column blocks, and not a multiple
 	one := pool.New(2)
 	defer one.Close()
 	h := products(inputs(rand.New(rand.NewPCG(2, 7)), 200, n), n)
-	f, err := New(h, n, one)
+	f, err := NewRounder(h, n, one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,7 @@ func TestFactor(t *testing.T) {
 	}
 }
 
-// TestUncorrelated: where columns do not go together there is nothing to make
-// up for, and what is left is rounding.
+// Uncorrelated columns need no compensation: the result is that of plain rounding.
 func TestUncorrelated(t *testing.T) {
 	const n = 64
 	one := pool.New(1)
@@ -156,7 +155,7 @@ func TestUncorrelated(t *testing.T) {
 	for i := range n {
 		h[i*n+i] = 3
 	}
-	f, err := New(h, n, one)
+	f, err := NewRounder(h, n, one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,20 +175,20 @@ func TestUncorrelated(t *testing.T) {
 		rounder.End()
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("other bytes than rounding gives")
+		t.Error("bytes differ from plain rounding")
 	}
 }
 
-func TestNoSquares(t *testing.T) {
+func TestNotPositiveDefinite(t *testing.T) {
 	one := pool.New(1)
 	defer one.Close()
 	nan := float32(math.NaN())
 	for name, h := range map[string][]float32{
-		"nothing": {0, 0, 0, 0}, "none": {nan, 0, 0, 1}, "infinite": {float32(math.Inf(1)), 0, 0, 1}, "no sum of squares": {1, 2, 2, 1}, "negative": {-1, 0, 0, -1},
-		"none beside": {1, nan, nan, 1},
+		"zero": {0, 0, 0, 0}, "NaN": {nan, 0, 0, 1}, "infinite": {float32(math.Inf(1)), 0, 0, 1}, "not positive definite": {1, 2, 2, 1}, "negative": {-1, 0, 0, -1},
+		"NaN off the diagonal": {1, nan, nan, 1},
 	} {
-		if _, err := New(h, 2, one); err == nil {
-			t.Errorf("%s is factored", name)
+		if _, err := NewRounder(h, 2, one); err == nil {
+			t.Errorf("%s: factored", name)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// sample has a matrix, and experts of which one has seen nothing.
-func sample() *Matrix {
-	return &Matrix{
+// sample returns entries of a plain matrix and of two experts, one without rows.
+func sample() *Imatrix {
+	return &Imatrix{
 		Entries: map[string]Entry{
 			"blk.0.attn_q.weight":        {Sums: []float32{8, 0, 2, 16}, Counts: []float32{8}},
 			"blk.0.ffn_down_exps.weight": {Sums: []float32{3, 6, 0, 0}, Counts: []float32{3, 0}},
@@ -24,7 +24,7 @@ func sample() *Matrix {
 	}
 }
 
-func read(b []byte) (*Matrix, error) { return Read(bytes.NewReader(b), int64(len(b))) }
+func read(b []byte) (*Imatrix, error) { return ReadImatrix(bytes.NewReader(b), int64(len(b))) }
 
 func TestGGUF(t *testing.T) {
 	var b, again bytes.Buffer
@@ -36,11 +36,11 @@ func TestGGUF(t *testing.T) {
 		t.Fatalf("%v (-want +got)\n%s", err, d)
 	}
 	if err := got.Write(&again); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
-		t.Error("other bytes the second time", err)
+		t.Error("output differs the second time", err)
 	}
 }
 
-// TestPlain: the older form byte by byte, and back.
+// The older format, byte by byte, and back.
 func TestPlain(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WritePlain(&b); err != nil {
@@ -63,7 +63,7 @@ func TestPlain(t *testing.T) {
 	want = append(want, "blk.0.ffn_down_exps.weight"...)
 	num(1)
 	num(4)
-	floats(1, 2, 1, 1) // 1 where an expert saw nothing
+	floats(1, 2, 1, 1) // 1 for the expert without rows
 	num(2)
 	num(7)
 	want = append(want, "two.txt"...)
@@ -80,7 +80,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, d)
 		}
 	}
-	// What follows the entries may be missing, as in the oldest files.
+	// The fields after the entries are optional: the oldest files lack them.
 	if _, err := read(want[:len(want)-15]); err != nil {
 		t.Error(err)
 	}
@@ -93,14 +93,14 @@ func TestMeans(t *testing.T) {
 		t.Error(err, d)
 	}
 	if means, err := m.Means("blk.9.attn_q.weight", 4, 1); means != nil || err != nil {
-		t.Error("something is known of what was never seen", err)
+		t.Error("means of a tensor without an entry", err)
 	}
 	if _, err := m.Means("blk.0.attn_q.weight", 5, 1); err == nil {
-		t.Error("another model's matrix is taken")
+		t.Error("matrix of another model accepted")
 	}
 }
 
-// hostile are files that must be refused, and what the error says.
+// hostile returns files that must be refused, by a part of the error.
 func hostile(t testing.TB) map[string][]byte {
 	num := func(n ...int32) []byte {
 		var b []byte
@@ -115,25 +115,25 @@ func hostile(t testing.TB) map[string][]byte {
 		return append(append(b, num(calls, int32(len(values)))...), num(values...)...)
 	}
 	files := map[string][]byte{
-		"4 bytes too early":        nil,
-		"-1 entries":               num(-1),
-		"entries: the file":        num(1<<30, 0),
+		"4 bytes missing":          nil,
+		"-1 entries exceed":        num(-1),
+		"entries exceed 4":         num(1<<30, 0),
 		"no entries":               num(0),
-		"bytes of a name":          num(1, 1<<20, 0, 0),
-		"a name of 0 bytes":        append(num(1), num(0, 1, 1, 0)...),
-		"values: the file":         append(append(num(1), append(num(1), 'w')...), num(1, 1<<29)...),
-		"holds NaN":                append(num(1), entry(1, nan)...),
-		"holds -1":                 append(num(1), entry(1, neg)...),
-		"called -3 times":          append(num(1), entry(-3, 0)...),
-		"there twice":              append(append(num(2), entry(1, 0)...), entry(1, 0)...),
-		"follow the end":           append(append(num(1), entry(1, 0)...), num(1, 0, 7)...),
-		"bytes of a text's name":   append(append(num(1), entry(1, 0)...), num(1, 99)...),
-		"ends":                     append(append(num(1), entry(1, 0)...), 1, 2),
-		"a model is no importance": nil,
-		"sums and no counts":       nil,
-		"counts and no sums":       nil,
-		"not F32":                  nil,
-		"2 counts":                 nil,
+		"name bytes exceed":        num(1, 1<<20, 0, 0),
+		"entry name: got 0 bytes":  append(num(1), num(0, 1, 1, 0)...),
+		"values exceed":            append(append(num(1), append(num(1), 'w')...), num(1, 1<<29)...),
+		"bad sum of squares NaN":   append(num(1), entry(1, nan)...),
+		"bad sum of squares -1":    append(num(1), entry(1, neg)...),
+		"negative call count -3":   append(num(1), entry(-3, 0)...),
+		"duplicate entry":          append(append(num(2), entry(1, 0)...), entry(1, 0)...),
+		"trailing bytes":           append(append(num(1), entry(1, 0)...), num(1, 0, 7)...),
+		"dataset name bytes":       append(append(num(1), entry(1, 0)...), num(1, 99)...),
+		"file truncated":           append(append(num(1), entry(1, 0)...), 1, 2),
+		"not an importance matrix": nil,
+		"sums without counts":      nil,
+		"counts without sums":      nil,
+		"want F32":                 nil,
+		"3 values for 2 counts":    nil,
 	}
 	kind := gguf.KV{Key: "general.type", Value: "imatrix"}
 	f32 := func(name string, n int) gguf.Source {
@@ -143,11 +143,11 @@ func hostile(t testing.TB) map[string][]byte {
 		kvs     []gguf.KV
 		tensors []gguf.Source
 	}{
-		"a model is no importance": {[]gguf.KV{{Key: "general.architecture", Value: "llama"}}, nil},
-		"sums and no counts":       {[]gguf.KV{kind}, []gguf.Source{f32("w.in_sum2", 4)}},
-		"counts and no sums":       {[]gguf.KV{kind}, []gguf.Source{f32("w.counts", 4)}},
-		"not F32":                  {[]gguf.KV{kind}, []gguf.Source{{Name: "w.in_sum2", Type: tensor.F16, Dims: []int{2}, Data: gguf.Bytes(make([]byte, 4))}, f32("w.counts", 1)}},
-		"2 counts":                 {[]gguf.KV{kind}, []gguf.Source{f32("w.in_sum2", 3), f32("w.counts", 2)}},
+		"not an importance matrix": {[]gguf.KV{{Key: "general.architecture", Value: "llama"}}, nil},
+		"sums without counts":      {[]gguf.KV{kind}, []gguf.Source{f32("w.in_sum2", 4)}},
+		"counts without sums":      {[]gguf.KV{kind}, []gguf.Source{f32("w.counts", 4)}},
+		"want F32":                 {[]gguf.KV{kind}, []gguf.Source{{Name: "w.in_sum2", Type: tensor.F16, Dims: []int{2}, Data: gguf.Bytes(make([]byte, 4))}, f32("w.counts", 1)}},
+		"3 values for 2 counts":    {[]gguf.KV{kind}, []gguf.Source{f32("w.in_sum2", 3), f32("w.counts", 2)}},
 	} {
 		var b bytes.Buffer
 		if _, err := gguf.Write(&b, c.kvs, c.tensors); err != nil {
@@ -164,21 +164,44 @@ func TestHostile(t *testing.T) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
-	if _, err := Read(bytes.NewReader(nil), maxFile+1); err == nil {
-		t.Error("a file of any size is read")
-	}
-	for name, m := range map[string]*Matrix{
+	for name, m := range map[string]*Imatrix{
 		"no sum":     {Entries: map[string]Entry{"w": {Sums: []float32{float32(math.NaN())}, Counts: []float32{1}}}},
 		"no count":   {Entries: map[string]Entry{"w": {Sums: []float32{1}}}},
 		"below zero": {Entries: map[string]Entry{"w": {Sums: []float32{1}, Counts: []float32{-1}}}},
 	} {
 		if m.Write(&bytes.Buffer{}) == nil || m.WritePlain(&bytes.Buffer{}) == nil {
-			t.Errorf("%s is written", name)
+			t.Errorf("%s: written", name)
 		}
 	}
 }
 
-// FuzzRead: whatever is read survives being written in both forms.
+func TestLimits(t *testing.T) {
+	header := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
+	entry := func(name, counts int) error {
+		return Entry{Sums: make([]float32, counts), Counts: make([]float32, counts)}.check(strings.Repeat("n", name))
+	}
+	size := func(n int64) error { _, err := ReadImatrix(bytes.NewReader(nil), n); return err }
+	count := func(n uint32) error { _, err := ReadImatrix(bytes.NewReader(header(n)), 12*maxEntries+16); return err }
+	for _, c := range []struct {
+		name     string
+		at, over error
+		refusal  string
+	}{
+		{"maxFile", size(maxFile), size(maxFile + 1), "exceeds"},
+		{"maxEntries", count(maxEntries), count(maxEntries + 1), "exceed"},
+		{"maxName", entry(maxName, 1), entry(maxName+1, 1), "entry name"},
+		{"maxExperts", entry(1, maxExperts), entry(1, maxExperts+1), "counts"},
+	} {
+		if c.at != nil && strings.Contains(c.at.Error(), c.refusal) {
+			t.Errorf("%s: %v", c.name, c.at)
+		}
+		if c.over == nil || !strings.Contains(c.over.Error(), c.refusal) {
+			t.Errorf("%s + 1: %v", c.name, c.over)
+		}
+	}
+}
+
+// A matrix that can be read survives being written.
 func FuzzRead(f *testing.F) {
 	for _, b := range hostile(f) {
 		f.Add(b)
@@ -199,7 +222,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var out bytes.Buffer
 		if err := m.Write(&out); err != nil {
-			return // a name that GGUF does not hold
+			return // a name that GGUF cannot hold
 		}
 		again, err := read(out.Bytes())
 		if err != nil || len(again.Entries) != len(m.Entries) {

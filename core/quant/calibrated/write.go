@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Write writes the newer form. The same matrix gives the same bytes.
-func (m *Matrix) Write(w io.Writer) error {
+// Write writes the newer format. Its output is deterministic.
+func (m *Imatrix) Write(w io.Writer) error {
 	kvs := []gguf.KV{
 		{Key: keyType, Value: typeName},
 		{Key: keyDatasets, Value: append([]string{}, m.Datasets...)},
@@ -35,10 +35,9 @@ func (m *Matrix) Write(w io.Writer) error {
 	return err
 }
 
-// WritePlain writes the older form, which has one count for each tensor: the
-// values of experts are put to the same one, and 1 where an expert has seen
-// nothing.
-func (m *Matrix) WritePlain(w io.Writer) error {
+// WritePlain writes the older format, which has one count for each tensor: the
+// values of experts are rescaled to a common count; experts without rows get 1.
+func (m *Imatrix) WritePlain(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	var scratch []byte
 	put := func(n int) { b.Write(binary.LittleEndian.AppendUint32(scratch[:0], uint32(int32(n)))) }
@@ -52,7 +51,7 @@ func (m *Matrix) WritePlain(w io.Writer) error {
 		most := float64(slices.Max(e.Counts))
 		calls := math.Ceil(most / size)
 		if calls == 0 || calls > math.MaxInt32 || len(e.Sums) > math.MaxInt32 {
-			return fmt.Errorf("imatrix: entry %q has seen %v rows, which the older form cannot say", name, most)
+			return fmt.Errorf("imatrix: entry %q: the older format cannot represent %v rows", name, most)
 		}
 		means, err := m.Means(name, len(e.Sums)/len(e.Counts), len(e.Counts))
 		if err != nil {

@@ -76,7 +76,7 @@ type bench struct {
 	other      *libllama.Client // nil until it is needed
 	full, text string           // the float model, the text that is read
 	learnt     string           // the text of calibration
-	importance *calibrated.Matrix
+	importance *calibrated.Imatrix
 	windows    []score.Window
 	known      [][]float32 // log probabilities of the float model, V a prediction
 	losses     [][]float64 // of the float model, by window
