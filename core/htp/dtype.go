@@ -2,8 +2,8 @@ package htp
 
 import "fmt"
 
-// DType is the element type of a tensor, with QNN's numbers: the digits of the
-// hexadecimal form spell the bits in decimal, 0x0232 is a float of 32.
+// DType is the element type of a tensor, numbered as in QNN. The hexadecimal
+// digits spell the width in decimal: 0x0232 is a 32-bit float.
 type DType uint32
 
 // The element types.
@@ -30,7 +30,7 @@ const (
 	Bool8    DType = 0x0508
 )
 
-// element is what is known of an element type.
+// element describes an element type.
 type element struct {
 	name string
 	bits int
@@ -84,7 +84,7 @@ func elementOf(d DType) (element, bool) {
 	return element{}, false
 }
 
-// String is the type's name, or its number where it is unknown.
+// String returns the type's name, or its number if unknown.
 func (d DType) String() string {
 	if e, ok := elementOf(d); ok {
 		return e.name
@@ -92,8 +92,8 @@ func (d DType) String() string {
 	return fmt.Sprintf("0x%04x", uint32(d))
 }
 
-// Fixed reports whether the type's integers stand for numbers by a scale. Those
-// of 4 bits, and of 32 without a sign, are not among them: nothing carries them.
+// Fixed reports whether the type is an integer with a scale. The 4-bit types
+// and the unsigned 32-bit type are not included: no file uses them.
 func (d DType) Fixed() bool {
 	switch d {
 	case UFixed8, UFixed16, SFixed8, SFixed16, SFixed32:
@@ -102,20 +102,21 @@ func (d DType) Fixed() bool {
 	return false
 }
 
-// Known reports whether the type is one of the list.
+// Known reports whether the type is in the list above.
 func (d DType) Known() bool {
 	_, ok := elementOf(d)
 	return ok
 }
 
-// ONNX is the element type of an ONNX tensor of the same bits, "" for none.
+// ONNX returns the ONNX element type with the same bits, or "".
 func (d DType) ONNX() string {
 	e, _ := elementOf(d)
 	return e.onnx
 }
 
-// Size is how many bytes n elements take, two of 4 bits in one byte. It is
-// false for an unknown type, for a negative n and beyond 2^56 elements.
+// Size returns the number of bytes of n elements, packing two 4-bit elements
+// into a byte. It returns false for an unknown type, a negative n and more than
+// 2^56 elements.
 func (d DType) Size(n int64) (int64, bool) {
 	e, ok := elementOf(d)
 	if !ok || n < 0 || n > 1<<56 {

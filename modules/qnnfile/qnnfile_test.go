@@ -321,7 +321,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		"empty.tflite": {nil, "it is empty"},
 		"text.bin":     {[]byte("a text"), "it seems to be text"},
-		"cut.bin":      {plain[:len(plain)-1], "cut off"},
+		"cut.bin":      {plain[:len(plain)-1], "truncated"},
 		"cpu.tflite":   {htptest.LiteRT{Left: []uint32{3}}.Bytes(), "no operator DISPATCH_OP"},
 		"graph.tflite": {wrong.Bytes(), `no graph "other"`},
 		"code.tflite":  {htptest.LiteRT{Parts: []htptest.Part{{Graph: "g", Context: []byte("no context at all, really none")}}}.Bytes(), "bytecode 0 at"},

@@ -234,7 +234,7 @@ func (f *File) contextView(p Part, chips fit.Chips) ContextView {
 	for _, g := range c.Graphs {
 		gv := GraphView{Name: g.Name, Used: len(used) == 0 || slices.Contains(used, g.Name), Inputs: ports(g.Inputs), Outputs: ports(g.Outputs), Updates: len(g.Updates)}
 		if m := g.Memory; m != nil {
-			gv.Memory = &MemoryView{m.VTCM, m.SpillFill, m.Optimisation, m.HVXThreads, m.IO, m.OpData, m.Constants, m.DDR, m.Shared}
+			gv.Memory = &MemoryView{m.VTCM, m.SpillFill, m.Optimization, m.HVXThreads, m.IO, m.OpData, m.Constants, m.DDR, m.Shared}
 		}
 		v.Graphs = append(v.Graphs, gv)
 	}
@@ -249,7 +249,7 @@ func ports(tensors []blob.Tensor) []Port {
 			n = -1
 		}
 		p := Port{Name: t.Name, ID: t.ID, DType: t.DType.String(), Shape: filled(t.Dims), Bytes: n, Version: t.Version, Dynamic: t.Dynamic}
-		if q := t.Quant; q.Encoding != blob.Unquantised {
+		if q := t.Quant; q.Encoding != blob.Unquantized {
 			p.Quant = &PortQuant{q.Encoding.String(), q.Axis, q.Bits, finite(q.Scales), filled(q.Offsets)}
 		}
 		out = append(out, p)

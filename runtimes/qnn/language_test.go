@@ -69,7 +69,7 @@ func newPassed(t *testing.T) *passed {
 	g := &p.context.Graphs[0]
 	g.Inputs, g.Outputs = nil, nil
 	for i, v := range append(m.Inputs(), m.Graph.Outputs...) {
-		tensor := blob.Tensor{ID: uint32(i + 1), Name: v.Name, DType: htp.Float32, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}}
+		tensor := blob.Tensor{ID: uint32(i + 1), Name: v.Name, DType: htp.Float32, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}
 		for _, d := range v.Type.Dims {
 			tensor.Dims = append(tensor.Dims, uint32(d.Value))
 		}

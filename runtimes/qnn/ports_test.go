@@ -95,7 +95,7 @@ func TestPorts(t *testing.T) {
 		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.ScaleOffset, Scales: []float32{scale}, Offsets: []int32{offset}}}
 	}
 	plain := func(d htp.DType) blob.Tensor {
-		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.Unquantised}}
+		return blob.Tensor{Name: "x", DType: d, Dims: []uint32{4}, Quant: blob.Quantization{Encoding: blob.Unquantized}}
 	}
 	inf := float32(math.Inf(1))
 	for name, c := range map[string]struct {

@@ -70,7 +70,7 @@ func TestRefused(t *testing.T) {
 		return htptest.Context(c)
 	}
 	two := htptest.Sample()
-	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, blob.Tensor{ID: 3, Name: "z", DType: htp.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}})
+	two.Graphs[0].Inputs = append(two.Graphs[0].Inputs, blob.Tensor{ID: 3, Name: "z", DType: htp.Float32, Dims: []uint32{4, 16}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}})
 	good := sample(func(*blob.Context) {})
 	for name, c := range map[string]struct {
 		data   []byte

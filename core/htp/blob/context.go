@@ -1,17 +1,18 @@
-// Package context reads QNN context binaries: compiled graphs for one
-// architecture of the HTP, with their weights, as QNN's contextGetBinary and
-// the tools above it write them. Nothing of Qualcomm's SDK is needed.
+// Package blob reads the files that hold compiled code for Qualcomm's NPUs,
+// without Qualcomm's SDK: QNN context binaries ([ReadContext]), LiteRT models
+// compiled ahead of time ([ReadLiteRT]), containers of the converter
+// ([ReadDLC]) and ONNX models around a context ([ReadEPContext], [Wrap]).
 //
-// [ReadContext] takes an io.ReaderAt and reads a header of 40 bytes and the metadata
-// behind it, a FlatBuffer of some kilobytes; of the blob, which may have
-// gigabytes, it reads nothing. A [Context] says for which SoC and architecture
-// the file is, which build of which SDK wrote it, and the graphs with their
-// inputs and outputs.
+// A context binary holds compiled graphs for one architecture of the HTP, with
+// their weights. [ReadContext] reads a header of 40 bytes and the metadata
+// after it, a FlatBuffer of some kilobytes; it does not read the blob, which
+// may have gigabytes. A [Context] holds the SoC and architecture, the SDK build
+// that wrote the file, and the graphs with their inputs and outputs.
 //
-// The layout is not documented. What is read here was found in files of QAIRT
-// 2.25 to 2.51 and held against what Qualcomm's own libQnnSystem says of the
-// same files. A metadata schema that is not known is no fault: the header still
-// tells the size, and Unread tells why the rest is empty.
+// The layout is not documented. It was found in files of QAIRT 2.25 to 2.51 and
+// compared with what Qualcomm's libQnnSystem reports for the same files. An
+// unknown metadata schema is not an error: the header still holds the size, and
+// Unread holds the reason for the missing fields.
 package blob
 
 import (
@@ -24,7 +25,7 @@ import (
 	"mm-abi.org/mm/core/htp"
 )
 
-// The limits of what is read.
+// Limits of a context.
 const (
 	headerBytes = 40
 	maxMetadata = 64 << 20 // bytes; a large language model in six parts has some hundred kilobytes
@@ -33,24 +34,24 @@ const (
 	maxRank     = 32
 )
 
-// ContextHead is how many bytes of a file [IsContext] needs.
+// ContextHead is the number of bytes that [IsContext] needs.
 const ContextHead = 16
 
-// magic begins every context binary since QAIRT 2.25, whatever its version.
+// magic begins every context binary since QAIRT 2.25.
 var magic = [ContextHead]byte{3: 2, 7: 3, 15: 1}
 
 // IsContext reports whether a file that begins with head is a context binary.
 func IsContext(head []byte) bool { return bytes.HasPrefix(head, magic[:]) }
 
-// Context is a checked context binary. The weights stay where they are.
+// Context is a validated context binary, without its weights.
 type Context struct {
 	Size       int64 // bytes of the file
 	Metadata   int64 // bytes of the metadata, which begins at byte 40
-	BlobOffset int64 // where the blob begins; it reaches to the end of the file
+	BlobOffset int64 // offset of the blob, which extends to the end of the file
 	BlobSize   int64
 
-	// Unread says why nothing below is filled: the file has a schema of
-	// metadata that is not known. "" where it was read.
+	// Unread is set if the metadata has an unknown schema: the fields below are
+	// then empty.
 	Unread string
 
 	Schema  uint32 // of the metadata, 1 or 3
@@ -58,36 +59,36 @@ type Context struct {
 	Build   string // of the SDK, such as v2.47.0.260601114230; "" of a CPU context
 	Core    htp.Version
 	API     htp.Version // of the backend
-	Blob    htp.Version // of the blob's form
-	SoC     uint32      // QNN's number of the SoC it was compiled for; 0 where it does not say
-	Arch    htp.Arch    // of the HTP; 0 where it does not say
-	// SoCText is the SoC's version as a text; "" in all files that were seen.
+	Blob    htp.Version // of the blob's format
+	SoC     uint32      // QNN's number of the target SoC; 0 if unspecified
+	Arch    htp.Arch    // of the HTP; 0 if unspecified
+	// SoCText is the SoC's version as text; "" in all files seen so far.
 	SoCText string
 	// Tensors are shared by the graphs.
 	Tensors []Tensor
 	Graphs  []Graph
 }
 
-// Graph is one compiled graph.
+// Graph is a compiled graph.
 type Graph struct {
 	Name    string
-	Inputs  []Tensor // in the order in which they are given
+	Inputs  []Tensor // in call order
 	Outputs []Tensor
-	Updates []Tensor // weights that may be exchanged
-	Memory  *Memory  // nil where the file does not say
+	Updates []Tensor // weights that can be replaced
+	Memory  *Memory  // nil if unspecified
 }
 
-// Memory is what a graph of an HTP takes, in bytes.
+// Memory is the memory use of an HTP graph, in bytes.
 type Memory struct {
-	SpillFill    uint64 // memory outside of the VTCM that intermediate results are moved to
-	VTCM         uint32 // of the tightly coupled memory
-	Optimisation uint32 // level that it was compiled with
-	HVXThreads   uint64 // that are reserved; 0 is none
-	Sized        bool   // the five below are known
+	SpillFill    uint64 // memory outside the VTCM for spilled intermediate results
+	VTCM         uint32 // tightly coupled memory
+	Optimization uint32 // optimization level of the compilation
+	HVXThreads   uint64 // reserved; 0 if none
+	Sized        bool   // the five fields below are set
 	IO           uint64 // inputs and outputs
-	OpData       uint64 // what operators keep
+	OpData       uint64 // state of operators
 	Constants    uint64 // weights
-	DDR          uint64 // intermediate results outside of the VTCM
+	DDR          uint64 // intermediate results outside the VTCM
 	Shared       uint64 // weights that graphs share
 }
 
@@ -99,12 +100,12 @@ type Tensor struct {
 	Format  uint32 // of the data; 0 is dense
 	DType   htp.DType
 	Dims    []uint32
-	Dynamic []bool // per dimension; empty where none is
-	Version int    // of QNN's structure; 1 and 2 are known
+	Dynamic []bool // per dimension; empty if none is
+	Version int    // of QNN's structure, 1 or 2
 	Quant   Quantization
 }
 
-// Elements is the product of the dimensions; false beyond 2^62.
+// Elements returns the product of the dimensions, or false beyond 2^62.
 func (t Tensor) Elements() (int64, bool) {
 	n := uint64(1)
 	for _, d := range t.Dims {
@@ -116,8 +117,8 @@ func (t Tensor) Elements() (int64, bool) {
 	return int64(n), true
 }
 
-// Bytes is the size of the tensor's elements; false for an unknown element
-// type and beyond 2^62.
+// Bytes returns the size of the tensor's elements, or false for an unknown
+// element type and beyond 2^62.
 func (t Tensor) Bytes() (int64, bool) {
 	n, ok := t.Elements()
 	if !ok {
@@ -126,8 +127,8 @@ func (t Tensor) Bytes() (int64, bool) {
 	return t.DType.Size(n)
 }
 
-// ReadContext reads the context binary that r holds, size bytes from its start. Bytes
-// that do not begin as one are [qnn.ErrOther].
+// ReadContext reads the context binary of size bytes in r. It returns
+// [htp.ErrOther] if the magic does not match.
 func ReadContext(r io.ReaderAt, size int64) (*Context, error) {
 	c, err := read(r, size)
 	if err != nil {
@@ -142,23 +143,23 @@ func read(r io.ReaderAt, size int64) (*Context, error) {
 		return nil, errors.Join(err, io.ErrUnexpectedEOF)
 	}
 	if !IsContext(head) {
-		return nil, fmt.Errorf("%w: it does not begin as a QNN context binary does", htp.ErrOther)
+		return nil, fmt.Errorf("%w: bad context magic", htp.ErrOther)
 	}
 	if len(head) < headerBytes {
-		return nil, fmt.Errorf("it is cut off: the header has %d bytes, the file %d", headerBytes, size)
+		return nil, fmt.Errorf("file truncated in the header: got %d bytes, want %d", size, headerBytes)
 	}
 	metadata, offset, blob := binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:]), binary.LittleEndian.Uint64(head[32:])
 	switch {
 	case metadata > maxMetadata:
-		return nil, fmt.Errorf("the metadata has %d bytes, at most %d are read", metadata, maxMetadata)
+		return nil, fmt.Errorf("metadata too large: got %d bytes, limit %d", metadata, maxMetadata)
 	case metadata > uint64(size)-headerBytes:
-		return nil, fmt.Errorf("it is cut off: the metadata ends at byte %d, the file at %d", headerBytes+metadata, size)
+		return nil, fmt.Errorf("file truncated in the metadata: got %d bytes, want %d", size, headerBytes+metadata)
 	case offset < headerBytes+metadata:
-		return nil, fmt.Errorf("the blob begins at byte %d, within the metadata, which ends at %d", offset, headerBytes+metadata)
+		return nil, fmt.Errorf("blob at byte %d overlaps the metadata, which ends at %d", offset, headerBytes+metadata)
 	case offset > uint64(size) || blob > uint64(size)-offset:
-		return nil, fmt.Errorf("it is cut off: the blob begins at byte %d and has %d, the file has %d", offset, blob, size)
+		return nil, fmt.Errorf("file truncated in the blob: offset %d, size %d, file size %d", offset, blob, size)
 	case blob < uint64(size)-offset:
-		return nil, fmt.Errorf("the blob ends at byte %d, and %d bytes follow it", offset+blob, uint64(size)-offset-blob)
+		return nil, fmt.Errorf("blob ends at byte %d, followed by %d extra bytes", offset+blob, uint64(size)-offset-blob)
 	}
 	c := &Context{Size: size, Metadata: int64(metadata), BlobOffset: int64(offset), BlobSize: int64(blob)}
 	if metadata == 0 {

@@ -15,13 +15,13 @@ import (
 	"mm-abi.org/mm/core/htp/htptest"
 )
 
-// read reads bytes, and fails the test where more than the metadata was read.
+// read reads a context and fails the test if more than the metadata was read.
 func read(t *testing.T, b []byte) (*blob.Context, error) {
 	t.Helper()
 	return blob.ReadContext(bytes.NewReader(b), int64(len(b)))
 }
 
-// variants are contexts of all shapes that the reader knows.
+// variants returns contexts of all supported shapes.
 func variants() map[string]blob.Context {
 	all := map[string]blob.Context{}
 	add := func(name string, change func(*blob.Context)) {
@@ -34,7 +34,7 @@ func variants() map[string]blob.Context {
 	add("schema 1", func(c *blob.Context) {
 		c.Schema, c.SoC, c.Arch, c.SoCText = 1, 0, 0, "sv"
 		c.Graphs[0].Memory = nil
-		c.Tensors = []blob.Tensor{{ID: 9, Kind: 3, Name: "shared", DType: htp.Float16, Dims: []uint32{7}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}}}
+		c.Tensors = []blob.Tensor{{ID: 9, Kind: 3, Name: "shared", DType: htp.Float16, Dims: []uint32{7}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}}
 	})
 	add("of the CPU", func(c *blob.Context) {
 		c.Backend, c.Build, c.SoC, c.Arch = htp.CPU, "", 0, 0
@@ -42,7 +42,7 @@ func variants() map[string]blob.Context {
 	})
 	add("two graphs", func(c *blob.Context) {
 		g := c.Graphs[0]
-		g.Name, g.Updates = "decode", []blob.Tensor{{ID: 7, Kind: 4, Name: "w", DType: htp.SFixed8, Dims: []uint32{2}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}}}
+		g.Name, g.Updates = "decode", []blob.Tensor{{ID: 7, Kind: 4, Name: "w", DType: htp.SFixed8, Dims: []uint32{2}, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}}
 		g.Memory = &blob.Memory{VTCM: 8 << 20, SpillFill: 1 << 20}
 		c.Graphs = append(c.Graphs, g)
 	})
@@ -66,7 +66,7 @@ func variants() map[string]blob.Context {
 	return all
 }
 
-// What another library writes is read as it was meant.
+// A context written by another library is read back.
 func TestRead(t *testing.T) {
 	for name, want := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func (c *counted) ReadAt(b []byte, at int64) (int, error) {
 	return c.ReaderAt.ReadAt(b, at)
 }
 
-// Of a large file the blob is not read.
+// The blob of a large file is not read.
 func TestReadsMetadataAlone(t *testing.T) {
 	c := htptest.Sample()
 	c.BlobSize = 1 << 20
@@ -111,8 +111,8 @@ func TestReadsMetadataAlone(t *testing.T) {
 	}
 }
 
-// A file of another kind, a cut one and one that contradicts itself are
-// refused, and what is wrong is said.
+// Files of another kind, truncated files and contradictory files are refused
+// with the reason.
 func TestRefuses(t *testing.T) {
 	good := htptest.Context(htptest.Sample())
 	patch := func(at int, with ...byte) []byte { b := slices.Clone(good); copy(b[at:], with); return b }
@@ -126,36 +126,36 @@ func TestRefuses(t *testing.T) {
 		file []byte
 		want string
 	}{
-		{"empty", nil, "no such file"},
-		{"text", []byte("name: core-llm, of a kind with more than forty bytes in it"), "no such file"},
-		{"the magic alone", good[:16], "cut off: the header has 40 bytes, the file 16"},
-		{"cut in the metadata", good[:200], "cut off: the metadata ends"},
-		{"cut in the blob", good[:len(good)-1], "cut off: the blob begins"},
-		{"a byte more", append(slices.Clone(good), 0), "1 bytes follow it"},
-		{"metadata of 2^63", patch(16, 0, 0, 0, 0, 0, 0, 0, 128), "at most 67108864 are read"},
-		{"blob in the metadata", patch(24, 41, 0, 0, 0, 0, 0, 0, 0), "within the metadata"},
-		{"blob that wraps", patch(32, 255, 255, 255, 255, 255, 255, 255, 255), "cut off: the blob"},
-		{"root of 0", patch(40, 0, 0, 0, 0), "the offset at 0 is 0"},
+		{"empty", nil, "not the expected file type"},
+		{"text", []byte("name: core-llm, of a kind with more than forty bytes in it"), "not the expected file type"},
+		{"the magic alone", good[:16], "truncated in the header: got 16 bytes, want 40"},
+		{"cut in the metadata", good[:200], "truncated in the metadata"},
+		{"cut in the blob", good[:len(good)-1], "truncated in the blob"},
+		{"a byte more", append(slices.Clone(good), 0), "1 extra bytes"},
+		{"metadata of 2^63", patch(16, 0, 0, 0, 0, 0, 0, 0, 128), "limit 67108864"},
+		{"blob in the metadata", patch(24, 41, 0, 0, 0, 0, 0, 0, 0), "overlaps the metadata"},
+		{"blob that wraps", patch(32, 255, 255, 255, 255, 255, 255, 255, 255), "truncated in the blob"},
+		{"root of 0", patch(40, 0, 0, 0, 0), "zero offset at 0"},
 		{"root beyond the end", patch(40, 255, 255, 255, 127), "malformed"},
-		{"a name twice", described(func(c *blob.Context) { c.Graphs = append(c.Graphs, c.Graphs[0]) }), `graph 1 is called "main" as another one is`},
+		{"a name twice", described(func(c *blob.Context) { c.Graphs = append(c.Graphs, c.Graphs[0]) }), `graph 1: duplicate name "main"`},
 		{"an input twice", described(func(c *blob.Context) {
 			c.Graphs[0].Inputs = append(c.Graphs[0].Inputs, c.Graphs[0].Inputs[0])
-		}), `two of the inputs are called "x"`},
-		{"dynamic of another rank", described(func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true} }), "of 1 whether they are dynamic"},
+		}), `duplicate name in inputs: "x"`},
+		{"dynamic of another rank", described(func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true} }), "1 dynamic flags"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := read(t, tc.file)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %+v, %v; want %s", c, err, tc.want)
 			}
-			if other := tc.want == "no such file"; err != nil && errors.Is(err, htp.ErrOther) != other {
+			if other := tc.want == "not the expected file type"; err != nil && errors.Is(err, htp.ErrOther) != other {
 				t.Errorf("another kind of file: %v", !other)
 			}
 		})
 	}
 }
 
-// A schema that is not known is told, and the header still is.
+// An unknown schema is reported, and the header is still read.
 func TestUnknownSchema(t *testing.T) {
 	c := htptest.Sample()
 	c.Schema = 2
@@ -164,12 +164,12 @@ func TestUnknownSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "schema 2 of the metadata, in a table of form 2, is not known"; got.Unread != want || got.Size != int64(len(b)) || got.Schema != 0 || got.Graphs != nil {
+	if want := "schema 2 of the metadata, in a table of form 2: unknown"; got.Unread != want || got.Size != int64(len(b)) || got.Schema != 0 || got.Graphs != nil {
 		t.Errorf("%+v", got)
 	}
 }
 
-// The blob's size stands twice; where the two differ the file is refused.
+// The blob's size is stored twice; a file in which they differ is refused.
 func TestTwoSizes(t *testing.T) {
 	b := htptest.Context(htptest.Sample())
 	at := bytes.Index(b[40:], []byte{0, 32, 0, 0, 0, 0, 0, 0})
@@ -177,7 +177,7 @@ func TestTwoSizes(t *testing.T) {
 		t.Fatal("no size in the metadata")
 	}
 	b[40+at]++
-	if _, err := read(t, b); err == nil || !strings.Contains(err.Error(), "8192 bytes by the header and 8193 by the metadata") {
+	if _, err := read(t, b); err == nil || !strings.Contains(err.Error(), "header has 8192, metadata 8193") {
 		t.Error(err)
 	}
 }

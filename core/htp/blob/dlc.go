@@ -1,11 +1,7 @@
-// Package dlc reads the outside of .dlc files, containers that Qualcomm's
-// converter writes: ZIP archives of a model for any chip, its weights, and
-// notes in JSON about what wrote it. Some carry context binaries as well, which
-// were compiled for one chip.
-//
-// [ReadDLC] lists the entries, reads the notes and the name of the graph and finds
-// contexts; weights stay where they are. Entries are stored, not compressed,
-// and have no checksum.
+// DLC files are containers that Qualcomm's converter writes: ZIP archives of a
+// model for any chip, its weights, and JSON notes about the converter. Some
+// also carry context binaries, compiled for one chip. Weights are not read.
+// Entries are stored, not compressed, and have no checksum.
 package blob
 
 import (
@@ -19,26 +15,25 @@ import (
 	"mm-abi.org/mm/core/htp"
 )
 
-// The limits of what is read.
+// Limits of a container.
 const (
 	maxDirectory = 1 << 20 // bytes of the archive's directory
 	maxNotes     = 1 << 20 // bytes of one note
 	maxEntries   = 1024
 )
 
-// DLCHead is how many bytes of a file [IsDLC] needs.
+// DLCHead is the number of bytes that [IsDLC] needs.
 const DLCHead = 4
 
-// IsDLC reports whether a file that begins with head is a ZIP archive, as every
-// .dlc is.
+// IsDLC reports whether head begins a ZIP archive, as every .dlc file does.
 func IsDLC(head []byte) bool { return len(head) >= DLCHead && string(head[:4]) == "PK\x03\x04" }
 
-// Container is what a file is made of.
+// DLC describes a container.
 type DLC struct {
 	Size      int64
 	Version   htp.Version // of the notes
-	Converter string      // the version of what wrote it, such as 2.51.0.260929181845
-	Tool      string      // which wrote it
+	Converter string      // version of the converter, such as 2.51.0.260929181845
+	Tool      string      // name of the converter
 	Graphs    []string
 	Entries   []Entry
 	Contexts  []DLCContext
@@ -50,15 +45,15 @@ type Entry struct {
 	Size int64
 }
 
-// Context is a context binary in the container.
+// DLCContext is a context binary in the container.
 type DLCContext struct {
 	Entry        string
 	Offset, Size int64 // in the file
 	Context      *Context
 }
 
-// ReadDLC reads the container that r holds, size bytes from its start. What is no
-// ZIP archive, or one without a model, is [qnn.ErrOther].
+// ReadDLC reads the container of size bytes in r. If it is not a ZIP archive or
+// has no model, the error is [htp.ErrOther].
 func ReadDLC(r io.ReaderAt, size int64) (*DLC, error) {
 	c, err := readDLC(r, size)
 	if err != nil {
@@ -67,14 +62,14 @@ func ReadDLC(r io.ReaderAt, size int64) (*DLC, error) {
 	return c, nil
 }
 
-// bounded refuses to read more than is left. The directory of a hostile archive
-// could fill the memory before its first entry is seen.
+// bounded limits how much is read: the directory of a hostile archive could
+// fill the memory before its first entry is seen.
 type bounded struct {
 	io.ReaderAt
 	left int64
 }
 
-var errDirectory = fmt.Errorf("the archive's directory has more than %d bytes", maxDirectory)
+var errDirectory = fmt.Errorf("archive directory exceeds %d bytes", maxDirectory)
 
 // ReadAt implements io.ReaderAt.
 func (b *bounded) ReadAt(p []byte, at int64) (int, error) {
@@ -90,29 +85,29 @@ func readDLC(r io.ReaderAt, size int64) (*DLC, error) {
 		return nil, errors.Join(err, io.ErrUnexpectedEOF)
 	}
 	if !IsDLC(head) {
-		return nil, fmt.Errorf("%w: it is no ZIP archive", htp.ErrOther)
+		return nil, fmt.Errorf("%w: not a ZIP archive", htp.ErrOther)
 	}
 	z, err := zip.NewReader(&bounded{r, maxDirectory + 128<<10}, size)
 	if err != nil {
 		return nil, err
 	}
 	if len(z.File) > maxEntries {
-		return nil, fmt.Errorf("%d entries, at most %d are read", len(z.File), maxEntries)
+		return nil, fmt.Errorf("too many entries: got %d, limit %d", len(z.File), maxEntries)
 	}
 	c := &DLC{Size: size}
 	model := false
 	names := map[string]bool{}
 	for _, f := range z.File {
 		if names[f.Name] {
-			return nil, fmt.Errorf("two entries are called %q", f.Name)
+			return nil, fmt.Errorf("duplicate entry %q", f.Name)
 		}
 		names[f.Name] = true
 		model = model || f.Name == "model"
 	}
 	if !model {
-		return nil, fmt.Errorf("%w: a ZIP archive without an entry called model", htp.ErrOther)
+		return nil, fmt.Errorf("%w: ZIP archive has no entry \"model\"", htp.ErrOther)
 	}
-	// Each is read through a view of its own: the directory alone is bounded.
+	// Entries are read unbounded: only the directory needs the bound.
 	for _, f := range z.File {
 		if err := c.entry(r, size, f); err != nil {
 			return nil, fmt.Errorf("entry %q: %w", f.Name, err)
@@ -121,8 +116,8 @@ func readDLC(r io.ReaderAt, size int64) (*DLC, error) {
 	return c, nil
 }
 
-// entry reads what is worth reading of an entry. An entry that lies beyond the
-// file or is compressed is an error.
+// entry reads the notes, the model's names or a context. An entry beyond the
+// end of the file or a compressed one is an error.
 func (c *DLC) entry(r io.ReaderAt, size int64, f *zip.File) error {
 	at, err := dataOffset(r, size, f)
 	if err != nil {
@@ -130,10 +125,10 @@ func (c *DLC) entry(r io.ReaderAt, size int64, f *zip.File) error {
 	}
 	n := int64(f.UncompressedSize64)
 	if f.Method != zip.Store || f.CompressedSize64 != f.UncompressedSize64 {
-		return fmt.Errorf("it is compressed by method %d, entries are stored", f.Method)
+		return fmt.Errorf("compression method %d, want stored", f.Method)
 	}
 	if n < 0 || n > size-at {
-		return fmt.Errorf("%d bytes at %d, the file has %d", f.UncompressedSize64, at, size)
+		return fmt.Errorf("%d bytes at %d exceed the file size %d", f.UncompressedSize64, at, size)
 	}
 	c.Entries = append(c.Entries, Entry{f.Name, n})
 	body := io.NewSectionReader(r, at, n)
@@ -152,7 +147,7 @@ func (c *DLC) entry(r io.ReaderAt, size int64, f *zip.File) error {
 		return c.model(body, n)
 	case strings.HasPrefix(f.Name, "dlc.metadata"):
 		if n > maxNotes {
-			return fmt.Errorf("notes of %d bytes, at most %d are read", n, maxNotes)
+			return fmt.Errorf("notes too large: got %d bytes, limit %d", n, maxNotes)
 		}
 		data, err := io.ReadAll(body)
 		if err != nil {
@@ -163,16 +158,16 @@ func (c *DLC) entry(r io.ReaderAt, size int64, f *zip.File) error {
 	return nil
 }
 
-// dataOffset is where an entry's bytes begin, by its own header.
+// dataOffset returns the offset of an entry's data, from its local header.
 func dataOffset(r io.ReaderAt, size int64, f *zip.File) (int64, error) {
 	at, err := f.DataOffset()
 	if err == nil && (at < 0 || at > size) {
-		err = fmt.Errorf("it begins at byte %d, the file has %d", at, size)
+		err = fmt.Errorf("data offset %d exceeds the file size %d", at, size)
 	}
 	return at, err
 }
 
-// notes reads what the converter wrote about itself.
+// notes parses the converter's notes.
 func (c *DLC) notes(data []byte) error {
 	var n struct {
 		Header struct {
@@ -183,7 +178,7 @@ func (c *DLC) notes(data []byte) error {
 		}
 	}
 	if err := json.Unmarshal(data, &n); err != nil {
-		return fmt.Errorf("the notes are no JSON: %w", err)
+		return fmt.Errorf("invalid JSON in the notes: %w", err)
 	}
 	c.Version = htp.Version(n.Header.Version)
 	for _, g := range n.DLCGenerationInfo {
@@ -192,14 +187,14 @@ func (c *DLC) notes(data []byte) error {
 	return nil
 }
 
-// prefix is what stands before the FlatBuffer of a model.
+// prefix is the number of bytes before the FlatBuffer of a model.
 const prefix = 8
 
-// model reads the names of the graphs. A model of another form is no fault:
-// the notes say what it is.
+// model reads the names of the graphs. A model in another format is not an
+// error: the notes describe it.
 func (c *DLC) model(body *io.SectionReader, n int64) error {
 	if n < prefix+8 {
-		return fmt.Errorf("a model of %d bytes", n)
+		return fmt.Errorf("bad model size: %d bytes", n)
 	}
 	b := newBuffer(body, prefix, n-prefix)
 	if b.Identifier() != "NETD" {

@@ -65,12 +65,12 @@ func TestDLCRefuses(t *testing.T) {
 		want  string
 		other bool
 	}{
-		{"empty", nil, "no ZIP archive", true},
-		{"a checkpoint", archive([]string{"data.pkl"}, zip.Store), "without an entry called model", true},
-		{"compressed", archive([]string{"model"}, zip.Deflate), "compressed by method 8", false},
-		{"twice", archive([]string{"model", "model"}, zip.Store), "two entries are called", false},
-		{"many", archive(many, zip.Store), "1100 entries, at most 1024", false},
-		{"notes that are none", archive([]string{"model", "dlc.metadata"}, zip.Store), "the notes are no JSON", false},
+		{"empty", nil, "not a ZIP archive", true},
+		{"a checkpoint", archive([]string{"data.pkl"}, zip.Store), "no entry \"model\"", true},
+		{"compressed", archive([]string{"model"}, zip.Deflate), "compression method 8", false},
+		{"twice", archive([]string{"model", "model"}, zip.Store), "duplicate entry", false},
+		{"many", archive(many, zip.Store), "got 1100, limit 1024", false},
+		{"notes without JSON", archive([]string{"model", "dlc.metadata"}, zip.Store), "invalid JSON in the notes", false},
 		{"cut", htptest.DLC("net", nil)[:900], "zip", false},
 	} {
 		got, err := readDLC(tc.file)
@@ -92,7 +92,7 @@ func TestDirectoryIsBounded(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readDLC(out.Bytes()); err == nil || !strings.Contains(err.Error(), "directory has more than") {
+	if _, err := readDLC(out.Bytes()); err == nil || !strings.Contains(err.Error(), "directory exceeds") {
 		t.Error(err)
 	}
 }

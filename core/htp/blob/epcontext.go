@@ -1,11 +1,8 @@
-// Package epcontext reads and makes ONNX models whose nodes are compiled parts:
-// EPContext of ONNX Runtime, with a QNN context binary in the node or in a file
-// beside the model.
-//
-// [Of] finds the nodes of a model that onnx has read; [Node.Compare] holds
-// a node to the context that it names, for ONNX Runtime maps inputs and outputs
-// by their position and computes nonsense where names are swapped; [Wrap] makes
-// a model around a context.
+// EPContext is ONNX Runtime's operator for a compiled part, with a QNN context
+// binary in the node or in a file next to the model. [ReadEPContext] finds the
+// nodes. [Node.Compare] compares a node with its context: ONNX Runtime maps
+// inputs and outputs by position and computes wrong results if names are
+// swapped.
 package blob
 
 import (
@@ -18,57 +15,56 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// Operator and Domain name the node that stands for a compiled part.
+// EPContextOp and Domain name the operator of a compiled part.
 const (
 	EPContextOp = "EPContext"
 	Domain      = "com.microsoft"
 )
 
-// Model is what an ONNX model with compiled parts is made of.
+// EPContext describes an ONNX model with compiled parts.
 type EPContext struct {
 	Nodes []Node
-	// Left are the operators that were not compiled, with how often each is
-	// there, by name.
+	// Left counts the operators that were not compiled, sorted by name.
 	Left []Count
 	// Inputs and Outputs are the model's.
 	Inputs, Outputs []onnx.Value
 }
 
-// Count is how often a model has an operator.
+// Count is an operator and how often it occurs.
 type Count struct {
 	Name  string
 	Count int
 }
 
-// Node is one compiled part.
+// Node is a compiled part.
 type Node struct {
 	Name    string
 	Graph   string // partition_name: the graph in the context
-	Source  string // whose context it is
+	Source  string // producer of the context
 	SDK     string // ep_sdk_version
 	Main    bool   // the context is named here; other nodes share it
 	Embed   bool   // the context is in the model
-	File    string // where it is otherwise, relative to the model
+	File    string // path of the context relative to the model, if not embedded
 	Bytes   []byte // the embedded context; it aliases the model
 	MaxSize int64  // of the spill-fill buffer
 	Inputs  []Port
 	Outputs []Port
 }
 
-// Port is an input or an output of a node, with its type where the model says
-// one.
+// Port is an input or an output of a node, with its type if the model has one.
 type Port struct {
 	Name string
 	Type onnx.Type
 }
 
-// QNN reports whether a node is for QNN, as ONNX Runtime decides it.
+// QNN reports whether a node is for QNN, by ONNX Runtime's rule.
 func (n Node) QNN() bool {
 	s := strings.ToLower(n.Source)
 	return s == "qnn" || s == "qnnexecutionprovider"
 }
 
-// Of finds the compiled parts of a model. One without any is [qnn.ErrOther].
+// ReadEPContext finds the compiled parts of a model. If there are none, the
+// error is [htp.ErrOther].
 func ReadEPContext(m *onnx.Model) (*EPContext, error) {
 	types := map[string]onnx.Type{}
 	for _, list := range [][]onnx.Value{m.Graph.Values, m.Graph.Inputs, m.Graph.Outputs} {
@@ -99,13 +95,13 @@ func ReadEPContext(m *onnx.Model) (*EPContext, error) {
 	return out, nil
 }
 
-// nodeOf reads a node's attributes.
+// nodeOf parses a node's attributes.
 func nodeOf(n onnx.Node, types map[string]onnx.Type) (Node, error) {
 	out := Node{Name: n.Name}
 	attributes := map[string]onnx.Attribute{}
 	for _, a := range n.Attributes {
 		if _, twice := attributes[a.Name]; twice {
-			return out, fmt.Errorf("the attribute %q stands twice", a.Name)
+			return out, fmt.Errorf("duplicate attribute %q", a.Name)
 		}
 		attributes[a.Name] = a
 	}
@@ -116,17 +112,17 @@ func nodeOf(n onnx.Node, types map[string]onnx.Type) (Node, error) {
 			return absent
 		}
 		if a.Type != onnx.AttrInt {
-			errs = append(errs, fmt.Errorf("the attribute %q is no number", name))
+			errs = append(errs, fmt.Errorf("attribute %q is not a number", name))
 		}
 		return a.Int
 	}
 	text := func(name string) string {
 		a, ok := attributes[name]
 		if ok && a.Type != onnx.AttrString {
-			errs = append(errs, fmt.Errorf("the attribute %q is no text", name))
+			errs = append(errs, fmt.Errorf("attribute %q is not a string", name))
 		}
 		if len(a.String) > 1<<16 {
-			errs = append(errs, fmt.Errorf("the attribute %q has %d bytes", name, len(a.String)))
+			errs = append(errs, fmt.Errorf("attribute %q too long: %d bytes", name, len(a.String)))
 			return ""
 		}
 		return strings.ToValidUTF8(string(a.String), "\uFFFD")
@@ -137,7 +133,7 @@ func nodeOf(n onnx.Node, types map[string]onnx.Type) (Node, error) {
 	case mode == 1:
 		out.Embed, out.Bytes = true, attributes["ep_cache_context"].String
 		if a, ok := attributes["ep_cache_context"]; ok && a.Type != onnx.AttrString {
-			errs = append(errs, errors.New("the attribute \"ep_cache_context\" holds no bytes"))
+			errs = append(errs, errors.New("attribute \"ep_cache_context\" is empty"))
 		}
 	case mode == 0:
 		out.File = text("ep_cache_context")
@@ -145,7 +141,7 @@ func nodeOf(n onnx.Node, types map[string]onnx.Type) (Node, error) {
 			errs = append(errs, onnx.CheckLocation(out.File))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("embed_mode is %d, not 0 or 1", mode))
+		errs = append(errs, fmt.Errorf("bad embed_mode: got %d, want 0 or 1", mode))
 	}
 	for _, name := range n.Inputs {
 		out.Inputs = append(out.Inputs, Port{name, types[name]})
@@ -156,12 +152,12 @@ func nodeOf(n onnx.Node, types map[string]onnx.Type) (Node, error) {
 	return out, errors.Join(errs...)
 }
 
-// Difference is a value that a node and its context do not agree on.
+// Difference is a value on which a node and its context disagree.
 type Difference struct{ What, Node, Context string }
 
-// Compare tells where a node differs from the context that it names: the
-// graph's name, the names of inputs and outputs and their order, element types
-// and dimensions. What the model leaves open is no difference.
+// Compare lists the differences between a node and its context: the graph's
+// name, the names and order of inputs and outputs, element types and
+// dimensions. A value that the model leaves open does not count.
 func (n Node) Compare(c *Context) []Difference {
 	if c.Unread != "" {
 		return nil
@@ -201,19 +197,20 @@ func compare(what string, ports []Port, tensors []Tensor) []Difference {
 	return out
 }
 
-// sameDims compares dimensions; one with a name is none of a compiled graph.
+// sameDims compares dimensions; a named dimension never matches a compiled
+// graph.
 func sameDims(a []onnx.Dim, b []uint32) bool {
 	return slices.EqualFunc(a, b, func(x onnx.Dim, y uint32) bool { return x.Param == "" && x.Value == int64(y) })
 }
 
-// WrapOptions for Wrap: one of File and Bytes says where the context is.
+// WrapOptions configures [Wrap]: set either File or Bytes.
 type WrapOptions struct {
-	Graph string // of the context; "" where it has only one
-	File  string // the context, relative to where the model will be
-	Bytes []byte // the context, to be in the model, which aliases it
+	Graph string // of the context; "" if it has only one
+	File  string // path of the context relative to the model
+	Bytes []byte // the context itself, embedded without a copy
 }
 
-// Wrap makes a model of one graph of a context: its inputs, one node, its
+// Wrap builds a model of one graph of a context: its inputs, one node, its
 // outputs.
 func Wrap(c *Context, opt WrapOptions) (*onnx.Model, error) {
 	m, err := wrap(c, opt)
@@ -228,7 +225,7 @@ func wrap(c *Context, opt WrapOptions) (*onnx.Model, error) {
 		return nil, errors.New(c.Unread)
 	}
 	if c.Backend != htp.HTP {
-		return nil, fmt.Errorf("the context is for QNN's %s, ONNX Runtime's provider runs those for the HTP", c.Backend)
+		return nil, fmt.Errorf("context is for backend %s, want HTP: ONNX Runtime's provider runs no other", c.Backend)
 	}
 	g, err := chosen(c, opt.Graph)
 	if err != nil {
@@ -259,7 +256,7 @@ func wrap(c *Context, opt WrapOptions) (*onnx.Model, error) {
 	return m, nil
 }
 
-// chosen finds the graph that is meant.
+// chosen returns the selected graph.
 func chosen(c *Context, name string) (Graph, error) {
 	var all []string
 	for _, g := range c.Graphs {
@@ -269,9 +266,9 @@ func chosen(c *Context, name string) (Graph, error) {
 		all = append(all, g.Name)
 	}
 	if name == "" {
-		return Graph{}, fmt.Errorf("the context has %d graphs, one must be chosen: %s", len(c.Graphs), strings.Join(all, ", "))
+		return Graph{}, fmt.Errorf("ambiguous graph: the context has %d, choose one of %s", len(c.Graphs), strings.Join(all, ", "))
 	}
-	return Graph{}, fmt.Errorf("the context has no graph %q, but %s", name, strings.Join(all, ", "))
+	return Graph{}, fmt.Errorf("unknown graph %q, the context has %s", name, strings.Join(all, ", "))
 }
 
 func names(tensors []Tensor) []string {
@@ -287,12 +284,12 @@ func values(what string, tensors []Tensor) ([]onnx.Value, error) {
 	for _, t := range tensors {
 		d, ok := onnx.DTypeOf(t.DType.ONNX())
 		if !ok {
-			return nil, fmt.Errorf("%s %q has the element type %s, which ONNX does not have", what, t.Name, t.DType)
+			return nil, fmt.Errorf("%s %q: element type %s is not an ONNX type", what, t.Name, t.DType)
 		}
 		var dims []any
 		for i, n := range t.Dims {
 			if n == 0 || len(t.Dynamic) > i && t.Dynamic[i] {
-				return nil, fmt.Errorf("%s %q has a dynamic dimension, %v", what, t.Name, t.Dims)
+				return nil, fmt.Errorf("%s %q: dynamic dimension in %v", what, t.Name, t.Dims)
 			}
 			dims = append(dims, int64(n))
 		}

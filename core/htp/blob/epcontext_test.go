@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/onnx"
 )
 
-// sample is the context of qnntest and its bytes.
+// sampleContext is the context of htptest and its bytes.
 func sampleContext(t testing.TB, change func(*blob.Context)) (*blob.Context, []byte) {
 	t.Helper()
 	c := htptest.Sample()
@@ -31,7 +31,7 @@ func sampleContext(t testing.TB, change func(*blob.Context)) (*blob.Context, []b
 	return read, b
 }
 
-// written is a model as it comes back from disk.
+// written returns a model as read back from disk.
 func written(t testing.TB, m *onnx.Model) *onnx.Model {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,14 +43,14 @@ func written(t testing.TB, m *onnx.Model) *onnx.Model {
 		t.Fatal(err)
 	}
 	for _, p := range back.Check(onnx.CheckOptions{Domains: []string{blob.Domain}}) {
-		if !strings.Contains(p.Text, "compiled code for a device") { // which it is
+		if !strings.Contains(p.Text, "compiled code for a device") { // as expected
 			t.Errorf("the model has a fault: %v", p)
 		}
 	}
 	return back
 }
 
-// A wrapper says what its context says.
+// A wrapper matches its context.
 func TestWrap(t *testing.T) {
 	c, b := sampleContext(t, nil)
 	for _, opt := range []blob.WrapOptions{{File: "sub/a.bin"}, {Bytes: b}} {
@@ -67,7 +67,7 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		if d := n.Compare(c); d != nil {
-			t.Errorf("the wrapper differs from what it was made of: %v", d)
+			t.Errorf("the wrapper differs from its context: %v", d)
 		}
 	}
 }
@@ -85,13 +85,13 @@ func TestWrapRefuses(t *testing.T) {
 			g := c.Graphs[0]
 			g.Name = "decode"
 			c.Graphs = append(c.Graphs, g)
-		}, blob.WrapOptions{File: "a.bin"}, "2 graphs, one must be chosen: main, decode"},
-		"no such graph":    {nil, blob.WrapOptions{File: "a.bin", Graph: "x"}, `no graph "x", but main`},
+		}, blob.WrapOptions{File: "a.bin"}, "has 2, choose one of main, decode"},
+		"no such graph":    {nil, blob.WrapOptions{File: "a.bin", Graph: "x"}, `unknown graph "x", the context has main`},
 		"absolute":         {nil, blob.WrapOptions{File: "/a.bin"}, "is absolute"},
 		"out of the way":   {nil, blob.WrapOptions{File: "../a.bin"}, "leads out"},
-		"of the processor": {func(c *blob.Context) { c.Backend, c.Arch = htp.CPU, 0; c.Graphs[0].Memory = nil }, blob.WrapOptions{File: "a.bin"}, "QNN's CPU"},
+		"of the processor": {func(c *blob.Context) { c.Backend, c.Arch = htp.CPU, 0; c.Graphs[0].Memory = nil }, blob.WrapOptions{File: "a.bin"}, "backend CPU"},
 		"dynamic":          {input(func(x *blob.Tensor) { x.Dynamic = []bool{true, false} }), blob.WrapOptions{File: "a.bin"}, "dynamic dimension"},
-		"four bits":        {input(func(x *blob.Tensor) { x.DType = htp.UFixed4 }), blob.WrapOptions{File: "a.bin"}, "ufixed4, which ONNX does not have"},
+		"four bits":        {input(func(x *blob.Tensor) { x.DType = htp.UFixed4 }), blob.WrapOptions{File: "a.bin"}, "ufixed4 is not an ONNX type"},
 		"unread":           {func(c *blob.Context) { c.Schema = 2 }, blob.WrapOptions{File: "a.bin"}, "schema 2"},
 	} {
 		c, _ := sampleContext(t, tc.change)
@@ -101,7 +101,7 @@ func TestWrapRefuses(t *testing.T) {
 	}
 }
 
-// ONNX Runtime goes by position, so that every difference counts.
+// ONNX Runtime maps by position, so every difference counts.
 func TestCompare(t *testing.T) {
 	two := func(c *blob.Context) {
 		x := c.Graphs[0].Inputs[0]
@@ -149,11 +149,11 @@ func TestEPContextRefuses(t *testing.T) {
 	}{
 		"no such node":    {func(n *onnx.Node) { n.Domain = "" }, "no node EPContext"},
 		"leads out":       {func(n *onnx.Node) { n.Attributes[2].String = []byte("../a.bin") }, "leads out"},
-		"a number":        {func(n *onnx.Node) { n.Attributes[2] = onnx.Int("ep_cache_context", 1) }, "is no text"},
-		"a text":          {func(n *onnx.Node) { n.Attributes[0] = onnx.String("main_context", "1") }, "is no number"},
-		"a third mode":    {func(n *onnx.Node) { n.Attributes[1].Int = 2 }, "embed_mode is 2"},
-		"stands twice":    {func(n *onnx.Node) { n.Attributes = append(n.Attributes, n.Attributes[0]) }, "stands twice"},
-		"a mode as float": {func(n *onnx.Node) { n.Attributes[1] = onnx.Float("embed_mode", 1) }, "is no number"},
+		"a number":        {func(n *onnx.Node) { n.Attributes[2] = onnx.Int("ep_cache_context", 1) }, "is not a string"},
+		"a text":          {func(n *onnx.Node) { n.Attributes[0] = onnx.String("main_context", "1") }, "is not a number"},
+		"a third mode":    {func(n *onnx.Node) { n.Attributes[1].Int = 2 }, "bad embed_mode: got 2"},
+		"duplicate":       {func(n *onnx.Node) { n.Attributes = append(n.Attributes, n.Attributes[0]) }, "duplicate attribute"},
+		"a mode as float": {func(n *onnx.Node) { n.Attributes[1] = onnx.Float("embed_mode", 1) }, "is not a number"},
 	} {
 		m, err := blob.Wrap(c, blob.WrapOptions{File: "a.bin"})
 		if err != nil {
@@ -167,7 +167,7 @@ func TestEPContextRefuses(t *testing.T) {
 	}
 }
 
-// ONNX Runtime's own models, with the contexts beside them.
+// Models of ONNX Runtime, with their contexts.
 func TestSamples(t *testing.T) {
 	files, _ := filepath.Glob("../../../../shared/data/qnn/*_ctx.onnx")
 	if len(files) == 0 {

@@ -1,13 +1,10 @@
-// Package flat reads FlatBuffers that nobody vouches for, without a schema's
-// generated code: a [Table] gives its fields by their numbers.
-//
-// The library of FlatBuffers' authors trusts its bytes: it has no verifier for
-// Go, and an offset out of range panics. Here every offset is checked before
-// it is followed, a [Buffer] remembers the first fault and gives zero values
-// from then on, and a budget bounds what a small file may unfold to, for
-// nothing keeps a million entries of a vector from naming one table. The bytes
-// are read in pages as they are needed, so that a file with gigabytes of
-// weights in it costs no more memory than a small one.
+// FlatBuffers are read without a schema's generated code: a [table] returns
+// fields by number. FlatBuffers' Go library trusts its bytes: it has no
+// verifier, and an offset out of range panics. Here every offset is checked
+// before use, a [buffer] keeps the first error and returns zero values from
+// then on, and a budget bounds the expansion of a small file: a million entries
+// of a vector may name one table. The bytes are read in pages on demand, so
+// gigabytes of weights do not cost memory.
 package blob
 
 import (
@@ -18,23 +15,23 @@ import (
 	"math"
 )
 
-// The limits of what is read.
+// Limits of a FlatBuffer.
 const (
 	pageBytes = 4 << 10
 	pages     = 64
-	// MaxText is the longest text, in bytes.
+	// maxText is the limit of a string, in bytes.
 	maxText = 1 << 16
-	// Budget is what the tables, texts and vectors that are read may take
-	// together, in bytes of memory.
+	// budget is the limit of all tables, strings and vectors together, in bytes
+	// of memory.
 	budget = 64 << 20
-	// tableCost is what reading a table counts for.
+	// tableCost is the cost of reading a table.
 	tableCost = 256
 )
 
-// ErrMalformed is in the errors about bytes that are no FlatBuffer.
+// ErrMalformed reports an invalid FlatBuffer.
 var ErrMalformed = errors.New("malformed")
 
-// Buffer is a FlatBuffer: size bytes of src from base on.
+// buffer is a FlatBuffer: size bytes of src from base on.
 type buffer struct {
 	src        io.ReaderAt
 	base, size int64
@@ -44,20 +41,20 @@ type buffer struct {
 }
 
 type page struct {
-	at   int64 // offset in the buffer plus 1; 0 for an empty place
+	at   int64 // offset in the buffer plus 1; 0 if empty
 	data []byte
 }
 
-// New is the buffer that lies at base in src and has size bytes. No offset of
-// a FlatBuffer is above 2^32, so that of a larger file the rest is not seen.
+// newBuffer returns the buffer of size bytes at base in src. FlatBuffer offsets
+// stay below 2^32, so the rest of a larger file is ignored.
 func newBuffer(src io.ReaderAt, base, size int64) *buffer {
 	return &buffer{src: src, base: base, size: min(size, math.MaxUint32), budget: budget}
 }
 
-// Err is the first fault that was met.
+// Err returns the first error.
 func (b *buffer) Err() error { return b.err }
 
-// Fail makes err the buffer's fault, if it has none yet.
+// Fail records err unless an error is recorded already.
 func (b *buffer) Fail(err error) {
 	if b.err == nil {
 		b.err = err
@@ -68,10 +65,10 @@ func (b *buffer) malformed(format string, args ...any) {
 	b.Fail(fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...)))
 }
 
-// spend takes n bytes out of the budget.
+// spend takes n bytes from the budget.
 func (b *buffer) spend(n int64) bool {
 	if b.err == nil && n > b.budget {
-		b.malformed("the structure unfolds to more than %d bytes", int64(budget))
+		b.malformed("structure unfolds to more than %d bytes", int64(budget))
 	}
 	if b.err != nil {
 		return false
@@ -80,20 +77,20 @@ func (b *buffer) spend(n int64) bool {
 	return true
 }
 
-// within checks that n bytes lie at offset at.
+// within checks that n bytes at offset at are in range.
 func (b *buffer) within(at, n int64) bool {
 	if b.err != nil {
 		return false
 	}
 	if at < 0 || n < 0 || at > b.size || n > b.size-at {
-		b.malformed("%d bytes at %d are beyond the %d that there are", n, at, b.size)
+		b.malformed("%d bytes at %d exceed the buffer of %d", n, at, b.size)
 		return false
 	}
 	return true
 }
 
-// at gives the n bytes at an offset, n at most a page; nil after a fault. They
-// hold until the next call.
+// at returns the n bytes at an offset, n at most a page, or nil after an error.
+// They are valid until the next call.
 func (b *buffer) at(at, n int64) []byte {
 	if !b.within(at, n) {
 		return nil
@@ -147,23 +144,23 @@ func (b *buffer) u32(at int64) uint32 {
 	return 0
 }
 
-// follow gives where the offset at a place leads, which is always ahead.
+// follow returns the target of the forward offset at a position.
 func (b *buffer) follow(at int64) int64 {
 	n := b.u32(at)
 	if b.err == nil && n == 0 {
-		b.malformed("the offset at %d is 0", at)
+		b.malformed("zero offset at %d", at)
 	}
 	return at + int64(n)
 }
 
-// Identifier is the four bytes behind the root's offset, which say what a file
-// is.
+// Identifier returns the four bytes after the root offset, the file's
+// identifier.
 func (b *buffer) Identifier() string { return string(b.at(4, 4)) }
 
-// Root is the table that the buffer begins with.
+// Root returns the root table.
 func (b *buffer) Root() table { return b.table(b.follow(0)) }
 
-// table checks the table at a place and its list of fields.
+// table checks the table at an offset and its vtable.
 func (b *buffer) table(at int64) table {
 	if !b.spend(tableCost) || !b.within(at, 4) {
 		return table{b: b}
@@ -175,7 +172,7 @@ func (b *buffer) table(at int64) table {
 	}
 	length, size := int64(b.u16(list)), int64(b.u16(list+2))
 	if length < 4 || length%2 != 0 || size < 4 || !b.within(list, length) || !b.within(at, size) {
-		b.malformed("the table at %d has a list of fields of %d bytes and %d bytes itself", at, length, size)
+		b.malformed("bad table at %d: vtable of %d bytes, table of %d bytes", at, length, size)
 		return table{b: b}
 	}
 	t.fields, t.size = int(length-4)/2, size

@@ -47,7 +47,7 @@ func sample() []byte {
 func open(b []byte) *buffer { return newBuffer(bytes.NewReader(b), 0, int64(len(b))) }
 
 func TestFields(t *testing.T) {
-	for _, before := range []int{0, 3, 4090, 5000} { // across pages, and at odd places
+	for _, before := range []int{0, 3, 4090, 5000} { // across pages, and unaligned
 		file := append(make([]byte, before), sample()...)
 		b := newBuffer(bytes.NewReader(file), int64(before), int64(len(file)-before))
 		r := b.Root()
@@ -70,13 +70,13 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// list is where the root's list of fields lies.
+// list returns the offset of the root's vtable.
 func list(b []byte) int {
 	root := binary.LittleEndian.Uint32(b)
 	return int(root) - int(int32(binary.LittleEndian.Uint32(b[root:])))
 }
 
-// A fault is remembered, and everything is empty from then on.
+// The first error is kept, and every value is empty from then on.
 func TestFaults(t *testing.T) {
 	good := sample()
 	for name, change := range map[string]func(b []byte) []byte{
@@ -111,7 +111,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A vector that names one table again and again takes no more than its share.
+// A vector that names one table many times stays within the budget.
 func TestBudget(t *testing.T) {
 	const n = 1 << 17
 	b := flatbuffers.NewBuilder(1 << 22)
@@ -149,7 +149,7 @@ func (f failing) ReadAt(p []byte, at int64) (int, error) {
 	return copy(p, f.b[at:]), nil
 }
 
-// An error of reading is that, not a fault of the bytes.
+// A read error is not reported as malformed.
 func TestReadError(t *testing.T) {
 	b := newBuffer(failing{sample()[:8]}, 0, 4096)
 	b.Root()
@@ -158,7 +158,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// FuzzTable reads everything a buffer holds as every type there is.
+// FuzzTable reads every field as every type.
 func FuzzTable(f *testing.F) {
 	f.Add(sample())
 	f.Fuzz(func(t *testing.T, file []byte) {

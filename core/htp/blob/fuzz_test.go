@@ -14,8 +14,8 @@ import (
 	"mm-abi.org/mm/core/htp/htptest"
 )
 
-// told is what FlatBuffers' own library finds in a file of schema 3.
-type told struct {
+// summary is the content that FlatBuffers' library finds in a file of schema 3.
+type summary struct {
 	Backend, SoC uint32
 	Build        string
 	Core         [3]uint32
@@ -23,9 +23,9 @@ type told struct {
 	Dims         []uint32 // of the first input of the first graph
 }
 
-// library reads a context with the library of FlatBuffers' authors, which
-// trusts its bytes; ok is false where it panics.
-func library(b []byte, metadata int64) (out told, ok bool) {
+// library reads a context with FlatBuffers' library, which trusts its bytes; ok
+// is false if it panics.
+func library(b []byte, metadata int64) (out summary, ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false
@@ -84,9 +84,9 @@ func library(b []byte, metadata int64) (out told, ok bool) {
 	return out, true
 }
 
-// said is the same of the reader.
-func said(c *blob.Context) told {
-	t := told{Backend: uint32(c.Backend), SoC: c.SoC, Build: c.Build, Core: [3]uint32{c.Core.Major, c.Core.Minor, c.Core.Patch}}
+// summarize returns the same content as found by the reader.
+func summarize(c *blob.Context) summary {
+	t := summary{Backend: uint32(c.Backend), SoC: c.SoC, Build: c.Build, Core: [3]uint32{c.Core.Major, c.Core.Minor, c.Core.Patch}}
 	for i, g := range c.Graphs {
 		t.Graphs = append(t.Graphs, g.Name)
 		if i == 0 && len(g.Inputs) > 0 {
@@ -96,8 +96,8 @@ func said(c *blob.Context) told {
 	return t
 }
 
-// held holds the reader to what can be held against any file: it does not
-// panic, what it accepts adds up, and FlatBuffers' own library finds the same.
+// held checks a file of any content: the reader does not panic, what it accepts
+// is consistent, and FlatBuffers' library agrees.
 func held(t *testing.T, file []byte) (accepted bool) {
 	t.Helper()
 	c, err := blob.ReadContext(bytes.NewReader(file), int64(len(file)))
@@ -120,7 +120,7 @@ func held(t *testing.T, file []byte) (accepted bool) {
 	if !ok {
 		t.Fatalf("the library fails where the reader does not: %+v", c)
 	}
-	if d := cmp.Diff(want, said(c)); d != "" {
+	if d := cmp.Diff(want, summarize(c)); d != "" {
 		t.Fatal(d)
 	}
 	return true
@@ -140,9 +140,9 @@ func samples(t testing.TB) map[string][]byte {
 	return out
 }
 
-// Two thousand damaged contexts, of this test's making and of Qualcomm's where
-// they are: no panic, and nothing told that is not in the bytes. MM_HOSTILE is
-// another number for each file.
+// Two thousand damaged contexts, generated and of Qualcomm if present, do not
+// cause a panic or a value that is not in the bytes. MM_HOSTILE sets another
+// number per file.
 func TestHostile(t *testing.T) {
 	files := map[string][]byte{}
 	for name, c := range variants() {
@@ -151,7 +151,7 @@ func TestHostile(t *testing.T) {
 	}
 	real := samples(t)
 	if len(real) == 0 {
-		t.Log("skipped: no ../shared/data/qnn, files of Qualcomm's own libraries")
+		t.Log("skipped: no ../shared/data/qnn, files of Qualcomm's libraries")
 	}
 	for name, b := range real {
 		files[name] = b
@@ -163,7 +163,7 @@ func TestHostile(t *testing.T) {
 	total, accepted := 0, 0
 	for name, b := range files {
 		if !held(t, b) {
-			t.Errorf("%s: the whole file is refused", name)
+			t.Errorf("%s: the intact file is refused", name)
 		}
 		for seed := range each {
 			if total++; held(t, htptest.Mutate(b, 1200, uint64(seed))) {

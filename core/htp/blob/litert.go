@@ -1,13 +1,10 @@
-// Package litert reads LiteRT models (.tflite) that were compiled ahead of time
-// for a Qualcomm NPU: FlatBuffers of TensorFlow Lite whose compiled parts are
-// operators called DISPATCH_OP, and QNN context binaries appended behind them.
-//
-// [ReadLiteRT] walks subgraphs and operators through an io.ReaderAt, a page at a
-// time, and gives a [Model]: the dispatches with the bytes of their bytecode,
-// the operators that are left for the processor, the stamp that says whom the
-// file is for. A dispatch names its bytecode by an offset from the start of the
-// file in its custom options, a FlexBuffer; several may name the same one.
-// The fields are those of schema.fbs of TensorFlow Lite, version 3.
+// LiteRT models (.tflite) compiled ahead of time for a Qualcomm NPU are
+// FlatBuffers of TensorFlow Lite (schema.fbs, version 3) whose compiled parts
+// are DISPATCH_OP operators, with QNN context binaries appended. A dispatch
+// names its bytecode by an offset from the start of the file in its custom
+// options, a FlexBuffer; several may name the same one. [ReadLiteRT] walks
+// subgraphs and operators a page at a time and returns the dispatches, the
+// operators left for the processor and the stamp of the target chip.
 package blob
 
 import (
@@ -22,7 +19,7 @@ import (
 	"mm-abi.org/mm/core/htp"
 )
 
-// The limits of what is read.
+// Limits of a model.
 const (
 	maxSubgraphs  = 1024
 	maxDispatches = 4096     // of all subgraphs
@@ -31,46 +28,47 @@ const (
 	stampBytes    = 250
 )
 
-// LiteRTHead is how many bytes of a file [IsLiteRT] needs.
+// LiteRTHead is the number of bytes that [IsLiteRT] needs.
 const LiteRTHead = 8
 
-// IsLiteRT reports whether a file that begins with head is a TensorFlow Lite model.
+// IsLiteRT reports whether head begins a TensorFlow Lite model.
 func IsLiteRT(head []byte) bool { return len(head) >= LiteRTHead && string(head[4:8]) == "TFL3" }
 
-// dispatchCode is what a compiled part's operator is called.
+// dispatchCode is the operator name of a compiled part.
 const dispatchCode = "DISPATCH_OP"
 
 //go:embed operators.txt
 var operators string
 
-// Model is what a file is made of.
+// LiteRT describes a model.
 type LiteRT struct {
 	Size       int64
-	Stamp      *Stamp // nil where there is none
-	MinRuntime string // the oldest runtime, as the file says
+	Stamp      *Stamp // nil if missing
+	MinRuntime string // oldest runtime, as declared
 	Metadata   []string
 	Subgraphs  []Subgraph
-	Dispatches []Dispatch // of all subgraphs, in their order
+	Dispatches []Dispatch // of all subgraphs, in order
 }
 
-// Stamp says whom a model was compiled for.
+// Stamp is the target of a compiled model.
 type Stamp struct{ Manufacturer, SoC string }
 
-// Subgraph is one graph of a model.
+// Subgraph is a graph of a model.
 type Subgraph struct {
 	Name            string
 	Inputs, Outputs []LiteRTTensor
-	// Left are the operators that were not compiled.
+	// Left counts the operators that were not compiled.
 	Left []Operator
 }
 
-// Operator is how often a subgraph has an operator.
+// Operator is an operator and how often a subgraph has it.
 type Operator struct {
 	Name  string
 	Count int
 }
 
-// Tensor is an input or an output of a subgraph. A dimension of -1 is open.
+// LiteRTTensor is an input or an output of a subgraph. A dimension of -1 is
+// open.
 type LiteRTTensor struct {
 	Name  string
 	DType string
@@ -81,16 +79,16 @@ type LiteRTTensor struct {
 type Dispatch struct {
 	Subgraph, Operator int
 	Graph              string // name of the graph in the context
-	Offset, Size       int64  // of the bytecode, in bytes of the file
+	Offset, Size       int64  // of the bytecode in the file
 }
 
-// Bytecode is a run of bytes that one dispatch or several name.
+// Bytecode is a byte range that one or more dispatches name.
 type Bytecode struct {
 	Offset, Size int64
 	Graphs       []string
 }
 
-// Bytecodes lists the bytecode of a model, each once, by where it lies.
+// Bytecodes returns the distinct bytecodes of a model, sorted by offset.
 func (m *LiteRT) Bytecodes() []Bytecode {
 	type named struct {
 		offset int64
@@ -114,7 +112,7 @@ func (m *LiteRT) Bytecodes() []Bytecode {
 	return out
 }
 
-// Left counts the operators of all subgraphs that were not compiled, by name.
+// Left counts the uncompiled operators of all subgraphs by name.
 func (m *LiteRT) Left() []Operator {
 	count := map[string]int{}
 	for _, g := range m.Subgraphs {
@@ -134,8 +132,8 @@ func sorted(count map[string]int) []Operator {
 	return out
 }
 
-// ReadLiteRT reads the model that r holds, size bytes from its start. Bytes that do
-// not begin as one are [qnn.ErrOther].
+// ReadLiteRT reads the model of size bytes in r. It returns [htp.ErrOther] if
+// the magic does not match.
 func ReadLiteRT(r io.ReaderAt, size int64) (*LiteRT, error) {
 	m, err := readLiteRT(r, size)
 	if err != nil {
@@ -150,7 +148,7 @@ func readLiteRT(r io.ReaderAt, size int64) (*LiteRT, error) {
 		return nil, errors.Join(err, io.ErrUnexpectedEOF)
 	}
 	if !IsLiteRT(head) {
-		return nil, fmt.Errorf("%w: it does not begin as a TensorFlow Lite model does", htp.ErrOther)
+		return nil, fmt.Errorf("%w: bad TensorFlow Lite magic", htp.ErrOther)
 	}
 	b := newBuffer(r, 0, size)
 	m := &LiteRT{Size: size}
@@ -158,7 +156,7 @@ func readLiteRT(r io.ReaderAt, size int64) (*LiteRT, error) {
 	codes := codes(root)
 	for i, t := range root.Tables(fieldSubgraphs) {
 		if i == maxSubgraphs {
-			b.Fail(fmt.Errorf("more than %d subgraphs", maxSubgraphs))
+			b.Fail(fmt.Errorf("too many subgraphs: limit %d", maxSubgraphs))
 			break
 		}
 		w := walk{b: b, r: r, m: m, codes: codes, index: i}
@@ -171,8 +169,8 @@ func readLiteRT(r io.ReaderAt, size int64) (*LiteRT, error) {
 	return m, m.overlaps()
 }
 
-// overlaps refuses bytecode that lies partly in another one. Where any does, two
-// that follow each other do.
+// overlaps refuses bytecodes that overlap partly. If any two do, two neighbors
+// do.
 func (m *LiteRT) overlaps() error {
 	sorted := slices.Clone(m.Dispatches)
 	slices.SortStableFunc(sorted, func(a, b Dispatch) int { return cmp.Compare(a.Offset, b.Offset) })
@@ -180,7 +178,7 @@ func (m *LiteRT) overlaps() error {
 		c, d := sorted[i-1], sorted[i]
 		same := d.Offset == c.Offset && d.Size == c.Size
 		if !same && d.Offset < c.Offset+c.Size {
-			return fmt.Errorf("operator %d of subgraph %d: its bytecode at %d, %d bytes, overlaps that at %d, %d bytes", d.Operator, d.Subgraph, d.Offset, d.Size, c.Offset, c.Size)
+			return fmt.Errorf("operator %d of subgraph %d: bytecode at %d (%d bytes) overlaps bytecode at %d (%d bytes)", d.Operator, d.Subgraph, d.Offset, d.Size, c.Offset, c.Size)
 		}
 	}
 	return nil

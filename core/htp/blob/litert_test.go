@@ -18,8 +18,9 @@ func readLiteRT(b []byte) (*blob.LiteRT, error) {
 	return blob.ReadLiteRT(bytes.NewReader(b), int64(len(b)))
 }
 
-// made is a model with two contexts in three parts and an operator between.
-func made() htptest.LiteRT {
+// sampleLiteRT is a model with two contexts in three parts and an operator
+// between.
+func sampleLiteRT() htptest.LiteRT {
 	one := htptest.Context(htptest.Sample())
 	c := htptest.Sample()
 	c.BlobSize = 100
@@ -28,7 +29,7 @@ func made() htptest.LiteRT {
 }
 
 func TestReadLiteRT(t *testing.T) {
-	m := made()
+	m := sampleLiteRT()
 	b := m.Bytes()
 	got, err := readLiteRT(b)
 	if err != nil {
@@ -58,9 +59,9 @@ func TestReadLiteRT(t *testing.T) {
 	}
 }
 
-// What is wrong with a file is said, and no part of it is believed.
+// A malformed file is refused with the reason.
 func TestLiteRTRefuses(t *testing.T) {
-	b := made().Bytes()
+	b := sampleLiteRT().Bytes()
 	replaced := func(old, new []byte) []byte {
 		if !bytes.Contains(b, old) {
 			t.Fatalf("no %q in the file", old)
@@ -77,16 +78,16 @@ func TestLiteRTRefuses(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":               {nil, "no such file"},
-		"other":               {[]byte("PK\x03\x04 and more"), "no such file"},
-		"cut":                 {b[:len(b)-64], "beyond the"},
+		"empty":               {nil, "not the expected file type"},
+		"other":               {[]byte("PK\x03\x04 and more"), "not the expected file type"},
+		"cut":                 {b[:len(b)-64], "exceeds the"},
 		"the head alone":      {b[:8], "malformed"},
-		"bytecode beyond":     {replaced(at(second), at(1<<40)), "beyond the"},
-		"bytecode that wraps": {replaced(at(second), at(1<<64-1)), "beyond the"},
-		"bytecode in another": {replaced(at(second), at(first+16)), "overlaps that at"},
-		"no offset":           {replaced([]byte("bytecode_offset"), []byte("bytecode_offses")), "name no bytecode"},
-		"no map":              {replaced([]byte{9<<2 | 3, 1}, []byte{1<<2 | 3, 1}), "not a map"},
-		"options of text":     {replaced([]byte{11, 11, 20, 27, 39, 1}, []byte{20, 20, 20, 27, 39, 1}), "no FlexBuffer"},
+		"bytecode beyond":     {replaced(at(second), at(1<<40)), "exceeds the"},
+		"bytecode that wraps": {replaced(at(second), at(1<<64-1)), "exceeds the"},
+		"bytecode in another": {replaced(at(second), at(first+16)), "overlaps bytecode at"},
+		"no offset":           {replaced([]byte("bytecode_offset"), []byte("bytecode_offses")), "without bytecode"},
+		"no map":              {replaced([]byte{9<<2 | 3, 1}, []byte{1<<2 | 3, 1}), "want a map"},
+		"options of text":     {replaced([]byte{11, 11, 20, 27, 39, 1}, []byte{20, 20, 20, 27, 39, 1}), "not a FlexBuffer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := readLiteRT(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -96,12 +97,12 @@ func TestLiteRTRefuses(t *testing.T) {
 	}
 }
 
-// parts are n dispatches, each of bytecode of its own or all of the same.
-func parts(n int, own bool) []byte {
+// parts returns a model of n dispatches with distinct or shared bytecode.
+func parts(n int, distinct bool) []byte {
 	m := htptest.LiteRT{}
 	for i := range n {
 		context := make([]byte, 4)
-		if own {
+		if distinct {
 			binary.LittleEndian.PutUint32(context, uint32(i))
 		}
 		m.Parts = append(m.Parts, htptest.Part{Graph: "g", Context: context})
@@ -109,14 +110,14 @@ func parts(n int, own bool) []byte {
 	return m.Bytes()
 }
 
-// The work on a file grows as its dispatches do, which are so many at most: what
-// is allocated tells, whatever else the machine does.
+// The work per file grows linearly with its dispatches, whose number is
+// bounded. Allocations are measured, not time.
 func TestMany(t *testing.T) {
 	const n, each = 1000, 100
-	for name, own := range map[string]bool{"bytecode of their own": true, "the same bytecode": false} {
-		b := parts(n, own)
+	for name, distinct := range map[string]bool{"distinct bytecode": true, "shared bytecode": false} {
+		b := parts(n, distinct)
 		if got := testing.AllocsPerRun(1, func() {
-			if m, err := readLiteRT(b); err != nil || len(m.Dispatches) != n || own && len(m.Bytecodes()) != n {
+			if m, err := readLiteRT(b); err != nil || len(m.Dispatches) != n || distinct && len(m.Bytecodes()) != n {
 				t.Errorf("%s: %+v, %v", name, m, err)
 			}
 		}); got > n*each {
@@ -126,12 +127,12 @@ func TestMany(t *testing.T) {
 	if m, err := readLiteRT(parts(4096, false)); err != nil || len(m.Dispatches) != 4096 || len(m.Bytecodes()) != 1 {
 		t.Errorf("4096 dispatches: %v", err)
 	}
-	if _, err := readLiteRT(parts(4097, false)); err == nil || !strings.Contains(err.Error(), "operator 4096 of subgraph 0: more than 4096 parts") {
+	if _, err := readLiteRT(parts(4097, false)); err == nil || !strings.Contains(err.Error(), "operator 4096 of subgraph 0: too many compiled parts") {
 		t.Errorf("4097 dispatches: %v", err)
 	}
 }
 
-// Qualcomm's own compiler wrote this.
+// This file was written by Qualcomm's compiler.
 func TestSample(t *testing.T) {
 	b, err := os.ReadFile(filepath.FromSlash("../../../../shared/data/qnn/fc.SM8650.litert2.2.0.q2.47.tflite"))
 	if err != nil {
@@ -150,7 +151,7 @@ func TestSample(t *testing.T) {
 }
 
 func FuzzReadLiteRT(f *testing.F) {
-	f.Add(made().Bytes())
+	f.Add(sampleLiteRT().Bytes())
 	f.Add(htptest.LiteRT{Parts: []htptest.Part{{Graph: "g", Context: []byte("no context")}}}.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := readLiteRT(b)
@@ -159,7 +160,7 @@ func FuzzReadLiteRT(f *testing.F) {
 		}
 		for _, d := range m.Dispatches {
 			if d.Offset < 0 || d.Size < 1 || d.Offset > m.Size-d.Size {
-				t.Fatalf("bytecode beyond the file: %+v", d)
+				t.Fatalf("bytecode exceeds the file: %+v", d)
 			}
 		}
 	})

@@ -4,20 +4,20 @@ import (
 	"fmt"
 )
 
-// Encoding says how a tensor's integers stand for numbers.
+// Encoding maps a tensor's integers to numbers.
 type Encoding uint32
 
-// The encodings that are read, with QNN's numbers. One of any other number is
-// named by it, and its scales are not read.
+// The supported encodings, numbered as in QNN. Other encodings keep their
+// number, and their scales are not read.
 const (
 	ScaleOffset Encoding = 0
 	PerAxis     Encoding = 1
 	Bits        Encoding = 2 // scale and offset of fewer bits than the element has
 	PerAxisBits Encoding = 3
-	Unquantised Encoding = 0x7fffffff
+	Unquantized Encoding = 0x7fffffff
 )
 
-// String is the encoding's name.
+// String returns the encoding's name.
 func (e Encoding) String() string {
 	switch e {
 	case ScaleOffset:
@@ -28,25 +28,25 @@ func (e Encoding) String() string {
 		return "bits"
 	case PerAxisBits:
 		return "axis-bits"
-	case Unquantised:
+	case Unquantized:
 		return "none"
 	}
 	return fmt.Sprintf("encoding %d", uint32(e))
 }
 
-// Quantization says what a tensor's integers stand for: (q + offset) · scale.
+// Quantization maps a tensor's integers to numbers: (q + offset) · scale.
 type Quantization struct {
 	Encoding Encoding
 	Axis     int32
-	Bits     uint32    // that are used of an element, 0 for all
-	Scales   []float32 // one, or one for each place along the axis
-	Offsets  []int32   // one for each scale, or none of PerAxisBits: all are 0
+	Bits     uint32    // significant bits of an element; 0 for all
+	Scales   []float32 // one, or one for each index along the axis
+	Offsets  []int32   // one for each scale; empty with PerAxisBits: all are 0
 }
 
-// defined is QNN's word for parameters that the model gives.
+// defined marks parameters that the model sets.
 const defined = 1
 
-// fields of a tensor that speak of its quantisation.
+// Fields of a tensor's quantization.
 const (
 	tensorDefined  = 4
 	tensorEncoding = 13
@@ -54,19 +54,19 @@ const (
 	tensorScales   = 15
 )
 
-// quantisation reads what a tensor's integers stand for.
-func quantisation(b *buffer, t table) Quantization {
-	q := Quantization{Encoding: Unquantised}
-	if t.Uint32(tensorDefined, uint32(Unquantised)) != defined {
+// quantization reads a tensor's quantization.
+func quantization(b *buffer, t table) Quantization {
+	q := Quantization{Encoding: Unquantized}
+	if t.Uint32(tensorDefined, uint32(Unquantized)) != defined {
 		return q
 	}
-	q.Encoding = Encoding(t.Uint32(tensorEncoding, uint32(Unquantised)))
+	q.Encoding = Encoding(t.Uint32(tensorEncoding, uint32(Unquantized)))
 	if q.Encoding > PerAxisBits {
 		return q
 	}
 	p := t.Table(tensorScales)
 	if form := t.Uint8(tensorForm, 0); uint32(form) != uint32(q.Encoding)+1 || !p.Valid() {
-		b.Fail(fmt.Errorf("%w: quantisation by %s with a table of form %d", ErrMalformed, q.Encoding, form))
+		b.Fail(fmt.Errorf("%w: quantization %s with a table of form %d", ErrMalformed, q.Encoding, form))
 		return q
 	}
 	count := uint32(1)
@@ -87,7 +87,7 @@ func quantisation(b *buffer, t table) Quantization {
 		}
 	}
 	if len(q.Scales) != int(count) || len(q.Offsets) != int(count) && len(q.Offsets) != 0 {
-		b.Fail(fmt.Errorf("%w: %d scales and %d offsets, %d are declared", ErrMalformed, len(q.Scales), len(q.Offsets), count))
+		b.Fail(fmt.Errorf("%w: got %d scales and %d offsets, want %d", ErrMalformed, len(q.Scales), len(q.Offsets), count))
 	}
 	return q
 }

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 )
 
-// asked is what scripts/qnn-reference.py writes down of QnnSystem's answer.
-type asked struct {
+// answer is QnnSystem's answer, written by scripts/qnn-reference.py.
+type answer struct {
 	RC       int64
 	Schema   uint32
 	Backend  uint32
@@ -59,8 +59,8 @@ func words(b []byte, at int) uint32 {
 	return uint32(b[at]) | uint32(b[at+1])<<8 | uint32(b[at+2])<<16 | uint32(b[at+3])<<24
 }
 
-// answered is the reader's answer in the same words.
-func answered(c *blob.Context) asked {
+// answered converts the reader's result.
+func answered(c *blob.Context) answer {
 	tensors := func(list []blob.Tensor) []askedTensor {
 		out := []askedTensor{}
 		for _, t := range list {
@@ -69,7 +69,7 @@ func answered(c *blob.Context) asked {
 		}
 		return out
 	}
-	a := asked{Schema: c.Schema, Backend: uint32(c.Backend), Build: c.Build, Core: [3]uint32{c.Core.Major, c.Core.Minor, c.Core.Patch}, API: [3]uint32{c.API.Major, c.API.Minor, c.API.Patch}, SoCText: c.SoCText,
+	a := answer{Schema: c.Schema, Backend: uint32(c.Backend), Build: c.Build, Core: [3]uint32{c.Core.Major, c.Core.Minor, c.Core.Patch}, API: [3]uint32{c.API.Major, c.API.Minor, c.API.Patch}, SoCText: c.SoCText,
 		Blob: [3]uint32{c.Blob.Major, c.Blob.Minor, c.Blob.Patch}, BlobSize: c.BlobSize, SoC: c.SoC, Arch: uint32(c.Arch), Shared: tensors(c.Tensors), Graphs: []askedGraph{}}
 	for _, g := range c.Graphs {
 		extra := ""
@@ -81,9 +81,9 @@ func answered(c *blob.Context) asked {
 	return a
 }
 
-// undefine says undefined of what the reader names by its number and knows
-// nothing of, as QnnSystem does.
-func (a *asked) undefine() {
+// undefine replaces numbers unknown to the reader by undefined, as QnnSystem
+// does.
+func (a *answer) undefine() {
 	const undefined, kinds = 0x7fffffff, 16 // of which QNN has defined some
 	lists := [][]askedTensor{a.Shared}
 	for _, g := range a.Graphs {
@@ -113,8 +113,7 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// memoryOf reads the bytes that QnnSystem hands out beside a graph, as they are
-// laid out in memory.
+// memoryOf reads QnnSystem's bytes for a graph in their memory layout.
 func memoryOf(t *testing.T, text string, backend uint32) string {
 	t.Helper()
 	b, err := hex.DecodeString(text)
@@ -125,16 +124,16 @@ func memoryOf(t *testing.T, text string, backend uint32) string {
 		return ""
 	}
 	long := func(at int) uint64 { return uint64(words(b, at)) | uint64(words(b, at+4))<<32 }
-	m := &blob.Memory{SpillFill: long(8), VTCM: words(b, 16), Optimisation: words(b, 20), HVXThreads: long(32)}
+	m := &blob.Memory{SpillFill: long(8), VTCM: words(b, 16), Optimization: words(b, 20), HVXThreads: long(32)}
 	if len(b) >= 112 && words(b, 40) == 2 {
 		m.Sized, m.IO, m.OpData, m.Constants, m.DDR, m.Shared = true, long(72), long(80), long(88), long(96), long(104)
 	}
 	return string(mustJSON(m))
 }
 
-// Of every file that both take, whole or damaged, the reader says what
-// QnnSystem says, field by field; whole ones both take. MM_QNN_REFERENCE is
-// the folder that scripts/qnn-reference.sh fills.
+// For every file that both accept, intact or damaged, the reader agrees with
+// QnnSystem field by field; both accept intact files. MM_QNN_REFERENCE is the
+// folder that scripts/qnn-reference.sh fills.
 func TestReference(t *testing.T) {
 	dir := os.Getenv("MM_QNN_REFERENCE")
 	if dir == "" {
@@ -146,7 +145,7 @@ func TestReference(t *testing.T) {
 	}
 	count := map[string]int{}
 	for _, path := range files {
-		var want asked
+		var want answer
 		text, err := os.ReadFile(path)
 		if err == nil {
 			err = json.Unmarshal(text, &want)

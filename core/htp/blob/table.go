@@ -6,24 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table of a [Buffer]. The zero value, and one that was read after
-// a fault, has no fields.
+// table is a table of a [buffer]. The zero value, and a table read after an
+// error, has no fields.
 type table struct {
 	b         *buffer
-	pos, list int64 // of the table and of its list of fields
+	pos, list int64 // of the table and of its vtable
 	fields    int
 	size      int64
 }
 
-// Valid reports whether the table is there: an absent field, or one after a
-// fault, gives a table that is not.
+// Valid reports whether the table exists: false for an absent field and after
+// an error.
 func (t table) Valid() bool { return t.b != nil && t.pos > 0 && t.b.err == nil }
 
-// Has reports whether a field is there.
+// Has reports whether a field is present.
 func (t table) Has(field int) bool { return t.place(field, 1) != 0 }
 
-// place is where the n bytes of a field lie in the buffer, 0 for a field that
-// is absent.
+// place returns the offset of an n-byte field in the buffer, or 0 if absent.
 func (t table) place(field int, n int64) int64 {
 	if !t.Valid() || field >= t.fields {
 		return 0
@@ -33,13 +32,13 @@ func (t table) place(field int, n int64) int64 {
 		return 0
 	}
 	if off < 4 || n > t.size-off {
-		t.b.malformed("field %d of the table at %d lies at %d of its %d bytes", field, t.pos, off, t.size)
+		t.b.malformed("field %d of the table at %d: offset %d exceeds its %d bytes", field, t.pos, off, t.size)
 		return 0
 	}
 	return t.pos + off
 }
 
-// Uint8 is a number of 8 bits; absent where the field is.
+// Uint8 returns an 8-bit field, or absent if missing.
 func (t table) Uint8(field int, absent uint8) uint8 {
 	if at := t.place(field, 1); at != 0 {
 		if x := t.b.at(at, 1); x != nil {
@@ -49,7 +48,7 @@ func (t table) Uint8(field int, absent uint8) uint8 {
 	return absent
 }
 
-// Uint32 is a number of 32 bits; absent where the field is.
+// Uint32 returns a 32-bit field, or absent if missing.
 func (t table) Uint32(field int, absent uint32) uint32 {
 	if at := t.place(field, 4); at != 0 {
 		return t.b.u32(at)
@@ -57,13 +56,13 @@ func (t table) Uint32(field int, absent uint32) uint32 {
 	return absent
 }
 
-// Int32 is a signed number of 32 bits, 0 where the field is absent.
+// Int32 returns a signed 32-bit field, or 0 if missing.
 func (t table) Int32(field int) int32 { return int32(t.Uint32(field, 0)) }
 
-// Float32 is a float, 0 where the field is absent.
+// Float32 returns a float field, or 0 if missing.
 func (t table) Float32(field int) float32 { return math.Float32frombits(t.Uint32(field, 0)) }
 
-// Uint64 is a number of 64 bits, 0 where the field is absent.
+// Uint64 returns a 64-bit field, or 0 if missing.
 func (t table) Uint64(field int) uint64 {
 	if at := t.place(field, 8); at != 0 {
 		if x := t.b.at(at, 8); x != nil {
@@ -73,7 +72,7 @@ func (t table) Uint64(field int) uint64 {
 	return 0
 }
 
-// Words is a struct of n numbers of 32 bits, all 0 where the field is absent.
+// Words returns a struct of n 32-bit numbers, all 0 if missing.
 func (t table) Words(field, n int) []uint32 {
 	out := make([]uint32, n)
 	at := t.place(field, 4*int64(n))
@@ -85,7 +84,7 @@ func (t table) Words(field, n int) []uint32 {
 	return out
 }
 
-// Table is a table that a field names; not valid where the field is absent.
+// Table returns the table of a field; not valid if missing.
 func (t table) Table(field int) table {
 	at := t.place(field, 4)
 	if at == 0 {
@@ -94,7 +93,7 @@ func (t table) Table(field int) table {
 	return t.b.table(t.b.follow(at))
 }
 
-// vector gives where the elements of a field's vector lie, and their number.
+// vector returns the offset and the number of elements of a field's vector.
 func (t table) vector(field int, width int64) (at, n int64) {
 	place := t.place(field, 4)
 	if place == 0 {
@@ -108,11 +107,11 @@ func (t table) vector(field int, width int64) (at, n int64) {
 	return at + 4, n
 }
 
-// Bytes is a vector of bytes, which may have at most limit.
+// Bytes returns a byte vector of at most limit bytes.
 func (t table) Bytes(field int, limit int64) []byte {
 	at, n := t.vector(field, 1)
 	if n > limit {
-		t.b.malformed("field %d of the table at %d has %d bytes, at most %d are allowed", field, t.pos, n, limit)
+		t.b.malformed("field %d of the table at %d too large: got %d bytes, limit %d", field, t.pos, n, limit)
 		return nil
 	}
 	if n == 0 || !t.b.spend(n) {
@@ -125,24 +124,24 @@ func (t table) Bytes(field int, limit int64) []byte {
 	return out
 }
 
-// Text is a text, "" where the field is absent. It is UTF-8 of at most MaxText
-// bytes without a NUL.
+// Text returns a string, or "" if missing. It is UTF-8 of at most maxText bytes
+// without a NUL.
 func (t table) Text(field int) string {
 	b := t.Bytes(field, maxText)
 	for _, c := range b {
 		if c == 0 {
-			t.b.malformed("field %d of the table at %d is a text with a NUL", field, t.pos)
+			t.b.malformed("field %d of the table at %d contains a NUL", field, t.pos)
 			return ""
 		}
 	}
 	if !utf8.Valid(b) {
-		t.b.malformed("field %d of the table at %d is no UTF-8", field, t.pos)
+		t.b.malformed("field %d of the table at %d is invalid UTF-8", field, t.pos)
 		return ""
 	}
 	return string(b)
 }
 
-// Uint32s is a vector of numbers of 32 bits.
+// Uint32s returns a vector of 32-bit numbers.
 func (t table) Uint32s(field int) []uint32 {
 	at, n := t.vector(field, 4)
 	if n == 0 || !t.b.spend(4*n) {
@@ -155,7 +154,7 @@ func (t table) Uint32s(field int) []uint32 {
 	return out
 }
 
-// Floats is a vector of floats.
+// Floats returns a vector of floats.
 func (t table) Floats(field int) []float32 {
 	words := t.Uint32s(field)
 	out := make([]float32, len(words))
@@ -165,8 +164,8 @@ func (t table) Floats(field int) []float32 {
 	return out
 }
 
-// Tables yields the tables of a vector. It ends at a fault, which Err of the
-// buffer tells.
+// Tables yields the tables of a vector. It stops at an error, which
+// [buffer.Err] returns.
 func (t table) Tables(field int) func(yield func(i int, e table) bool) {
 	return func(yield func(int, table) bool) {
 		at, n := t.vector(field, 4)
@@ -179,7 +178,7 @@ func (t table) Tables(field int) func(yield func(i int, e table) bool) {
 	}
 }
 
-// At is the table at a place in a vector; not valid beyond its end.
+// At returns the table at an index of a vector; not valid beyond its end.
 func (t table) At(field int, i uint32) table {
 	at, n := t.vector(field, 4)
 	if int64(i) >= n {
@@ -188,7 +187,7 @@ func (t table) At(field int, i uint32) table {
 	return t.b.table(t.b.follow(at + 4*int64(i)))
 }
 
-// Len is the number of elements of a vector of offsets.
+// Len returns the number of elements of a vector of offsets.
 func (t table) Len(field int) int {
 	_, n := t.vector(field, 4)
 	return int(n)

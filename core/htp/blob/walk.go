@@ -15,8 +15,8 @@ const (
 	fieldMetadata  = 6
 )
 
-// code is an operator of the model's list: a builtin by its number, or a
-// custom one by its name.
+// code is an entry of the model's operator list: a builtin by number, or a
+// custom operator by name.
 type code struct {
 	name   string
 	custom bool
@@ -28,7 +28,8 @@ func codes(root table) []code {
 	names := strings.Split(strings.TrimSpace(operators), "\n")
 	var out []code
 	for _, t := range root.Tables(fieldCodes) {
-		// The byte of old files goes to 127; the wider field came for the rest.
+		// The byte of old files covers up to 127; the wider field was added for
+		// the rest.
 		n := max(int64(t.Uint8(0, 0)), int64(t.Int32(3)))
 		c := code{name: fmt.Sprintf("operator %d", n)}
 		if n == customBuiltin {
@@ -41,7 +42,7 @@ func codes(root table) []code {
 	return out
 }
 
-// walk reads one subgraph into a model.
+// walk reads one subgraph.
 type walk struct {
 	b     *buffer
 	r     io.ReaderAt
@@ -56,7 +57,7 @@ func (w *walk) subgraph(t table) {
 	for i, op := range t.Tables(3) {
 		n := op.Uint32(0, 0)
 		if int64(n) >= int64(len(w.codes)) {
-			w.b.Fail(fmt.Errorf("operator %d of subgraph %d has the code %d of %d", i, w.index, n, len(w.codes)))
+			w.b.Fail(fmt.Errorf("operator %d of subgraph %d: code %d out of range %d", i, w.index, n, len(w.codes)))
 			return
 		}
 		switch c := w.codes[n]; {
@@ -74,15 +75,15 @@ func (w *walk) subgraph(t table) {
 
 // tensors reads the tensors whose numbers a field lists.
 func (w *walk) tensors(t table, field int) []LiteRTTensor {
-	wanted := t.Uint32s(field)
-	if len(wanted) == 0 {
+	numbers := t.Uint32s(field)
+	if len(numbers) == 0 {
 		return nil
 	}
 	var out []LiteRTTensor
-	for _, n := range wanted {
+	for _, n := range numbers {
 		e := t.At(0, n)
 		if !e.Valid() {
-			w.b.Fail(fmt.Errorf("subgraph %d has the tensor %d of %d as an input or output", w.index, n, t.Len(0)))
+			w.b.Fail(fmt.Errorf("subgraph %d: input or output tensor %d out of range %d", w.index, n, t.Len(0)))
 			return nil
 		}
 		out = append(out, w.tensor(e))
@@ -94,10 +95,10 @@ func (w *walk) tensor(t table) LiteRTTensor {
 	x := LiteRTTensor{Name: t.Text(3), DType: dtype(t.Uint8(1, 0))}
 	dims := t.Uint32s(0)
 	if signature := t.Uint32s(7); len(signature) == len(dims) {
-		dims = signature // with -1 where the shape is open
+		dims = signature // with -1 for open dimensions
 	}
 	if len(dims) > maxLiteRTRank {
-		w.b.Fail(fmt.Errorf("tensor %q has %d dimensions, at most %d are read", x.Name, len(dims), maxLiteRTRank))
+		w.b.Fail(fmt.Errorf("tensor %q: rank %d exceeds limit %d", x.Name, len(dims), maxLiteRTRank))
 		return x
 	}
 	for _, d := range dims {
@@ -106,7 +107,7 @@ func (w *walk) tensor(t table) LiteRTTensor {
 	return x
 }
 
-// dtype names an element type by its number in schema.fbs.
+// dtype returns the name of an element type numbered as in schema.fbs.
 func dtype(n uint8) string {
 	names := [...]string{"float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8", "float64", "complex128",
 		"uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2", "uint4", "float8e4m3fn", "float8e5m2"}
@@ -122,18 +123,18 @@ func (w *walk) dispatch(i int, op table) {
 		w.b.Fail(fmt.Errorf("operator %d of subgraph %d: "+format, append([]any{i, w.index}, args...)...))
 	}
 	if len(w.m.Dispatches) == maxDispatches {
-		fail("more than %d parts are compiled", maxDispatches)
+		fail("too many compiled parts: limit %d", maxDispatches)
 		return
 	}
 	raw := op.Bytes(5, maxOptions)
-	if at, n := op.Uint64(9), op.Uint64(10); n > 0 { // beyond what the FlatBuffer holds
+	if at, n := op.Uint64(9), op.Uint64(10); n > 0 { // outside the FlatBuffer
 		if n > maxOptions || at > uint64(w.m.Size) || n > uint64(w.m.Size)-at {
-			fail("its options at %d have %d bytes; the file has %d, and at most %d are read", at, n, w.m.Size, maxOptions)
+			fail("options of %d bytes at %d exceed the file size %d or limit %d", n, at, w.m.Size, maxOptions)
 			return
 		}
 		raw = make([]byte, n)
 		if _, err := w.r.ReadAt(raw, int64(at)); err != nil {
-			fail("its options: %w", err)
+			fail("options: %w", err)
 			return
 		}
 	}
@@ -148,18 +149,18 @@ func (w *walk) dispatch(i int, op table) {
 	at, here := numbers["bytecode_offset"]
 	n, sized := numbers["bytecode_size"]
 	if !here || !sized || n == 0 {
-		fail("its options name no bytecode")
+		fail("options without bytecode")
 		return
 	}
 	if at > uint64(w.m.Size) || n > uint64(w.m.Size)-at {
-		fail("its bytecode at %d has %d bytes, beyond the %d of the file", at, n, w.m.Size)
+		fail("bytecode at %d of %d bytes exceeds the file size %d", at, n, w.m.Size)
 		return
 	}
 	w.m.Dispatches = append(w.m.Dispatches, Dispatch{w.index, i, texts["name"], int64(at), int64(n)})
 }
 
-// metadata reads what a compiler wrote about the model. Bytes of it lie in the
-// FlatBuffer or, in large files, behind it.
+// metadata reads the compiler's stamp. Its bytes are in the FlatBuffer or, in
+// large files, after it.
 func (m *LiteRT) metadata(b *buffer, root table, r io.ReaderAt) {
 	type entry struct {
 		name   string
@@ -176,7 +177,7 @@ func (m *LiteRT) metadata(b *buffer, root table, r io.ReaderAt) {
 			if data := m.buffer(b, root, r, e.buffer); len(data) == stampBytes {
 				m.Stamp = &Stamp{padded(data[:stampBytes/2]), padded(data[stampBytes/2:])}
 			} else if b.Err() == nil {
-				b.Fail(fmt.Errorf("the stamp has %d bytes, not %d", len(data), stampBytes))
+				b.Fail(fmt.Errorf("bad stamp size: got %d, want %d", len(data), stampBytes))
 			}
 		case "min_runtime_version":
 			m.MinRuntime = padded(m.buffer(b, root, r, e.buffer))
@@ -184,19 +185,19 @@ func (m *LiteRT) metadata(b *buffer, root table, r io.ReaderAt) {
 	}
 }
 
-// buffer gives the bytes of the buffer of a number.
+// buffer returns the bytes of a buffer by number.
 func (m *LiteRT) buffer(b *buffer, root table, r io.ReaderAt, number uint32) []byte {
 	t := root.At(fieldBuffers, number)
 	if !t.Valid() {
-		b.Fail(fmt.Errorf("metadata is in buffer %d, and there are %d", number, root.Len(fieldBuffers)))
+		b.Fail(fmt.Errorf("metadata buffer %d out of range %d", number, root.Len(fieldBuffers)))
 		return nil
 	}
 	at, n := t.Uint64(1), t.Uint64(2)
-	if at <= 1 { // 0 and 1 are the schema's words for a buffer that is here
+	if at <= 1 { // 0 and 1 mark a buffer inside the FlatBuffer
 		return t.Bytes(0, maxOptions)
 	}
 	if n > maxOptions || at > uint64(m.Size) || n > uint64(m.Size)-at {
-		b.Fail(fmt.Errorf("buffer %d at %d has %d bytes; the file has %d, and at most %d are read", number, at, n, m.Size, maxOptions))
+		b.Fail(fmt.Errorf("buffer %d at %d of %d bytes exceeds the file size %d or limit %d", number, at, n, m.Size, maxOptions))
 		return nil
 	}
 	out := make([]byte, n)
@@ -207,7 +208,7 @@ func (m *LiteRT) buffer(b *buffer, root table, r io.ReaderAt, number uint32) []b
 	return out
 }
 
-// padded is the text before the first NUL.
+// padded returns the text before the first NUL.
 func padded(b []byte) string {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return strings.ToValidUTF8(string(text), "\uFFFD")

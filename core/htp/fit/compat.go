@@ -1,12 +1,10 @@
-// Package compat knows which versions belong together: releases of Qualcomm's
-// SDK (QAIRT) and the versions of the programming interfaces that they carry
-// (sdk.csv), and releases of tools and the SDK that each is built for
-// (tools.csv). Both are data with a source for each row: libraries that were
-// asked, files that were read, documents.
+// Compatible versions are data with a source for each row (queried libraries,
+// files, documents): releases of Qualcomm's SDK (QAIRT) with the versions of
+// their APIs (sdk.csv), and releases of tools with the SDK that each is built
+// for (tools.csv).
 //
-// A version that nobody has seen is absent, not guessed, but for one rule that
-// held in every release that was looked at: the interface of the HTP is 5.n in
-// SDK 2.n.
+// An unseen version is absent, with one rule that held in every release
+// checked: the HTP's API is 5.n in SDK 2.n.
 package fit
 
 import (
@@ -24,7 +22,7 @@ var sdks []byte
 //go:embed tools.csv
 var tools []byte
 
-// SDK is a release of QAIRT. A version that is not known is the zero Version.
+// SDK is a release of QAIRT. An unknown version is the zero Version.
 type SDK struct {
 	Version htp.Version // major and minor
 	Core    htp.Version
@@ -38,7 +36,7 @@ type SDK struct {
 type Tool struct {
 	Name, Version string
 	SDK           htp.Version
-	With          string // what else it goes with
+	With          string // other compatible software
 	Source        string
 }
 
@@ -60,7 +58,7 @@ func Tools() []Tool {
 	return out
 }
 
-// rows reads a table that is part of the program.
+// rows parses an embedded table.
 func rows(data []byte) [][]string {
 	all, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
 	if err != nil {
@@ -80,8 +78,8 @@ func version(s string) htp.Version {
 	return v
 }
 
-// FindSDK returns what is known of an SDK, whatever its patch. Of a release that is
-// not in the table the backend's interface alone is known, by the rule.
+// FindSDK returns the row of an SDK, ignoring its patch. For a release that is
+// not in the table only the backend's API is set, by the rule.
 func FindSDK(sdk htp.Version) SDK {
 	for _, s := range SDKs() {
 		if s.Version.Major == sdk.Major && s.Version.Minor == sdk.Minor {

@@ -1,12 +1,11 @@
-// Package fit says whether a context fits a target before a byte of it is
-// moved there: whether a phone with this chip and these libraries will take it,
-// axis by axis, with both values.
+// Package fit checks whether a context fits a target before a byte is moved
+// there: whether a phone with this chip and these libraries accepts it, axis by
+// axis, with both values.
 //
-// [ParseTarget] reads SM8750@2.47; [Check] gives an [Axis] for the backend,
-// architecture, chip, SDK, programming interfaces, libraries, element types and
-// memory. Each fits, does not, or is unknown: what nobody said and no table
-// knows is not taken for good. Nothing is run, and emulation, which takes any
-// context, would prove nothing.
+// [ParseTarget] parses SM8750@2.47; [Check] returns an [Axis] for the backend,
+// architecture, chip, SDK, APIs, libraries, element types and memory. Each
+// fits, does not fit, or is unknown: a missing value does not count as a fit.
+// Nothing is run: emulation takes any context and would prove nothing.
 package fit
 
 import (
@@ -17,7 +16,7 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 )
 
-// Verdict is what an axis comes to.
+// Verdict is the result for an axis.
 type Verdict string
 
 // The verdicts.
@@ -27,7 +26,7 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// The axes, in the order in which they are told.
+// The axes, in the order of output.
 const (
 	AxisBackend  = "backend"
 	AxisArch     = "arch"
@@ -45,46 +44,46 @@ const (
 	AxisOperator = "operators"
 )
 
-// Axes lists all of them.
+// Axes returns all axes.
 func Axes() []string {
 	return []string{AxisBackend, AxisArch, AxisSoC, AxisSDK, AxisCore, AxisBack, AxisSystem, AxisSkel, AxisDType, AxisVTCM, AxisMemory, AxisWrapper, AxisStamp, AxisOperator}
 }
 
-// Axis is one thing that a file and a target must agree on.
+// Axis is a property on which a file and a target must agree.
 type Axis struct {
 	Name    string
 	Verdict Verdict
 	File    string // what the file has or needs
 	Target  string // what the target has
-	Why     string // in words, where it does not fit or is unknown
+	Why     string // reason, if it does not fit or is unknown
 	Hint    string
 }
 
-// Target is what a context is to run on.
+// Target describes the device that runs a context.
 type Target struct {
-	Name string // as it was given
-	// Chip is nil where the target names an architecture or an unknown chip.
+	Name string // as entered
+	// Chip is nil if the target names an architecture or an unknown chip.
 	Chip *Chip
 	Arch htp.Arch // 0 is unknown
-	// SDK is nil where the target does not say one.
+	// SDK is nil if unspecified.
 	SDK *htp.Version
-	// Libs are the target's libraries; nil where nobody said.
+	// Libs are the target's libraries; nil if unspecified.
 	Libs *Libraries
-	// Memory is what the target may give, in bytes; 0 where nobody said.
+	// Memory is the target's memory limit in bytes; 0 if unspecified.
 	Memory int64
-	// SameArch takes a context for another chip of the same architecture.
+	// SameArch accepts a context for another chip of the same architecture.
 	SameArch bool
 	Chips    Chips
 }
 
-// ParseTarget reads CHIP[@SDK], the chip being a name such as SM8750, a number
-// such as soc:69, or an architecture such as v79. A chip that the table does not
-// have is no error here: its axes are unknown.
+// ParseTarget parses CHIP[@SDK]. The chip is a name such as SM8750, a number
+// such as soc:69, or an architecture such as v79. A chip missing from the table
+// is not an error: its axes are unknown.
 func ParseTarget(s string, chips Chips) (Target, error) {
 	name, sdk, versioned := strings.Cut(s, "@")
 	t := Target{Name: name, Chips: chips}
 	if name == "" || versioned && sdk == "" {
-		return t, fmt.Errorf("%q is no target such as SM8750@2.47", s)
+		return t, fmt.Errorf("bad target %q, want one such as SM8750@2.47", s)
 	}
 	if versioned {
 		v, err := htp.ParseVersion(sdk)
@@ -103,7 +102,7 @@ func ParseTarget(s string, chips Chips) (Target, error) {
 	return t, nil
 }
 
-// Check judges a context on every axis that a context alone has.
+// Check compares a context with a target on every axis that a bare context has.
 func Check(c *blob.Context, t Target) []Axis {
 	j := judge{c: c, t: t}
 	if t.SDK != nil {
@@ -132,7 +131,7 @@ func Check(c *blob.Context, t Target) []Axis {
 type judge struct {
 	c   *blob.Context
 	t   Target
-	sdk SDK // of the target, as far as it is known
+	sdk SDK // of the target; zero fields are unknown
 	out []Axis
 }
 
@@ -151,27 +150,27 @@ func (j *judge) backend() {
 	j.add(AxisBackend, v, j.c.Backend.String(), htp.HTP.String(), "the context is for another library of QNN's than the NPU's", "compile it with libQnnHtp")
 }
 
-// arch compares the architectures. What the file says itself and what the table
-// says of its chip must agree.
+// arch compares the architectures. The file's architecture and the table's
+// architecture of its chip must agree.
 func (j *judge) arch() {
 	if j.t.Arch != 0 && j.t.Arch < htp.FirstHTP {
 		j.add(AxisArch, Not, j.c.Arch.String(), j.t.Arch.String(), "the target has a DSP and no HTP", fmt.Sprintf("name a target of %s or later: mm qnn soc ls lists the chips", htp.FirstHTP))
 		return
 	}
 	file, from := j.c.Arch, j.c.Arch.String()
-	if known, ok := j.t.Chips.Numbered(j.c.SoC); ok && j.c.SoC != 0 {
+	if chip, ok := j.t.Chips.Numbered(j.c.SoC); ok && j.c.SoC != 0 {
 		switch {
 		case file == 0:
-			file, from = known.Arch, fmt.Sprintf("%s, by its chip", known.Arch)
-		case file != known.Arch:
-			j.add(AxisArch, Unknown, fmt.Sprintf("%s, its chip %d has %s", file, j.c.SoC, known.Arch), j.t.Arch.String(), "the file contradicts the table of chips", "mm qnn soc ls shows the table; --socs FILE corrects it")
+			file, from = chip.Arch, fmt.Sprintf("%s, by its chip", chip.Arch)
+		case file != chip.Arch:
+			j.add(AxisArch, Unknown, fmt.Sprintf("%s, its chip %d has %s", file, j.c.SoC, chip.Arch), j.t.Arch.String(), "the file contradicts the table of chips", "mm qnn soc ls shows the table; --socs FILE corrects it")
 			return
 		}
 	}
 	v, why, hint := Fits, "", ""
 	switch {
 	case file == 0:
-		v, why, hint = Unknown, "the file says neither an architecture nor a chip that the table has", "compile it with soc_model set"
+		v, why, hint = Unknown, "the file has no architecture and no chip of the table", "compile it with soc_model set"
 	case j.t.Arch == 0:
 		v, why, hint = Unknown, "the table has no chip of that name", "mm qnn soc ls shows the table; --socs FILE adds to it"
 	case file != j.t.Arch:
@@ -196,7 +195,7 @@ func (j *judge) chip() {
 	target := j.chipName(j.t.Chip.Model)
 	switch {
 	case j.c.SoC == 0:
-		j.add(AxisSoC, Unknown, "none", target, "the file does not say for which chip it was compiled", "compile it with soc_model set")
+		j.add(AxisSoC, Unknown, "none", target, "the file does not name its chip", "compile it with soc_model set")
 	case j.c.SoC == j.t.Chip.Model || j.t.Chips.Has(j.t.Chip.Name, j.c.SoC):
 		j.add(AxisSoC, Fits, file, target, "", "")
 	case j.t.SameArch && j.c.Arch != 0 && j.c.Arch == j.t.Arch:

@@ -11,8 +11,8 @@ import (
 	"mm-abi.org/mm/core/htp/htptest"
 )
 
-// whole is a target of which everything is known.
-func whole(t testing.TB, name string) fit.Target {
+// complete is a target without unknown values.
+func complete(t testing.TB, name string) fit.Target {
 	t.Helper()
 	target, err := fit.ParseTarget(name, fit.KnownChips())
 	if err != nil {
@@ -23,13 +23,13 @@ func whole(t testing.TB, name string) fit.Target {
 	return target
 }
 
-// Everything fits where it does, and each axis tells what does not.
+// Check reports exactly the axes that do not fit.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target string
 		file   func(*blob.Context)
 		on     func(*fit.Target)
-		want   map[string]fit.Verdict // what does not fit; all others do
+		want   map[string]fit.Verdict // the axes that do not fit; all others do
 		why    string
 	}{
 		"all":                   {target: "SM8750@2.47"},
@@ -48,28 +48,28 @@ func TestCheck(t *testing.T) {
 		"an architecture":             {target: "v79@2.47", want: map[string]fit.Verdict{fit.AxisSoC: fit.Unknown, fit.AxisVTCM: fit.Unknown}, why: "an architecture, not a chip"},
 		"an architecture, taken":      {target: "v79@2.47", on: func(x *fit.Target) { x.SameArch = true }, want: map[string]fit.Verdict{fit.AxisVTCM: fit.Unknown}},
 		"an unknown chip":             {target: "SM9999@2.47", want: map[string]fit.Verdict{fit.AxisArch: fit.Unknown, fit.AxisSoC: fit.Unknown, fit.AxisVTCM: fit.Unknown, fit.AxisSkel: fit.Unknown}, why: "no chip of that name"},
-		"a file without a chip":       {target: "SM8750@2.47", file: func(c *blob.Context) { c.SoC, c.Arch = 0, 0 }, want: map[string]fit.Verdict{fit.AxisArch: fit.Unknown, fit.AxisSoC: fit.Unknown}, why: "neither an architecture nor a chip"},
+		"a file without a chip":       {target: "SM8750@2.47", file: func(c *blob.Context) { c.SoC, c.Arch = 0, 0 }, want: map[string]fit.Verdict{fit.AxisArch: fit.Unknown, fit.AxisSoC: fit.Unknown}, why: "no architecture and no chip"},
 		"an architecture by its chip": {target: "SM8750@2.47", file: func(c *blob.Context) { c.Arch = 0 }},
 		"chip against architecture":   {target: "SM8750@2.47", file: func(c *blob.Context) { c.Arch = 75 }, want: map[string]fit.Verdict{fit.AxisArch: fit.Unknown}, why: "contradicts the table"},
 		"build against interface":     {target: "SM8750@2.47", file: func(c *blob.Context) { c.Build = "v2.40.0.251030000000" }, want: map[string]fit.Verdict{fit.AxisSDK: fit.Unknown, fit.AxisSystem: fit.Unknown}, why: "contradicts itself"},
-		"no build":                    {target: "SM8750@2.47", file: func(c *blob.Context) { c.Build = "" }, want: map[string]fit.Verdict{fit.AxisSDK: fit.Unknown, fit.AxisSystem: fit.Unknown}, why: "which SDK wrote it"},
+		"no build":                    {target: "SM8750@2.47", file: func(c *blob.Context) { c.Build = "" }, want: map[string]fit.Verdict{fit.AxisSDK: fit.Unknown, fit.AxisSystem: fit.Unknown}, why: "name its SDK"},
 		"another core":                {target: "SM8750@2.47", file: func(c *blob.Context) { c.Core.Major = 3 }, want: map[string]fit.Verdict{fit.AxisCore: fit.Not}, why: "another major"},
 		"of the processor":            {target: "SM8750@2.47", file: func(c *blob.Context) { c.Backend, c.API = htp.CPU, htp.Version{Major: 1, Minor: 1} }, want: map[string]fit.Verdict{fit.AxisBackend: fit.Not, fit.AxisBack: fit.Not}, why: "another library"},
-		"nothing said of libraries":   {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs = nil }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Unknown}, why: "--libs"},
+		"no libraries":                {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs = nil }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Unknown}, why: "--libs"},
 		"a skel missing":              {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs.Skels = []htp.Arch{75} }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Not}, why: "missing: libQnnHtpV79Skel"},
 		"a stub missing":              {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs.Stubs = nil }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Not}, why: "missing: libQnnHtpV79Stub"},
 		"libraries of another build":  {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs.Build = "v2.46.0.260424000000" }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Not}, why: "another release"},
-		"libraries without a build":   {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs.Build = "" }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Unknown}, why: "of which build"},
-		"no memory said":              {target: "SM8750@2.47", on: func(x *fit.Target) { x.Memory = 0 }, want: map[string]fit.Verdict{fit.AxisMemory: fit.Unknown}, why: "how much memory"},
+		"libraries without a build":   {target: "SM8750@2.47", on: func(x *fit.Target) { x.Libs.Build = "" }, want: map[string]fit.Verdict{fit.AxisSkel: fit.Unknown}, why: "name its build"},
+		"no memory limit":             {target: "SM8750@2.47", on: func(x *fit.Target) { x.Memory = 0 }, want: map[string]fit.Verdict{fit.AxisMemory: fit.Unknown}, why: "memory limit"},
 		"too little memory":           {target: "SM8750@2.47", on: func(x *fit.Target) { x.Memory = 20 << 10 }, want: map[string]fit.Verdict{fit.AxisMemory: fit.Not}, why: "into the target's memory"},
-		"memory beyond all":           {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory.DDR = math.MaxUint64 }, want: map[string]fit.Verdict{fit.AxisMemory: fit.Not}, why: "cannot be"},
-		"too much VTCM":               {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory.VTCM = 16 << 20 }, want: map[string]fit.Verdict{fit.AxisVTCM: fit.Not}, why: "more of the HTP's memory"},
-		"VTCM not said":               {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory = nil }, want: map[string]fit.Verdict{fit.AxisVTCM: fit.Unknown}, why: "does not say how much"},
+		"memory beyond all":           {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory.DDR = math.MaxUint64 }, want: map[string]fit.Verdict{fit.AxisMemory: fit.Not}, why: "is impossible"},
+		"too much VTCM":               {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory.VTCM = 16 << 20 }, want: map[string]fit.Verdict{fit.AxisVTCM: fit.Not}, why: "more VTCM"},
+		"no VTCM":                     {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Memory = nil }, want: map[string]fit.Verdict{fit.AxisVTCM: fit.Unknown}, why: "does not state"},
 		"a dynamic dimension":         {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Dynamic = []bool{true, false} }, want: map[string]fit.Verdict{fit.AxisDType: fit.Not}, why: "dynamic dimension"},
 		"a dimension of 0":            {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{0, 4} }, want: map[string]fit.Verdict{fit.AxisDType: fit.Not}, why: "dynamic dimension"},
 		"an unknown type":             {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = 0x777 }, want: map[string]fit.Verdict{fit.AxisDType: fit.Unknown}, why: "0x0777"},
-		"a tensor of version 3":       {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Version = 3 }, want: map[string]fit.Verdict{fit.AxisDType: fit.Unknown}, why: "is of version 3"},
-		"a tensor beyond all":         {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{1 << 31, 1 << 31, 4} }, want: map[string]fit.Verdict{fit.AxisDType: fit.Not}, why: "no memory holds"},
+		"a tensor of version 3":       {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Version = 3 }, want: map[string]fit.Verdict{fit.AxisDType: fit.Unknown}, why: "unknown version 3"},
+		"a tensor beyond all":         {target: "SM8750@2.47", file: func(c *blob.Context) { c.Graphs[0].Inputs[0].Dims = []uint32{1 << 31, 1 << 31, 4} }, want: map[string]fit.Verdict{fit.AxisDType: fit.Not}, why: "larger than any memory"},
 		"a scale of 0": {target: "SM8750@2.47", file: func(c *blob.Context) {
 			c.Graphs[0].Inputs[0].Quant = blob.Quantization{Scales: []float32{0}, Offsets: []int32{0}}
 		}, want: map[string]fit.Verdict{fit.AxisDType: fit.Not}, why: "has the scale 0"},
@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 			if tc.file != nil {
 				tc.file(&c)
 			}
-			target := whole(t, tc.target)
+			target := complete(t, tc.target)
 			if tc.on != nil {
 				tc.on(&target)
 			}
@@ -110,9 +110,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What could not be read fits nothing.
+// A context with unread metadata has unknown axes only.
 func TestUnread(t *testing.T) {
-	for _, a := range fit.Check(&blob.Context{Unread: "schema 9"}, whole(t, "SM8750@2.47")) {
+	for _, a := range fit.Check(&blob.Context{Unread: "schema 9"}, complete(t, "SM8750@2.47")) {
 		if a.Verdict != fit.Unknown {
 			t.Errorf("%+v", a)
 		}

@@ -1,11 +1,11 @@
-// Package libs looks at a folder of QNN's libraries, of an SDK or of a phone,
-// without loading any: which are there, for which architectures of the HTP, and
-// of which build.
+// QNN's libraries in a folder, of an SDK or of a phone, are inspected without
+// loading any: presence, architectures of the HTP, and build.
 package fit
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,22 +18,22 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The limits of what is looked at.
+// Limits of a library folder.
 const (
 	maxFiles   = 20000
 	maxLibrary = 1 << 30 // bytes; libQnnHtp.so of a PC has 103 MiB
 	chunk      = 1 << 20
 )
 
-// Libraries is what a folder holds.
+// Libraries describes a folder.
 type Libraries struct {
 	Dir     string
 	HTP     bool       // libQnnHtp.so or QnnHtp.dll
 	System  bool       // libQnnSystem.so or QnnSystem.dll
-	Stubs   []htp.Arch // architectures with a stub, the half that the processor runs
-	Skels   []htp.Arch // and with a skel, the half that the HTP runs
-	Build   string     // of libQnnHtp, such as v2.47.0.260601114230; "" where it does not say
-	Builds  int        // how many different ones it names
+	Stubs   []htp.Arch // architectures with a stub, the half for the processor
+	Skels   []htp.Arch // and with a skel, the half for the HTP
+	Build   string     // of libQnnHtp, such as v2.47.0.260601114230; "" if unknown
+	Builds  int        // number of different builds that it names
 	library string     // path of libQnnHtp
 }
 
@@ -43,8 +43,8 @@ var (
 	build   = regexp.MustCompile(`v[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{12}`)
 )
 
-// FindLibraries looks through a folder and those below it. Folders that are links are
-// not followed, but for dir itself.
+// FindLibraries inspects a folder and its subfolders. Symbolic links to folders
+// are not followed, except dir itself.
 func FindLibraries(dir string) (Libraries, error) {
 	s := Libraries{Dir: dir}
 	root, err := filepath.EvalSymlinks(dir)
@@ -52,7 +52,7 @@ func FindLibraries(dir string) (Libraries, error) {
 		return s, err
 	}
 	if info, err := os.Stat(root); err != nil || !info.IsDir() {
-		return s, errors.Join(err, &fs.PathError{Op: "look through", Path: dir, Err: errors.New("no folder")})
+		return s, errors.Join(err, &fs.PathError{Op: "look through", Path: dir, Err: errors.New("not a folder")})
 	}
 	files := 0
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -60,7 +60,7 @@ func FindLibraries(dir string) (Libraries, error) {
 			return err
 		}
 		if files++; files > maxFiles {
-			return errors.New("more than 20000 files: name the folder of the libraries itself")
+			return fmt.Errorf("more than %d files: name the folder of the libraries itself", maxFiles)
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			s.add(path, e.Name())
@@ -102,8 +102,8 @@ func (s *Libraries) add(path, name string) {
 	}
 }
 
-// buildOf looks for the build in a library, a piece at a time. Two different
-// ones are none: which is the library's own would be a guess.
+// buildOf searches a library for its build, chunk by chunk. If there are two,
+// it returns neither: the choice would be a guess.
 func buildOf(path string) (string, int, error) {
 	f, err := fsx.OpenRegular(path)
 	if err != nil {
@@ -114,10 +114,10 @@ func buildOf(path string) (string, int, error) {
 	r := io.LimitReader(f, maxLibrary)
 	found := map[string]bool{}
 	buf := make([]byte, overlap+chunk)
-	kept := 0
+	tail := 0
 	for {
-		n, err := io.ReadFull(r, buf[kept:])
-		for _, m := range build.FindAll(buf[:kept+n], -1) {
+		n, err := io.ReadFull(r, buf[tail:])
+		for _, m := range build.FindAll(buf[:tail+n], -1) {
 			found[string(bytes.Clone(m))] = true
 		}
 		if err != nil {
@@ -127,7 +127,7 @@ func buildOf(path string) (string, int, error) {
 			break
 		}
 		copy(buf, buf[len(buf)-overlap:])
-		kept = overlap
+		tail = overlap
 	}
 	if len(found) != 1 {
 		return "", len(found), nil

@@ -62,11 +62,11 @@ func TestLook(t *testing.T) {
 		})
 	}
 	if _, err := fit.FindLibraries(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a folder that is not there")
+		t.Error("a missing folder")
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, filepath.Dir(file), map[string][]byte{"file": nil})
 	if _, err := fit.FindLibraries(file); err == nil {
-		t.Error("a file is no folder")
+		t.Error("a file is not a folder")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 )
 
-// elements judges the inputs and outputs: known element types, whole numbers of
-// bytes, fixed dimensions, scales that mean something.
+// elements checks the inputs and outputs: known element types, byte-aligned
+// sizes, fixed dimensions, finite scales.
 func (j *judge) elements() {
 	types, bad, unknown := map[string]bool{}, "", ""
 	shown := ""
@@ -33,7 +33,7 @@ func (j *judge) elements() {
 	const wants = "fixed dimensions, known types"
 	switch {
 	case len(j.c.Graphs) == 0:
-		j.add(AxisDType, Not, "no graph", wants, "the context has no graph", "compile it anew")
+		j.add(AxisDType, Not, "no graph", wants, "the context has no graph", "recompile it")
 	case bad != "":
 		j.add(AxisDType, Not, shown, wants, bad, "compile the model with fixed shapes")
 	case unknown != "":
@@ -43,7 +43,7 @@ func (j *judge) elements() {
 	}
 }
 
-// element says what is wrong with a tensor, or what of it is not known.
+// element returns the fault of a tensor, or its unknown property.
 func element(t blob.Tensor) (bad, unknown string) {
 	for i, d := range t.Dims {
 		if d == 0 || i < len(t.Dynamic) && t.Dynamic[i] {
@@ -51,17 +51,17 @@ func element(t blob.Tensor) (bad, unknown string) {
 		}
 	}
 	if t.Version > 2 {
-		return "", fmt.Sprintf("is of version %d, which is not known", t.Version)
+		return "", fmt.Sprintf("has the unknown version %d", t.Version)
 	}
 	if !t.DType.Known() {
-		return "", fmt.Sprintf("has the element type %s, which is not known", t.DType)
+		return "", fmt.Sprintf("has the unknown element type %s", t.DType)
 	}
 	if _, ok := t.Bytes(); !ok {
-		return fmt.Sprintf("has the dimensions %v, which no memory holds", t.Dims), ""
+		return fmt.Sprintf("has the dimensions %v, larger than any memory", t.Dims), ""
 	}
 	q := t.Quant
-	if q.Encoding > blob.PerAxisBits && q.Encoding != blob.Unquantised {
-		return "", fmt.Sprintf("is quantised by %s, which is not known", q.Encoding)
+	if q.Encoding > blob.PerAxisBits && q.Encoding != blob.Unquantized {
+		return "", fmt.Sprintf("has the unknown quantization %s", q.Encoding)
 	}
 	for _, s := range q.Scales {
 		if !(s > 0) || math.IsInf(float64(s), 0) {
@@ -71,12 +71,12 @@ func element(t blob.Tensor) (bad, unknown string) {
 	return "", ""
 }
 
-// vtcm compares the memory of the HTP itself.
+// vtcm compares the VTCM of the graphs with that of the chip.
 func (j *judge) vtcm() {
-	most, told := uint32(0), len(j.c.Graphs) > 0
+	most, complete := uint32(0), len(j.c.Graphs) > 0
 	for _, g := range j.c.Graphs {
 		if g.Memory == nil {
-			told = false
+			complete = false
 			continue
 		}
 		most = max(most, g.Memory.VTCM)
@@ -86,26 +86,25 @@ func (j *judge) vtcm() {
 		has = j.t.Chip.VTCM
 	}
 	switch {
-	case !told:
-		j.add(AxisVTCM, Unknown, "not said", mib(int64(has)), "the file does not say how much of the HTP's memory its graphs take", "--accept vtcm goes on without")
+	case !complete:
+		j.add(AxisVTCM, Unknown, "unspecified", mib(int64(has)), "the file does not state the VTCM use of its graphs", "--accept vtcm goes on without")
 	case has == 0:
-		j.add(AxisVTCM, Unknown, mib(int64(most)), "not known", "the table of chips does not have it", "--socs FILE adds it; --accept vtcm goes on without")
+		j.add(AxisVTCM, Unknown, mib(int64(most)), "unknown", "the table of chips lacks it", "--socs FILE adds it; --accept vtcm goes on without")
 	case most > has:
-		j.add(AxisVTCM, Not, mib(int64(most)), mib(int64(has)), "the graphs were compiled for more of the HTP's memory than the chip has", fmt.Sprintf("compile it with vtcm_mb %d", has>>20))
+		j.add(AxisVTCM, Not, mib(int64(most)), mib(int64(has)), "the graphs were compiled for more VTCM than the chip has", fmt.Sprintf("compile it with vtcm_mb %d", has>>20))
 	default:
 		j.add(AxisVTCM, Fits, mib(int64(most)), mib(int64(has)), "", "")
 	}
 }
 
-// memory compares what loading takes. Of the file a fifth more is counted, for
-// the runtime's own; what graphs say of themselves comes on top.
+// memory compares the memory needed for loading.
 func (j *judge) memory() {
 	need := Need(j.c)
 	switch {
 	case need < 0:
-		j.add(AxisMemory, Not, "more than 2^62 bytes", mib(j.t.Memory), "what the graphs say they take cannot be", "compile it anew")
+		j.add(AxisMemory, Not, "more than 2^62 bytes", mib(j.t.Memory), "the declared memory use of the graphs is impossible", "recompile it")
 	case j.t.Memory == 0:
-		j.add(AxisMemory, Unknown, mib(need), "not said", "nobody said how much memory the target gives", "--memory 12GiB says it; --accept memory goes on without")
+		j.add(AxisMemory, Unknown, mib(need), "unspecified", "the target's memory limit is unspecified", "--memory 12GiB sets it; --accept memory goes on without")
 	case need > j.t.Memory:
 		j.add(AxisMemory, Not, mib(need), mib(j.t.Memory), "it does not fit into the target's memory", "split the model into several contexts")
 	default:
@@ -113,9 +112,9 @@ func (j *judge) memory() {
 	}
 }
 
-// Need is how many bytes of memory loading a context takes, about: the file and
-// a fifth of it, and of each graph inputs, outputs, intermediate results. It is
-// below 0 where the sum is beyond all memory.
+// Need estimates the memory for loading a context, in bytes: the file plus a
+// fifth for the runtime, and each graph's inputs, outputs and intermediate
+// results. It is negative if the sum overflows.
 func Need(c *blob.Context) int64 {
 	const most = 1 << 62
 	need := uint64(c.Size) + uint64(c.Size)/5
@@ -137,7 +136,7 @@ func Need(c *blob.Context) int64 {
 	return int64(need)
 }
 
-// mib writes a number of bytes.
+// mib formats a number of bytes.
 func mib(n int64) string {
 	switch {
 	case n >= 10<<20:

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/core/htp/fit"
 )
 
-// Old chips have no HTP, or none that is known to compute in floats.
+// Old chips have no HTP, or none proven to compute in floats.
 func TestLacks(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"SM8250": {"has a DSP and no HTP", "has a DSP and no HTP"}, "SM8350": {"", "16-bit floats"}, "SM8450": {}, "SM8750": {},
@@ -40,7 +40,7 @@ func TestKnown(t *testing.T) {
 	if c, ok := chips.Numbered(0); ok {
 		t.Errorf("%+v", c)
 	}
-	// One number has one architecture, or a context's chip would say nothing.
+	// A number has one architecture, or a context's chip would be ambiguous.
 	arch := map[uint32]string{}
 	for _, c := range chips {
 		if a := arch[c.Model]; a != "" && a != c.Arch.String() {
@@ -49,7 +49,7 @@ func TestKnown(t *testing.T) {
 		arch[c.Model] = c.Arch.String()
 	}
 	if !chips.Has("QCM6490", 35) || !chips.Has("QCM6490", 93) || len(chips.Names(35)) != 2 {
-		t.Error("the sources disagree about QCM6490, and the table does not say so")
+		t.Error("the sources disagree about QCM6490, and the table does not show it")
 	}
 }
 

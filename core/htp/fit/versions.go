@@ -10,19 +10,19 @@ import (
 const nameSDK = "name the SDK of the target's libraries, as in SM8750@2.47"
 
 // release compares the SDK that wrote the context with the target's. An older
-// runtime answers 5000 to a newer context, and nothing else.
+// runtime fails with error 5000 for a newer context, without a reason.
 func (j *judge) release() {
 	if j.t.SDK == nil {
-		j.add(AxisSDK, Unknown, j.c.Build, "not said", "the target names no SDK", nameSDK)
+		j.add(AxisSDK, Unknown, j.c.Build, "unspecified", "the target names no SDK", nameSDK)
 		return
 	}
 	target := j.t.SDK.String()
 	file, err := htp.ParseVersion(j.c.Build)
 	switch {
 	case err != nil:
-		j.add(AxisSDK, Unknown, fmt.Sprintf("%q", j.c.Build), target, "the file does not say which SDK wrote it", "compile it with Qualcomm's libraries")
+		j.add(AxisSDK, Unknown, fmt.Sprintf("%q", j.c.Build), target, "the file does not name its SDK", "compile it with Qualcomm's libraries")
 	case j.c.Backend == htp.HTP && (j.c.API.Major != 5 || file.Major != 2 || j.c.API.Minor != file.Minor):
-		j.add(AxisSDK, Unknown, fmt.Sprintf("%s with the backend's interface %s", j.c.Build, j.c.API), target, "the file contradicts itself: SDK 2.n has the interface 5.n", "compile it anew")
+		j.add(AxisSDK, Unknown, fmt.Sprintf("%s with the backend's interface %s", j.c.Build, j.c.API), target, "the file contradicts itself: SDK 2.n has the interface 5.n", "recompile it")
 	case file.Major != j.t.SDK.Major:
 		j.add(AxisSDK, Not, j.c.Build, target, "another major version", "compile it with SDK "+target)
 	case file.Minor > j.t.SDK.Minor:
@@ -32,8 +32,8 @@ func (j *judge) release() {
 	}
 }
 
-// interfaces compares the versions of the programming interfaces: the major one
-// must be equal, the target's minor one not be older.
+// interfaces compares the API versions: the major versions must be equal and
+// the target's minor version not older.
 func (j *judge) interfaces() {
 	j.version(AxisCore, j.c.Core, j.sdk.Core)
 	j.version(AxisBack, j.c.API, j.sdk.Backend)
@@ -43,13 +43,13 @@ func (j *judge) version(axis string, file, target htp.Version) {
 	none := htp.Version{}
 	switch {
 	case j.t.SDK == nil:
-		j.add(axis, Unknown, file.String(), "not said", "the target names no SDK", nameSDK)
+		j.add(axis, Unknown, file.String(), "unspecified", "the target names no SDK", nameSDK)
 	case target == none && j.covered(axis):
 		j.add(axis, Fits, file.String(), "of a newer SDK", "", "")
 	case target == none:
-		j.add(axis, Unknown, file.String(), fmt.Sprintf("not known of SDK %s", j.t.SDK), "the table of releases does not have it", "mm qnn compat shows the table; --accept "+axis+" goes on without")
+		j.add(axis, Unknown, file.String(), fmt.Sprintf("unknown for SDK %s", j.t.SDK), "the table of releases lacks it", "mm qnn compat shows the table; --accept "+axis+" goes on without")
 	case file == none:
-		j.add(axis, Unknown, "none", target.String(), "the file does not say it", "compile it anew")
+		j.add(axis, Unknown, "none", target.String(), "the file does not state it", "recompile it")
 	case file.Major != target.Major:
 		j.add(axis, Not, file.String(), target.String(), "another major version", "compile it with SDK "+j.t.SDK.String())
 	case file.Minor > target.Minor:
@@ -59,8 +59,8 @@ func (j *judge) version(axis string, file, target htp.Version) {
 	}
 }
 
-// covered reports whether an older release than the target's, one the table
-// has, would do: interfaces of one major version only grow.
+// covered reports whether an older release in the table already suffices: APIs
+// of one major version only grow.
 func (j *judge) covered(axis string) bool {
 	for _, s := range SDKs() {
 		v, file := s.Core, j.c.Core
@@ -85,13 +85,13 @@ func (j *judge) system() {
 	}
 	shown := func(v htp.Version) string {
 		if v == none {
-			return "not known"
+			return "unknown"
 		}
 		return v.String()
 	}
 	switch {
 	case j.t.SDK == nil:
-		j.add(AxisSystem, Unknown, shown(file), "not said", "the target names no SDK", nameSDK)
+		j.add(AxisSystem, Unknown, shown(file), "unspecified", "the target names no SDK", nameSDK)
 	case err == nil && build.Major == j.t.SDK.Major && build.Minor == j.t.SDK.Minor:
 		j.add(AxisSystem, Fits, shown(file), shown(j.sdk.System), "", "")
 	case file == none || j.sdk.System == none:
@@ -103,16 +103,16 @@ func (j *judge) system() {
 	}
 }
 
-// skel looks for the libraries that the target needs.
+// skel checks the libraries that the target needs.
 func (j *judge) skel() {
 	need := fmt.Sprintf("libQnnHtp, libQnnSystem, libQnnHtpV%dStub, libQnnHtpV%dSkel", uint32(j.t.Arch), uint32(j.t.Arch))
 	if j.t.Arch == 0 {
-		j.add(AxisSkel, Unknown, "libraries of an unknown architecture", "", "the target's architecture is not known", "mm qnn soc ls shows the chips that are")
+		j.add(AxisSkel, Unknown, "libraries of an unknown architecture", "", "the target's architecture is unknown", "mm qnn soc ls shows the known chips")
 		return
 	}
 	l := j.t.Libs
 	if l == nil {
-		j.add(AxisSkel, Unknown, need, "not said", "nobody said which libraries the target has", "--libs FOLDER looks through them; --accept skel goes on without")
+		j.add(AxisSkel, Unknown, need, "unspecified", "the target's libraries are unspecified", "--libs FOLDER looks through them; --accept skel goes on without")
 		return
 	}
 	missing := ""
@@ -129,7 +129,7 @@ func (j *judge) skel() {
 	case missing != "":
 		j.add(AxisSkel, Not, need, l.Dir, "missing:"+missing, "take them from the same release of the SDK")
 	case err != nil:
-		j.add(AxisSkel, Unknown, need, fmt.Sprintf("%s, %d builds", l.Dir, l.Builds), "libQnnHtp does not say of which build it is", "take the libraries of one release")
+		j.add(AxisSkel, Unknown, need, fmt.Sprintf("%s, %d builds", l.Dir, l.Builds), "libQnnHtp does not name its build", "use the libraries of one release")
 	case j.t.SDK == nil:
 		j.add(AxisSkel, Unknown, need, l.Build, "the target names no SDK", fmt.Sprintf("the libraries are of %d.%d: name it, as in %s@%d.%d", build.Major, build.Minor, j.t.Name, build.Major, build.Minor))
 	case build.Major != j.t.SDK.Major || build.Minor != j.t.SDK.Minor:

@@ -1,6 +1,5 @@
-// Package qnntest makes QNN files for tests: what the readers below core/qnn
-// read, written by another library, FlatBuffers' own. None of it computes
-// anything.
+// Package htptest writes QNN files for tests with FlatBuffers' library. The
+// files cannot be run.
 package htptest
 
 import (
@@ -12,11 +11,11 @@ import (
 	"mm-abi.org/mm/core/htp/blob"
 )
 
-// Sample is a description of a context for SM8750 by QAIRT 2.47 with one graph,
-// y float32[4,8] of x float32[4,16], to be changed by tests.
+// Sample describes a context for SM8750 by QAIRT 2.47 with one graph, y
+// float32[4,8] of x float32[4,16], for tests to modify.
 func Sample() blob.Context {
 	tensor := func(id, kind uint32, name string, dims ...uint32) blob.Tensor {
-		return blob.Tensor{ID: id, Kind: kind, Name: name, DType: htp.Float32, Dims: dims, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantised}}
+		return blob.Tensor{ID: id, Kind: kind, Name: name, DType: htp.Float32, Dims: dims, Version: 1, Quant: blob.Quantization{Encoding: blob.Unquantized}}
 	}
 	return blob.Context{
 		BlobSize: 8192,
@@ -25,14 +24,14 @@ func Sample() blob.Context {
 		SoC: 69, Arch: 79,
 		Graphs: []blob.Graph{{
 			Name: "main", Inputs: []blob.Tensor{tensor(1, 0, "x", 4, 16)}, Outputs: []blob.Tensor{tensor(2, 1, "y", 4, 8)},
-			Memory: &blob.Memory{VTCM: 4 << 20, Optimisation: 3, Sized: true, IO: 16384, OpData: 4096, Constants: 8192},
+			Memory: &blob.Memory{VTCM: 4 << 20, Optimization: 3, Sized: true, IO: 16384, OpData: 4096, Constants: 8192},
 		}},
 	}
 }
 
-// Context writes what c describes, with a blob of c.BlobSize bytes that counts
-// up. Reading gives c again, but for Size, Metadata and BlobOffset, which the
-// layout says.
+// Context writes the context c with a blob of c.BlobSize counting bytes.
+// Reading it returns c, except Size, Metadata and BlobOffset, which follow from
+// the layout.
 func Context(c blob.Context) []byte {
 	w := &writer{flatbuffers.NewBuilder(1024)}
 	var info flatbuffers.UOffsetT
@@ -57,8 +56,8 @@ func Context(c blob.Context) []byte {
 	return out
 }
 
-// field is a field of a table: its number, its size in bytes, and its value. A
-// size of 0 is an offset, one of 12 a version.
+// field is a field of a table: its number, its size in bytes, and its value.
+// Size 0 is an offset, 12 a version.
 type field struct {
 	number, size int
 	value        any
@@ -66,7 +65,7 @@ type field struct {
 
 type writer struct{ b *flatbuffers.Builder }
 
-// table writes a table of fields that are all there.
+// table writes a table with all fields present.
 func (w *writer) table(fields ...field) flatbuffers.UOffsetT {
 	most := 0
 	for _, f := range fields {
@@ -170,7 +169,7 @@ func memory(m *blob.Memory) []byte {
 	b[0] = 1
 	binary.LittleEndian.PutUint64(b[8:], m.SpillFill)
 	binary.LittleEndian.PutUint32(b[16:], m.VTCM)
-	binary.LittleEndian.PutUint32(b[20:], m.Optimisation)
+	binary.LittleEndian.PutUint32(b[20:], m.Optimization)
 	binary.LittleEndian.PutUint64(b[32:], m.HVXThreads)
 	if m.Sized {
 		for _, v := range []uint64{2, 256, 64, 0, m.IO, m.OpData, m.Constants, m.DDR, m.Shared} {
@@ -200,11 +199,11 @@ func (w *writer) tensor(t blob.Tensor) flatbuffers.UOffsetT {
 		}
 		fields = append(fields, field{11, 0, w.bytes(b)})
 	}
-	return w.table(append(fields, w.quantisation(t.Quant)...)...)
+	return w.table(append(fields, w.quantization(t.Quant)...)...)
 }
 
-func (w *writer) quantisation(q blob.Quantization) []field {
-	if q.Encoding == blob.Unquantised {
+func (w *writer) quantization(q blob.Quantization) []field {
+	if q.Encoding == blob.Unquantized {
 		return []field{{4, 4, uint32(q.Encoding)}, {14, 1, uint32(1)}, {15, 0, uint32(w.table())}}
 	}
 	var t flatbuffers.UOffsetT

@@ -8,8 +8,8 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// DLC writes a container of the converter with a graph of that name, and a
-// context in it where there is one.
+// DLC writes a container with a graph of that name and, if not empty, a
+// context.
 func DLC(graph string, context []byte) []byte {
 	w := &writer{flatbuffers.NewBuilder(256)}
 	name := w.text(graph)
@@ -35,7 +35,7 @@ func DLC(graph string, context []byte) []byte {
 			_, err = to.Write(e.data)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("qnntest: %v", err)) // a bytes.Buffer takes everything
+			panic(fmt.Sprintf("qnntest: %v", err)) // a bytes.Buffer does not fail
 		}
 	}
 	if err := z.Close(); err != nil {

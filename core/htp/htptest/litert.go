@@ -6,16 +6,16 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// LiteRT describes a model that was compiled ahead of time: parts one after
-// the other, with operators for the processor behind them.
+// LiteRT describes a model compiled ahead of time: consecutive parts, followed
+// by operators for the processor.
 type LiteRT struct {
 	Stamp string // the chip; "" for no stamp
 	Parts []Part
-	// Left are the numbers of builtin operators, 156 for ATAN2.
+	// Left holds the numbers of builtin operators, 156 for ATAN2.
 	Left []uint32
 }
 
-// Part is an operator that runs a graph of a context. Parts of equal bytes
+// Part is an operator that runs a graph of a context. Parts with equal bytes
 // share them.
 type Part struct {
 	Graph   string
@@ -26,7 +26,7 @@ type Part struct {
 func (m LiteRT) Bytes() []byte {
 	offsets := make([]uint64, len(m.Parts))
 	var out []byte
-	for range 2 { // the second time the offsets are known
+	for range 2 { // the offsets are known in the second pass
 		out = m.model(offsets)
 		out = append(out, make([]byte, -len(out)&15)...)
 		at := map[string]uint64{}
@@ -80,7 +80,7 @@ func (m LiteRT) model(offsets []uint64) []byte {
 }
 
 // options writes the FlexBuffer that names a graph and its bytecode, with
-// numbers of eight bytes as LiteRT's compiler does.
+// 8-byte numbers as LiteRT's compiler does.
 func options(graph string, at, size uint64) []byte {
 	const keySize, keyOffset, keyName = 0, 14, 30
 	b := []byte("bytecode_size\x00bytecode_offset\x00name\x00")

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// Mutate gives a damaged copy of a file: one place of the first near bytes is
-// changed, or bytes are cut, added or moved. The same seed gives the same copy.
+// Mutate returns a damaged copy of a file: one position in the first near bytes
+// is changed, or bytes are cut, added or moved. The result depends only on the
+// seed.
 func Mutate(file []byte, near int, seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 13))
 	b := slices.Clone(file)
