@@ -35,10 +35,9 @@ import (
 	"mm-abi.org/mm/runtimes/qnn"
 	"mm-abi.org/mm/runtimes/talk"
 	"mm-abi.org/mm/skills"
-	"mm-abi.org/mm/skills/fetch"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
-	"mm-abi.org/mm/skills/sandbox/mcp"
+	"mm-abi.org/mm/skills/sandbox/mcpclient"
 	"mm-abi.org/mm/skills/sandbox/oci"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/sandbox/python"
@@ -107,7 +106,7 @@ func engines() []runtimes.Engine {
 // executors are what runs skills, by the key of a manifest's runtime. Compiled
 // code is kept in the home. The closer is for when none of their guests is left.
 func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.Executor, io.Closer, error) {
-	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &fetch.Client{}})
+	modules, err := wasm.New(ctx, wasm.Options{Cache: w.SkillDir(), Fetcher: &wasm.HTTPClient{}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +120,7 @@ func executors(ctx context.Context, w *workspace.Workspace) (map[string]sandbox.
 		"starlark":  starlark.Executor{},
 		"python":    scripts,
 		"process":   programs,
-		"mcp":       mcp.Executor{Programs: programs},
+		"mcp":       mcpclient.Executor{Programs: programs},
 		"container": oci.New(oci.Options{Dir: w.ImageDir(), Blob: w.OpenBlob, Programs: programs}),
 	}, closers{scripts, modules}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/skills/sandbox"
-	"mm-abi.org/mm/skills/sandbox/mcp"
+	"mm-abi.org/mm/skills/sandbox/mcpclient"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/workspace"
 )
@@ -78,7 +78,7 @@ func (p *program) skillTools(ctx context.Context, dir string) error {
 	if m.Runtime.Allow != nil {
 		program.Allow = *m.Runtime.Allow
 	}
-	l, err := mcp.Executor{Programs: process.New()}.Tools(ctx, program)
+	l, err := mcpclient.Executor{Programs: process.New()}.Tools(ctx, program)
 	if err != nil {
 		return err
 	}

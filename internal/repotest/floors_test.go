@@ -22,8 +22,8 @@ var floors = map[string]int{
 
 	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/panel": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/weights": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3,
 
-	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcp": 4, "skills/sandbox/oci": 4, "skills/skilltest/native": 5, "skills/fetch": 4, "skills/skilltest": 4, "skills": 4,
-	"skills/algebra/unit": 0, "skills/algebra": 5, "skills/guard": 5, "skills/picture": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
+	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcpclient": 4, "skills/sandbox/oci": 4, "skills/skilltest": 4, "skills": 4,
+	"skills/algebra": 5, "skills/guard": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
 	"registry/sign": 4, "registry/remote": 4, "registry/server": 4, "registry/modelpack": 4, "modules/seed": 4, "train/dataset": 4, "train/dataset/fonts": 0, "train/dataset/synth": 4, "train/dataset/scene": 4, "train/dataset/sound": 4, "core/hf": 4, "core/llama2c": 4, "train/net": 4, "core/gguf/window": 4,
 	"core/grammar": 4, "core/infer/sample": 3, "core/infer/adapter": 3, "core/quant/calibrated": 4,
 	"onnx/engine/arith": 4, "onnx/engine/conv": 4, "onnx/engine/move": 4, "onnx/engine/product": 4,
@@ -61,7 +61,7 @@ var thirdParty = map[string][]string{
 	"github.com/jfreymuth/vorbis":              {"core/preprocess/codec"},
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
-	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcp"},
+	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcpclient"},
 	"github.com/opencontainers/go-digest":      {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
@@ -74,7 +74,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/crypto":                      {"lab/device/ssh", "registry/server", "registry/sign", "cmd/mm"},
 	"golang.org/x/image":                       {"train/dataset/scene", "core/preprocess", "internal/testfiles", "skills/glyph"},
 	"golang.org/x/sync":                        {"registry", "registry/remote", "registry/server", "registry/sign"},
-	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/panel", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest/native"},
+	"golang.org/x/sys":                         {"internal/fsx", "core/mmap", "core/cpu", "core/pool", "core/quant/panel", "tools/libllama/bench", "cmd/mm-native", "cmd/mm-native/dynlib", "cmd/mm-native/llamalib", "cmd/mm-native/ortlib", "runtimes/worker", "registry", "skills/sandbox/process", "skills/sandbox/wasm", "skills/skilltest"},
 	"golang.org/x/term":                        {"cmd/mm"},
 	"golang.org/x/text":                        {"core/tokenizer", "registry/artifact", "internal/diag"},
 	"gonum.org/v1/gonum":                       {"train/dataset/sound", "core/preprocess"},

@@ -3,8 +3,6 @@ package algebra
 import (
 	"encoding/json"
 	"math/big"
-
-	"mm-abi.org/mm/skills/algebra/unit"
 )
 
 // convert gives the number that a quantity has in a unit.
@@ -39,12 +37,12 @@ func (c *calc) degrees(t, to *tree, short bool) (json.Number, bool) {
 	if !ok || to.op != "name" {
 		return "", false
 	}
-	from, ok := unit.Degree(name, short)
-	into, okInto := unit.Degree(to.name, short)
-	if !ok || !okInto || from == unit.Kelvin && into == unit.Kelvin {
+	from, ok := scaleNamed(name, short)
+	into, okInto := scaleNamed(to.name, short)
+	if !ok || !okInto || from == kelvin && into == kelvin {
 		return "", false
 	}
-	return rounded(c.fits(unit.Degrees(v, from, into))), true
+	return rounded(c.fits(convertScale(v, from, into))), true
 }
 
 // plain is a number, maybe with a sign, and one unit behind it.
@@ -88,7 +86,7 @@ func (c *calc) consistent(text string) bool {
 }
 
 // dimension of a tree; not ok where unlike things are added in it.
-func (c *calc) dimension(t *tree) (d unit.Dim, ok bool) {
+func (c *calc) dimension(t *tree) (d dim, ok bool) {
 	defer c.deeper()()
 	c.step(4)
 	switch t.op {
@@ -118,20 +116,20 @@ func (c *calc) dimension(t *tree) (d unit.Dim, ok bool) {
 }
 
 // quantity works a tree out: numbers, units, + - * / ^.
-func (c *calc) quantity(t *tree) unit.Quantity {
+func (c *calc) quantity(t *tree) quantity {
 	defer c.deeper()()
 	c.step(8)
 	switch t.op {
 	case "num":
-		return unit.Quantity{Size: t.num}
+		return quantity{Size: t.num}
 	case "name":
 		return c.unit(t.name)
 	case "neg":
 		q := c.quantity(t.args[0])
-		return unit.Quantity{Size: new(big.Rat).Neg(q.Size), Dim: q.Dim}
+		return quantity{Size: new(big.Rat).Neg(q.Size), Dim: q.Dim}
 	case "%":
 		q := c.quantity(t.args[0])
-		return unit.Quantity{Size: c.times(q.Size, big.NewRat(1, 100)), Dim: q.Dim}
+		return quantity{Size: c.times(q.Size, big.NewRat(1, 100)), Dim: q.Dim}
 	case "+", "-":
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
 		if a.Dim != b.Dim {
@@ -140,23 +138,23 @@ func (c *calc) quantity(t *tree) unit.Quantity {
 		if t.op == "-" {
 			b.Size = new(big.Rat).Neg(b.Size)
 		}
-		return unit.Quantity{Size: c.plus(a.Size, b.Size), Dim: a.Dim}
+		return quantity{Size: c.plus(a.Size, b.Size), Dim: a.Dim}
 	case "*":
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
-		return unit.Quantity{Size: c.times(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim))}
+		return quantity{Size: c.times(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim))}
 	case "/":
 		a, b := c.quantity(t.args[0]), c.quantity(t.args[1])
-		return unit.Quantity{Size: c.over(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim.Times(-1)))}
+		return quantity{Size: c.over(a.Size, b.Size), Dim: c.bounded(a.Dim.Plus(b.Dim.Times(-1)))}
 	case "^":
 		a, n := c.quantity(t.args[0]), c.whole(t.args[1])
-		return unit.Quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raised(a.Dim, n)}
+		return quantity{Size: c.raise(a.Size, int64(n)), Dim: c.raised(a.Dim, n)}
 	}
 	c.fault("%s has no place in a quantity", t.name)
-	return unit.Quantity{}
+	return quantity{}
 }
 
-func (c *calc) unit(name string) unit.Quantity {
-	q, ok := unit.Named(name)
+func (c *calc) unit(name string) quantity {
+	q, ok := findNamed(name)
 	if !ok {
 		c.fault("there is no unit %q", name)
 	}
@@ -172,10 +170,10 @@ func (c *calc) whole(t *tree) int {
 	return int(n)
 }
 
-func (c *calc) raised(d unit.Dim, n int) unit.Dim { return c.bounded(d.Times(n)) }
+func (c *calc) raised(d dim, n int) dim { return c.bounded(d.Times(n)) }
 
 // bounded refuses dimensions that no quantity has.
-func (c *calc) bounded(d unit.Dim) unit.Dim {
+func (c *calc) bounded(d dim) dim {
 	for _, n := range d {
 		if n < -64 || n > 64 {
 			c.fault("a unit to the power %d", n)

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"mm-abi.org/mm/skills/glyph"
-	"mm-abi.org/mm/skills/picture"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
@@ -49,12 +48,12 @@ func New(letters func() (*glyph.Set, error)) builtin.Func {
 		if len(args.Ops) == 0 || len(args.Ops) > maxOps {
 			return nil, wrong("%d ops; 1 to %d are answered", len(args.Ops), maxOps)
 		}
-		data, err := picture.Bytes(call, args.Image)
+		data, err := builtin.ReadImage(call, args.Image)
 		if err != nil {
 			return nil, err
 		}
 		var t Table
-		if picture.Is(data) {
+		if builtin.IsImage(data) {
 			t, err = readPicture(call, data, letters)
 		} else {
 			t, err = readTable(call, data)
@@ -76,7 +75,7 @@ func New(letters func() (*glyph.Set, error)) builtin.Func {
 }
 
 func readPicture(call *builtin.Call, data []byte, letters func() (*glyph.Set, error)) (Table, error) {
-	r, err := picture.Decode(call, data)
+	r, err := builtin.DecodeImage(call, data)
 	if err != nil {
 		return Table{}, err
 	}

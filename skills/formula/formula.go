@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 
 	"mm-abi.org/mm/skills/glyph"
-	"mm-abi.org/mm/skills/picture"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/builtin"
 )
@@ -30,11 +29,11 @@ func New(letters func() (*glyph.Set, error)) builtin.Func {
 		if err := json.Unmarshal(call.Args, &args); err != nil {
 			return nil, sandbox.Faultf(sandbox.Args, "reading the arguments: %v", err)
 		}
-		data, err := picture.Bytes(call, args.Image)
+		data, err := builtin.ReadImage(call, args.Image)
 		if err != nil {
 			return nil, err
 		}
-		r, err := picture.Decode(call, data)
+		r, err := builtin.DecodeImage(call, data)
 		if err != nil {
 			return nil, err
 		}

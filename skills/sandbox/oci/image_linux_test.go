@@ -22,10 +22,9 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/skilltest"
-	"mm-abi.org/mm/skills/skilltest/native"
 )
 
-var guest = entry{name: native.Program, text: "x", mode: 0o755}
+var guest = entry{name: skilltest.NativeName, text: "x", mode: 0o755}
 
 // listing is what lies below the root of an unpacked image: a file with its
 // bytes, a link with where it leads.
@@ -98,7 +97,7 @@ func TestLayers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want["in"], c.want[native.Program] = "/", "x"
+			c.want["in"], c.want[skilltest.NativeName] = "/", "x"
 			if d := cmp.Diff(c.want, listing(t, root)); d != "" {
 				t.Error(d)
 			}

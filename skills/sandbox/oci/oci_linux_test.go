@@ -27,7 +27,6 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/skilltest"
-	"mm-abi.org/mm/skills/skilltest/native"
 )
 
 // TestMain is three programs: the tests, mm in the place of a guest, and every
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == process.Command {
 		process.Inner()
 	}
-	if len(os.Args) == 2 && strings.HasSuffix(os.Args[0], "/"+native.Program) && native.Act(os.Args[1]) {
+	if len(os.Args) == 2 && strings.HasSuffix(os.Args[0], "/"+skilltest.NativeName) && skilltest.ActNative(os.Args[1]) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -114,7 +113,7 @@ func packed(t testing.TB, data []byte) []byte {
 func (b blobs) image(t testing.TB, change func(*ocispec.Image, *ocispec.Manifest), layers ...[]byte) string {
 	t.Helper()
 	c := ocispec.Image{Platform: ocispec.Platform{OS: "linux", Architecture: runtime.GOARCH}}
-	c.Config = ocispec.ImageConfig{Entrypoint: []string{"/" + native.Program}}
+	c.Config = ocispec.ImageConfig{Entrypoint: []string{"/" + skilltest.NativeName}}
 	m := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest}
 	for _, l := range layers {
 		c.RootFS.DiffIDs = append(c.RootFS.DiffIDs, godigest.FromBytes(l))
@@ -145,9 +144,9 @@ func executor(t testing.TB, b blobs) *Executor {
 // whose program is every guest.
 func open(t testing.TB) (*Executor, string) {
 	t.Helper()
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	b := blobs{}
-	ref := b.image(t, nil, layer(t, entry{name: native.Program, text: string(code), mode: 0o755}))
+	ref := b.image(t, nil, layer(t, entry{name: skilltest.NativeName, text: string(code), mode: 0o755}))
 	e := executor(t, b)
 	g, err := e.Prepare(t.Context(), program(ref, skilltest.Echo))
 	if sandbox.KindOf(err) == sandbox.Refused && strings.Contains(err.Error(), "this machine") {
@@ -180,7 +179,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []skilltest.Hostile
-	for _, h := range native.Hostile() {
+	for _, h := range skilltest.Natives() {
 		item := skilltest.Hostile{Name: h.Name, Program: program(ref, h.Name), Ends: h.Ends}
 		if h.Ends == nil {
 			item.Ends, item.Answer = []sandbox.Kind{""}, `"no"`

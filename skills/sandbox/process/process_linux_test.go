@@ -21,7 +21,6 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/skilltest"
-	"mm-abi.org/mm/skills/skilltest/native"
 )
 
 // TestMain is three programs: the tests, mm in the place of a guest, and every
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == Command {
 		Inner()
 	}
-	if len(os.Args) == 1 && native.Act(os.Args[0]) {
+	if len(os.Args) == 1 && skilltest.ActNative(os.Args[0]) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -60,7 +59,7 @@ func open(t testing.TB, code []byte) *Executor {
 }
 
 func TestSuite(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	s := skilltest.Suite{Executor: open(t, code), Programs: map[string]sandbox.Program{}, Needs: needs}
 	for _, act := range []string{skilltest.Echo, skilltest.Loop, skilltest.Hungry, skilltest.Flood, skilltest.Trap, skilltest.Exit, skilltest.World, skilltest.Read} {
 		s.Programs[act] = program(act, code)
@@ -69,7 +68,7 @@ func TestSuite(t *testing.T) {
 }
 
 func TestCorpus(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	e := open(t, code)
 	// A file that an escape could read, in a folder that everybody may look into.
 	dir, err := os.MkdirTemp("", "mm-corpus")
@@ -81,7 +80,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var list []skilltest.Hostile
-	for _, h := range native.Hostile() {
+	for _, h := range skilltest.Natives() {
 		item := skilltest.Hostile{Name: h.Name, Program: program(h.Name, code), Ends: h.Ends}
 		if h.Ends == nil {
 			item.Ends, item.Answer = []sandbox.Kind{""}, `"no"`
@@ -93,7 +92,7 @@ func TestCorpus(t *testing.T) {
 
 // Nothing is left of guests that were killed: no process, no descriptor.
 func TestNothingIsLeft(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	e := open(t, code)
 	before := opened(t)
 	p := program("threads", code)
@@ -132,13 +131,13 @@ func opened(t *testing.T) int {
 func TestGuestEndsWithMM(t *testing.T) {
 	if os.Getenv("MM_TEST_PARENT") != "" { // the one that is killed
 		e := New()
-		g, err := e.Prepare(t.Context(), program(skilltest.Flood, native.Self(t)))
+		g, err := e.Prepare(t.Context(), program(skilltest.Flood, skilltest.NativeSelf(t)))
 		if err != nil {
 			fmt.Println("prepare:", err)
 			return
 		}
 		defer g.Close()
-		p := program("holds", native.Self(t))
+		p := program("holds", skilltest.NativeSelf(t))
 		p.Limits.TimeoutMS = 60_000
 		holds, err := e.Prepare(t.Context(), p)
 		if err != nil {
@@ -150,14 +149,14 @@ func TestGuestEndsWithMM(t *testing.T) {
 		holds.Call(t.Context(), sandbox.Call{Input: []byte(`{}`)})
 		return
 	}
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	open(t, code)
 	path := filepath.Join(t.TempDir(), "guest")
 	if err := os.WriteFile(path, code, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestGuestEndsWithMM$")
-	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1", native.SelfEnv+"="+path)
+	cmd.Env = append(os.Environ(), "MM_TEST_PARENT=1", skilltest.NativeSelfEnv+"="+path)
 	pipe, err := cmd.StdoutPipe() // the guest's log goes there no further than mm, so its end is mm's end
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +193,7 @@ func running(t *testing.T, name string) bool {
 // TestRefused covers code that is not a native program of this machine, a
 // program without its loader, and permissions that cannot be kept.
 func TestRefused(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	e := open(t, code)
 	for name, change := range map[string]func(p *sandbox.Program){
 		"no loader":     func(p *sandbox.Program) { p.Code = dynamic("/lib64/ld.so") },
@@ -241,7 +240,7 @@ func dynamic(loader string) []byte {
 
 // What allow names is there, and no more of it.
 func TestAllow(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	e := open(t, code)
 	dir, err := os.MkdirTemp("/tmp", "mm-allow")
 	if err != nil {
@@ -267,6 +266,6 @@ func TestAllow(t *testing.T) {
 }
 
 func TestWarm(t *testing.T) {
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	skilltest.Warm(t, open(t, code), program(skilltest.Echo, code), "process")
 }

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package native
+package skilltest
 
 import (
 	"debug/elf"
@@ -17,10 +17,10 @@ import (
 // a guest in an empty root. If the test program is dynamically linked, which is
 // Go's default if a C compiler is installed, Self builds it again without cgo,
 // once a test run, and skips the test if there is no go command.
-func Self(t testing.TB) []byte {
+func NativeSelf(t testing.TB) []byte {
 	t.Helper()
-	if path := os.Getenv(SelfEnv); path != "" {
-		return read(t, path)
+	if path := os.Getenv(NativeSelfEnv); path != "" {
+		return readFile(t, path)
 	}
 	path, err := os.Executable()
 	if err != nil {
@@ -32,7 +32,7 @@ func Self(t testing.TB) []byte {
 	}
 	defer f.Close()
 	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return read(t, path)
+		return readFile(t, path)
 	}
 	code, err := rebuild()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -45,7 +45,7 @@ func Self(t testing.TB) []byte {
 }
 
 // SelfEnv names a file that holds the program, for tests that start themselves.
-const SelfEnv = "MM_TEST_SELF"
+const NativeSelfEnv = "MM_TEST_SELF"
 
 var rebuild = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "mm-guest")
@@ -63,7 +63,7 @@ var rebuild = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-func read(t testing.TB, path string) []byte {
+func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	code, err := os.ReadFile(path)
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-package mcp
+package mcpclient
 
 import (
 	"encoding/json"
@@ -19,7 +19,6 @@ import (
 	"mm-abi.org/mm/skills/sandbox"
 	"mm-abi.org/mm/skills/sandbox/process"
 	"mm-abi.org/mm/skills/skilltest"
-	"mm-abi.org/mm/skills/skilltest/native"
 )
 
 // TestMain is three programs: the tests, mm in the place of a guest, and every
@@ -55,7 +54,7 @@ var needs = modules.Allow{Clock: true, Random: true}
 
 func server(t testing.TB, act string) sandbox.Program {
 	t.Helper()
-	code := native.Self(t)
+	code := skilltest.NativeSelf(t)
 	return sandbox.Program{
 		Name: act, Code: code, Limits: modules.Effective{MemBytes: 256 << 20, TimeoutMS: 60_000, OutputBytes: 64 << 10}, Allow: needs,
 		MCP: &modules.MCP{Command: "server", Tool: "do"},

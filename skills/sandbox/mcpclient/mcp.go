@@ -1,4 +1,4 @@
-// Package mcp runs skills that a server of the Model Context Protocol offers.
+// Package mcpclient runs skills that are tools of a Model Context Protocol server.
 //
 // The server is a native program behind the walls of the process executor, and
 // speaks on its standard streams. Each call starts it anew: mm greets it, asks
@@ -11,7 +11,7 @@
 // under the output that the manifest's text names, or as the JSON object that it
 // is. Source of the protocol: the specifications 2025-11-25 and 2026-07-28 as the
 // official SDK has them.
-package mcp
+package mcpclient
 
 import (
 	"cmp"

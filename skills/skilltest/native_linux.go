@@ -6,7 +6,7 @@
 // is to do. The suite's behaviours are there, and [Hostile] guests, which mean
 // harm; most of those try what no guest may do, and say "no" where nothing of it
 // has succeeded.
-package native
+package skilltest
 
 import (
 	"fmt"
@@ -22,22 +22,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mm-abi.org/mm/skills/sandbox"
-	"mm-abi.org/mm/skills/skilltest"
 )
 
 // Program is what the guest is called in the root of an image.
-const Program = "guest"
+const NativeName = "guest"
 
 // Guest is a native program.
-type Guest struct {
+type Native struct {
 	Name string
 	Ends []sandbox.Kind // that its call may end with; nil: it must say "no"
 	do   func()
 }
 
 // Act does what a guest of a name does; false where there is none.
-func Act(name string) bool {
-	for _, g := range append(suite(), Hostile()...) {
+func ActNative(name string) bool {
+	for _, g := range append(nativeSuite(), Natives()...) {
 		if g.Name == name {
 			g.do()
 			return true
@@ -47,43 +46,43 @@ func Act(name string) bool {
 }
 
 // suite are the behaviours of skilltest, and two for tests of one's own.
-func suite() []Guest {
-	var all []Guest
-	for name, do := range acts() {
-		all = append(all, Guest{Name: name, do: do})
+func nativeSuite() []Native {
+	var all []Native
+	for name, do := range nativeActs() {
+		all = append(all, Native{Name: name, do: do})
 	}
 	return all
 }
 
-func acts() map[string]func() {
+func nativeActs() map[string]func() {
 	return map[string]func(){
-		skilltest.Echo: func() {
+		Echo: func() {
 			b, err := io.ReadAll(os.Stdin)
 			if err != nil {
 				panic(err)
 			}
 			fmt.Printf(`{"echo":%s}`, b)
 		},
-		skilltest.Loop: spin,
-		skilltest.Hungry: func() {
+		Loop: spin,
+		Hungry: func() {
 			for held := [][]byte{}; ; {
 				held = append(held, make([]byte, 1<<20))
 			}
 		},
-		skilltest.Flood: func() {
+		Flood: func() {
 			for b := make([]byte, 4096); ; {
 				os.Stdout.Write(b)
 			}
 		},
-		skilltest.Trap: func() {
+		Trap: func() {
 			runtime.LockOSThread()
 			var action [64]byte // SIG_DFL
-			raw(unix.SYS_RT_SIGACTION, uintptr(unix.SIGSEGV), uintptr(unsafe.Pointer(&action)), 0, 8)
+			rawCall(unix.SYS_RT_SIGACTION, uintptr(unix.SIGSEGV), uintptr(unsafe.Pointer(&action)), 0, 8)
 			*(*int)(nowhere()) = 1
 		},
-		skilltest.Exit:  func() { os.Exit(3) },
-		skilltest.World: func() { fmt.Printf("%q %q", os.Environ(), os.Args) },
-		skilltest.Read: func() {
+		Exit:  func() { os.Exit(3) },
+		World: func() { fmt.Printf("%q %q", os.Environ(), os.Args) },
+		Read: func() {
 			b, err := os.ReadFile("/in/img0")
 			if err != nil {
 				panic(err)
@@ -112,7 +111,7 @@ func spin() {
 	}
 }
 
-func raw(number uintptr, a ...uintptr) unix.Errno {
+func rawCall(number uintptr, a ...uintptr) unix.Errno {
 	var p [6]uintptr
 	copy(p[:], a)
 	_, _, e := unix.Syscall6(number, p[0], p[1], p[2], p[3], p[4], p[5])
@@ -140,7 +139,7 @@ func denied(calls map[string]func() unix.Errno) func() {
 func plain(numbers map[string][]uintptr) func() {
 	calls := map[string]func() unix.Errno{}
 	for name, a := range numbers {
-		calls[name] = func() unix.Errno { return raw(a[0], a[1:]...) }
+		calls[name] = func() unix.Errno { return rawCall(a[0], a[1:]...) }
 	}
 	return denied(calls)
 }
@@ -153,7 +152,7 @@ func str(s string) uintptr {
 
 var kept [][]byte
 
-func errno(err error) unix.Errno {
+func toErrno(err error) unix.Errno {
 	if err == nil {
 		return 0
 	}
@@ -161,10 +160,10 @@ func errno(err error) unix.Errno {
 }
 
 // Hostile are the guests that mean harm.
-func Hostile() []Guest {
-	var all []Guest
-	harm := func(name string, do func(), ends ...sandbox.Kind) { all = append(all, Guest{name, ends, do}) }
-	acts := acts()
+func Natives() []Native {
+	var all []Native
+	harm := func(name string, do func(), ends ...sandbox.Kind) { all = append(all, Native{name, ends, do}) }
+	acts := nativeActs()
 	resources(harm, acts)
 	reach(harm)
 	calls(harm)
@@ -193,16 +192,16 @@ func resources(harm func(string, func(), ...sandbox.Kind), acts map[string]func(
 		spin()
 	}, sandbox.Time)
 	harm("streams closed", func() { os.Stdin.Close(); os.Stdout.Close(); os.Stderr.Close(); spin() }, sandbox.Time)
-	harm("memory bomb", acts[skilltest.Hungry], sandbox.Memory)
+	harm("memory bomb", acts[Hungry], sandbox.Memory)
 	harm("giant allocation at the start", func() { b := make([]byte, 8<<30); b[1] = 1; fmt.Print(len(b)) }, sandbox.Memory)
-	harm("flood", acts[skilltest.Flood], sandbox.Output)
+	harm("flood", acts[Flood], sandbox.Output)
 	harm("flood of the log", func() {
 		for b := make([]byte, 4096); ; {
 			os.Stderr.Write(b)
 		}
 	}, sandbox.Output)
-	harm("stack overflow", func() { fmt.Print(deep(1)) }, sandbox.Exit, sandbox.Memory, sandbox.Trap, sandbox.Time)
-	harm("illegal access", acts[skilltest.Trap], sandbox.Trap)
+	harm("stack overflow", func() { fmt.Print(recurse(1)) }, sandbox.Exit, sandbox.Memory, sandbox.Trap, sandbox.Time)
+	harm("illegal access", acts[Trap], sandbox.Trap)
 	harm("panic", func() { panic("no") }, sandbox.Exit)
 	harm("exit 255", func() { os.Exit(255) }, sandbox.Exit)
 }
@@ -211,10 +210,10 @@ func resources(harm func(string, func(), ...sandbox.Kind), acts map[string]func(
 func reach(harm func(string, func(), ...sandbox.Kind)) {
 	harm("killing everything", func() {
 		signal.Ignore(syscall.SIGTERM)
-		raw(unix.SYS_KILL, ^uintptr(0), 9)
-		raw(unix.SYS_KILL, 0, 15)
+		rawCall(unix.SYS_KILL, ^uintptr(0), 9)
+		rawCall(unix.SYS_KILL, 0, 15)
 		for pid := uintptr(2); pid < 5000; pid++ {
-			if raw(unix.SYS_KILL, pid, 0) == 0 && pid > 128 {
+			if rawCall(unix.SYS_KILL, pid, 0) == 0 && pid > 128 {
 				fmt.Print("yes")
 			}
 		}
@@ -222,7 +221,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 	})
 	harm("fork bomb", func() {
 		for range 100 {
-			if raw(unix.SYS_CLONE, uintptr(unix.SIGCHLD)) == 0 {
+			if rawCall(unix.SYS_CLONE, uintptr(unix.SIGCHLD)) == 0 {
 				fmt.Print("yes")
 				os.Exit(0)
 			}
@@ -232,10 +231,10 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 	harm("fork by exec", denied(map[string]func() unix.Errno{
 		"start": func() unix.Errno {
 			_, err := os.StartProcess("/bin/sh", []string{"sh"}, &os.ProcAttr{})
-			return errno(err)
+			return toErrno(err)
 		},
-		"exec": func() unix.Errno { return errno(syscall.Exec("/bin/sh", []string{"sh"}, nil)) },
-		"exe":  func() unix.Errno { return errno(syscall.Exec("/proc/self/exe", []string{"sh"}, nil)) },
+		"exec": func() unix.Errno { return toErrno(syscall.Exec("/bin/sh", []string{"sh"}, nil)) },
+		"exe":  func() unix.Errno { return toErrno(syscall.Exec("/proc/self/exe", []string{"sh"}, nil)) },
 	}))
 	harm("clone3", plain(map[string][]uintptr{"clone3": {unix.SYS_CLONE3, str("\x00\x00\x00\x00"), 88}}))
 	harm("namespaces", plain(map[string][]uintptr{
@@ -245,14 +244,14 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 	harm("sockets of every family", func() {
 		for family := uintptr(0); family < 50; family++ {
 			for _, kind := range []uintptr{1, 2, 3, 4, 5, 10} {
-				if raw(unix.SYS_SOCKET, family, kind, 0) == 0 {
+				if rawCall(unix.SYS_SOCKET, family, kind, 0) == 0 {
 					fmt.Printf("socket %d %d", family, kind)
 					return
 				}
 			}
 		}
 		var pair [2]int32
-		if raw(unix.SYS_SOCKETPAIR, 1, 1, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
+		if rawCall(unix.SYS_SOCKETPAIR, 1, 1, 0, uintptr(unsafe.Pointer(&pair))) == 0 {
 			fmt.Print("pair")
 		}
 		fmt.Print(`"no"`)
@@ -274,7 +273,7 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		for _, dir := range []string{"/", "/in"} {
 			list, _ := os.ReadDir(dir)
 			for _, e := range list {
-				if e.Name() != "in" && e.Name() != Program {
+				if e.Name() != "in" && e.Name() != NativeName {
 					found = append(found, e.Name())
 				}
 			}
@@ -286,14 +285,14 @@ func reach(harm func(string, func(), ...sandbox.Kind)) {
 		fmt.Print(`"no"`)
 	})
 	harm("writing", denied(map[string]func() unix.Errno{
-		"create": func() unix.Errno { return errno(os.WriteFile("/in/x", []byte("x"), 0o644)) }, "root": func() unix.Errno { return errno(os.WriteFile("/x", []byte("x"), 0o644)) },
-		"mkdir": func() unix.Errno { return errno(os.Mkdir("/x", 0o755)) }, "symlink": func() unix.Errno { return errno(os.Symlink("/etc", "/in/x")) },
-		"link": func() unix.Errno { return errno(os.Link("/in", "/x")) }, "rename": func() unix.Errno { return errno(os.Rename("/in", "/x")) },
-		"remove": func() unix.Errno { return errno(os.Remove("/in")) }, "chmod": func() unix.Errno { return errno(os.Chmod("/in", 0o777)) },
-		"chown": func() unix.Errno { return errno(os.Chown("/in", 0, 0)) }, "times": func() unix.Errno { return errno(os.Chtimes("/in", time.Now(), time.Now())) },
-		"temp":    func() unix.Errno { _, err := os.CreateTemp("/", "x"); return errno(err) },
-		"tmpfile": func() unix.Errno { _, err := unix.Open("/in", unix.O_TMPFILE|unix.O_RDWR, 0o600); return errno(err) },
-		"mknod":   func() unix.Errno { return errno(unix.Mknod("/x", unix.S_IFCHR|0o666, 0x103)) }, "xattr": func() unix.Errno { return errno(unix.Setxattr("/in", "user.x", []byte("x"), 0)) },
+		"create": func() unix.Errno { return toErrno(os.WriteFile("/in/x", []byte("x"), 0o644)) }, "root": func() unix.Errno { return toErrno(os.WriteFile("/x", []byte("x"), 0o644)) },
+		"mkdir": func() unix.Errno { return toErrno(os.Mkdir("/x", 0o755)) }, "symlink": func() unix.Errno { return toErrno(os.Symlink("/etc", "/in/x")) },
+		"link": func() unix.Errno { return toErrno(os.Link("/in", "/x")) }, "rename": func() unix.Errno { return toErrno(os.Rename("/in", "/x")) },
+		"remove": func() unix.Errno { return toErrno(os.Remove("/in")) }, "chmod": func() unix.Errno { return toErrno(os.Chmod("/in", 0o777)) },
+		"chown": func() unix.Errno { return toErrno(os.Chown("/in", 0, 0)) }, "times": func() unix.Errno { return toErrno(os.Chtimes("/in", time.Now(), time.Now())) },
+		"temp":    func() unix.Errno { _, err := os.CreateTemp("/", "x"); return toErrno(err) },
+		"tmpfile": func() unix.Errno { _, err := unix.Open("/in", unix.O_TMPFILE|unix.O_RDWR, 0o600); return toErrno(err) },
+		"mknod":   func() unix.Errno { return toErrno(unix.Mknod("/x", unix.S_IFCHR|0o666, 0x103)) }, "xattr": func() unix.Errno { return toErrno(unix.Setxattr("/in", "user.x", []byte("x"), 0)) },
 	}))
 	harm("variables and arguments", func() {
 		if len(os.Environ()) > 0 || len(os.Args) > 2 {
@@ -361,11 +360,11 @@ func calls(harm func(string, func(), ...sandbox.Kind)) {
 	}))
 }
 
-func deep(n int) int {
+func recurse(n int) int {
 	if n == 0 {
 		return 0
 	}
 	var block [1 << 12]byte
 	block[n%len(block)] = 1
-	return deep(n+1) + int(block[n%7])
+	return recurse(n+1) + int(block[n%7])
 }
