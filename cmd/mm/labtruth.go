@@ -34,7 +34,7 @@ func (p *program) truthTable(ctx context.Context, o truthOptions) (judge.Table, 
 		if err != nil {
 			return judge.Table{}, err
 		}
-		return judge.Make(records)
+		return judge.MakeTable(records)
 	}
 	m, err := attempt.Read(o.matrix, fit.KnownChips())
 	if err != nil {

@@ -164,7 +164,7 @@ func (m Matrix) Table(records []judge.Record) (judge.Table, error) {
 			}
 		}
 	}
-	table, err := judge.Make(valid)
+	table, err := judge.MakeTable(valid)
 	if err != nil {
 		return table, err
 	}

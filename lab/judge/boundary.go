@@ -1,10 +1,3 @@
-// Package boundary checks that documents keep to the scope that a project has
-// given itself: that they hold its paragraph, and use no framing that it
-// forbids.
-//
-// A [Boundary] is a file of its own, with the SHA-256 of its text, so that a
-// change of the text is not taken for the text. [Boundary.Scan] reads Markdown
-// files, line by line.
 package judge
 
 import (
@@ -23,39 +16,40 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// The bounds of a scan.
+// The limits of a scan.
 const (
-	maxText  = 4 << 20
+	maxText  = 4 << 20 // bytes per file
 	maxTexts = 10_000
 )
 
-// Boundary is a scope.
+// Boundary describes the declared scope of a project: a text, its key phrases, and wording
+// that documents must not use. The digest makes any change of the text an error.
 type Boundary struct {
 	ID        string   `json:"id"`
 	Text      string   `json:"text"`
 	SHA256    string   `json:"sha256"`              // hex, of Text
-	Phrases   []string `json:"phrases"`             // the first is the opening one
+	Phrases   []string `json:"phrases"`             // substrings of Text; the first is the opening phrase
 	Required  []string `json:"required,omitempty"`  // names of files that must hold the text, such as README.md
-	Forbidden []string `json:"forbidden,omitempty"` // regular expressions; none: Framings
-	Negations []string `json:"negations,omitempty"` // words that make a framing harmless; none: Negations
+	Forbidden []string `json:"forbidden,omitempty"` // regular expressions; if empty, Framings
+	Negations []string `json:"negations,omitempty"` // words that make a forbidden one acceptable on the same line; if empty, Negations
 
 	forbidden []*regexp.Regexp
 	negation  *regexp.Regexp
 }
 
-// Framings are what a boundary forbids that names nothing of its own.
+// Framings returns the default forbidden expressions.
 func Framings() []string {
 	return []string{`surveillance`, `biometrics?`, `identity inference`, `clinical(ly)?`, `diagnos(is|es|tic|tics)`, `regulatory certification`,
 		`production (deployment|release)`, `first paying customer`, `mvp`, `copyrighted corp(us|ora)`, `medical device`}
 }
 
-// Negations are the words that make a framing of the same line harmless.
+// Negations returns the default negations.
 func Negations() []string {
 	return []string{"no", "not", "never", "none", "neither", "nor", "without", "cannot", "can't", "won't", "isn't", "aren't", "doesn't", "don't",
 		"exclude", "excludes", "excluded", "excluding", "forbid", "forbids", "forbidden", "prohibited", "out of scope", "instead of", "rather than"}
 }
 
-// Read reads and checks a boundary.
+// ReadBoundary reads and checks a boundary file.
 func ReadBoundary(path string) (*Boundary, error) {
 	var b Boundary
 	if err := records.ReadJSON(path, &b); err != nil {
@@ -70,14 +64,14 @@ func ReadBoundary(path string) (*Boundary, error) {
 func (b *Boundary) compile() error {
 	sum := sha256.Sum256([]byte(b.Text))
 	if got := hex.EncodeToString(sum[:]); got != b.SHA256 {
-		return fmt.Errorf("the text of %q has drifted: its SHA-256 is %s, the boundary says %s", b.ID, got, b.SHA256)
+		return fmt.Errorf("text of %q changed: SHA-256 %s, recorded %s", b.ID, got, b.SHA256)
 	}
 	if b.ID == "" || strings.TrimSpace(b.Text) == "" || len(b.Phrases) == 0 {
-		return errors.New("a boundary has an id, a text and phrases")
+		return errors.New("missing id, text or phrases")
 	}
 	for _, p := range b.Phrases {
 		if strings.TrimSpace(p) == "" || !strings.Contains(flat(b.Text), flat(p)) {
-			return fmt.Errorf("the phrase %q is not in the text", p)
+			return fmt.Errorf("phrase %q not in the text", p)
 		}
 	}
 	forbidden, negations := b.Forbidden, b.Negations
@@ -101,23 +95,23 @@ func (b *Boundary) compile() error {
 	return nil
 }
 
-// flat is text in lower case with single blanks.
+// flat returns text in lower case with single spaces.
 func flat(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
 
-// Status is what a file, or a line of it, comes to.
+// TextStatus is the status of a file or of a line.
 type TextStatus string
 
-// The statuses. Pass, NotApplicable and DriftWarn are no failures.
+// The statuses. TextPass, TextNotApplicable and TextDriftWarn are not failures.
 const (
 	TextPass          TextStatus = "pass"
-	TextNotApplicable TextStatus = "not-applicable" // the file need not hold the text
-	TextDriftWarn     TextStatus = "drift-warn"     // all phrases, other words between them
-	TextDrift         TextStatus = "drift"          // the opening phrase, and not the rest
+	TextNotApplicable TextStatus = "not-applicable" // the file is not required to hold the text
+	TextDriftWarn     TextStatus = "drift-warn"     // all phrases, different text
+	TextDrift         TextStatus = "drift"          // the opening phrase, but not all others
 	TextMissing       TextStatus = "missing"
 	TextForbidden     TextStatus = "forbidden"
 )
 
-// Result is one finding.
+// TextResult is a finding in a file.
 type TextResult struct {
 	Path   string     `json:"path"`
 	Status TextStatus `json:"status"`
@@ -130,40 +124,39 @@ func (r TextResult) Failed() bool {
 	return r.Status != TextPass && r.Status != TextNotApplicable && r.Status != TextDriftWarn
 }
 
-// skipped are the folders that are not looked into.
+// skipped are the folders that Scan does not enter.
 var skipped = []string{".git", ".venv", "__pycache__", "node_modules", ".pytest_cache", "data"}
 
-// Scan reads the Markdown files at and below the paths. One that is named
-// although it is required is missing where it is not there; to scan nothing is an
-// error.
+// Scan checks the Markdown files at and below the paths. A required file that was not found
+// is reported as missing. If no file is found, Scan fails.
 func (b *Boundary) Scan(paths ...string) ([]TextResult, error) {
 	files, err := markdown(paths)
 	if err != nil {
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("no .md file at %s", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("no .md file in %s", strings.Join(paths, ", "))
 	}
 	var out []TextResult
-	met := map[string]bool{}
+	seen := map[string]bool{}
 	for _, f := range files {
 		data, err := fsx.ReadFile(f, maxText)
 		if err != nil {
 			return nil, err
 		}
-		met[filepath.Base(f)] = true
+		seen[filepath.Base(f)] = true
 		out = append(out, b.presence(f, string(data)))
 		out = append(out, b.framings(f, string(data))...)
 	}
 	for _, name := range b.Required {
-		if !met[name] {
-			out = append(out, TextResult{Path: name, Status: TextMissing, Detail: "no such file was scanned"})
+		if !seen[name] {
+			out = append(out, TextResult{Path: name, Status: TextMissing, Detail: "file not found"})
 		}
 	}
 	return out, nil
 }
 
-// markdown lists the files, sorted, each once.
+// markdown returns the files, sorted and without duplicates.
 func markdown(paths []string) ([]string, error) {
 	var files []string
 	for _, root := range paths {
@@ -192,7 +185,7 @@ func markdown(paths []string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// presence says whether a file holds the text.
+// presence checks whether a file holds the text.
 func (b *Boundary) presence(path, text string) TextResult {
 	all := flat(text)
 	has := func(phrase string) bool { return strings.Contains(all, flat(phrase)) }
@@ -201,16 +194,16 @@ func (b *Boundary) presence(path, text string) TextResult {
 	case strings.Contains(text, b.Text):
 		return TextResult{Path: path, Status: TextPass}
 	case len(missing) == 0:
-		return TextResult{Path: path, Status: TextDriftWarn, Detail: "all phrases are there, and the text is another"}
+		return TextResult{Path: path, Status: TextDriftWarn, Detail: "all phrases found, different text"}
 	case has(b.Phrases[0]):
-		return TextResult{Path: path, Status: TextDrift, Detail: fmt.Sprintf("%d of %d phrases are missing, first %q", len(missing), len(b.Phrases), missing[0])}
+		return TextResult{Path: path, Status: TextDrift, Detail: fmt.Sprintf("%d of %d phrases missing, first %q", len(missing), len(b.Phrases), missing[0])}
 	case !slices.Contains(b.Required, filepath.Base(path)):
 		return TextResult{Path: path, Status: TextNotApplicable}
 	}
 	return TextResult{Path: path, Status: TextMissing}
 }
 
-// framings finds forbidden words outside of the boundary's own text.
+// framings finds forbidden words outside the boundary's text.
 func (b *Boundary) framings(path, text string) []TextResult {
 	var out []TextResult
 	n := 0

@@ -41,7 +41,7 @@ func TestScan(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"README.md":              "# It\n\n" + text + "\n\nAn MVP for our first paying customer.\nNo MVP.\nNotable biometrics\n",
+		"README.md":              "# Title\n\n" + text + "\n\nAn MVP for our first paying customer.\nNo MVP.\nNotable biometrics\n",
 		"docs/warn.md":           "This  is\nresearch, on ONE phone.\n",
 		"docs/drift.md":          "This is research.\n",
 		"docs/other.md":          "Diagnostics, cannot be had.\n",
@@ -76,31 +76,31 @@ func TestScan(t *testing.T) {
 	}
 	want := []string{
 		"README.md pass", `README.md forbidden "first paying customer"`, `README.md forbidden "MVP"`, `README.md forbidden "biometrics"`,
-		`docs/drift.md drift 1 of 2 phrases are missing, first "one phone"`, "docs/other.md not-applicable",
-		"docs/warn.md drift-warn all phrases are there, and the text is another", "sub/README.md missing",
+		`docs/drift.md drift 1 of 2 phrases missing, first "one phone"`, "docs/other.md not-applicable",
+		"docs/warn.md drift-warn all phrases found, different text", "sub/README.md missing",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" || failed != 5 {
 		t.Errorf("%d failures, %s", failed, diff)
 	}
 	if got, err := b.Scan(filepath.Join(dir, "docs", "data")); err != nil || len(got) != 3 || got[2].Status != judge.TextMissing {
-		t.Errorf("a folder that is named is scanned, and the README is missing: %+v, %v", got, err)
+		t.Errorf("named folder: %+v, %v", got, err)
 	}
 	if _, err := b.Scan(t.TempDir()); err == nil {
-		t.Error("nothing was scanned, and passes")
+		t.Error("empty folder passes")
 	}
 	if _, err := b.Scan(filepath.Join(dir, "absent")); err == nil {
-		t.Error("a path that is not there passes")
+		t.Error("missing path passes")
 	}
 }
 
 func TestReadRefuses(t *testing.T) {
 	for name, change := range map[string]func(*judge.Boundary){
-		"another text": func(b *judge.Boundary) { b.Text += " " },
-		"no digest":    func(b *judge.Boundary) { b.SHA256 = "" },
-		"no id":        func(b *judge.Boundary) { b.ID = "" },
-		"no phrases":   func(b *judge.Boundary) { b.Phrases = nil },
-		"a phrase":     func(b *judge.Boundary) { b.Phrases = []string{"two phones"} },
-		"a pattern":    func(b *judge.Boundary) { b.Forbidden = []string{"("} },
+		"different text": func(b *judge.Boundary) { b.Text += " " },
+		"no digest":      func(b *judge.Boundary) { b.SHA256 = "" },
+		"no id":          func(b *judge.Boundary) { b.ID = "" },
+		"no phrases":     func(b *judge.Boundary) { b.Phrases = nil },
+		"unknown phrase": func(b *judge.Boundary) { b.Phrases = []string{"two phones"} },
+		"bad pattern":    func(b *judge.Boundary) { b.Forbidden = []string{"("} },
 	} {
 		if b, err := readBoundary(t, change); err == nil {
 			t.Errorf("%s: %+v", name, b)

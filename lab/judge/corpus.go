@@ -1,10 +1,3 @@
-// Package corpus says under which licences a corpus stands, and whether they are
-// allowed.
-//
-// Classes: A public domain, B permissive, C with attribution, share-alike,
-// non-commercial or copyleft terms, D unclear, E proprietary. [Classify] goes by
-// SPDX identifiers alone; a text that is none is D whatever it says, with a hint
-// of what it speaks of. [Manifest.Audit] holds a manifest against what it allows.
 package judge
 
 import (
@@ -18,20 +11,20 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// Class is a class of licences.
+// Class is a class of licenses.
 type Class string
 
-// The classes, the freest first.
+// The classes, from the least to the most restrictive.
 const (
 	PublicDomain Class = "A"
 	Permissive   Class = "B"
-	Terms        Class = "C"
+	Terms        Class = "C" // attribution, share-alike, non-commercial or copyleft
 	Unclear      Class = "D"
 	Proprietary  Class = "E"
 )
 
-// families are the beginnings of SPDX identifiers and their classes; the longest
-// that fits counts. What none fits is Unclear, although SPDX lists it.
+// families maps prefixes of SPDX identifiers to classes; the longest match counts. Without
+// a match, the class is Unclear even for identifiers that SPDX lists.
 var families = map[string]Class{
 	"CC0-": PublicDomain, "CC-PDDC": PublicDomain, "CC-PDM-": PublicDomain, "PDDL-": PublicDomain, "Unlicense": PublicDomain, "0BSD": PublicDomain,
 	"MIT": Permissive, "BSD-": Permissive, "Apache-": Permissive, "ISC": Permissive, "Zlib": Permissive, "BSL-1.0": Permissive, "PostgreSQL": Permissive,
@@ -41,15 +34,15 @@ var families = map[string]Class{
 	"LicenseRef-Proprietary": Proprietary, "LicenseRef-Commercial": Proprietary,
 }
 
-// Finding is what a licence comes to.
+// LicenseFinding is the result of classifying a license.
 type LicenseFinding struct {
 	Class   Class    `json:"class"`
-	Licence []string `json:"spdx,omitempty"` // the identifiers in it
-	Hint    string   `json:"hint,omitempty"` // of a text that is no SPDX expression
+	Licence []string `json:"spdx,omitempty"` // identifiers in the expression
+	Hint    string   `json:"hint,omitempty"` // for a text that is not an SPDX expression
 }
 
-// Classify finds the class of a licence. Of an expression of several, joined by
-// whatever, the least free one counts.
+// Classify returns the class of an SPDX expression. Of several identifiers, regardless of
+// the operators, the most restrictive class counts. Any other text is Unclear.
 func Classify(text string) LicenseFinding {
 	e, err := spdx.Parse(strings.TrimSpace(text))
 	if err != nil || len(e.IDs) == 0 {
@@ -72,8 +65,8 @@ func classOf(id string) Class {
 	return class
 }
 
-// hint names what a text speaks of. It classifies nothing: "not in the public
-// domain" speaks of it, too.
+// languageHint suggests an identifier for a license text. It does not classify: "not in the
+// public domain" mentions it, too.
 func languageHint(text string) string {
 	low := strings.ToLower(text)
 	for _, h := range [][2]string{
@@ -81,18 +74,18 @@ func languageHint(text string) string {
 		{"creative commons", "CC-BY-4.0 or another of its kind"}, {"gpl", "GPL-3.0-only or another of its kind"}, {"all rights reserved", "LicenseRef-Proprietary"},
 	} {
 		if strings.Contains(low, h[0]) {
-			return fmt.Sprintf("it speaks of %q; where that is what it grants, write %s", h[0], h[1])
+			return fmt.Sprintf("it mentions %q; if that is the grant, write %s", h[0], h[1])
 		}
 	}
-	return "it is no SPDX expression"
+	return "not an SPDX expression"
 }
 
-// Source is where text comes from.
+// Source is a source of text.
 type Source struct {
 	ID       string `json:"id"`
 	URI      string `json:"uri"`
 	Licence  string `json:"licence"`            // SPDX
-	Decision string `json:"decision,omitempty"` // the record that allows a licence of class C
+	Decision string `json:"decision,omitempty"` // ID of the decision that allows a license of class C
 	Language string `json:"language"`
 	Domain   string `json:"domain,omitempty"`
 	OCR      *OCR   `json:"ocr,omitempty"`
@@ -101,7 +94,7 @@ type Source struct {
 	Notes    string `json:"notes,omitempty"`
 }
 
-// OCR is how scanned text was read.
+// OCR describes how scanned text was recognized.
 type OCR struct {
 	Original   string  `json:"original_sha256"`
 	Scanner    string  `json:"scanner,omitempty"`
@@ -112,38 +105,38 @@ type OCR struct {
 	Repair     string  `json:"repair,omitempty"`
 }
 
-// Manifest is a corpus without its texts.
+// Manifest describes a corpus.
 type Manifest struct {
 	ID        string             `json:"id"`
 	Stage     string             `json:"stage"`
 	Tokens    int64              `json:"tokens_target"`
 	Domains   map[string]float64 `json:"domain_mix,omitempty"`
 	Languages map[string]float64 `json:"language_mix,omitempty"`
-	Allowed   []Class            `json:"allowed,omitempty"` // A and B
+	Allowed   []Class            `json:"allowed,omitempty"` // if empty, A and B
 	Sources   []Source           `json:"sources"`
 }
 
-// stages are those of a manifest.
+// stages are the valid values of Manifest.Stage.
 var stages = []string{"smoke", "experiment0", "phase1a", "phase1b", "phase2", "ad_hoc"}
 
-// tolerance is how far the shares of a mix may be from 1, and drift how far
-// those of the sources may be from the mix.
+// tolerance is the maximum deviation of a mix's sum from 1, drift that of the sources'
+// shares from the mix.
 const (
 	tolerance = 0.001
 	drift     = 0.05
 )
 
-// maxDamage is the most damage of scanned text.
+// maxDamage is the maximum damage of scanned text.
 const maxDamage = 0.30
 
-// Failure is a fault of a source, or of the manifest where Source is empty.
+// CorpusFailure is a fault of a source, or of the manifest if Source is empty.
 type CorpusFailure struct {
 	Source string `json:"source,omitempty"`
 	Class  Class  `json:"class,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// Audit is what [Manifest.Audit] found.
+// Audit is the result of [Manifest.Audit].
 type Audit struct {
 	OK       bool            `json:"ok"`
 	Sources  int             `json:"sources"`
@@ -152,14 +145,14 @@ type Audit struct {
 	Failures []CorpusFailure `json:"failures"`
 }
 
-// Read reads a manifest.
+// ReadManifest reads a manifest.
 func ReadManifest(path string) (Manifest, error) {
 	var m Manifest
 	err := records.ReadJSON(path, &m)
 	return m, err
 }
 
-// Audit finds every fault.
+// Audit checks the manifest and returns all faults.
 func (m Manifest) Audit() Audit {
 	a := Audit{Sources: len(m.Sources), Allowed: m.Allowed, ByClass: map[Class]int{}, Failures: []CorpusFailure{}}
 	if len(a.Allowed) == 0 {
@@ -170,15 +163,15 @@ func (m Manifest) Audit() Audit {
 	}
 	switch {
 	case m.ID == "":
-		fault("", "", "it has no id")
+		fault("", "", "missing id")
 	case !slices.Contains(stages, m.Stage):
-		fault("", "", "the stage %q is none of %v", m.Stage, stages)
+		fault("", "", "unknown stage %q, want one of %v", m.Stage, stages)
 	case len(m.Sources) == 0:
-		fault("", "", "it has no sources")
+		fault("", "", "no sources")
 	}
 	for _, c := range a.Allowed {
 		if !slices.Contains([]Class{PublicDomain, Permissive, Terms}, c) {
-			fault("", c, "the class %q cannot be allowed", c)
+			fault("", c, "class %q cannot be allowed", c)
 		}
 	}
 	seen := map[string]bool{}
@@ -189,7 +182,7 @@ func (m Manifest) Audit() Audit {
 			fault(s.ID, f.Class, "%v", err)
 		}
 		if seen[s.ID] {
-			fault(s.ID, f.Class, "it stands twice")
+			fault(s.ID, f.Class, "duplicate id")
 		}
 		seen[s.ID] = true
 	}
@@ -203,28 +196,28 @@ func (m Manifest) Audit() Audit {
 func (s Source) fault(f LicenseFinding, allowed []Class) error {
 	switch {
 	case s.ID == "" || s.URI == "" || s.Language == "":
-		return errors.New("it lacks id, uri or language")
+		return errors.New("missing id, uri or language")
 	case s.Tokens < 0 || s.Chunks < 0:
-		return errors.New("it has less than nothing")
+		return errors.New("negative tokens_estimate or chunks")
 	case f.Class >= Unclear || !slices.Contains(allowed, f.Class):
-		return errors.New(strings.TrimRight(fmt.Sprintf("the licence %q is of class %s, allowed are %v; %s", s.Licence, f.Class, allowed, f.Hint), "; "))
+		return errors.New(strings.TrimRight(fmt.Sprintf("license %q has class %s, allowed %v; %s", s.Licence, f.Class, allowed, f.Hint), "; "))
 	case f.Class == Terms && s.Decision == "":
-		return fmt.Errorf("the licence %q is of class C and no decision allows it", s.Licence)
+		return fmt.Errorf("license %q has class C and needs a decision", s.Licence)
 	case s.OCR != nil && (s.OCR.Original == "" || s.OCR.Engine == "" || !(s.OCR.Damage >= 0) || s.OCR.Damage > maxDamage):
-		return fmt.Errorf("scanned text with a damage of %v, the limit is %v", s.OCR.Damage, maxDamage)
+		return fmt.Errorf("OCR damage %v, limit %v, or missing original or engine", s.OCR.Damage, maxDamage)
 	}
 	return nil
 }
 
-// mix holds the shares of the sources' tokens against those that are wanted.
+// mix compares the shares of the sources' tokens with the wanted ones.
 func (m Manifest) mix(name string, want map[string]float64, key func(Source) string) (faults []string) {
 	if len(want) == 0 {
 		return nil
 	}
 	var sum, total float64
-	have := map[string]float64{}
+	tokens := map[string]float64{}
 	for _, s := range m.Sources {
-		have[key(s)] += float64(s.Tokens)
+		tokens[key(s)] += float64(s.Tokens)
 		total += float64(s.Tokens)
 	}
 	for _, v := range want {
@@ -234,26 +227,26 @@ func (m Manifest) mix(name string, want map[string]float64, key func(Source) str
 		}
 	}
 	if !(math.Abs(sum-1) <= tolerance) {
-		faults = append(faults, fmt.Sprintf("the shares of the %s mix come to %.4f", name, sum))
+		faults = append(faults, fmt.Sprintf("sum of %s_mix is %.4f, want 1", name, sum))
 	}
 	if total == 0 {
-		return append(faults, fmt.Sprintf("no source says how many tokens it has, so that the %s mix is open", name))
+		return append(faults, fmt.Sprintf("no source has tokens_estimate, needed for %s_mix", name))
 	}
-	for k := range have {
+	for k := range tokens {
 		if _, ok := want[k]; !ok {
 			want = withZero(want, k)
 		}
 	}
 	for k, v := range want {
-		if got := have[k] / total; math.Abs(got-v) > drift {
-			faults = append(faults, fmt.Sprintf("the %s %q has a share of %.3f, wanted %.3f", name, k, got, v))
+		if got := tokens[k] / total; math.Abs(got-v) > drift {
+			faults = append(faults, fmt.Sprintf("%s %q: share %.3f, want %.3f", name, k, got, v))
 		}
 	}
 	slices.Sort(faults)
 	return faults
 }
 
-// withZero is a mix in which k is not wanted.
+// withZero returns a mix in which k has the share 0.
 func withZero(mix map[string]float64, k string) map[string]float64 {
 	out := map[string]float64{k: 0}
 	for name, v := range mix {

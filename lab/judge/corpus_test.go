@@ -33,31 +33,31 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for want, change := range map[string]func(*judge.Manifest){
-		"it has no id":                            func(m *judge.Manifest) { m.ID = "" },
-		`the stage "x"`:                           func(m *judge.Manifest) { m.Stage = "x" },
-		"it has no sources":                       func(m *judge.Manifest) { m.Sources, m.Languages = nil, nil },
-		`"D" cannot be allowed`:                   func(m *judge.Manifest) { m.Allowed = []judge.Class{"A", "B", "D"} },
-		"is of class C, allowed are [A B]":        func(m *judge.Manifest) { m.Sources[0].Licence = "CC-BY-4.0" },
-		"no decision allows it":                   func(m *judge.Manifest) { m.Sources[0].Licence, m.Allowed = "CC-BY-4.0", []judge.Class{"A", "B", "C"} },
-		"it speaks of \"public domain\"":          func(m *judge.Manifest) { m.Sources[0].Licence = "not in the public domain" },
-		"is of class E":                           func(m *judge.Manifest) { m.Sources[0].Licence = "LicenseRef-Proprietary" },
-		"stands twice":                            func(m *judge.Manifest) { m.Sources[1].ID = "a" },
-		"lacks id, uri or language":               func(m *judge.Manifest) { m.Sources[1].URI = "" },
-		"less than nothing":                       func(m *judge.Manifest) { m.Sources[1].Chunks = -1 },
-		"a damage of 0.31":                        func(m *judge.Manifest) { m.Sources[1].OCR.Damage = 0.31 },
-		"come to 1.1000":                          func(m *judge.Manifest) { m.Languages["fr"] = 0.1 },
-		`"de" has a share of 0.568, wanted 0.500`: func(m *judge.Manifest) { m.Sources[1].Tokens = 631 },
-		`"fr" has a share of 0.480, wanted 0.000`: func(m *judge.Manifest) { m.Sources[0].Language = "fr" },
-		"no source says how many":                 func(m *judge.Manifest) { m.Sources[0].Tokens, m.Sources[1].Tokens = 0, 0 },
+		"missing id":                    func(m *judge.Manifest) { m.ID = "" },
+		`unknown stage "x"`:             func(m *judge.Manifest) { m.Stage = "x" },
+		"no sources":                    func(m *judge.Manifest) { m.Sources, m.Languages = nil, nil },
+		`"D" cannot be allowed`:         func(m *judge.Manifest) { m.Allowed = []judge.Class{"A", "B", "D"} },
+		"has class C, allowed [A B]":    func(m *judge.Manifest) { m.Sources[0].Licence = "CC-BY-4.0" },
+		"needs a decision":              func(m *judge.Manifest) { m.Sources[0].Licence, m.Allowed = "CC-BY-4.0", []judge.Class{"A", "B", "C"} },
+		"it mentions \"public domain\"": func(m *judge.Manifest) { m.Sources[0].Licence = "not in the public domain" },
+		"has class E":                   func(m *judge.Manifest) { m.Sources[0].Licence = "LicenseRef-Proprietary" },
+		"duplicate id":                  func(m *judge.Manifest) { m.Sources[1].ID = "a" },
+		"missing id, uri or language":   func(m *judge.Manifest) { m.Sources[1].URI = "" },
+		"negative tokens_estimate":      func(m *judge.Manifest) { m.Sources[1].Chunks = -1 },
+		"OCR damage 0.31":               func(m *judge.Manifest) { m.Sources[1].OCR.Damage = 0.31 },
+		"sum of language_mix is 1.1000": func(m *judge.Manifest) { m.Languages["fr"] = 0.1 },
+		`"de": share 0.568, want 0.500`: func(m *judge.Manifest) { m.Sources[1].Tokens = 631 },
+		`"fr": share 0.480, want 0.000`: func(m *judge.Manifest) { m.Sources[0].Language = "fr" },
+		"no source has tokens_estimate": func(m *judge.Manifest) { m.Sources[0].Tokens, m.Sources[1].Tokens = 0, 0 },
 	} {
 		m := manifest()
 		change(&m)
 		a := m.Audit()
-		met := false
+		found := false
 		for _, f := range a.Failures {
-			met = met || strings.Contains(f.Reason, want)
+			found = found || strings.Contains(f.Reason, want)
 		}
-		if a.OK || !met {
+		if a.OK || !found {
 			t.Errorf("%s: %+v", want, a)
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// maxEvidence bounds a file of evidence in bytes.
+// maxEvidence is the maximum size of an evidence file in bytes.
 const maxEvidence = 4 << 20
 
-// Evidence is figures by their names, as docs/LAB.md lists them.
+// Evidence holds values by name; docs/LAB.md lists them.
 type Evidence map[string]json.RawMessage
 
-// Read reads the JSON object in the file at path.
+// ReadEvidence reads the JSON object in the file at path.
 func ReadEvidence(path string) (Evidence, error) {
 	data, err := fsx.ReadFile(path, maxEvidence)
 	if err != nil {
@@ -29,13 +29,12 @@ func ReadEvidence(path string) (Evidence, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if e == nil {
-		return nil, fmt.Errorf("%s: it is no object", path)
+		return nil, fmt.Errorf("%s: not a JSON object", path)
 	}
 	return e, nil
 }
 
-// view is the evidence as one check sees it: it notes what is missing and what
-// has another type, so that the check need not.
+// view reads the evidence for one check and collects missing and malformed values.
 type view struct {
 	e       Evidence
 	missing []string
@@ -57,16 +56,16 @@ func get[T any](v *view, key string) (out T) {
 func (v *view) number(key string) float64 {
 	n := get[float64](v, key)
 	if math.IsNaN(n) || math.IsInf(n, 0) {
-		v.wrong = append(v.wrong, key+": no number")
+		v.wrong = append(v.wrong, key+": not a finite number")
 	}
 	return n
 }
 
-// bound notes what no thing can be, at figures that are finite.
+// bound reports values outside the range that is possible.
 func (v *view) bound(key string, least, most float64, list ...float64) {
 	for _, n := range list {
 		if !(n >= least && n <= most) {
-			v.wrong = append(v.wrong, fmt.Sprintf("%s: %v is not from %v to %v", key, n, least, most))
+			v.wrong = append(v.wrong, fmt.Sprintf("%s: got %v, want %v to %v", key, n, least, most))
 		}
 	}
 }
@@ -77,22 +76,22 @@ func (v *view) between(key string, least, most float64) float64 {
 	return n
 }
 
-// The kinds of numbers.
+// The kinds of values.
 func (v *view) share(key string) float64    { return v.between(key, 0, 1) }
 func (v *view) positive(key string) float64 { return v.between(key, 0, math.MaxFloat64) } // or 0
 func (v *view) cosine(key string) float64   { return v.between(key, -maxCosine, maxCosine) }
 func (v *view) celsius(key string) float64  { return v.between(key, minCelsius, maxCelsius) }
 func (v *view) points(key string) float64   { return v.between(key, -100, 100) }
-func (v *view) rate(key string) float64     { return v.between(key, -1000, 1000) } // a charge's, in per cent an hour
+func (v *view) rate(key string) float64     { return v.between(key, -1000, 1000) } // of the battery charge, % per hour
 
-// Bounds of what there is.
+// The possible range of values.
 const (
-	maxCosine  = 1 + 1e-6 // rounding
+	maxCosine  = 1 + 1e-6 // allows for rounding
 	minCelsius = -60
 	maxCelsius = 200
 )
 
-// isDigest reports whether s is a SHA-256 in hex. Zeros are what nobody hashed.
+// isDigest reports whether s is a SHA-256 in hex other than all zeros.
 func isDigest(s string) bool {
 	raw, err := hex.DecodeString(strings.TrimPrefix(s, "sha256:"))
 	return err == nil && len(raw) == sha256.Size && [sha256.Size]byte(raw) != [sha256.Size]byte{}

@@ -1,10 +1,13 @@
-// Package falsify holds what an experiment claims against evidence that would
-// refute it.
+// Package judge checks what an experiment and its documents claim.
 //
-// A [Falsifier] passes, warns, fails, is blocked where what must be shown is not,
-// or is skipped where the evidence does not speak of it. Skipped is no pass:
-// [Falsify] passes as a whole only where every falsifier that it was asked for
-// passed. Evidence of another type than a falsifier reads blocks it.
+// [Falsify] applies the falsifiers to evidence. A falsifier passes, warns, fails, is blocked
+// if evidence that it requires is missing or malformed, or is skipped if other evidence is
+// missing. The overall result is [Pass] only if every selected falsifier passed.
+//
+// [MakeTable] builds the truth table, which shows what compiles and runs where, from records
+// of attempts. [Manifest.Audit] checks the licenses of a corpus, [Boundary.Scan] the wording
+// of documents. [ReadEnvelope] reads the probe of a phone; a chip that is not certain is not
+// a target.
 package judge
 
 import (
@@ -14,10 +17,10 @@ import (
 	"strings"
 )
 
-// Result is what a falsifier comes to.
+// Result is the result of a falsifier.
 type Result string
 
-// The results, best first.
+// The results, from best to worst.
 const (
 	Pass    Result = "pass"
 	Warn    Result = "warn"
@@ -26,26 +29,26 @@ const (
 	Blocked Result = "blocked"
 )
 
-// Falsifier is one rule.
+// Falsifier is a rule that tries to refute a claim of an experiment.
 type Falsifier struct {
 	ID       string   `json:"id"`
 	Rule     string   `json:"rule"`
-	Advisory bool     `json:"advisory,omitempty"` // it blocks nothing
-	Gates    []string `json:"gates"`              // phases that it closes
-	Response string   `json:"response"`           // what to do where it does not pass
+	Advisory bool     `json:"advisory,omitempty"` // never blocking
+	Gates    []string `json:"gates"`              // phases that it guards
+	Response string   `json:"response"`           // what to do unless it passes
 	check    func(v *view) (Result, string)
 }
 
-// Finding is what came of a falsifier.
+// Finding is the result of a falsifier with its details.
 type Finding struct {
 	ID       string `json:"id"`
 	Result   Result `json:"result"`
 	Detail   string `json:"detail"`
-	Blocking bool   `json:"blocking"` // it closes its gates now
+	Blocking bool   `json:"blocking"` // it closes its gates
 	Response string `json:"response,omitempty"`
 }
 
-// Report is all of them.
+// Report holds the findings of [Falsify].
 type Report struct {
 	Gate     string         `json:"gate,omitempty"`
 	Overall  Result         `json:"overall"`
@@ -53,13 +56,13 @@ type Report struct {
 	Findings []Finding      `json:"findings"`
 }
 
-// Options for [Falsify].
+// Selection selects falsifiers.
 type Selection struct {
-	Gate string   // the falsifiers of a phase only; empty: all
-	Only []string // these only, by id; empty: all
+	Gate string   // if not empty, only those of a phase
+	Only []string // if not empty, only those with these IDs
 }
 
-// Gates lists the phases.
+// Gates returns the phases, sorted.
 func Gates() []string {
 	var out []string
 	for _, f := range Falsifiers() {
@@ -69,33 +72,33 @@ func Gates() []string {
 	return slices.Compact(out)
 }
 
-// Judge holds evidence against the falsifiers that are asked for. An id or a gate
-// that there is none of is an error.
+// Falsify applies the selected falsifiers to the evidence. An unknown ID or gate is an
+// error.
 func Falsify(e Evidence, opt Selection) (Report, error) {
 	r := Report{Gate: opt.Gate, Counts: map[Result]int{Pass: 0, Warn: 0, Skip: 0, Fail: 0, Blocked: 0}, Overall: Pass}
-	known := map[string]bool{}
+	ids := map[string]bool{}
 	for _, f := range Falsifiers() {
-		known[f.ID] = true
+		ids[f.ID] = true
 		if opt.Gate != "" && !slices.Contains(f.Gates, opt.Gate) || len(opt.Only) > 0 && !slices.Contains(opt.Only, f.ID) {
 			continue
 		}
-		found := f.judge(e)
-		r.Counts[found.Result]++
-		r.Findings = append(r.Findings, found)
+		finding := f.judge(e)
+		r.Counts[finding.Result]++
+		r.Findings = append(r.Findings, finding)
 	}
 	for _, id := range opt.Only {
-		if !known[id] {
-			return r, fmt.Errorf("there is no falsifier %q", id)
+		if !ids[id] {
+			return r, fmt.Errorf("unknown falsifier %q", id)
 		}
 	}
 	if len(r.Findings) == 0 {
-		return r, fmt.Errorf("there is no falsifier for the gate %q; the gates are %s", opt.Gate, strings.Join(Gates(), ", "))
+		return r, fmt.Errorf("no falsifier for gate %q, want one of %s", opt.Gate, strings.Join(Gates(), ", "))
 	}
 	r.Overall = overall(r.Findings)
 	return r, nil
 }
 
-// overall is blocked where anything closes a gate, and otherwise the worst.
+// overall returns Blocked if any finding is blocking, and the worst result otherwise.
 func overall(findings []Finding) Result {
 	worst := Pass
 	order := []Result{Pass, Warn, Skip, Fail, Blocked}
@@ -110,16 +113,15 @@ func overall(findings []Finding) Result {
 	return worst
 }
 
-// judge runs the check. What is missing skips it, unless the check says that the
-// evidence must be there.
+// judge runs the check. Missing evidence skips it, unless the check requires the evidence.
 func (f Falsifier) judge(e Evidence) Finding {
 	v := &view{e: e}
 	result, detail := f.check(v)
 	switch {
 	case len(v.wrong) > 0:
-		result, detail = Blocked, "evidence that cannot be read: "+strings.Join(v.wrong, "; ")
+		result, detail = Blocked, "malformed evidence: "+strings.Join(v.wrong, "; ")
 	case len(v.missing) > 0 && result != Blocked:
-		result, detail = Skip, "no evidence: "+strings.Join(v.missing, ", ")
+		result, detail = Skip, "missing evidence: "+strings.Join(v.missing, ", ")
 	}
 	out := Finding{ID: f.ID, Result: result, Detail: detail, Blocking: !f.Advisory && (result == Fail || result == Blocked)}
 	if result != Pass {

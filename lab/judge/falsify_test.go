@@ -21,11 +21,11 @@ func evidence(t testing.TB, text string) judge.Evidence {
 
 var hash = strings.Repeat("a", 64)
 
-// row is one of the truth table that shows something.
+// row is a row of the truth table that proves a compile path.
 const row = `"model":"qwen","scope":"a","target":"SM8750/fp16","backend":"litert_qnn","result":"ok","delegate_share":1,"layers":[0,1],"model_layers":28,"engine":"litert 2.1","cosine":0.999,"stage":"measured"`
 
-// records are evidence of rows, each row with members changed; of equal ones the
-// last counts.
+// records returns compile_records evidence, a row for each change. Of rows for the same
+// cell the last counts.
 func records(row string, changes ...string) string {
 	var rows []json.RawMessage
 	for _, c := range changes {
@@ -42,7 +42,7 @@ func records(row string, changes ...string) string {
 	return string(text)
 }
 
-// Figures that nothing can have pass nowhere.
+// Impossible values never pass.
 func TestImpossible(t *testing.T) {
 	for id, texts := range map[string][]string{
 		"oom_or_memory_pressure":                  {`{"oom":false,"peak_ram_gb":-5}`},
@@ -73,7 +73,7 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// cases have, of every falsifier, evidence that passes and some that does not.
+// cases holds for each falsifier evidence that passes and evidence that does not.
 var cases = map[string]struct {
 	pass string
 	not  map[string]judge.Result
@@ -129,7 +129,8 @@ var cases = map[string]struct {
 	"screen_off_violation": {`{"screen_on_count":0}`, map[string]judge.Result{`{"screen_on_count":1}`: "warn"}},
 }
 
-// samples are battery heats at seconds, and one that is cool a second later.
+// temperatureSamples returns battery temperatures at the given seconds, and a cool one a
+// second later.
 func temperatureSamples(c float64, seconds ...int) string {
 	var rows []map[string]any
 	for _, s := range append(seconds, seconds[len(seconds)-1]+1) {
@@ -144,8 +145,8 @@ func time(s int) string {
 	return "2026-01-01T00:" + string([]byte{'0' + byte(s/600), '0' + byte(s/60%10), ':', '0' + byte(s%60/10), '0' + byte(s%10)}) + "Z"
 }
 
-// Every falsifier passes what it should, does not pass what it should not, and
-// passes neither silence nor nonsense.
+// Every falsifier passes its good case, refuses its bad ones, and passes neither empty nor
+// malformed evidence.
 func TestCases(t *testing.T) {
 	for _, f := range judge.Falsifiers() {
 		c, ok := cases[f.ID]
@@ -160,26 +161,26 @@ func TestCases(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", f.ID, r, err)
 			}
 			if passed := r.Overall == judge.Pass; passed != (r.Findings[0].Result == judge.Pass) {
-				t.Errorf("%s: %s as a whole, %+v", f.ID, r.Overall, r.Findings[0])
+				t.Errorf("%s: overall %s, %+v", f.ID, r.Overall, r.Findings[0])
 			}
 			return r.Findings[0]
 		}
 		if got := run(c.pass); got.Result != judge.Pass || got.Blocking || got.Response != "" {
-			t.Errorf("%s: %s gives %+v", f.ID, c.pass, got)
+			t.Errorf("%s: %s: %+v", f.ID, c.pass, got)
 		}
 		for text, want := range c.not {
 			got := run(text)
 			if got.Result != want || got.Blocking != (!f.Advisory && (want == "fail" || want == "blocked")) || got.Response == "" {
-				t.Errorf("%s: %s gives %+v, want %s", f.ID, text, got, want)
+				t.Errorf("%s: %s: %+v, want %s", f.ID, text, got, want)
 			}
 		}
 		if len(c.not) == 0 || f.Rule == "" || f.Response == "" || len(f.Gates) == 0 {
-			t.Errorf("%s lacks something", f.ID)
+			t.Errorf("%s is incomplete", f.ID)
 		}
 		if got := run(`{}`).Result; got != judge.Skip && got != judge.Blocked {
-			t.Errorf("%s: silence gives %s", f.ID, got)
+			t.Errorf("%s: empty evidence: %s", f.ID, got)
 		}
-		// Each figure in turn missing, or of another type.
+		// Each value in turn missing or of the wrong type.
 		for key := range evidence(t, c.pass) {
 			e := evidence(t, c.pass)
 			delete(e, key)
@@ -190,7 +191,7 @@ func TestCases(t *testing.T) {
 			e[key] = json.RawMessage(`{"a":[1]}`)
 			text, _ = json.Marshal(e)
 			if got := run(string(text)).Result; got != judge.Blocked && f.ID != "tokenizer_fertility_high" || got == judge.Pass {
-				t.Errorf("%s with another %s: %s", f.ID, key, got)
+				t.Errorf("%s with a malformed %s: %s", f.ID, key, got)
 			}
 		}
 	}
@@ -213,11 +214,11 @@ func TestFalsify(t *testing.T) {
 	}
 	all["disagreement"] = json.RawMessage("1")
 	if r, _ = judge.Falsify(all, judge.Selection{Only: []string{"cross_model_disagreement_high"}}); r.Overall != judge.Warn {
-		t.Errorf("one warns: %s", r.Overall)
+		t.Errorf("one warning: %s", r.Overall)
 	}
 	all["oom"] = json.RawMessage("true")
 	if r, _ = judge.Falsify(all, judge.Selection{Gate: "0E"}); r.Overall != judge.Blocked {
-		t.Errorf("one fails: %s", r.Overall)
+		t.Errorf("one failure: %s", r.Overall)
 	}
 	if r, _ = judge.Falsify(all, judge.Selection{Gate: "0F"}); r.Overall != judge.Pass || len(r.Findings) != 1 {
 		t.Errorf("0F: %+v", r)

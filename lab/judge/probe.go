@@ -1,9 +1,3 @@
-// Package probe reads what a probe of a phone left behind: the output of adb
-// devices -l, of getprop, /proc/meminfo and the like, a file each in a folder.
-//
-// [Read] makes an [Envelope] of them. A file that is not there leaves its part
-// empty and is named; a chip that is not certain is no target, so that nothing
-// that needs one runs.
 package judge
 
 import (
@@ -21,7 +15,7 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// The files of a probe.
+// The files of a probe: the output of adb devices -l, getprop, dumpsys battery and others.
 const (
 	DevicesFile = "adb-devices.txt"
 	PropFile    = "getprop.txt"
@@ -32,7 +26,7 @@ const (
 	PythonFile  = "python.txt"
 )
 
-// maxFile bounds a file in bytes.
+// maxFile is the maximum size of a file in bytes.
 const maxFile = 1 << 20
 
 // Device is a line of adb devices -l.
@@ -43,11 +37,10 @@ type Device struct {
 	Extra     map[string]string `json:"extra,omitempty"` // product, model, device
 }
 
-// states are those of adb.
+// states are the device states of adb.
 var states = []string{"device", "unauthorized", "offline", "recovery", "sideload", "bootloader", "no", "authorizing", "connecting", "host"}
 
-// Devices reads the output of adb devices -l. Lines of the server and of what is
-// no device are left out.
+// Devices parses the output of adb devices -l and ignores other lines.
 func Devices(text string) []Device {
 	var out []Device
 	for line := range strings.Lines(text) {
@@ -70,10 +63,10 @@ func Devices(text string) []Device {
 	return out
 }
 
-// property is a line of getprop.
+// property matches a line of getprop.
 var property = regexp.MustCompile(`(?m)^\[([^\]\n]+)\]: \[(.*)\]\r?$`)
 
-// Properties reads the output of getprop.
+// Properties parses the output of getprop.
 func Properties(text string) map[string]string {
 	out := map[string]string{}
 	for _, m := range property.FindAllStringSubmatch(text, -1) {
@@ -82,10 +75,10 @@ func Properties(text string) map[string]string {
 	return out
 }
 
-// kib is a line of /proc/meminfo.
+// kib matches a line of /proc/meminfo.
 var kib = regexp.MustCompile(`(?m)^(\S+):\s+(\d{1,15}) kB\s*$`)
 
-// Memory reads /proc/meminfo, in KiB.
+// Memory parses /proc/meminfo, in KiB.
 func Memory(text string) map[string]int64 {
 	out := map[string]int64{}
 	for _, m := range kib.FindAllStringSubmatch(text, -1) {
@@ -96,13 +89,14 @@ func Memory(text string) map[string]int64 {
 	return out
 }
 
-// Target is the chip that a word of a device means, and how certain that is.
+// Target is a chip and the confidence in it, from 0 to 1.
 type Target struct {
 	SoC        string  `json:"soc"`
 	Confidence float64 `json:"confidence"`
 }
 
-// marketing are names that makers use, longest first where one holds another.
+// marketing maps product names to chips. If one contains another, the longer one comes
+// first.
 var marketing = []struct {
 	text, soc  string
 	confidence float64
@@ -110,23 +104,22 @@ var marketing = []struct {
 	{"snapdragon 8 gen 3", "SM8650", 0.9}, {"8 elite gen 5", "SM8850", 0.9}, {"8 elite gen 4", "SM8750", 0.9}, {"8 elite", "SM8750", 0.6},
 }
 
-// number is a chip's own number, not a piece of a longer one.
+// chipNumber matches a chip number that is not part of a longer word.
 var chipNumber = regexp.MustCompile(`(?i)\b(SM\d{4}|SA\d{4}P?|QCS\d{4}|QCM\d{4}|SC\d{4}[A-Z]{0,2})\b`)
 
-// Resolve says which chip of the table a word means: certainly where it is the
-// chip's number, less so of a name, not at all of any other. Two chips in one
-// word are none.
+// Resolve returns the chip that text names: with confidence 1 for the number of a known
+// chip, less for a product name, and 0 for other text or two different chips.
 func Resolve(text string, chips fit.Chips) Target {
-	var found []string
+	var names []string
 	for _, m := range chipNumber.FindAllString(text, -1) {
-		if c, ok := chips.Named(m); ok && !slices.Contains(found, c.Name) {
-			found = append(found, c.Name)
+		if c, ok := chips.Named(m); ok && !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
 		}
 	}
-	if len(found) == 1 {
-		return Target{found[0], 1}
+	if len(names) == 1 {
+		return Target{names[0], 1}
 	}
-	if len(found) > 1 {
+	if len(names) > 1 {
 		return Target{}
 	}
 	low := strings.ToLower(strings.Join(strings.Fields(text), " "))
@@ -138,16 +131,16 @@ func Resolve(text string, chips fit.Chips) Target {
 	return Target{}
 }
 
-// Envelope is a probe in figures; what nobody told is nil or empty.
+// Envelope holds the values of a probe. Unknown ones are nil or empty.
 type Envelope struct {
-	Attached   bool     `json:"phone_attached"` // exactly one device, authorised
+	Attached   bool     `json:"phone_attached"` // exactly one authorized device
 	Devices    []Device `json:"devices"`
 	Model      string   `json:"phone_model,omitempty"`
 	Android    string   `json:"android_version,omitempty"`
 	ABI        string   `json:"abi,omitempty"`
 	Reported   string   `json:"soc_reported,omitempty"`
 	Target     Target   `json:"soc_target"`
-	QNN        bool     `json:"qnn_allowed"` // the chip is certain
+	QNN        bool     `json:"qnn_allowed"` // Target.Confidence is 1
 	RAMGiB     *float64 `json:"ram_gib,omitempty"`
 	StorageGiB *float64 `json:"storage_free_gib,omitempty"`
 	BatteryPct *float64 `json:"battery_pct,omitempty"`
@@ -155,10 +148,10 @@ type Envelope struct {
 	Powered    *bool    `json:"powered,omitempty"`
 	HottestC   *float64 `json:"hottest_c,omitempty"`
 	Python     string   `json:"termux_python_version,omitempty"`
-	Absent     []string `json:"absent"` // files that are not there
+	Absent     []string `json:"absent"` // missing files
 }
 
-// Read reads the folder of a probe.
+// ReadEnvelope reads the folder of a probe. Missing files are listed in Absent.
 func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 	e := Envelope{Absent: []string{}, Devices: []Device{}}
 	texts := map[string]string{}
@@ -174,7 +167,7 @@ func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 		texts[name] = strings.ToValidUTF8(string(data), "\uFFFD")
 	}
 	if len(texts) == 0 {
-		return e, fmt.Errorf("%s holds no file of a probe", dir)
+		return e, fmt.Errorf("%s: no probe files", dir)
 	}
 	e.Devices = append(e.Devices, Devices(texts[DevicesFile])...)
 	e.Attached = len(e.Devices) == 1 && e.Devices[0].State == "device"
@@ -191,7 +184,7 @@ func ReadEnvelope(dir string, chips fit.Chips) (Envelope, error) {
 	return e, nil
 }
 
-// properties are what the phone says of itself.
+// properties sets the values from getprop.
 func (e *Envelope) properties(p map[string]string, chips fit.Chips) {
 	e.Model, e.Android, e.ABI = p["ro.product.model"], p["ro.build.version.release"], p["ro.product.cpu.abi"]
 	for _, key := range []string{"ro.soc.model", "ro.board.platform", "ro.hardware.chipname"} {
@@ -214,10 +207,9 @@ var (
 	zone   = regexp.MustCompile(`(?m)^\S+\s+(-?\d{1,7})\s*$`)
 )
 
-// battery reads dumpsys battery: level in per cent, temperature in tenths of a
-// degree.
+// battery parses dumpsys battery: level in percent, temperature in tenths of a degree.
 func (e *Envelope) battery(text string) {
-	powered, told := false, false
+	powered, found := false, false
 	for _, m := range cell.FindAllStringSubmatch(text, -1) {
 		switch m[1] {
 		case "level":
@@ -225,15 +217,15 @@ func (e *Envelope) battery(text string) {
 		case "temperature":
 			e.BatteryC = scaled(m[2], 10)
 		case "AC powered", "USB powered", "Wireless powered", "Dock powered":
-			told, powered = true, powered || m[2] == "true"
+			found, powered = true, powered || m[2] == "true"
 		}
 	}
-	if told {
+	if found {
 		e.Powered = &powered
 	}
 }
 
-// storage reads df: the KiB that are free at /data.
+// storage parses df and returns the free space at /data in GiB.
 func storage(text string) *float64 {
 	if m := row.FindStringSubmatch(text); m != nil {
 		return scaled(m[1], 1<<20)
@@ -241,7 +233,7 @@ func storage(text string) *float64 {
 	return nil
 }
 
-// hottest reads lines of a zone and its heat.
+// hottest parses lines of a zone and its temperature, and returns the highest.
 func hottest(text string) *float64 {
 	var most *float64
 	for _, m := range zone.FindAllStringSubmatch(text, -1) {

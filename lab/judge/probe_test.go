@@ -45,17 +45,17 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// What is not there is named, and nothing is made up for it.
+	// Missing files are listed, and their values stay empty.
 	got, err = judge.ReadEnvelope(writeProbe(t, map[string]string{judge.DevicesFile: "List of devices attached\nA unauthorized\nB device\n", judge.BatteryFile: "level: NaN\n"}), fit.KnownChips())
 	if err != nil || got.Attached || got.QNN || got.RAMGiB != nil || got.BatteryPct != nil || got.Powered != nil || len(got.Absent) != 5 || len(got.Devices) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := judge.ReadEnvelope(t.TempDir(), fit.KnownChips()); err == nil {
-		t.Error("an empty folder was read")
+		t.Error("read an empty folder")
 	}
 }
 
-// Zones may say degrees, and what nothing can have is no heat.
+// Zones may use degrees, and implausible values are ignored.
 func TestHottest(t *testing.T) {
 	for text, want := range map[string]*float64{"cpu 47\ngpu 41250\nnone -274000\n": new(47.0), "cpu 2147483\n": nil} {
 		got, err := judge.ReadEnvelope(writeProbe(t, map[string]string{judge.ThermalFile: text}), fit.KnownChips())
@@ -65,7 +65,7 @@ func TestHottest(t *testing.T) {
 	}
 }
 
-// Only a chip's own number is certain, and only of one that a table knows.
+// Only the number of a known chip is certain.
 func TestResolve(t *testing.T) {
 	for text, want := range map[string]judge.Target{
 		"SM8750": {SoC: "SM8750", Confidence: 1}, "Qualcomm sm8650-AC": {SoC: "SM8650", Confidence: 1}, "SM8850": {SoC: "SM8850", Confidence: 1},

@@ -1,11 +1,3 @@
-// Package truth makes the table of what compiles and runs where: scopes of a
-// model × targets, from the records of attempts.
-//
-// A row's stage is not what a record claims but what it can bear: a backend that
-// pretends makes a stub, anything simulated is simulated, and measured is only
-// what names the artifact, the weights it came from and the layers that are in
-// it; of a chip, the engine, the cosine and the record of the device, too. Nothing
-// but a measured row says that something works.
 package judge
 
 import (
@@ -23,8 +15,8 @@ const (
 	OK          = "ok"
 	Failed      = "failed"
 	Unsupported = "unsupported"
-	Skipped     = "skipped" // what it needs was not there
-	NotRun      = "not run" // of a cell that nobody tried; no record says so
+	Skipped     = "skipped" // a prerequisite was missing
+	NotRun      = "not run" // a cell without an attempt; not valid in a record
 )
 
 // The stages of a row.
@@ -32,15 +24,15 @@ const (
 	Measured   = "measured"
 	Simulated  = "simulated"
 	Stub       = "stub"
-	Unfounded  = "unfounded" // a claim without what it needs
+	Unfounded  = "unfounded" // a result ok that lacks required members
 	Unmeasured = "not-measured"
-	None       = "none" // of a cell that nobody tried
+	None       = "none" // a cell without an attempt
 )
 
-// stubs are the backends that only pretend.
+// stubs are the backends that do not compile.
 var stubs = []string{"host_sim", "mac_sim", "fallback", "fallback_cpu"}
 
-// Record is an attempt.
+// Record describes an attempt to compile or run a scope of a model for a target.
 type Record struct {
 	Model       string   `json:"model"`
 	Scope       string   `json:"scope"`  // such as qwen_block
@@ -50,49 +42,51 @@ type Record struct {
 	Simulated   bool     `json:"simulated,omitempty"`
 	Delegate    *float64 `json:"delegate_share,omitempty"`        // of the graph, 0 to 1
 	Unsupported []string `json:"unsupported_operators,omitempty"` // by name
-	Layers      *[2]int  `json:"layers,omitempty"`                // from, until: the second is not in it
+	Layers      *[2]int  `json:"layers,omitempty"`                // half-open: from, until
 	ModelLayers int      `json:"model_layers,omitempty"`          // that the model has
 	Artifact    string   `json:"artifact_sha256,omitempty"`
 	Weights     string   `json:"weights_sha256,omitempty"` // of the source
-	Failure     string   `json:"failure,omitempty"`        // stage and exception of what failed
-	Unit        string   `json:"unit,omitempty"`           // of layers, where those of the model are none: nodes
+	Failure     string   `json:"failure,omitempty"`        // stage and cause
+	Unit        string   `json:"unit,omitempty"`           // of Layers, unless those are layers of the model: nodes
 
-	Reached   string   `json:"reached,omitempty"`       // the last thing that was begun: open, prepare, compile, run, compare, done
-	Cosine    *float64 `json:"cosine,omitempty"`        // of the worst output to the reference's
+	Reached   string   `json:"reached,omitempty"`       // last stage begun: open, prepare, compile, run, compare, done
+	Cosine    *float64 `json:"cosine,omitempty"`        // of the worst output, against the reference
 	MaxAbs    *float64 `json:"max_abs,omitempty"`       // the largest difference of an element
-	Reference string   `json:"reference,omitempty"`     // what it was compared with
-	Inputs    string   `json:"inputs_sha256,omitempty"` // on which
+	Reference string   `json:"reference,omitempty"`     // engine of the reference
+	Inputs    string   `json:"inputs_sha256,omitempty"` // of the compared inputs
 	Engine    string   `json:"engine,omitempty"`        // and version
-	Seconds   float64  `json:"seconds,omitempty"`       // that the attempt took
-	Command   string   `json:"command,omitempty"`       // that makes it again
-	Cell      string   `json:"cell_sha256,omitempty"`   // of all that the attempt was made of (package attempt)
+	Seconds   float64  `json:"seconds,omitempty"`       // duration of the attempt
+	Command   string   `json:"command,omitempty"`       // that repeats the attempt
+	Cell      string   `json:"cell_sha256,omitempty"`   // of everything that the attempt depends on (package attempt)
 
-	Device string `json:"device_record_sha256,omitempty"` // the digest of the record (device/evidence) of a run on the chip
+	Device string `json:"device_record_sha256,omitempty"` // digest of the device record (lab/device/evidence) of a run on the chip
 }
 
-// Row is a line of the table.
+// Row is a row of the truth table.
 type Row struct {
 	Record
 	Stage string   `json:"stage"`
-	Lacks []string `json:"lacks,omitempty"` // of an unfounded one
+	Lacks []string `json:"lacks,omitempty"` // missing members, if Stage is Unfounded
 }
 
-// Table is the rows, sorted by model, scope, target and backend.
+// Table is the truth table. Rows are sorted by model, scope, target and backend.
 type Table struct {
 	Rows   []Row    `json:"rows"`
 	Counts []Counts `json:"counts"`
 }
 
-// Counts are of a target.
+// Counts holds the counts of a target.
 type Counts struct {
 	Target   string `json:"target"`
 	Rows     int    `json:"rows"`
-	Measured int    `json:"measured_ok"` // rows that say that something works
+	Measured int    `json:"measured_ok"` // measured rows with result ok
 }
 
-// Make makes the table. Of attempts at the same thing the last one counts. What
-// cannot be is an error that names the record.
-func Make(records []Record) (Table, error) {
+// MakeTable builds the truth table. The stage of a row depends on what its record contains,
+// not on what it claims: only a measured row with result ok proves that something works,
+// and for a chip that takes an engine, a cosine and a device record. Of attempts at the
+// same cell the last one counts. The error joins the faults of all records.
+func MakeTable(records []Record) (Table, error) {
 	var t Table
 	var faults error
 	at := map[Cell]int{}
@@ -118,11 +112,10 @@ func Make(records []Record) (Table, error) {
 	return t, nil
 }
 
-// Cell is what a table shall have a row of.
+// Cell identifies a row of the table.
 type Cell struct{ Model, Scope, Target, Backend string }
 
-// Expect adds a row for each of the cells that nobody tried: it says so, and
-// nothing else.
+// Expect adds a row with result NotRun for each cell without an attempt.
 func (t *Table) Expect(cells []Cell) {
 	for _, c := range cells {
 		if !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.cell() == c }) {
@@ -160,36 +153,36 @@ func (t *Table) count() {
 func (r Record) check() error {
 	switch {
 	case r.Model == "" || r.Scope == "" || r.Target == "" || r.Backend == "":
-		return errors.New("it lacks model, scope, target or backend")
+		return errors.New("missing model, scope, target or backend")
 	case !slices.Contains([]string{OK, Failed, Unsupported, Skipped}, r.Result):
-		return fmt.Errorf("the result %q is none of ok, failed, unsupported, skipped", r.Result)
+		return fmt.Errorf("unknown result %q, want ok, failed, unsupported or skipped", r.Result)
 	case r.Delegate != nil && !(*r.Delegate >= 0 && *r.Delegate <= 1):
-		return fmt.Errorf("a delegate share of %v", *r.Delegate)
+		return fmt.Errorf("delegate_share out of range: got %v, want 0 to 1", *r.Delegate)
 	case r.ModelLayers < 0 || r.Layers != nil && (r.Layers[0] < 0 || r.Layers[1] <= r.Layers[0] || r.ModelLayers > 0 && r.Layers[1] > r.ModelLayers):
-		return fmt.Errorf("the layers %v of %d", r.Layers, r.ModelLayers)
+		return fmt.Errorf("layers out of range: got %v of %d", r.Layers, r.ModelLayers)
 	case r.Cosine != nil && !(*r.Cosine >= -1 && *r.Cosine <= 1), r.MaxAbs != nil && !(*r.MaxAbs >= 0), !(r.Seconds >= 0):
-		return errors.New("a cosine beyond 1, or less than no difference or time")
+		return errors.New("cosine, max_abs or seconds out of range")
 	case r.Result == OK && r.Failure != "":
-		return fmt.Errorf("it is ok, and failed: %s", r.Failure)
+		return fmt.Errorf("result ok with a failure: %s", r.Failure)
 	}
 	return nil
 }
 
-// emulated is what the name of a backend ends in that computes as a chip would.
+// emulated is the suffix of the name of a backend that emulates a chip.
 const emulated = "(emulated)"
 
-// minChip is the least cosine of what a chip computed, in integers.
+// minChip is the minimum cosine of a chip's output, which is computed in integers.
 const minChip = 0.9
 
-// chip is the number of one in the name of a target.
+// chip matches the number of a chip in the name of a target.
 var chip = regexp.MustCompile(`(?i)(^|[^a-z0-9])(sm|sa|qcs|qcm|sc)\d{4}`)
 
-// OfChip reports whether the attempt was at a chip, by its target or backend.
+// OfChip reports whether the attempt targeted a chip, by its target or backend.
 func (r Record) OfChip() bool {
 	return chip.MatchString(r.Target) || strings.Contains(strings.ToLower(r.Backend), "qnn")
 }
 
-// row finds the stage.
+// row returns the record with its stage.
 func (r Record) row() Row {
 	r.Simulated = r.Simulated || strings.HasSuffix(strings.TrimSpace(r.Backend), emulated)
 	row := Row{Record: r, Stage: Measured}
@@ -221,19 +214,15 @@ func (r Record) row() Row {
 	return row
 }
 
-// digest reports whether s is a SHA-256 in hex. Zeros are what nobody hashed.
-func digest(s string) bool {
-	s = strings.TrimPrefix(s, "sha256:")
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
-}
+// digest reports whether s is a SHA-256 in lower-case hex other than all zeros.
+func digest(s string) bool { return isDigest(s) && s == strings.ToLower(s) }
 
-// Proves reports whether a measured row shows that something of the target
-// works.
+// Proves reports whether a measured row shows that something works on the target.
 func (t Table) Proves(target string) bool {
 	return slices.ContainsFunc(t.Counts, func(c Counts) bool { return c.Target == target && c.Measured > 0 })
 }
 
-// Cells are the table's columns and rows for people.
+// Cells returns the column headings and the rows as text.
 func (t Table) Cells() (heading []string, rows [][]string) {
 	for _, r := range t.Rows {
 		share, layers, cosine, seconds := "", "", "", ""
@@ -261,7 +250,7 @@ func (t Table) Cells() (heading []string, rows [][]string) {
 	return []string{"MODEL", "SCOPE", "TARGET", "BACKEND", "STAGE", "RESULT", "DELEGATED", "LAYERS", "UNSUPPORTED", "REACHED", "COSINE", "SECONDS", "WHY"}, rows
 }
 
-// Markdown writes the table.
+// Markdown writes the table as Markdown.
 func (t Table) Markdown(w io.Writer) error {
 	heading, rows := t.Cells()
 	rows = slices.Concat([][]string{heading, slices.Repeat([]string{"---"}, len(heading))}, rows)

@@ -7,30 +7,30 @@ import (
 	"mm-abi.org/mm/lab/judge"
 )
 
-func whole() judge.Record {
+func complete() judge.Record {
 	return judge.Record{Model: "qwen", Scope: "qwen_block", Target: "litert_qnn_sm8750", Backend: "litert_qnn", Result: judge.OK, Delegate: new(1.0),
 		Layers: &[2]int{0, 1}, ModelLayers: 28, Artifact: "sha256:" + strings.Repeat("a", 64), Weights: strings.Repeat("b", 64),
 		Engine: "litert 2.1", Cosine: new(0.999), Device: "sha256:" + strings.Repeat("c", 64)}
 }
 
-// Only a whole measured record says that something works.
+// Only a complete measured record proves that something works.
 func TestStages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*judge.Record)
 		stage  string
 		proves bool
 	}{
-		"whole":           {func(*judge.Record) {}, judge.Measured, true},
+		"complete":        {func(*judge.Record) {}, judge.Measured, true},
 		"simulated":       {func(r *judge.Record) { r.Simulated = true }, judge.Simulated, false},
-		"a stub":          {func(r *judge.Record) { r.Backend = "host_sim" }, judge.Stub, false},
-		"a fallback":      {func(r *judge.Record) { r.Backend = "fallback_cpu" }, judge.Stub, false},
+		"stub":            {func(r *judge.Record) { r.Backend = "host_sim" }, judge.Stub, false},
+		"fallback":        {func(r *judge.Record) { r.Backend = "fallback_cpu" }, judge.Stub, false},
 		"skipped":         {func(r *judge.Record) { r.Result = judge.Skipped }, judge.Unmeasured, false},
 		"nothing was run": {func(r *judge.Record) { r.Result, r.Simulated = judge.Skipped, true }, judge.Unmeasured, false},
 		"failed":          {func(r *judge.Record) { r.Result, r.Failure = judge.Failed, "aot_compile: x" }, judge.Measured, false},
 		"no weights":      {func(r *judge.Record) { r.Weights = "" }, judge.Unfounded, false},
 		"no artifact":     {func(r *judge.Record) { r.Artifact = "sha256:12" }, judge.Unfounded, false},
 		"no layers":       {func(r *judge.Record) { r.Layers = nil }, judge.Unfounded, false},
-		"of how many":     {func(r *judge.Record) { r.ModelLayers = 0 }, judge.Unfounded, false},
+		"no total":        {func(r *judge.Record) { r.ModelLayers = 0 }, judge.Unfounded, false},
 		"no share":        {func(r *judge.Record) { r.Delegate = nil }, judge.Unfounded, false},
 		"emulated":        {func(r *judge.Record) { r.Backend = "qnn (emulated)" }, judge.Simulated, false},
 		"zeros":           {func(r *judge.Record) { r.Artifact = strings.Repeat("0", 64) }, judge.Unfounded, false},
@@ -39,16 +39,16 @@ func TestStages(t *testing.T) {
 		"a low cosine":    {func(r *judge.Record) { r.Cosine = new(0.89) }, judge.Unfounded, false},
 		"no device":       {func(r *judge.Record) { r.Device = "" }, judge.Unfounded, false},
 	} {
-		r := whole()
+		r := complete()
 		tc.change(&r)
-		got, err := judge.Make([]judge.Record{r})
+		got, err := judge.MakeTable([]judge.Record{r})
 		if err != nil || len(got.Rows) != 1 || got.Rows[0].Stage != tc.stage || got.Proves("litert_qnn_sm8750") != tc.proves || got.Proves("cpu") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
 
-// What is of no chip wants no record of a device.
+// Without a chip, no device record is required.
 func TestOfChip(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target, backend string
@@ -60,9 +60,9 @@ func TestOfChip(t *testing.T) {
 		"an engine":  {"onnx", "host", false},
 		"no numbers": {"prism1234", "host", false},
 	} {
-		r := whole()
+		r := complete()
 		r.Target, r.Backend, r.Device, r.Engine, r.Cosine = tc.target, tc.backend, "", "", nil
-		got, err := judge.Make([]judge.Record{r})
+		got, err := judge.MakeTable([]judge.Record{r})
 		if err != nil || r.OfChip() != tc.chip || got.Proves(tc.target) == tc.chip {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -72,17 +72,17 @@ func TestOfChip(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for name, change := range map[string]func(*judge.Record){
 		"no model":        func(r *judge.Record) { r.Model = "" },
-		"another result":  func(r *judge.Record) { r.Result = "fine" },
-		"a share":         func(r *judge.Record) { r.Delegate = new(1.1) },
+		"unknown result":  func(r *judge.Record) { r.Result = "fine" },
+		"share":           func(r *judge.Record) { r.Delegate = new(1.1) },
 		"no layer":        func(r *judge.Record) { r.Layers = &[2]int{3, 3} },
 		"too many layers": func(r *judge.Record) { r.Layers = &[2]int{1, 30} },
 		"below none":      func(r *judge.Record) { r.ModelLayers, r.Layers = -1, nil },
-		"beyond 1":        func(r *judge.Record) { r.Cosine = new(1.2) },
-		"no time":         func(r *judge.Record) { r.Seconds = -1 },
-		"said to be none": func(r *judge.Record) { r.Result = judge.NotRun },
+		"cosine above 1":  func(r *judge.Record) { r.Cosine = new(1.2) },
+		"negative time":   func(r *judge.Record) { r.Seconds = -1 },
+		"not run":         func(r *judge.Record) { r.Result = judge.NotRun },
 		"ok and failed":   func(r *judge.Record) { r.Failure = "x" },
 	} {
-		r := whole()
+		r := complete()
 		change(&r)
 		func() {
 			defer func() {
@@ -90,17 +90,17 @@ func TestRefuses(t *testing.T) {
 					t.Errorf("%s: %v", name, p)
 				}
 			}()
-			if got, err := judge.Make([]judge.Record{whole(), r}); err == nil || !strings.Contains(err.Error(), "record 2") {
+			if got, err := judge.MakeTable([]judge.Record{complete(), r}); err == nil || !strings.Contains(err.Error(), "record 2") {
 				t.Errorf("%s: %+v, %v", name, got, err)
 			}
 		}()
 	}
 }
 
-// A cell that nobody tried says so: it is not ok, proves nothing, and has no
-// figure. One that was tried stays as it is.
+// A cell without an attempt gets a row that is not ok and proves nothing. Other cells keep
+// their row.
 func TestExpect(t *testing.T) {
-	got, err := judge.Make([]judge.Record{whole()})
+	got, err := judge.MakeTable([]judge.Record{complete()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +115,14 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// The last attempt counts; layers are shown as they are, half open; a bar in a
-// name makes no column.
+// The last attempt counts, layers are printed as half-open ranges, and a bar in a name does
+// not start a column.
 func TestTable(t *testing.T) {
-	first, last, other := whole(), whole(), whole()
+	first, last, other := complete(), complete(), complete()
 	first.Result, first.Failure = judge.Failed, "x"
 	other.Scope, other.Layers, other.Unsupported = "frozen|subgraph", &[2]int{1, 9}, []string{"Softmax", "TopK"}
 	other.Unit, other.Reached, other.Cosine, other.Seconds = "nodes", "done", new(0.99998), 1.5
-	got, err := judge.Make([]judge.Record{first, other, last})
+	got, err := judge.MakeTable([]judge.Record{first, other, last})
 	if err != nil || len(got.Rows) != 2 || got.Rows[1].Result != judge.OK || got.Counts[0] != (judge.Counts{Target: "litert_qnn_sm8750", Rows: 2, Measured: 2}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
