@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/core/pool"
 )
 
-// BenchmarkTrain reports the best rate of a gradient step, packing included,
-// in positions a second and in GFLOP/s by Config.FLOPs.
+// BenchmarkTrain reports the best rate of a gradient step, packing included, in
+// positions per second and in GFLOP/s according to Config.FLOPs.
 func BenchmarkTrain(b *testing.B) {
 	for _, c := range []Config{
 		{Vocab: 1024, Dim: 128, Layers: 4, Heads: 4, Context: 128},

@@ -8,9 +8,9 @@ import (
 )
 
 // Decoder runs a model one token at a time: attention over a cache of keys and
-// values, RWKV by its state alone, whose size does not grow with the text. Its
-// logits are those of a Pass over the same tokens. It is for samples while
-// training; core/infer is the engine for everything else.
+// values, RWKV with a state whose size is independent of the text. Its logits
+// are those of a Pass over the same tokens. It is for samples during training;
+// core/infer is the inference engine.
 type Decoder[F tensor.Float] struct {
 	m        *Model[F]
 	pos      int
@@ -24,7 +24,7 @@ type Decoder[F tensor.Float] struct {
 	decay    []F // [D]
 }
 
-// decodeLayer is one block's memory of the text so far and its scratch.
+// decodeLayer is the cache or state of one block and its scratch.
 type decodeLayer[F tensor.Float] struct {
 	norm1, norm2, mixed nn.Matrix[F] // [1, C], [1, C], [1, H·D]
 	qkv, out, up, down  nn.Product[F]
@@ -35,8 +35,8 @@ type decodeLayer[F tensor.Float] struct {
 	o                   nn.Matrix[F] // [1, H·D]
 }
 
-// NewDecoder starts an empty text. The model must be packed (Refresh) and must
-// not change while the decoder is in use.
+// NewDecoder returns a decoder of an empty text. The model must be packed
+// (Refresh) and must not change while the decoder is in use.
 func (m *Model[F]) NewDecoder() *Decoder[F] {
 	c := m.Config
 	d := &Decoder[F]{m: m, x: nn.NewMatrix[F](1, c.Dim), final: nn.NewMatrix[F](1, c.Dim), logits: nn.NewMatrix[F](1, c.Vocab)}
@@ -68,10 +68,10 @@ func newDecodeLayer[F tensor.Float](c Config, b *block[F], x nn.Matrix[F]) decod
 	return y
 }
 
-// Len is the number of tokens fed.
+// Len returns the number of tokens fed.
 func (d *Decoder[F]) Len() int { return d.pos }
 
-// Reset forgets the text.
+// Reset clears the text.
 func (d *Decoder[F]) Reset() {
 	d.pos = 0
 	for i := range d.layers {
@@ -81,14 +81,14 @@ func (d *Decoder[F]) Reset() {
 }
 
 // Feed appends one token and returns the logits [V] of the next, valid until
-// the next call. Attention refuses to go beyond Config.Context.
+// the next call. With attention, the text is limited to Config.Context.
 func (d *Decoder[F]) Feed(token int32) ([]F, error) {
 	c := d.m.Config
 	if token < 0 || int(token) >= c.Vocab {
-		return nil, fmt.Errorf("token %d lies outside the vocabulary of %d", token, c.Vocab)
+		return nil, fmt.Errorf("token %d out of range, vocabulary size is %d", token, c.Vocab)
 	}
 	if c.Mixer == Attention && d.pos >= c.Context {
-		return nil, fmt.Errorf("the context of %d positions is full", c.Context)
+		return nil, fmt.Errorf("context of %d positions is full", c.Context)
 	}
 	x := d.x.Row(0)
 	copy(x, d.m.embed.Data[int(token)*c.Dim:int(token+1)*c.Dim])
@@ -115,7 +115,7 @@ func (d *Decoder[F]) Feed(token int32) ([]F, error) {
 	return d.logits.Row(0), nil
 }
 
-// attend is one position of attention over the cache.
+// attend computes attention over the cache for one position.
 func (d *Decoder[F]) attend(y *decodeLayer[F], b *block[F]) {
 	c := d.m.Config
 	hd, wide, kv := c.HeadDim, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
@@ -145,7 +145,7 @@ func (d *Decoder[F]) attend(y *decodeLayer[F], b *block[F]) {
 	}
 }
 
-// mix is one position of RWKV time mixing: state in, state out.
+// mix computes RWKV time mixing for one position and updates the state.
 func (d *Decoder[F]) mix(y *decodeLayer[F], m *timeMix[F]) {
 	c, x := d.m.Config, y.norm1.Row(0)
 	lerp(y.r.X.Row(0), x, y.prev, m.lerpR.Data)

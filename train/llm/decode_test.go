@@ -7,8 +7,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// The recurrent mode gives the logits of the parallel one at every position:
-// for RWKV from a state of fixed size, for attention from the cache.
+// The decoder computes the logits of the pass at every position, for RWKV from
+// a state of fixed size, for attention from the cache.
 func TestDecoderEqualsPass(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestDecoderEqualsPass(t *testing.T) {
 	}
 }
 
-// The training pass walks RWKV's state along the text; written out without any
-// state, o_t = Σ_{s<t} (Σ_i r_ti·k_si·w_i^(t-1-s))·v_s + (Σ_i r_ti·u_i·k_ti)·v_t.
+// The pass updates RWKV's state along the text. Without a state the formula is
+// o_t = Σ_{s<t} (Σ_i r_ti·k_si·w_i^(t-1-s))·v_s + (Σ_i r_ti·u_i·k_ti)·v_t.
 func TestRWKVEqualsItsSum(t *testing.T) {
 	const T, D = 17, 6
 	r := nn.NewRandom(1)
@@ -79,7 +79,7 @@ func TestRWKVEqualsItsSum(t *testing.T) {
 	}
 }
 
-// Adapters start as nothing, act as their merged weights do, and train.
+// Adapters start without effect, train, and act like their merged weights.
 func TestLoRA(t *testing.T) {
 	for _, name := range []string{"everything", "tied", "rwkv"} {
 		c := variants()[name]

@@ -2,8 +2,8 @@ package llm
 
 import "mm-abi.org/mm/core/tensor"
 
-// embed fills x[0]: the token's row of the embedding, or what was injected at
-// that position; then the embedding norm, if there is one.
+// embed computes x[0]: the token's row of the embedding, or the vector injected
+// at that position, followed by the embedding norm, if any.
 func (p *Pass[F]) embed(lo, hi int) {
 	m, c := p.model, p.model.Config.Dim
 	dst := p.x[0]
@@ -22,8 +22,8 @@ func (p *Pass[F]) embed(lo, hi int) {
 	}
 }
 
-// embedNormBackward turns the gradient of x[0] into that of the embeddings
-// before their norm, in place.
+// embedNormBackward replaces the gradient of x[0] by that of the embeddings
+// before their norm.
 func (p *Pass[F]) embedNormBackward(w *worker[F], spread []F, lo, hi int) {
 	dx, dy := p.dx[0].Part(lo, hi), w.dn
 	for t := range dx.Rows {
@@ -33,8 +33,8 @@ func (p *Pass[F]) embedNormBackward(w *worker[F], spread []F, lo, hi int) {
 	p.model.embedNorm.Backward(p.dx[0], dy, p.raw, p.rawR, spread, lo, hi)
 }
 
-// embedGrads scatters the gradient of x[0] in the order of positions: to the
-// injected vectors where they stood, else to the rows of the embedding.
+// embedGrads scatters the gradient of x[0] in the order of positions, to the
+// injected vectors or to the rows of the embedding.
 func (p *Pass[F]) embedGrads() {
 	m, c := p.model, p.model.Config.Dim
 	for t := range p.B * p.T {

@@ -6,8 +6,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// GradcheckOptions shapes a gradient check. The zero value checks 40 elements
-// of every tensor over two sequences of nine positions.
+// GradcheckOptions configures a gradient check. The zero value checks 40
+// elements of every tensor over two sequences of nine positions.
 type GradcheckOptions struct {
 	Seed    uint64
 	B, T    int   // sequences and positions; 0 means 2 and 9
@@ -16,7 +16,7 @@ type GradcheckOptions struct {
 }
 
 // Gradcheck compares every gradient of a model of shape c with central
-// differences of its loss, in float64. The batch holds documents that end
+// differences of its loss, in float64. The batch contains documents that end
 // inside a sequence, positions without a target and injected embeddings. Shapes
 // far above a few thousand weights take long: use a small one of the same kind.
 func Gradcheck(c Config, opt GradcheckOptions) ([]nn.Comparison, error) {
@@ -36,7 +36,7 @@ func Gradcheck(c Config, opt GradcheckOptions) ([]nn.Comparison, error) {
 	return append(all, nn.Compare("embeds", g.batch.Embeds, g.batch.EmbedGrads, g.loss, g.entries)), nil
 }
 
-// checker is a model, a batch and the loss between them.
+// checker is a model, a batch and the loss on it.
 type checker struct {
 	model   *Model[float64]
 	pass    *Pass[float64]
@@ -61,7 +61,7 @@ func newChecker(c Config, opt GradcheckOptions) (*checker, error) {
 		opt.Entries = 40
 	}
 	if opt.B < 1 || opt.T < 2 || opt.Entries < 1 {
-		return nil, fmt.Errorf("gradient check of %d sequences of %d positions, %d entries", opt.B, opt.T, opt.Entries)
+		return nil, fmt.Errorf("invalid gradient check of %d sequences of %d positions, %d entries", opt.B, opt.T, opt.Entries)
 	}
 	if opt.LoRA != nil {
 		if err := m.Adapt(*opt.LoRA, opt.Seed); err != nil {
@@ -79,8 +79,8 @@ func newChecker(c Config, opt GradcheckOptions) (*checker, error) {
 	return g, nil
 }
 
-// draw makes every gradient worth checking: gains and mixing weights off their
-// symmetric start, no matrix zero.
+// draw draws weights without symmetry, so that every gradient is nonzero: gains
+// and mixing weights off their start, no zero matrix.
 func (g *checker) draw(t *Tensor[float64]) {
 	switch {
 	case !t.Matrix():
@@ -92,8 +92,8 @@ func (g *checker) draw(t *Tensor[float64]) {
 	}
 }
 
-// randomBatch draws tokens; documents of random length; some positions without
-// a target; one injected row a sequence.
+// randomBatch draws tokens and documents of random length, with some positions
+// without a target and one injected row per sequence.
 func (g *checker) randomBatch(B, T int) Batch[float64] {
 	c := g.model.Config
 	b := Batch[float64]{Tokens: make([]int32, B*T), Targets: make([]int32, B*T), Starts: make([]int32, B*T)}
@@ -118,7 +118,7 @@ func (g *checker) randomBatch(B, T int) Batch[float64] {
 
 func (g *checker) token(c Config) int32 { return int32(g.random.Uniform() * float64(c.Vocab)) }
 
-// loss is the mean loss with the weights as they stand.
+// loss returns the mean loss with the current weights.
 func (g *checker) loss() float64 {
 	g.model.Stale()
 	g.model.Refresh(nil)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// variants are small models that together use every option.
+// variants returns small models that together use every option.
 func variants() map[string]Config {
 	base := Config{Vocab: 23, Dim: 12, Layers: 2, Heads: 2, Hidden: 20, Context: 16}
 	with := func(f func(*Config)) Config { c := base; f(&c); return c }
@@ -52,7 +52,8 @@ func TestGradcheck(t *testing.T) {
 	}
 }
 
-// LoRA gradients, on every matrix and on chosen ones.
+// LoRA gradients agree with differences, for all matrices and for selected
+// ones.
 func TestGradcheckLoRA(t *testing.T) {
 	for name, c := range variants() {
 		for _, targets := range [][]string{nil, {"ffn_down"}} {

@@ -8,28 +8,28 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Init is how the weights of a new model are drawn. The zero value is the
+// Init configures the initial weights of a model. The zero value is the
 // recommended start.
 type Init struct {
 	Seed uint64 `json:"seed,omitempty"`
-	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, or less
-	// where the head is tied, so that the first loss is about ln V.
+	// EmbedStd is the standard deviation of the embedding; 0 means 1/√C, or
+	// less with a tied head, so that the first loss is about ln V.
 	EmbedStd float64 `json:"embed_std,omitempty"`
-	// Residual is how the matrices that write to the residual stream start:
+	// Residual is the start of the matrices that write to the residual stream:
 	// "zero" (the default: every block starts as the identity), "scaled" (the
-	// others' deviation over √(2L)) or "plain" (as the others).
+	// deviation of the others over √(2L)) or "plain" (as the others).
 	Residual string `json:"residual,omitempty"`
 	// Gain multiplies the deviation of all other matrices; 0 means 1.
 	// The deviation is √(2/(in+out)), Glorot's.
 	Gain float64 `json:"gain,omitempty"`
 }
 
-// Validate names an unknown residual start or a negative size.
+// Validate reports an unknown residual start or a negative size.
 func (i Init) Validate() error {
 	switch i.Residual {
 	case "", "zero", "scaled", "plain":
 	default:
-		return fmt.Errorf("init residual %q is none of zero, scaled, plain", i.Residual)
+		return fmt.Errorf("unknown init residual %q, want zero, scaled or plain", i.Residual)
 	}
 	if !(i.EmbedStd >= 0) || !(i.Gain >= 0) {
 		return fmt.Errorf("init embed_std %v and gain %v must not be negative", i.EmbedStd, i.Gain)
@@ -37,7 +37,7 @@ func (i Init) Validate() error {
 	return nil
 }
 
-// Init draws every weight anew: the same bits for the same seed and shape.
+// Init draws every weight: the same bits for the same seed and shape.
 func (m *Model[F]) Init(opt Init) error {
 	if err := opt.Validate(); err != nil {
 		return err
@@ -56,13 +56,12 @@ func (m *Model[F]) Init(opt Init) error {
 	return nil
 }
 
-// embedStd is the deviation of the embedding: 1/√C, and where the head is tied
-// to it at most ln V/(2C), so that a run starts near the loss of a uniform
-// guess, ln V. What leaves blocks that are nearly the identity is the token's
-// own row of the embedding, brought to the length √C by the norm: the head gives
-// the token that is there already a logit of √C·‖row‖ = C·std, the others about
-// none. At 1/√C and C = 256 that logit is 16, and so is the loss; here it is
-// ln √V, which costs ln(1 + 1/√V).
+// embedStd returns the deviation of the embedding: 1/√C and, with a tied head,
+// at most ln V/(2C), so that a run starts near the loss of a uniform guess, ln
+// V. The output of blocks close to the identity is the token's embedding row,
+// normed to the length √C. The head then predicts the current token with a
+// logit of √C·‖row‖ = C·std, the others with about 0. At 1/√C and C = 256 that
+// logit is 16, and so is the loss; here it is ln √V, which costs ln(1 + 1/√V).
 func (c Config) embedStd() float64 {
 	std := invSqrt(c.Dim)
 	if c.Tied {
@@ -75,7 +74,7 @@ func (m *Model[F]) initTensor(t *Tensor[F], opt Init, r *nn.Random) {
 	kind := blockKind(t)
 	switch {
 	case kind == "time_mix_decay":
-		// Channels forget at rates from slow to quick: e^(-e^decay) from about
+		// Channels decay at rates from slow to fast: e^(-e^decay) from about
 		// 0.997 down to 0.37, over the channels of each head.
 		for i := range t.Data {
 			d := t.Shape[1]

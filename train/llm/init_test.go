@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A new model guesses: its loss is that of a uniform guess, at any width and
-// vocabulary; with a head of its own, where the vocabulary is not small beside
-// the width.
+// The loss of a new model is that of a uniform guess, at any width and
+// vocabulary. With an untied head this holds if the vocabulary is not small
+// relative to the width.
 func TestFirstLoss(t *testing.T) {
 	for _, vocab := range []int{300, 1024, 8192} {
 		for _, dim := range []int{64, 256} {
@@ -34,7 +34,7 @@ func TestFirstLoss(t *testing.T) {
 						}
 						first, want := loss/float64(Count(b.Targets)), math.Log(float64(vocab))
 						if math.Abs(first-want) > 0.3 {
-							t.Errorf("first loss %.3f, a uniform guess has %.3f", first, want)
+							t.Errorf("first loss %.3f, want %.3f of a uniform guess", first, want)
 						}
 					})
 				}
@@ -43,8 +43,8 @@ func TestFirstLoss(t *testing.T) {
 	}
 }
 
-// The same seed gives the same bits, and a tensor's start does not depend on
-// how the others begin.
+// Equal seeds yield equal bits, and the start of a tensor does not depend on
+// the start of the others.
 func TestInitBits(t *testing.T) {
 	c := variants()["plain"]
 	draw := func(i Init) *Model[float32] {
@@ -68,10 +68,10 @@ func TestInitBits(t *testing.T) {
 	up, same := a.Tensor("blk.1.ffn_up.weight").Data, wide.Tensor("blk.1.ffn_up.weight").Data
 	for j, v := range up {
 		if same[j] != v {
-			t.Fatal("a matrix depends on how the embedding and the residual begin")
+			t.Fatal("matrix depends on the start of embedding and residual")
 		}
 	}
 	if a.Tensor("blk.0.ffn_down.weight").Data[0] != 0 || wide.Tensor("blk.0.ffn_down.weight").Data[0] == 0 {
-		t.Error("residual matrices do not start as asked")
+		t.Error("wrong start of residual matrices")
 	}
 }

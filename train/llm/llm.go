@@ -1,22 +1,22 @@
-// Package llm is the GPT that mm trains: its configuration, its weights, and the
-// way forward and back through its blocks, without an autograd library. The
-// blocks are made of the parts of train/nn; RWKV's time mixing is here.
+// Package llm is the GPT that mm trains: its configuration, its weights, and
+// the forward and backward pass of its blocks, without autograd. The blocks are
+// built from train/nn; RWKV's time mixing is here.
 //
-// Letters used throughout: B sequences in a batch, T positions in a sequence,
-// C = Dim, H query heads, G key/value heads, D elements a head, F = Hidden,
-// V vocabulary. Shapes are written [rows, columns]; a matrix of activations has
+// Letters used throughout: B sequences in a batch, T positions in a sequence, C
+// = Dim, H query heads, G key/value heads, D elements per head, F = Hidden, V
+// vocabulary. Shapes are written [rows, columns]; a matrix of activations has
 // one row per position.
 //
-// The way of a step: a [Model] holds named tensors, each with its gradient. A
-// [Pass] holds the memory of one batch. [Pass.Train] takes every sequence, on
-// whichever thread is free, through the forward and the backward pass, which
-// meet no other sequence; then the weight gradients, which sum over all of
-// them, are split over the threads by columns. Both halves compute the same
-// bits for any number of threads. An optimizer moves the weights and
-// [Model.Refresh] packs them for the next step.
+// A [Model] holds named tensors, each with its gradient. A [Pass] holds the
+// memory of one batch. [Pass.Train] runs the forward and backward pass of each
+// sequence on any free thread, independent of the other sequences. Then the
+// weight gradients, which sum over all sequences, are split over threads by
+// columns. Both halves are bit-identical for any number of threads. An
+// optimizer updates the weights and [Model.Refresh] packs them for the next
+// step.
 //
-// Documents are respected: a position attends to, shifts from and keeps state
-// of its own document only, see [Batch].
+// A position attends to, shifts from and keeps the state of its document only,
+// see [Batch].
 //
 // Everything is generic in the element type: float32 runs on the assembly
 // kernels of core/tensor, float64 on plain Go, in which [Gradcheck] compares
@@ -29,7 +29,7 @@ import (
 	"math"
 )
 
-// Mixer is how positions exchange information.
+// Mixer selects the layer by which positions exchange information.
 type Mixer string
 
 // The mixers.
@@ -56,7 +56,7 @@ const (
 	RopePairs Rope = "interleaved" // (x[2i], x[2i+1]): the paper, GGUF's llama
 )
 
-// Config is the shape of a model. Zero fields take the defaults named.
+// Config is the shape of a model. Comments state the default of a zero field.
 type Config struct {
 	Vocab      int        `json:"vocab_size"`
 	Dim        int        `json:"dim"`
@@ -65,7 +65,7 @@ type Config struct {
 	KVHeads    int        `json:"kv_heads,omitempty"`   // Heads; fewer is grouped-query attention
 	HeadDim    int        `json:"head_dim,omitempty"`   // Dim / Heads
 	Hidden     int        `json:"hidden,omitempty"`     // 4·Dim
-	Context    int        `json:"context"`              // positions the model is meant for
+	Context    int        `json:"context"`              // positions the model supports
 	Mixer      Mixer      `json:"mixer,omitempty"`      // attention
 	Activation Activation `json:"activation,omitempty"` // swiglu
 	Rope       Rope       `json:"rope,omitempty"`       // half
@@ -76,11 +76,11 @@ type Config struct {
 	EmbedNorm  bool       `json:"embed_norm,omitempty"` // RMSNorm after the embedding
 }
 
-// maxExtent bounds every dimension of a configuration and the width of all heads
-// together, so that the number of weights cannot overflow.
+// maxExtent bounds every dimension of a configuration and the total width of
+// all heads, so that the number of weights cannot overflow.
 const maxExtent = 1 << 20
 
-// WithDefaults is c with the defaults filled in.
+// WithDefaults returns c with the defaults filled in.
 func (c Config) WithDefaults() Config {
 	if c.KVHeads == 0 {
 		c.KVHeads = c.Heads
@@ -109,7 +109,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate says everything that is wrong with c, defaults filled in first.
+// Validate reports all faults of c with the defaults filled in.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
@@ -125,25 +125,25 @@ func (c Config) Validate() error {
 		{"vocab_size", c.Vocab}, {"dim", c.Dim}, {"layers", c.Layers}, {"heads", c.Heads},
 		{"kv_heads", c.KVHeads}, {"head_dim", c.HeadDim}, {"hidden", c.Hidden}, {"context", c.Context},
 	} {
-		fault(d.n < 1 || d.n > maxExtent, "%s is %d, must lie in 1..%d", d.name, d.n, maxExtent)
+		fault(d.n < 1 || d.n > maxExtent, "%s out of range: got %d, want 1 to %d", d.name, d.n, maxExtent)
 	}
-	fault(c.Heads > 0 && c.HeadDim > maxExtent/c.Heads, "%d heads of %d are wider than %d", c.Heads, c.HeadDim, maxExtent)
-	fault(c.Layers > 1024, "layers is %d, more than 1024", c.Layers)
-	fault(c.KVHeads > 0 && c.Heads%c.KVHeads != 0, "heads %d is no multiple of kv_heads %d", c.Heads, c.KVHeads)
+	fault(c.Heads > 0 && c.HeadDim > maxExtent/c.Heads, "%d heads of %d: total width exceeds %d", c.Heads, c.HeadDim, maxExtent)
+	fault(c.Layers > 1024, "layers out of range: got %d, want at most 1024", c.Layers)
+	fault(c.KVHeads > 0 && c.Heads%c.KVHeads != 0, "heads %d is not a multiple of kv_heads %d", c.Heads, c.KVHeads)
 	fault(c.HeadDim%2 != 0, "head_dim %d is odd", c.HeadDim)
-	fault(c.Mixer != Attention && c.Mixer != RWKV, "mixer %q is neither %q nor %q", c.Mixer, Attention, RWKV)
-	fault(c.Activation != SwiGLU && c.Activation != ReLU2, "activation %q is neither %q nor %q", c.Activation, SwiGLU, ReLU2)
-	fault(c.Rope != RopeHalf && c.Rope != RopePairs, "rope %q is neither %q nor %q", c.Rope, RopeHalf, RopePairs)
+	fault(c.Mixer != Attention && c.Mixer != RWKV, "unknown mixer %q, want %q or %q", c.Mixer, Attention, RWKV)
+	fault(c.Activation != SwiGLU && c.Activation != ReLU2, "unknown activation %q, want %q or %q", c.Activation, SwiGLU, ReLU2)
+	fault(c.Rope != RopeHalf && c.Rope != RopePairs, "unknown rope %q, want %q or %q", c.Rope, RopeHalf, RopePairs)
 	fault(!(c.RopeBase > 0) || math.IsInf(c.RopeBase, 0), "rope_base %v is not positive", c.RopeBase)
-	fault(!(c.NormEps > 0) || c.NormEps >= 1, "norm_eps %v lies outside (0, 1)", c.NormEps)
+	fault(!(c.NormEps > 0) || c.NormEps >= 1, "norm_eps out of range: got %v, want 0 < norm_eps < 1", c.NormEps)
 	if c.Mixer == RWKV {
-		fault(c.QKNorm, "qk_norm needs the mixer %q", Attention)
+		fault(c.QKNorm, "qk_norm requires mixer %q", Attention)
 		fault(c.KVHeads != c.Heads, "mixer %q has no grouped heads: kv_heads must equal heads", RWKV)
 	}
 	return errors.Join(errs...)
 }
 
-// Parameters is the number of weights of a model of this shape.
+// Parameters returns the number of weights of a model of this shape.
 func (c Config) Parameters() int {
 	n := 0
 	for _, s := range c.WithDefaults().specs() {
@@ -152,9 +152,9 @@ func (c Config) Parameters() int {
 	return n
 }
 
-// FLOPs is the number of floating-point operations that training spends on one
-// position: six a weight that is multiplied (two forward, four backward) and
-// the causal half of attention over sequences of t positions.
+// FLOPs returns the floating-point operations of training on one position: six
+// per multiplied weight (two forward, four backward) and the causal half of
+// attention over sequences of t positions.
 func (c Config) FLOPs(t int) int {
 	c = c.WithDefaults()
 	weights := c.Vocab * c.Dim // the head, which a tied model shares with the embedding

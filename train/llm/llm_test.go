@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// randomModel is a model with every weight drawn, so that nothing is zero.
+// randomModel returns a model with every weight drawn, so that none is zero.
 func randomModel[F tensor.Float](t testing.TB, c Config, seed uint64) *Model[F] {
 	t.Helper()
 	m, err := New[F](c)
@@ -32,7 +32,7 @@ func randomModel[F tensor.Float](t testing.TB, c Config, seed uint64) *Model[F] 
 	return m
 }
 
-// randomBatch has documents that end inside sequences and missing targets.
+// randomBatch returns documents that end inside sequences, and missing targets.
 func randomBatch[F tensor.Float](c Config, B, T int, seed uint64) Batch[F] {
 	r := nn.NewRandom(seed)
 	b := Batch[F]{Tokens: make([]int32, B*T), Targets: make([]int32, B*T), Starts: make([]int32, B*T)}
@@ -62,8 +62,8 @@ func train[F tensor.Float](t testing.TB, m *Model[F], p *Pass[F], b Batch[F]) fl
 	return loss
 }
 
-// Gradients and loss in float32 by the kernels agree with float64 by plain Go,
-// at sizes that fill whole panels and at odd ones.
+// Gradients and loss of the float32 kernels agree with float64 in plain Go, at
+// sizes that fill entire panels and at odd ones.
 func TestFloat32AgreesWithFloat64(t *testing.T) {
 	for name, c := range variants() {
 		for _, size := range []string{"small", "whole"} {
@@ -91,7 +91,7 @@ func TestFloat32AgreesWithFloat64(t *testing.T) {
 	}
 }
 
-// distance is ‖a-b‖/‖b‖.
+// distance returns ‖a-b‖/‖b‖.
 func distance(a []float32, b []float64) float64 {
 	var d, n float64
 	for i, v := range b {
@@ -101,8 +101,8 @@ func distance(a []float32, b []float64) float64 {
 	return math.Sqrt(d / n)
 }
 
-// One, two and three threads give the same bits, and so does a second batch
-// added to the first.
+// The result is bit-identical for one, two and three threads, including a
+// second batch added to the first.
 func TestThreadsBitwise(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestThreadsBitwise(t *testing.T) {
 	}
 }
 
-// Adding a batch equals the sum of both batches' gradients.
+// Adding a batch yields the sum of both batches' gradients.
 func TestTrainAdds(t *testing.T) {
 	for _, name := range []string{"plain", "tied", "rwkv"} {
 		c := variants()[name]
@@ -171,7 +171,7 @@ func TestTrainAdds(t *testing.T) {
 	}
 }
 
-// What stands before a document changes nothing in it.
+// Text before a document does not affect it.
 func TestDocumentsAreSeparate(t *testing.T) {
 	for name, c := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -195,16 +195,16 @@ func TestDocumentsAreSeparate(t *testing.T) {
 			if second := train(t, m, pass, b); first != second {
 				t.Errorf("loss of the second document went from %v to %v with the first's tokens", first, second)
 			}
-			// The same document alone, at the start of a sequence.
+			// The same document at the start of a sequence.
 			alone := Batch[float64]{Tokens: b.Tokens[start:], Targets: b.Targets[start:]}
 			if loss := train(t, m, m.NewPass(nil, 1, T-start), alone); math.Abs(loss-first) > 1e-9 {
-				t.Errorf("loss %v alone, %v behind another document", loss, first)
+				t.Errorf("loss %v alone, %v after another document", loss, first)
 			}
 		})
 	}
 }
 
-// A position sees nothing after it.
+// A position does not attend to later ones.
 func TestCausal(t *testing.T) {
 	for name, c := range variants() {
 		m := randomModel[float64](t, c, 1)
@@ -229,8 +229,8 @@ func TestCausal(t *testing.T) {
 	}
 }
 
-// A frozen tensor keeps its bits out of the gradients, and the others' gradients
-// do not depend on what is frozen.
+// A frozen tensor has no gradient, and the gradients of the others do not
+// depend on the frozen ones.
 func TestFreeze(t *testing.T) {
 	plans := map[string]func(string) bool{
 		"embedding":  func(n string) bool { return n == "token_embd.weight" },
@@ -268,7 +268,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// The backward pass ends where nothing below trains.
+// The backward pass ends at the lowest half block that trains.
 func TestFreezeEndsBackward(t *testing.T) {
 	c := variants()["plain"]
 	for name, lowest := range map[string]int{
@@ -283,8 +283,8 @@ func TestFreezeEndsBackward(t *testing.T) {
 	}
 }
 
-// An embedding row injected in place of the token's own changes nothing, and
-// its gradient is what the embedding's would have been.
+// Injecting the token's embedding row changes nothing, and its gradient equals
+// that of the embedding.
 func TestInjection(t *testing.T) {
 	for _, name := range []string{"plain", "embed-norm", "rwkv"} {
 		c := variants()[name]
@@ -302,7 +302,7 @@ func TestInjection(t *testing.T) {
 			b.Embeds = append(b.Embeds, m.embed.Data[int(r)*c.Dim:int(r+1)*c.Dim]...)
 		}
 		b.EmbedGrads = make([]float64, len(b.Embeds))
-		m.Freeze(func(string) bool { return true }) // a projector trains alone
+		m.Freeze(func(string) bool { return true }) // only a projector trains
 		pass = m.NewPass(nil, 1, 8)
 		if got := train(t, m, pass, b); got != loss {
 			t.Errorf("%s: loss %v, want %v", name, got, loss)
@@ -348,7 +348,7 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
-// A step allocates nothing.
+// A step does not allocate.
 func TestTrainDoesNotAllocate(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
@@ -363,8 +363,8 @@ func TestTrainDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A pass of bfloat16 moves every matrix's gradient, those of adapters and the
-// head too, and not far.
+// A bfloat16 pass changes every gradient, those of adapters and the head too,
+// but only slightly.
 func TestBF16Pass(t *testing.T) {
 	c := Config{Vocab: 50, Dim: 32, Layers: 2, Heads: 2, Context: 16}
 	grads := [2]map[string][]float32{}
@@ -383,7 +383,7 @@ func TestBF16Pass(t *testing.T) {
 		m.Refresh(nil)
 		pass, b := m.NewPass(nil, 2, 16), randomBatch[float32](c, 2, 16, 4)
 		if got := pass.works[0].panel.BF16(); got != m.BF16 {
-			t.Errorf("weight gradients of bfloat16: %v, want %v", got, m.BF16)
+			t.Errorf("bfloat16 weight gradients: %v, want %v", got, m.BF16)
 		}
 		train(t, m, pass, b)
 		if n := testing.AllocsPerRun(3, func() { train(t, m, pass, b) }); n > 0 {
@@ -401,7 +401,7 @@ func TestBF16Pass(t *testing.T) {
 			off, norm = off+d*d, norm+float64(v)*float64(v)
 		}
 		if share := math.Sqrt(off / norm); !(share > 1e-4 && share < 0.03) {
-			t.Errorf("%s: the gradient is off by %g of its length", name, share)
+			t.Errorf("%s: gradient off by %g of its length", name, share)
 		}
 	}
 }
@@ -428,7 +428,7 @@ func TestParameters(t *testing.T) {
 		}
 	}
 	if got := small.FLOPs(128); got != 7_471_104 {
-		t.Errorf("%d operations a position", got)
+		t.Errorf("%d operations per position", got)
 	}
 }
 
@@ -457,7 +457,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// An untied model computes what the tied one did.
+// An untied model computes the same as the tied one.
 func TestUntie(t *testing.T) {
 	c := variants()["tied-norm"]
 	m := randomModel[float64](t, c, 1)
@@ -466,7 +466,7 @@ func TestUntie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u.Config.Tied || u.Tensor("output.weight") == nil || &u.Tensor("output.weight").Data[0] == &u.embed.Data[0] {
-		t.Fatal("the head is still the embedding")
+		t.Fatal("head is still tied")
 	}
 	m.Refresh(nil)
 	u.Refresh(nil)
@@ -475,6 +475,6 @@ func TestUntie(t *testing.T) {
 		t.Errorf("loss %v tied, %v untied", a, b)
 	}
 	if again, _ := u.Untie(); again != u {
-		t.Error("an untied model was copied")
+		t.Error("copied an untied model")
 	}
 }

@@ -9,26 +9,27 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// LoRA describes low-rank adaptation (Hu et al., arXiv 2106.09685): beside a
-// matrix W [out, in] stand A [rank, in] and B [out, rank], and W acts as
-// W + Alpha/Rank·B·A. B starts at zero, so that adaptation starts at the model.
+// LoRA configures low-rank adaptation (Hu et al., arXiv 2106.09685): with A
+// [rank, in] and B [out, rank], a matrix W [out, in] acts as W +
+// Alpha/Rank·B·A. B starts at zero, so that adaptation starts at the model.
 type LoRA struct {
 	Rank  int     `json:"rank"`
-	Alpha float64 `json:"alpha,omitempty"` // 0 means Rank: a factor of one
-	// Targets are the matrices adapted, by the part of their name between block
-	// and ".weight", such as "attn_q"; empty means every matrix in the blocks.
+	Alpha float64 `json:"alpha,omitempty"` // 0 means Rank: a factor of 1
+	// Targets are the matrices to adapt, by the part of their name between
+	// block and ".weight", such as "attn_q"; empty means every matrix in the
+	// blocks.
 	Targets []string `json:"targets,omitempty"`
 }
 
-// Adapt adds LoRA matrices beside the targeted tensors, named as the tensor
-// with ".lora_a" and ".lora_b" appended, A drawn from seed with deviation
-// 1/√in and B zero, and freezes every other tensor.
+// Adapt adds LoRA matrices to the targeted tensors, named like the tensor with
+// ".lora_a" and ".lora_b" appended, with A drawn from seed with deviation 1/√in
+// and B zero, and freezes every other tensor.
 func (m *Model[F]) Adapt(opt LoRA, seed uint64) error {
 	if opt.Rank < 1 || opt.Rank > m.Config.Dim {
-		return fmt.Errorf("lora: rank %d must lie in 1..%d", opt.Rank, m.Config.Dim)
+		return fmt.Errorf("lora: rank out of range: got %d, want 1 to %d", opt.Rank, m.Config.Dim)
 	}
 	if len(m.Adapters()) > 0 {
-		return fmt.Errorf("lora: the model has adapters already")
+		return fmt.Errorf("lora: model already has adapters")
 	}
 	alpha := opt.Alpha
 	if alpha == 0 {
@@ -48,7 +49,7 @@ func (m *Model[F]) Adapt(opt LoRA, seed uint64) error {
 	}
 	for _, t := range opt.Targets {
 		if unused[t] {
-			return fmt.Errorf("lora: the model has no matrix %q", t)
+			return fmt.Errorf("lora: unknown matrix %q", t)
 		}
 	}
 	own := map[string]bool{}
@@ -61,7 +62,7 @@ func (m *Model[F]) Adapt(opt LoRA, seed uint64) error {
 }
 
 // Merge adds every adapter to its tensor, W += Alpha/Rank·B·A, and removes it.
-// All tensors are left unfrozen.
+// It unfreezes all tensors.
 func (m *Model[F]) Merge() {
 	for _, l := range m.linears() {
 		l.Merge()
@@ -70,8 +71,8 @@ func (m *Model[F]) Merge() {
 	m.Stale()
 }
 
-// blockKind is the middle of a block tensor's name, "attn_q" of
-// "blk.0.attn_q.weight"; empty outside the blocks.
+// blockKind returns the middle of a block tensor's name, "attn_q" of
+// "blk.0.attn_q.weight", or "" outside the blocks.
 func blockKind[F tensor.Float](t *Tensor[F]) string {
 	if t.Layer < 0 {
 		return ""

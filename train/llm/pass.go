@@ -6,30 +6,31 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Batch is what one pass works on: B sequences of T positions.
+// Batch is the input of a pass: B sequences of T positions.
 type Batch[F tensor.Float] struct {
 	Tokens  []int32 // [B·T]
 	Targets []int32 // [B·T]: the token to predict at each position; negative: none
-	// Starts [B·T] is the position, counted within the sequence, at which the
-	// document of each position begins. Nothing before it is seen: attention and
-	// recurrent state begin there. nil: each sequence is one document. Starts
-	// must not decrease along a sequence nor lie after their position.
+	// Starts [B·T] is the index in the sequence at which the document of each
+	// position begins. Attention and recurrent state begin there. If nil, each
+	// sequence is one document. Starts must not decrease along a sequence nor
+	// exceed their position.
 	Starts []int32
 
-	// Embeds [n, C] stand in place of the token embeddings at the positions
-	// Rows [n], counted over the whole batch: where a projector's output enters.
+	// Embeds [n, C] replace the token embeddings at the positions Rows [n],
+	// counted over the entire batch: the output of a projector.
 	Embeds []F
 	Rows   []int32
-	// EmbedGrads [n, C], when set, receives the loss gradient of Embeds.
+	// EmbedGrads [n, C], if set, receives the loss gradient of Embeds.
 	EmbedGrads []F
 
-	// Best [B·T], when set, receives the likeliest token at every position with
-	// a target: what greedy decoding says there, as long as it was right before.
+	// Best [B·T], if set, receives the likeliest token at every position with a
+	// target: the choice of greedy decoding, provided that its earlier choices
+	// matched the targets.
 	Best []int32
 }
 
-// Pass is the memory of a forward and backward pass over B sequences of T
-// positions. It is used by one goroutine at a time.
+// Pass is a forward and backward pass over B sequences of T positions. It is
+// for one goroutine at a time.
 type Pass[F tensor.Float] struct {
 	B, T int
 
@@ -38,9 +39,9 @@ type Pass[F tensor.Float] struct {
 	batch Batch[F]
 	scale F       // of the loss, in its gradient
 	entry []int32 // [B·T]: index into Embeds, or -1
-	add   bool    // weight gradients are added to those of earlier batches
+	add   bool    // add to the weight gradients of earlier batches
 
-	rotation *nn.Rotation[F] // the angles of each position
+	rotation *nn.Rotation[F] // angles of each position
 	x, dx    []nn.Matrix[F]  // residual stream before and after every half block, [B·T, C]
 	raw      nn.Matrix[F]    // embeddings before their norm, with Config.EmbedNorm
 	rawR     []F
@@ -50,15 +51,15 @@ type Pass[F tensor.Float] struct {
 	head     nn.Product[F]
 
 	spread [][]F     // [B][gradients of all vectors]
-	loss   []float64 // [B]: sum of nats
+	loss   []float64 // [B]: sums of nats
 	lowest int       // first half block that the backward pass reaches
 	works  []worker[F]
 	grads  *nn.Gradients[F] // of the matrices
 
-	run struct{ train, eval, states, columns pool.Func } // bound once: a step allocates nothing
+	run struct{ train, eval, states, columns pool.Func } // bound once: a step does not allocate
 }
 
-// layer is the activations of one block.
+// layer holds the activations of one block.
 type layer[F tensor.Float] struct {
 	norm1, norm2 nn.Matrix[F] // normed inputs of the halves [B·T, C]
 	r1, r2       []F          // 1/rms of their rows
@@ -78,8 +79,9 @@ type worker[F tensor.Float] struct {
 	mix   mixScratch[F]
 }
 
-// NewPass allocates a pass of B sequences of T positions; p may be nil for one
-// thread. It is for the tensors trainable now: Freeze invalidates it.
+// NewPass allocates a pass of B sequences of T positions. If p is nil, it uses
+// one thread. The pass is for the tensors that train now: Freeze invalidates
+// it.
 func (m *Model[F]) NewPass(p *pool.Pool, B, T int) *Pass[F] {
 	c, n := m.Config, B*T
 	s := &Pass[F]{B: B, T: T, model: m, pool: p, entry: make([]int32, n), loss: make([]float64, B)}
@@ -92,7 +94,7 @@ func (m *Model[F]) NewPass(p *pool.Pool, B, T int) *Pass[F] {
 		s.layers = append(s.layers, s.newLayer(l))
 	}
 	s.final, s.finalR = nn.NewMatrix[F](n, c.Dim), make([]F, n)
-	logits := nn.NewMatrix[F](n, c.Vocab) // the loss turns them into their gradient in place
+	logits := nn.NewMatrix[F](n, c.Vocab) // the loss replaces them by their gradient
 	s.head = nn.NewProduct(m.head, s.final, logits, logits)
 	for range B {
 		s.spread = append(s.spread, m.Spread())
@@ -134,7 +136,7 @@ func (p *Pass[F]) newWorker() worker[F] {
 	return w
 }
 
-// plan finds where the backward pass ends and cuts the weight gradients.
+// plan determines where the backward pass ends and cuts the weight gradients.
 func (p *Pass[F]) plan() {
 	m := p.model
 	p.lowest = 2 * len(m.blocks)
@@ -152,8 +154,8 @@ func (p *Pass[F]) plan() {
 	p.grads = nn.NewGradients(all...)
 }
 
-// half is the half block t belongs to: 2l mixes, 2l+1 feeds forward, -1 is
-// below the blocks and 2·Layers above them.
+// half returns the half block of t: 2l for the mixer, 2l+1 for the feed-forward
+// network, -1 below the blocks and 2·Layers above them.
 func (m *Model[F]) half(t *Tensor[F]) int {
 	switch {
 	case t == m.embed || t == m.embedNorm.Gain:
@@ -174,7 +176,7 @@ func rotation[F tensor.Float](c Config, T int) *nn.Rotation[F] {
 	return nn.NewRotation[F](c.RopeBase, c.HeadDim, T, c.Rope == RopePairs)
 }
 
-// sequence is the one at the positions [lo, hi).
+// sequence returns the sequence at the positions [lo, hi).
 func (p *Pass[F]) sequence(lo, hi int) nn.Sequence {
 	s := nn.Sequence{Lo: lo, Hi: hi}
 	if p.batch.Starts != nil {

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// timeMix is the weights of RWKV time mixing (Peng et al., arXiv 2305.13048;
+// timeMix holds the weights of RWKV time mixing (Peng et al., arXiv 2305.13048;
 // the matrix-valued state of arXiv 2404.05892). With x' the input one position
 // earlier in the document,
 //
@@ -15,8 +15,8 @@ import (
 //	o_t = r_tᵀ·(S + diag(u)·k_t·v_tᵀ)      u = time_mix_first
 //	S   = diag(w)·S + k_t·v_tᵀ             w = exp(-exp(time_mix_decay))
 //
-// for each head with its state S [D, D], then RMSNorm of every head with gains.
-// w lies in (0, 1) whatever the parameter is, so the state cannot blow up.
+// for each head with its state S [D, D], followed by RMSNorm of every head with
+// gains. w is in (0, 1) for any parameter, so the state cannot diverge.
 type timeMix[F tensor.Float] struct {
 	r, k, v             *nn.Linear[F] // [H·D, C]
 	lerpR, lerpK, lerpV *Tensor[F]    // [C]: share of x; the rest is x'
@@ -32,7 +32,7 @@ func (m *Model[F]) timeMix(at func(string) string) *timeMix[F] {
 	}
 }
 
-// timeMixing is the activations of timeMix in a pass.
+// timeMixing holds the activations of timeMix in a pass.
 type timeMixing[F tensor.Float] struct {
 	w       *timeMix[F]
 	in      nn.Matrix[F]  // [B·T, C]
@@ -51,7 +51,7 @@ func newTimeMixing[F tensor.Float](c Config, w *timeMix[F], in, mixed nn.Matrix[
 	return timeMixing[F]{w: w, in: in, r: one(w.r), k: one(w.k), v: one(w.v), o: nn.NewMatrix[F](n, wide), rms: nn.NewMatrix[F](n, c.Heads), mixed: mixed, c: c}
 }
 
-// mixScratch is what one thread needs to walk a sequence.
+// mixScratch holds the buffers of one thread.
 type mixScratch[F tensor.Float] struct {
 	states []F          // [T+1, D, D]: the state before each position
 	ds     []F          // [D, D]: its gradient
@@ -65,7 +65,7 @@ func newMixScratch[F tensor.Float](c Config, T int) mixScratch[F] {
 	return mixScratch[F]{states: make([]F, (T+1)*d*d), ds: make([]F, d*d), w: make([]F, d), dw: make([]F, d), do: make([]F, d), dn: nn.NewMatrix[F](T, c.Dim)}
 }
 
-// forward fills mixed [T, H·D] from the normed input [T, C].
+// forward computes mixed [T, H·D] from the normed input [T, C].
 func (a *timeMixing[F]) forward(p *Pass[F], w *worker[F], lo, hi int) {
 	for t := lo; t < hi; t++ {
 		x, prev := a.in.Row(t), a.previous(p, lo, t)
@@ -84,7 +84,8 @@ func (a *timeMixing[F]) forward(p *Pass[F], w *worker[F], lo, hi int) {
 	}
 }
 
-// previous is the normed input one position earlier, nil at a document's start.
+// previous returns the normed input one position earlier, nil at the start of a
+// document.
 func (a *timeMixing[F]) previous(p *Pass[F], lo, t int) []F {
 	if p.start(lo, t-lo) == t-lo {
 		return nil
@@ -92,7 +93,7 @@ func (a *timeMixing[F]) previous(p *Pass[F], lo, t int) []F {
 	return a.in.Row(t - 1)
 }
 
-// lerp is y = mu·x + (1-mu)·prev; a nil prev is zero.
+// lerp sets y = mu·x + (1-mu)·prev; a nil prev is zero.
 func lerp[F tensor.Float](y, x, prev, mu []F) {
 	for i, m := range mu {
 		y[i] = m * x[i]
@@ -102,7 +103,7 @@ func lerp[F tensor.Float](y, x, prev, mu []F) {
 	}
 }
 
-// headNorms is RMSNorm of every head of one position.
+// headNorms computes RMSNorm of every head of one position.
 func headNorms[F tensor.Float](y, x, rms, gain []F, c Config) {
 	for h := range c.Heads {
 		at, end := h*c.HeadDim, (h+1)*c.HeadDim
@@ -110,8 +111,8 @@ func headNorms[F tensor.Float](y, x, rms, gain []F, c Config) {
 	}
 }
 
-// walk is head h along the sequence at lo, leaving the state before every
-// position in s.states, where the backward pass finds it.
+// walk computes head h along the sequence at lo and stores the state before
+// every position in s.states for the backward pass.
 func (a *timeMixing[F]) walk(p *Pass[F], s *mixScratch[F], h, lo, hi int) {
 	d := a.c.HeadDim
 	at, end := h*d, (h+1)*d
@@ -126,14 +127,15 @@ func (a *timeMixing[F]) walk(p *Pass[F], s *mixScratch[F], h, lo, hi int) {
 	}
 }
 
-// decays is w = exp(-exp(decay)).
+// decays sets w = exp(-exp(decay)).
 func decays[F tensor.Float](w, decay []F) {
 	for i, v := range decay {
 		w[i] = F(math.Exp(-math.Exp(float64(v))))
 	}
 }
 
-// recur is one step of one head: o = rᵀ·(S + diag(u)·k·vᵀ), S = diag(w)·S + k·vᵀ.
+// recur computes one step of one head: o = rᵀ·(S + diag(u)·k·vᵀ), S = diag(w)·S
+// + k·vᵀ.
 func recur[F tensor.Float](o, state, r, k, v, u, w []F) {
 	d := len(r)
 	clear(o)
@@ -148,8 +150,8 @@ func recur[F tensor.Float](o, state, r, k, v, u, w []F) {
 	tensor.AddScaled(o, bonus, v)
 }
 
-// backward takes w.dm, the gradient of mixed [T, H·D], to w.dn, that of the
-// normed input [T, C].
+// backward computes, from w.dm, the gradient of mixed [T, H·D], w.dn, the
+// gradient of the normed input [T, C].
 func (a *timeMixing[F]) backward(p *Pass[F], w *worker[F], spread []F, lo, hi int) {
 	d := a.c.HeadDim
 	gain, dgain := a.w.gain.Data, a.w.gain.In(spread)
@@ -164,7 +166,7 @@ func (a *timeMixing[F]) backward(p *Pass[F], w *worker[F], spread []F, lo, hi in
 		}
 	}
 	for h := range a.c.Heads {
-		a.walk(p, &w.mix, h, lo, hi) // the states again
+		a.walk(p, &w.mix, h, lo, hi) // recompute the states
 		a.walkBackward(p, &w.mix, w.dm, spread, h, lo, hi)
 	}
 	w.dn.Part(0, hi-lo).Zero()
@@ -174,7 +176,8 @@ func (a *timeMixing[F]) backward(p *Pass[F], w *worker[F], spread []F, lo, hi in
 }
 
 // walkBackward goes back along the sequence with dS, the gradient of the state
-// after each position, into the gradients of r, k, v, the decay and the bonus.
+// after each position, and computes the gradients of r, k, v, the decay and the
+// bonus.
 func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do nn.Matrix[F], spread []F, h, lo, hi int) {
 	d := a.c.HeadDim
 	at, end := h*d, (h+1)*d
@@ -201,7 +204,7 @@ func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do nn.Matrix[
 		}
 		tensor.AddScaled(dv, bonus, g)
 		if p.start(lo, t) == t {
-			clear(s.ds) // another document came before
+			clear(s.ds) // start of a document
 		}
 	}
 	ddecay := a.w.decay.In(spread)[at:end]
@@ -210,7 +213,7 @@ func (a *timeMixing[F]) walkBackward(p *Pass[F], s *mixScratch[F], do nn.Matrix[
 	}
 }
 
-// lerpBackward adds one projection's share to w.dn and to its mu's gradient.
+// lerpBackward adds one projection's part to w.dn and to its mu's gradient.
 func (a *timeMixing[F]) lerpBackward(p *Pass[F], w *worker[F], q *nn.Product[F], mu *Tensor[F], spread []F, lo, hi int) {
 	dmu := mu.In(spread)
 	q.Backward(w.mix.dn, lo, hi, true)

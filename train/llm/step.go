@@ -6,7 +6,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Count is the number of positions of targets that have something to predict.
+// Count returns the number of positions with a target.
 func Count(targets []int32) int {
 	n := 0
 	for _, t := range targets {
@@ -20,9 +20,9 @@ func Count(targets []int32) int {
 // Train runs the batch forward and backward and returns the sum of the losses
 // in nats over the positions with a target. scale multiplies the loss in the
 // gradients: 1/n for a mean over n positions, counted over all batches of a
-// step. With add the weight gradients are added to those of the step's earlier
-// batches, else they replace what was there. The same bits come out for any
-// number of threads.
+// step. If add is set, the weight gradients are added to those of the step's
+// earlier batches, otherwise they replace them. The result is bit-identical for
+// any number of threads.
 func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 	if err := p.load(b); err != nil {
 		return 0, err
@@ -31,7 +31,7 @@ func (p *Pass[F]) Train(b Batch[F], scale float64, add bool) (float64, error) {
 	if !add {
 		p.model.ClearVectors()
 		if !p.model.Config.Tied {
-			clear(p.model.embed.Grad) // else the head's product replaces it
+			clear(p.model.embed.Grad) // otherwise the head's product replaces it
 		}
 	}
 	lowest := p.lowest
@@ -57,7 +57,7 @@ func (p *Pass[F]) Loss(b Batch[F]) (float64, error) {
 	return p.sum(), nil
 }
 
-// sum adds the sequences' losses in their order.
+// sum adds the sequences' losses in order.
 func (p *Pass[F]) sum() float64 {
 	var s float64
 	for _, l := range p.loss {
@@ -66,36 +66,36 @@ func (p *Pass[F]) sum() float64 {
 	return s
 }
 
-// load checks the batch, which comes from files, and takes it.
+// load checks and stores the batch, which comes from files.
 func (p *Pass[F]) load(b Batch[F]) error {
 	n, c := p.B*p.T, p.model.Config
 	if len(b.Tokens) != n || len(b.Targets) != n || b.Starts != nil && len(b.Starts) != n {
-		return fmt.Errorf("batch of %d tokens, %d targets, %d starts for %d×%d positions", len(b.Tokens), len(b.Targets), len(b.Starts), p.B, p.T)
+		return fmt.Errorf("batch size mismatch: %d tokens, %d targets, %d starts for %d×%d positions", len(b.Tokens), len(b.Targets), len(b.Starts), p.B, p.T)
 	}
 	for i := range n {
 		if t := b.Tokens[i]; t < 0 || int(t) >= c.Vocab {
-			return fmt.Errorf("token %d at position %d lies outside the vocabulary of %d", t, i, c.Vocab)
+			return fmt.Errorf("token %d at position %d out of range, vocabulary size is %d", t, i, c.Vocab)
 		}
 		if t := b.Targets[i]; int(t) >= c.Vocab {
-			return fmt.Errorf("target %d at position %d lies outside the vocabulary of %d", t, i, c.Vocab)
+			return fmt.Errorf("target %d at position %d out of range, vocabulary size is %d", t, i, c.Vocab)
 		}
 		if b.Starts == nil {
 			continue
 		}
 		if s := int(b.Starts[i]); s < 0 || s > i%p.T || i%p.T > 0 && b.Starts[i] < b.Starts[i-1] {
-			return fmt.Errorf("document start %d at position %d of its sequence", s, i%p.T)
+			return fmt.Errorf("invalid document start %d at position %d of its sequence", s, i%p.T)
 		}
 	}
 	if len(b.Embeds) != len(b.Rows)*c.Dim || b.EmbedGrads != nil && len(b.EmbedGrads) != len(b.Embeds) {
-		return fmt.Errorf("%d injected rows with %d embedding and %d gradient elements, %d each wanted", len(b.Rows), len(b.Embeds), len(b.EmbedGrads), len(b.Rows)*c.Dim)
+		return fmt.Errorf("%d injected rows with %d embedding and %d gradient elements, want %d each", len(b.Rows), len(b.Embeds), len(b.EmbedGrads), len(b.Rows)*c.Dim)
 	}
 	if b.Best != nil && len(b.Best) != n {
-		return fmt.Errorf("room for %d likeliest tokens at %d positions", len(b.Best), n)
+		return fmt.Errorf("size mismatch: %d likeliest tokens, %d positions", len(b.Best), n)
 	}
 	fill32(p.entry, -1)
 	for i, row := range b.Rows {
 		if row < 0 || int(row) >= n || p.entry[row] >= 0 {
-			return fmt.Errorf("injected row %d lies outside the batch or twice in it", row)
+			return fmt.Errorf("injected row %d is out of range or a duplicate", row)
 		}
 		p.entry[row] = int32(i)
 	}
@@ -109,7 +109,7 @@ func fill32(x []int32, v int32) {
 	}
 }
 
-// start is the position in the sequence at lo where t's document begins.
+// start returns the index in the sequence at lo at which t's document begins.
 func (p *Pass[F]) start(lo, t int) int {
 	if p.batch.Starts == nil {
 		return 0
@@ -117,8 +117,8 @@ func (p *Pass[F]) start(lo, t int) int {
 	return int(p.batch.Starts[lo+t])
 }
 
-// trainSequences is the first half of a step for some sequences: no sequence
-// meets another in it.
+// trainSequences is the first half of a step for some sequences, which are
+// independent of each other.
 func (p *Pass[F]) trainSequences(thread, from, to int) {
 	for s := from; s < to; s++ {
 		w, lo, hi := &p.works[thread], s*p.T, (s+1)*p.T
@@ -148,12 +148,12 @@ func (p *Pass[F]) gradColumns(thread, from, to int) {
 	p.grads.Compute(p.works[thread].panel, from, to, p.add)
 }
 
-// States runs the first n sequences of the tokens [B·T] forward and gives the
-// states behind the last norm, [B·T, C], of which the head makes logits. They are
-// valid until the next pass.
+// States runs the first n sequences of the tokens [B·T] forward and returns the
+// output of the last norm, [B·T, C], the input of the head. It is valid until
+// the next pass.
 func (p *Pass[F]) States(tokens []int32, n int) (nn.Matrix[F], error) {
 	if n < 0 || n > p.B {
-		return nn.Matrix[F]{}, fmt.Errorf("the states of %d sequences of %d", n, p.B)
+		return nn.Matrix[F]{}, fmt.Errorf("states of %d sequences, want 0 to %d", n, p.B)
 	}
 	if err := p.load(Batch[F]{Tokens: tokens, Targets: make([]int32, len(tokens))}); err != nil {
 		return nn.Matrix[F]{}, err

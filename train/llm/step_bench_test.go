@@ -9,8 +9,7 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// sizes are the models that training speed is told of, with the positions of a
-// sequence.
+// sizes are the models and sequence lengths of the published training speeds.
 var sizes = []struct {
 	name  string
 	model Config
@@ -21,8 +20,8 @@ var sizes = []struct {
 	{"30M", Config{Vocab: 8192, Dim: 512, Layers: 8, Heads: 8, Hidden: 1408, Context: 256, Tied: true}, 256},
 }
 
-// step is one whole step of batch 4: forward, backward, the norm of the
-// gradient, AdamW and what makes the weights ready for the next one.
+// step returns a complete step with batch size 4: forward, backward, the
+// gradient norm, AdamW and packing for the next step.
 func step(b *testing.B, c Config, T int, bf16 bool, p *pool.Pool) func() {
 	m := randomModel[float32](b, c, 1)
 	m.BF16 = bf16
@@ -41,7 +40,7 @@ func step(b *testing.B, c Config, T int, bf16 bool, p *pool.Pool) func() {
 	}
 }
 
-// BenchmarkStep reports the best rate of whole steps.
+// BenchmarkStep reports the best rate of complete steps.
 func BenchmarkStep(b *testing.B) {
 	for _, s := range sizes {
 		for threads := 1; threads <= 2; threads++ {

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/pool"
 )
 
-// processorTime is what all threads of the process have taken.
+// processorTime returns the processor time of all threads of the process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -19,8 +19,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkStepBF16 is steps with products of float32 and of bfloat16 in turns,
-// on one thread. It reports the least processor time of each, in milliseconds.
+// BenchmarkStepBF16 alternates steps with products of float32 and of bfloat16
+// on one thread. It reports the minimum processor time of each, in
+// milliseconds.
 func BenchmarkStepBF16(b *testing.B) {
 	for _, s := range sizes {
 		b.Run(s.name, func(b *testing.B) {

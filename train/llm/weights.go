@@ -9,12 +9,12 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// Tensor is one named weight and its gradient.
+// Tensor is a named weight and its gradient.
 type Tensor[F tensor.Float] = nn.Tensor[F]
 
-// specs lists the tensors of a model in the order of its memory. Matrices that
-// multiply the same input lie beside each other, so that one product serves
-// them: query, key, value; gate, up. The names are those of GGUF.
+// specs lists the tensors of a model in the order of its memory. Matrices with
+// the same input are adjacent, so that one product serves them: query, key,
+// value; gate, up. The names are those of GGUF.
 func (c Config) specs() []nn.Spec {
 	all := []nn.Spec{{Name: "token_embd.weight", Layer: -1, Shape: []int{c.Vocab, c.Dim}}}
 	if c.EmbedNorm {
@@ -67,23 +67,23 @@ func (c Config) blockSpecs(l int) []nn.Spec {
 	return all
 }
 
-// Model is the weights of a GPT.
+// Model holds the weights of a GPT.
 type Model[F tensor.Float] struct {
 	Config Config // defaults filled in
 	*nn.Params[F]
 
 	embed     *Tensor[F]
-	embedNorm nn.Norm[F] // without Config.EmbedNorm there is none
+	embedNorm nn.Norm[F] // no gain without Config.EmbedNorm
 	blocks    []block[F]
 	norm      nn.Norm[F]
 	head      *nn.Linear[F]
 	fresh     bool
 }
 
-// block is the weights of one layer.
+// block holds the weights of one layer.
 type block[F tensor.Float] struct {
 	norm1, norm2 nn.Norm[F]
-	attn         *nn.Attention[F] // one of the two
+	attn         *nn.Attention[F] // attn or mix is set
 	mix          *timeMix[F]
 	out          *nn.Linear[F] // [C, H·D]
 	ffn          *nn.FFN[F]
@@ -100,7 +100,7 @@ func New[F tensor.Float](c Config) (*Model[F], error) {
 	return m, nil
 }
 
-// wire points the layers at their tensors.
+// wire creates the layers on their tensors.
 func (m *Model[F]) wire() {
 	c := m.Config
 	m.embed, m.embedNorm, m.norm = m.Tensor("token_embd.weight"), m.rms("token_embd_norm.weight"), m.rms("output_norm.weight")
@@ -130,19 +130,21 @@ func (m *Model[F]) wire() {
 	}
 }
 
-// rms is the norm with the named gain; none where the model has no such tensor.
+// rms returns the norm with the named gain. Without the tensor, the gain is
+// nil.
 func (m *Model[F]) rms(gain string) nn.Norm[F] {
 	return nn.Norm[F]{Gain: m.Tensor(gain), Eps: F(m.Config.NormEps)}
 }
 
-// Untie is m with a head of its own, which starts as a copy of the embedding,
-// so that one can train while the other is frozen; m itself where it has one.
+// Untie returns m with a separate head, a copy of the embedding, so that one
+// can train while the other is frozen. It returns m itself if the head is not
+// tied.
 func (m *Model[F]) Untie() (*Model[F], error) {
 	if !m.Config.Tied {
 		return m, nil
 	}
 	if len(m.Adapters()) > 0 {
-		return nil, errors.New("untying a head beside adapters: merge them first")
+		return nil, errors.New("cannot untie the head of a model with adapters: merge them first")
 	}
 	c := m.Config
 	c.Tied = false
@@ -175,9 +177,9 @@ func (m *Model[F]) linears() []*nn.Linear[F] {
 	return all
 }
 
-// Refresh packs weights for the matrix products: all of them the first time,
-// later those that train. It must be called after weights change and before
-// the next pass; p may be nil for one thread.
+// Refresh packs weights for the matrix products: all the first time, later
+// those that train. The caller must call it after weights change and before the
+// next pass. If p is nil, it uses one thread.
 func (m *Model[F]) Refresh(p *pool.Pool) {
 	all, everything := m.linears(), !m.fresh
 	m.fresh = true
@@ -188,11 +190,11 @@ func (m *Model[F]) Refresh(p *pool.Pool) {
 	})
 }
 
-// Stale makes the next Refresh pack every weight, frozen ones included: after
+// Stale makes the next Refresh pack every weight, including frozen ones, after
 // weights were loaded.
 func (m *Model[F]) Stale() { m.fresh = false }
 
-// each does n pieces of work on the pool, or in order without one.
+// each runs n parts on the pool, or in order if p is nil.
 func each(p *pool.Pool, n int, f pool.Func) {
 	if p == nil {
 		f(0, 0, n)

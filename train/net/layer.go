@@ -10,7 +10,7 @@ import (
 )
 
 // Layer is one layer of a description: its kind, its inputs, and the parameters
-// of its kind, see kinds. Comments give the default of a zero field.
+// of its kind, see kinds. Comments state the default of a zero field.
 type Layer struct {
 	Name   string   `json:"name,omitempty"`   // the kind and a number
 	Kind   string   `json:"kind"`             //

@@ -7,12 +7,13 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// AdamWOptions are AdamW's constants. Zero fields take the defaults named.
+// AdamWOptions are AdamW's constants. Comments state the default of a zero
+// field.
 type AdamWOptions struct {
 	Beta1   float64 // 0.9
 	Beta2   float64 // 0.95
 	Epsilon float64 // 1e-8
-	Decay   float64 // weight decay, on parameters with Decay; 0 is none
+	Decay   float64 // weight decay of parameters with Decay; 0: none
 }
 
 func (o AdamWOptions) withDefaults() AdamWOptions {
@@ -41,10 +42,10 @@ type AdamW struct {
 	spans  []span
 	pool   *pool.Pool
 	run    pool.Func
-	update []tensor.AdamW // constants of this step, one a parameter
+	update []tensor.AdamW // constants of this step, one per parameter
 }
 
-// NewAdamW prepares to move params on p, which may be nil.
+// NewAdamW returns an AdamW over params. If p is nil, it uses one thread.
 func NewAdamW(params []Param, opt AdamWOptions, p *pool.Pool) *AdamW {
 	a := &AdamW{opt: opt.withDefaults(), params: params, m: zeros(params), v: zeros(params), spans: cut(params), pool: p}
 	a.update = make([]tensor.AdamW, len(params))
@@ -52,7 +53,8 @@ func NewAdamW(params []Param, opt AdamWOptions, p *pool.Pool) *AdamW {
 	return a
 }
 
-// Step moves the weights by their gradients times scale at learning rate rate.
+// Step updates the weights by their gradients times scale at learning rate
+// rate.
 func (a *AdamW) Step(rate, scale float64) {
 	a.prepare(rate, scale)
 	each(a.pool, len(a.spans), a.run)
@@ -85,12 +87,12 @@ func (a *AdamW) spansOf(_, from, to int) {
 	}
 }
 
-// State is the moments, aliased.
+// State returns the moments, aliased.
 func (a *AdamW) State() State {
 	return State{Step: a.step, Slots: append(slots(a.params, "m", a.m), slots(a.params, "v", a.v)...)}
 }
 
-// Restore takes the state of an AdamW over the same parameters.
+// Restore restores the state of an AdamW over the same parameters.
 func (a *AdamW) Restore(s State) error {
 	if err := a.State().restore(s); err != nil {
 		return err

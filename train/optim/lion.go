@@ -2,15 +2,15 @@ package optim
 
 import "mm-abi.org/mm/core/pool"
 
-// LionOptions are Lion's constants. Zero fields take the defaults named.
+// LionOptions are Lion's constants. Comments state the default of a zero field.
 type LionOptions struct {
 	Beta1 float64 // 0.9
 	Beta2 float64 // 0.99
-	Decay float64 // weight decay, on parameters with Decay; 0 is none
+	Decay float64 // weight decay of parameters with Decay; 0: none
 }
 
-// Lion moves every weight by the same amount, in the direction of a momentum's
-// sign (Chen et al., arXiv 2302.06675):
+// Lion changes every weight by the same amount, in the direction of the sign of
+// a momentum (Chen et al., arXiv 2302.06675):
 //
 //	w = w - rate·decay·w - rate·sign(β1·m + (1-β1)·g)
 //	m = β2·m + (1-β2)·g
@@ -26,7 +26,7 @@ type Lion struct {
 	rate, scale float64
 }
 
-// NewLion prepares to move params on p, which may be nil.
+// NewLion returns a Lion over params. If p is nil, it uses one thread.
 func NewLion(params []Param, opt LionOptions, p *pool.Pool) *Lion {
 	if opt.Beta1 == 0 {
 		opt.Beta1 = 0.9
@@ -39,7 +39,8 @@ func NewLion(params []Param, opt LionOptions, p *pool.Pool) *Lion {
 	return l
 }
 
-// Step moves the weights by their gradients times scale at learning rate rate.
+// Step updates the weights by their gradients times scale at learning rate
+// rate.
 func (l *Lion) Step(rate, scale float64) {
 	l.step++
 	l.rate, l.scale = rate, scale
@@ -75,10 +76,10 @@ func (l *Lion) move(w, g, m []float32, rate, keep float32) {
 	}
 }
 
-// State is the momentum, aliased.
+// State returns the momentum, aliased.
 func (l *Lion) State() State { return State{Step: l.step, Slots: slots(l.params, "m", l.m)} }
 
-// Restore takes the state of a Lion over the same parameters.
+// Restore restores the state of a Lion over the same parameters.
 func (l *Lion) Restore(s State) error {
 	if err := l.State().restore(s); err != nil {
 		return err

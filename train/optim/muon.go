@@ -9,23 +9,23 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// MuonOptions are Muon's constants. Zero fields take the defaults named.
+// MuonOptions are Muon's constants. Comments state the default of a zero field.
 type MuonOptions struct {
 	Momentum float64 // 0.95
-	// Ratio is Muon's learning rate over AdamW's, which moves what is no hidden
-	// matrix; 0 means 20/3: 0.02 beside 0.003.
+	// Ratio is Muon's learning rate divided by AdamW's, which updates
+	// everything but hidden matrices; 0 means 20/3: 0.02 and 0.003.
 	Ratio float64
-	Steps int // of Newton and Schulz's iteration; 0 means 5
-	// Decay is weight decay on hidden matrices; 0 is none.
+	Steps int // of the Newton-Schulz iteration; 0 means 5
+	// Decay is weight decay of hidden matrices; 0 means none.
 	Decay float64
 	Adam  AdamWOptions // for everything else
 }
 
-// Muon moves every hidden matrix by the nearest orthogonal matrix to its
-// Nesterov momentum, found by a quintic iteration of Newton and Schulz (Jordan
-// et al., "Muon: an optimizer for hidden layers in neural networks", 2024), and
+// Muon changes every hidden matrix by the nearest orthogonal matrix to its
+// Nesterov momentum, found by a quintic Newton-Schulz iteration (Jordan et al.,
+// "Muon: an optimizer for hidden layers in neural networks", 2024), and
 // everything else by AdamW. Stacked projections are separate matrices here and
-// are orthogonalised apart.
+// are orthogonalized separately.
 //
 //	m = μ·m + (1-μ)·g        u = (1-μ)·g + μ·m
 //	w = w - rate·decay·w - rate·√max(1, rows/columns)·orthogonal(u)
@@ -48,7 +48,7 @@ type muonLane struct {
 	mul     tensor.Multiplier[float32]
 }
 
-// NewMuon prepares to move params on p, which may be nil.
+// NewMuon returns a Muon over params. If p is nil, it uses one thread.
 func NewMuon(params []Param, opt MuonOptions, p *pool.Pool) *Muon {
 	if opt.Momentum == 0 {
 		opt.Momentum = 0.95
@@ -91,7 +91,7 @@ func newMuonLane(params []Param) muonLane {
 	return muonLane{u: make([]float32, size), x: make([]float32, size), y: make([]float32, size), a: make([]float32, square), b: make([]float32, square)}
 }
 
-// Step moves the weights by their gradients times scale; rate is AdamW's.
+// Step updates the weights by their gradients times scale; rate is AdamW's.
 func (o *Muon) Step(rate, scale float64) {
 	o.rate, o.scale = rate*o.opt.Ratio, scale
 	each(o.pool, len(o.params), o.run)
@@ -110,17 +110,17 @@ func (o *Muon) matrices(thread, from, to int) {
 			m[j] = mu*m[j] + (1-mu)*g
 			u[j] = (1-mu)*g + mu*m[j]
 		}
-		l.orthogonalise(u, rows, cols, o.opt.Steps)
+		l.orthogonalize(u, rows, cols, o.opt.Steps)
 		rate := p.rate(o.rate)
 		tensor.ScaleBy(p.Data, float32(1-rate*o.opt.Decay))
 		tensor.AddScaled(p.Data, float32(-rate*math.Sqrt(max(1, float64(rows)/float64(cols)))), u)
 	}
 }
 
-// orthogonalise replaces u [rows, cols] by nearly the orthogonal factor of its
-// polar decomposition: with X = u/‖u‖ of no more rows than columns,
-// A = X·Xᵀ, X ← a·X + (b·A + c·A²)·X, whose singular values settle around one.
-func (l *muonLane) orthogonalise(u []float32, rows, cols, steps int) {
+// orthogonalize replaces u [rows, cols] by an approximation of the orthogonal
+// factor of its polar decomposition: with X = u/‖u‖ of no more rows than columns,
+// A = X·Xᵀ, X ← a·X + (b·A + c·A²)·X, whose singular values converge around one.
+func (l *muonLane) orthogonalize(u []float32, rows, cols, steps int) {
 	const a, b, c = 3.4445, -4.7750, 2.0315
 	norm := math.Sqrt(float64(tensor.Inner(u, u))) + 1e-7
 	r, n := min(rows, cols), max(rows, cols)
@@ -156,14 +156,14 @@ func transpose(dst, src []float32, rows, cols int) {
 	}
 }
 
-// State is the momenta and AdamW's state, aliased.
+// State returns the momenta and AdamW's state, aliased.
 func (o *Muon) State() State {
 	s := o.adam.State()
 	s.Slots = append(slots(o.params, "momentum", o.m), s.Slots...)
 	return s
 }
 
-// Restore takes the state of a Muon over the same parameters.
+// Restore restores the state of a Muon over the same parameters.
 func (o *Muon) Restore(s State) error {
 	if err := o.State().restore(s); err != nil {
 		return err

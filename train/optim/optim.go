@@ -1,13 +1,13 @@
-// Package optim moves weights by their gradients: [AdamW], [Lion],
+// Package optim updates weights by their gradients: [AdamW], [Lion],
 // [ScheduleFree] AdamW and [Muon], the learning-rate [Schedule], and the global
 // gradient norm.
 //
-// The way of a step: [Gauge.Norm] measures the gradients of all [Param]s before
-// anything is clipped; the trainer turns that into a factor; an optimizer's
-// Step applies the factor, decays what is to decay and moves the weights. Each
-// splits its work over a pool into pieces that depend on the shapes alone, and
-// every element is computed from that element, or that matrix, alone: the same
-// bits for any number of threads. [State] is what a checkpoint keeps.
+// [Gauge.Norm] measures the gradients of all [Param]s before clipping, and the
+// trainer derives a factor from the norm. An optimizer's Step applies the
+// factor, decays and updates the weights. Each optimizer splits its work over a
+// pool into parts that depend only on the shapes, and every element is computed
+// only from that element or matrix: the result is bit-identical for any number
+// of threads. Checkpoints store [State].
 package optim
 
 import (
@@ -23,10 +23,10 @@ type Param struct {
 	Name       string
 	Shape      []int // outermost first
 	Data, Grad []float32
-	// Decay tells whether weight decay applies: to matrices, not to gains.
+	// Decay enables weight decay: for matrices, not for gains.
 	Decay bool
-	// Hidden marks a matrix between activations, as opposed to an embedding or a
-	// head: Muon orthogonalises these.
+	// Hidden marks a matrix between activations, as opposed to an embedding or
+	// a head: Muon orthogonalizes these.
 	Hidden bool
 	// Rate multiplies the learning rate; 0 means 1.
 	Rate float64
@@ -39,12 +39,12 @@ func (p *Param) rate(r float64) float64 {
 	return r * p.Rate
 }
 
-// State is the memory of an optimizer between steps.
+// State is the state of an optimizer between steps.
 type State struct {
 	Step int     // steps taken
 	Sum  float64 // schedule-free: the sum of squared rates
-	// Slots are its vectors, named "NAME.KIND" after their parameter. They alias
-	// the optimizer's memory.
+	// Slots are its vectors, named "NAME.KIND" after their parameter. They
+	// alias the optimizer's memory.
 	Slots []Slot
 }
 
@@ -54,31 +54,31 @@ type Slot struct {
 	Data []float32
 }
 
-// restore copies the slots of s into those of own, which must agree in name
+// restore copies the slots of s into those of live, which must agree in name
 // and length.
-func (own State) restore(s State) error {
+func (live State) restore(s State) error {
 	if s.Step < 0 || !(s.Sum >= 0) {
-		return fmt.Errorf("optimizer state: step %d, sum %v", s.Step, s.Sum)
+		return fmt.Errorf("optimizer state: negative step %d or sum %v", s.Step, s.Sum)
 	}
-	if len(s.Slots) != len(own.Slots) {
-		return fmt.Errorf("optimizer state has %d vectors, want %d", len(s.Slots), len(own.Slots))
+	if len(s.Slots) != len(live.Slots) {
+		return fmt.Errorf("optimizer state has %d vectors, want %d", len(s.Slots), len(live.Slots))
 	}
-	for i, slot := range own.Slots {
+	for i, slot := range live.Slots {
 		if s.Slots[i].Name != slot.Name || len(s.Slots[i].Data) != len(slot.Data) {
-			return fmt.Errorf("optimizer state has %d elements of %q where %d of %q belong",
+			return fmt.Errorf("optimizer state has %d elements of %q, want %d of %q",
 				len(s.Slots[i].Data), s.Slots[i].Name, len(slot.Data), slot.Name)
 		}
 	}
-	for i, slot := range own.Slots {
+	for i, slot := range live.Slots {
 		copy(slot.Data, s.Slots[i].Data)
 	}
 	return nil
 }
 
-// span is a piece of a parameter: what one thread updates at a time.
+// span is a part of a parameter that one thread updates at a time.
 type span struct{ param, lo, hi int }
 
-// spanSize is the largest piece, a multiple of the vector width.
+// spanSize is the largest span, a multiple of the vector width.
 const spanSize = 1 << 14
 
 // cut splits params into spans.
@@ -92,7 +92,7 @@ func cut(params []Param) []span {
 	return all
 }
 
-// zeros makes one vector of zeros for every parameter.
+// zeros allocates one zero vector for every parameter.
 func zeros(params []Param) [][]float32 {
 	all := make([][]float32, len(params))
 	for i, p := range params {
@@ -101,7 +101,7 @@ func zeros(params []Param) [][]float32 {
 	return all
 }
 
-// slots names one vector per parameter.
+// slots returns one named vector per parameter.
 func slots(params []Param, kind string, data [][]float32) []Slot {
 	var all []Slot
 	for i, d := range data {
@@ -119,7 +119,8 @@ type Gauge struct {
 	run    pool.Func
 }
 
-// NewGauge measures the gradients of params on p, which may be nil.
+// NewGauge returns a gauge of the gradients of params. If p is nil, it uses one
+// thread.
 func NewGauge(params []Param, p *pool.Pool) *Gauge {
 	g := &Gauge{params: params, spans: cut(params), pool: p}
 	g.sums = make([]float64, len(g.spans))
@@ -127,8 +128,8 @@ func NewGauge(params []Param, p *pool.Pool) *Gauge {
 	return g
 }
 
-// Norm is the Euclidean norm of all gradients together: NaN or infinite where
-// any of them is.
+// Norm returns the Euclidean norm of all gradients. It is NaN or infinite if
+// any gradient is.
 func (g *Gauge) Norm() float64 {
 	each(g.pool, len(g.spans), g.run)
 	var sum float64
@@ -146,7 +147,7 @@ func (g *Gauge) square(_, from, to int) {
 	}
 }
 
-// each does n pieces on the pool, or in order without one.
+// each runs n parts on the pool, or in order if p is nil.
 func each(p *pool.Pool, n int, f pool.Func) {
 	if p == nil {
 		f(0, 0, n)

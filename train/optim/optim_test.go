@@ -11,14 +11,14 @@ import (
 	"mm-abi.org/mm/core/pool"
 )
 
-// stepper is what all optimizers do.
+// stepper is the common interface of the optimizers.
 type stepper interface {
 	Step(rate, scale float64)
 	State() State
 	Restore(State) error
 }
 
-// all makes one of each optimizer.
+// all returns one of each optimizer.
 func all(params []Param, p *pool.Pool) map[string]stepper {
 	return map[string]stepper{
 		"adamw": NewAdamW(params, AdamWOptions{Decay: 0.1}, p),
@@ -28,7 +28,7 @@ func all(params []Param, p *pool.Pool) map[string]stepper {
 	}
 }
 
-// someParams are a hidden matrix, a wide one, an embedding and a gain.
+// someParams returns a hidden matrix, a wide one, an embedding and a gain.
 func someParams(seed uint64) []Param {
 	r := rand.New(rand.NewPCG(seed, 1))
 	ps := []Param{
@@ -60,7 +60,7 @@ func refresh(ps []Param, step uint64) {
 	}
 }
 
-// TestFormulas holds every element-wise optimizer to its formula in float64.
+// Every element-wise optimizer equals its formula in float64.
 func TestFormulas(t *testing.T) {
 	const rate, scale, decay = 0.01, 0.5, 0.1
 	type memory struct{ w, m, v, z, x float64 }
@@ -120,8 +120,8 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
-// Muon's step has singular values around one, in the direction of the
-// momentum, scaled for tall matrices; the rest moves as AdamW moves it.
+// Muon's step has singular values around one, in the direction of the momentum,
+// scaled for tall matrices. AdamW updates the other parameters.
 func TestMuonOrthogonalises(t *testing.T) {
 	ps, same := someParams(3), someParams(3)
 	old := someParams(3)
@@ -131,7 +131,7 @@ func TestMuonOrthogonalises(t *testing.T) {
 	for i, p := range ps {
 		if !p.Hidden {
 			if d := cmp.Diff(same[i].Data, p.Data); d != "" {
-				t.Errorf("%s did not move as by AdamW", p.Name)
+				t.Errorf("%s not updated by AdamW", p.Name)
 			}
 			continue
 		}
@@ -154,7 +154,7 @@ func TestMuonOrthogonalises(t *testing.T) {
 	}
 }
 
-// squaredSingular are the eigenvalues of the smaller Gram matrix of u, by
+// squaredSingular returns the eigenvalues of the smaller Gram matrix of u, by
 // Jacobi rotations.
 func squaredSingular(u []float64, rows, cols int) []float64 {
 	n, inner := min(rows, cols), max(rows, cols)
@@ -199,7 +199,8 @@ func squaredSingular(u []float64, rows, cols int) []float64 {
 	return e
 }
 
-// Threads change no bit, and neither does stopping, saving and going on.
+// The result is bit-identical for any number of threads and across saving and
+// resuming.
 func TestThreadsAndResumeBitwise(t *testing.T) {
 	for name := range all(someParams(1), nil) {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestThreadsAndResumeBitwise(t *testing.T) {
 				for step := range 6 {
 					refresh(ps, uint64(step))
 					o.Step(0.01, 1)
-					if step == 2 && threads == 3 { // move to another machine
+					if step == 2 && threads == 3 { // continue on another optimizer
 						s := o.State()
 						for i := range s.Slots {
 							s.Slots[i].Data = append([]float32(nil), s.Slots[i].Data...)
@@ -252,7 +253,7 @@ func TestRestoreRefusesAnotherShape(t *testing.T) {
 	}
 }
 
-// Schedule-free trains at y, is evaluated at x, and goes on where it was.
+// Schedule-free trains at y, is evaluated at x, and continues at y.
 func TestScheduleFreeAverage(t *testing.T) {
 	ps := someParams(1)
 	s := NewScheduleFree(ps, AdamWOptions{}, nil)
@@ -271,7 +272,7 @@ func TestScheduleFreeAverage(t *testing.T) {
 	}
 }
 
-// Every optimizer finds the minimum of a bowl from far away.
+// Every optimizer finds the minimum of a parabola from far away.
 func TestConverges(t *testing.T) {
 	for name := range all(someParams(1), nil) {
 		ps := someParams(1)
@@ -291,12 +292,12 @@ func TestConverges(t *testing.T) {
 			loss()
 			rate := 0.03 * (1 - float64(i)/400)
 			if name == "sf" {
-				rate = 0.1 // constant, as the method wants
+				rate = 0.1 // constant, as the method requires
 			}
 			o.Step(rate, 1)
 		}
 		if last := loss(); last > first/50 {
-			t.Errorf("%s: went from %v to %v", name, first, last)
+			t.Errorf("%s: loss from %v to %v", name, first, last)
 		}
 	}
 }
@@ -379,8 +380,7 @@ func ExampleSchedule() {
 	// 1000 0.030
 }
 
-// Where there is no gradient and no momentum Lion moves nothing: the sign of
-// zero is zero.
+// Without gradient and momentum Lion changes nothing: the sign of zero is zero.
 func TestLionRests(t *testing.T) {
 	w := []float32{1, -2, 0, 3}
 	g := []float32{0, 0, 0, 1}

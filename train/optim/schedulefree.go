@@ -14,8 +14,8 @@ import (
 //	z = z - rate·(g(y)/(√(v/(1-β2ᵗ)) + ε) + decay·y)
 //	x = (1-c)·x + c·z,  c = rate²/Σ rate²
 //
-// While training the weights are y. Average puts x, which is the model to
-// evaluate and keep, in their place, and Continue puts y back.
+// The weights are y during training. Average replaces them by x, the model to
+// evaluate and save, and Continue restores y.
 type ScheduleFree struct {
 	opt     AdamWOptions
 	params  []Param
@@ -29,8 +29,8 @@ type ScheduleFree struct {
 	rate, scale, mix, root float64
 }
 
-// NewScheduleFree prepares to move params on p, which may be nil. The default
-// of Beta2 is 0.999 here, as published.
+// NewScheduleFree returns a ScheduleFree over params. If p is nil, it uses one
+// thread. The default of Beta2 is 0.999, as published.
 func NewScheduleFree(params []Param, opt AdamWOptions, p *pool.Pool) *ScheduleFree {
 	if opt.Beta2 == 0 {
 		opt.Beta2 = 0.999
@@ -44,8 +44,8 @@ func NewScheduleFree(params []Param, opt AdamWOptions, p *pool.Pool) *ScheduleFr
 	return s
 }
 
-// Step moves the weights by their gradients times scale; rate is constant but
-// for a warm-up.
+// Step updates the weights by their gradients times scale; rate is constant
+// after the warm-up.
 func (s *ScheduleFree) Step(rate, scale float64) {
 	s.step++
 	s.sum += rate * rate
@@ -78,7 +78,7 @@ func (s *ScheduleFree) spansOf(_, from, to int) {
 	}
 }
 
-// between is y = (1-β1)·z + β1·x.
+// between sets y = (1-β1)·z + β1·x.
 func (s *ScheduleFree) between(y, z, x []float32) {
 	a, b := float32(1-s.opt.Beta1), float32(s.opt.Beta1)
 	for i := range y {
@@ -86,14 +86,14 @@ func (s *ScheduleFree) between(y, z, x []float32) {
 	}
 }
 
-// Average puts the mean x in place of the weights, to evaluate or save it.
+// Average replaces the weights by the mean x, to evaluate or save it.
 func (s *ScheduleFree) Average() {
 	for i, p := range s.params {
 		copy(p.Data, s.x[i])
 	}
 }
 
-// Continue puts the training point y back, the same bits as before Average.
+// Continue restores the training point y, bit-identical to before Average.
 func (s *ScheduleFree) Continue() {
 	for i, p := range s.params {
 		if s.step > 0 {
@@ -104,15 +104,15 @@ func (s *ScheduleFree) Continue() {
 	}
 }
 
-// State is z, x and the second moment, aliased.
+// State returns z, x and the second moment, aliased.
 func (s *ScheduleFree) State() State {
 	all := slots(s.params, "z", s.z)
 	all = append(all, slots(s.params, "x", s.x)...)
 	return State{Step: s.step, Sum: s.sum, Slots: append(all, slots(s.params, "v", s.v)...)}
 }
 
-// Restore takes the state of a ScheduleFree over the same parameters and puts
-// its training point into the weights.
+// Restore restores the state of a ScheduleFree over the same parameters and
+// sets the weights to its training point.
 func (s *ScheduleFree) Restore(t State) error {
 	if err := s.State().restore(t); err != nil {
 		return err

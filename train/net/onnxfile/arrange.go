@@ -6,8 +6,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// alike is the form in which a step that works element by element finds all its
-// inputs: planes where they lie so and in no other way.
+// alike returns the form for all inputs of an element-wise step: planes or
+// lines if all inputs are available only in that form, otherwise rows.
 func (v *values) alike(s *net.Step) form {
 	for _, f := range []form{planes, lines} {
 		all := true
@@ -83,7 +83,7 @@ func (v *values) rearrange(s *net.Step, at string) {
 	v.set(s, rows, x)
 }
 
-// enlarge appends a layer that makes a picture larger.
+// enlarge appends a layer that enlarges an image.
 func (v *values) enlarge(s *net.Step) {
 	at, x := v.prefix+s.Name, v.picture(s)
 	if s.Kind == "pixel_shuffle" {
@@ -96,7 +96,7 @@ func (v *values) enlarge(s *net.Step) {
 		onnx.String("coordinate_transformation_mode", "asymmetric"), onnx.String("nearest_mode", "floor")))
 }
 
-// picture is input 0 in planes of the height that the step settled on.
+// picture returns input 0 as planes of the step's height.
 func (v *values) picture(s *net.Step) string {
 	p := s.Takes[0]
 	if p.Height == s.Height {
@@ -105,7 +105,7 @@ func (v *values) picture(s *net.Step) string {
 	return v.reshape(v.prefix+s.Name+".picture", v.get(p.Name, lines), 0, p.Cols, s.Height, p.Rows/s.Height)
 }
 
-// convolve appends a convolution or a transposed one.
+// convolve appends a convolution or a transposed convolution.
 func (v *values) convolve(s *net.Step) {
 	at, g, w := v.prefix+s.Name, s.Geometry(), v.net.Params().Tensor(s.Name+".weight")
 	op, line := "Conv", s.Kind == "conv1d" || s.Kind == "conv1d_transpose"
@@ -144,7 +144,7 @@ func (v *values) convolve(s *net.Step) {
 	v.set(s, f, v.node(op, at, in, attributes...))
 }
 
-// channelsFirst turns [a, taps, b] to [a, b, taps].
+// channelsFirst transposes [a, taps, b] to [a, b, taps].
 func channelsFirst(x []float32, a, taps, b int) []float32 {
 	y := make([]float32, 0, len(x))
 	for i := range a {

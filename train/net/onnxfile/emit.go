@@ -15,15 +15,15 @@ type emitter struct {
 	net   *net.Net[float32]
 	opt   Options
 	model *onnx.Model
-	held  map[string]bool // initializers that are there
+	held  map[string]bool // existing initializers
 
-	// moves are the inputs and steps that differ from step to step of a flow; still
-	// is what the others gave. nil: there is one step alone.
+	// moves holds the inputs and steps that change between the steps of a flow,
+	// still the values of the others. If moves is nil, there is a single step.
 	moves map[string]bool
 	still map[string]map[form]string
 }
 
-// batch is the first dimension.
+// batch returns the first dimension.
 func (e *emitter) batch() any {
 	if e.opt.Batch > 0 {
 		return e.opt.Batch
@@ -35,13 +35,13 @@ func (e *emitter) node(op, output string, inputs []string, attributes ...onnx.At
 	return e.model.Graph.Add(op, inputs, output, attributes...)
 }
 
-// half ends the names of tensors of half precision, which are cast.
+// half is the suffix of half-precision tensors, which are cast.
 const half = ".half"
 
-// leastHalf is how many numbers are worth a Cast.
+// leastHalf is the minimum number of elements worth a Cast.
 const leastHalf = 1024
 
-// floats is an initializer, written once.
+// floats returns an initializer, written once.
 func (e *emitter) floats(name string, values []float32, dims ...int) string {
 	if !e.held[name] {
 		wide := make([]int64, len(dims))
@@ -61,12 +61,13 @@ func (e *emitter) floats(name string, values []float32, dims ...int) string {
 	return name
 }
 
-// number is an initializer of one number; equal numbers are one.
+// number returns an initializer of one number; equal numbers share it.
 func (e *emitter) number(v float32) string {
 	return e.floats(fmt.Sprintf("/number/%v", v), []float32{v})
 }
 
-// ints is an initializer of whole numbers, a shape or axes; equal lists are one.
+// ints returns an initializer of integers, a shape or axes; equal lists share
+// it.
 func (e *emitter) ints(values ...int) string {
 	name := "/ints/" + strings.Trim(strings.ReplaceAll(fmt.Sprint(values), " ", ","), "[]")
 	if !e.held[name] {
@@ -89,7 +90,7 @@ func (e *emitter) transpose(output, x string, perm ...int64) string {
 	return e.node("Transpose", output, []string{x}, onnx.IntList("perm", perm...))
 }
 
-// affine is scale·x + offset, left out where it changes nothing.
+// affine computes scale·x + offset and omits operators without effect.
 func (e *emitter) affine(prefix, x string, scale, offset float32) string {
 	if scale != 0 && scale != 1 {
 		x = e.node("Mul", prefix+".scaled", []string{x, e.number(scale)})
@@ -100,7 +101,8 @@ func (e *emitter) affine(prefix, x string, scale, offset float32) string {
 	return x
 }
 
-// input declares an input of the model and gives the network's, [N, Rows, Cols].
+// input declares an input of the model and returns the network's, [N, Rows,
+// Cols].
 func (e *emitter) input(p net.Port, in Input) string {
 	name, t := in.Name, in.Type
 	if name == "" {
@@ -136,17 +138,17 @@ func (e *emitter) input(p net.Port, in Input) string {
 	return x
 }
 
-// output declares an output of the model, made of the network's.
-func (e *emitter) output(own, x string, out Output) {
-	p, _ := given(e.net, own)
+// output declares an output of the model from the network's output.
+func (e *emitter) output(network, x string, out Output) {
+	p, _ := output(e.net, network)
 	name, t := out.Name, out.Type
 	if name == "" {
-		name = own
+		name = network
 	}
 	if t == 0 {
 		t = onnx.FLOAT
 	}
-	at := "/out/" + own
+	at := "/out/" + network
 	x = e.affine(at, x, out.Scale, out.Offset)
 	if t == onnx.UINT8 {
 		x = e.node("Round", at+".round", []string{x})
@@ -171,7 +173,7 @@ func (e *emitter) output(own, x string, out Output) {
 	e.model.Graph.Outputs = append(e.model.Graph.Outputs, onnx.TensorValue(name, t, append([]any{e.batch()}, dims...)...))
 }
 
-// rename gives a value the name of an output.
+// rename renames a value to an output.
 func (e *emitter) rename(from, to string) {
 	for i := range e.model.Graph.Nodes {
 		n := &e.model.Graph.Nodes[i]

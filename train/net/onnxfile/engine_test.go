@@ -22,10 +22,10 @@ type runner interface {
 	run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor
 }
 
-// ours is onnx/engine.
-type ours struct{}
+// local is onnx/engine.
+type local struct{}
 
-func (ours) run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor {
+func (local) run(t *testing.T, m *onnx.Model, in []engine.Tensor) []engine.Tensor {
 	t.Helper()
 	p, err := engine.Compile(t.Context(), m, engine.Options{Threads: 1})
 	if err != nil {
@@ -53,7 +53,7 @@ type runtime struct {
 	stdout *bufio.Reader
 }
 
-// newRuntime starts it, or skips.
+// newRuntime starts ONNX Runtime or skips the test.
 func newRuntime(t *testing.T) *runtime {
 	t.Helper()
 	python := testfiles.Python(t, "onnxruntime", "numpy")

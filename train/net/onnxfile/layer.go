@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// form is how a value lies behind the batch.
+// form is the layout of a value after the batch dimension.
 type form int
 
 const (
@@ -17,8 +17,8 @@ const (
 	planes             // [Cols, H, W]
 )
 
-// values are those of one application of the network, each in the forms that
-// were asked for.
+// values holds the values of one application of the network, each in the forms
+// requested so far.
 type values struct {
 	*emitter
 	prefix string
@@ -26,7 +26,8 @@ type values struct {
 	ports  map[string]net.Port
 }
 
-// apply appends the network's steps to what inputs name and gives its outputs.
+// apply appends the network's steps on the named inputs and returns its
+// outputs.
 func (e *emitter) apply(prefix string, inputs map[string]string) map[string]string {
 	v := &values{e, prefix, map[string]map[form]string{}, ports(e.net)}
 	for name, value := range inputs {
@@ -53,14 +54,14 @@ func (e *emitter) apply(prefix string, inputs map[string]string) map[string]stri
 	return out
 }
 
-// has reports whether a value lies in a form and in no rows.
+// has reports whether a value is available in a form but not as rows.
 func (v *values) has(name string, f form) bool {
 	_, asRows := v.forms[name][rows]
-	_, there := v.forms[name][f]
-	return there && !asRows
+	_, ok := v.forms[name][f]
+	return ok && !asRows
 }
 
-// get is a value in a form.
+// get returns a value in a form.
 func (v *values) get(name string, f form) string {
 	have := v.forms[name]
 	if x, ok := have[f]; ok {
@@ -85,15 +86,15 @@ func (v *values) get(name string, f form) string {
 	return have[f]
 }
 
-// set names what a step gives.
+// set names the output of a step.
 func (v *values) set(s *net.Step, f form, x string) { v.forms[s.Name][f] = x }
 
-// weight is a tensor as an initializer of the dimensions given.
+// weight returns a tensor as an initializer with dimensions dims.
 func (v *values) weight(name string, dims ...int) string {
 	return v.floats(name, v.net.Params().Tensor(name).Data, dims...)
 }
 
-// product is x·Wᵀ + b.
+// product computes x·Wᵀ + b.
 func (v *values) product(name, output, x string) string {
 	w := v.net.Params().Tensor(name + ".weight")
 	out, in := w.Shape[0], w.Shape[1]
@@ -104,7 +105,7 @@ func (v *values) product(name, output, x string) string {
 	return x
 }
 
-// turned is the transpose of [rows, cols].
+// turned returns the transpose of [rows, cols].
 func turned(x []float32, rows, cols int) []float32 {
 	y := make([]float32, len(x))
 	for r := range rows {
@@ -115,7 +116,7 @@ func turned(x []float32, rows, cols int) []float32 {
 	return y
 }
 
-// residual adds what the step is added to.
+// residual adds the residual of the step.
 func (v *values) residual(s *net.Step, x string) string {
 	if s.Residual == "" {
 		return x
@@ -123,7 +124,7 @@ func (v *values) residual(s *net.Step, x string) string {
 	return v.node("Add", v.prefix+s.Name+".sum", []string{v.in(s, len(s.Takes)-1), x})
 }
 
-// in is an input of a step in rows.
+// in returns an input of a step as rows.
 func (v *values) in(s *net.Step, i int) string { return v.get(s.Takes[i].Name, rows) }
 
 // step appends a layer.
@@ -171,7 +172,7 @@ func (v *values) step(s *net.Step) {
 	}
 }
 
-// act is an activation.
+// act appends an activation.
 func (v *values) act(a nn.Activation, at, x string) string {
 	switch a {
 	case nn.GELU:
@@ -202,13 +203,13 @@ func (v *values) layerNorm(s *net.Step) string {
 	return v.node("LayerNormalization", v.prefix+s.Name, []string{v.in(s, 0), gain, bias}, onnx.Int("axis", -1), onnx.Float("epsilon", float32(s.Eps)))
 }
 
-// slice is the part [from, to) of an axis.
+// slice returns the part [from, to) of an axis.
 func (v *values) slice(output, x string, axis, from, to int) string {
 	return v.node("Slice", output, []string{x, v.ints(from), v.ints(to), v.ints(axis)})
 }
 
-// queries are the table for every sample: one for all where layers spread it
-// over the batch by themselves.
+// queries returns the table for every sample: a single one if the layers that
+// use it broadcast it over the batch.
 func (v *values) queries(s *net.Step) string {
 	at, table := v.prefix+s.Name, v.weight(s.Name+".weight", 1, s.Gives.Rows, s.Gives.Cols)
 	if v.opt.Batch == 1 {
@@ -229,8 +230,8 @@ func (v *values) time(s *net.Step) string {
 	return v.node("Concat", at, []string{v.node("Cos", at+".cos", []string{angles}), v.node("Sin", at+".sin", []string{angles})}, onnx.Int("axis", 2))
 }
 
-// attention is softmax(q·kᵀ/√D)·v in heads. The factor is applied to the
-// queries, of which there are fewer than scores.
+// attention computes softmax(q·kᵀ/√D)·v per head. The factor is applied to the
+// queries, which are fewer than the scores.
 func (v *values) attention(s *net.Step) string {
 	at, C, H := v.prefix+s.Name, s.Gives.Cols, s.Heads
 	heads := func(name, x string, n int, perm ...int64) string {

@@ -1,15 +1,13 @@
-// Package onnxfile writes networks as ONNX models, which ONNX Runtime and
-// onnx/engine run: operators of opset 17, every value [N, Rows, Cols], weights as
-// they are. A picture that layers take as planes stays planes from one to the
-// next.
+// Package onnxfile writes networks as ONNX models for ONNX Runtime and
+// onnx/engine: operators of opset 17, every value [N, Rows, Cols], weights
+// unchanged. An image stays in planes between layers that take planes.
 //
-// A model may begin and end nearer to files than its network: inputs of bytes
-// or half precision and as pictures, outputs brought into a range, rounded and
-// cast, see [Input] and [Output]. A network that says velocities may be unrolled
-// into the steps that draw a sample, see [Flow].
+// A model may convert its inputs and outputs: inputs of bytes or half precision
+// and as images, outputs scaled, rounded and cast, see [Input] and [Output]. A
+// network that predicts velocities may be unrolled into the steps that generate
+// a sample, see [Flow].
 //
-// What was written is read again by [Read], for training that goes on from a
-// module.
+// [Read] reads the weights back, to continue training from a module.
 package onnxfile
 
 import (
@@ -23,11 +21,11 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// Opset is the version of the operators that models are made of.
+// Opset is the operator set version of the models.
 const Opset = 17
 
-// Layout is how a value of a sample lies in the model's tensor, behind the
-// dimension of the batch.
+// Layout is the layout of a sample in the model's tensor, after the batch
+// dimension.
 type Layout string
 
 // The layouts.
@@ -38,31 +36,30 @@ const (
 	Flat   Layout = "flat"   // [Rows·Cols]
 )
 
-// Options shape a model. The zero value is for batches of any size, float32 in
-// and out.
+// Options configure a model. The zero value is for batches of any size, float32
+// in and out.
 type Options struct {
 	Name    string            // of the graph; "net"
-	Batch   int               // samples at a time; 0: any number, a dimension named N
+	Batch   int               // batch size; 0: any, a dimension named N
 	Inputs  map[string]Input  // by the network's names
 	Outputs map[string]Output // by the network's names
 	Flow    *Flow
-	// Half keeps matrices and kernels in half precision, half the file, which a
-	// Cast brings back where the model is read: what they are multiplied with is
-	// float32 as ever.
+	// Half stores matrices and kernels in half precision, which halves the
+	// file. A Cast converts them back when the model is loaded; products use
+	// float32.
 	Half bool
 }
 
-// Input is what stands before an input of the network, which gets
-// Scale·x + Offset.
+// Input converts an input of the model: the network receives Scale·x + Offset.
 type Input struct {
-	Name          string     // in the model; the network's
+	Name          string     // in the model; the network's name if empty
 	Type          onnx.DType // FLOAT, FLOAT16, UINT8, INT64; 0 is FLOAT
 	Layout        Layout
 	Scale, Offset float32 // Scale 0 is 1
 }
 
-// Output is what stands behind an output of the network, which gives
-// Scale·y + Offset; as bytes it is rounded and brought between 0 and 255.
+// Output converts an output of the network: the model returns Scale·y + Offset.
+// Bytes are rounded and clamped to 0 to 255.
 type Output struct {
 	Name          string
 	Type          onnx.DType // FLOAT, FLOAT16, UINT8; 0 is FLOAT
@@ -70,23 +67,23 @@ type Output struct {
 	Scale, Offset float32
 }
 
-// Flow unrolls a network that says the velocity of a state at a time: the model
-// goes Steps steps of Euler's method from noise at time 0 to a sample at time 1,
-// which is what the output gives instead of the velocity. Layers that depend on
-// neither state nor time are computed once.
+// Flow unrolls a network that predicts the velocity of a state at a time. The
+// model runs Steps steps of Euler's method from noise at time 0 to a sample at
+// time 1 and returns the sample. Layers that depend on neither state nor time
+// are computed once.
 type Flow struct {
-	State, Time string // inputs: the state, and the time, one number a row
+	State, Time string // inputs: the state, and the time, one number per row
 	Velocity    string // the output, of the state's shape
-	// Sample says that the output is no velocity, but the sample that it leads to:
-	// what is left of the way over what is left of the time is the velocity.
+	// Sample: the output is the predicted sample, not a velocity. The velocity
+	// is the remaining difference over the remaining time.
 	Sample bool
 	Steps  int
-	// Noise [Rows·Cols] is where every sample begins. nil: the model's input
+	// Noise [Rows·Cols] is the start of every sample. If nil, the model's input
 	// State is.
 	Noise []float32
 }
 
-// Model writes n, with its weights as they stand, as an ONNX model.
+// Model converts n with its current weights to an ONNX model.
 func Model(n *net.Net[float32], opt Options) (*onnx.Model, error) {
 	if err := check(n, opt); err != nil {
 		return nil, fmt.Errorf("exporting to onnx: %w", err)
@@ -113,13 +110,13 @@ func Model(n *net.Net[float32], opt Options) (*onnx.Model, error) {
 	return e.model, nil
 }
 
-// internal reports whether the flow gives an input, not the caller.
+// internal reports whether the flow supplies an input.
 func (o Options) internal(input string) bool {
 	f := o.Flow
 	return f != nil && (input == f.Time || input == f.State && f.Noise != nil)
 }
 
-// ports are the inputs of n by name.
+// ports returns the inputs of n by name.
 func ports(n *net.Net[float32]) map[string]net.Port {
 	all := map[string]net.Port{}
 	for _, p := range n.Config().Inputs {
@@ -128,8 +125,8 @@ func ports(n *net.Net[float32]) map[string]net.Port {
 	return all
 }
 
-// given is the port of an output of n.
-func given(n *net.Net[float32], name string) (net.Port, bool) {
+// output returns the port of an output of n.
+func output(n *net.Net[float32], name string) (net.Port, bool) {
 	step, ok := n.Output(name)
 	for _, s := range n.Steps() {
 		if ok && s.Name == step {
@@ -139,7 +136,7 @@ func given(n *net.Net[float32], name string) (net.Port, bool) {
 	return net.Port{}, false
 }
 
-// check finds what does not fit the network.
+// check reports what does not fit the network.
 func check(n *net.Net[float32], opt Options) error {
 	var errs []error
 	fault := func(bad bool, format string, args ...any) {
@@ -147,13 +144,13 @@ func check(n *net.Net[float32], opt Options) error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	fault(opt.Batch < 0, "batch is %d", opt.Batch)
+	fault(opt.Batch < 0, "batch %d is negative", opt.Batch)
 	names := map[string]bool{}
 	taken := func(name, own string) {
 		if name == "" {
 			name = own
 		}
-		fault(names[name] || strings.HasPrefix(name, "/"), "name %q is taken twice or begins with a slash", name)
+		fault(names[name] || strings.HasPrefix(name, "/"), "name %q: duplicate or leading slash", name)
 		names[name] = true
 	}
 	inputs := ports(n)
@@ -165,8 +162,8 @@ func check(n *net.Net[float32], opt Options) error {
 	for _, name := range slices.Sorted(maps.Keys(opt.Inputs)) {
 		in := opt.Inputs[name]
 		p, ok := inputs[name]
-		fault(!ok || opt.internal(name), "the model has no input %q", name)
-		fault(!slices.Contains([]onnx.DType{0, onnx.FLOAT, onnx.FLOAT16, onnx.UINT8, onnx.INT64}, in.Type), "input %s: %s is no type of an input", name, in.Type)
+		fault(!ok || opt.internal(name), "unknown input %q", name)
+		fault(!slices.Contains([]onnx.DType{0, onnx.FLOAT, onnx.FLOAT16, onnx.UINT8, onnx.INT64}, in.Type), "input %s: unsupported type %s", name, in.Type)
 		errs = append(errs, in.Layout.check("input "+name, p))
 	}
 	for _, name := range n.Config().Outputs {
@@ -174,21 +171,21 @@ func check(n *net.Net[float32], opt Options) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(opt.Outputs)) {
 		out := opt.Outputs[name]
-		p, ok := given(n, name)
-		fault(!ok, "the model has no output %q", name)
-		fault(!slices.Contains([]onnx.DType{0, onnx.FLOAT, onnx.FLOAT16, onnx.UINT8}, out.Type), "output %s: %s is no type of an output", name, out.Type)
+		p, ok := output(n, name)
+		fault(!ok, "unknown output %q", name)
+		fault(!slices.Contains([]onnx.DType{0, onnx.FLOAT, onnx.FLOAT16, onnx.UINT8}, out.Type), "output %s: unsupported type %s", name, out.Type)
 		errs = append(errs, out.Layout.check("output "+name, p))
 	}
 	if f := opt.Flow; f != nil {
 		state, okS := inputs[f.State]
 		time, okT := inputs[f.Time]
-		v, okV := given(n, f.Velocity)
-		fault(!okS || !okT || !okV || len(n.Config().Outputs) != 1, "flow: there must be inputs %q and %q and the one output %q", f.State, f.Time, f.Velocity)
-		fault(okS && okV && (state.Rows != v.Rows || state.Cols != v.Cols), "flow: state [%d, %d] and velocity [%d, %d] differ", state.Rows, state.Cols, v.Rows, v.Cols)
-		fault(okT && time.Rows*time.Cols != 1, "flow: the time is [%d, %d], not one number", time.Rows, time.Cols)
-		fault(f.Steps < 1 || f.Steps > 1000, "flow: %d steps", f.Steps)
-		fault(f.Noise != nil && len(f.Noise) != state.Rows*state.Cols, "flow: %d numbers of noise for [%d, %d]", len(f.Noise), state.Rows, state.Cols)
-		fault(f.Noise != nil && opt.Batch != 1, "flow: noise of its own is for batches of one")
+		v, okV := output(n, f.Velocity)
+		fault(!okS || !okT || !okV || len(n.Config().Outputs) != 1, "flow: want inputs %q and %q and a single output %q", f.State, f.Time, f.Velocity)
+		fault(okS && okV && (state.Rows != v.Rows || state.Cols != v.Cols), "flow: shape mismatch: state [%d, %d], velocity [%d, %d]", state.Rows, state.Cols, v.Rows, v.Cols)
+		fault(okT && time.Rows*time.Cols != 1, "flow: time is [%d, %d], want one number", time.Rows, time.Cols)
+		fault(f.Steps < 1 || f.Steps > 1000, "flow: %d steps, want 1 to 1000", f.Steps)
+		fault(f.Noise != nil && len(f.Noise) != state.Rows*state.Cols, "flow: %d numbers of noise, want [%d, %d]", len(f.Noise), state.Rows, state.Cols)
+		fault(f.Noise != nil && opt.Batch != 1, "flow: noise requires batches of one")
 	}
 	return errors.Join(errs...)
 }
@@ -199,9 +196,9 @@ func (l Layout) check(what string, p net.Port) error {
 		return nil
 	case Pixels, Planes:
 		if p.Height == 0 {
-			return fmt.Errorf("%s: its height as a picture is not known", what)
+			return fmt.Errorf("%s: unknown image height", what)
 		}
 		return nil
 	}
-	return fmt.Errorf("%s: layout %q is none of rows, pixels, planes, flat", what, l)
+	return fmt.Errorf("%s: unknown layout %q, want rows, pixels, planes or flat", what, l)
 }

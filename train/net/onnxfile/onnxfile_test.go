@@ -17,8 +17,7 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// drawn is a network with random weights, none of them at a start that hides
-// anything.
+// drawn returns a network with random weights, none of which start at zero.
 func drawn(t *testing.T, cfg net.Config) *net.Net[float32] {
 	t.Helper()
 	n, err := net.New[float32](cfg)
@@ -33,7 +32,7 @@ func drawn(t *testing.T, cfg net.Config) *net.Net[float32] {
 	return n
 }
 
-// run gives the network's inputs and outputs for random samples, row by row.
+// run returns the network's inputs and outputs for random samples, row by row.
 func run(n *net.Net[float32], samples int) (in, out map[string][]float32) {
 	r, pass := nn.NewRandom(4), n.NewPass(nil, samples)
 	in, out = map[string][]float32{}, map[string][]float32{}
@@ -62,8 +61,7 @@ func flat(m nn.Matrix[float32]) []float32 {
 	return all
 }
 
-// written is m as a reader of its file sees it, with nothing that onnx
-// objects to.
+// written returns m as read back from its file, which must pass onnx's checks.
 func written(t *testing.T, m *onnx.Model) *onnx.Model {
 	t.Helper()
 	var b bytes.Buffer
@@ -80,7 +78,7 @@ func written(t *testing.T, m *onnx.Model) *onnx.Model {
 	return read
 }
 
-// near measures how far apart two results are and fails where that is too far.
+// near compares two results and fails if they are too far apart.
 func near(t *testing.T, name string, got engine.Tensor, want []float32) {
 	t.Helper()
 	if len(got.Data) != 4*len(want) {
@@ -95,7 +93,7 @@ func near(t *testing.T, name string, got engine.Tensor, want []float32) {
 	cosine := dot / math.Sqrt(a*b)
 	t.Logf("%s: cosine 1 - %.1e, greatest error %.1e of %.1e", name, 1-cosine, worst, math.Sqrt(b/float64(len(want))))
 	if !(cosine >= 0.999999) || !(worst < 1e-4*max(1, math.Sqrt(b/float64(len(want))))) {
-		t.Errorf("%s: another result: cosine %v, greatest error %v", name, cosine, worst)
+		t.Errorf("%s: results differ: cosine %v, greatest error %v", name, cosine, worst)
 	}
 }
 
@@ -124,8 +122,8 @@ func compare(t *testing.T, e runner, batch int) {
 }
 
 func TestGraph(t *testing.T) {
-	t.Run("one sample", func(t *testing.T) { compare(t, ours{}, 1) })
-	t.Run("any number", func(t *testing.T) { compare(t, ours{}, 0) })
+	t.Run("one sample", func(t *testing.T) { compare(t, local{}, 1) })
+	t.Run("any number", func(t *testing.T) { compare(t, local{}, 0) })
 }
 
 func TestRuntime(t *testing.T) {
@@ -138,7 +136,7 @@ func bytesOf(shape []int, x []uint8) engine.Tensor {
 	return engine.Tensor{Type: onnx.UINT8, Shape: shape, Data: x}
 }
 
-// pictures is a network from a picture to a smaller one and to a vector.
+// pictures is a network from an image to a smaller one and to a vector.
 func pictures() net.Config {
 	return net.Config{
 		Inputs: []net.Port{{Name: "image", Rows: 4 * 6, Cols: 3, Height: 4}},
@@ -148,13 +146,13 @@ func pictures() net.Config {
 	}
 }
 
-// engines runs a test on every engine that is there.
+// engines runs a test on every available engine.
 func engines(t *testing.T, test func(t *testing.T, e runner)) {
-	t.Run("graph", func(t *testing.T) { test(t, ours{}) })
+	t.Run("graph", func(t *testing.T) { test(t, local{}) })
 	t.Run("runtime", func(t *testing.T) { test(t, newRuntime(t)) })
 }
 
-// TestEnds: bytes and half precision in every layout at both ends.
+// Bytes and half precision in every layout, as input and output.
 func TestEnds(t *testing.T) {
 	n := drawn(t, pictures())
 	pass, image := n.NewPass(nil, 1), make([]uint8, 4*6*3)
@@ -164,7 +162,7 @@ func TestEnds(t *testing.T) {
 	}
 	pass.Forward(1)
 	small, vector := flat(pass.Out("small")), flat(pass.Out("vector"))
-	planes := make([]uint8, len(image)) // of the same picture
+	planes := make([]uint8, len(image)) // of the same image
 	for i, v := range image {
 		planes[i%3*24+i/3] = v
 	}
@@ -194,23 +192,23 @@ func TestEnds(t *testing.T) {
 			}
 			out := e.run(t, written(t, m), []engine.Tensor{bytesOf(c.shape, c.data)})
 			if diff := cmp.Diff([]int{1, 2, 3, 2}, out[0].Shape); diff != "" {
-				t.Errorf("%s: shape of the picture: %s", c.in, diff)
+				t.Errorf("%s: image shape: %s", c.in, diff)
 			}
 			for i, b := range out[0].Data {
-				if math.Abs(float64(b)-scaled[i]) > 0.501 { // a half may fall to either side
+				if math.Abs(float64(b)-scaled[i]) > 0.501 { // rounding may differ at one half
 					t.Errorf("%s: byte %d is %d of %v", c.in, i, b, scaled[i])
 				}
 			}
 			for i, v := range vector {
 				if got := half(out[1].Data[2*i:]); math.Abs(got-float64(v)) > 2e-3 {
-					t.Errorf("%s: vector[%d] is %v, %v wanted", c.in, i, got, v)
+					t.Errorf("%s: vector[%d] is %v, want %v", c.in, i, got, v)
 				}
 			}
 		}
 	})
 }
 
-// half is a number of half precision.
+// half decodes a half-precision number.
 func half(b []byte) float64 {
 	v := binary.LittleEndian.Uint16(b)
 	f := float64(v&0x3ff) / 1024
@@ -223,7 +221,7 @@ func half(b []byte) float64 {
 	return math.Ldexp(f, e-15) * (1 - 2*float64(v>>15))
 }
 
-// flow is a network that says velocities, given a vector.
+// flow is a network that predicts velocities from a vector.
 func flow() net.Config {
 	return net.Config{
 		Inputs: []net.Port{{Name: "x", Rows: 6, Cols: 4}, {Name: "t", Rows: 1, Cols: 1}, {Name: "text", Rows: 3, Cols: 5}},
@@ -233,7 +231,7 @@ func flow() net.Config {
 	}
 }
 
-// TestFlow: unrolled steps give what the network gives step by step.
+// Unrolled steps equal the network run step by step.
 func TestFlow(t *testing.T) {
 	n := drawn(t, flow())
 	pass := n.NewPass(nil, 1)
@@ -262,14 +260,14 @@ func TestFlow(t *testing.T) {
 		if m, err = onnxfile.Model(n, onnxfile.Options{Batch: 1, Outputs: out, Flow: &f}); err != nil {
 			t.Fatal(err)
 		}
-		near(t, "noise of its own", e.run(t, written(t, m), given[1:])[0], want)
+		near(t, "built-in noise", e.run(t, written(t, m), given[1:])[0], want)
 		if n := count(m, "Conv"); n != 1 {
-			t.Errorf("what the steps have in common is computed %d times", n)
+			t.Errorf("common layers computed %d times", n)
 		}
 	})
 }
 
-// count is how often an operator stands in a model.
+// count returns the number of nodes of an operator in a model.
 func count(m *onnx.Model, op string) (n int) {
 	for _, one := range m.Graph.Nodes {
 		if one.Op == op {
@@ -279,7 +277,7 @@ func count(m *onnx.Model, op string) (n int) {
 	return n
 }
 
-// TestFlowOfSamples: a network that says where the way ends, unrolled.
+// A network that predicts samples, unrolled.
 func TestFlowOfSamples(t *testing.T) {
 	n := drawn(t, flow())
 	pass := n.NewPass(nil, 1)
@@ -309,12 +307,12 @@ func TestFlowOfSamples(t *testing.T) {
 	})
 }
 
-// TestHalf: matrices of half precision are half the file and nearly the same.
+// Half-precision matrices halve the file and hardly change the result.
 func TestHalf(t *testing.T) {
 	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 3, Cols: 64}}, Layers: []net.Layer{{Kind: "mlp", Hidden: 128, Name: "y"}}, Outputs: []string{"y"}}
 	n := drawn(t, cfg)
 	for _, w := range n.Params().Tensors() {
-		for i, v := range w.Data { // numbers that half precision has
+		for i, v := range w.Data { // numbers exact in half precision
 			w.Data[i] = float32(math.Round(float64(v)*64) / 64)
 		}
 	}
@@ -345,21 +343,21 @@ func TestFaults(t *testing.T) {
 		opt  onnxfile.Options
 		want string
 	}{
-		{image, onnxfile.Options{Batch: -1}, "batch is -1"},
-		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"picture": {}}}, `no input "picture"`},
-		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"big": {}}}, `no output "big"`},
-		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: onnxfile.Pixels}}}, "its height as a picture is not known"},
-		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: "rings"}}}, `layout "rings" is none of`},
-		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Name: "small"}}}, `name "small" is taken twice`},
-		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"image": {Type: onnx.BOOL}}}, "is no type of an input"},
-		{image, onnxfile.Options{Flow: &onnxfile.Flow{State: "x"}}, "flow: there must be inputs"},
-		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "text", Time: "t", Velocity: "v", Steps: 1}}, "state [3, 5] and velocity [6, 4] differ"},
+		{image, onnxfile.Options{Batch: -1}, "batch -1"},
+		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"picture": {}}}, `unknown input "picture"`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"big": {}}}, `unknown output "big"`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: onnxfile.Pixels}}}, "unknown image height"},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Layout: "rings"}}}, `output vector: unknown layout "rings"`},
+		{image, onnxfile.Options{Outputs: map[string]onnxfile.Output{"vector": {Name: "small"}}}, `name "small": duplicate`},
+		{image, onnxfile.Options{Inputs: map[string]onnxfile.Input{"image": {Type: onnx.BOOL}}}, "unsupported type"},
+		{image, onnxfile.Options{Flow: &onnxfile.Flow{State: "x"}}, "flow: want inputs"},
+		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "text", Time: "t", Velocity: "v", Steps: 1}}, "state [3, 5], velocity [6, 4]"},
 		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v"}}, "flow: 0 steps"},
-		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 24)}}, "noise of its own is for batches of one"},
-		{v, onnxfile.Options{Batch: 1, Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 3)}}, "3 numbers of noise for [6, 4]"},
+		{v, onnxfile.Options{Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 24)}}, "noise requires batches of one"},
+		{v, onnxfile.Options{Batch: 1, Flow: &onnxfile.Flow{State: "x", Time: "t", Velocity: "v", Steps: 1, Noise: make([]float32, 3)}}, "3 numbers of noise, want [6, 4]"},
 	} {
 		if _, err := onnxfile.Model(c.net, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %q is wanted", err, c.want)
+			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"mm-abi.org/mm/train/net"
 )
 
-// maxCount is the largest whole number up to which float32 has all.
+// maxCount is the largest integer up to which float32 is exact for all
+// integers.
 const maxCount = 1 << 24
 
-// Read takes over the weights that a model which [Model] wrote has of n: those of
-// the same name and shape, exact, or as their float16 tells them. It returns the
-// names of the tensors that were read; the others stay as they are. Where the
-// writer turns a matrix, a net of the same shape whose weights count from 0 tells
-// where each number went.
+// Read copies weights from a model written by [Model] to n: those with the same
+// name and shape, exactly or from float16. It returns the names of the tensors
+// read; the others are unchanged. To undo the writer's transpositions, it
+// writes a network of the same shape whose weights count from 0.
 func Read(n *net.Net[float32], m *onnx.Model) ([]string, error) {
 	places, err := counting(n)
 	if err != nil {
@@ -41,10 +41,10 @@ func Read(n *net.Net[float32], m *onnx.Model) ([]string, error) {
 		}
 		values, err := numbers(t)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", t.Name, err)
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 		if len(values) != len(place.index) {
-			return nil, fmt.Errorf("reading %s: %d numbers, its shape wants %d", t.Name, len(values), len(place.index))
+			return nil, fmt.Errorf("tensor %s: %d numbers, want %d", t.Name, len(values), len(place.index))
 		}
 		for i, at := range place.index {
 			w.Data[at] = values[i]
@@ -54,8 +54,8 @@ func Read(n *net.Net[float32], m *onnx.Model) ([]string, error) {
 	return read, nil
 }
 
-// ReadFile takes over the weights of the ONNX file at path as [Read] does. That it
-// has none of n is an error.
+// ReadFile copies weights from the ONNX file at path as [Read] does. It is an
+// error if the file has none of them.
 func ReadFile(n *net.Net[float32], path string) error {
 	m, err := admit.File(path, admit.Options{CheckOptions: onnx.CheckOptions{MinOpset: Opset, MaxOpset: Opset}, Open: admit.Folder(filepath.Dir(path), nil)})
 	if err != nil {
@@ -63,22 +63,22 @@ func ReadFile(n *net.Net[float32], path string) error {
 	}
 	read, err := Read(n, m)
 	if err == nil && len(read) == 0 {
-		err = errors.New("no tensor of it has a name and a shape of the network's: it was not exported of one like it")
+		err = errors.New("no tensor has a name and shape of the network")
 	}
 	if err = errors.Join(err, m.Close()); err != nil {
-		return fmt.Errorf("beginning with %s: %w", path, err)
+		return fmt.Errorf("initializing from %s: %w", path, err)
 	}
 	return nil
 }
 
-// where is how a weight lies in a file: its dimensions there, and for each number
-// its index in the network.
+// where describes a weight in a file: its dimensions there and, for each
+// number, its index in the network.
 type where struct {
 	dims  []int64
 	index []int
 }
 
-// counting writes a net like n whose weights are their own indices.
+// counting writes a network like n whose weights are their indices.
 func counting(n *net.Net[float32]) (map[string]*where, error) {
 	like, err := net.New[float32](n.Config())
 	if err != nil {
@@ -86,7 +86,7 @@ func counting(n *net.Net[float32]) (map[string]*where, error) {
 	}
 	for _, w := range like.Params().Tensors() {
 		if len(w.Data) > maxCount {
-			return nil, fmt.Errorf("%s has %d numbers, of which %d can be counted", w.Name, len(w.Data), maxCount)
+			return nil, fmt.Errorf("tensor %s has %d numbers, want at most %d", w.Name, len(w.Data), maxCount)
 		}
 		for i := range w.Data {
 			w.Data[i] = float32(i)
@@ -115,7 +115,7 @@ func counting(n *net.Net[float32]) (map[string]*where, error) {
 	return all, err
 }
 
-// numbers are the elements of a tensor of floats.
+// numbers returns the elements of a float tensor.
 func numbers(t *onnx.Tensor) ([]float32, error) {
 	raw, err := t.Bytes()
 	if err != nil {
@@ -133,5 +133,5 @@ func numbers(t *onnx.Tensor) ([]float32, error) {
 		tensor.FromF16(out, raw)
 		return out, nil
 	}
-	return nil, fmt.Errorf("it is of %s: weights are float32 or float16", t.DType)
+	return nil, fmt.Errorf("type %s, want float32 or float16", t.DType)
 }

@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/train/net/onnxfile"
 )
 
-// TestRead: what was written is read back into its place, matrices that were
-// turned and kernels among it; what a file lacks or has otherwise stays.
+// Weights are read back in place, transposed matrices and kernels included.
+// Tensors missing from the file or of another shape are unchanged.
 func TestRead(t *testing.T) {
 	for name, cfg := range nettest.Networks() {
 		n, err := net.New[float32](cfg)
@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 				got := like.Params().Tensor(w.Name)
 				for i, v := range w.Data {
 					if d := math.Abs(float64(got.Data[i] - v)); d != 0 && (!halves || d > 1e-3*(1+math.Abs(float64(v)))) {
-						t.Fatalf("%s: %s[%d] is %v, was %v", name, w.Name, i, got.Data[i], v)
+						t.Fatalf("%s: %s[%d] = %v, want %v", name, w.Name, i, got.Data[i], v)
 					}
 				}
 			}
@@ -56,8 +56,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadOther: a tensor of another shape is left alone, one of whole numbers is
-// an error.
+// A tensor of another shape is skipped; one of integers is an error.
 func TestReadOther(t *testing.T) {
 	cfg := net.Config{Inputs: []net.Port{{Name: "x", Rows: 2, Cols: 3}}, Layers: []net.Layer{{Kind: "linear", Name: "l", Out: 4}}, Outputs: []string{"l"}}
 	wide := cfg
@@ -74,7 +73,7 @@ func TestReadOther(t *testing.T) {
 		t.Errorf("read %v, %v", read, err)
 	}
 	if !slices.Equal(before, n.Params().Tensors()[0].Data) {
-		t.Error("a matrix of another shape was taken over")
+		t.Error("read a matrix of another shape")
 	}
 	if m, err = onnxfile.Model(n, onnxfile.Options{}); err != nil {
 		t.Fatal(err)
@@ -85,6 +84,6 @@ func TestReadOther(t *testing.T) {
 		}
 	}
 	if _, err := onnxfile.Read(n, m); err == nil {
-		t.Error("weights of int64 were read")
+		t.Error("read weights of int64")
 	}
 }
