@@ -25,7 +25,7 @@ release-check:
 	@scripts/release-check.sh
 
 check: fmt vet lint cross
-	MM_CHECK=1 $(GO) test ./internal/repotest
+	MM_CHECK=1 $(GO) test ./internal/repotest ./tools/release
 
 test:
 	$(GO) test ./...

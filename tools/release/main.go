@@ -108,6 +108,13 @@ func (r *release) run(ctx context.Context, platforms []string) error {
 		}
 		files = append(files, written...)
 	}
+	if slices.Contains(platforms, "linux/amd64") && slices.Contains(platforms, "linux/arm64") {
+		image, err := r.image(ctx)
+		if err != nil {
+			return fmt.Errorf("building the image: %w", err)
+		}
+		files = append(files, image)
+	}
 	return r.finish(files)
 }
 
