@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -171,7 +170,7 @@ func (p *program) labChoose(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	d, err := choose(c.Context, c.Args().First(), c.String("op"), eligible, policy)
+	d, err := experiment.Choose(c.Context, c.Args().First(), c.String("op"), eligible, policy)
 	if err != nil {
 		return err
 	}
@@ -230,21 +229,6 @@ func (p *program) eligibleOptions(c *cli.Context) ([]string, error) {
 	return may, nil
 }
 
-// choose makes a choice of the rows of a history and adds it.
-func choose(ctx context.Context, file, op string, eligible []string, policy experiment.Policy) (d experiment.Decision, err error) {
-	err = records.Update(ctx, file, func(rows []experiment.HistoryRow) ([]experiment.HistoryRow, error) {
-		var h experiment.Scheduler
-		for i, r := range rows {
-			if err := h.Add(r); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
-			}
-		}
-		d, err = h.Decide(op, eligible, policy)
-		return []experiment.HistoryRow{{Decided: &d}}, err
-	})
-	return d, err
-}
-
 func (p *program) labObserve(c *cli.Context) error {
 	row := experiment.HistoryRow{Observed: &experiment.Observation{Op: c.String("op"), Backend: c.String("backend"), LatencyMS: c.Float64("ms"), Failed: c.Bool("failed")}}
 	if err := new(experiment.Scheduler).Add(row); err != nil {
@@ -286,7 +270,7 @@ func (p *program) history(path, key string) (rows []experiment.HistoryRow, err e
 		if err != nil {
 			return err
 		}
-		rows, err = experiment.History(path, public, "")
+		rows, err = experiment.ReadHistory(path, public, "")
 		if errors.Is(err, chain.ErrUnfinished) {
 			p.say("the run was killed in its last row, which is left out")
 			return nil

@@ -9,9 +9,9 @@ import (
 	"mm-abi.org/mm/lab/chain"
 )
 
-// choose returns the step as the arm does it that is due: the one that a row
-// names already, or a new choice, which gets its row before anything is done. So
-// a run that is killed in an arm goes on with that arm.
+// choose returns the step with the command or function of its arm: the arm of the last
+// choice row, or a new choice, whose row is written first. A run that is killed in an arm
+// so continues with that arm.
 func (r *runner) choose(s Step) (Step, error) {
 	if r.at.chosen == "" {
 		d, err := r.at.history.Decide(s.Name, s.eligible(), s.Policy)
@@ -29,7 +29,7 @@ func (r *runner) choose(s Step) (Step, error) {
 			return s, nil
 		}
 	}
-	return s, fmt.Errorf("the step %s has no arm %q", s.Name, r.at.chosen)
+	return s, fmt.Errorf("step %s has no arm %q", s.Name, r.at.chosen)
 }
 
 func (s Step) eligible() []string {
@@ -40,25 +40,25 @@ func (s Step) eligible() []string {
 	return names
 }
 
-// choose takes in a choice, which must come out again of the rows before it.
+// choose applies a decision, which must follow from the rows before it.
 func (s *state) choose(d *Decision) error {
 	if d == nil {
-		return errors.New("a choice without one")
+		return errors.New("missing choice")
 	}
-	said, again, err := s.history.Again(*d)
+	recorded, replayed, err := s.history.Again(*d)
 	if err != nil {
 		return err
 	}
-	if said != again {
-		return fmt.Errorf("%s: the choice %s comes out as %s", d.Op, said, again)
+	if recorded != replayed {
+		return fmt.Errorf("%s: choice %s does not replay: got %s", d.Op, recorded, replayed)
 	}
 	s.chosen = d.Backend
 	return s.history.Add(HistoryRow{Decided: d})
 }
 
-// observations are what the scheduler learns of a step: the time of each run. The
-// last one of a step that failed is the one that did; where it failed before
-// the first, that counts as one. Of one that was cut short, those that finished count.
+// observations returns what the scheduler learns from a row of a step: the time of each
+// run. If the step failed, its last run did; if it failed before the first run, that counts
+// as one failed run. Of a partial step, the finished runs count.
 func (p Payload) observations() []Observation {
 	if p.Arm == "" {
 		return nil
@@ -77,10 +77,10 @@ func (p Payload) observations() []Observation {
 	return list
 }
 
-// History verifies the chain of the run in dir and returns what was chosen in it
-// and what the arms took, as [schedule.Replay] takes it. With
-// [chain.ErrUnfinished] come all rows but the last.
-func History(dir string, v chain.Verifier, noted string) ([]HistoryRow, error) {
+// ReadHistory verifies the chain of the run in dir and returns its decisions and
+// observations, as [Replay] needs them. With [chain.ErrUnfinished] it returns all rows but
+// the last.
+func ReadHistory(dir string, v chain.Verifier, noted string) ([]HistoryRow, error) {
 	var rows []HistoryRow
 	run := ""
 	_, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: func(row chain.Row) error {
@@ -90,7 +90,7 @@ func History(dir string, v chain.Verifier, noted string) ([]HistoryRow, error) {
 		run = row.Run
 		var p Payload
 		if err := json.Unmarshal(row.Payload, &p); err != nil {
-			return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+			return fmt.Errorf("chain row %d: %w", row.Seq, err)
 		}
 		switch row.Event {
 		case Choice:

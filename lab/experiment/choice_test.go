@@ -16,7 +16,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// arms is a plan whose steps are chosen by each of the policies.
+// arms is a plan in which each policy chooses the arms of a step.
 const arms = `
 name: arms
 seed: 11
@@ -25,7 +25,7 @@ telemetry: 1h
 limits: {failures: 9}
 steps:
   - name: upper
-    policy: {kind: ucb, c: 4}
+    policy: {kind: ucb, c: 0.3}
     repeat: 2
     arms: [{name: slow, function: product}, {name: broken, function: product}, {name: fast, function: product}]
   - name: drawn
@@ -41,10 +41,10 @@ simulate:
     fixed: {arms: {a: {takes: 9ms}, b: {takes: 2ms}}}
 `
 
-// choices replays those of a run and returns how many there are.
+// choices replays the decisions of a run and returns their number.
 func choices(t *testing.T, dir string, key *sign.PrivateKey) int {
 	t.Helper()
-	history, err := experiment.History(dir, key.Public(), "")
+	history, err := experiment.ReadHistory(dir, key.Public(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func choices(t *testing.T, dir string, key *sign.PrivateKey) int {
 	return n
 }
 
-// What the arms took decides what is chosen: the fast one is taken most, the one
-// that fails at once but when it is first tried, and the summary tells them apart.
+// The recorded times decide: UCB chooses the fast arm most and the failing one least, and
+// the summary distinguishes the arms.
 func TestArms(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	if got, err := simulate(t, arms, dir, key, nil); err != nil || !got.Complete {
@@ -66,25 +66,24 @@ func TestArms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met := map[string]int{}
+	rows := map[string]int{}
 	for _, f := range s.Steps {
-		met[f.Step] = f.Rows
+		rows[f.Step] = f.Rows
 	}
-	if met["upper/broken"] != 1 || met["upper/slow"] < 1 || met["upper/fast"] < 2*met["upper/slow"] || met["fixed/a"] != 4 || met["fixed/b"] != 0 || met["drawn/b"] < met["drawn/a"] || met["drawn/a"] < 1 {
-		t.Errorf("%v", met)
+	if rows["upper/broken"] < 1 || rows["upper/slow"] < rows["upper/broken"] || rows["upper/fast"] < 2*rows["upper/slow"] || rows["fixed/a"] != 4 || rows["fixed/b"] != 0 || rows["drawn/b"] < rows["drawn/a"] || rows["drawn/a"] < 1 {
+		t.Errorf("%v", rows)
 	}
 	if n := choices(t, dir, key); n != 24+24+4 || s.Choices != n {
-		t.Errorf("%d choices, the summary says %d", n, s.Choices)
+		t.Errorf("%d choices, summary %d", n, s.Choices)
 	}
 }
 
-// Killed behind any of its rows, and taken up again, a run chooses what the
-// undisturbed one does: the log and head as they lie on the disk after each
-// row are gone on with.
+// A run that is killed after any of its rows and resumed makes the same choices: the test
+// resumes copies of log and head after each row. With -short, only some of them.
 func TestChoicesAfterEachRow(t *testing.T) {
 	for name, plan := range map[string]string{
 		"arms":      strings.Replace(arms, "iterations: 24", "iterations: 12", 1),
-		"long":      long, // killed within its steps
+		"long":      long, // killed during its steps
 		"long, hot": strings.Replace(long, "at: 150s, heat_c: 35", "at: 120500ms, heat_c: 45", 1),
 	} {
 		t.Run(name, func(t *testing.T) { afterEachRow(t, plan) })
@@ -92,17 +91,17 @@ func TestChoicesAfterEachRow(t *testing.T) {
 }
 
 func afterEachRow(t *testing.T, plan string) {
-	key, whole := newKey(t), t.TempDir()
-	var left []string
+	key, complete := newKey(t), t.TempDir()
+	var copies []string
 	keep := func(o *experiment.Options) {
 		o.Each = func(chain.Row) {
 			dir := t.TempDir()
-			left = append(left, dir)
+			copies = append(copies, dir)
 			if err := os.Mkdir(filepath.Join(dir, experiment.ChainDir), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range []string{chain.File, chain.HeadFile} {
-				data, err := os.ReadFile(filepath.Join(whole, experiment.ChainDir, name))
+				data, err := os.ReadFile(filepath.Join(complete, experiment.ChainDir, name))
 				if err == nil {
 					err = os.WriteFile(filepath.Join(dir, experiment.ChainDir, name), data, 0o644)
 				}
@@ -112,30 +111,33 @@ func afterEachRow(t *testing.T, plan string) {
 			}
 		}
 	}
-	if _, err := simulate(t, plan, whole, key, keep); err != nil {
+	if _, err := simulate(t, plan, complete, key, keep); err != nil {
 		t.Fatal(err)
 	}
-	want, _ := rows(t, whole, key)
-	n := choices(t, whole, key)
-	for i, dir := range left[:len(left)-1] {
+	want, _ := rows(t, complete, key)
+	n := choices(t, complete, key)
+	for i, dir := range copies[:len(copies)-1] {
+		if testing.Short() && i%10 > 0 {
+			continue
+		}
 		if _, err := simulate(t, plan, dir, key, func(o *experiment.Options) { o.Resume = true }); err != nil {
 			t.Fatalf("row %d: %v", i+1, err)
 		}
 		got, resumes := rows(t, dir, key)
 		if diff := cmp.Diff(want, got); diff != "" || resumes != 1 || choices(t, dir, key) != n {
-			t.Fatalf("killed behind row %d, it goes on otherwise (- whole, + killed): %s", i+1, diff)
+			t.Fatalf("killed after row %d, the run differs (- complete, + killed): %s", i+1, diff)
 		}
 	}
-	if len(left) < 20 {
-		t.Errorf("%d rows: the case is none", len(left))
+	if len(copies) < 20 {
+		t.Errorf("only %d rows", len(copies))
 	}
 }
 
-// A choice that does not follow from the rows before it is refused, whoever
-// signed it.
+// A choice that does not follow from the rows before it is refused, although its signature
+// is valid.
 func TestForgedChoice(t *testing.T) {
-	key, whole, dir := newKey(t), t.TempDir(), t.TempDir()
-	if _, err := simulate(t, arms, whole, key, nil); err != nil {
+	key, original, dir := newKey(t), t.TempDir(), t.TempDir()
+	if _, err := simulate(t, arms, original, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	forged, err := chain.Open(t.Context(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
@@ -143,7 +145,7 @@ func TestForgedChoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	_, err = chain.Verify(filepath.Join(whole, experiment.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
+	_, err = chain.Verify(filepath.Join(original, experiment.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
 		var p experiment.Payload
 		if err := json.Unmarshal(r.Payload, &p); err != nil {
 			return err
@@ -165,42 +167,42 @@ func TestForgedChoice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := simulate(t, arms, dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "upper: the choice 9: ") || !strings.Contains(err.Error(), "comes out as 9: ") {
-		t.Errorf("gone on with: %v", err)
+	if _, err := simulate(t, arms, dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "upper: choice 9: ") || !strings.Contains(err.Error(), "does not replay: got 9: ") {
+		t.Errorf("resumed: %v", err)
 	}
 }
 
 func TestArmFaults(t *testing.T) {
 	for name, tc := range map[string]struct {
-		old, new, said string
-		line           int
+		old, new, detail string
+		line             int
 	}{
-		"the same twice":      {"name: b, function", "name: a, function", `"a" is arm 1, too`, 14},
-		"an arm is no step's": {"drawn: {arms: {a:", "drawn: {arms: {x:", `the step "drawn" has no arm "x"`, 21},
-		"another's figure":    {"kind: ucb, c: 4", "kind: ucb, epsilon: 0.5", "epsilon is of the policy epsilon-greedy, this one is ucb", 9},
-		"nothing to prefer":   {"kind: ucb, c: 4", "kind: static, prefer: [x]", `there is no arm "x"`, 9},
-		"its own numbers":     {"every: 6", "with: {size: 8}", "a step with arms has no numbers of its own", 16},
-		"a policy of nothing": {"kind: ucb, c: 4", "kind: mood", "", 9},
-		"one arm":             {"{name: a, function: product}, {name: b, function: product}]\n  - name: fixed", "{name: a, function: product}]\n  - name: fixed", "", 14},
-		"both":                {"every: 6", "function: product", "", 15},
+		"duplicate arm":            {"name: b, function", "name: a, function", `duplicate arm "a", also arm 1`, 14},
+		"unknown arm":              {"drawn: {arms: {a:", "drawn: {arms: {x:", `step "drawn" has no arm "x"`, 21},
+		"option of another policy": {"kind: ucb, c: 0.3", "kind: ucb, epsilon: 0.5", "epsilon requires policy epsilon-greedy, got ucb", 9},
+		"unknown preference":       {"kind: ucb, c: 0.3", "kind: static, prefer: [x]", `unknown arm "x"`, 9},
+		"with beside arms":         {"every: 6", "with: {size: 8}", "with is not allowed in a step with arms", 16},
+		"unknown policy":           {"kind: ucb, c: 0.3", "kind: mood", "", 9},
+		"one arm":                  {"{name: a, function: product}, {name: b, function: product}]\n  - name: fixed", "{name: a, function: product}]\n  - name: fixed", "", 14},
+		"arms and function":        {"every: 6", "function: product", "", 15},
 	} {
 		path := filepath.Join(t.TempDir(), "plan.yaml")
 		text := strings.Replace(arms, tc.old, tc.new, 1)
 		if text == arms {
-			t.Fatalf("%s: the plan is the same", name)
+			t.Fatalf("%s: unchanged plan", name)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		_, err := experiment.ReadPlan(path)
 		list, ok := diag.From(err)
-		if !ok || len(list) == 0 || list[0].Pos.Line != tc.line || !strings.Contains(list[0].Detail, tc.said) {
+		if !ok || len(list) == 0 || list[0].Pos.Line != tc.line || !strings.Contains(list[0].Detail, tc.detail) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What a simulation is not told of is no simulation.
+	// A simulation must describe each arm.
 	p := readPlan(t, strings.Replace(arms, ", b: {takes: 2ms}}}\n    fixed", "}}\n    fixed", 1))
-	if _, err := experiment.Simulation(experiment.Options{}, p); err == nil || !strings.Contains(err.Error(), "the arm b of the step drawn") {
+	if _, err := experiment.Simulation(experiment.Options{}, p); err == nil || !strings.Contains(err.Error(), "no simulation of arm b of step drawn") {
 		t.Error(err)
 	}
 }

@@ -14,14 +14,14 @@ import (
 const (
 	Start     = "start"
 	Resume    = "resume"
-	Choice    = "choice" // of an arm, for the step that comes next
+	Choice    = "choice" // of an arm, for the next step
 	StepDone  = "step"
 	Telemetry = "telemetry"
 	Stop      = "stop"
 )
 
-// The reasons of a stop. After Complete ones nothing is left to be done; after
-// the others a run can be resumed.
+// The reasons of a stop. After ByDuration and ByIterations the run is complete; after the
+// others it can be resumed.
 const (
 	ByDuration   = "duration"
 	ByIterations = "iterations"
@@ -34,56 +34,55 @@ const (
 	ByInterrupt  = "interrupted"
 )
 
-// Payload is what the row of an event holds; members that are not the event's
-// are absent.
+// Payload is the payload of a row. Members that do not apply to the event are absent.
 type Payload struct {
-	ElapsedUS int64 `json:"elapsed_us"` // of the run, without the time it lay dead
+	ElapsedUS int64 `json:"elapsed_us"` // of the run, without the time between its processes
 	Simulated bool  `json:"simulated,omitempty"`
 
-	Plan string `json:"plan,omitempty"` // of start: hex SHA-256 of the plan
-	Name string `json:"name,omitempty"` // of start: the plan's
+	Plan string `json:"plan,omitempty"` // start: hex SHA-256 of the plan
+	Name string `json:"name,omitempty"` // start: name of the plan
 
-	Reading *telemetry.Reading `json:"reading,omitempty"` // of telemetry and stop
+	Reading *telemetry.Reading `json:"reading,omitempty"` // telemetry and stop
 
 	Choice *Decision `json:"choice,omitempty"` // of choice
 
-	Iteration int     `json:"iteration,omitempty"` // of choice and step: from 1
-	Step      string  `json:"step,omitempty"`      // of telemetry: that was being done
-	Partial   bool    `json:"partial,omitempty"`   // of step: it was cut short, and is done again by a resumption
-	Arm       string  `json:"arm,omitempty"`       // of step: the one that was chosen
-	Index     int     `json:"index,omitempty"`     // of step: its place in the plan
-	BeganUS   int64   `json:"began_us,omitempty"`  // of step: when its iteration began
-	LoadUS    int64   `json:"load_us,omitempty"`   // of step: before the first run
-	RunsUS    []int64 `json:"runs_us,omitempty"`   // of step: each run by itself
-	Output    string  `json:"output,omitempty"`    // of step: hex SHA-256 of what the last run gave
-	Bytes     int64   `json:"bytes,omitempty"`     // of step: what the last run gave
-	Unstable  bool    `json:"unstable,omitempty"`  // of step: its runs gave different things
-	Code      int     `json:"code,omitempty"`      // of step: the exit code of a command that failed
-	Error     string  `json:"error,omitempty"`     // of step: why it failed
-	Reason    string  `json:"reason,omitempty"`    // of stop
-	Detail    string  `json:"detail,omitempty"`    // of stop: both values
-	Complete  bool    `json:"complete,omitempty"`  // of stop: nothing is left to be done
+	Iteration int     `json:"iteration,omitempty"` // choice and step: from 1
+	Step      string  `json:"step,omitempty"`      // also telemetry: the step in progress
+	Partial   bool    `json:"partial,omitempty"`   // step: interrupted, repeated when the run is resumed
+	Arm       string  `json:"arm,omitempty"`       // step: the chosen arm
+	Index     int     `json:"index,omitempty"`     // step: index in the plan
+	BeganUS   int64   `json:"began_us,omitempty"`  // step: start of its iteration
+	LoadUS    int64   `json:"load_us,omitempty"`   // step: before the first run
+	RunsUS    []int64 `json:"runs_us,omitempty"`   // step: each run
+	Output    string  `json:"output,omitempty"`    // step: hex SHA-256 of the output of the last run
+	Bytes     int64   `json:"bytes,omitempty"`     // step: size of that output
+	Unstable  bool    `json:"unstable,omitempty"`  // step: the outputs of its runs differ
+	Code      int     `json:"code,omitempty"`      // step: exit code of a failed command
+	Error     string  `json:"error,omitempty"`     // step: cause of the failure
+	Reason    string  `json:"reason,omitempty"`    // stop
+	Detail    string  `json:"detail,omitempty"`    // stop: value and limit
+	Complete  bool    `json:"complete,omitempty"`  // stop: the run cannot be resumed
 }
 
-// state is where a run stands; it is made of the chain's rows and nothing else.
+// state is the state of a run. It follows from the rows of the chain.
 type state struct {
 	run       string
 	plan      string
 	simulated bool
 	began     time.Duration // of the iteration
 	elapsed   time.Duration
-	settled   time.Duration // by the last row that was not written within a step
-	told      time.Duration // of the last telemetry; below 0: none
+	settled   time.Duration // elapsed at the last row that was not written during a step
+	telemetry time.Duration // of the last telemetry, negative if none
 	iteration int           // from 1
-	next      int           // index of the step to be done
-	failures  int           // in a row
-	stopped   *Payload      // by the last row; nil: it goes on
+	next      int           // index of the next step
+	failures  int           // consecutive
+	stopped   *Payload      // by the last row, otherwise nil
 	history   Scheduler
-	chosen    string // arm of the step that is next; empty: none yet
+	chosen    string // arm of the next step, if chosen
 }
 
-// foreign reports whether a row is none of the run's: what judges a run writes
-// into its chain, too.
+// foreign reports whether a row does not belong to the run: mm lab falsify, for example,
+// also writes to the chain.
 func foreign(row chain.Row, run string) bool {
 	if run == "" {
 		return row.Event != Start
@@ -91,34 +90,34 @@ func foreign(row chain.Row, run string) bool {
 	return row.Run != run || !slices.Contains([]string{Start, Resume, Choice, StepDone, Telemetry, Stop}, row.Event)
 }
 
-// apply takes in a row. A foreign one changes nothing.
+// apply applies a row. Foreign rows change nothing.
 func (s *state) apply(steps int, row chain.Row) error {
 	if foreign(row, s.run) {
 		return nil
 	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
-		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+		return fmt.Errorf("chain row %d: %w", row.Seq, err)
 	}
 	resumed := s.stopped != nil
 	s.elapsed, s.stopped = micro(p.ElapsedUS), nil
 	switch row.Event {
 	case Resume:
-		if resumed { // whoever resumes a stopped run has seen to its failures
+		if resumed { // resuming a stopped run resets the count
 			s.failures = 0
 		}
 	case Start:
-		*s = state{run: row.Run, plan: p.Plan, simulated: p.Simulated, told: -1, iteration: 1, began: -1}
+		*s = state{run: row.Run, plan: p.Plan, simulated: p.Simulated, telemetry: -1, iteration: 1, began: -1}
 	case Telemetry:
-		s.told = s.elapsed
+		s.telemetry = s.elapsed
 	case Choice:
 		if err := s.choose(p.Choice); err != nil {
-			return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+			return fmt.Errorf("chain row %d: %w", row.Seq, err)
 		}
 	case StepDone:
 		for _, o := range p.observations() {
 			if err := s.history.Add(HistoryRow{Observed: &o}); err != nil {
-				return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+				return fmt.Errorf("chain row %d: %w", row.Seq, err)
 			}
 		}
 		if p.Partial {

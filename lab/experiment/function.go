@@ -8,12 +8,15 @@ import (
 	"time"
 )
 
-// maxSize bounds the matrices of product.
-const maxSize = 1024
+// The limits of the built-in functions.
+const (
+	maxSize    = 1024 // of the matrices of product
+	maxSeconds = 3600 // of sleep
+)
 
-// Functions are what mm can do itself, as a load whose result is known: product
-// multiplies two size × size matrices of float32 and gives the product's bytes,
-// which are the same every time; sleep waits for seconds and gives nothing.
+// Functions returns the built-in functions: product multiplies two size × size matrices of
+// float32 and returns the same bytes every time; sleep waits for seconds and returns
+// nothing.
 func Functions() map[string]Function {
 	return map[string]Function{"product": product, "sleep": sleep}
 }
@@ -21,7 +24,7 @@ func Functions() map[string]Function {
 func product(_ context.Context, with map[string]float64) (func(context.Context) ([]byte, error), error) {
 	size := int(with["size"])
 	if float64(size) != with["size"] || size < 1 || size > maxSize {
-		return nil, fmt.Errorf("product: size is %v, wanted a whole number from 1 to %d", with["size"], maxSize)
+		return nil, fmt.Errorf("product: size: got %v, want an integer from 1 to %d", with["size"], maxSize)
 	}
 	a, b, c := make([]float32, size*size), make([]float32, size*size), make([]float32, size*size)
 	for i := range a {
@@ -51,8 +54,8 @@ func product(_ context.Context, with map[string]float64) (func(context.Context) 
 
 func sleep(_ context.Context, with map[string]float64) (func(context.Context) ([]byte, error), error) {
 	d := time.Duration(with["seconds"] * float64(time.Second))
-	if d < 0 || with["seconds"] > 3600 {
-		return nil, fmt.Errorf("sleep: seconds is %v, wanted 0 to 3600", with["seconds"])
+	if d < 0 || with["seconds"] > maxSeconds {
+		return nil, fmt.Errorf("sleep: seconds: got %v, want 0 to %d", with["seconds"], maxSeconds)
 	}
 	return func(ctx context.Context) ([]byte, error) { return nil, wall{}.Sleep(ctx, d) }, nil
 }

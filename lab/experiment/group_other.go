@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// grouped does nothing: there are no groups of processes, and the end of the
-// context ends the process alone.
+// grouped does nothing: without process groups, canceling the context ends the process
+// only.
 func grouped(*exec.Cmd) {}
 
 func endGroup(*exec.Cmd, time.Duration) {}

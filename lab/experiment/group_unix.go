@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// grouped puts the process into a group of its own, with all that it starts, and
-// has the end of the context ask the whole group to end.
+// grouped starts the process in a new process group. Canceling the context sends SIGTERM to
+// the group.
 func grouped(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
@@ -23,14 +23,15 @@ func grouped(cmd *exec.Cmd) {
 	}
 }
 
-// endGroup asks what is left of the group to end, and kills it after a moment. The group's number is nobody else's as long as there is one of it.
-func endGroup(cmd *exec.Cmd, moment time.Duration) {
+// endGroup sends SIGTERM to the rest of the group, and SIGKILL after grace. The group ID is
+// not reused while the group has members.
+func endGroup(cmd *exec.Cmd, grace time.Duration) {
 	if cmd.Process == nil {
 		return
 	}
 	group := -cmd.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // there may be nothing left
-	for waited := time.Duration(0); waited < moment; waited += groupPoll {
+	_ = syscall.Kill(group, syscall.SIGTERM) // the group may be gone
+	for waited := time.Duration(0); waited < grace; waited += groupPoll {
 		if syscall.Kill(group, 0) != nil {
 			return
 		}
@@ -39,5 +40,5 @@ func endGroup(cmd *exec.Cmd, moment time.Duration) {
 	_ = syscall.Kill(group, syscall.SIGKILL)
 }
 
-// groupPoll is how often a group is looked at.
+// groupPoll is the interval at which a group is checked.
 const groupPoll = 10 * time.Millisecond

@@ -1,5 +1,3 @@
-// Package heartbeat says whether a run is alive: a line every few minutes of how
-// far it is, which may be copied to wherever somebody watches.
 package experiment
 
 import (
@@ -9,33 +7,32 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// Stale is how old the last line of a run that is alive may be.
+// StaleAfter is the age at which the last heartbeat no longer counts as a sign of life.
 const StaleAfter = 10 * time.Minute
 
-// Beat is one line.
+// Beat is a line of the heartbeat file.
 type Beat struct {
 	Time      string            `json:"time"` // RFC 3339
 	Run       string            `json:"run"`
 	Rows      int               `json:"rows"`  // of the chain
-	Event     string            `json:"event"` // of its last row
-	Hash      string            `json:"hash"`  // hex SHA-256 of it
+	Event     string            `json:"event"` // of the last row
+	Hash      string            `json:"hash"`  // hex SHA-256 of the last row
 	Iteration int               `json:"iteration"`
-	Failures  int               `json:"failures"` // in a row
+	Failures  int               `json:"failures"` // consecutive
 	Reading   telemetry.Reading `json:"reading"`
 	Simulated bool              `json:"simulated,omitempty"`
 }
 
-// Status is what the last line tells.
+// Status is the status of a run by its last heartbeat.
 type Status struct {
 	Beat
 	Beats int    `json:"beats"`
 	Age   string `json:"age"`
-	Alive bool   `json:"alive"` // it neither stopped nor fell silent
+	Alive bool   `json:"alive"` // not stopped, last heartbeat not stale
 }
 
-// Read judges the heartbeat in the file at path, which a run may be writing. A
-// line from the future counts as no sign of life: the clock of one side is
-// wrong.
+// ReadStatus reads the heartbeat file at path, which a run may be writing. A heartbeat from
+// the future is not a sign of life: one of the clocks is wrong.
 func ReadStatus(path string, now time.Time) (Status, error) {
 	beats, err := records.ReadExisting[Beat](path)
 	if err != nil || len(beats) == 0 {

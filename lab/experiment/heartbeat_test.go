@@ -11,12 +11,12 @@ import (
 	"mm-abi.org/mm/lab/records"
 )
 
-// A run is alive while its last line is young; not when it stopped, fell silent
-// or beats in the future. A line that is being written is none.
+// A run is alive if its last heartbeat is recent; not if it stopped, is stale or lies in
+// the future. An incomplete line is ignored.
 func TestReadStatus(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "h.jsonl")
 	if _, err := experiment.ReadStatus(path, time.Now()); err == nil {
-		t.Error("nothing was read")
+		t.Error("read a missing file")
 	}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	beat := func(event string) {
@@ -43,6 +43,6 @@ func TestReadStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := experiment.ReadStatus(path, at); err != nil || !s.Alive || s.Beats != 1 {
-		t.Errorf("half a line: %+v, %v", s, err)
+		t.Errorf("incomplete line: %+v, %v", s, err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"mm-abi.org/mm/registry/sign"
 )
 
-// shift is the plan that is killed: fewer rows than a night, of every kind.
+// shift is the plan of the killed run, with rows of every kind but fewer than a night's.
 const shift = `
 name: shift
 seed: 3
@@ -32,7 +32,7 @@ steps:
   - {name: frozen, function: product, every: 3}
   - {name: flaky, function: product}
   - name: upper
-    policy: {kind: ucb, c: 4}
+    policy: {kind: ucb, c: 0.3}
     repeat: 2
     arms: [{name: slow, function: product}, {name: fast, function: product}, {name: broken, function: product}]
   - name: drawn
@@ -54,9 +54,8 @@ simulate:
     fixed: {arms: {a: {takes: 1ms}, b: {takes: 2ms}}}
 `
 
-// TestMain is the process that dies: told so by its environment it takes up the
-// run and is killed by the kernel before, or in the middle of, the N-th change of
-// the disk.
+// TestMain also runs as the process that dies: if the environment says so, it resumes the
+// run, and the kernel kills it before, or in the middle of, the N-th file operation.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("MM_LAB_KILL_DIR")
 	if dir == "" {
@@ -108,10 +107,9 @@ func dieAt(dir, text string) error {
 	return err
 }
 
-// A run that is killed with SIGKILL at 100 points, one after another, does what
-// the undisturbed one does: the same rows with the same times and figures, none
-// missing, none twice, but for those that tell of the resumptions; and the chain
-// is whole.
+// A run that is killed with SIGKILL at 100 points in turn has the same rows as the
+// undisturbed one, with the same times and figures, except for those of the resumptions,
+// and a valid chain. With -short, at 15 points.
 func TestKilledAt100Points(t *testing.T) {
 	dir := t.TempDir()
 	private, _, err := sign.Generate(sign.Ed25519, nil)
@@ -132,14 +130,16 @@ func TestKilledAt100Points(t *testing.T) {
 		}
 		return fmt.Errorf("point %d: not killed: %w: %s", at, err, out)
 	}
-	// The points walk through every operation of a resumption and of the rows
-	// behind it: few enough that it takes them all to finish.
-	points := 0
-	for i := range 100 {
-		if err := start(1 + i%31); err != nil {
+	// The points cover every operation of a resumption and of the next rows, few enough
+	// that the run does not finish early.
+	points := 100
+	if testing.Short() {
+		points = 15
+	}
+	for i := range points {
+		if err := start(1 + i*7%31); err != nil {
 			t.Fatal(err)
 		}
-		points++
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MM_LAB_KILL_DIR="+dir, "MM_LAB_KILL_AT=-1")
@@ -150,24 +150,24 @@ func TestKilledAt100Points(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := t.TempDir()
-	if _, err := simulate(t, shift, whole, key, nil); err != nil {
+	complete := t.TempDir()
+	if _, err := simulate(t, shift, complete, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	if choices(t, filepath.Join(dir, "run"), key) < 40 {
-		t.Error("hardly a choice: the case is none")
+		t.Error("too few choices")
 	}
 	got, resumes := rows(t, filepath.Join(dir, "run"), key)
-	want, _ := rows(t, whole, key)
+	want, _ := rows(t, complete, key)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the killed run did other things (- whole, + killed): %s", diff)
+		t.Errorf("the killed run differs (- complete, + killed): %s", diff)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "run", experiment.ChainDir, fsx.TempPrefix+"*"))
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("temporary files: %v, %v", left, err)
 	}
-	if resumes < 20 || len(want) < 30 {
-		t.Errorf("%d resumptions in a run of %d rows: the case is none", resumes, len(want))
+	if resumes < points/5 || len(want) < 30 {
+		t.Errorf("only %d resumptions and %d rows", resumes, len(want))
 	}
 	t.Logf("%d kills, %d resumptions, %d rows", points, resumes, len(got))
 }

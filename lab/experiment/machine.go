@@ -15,16 +15,19 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// Function is a step that mm does itself. It makes ready and returns what a run
-// does; the bytes are what the run gave.
+// Function is a built-in step. It returns a function that executes a run and returns its
+// output.
 type Function func(ctx context.Context, with map[string]float64) (do func(context.Context) ([]byte, error), err error)
 
-// Machine sets the options of a real run: the machine's clock and sensors,
+// Machine sets the options of a real run: the clock and sensors of the machine, and
 // processes for commands.
 func Machine(opt Options, functions map[string]Function) Options {
+	if opt.Grace <= 0 {
+		opt.Grace = 2 * time.Second
+	}
 	opt.Clock = wall{}
 	opt.Sensor = telemetry.Machine{Dir: opt.Dir}
-	opt.Executor = doer(functions)
+	opt.Executor = machineExecutor{functions, opt.Grace}
 	return opt
 }
 
@@ -69,21 +72,24 @@ func (wall) During(ctx context.Context, first time.Duration, do func(context.Con
 	}
 }
 
-// doer is the executor of this machine.
-type doer map[string]Function
+// machineExecutor executes steps on this machine.
+type machineExecutor struct {
+	functions map[string]Function
+	grace     time.Duration
+}
 
 // Open implements Executor.
-func (d doer) Open(ctx context.Context, s Step, _ int) (Work, error) {
+func (e machineExecutor) Open(ctx context.Context, s Step, _ int) (Work, error) {
 	if len(s.Command) > 0 {
 		path, err := exec.LookPath(s.Command[0])
 		if err != nil {
 			return nil, err
 		}
-		return command{path, s.Command}, nil
+		return command{path, s.Command, e.grace}, nil
 	}
-	f, ok := d[s.Function]
+	f, ok := e.functions[s.Function]
 	if !ok {
-		return nil, fmt.Errorf("there is no function %q", s.Function)
+		return nil, fmt.Errorf("unknown function %q", s.Function)
 	}
 	do, err := f(ctx, s.With)
 	if err != nil {
@@ -105,32 +111,28 @@ func (f function) Do(ctx context.Context, _ int) (Output, error) {
 // Close implements Work.
 func (function) Close() error { return nil }
 
-// command is a process a run. What it writes to standard output is hashed and
-// not kept; of standard error the end is, where it fails.
+// command runs a process per run. Standard output is hashed; the end of standard error becomes part of the error.
 type command struct {
-	path string
-	argv []string
+	path  string
+	argv  []string
+	grace time.Duration
 }
-
-// killGrace is how long a process has to end when it is asked to, and how long its
-// children may hold its output after its end.
-const killGrace = 2 * time.Second
 
 // Do implements Work.
 func (c command) Do(ctx context.Context, _ int) (Output, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.argv[1:]...)
-	out, said := &digest{sum: sha256.New()}, &tail{}
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, said, killGrace
+	out, stderr := &digest{sum: sha256.New()}, &tail{}
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, stderr, c.grace
 	grouped(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil || errors.Is(err, exec.ErrWaitDelay) {
-		endGroup(cmd, killGrace)
+		endGroup(cmd, c.grace)
 	}
 	o := Output{SHA256: hex.EncodeToString(out.sum.Sum(nil)), Bytes: out.n}
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		o.Code = ended.ExitCode()
-		if text := strings.TrimSpace(said.b.String()); text != "" {
+		if text := strings.TrimSpace(stderr.b.String()); text != "" {
 			err = fmt.Errorf("%w: %s", err, strings.ToValidUTF8(text, "?"))
 		}
 	}
@@ -151,7 +153,7 @@ func (d *digest) Write(b []byte) (int, error) {
 	return d.sum.Write(b)
 }
 
-// tail keeps the last bytes.
+// tail keeps the last maxTail bytes.
 type tail struct{ b bytes.Buffer }
 
 const maxTail = 512

@@ -15,57 +15,56 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// The files of a run in its folder.
+// The files of a run, relative to its folder.
 const (
 	ChainDir      = "chain"
 	StopFile      = "STOP"
 	HeartbeatFile = "heartbeat.jsonl"
 )
 
-// The errors that callers tell apart.
+// The errors of this package.
 var (
-	// ErrExists says that the folder holds a run already.
-	ErrExists = errors.New("there is a run already")
-	// ErrComplete says that nothing is left to be done.
+	// ErrExists reports that the folder holds a run.
+	ErrExists = errors.New("run exists")
+	// ErrComplete reports that the run is complete and cannot be resumed.
 	ErrComplete = errors.New("the run is complete")
 )
 
-// Clock is the time that a run lives in. During does something and looks around
-// meanwhile, after first and then as often as look says; below 0 it ends do's
-// context. It returns when do has.
+// Clock is the time of a run. During calls do, and meanwhile look: after first, and then
+// after each duration that look returns. If that is negative, During cancels do's context.
+// It returns after do.
 type Clock interface {
 	Now() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
 	During(ctx context.Context, first time.Duration, do func(context.Context), look func() time.Duration)
 }
 
-// Sensor is asked before each run of a step and while it lasts.
+// Sensor is read before each run of a step and while it lasts.
 type Sensor interface {
 	Read(ctx context.Context) (telemetry.Reading, error)
 }
 
-// Executor makes a step ready.
+// Executor opens steps.
 type Executor interface {
 	Open(ctx context.Context, s Step, iteration int) (Work, error)
 }
 
-// Work is a step that is ready.
+// Work is an open step.
 type Work interface {
-	Do(ctx context.Context, n int) (Output, error) // the run n of the step, from 0
+	Do(ctx context.Context, n int) (Output, error) // run n of the step, from 0
 	Close() error
 }
 
-// Output is what a run of a step gave.
+// Output describes the result of a run of a step.
 type Output struct {
 	SHA256 string
 	Bytes  int64
 	Code   int // exit code of a command
 }
 
-// Options of [Run]. Clock, Sensor and Executor are those of [Machine] or of
-// [Simulation].
+// Options for [Run]. [Machine] or [Simulation] sets Clock, Sensor and Executor.
 type Options struct {
-	Dir       string // the run's folder
+	Dir       string // folder of the run
 	Resume    bool
 	Key       chain.Signer
 	Verifier  chain.Verifier
@@ -73,14 +72,15 @@ type Options struct {
 	Sensor    Sensor
 	Executor  Executor
 	Simulated bool
-	Poll      time.Duration       // how long a sleep or a run may last before the limits are looked at; 1 s
-	Note      func(string)        // is told of events; nil: nobody
-	Files     fsx.Options         // seam for tests
-	Each      func(chain.Row)     // is shown each new row; nil: nobody
-	Settle    func(time.Duration) // is told how far a resumed run is; nil: nobody
+	Poll      time.Duration       // interval at which the limits are checked; if zero, 1 s
+	Grace     time.Duration       // how long a process may take to end, and its children to close its output; if zero, 2 s
+	Note      func(string)        // if not nil, called with warnings
+	Files     fsx.Options         // for tests
+	Each      func(chain.Row)     // if not nil, called with each new row
+	Settle    func(time.Duration) // if not nil, called with the elapsed time of a resumed run
 }
 
-// Result is how a run ended.
+// Result describes how a run ended.
 type Result struct {
 	Run        string `json:"run"`
 	Rows       int    `json:"rows"`
@@ -93,21 +93,21 @@ type Result struct {
 	Simulated  bool   `json:"simulated"`
 }
 
-// runner is a run under way.
+// runner is a run in progress.
 type runner struct {
 	plan    Plan
 	opt     Options
 	log     *chain.Log
 	at      state
-	since   time.Time     // when this process took over
-	before  time.Duration // elapsed until then
-	beat    time.Duration // of the last heartbeat; below 0: none
+	since   time.Time     // start of this process
+	before  time.Duration // elapsed time before it
+	beat    time.Duration // time of the last heartbeat, negative if none
 	reading telemetry.Reading
-	step    string // that is being done; empty: none
+	step    string // name of the present step, if any
 }
 
-// Run does the plan until it is complete or something stops it. What stops it
-// is no error: the result says so. The context's end is one, and has its row.
+// Run executes the plan until it is complete or something stops it, which the result
+// reports. A canceled context also writes its row; its error is returned.
 func Run(ctx context.Context, p Plan, opt Options) (Result, error) {
 	if opt.Poll <= 0 {
 		opt.Poll = time.Second
@@ -126,23 +126,23 @@ func Run(ctx context.Context, p Plan, opt Options) (Result, error) {
 	return r.result(), errors.Join(err, log.Close())
 }
 
-// begin writes the row that opens a run, or that takes it up again.
+// begin writes the row that starts or resumes a run.
 func (r *runner) begin(ctx context.Context) error {
 	fresh := r.at.run == ""
 	switch {
 	case fresh && r.opt.Resume:
-		return fmt.Errorf("%s holds no run: %w", r.opt.Dir, fs.ErrNotExist)
+		return fmt.Errorf("%s: no run: %w", r.opt.Dir, fs.ErrNotExist)
 	case !fresh && !r.opt.Resume:
 		return fmt.Errorf("%s: %w", r.opt.Dir, ErrExists)
 	case !fresh && r.at.plan != r.plan.Digest:
-		return fmt.Errorf("the run was begun with the plan %.12s…, this one is %.12s…", r.at.plan, r.plan.Digest)
+		return fmt.Errorf("plan mismatch: the run has %.12s…, got %.12s…", r.at.plan, r.plan.Digest)
 	case !fresh && r.at.simulated != r.opt.Simulated:
-		return fmt.Errorf("a simulated run stays one, and a real run stays real")
+		return errors.New("cannot resume a simulated run as a real one, nor a real run as a simulation")
 	case !fresh && r.at.stopped != nil && r.at.stopped.Complete:
 		return ErrComplete
 	}
 	r.before = r.at.elapsed
-	if r.opt.Simulated { // a step that is done again begins when it did
+	if r.opt.Simulated { // a repeated step starts at its previous time
 		r.before = r.at.settled
 	}
 	if r.opt.Settle != nil {
@@ -153,7 +153,7 @@ func (r *runner) begin(ctx context.Context) error {
 		return err
 	}
 	if lost := r.lost(); lost != "" {
-		return fmt.Errorf("the plan watches %s, and there is no sensor of it; take the limit out to run without", lost)
+		return fmt.Errorf("no sensor for limit %s; remove the limit to run without it", lost)
 	}
 	if !fresh {
 		return r.row(Resume, Payload{})
@@ -162,12 +162,12 @@ func (r *runner) begin(ctx context.Context) error {
 	return r.row(Start, Payload{Plan: r.plan.Digest, Name: r.plan.Name})
 }
 
-// elapsed is the run's own time: that of the process, after what it took over.
+// elapsed returns the time of the run, without that between its processes.
 func (r *runner) elapsed() time.Duration {
 	return (r.before + r.opt.Clock.Now().Sub(r.since)).Truncate(time.Microsecond)
 }
 
-// row adds a row and takes it in as a resumption would.
+// row appends a row and applies it as a resumed run would.
 func (r *runner) row(event string, p Payload) error {
 	p.ElapsedUS, p.Simulated = r.elapsed().Microseconds(), r.opt.Simulated
 	row, err := r.log.Append(r.opt.Clock.Now().UTC().Format(time.RFC3339Nano), r.at.run, event, p)
@@ -180,10 +180,10 @@ func (r *runner) row(event string, p Payload) error {
 	return r.at.apply(len(r.plan.Steps), row)
 }
 
-// halt is the stop that a look around asks for.
+// halt is a reason to stop.
 type halt struct{ reason, detail string }
 
-// loop does step after step.
+// loop executes the steps in turn.
 func (r *runner) loop(ctx context.Context) error {
 	for {
 		h, err := r.wait(ctx)
@@ -206,7 +206,7 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// wait sleeps until the next iteration is due, and looks around meanwhile.
+// wait sleeps until the next iteration is due, and checks the limits meanwhile.
 func (r *runner) wait(ctx context.Context) (*halt, error) {
 	for {
 		if h, err := r.look(ctx); h != nil || err != nil {
@@ -226,16 +226,15 @@ func (r *runner) wait(ctx context.Context) (*halt, error) {
 	}
 }
 
-// pause is how long it is until the next look around. The times of looks are
-// those of the run and not of what is being done, so that a step that is done
-// again meets the same ones.
+// pause returns the time until the next check. The times of checks depend on the time of
+// the run only, so that a repeated step meets the same ones.
 func (r *runner) pause() time.Duration {
 	now := r.elapsed()
 	next := now.Truncate(r.opt.Poll) + r.opt.Poll
-	if told := r.at.told; told > now {
-		next = min(next, told)
+	if last := r.at.telemetry; last > now {
+		next = min(next, last)
 	} else {
-		next = min(next, told+time.Duration(r.plan.Telemetry))
+		next = min(next, last+time.Duration(r.plan.Telemetry))
 	}
 	if r.plan.Duration > 0 {
 		next = min(next, time.Duration(r.plan.Duration))
@@ -243,13 +242,13 @@ func (r *runner) pause() time.Duration {
 	return max(next-now, time.Microsecond)
 }
 
-// look reads the sensors, writes them down where that is due, and says whether
-// the run must stop.
+// look reads the sensors, writes due rows of telemetry and heartbeats, and checks the
+// limits.
 func (r *runner) look(ctx context.Context) (*halt, error) {
 	if err := r.sense(ctx); err != nil {
 		return nil, err
 	}
-	if r.at.told < 0 || r.elapsed() >= r.at.told+time.Duration(r.plan.Telemetry) {
+	if r.at.telemetry < 0 || r.elapsed() >= r.at.telemetry+time.Duration(r.plan.Telemetry) {
 		reading := r.reading
 		if err := r.row(Telemetry, Payload{Reading: &reading, Step: r.step}); err != nil {
 			return nil, err
@@ -261,7 +260,7 @@ func (r *runner) look(ctx context.Context) (*halt, error) {
 	return r.halted(), nil
 }
 
-// halted holds the limits against the last reading.
+// halted compares the last reading with the limits.
 func (r *runner) halted() *halt {
 	over := func(limit, value *float64, below bool) bool {
 		return limit != nil && value != nil && (below && *value < *limit || !below && *value >= *limit)
@@ -269,18 +268,18 @@ func (r *runner) halted() *halt {
 	l, v := r.plan.Limits, r.reading
 	_, err := os.Lstat(filepath.Join(r.opt.Dir, StopFile))
 	switch lost := r.lost(); {
-	case !errors.Is(err, fs.ErrNotExist): // one that cannot be looked for counts as there
+	case !errors.Is(err, fs.ErrNotExist): // if the check fails, assume that it exists
 		return &halt{ByFile, StopFile}
 	case lost != "":
 		return &halt{BySensor, lost}
 	case over(l.HeatC, v.HeatC, false):
-		return &halt{ByHeat, fmt.Sprintf("%.1f °C, the limit is %.1f", *v.HeatC, *l.HeatC)}
+		return &halt{ByHeat, fmt.Sprintf("%.1f °C, limit %.1f", *v.HeatC, *l.HeatC)}
 	case over(l.BatteryPct, v.BatteryPct, true):
-		return &halt{ByBattery, fmt.Sprintf("%.0f %%, the limit is %.0f", *v.BatteryPct, *l.BatteryPct)}
+		return &halt{ByBattery, fmt.Sprintf("%.0f %%, limit %.0f", *v.BatteryPct, *l.BatteryPct)}
 	case over(l.DiskMiB, v.DiskMiB, true):
-		return &halt{ByDisk, fmt.Sprintf("%.0f MiB, the limit is %.0f", *v.DiskMiB, *l.DiskMiB)}
+		return &halt{ByDisk, fmt.Sprintf("%.0f MiB, limit %.0f", *v.DiskMiB, *l.DiskMiB)}
 	case r.at.failures >= l.Failures:
-		return &halt{ByFailures, fmt.Sprintf("%d in a row", r.at.failures)}
+		return &halt{ByFailures, fmt.Sprintf("%d consecutive", r.at.failures)}
 	case r.plan.Iterations > 0 && r.at.iteration > r.plan.Iterations:
 		return &halt{ByIterations, fmt.Sprint(r.plan.Iterations)}
 	case r.plan.Duration > 0 && r.elapsed() >= time.Duration(r.plan.Duration):
@@ -296,7 +295,7 @@ func (r *runner) sense(ctx context.Context) (err error) {
 	return nil
 }
 
-// lost names the limit whose sensor gives nothing.
+// lost returns the name of a limit whose sensor has no value.
 func (r *runner) lost() string {
 	for _, w := range []struct {
 		limit, value *float64
@@ -309,14 +308,13 @@ func (r *runner) lost() string {
 	return ""
 }
 
-// pulse writes a line of the heartbeat. It is for whoever watches from afar and
-// no part of the record: where it fails, the run goes on.
+// pulse appends a heartbeat. It is not part of the record: the run goes on if it fails.
 func (r *runner) pulse() {
 	r.beat = r.elapsed()
 	last := r.log.Last()
 	b := Beat{Time: r.opt.Clock.Now().UTC().Format(time.RFC3339), Run: r.at.run, Rows: last.Seq, Event: last.Event, Hash: last.Hash,
 		Iteration: r.at.iteration, Failures: r.at.failures, Reading: r.reading, Simulated: r.opt.Simulated}
-	err := records.Append(context.Background(), filepath.Join(r.opt.Dir, HeartbeatFile), b)
+	err := records.AppendWith(context.Background(), filepath.Join(r.opt.Dir, HeartbeatFile), r.opt.Files, b)
 	if err != nil && r.opt.Note != nil {
 		r.opt.Note("heartbeat: " + err.Error())
 	}

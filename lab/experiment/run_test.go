@@ -33,7 +33,7 @@ func newKey(t *testing.T) *sign.PrivateKey {
 	return key
 }
 
-// night is six hours of two steps, as Polymath's nights were.
+// night is a run of six hours with two steps, as in Polymath.
 const night = `
 name: night
 seed: 7
@@ -66,7 +66,7 @@ func readPlan(t *testing.T, text string) experiment.Plan {
 	return p
 }
 
-// simulate runs a plan in dir.
+// simulate executes a plan in dir.
 func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(*experiment.Options)) (experiment.Result, error) {
 	t.Helper()
 	p := readPlan(t, text)
@@ -81,8 +81,7 @@ func simulate(t *testing.T, text, dir string, key *sign.PrivateKey, change func(
 	return experiment.Run(context.Background(), p, opt)
 }
 
-// unsynced leaves out what only matters when the power goes: tests of hours take
-// minutes where a disk is slow.
+// unsynced skips fsync, which only matters after a power failure and is slow.
 func unsynced(op *fsx.Op, do func() error) error {
 	if op.Kind == fsx.OpSync || op.Kind == fsx.OpSyncDir {
 		return nil
@@ -90,8 +89,8 @@ func unsynced(op *fsx.Op, do func() error) error {
 	return do()
 }
 
-// rows are the rows of a run that say what was done, without those of
-// resumptions and without what hangs on a row's place.
+// rows returns the rows of a run except for resumptions, without the members that depend on
+// their position.
 func rows(t *testing.T, dir string, key *sign.PrivateKey) (out []string, resumes int) {
 	t.Helper()
 	_, err := chain.Verify(filepath.Join(dir, experiment.ChainDir), key.Public(), chain.Options{Each: func(r chain.Row) error {
@@ -141,7 +140,7 @@ func TestNight(t *testing.T) {
 	if err != nil || b.Beats != 74 || b.Alive || b.Event != experiment.Stop {
 		t.Errorf("%+v, %v", b, err)
 	}
-	// Every row says that it is simulated.
+	// Every row is marked as simulated.
 	all, _ := rows(t, dir, key)
 	for _, row := range all {
 		if !strings.Contains(row, `"simulated":true`) {
@@ -149,39 +148,39 @@ func TestNight(t *testing.T) {
 		}
 	}
 	if _, err := simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, experiment.ErrComplete) {
-		t.Errorf("resumed what is complete: %v", err)
+		t.Errorf("resumed a complete run: %v", err)
 	}
 	if _, err := simulate(t, night, dir, key, nil); !errors.Is(err, experiment.ErrExists) {
-		t.Errorf("begun anew: %v", err)
+		t.Errorf("started twice: %v", err)
 	}
-	if _, err := simulate(t, night+"# changed\n", dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "was begun with the plan") {
-		t.Errorf("another plan: %v", err)
+	if _, err := simulate(t, night+"# changed\n", dir, key, func(o *experiment.Options) { o.Resume = true }); err == nil || !strings.Contains(err.Error(), "plan mismatch") {
+		t.Errorf("different plan: %v", err)
 	}
 	if _, err := simulate(t, night, dir, newKey(t), func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, chain.ErrBroken) {
-		t.Errorf("another key: %v", err)
+		t.Errorf("different key: %v", err)
 	}
 	if _, err := simulate(t, night, t.TempDir(), key, func(o *experiment.Options) { o.Resume = true }); err == nil {
-		t.Error("resumed nothing")
+		t.Error("resumed a missing run")
 	}
 }
 
-// Each limit stops the run at its time and not before; the row says both values.
+// Each limit stops the run at its time and not earlier. The row holds value and limit.
 func TestStops(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, new, reason, detail string
 		least, most              time.Duration
 	}{
-		"heat":       {"at: 6h, heat_c: 32", "at: 6h, heat_c: 60", experiment.ByHeat, "45.0 °C, the limit is 45.0", 3 * time.Hour, 3*time.Hour + time.Second},
-		"battery":    {"battery_pct: 60", "battery_pct: 0", experiment.ByBattery, "15 %, the limit is 15", 306 * time.Minute, 307 * time.Minute},
-		"disk":       {"disk_mib: 4000", "disk_mib: 0", experiment.ByDisk, "512 MiB, the limit is 512", 315 * time.Minute, 316 * time.Minute},
+		"heat":       {"at: 6h, heat_c: 32", "at: 6h, heat_c: 60", experiment.ByHeat, "45.0 °C, limit 45.0", 3 * time.Hour, 3*time.Hour + time.Second},
+		"battery":    {"battery_pct: 60", "battery_pct: 0", experiment.ByBattery, "15 %, limit 15", 306 * time.Minute, 307 * time.Minute},
+		"disk":       {"disk_mib: 4000", "disk_mib: 0", experiment.ByDisk, "512 MiB, limit 512", 315 * time.Minute, 316 * time.Minute},
 		"sensor":     {"at: 6h, heat_c: 32,", "at: 6h,", experiment.BySensor, "heat_c", 0, time.Second},
-		"failures":   {"takes: 19ms", "fails_every: 1, takes: 19ms", experiment.ByFailures, "3 in a row", 2 * time.Minute, 3 * time.Minute},
+		"failures":   {"takes: 19ms", "fails_every: 1, takes: 19ms", experiment.ByFailures, "3 consecutive", 2 * time.Minute, 3 * time.Minute},
 		"iterations": {"duration: 6h", "iterations: 5", experiment.ByIterations, "5", 4 * time.Minute, 5*time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(night, tc.old, tc.new, 1)
 			if text == night {
-				t.Fatal("the plan is the same")
+				t.Fatal("unchanged plan")
 			}
 			dir, key := t.TempDir(), newKey(t)
 			got, err := simulate(t, text, dir, key, nil)
@@ -199,8 +198,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// A file STOP ends the run while it sleeps; without it the run goes on from
-// there, and nothing is done twice.
+// A file STOP ends the run while it waits. After its removal the run continues without
+// repeating a step.
 func TestStopFile(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	stop := filepath.Join(dir, experiment.StopFile)
@@ -218,7 +217,7 @@ func TestStopFile(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if got, err = simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true }); err != nil || got.Reason != experiment.ByFile {
-		t.Fatalf("the file is still there: %+v, %v", got, err)
+		t.Fatalf("the file still exists: %+v, %v", got, err)
 	}
 	if err := os.Remove(stop); err != nil {
 		t.Fatal(err)
@@ -229,7 +228,7 @@ func TestStopFile(t *testing.T) {
 	}
 }
 
-// bare is a machine whose sensors and clock are given.
+// bare is a machine with a given reading.
 type bare struct {
 	experiment.Clock
 	reading telemetry.Reading
@@ -237,8 +236,8 @@ type bare struct {
 
 func (b bare) Read(context.Context) (telemetry.Reading, error) { return b.reading, nil }
 
-// Real steps: processes and functions, one that fails with its code, one that
-// takes too long, one that is not there.
+// Real steps: processes and functions, one that fails with a code, one that times out, and
+// one that is missing.
 func TestMachine(t *testing.T) {
 	text := `
 name: real
@@ -258,9 +257,9 @@ steps:
 	if got, err := experiment.Run(context.Background(), p, opt); err != nil || !got.Complete || got.Simulated {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := map[string]string{"product": "", "echo": "", "fails": "run 1: exit status 7: why", "slow": "run 1: it took longer than 50ms", "absent": "not found", "unknown": `there is no function "unknown"`}
+	want := map[string]string{"product": "", "echo": "", "fails": "run 1: exit status 7: why", "slow": "run 1: timeout of 50ms exceeded", "absent": "not found", "unknown": `unknown function "unknown"`}
 	all, _ := rows(t, dir, key)
-	met := map[string]int{}
+	seen := map[string]int{}
 	for _, row := range all {
 		var pay experiment.Payload
 		if err := json.Unmarshal([]byte(row[strings.Index(row, "{"):]), &pay); err != nil {
@@ -269,7 +268,7 @@ steps:
 		if pay.Step == "" {
 			continue
 		}
-		met[pay.Step]++
+		seen[pay.Step]++
 		if !strings.Contains(pay.Error, want[pay.Step]) || want[pay.Step] == "" && pay.Error != "" {
 			t.Errorf("%s: %q", pay.Step, pay.Error)
 		}
@@ -277,10 +276,10 @@ steps:
 			t.Errorf("%+v", pay)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"product": 2, "echo": 2, "fails": 2, "slow": 2, "absent": 2, "unknown": 2}, met); diff != "" {
+	if diff := cmp.Diff(map[string]int{"product": 2, "echo": 2, "fails": 2, "slow": 2, "absent": 2, "unknown": 2}, seen); diff != "" {
 		t.Error(diff)
 	}
-	// A limit without its sensor is refused before anything is done.
+	// A limit without a sensor is refused before the run starts.
 	p.Limits.BatteryPct = new(15.0)
 	opt.Dir, opt.Sensor = t.TempDir(), bare{}
 	if _, err := experiment.Run(context.Background(), p, opt); err == nil || !strings.Contains(err.Error(), "battery_pct") {
@@ -288,7 +287,7 @@ steps:
 	}
 }
 
-// What the context ends has its row, and so has the step that it cut short.
+// An interrupted run has a row, and so has its partial step.
 func TestInterrupted(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	p := readPlan(t, "name: a\niterations: 3\nsteps: [{name: nap, function: sleep, with: {seconds: 600}}]\n")
@@ -305,7 +304,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// long has steps that last longer than anything else of the run.
+// long is a plan whose steps dominate the run.
 const long = `
 name: long
 seed: 5
@@ -326,8 +325,8 @@ simulate:
     drawn: {arms: {a: {takes: 20s}, b: {takes: 25s}}}
 `
 
-// While a step lasts the run looks around: telemetry comes in its time, and the
-// step ends with what stops the run, at its time; the runs that finished stay.
+// During a step the run records telemetry on time, and a limit ends the step at its time;
+// the finished runs count.
 func TestLongSteps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		old, new, reason string
@@ -351,33 +350,33 @@ func TestLongSteps(t *testing.T) {
 			partial, runs = partial+f.Partial, runs+f.Runs
 		}
 		all, _ := rows(t, dir, key)
-		told := 0
+		readings := 0
 		for _, row := range all {
 			if strings.Contains(row, " telemetry ") {
-				told++
+				readings++
 			}
 		}
-		if want := int(tc.at/(7*time.Second)) + 1; partial != 1 || runs < 3 || told != want {
-			t.Errorf("%s: %d steps cut short, %d runs, %d of %d rows of telemetry", name, partial, runs, told, want)
+		if want := int(tc.at/(7*time.Second)) + 1; partial != 1 || runs < 3 || readings != want {
+			t.Errorf("%s: %d partial steps, %d runs, %d of %d rows of telemetry", name, partial, runs, readings, want)
 		}
 	}
 }
 
-// The same of real ones: the file STOP, the end of the duration.
+// The same with real steps: the file STOP and the duration.
 func TestLongRealSteps(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, reason string }{
-		"duration":  {"duration: 1h", "duration: 3s", experiment.ByDuration},
+		"duration":  {"duration: 1h", "duration: 1500ms", experiment.ByDuration},
 		"stop file": {"", "", experiment.ByFile},
 	} {
 		key, dir := newKey(t), t.TempDir()
 		text := "name: a\nduration: 1h\ntelemetry: 100ms\nsteps:\n  - {name: nap, function: sleep, with: {seconds: 0.2}, repeat: 2}\n  - {name: long, command: [sleep, \"600\"]}\n"
 		p := readPlan(t, strings.Replace(text, tc.old, tc.new, 1))
 		opt := experiment.Machine(experiment.Options{Dir: dir, Key: key, Verifier: key.Public(), Poll: 20 * time.Millisecond}, experiment.Functions())
-		told, naps := 0, 0
+		readings, naps := 0, 0
 		opt.Each = func(r chain.Row) {
 			switch {
 			case r.Event == experiment.Telemetry && strings.Contains(string(r.Payload), `"step":"long"`):
-				if told++; told == 2 && tc.reason == experiment.ByFile {
+				if readings++; readings == 2 && tc.reason == experiment.ByFile {
 					if err := os.WriteFile(filepath.Join(dir, experiment.StopFile), nil, 0o644); err != nil {
 						t.Error(err)
 					}
@@ -394,13 +393,13 @@ func TestLongRealSteps(t *testing.T) {
 		if row := all[len(all)-2]; !strings.Contains(row, `"step":"long","partial":true`) {
 			t.Errorf("%s: before the stop: %s", name, row)
 		}
-		if tc.reason == experiment.ByFile && told < 2 {
-			t.Errorf("%s: telemetry %d times within the step", name, told)
+		if tc.reason == experiment.ByFile && readings < 2 {
+			t.Errorf("%s: %d rows of telemetry during the step", name, readings)
 		}
 	}
 }
 
-// Two processes do not run in one folder.
+// Two processes cannot run in one folder.
 func TestOneProcess(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	l, err := chain.Open(context.Background(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{}, nil)
@@ -413,16 +412,16 @@ func TestOneProcess(t *testing.T) {
 	}
 }
 
-// Rows of others in a run's chain are none of the run's: it stays complete, goes
-// on where it stood, and its figures are the same.
+// Rows of other writers in the chain of a run are ignored: the run stays complete and its
+// figures do not change.
 func TestForeignRows(t *testing.T) {
 	key, dir := newKey(t), t.TempDir()
 	plan := strings.Replace(night, "duration: 6h", "iterations: 3", 1)
-	note := func(who, event string, what any) {
+	note := func(run, event string, payload any) {
 		t.Helper()
 		l, err := chain.Open(context.Background(), filepath.Join(dir, experiment.ChainDir), key, key.Public(), fsx.Options{Hook: unsynced}, nil)
 		if err == nil {
-			_, err = l.Append("2026-01-02T00:00:00Z", who, event, what)
+			_, err = l.Append("2026-01-02T00:00:00Z", run, event, payload)
 			err = errors.Join(err, l.Close())
 		}
 		if err != nil {
@@ -440,18 +439,18 @@ func TestForeignRows(t *testing.T) {
 	}
 	note("falsify", "falsifier", map[string]any{"result": "pass"})
 	note("falsify", "falsifier", "no object")
-	note(got.Run, "note", "of the run's name, and no event of one")
+	note(got.Run, "note", "the name of the run with another event")
 	note("other", experiment.StepDone, experiment.Payload{Step: "block", Iteration: 9, ElapsedUS: 1, RunsUS: []int64{1}})
 	note("other", experiment.Start, experiment.Payload{Name: "other"})
 	s, err := experiment.Summarize(dir, key.Public(), "")
 	if err != nil || s.Run != want.Run || s.Name != want.Name || s.Elapsed != want.Elapsed || s.Reason != want.Reason || !s.Complete || s.Steps[0].Runs != want.Steps[0].Runs {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := experiment.History(dir, key.Public(), ""); err != nil {
+	if _, err := experiment.ReadHistory(dir, key.Public(), ""); err != nil {
 		t.Error(err)
 	}
 	if got, err = simulate(t, plan, dir, key, func(o *experiment.Options) { o.Resume = true }); !errors.Is(err, experiment.ErrComplete) {
-		t.Errorf("done again: %+v, %v", got, err)
+		t.Errorf("resumed: %+v, %v", got, err)
 	}
 }
 

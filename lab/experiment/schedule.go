@@ -1,11 +1,3 @@
-// Package schedule chooses a backend for an operation by how fast each was so
-// far, and can show every choice again.
-//
-// A history is rows: what a backend took ([Observation]) and what was chosen
-// ([Decision]). A choice depends on the rows before it, the policy and the seed,
-// and on nothing else: [Replay] makes every choice anew and finds those that
-// would be others. Times of runs that failed are no times: a backend that never
-// succeeded is the last to be taken.
 package experiment
 
 import (
@@ -25,16 +17,16 @@ const (
 	UCB    = "ucb"
 )
 
-// Policy says how to choose. The zero value of a figure is its default.
+// Policy describes how to choose. Zero values select the defaults.
 type Policy struct {
 	Kind    string   `json:"kind"`
-	Prefer  []string `json:"prefer,omitempty"`  // of static: the first of these that is eligible
-	Epsilon float64  `json:"epsilon,omitempty"` // of epsilon-greedy: how often one is drawn; 0.1
-	C       float64  `json:"c,omitempty"`       // of ucb: the weight of what is little known, in ms; 1.4
+	Prefer  []string `json:"prefer,omitempty"`  // static: the first eligible one is chosen
+	Epsilon float64  `json:"epsilon,omitempty"` // epsilon-greedy: probability of a random choice; if zero, 0.1
+	C       float64  `json:"c,omitempty"`       // ucb: weight of the exploration term; if zero, 1.4
 	Seed    uint64   `json:"seed,omitempty"`
 }
 
-// Observation is what a run on a backend took.
+// Observation is the outcome of a run on a backend.
 type Observation struct {
 	Op        string  `json:"op"` // such as matmul_512x1536x1536
 	Backend   string  `json:"backend"`
@@ -44,44 +36,45 @@ type Observation struct {
 	Simulated bool    `json:"simulated,omitempty"`
 }
 
-// Decision is a choice and what it was made of.
+// Decision is a choice and its inputs.
 type Decision struct {
 	Op        string     `json:"op"`
 	Backend   string     `json:"backend"`
 	Eligible  []string   `json:"eligible"`
 	Policy    Policy     `json:"policy"`
-	Number    int        `json:"number"` // of the choice for this operation, from 1
+	Number    int        `json:"number"` // number of the choice for this operation, from 1
 	Rationale string     `json:"rationale"`
 	Fallback  bool       `json:"fallback,omitempty"` // static: none of the preferred is eligible
 	Arms      []ArmStats `json:"arms,omitempty"`
 }
 
-// Arm is what is known of a backend.
+// ArmStats holds the statistics of a backend.
 type ArmStats struct {
 	Backend string  `json:"backend"`
 	N       int     `json:"n"`       // runs
-	Good    int     `json:"good"`    // of them succeeded
-	MeanMS  float64 `json:"mean_ms"` // of those
-	StdMS   float64 `json:"std_ms"`  // of those; 0 below two
+	Good    int     `json:"good"`    // successful runs
+	MeanMS  float64 `json:"mean_ms"` // of the successful runs
+	StdMS   float64 `json:"std_ms"`  // of the successful runs; 0 if fewer than two
 	m2      float64
 }
 
-// Row is a line of a history: one of both.
+// HistoryRow is a row of a history: an observation or a decision.
 type HistoryRow struct {
 	Observed *Observation `json:"observed,omitempty"`
 	Decided  *Decision    `json:"decided,omitempty"`
 }
 
-// ErrNone says that no backend is eligible.
-var ErrNoBackend = errors.New("no backend is eligible")
+// ErrNoBackend reports an empty list of eligible backends.
+var ErrNoBackend = errors.New("no eligible backend")
 
-// History is rows taken in.
+// Scheduler chooses backends by observed run times. A choice depends only on the rows added
+// before it, the policy and its seed. Times of failed runs do not count.
 type Scheduler struct {
 	arms      map[[2]string]*ArmStats // by operation and backend
 	decisions map[string]int          // by operation
 }
 
-// Add takes in a row.
+// Add adds a row.
 func (h *Scheduler) Add(r HistoryRow) error {
 	if h.arms == nil {
 		h.arms, h.decisions = map[[2]string]*ArmStats{}, map[string]int{}
@@ -93,13 +86,13 @@ func (h *Scheduler) Add(r HistoryRow) error {
 		h.decisions[r.Decided.Op]++
 		return nil
 	}
-	return errors.New("it is neither an observation nor a decision")
+	return errors.New("row must hold either an observation or a decision")
 }
 
-// observe updates mean and variance as Welford (1962) does.
+// observe updates mean and variance by the method of Welford (1962).
 func (h *Scheduler) observe(o Observation) error {
 	if o.Op == "" || o.Backend == "" || !(o.LatencyMS >= 0) || math.IsInf(o.LatencyMS, 0) || !(o.EnergyMJ >= 0) {
-		return fmt.Errorf("an observation of %q on %q that took %v ms and %v mJ", o.Op, o.Backend, o.LatencyMS, o.EnergyMJ)
+		return fmt.Errorf("invalid observation of %q on %q: %v ms, %v mJ", o.Op, o.Backend, o.LatencyMS, o.EnergyMJ)
 	}
 	key := [2]string{o.Op, o.Backend}
 	a := h.arms[key]
@@ -121,8 +114,8 @@ func (h *Scheduler) observe(o Observation) error {
 	return nil
 }
 
-// Decide chooses one of the eligible backends for an operation. It changes
-// nothing; whoever acts on the choice adds it to the history.
+// Decide chooses one of the eligible backends for an operation. It does not add the
+// decision to the history.
 func (h *Scheduler) Decide(op string, eligible []string, p Policy) (Decision, error) {
 	d := Decision{Op: op, Eligible: slices.Clone(eligible), Policy: p, Number: h.decisions[op] + 1}
 	if len(eligible) == 0 {
@@ -130,8 +123,8 @@ func (h *Scheduler) Decide(op string, eligible []string, p Policy) (Decision, er
 	}
 	for _, id := range eligible {
 		a := ArmStats{Backend: id}
-		if known := h.arms[[2]string{op, id}]; known != nil {
-			a = *known
+		if stats := h.arms[[2]string{op, id}]; stats != nil {
+			a = *stats
 		}
 		d.Arms = append(d.Arms, a)
 	}
@@ -143,13 +136,15 @@ func (h *Scheduler) Decide(op string, eligible []string, p Policy) (Decision, er
 	case UCB:
 		d.ucb()
 	default:
-		return d, fmt.Errorf("the policy %q is none of %s, %s, %s", p.Kind, Static, Greedy, UCB)
+		return d, fmt.Errorf("unknown policy %q, want %s, %s or %s", p.Kind, Static, Greedy, UCB)
 	}
 	for i := range d.Arms {
 		d.Arms[i].m2 = 0
 	}
 	return d, nil
 }
+
+// The rationales are recorded and compared by Replay: changing one breaks old histories.
 
 func (d *Decision) static() {
 	for _, id := range d.Policy.Prefer {
@@ -161,8 +156,8 @@ func (d *Decision) static() {
 	d.Backend, d.Fallback, d.Rationale = d.Eligible[0], true, "none of the preferred is eligible: the first that is"
 }
 
-// greedy draws a backend now and then, by the seed and the choice's number, and
-// takes the fastest otherwise.
+// greedy draws a random backend with probability epsilon, by the seed and the number of the
+// choice, and takes the fastest otherwise.
 func (d *Decision) greedy() {
 	epsilon := d.Policy.Epsilon
 	if epsilon == 0 {
@@ -181,29 +176,37 @@ func (d *Decision) greedy() {
 	})
 }
 
-// ucb tries each once, in order, and then takes the lowest bound of the mean.
+// ucb tries each backend once, in order, and then applies UCB1 (Auer et al. 2002): the reward of a run is the mean time
+// of the fastest backend divided by that of its own, and 0 if it failed. The bound is that of the cost, 1 - reward.
 func (d *Decision) ucb() {
 	c := d.Policy.C
 	if c == 0 {
 		c = 1.4
 	}
-	total := 0
+	total, fastest := 0, math.Inf(1)
 	for _, a := range d.Arms {
 		if a.N == 0 {
 			d.Backend, d.Rationale = a.Backend, "not tried yet"
 			return
 		}
-		total += a.Good
+		total += a.N
+		if a.Good > 0 {
+			fastest = min(fastest, a.MeanMS)
+		}
 	}
 	d.least("the lowest bound", func(a ArmStats) float64 {
-		if a.Good == 0 {
-			return math.Inf(1)
+		reward := 0.0
+		if a.Good > 0 {
+			reward = float64(a.Good) / float64(a.N)
+			if a.MeanMS > fastest {
+				reward *= fastest / a.MeanMS
+			}
 		}
-		return a.MeanMS - c*math.Sqrt(2*math.Log(float64(max(total, 2)))/float64(a.Good))
+		return 1 - reward - c*math.Sqrt(math.Log(float64(total))/float64(a.N))
 	})
 }
 
-// least takes the backend of the least score; of equal ones the first by name.
+// least chooses the backend with the lowest score; of equal ones the first by name.
 func (d *Decision) least(why string, score func(ArmStats) float64) {
 	best, arms := math.Inf(1), slices.Clone(d.Arms)
 	slices.SortFunc(arms, func(a, b ArmStats) int { return cmp.Compare(a.Backend, b.Backend) })
@@ -219,9 +222,9 @@ func (d *Decision) least(why string, score func(ArmStats) float64) {
 	}
 }
 
-// Again makes a choice anew, of the rows taken in so far, which must be those
-// that it was made of. Both texts are equal where it comes out the same.
-func (h *Scheduler) Again(d Decision) (said, again string, err error) {
+// Again repeats a decision, given that the rows before it have been added. The texts are
+// equal if the result is the same.
+func (h *Scheduler) Again(d Decision) (recorded, replayed string, err error) {
 	now, err := h.Decide(d.Op, d.Eligible, d.Policy)
 	if err != nil {
 		return "", "", err
@@ -231,7 +234,7 @@ func (h *Scheduler) Again(d Decision) (said, again string, err error) {
 
 func (d Decision) text() string { return fmt.Sprintf("%d: %s, %s", d.Number, d.Backend, d.Rationale) }
 
-// Mismatch is a choice that a replay makes otherwise.
+// Mismatch is a decision that a replay does not reproduce.
 type Mismatch struct {
 	Row     int    `json:"row"` // from 1
 	Op      string `json:"op"`
@@ -239,19 +242,19 @@ type Mismatch struct {
 	Replay  string `json:"replay"`
 }
 
-// Replay makes each choice of a history anew, of the rows before it. It returns
-// how many there are, and those that come out otherwise.
+// Replay repeats each decision of a history. It returns the number of decisions and those
+// that differ.
 func Replay(rows []HistoryRow) (decisions int, wrong []Mismatch, err error) {
 	var h Scheduler
 	for i, r := range rows {
 		if d := r.Decided; d != nil {
 			decisions++
-			said, again, err := h.Again(*d)
+			recorded, replayed, err := h.Again(*d)
 			if err != nil {
 				return decisions, wrong, fmt.Errorf("row %d: %w", i+1, err)
 			}
-			if said != again {
-				wrong = append(wrong, Mismatch{i + 1, d.Op, said, again})
+			if recorded != replayed {
+				wrong = append(wrong, Mismatch{i + 1, d.Op, recorded, replayed})
 			}
 		}
 		if err := h.Add(r); err != nil {

@@ -12,16 +12,22 @@ import (
 	"mm-abi.org/mm/lab/experiment"
 )
 
-// times is how fast the backends are.
+// times are the run times of the backends in ms.
 var times = map[string]float64{"cpu": 9, "gpu": 5, "npu": 2}
 
 var eligible = []string{"gpu", "npu", "cpu"}
 
-// play lets a policy choose n times, and returns the history.
+// play makes n choices by a policy and returns the history.
 func play(t *testing.T, p experiment.Policy, n int) []experiment.HistoryRow {
+	return playFailing(t, p, n, 1, func(string, int) bool { return false })
+}
+
+// playFailing is play with scaled times and failing runs, given the backend and the number of its run from 1.
+func playFailing(t *testing.T, p experiment.Policy, n int, scale float64, fails func(backend string, run int) bool) []experiment.HistoryRow {
 	t.Helper()
 	var h experiment.Scheduler
 	var rows []experiment.HistoryRow
+	runs := map[string]int{}
 	add := func(r experiment.HistoryRow) {
 		t.Helper()
 		if err := h.Add(r); err != nil {
@@ -35,8 +41,9 @@ func play(t *testing.T, p experiment.Policy, n int) []experiment.HistoryRow {
 			t.Fatal(err)
 		}
 		add(experiment.HistoryRow{Decided: &d})
-		took := times[d.Backend] * (1 + float64(i%7)/70)
-		add(experiment.HistoryRow{Observed: &experiment.Observation{Op: "matmul", Backend: d.Backend, LatencyMS: took}})
+		took := scale * times[d.Backend] * (1 + float64(i%7)/70)
+		runs[d.Backend]++
+		add(experiment.HistoryRow{Observed: &experiment.Observation{Op: "matmul", Backend: d.Backend, LatencyMS: took, Failed: fails(d.Backend, runs[d.Backend])}})
 	}
 	return rows
 }
@@ -51,8 +58,7 @@ func chosen(rows []experiment.HistoryRow) map[string]int {
 	return n
 }
 
-// Every choice of every policy is made again of the history as it was written,
-// and a change anywhere before it shows.
+// Replay reproduces every decision, and reports changes of earlier rows.
 func TestReplay(t *testing.T) {
 	for _, p := range []experiment.Policy{
 		{Kind: experiment.Static, Prefer: []string{"tpu", "npu"}},
@@ -77,7 +83,7 @@ func TestReplay(t *testing.T) {
 		d.Backend = map[string]string{"cpu": "gpu", "gpu": "npu", "npu": "cpu"}[d.Backend]
 		other[20].Decided = &d
 		if _, wrong, _ = experiment.Replay(other); len(wrong) != 1 || wrong[0].Row != 21 {
-			t.Errorf("%s: a choice was changed: %+v", p.Kind, wrong)
+			t.Errorf("%s: changed choice: %+v", p.Kind, wrong)
 		}
 		if p.Kind == experiment.Static {
 			continue
@@ -86,7 +92,7 @@ func TestReplay(t *testing.T) {
 		o.LatencyMS += 1
 		back[1].Observed = &o
 		if _, wrong, _ = experiment.Replay(back); len(wrong) == 0 {
-			t.Errorf("%s: a time was changed unseen", p.Kind)
+			t.Errorf("%s: a changed time is not reported", p.Kind)
 		}
 		if p.Kind == experiment.Greedy {
 			for i := range rows {
@@ -97,14 +103,14 @@ func TestReplay(t *testing.T) {
 				}
 			}
 			if _, wrong, _ = experiment.Replay(rows); len(wrong) == 0 {
-				t.Error("another seed draws the same")
+				t.Error("another seed has the same draws")
 			}
 		}
 	}
 }
 
 func TestPolicies(t *testing.T) {
-	if n := chosen(play(t, experiment.Policy{Kind: experiment.UCB}, 300)); n["npu"] < 250 || n["cpu"] == 0 || n["gpu"] == 0 {
+	if n := chosen(play(t, experiment.Policy{Kind: experiment.UCB}, 300)); n["npu"] < 220 || n["cpu"] == 0 || n["gpu"] == 0 {
 		t.Errorf("ucb: %v", n)
 	}
 	n := chosen(play(t, experiment.Policy{Kind: experiment.Greedy, Seed: 1}, 1000))
@@ -123,11 +129,11 @@ func TestPolicies(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err = h.Decide("x", eligible, experiment.Policy{Kind: "mood"}); err == nil {
-		t.Error("an unknown policy chose")
+		t.Error("unknown policy accepted")
 	}
 }
 
-// The quick failures of a broken backend do not make it the fastest one.
+// Quick failures do not make a backend the fastest one.
 func TestFailures(t *testing.T) {
 	var h experiment.Scheduler
 	for _, o := range []experiment.Observation{
@@ -138,13 +144,34 @@ func TestFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range []experiment.Policy{{Kind: experiment.UCB}, {Kind: experiment.Greedy, Epsilon: 1e-9}} {
+	for _, p := range []experiment.Policy{{Kind: experiment.Greedy, Epsilon: 1e-9}} {
 		d, err := h.Decide("x", eligible, p)
 		if err != nil || d.Backend != "gpu" {
 			t.Errorf("%+v, %v", d, err)
 		}
 		if diff := cmp.Diff(experiment.ArmStats{Backend: "gpu", N: 3, Good: 2, MeanMS: 6, StdMS: math.Sqrt2}, d.Arms[0], cmp.AllowUnexported(experiment.ArmStats{})); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// UCB does not exclude a backend after a failed run, prefers the backend that succeeds, and does not depend on the unit of time.
+func TestUCB(t *testing.T) {
+	ucb := experiment.Policy{Kind: experiment.UCB}
+	if n := chosen(playFailing(t, ucb, 300, 1, func(backend string, run int) bool { return backend == "npu" && run == 1 })); n["npu"] < 200 {
+		t.Errorf("after one failure: %v", n)
+	}
+	if n := chosen(playFailing(t, ucb, 300, 1, func(backend string, _ int) bool { return backend == "npu" })); n["gpu"] < n["cpu"] || n["gpu"] < 3*n["npu"] || n["npu"] < 5 {
+		t.Errorf("the fastest always fails: %v", n)
+	}
+	var want map[string]int
+	for _, scale := range []float64{1, 1e-3, 1e6} {
+		n := chosen(playFailing(t, ucb, 300, scale, func(string, int) bool { return false }))
+		if want == nil {
+			want = n
+		}
+		if diff := cmp.Diff(want, n); diff != "" {
+			t.Errorf("times %g: %s", scale, diff)
 		}
 	}
 }
@@ -158,7 +185,7 @@ func TestHostile(t *testing.T) {
 		{Observed: &experiment.Observation{Op: "x", Backend: "b"}, Decided: &experiment.Decision{}},
 	} {
 		if err := h.Add(r); err == nil {
-			t.Errorf("%+v: taken in", r)
+			t.Errorf("%+v: accepted", r)
 		}
 	}
 }

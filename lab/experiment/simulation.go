@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -11,26 +12,25 @@ import (
 	"mm-abi.org/mm/lab/telemetry"
 )
 
-// epoch is when simulated runs begin.
+// epoch is the start time of simulated runs.
 const epoch = "2026-01-01T00:00:00Z"
 
-// Simulation sets the options of a run on a clock that jumps: sensors and steps
-// are what the plan says they are, nothing is executed, and every row says that
-// it is simulated. The same plan gives the same rows, however often the run is
-// killed in between.
+// Simulation sets the options of a simulated run: the plan describes sensors and steps,
+// nothing is executed, the clock jumps, and every row is marked as simulated. The same plan
+// yields the same rows, however often the run is killed.
 func Simulation(opt Options, p Plan) (Options, error) {
 	if p.Simulate == nil {
-		return opt, fmt.Errorf("the plan %s does not say what a simulation meets (simulate)", p.Name)
+		return opt, fmt.Errorf("plan %s: missing simulate", p.Name)
 	}
 	for _, s := range p.Steps {
-		how, ok := p.Simulate.Steps[s.Name]
+		pretence, ok := p.Simulate.Steps[s.Name]
 		for _, a := range s.Arms {
-			if _, told := how.Arms[a.Name]; !told {
-				return opt, fmt.Errorf("the plan %s does not say how the arm %s of the step %s fares in a simulation", p.Name, a.Name, s.Name)
+			if _, ok := pretence.Arms[a.Name]; !ok {
+				return opt, fmt.Errorf("plan %s: no simulation of arm %s of step %s", p.Name, a.Name, s.Name)
 			}
 		}
-		if !ok || len(s.Arms) == 0 && how.Arms != nil {
-			return opt, fmt.Errorf("the plan %s does not say how the step %s fares in a simulation", p.Name, s.Name)
+		if !ok || len(s.Arms) == 0 && pretence.Arms != nil {
+			return opt, fmt.Errorf("plan %s: no simulation of step %s", p.Name, s.Name)
 		}
 	}
 	from, err := time.Parse(time.RFC3339, epoch)
@@ -48,11 +48,11 @@ func Simulation(opt Options, p Plan) (Options, error) {
 	return opt, nil
 }
 
-// jumping is a clock that moves when it is told to, and stops for a look around
-// where one is due.
+// jumping is a clock that moves only when it is asked to sleep, and stops for each due
+// check.
 type jumping struct {
 	from, now time.Time
-	next      time.Duration // until then
+	next      time.Duration // until the next check
 	look      func() time.Duration
 }
 
@@ -87,7 +87,7 @@ func (j *jumping) During(ctx context.Context, first time.Duration, do func(conte
 	j.look = nil
 }
 
-// pretender takes time and does nothing.
+// pretender executes simulated steps.
 type pretender struct {
 	clock *jumping
 	steps map[string]Pretence
@@ -115,14 +115,14 @@ type pretence struct {
 	chance    *rand.Rand
 }
 
-// Do implements Work: a run takes its time, up to a tenth more or less.
+// Do implements Work. A run takes its time, up to a tenth more or less.
 func (p *pretence) Do(ctx context.Context, n int) (Output, error) {
 	took := float64(p.how.Takes) * (0.9 + 0.2*p.chance.Float64())
 	if err := p.clock.Sleep(ctx, time.Duration(took).Truncate(time.Microsecond)); err != nil {
 		return Output{}, err
 	}
 	if e := p.how.FailsEvery; e > 0 && ((p.iteration-1)*p.step.Repeat+n+1)%e == 0 {
-		return Output{Code: 1}, fmt.Errorf("the plan has it fail")
+		return Output{Code: 1}, errors.New("simulated failure")
 	}
 	sum := sha256.Sum256([]byte(p.step.Name))
 	return Output{SHA256: hex.EncodeToString(sum[:])}, nil

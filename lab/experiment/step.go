@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxError bounds what a row says of a failure, in bytes.
+// maxError is the maximum length of a recorded error in bytes.
 const maxError = 1 << 10
 
-// do does the step that is due and writes its row. One that a limit or the
-// context cuts short is marked so, and done again by a resumption.
+// do executes the due step and writes its row. If a limit or the context interrupts it, the
+// row is partial and a resumed run repeats the step.
 func (r *runner) do(ctx context.Context) (*halt, error) {
 	s := r.plan.Steps[r.at.next]
 	p := Payload{Iteration: r.at.iteration, Step: s.Name, Index: r.at.next, BeganUS: r.at.began.Microseconds()}
@@ -34,8 +34,8 @@ func (r *runner) do(ctx context.Context) (*halt, error) {
 	return h, r.row(StepDone, p)
 }
 
-// skip passes over a step that is not of this iteration. It needs no row: a
-// resumption passes over it as well.
+// skip moves past a step that is not due in this iteration. It needs no row, since a
+// resumed run skips it, too.
 func (r *runner) skip() error {
 	r.at.next++
 	if r.at.next >= len(r.plan.Steps) {
@@ -44,18 +44,17 @@ func (r *runner) skip() error {
 	return nil
 }
 
-// runs does a step's runs, each timed by itself, and notes in p how they went: a
-// failure of the step's own is no error. What cuts it short is the halt, or the
-// context.
+// runs executes and times the runs of a step and records them in p. A failed run is not an
+// error. If a limit interrupts the step, runs returns the halt.
 func (r *runner) runs(ctx context.Context, s Step, p *Payload) (h *halt, err error) {
 	var w Work
-	var own error
+	var failure error
 	from := r.opt.Clock.Now()
-	h, err = r.during(ctx, func(ctx context.Context) { w, own = r.opt.Executor.Open(ctx, s, p.Iteration) })
+	h, err = r.during(ctx, func(ctx context.Context) { w, failure = r.opt.Executor.Open(ctx, s, p.Iteration) })
 	p.LoadUS = r.opt.Clock.Now().Sub(from).Microseconds()
-	opened := own == nil
+	opened := failure == nil
 	cut := func() bool { return h != nil || err != nil || ctx.Err() != nil }
-	for n := 0; own == nil && n < s.Repeat; n++ {
+	for n := 0; failure == nil && n < s.Repeat; n++ {
 		if n > 0 && !cut() {
 			h, err = r.look(ctx)
 		}
@@ -63,23 +62,23 @@ func (r *runner) runs(ctx context.Context, s Step, p *Payload) (h *halt, err err
 			p.Partial = true
 			break
 		}
-		h, err = r.during(ctx, func(ctx context.Context) { own = r.one(ctx, w, s, n, p) })
+		h, err = r.during(ctx, func(ctx context.Context) { failure = r.one(ctx, w, s, n, p) })
 	}
-	p.Partial = p.Partial || own != nil && cut()
+	p.Partial = p.Partial || failure != nil && cut()
 	if opened {
-		own = errors.Join(own, w.Close())
+		failure = errors.Join(failure, w.Close())
 	}
 	switch {
 	case p.Partial:
 		return h, err
-	case own != nil:
-		text := own.Error()
+	case failure != nil:
+		text := failure.Error()
 		p.Error = text[:min(len(text), maxError)]
 	}
-	return nil, err // a halt that came with the end is asked for again before the next step
+	return nil, err // the limits are checked again before the next step
 }
 
-// during does something and looks around meanwhile.
+// during calls do and checks the limits meanwhile.
 func (r *runner) during(ctx context.Context, do func(context.Context)) (h *halt, err error) {
 	r.opt.Clock.During(ctx, r.pause(), do, func() time.Duration {
 		if h, err = r.look(ctx); h != nil || err != nil {
@@ -90,7 +89,7 @@ func (r *runner) during(ctx context.Context, do func(context.Context)) (h *halt,
 	return h, err
 }
 
-// one does the run n and notes what it took and gave, unless it was cut short.
+// one executes run n and records its time and output, unless it is interrupted.
 func (r *runner) one(ctx context.Context, w Work, s Step, n int, p *Payload) error {
 	within, cancel := context.WithTimeout(ctx, time.Duration(s.Timeout))
 	defer cancel()
@@ -103,7 +102,7 @@ func (r *runner) one(ctx context.Context, w Work, s Step, n int, p *Payload) err
 	p.RunsUS = append(p.RunsUS, took.Microseconds())
 	p.Code = out.Code
 	if within.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("it took longer than %v", time.Duration(s.Timeout))
+		err = fmt.Errorf("timeout of %v exceeded", time.Duration(s.Timeout))
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", n+1, err)

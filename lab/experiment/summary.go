@@ -14,7 +14,7 @@ import (
 	"mm-abi.org/mm/lab/chain"
 )
 
-// Summary is a run in figures.
+// Summary holds the figures of a run.
 type Summary struct {
 	Run       string        `json:"run"`
 	Name      string        `json:"name"`
@@ -26,8 +26,8 @@ type Summary struct {
 	Elapsed   string        `json:"elapsed"`
 	Resumes   int           `json:"resumes"`
 	Choices   int           `json:"choices"`           // of arms
-	Running   bool          `json:"running,omitempty"` // it goes on now
-	Reason    string        `json:"reason,omitempty"`  // of the last stop; empty while it runs, and where it was killed
+	Running   bool          `json:"running,omitempty"` // a process is executing it
+	Reason    string        `json:"reason,omitempty"`  // of the last stop; empty if the run is running or was killed
 	Detail    string        `json:"detail,omitempty"`
 	Complete  bool          `json:"complete"`
 	Steps     []StepFigures `json:"steps"`
@@ -39,28 +39,28 @@ type Summary struct {
 	telemetry map[string][]plot.Point
 }
 
-// StepFigures are those of a step, or of STEP/ARM. Times are in milliseconds, of single runs that
-// succeeded, loading apart.
+// StepFigures holds the figures of a step, or of STEP/ARM. Times are in milliseconds, of
+// successful runs, without loading.
 type StepFigures struct {
 	Step     string  `json:"step"`
 	Rows     int     `json:"rows"`
 	Failed   int     `json:"failed"`  // rows
-	Partial  int     `json:"partial"` // rows of what was cut short: the runs that finished count
+	Partial  int     `json:"partial"` // interrupted rows, whose finished runs count
 	Runs     int     `json:"runs"`
 	P50      float64 `json:"p50_ms"`
 	P95      float64 `json:"p95_ms"`
 	Min      float64 `json:"min_ms"`
 	Max      float64 `json:"max_ms"`
 	LoadP50  float64 `json:"load_p50_ms"`
-	Outputs  int     `json:"outputs"`  // different ones
-	Unstable int     `json:"unstable"` // rows whose own runs differ
+	Outputs  int     `json:"outputs"`  // distinct
+	Unstable int     `json:"unstable"` // rows whose outputs differ
 
 	runs, loads []float64
 	outputs     map[string]bool
 	curve       []plot.Point
 }
 
-// Range is how a sensor went, reading by reading.
+// Range holds the figures of a sensor.
 type Range struct {
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
@@ -72,9 +72,8 @@ type Range struct {
 	values []float64
 }
 
-// Summarize verifies the chain of the run in dir and makes figures of it. Of a
-// broken chain there are none. [chain.ErrUnfinished] comes with the figures of
-// all rows but the last.
+// Summarize verifies the chain of the run in dir and computes its figures. If the error is
+// [chain.ErrUnfinished], they cover all rows but the last; other errors have none.
 func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	s := Summary{steps: map[string]*StepFigures{}, telemetry: map[string][]plot.Point{}}
 	report, err := chain.Verify(filepath.Join(dir, ChainDir), v, chain.Options{Noted: noted, Each: s.add})
@@ -88,14 +87,14 @@ func Summarize(dir string, v chain.Verifier, noted string) (Summary, error) {
 	return s, err
 }
 
-// add takes in a row of the run.
+// add adds a row.
 func (s *Summary) add(row chain.Row) error {
 	if foreign(row, s.Run) {
 		return nil
 	}
 	var p Payload
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
-		return fmt.Errorf("row %d of the chain: %w", row.Seq, err)
+		return fmt.Errorf("chain row %d: %w", row.Seq, err)
 	}
 	s.Elapsed, s.Reason, s.Detail, s.Complete = micro(p.ElapsedUS).String(), "", "", false
 	minutes := micro(p.ElapsedUS).Minutes()
@@ -150,13 +149,13 @@ func (f *StepFigures) add(p Payload, minutes float64) {
 	}
 	f.outputs[p.Output] = true
 	f.loads = append(f.loads, ms(p.LoadUS))
-	var own []float64
+	var runs []float64
 	for _, us := range p.RunsUS {
-		own = append(own, ms(us))
+		runs = append(runs, ms(us))
 	}
-	f.runs = append(f.runs, own...)
-	slices.Sort(own)
-	f.curve = append(f.curve, plot.Point{X: minutes, Y: percentile(own, 50)})
+	f.runs = append(f.runs, runs...)
+	slices.Sort(runs)
+	f.curve = append(f.curve, plot.Point{X: minutes, Y: percentile(runs, 50)})
 }
 
 func (f *StepFigures) figures() StepFigures {
@@ -168,8 +167,8 @@ func (f *StepFigures) figures() StepFigures {
 	return *f
 }
 
-// percentile is the nearest rank of sorted values: the least of them that p per
-// cent are not above. It is 0 of none.
+// percentile returns the nearest-rank percentile p of sorted values, or 0 if there are
+// none.
 func percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -193,7 +192,7 @@ func (r *Range) add(v *float64) *Range {
 	return r
 }
 
-// close works out the percentiles.
+// close computes the percentiles.
 func (r *Range) close() {
 	if r != nil {
 		slices.Sort(r.values)
@@ -201,10 +200,10 @@ func (r *Range) close() {
 	}
 }
 
-// colors are those of the lines of a chart, in turn.
+// colors are the line colors of a chart, used in turn.
 var colors = []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b"}
 
-// PlotSteps draws how long the runs of each step took, over the run's time.
+// PlotSteps draws the run times of each step over the time of the run.
 func (s *Summary) PlotSteps(w io.Writer) error {
 	c := plot.Chart{Title: s.title("median of a step's runs"), X: "minutes", Y: "ms"}
 	for i, f := range s.Steps {
@@ -213,7 +212,8 @@ func (s *Summary) PlotSteps(w io.Writer) error {
 	return plot.SVG(w, c)
 }
 
-// PlotTelemetry draws heat and battery over the run's time; below 0 counts as 0.
+// PlotTelemetry draws heat and battery over the time of the run. Negative values are drawn
+// as 0.
 func (s *Summary) PlotTelemetry(w io.Writer) error {
 	c := plot.Chart{Title: s.title("telemetry"), X: "minutes", Y: "°C, %"}
 	for i, name := range slices.Sorted(maps.Keys(s.telemetry)) {
@@ -222,9 +222,9 @@ func (s *Summary) PlotTelemetry(w io.Writer) error {
 	return plot.SVG(w, c)
 }
 
-func (s *Summary) title(what string) string {
+func (s *Summary) title(text string) string {
 	if s.Simulated {
-		what += " (simulated)"
+		text += " (simulated)"
 	}
-	return s.Name + ": " + what
+	return s.Name + ": " + text
 }

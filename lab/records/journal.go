@@ -33,10 +33,11 @@ const (
 
 // Append adds rows to the journal at path. A crash may keep only the first of them.
 func Append[T any](ctx context.Context, path string, rows ...T) error {
-	return appendTo(ctx, path, fsx.Options{}, rows)
+	return AppendWith(ctx, path, fsx.Options{}, rows...)
 }
 
-func appendTo[T any](ctx context.Context, path string, opt fsx.Options, rows []T) error {
+// AppendWith is Append with file system options.
+func AppendWith[T any](ctx context.Context, path string, opt fsx.Options, rows ...T) error {
 	return locked(ctx, path, opt, func(dir *fsx.Dir) error { return add(dir, path, rows) })
 }
 

@@ -2,5 +2,5 @@
 
 package telemetry
 
-// freeMiB is not known here.
+// freeMiB is not available on this platform.
 func freeMiB(string) (float64, bool) { return 0, false }

@@ -4,7 +4,7 @@ package telemetry
 
 import "syscall"
 
-// freeMiB is what users may still write at dir.
+// freeMiB returns the space at dir that is available to users.
 func freeMiB(dir string) (float64, bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

@@ -1,9 +1,8 @@
-// Package telemetry reads what a machine feels: its heat, its battery, its free
-// disk and memory.
+// Package telemetry reads the sensors of a machine: temperature, battery, free disk space
+// and memory.
 //
-// [Machine] reads them from Linux's /sys and /proc, [Curve] from a plan, for runs
-// on a clock that is not real. What is not there is nil, never 0: nobody shall
-// take a machine without a sensor for a cold one.
+// [Machine] reads Linux's /sys and /proc, [Curve] a plan, for simulated runs. A missing
+// value is nil, not 0: a machine without a sensor must not pass for a cold one.
 package telemetry
 
 import (
@@ -18,22 +17,22 @@ import (
 	"time"
 )
 
-// Reading is one look at the sensors.
+// Reading holds the values of the sensors.
 type Reading struct {
 	HeatC      *float64 `json:"heat_c,omitempty"`      // the hottest zone, °C
-	BatteryPct *float64 `json:"battery_pct,omitempty"` // the emptiest battery
+	BatteryPct *float64 `json:"battery_pct,omitempty"` // the lowest battery
 	BatteryC   *float64 `json:"battery_c,omitempty"`   // the hottest battery, °C
 	DiskMiB    *float64 `json:"disk_mib,omitempty"`    // free where the run writes
 	MemoryMiB  *float64 `json:"memory_mib,omitempty"`  // available
 }
 
-// Machine reads this machine's sensors.
+// Machine reads the sensors of this machine.
 type Machine struct {
-	Root fs.FS  // of /sys and /proc; nil: the machine's
-	Dir  string // whose disk is asked
+	Root fs.FS  // contains sys and proc; if nil, that of the machine
+	Dir  string // folder whose disk is measured
 }
 
-// Read implements the run's sensor. Sensors that cannot be read are absent.
+// Read implements the sensor of a run. Values that cannot be read are nil.
 func (m Machine) Read(context.Context) (Reading, error) {
 	if m.Root == nil {
 		m.Root = os.DirFS("/")
@@ -63,9 +62,9 @@ func (m Machine) Read(context.Context) (Reading, error) {
 	return r, nil
 }
 
-// Zone reads what Linux says of a thermal zone: thousandths of a degree Celsius, or
-// degrees on devices that say few. It is nil where that is no number, and where
-// nothing is as cold or as hot: a sensor that says so is none.
+// Zone parses the temperature of a Linux thermal zone: thousandths of a degree Celsius, or
+// degrees on some devices. It returns nil for other text and for implausible values, which
+// broken sensors report.
 func Zone(text string) *float64 {
 	t := parse(strings.TrimSpace(text), 1)
 	if t != nil && (*t > 1000 || *t < -1000) {
@@ -74,20 +73,26 @@ func Zone(text string) *float64 {
 	return plausible(t)
 }
 
-// plausible is a heat in °C that there can be.
+// The exclusive limits of plausible temperatures in °C.
+const (
+	minCelsius = -60
+	maxCelsius = 200
+)
+
+// plausible returns nil unless t is a plausible temperature in °C.
 func plausible(t *float64) *float64 {
-	if t == nil || *t <= -60 || *t >= 200 {
+	if t == nil || *t <= minCelsius || *t >= maxCelsius {
 		return nil
 	}
 	return t
 }
 
 func (m Machine) glob(pattern string) []string {
-	names, _ := fs.Glob(m.Root, pattern) // the patterns are ours
+	names, _ := fs.Glob(m.Root, pattern) // the patterns are valid
 	return names
 }
 
-// text is the beginning of a small file, "" where it cannot be read.
+// text returns the start of a small file, or "" if it cannot be read.
 func (m Machine) text(name string) string {
 	f, err := m.Root.Open(name)
 	if err != nil {
@@ -95,7 +100,7 @@ func (m Machine) text(name string) string {
 	}
 	defer f.Close()
 	buf := make([]byte, 8<<10)
-	n, _ := f.Read(buf) // sysfs gives a file in one piece
+	n, _ := f.Read(buf) // sysfs returns a file in one read
 	return strings.TrimSpace(string(buf[:n]))
 }
 
@@ -117,17 +122,17 @@ func highest(a, b *float64) *float64 {
 	return a
 }
 
-// Point is what a [Curve] holds at a time since its beginning.
+// Point is a point of a [Curve].
 type Point struct {
 	At time.Duration
 	Reading
 }
 
-// Curve is a day that never was: readings between whose points the values run
-// straight. A value is absent from the first point that lacks it on.
+// Curve interpolates linearly between points. A value is nil from the first point that
+// lacks it.
 type Curve struct {
 	Points []Point              // ascending
-	Now    func() time.Duration // since the beginning
+	Now    func() time.Duration // time since the start
 }
 
 // Read returns the values at the present moment.
@@ -156,7 +161,7 @@ func (c Curve) Read(context.Context) (Reading, error) {
 		between(a.DiskMiB, b.DiskMiB), between(a.MemoryMiB, b.MemoryMiB)}, nil
 }
 
-// String is the reading for people.
+// String returns the reading as text.
 func (r Reading) String() string {
 	var parts []string
 	add := func(v *float64, format string) {
