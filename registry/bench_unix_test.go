@@ -19,6 +19,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // cpu is the processor time that this process has used.
@@ -88,7 +89,7 @@ func benchRound(b *testing.B, dir, path string, measure func(string, func() erro
 			return err
 		}
 		defer f.Close()
-		_, err = io.CopyBuffer(struct{ io.Writer }{sha256.New()}, struct{ io.Reader }{f}, make([]byte, copyBuffer))
+		_, err = io.CopyBuffer(struct{ io.Writer }{sha256.New()}, struct{ io.Reader }{f}, make([]byte, 512<<10))
 		return err
 	})
 	var s *Store
@@ -100,7 +101,7 @@ func benchRound(b *testing.B, dir, path string, measure func(string, func() erro
 		s = open(b, filepath.Join(dir, "store"), Options{})
 	}
 	add := func(link bool) func() error {
-		return func() error { _, err := s.AddFile(ctx, path, AddOptions{Link: link}); return err }
+		return func() error { _, err := s.AddFile(ctx, path, cas.AddOptions{Link: link}); return err }
 	}
 	fresh()
 	measure("copy", add(false))
@@ -108,7 +109,7 @@ func benchRound(b *testing.B, dir, path string, measure func(string, func() erro
 	fresh()
 	measure("link", add(true))
 	measure("link-again", add(true))
-	desc, err := s.AddFile(ctx, path, AddOptions{})
+	desc, err := s.AddFile(ctx, path, cas.AddOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func benchRound(b *testing.B, dir, path string, measure func(string, func() erro
 			return err
 		}
 		defer f.Close()
-		if _, err := io.CopyBuffer(struct{ io.Writer }{p}, struct{ io.Reader }{f}, make([]byte, copyBuffer)); err != nil {
+		if _, err := io.CopyBuffer(struct{ io.Writer }{p}, struct{ io.Reader }{f}, make([]byte, 512<<10)); err != nil {
 			return err
 		}
 		return p.Commit()

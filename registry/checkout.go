@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // CheckoutOptions for [Store.Checkout].
@@ -158,7 +160,7 @@ type checkout struct {
 type staged struct {
 	temp, path string
 	desc       ocispec.Descriptor
-	key        *fileKey // of the blob before it was linked, if its digest was remembered
+	key        *disk.Key // of the blob before it was linked, if its digest was remembered
 }
 
 // open opens or creates the target and its staging folder.
@@ -258,7 +260,7 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 		return false, err
 	}
 	defer blob.Close()
-	if key, ok := keyOf(blob); ok && c.s.cached(key) == f.desc.Digest {
+	if key, ok := disk.KeyOf(blob); ok && c.s.Cached(key) == f.desc.Digest {
 		f.key = &key
 	}
 	if err := c.dir.LinkFrom(c.s.BlobPath(f.desc), f.temp); err != nil {
@@ -269,7 +271,7 @@ func (c *checkout) link(ctx context.Context, f *staged) (bool, error) {
 		return false, err
 	}
 	if fi, err := blob.Stat(); err != nil || !os.SameFile(fi, linked) {
-		return false, errors.Join(errChanged, err)
+		return false, errors.Join(cas.ErrChanged, err)
 	}
 	return true, nil
 }
@@ -284,9 +286,9 @@ func (c *checkout) remember(f staged) {
 	if err != nil {
 		return
 	}
-	after, ok := keyOfInfo(fi)
-	if f.key.ctime = after.ctime; ok && after == *f.key {
-		c.s.remember(after, f.desc.Digest)
+	after, ok := disk.KeyOfInfo(fi)
+	if f.key.Ctime = after.Ctime; ok && after == *f.key {
+		c.s.Remember(after, f.desc.Digest)
 	}
 }
 
@@ -302,7 +304,7 @@ func (c *checkout) copy(ctx context.Context, desc ocispec.Descriptor, temp strin
 		return err
 	}
 	h := desc.Digest.Algorithm().Hash()
-	n, err := copyHash(ctx, f, h, blob, desc.Size)
+	n, err := cas.CopyHash(ctx, f, h, blob, desc.Size)
 	if err == nil {
 		err = artifact.CheckContent(desc, n, digest.NewDigest(desc.Digest.Algorithm(), h))
 	}

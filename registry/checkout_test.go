@@ -1,6 +1,10 @@
 package registry
 
 import (
+	"errors"
+	"mm-abi.org/mm/registry/cas"
+	"mm-abi.org/mm/registry/disk"
+
 	"bytes"
 	"os"
 	"path/filepath"
@@ -170,5 +174,49 @@ func TestCheckoutClearsWhatAKillLeft(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 4 {
 		t.Errorf("in the folder: %v", list)
+	}
+}
+
+// TestCachedVerify: the record of a blob survives a checkout by link, and does
+// not survive a change of the blob.
+func TestCachedVerify(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, noise(1, 1<<20+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	desc, err := s.AddFile(ctx, path, cas.AddOptions{Link: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cacheHit := func() bool {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		key, ok := disk.KeyOf(f)
+		return ok && s.Cached(key) != ""
+	}
+	if !cacheHit() {
+		t.Skip("skipped: no digest cache here")
+	}
+	a := &artifact.Artifact{Name: "a", Layers: []artifact.Layer{{Path: "f", Descriptor: desc}}}
+	if _, err := s.Checkout(ctx, a, t.TempDir(), CheckoutOptions{Link: true, Cached: true}); err != nil {
+		t.Fatal(err)
+	}
+	if !cacheHit() {
+		t.Error("forgotten by a checkout")
+	}
+	if err := s.VerifyCached(ctx, desc); err != nil {
+		t.Error(err)
+	}
+	flip(t, s.BlobPath(desc), 100, 1)
+	if err := s.VerifyCached(ctx, desc); !errors.Is(err, artifact.ErrCorrupt) {
+		t.Errorf("a changed blob: %v", err)
 	}
 }

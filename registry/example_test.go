@@ -13,6 +13,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // A file becomes a layer, an artifact, a tag, and a file again.
@@ -33,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	layer, err := store.AddFile(ctx, file, registry.AddOptions{MediaType: abi.MediaWeight})
+	layer, err := store.AddFile(ctx, file, cas.AddOptions{MediaType: abi.MediaWeight})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/internal/fsx/fsxtest"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // scene is a folder with a store and a source file, before an operation.
@@ -45,8 +47,8 @@ var sourceBytes = noise(9, 100_000)
 func (sc scene) reopen(hook fsx.Hook) (*Store, error) {
 	s, err := Open(sc.store(), Options{Hook: hook, Journal: sc.journal})
 	if err == nil {
-		s.cacheMin = 1000
-		s.journalMax = 500 // folded in at the second or third change
+		s.CacheMin = 1000
+		s.names.FoldAt = 500 // folded in at the second or third change
 	}
 	return s, err
 }
@@ -226,12 +228,12 @@ var operations = []operation{
 	}},
 
 	{"add by link", false, false, func(sc scene, s *Store) error {
-		_, err := s.AddFile(ctx, sc.source(), AddOptions{Link: true})
+		_, err := s.AddFile(ctx, sc.source(), cas.AddOptions{Link: true})
 		return err
 	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
 
 	{"add by copy", false, false, func(sc scene, s *Store) error {
-		_, err := s.AddFile(ctx, sc.source(), AddOptions{})
+		_, err := s.AddFile(ctx, sc.source(), cas.AddOptions{})
 		return err
 	}, func(_ scene, s *Store) error { return s.Verify(ctx, partialDesc) }},
 
@@ -637,14 +639,14 @@ func TestReadOnlyNeverWrites(t *testing.T) {
 		"remove": s.Remove(ctx, "old:0"),
 		"push":   s.Push(ctx, partialDesc, bytes.NewReader(sourceBytes)),
 	} {
-		if !errors.Is(err, ErrReadOnly) {
+		if !errors.Is(err, disk.ErrReadOnly) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.GC(ctx, GCOptions{Grace: time.Hour}); !errors.Is(err, ErrReadOnly) {
+	if _, err := s.GC(ctx, GCOptions{Grace: time.Hour}); !errors.Is(err, disk.ErrReadOnly) {
 		t.Errorf("gc: %v", err)
 	}
-	if _, err := s.Partial(ctx, partialDesc); !errors.Is(err, ErrReadOnly) {
+	if _, err := s.Partial(ctx, partialDesc); !errors.Is(err, disk.ErrReadOnly) {
 		t.Errorf("partial: %v", err)
 	}
 }

@@ -3,8 +3,10 @@ package registry
 import (
 	"bytes"
 	"fmt"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"maps"
 	"math/rand/v2"
+	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,13 +73,13 @@ func TestFlipIndex(t *testing.T) {
 // meaning is what the entries say, by reference and digest.
 func meaning(t *testing.T, raw []byte) map[string]string {
 	t.Helper()
-	idx, err := parseIndex(raw)
-	if err != nil {
+	var doc ocispec.Index
+	if err := artifact.DecodeStrict(raw, &doc); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	for _, e := range idx.all() {
-		out[refName(e)+" "+e.Digest.String()] = fmt.Sprint(e.Size, e.MediaType, e.ArtifactType, e.Annotations["kind"])
+	for _, e := range doc.Manifests {
+		out[names.RefName(e)+" "+e.Digest.String()] = fmt.Sprint(e.Size, e.MediaType, e.ArtifactType, e.Annotations["kind"])
 	}
 	return out
 }
@@ -90,7 +92,7 @@ func TestFlipManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := s.readBlob(desc, artifact.MaxManifestBytes)
+	data, err := s.ReadBlob(desc, artifact.MaxManifestBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,13 @@
 package registry
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"runtime"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	}
 	if !s.readOnly {
 		// Held so that gc does not take away what was just found named.
-		lock, err := s.dir.RLock(ctx, gcLock)
+		lock, err := s.dir.RLock(ctx, disk.GCLock)
 		if err != nil {
 			return c.report, err
 		}
@@ -86,7 +87,7 @@ func (s *Store) fsck(ctx context.Context, opt FsckOptions) (FsckReport, error) {
 	if err := s.checkLayout(); err != nil {
 		c.problem(Problem{Path: ocispec.ImageLayoutFile, Detail: err.Error()})
 	}
-	if entries, err := s.entries(); err != nil {
+	if entries, err := s.names.Entries(); err != nil {
 		c.problem(Problem{Path: ocispec.ImageIndexFile, Detail: err.Error()})
 	} else if err := c.named(ctx, entries); err != nil {
 		return c.report, err
@@ -127,61 +128,20 @@ func (c *check) problem(p Problem) {
 	c.report.Problems = append(c.report.Problems, p)
 }
 
-// written notes where index.json or its journal are not what mm last wrote.
-func (c *check) written() error {
-	raw, err := c.s.readSmall(ocispec.ImageIndexFile, maxIndexBytes)
-	if err != nil {
-		return err
-	}
-	var doc ocispec.Index
-	if err := artifact.DecodeStrict(raw, &doc); err != nil {
-		return err
-	}
-	sum, err := sumEntries(&doc)
-	if err != nil {
-		return err
-	}
-	if want, ok := doc.Annotations[sumAnnotation]; ok && want != sum.String() {
-		c.report.Notes = append(c.report.Notes, Problem{Path: ocispec.ImageIndexFile,
-			Detail: "its entries are not those last written by mm: another tool changed them, or they are damaged"})
-	}
-	var live string
-	var off int64
-	if err := c.s.view(func(*index) error { live, off = c.s.names.journal, c.s.names.off; return nil }); err != nil {
-		return err
-	}
-	entries, err := c.s.readDir(journalDir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() != live {
-			c.report.Temp++
-			continue
-		}
-		rest, err := c.s.readFrom(journalDir+"/"+live, off, maxIndexBytes)
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		if bytes.ContainsRune(rest, '\n') {
-			c.report.Notes = append(c.report.Notes, Problem{Path: journalDir + "/" + live,
-				Detail: "its last record does not match its checksum: it is damaged, and its change is lost"})
-		} else if off == 0 || len(rest) > 0 {
-			c.report.Temp++ // cut off before it was whole
-		}
-	}
-	return nil
-}
-
 // named checks that all that the index names is there.
 func (c *check) named(ctx context.Context, entries []ocispec.Descriptor) error {
-	if err := c.written(); err != nil {
+	notes, leftovers, err := c.s.names.Check()
+	if err != nil {
 		return err
+	}
+	c.report.Temp += leftovers
+	for _, n := range notes {
+		c.report.Notes = append(c.report.Notes, Problem{Path: n.Path, Detail: n.Detail})
 	}
 	digests := map[string]digest.Digest{}
 	seen := map[nodeKey]bool{}
 	for _, e := range entries {
-		ref := refName(e)
+		ref := names.RefName(e)
 		if ref != "" {
 			c.report.Tags++
 			if other, ok := digests[ref]; ok && other != e.Digest {
@@ -234,7 +194,7 @@ func lasting(err error) error {
 func (c *check) blobs(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	err := c.s.eachBlob(func(name string, d digest.Digest, fi fs.FileInfo) error {
+	err := c.s.EachBlob(func(name string, d digest.Digest, fi fs.FileInfo) error {
 		c.report.Blobs++
 		c.report.Bytes += fi.Size()
 		if c.quick {
@@ -278,13 +238,13 @@ func (c *check) leftovers(ctx context.Context) error {
 		c.report.Temp++
 		c.report.Left = append(c.report.Left, Problem{Path: u.Path, Detail: fmt.Sprintf("%d bytes of a blob that is not whole", u.Bytes)})
 	}
-	for _, dir := range []string{".", artifact.PrivateDir, ingestDir, partialDir, uploadDir, digestDir, keepDir} {
-		entries, err := c.s.readDir(dir)
+	for _, dir := range []string{".", disk.PrivateDir, disk.IngestDir, disk.PartialDir, disk.UploadDir, disk.DigestDir, disk.KeepDir} {
+		entries, err := disk.ReadDir(c.s.dir, dir)
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if dir == ingestDir || strings.HasPrefix(e.Name(), fsx.TempPrefix) {
+			if dir == disk.IngestDir || strings.HasPrefix(e.Name(), fsx.TempPrefix) {
 				c.report.Temp++
 			}
 		}
@@ -295,15 +255,13 @@ func (c *check) leftovers(ctx context.Context) error {
 // repair removes the corrupt blobs: what is not there can be stored again.
 func (c *check) repair() error {
 	for _, name := range c.corrupt {
-		if err := ignoreMissing(c.s.dir.Remove(name)); err != nil {
+		if err := disk.IgnoreMissing(c.s.dir.Remove(name)); err != nil {
 			return err
 		}
 	}
 	c.s.mu.Lock()
 	c.s.nodes = manifestPool{}
 	c.s.mu.Unlock()
-	c.s.indexMu.Lock()
-	c.s.graph = nil
-	c.s.indexMu.Unlock()
+	c.s.names.Unfollow()
 	return nil
 }

@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"path/filepath"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/errdef"
 
-	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
 )
 
@@ -70,7 +68,7 @@ func (s *Store) gc(ctx context.Context, opt GCOptions) (GCReport, error) {
 	if err := s.writable(); err != nil {
 		return GCReport{}, err
 	}
-	lock, err := s.dir.Lock(ctx, gcLock)
+	lock, err := s.dir.Lock(ctx, disk.GCLock)
 	if err != nil {
 		return GCReport{}, err
 	}
@@ -101,13 +99,13 @@ type collection struct {
 // markNamed finds all that is named. A named manifest that cannot be read stops
 // the collection: what it names is unknown.
 func (c *collection) markNamed(ctx context.Context) error {
-	entries, err := c.s.entries()
+	entries, err := c.s.names.Entries()
 	if err != nil {
 		return err
 	}
 	var referrers []*artifact.Manifest
 	for _, e := range entries {
-		if artifact.IsManifest(e.MediaType) && refName(e) == "" {
+		if artifact.IsManifest(e.MediaType) && names.RefName(e) == "" {
 			n, err := c.s.node(e)
 			if err != nil && !errors.Is(err, errdef.ErrNotFound) {
 				return err
@@ -184,12 +182,8 @@ func (c *collection) reach(ctx context.Context, desc ocispec.Descriptor) error {
 func (c *collection) dropReferrers(ctx context.Context) error {
 	gone := map[digest.Digest]bool{}
 	for _, desc := range c.dead {
-		name, err := blobName(desc.Digest)
-		if err != nil {
-			return err
-		}
-		fi, err := c.s.dir.Root().Stat(filepath.FromSlash(name))
-		if err == nil && !c.old(fi, desc.Digest) {
+		fi, err := c.s.Stat(desc.Digest)
+		if err == nil && !c.s.Unused(fi, desc.Digest, c.before) {
 			// Too young to go: neither may what it needs.
 			if err := c.reach(ctx, desc); err != nil {
 				return err
@@ -203,29 +197,20 @@ func (c *collection) dropReferrers(ctx context.Context) error {
 	if len(gone) == 0 || c.dry {
 		return nil
 	}
-	return c.s.updateIndex(ctx, func(e *edit) error {
+	return c.s.names.Update(ctx, func(e *names.Edit) error {
 		for _, d := range c.report.Referrers {
 			if gone[d] {
-				e.drop("", d)
+				e.Drop("", d)
 			}
 		}
 		return nil
 	})
 }
 
-// old tells whether neither the file nor its mark is within the grace period.
-func (c *collection) old(fi fs.FileInfo, d digest.Digest) bool {
-	if !fi.ModTime().Before(c.before) {
-		return false
-	}
-	mark, err := c.s.dir.Root().Stat(filepath.FromSlash(keepDir + "/" + flatName(d)))
-	return errors.Is(err, fs.ErrNotExist) || err == nil && mark.ModTime().Before(c.before)
-}
-
 // removeBlobs removes the blobs that are neither named nor young.
 func (c *collection) removeBlobs(ctx context.Context) error {
-	return c.s.eachBlob(func(name string, d digest.Digest, fi fs.FileInfo) error {
-		if c.live[d] || !c.old(fi, d) {
+	return c.s.EachBlob(func(name string, d digest.Digest, fi fs.FileInfo) error {
+		if c.live[d] || !c.s.Unused(fi, d, c.before) {
 			c.report.Kept++
 			if !c.live[d] {
 				c.report.Young++
@@ -241,168 +226,21 @@ func (c *collection) removeBlobs(ctx context.Context) error {
 	})
 }
 
-// eachBlob calls fn for every blob file, sorted by digest.
-func (s *Store) eachBlob(fn func(name string, d digest.Digest, fi fs.FileInfo) error) error {
-	for _, a := range []digest.Algorithm{digest.SHA256, digest.SHA512} {
-		dir := blobDir + "/" + a.String()
-		entries, err := s.readDir(dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			d := digest.NewDigestFromEncoded(a, e.Name())
-			fi, err := e.Info()
-			if artifact.CheckDigest(d) != nil || errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := fn(dir+"/"+e.Name(), d, fi); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// readDir reads a folder that may not be there.
-func (s *Store) readDir(dir string) ([]fs.DirEntry, error) {
-	entries, err := fs.ReadDir(s.dir.Root().FS(), dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return entries, err
-}
-
-// sweep removes old leftovers: files of interrupted writes, ingests nobody went
-// on with, marks out of date, cache records and links of blobs that are gone.
-func (c *collection) sweep(ctx context.Context) error {
-	for _, dir := range []string{".", artifact.PrivateDir, ingestDir, digestDir, keepDir, outgoingDir} {
-		if err := c.sweepDir(dir, func(name string) bool {
-			return dir == ingestDir || dir == keepDir || dir == outgoingDir || strings.HasPrefix(path.Base(name), fsx.TempPrefix)
-		}); err != nil {
-			return err
-		}
-	}
-	for _, dir := range []string{partialDir, uploadDir} {
-		if err := c.sweepResumable(ctx, dir); err != nil {
-			return err
-		}
-	}
-	if c.dry {
-		return nil
-	}
-	return errors.Join(c.sweepCache(), c.sweepLinks(), c.s.compact(ctx))
-}
-
-// sweepDir removes the old files of dir that match.
-func (c *collection) sweepDir(dir string, match func(name string) bool) error {
-	entries, err := c.s.readDir(dir)
-	if err != nil {
+// sweep removes the leftovers of interrupted work and the links of removed
+// blobs, and makes index.json complete.
+func (c *collection) sweep(ctx context.Context) (err error) {
+	if c.report.Temp, err = c.s.Sweep(ctx, c.before, c.dry); err != nil || c.dry {
 		return err
 	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		fi, err := e.Info()
-		if err != nil || !fi.Mode().IsRegular() || !match(name) || !fi.ModTime().Before(c.before) {
-			continue
-		}
-		if dir != keepDir {
-			c.report.Temp++
-		}
-		if c.dry {
-			continue
-		}
-		if err := ignoreMissing(c.s.dir.Remove(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweepResumable removes the old ingests of dir that nobody holds.
-func (c *collection) sweepResumable(ctx context.Context, dir string) error {
-	entries, err := c.s.readDir(dir)
-	if err != nil {
-		return err
-	}
-	newest := map[string]time.Time{}
-	for _, e := range entries {
-		base := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".lock"), ".state")
-		if fi, err := e.Info(); err == nil && fi.ModTime().After(newest[base]) {
-			newest[base] = fi.ModTime()
-		}
-	}
-	for base, at := range newest {
-		if !at.Before(c.before) {
-			continue
-		}
-		c.report.Temp++
-		if c.dry {
-			continue
-		}
-		if strings.HasPrefix(base, fsx.TempPrefix) {
-			if err := ignoreMissing(c.s.dir.Remove(dir + "/" + base)); err != nil {
-				return err
-			}
-			continue
-		}
-		lock, err := c.s.dir.TryLock(ctx, dir+"/"+base+".lock")
-		if errors.Is(err, fsx.ErrLocked) {
-			c.report.Temp--
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = errors.Join(ignoreMissing(c.s.dir.Remove(dir+"/"+base+".state")), ignoreMissing(c.s.dir.Remove(dir+"/"+base)), lock.RemoveUnlock())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sweepCache removes digest records whose blob is gone.
-func (c *collection) sweepCache() error {
-	entries, err := c.s.readDir(digestDir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := digestDir + "/" + e.Name()
-		data, err := c.s.readSmall(name, 1<<10)
-		if err != nil {
-			continue
-		}
-		if fields := strings.Fields(string(data)); len(fields) == 8 {
-			if blob, err := blobName(digest.Digest(fields[6])); err == nil {
-				if _, err := c.s.dir.Root().Stat(filepath.FromSlash(blob)); err == nil {
-					continue
-				}
-			}
-		}
-		if strings.HasPrefix(e.Name(), fsx.TempPrefix) {
-			continue // being written
-		}
-		if err := ignoreMissing(c.s.dir.Remove(name)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(c.sweepLinks(), c.s.names.Compact(ctx))
 }
 
 // sweepLinks removes the records of blobs that are gone.
 func (c *collection) sweepLinks() error {
 	return c.s.eachLink(func(_, name string, d digest.Digest) error {
-		blob, err := blobName(d)
-		if err != nil {
+		if _, err := c.s.Stat(d); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if _, err := c.s.dir.Root().Stat(filepath.FromSlash(blob)); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return ignoreMissing(c.s.dir.Remove(name))
+		return disk.IgnoreMissing(c.s.dir.Remove(name))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mm-abi.org/mm/registry/names"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
@@ -41,7 +42,7 @@ func (s *Store) node(desc ocispec.Descriptor) (*artifact.Manifest, error) {
 	if n != nil && n.Descriptor.Size == desc.Size {
 		return n, nil
 	}
-	data, err := s.readBlob(desc, artifact.MaxManifestBytes)
+	data, err := s.ReadBlob(desc, artifact.MaxManifestBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (s *Store) Referrers(ctx context.Context, desc ocispec.Descriptor, artifact
 
 func (s *Store) pointing(ctx context.Context, desc ocispec.Descriptor, want func(*artifact.Manifest) bool) ([]ocispec.Descriptor, error) {
 	var parents []ocispec.Descriptor
-	err := s.withGraph(ctx, func(g *graph, _ *index) error {
+	err := s.withGraph(ctx, func(g *graph, _ *names.Index) error {
 		for _, v := range g.parents[desc.Digest] {
 			parents = append(parents, v.desc)
 		}

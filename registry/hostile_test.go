@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,7 @@ func TestIdentity(t *testing.T) {
 	if id, err := artifact.Identify(ctx, s, desc); err != nil || id.Name != "sample" || id.Version != "1.0.0" {
 		t.Errorf("%+v, %v", id, err)
 	}
-	data, err := s.readBlob(desc, artifact.MaxManifestBytes)
+	data, err := s.ReadBlob(desc, artifact.MaxManifestBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +309,7 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a:1 a:2 b:29")
-	if left, _ := os.ReadDir(filepath.Join(dir, journalDir)); len(left) != 0 || strings.Contains(raw(), "b:28") || !strings.Contains(raw(), "b:29") {
+	if left, _ := os.ReadDir(filepath.Join(dir, disk.JournalDir)); len(left) != 0 || strings.Contains(raw(), "b:28") || !strings.Contains(raw(), "b:29") {
 		t.Errorf("after compacting: %v, %s", left, raw())
 	}
 	// Another tool writes index.json from what it read, without mm's annotations.
@@ -325,7 +326,7 @@ func TestJournal(t *testing.T) {
 	}
 	check("a:1 a:2 b:29 c:1 c:2")
 	// Damage in the midst is told, not passed over.
-	journal, err := filepath.Glob(filepath.Join(dir, journalDir, "*"))
+	journal, err := filepath.Glob(filepath.Join(dir, disk.JournalDir, "*"))
 	if err != nil || len(journal) != 1 {
 		t.Fatal(journal, err)
 	}
@@ -347,7 +348,7 @@ func TestJournal(t *testing.T) {
 func TestGraphFollows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Journal: true})
-	s.journalMax = 2000
+	s.names.FoldAt = 2000
 	var descs []ocispec.Descriptor
 	for i := range 12 {
 		descs = append(descs, tagged(t, s, fmt.Sprintf("r%d/x:%d", i%3, i), uint64(i%7)))
@@ -434,10 +435,10 @@ func TestSearchBothWays(t *testing.T) {
 		}
 		digests = append(digests, desc.Digest, sig.Digest, digest.FromString(fmt.Sprint(i)), ocispec.DescriptorEmptyJSON.Digest)
 	}
-	err := s.withGraph(context.Background(), func(g *graph, idx *index) error {
+	err := s.withGraph(context.Background(), func(g *graph, idx *names.Index) error {
 		for _, repo := range []string{"r0", "r1"} {
 			for _, d := range digests {
-				up, down := g.searchUp(idx, repo, d, map[digest.Digest]bool{}), g.searchDown(idx, idx.repos[repo], d)
+				up, down := g.searchUp(idx, repo, d, map[digest.Digest]bool{}), g.searchDown(idx, idx.Repos[repo], d)
 				if up != down {
 					t.Errorf("%s, %s: %v up, %v down", repo, d, up, down)
 				}
@@ -452,27 +453,3 @@ func TestSearchBothWays(t *testing.T) {
 
 // regexpAnnotations is index.json's own annotations, which come last.
 var regexpAnnotations = regexp.MustCompile(`,"annotations":\{[^{}]*\}\}$`)
-
-// A record whose bytes are not those that were written does not count, though
-// they may still be JSON: at the end it was cut off, before another it is
-// damage.
-func TestJournalChecksum(t *testing.T) {
-	desc := described(nil)
-	desc.MediaType = ocispec.MediaTypeImageManifest
-	line := func(ref string) []byte {
-		r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
-		data, err := r.line()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	good, bad := line("a:1"), bytes.Replace(line("b:1"), []byte("b:1"), []byte("c:1"), 1)
-	records, used, err := parseJournal(slices.Concat(good, bad))
-	if err != nil || len(records) != 1 || used != int64(len(good)) {
-		t.Errorf("at the end: %d records in %d bytes, %v", len(records), used, err)
-	}
-	if records, _, err := parseJournal(slices.Concat(bad, good)); err == nil {
-		t.Errorf("before another: %d records", len(records))
-	}
-}

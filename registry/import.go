@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -36,7 +35,7 @@ func (s *Store) importAll(ctx context.Context, from *Store, desc ocispec.Descrip
 				manifests = append(manifests, d)
 				return nil
 			}
-			return s.importBlob(ctx, from, d)
+			return s.Blobs.Import(ctx, from.Blobs, d)
 		}
 		return nil
 	}
@@ -70,41 +69,6 @@ func (s *Store) importManifest(ctx context.Context, from *Store, desc ocispec.De
 	defer r.Close()
 	if err := s.Push(ctx, desc, r); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return err
-	}
-	return nil
-}
-
-// importBlob links a blob out of from, or copies it. A link changes the file's
-// change time, by which the digest caches know it, so records of it are
-// renewed. A blob that has gone bad here is replaced.
-func (s *Store) importBlob(ctx context.Context, from *Store, desc ocispec.Descriptor) error {
-	if ok, err := s.sound(ctx, desc); ok || err != nil {
-		return err
-	}
-	blob, err := from.OpenBlob(ctx, desc)
-	if err != nil {
-		return err
-	}
-	defer blob.Close()
-	key, keyed := keyOf(blob)
-	known := keyed && from.cached(key) == desc.Digest
-	temp := ingestDir + "/" + desc.Digest.Encoded()[:12] + "-" + rand.Text()
-	if err := s.dir.LinkFrom(blob.Name(), temp); err != nil {
-		if err := s.Push(ctx, desc, blob); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
-			return err
-		}
-		return nil
-	}
-	err = s.mark(desc.Digest)
-	if err == nil {
-		err = s.land(temp, desc.Digest)
-	}
-	if err != nil {
-		return errors.Join(err, ignoreMissing(s.dir.Remove(temp)))
-	}
-	if known {
-		from.rememberBlob(desc)
-		s.rememberBlob(desc)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"fmt"
+	"mm-abi.org/mm/registry/names"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
@@ -29,43 +30,33 @@ type vertex struct {
 	inner   []nodeKey          // the manifests among them
 }
 
-// withGraph lets fn look at the graph and the index as they are now.
-func (s *Store) withGraph(ctx context.Context, fn func(g *graph, idx *index) error) error {
-	return s.view(func(idx *index) error {
-		if s.graph == nil {
+// withGraph calls fn with the current graph and index.
+func (s *Store) withGraph(ctx context.Context, fn func(g *graph, idx *names.Index) error) error {
+	return s.names.Follow(func(c names.Changes) error {
+		if c.All {
 			s.graph = &graph{at: map[nodeKey]*vertex{}, parents: map[digest.Digest][]*vertex{}, lost: map[nodeKey]*vertex{}}
-			s.names.added, s.names.gone = idx.all(), nil
 		}
-		if err := s.follow(ctx, s.graph); err != nil {
-			s.graph = nil
-			return err
-		}
-		return fn(s.graph, idx)
-	})
+		return s.follow(ctx, s.graph, c)
+	}, func(idx *names.Index) error { return fn(s.graph, idx) })
 }
 
-// follow brings the graph up to the index. What comes is added before what went
-// is taken, so that what is in both is not read again.
-func (s *Store) follow(ctx context.Context, g *graph) error {
-	n := &s.names
-	if len(n.added) == 0 && len(n.gone) == 0 {
-		return nil
-	}
+// follow applies changes of the index to the graph. Entries are added before
+// others are removed, so that a manifest in both is not read again.
+func (s *Store) follow(ctx context.Context, g *graph, c names.Changes) error {
 	for key, v := range g.lost { // one may have arrived
 		delete(g.lost, key)
 		if err := s.grow(ctx, g, []*vertex{v}); err != nil {
 			return err
 		}
 	}
-	for _, e := range n.added {
+	for _, e := range c.Added {
 		if err := s.enter(ctx, g, e); err != nil {
 			return err
 		}
 	}
-	for _, e := range n.gone {
+	for _, e := range c.Removed {
 		g.leave(keyOfManifest(e))
 	}
-	n.added, n.gone = nil, nil
 	return nil
 }
 
@@ -175,8 +166,8 @@ func (v *vertex) contains(d digest.Digest) bool { return slices.Contains(v.blobs
 const manyParents = 64
 
 // shown reports whether a tag of repo reaches d, or what d refers to.
-func (g *graph) shown(idx *index, repo string, d digest.Digest) bool {
-	tags := idx.repos[repo]
+func (g *graph) shown(idx *names.Index, repo string, d digest.Digest) bool {
+	tags := idx.Repos[repo]
 	if len(tags) == 0 {
 		return false
 	}
@@ -188,13 +179,13 @@ func (g *graph) shown(idx *index, repo string, d digest.Digest) bool {
 
 // searchUp looks for a tag of repo among all that holds d, depth first: what
 // holds a blob that many share is looked at one by one, until one is tagged.
-func (g *graph) searchUp(idx *index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
+func (g *graph) searchUp(idx *names.Index, repo string, d digest.Digest, seen map[digest.Digest]bool) bool {
 	if seen[d] {
 		return false
 	}
 	seen[d] = true
-	for _, ref := range idx.digests[d] {
-		if idx.repos[repo][ref] {
+	for _, ref := range idx.Digests[d] {
+		if idx.Repos[repo][ref] {
 			return true
 		}
 	}
@@ -212,10 +203,10 @@ func (g *graph) searchUp(idx *index, repo string, d digest.Digest, seen map[dige
 }
 
 // searchDown looks for d in all that the tags reach.
-func (g *graph) searchDown(idx *index, tags map[string]bool, d digest.Digest) bool {
+func (g *graph) searchDown(idx *names.Index, tags map[string]bool, d digest.Digest) bool {
 	var queue []nodeKey
 	for ref := range tags {
-		for _, e := range idx.tags[ref] {
+		for _, e := range idx.Tags[ref] {
 			if e.Digest == d {
 				return true
 			}
@@ -244,7 +235,7 @@ func (g *graph) searchDown(idx *index, tags map[string]bool, d digest.Digest) bo
 
 // described says what the reached blob d is: a manifest of the graph, or what a
 // manifest that contains it says.
-func (s *Store) described(g *graph, idx *index, d digest.Digest) (ocispec.Descriptor, bool) {
+func (s *Store) described(g *graph, idx *names.Index, d digest.Digest) (ocispec.Descriptor, bool) {
 	for _, mediaType := range artifact.ManifestTypes() {
 		if v := g.at[nodeKey{d, mediaType}]; v != nil {
 			return v.desc, true
@@ -259,6 +250,6 @@ func (s *Store) described(g *graph, idx *index, d digest.Digest) (ocispec.Descri
 			return artifact.Plain(n.Children[i]), true
 		}
 	}
-	desc, err := idx.described(d)
+	desc, err := idx.Describe(d)
 	return desc, err == nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -54,18 +56,18 @@ func linkName(repo string, d digest.Digest) (string, error) {
 	if err := artifact.CheckDigest(d); err != nil {
 		return "", err
 	}
-	return repoDir + "/" + repo + "/" + linkDir + "/" + flatName(d), nil
+	return disk.RepoDir + "/" + repo + "/" + linkDir + "/" + strings.Replace(string(d), ":", "-", 1), nil
 }
 
 // Link makes the repository show the blob desc, which must be in the store. A
 // manifest without subject is kept from gc by its link.
 func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) error {
-	lock, err := s.dir.RLock(ctx, gcLock)
+	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {
 		return fmt.Errorf("link %s: %w", desc.Digest, err)
 	}
 	defer lock.Unlock()
-	ok, err := s.has(desc)
+	ok, err := s.Has(desc)
 	if err == nil && !ok {
 		err = errdef.ErrNotFound
 	}
@@ -73,7 +75,7 @@ func (s *Store) Link(ctx context.Context, repo string, desc ocispec.Descriptor) 
 		err = s.Walk(ctx, desc, s.present)
 	}
 	if err == nil {
-		err = s.mark(desc.Digest)
+		err = s.Mark(desc.Digest)
 	}
 	// The same bytes may come as a manifest and then as a blob; what a
 	// repository shows as a manifest stays one.
@@ -100,7 +102,7 @@ func (s *Store) Unlink(ctx context.Context, repo string, d digest.Digest) error 
 // revive forgets that the repository once deleted what desc reaches: a new tag
 // shows it again.
 func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor) error {
-	if _, err := s.dir.Root().Stat(filepath.FromSlash(repoDir + "/" + repo)); err != nil {
+	if _, err := s.dir.Root().Stat(filepath.FromSlash(disk.RepoDir + "/" + repo)); err != nil {
 		return nil
 	}
 	return s.Walk(ctx, desc, func(d ocispec.Descriptor) error {
@@ -111,7 +113,7 @@ func (s *Store) revive(ctx context.Context, repo string, desc ocispec.Descriptor
 		if err != nil {
 			return err
 		}
-		return ignoreMissing(s.dir.Remove(name))
+		return disk.IgnoreMissing(s.dir.Remove(name))
 	})
 }
 
@@ -123,7 +125,7 @@ func (s *Store) writeLink(repo string, d digest.Digest, rec linkRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := s.dir.MkdirAll(repoDir+"/"+repo+"/"+linkDir, 0o755); err != nil {
+	if err := s.dir.MkdirAll(disk.RepoDir+"/"+repo+"/"+linkDir, 0o755); err != nil {
 		return err
 	}
 	data, err := json.Marshal(rec)
@@ -153,7 +155,7 @@ func (s *Store) Linked(ctx context.Context, repo string, d digest.Digest) (ocisp
 }
 
 func (s *Store) readLink(name string) (rec linkRecord, err error) {
-	data, err := s.readSmall(name, 64<<10)
+	data, err := disk.ReadFile(s.dir, name, 64<<10)
 	if err != nil {
 		return rec, err
 	}
@@ -173,7 +175,7 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 	}
 	if state == Unlinked {
 		reached := false
-		err := s.withGraph(ctx, func(g *graph, idx *index) error {
+		err := s.withGraph(ctx, func(g *graph, idx *names.Index) error {
 			if reached = g.shown(idx, repo, d); reached {
 				desc, reached = s.described(g, idx, d)
 			}
@@ -183,26 +185,15 @@ func (s *Store) Shows(ctx context.Context, repo string, d digest.Digest) (ocispe
 			return ocispec.Descriptor{}, false, err
 		}
 	}
-	ok, err := s.has(desc)
+	ok, err := s.Has(desc)
 	return desc, ok, err
-}
-
-// repoOf is the repository that a reference name "repository:tag" belongs to, by
-// the distribution-spec's grammar, which is wider than that of mm's own names.
-// What came from a registry with a port is nobody's to show here.
-func repoOf(ref string) (repo string, ok bool) {
-	i := strings.LastIndexByte(ref, ':')
-	if i <= 0 || !ValidRepo(ref[:i]) {
-		return "", false
-	}
-	return ref[:i], true
 }
 
 // Repos lists the repositories that tags or links make up, sorted.
 func (s *Store) Repos(ctx context.Context) ([]string, error) {
 	seen := map[string]bool{}
-	err := s.view(func(idx *index) error {
-		for repo := range idx.repos {
+	err := s.names.View(func(idx *names.Index) error {
+		for repo := range idx.Repos {
 			seen[repo] = true
 		}
 		return nil
@@ -231,18 +222,18 @@ func (s *Store) HasRepo(ctx context.Context, repo string) (bool, error) {
 		return false, nil
 	}
 	tagged := false
-	err := s.view(func(idx *index) error { tagged = len(idx.repos[repo]) > 0; return nil })
+	err := s.names.View(func(idx *names.Index) error { tagged = len(idx.Repos[repo]) > 0; return nil })
 	if tagged || err != nil {
 		return tagged, err
 	}
-	entries, err := s.readDir(repoDir + "/" + repo + "/" + linkDir)
+	entries, err := disk.ReadDir(s.dir, disk.RepoDir+"/"+repo+"/"+linkDir)
 	return len(entries) > 0, errors.Join(err, ctx.Err())
 }
 
 // eachLink calls fn for every link record, of whatever state.
 func (s *Store) eachLink(fn func(repo, name string, d digest.Digest) error) error {
 	fsys := s.dir.Root().FS()
-	err := fs.WalkDir(fsys, repoDir, func(name string, e fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, disk.RepoDir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed meanwhile, or no repository yet
 		}
@@ -251,7 +242,7 @@ func (s *Store) eachLink(fn func(repo, name string, d digest.Digest) error) erro
 		}
 		dir, base := name[:strings.LastIndexByte(name, '/')], name[strings.LastIndexByte(name, '/')+1:]
 		repo, ok := strings.CutSuffix(dir, "/"+linkDir)
-		repo, inside := strings.CutPrefix(repo, repoDir+"/")
+		repo, inside := strings.CutPrefix(repo, disk.RepoDir+"/")
 		d := digest.Digest(strings.Replace(base, "-", ":", 1))
 		if !ok || !inside || artifact.CheckDigest(d) != nil {
 			return nil

@@ -33,9 +33,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"path/filepath"
 	"sync"
 
@@ -44,34 +44,7 @@ import (
 
 	"mm-abi.org/mm/internal/fsx"
 	"mm-abi.org/mm/registry/artifact"
-)
-
-// ErrReadOnly says that the store was opened for reading only.
-var ErrReadOnly = errors.New("store is read-only")
-
-// Limits on what the store reads into memory.
-const (
-	maxIndexBytes = 64 << 20 // index.json, some 200,000 entries, and a journal
-)
-
-// journalMax is the least size of a journal that is folded into index.json on
-// the way. Above it, half the size of index.json is waited for, so that the
-// folding's share of a change stays the same however much there is to fold.
-const journalMax = 256 << 10
-
-// What lies in the store's folder beside the layout's own files.
-const (
-	indexLock   = artifact.PrivateDir + "/index.lock" // held to change index.json
-	gcLock      = artifact.PrivateDir + "/gc.lock"    // shared by those who rely on old blobs, exclusive for gc
-	ingestDir   = artifact.PrivateDir + "/ingest"     // blobs on their way in
-	partialDir  = artifact.PrivateDir + "/partial"    // resumable ones, by digest
-	uploadDir   = artifact.PrivateDir + "/upload"     // resumable ones, by session
-	outgoingDir = artifact.PrivateDir + "/upload-out" // sessions at registries that a push may go on with
-	keepDir     = artifact.PrivateDir + "/keep"       // when an old blob was last relied on
-	digestDir   = artifact.PrivateDir + "/digest"     // the digest cache
-	journalDir  = artifact.PrivateDir + "/journal"    // changes of the index since index.json was written
-	repoDir     = artifact.PrivateDir + "/repo"       // which blobs a served repository shows
-	blobDir     = ocispec.ImageBlobsDir
+	"mm-abi.org/mm/registry/cas"
 )
 
 // Options for [Open].
@@ -86,22 +59,19 @@ type Options struct {
 // Store is an OCI image layout on disk. It is safe for concurrent use by
 // goroutines and processes, and is an oras.GraphTarget.
 type Store struct {
+	*cas.Blobs
 	dir      *fsx.Dir
 	path     string // absolute
 	readOnly bool
 	hook     fsx.Hook
-	cacheMin int64  // size from which digests are remembered
-	digests  *Store // whose digest cache is used
 
 	journalled bool
-	journalMax int64
 
 	mu    sync.Mutex
 	nodes manifestPool // parsed manifests
 
-	indexMu sync.Mutex // held while the files behind the next two are read
-	names   names      // index.json and its journal as last read
-	graph   *graph     // of names; nil: not asked for yet
+	names *names.Names
+	graph *graph // of names, and used under their lock
 }
 
 // Open opens the layout at dir, creating it where there is none.
@@ -110,10 +80,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", dir, err)
 	}
-	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, cacheMin: cacheMin, digests: opt.Digests, journalled: opt.Journal, journalMax: journalMax}
-	if s.digests == nil {
-		s.digests = s
-	}
+	s := &Store{path: path, readOnly: opt.ReadOnly, hook: opt.Hook, journalled: opt.Journal}
 	if err := s.open(opt); err != nil {
 		if s.dir != nil {
 			s.dir.Close()
@@ -135,6 +102,12 @@ func (s *Store) open(opt Options) (err error) {
 	if err != nil {
 		return err
 	}
+	blobs := cas.Options{ReadOnly: opt.ReadOnly}
+	if opt.Digests != nil {
+		blobs.Digests = opt.Digests.Blobs
+	}
+	s.Blobs = cas.New(s.dir, s.path, blobs)
+	s.names = names.New(s.dir, names.Options{ReadOnly: opt.ReadOnly, Journal: opt.Journal})
 	err = s.checkLayout()
 	if errors.Is(err, fs.ErrNotExist) {
 		if opt.ReadOnly || opt.MustExist {
@@ -146,19 +119,19 @@ func (s *Store) open(opt Options) (err error) {
 		return err
 	}
 	if !s.readOnly {
-		if err := s.makeDirs(); err != nil {
+		if err := s.MakeDirs(); err != nil {
 			return err
 		}
 	}
-	return s.view(func(*index) error { return nil })
+	return s.names.View(func(*names.Index) error { return nil })
 }
 
 // create writes an empty layout, oci-layout last: with it the layout exists.
 func (s *Store) create() error {
-	if err := s.makeDirs(); err != nil {
+	if err := s.MakeDirs(); err != nil {
 		return err
 	}
-	lock, err := s.dir.Lock(context.Background(), indexLock)
+	lock, err := s.dir.Lock(context.Background(), disk.IndexLock)
 	if err != nil {
 		return err
 	}
@@ -166,31 +139,16 @@ func (s *Store) create() error {
 	if err := s.checkLayout(); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := s.dir.Root().Stat(ocispec.ImageIndexFile); errors.Is(err, fs.ErrNotExist) {
-		empty, err := marshalIndex(ocispec.Index{}, "")
-		if err != nil {
-			return err
-		}
-		if err := s.dir.WriteFile(ocispec.ImageIndexFile, empty, 0o644); err != nil {
-			return err
-		}
+	if err := s.names.Create(); err != nil {
+		return err
 	}
 	layout := []byte(`{"imageLayoutVersion":"` + ocispec.ImageLayoutVersion + `"}`)
 	return s.dir.WriteFile(ocispec.ImageLayoutFile, layout, 0o644)
 }
 
-func (s *Store) makeDirs() error {
-	for _, dir := range []string{blobDir + "/sha256", ingestDir, partialDir, uploadDir, keepDir, digestDir} {
-		if err := s.dir.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkLayout reads oci-layout.
 func (s *Store) checkLayout() error {
-	data, err := s.readSmall(ocispec.ImageLayoutFile, 64<<10)
+	data, err := disk.ReadFile(s.dir, ocispec.ImageLayoutFile, 64<<10)
 	if err != nil {
 		return err
 	}
@@ -220,42 +178,15 @@ func (s *Store) Close() error {
 // writable refuses where the store is read-only.
 func (s *Store) writable() error {
 	if s.readOnly {
-		return ErrReadOnly
+		return disk.ErrReadOnly
 	}
 	return nil
 }
 
-// readSmall reads a whole file of at most limit bytes.
-func (s *Store) readSmall(name string, limit int64) ([]byte, error) {
-	f, err := s.openRegular(name)
-	if err != nil {
-		return nil, err
+// Compact makes index.json complete, for other readers of the layout.
+func (s *Store) Compact(ctx context.Context) error {
+	if err := s.names.Compact(ctx); err != nil {
+		return fmt.Errorf("write %s: %w", ocispec.ImageIndexFile, err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d bytes: %w", name, limit, errdef.ErrSizeExceedsLimit)
-	}
-	return data, nil
-}
-
-// openRegular opens a file for reading, and refuses what is none without
-// waiting for it: opening a FIFO for reading waits for a writer.
-func (s *Store) openRegular(name string) (*os.File, error) {
-	f, err := s.dir.Root().OpenFile(filepath.FromSlash(name), os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return nil, err
-	}
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: no regular file", name, artifact.ErrCorrupt)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return nil
 }

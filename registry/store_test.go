@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"os"
 	"path/filepath"
 	"slices"
@@ -280,7 +282,7 @@ func TestOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	open(t, dir, Options{})
 	s := open(t, dir, Options{ReadOnly: true})
-	if _, err := s.AddBytes(ctx, "x/y", nil); !errors.Is(err, ErrReadOnly) {
+	if _, err := s.AddBytes(ctx, "x/y", nil); !errors.Is(err, disk.ErrReadOnly) {
 		t.Errorf("write to a read-only store: %v", err)
 	}
 	os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`), 0o644)
@@ -421,7 +423,7 @@ func TestGGCRReads(t *testing.T) {
 		if got, err := img.Digest(); err != nil || got != d.Digest {
 			t.Errorf("%s: %v", got, err)
 		}
-		if d.Annotations["kind"] == kindImage && d.Digest.String() != desc.Digest.String() {
+		if d.Annotations["kind"] == "dev.cosignproject.cosign/image" && d.Digest.String() != desc.Digest.String() {
 			t.Errorf("cosign would verify %s", d.Digest)
 		}
 	}
@@ -445,19 +447,19 @@ func TestCosignKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := s.entries()
+	entries, err := s.names.Entries()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
 	for _, e := range entries {
-		key := refName(e)
+		key := names.RefName(e)
 		if e.Digest == sig.Digest {
 			key = "signature"
 		}
 		got[key] = e.Annotations["kind"]
 	}
-	want := map[string]string{"sample:1": kindImage, "sample:all": kindImage, legacy: kindSigs, "signature": ""}
+	want := map[string]string{"sample:1": "dev.cosignproject.cosign/image", "sample:all": "dev.cosignproject.cosign/image", legacy: "dev.cosignproject.cosign/sigs", "signature": ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -510,7 +512,7 @@ func TestRemove(t *testing.T) {
 	if err := s.Remove(ctx, desc.Digest.String()); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := s.entries()
+	entries, err := s.names.Entries()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"path/filepath"
+	"mm-abi.org/mm/registry/disk"
+	"mm-abi.org/mm/registry/names"
 	"slices"
 	"strings"
 
@@ -40,8 +41,8 @@ func (s *Store) Resolve(ctx context.Context, ref string) (ocispec.Descriptor, er
 }
 
 func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
-	err = s.view(func(idx *index) error {
-		desc, err = idx.lookup(ref)
+	err = s.names.View(func(idx *names.Index) error {
+		desc, err = idx.Lookup(ref)
 		if !errors.Is(err, errdef.ErrNotFound) {
 			return err
 		}
@@ -49,7 +50,7 @@ func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
 		if parseErr != nil {
 			return err
 		}
-		desc, err = idx.described(d)
+		desc, err = idx.Describe(d)
 		return err
 	})
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -60,49 +61,18 @@ func (s *Store) resolve(ref string) (desc ocispec.Descriptor, err error) {
 	return desc, err
 }
 
-// lookup finds the entry that bears the reference name.
-func (idx *index) lookup(ref string) (ocispec.Descriptor, error) {
-	at := idx.tags[ref]
-	if len(at) == 0 {
-		return ocispec.Descriptor{}, errdef.ErrNotFound
-	}
-	for _, other := range at[1:] {
-		if other.Digest != at[0].Digest {
-			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", at[0].Digest, other.Digest, errdef.ErrInvalidReference)
-		}
-	}
-	desc := artifact.Plain(at[0])
-	desc.ArtifactType = at[0].ArtifactType
-	return desc, nil
-}
-
-// described is the digest d as an entry describes it.
-func (idx *index) described(d digest.Digest) (ocispec.Descriptor, error) {
-	for _, ref := range idx.digests[d] {
-		for _, e := range idx.at(ref, d) {
-			if e.Digest == d {
-				desc := artifact.Plain(e)
-				desc.ArtifactType = e.ArtifactType
-				return desc, nil
-			}
-		}
-	}
-	return ocispec.Descriptor{}, errdef.ErrNotFound
-}
-
 // resolveDigest describes the blob d, which no entry lists, by what it says of
 // itself.
 func (s *Store) resolveDigest(d digest.Digest) (ocispec.Descriptor, error) {
-	name, err := blobName(d)
-	if err != nil {
+	if err := artifact.CheckDigest(d); err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	fi, err := s.dir.Root().Stat(filepath.FromSlash(name))
+	fi, err := s.Stat(d)
 	if err != nil || !fi.Mode().IsRegular() {
 		return ocispec.Descriptor{}, errdef.ErrNotFound
 	}
 	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: d, Size: fi.Size()}
-	if data, err := s.readBlob(desc, artifact.MaxManifestBytes); err == nil {
+	if data, err := s.ReadBlob(desc, artifact.MaxManifestBytes); err == nil {
 		if mediaType := sniff(data); mediaType != "" {
 			desc.MediaType = mediaType
 		}
@@ -169,7 +139,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if err := checkRef(ref); err != nil {
+	if err := names.CheckRef(ref); err != nil {
 		return err
 	}
 	if err := artifact.CheckDescriptor(desc); err != nil {
@@ -180,7 +150,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	}
 	// While the shared lock is held gc removes nothing, so what is found
 	// here is still there when the index names it.
-	lock, err := s.dir.RLock(ctx, gcLock)
+	lock, err := s.dir.RLock(ctx, disk.GCLock)
 	if err != nil {
 		return err
 	}
@@ -192,16 +162,16 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 	if err != nil {
 		return err
 	}
-	err = s.updateIndex(ctx, func(e *edit) error {
-		for _, old := range e.idx.tags[ref] {
+	err = s.names.Update(ctx, func(e *names.Edit) error {
+		for _, old := range e.Index.Tags[ref] {
 			if claim && old.Digest != desc.Digest {
 				return &TakenError{ref, old.Digest, desc.Digest}
 			}
 		}
-		e.set(n, ref)
+		e.Set(n, ref)
 		return nil
 	})
-	if repo, ok := repoOf(ref); ok && err == nil {
+	if repo, ok := names.RepoOf(ref); ok && err == nil {
 		err = s.revive(ctx, repo, desc)
 	}
 	return err
@@ -210,7 +180,7 @@ func (s *Store) tag(ctx context.Context, desc ocispec.Descriptor, ref string, cl
 // present refuses a descriptor whose blob is not in the store. Layers that by
 // their media type or URLs lie elsewhere need not be.
 func (s *Store) present(desc ocispec.Descriptor) error {
-	ok, err := s.has(desc)
+	ok, err := s.Has(desc)
 	if err != nil {
 		return err
 	}
@@ -223,9 +193,9 @@ func (s *Store) present(desc ocispec.Descriptor) error {
 // Untag removes the reference name. The error is errdef.ErrNotFound where
 // there is none.
 func (s *Store) Untag(ctx context.Context, ref string) error {
-	err := s.drop(ctx, func(e *edit) {
+	err := s.drop(ctx, func(e *names.Edit) {
 		if ref != "" {
-			e.drop(ref, "")
+			e.Drop(ref, "")
 		}
 	})
 	if err != nil {
@@ -244,12 +214,12 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	}
 	referrers, err := s.Referrers(ctx, ocispec.Descriptor{Digest: d}, "")
 	if err == nil {
-		err = s.drop(ctx, func(e *edit) {
-			for _, ref := range e.idx.digests[d] {
-				e.drop(ref, d)
+		err = s.drop(ctx, func(e *names.Edit) {
+			for _, ref := range e.Index.Digests[d] {
+				e.Drop(ref, d)
 			}
 			for _, r := range referrers {
-				e.drop("", r.Digest)
+				e.Drop("", r.Digest)
 			}
 		})
 	}
@@ -261,12 +231,12 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 
 // drop removes entries, of which there must be one. A referrer has an untagged
 // entry beside its tags, so losing a tag does not lose it.
-func (s *Store) drop(ctx context.Context, choose func(e *edit)) error {
+func (s *Store) drop(ctx context.Context, choose func(e *names.Edit)) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	return s.updateIndex(ctx, func(e *edit) error {
-		if choose(e); e.rec.empty() {
+	return s.names.Update(ctx, func(e *names.Edit) error {
+		if choose(e); e.Empty() {
 			return errdef.ErrNotFound
 		}
 		return nil
@@ -275,18 +245,18 @@ func (s *Store) drop(ctx context.Context, choose func(e *edit)) error {
 
 // Tags lists every reference name, sorted.
 func (s *Store) Tags(ctx context.Context) ([]Tag, error) {
-	return s.listTags(ctx, func(idx *index) iter.Seq[string] { return maps.Keys(idx.tags) })
+	return s.listTags(ctx, func(idx *names.Index) iter.Seq[string] { return maps.Keys(idx.Tags) })
 }
 
 // RepoTags lists the reference names "repo:tag" of a repository, sorted.
 func (s *Store) RepoTags(ctx context.Context, repo string) ([]Tag, error) {
-	return s.listTags(ctx, func(idx *index) iter.Seq[string] { return maps.Keys(idx.repos[repo]) })
+	return s.listTags(ctx, func(idx *names.Index) iter.Seq[string] { return maps.Keys(idx.Repos[repo]) })
 }
 
-func (s *Store) listTags(ctx context.Context, of func(*index) iter.Seq[string]) (tags []Tag, err error) {
-	err = s.view(func(idx *index) error {
+func (s *Store) listTags(ctx context.Context, of func(*names.Index) iter.Seq[string]) (tags []Tag, err error) {
+	err = s.names.View(func(idx *names.Index) error {
 		for ref := range of(idx) {
-			if desc, err := idx.lookup(ref); err == nil {
+			if desc, err := idx.Lookup(ref); err == nil {
 				tags = append(tags, Tag{Ref: ref, Descriptor: desc})
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"mm-abi.org/mm/internal/audit"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // Engine is a native engine's libraries, as [Workspace.AddEngine] packs them.
@@ -90,7 +91,7 @@ func addSystem(ctx context.Context, store *registry.Store, e Engine, s EngineSys
 		if !isLibrary(name) {
 			media, role = abi.MediaDoc, abi.RoleDoc
 		}
-		desc, err := store.AddFile(ctx, filepath.Join(s.Dir, filepath.FromSlash(name)), registry.AddOptions{MediaType: media})
+		desc, err := store.AddFile(ctx, filepath.Join(s.Dir, filepath.FromSlash(name)), cas.AddOptions{MediaType: media})
 		if err != nil {
 			return none, 0, err
 		}

@@ -27,6 +27,7 @@ import (
 	"mm-abi.org/mm/modules/inspect"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // Sink takes the files that exporters write.
@@ -100,7 +101,7 @@ func (s Sink) Write(ctx context.Context, path string, write func(io.Writer) erro
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return l, err
 	}
-	desc, err := s.Store.AddFile(ctx, filepath.Join(dir, tmp.Name()), registry.AddOptions{MediaType: abi.MediaWeight, Link: true})
+	desc, err := s.Store.AddFile(ctx, filepath.Join(dir, tmp.Name()), cas.AddOptions{MediaType: abi.MediaWeight, Link: true})
 	return artifact.Layer{Path: path, Descriptor: desc}, err
 }
 

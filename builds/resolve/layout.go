@@ -11,6 +11,7 @@ import (
 	"mm-abi.org/mm/abi"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 	"mm-abi.org/mm/registry/modelpack"
 	"mm-abi.org/mm/registry/sign"
 )
@@ -125,7 +126,7 @@ func (l *Layout) copyTree(ctx context.Context, root ocispec.Descriptor) error {
 			manifests = append(manifests, d)
 			return nil
 		}
-		got, err := l.Into.AddFile(ctx, l.From.BlobPath(d), registry.AddOptions{MediaType: d.MediaType, Link: d.Size >= modelpack.LinkFrom, Rehash: true})
+		got, err := l.Into.AddFile(ctx, l.From.BlobPath(d), cas.AddOptions{MediaType: d.MediaType, Link: d.Size >= modelpack.LinkFrom, Rehash: true})
 		if err == nil && (got.Digest != d.Digest || got.Size != d.Size) {
 			err = fmt.Errorf("blob %s: %w", d.Digest, artifact.ErrCorrupt)
 		}

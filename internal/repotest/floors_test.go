@@ -16,11 +16,11 @@ import (
 var floors = map[string]int{
 	"internal/spell": -1, "internal/sniff": -1,
 
-	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
+	"abi": 0, "catalog": 0, "internal/diag": 0, "internal/fsx": 0, "internal/bytesize": 0, "internal/spdx": 0, "internal/testfiles": 0, "internal/plot": 0, "core/cpu": 0, "core/htp/htptest": 3, "core/htp/fit": 3, "core/htp/blob": 2, "core/htp": 0, "core/mmap": 0, "core/pool": 0, "core/npy": 0, "core/preprocess/codec": 0, "internal/fsx/fsxtest": 1, "internal/audit": 1, "internal/jinjatest": 1, "schemas": 1, "core/tensor": 1, "onnx": 1, "core/chat/jinja": 1, "tools/measure": 1, "core/preprocess": 1, "modules": 2, "core/quant": 2, "train/nn": 2, "core/gguf": 2, "core/safetensors": 2, "core/chat": 2, "train/optim": 2, "onnx/engine/array": 2, "core/grammar/automaton": 0, "core/grammar/schema": 2,
 
 	"lab/device/evidence": 0, "lab/device/lane": 0, "lab/device/adb": 1, "lab/device/ssh": 1, "lab/device/protocol": 1, "lab/device": 5, "lab/device/samples": 8, "lab/device/phonetest": 9,
 
-	"builds": 3, "registry/artifact": 1, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/panel": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/weights": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3,
+	"builds": 3, "registry/artifact": 1, "registry/disk": 1, "registry/cas": 2, "registry/names": 2, "registry": 3, "core/tokenizer": 3, "train/llm": 3, "core/quant/panel": 3, "core/gguf/arch": 3, "onnx/admit": 3, "onnx/facts": 3, "onnx/weights": 3, "onnx/qdq": 3, "onnx/onnxtest": 4, "onnx/engine/kernel": 3,
 
 	"skills/sandbox": 3, "skills/sandbox/builtin": 4, "skills/sandbox/process": 4, "skills/sandbox/starlark": 4, "skills/sandbox/wasm": 4, "skills/sandbox/python": 5, "skills/sandbox/mcpclient": 4, "skills/sandbox/oci": 4, "skills/skilltest": 4, "skills": 4,
 	"skills/algebra": 5, "skills/guard": 5, "skills/glyph": 5, "skills/chart": 6, "skills/formula": 6, "skills/template": 3, "skills/standard": 7,
@@ -43,7 +43,7 @@ var floors = map[string]int{
 	"modules/modelfile": 9, "modules/pack": 9, "runtimes/llamacpp": 9, "runtimes/onnxrt": 9, "runtimes/runner": 9, "runtimes/native/nativetest": 9,
 	"cmd/mm-native/dynlib": 8, "cmd/mm-native/ortlib": 9, "runtimes/qnn": 9,
 
-	"eval": 10, "serve/mcp": 10, "tools/release": 10, "cmd/mm-native/llamalib": 10, "cmd/mm-native/qnnlib": 10,
+	"eval": 10, "eval/demo": 11, "serve/mcp": 10, "tools/release": 10, "cmd/mm-native/llamalib": 10, "cmd/mm-native/qnnlib": 10,
 	"assemble/compile": 10, "lab/attempt": 11,
 
 	"cmd/mm": 12, "cmd/mm-native": 12, "tools/ortbench": 11, "tools/latency": 10, "tools/recite": 10,
@@ -62,8 +62,8 @@ var thirdParty = map[string][]string{
 	"github.com/mattn/go-isatty":               {"cmd/mm"},
 	"github.com/mewkiz/flac":                   {"core/preprocess/codec"},
 	"github.com/modelcontextprotocol/go-sdk":   {"serve/mcp", "skills/sandbox/mcpclient"},
-	"github.com/opencontainers/go-digest":      {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "tools/release"},
-	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci", "tools/release"},
+	"github.com/opencontainers/go-digest":      {"registry", "registry/artifact", "registry/cas", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "tools/release"},
+	"github.com/opencontainers/image-spec":     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm", "skills/sandbox/oci", "tools/release"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "core/grammar/schema"},
 	"github.com/sigstore/sigstore":             {"registry/sign"},
 	"github.com/tetratelabs/wazero":            {"skills/sandbox/wasm", "skills/sandbox/python"},
@@ -79,7 +79,7 @@ var thirdParty = map[string][]string{
 	"golang.org/x/text":                        {"core/tokenizer", "registry/artifact", "internal/diag"},
 	"gonum.org/v1/gonum":                       {"train/dataset/sound", "core/preprocess"},
 	"gopkg.in/yaml.v3":                         {"schemas"},
-	"oras.land/oras-go/v2":                     {"registry", "registry/artifact", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
+	"oras.land/oras-go/v2":                     {"registry", "registry/artifact", "registry/cas", "registry/disk", "registry/names", "registry/remote", "registry/server", "registry/sign", "registry/modelpack", "builds/resolve", "assemble", "assemble/export", "workspace", "cmd/mm"},
 }
 
 const module = "mm-abi.org/mm/"

@@ -21,15 +21,13 @@ var deviceNames = map[string]bool{
 	"lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }
 
-// Folders of mm's own files, which no artifact may hold.
-const (
-	PrivateDir  = ".mm"          // in a store
-	CheckoutDir = ".mm-checkout" // in the target of a checkout
-)
+// CheckoutDir is mm's own folder in the target of a checkout. No artifact may
+// hold it.
+const CheckoutDir = ".mm-checkout"
 
 // keptNames are folders whose files steer programs: git's, in which a hook or a
 // setting runs code, and mm's own. git~1 is how Windows shortens the first.
-var keptNames = map[string]bool{".git": true, "git~1": true, PrivateDir: true, CheckoutDir: true}
+var keptNames = map[string]bool{".git": true, "git~1": true, ".mm": true, CheckoutDir: true}
 
 // CheckPath refuses paths that are not a clean relative path on every system:
 // absolute, drive, "..", backslash, control characters, names that Windows

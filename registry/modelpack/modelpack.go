@@ -27,6 +27,7 @@ import (
 	"mm-abi.org/mm/modules"
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // LinkFrom is the size in bytes from which a module's file is hard linked into
@@ -51,7 +52,7 @@ func Pack(ctx context.Context, store *registry.Store, m *modules.Manifest) (*art
 		if err != nil {
 			return ocispec.Descriptor{}, err
 		}
-		return store.AddFile(ctx, path, registry.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && whole(path)})
+		return store.AddFile(ctx, path, cas.AddOptions{MediaType: media, Link: info.Size() >= LinkFrom && whole(path)})
 	})
 	if err != nil {
 		return nil, ocispec.Descriptor{}, fmt.Errorf("packing %s: %w", m.ID(), err)

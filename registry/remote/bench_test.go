@@ -20,6 +20,7 @@ import (
 
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // benchSize is the blob of the benchmarks, in bytes.
@@ -222,7 +223,7 @@ func benchSetup(t *testing.T, file, dir, addr string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	d, err := s.AddFile(context.Background(), file, registry.AddOptions{MediaType: "application/octet-stream", Link: true})
+	d, err := s.AddFile(context.Background(), file, cas.AddOptions{MediaType: "application/octet-stream", Link: true})
 	if err != nil {
 		t.Fatal(err)
 	}

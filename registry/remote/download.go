@@ -14,6 +14,7 @@ import (
 
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // copyBuffer is how much of a blob is read before it is hashed and written, in
@@ -91,7 +92,7 @@ func (d *download) fetch(ctx context.Context) (pieced bool, err error) {
 }
 
 // read asks for the bytes from the partial's end on and takes in what comes.
-func (d *download) read(ctx context.Context, p *registry.Partial, buf []byte) error {
+func (d *download) read(ctx context.Context, p *cas.Partial, buf []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.r.url("blobs/"+d.desc.Digest.String()), nil)
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (d *download) follows(resp *http.Response, off int64) bool {
 }
 
 // take writes the body to the partial, a buffer at a time.
-func (d *download) take(p *registry.Partial, body io.Reader, buf []byte) error {
+func (d *download) take(p *cas.Partial, body io.Reader, buf []byte) error {
 	for {
 		n, err := io.ReadFull(body, buf[:min(int64(len(buf)), d.desc.Size-p.Offset()+1)])
 		d.tally.bytes.Add(int64(n))

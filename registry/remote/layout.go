@@ -13,6 +13,7 @@ import (
 
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // pushLayout is [Client.Push] to an image layout.
@@ -83,7 +84,7 @@ func (c *Client) copyBlob(ctx context.Context, src, dst *registry.Store, desc oc
 	case there:
 		kind = Present
 	case link:
-		got, err := dst.AddFile(ctx, src.BlobPath(desc), registry.AddOptions{MediaType: desc.MediaType, Link: true, Rehash: true})
+		got, err := dst.AddFile(ctx, src.BlobPath(desc), cas.AddOptions{MediaType: desc.MediaType, Link: true, Rehash: true})
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"mm-abi.org/mm/registry"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // minChunk is how small chunks get when something on the way refuses larger
@@ -43,8 +43,8 @@ type upload struct {
 	event func(Event)
 	sent  func(n int64)
 
-	memory *registry.Outgoing // of the session, for the next process; nil: none
-	to     string             // host/repository, for the memory
+	memory *cas.Outgoing // of the session, for the next process; nil: none
+	to     string        // host/repository, for the memory
 
 	location *url.URL // of the session; nil: none yet
 	off      int64    // what the registry has

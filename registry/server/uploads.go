@@ -16,6 +16,7 @@ import (
 
 	"mm-abi.org/mm/registry"
 	"mm-abi.org/mm/registry/artifact"
+	"mm-abi.org/mm/registry/cas"
 )
 
 // uploadBuffer is the unit in which bodies are read.
@@ -122,7 +123,7 @@ func (req *request) uploadStatus() error {
 const lockWait = 10 * time.Second
 
 // open takes the session over from whatever request is at it, and opens it.
-func (req *request) open() (*registry.Upload, *body, func(), error) {
+func (req *request) open() (*cas.Upload, *body, func(), error) {
 	body := req.body()
 	key := req.repo + "\x00" + req.arg
 	req.turns.take(key, body)
@@ -194,7 +195,7 @@ var chunkRange = regexp.MustCompile(`^(?:bytes )?([0-9]{1,18})-([0-9]{1,18})(?:/
 
 // receive appends the body to the session. A Content-Range must continue it and
 // be as long as the body says it is.
-func (req *request) receive(up *registry.Upload, from io.Reader) error {
+func (req *request) receive(up *cas.Upload, from io.Reader) error {
 	limit := req.opt.MaxBlob - up.Offset()
 	if text := req.r.Header.Get("Content-Range"); text != "" {
 		m := chunkRange.FindStringSubmatch(text)
@@ -238,7 +239,7 @@ func (req *request) receive(up *registry.Upload, from io.Reader) error {
 
 // metered is an upload whose bytes count for the store's limit.
 type metered struct {
-	up  *registry.Upload
+	up  *cas.Upload
 	req *request
 }
 

@@ -1,4 +1,4 @@
-package registry
+package cas
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
 	"os"
 	"path/filepath"
 
@@ -17,7 +18,7 @@ import (
 	"mm-abi.org/mm/registry/artifact"
 )
 
-// AddOptions for [Store.AddFile].
+// AddOptions for [Blobs.AddFile].
 type AddOptions struct {
 	MediaType string // of the descriptor. Zero: application/octet-stream
 	Link      bool   // hard link and make the source read-only, where the disk allows. Zero: copy
@@ -31,7 +32,7 @@ type AddOptions struct {
 // With Link the blob and the file are one: the file loses its write permission,
 // and whoever gives it back and writes changes the blob too, which every use of
 // the blob then detects.
-func (s *Store) AddFile(ctx context.Context, path string, opt AddOptions) (ocispec.Descriptor, error) {
+func (s *Blobs) AddFile(ctx context.Context, path string, opt AddOptions) (ocispec.Descriptor, error) {
 	desc, err := s.addFile(ctx, path, opt)
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("add %s: %w", path, err)
@@ -39,7 +40,7 @@ func (s *Store) AddFile(ctx context.Context, path string, opt AddOptions) (ocisp
 	return desc, nil
 }
 
-func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc ocispec.Descriptor, err error) {
+func (s *Blobs) addFile(ctx context.Context, path string, opt AddOptions) (desc ocispec.Descriptor, err error) {
 	if err := s.writable(); err != nil {
 		return desc, err
 	}
@@ -59,17 +60,17 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if desc.MediaType == "" {
 		desc.MediaType = "application/octet-stream"
 	}
-	key, keyed := keyOfInfo(fi)
-	if keyed && !opt.Rehash && key.size >= s.cacheMin {
-		if desc.Digest = s.cached(key); desc.Digest != "" {
+	key, keyed := disk.KeyOfInfo(fi)
+	if keyed && !opt.Rehash && key.Size >= s.CacheMin {
+		if desc.Digest = s.Cached(key); desc.Digest != "" {
 			if ok, err := s.sound(ctx, desc); ok || err != nil {
 				return desc, err
 			}
 		}
 	}
-	settled := keyed && key.settle(ctx)
+	settled := keyed && key.Settle(ctx)
 	h := digest.SHA256.Hash()
-	if _, err := copyHash(ctx, nil, h, f, desc.Size); err != nil {
+	if _, err := CopyHash(ctx, nil, h, f, desc.Size); err != nil {
 		return desc, err
 	}
 	desc.Digest = digest.NewDigest(digest.SHA256, h)
@@ -84,16 +85,16 @@ func (s *Store) addFile(ctx context.Context, path string, opt AddOptions) (desc 
 	if err == nil {
 		err = unchanged(f, fi)
 	}
-	if key, ok := keyOf(f); err == nil && ok && settled {
-		s.remember(key, desc.Digest)
+	if key, ok := disk.KeyOf(f); err == nil && ok && settled {
+		s.Remember(key, desc.Digest)
 	}
 	return desc, err
 }
 
 // sound is keep that takes a blob for absent whose bytes have gone bad, so that
 // the right ones replace it.
-func (s *Store) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
-	ok, err := s.keep(ctx, desc)
+func (s *Blobs) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error) {
+	ok, err := s.Keep(ctx, desc)
 	if !ok || err != nil {
 		return false, err
 	}
@@ -106,7 +107,7 @@ func (s *Store) sound(ctx context.Context, desc ocispec.Descriptor) (bool, error
 
 // incoming is a hashed file on its way into the store.
 type incoming struct {
-	s       *Store
+	s       *Blobs
 	f       *os.File
 	fi      fs.FileInfo // before it was hashed
 	desc    ocispec.Descriptor
@@ -126,7 +127,7 @@ func (in *incoming) store(ctx context.Context, link bool) error {
 	if in.settled {
 		return in.copy(ctx)
 	}
-	return in.s.ingest(ctx, in.desc, in.f)
+	return in.s.Ingest(ctx, in.desc, in.f)
 }
 
 // link makes the file itself the blob. It reports false where that cannot be.
@@ -140,26 +141,26 @@ func (in *incoming) link() (linked bool, err error) {
 			err = errors.Join(err, thaw())
 		}
 	}()
-	temp := ingestDir + "/" + in.desc.Digest.Encoded()[:12] + "-" + rand.Text()
+	temp := disk.IngestDir + "/" + in.desc.Digest.Encoded()[:12] + "-" + rand.Text()
 	if err := in.s.dir.LinkFrom(in.f.Name(), temp); err != nil {
 		return false, nil
 	}
 	// The path may name another file by now than the one that was hashed.
 	got, err := in.s.dir.Root().Stat(filepath.FromSlash(temp))
 	if err == nil && !os.SameFile(got, in.fi) {
-		err = errChanged
+		err = ErrChanged
 	}
 	if err == nil {
 		err = unchanged(in.f, in.fi)
 	}
 	if err == nil {
-		err = in.s.mark(in.desc.Digest)
+		err = in.s.Mark(in.desc.Digest)
 	}
 	if err == nil {
 		err = in.s.land(temp, in.desc.Digest)
 	}
 	if err != nil {
-		return false, errors.Join(err, ignoreMissing(in.s.dir.Remove(temp)))
+		return false, errors.Join(err, disk.IgnoreMissing(in.s.dir.Remove(temp)))
 	}
 	return true, nil
 }
@@ -167,7 +168,7 @@ func (in *incoming) link() (linked bool, err error) {
 // copy has the kernel copy the file, which is faster than to read and hash it
 // again: that its times have not moved says that the hashed bytes are copied.
 func (in *incoming) copy(ctx context.Context) error {
-	temp, err := in.s.dir.CreateTemp(ingestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
+	temp, err := in.s.dir.CreateTemp(disk.IngestDir, in.desc.Digest.Encoded()[:12]+"-", 0o444)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (in *incoming) copy(ctx context.Context) error {
 		var n int64
 		n, err = temp.ReadFrom(&io.LimitedReader{R: in.f, N: min(chunk, left)})
 		if err == nil && n == 0 {
-			err = errChanged
+			err = ErrChanged
 		}
 		left -= n
 	}
@@ -194,14 +195,14 @@ func (in *incoming) copy(ctx context.Context) error {
 		err = in.s.land(temp.Name(), in.desc.Digest)
 	}
 	if err != nil {
-		return errors.Join(err, ignoreMissing(in.s.dir.Remove(temp.Name())))
+		return errors.Join(err, disk.IgnoreMissing(in.s.dir.Remove(temp.Name())))
 	}
 	in.s.rememberBlob(in.desc)
 	return nil
 }
 
 // errChanged says that a file moved under the reader.
-var errChanged = errors.New("the file changed while it was read")
+var ErrChanged = errors.New("the file changed while it was read")
 
 // unchanged compares what the file system says of f with what it said before.
 func unchanged(f *os.File, before fs.FileInfo) error {
@@ -210,7 +211,7 @@ func unchanged(f *os.File, before fs.FileInfo) error {
 		return err
 	}
 	if now.Size() != before.Size() || !now.ModTime().Equal(before.ModTime()) {
-		return errChanged
+		return ErrChanged
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-package registry
+package names
 
 import (
-	"os"
-	"path/filepath"
+	"bytes"
+	"github.com/opencontainers/go-digest"
 	"slices"
 	"testing"
 
@@ -13,16 +13,12 @@ import (
 )
 
 // FuzzIndexJSON: a layout's index.json that parses can be written again and
-// parses to the same names.
+// parses to the same
 func FuzzIndexJSON(f *testing.F) {
-	dir := f.TempDir()
-	s, err := Open(dir, Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	defer s.Close()
-	tagged(f, s, "a:1", 1)
-	data, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	desc := described(nil)
+	desc.MediaType = ocispec.MediaTypeImageManifest
+	entry := entryOf(&artifact.Manifest{Descriptor: desc, ArtifactType: abi.ArtifactModel}, "a:1")
+	data, err := marshalIndex(ocispec.Index{Manifests: []ocispec.Descriptor{entry}}, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -33,8 +29,8 @@ func FuzzIndexJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for ref := range idx.tags {
-			if desc, err := idx.lookup(ref); err == nil && artifact.CheckDescriptor(desc) != nil {
+		for ref := range idx.Tags {
+			if desc, err := idx.Lookup(ref); err == nil && artifact.CheckDescriptor(desc) != nil {
 				t.Fatalf("%q leads to %+v", ref, desc)
 			}
 		}
@@ -57,7 +53,7 @@ func FuzzRef(f *testing.F) {
 		f.Add(ref)
 	}
 	f.Fuzz(func(t *testing.T, ref string) {
-		if checkRef(ref) != nil {
+		if CheckRef(ref) != nil {
 			return
 		}
 		desc := described(nil)
@@ -71,7 +67,7 @@ func FuzzRef(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := idx.lookup(ref); err != nil || got.Digest != desc.Digest {
+		if got, err := idx.Lookup(ref); err != nil || got.Digest != desc.Digest {
 			t.Fatalf("%q: %v", ref, err)
 		}
 	})
@@ -120,4 +116,32 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%d records, written again %d: %v", len(records), len(more), err)
 		}
 	})
+}
+
+// A record whose bytes are not those that were written does not count, though
+// they may still be JSON: at the end it was cut off, before another it is
+// damage.
+func TestJournalChecksum(t *testing.T) {
+	desc := described(nil)
+	desc.MediaType = ocispec.MediaTypeImageManifest
+	line := func(ref string) []byte {
+		r := record{Set: []ocispec.Descriptor{entryOf(&artifact.Manifest{Descriptor: desc}, ref)}}
+		data, err := r.line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	good, bad := line("a:1"), bytes.Replace(line("b:1"), []byte("b:1"), []byte("c:1"), 1)
+	records, used, err := parseJournal(slices.Concat(good, bad))
+	if err != nil || len(records) != 1 || used != int64(len(good)) {
+		t.Errorf("at the end: %d records in %d bytes, %v", len(records), used, err)
+	}
+	if records, _, err := parseJournal(slices.Concat(bad, good)); err == nil {
+		t.Errorf("before another: %d records", len(records))
+	}
+}
+
+func described(data []byte) ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: "x/y", Digest: digest.FromBytes(data), Size: int64(len(data))}
 }

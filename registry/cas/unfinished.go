@@ -1,9 +1,10 @@
-package registry
+package cas
 
 import (
 	"context"
 	"fmt"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
 	"strings"
 	"time"
 )
@@ -16,10 +17,10 @@ type Unfinished struct {
 }
 
 // Unfinished lists the partial downloads and uploads.
-func (s *Store) Unfinished(ctx context.Context) ([]Unfinished, error) {
+func (s *Blobs) Unfinished(ctx context.Context) ([]Unfinished, error) {
 	var out []Unfinished
-	for _, dir := range []string{partialDir, uploadDir} {
-		entries, err := s.readDir(dir)
+	for _, dir := range []string{disk.PartialDir, disk.UploadDir} {
+		entries, err := disk.ReadDir(s.dir, dir)
 		if err != nil {
 			return nil, fmt.Errorf("list what is unfinished: %w", err)
 		}
@@ -37,25 +38,25 @@ func (s *Store) Unfinished(ctx context.Context) ([]Unfinished, error) {
 
 // DropUploads removes the uploads on which nothing has come for longer than age
 // and that nobody holds, and returns how many those were.
-func (s *Store) DropUploads(ctx context.Context, age time.Duration) (int, error) {
+func (s *Blobs) DropUploads(ctx context.Context, age time.Duration) (int, error) {
 	if err := s.writable(); err != nil {
 		return 0, fmt.Errorf("drop uploads: %w", err)
 	}
-	c := &collection{s: s, before: time.Now().Add(-age)}
-	if err := c.sweepResumable(ctx, uploadDir); err != nil {
-		return c.report.Temp, fmt.Errorf("drop uploads: %w", err)
+	c := &sweeper{s: s, before: time.Now().Add(-age)}
+	if err := c.sweepResumable(ctx, disk.UploadDir); err != nil {
+		return c.count, fmt.Errorf("drop uploads: %w", err)
 	}
-	return c.report.Temp, nil
+	return c.count, nil
 }
 
 // Usage is how many bytes the store's files take up, blobs and what is on its
 // way in. It looks at every file.
-func (s *Store) Usage(ctx context.Context) (int64, error) {
+func (s *Blobs) Usage(ctx context.Context) (int64, error) {
 	var sum int64
-	for _, dir := range []string{blobDir, ingestDir, partialDir, uploadDir} {
+	for _, dir := range []string{disk.BlobDir, disk.IngestDir, disk.PartialDir, disk.UploadDir} {
 		err := fs.WalkDir(s.dir.Root().FS(), dir, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
-				return ignoreMissing(err)
+				return disk.IgnoreMissing(err)
 			}
 			if fi, err := e.Info(); err == nil {
 				sum += fi.Size()
@@ -63,7 +64,7 @@ func (s *Store) Usage(ctx context.Context) (int64, error) {
 			return ctx.Err()
 		})
 		if err != nil {
-			return 0, fmt.Errorf("measure the store: %w", ignoreMissing(err))
+			return 0, fmt.Errorf("measure the store: %w", disk.IgnoreMissing(err))
 		}
 	}
 	return sum, nil

@@ -1,4 +1,4 @@
-package registry
+package names
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -24,7 +25,7 @@ const (
 	kindAtts       = "dev.cosignproject.cosign/atts"
 )
 
-// journalAnnotation of index.json names the file in journalDir that holds the
+// journalAnnotation of index.json names the file in disk.JournalDir that holds the
 // changes made since.
 const journalAnnotation = abi.Namespace + ".journal"
 
@@ -37,15 +38,15 @@ var cosignTag = regexp.MustCompile(`(?:^|[:/])sha256-[0-9a-f]{64}\.(sig|att)$`)
 
 // index is the entries of index.json and its journal at one moment. The store
 // changes it as the files change, under Store.indexMu.
-type index struct {
+type Index struct {
 	doc     ocispec.Index                          // without its entries
-	tags    map[string][]ocispec.Descriptor        // by reference name; several in layouts of other tools
+	Tags    map[string][]ocispec.Descriptor        // by reference name; several in layouts of other tools
 	loose   map[digest.Digest][]ocispec.Descriptor // without reference name
-	digests map[digest.Digest][]string             // the reference names of each digest, "" for none
-	repos   map[string]map[string]bool             // the reference names "repository:tag" of each repository
+	Digests map[digest.Digest][]string             // the reference names of each digest, "" for none
+	Repos   map[string]map[string]bool             // the reference names "repository:tag" of each repository
 }
 
-func parseIndex(raw []byte) (*index, error) {
+func parseIndex(raw []byte) (*Index, error) {
 	var doc ocispec.Index
 	if err := artifact.DecodeStrict(raw, &doc); err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func parseIndex(raw []byte) (*index, error) {
 			return nil, fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
-	idx := &index{tags: map[string][]ocispec.Descriptor{}, loose: map[digest.Digest][]ocispec.Descriptor{},
-		digests: map[digest.Digest][]string{}, repos: map[string]map[string]bool{}}
+	idx := &Index{Tags: map[string][]ocispec.Descriptor{}, loose: map[digest.Digest][]ocispec.Descriptor{},
+		Digests: map[digest.Digest][]string{}, Repos: map[string]map[string]bool{}}
 	for _, e := range doc.Manifests {
 		idx.add(e)
 	}
@@ -68,62 +69,62 @@ func parseIndex(raw []byte) (*index, error) {
 }
 
 // add puts e beside what is there.
-func (idx *index) add(e ocispec.Descriptor) {
-	ref := refName(e)
-	idx.digests[e.Digest] = append(idx.digests[e.Digest], ref)
+func (idx *Index) add(e ocispec.Descriptor) {
+	ref := RefName(e)
+	idx.Digests[e.Digest] = append(idx.Digests[e.Digest], ref)
 	if ref == "" {
 		idx.loose[e.Digest] = append(idx.loose[e.Digest], e)
 		return
 	}
-	idx.tags[ref] = append(idx.tags[ref], e)
-	if repo, ok := repoOf(ref); ok {
-		if idx.repos[repo] == nil {
-			idx.repos[repo] = map[string]bool{}
+	idx.Tags[ref] = append(idx.Tags[ref], e)
+	if repo, ok := RepoOf(ref); ok {
+		if idx.Repos[repo] == nil {
+			idx.Repos[repo] = map[string]bool{}
 		}
-		idx.repos[repo][ref] = true
+		idx.Repos[repo][ref] = true
 	}
 }
 
 // at returns the entries under ref, or, where ref is "", those of d without
 // reference name.
-func (idx *index) at(ref string, d digest.Digest) []ocispec.Descriptor {
+func (idx *Index) at(ref string, d digest.Digest) []ocispec.Descriptor {
 	if ref == "" {
 		return idx.loose[d]
 	}
-	return idx.tags[ref]
+	return idx.Tags[ref]
 }
 
-// drop removes what [index.at] returns, and returns it.
-func (idx *index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
+// drop removes what [Index.at] returns, and returns it.
+func (idx *Index) drop(ref string, d digest.Digest) []ocispec.Descriptor {
 	gone := idx.at(ref, d)
 	for _, e := range gone {
-		refs := idx.digests[e.Digest]
+		refs := idx.Digests[e.Digest]
 		if i := slices.Index(refs, ref); i >= 0 {
-			idx.digests[e.Digest] = slices.Delete(refs, i, i+1)
+			idx.Digests[e.Digest] = slices.Delete(refs, i, i+1)
 		}
-		if len(idx.digests[e.Digest]) == 0 {
-			delete(idx.digests, e.Digest)
+		if len(idx.Digests[e.Digest]) == 0 {
+			delete(idx.Digests, e.Digest)
 		}
 	}
 	if ref == "" {
 		delete(idx.loose, d)
 		return gone
 	}
-	delete(idx.tags, ref)
-	if repo, ok := repoOf(ref); ok {
-		delete(idx.repos[repo], ref)
-		if len(idx.repos[repo]) == 0 {
-			delete(idx.repos, repo)
+	delete(idx.Tags, ref)
+	if repo, ok := RepoOf(ref); ok {
+		delete(idx.Repos[repo], ref)
+		if len(idx.Repos[repo]) == 0 {
+			delete(idx.Repos, repo)
 		}
 	}
 	return gone
 }
 
 // all returns the entries sorted: tags by name, then the untagged by digest.
-func (idx *index) all() []ocispec.Descriptor {
+func (idx *Index) all() []ocispec.Descriptor {
 	out := []ocispec.Descriptor{}
-	for _, ref := range slices.Sorted(maps.Keys(idx.tags)) {
-		out = append(out, idx.tags[ref]...)
+	for _, ref := range slices.Sorted(maps.Keys(idx.Tags)) {
+		out = append(out, idx.Tags[ref]...)
 	}
 	for _, d := range slices.Sorted(maps.Keys(idx.loose)) {
 		out = append(out, idx.loose[d]...)
@@ -138,7 +139,7 @@ func marshalIndex(doc ocispec.Index, journal string) ([]byte, error) {
 		doc.Manifests = []ocispec.Descriptor{}
 	}
 	slices.SortStableFunc(doc.Manifests, func(a, b ocispec.Descriptor) int {
-		ra, rb := refName(a), refName(b)
+		ra, rb := RefName(a), RefName(b)
 		if (ra == "") != (rb == "") {
 			return cmp.Compare(rb, ra)
 		}
@@ -171,22 +172,22 @@ func sumEntries(doc *ocispec.Index) (digest.Digest, error) {
 }
 
 // edit is a change of the index on its way to disk.
-type edit struct {
-	idx *index
-	rec record
+type Edit struct {
+	Index *Index // as it is now
+	rec   record
 }
 
-// set puts n under ref, or untagged where ref is "", in place of what is there.
-func (e *edit) set(n *artifact.Manifest, ref string) {
+// Set puts n under ref, or untagged where ref is "", in place of what is there.
+func (e *Edit) Set(n *artifact.Manifest, ref string) {
 	desc := entryOf(n, ref)
-	if old := e.idx.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
+	if old := e.Index.at(ref, desc.Digest); len(old) != 1 || !sameEntry(old[0], desc) {
 		e.rec.Set = append(e.rec.Set, desc)
 	}
 }
 
-// drop removes what is under ref or, where ref is "", the untagged entry of d.
-func (e *edit) drop(ref string, d digest.Digest) {
-	if len(e.idx.at(ref, d)) == 0 {
+// Drop removes what is under ref or, where ref is "", the untagged entry of d.
+func (e *Edit) Drop(ref string, d digest.Digest) {
+	if len(e.Index.at(ref, d)) == 0 {
 		return
 	}
 	if ref != "" {
@@ -233,8 +234,8 @@ func cosignKind(n *artifact.Manifest, ref string) string {
 	return kindImage
 }
 
-// refName is the reference name of an index entry, "" where it has none.
-func refName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
+// RefName is the reference name of an index entry, "" where it has none.
+func RefName(desc ocispec.Descriptor) string { return desc.Annotations[ocispec.AnnotationRefName] }
 
 // refPattern holds every "name:tag" that a registry takes, and the looser
 // names of image layouts (image-spec, org.opencontainers.image.ref.name).
@@ -244,8 +245,8 @@ var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.:+/]*$`)
 // maxRef bounds the length of a reference name.
 const maxRef = 512
 
-// checkRef refuses reference names that no layout reader could use.
-func checkRef(ref string) error {
+// CheckRef refuses reference names that no layout reader could use.
+func CheckRef(ref string) error {
 	if len(ref) > maxRef || !refPattern.MatchString(ref) {
 		return fmt.Errorf("reference %q is not made of letters, digits and _.:+/-: %w", artifact.Shorten(ref), errdef.ErrInvalidReference)
 	}
@@ -254,3 +255,47 @@ func checkRef(ref string) error {
 	}
 	return nil
 }
+
+// Lookup finds the entry that bears the reference name.
+func (idx *Index) Lookup(ref string) (ocispec.Descriptor, error) {
+	at := idx.Tags[ref]
+	if len(at) == 0 {
+		return ocispec.Descriptor{}, errdef.ErrNotFound
+	}
+	for _, other := range at[1:] {
+		if other.Digest != at[0].Digest {
+			return ocispec.Descriptor{}, fmt.Errorf("names both %s and %s: %w", at[0].Digest, other.Digest, errdef.ErrInvalidReference)
+		}
+	}
+	desc := artifact.Plain(at[0])
+	desc.ArtifactType = at[0].ArtifactType
+	return desc, nil
+}
+
+// Describe is the digest d as an entry describes it.
+func (idx *Index) Describe(d digest.Digest) (ocispec.Descriptor, error) {
+	for _, ref := range idx.Digests[d] {
+		for _, e := range idx.at(ref, d) {
+			if e.Digest == d {
+				desc := artifact.Plain(e)
+				desc.ArtifactType = e.ArtifactType
+				return desc, nil
+			}
+		}
+	}
+	return ocispec.Descriptor{}, errdef.ErrNotFound
+}
+
+// RepoOf is the repository that a reference name "repository:tag" belongs to, by
+// the distribution-spec's grammar, which is wider than that of mm's own names.
+// What came from a registry with a port is nobody's to show here.
+func RepoOf(ref string) (repo string, ok bool) {
+	i := strings.LastIndexByte(ref, ':')
+	if i <= 0 || !abi.ValidRepository(ref[:i]) {
+		return "", false
+	}
+	return ref[:i], true
+}
+
+// Empty reports whether the edit changes nothing.
+func (e *Edit) Empty() bool { return e.rec.empty() }

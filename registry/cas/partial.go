@@ -1,4 +1,4 @@
-package registry
+package cas
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"mm-abi.org/mm/registry/disk"
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
@@ -38,7 +39,7 @@ const saveEvery = 64 << 20
 // hashed: where a power cut left other bytes than were written, Commit finds
 // them wrong.
 type resumable struct {
-	s     *Store
+	s     *Blobs
 	name  string // of the bytes
 	lock  *fsx.Lock
 	f     *fsx.File
@@ -58,7 +59,7 @@ type resumeState struct {
 // resume opens the ingest under name, waiting for its lock, and creates it
 // where that is asked for. Bytes past the state are dropped, or taken as they
 // are: then nobody may have been told an offset before them.
-func (s *Store) resume(ctx context.Context, name string, create, unsynced bool) (*resumable, error) {
+func (s *Blobs) resume(ctx context.Context, name string, create, unsynced bool) (*resumable, error) {
 	lock, err := s.dir.Lock(ctx, name+".lock")
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 	if state.Offset > fi.Size() {
 		return false, nil
 	}
-	if key, ok := keyOfInfo(fi); !ok || key.String() != state.File {
+	if key, ok := disk.KeyOfInfo(fi); !ok || key.String() != state.File {
 		f, err := r.s.dir.Root().Open(filepath.FromSlash(r.name))
 		if err != nil {
 			return false, err
@@ -144,8 +145,8 @@ func (r *resumable) restore(fi fs.FileInfo) (bool, error) {
 
 // readState returns the saved state and the hash to go on with; fs.ErrNotExist
 // where there is none.
-func (s *Store) readState(name string) (state resumeState, h hash.Hash, err error) {
-	data, err := s.readSmall(name+".state", 4<<10)
+func (s *Blobs) readState(name string) (state resumeState, h hash.Hash, err error) {
+	data, err := disk.ReadFile(s.dir, name+".state", 4<<10)
 	if err != nil {
 		return resumeState{}, nil, err
 	}
@@ -191,7 +192,7 @@ func (r *resumable) save() error {
 		return err
 	}
 	state := resumeState{Offset: r.off, SHA256: sum}
-	if key, ok := keyOfInfo(fi); ok {
+	if key, ok := disk.KeyOfInfo(fi); ok {
 		state.File = key.String()
 	}
 	data, err := json.Marshal(state)
@@ -214,7 +215,7 @@ func (r *resumable) Reset() error {
 	if err := r.f.Truncate(0); err != nil {
 		return err
 	}
-	if err := ignoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
+	if err := disk.IgnoreMissing(r.s.dir.Remove(r.name + ".state")); err != nil {
 		return err
 	}
 	r.h, r.off, r.saved, r.err = sha256.New(), 0, 0, nil
@@ -257,7 +258,7 @@ func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err er
 	if err := artifact.CheckContent(desc, r.off, got); err != nil {
 		return errors.Join(err, r.Discard())
 	}
-	there, err := r.s.keep(ctx, desc)
+	there, err := r.s.Keep(ctx, desc)
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
@@ -268,7 +269,7 @@ func (r *resumable) commit(ctx context.Context, desc ocispec.Descriptor) (err er
 		return errors.Join(err, r.Close())
 	}
 	r.s.rememberBlob(desc)
-	err = errors.Join(ignoreMissing(r.s.dir.Remove(r.name+".state")), r.lock.RemoveUnlock())
+	err = errors.Join(disk.IgnoreMissing(r.s.dir.Remove(r.name+".state")), r.lock.RemoveUnlock())
 	return err
 }
 
@@ -278,7 +279,7 @@ func (r *resumable) place(desc ocispec.Descriptor) error {
 	if err := r.f.Sync(); err != nil {
 		return err
 	}
-	if err := r.s.mark(desc.Digest); err != nil {
+	if err := r.s.Mark(desc.Digest); err != nil {
 		return err
 	}
 	if err := r.s.dir.Chmod(r.name, 0o444); err != nil {
@@ -303,7 +304,7 @@ func (r *resumable) rehash(ctx context.Context, a digest.Algorithm) (digest.Dige
 	}
 	defer f.Close()
 	h := a.Hash()
-	if _, err := copyHash(ctx, nil, h, f, r.off); err != nil {
+	if _, err := CopyHash(ctx, nil, h, f, r.off); err != nil {
 		return "", err
 	}
 	return digest.NewDigest(a, h), nil
@@ -315,8 +316,8 @@ func (r *resumable) Discard() error {
 		return nil
 	}
 	err := errors.Join(r.f.Close(),
-		ignoreMissing(r.s.dir.Remove(r.name+".state")),
-		ignoreMissing(r.s.dir.Remove(r.name)),
+		disk.IgnoreMissing(r.s.dir.Remove(r.name+".state")),
+		disk.IgnoreMissing(r.s.dir.Remove(r.name)),
 		r.lock.RemoveUnlock())
 	r.f = nil
 	return err
@@ -333,7 +334,7 @@ type Partial struct {
 // Partial opens the resumable ingest of the blob desc, waiting while another
 // process has it. The error is errdef.ErrAlreadyExists where the blob is there.
 // Manifests are small: Push them.
-func (s *Store) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
+func (s *Blobs) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
 	p, err := s.partial(ctx, desc)
 	if err != nil {
 		return nil, fmt.Errorf("take in %s: %w", desc.Digest, err)
@@ -341,7 +342,7 @@ func (s *Store) Partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	return p, nil
 }
 
-func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
+func (s *Blobs) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial, error) {
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
@@ -351,11 +352,11 @@ func (s *Store) partial(ctx context.Context, desc ocispec.Descriptor) (*Partial,
 	if artifact.IsManifest(desc.MediaType) {
 		return nil, fmt.Errorf("a manifest: %w", errdef.ErrUnsupported)
 	}
-	r, err := s.resume(ctx, partialDir+"/"+flatName(desc.Digest), true, true)
+	r, err := s.resume(ctx, disk.PartialDir+"/"+flatName(desc.Digest), true, true)
 	if err != nil {
 		return nil, err
 	}
-	there, err := s.keep(ctx, desc)
+	there, err := s.Keep(ctx, desc)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -398,12 +399,12 @@ type Upload struct {
 // uploadName keeps the sessions of one owner out of another's reach.
 func uploadName(owner, id string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + id))
-	return uploadDir + "/" + hex.EncodeToString(sum[:16])
+	return disk.UploadDir + "/" + hex.EncodeToString(sum[:16])
 }
 
 // NewUpload starts a session for owner (a repository, say) and returns its id.
 // The session survives the process.
-func (s *Store) NewUpload(ctx context.Context, owner string) (id string, err error) {
+func (s *Blobs) NewUpload(ctx context.Context, owner string) (id string, err error) {
 	if err := s.writable(); err != nil {
 		return "", fmt.Errorf("start upload: %w", err)
 	}
@@ -420,7 +421,7 @@ func (s *Store) NewUpload(ctx context.Context, owner string) (id string, err err
 
 // OpenUpload goes on with the session id of owner, waiting while another
 // process has it. The error is errdef.ErrNotFound where there is none.
-func (s *Store) OpenUpload(ctx context.Context, owner, id string) (*Upload, error) {
+func (s *Blobs) OpenUpload(ctx context.Context, owner, id string) (*Upload, error) {
 	if err := s.writable(); err != nil {
 		return nil, fmt.Errorf("go on with upload: %w", err)
 	}
@@ -433,7 +434,7 @@ func (s *Store) OpenUpload(ctx context.Context, owner, id string) (*Upload, erro
 
 // UploadOffset is how many bytes of the session are durable, without waiting
 // for whoever writes to it.
-func (s *Store) UploadOffset(ctx context.Context, owner, id string) (int64, error) {
+func (s *Blobs) UploadOffset(ctx context.Context, owner, id string) (int64, error) {
 	name := uploadName(owner, id)
 	if _, err := s.dir.Root().Stat(filepath.FromSlash(name)); err != nil {
 		return 0, fmt.Errorf("upload: %w", errdef.ErrNotFound)

@@ -1,4 +1,4 @@
-package registry
+package cas
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mm-abi.org/mm/registry/disk"
 
 	"github.com/opencontainers/go-digest"
 
@@ -16,7 +17,7 @@ import (
 // Outgoing remembers the upload session of one blob to one place, so that the
 // next process goes on with it. One process has it at a time.
 type Outgoing struct {
-	s    *Store
+	s    *Blobs
 	name string
 	lock *fsx.Lock
 }
@@ -31,13 +32,13 @@ type outgoingState struct {
 // Outgoing opens the memory of the upload of blob d to the place that to names.
 // Where another process is at the same upload, or the store is read-only, it is
 // nil: that upload is not remembered.
-func (s *Store) Outgoing(ctx context.Context, to string, d digest.Digest) (*Outgoing, error) {
+func (s *Blobs) Outgoing(ctx context.Context, to string, d digest.Digest) (*Outgoing, error) {
 	if s.readOnly {
 		return nil, nil
 	}
 	sum := sha256.Sum256([]byte(to + "\x00" + string(d)))
-	o := &Outgoing{s: s, name: outgoingDir + "/" + hex.EncodeToString(sum[:16])}
-	err := s.dir.MkdirAll(outgoingDir, 0o700)
+	o := &Outgoing{s: s, name: disk.OutgoingDir + "/" + hex.EncodeToString(sum[:16])}
+	err := s.dir.MkdirAll(disk.OutgoingDir, 0o700)
 	if err == nil {
 		o.lock, err = s.dir.TryLock(ctx, o.name+".lock")
 	}
@@ -57,7 +58,7 @@ func (o *Outgoing) Location() string {
 		return ""
 	}
 	var state outgoingState
-	data, err := o.s.readSmall(o.name, 64<<10)
+	data, err := disk.ReadFile(o.s.dir, o.name, 64<<10)
 	if err != nil || json.Unmarshal(data, &state) != nil {
 		return ""
 	}
@@ -82,7 +83,7 @@ func (o *Outgoing) Done() error {
 	if o == nil {
 		return nil
 	}
-	return ignoreMissing(o.s.dir.Remove(o.name))
+	return disk.IgnoreMissing(o.s.dir.Remove(o.name))
 }
 
 // Close lets another process have it.

@@ -1,0 +1,15 @@
+package disk
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// KeyOfInfo returns the key of the file that fi describes.
+func KeyOfInfo(fi fs.FileInfo) (Key, bool) {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Key{}, false
+	}
+	return Key{uint64(st.Dev), st.Ino, st.Size, st.Mtimespec.Nano(), st.Ctimespec.Nano()}, true
+}

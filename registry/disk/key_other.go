@@ -1,0 +1,9 @@
+//go:build !linux && !darwin
+
+package disk
+
+import "io/fs"
+
+// KeyOfInfo reports false: without a change time an edited file cannot be
+// recognized, and every file is hashed.
+func KeyOfInfo(fs.FileInfo) (Key, bool) { return Key{}, false }
