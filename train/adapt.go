@@ -9,8 +9,8 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// MergeAdapter adds the changes of a low-rank adapter, GGUF or a folder of PEFT,
-// to the matrices of m.
+// MergeAdapter adds the changes of a low-rank adapter, a GGUF file or a PEFT
+// folder, to the matrices of m.
 func MergeAdapter(m *llm.Model[float32], path string) error {
 	cfg := m.Config
 	changes, err := adapter.Open(path, adapter.Model{Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: cfg.Rope == llm.RopePairs})
@@ -23,13 +23,13 @@ func MergeAdapter(m *llm.Model[float32], path string) error {
 			continue
 		}
 		if len(t.Shape) != 2 || t.Shape[0] != c.Out || t.Shape[1] != c.In {
-			return fmt.Errorf("%s changes tensor %s as one of %d × %d, it is %v", path, t.Name, c.Out, c.In, t.Shape)
+			return fmt.Errorf("%s: tensor %s: shape mismatch: got [%d %d], want %v", path, t.Name, c.Out, c.In, t.Shape)
 		}
 		c.Merge(t.Data)
 		delete(changes, t.Name)
 	}
 	if rest := slices.Sorted(maps.Keys(changes)); len(rest) > 0 {
-		return fmt.Errorf("%s changes %v, which the core does not have", path, rest)
+		return fmt.Errorf("%s: unknown tensors %v", path, rest)
 	}
 	m.Stale()
 	return nil

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// afterStep does what falls due after a step: the frozen hashes before
-// anything is reported or saved, the report, the evaluation, the checkpoint.
-// It reports whether the held-out loss has reached its target.
+// afterStep runs the actions due after a step: the check of the frozen hashes,
+// before anything is reported or saved, the report, the evaluation, the
+// checkpoint. It reports whether the held-out loss has reached its target.
 func (t *Trainer) afterStep() (reached bool, err error) {
 	due := func(every int) bool { return every > 0 && t.step%every == 0 }
 	if due(t.cfg.Seal) || due(t.cfg.EvalEvery) || due(t.cfg.SaveEvery) {
@@ -17,7 +17,7 @@ func (t *Trainer) afterStep() (reached bool, err error) {
 			return false, err
 		}
 	}
-	if t.step == 1 || due(t.cfg.LogEvery) { // the first alone: a mean would hide where it began
+	if t.step == 1 || due(t.cfg.LogEvery) { // the first step alone: a mean would hide the initial loss
 		if err := t.logSteps(); err != nil {
 			return false, err
 		}
@@ -35,8 +35,8 @@ func (t *Trainer) afterStep() (reached bool, err error) {
 	return reached, nil
 }
 
-// finish evaluates and saves at the end of a run: saves first, so that nothing
-// that fails afterwards costs the run, and again where the evaluation found the
+// finish evaluates and saves at the end of a run. It saves first, so that a
+// later failure does not lose the run, and again if the evaluation found the
 // best weights.
 func (t *Trainer) finish(reason string) error {
 	if err := t.seal.check(t.step); err != nil {
@@ -68,7 +68,7 @@ func (t *Trainer) finish(reason string) error {
 	return t.tell(t.finished(reason))
 }
 
-// finished tells how the run ended, and what did not move in it.
+// finished returns the final event and the seals of the frozen parts.
 func (t *Trainer) finished(reason string) Finished {
 	f := Finished{Step: t.step, Tokens: t.tokens, Reason: reason, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()}
 	if p, ok := t.task.(Parted); ok {
@@ -77,13 +77,13 @@ func (t *Trainer) finished(reason string) Finished {
 	return f
 }
 
-// interrupted leaves a checkpoint behind.
+// interrupted saves a checkpoint.
 func (t *Trainer) interrupted(ctx context.Context) error {
 	if err := t.seal.check(t.step); err != nil {
 		return err
 	}
 	if err := errors.Join(t.save(), t.tell(t.finished("interrupted"))); err != nil {
-		return fmt.Errorf("interrupted at step %d: %w", t.step, err) // which is worse than the interruption
+		return fmt.Errorf("interrupted at step %d: %w", t.step, err) // more severe than the interruption
 	}
 	return ctx.Err()
 }
@@ -115,8 +115,8 @@ func (t *Trainer) logSteps() error {
 	})
 }
 
-// evaluate measures the held-out loss, where there is held-out data, and keeps
-// the weights when it is the lowest so far.
+// evaluate measures the held-out loss, if there is held-out data, and saves the
+// weights if it is the lowest so far.
 func (t *Trainer) evaluate() (loss float64, err error) {
 	if t.size.Held == 0 {
 		return 0, nil
@@ -140,7 +140,7 @@ func (t *Trainer) evaluate() (loss float64, err error) {
 	return e.Loss, t.tell(Evaluated{Step: t.step, Evaluation: e, Tokens: t.tokens, Best: e.Loss == t.best, Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds()})
 }
 
-// averaged runs f with the weights to evaluate or keep in place.
+// averaged runs f with the averaged weights, if the optimizer averages.
 func (t *Trainer) averaged(f func() error) error {
 	a, ok := t.mover.(averager)
 	if !ok {

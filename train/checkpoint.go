@@ -16,27 +16,27 @@ import (
 
 // The files in Options.Dir, all safetensors.
 const (
-	LastFile = "last.safetensors" // weights and all that Resume needs
+	LastFile = "last.safetensors" // weights and the state for Resume
 	BestFile = "best.safetensors" // weights at the lowest held-out loss
 )
 
-// The names in a checkpoint beside the weights' own.
+// Names in a checkpoint other than those of the weights.
 const (
 	metaKey         = "mm.checkpoint"
 	optimizerPrefix = "optimizer."
 )
 
-// checkpointVersion is the layout of header.
+// checkpointVersion is the version of header.
 const checkpointVersion = 2
 
-// Header is what a checkpoint says about itself, as JSON in its metadata.
+// Header is the description of a checkpoint, JSON in its metadata.
 type Header struct {
 	Version   int               `json:"version"`
 	Kind      string            `json:"kind"` // of the task
-	Task      json.RawMessage   `json:"task"` // the task's own header
+	Task      json.RawMessage   `json:"task"` // header of the task
 	Step      int               `json:"step"`
 	Tokens    int               `json:"tokens"`
-	Resumable bool              `json:"resumable"` // the optimizer's state is there
+	Resumable bool              `json:"resumable"` // includes the optimizer's state
 	OptStep   int               `json:"optimizer_step"`
 	OptSum    float64           `json:"optimizer_sum"`
 	Best      float64           `json:"best"`
@@ -47,8 +47,8 @@ type Header struct {
 	Frozen    map[string]string `json:"frozen,omitempty"` // SHA-256 of every frozen tensor
 }
 
-// Unreported is the steps since the last report, so that a resumed run reports
-// the same figures as one that went on.
+// Unreported sums the steps since the last report, so that a resumed run
+// reports the same figures as an uninterrupted one.
 type Unreported struct {
 	Steps  int     `json:"steps"`
 	Tokens int     `json:"tokens"`
@@ -56,30 +56,30 @@ type Unreported struct {
 	Busy   float64 `json:"busy"` // seconds
 }
 
-// write puts a checkpoint at path, durably and at once.
+// write writes a checkpoint to path, durably and atomically.
 func (t *Trainer) write(path string, resumable bool) error {
-	state := t.mover.State()
-	own, err := t.task.State()
+	opt := t.mover.State()
+	state, err := t.task.State()
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(own.Header)
+	header, err := json.Marshal(state.Header)
 	if err != nil {
 		return fmt.Errorf("saving a checkpoint: %w", err)
 	}
-	h := Header{Version: checkpointVersion, Kind: own.Kind, Task: header, Step: t.step, Tokens: t.tokens,
-		Resumable: resumable, Since: t.since.Unreported, OptStep: state.Step, OptSum: state.Sum, Best: t.best,
+	h := Header{Version: checkpointVersion, Kind: state.Kind, Task: header, Step: t.step, Tokens: t.tokens,
+		Resumable: resumable, Since: t.since.Unreported, OptStep: opt.Step, OptSum: opt.Sum, Best: t.best,
 		Seconds: t.watch.seconds(), CPU: t.watch.cpuSeconds(), Trainable: t.trainable(), Frozen: t.seal.digests()}
 	var tensors []safetensors.Source
 	for _, w := range t.task.Tensors() {
 		tensors = append(tensors, source(w.Name, w.Data, w.Shape...))
 	}
 	if resumable {
-		for _, s := range state.Slots {
+		for _, s := range opt.Slots {
 			tensors = append(tensors, source(optimizerPrefix+s.Name, s.Data, len(s.Data)))
 		}
 	}
-	tensors = append(tensors, own.Tensors...)
+	tensors = append(tensors, state.Tensors...)
 	meta, err := json.Marshal(h)
 	if err != nil {
 		return fmt.Errorf("saving a checkpoint: %w", err)
@@ -105,7 +105,7 @@ type Checkpoint struct {
 	file   *safetensors.File
 }
 
-// Open maps the checkpoint at path and checks what it says about itself.
+// Open maps the checkpoint at path and validates its header.
 func Open(path string) (*Checkpoint, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -119,25 +119,25 @@ func Open(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// parseHeader reads and checks a header, which may come from anyone.
+// parseHeader parses and validates an untrusted header.
 func parseHeader(s string) (Header, error) {
 	var h Header
 	if s == "" {
-		return h, errors.New("no " + metaKey + " in its metadata: not a checkpoint of mm")
+		return h, errors.New("not a checkpoint of mm: missing metadata " + metaKey)
 	}
 	d := json.NewDecoder(strings.NewReader(s))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
-		return h, fmt.Errorf("its header: %w", err)
+		return h, fmt.Errorf("header: %w", err)
 	}
 	if h.Version != checkpointVersion {
-		return h, fmt.Errorf("its layout is version %d, this program reads %d", h.Version, checkpointVersion)
+		return h, fmt.Errorf("header version %d, want %d", h.Version, checkpointVersion)
 	}
 	if h.Step < 0 || h.Tokens < 0 || h.OptStep < 0 || !(h.Seconds >= 0) || !(h.CPU >= 0) || !(h.Best >= 0) || h.Since.Steps < 0 || h.Since.Steps > h.Step {
-		return h, errors.New("its header counts below zero")
+		return h, errors.New("negative count in header")
 	}
 	if h.Kind == "" || len(h.Task) == 0 {
-		return h, errors.New("its header names no task")
+		return h, errors.New("missing task in header")
 	}
 	return h, nil
 }
@@ -145,29 +145,30 @@ func parseHeader(s string) (Header, error) {
 // Close unmaps the file.
 func (c *Checkpoint) Close() error { return c.file.Close() }
 
-// Read copies one float32 tensor, which must have the given shape.
+// Read copies one float32 tensor, which must have the shape.
 func (c *Checkpoint) Read(name string, dst []float32, shape []int) error {
 	t, ok := c.file.Tensor(name)
 	if !ok {
-		return fmt.Errorf("tensor %s is missing", name)
+		return fmt.Errorf("missing tensor %q", name)
 	}
 	if t.DType != safetensors.F32 || !slices.Equal(t.Shape, shape) {
-		return fmt.Errorf("tensor %s is %s %v, want F32 %v", name, t.DType, t.Shape, shape)
+		return fmt.Errorf("tensor %q: got %s %v, want F32 %v", name, t.DType, t.Shape, shape)
 	}
 	setFloats(dst, t.Data)
 	return nil
 }
 
-// Shape is that of a tensor, if the checkpoint has it.
+// Shape returns the shape of a tensor, if it exists.
 func (c *Checkpoint) Shape(name string) ([]int, bool) {
 	t, ok := c.file.Tensor(name)
 	return t.Shape, ok
 }
 
-// Resume builds the run of task that left the checkpoint, to go on from there as
-// if it had never stopped. The task is as it was when the run began, but for its
-// place in the data, which the caller takes from Header.Task; its tensors are
-// filled here. workers become the trainer's, as in New.
+// Resume builds the interrupted run of task from its checkpoint; the result is
+// bit-identical to that of an uninterrupted run. The task must be in its
+// initial state except for its position in the data, which the caller takes
+// from Header.Task. Resume fills its tensors. The trainer takes over workers,
+// as in New.
 func Resume(c *Checkpoint, cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
 	t, err := c.resume(cfg, task, workers, opt)
 	if err != nil {
@@ -179,14 +180,14 @@ func Resume(c *Checkpoint, cfg Run, task Task, workers *pool.Pool, opt Options) 
 
 func (c *Checkpoint) resume(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
 	if !c.Header.Resumable {
-		return nil, fmt.Errorf("it holds weights alone; resume from %s", LastFile)
+		return nil, fmt.Errorf("checkpoint holds only weights; resume from %s", LastFile)
 	}
-	own, err := task.State()
+	state, err := task.State()
 	if err != nil {
 		return nil, err
 	}
-	if own.Kind != c.Header.Kind {
-		return nil, fmt.Errorf("task kind %q, want %q", c.Header.Kind, own.Kind)
+	if state.Kind != c.Header.Kind {
+		return nil, fmt.Errorf("task kind %q, want %q", c.Header.Kind, state.Kind)
 	}
 	for _, w := range task.Tensors() {
 		if err := c.Read(w.Name, w.Data, w.Shape); err != nil {
@@ -211,20 +212,20 @@ func (t *Trainer) trainable() []string {
 	return names
 }
 
-// restore takes over everything but the weights.
+// restore restores everything except the weights.
 func (t *Trainer) restore(c *Checkpoint) error {
 	h := c.Header
 	if !slices.Equal(t.trainable(), h.Trainable) {
-		return errors.New("the tensors that trained are not those that the configuration trains")
+		return errors.New("trainable tensors differ from those of the configuration")
 	}
 	for name, digest := range t.seal.digests() {
 		if h.Frozen[name] != digest {
-			return fmt.Errorf("frozen tensor %s is not the one that was sealed", name)
+			return fmt.Errorf("frozen tensor %s: digest mismatch", name)
 		}
 	}
-	own := t.mover.State()
+	fresh := t.mover.State()
 	saved := optim.State{Step: h.OptStep, Sum: h.OptSum}
-	for _, s := range own.Slots {
+	for _, s := range fresh.Slots {
 		data := make([]float32, len(s.Data))
 		if err := c.Read(optimizerPrefix+s.Name, data, []int{len(data)}); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/core/safetensors"
 )
 
-// saved is the bytes of a short run's last checkpoint.
+// saved returns the bytes of a short run's last checkpoint.
 func saved(t testing.TB) (cfg Config, corpus *Corpus, data []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func rewrite(t testing.TB, data []byte, header func(*Header, *LMHeader), tensors
 	return b.Bytes()
 }
 
-// drop leaves out a tensor.
+// drop removes a tensor.
 func drop(name string) func([]safetensors.Source) []safetensors.Source {
 	return func(all []safetensors.Source) []safetensors.Source {
 		var kept []safetensors.Source
@@ -115,15 +115,15 @@ func TestResumeRefused(t *testing.T) {
 	}{
 		"cut":             {good[:len(good)-1], corpus, "opening checkpoint"},
 		"no checkpoint":   {bytes.Replace(good, []byte(metaKey), []byte("mm.chickpoint"), 1), corpus, "not a checkpoint"},
-		"other text":      {good, &other, "other text"},
-		"weights alone":   {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Resumable = false }, nil), corpus, "weights alone"},
+		"other text":      {good, &other, "text or tokenizer differs"},
+		"weights only":    {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Resumable = false }, nil), corpus, "only weights"},
 		"version":         {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Version = 7 }, nil), corpus, "version 7"},
-		"model":           {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Model.Hidden++ }, nil), corpus, "not that of its configuration"},
+		"model":           {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Model.Hidden++ }, nil), corpus, "does not match"},
 		"huge model":      {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Config.Model.Dim = 1 << 40 }, nil), corpus, "dim"},
-		"negative step":   {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Step = -1 }, nil), corpus, "below zero"},
+		"negative step":   {rewrite(t, good, func(h *Header, _ *LMHeader) { h.Step = -1 }, nil), corpus, "negative count"},
 		"position":        {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Position.Next = 1 << 30 }, nil), corpus, "position"},
-		"freeze plan":     {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Config.Freeze.Head = true }, nil), corpus, "tensors that trained"},
-		"weight missing":  {rewrite(t, good, nil, drop("blk.1.attn_k.weight")), corpus, "blk.1.attn_k.weight is missing"},
+		"freeze plan":     {rewrite(t, good, func(_ *Header, h *LMHeader) { h.Config.Freeze.Head = true }, nil), corpus, "trainable tensors"},
+		"weight missing":  {rewrite(t, good, nil, drop("blk.1.attn_k.weight")), corpus, `missing tensor "blk.1.attn_k.weight"`},
 		"weight's shape":  {rewrite(t, good, nil, transposed("blk.1.ffn_up.weight")), corpus, "want F32"},
 		"moments missing": {rewrite(t, good, nil, drop("optimizer.output.weight.v")), corpus, "optimizer.output.weight.v"},
 	} {
@@ -133,7 +133,7 @@ func TestResumeRefused(t *testing.T) {
 	}
 }
 
-// A sealed tensor that was exchanged in the file is noticed on resuming.
+// Resuming detects a sealed tensor that was replaced in the file.
 func TestResumeChecksSeals(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -163,8 +163,8 @@ func TestResumeChecksSeals(t *testing.T) {
 	}
 }
 
-// A checkpoint carries its tokenizer, and the same run the same bytes but for
-// the clock.
+// A checkpoint contains its tokenizer, and equal runs write equal checkpoints
+// except for times.
 func TestCheckpointContents(t *testing.T) {
 	cfg, corpus, data := saved(t)
 	path := filepath.Join(t.TempDir(), "c.safetensors")
@@ -186,7 +186,7 @@ func TestCheckpointContents(t *testing.T) {
 	still := func(h *Header, _ *LMHeader) { h.Seconds, h.CPU, h.Since.Busy = 0, 0, 0 }
 	_, _, again := saved(t)
 	if !bytes.Equal(rewrite(t, data, still, nil), rewrite(t, again, still, nil)) {
-		t.Error("the same run gave another checkpoint")
+		t.Error("equal runs wrote different checkpoints")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spy notes what an optimizer is told.
+// spy records the calls of an optimizer.
 type spy struct {
 	mover
 	rates, scales []float64
@@ -17,8 +17,8 @@ func (s *spy) Step(rate, scale float64) {
 	s.mover.Step(rate, scale)
 }
 
-// A gradient over the bound is brought down to it, one below is left as it is,
-// and the rate is the peak times the schedule.
+// A gradient above the bound is scaled down to it, one below is unchanged, and
+// the rate is the peak times the schedule.
 func TestClip(t *testing.T) {
 	for _, bound := range []float64{2, 1e-3, -1} {
 		dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestClip(t *testing.T) {
 				clipped++
 			}
 			if math.Abs(s.scales[i]-want) > 1e-12 {
-				t.Errorf("clip %v, norm %v: the gradient was scaled by %v, want %v", bound, e.GradNorm, s.scales[i], want)
+				t.Errorf("clip %v, norm %v: gradient scaled by %v, want %v", bound, e.GradNorm, s.scales[i], want)
 			}
 			if rate := cfg.WithDefaults().Optimizer.Rate * cfg.Schedule.At(i, float64(i)/12); math.Abs(s.rates[i]-rate) > 1e-12 || rate != e.Rate {
 				t.Errorf("step %d: rate %v, reported %v, want %v", i, s.rates[i], e.Rate, rate)

@@ -11,31 +11,31 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// Config is a training run. The JSON names are those of the YAML that `mm
-// train` reads; zero fields take the defaults named.
+// Config describes a training run. The JSON names are those of the YAML that
+// `mm train` reads. Comments state the default of a zero field.
 type Config struct {
 	Name string `json:"name,omitempty"`
 	Seed uint64 `json:"seed,omitempty"` // of weights, data order and adapters
 
 	Model llm.Config `json:"model"`
 	Init  llm.Init   `json:"init,omitempty"` // its seed defaults to Seed
-	// Base is a checkpoint or a GGUF file whose weights the run starts from, in
-	// place of Init.
+	// Base is a checkpoint or a GGUF file with the initial weights, instead of
+	// Init.
 	Base string    `json:"base,omitempty"`
-	LoRA *llm.LoRA `json:"lora,omitempty"` // trains adapters alone
+	LoRA *llm.LoRA `json:"lora,omitempty"` // if set, only adapters train
 
 	Data      Data      `json:"data"`
 	Tokenizer Tokenizer `json:"tokenizer"`
 
 	BatchSize  int `json:"batch_size,omitempty"` // sequences at a time; 4
 	SeqLen     int `json:"seq_len,omitempty"`    // positions in each; Model.Context
-	Accumulate int `json:"accumulate,omitempty"` // batches a step; 1
+	Accumulate int `json:"accumulate,omitempty"` // batches per step; 1
 
 	Precision Precision `json:"precision,omitempty"` // FP32
 
 	Optimizer Optimizer      `json:"optimizer,omitempty"`
 	Schedule  optim.Schedule `json:"schedule,omitempty"`
-	Clip      float64        `json:"clip,omitempty"` // of the global gradient norm; 1, negative never clips
+	Clip      float64        `json:"clip,omitempty"` // maximum global gradient norm; 1, negative disables
 
 	Freeze Freeze `json:"freeze,omitempty"`
 	Stop   Stop   `json:"stop"`
@@ -43,11 +43,11 @@ type Config struct {
 	LogEvery  int  `json:"log_every,omitempty"`  // steps; 10
 	Eval      Eval `json:"eval,omitempty"`       //
 	SaveEvery int  `json:"save_every,omitempty"` // steps between checkpoints; 0: at the end only
-	Threads   int  `json:"threads,omitempty"`    // 0: what the machine has; changes no result
+	Threads   int  `json:"threads,omitempty"`    // 0: all of the machine; does not change the result
 }
 
-// Stop ends a run at whichever comes first. The schedule falls over the first
-// of Steps and Tokens, or where there is neither over Seconds; only a run that
+// Stop ends a run at the first limit reached. The schedule decays over the
+// first of Steps and Tokens or, if both are zero, over Seconds. Only a run that
 // ends by steps or tokens has the same curve on every machine.
 type Stop struct {
 	Steps   int     `json:"steps,omitempty"`
@@ -59,24 +59,24 @@ type Stop struct {
 // Eval is the evaluation on held-out data.
 type Eval struct {
 	Every   int `json:"every,omitempty"`   // steps; 0: at the end only
-	Windows int `json:"windows,omitempty"` // at most so many of seq_len tokens, always the same; 0: all
+	Windows int `json:"windows,omitempty"` // at most this many windows of seq_len tokens, always the same; 0: all
 }
 
-// Freeze names what must not move. A frozen tensor is hashed and watched.
+// Freeze selects frozen tensors. They are hashed, and the hashes are checked.
 type Freeze struct {
 	// Policy "boundary" trains the first layer, the last layer and the head and
-	// seals everything else; a tied head is untied first.
+	// freezes everything else; a tied head is untied first.
 	Policy     string   `json:"policy,omitempty"`
 	Embeddings bool     `json:"embeddings,omitempty"` // the embedding and its norm
 	Head       bool     `json:"head,omitempty"`
 	Norms      bool     `json:"norms,omitempty"`   // every norm's gain
 	Layers     string   `json:"layers,omitempty"`  // such as "1-4,7", counted from 0; negative from the end
 	Tensors    []string `json:"tensors,omitempty"` // names, or patterns of path.Match
-	// Every is the number of steps between comparisons of the hashes; 0 means 10.
+	// Every is the number of steps between checks of the hashes; 0 means 10.
 	Every int `json:"every,omitempty"`
 }
 
-// WithDefaults is c with the defaults filled in.
+// WithDefaults returns c with the defaults filled in.
 func (c Config) WithDefaults() Config {
 	c.Model = c.Model.WithDefaults()
 	if c.Init.Seed == 0 {
@@ -89,7 +89,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// run is what c says of any task.
+// run returns the task-independent part of c.
 func (c Config) run() Run {
 	return Run{
 		Name: c.Name, Accumulate: c.Accumulate, Optimizer: c.Optimizer, Schedule: c.Schedule, Clip: c.Clip, Seal: c.Freeze.Every,
@@ -100,11 +100,11 @@ func (c Config) run() Run {
 // maxPositions bounds batch_size·seq_len.
 const maxPositions = 1 << 22
 
-// Validate says everything that is wrong with c, defaults filled in first.
+// Validate reports all faults of c with the defaults filled in.
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	if c.Data.Format == uint16Format && c.Tokenizer.File == "" {
-		return At("/data", errors.New("data: token ids need the file of their tokenizer under tokenizer"))
+		return At("/data", errors.New("data: token ids require tokenizer.file"))
 	}
 	errs := []error{At("/model", c.Model.Validate()), At("/init", c.Init.Validate()), c.run().validate(), c.Freeze.validate(c.Model.Layers),
 		At("/data", c.Data.validate()), At("/tokenizer", c.Tokenizer.validate()), c.Precision.Validate()}
@@ -114,9 +114,9 @@ func (c Config) Validate() error {
 		}
 	}
 	fault("/batch_size", c.BatchSize < 1 || c.SeqLen < 2 || c.BatchSize > maxPositions || c.SeqLen > maxPositions || c.BatchSize*c.SeqLen > maxPositions,
-		"batch_size %d, seq_len %d: the first at least 1, the second at least 2, at most %d positions a batch", c.BatchSize, c.SeqLen, maxPositions)
-	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > maxThreads, "eval.windows %d, threads %d: out of range", c.Eval.Windows, c.Threads)
-	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "lora freezes everything else by itself: freeze must be empty")
+		"out of range: batch_size %d, seq_len %d, want at least 1, 2 and at most %d positions per batch", c.BatchSize, c.SeqLen, maxPositions)
+	fault("/threads", c.Eval.Windows < 0 || c.Threads < 0 || c.Threads > maxThreads, "out of range: eval.windows %d, threads %d", c.Eval.Windows, c.Threads)
+	fault("/lora", c.LoRA != nil && !c.Freeze.none(), "freeze must be empty with lora, which freezes everything else")
 	return errors.Join(errs...)
 }
 
@@ -127,23 +127,23 @@ func (f Freeze) none() bool {
 func (f Freeze) validate(layers int) error {
 	var errs []error
 	if f.Policy != "" && f.Policy != "boundary" {
-		errs = append(errs, At("/freeze/policy", fmt.Errorf("freeze: policy %q is not boundary", f.Policy)))
+		errs = append(errs, At("/freeze/policy", fmt.Errorf("freeze: unknown policy %q, want boundary", f.Policy)))
 	}
 	if f.Policy != "" && !(Freeze{Policy: "", Embeddings: f.Embeddings, Head: f.Head, Norms: f.Norms, Layers: f.Layers, Tensors: f.Tensors}).none() {
-		errs = append(errs, At("/freeze", errors.New("freeze: a policy decides alone: nothing may stand beside it")))
+		errs = append(errs, At("/freeze", errors.New("freeze: policy excludes all other keys")))
 	}
 	if _, err := parseLayers(f.Layers, layers); err != nil {
 		errs = append(errs, At("/freeze/layers", err))
 	}
 	for _, p := range f.Tensors {
 		if _, err := path.Match(p, ""); err != nil {
-			errs = append(errs, At("/freeze/tensors", fmt.Errorf("freeze: %q is no pattern", p)))
+			errs = append(errs, At("/freeze/tensors", fmt.Errorf("freeze: invalid pattern %q", p)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// parseLayers is the set of layers that a list such as "0,2-4,-1" names.
+// parseLayers parses a list of layers such as "0,2-4,-1".
 func parseLayers(list string, layers int) (map[int]bool, error) {
 	set := map[int]bool{}
 	if list == "" {
@@ -161,23 +161,23 @@ func parseLayers(list string, layers int) (map[int]bool, error) {
 	return set, nil
 }
 
-// parseRange reads "3", "-1" or "2-4".
+// parseRange parses "3", "-1" or "2-4".
 func parseRange(s string, layers int) (lo, hi int, err error) {
 	first, last, isRange := s, s, false
 	if i := strings.LastIndexByte(s, '-'); i > 0 {
 		first, last, isRange = s[:i], s[i+1:], true
 	}
 	if lo, err = strconv.Atoi(first); err != nil {
-		return 0, 0, fmt.Errorf("%q is no layer", s)
+		return 0, 0, fmt.Errorf("invalid layer %q", s)
 	}
 	if hi, err = strconv.Atoi(last); err != nil {
-		return 0, 0, fmt.Errorf("%q is no layer", s)
+		return 0, 0, fmt.Errorf("invalid layer %q", s)
 	}
 	if !isRange && lo < 0 {
 		lo, hi = lo+layers, hi+layers
 	}
 	if lo < 0 || hi >= layers || lo > hi {
-		return 0, 0, fmt.Errorf("%q lies outside 0-%d", s, layers-1)
+		return 0, 0, fmt.Errorf("%q out of range, want 0-%d", s, layers-1)
 	}
 	return lo, hi, nil
 }

@@ -21,24 +21,24 @@ func TestValidate(t *testing.T) {
 		f   func(*Config)
 		say string
 	}{
-		"no end":        {func(c *Config) { c.Stop = Stop{} }, "must end the run"},
+		"no end":        {func(c *Config) { c.Stop = Stop{} }, "missing steps, tokens or seconds"},
 		"target":        {func(c *Config) { c.Stop.Loss, c.Eval.Every = 2, 0 }, "eval.every"},
 		"optimizer":     {func(c *Config) { c.Optimizer.Name = "sgd" }, `"sgd"`},
 		"rate":          {func(c *Config) { c.Optimizer.Rate = math.NaN() }, "lr"},
 		"beta":          {func(c *Config) { c.Optimizer.Beta2 = 1 }, "beta2"},
 		"rates":         {func(c *Config) { c.Optimizer.Rates = map[string]float64{"[": 1} }, "rates"},
-		"precision":     {func(c *Config) { c.Precision = "fp16" }, `"fp16" is neither fp32 nor bf16`},
+		"precision":     {func(c *Config) { c.Precision = "fp16" }, `unknown precision "fp16"`},
 		"batch":         {func(c *Config) { c.BatchSize = -1 }, "batch_size"},
 		"huge batch":    {func(c *Config) { c.BatchSize, c.SeqLen = 1<<20, 1<<20 }, "batch_size"},
 		"policy":        {func(c *Config) { c.Freeze.Policy = "middle" }, `"middle"`},
-		"policy alone":  {func(c *Config) { c.Freeze.Policy, c.Freeze.Head = "boundary", true }, "alone"},
-		"layers":        {func(c *Config) { c.Freeze.Layers = "0-3" }, "outside 0-2"},
-		"layers text":   {func(c *Config) { c.Freeze.Layers = "first" }, "no layer"},
+		"policy alone":  {func(c *Config) { c.Freeze.Policy, c.Freeze.Head = "boundary", true }, "excludes"},
+		"layers":        {func(c *Config) { c.Freeze.Layers = "0-3" }, "want 0-2"},
+		"layers text":   {func(c *Config) { c.Freeze.Layers = "first" }, "invalid layer"},
 		"lora":          {func(c *Config) { c.LoRA, c.Freeze.Head = &llm.LoRA{Rank: 1}, true }, "lora"},
 		"format":        {func(c *Config) { c.Data.Format = "csv" }, "csv"},
-		"files":         {func(c *Config) { c.Data.Files = nil }, "no files"},
+		"files":         {func(c *Config) { c.Data.Files = nil }, "missing files"},
 		"held":          {func(c *Config) { c.Data.Held = 1 }, "held_out"},
-		"tokenizer":     {func(c *Config) { c.Tokenizer.File = "t.json" }, "beside it"},
+		"tokenizer":     {func(c *Config) { c.Tokenizer.File = "t.json" }, "excludes"},
 		"eos":           {func(c *Config) { c.Tokenizer.EOS = "</s>" }, "</s>"},
 		"model":         {func(c *Config) { c.Model.Heads = 5; c.Model.KVHeads = 3 }, "kv_heads"},
 		"residual":      {func(c *Config) { c.Init.Residual = "one" }, "residual"},
@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 	bad := good
 	bad.BatchSize, bad.Stop, bad.Optimizer.Name = -1, Stop{}, "sgd"
 	if err := bad.Validate(); strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("not every fault was told: %v", err)
+		t.Errorf("missing faults: %v", err)
 	}
 }
 
@@ -86,8 +86,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// Every fault of a configuration has its place, the most precise one that is
-// known, through words around it and joins.
+// Every fault of a configuration has the most precise known path, through
+// wrapped and joined errors.
 func TestFaults(t *testing.T) {
 	cfg := Config{
 		Model: llm.Config{Vocab: 0, Dim: 8, Layers: 2, Heads: 3, Context: 8, HeadDim: 3}, Data: Data{Files: []string{"x"}, Keys: []string{"q"}},
@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 	for _, f := range Faults(fmt.Errorf("reading: %w", errors.Join(cfg.Validate()))) {
 		got[f.Path]++
 	}
-	if len(got) != 1 { // with words around them they are one
+	if len(got) != 1 { // wrapped together they are one
 		t.Errorf("%v", got)
 	}
 	got = map[string]int{}
@@ -112,6 +112,6 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v", f)
 	}
 	if Faults(nil) != nil {
-		t.Error("nothing is wrong")
+		t.Error("unexpected fault")
 	}
 }

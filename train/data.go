@@ -14,29 +14,29 @@ import (
 	"mm-abi.org/mm/train/dataset/synth"
 )
 
-// Data says which documents to train on.
+// Data describes the documents to train on.
 type Data struct {
 	Files []string `json:"files,omitempty"` // relative to the configuration
-	// Generate adds documents from templates, as mm data generate writes them.
+	// Generate adds documents from templates, like mm data generate.
 	Generate  *synth.Options `json:"generate,omitempty"`
-	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object a line; chat, a conversation a line; uint16, token ids
-	Keys      []string       `json:"keys,omitempty"`      // strings of a line of jsonl that make a document; "text"
-	Given     []string       `json:"given,omitempty"`     // those of Keys that are told the model and not learnt
-	Template  string         `json:"template,omitempty"`  // file of the chat template that conversations are written in
+	Format    string         `json:"format,omitempty"`    // text (default); jsonl, an object per line; chat, a conversation per line; uint16, token ids
+	Keys      []string       `json:"keys,omitempty"`      // string keys of a jsonl line that form a document; "text"
+	Given     []string       `json:"given,omitempty"`     // those of Keys that are context only, without loss
+	Template  string         `json:"template,omitempty"`  // file of the chat template for conversations
 	Separator string         `json:"separator,omitempty"` // between documents in text; <|endoftext|>
 	JoinLines bool           `json:"join_lines,omitempty"`
 	MinChars  int            `json:"min_chars,omitempty"` // shorter documents are dropped
-	MaxChars  int            `json:"max_chars,omitempty"` // longer ones too; 0: none
-	Held      float64        `json:"held_out,omitempty"`  // share of the documents kept apart; 0.05
+	MaxChars  int            `json:"max_chars,omitempty"` // longer ones are dropped; 0: no limit
+	Held      float64        `json:"held_out,omitempty"`  // share of held-out documents; 0.05
 	HeldFiles []string       `json:"held_out_files,omitempty"`
 	SplitSeed uint64         `json:"split_seed,omitempty"`
-	// Special takes control tokens that are written in the documents as such,
-	// which is right only where the text can be trusted.
+	// Special parses control tokens in the documents as such, which is safe
+	// only for trusted text.
 	Special bool   `json:"control_tokens,omitempty"`
-	Cache   string `json:"cache,omitempty"` // folder of token files; none when empty
+	Cache   string `json:"cache,omitempty"` // folder of token files; if empty, no cache
 }
 
-// The formats that want something of their own.
+// The formats with special requirements.
 const (
 	uint16Format = "uint16" // token ids
 	chatFormat   = "chat"   // conversations
@@ -45,7 +45,7 @@ const (
 func (d Data) validate() error {
 	var errs []error
 	if len(d.Files) == 0 && d.Generate == nil {
-		errs = append(errs, errors.New("data: no files, and nothing to generate"))
+		errs = append(errs, errors.New("data: missing files and generate"))
 	}
 	if d.Generate != nil {
 		errs = append(errs, d.Generate.Validate())
@@ -54,32 +54,32 @@ func (d Data) validate() error {
 	case "", "text", "jsonl", chatFormat:
 	case uint16Format:
 		if len(d.Files) != 1 || len(d.HeldFiles) > 1 || d.Generate != nil || d.Held != 0 || d.JoinLines || d.MinChars+d.MaxChars != 0 || d.Special || d.Cache != "" {
-			errs = append(errs, errors.New("data: uint16 is one file of token ids, and one in held_out_files: nothing else may stand beside them"))
+			errs = append(errs, errors.New("data: uint16 takes one file of token ids in files and one in held_out_files and excludes all other keys"))
 		}
 	default:
-		errs = append(errs, fmt.Errorf("data: format %q is none of text, jsonl, chat, uint16", d.Format))
+		errs = append(errs, fmt.Errorf("data: unknown format %q, want text, jsonl, chat or uint16", d.Format))
 	}
 	if (d.Format == chatFormat) != (d.Template != "") {
-		errs = append(errs, errors.New("data: a template belongs to the format chat, and that to a template"))
+		errs = append(errs, errors.New("data: format chat and template require each other"))
 	}
 	if len(d.Keys) > 0 && d.Format != "jsonl" {
-		errs = append(errs, errors.New("data: keys belong to the format jsonl"))
+		errs = append(errs, errors.New("data: keys require format jsonl"))
 	}
 	for _, k := range d.Given {
 		if !slices.Contains(d.Keys, k) {
-			errs = append(errs, fmt.Errorf("data: given: %q is none of keys", k))
+			errs = append(errs, fmt.Errorf("data: given: %q is not in keys", k))
 		}
 	}
 	if len(d.Keys) > 0 && len(d.Given) >= len(d.Keys) {
-		errs = append(errs, errors.New("data: given: all keys are given, so nothing is learnt"))
+		errs = append(errs, errors.New("data: given: contains all keys, so nothing is learned"))
 	}
 	if d.MinChars < 0 || d.MaxChars < 0 || !(d.Held >= 0 && d.Held < 1) {
-		errs = append(errs, fmt.Errorf("data: min_chars %d, max_chars %d, held_out %v: out of range", d.MinChars, d.MaxChars, d.Held))
+		errs = append(errs, fmt.Errorf("data: out of range: min_chars %d, max_chars %d, held_out %v", d.MinChars, d.MaxChars, d.Held))
 	}
 	return errors.Join(errs...)
 }
 
-// documents reads and splits what the files hold.
+// documents reads and splits the files.
 func (d Data) documents(dir string, form chat.Options) (train, held []dataset.Document, err error) {
 	all, err := d.read(dir, form, d.Files)
 	if err != nil {
@@ -128,12 +128,12 @@ func (d Data) read(dir string, form chat.Options, files []string) ([]dataset.Doc
 		all = append(all, docs...)
 	}
 	if len(all) == 0 && len(files) > 0 {
-		return nil, fmt.Errorf("data: %d files hold no document that passes the filter", len(files))
+		return nil, fmt.Errorf("data: no document in %d files passes the filter", len(files))
 	}
 	return all, nil
 }
 
-// template is that of conversations; nil for other formats.
+// template returns the chat template of conversations, nil for other formats.
 func (d Data) template(dir string) (*chat.Template, error) {
 	if d.Format != chatFormat {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// A run that is resumed at its end stays as it is.
+// Resuming a finished run changes nothing.
 func TestResumeAtTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -29,7 +29,7 @@ func TestResumeAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.step != cfg.Stop.Steps {
-		t.Errorf("it went on to step %d", again.step)
+		t.Errorf("continued to step %d", again.step)
 	}
 	for name, data := range weights(again.Model()) {
 		for i, v := range data {
@@ -40,7 +40,7 @@ func TestResumeAtTheEnd(t *testing.T) {
 	}
 }
 
-// failing fails on the first event that matches.
+// failing fails on the first matching event.
 type failing func(Event) bool
 
 func (f failing) Observe(e Event) error {
@@ -50,8 +50,8 @@ func (f failing) Observe(e Event) error {
 	return nil
 }
 
-// What fails at the end of a run does not cost the run; and a checkpoint that
-// could not be written is told even when the run was interrupted.
+// A failure at the end of a run does not lose the run, and a failure to write a
+// checkpoint is reported even if the run was interrupted.
 func TestFailureAtTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -75,7 +75,7 @@ func TestFailureAtTheEnd(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if ck.Header.Step != 6 {
-			t.Errorf("%s: the checkpoint is of step %d", name, ck.Header.Step)
+			t.Errorf("%s: checkpoint of step %d", name, ck.Header.Step)
 		}
 		ck.Close()
 	}
@@ -92,30 +92,31 @@ func TestFailureAtTheEnd(t *testing.T) {
 	}
 	defer tr.Close()
 	if err := tr.Run(ctx); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("a lost checkpoint: %v", err)
+		t.Errorf("lost checkpoint: %v", err)
 	}
 }
 
-// Text of one document leaves nothing to hold out: what needs some says so.
+// A single document leaves no held-out data, which the functions that need some
+// report.
 func TestNothingHeldOut(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
 	cfg.Data.Separator = "\x00"
 	corpus := prepare(t, cfg, dir)
 	if corpus.Held != nil {
-		t.Fatal("one document was split")
+		t.Fatal("split one document")
 	}
 	tr, _ := run(t, cfg, corpus, Options{})
 	if _, err := Evaluate(tr.Model(), nil, corpus.Held, 8, 0, nil); err == nil {
-		t.Error("nothing was evaluated without an error")
+		t.Error("evaluated without held-out data")
 	}
 	cfg.Stop.Loss = 1
 	if _, err := NewLM(cfg, corpus, Options{}); err == nil {
-		t.Error("a run towards a loss that nothing measures")
+		t.Error("accepted a target loss without held-out data")
 	}
 }
 
-// A small file does not make a large model.
+// A small file does not cause a large allocation.
 func TestHugeCheckpoint(t *testing.T) {
 	_, _, good := saved(t)
 	for name, grow := range map[string]func(*llm.Config){
@@ -130,7 +131,7 @@ func TestHugeCheckpoint(t *testing.T) {
 		}
 		ck, err := OpenLM(path)
 		if err != nil {
-			continue // refused already
+			continue // already refused
 		}
 		if _, err := ck.Model(); err == nil || !strings.Contains(err.Error(), "weights") {
 			t.Errorf("%s: %v", name, err)
@@ -139,7 +140,7 @@ func TestHugeCheckpoint(t *testing.T) {
 	}
 }
 
-// A base with another tokenizer is no base, and a run with control tokens is
+// A base with another tokenizer is refused, and a run with control tokens is
 // not resumed without them.
 func TestOtherTokens(t *testing.T) {
 	dir := t.TempDir()
@@ -149,7 +150,7 @@ func TestOtherTokens(t *testing.T) {
 	run(t, cfg, corpus, Options{Dir: dir})
 	other := cfg
 	other.Base, other.Tokenizer.Pre = LastFile, "mm-none"
-	if _, err := NewLM(other, prepare(t, other, dir), Options{From: dir}); err == nil || !strings.Contains(err.Error(), "another tokenizer") {
+	if _, err := NewLM(other, prepare(t, other, dir), Options{From: dir}); err == nil || !strings.Contains(err.Error(), "tokenizer differs") {
 		t.Errorf("base: %v", err)
 	}
 	other = cfg
@@ -158,11 +159,11 @@ func TestOtherTokens(t *testing.T) {
 	other = cfg
 	other.Data.Special = true
 	if _, err := ResumeLM(filepath.Join(dir, LastFile), prepare(t, other, dir), Options{}); err == nil {
-		t.Error("resumed with other tokens")
+		t.Error("resumed with different tokens")
 	}
 }
 
-// Files of token ids train like the documents they were made of.
+// Files of token ids train like the documents they come from.
 func TestTokenFiles(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -188,7 +189,7 @@ func TestTokenFiles(t *testing.T) {
 	}
 	cfg.Data = Data{Files: []string{"ids.bin"}, HeldFiles: []string{"ids.bin"}, Format: "uint16"}
 	if cfg.Validate() == nil {
-		t.Error("token ids without a tokenizer")
+		t.Error("accepted token ids without a tokenizer")
 	}
 	cfg.Tokenizer = Tokenizer{File: "tok.gguf"}
 	mapped := prepare(t, cfg, dir)
@@ -209,11 +210,11 @@ func TestTokenFiles(t *testing.T) {
 	}
 	cfg.Data.JoinLines = true
 	if cfg.Validate() == nil {
-		t.Error("token ids with lines to join")
+		t.Error("accepted token ids with lines to join")
 	}
 }
 
-// A checkpoint knows where its configuration lay, as long as both move together.
+// A checkpoint finds the folder of its configuration if both move together.
 func TestCheckpointDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
@@ -232,9 +233,9 @@ func TestCheckpointDir(t *testing.T) {
 	}
 	defer c.Close()
 	if c.Dir() != filepath.Join(dir, "b") || c.LM.From != "../.." {
-		t.Errorf("%s by way of %s", c.Dir(), c.LM.From)
+		t.Errorf("%s from %s", c.Dir(), c.LM.From)
 	}
 	if corpus := prepare(t, c.LM.Config, c.Dir()); !c.Of(corpus) {
-		t.Error("the data is another")
+		t.Error("data differs")
 	}
 }

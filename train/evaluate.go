@@ -11,15 +11,15 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-var errNoHeld = errors.New("there is no held-out data: give more documents, or a separator that cuts the text into some")
+var errNoHeld = errors.New("no held-out data: add documents, or a separator that splits the text")
 
 // Evaluate measures m, which must be packed, on held in consecutive windows of
-// T positions, each token predicted from what its window holds before it. At
-// most limit windows are taken; 0 means all. tok counts bytes; nil leaves them
-// out. p may be nil for one thread.
+// T positions; each token is predicted from the preceding tokens of its window.
+// It uses at most limit windows; 0 means all. tok counts bytes; if nil, they
+// are omitted. If p is nil, it uses one thread.
 func Evaluate(m *llm.Model[float32], p *pool.Pool, held *dataset.Tokens, T, limit int, tok *tokenizer.Tokenizer) (Evaluation, error) {
 	if T < 1 || T > maxPositions {
-		return Evaluation{}, fmt.Errorf("evaluation windows of %d positions", T)
+		return Evaluation{}, fmt.Errorf("evaluation windows out of range: got %d positions, want 1 to %d", T, maxPositions)
 	}
 	const rows = 8
 	b := dataset.NewBatch(rows, T)
@@ -57,8 +57,8 @@ func evaluate(pass *llm.Pass[float32], held *dataset.Tokens, b *dataset.Batch, l
 	return e, nil
 }
 
-// pieces is the number of bytes that each of v tokens stands for; nil without
-// a tokenizer. Control tokens stand for none.
+// pieces returns the number of bytes of each of v tokens, 0 for control tokens.
+// Without a tokenizer it returns nil.
 func pieces(tok *tokenizer.Tokenizer, v int) []int {
 	if tok == nil {
 		return nil

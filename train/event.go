@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Observer is told how a run goes. Observe is called from the goroutine that
-// trains; an error stops the run.
+// Observer receives the events of a run. Observe is called from the training
+// goroutine; an error stops the run.
 type Observer interface {
 	Observe(Event) error
 }
@@ -14,7 +14,7 @@ type Observer interface {
 // Event is one of Started, Step, Evaluated, Saved and Finished.
 type Event interface{ kind() string }
 
-// Started opens a run, or a resumed one.
+// Started begins a run or a resumed run.
 type Started struct {
 	Name        string `json:"name,omitempty"`
 	Parameters  int    `json:"parameters"`
@@ -33,10 +33,10 @@ type Step struct {
 	Steps    int     `json:"steps"`     // since the last report: one at the first step
 	Tokens   int     `json:"tokens"`    // seen so far
 	Epoch    float64 `json:"epoch"`     // of the training tokens
-	Loss     float64 `json:"loss"`      // mean of these steps, nats a token
+	Loss     float64 `json:"loss"`      // mean of these steps, nats per token
 	Rate     float64 `json:"lr"`        // of the last step
 	GradNorm float64 `json:"grad_norm"` // of the last step, before clipping
-	Speed    float64 `json:"tok_s"`     // tokens a second of training
+	Speed    float64 `json:"tok_s"`     // training tokens per second
 	Seconds  float64 `json:"seconds"`   // of training so far
 	CPU      float64 `json:"cpu_seconds,omitempty"`
 }
@@ -57,22 +57,22 @@ type Saved struct {
 	Path string `json:"path"`
 }
 
-// Finished closes a run.
+// Finished ends a run.
 type Finished struct {
 	Step    int     `json:"step"`
 	Tokens  int     `json:"tokens"`
 	Reason  string  `json:"reason"` // steps, tokens, time, loss, interrupted
 	Seconds float64 `json:"seconds"`
 	CPU     float64 `json:"cpu_seconds,omitempty"`
-	Sealed  []Seal  `json:"sealed,omitempty"` // of a task of parts: what did not train
+	Sealed  []Seal  `json:"sealed,omitempty"` // the frozen parts of a [Parted] task
 }
 
-// Seal is the proof that a part did not move: the SHA-256 over its tensors'
-// names and digests before the first step and after the last.
+// Seal proves that a part did not change: the SHA-256 over its tensors' names
+// and digests before the first step and after the last.
 type Seal struct {
 	Part    string `json:"part"`
-	Tensors int    `json:"tensors"` // of it that were frozen
-	Trained int    `json:"trained"` // of it that were not
+	Tensors int    `json:"tensors"` // frozen tensors of the part
+	Trained int    `json:"trained"` // trained tensors of the part
 	Before  string `json:"before"`  // in hex
 	After   string `json:"after"`
 }
@@ -83,10 +83,10 @@ func (Evaluated) kind() string { return "eval" }
 func (Saved) kind() string     { return "saved" }
 func (Finished) kind() string  { return "finished" }
 
-// Observers tells each in turn.
+// Observers notifies each in turn.
 type Observers []Observer
 
-// Observe tells all until one fails.
+// Observe notifies all until one fails.
 func (o Observers) Observe(e Event) error {
 	for _, each := range o {
 		if err := each.Observe(e); err != nil {
@@ -100,7 +100,7 @@ func (o Observers) Observe(e Event) error {
 type stopwatch struct {
 	before, cpuBefore float64 // of earlier sessions
 	start             time.Time
-	cpu               func() time.Duration // nil where nobody counts
+	cpu               func() time.Duration // nil: not counted
 	cpuStart          time.Duration
 }
 
@@ -121,5 +121,5 @@ func (w *stopwatch) cpuSeconds() float64 {
 	return w.cpuBefore + (w.cpu() - w.cpuStart).Seconds()
 }
 
-// finite refuses a number that no run can go on with.
+// finite reports whether v is neither NaN nor infinite.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

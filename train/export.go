@@ -13,22 +13,22 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// ExportGGUF writes m as a GGUF file in float32 for core/infer and llama.cpp:
-// architecture llama, whose rotation is interleaved, so that queries and keys
-// trained half-split are permuted; or qwen3, whose rotation is half-split, for a
-// model with query and key norms. An embedding norm is worked into the
-// embedding. tok adds the tokenizer's metadata and, where it has fewer tokens
-// than the model, cuts the vocabulary to it; nil adds nothing. kvs are added at
-// the end. Adapters must be merged first.
+// ExportGGUF writes m as a GGUF file in float32 for core/infer and llama.cpp.
+// The architecture is llama, whose rotation is interleaved, so that half-split
+// queries and keys are permuted; or, for a model with query and key norms,
+// qwen3, whose rotation is half-split. An embedding norm is folded into the
+// embedding. tok adds the tokenizer's metadata and, if it has fewer tokens than
+// the model, truncates the vocabulary; it may be nil. kvs are appended.
+// Adapters must be merged first.
 //
 // ReLU² and RWKV have no GGUF architecture and are refused.
 func ExportGGUF(w io.Writer, m *llm.Model[float32], tok *tokenizer.Tokenizer, kvs []gguf.KV) error {
 	c := m.Config
 	switch {
 	case c.Activation != llm.SwiGLU:
-		return fmt.Errorf("exporting GGUF: no architecture has the activation %q", c.Activation)
+		return fmt.Errorf("exporting GGUF: unsupported activation %q", c.Activation)
 	case c.Mixer != llm.Attention:
-		return fmt.Errorf("exporting GGUF: no architecture has the mixer %q", c.Mixer)
+		return fmt.Errorf("exporting GGUF: unsupported mixer %q", c.Mixer)
 	}
 	e := exporter{m: m, arch: "llama", want: llm.RopePairs, rows: c.Vocab}
 	if c.QKNorm {
@@ -52,8 +52,8 @@ func ExportGGUF(w io.Writer, m *llm.Model[float32], tok *tokenizer.Tokenizer, kv
 }
 
 // ExportGGUF writes the model of the checkpoint, its adapters merged, with its
-// tokenizer, as the function of that name does. A checkpoint without a tokenizer
-// is an error: the file could read no text.
+// tokenizer, like the function of that name. A checkpoint without a tokenizer
+// is an error, since the file could not read text.
 func (c *LMCheckpoint) ExportGGUF(w io.Writer, kvs []gguf.KV) (*tokenizer.Tokenizer, error) {
 	model, err := c.Model()
 	if err != nil {
@@ -65,17 +65,17 @@ func (c *LMCheckpoint) ExportGGUF(w io.Writer, kvs []gguf.KV) (*tokenizer.Tokeni
 		return nil, err
 	}
 	if tok == nil {
-		return nil, fmt.Errorf("%s holds no tokenizer, so that its model can read no text", c.path)
+		return nil, fmt.Errorf("checkpoint %s: missing tokenizer", c.path)
 	}
 	return tok, ExportGGUF(w, model, tok, kvs)
 }
 
-// ExportAdapter writes m's low-rank adapters, and nothing else of it, as a GGUF
-// adapter for core/infer and llama.cpp: alpha is LoRA.Alpha, or its rank. The
-// rows of query and key adapters go the way of the matrices they stand beside.
+// ExportAdapter writes only m's low-rank adapters as a GGUF adapter for
+// core/infer and llama.cpp. alpha is LoRA.Alpha or its rank. The rows of query
+// and key adapters are permuted like their matrices.
 func ExportAdapter(w io.Writer, m *llm.Model[float32], lora llm.LoRA, kvs []gguf.KV) error {
 	if len(m.Adapters()) == 0 {
-		return fmt.Errorf("exporting an adapter: the model has none")
+		return fmt.Errorf("exporting an adapter: model has no adapters")
 	}
 	c := m.Config
 	e := exporter{m: m, arch: "llama", want: llm.RopePairs}
@@ -104,7 +104,7 @@ func ExportAdapter(w io.Writer, m *llm.Model[float32], lora llm.LoRA, kvs []gguf
 	return nil
 }
 
-// exporter turns the model's layout into the file's.
+// exporter converts the model's layout to the file's.
 type exporter struct {
 	m    *llm.Model[float32]
 	arch string
@@ -157,7 +157,8 @@ func (e exporter) tensors() ([]gguf.Source, error) {
 	return all, nil
 }
 
-// kind is the name of a tensor without block and ".weight"; "lora" for adapters.
+// kind returns the name of a tensor without block and ".weight", or "lora" for
+// adapters.
 func kind(t *nn.Tensor[float32]) string {
 	name := t.Name
 	if t.Layer >= 0 {
@@ -169,8 +170,9 @@ func kind(t *nn.Tensor[float32]) string {
 	return "lora"
 }
 
-// permute moves the rows of each head between the half-split order, where row i
-// turns with row i+D/2, and the interleaved one, where 2i turns with 2i+1.
+// permute reorders the rows of each head between the half-split order, in which
+// row i rotates with row i+D/2, and the interleaved order, in which 2i rotates
+// with 2i+1.
 func (e exporter) permute(data []float32, heads, cols int) []float32 {
 	c := e.m.Config
 	if c.Rope == e.want {
@@ -193,7 +195,7 @@ func (e exporter) permute(data []float32, heads, cols int) []float32 {
 	return out
 }
 
-// normed is the embedding with its norm applied to every row.
+// normed returns the embedding with its norm applied to every row.
 func (e exporter) normed(data []float32) []float32 {
 	c := e.m.Config
 	gain := e.m.Tensor("token_embd_norm.weight").Data

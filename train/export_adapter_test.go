@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// The exported base and its exported adapter together are the exported merged
-// model, whichever way the model turns its heads.
+// The exported base with the exported adapter equals the exported merged model,
+// for both rotations.
 func TestExportAdapter(t *testing.T) {
 	for _, rope := range []llm.Rope{llm.RopePairs, llm.RopeHalf} {
 		lora := llm.LoRA{Rank: 3, Alpha: 7}
@@ -26,7 +26,7 @@ func TestExportAdapter(t *testing.T) {
 		}
 		base := exported(t, m)
 		if err := ExportAdapter(&bytes.Buffer{}, m, lora, nil); err == nil {
-			t.Error("a model without adapters has one")
+			t.Error("exported an adapter of a model without adapters")
 		}
 		if err := m.Adapt(lora, 2); err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func TestExportAdapter(t *testing.T) {
 	}
 }
 
-// exported is the tensors of m's GGUF file.
+// exported returns the tensors of m's GGUF file.
 func exported(t *testing.T, m *llm.Model[float32]) map[string][]float32 {
 	t.Helper()
 	var file bytes.Buffer
@@ -85,7 +85,7 @@ func exported(t *testing.T, m *llm.Model[float32]) map[string][]float32 {
 	return out
 }
 
-// Wilson's interval is that of his formula's known values.
+// Wilson's interval has the known values.
 func TestInterval(t *testing.T) {
 	for _, c := range []struct {
 		right, n  int

@@ -15,9 +15,8 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// The engine that runs an exported model gives the trainer's logits, whatever
-// the layout of its rotation, its norms and its head; so does the trainer that
-// reads it back.
+// The engine computes the trainer's logits for an exported model, whatever its
+// rotation, norms and head. So does the trainer after importing it.
 func TestExportRunsTheSame(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -128,7 +127,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// A trained model goes on as its text does, and the same seed says the same.
+// A trained model continues its text, and equal seeds yield equal samples.
 func TestSample(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -140,7 +139,7 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(greedy, " in the ") {
-		t.Errorf("the model goes on with %q", greedy)
+		t.Errorf("model continues with %q", greedy)
 	}
 	a, err := Sample(tr.Model(), corpus.Tokenizer, "", SampleOptions{Seed: 3, Tokens: 12})
 	if err != nil {
@@ -152,7 +151,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A run starts from a GGUF file of its shape, quantised or not, and from no
+// A run starts from a GGUF file of its shape, quantized or not, and from no
 // other file.
 func TestImportBase(t *testing.T) {
 	dir := t.TempDir()
@@ -190,7 +189,7 @@ func TestImportBase(t *testing.T) {
 	for _, bad := range []string{"other.gguf", "none.gguf", "stories.txt"} {
 		cfg.Base = bad
 		if _, err := NewLM(cfg, corpus, Options{From: dir}); err == nil {
-			t.Errorf("%s was taken for a base", bad)
+			t.Errorf("%s: accepted as base", bad)
 		}
 	}
 	cfg.Base, cfg.Model.Layers = "base.gguf", 2

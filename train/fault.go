@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Fault is something wrong with a configuration, and where in it.
+// Fault is an error in a configuration with its location.
 type Fault struct {
 	Path string // JSON pointer of the value, such as /freeze/layers
 	Err  error
 }
 
-// Error is what is wrong.
+// Error returns the text of the error.
 func (f Fault) Error() string { return f.Err.Error() }
 
-// Unwrap is what is wrong.
+// Unwrap returns the error.
 func (f Fault) Unwrap() error { return f.Err }
 
-// At says where err is; what knows its own place keeps it, and nil stays nil.
+// At locates err at path. An inner fault keeps its path, and nil stays nil.
 func At(path string, err error) error {
 	if err == nil {
 		return nil
@@ -25,20 +25,20 @@ func At(path string, err error) error {
 	return Fault{path, err}
 }
 
-// Atf is a fault in words.
+// Atf returns a fault with a formatted text.
 func Atf(path, format string, args ...any) error { return At(path, fmt.Errorf(format, args...)) }
 
-// Faults lists the faults of a configuration that err tells of, one by one, each
-// at the most precise place known; none when err is of another kind.
+// Faults lists the faults of a configuration in err, each with its most precise
+// path. It returns nil if err contains none.
 func Faults(err error) []Fault {
 	var all []Fault
 	collect(err, "", &all)
 	return all
 }
 
-// collect walks the tree of err below the place at.
+// collect walks the tree of err below place.
 func collect(err error, place string, all *[]Fault) {
-	var own Fault
+	var inner Fault
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
 			collect(e, place, all)
@@ -49,8 +49,8 @@ func collect(err error, place string, all *[]Fault) {
 		collect(f.Err, f.Path, all)
 		return
 	}
-	if errors.As(err, &own) { // further down, with words around it
-		place = own.Path
+	if errors.As(err, &inner) { // wrapped further down
+		place = inner.Path
 	}
 	if err != nil && place != "" {
 		*all = append(*all, Fault{place, err})

@@ -11,13 +11,13 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// ErrHeld says that a folder holds a run already.
-var ErrHeld = errors.New("holds a run already")
+// ErrHeld is returned for a folder that already holds a run.
+var ErrHeld = errors.New("already holds a run")
 
-// RunFolder trains the model of cfg in the folder opt.Dir, which receives the
-// checkpoints and the metrics, one event per line. If resume is set, the run
-// continues from the last checkpoint there; otherwise a folder that holds a run is
-// [ErrHeld]. The caller closes the returned trainer.
+// RunFolder trains the model of cfg in the folder opt.Dir and writes the
+// checkpoints and the metrics, one event per line, there. If resume is set, the
+// run continues from the last checkpoint there; otherwise a folder that holds a
+// run is [ErrHeld]. The caller closes the returned trainer.
 func RunFolder(ctx context.Context, cfg Config, corpus *Corpus, resume bool, opt Options) (*LMTrainer, error) {
 	return InFolder(ctx, resume, cfg.Stop, opt,
 		func(opt Options) (*LMTrainer, error) { return NewLM(cfg, corpus, opt) },
@@ -25,8 +25,8 @@ func RunFolder(ctx context.Context, cfg Config, corpus *Corpus, resume bool, opt
 }
 
 // InFolder runs a trainer in the folder opt.Dir as [RunFolder] does: one that
-// begin builds or, if resume is set, one that goOn builds from the checkpoint at
-// path, with the given stop. If the run fails, the trainer is closed.
+// begin builds or, if resume is set, one that goOn builds from the checkpoint
+// at path with the stop. If the run fails, InFolder closes the trainer.
 func InFolder[T interface {
 	Run(context.Context) error
 	io.Closer
@@ -61,7 +61,7 @@ func InFolder[T interface {
 	return t, nil
 }
 
-// metricsLog opens the metrics of a run: empty, or cut to the last checkpoint.
+// metricsLog opens the metrics of a run, truncated to the last checkpoint.
 func metricsLog(d *fsx.Dir, resume bool) (io.WriteCloser, error) {
 	metrics, last := filepath.Join(d.Path(), MetricsFile), filepath.Join(d.Path(), LastFile)
 	if !resume {

@@ -8,7 +8,7 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// frozen decides for one tensor.
+// frozen reports whether a tensor is frozen.
 func (f Freeze) frozen(t *llm.Tensor[float32], layers map[int]bool, last int) bool {
 	if f.Policy == "boundary" {
 		return t.Layer != 0 && t.Layer != last && t.Name != "output.weight"
@@ -28,8 +28,8 @@ func (f Freeze) frozen(t *llm.Tensor[float32], layers map[int]bool, last int) bo
 	return false
 }
 
-// apply freezes the model's tensors and returns the model to train: another
-// one where a tied head had to be untied.
+// apply freezes the model's tensors and returns the model to train, which is a
+// copy if a tied head had to be untied.
 func (f Freeze) apply(m *llm.Model[float32]) (*llm.Model[float32], error) {
 	if f.none() {
 		return m, nil

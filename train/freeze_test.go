@@ -16,8 +16,8 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// boundary trains the first and the last layer and the head; the head of a
-// tied model is untied first; nothing else moves a bit.
+// The policy boundary trains the first and the last layer and the head, untied
+// first if tied; no other tensor changes.
 func TestBoundary(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -32,7 +32,7 @@ func TestBoundary(t *testing.T) {
 	cfg.Seed = 6
 	tuned, r := run(t, cfg, corpus, Options{Dir: filepath.Join(dir, "tuned")})
 	if tuned.Model().Config.Tied {
-		t.Error("the head is still tied")
+		t.Error("head is still tied")
 	}
 	var moved []string
 	for name, now := range weights(tuned.Model()) {
@@ -62,15 +62,15 @@ func TestBoundary(t *testing.T) {
 	}
 	defer c.Close()
 	if len(c.Header.Frozen) != len(tuned.Model().Tensors())-len(moved) || !slices.Equal(c.Header.Trainable, tuned.trainable()) {
-		t.Errorf("the checkpoint knows of %d frozen tensors and of %v", len(c.Header.Frozen), c.Header.Trainable)
+		t.Errorf("checkpoint has %d frozen tensors and trainable %v", len(c.Header.Frozen), c.Header.Trainable)
 	}
 	if s := r.events[0].(Started); s.Frozen != len(c.Header.Frozen) || s.Trainable >= s.Parameters {
 		t.Errorf("%+v", s)
 	}
 }
 
-// One flipped bit in a sealed tensor stops the run, names the tensor, and keeps
-// it out of every file.
+// One flipped bit in a sealed tensor stops the run; the error names the tensor,
+// and no file contains it.
 func TestMovedBitStopsTheRun(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -90,7 +90,7 @@ func TestMovedBitStopsTheRun(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	if _, err := OpenLM(filepath.Join(dir, "run", LastFile)); err == nil {
-		t.Error("a checkpoint was saved")
+		t.Error("saved a checkpoint")
 	}
 }
 
@@ -110,12 +110,12 @@ func (f *flipper) Observe(e Event) error {
 	return nil
 }
 
-// A seal tells shapes apart that hold the same bytes.
+// Equal bytes of different shapes have different digests.
 func TestDigestHoldsShape(t *testing.T) {
 	data := make([]float32, 6)
 	a, b := &nn.Tensor[float32]{Shape: []int{2, 3}, Data: data}, &nn.Tensor[float32]{Shape: []int{3, 2}, Data: data}
 	if tensorDigest(a) == tensorDigest(b) {
-		t.Error("the digest does not hold the shape")
+		t.Error("digest ignores the shape")
 	}
 }
 
@@ -152,11 +152,11 @@ func TestFreezeChoices(t *testing.T) {
 	}
 	m, _ := llm.New[float32](c)
 	if _, err := (Freeze{Tensors: []string{"blk.9.*"}}).apply(m); err == nil {
-		t.Error("a pattern without a tensor was accepted")
+		t.Error("accepted a pattern without a tensor")
 	}
 }
 
-// LoRA trains adapters alone, resumes bitwise, and merges.
+// A LoRA run trains only adapters, resumes bit-identically, and merges.
 func TestLoRARun(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)

@@ -16,9 +16,9 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// baseModel reads the weights that a run starts from, a checkpoint, its adapters
-// merged, or a GGUF file, and the digests that its tokenizer goes by; none
-// where the file has no tokenizer.
+// baseModel reads the initial weights of a run from a checkpoint, with its
+// adapters merged, or a GGUF file, and the possible digests of its tokenizer,
+// none if the file has no tokenizer.
 func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err error) {
 	if isGGUF(path) {
 		if m, err = ImportGGUF(path); err != nil {
@@ -46,12 +46,13 @@ func baseModel(path string) (m *llm.Model[float32], vocabularies []string, err e
 	if err != nil || tok == nil {
 		return m, nil, err
 	}
-	// As it was when the run began, and as the file gives it back.
+	// At the start of the run, and as read back from the file.
 	return m, []string{base.LM.Tokenizer, dataset.TokenizerDigest(tok)}, nil
 }
 
-// OpenBase reads a language model that another task stands on, a checkpoint, its
-// adapters merged, or a GGUF file, and the tokenizer in it, which must be there.
+// OpenBase reads a language model as the base of another task from a
+// checkpoint, with its adapters merged, or a GGUF file, and its tokenizer,
+// which is required.
 func OpenBase(path string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
 	m, _, err := baseModel(path)
 	if err != nil {
@@ -68,12 +69,12 @@ func OpenBase(path string) (*llm.Model[float32], *tokenizer.Tokenizer, error) {
 	defer ck.Close()
 	tok, err := ck.Tokenizer()
 	if err == nil && tok == nil {
-		err = fmt.Errorf("checkpoint %s: it holds no tokenizer", path)
+		err = fmt.Errorf("checkpoint %s: missing tokenizer", path)
 	}
 	return m, tok, err
 }
 
-// isGGUF tells by the file's first bytes; a file that cannot be read is none.
+// isGGUF reports whether a file can be read and begins with the GGUF magic.
 func isGGUF(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,10 +86,9 @@ func isGGUF(path string) bool {
 	return err == nil && string(magic[:]) == "GGUF"
 }
 
-// ImportGGUF reads a GGUF file as a model to train: the way back from
-// ExportGGUF. Quantised weights are taken for what they say. Architectures are
-// llama and qwen3 without scaled rotation; biases have no place in the model
-// and are refused with whatever else it does not know.
+// ImportGGUF reads a GGUF file as a model to train, the inverse of ExportGGUF.
+// Quantized weights are dequantized. It supports the architectures llama and
+// qwen3 without scaled rotation, biases or other tensors.
 func ImportGGUF(path string) (*llm.Model[float32], error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -109,11 +109,11 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 	}
 	switch {
 	case c.Arch != "llama" && c.Arch != "qwen3":
-		return nil, fmt.Errorf("no model here has the architecture %q", c.Arch)
+		return nil, fmt.Errorf("unsupported architecture %q", c.Arch)
 	case c.Rope.Scaling != "" && c.Rope.Scaling != "none", c.Rope.Factor != 0 && c.Rope.Factor != 1, c.Rope.Dims != c.HeadDim:
-		return nil, fmt.Errorf("rotation of %d dimensions, scaling %q: only plain rotation of all %d is trained", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
+		return nil, fmt.Errorf("unsupported rotation of %d dimensions, scaling %q: want unscaled rotation of all %d", c.Rope.Dims, c.Rope.Scaling, c.HeadDim)
 	case !c.Plain():
-		return nil, fmt.Errorf("the file's %s has windows, experts, scales or another activation, which are not trained", c.Arch)
+		return nil, fmt.Errorf("unsupported %s with windows, experts, scales or another activation", c.Arch)
 	}
 	_, untied := f.Tensor("output.weight")
 	shape := llm.Config{
@@ -127,13 +127,13 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 	if err := shape.Validate(); err != nil {
 		return nil, err
 	}
-	// The file must hold what the shape asks for before room is made for it.
+	// Check the size of the file before allocating the model.
 	have := 0
 	for _, t := range f.Tensors {
 		have += t.Elements()
 	}
 	if shape.Parameters() != have {
-		return nil, fmt.Errorf("the file has %d weights, a model of its shape %d", have, shape.Parameters())
+		return nil, fmt.Errorf("file has %d weights, want %d", have, shape.Parameters())
 	}
 	m, err := llm.New[float32](shape)
 	if err != nil {
@@ -152,7 +152,7 @@ func importModel(f *gguf.File) (*llm.Model[float32], error) {
 func readWeights(f *gguf.File, t *nn.Tensor[float32]) error {
 	src, ok := f.Tensor(t.Name)
 	if !ok {
-		return fmt.Errorf("the file has no tensor %s", t.Name)
+		return fmt.Errorf("missing tensor %q", t.Name)
 	}
 	n := len(t.Shape)
 	fits := len(src.Dims) >= n
@@ -164,7 +164,7 @@ func readWeights(f *gguf.File, t *nn.Tensor[float32]) error {
 		}
 	}
 	if !fits || !quant.CanDequantize(src.Type) {
-		return fmt.Errorf("tensor %s is %s %v, not weights of %v", t.Name, src.Type, src.Dims, t.Shape)
+		return fmt.Errorf("tensor %q: got %s %v, want weights %v", t.Name, src.Type, src.Dims, t.Shape)
 	}
 	b := make([]byte, src.Size)
 	if _, err := io.ReadFull(f.Section(src), b); err != nil {
@@ -174,8 +174,8 @@ func readWeights(f *gguf.File, t *nn.Tensor[float32]) error {
 	return nil
 }
 
-// decimal is the number that was meant by a float32: 1e-6, not its neighbour
-// in binary.
+// decimal returns the shortest decimal that rounds to a float32: 1e-6 instead
+// of its binary neighbor.
 func decimal(v float32) float64 {
 	d, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v), 'g', -1, 32), 64)
 	return d

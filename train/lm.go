@@ -19,8 +19,8 @@ import (
 type LM struct {
 	cfg    Config
 	corpus *Corpus
-	from   string // folder of the configuration, from that of the checkpoints
-	pieces []int  // bytes that each token stands for
+	from   string // folder of the configuration, relative to that of the checkpoints
+	pieces []int  // bytes of each token
 
 	pool    *pool.Pool
 	model   *llm.Model[float32]
@@ -36,8 +36,8 @@ type LMTrainer struct {
 	task *LM
 }
 
-// Model is the model in training: the averaged one where the optimizer keeps
-// an average, once Run has returned.
+// Model returns the model in training: after Run, the averaged one if the
+// optimizer averages.
 func (t *LMTrainer) Model() *llm.Model[float32] { return t.task.model }
 
 // NewLM builds the run of a language model from the start.
@@ -53,8 +53,9 @@ func NewLM(cfg Config, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	return startLM(cfg, m, corpus, opt, dataset.Position{Seed: cfg.Seed}, nil)
 }
 
-// ResumeLM builds the run that left the checkpoint at path, to go on from there
-// as if it had never stopped. The corpus must be the one it was trained on.
+// ResumeLM builds the interrupted run with the checkpoint at path; the result
+// is bit-identical to that of an uninterrupted run. The corpus must be the
+// same.
 func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	c, err := OpenLM(path)
 	if err != nil {
@@ -63,7 +64,7 @@ func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	defer c.Close()
 	h := c.LM
 	if !c.Of(corpus) {
-		return nil, fmt.Errorf("resuming %s: it was trained on other text or with another tokenizer", path)
+		return nil, fmt.Errorf("resuming %s: text or tokenizer differs from the run's", path)
 	}
 	if opt.Stop != nil {
 		h.Config.Stop = *opt.Stop
@@ -84,8 +85,8 @@ func ResumeLM(path string, corpus *Corpus, opt Options) (*LMTrainer, error) {
 	return startLM(cfg, m, corpus, opt, h.Position, c.Checkpoint)
 }
 
-// startLM puts a run together around a model whose tensors are frozen or not:
-// from a checkpoint, or from the start when there is none.
+// startLM builds a run around a model with its frozen tensors set, from a
+// checkpoint or, if from is nil, from the start.
 func startLM(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos dataset.Position, from *Checkpoint) (*LMTrainer, error) {
 	l := &LM{cfg: cfg, corpus: corpus, model: m, from: Way(opt.Dir, opt.From)}
 	if err := l.check(); err != nil {
@@ -112,7 +113,7 @@ func startLM(cfg Config, m *llm.Model[float32], corpus *Corpus, opt Options, pos
 	return &LMTrainer{t, l}, nil
 }
 
-// check refuses a corpus whose tokens the model does not have.
+// check checks that the model has all tokens of the corpus.
 func (l *LM) check() error {
 	if err := l.corpus.Train.Check(l.model.Config.Vocab); err != nil {
 		return fmt.Errorf("training data: %w", err)
@@ -125,8 +126,8 @@ func (l *LM) check() error {
 	return nil
 }
 
-// startModel is the model a run begins with: drawn, or that of a file, relative
-// to dir.
+// startModel returns the initial model of a run: random, or that of a file
+// relative to dir.
 func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], error) {
 	var m *llm.Model[float32]
 	if cfg.Base != "" {
@@ -136,10 +137,10 @@ func startModel(cfg Config, dir string, corpus *Corpus) (*llm.Model[float32], er
 		}
 		m = base
 		if len(vocabularies) > 0 && !slices.Contains(vocabularies, corpus.Vocabulary) {
-			return nil, At("/base", fmt.Errorf("base %s has another tokenizer than the run: its embeddings would stand for other tokens; name its file under tokenizer", cfg.Base))
+			return nil, At("/base", fmt.Errorf("base %s: tokenizer differs from the run's; set tokenizer.file to that of the base", cfg.Base))
 		}
 		if want := cfg.Model; m.Config != want {
-			return nil, At("/model", fmt.Errorf("base %s is a model of shape %+v, the configuration asks for %+v", cfg.Base, m.Config, want))
+			return nil, At("/model", fmt.Errorf("base %s: shape mismatch: got %+v, want %+v", cfg.Base, m.Config, want))
 		}
 	} else {
 		var err error
@@ -186,7 +187,7 @@ func (l *LM) Pass(i int, scale float64, add bool) (loss float64, err error) {
 	return l.pass.Train(batch(l.batches[i]), scale, add)
 }
 
-// batch is b as the model takes it.
+// batch converts b for the model.
 func batch(b *dataset.Batch) llm.Batch[float32] {
 	return llm.Batch[float32]{Tokens: b.Tokens, Targets: b.Targets, Starts: b.Starts}
 }
@@ -202,7 +203,7 @@ func (l *LM) Evaluate() (Evaluation, error) {
 // lmKind is the kind of a language model's checkpoints.
 const lmKind = "lm"
 
-// State implements [Task]. The tokenizer is kept beside the weights.
+// State implements [Task]. It includes the tokenizer.
 func (l *LM) State() (State, error) {
 	s := State{Kind: lmKind, Header: LMHeader{
 		Config: l.cfg, Model: l.model.Config, Position: l.loader.Position(), From: l.from, Text: l.corpus.Text, Tokenizer: l.corpus.Vocabulary,
@@ -218,8 +219,8 @@ func (l *LM) State() (State, error) {
 	return s, nil
 }
 
-// Way is the path to the folder to from the folder dir: relative, so that both
-// can move together, where there is such a path; empty without dir.
+// Way returns the path from the folder dir to the folder to, relative if
+// possible, so that both can move together. Without dir it is empty.
 func Way(dir, to string) string {
 	if dir == "" {
 		return ""

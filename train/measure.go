@@ -8,24 +8,24 @@ import (
 	"mm-abi.org/mm/train/dataset"
 )
 
-// MeasureOptions say what of a checkpoint is measured.
+// MeasureOptions configure a measurement.
 type MeasureOptions struct {
-	Dir     string   // folder that the paths of its configuration are relative to; "": where it lay
-	Windows int      // at most so many; 0: all
-	Threads int      // 0: what the machine has
-	NGram   bool     // baselines by counting, too
+	Dir     string   // folder of the configuration's paths; "": as recorded in the checkpoint
+	Windows int      // at most this many; 0: all
+	Threads int      // 0: all of the machine
+	NGram   bool     // include n-gram baselines
 	Samples []string // texts to continue
 }
 
-// Measured is what measuring gives.
+// Measured is the result of a measurement.
 type Measured struct {
 	Evaluation
-	NGram   *dataset.Baselines // nil: not asked for
-	Samples []string           // prompts with what follows
+	NGram   *dataset.Baselines // nil: not requested
+	Samples []string           // prompts with their continuations
 }
 
-// Measure measures the checkpoint at path on the held-out data of the
-// configuration it was trained by. Nothing is written.
+// Measure measures the checkpoint at path on the held-out data of its
+// configuration. It writes nothing.
 func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, error) {
 	var out Measured
 	ck, err := OpenLM(path)
@@ -38,17 +38,17 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 		return out, err
 	}
 	cfg := ck.LM.Config.WithDefaults()
-	cfg.Data.Cache = "" // nothing is written, wherever a checkpoint wants it
+	cfg.Data.Cache = "" // do not write, even if the checkpoint has a cache
 	if opt.Dir == "" {
 		opt.Dir = ck.Dir()
 	}
 	corpus, err := Prepare(cfg, opt.Dir)
 	if err != nil {
-		return out, misplaced{err, "--data names the folder that the configuration's paths are relative to"}
+		return out, misplaced{err, "--data sets the folder of the configuration's paths"}
 	}
 	defer corpus.Close()
 	if !ck.Of(corpus) {
-		return out, misplaced{fmt.Errorf("%s was trained on other text or with another tokenizer than the files give now", path), "measure it beside the files it was trained on"}
+		return out, misplaced{fmt.Errorf("%s: text or tokenizer differs from the current files", path), "measure it with the files it was trained on"}
 	}
 	if err := ctx.Err(); err != nil {
 		return out, err
@@ -76,14 +76,14 @@ func Measure(ctx context.Context, path string, opt MeasureOptions) (Measured, er
 	return out, ctx.Err()
 }
 
-// misplaced is an error with a way out, which whoever prints it asks for.
+// misplaced is an error with a hint.
 type misplaced struct {
 	error
 	hint string
 }
 
-// Unwrap is the error.
+// Unwrap returns the error.
 func (m misplaced) Unwrap() error { return m.error }
 
-// Hint is the way out.
+// Hint returns the hint.
 func (m misplaced) Hint() string { return m.hint }

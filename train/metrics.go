@@ -12,10 +12,10 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// MetricsFile is the record of a run beside its checkpoints: what [Log] writes.
+// MetricsFile is the log of a run in its folder, written by [Log].
 const MetricsFile = "metrics.jsonl"
 
-// Log writes every event as one line of JSON, {"event":"step",…}.
+// Log writes every event as one JSON line, {"event":"step",…}.
 type Log struct{ W io.Writer }
 
 // Observe writes e.
@@ -29,7 +29,7 @@ func (l Log) Observe(e Event) error {
 	return err
 }
 
-// record is what every line of a log has in common.
+// record holds the fields common to all lines.
 type record struct {
 	Event  string  `json:"event"`
 	Step   int     `json:"step"`
@@ -40,14 +40,14 @@ type record struct {
 // maxRecord bounds a line of a log in bytes.
 const maxRecord = 1 << 20
 
-// Point is a loss, in nats, after a number of tokens.
+// Point is a loss in nats after a number of tokens.
 type Point struct {
 	Tokens int
 	Loss   float64
 }
 
-// ReadCurves reads a run's loss curves back from its log: of training, the mean
-// since the report before, and on held-out data.
+// ReadCurves reads the loss curves from a run's log: of training, the mean
+// since the previous report, and on held-out data.
 func ReadCurves(r io.Reader) (training, held []Point, err error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxRecord)
@@ -69,8 +69,8 @@ func ReadCurves(r io.Reader) (training, held []Point, err error) {
 	return training, held, nil
 }
 
-// TrimMetrics takes out of the log at path what came after step, which a resumed
-// run makes again, and a line cut short. A log that is not there stays so.
+// TrimMetrics removes from the log at path the events after step, which a
+// resumed run repeats, and a truncated line. A missing log is not an error.
 func TrimMetrics(path string, step int) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,7 +97,7 @@ func TrimMetrics(path string, step int) error {
 	})
 }
 
-// wholeLines gives lines with their ends, and drops a last one without.
+// wholeLines splits into complete lines with their ends.
 func wholeLines(data []byte, _ bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Log writes, ReadCurves reads.
+// ReadCurves reads the output of Log.
 func TestCurves(t *testing.T) {
 	var b bytes.Buffer
 	for _, e := range []Event{Started{TrainTokens: 5}, Step{Step: 1, Tokens: 10, Loss: 4}, Evaluated{Step: 1, Tokens: 10, Evaluation: Evaluation{Loss: 5}}, Saved{Step: 1}, Step{Step: 2, Tokens: 20, Loss: 3}, Finished{Step: 2}} {
@@ -38,7 +38,7 @@ func TestTrimMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("a log was made of none")
+		t.Error("created a log")
 	}
 	log := `{"event":"step","step":2}` + "\n" + `{"event":"step","step":3}` + "\n" + `{"event":"step","step":4}` + "\nrubbish\n" + `{"event":"step","step":1`
 	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
@@ -48,7 +48,7 @@ func TestTrimMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := string(read(t, path)), log[:2*len(`{"event":"step","step":2}`)+2]; got != want {
-		t.Errorf("%q is left, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

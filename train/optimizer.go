@@ -12,7 +12,7 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// Optimizer chooses and tunes what moves the weights.
+// Optimizer selects and configures the optimizer.
 type Optimizer struct {
 	Name        string  `json:"name,omitempty"`         // adamw (default), lion, muon, schedule-free
 	Rate        float64 `json:"lr,omitempty"`           // peak; 3e-3, 3e-4 for lion
@@ -21,9 +21,10 @@ type Optimizer struct {
 	Epsilon     float64 `json:"epsilon,omitempty"`      // 1e-8
 	WeightDecay float64 `json:"weight_decay,omitempty"` // on matrices; 0
 	// Rates multiply the rate of the tensors whose name matches a pattern of
-	// path.Match; of several the longest pattern counts.
+	// path.Match; the longest matching pattern applies.
 	Rates map[string]float64 `json:"rates,omitempty"`
-	// Muon's own: its rate over the rest's (20/3), momentum (0.95), iterations (5).
+	// For Muon: its rate relative to the rest (20/3), momentum (0.95),
+	// iterations (5).
 	MuonRatio    float64 `json:"muon_ratio,omitempty"`
 	MuonMomentum float64 `json:"muon_momentum,omitempty"`
 	MuonSteps    int     `json:"muon_steps,omitempty"`
@@ -34,24 +35,24 @@ func (o Optimizer) validate() error {
 	switch o.Name {
 	case "adamw", "lion", "muon", "schedule-free":
 	default:
-		errs = append(errs, fmt.Errorf("optimizer %q is none of adamw, lion, muon, schedule-free", o.Name))
+		errs = append(errs, fmt.Errorf("unknown optimizer %q, want adamw, lion, muon or schedule-free", o.Name))
 	}
 	unit := func(v float64) bool { return v >= 0 && v < 1 }
 	if !(o.Rate > 0 && o.Rate < 10) || !unit(o.Beta1) || !unit(o.Beta2) || !unit(o.Epsilon) || !unit(o.MuonMomentum) || !(o.WeightDecay >= 0 && o.WeightDecay <= 100) {
-		errs = append(errs, fmt.Errorf("optimizer: lr %v, beta1 %v, beta2 %v, epsilon %v, weight_decay %v, muon_momentum %v: out of range", o.Rate, o.Beta1, o.Beta2, o.Epsilon, o.WeightDecay, o.MuonMomentum))
+		errs = append(errs, fmt.Errorf("optimizer: out of range: lr %v, beta1 %v, beta2 %v, epsilon %v, weight_decay %v, muon_momentum %v", o.Rate, o.Beta1, o.Beta2, o.Epsilon, o.WeightDecay, o.MuonMomentum))
 	}
 	if !(o.MuonRatio >= 0 && o.MuonRatio < 1e4) || o.MuonSteps < 0 || o.MuonSteps > 50 {
-		errs = append(errs, fmt.Errorf("optimizer: muon_ratio %v, muon_steps %d: out of range", o.MuonRatio, o.MuonSteps))
+		errs = append(errs, fmt.Errorf("optimizer: out of range: muon_ratio %v, muon_steps %d", o.MuonRatio, o.MuonSteps))
 	}
 	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
 		if _, err := path.Match(p, ""); err != nil || !(o.Rates[p] > 0 && o.Rates[p] < 1e4) {
-			errs = append(errs, fmt.Errorf("optimizer: rates %q: %v is no pattern with a positive factor", p, o.Rates[p]))
+			errs = append(errs, fmt.Errorf("optimizer: rates: invalid pattern %q or factor %v", p, o.Rates[p]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// rate is the factor of the longest pattern that matches name.
+// rate returns the factor of the longest pattern that matches name.
 func (o Optimizer) rate(name string) float64 {
 	best, factor := "", 1.0
 	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
@@ -62,7 +63,7 @@ func (o Optimizer) rate(name string) float64 {
 	return factor
 }
 
-// parameters lists what trains for the optimizer.
+// parameters lists the trained tensors for the optimizer.
 func parameters(tensors []*nn.Tensor[float32], o Optimizer) ([]optim.Param, error) {
 	for _, p := range slices.Sorted(maps.Keys(o.Rates)) {
 		if !slices.ContainsFunc(tensors, func(t *nn.Tensor[float32]) bool { ok, _ := path.Match(p, t.Name); return ok }) {

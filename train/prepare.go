@@ -14,15 +14,15 @@ import (
 	"mm-abi.org/mm/train/dataset"
 )
 
-// Corpus is what a run reads: tokens to train on and tokens kept apart.
+// Corpus is the data of a run: training tokens and held-out tokens.
 type Corpus struct {
 	Train, Held *dataset.Tokens
-	Tokenizer   *tokenizer.Tokenizer // of both; nil leaves bits per byte out
+	Tokenizer   *tokenizer.Tokenizer // of both; nil: no bits per byte
 	// Text and Vocabulary are the digests of the documents and the tokenizer. A
-	// run is resumed only on the same ones.
+	// run resumes only with the same ones.
 	Text, Vocabulary string
 
-	special bool // control tokens in the documents counted as such
+	special bool // control tokens are parsed in the documents
 }
 
 // Close unmaps the tokens.
@@ -37,7 +37,8 @@ func (c *Corpus) Close() error {
 }
 
 // Prepare reads the documents and the tokenizer of a configuration. Paths are
-// relative to dir, the folder of the configuration. Close the result.
+// relative to dir, the folder of the configuration. The caller closes the
+// result.
 func Prepare(cfg Config, dir string) (*Corpus, error) {
 	if err := errors.Join(cfg.Data.validate(), cfg.Tokenizer.validate()); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 		return nil, err
 	}
 	if tok.Size() > cfg.Model.Vocab {
-		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), cfg.Model.Vocab))
+		return nil, At("/model/vocab_size", fmt.Errorf("vocabulary mismatch: tokenizer has %d tokens, model %d", tok.Size(), cfg.Model.Vocab))
 	}
 	digest := dataset.Digest(append(append([]dataset.Document{{Text: fmt.Sprint(len(train))}}, train...), held...))
 	c := &Corpus{Tokenizer: tok, Text: hex.EncodeToString(digest[:]), Vocabulary: dataset.TokenizerDigest(tok), special: cfg.Data.Special}
@@ -81,8 +82,8 @@ func Prepare(cfg Config, dir string) (*Corpus, error) {
 	return c, nil
 }
 
-// form is what a chat template is told of the tokenizer: the texts of its
-// beginning and end.
+// form returns the chat template's options: the texts of the tokenizer's BOS
+// and EOS.
 func (c Config) form(dir string) (chat.Options, error) {
 	form := chat.Options{BOS: c.Tokenizer.BOS, EOS: c.Tokenizer.EOS}
 	if c.Data.Format != chatFormat || c.Tokenizer.File == "" {
@@ -103,14 +104,14 @@ func (c Config) form(dir string) (chat.Options, error) {
 	return form, nil
 }
 
-// tokens maps files of token ids, which the tokenizer's file explains.
+// tokens maps files of token ids of the tokenizer's file.
 func (c Config) tokens(dir string) (*Corpus, error) {
 	tok, err := ReadTokenizer(Resolve(dir, c.Tokenizer.File))
 	if err != nil {
 		return nil, err
 	}
 	if tok.Size() > c.Model.Vocab {
-		return nil, At("/model/vocab_size", fmt.Errorf("the tokenizer has %d tokens, the model %d", tok.Size(), c.Model.Vocab))
+		return nil, At("/model/vocab_size", fmt.Errorf("vocabulary mismatch: tokenizer has %d tokens, model %d", tok.Size(), c.Model.Vocab))
 	}
 	corpus := &Corpus{Tokenizer: tok, Vocabulary: dataset.TokenizerDigest(tok)}
 	end := tok.Special().EOS
@@ -127,7 +128,7 @@ func (c Config) tokens(dir string) (*Corpus, error) {
 	return corpus, nil
 }
 
-// Resolve is a path of a configuration in the folder dir.
+// Resolve resolves a path of a configuration in the folder dir.
 func Resolve(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -135,8 +136,7 @@ func Resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// plain are the documents as a tokenizer should learn from them: cut where
-// control tokens stand that are no text.
+// plain returns the documents to train a tokenizer on, split at control tokens.
 func (c Config) plain(docs []dataset.Document) iter.Seq[string] {
 	if !c.Data.Special || len(c.Tokenizer.Control) == 0 {
 		return dataset.Texts(docs)

@@ -15,8 +15,8 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// Control tokens that the templates write count as such, and the tokenizer
-// learns nothing from their names.
+// Control tokens of the templates are parsed as such, and the tokenizer does
+// not learn their names.
 func TestControlTokens(t *testing.T) {
 	control := []string{"<bos>", "<eos>", "<tool_call>", "</tool_call>"}
 	cfg := Config{
@@ -44,20 +44,20 @@ func TestControlTokens(t *testing.T) {
 		t.Errorf("%d control tokens in literal text", n)
 	}
 	n, c := count(true)
-	if n < 15 || n > 25 { // one document in eight asks a tool, 5 % are held out
+	if n < 15 || n > 25 { // one document in eight calls a tool, 5 % are held out
 		t.Errorf("%d tool calls in 190 documents", n)
 	}
 	if slices.ContainsFunc(c.Tokenizer.Vocabulary().Tokens[4:], func(t tokenizer.Token) bool { return t.Text == "tool_call" || t.Text == "_call" }) {
-		t.Error("the tokenizer learned the name of a control token")
+		t.Error("tokenizer learned the name of a control token")
 	}
 	cfg.Data = Data{}
 	if cfg.Validate() == nil {
-		t.Error("a run without data was accepted")
+		t.Error("accepted a run without data")
 	}
 }
 
-// Conversations become documents in which only the assistant's words are
-// learnt, and a call of a tool ends with the end token.
+// In conversations only the assistant's words are learned, and a tool call ends
+// with the end token.
 func TestChatData(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -77,8 +77,8 @@ func TestChatData(t *testing.T) {
 	}
 	c := prepare(t, cfg, dir)
 	b := dataset.NewBatch(1, 60)
-	// A template that writes the end itself asks for it once, whether the
-	// tokenizer is trained or a file's.
+	// A template that writes EOS itself has one target for it, whether the
+	// tokenizer is trained or read from a file.
 	write("ends.jinja", `{% for m in messages %}{{ m.content }}{{ eos_token if m.role == "assistant" }}{% endfor %}`)
 	ends := cfg
 	ends.Data.Template, ends.Data.Special = "ends.jinja", true
@@ -93,7 +93,7 @@ func TestChatData(t *testing.T) {
 				}
 			}
 			if !strings.HasPrefix(asked, "add<eos>three<eos>add<eos>") {
-				t.Errorf("asked for %q", asked)
+				t.Errorf("targets %q", asked)
 			}
 		}
 		var gg bytes.Buffer
@@ -112,7 +112,7 @@ func TestChatData(t *testing.T) {
 			}
 		}
 		if !strings.HasPrefix(text, "u:1+2?;a:add;t:3;a:three;<eos>u:") || !strings.HasPrefix(asked, "add;<eos>three;<eos>add;<eos>") {
-			t.Errorf("%q is asked %q", text, asked)
+			t.Errorf("%q: targets %q", text, asked)
 		}
 	}
 	for name, change := range map[string]func(*Data){
@@ -133,6 +133,6 @@ func TestChatData(t *testing.T) {
 		t.Error(err)
 	}
 	if data.Given = []string{"q", "a"}; data.validate() == nil {
-		t.Error("all is given and nothing learnt: accepted")
+		t.Error("accepted data without anything to learn")
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// aligning is stage 0 of a multimodal core (alignment): every tensor of the core
-// is frozen, and a projector learns to say to it what an encoder saw. Here the
-// encoder's output is a picture of four random features a class, and the core is
-// to name the class behind the places where the projector speaks.
+// aligning is stage 0 of a multimodal core (alignment): every tensor of the
+// core is frozen, and a projector learns to convey the output of an encoder.
+// Here that output is a set of four random features per class, and the core
+// predicts the class after the projector's positions.
 type aligning struct {
 	core *llm.Model[float32]
 	pass *llm.Pass[float32]
@@ -35,13 +35,13 @@ type aligning struct {
 	grads     []float32 // [rows·C], dense
 
 	batches []llm.Batch[float32]
-	next    int // batches drawn: the place in the data
+	next    int // batches drawn: the position in the data
 	fresh   bool
 }
 
 const (
 	alignRows     = 6 // sequences in a batch
-	alignLen      = 3 // positions: place, place, name
+	alignLen      = 3 // positions: feature, feature, class
 	alignFeatures = 4
 	alignClasses  = 5
 )
@@ -77,8 +77,8 @@ func (a *aligning) Batches(k int) (int, error) {
 	return k * alignRows, nil
 }
 
-// draw makes a batch whose first targets are the classes of its pictures; the
-// pictures lie in Embeds' place until project turns them into embeddings.
+// draw draws a batch whose first targets are the classes. The features are
+// stored in Embeds until project replaces them with embeddings.
 func (a *aligning) draw(seed uint64) llm.Batch[float32] {
 	r := nn.NewRandom(seed)
 	b := llm.Batch[float32]{Tokens: make([]int32, alignRows*alignLen), Targets: make([]int32, alignRows*alignLen)}
@@ -99,7 +99,7 @@ func (a *aligning) draw(seed uint64) llm.Batch[float32] {
 	return b
 }
 
-// project says b's pictures to the core.
+// project replaces b's features with embeddings.
 func (a *aligning) project(b llm.Batch[float32]) llm.Batch[float32] {
 	c := a.core.Config.Dim
 	for i := range b.Rows {
@@ -143,7 +143,7 @@ func (a *aligning) State() (State, error) {
 	return State{Kind: "align", Header: map[string]int{"next": a.next}}, nil
 }
 
-// frozenCore is a small model that knows nothing yet, drawn from a seed.
+// frozenCore is a small untrained model.
 func frozenCore(t testing.TB) *llm.Model[float32] {
 	t.Helper()
 	m, err := llm.New[float32](llm.Config{Vocab: 16, Dim: 24, Layers: 2, Heads: 2, Context: 8})
@@ -164,9 +164,9 @@ func digests(m *llm.Model[float32]) map[string]string {
 	return all
 }
 
-// A projector learns before a core of which no bit moves; its run is
-// interrupted, resumed from its checkpoint and ends with the same bits, on any
-// number of threads; and its checkpoint is no language model's.
+// A projector learns before a frozen core. Interrupted and resumed on any
+// number of threads, the result is bit-identical. Its checkpoint is not a
+// language model's.
 func TestProjectorBeforeFrozenCore(t *testing.T) {
 	dir := t.TempDir()
 	how := Run{Name: "align", Accumulate: 2, Optimizer: Optimizer{Rate: 0.02}, Schedule: optim.Schedule{Kind: "constant"}, Stop: Stop{Steps: 60}, LogEvery: 20, EvalEvery: 20, SaveEvery: 20, Seal: 5}
@@ -190,7 +190,7 @@ func TestProjectorBeforeFrozenCore(t *testing.T) {
 		}
 	}
 	if n := len(losses); n != 3 || losses[2] > math.Log(alignClasses)/4 || losses[0] < losses[2] {
-		t.Errorf("held-out losses %v: the projector did not learn", losses)
+		t.Errorf("held-out losses %v: projector did not learn", losses)
 	}
 	if d := cmp.Diff(before, digests(core)); d != "" {
 		t.Errorf("the core moved: %s", d)
@@ -200,7 +200,7 @@ func TestProjectorBeforeFrozenCore(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// In two pieces, on two threads.
+	// In two parts, on two threads.
 	half := filepath.Join(dir, "half")
 	how2 := how
 	how2.Stop.Steps = 40
@@ -233,15 +233,15 @@ func TestProjectorBeforeFrozenCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !cmp.Equal(task.params.Tensor("projector.weight").Data, again.params.Tensor("projector.weight").Data) {
-		t.Error("resumed, the projector ends elsewhere")
+		t.Error("resumed projector differs")
 	}
 	if _, err := OpenLM(filepath.Join(half, LastFile)); err == nil || !strings.Contains(err.Error(), `want "lm"`) {
-		t.Errorf("a projector's checkpoint opened as a language model: %v", err)
+		t.Errorf("opened a projector's checkpoint as a language model: %v", err)
 	}
 }
 
-// The gradient that reaches the projector through the frozen core is that of
-// the loss: central differences of the same float32 pass, coarse but apart.
+// The gradient of the projector through the frozen core agrees with central
+// differences of the same float32 pass, with a coarse tolerance.
 func TestProjectorGradient(t *testing.T) {
 	workers := pool.New(1)
 	defer workers.Close()
@@ -285,8 +285,8 @@ func TestProjectorGradient(t *testing.T) {
 	}
 }
 
-// A run in which nothing trains is refused, and so is a checkpoint of another
-// kind of task.
+// A run without trainable tensors is refused, and so is a checkpoint of another
+// task.
 func TestRunRefused(t *testing.T) {
 	dir := t.TempDir()
 	workers := pool.New(1)
@@ -311,7 +311,7 @@ func TestRunRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "old"), rewrite(t, read(t, filepath.Join(dir, LastFile)), func(h *Header, _ *LMHeader) { h.Version = 1 }, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(filepath.Join(dir, "old")); err == nil || !strings.Contains(err.Error(), "version 1, this program reads 2") {
+	if _, err := Open(filepath.Join(dir, "old")); err == nil || !strings.Contains(err.Error(), "version 1, want 2") {
 		t.Errorf("an old layout: %v", err)
 	}
 }

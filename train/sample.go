@@ -8,17 +8,17 @@ import (
 	"mm-abi.org/mm/train/llm"
 )
 
-// SampleOptions say how Sample draws. The zero value draws 100 tokens from the
-// model's own distribution.
+// SampleOptions configure Sample. The zero value draws 100 tokens from the
+// model's distribution.
 type SampleOptions struct {
-	Tokens      int     // at most; 0 means 100
-	Temperature float64 // 0 means 1; negative always takes the likeliest
+	Tokens      int     // maximum; 0 means 100
+	Temperature float64 // 0 means 1; negative is greedy
 	Seed        uint64
 }
 
-// Sample goes on from a prompt, one token at a time, until the tokenizer's end
-// or as many tokens as wanted or fit, and returns the text that follows. The
-// model must be packed.
+// Sample continues a prompt, one token at a time, until the tokenizer's EOS,
+// opt.Tokens or the end of the context, and returns the continuation. The model
+// must be packed.
 func Sample(m *llm.Model[float32], tok *tokenizer.Tokenizer, prompt string, opt SampleOptions) (string, error) {
 	if opt.Tokens == 0 {
 		opt.Tokens = 100
@@ -33,7 +33,7 @@ func Sample(m *llm.Model[float32], tok *tokenizer.Tokenizer, prompt string, opt 
 		ids = []int32{end}
 	}
 	if len(ids) == 0 {
-		return "", fmt.Errorf("sampling: the prompt has no tokens")
+		return "", fmt.Errorf("sampling: empty prompt")
 	}
 	d, text := m.NewDecoder(), tok.Decoder(tokenizer.DecodeOptions{Continued: true})
 	var out string
@@ -85,10 +85,10 @@ func pick(logits []float32, temperature float64, draw *splitMix) int32 {
 	return int32(best)
 }
 
-// splitMix is Steele's generator, enough to draw samples by.
+// splitMix is Steele's generator, sufficient for samples.
 type splitMix uint64
 
-// next is a uniform number in [0, 1).
+// next returns a uniform number in [0, 1).
 func (s *splitMix) next() float64 {
 	*s += 0x9e3779b97f4a7c15
 	z := uint64(*s)

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Score is how often answers to one kind of question were exactly right.
+// Score counts the exactly right answers to one kind of question.
 type Score struct {
 	Kind  string `json:"kind"`
 	Right int    `json:"right"`
 	N     int    `json:"n"`
-	// Chance is the share that is right without looking: the answer most often
-	// right to the same words.
+	// Chance is the accuracy without the input: the share of the most frequent
+	// right answer.
 	Chance float64 `json:"chance"`
 }
 
-// Accuracy is the share that was right; 0 of nothing.
+// Accuracy returns the share of right answers, 0 if N is 0.
 func (s Score) Accuracy() float64 {
 	if s.N == 0 {
 		return 0
@@ -24,8 +24,8 @@ func (s Score) Accuracy() float64 {
 	return float64(s.Right) / float64(s.N)
 }
 
-// Interval is the 95 % interval of the accuracy (Wilson, J. Am. Stat. Assoc. 22,
-// 1927); 0 to 1 of nothing.
+// Interval returns the 95 % interval of the accuracy (Wilson, J. Am. Stat.
+// Assoc. 22, 1927), 0 to 1 if N is 0.
 func (s Score) Interval() (low, high float64) {
 	if s.N == 0 {
 		return 0, 1
@@ -36,8 +36,7 @@ func (s Score) Interval() (low, high float64) {
 	return max((mid-half)/(1+z*z/n), 0), min((mid+half)/(1+z*z/n), 1)
 }
 
-// Tally counts answers by the kind of question. The zero value is not ready: make
-// one.
+// Tally counts answers by the kind of question. Create it with make.
 type Tally map[string]*count
 
 type count struct {
@@ -45,8 +44,8 @@ type count struct {
 	answers  map[string]int // how often each is right
 }
 
-// Add counts an answer to a question of a kind, to which right is the answer.
-func (t Tally) Add(kind, right string, said bool) {
+// Add counts an answer to a question with the right answer.
+func (t Tally) Add(kind, right string, correct bool) {
 	c := t[kind]
 	if c == nil {
 		c = &count{answers: map[string]int{}}
@@ -54,12 +53,12 @@ func (t Tally) Add(kind, right string, said bool) {
 	}
 	c.n++
 	c.answers[right]++
-	if said {
+	if correct {
 		c.right++
 	}
 }
 
-// Scores are the counts in the order of their kinds.
+// Scores returns the counts in the order of their kinds.
 func (t Tally) Scores() []Score {
 	var out []Score
 	for _, k := range slices.Sorted(maps.Keys(t)) {

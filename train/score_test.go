@@ -2,7 +2,7 @@ package train
 
 import "testing"
 
-// Chance is the commonest answer's share.
+// Chance is the share of the most frequent answer.
 func TestTally(t *testing.T) {
 	c := Tally{}
 	for i, answer := range []string{"yes", "yes", "no", "yes"} {

@@ -13,20 +13,20 @@ import (
 	"mm-abi.org/mm/train/nn"
 )
 
-// MovedError says that a tensor that must not move has moved. The run has
-// stopped before anything of that step was saved.
+// MovedError reports that a frozen tensor changed. The run stopped before it
+// saved anything of that step.
 type MovedError struct {
 	Tensor    string
-	Step      int    // last step of the group in which it moved
+	Step      int    // last step of the group in which it changed
 	Want, Got string // SHA-256 in hex
 }
 
 // Error names the tensor.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("frozen tensor %s moved by step %d: its SHA-256 was %.16s… and is %.16s…", e.Tensor, e.Step, e.Want, e.Got)
+	return fmt.Sprintf("frozen tensor %s moved by step %d: SHA-256 %.16s…, want %.16s…", e.Tensor, e.Step, e.Got, e.Want)
 }
 
-// seal is the digests of all frozen tensors: of their type, shape and bytes.
+// seal holds the digests of all frozen tensors, over type, shape and bytes.
 type seal struct {
 	tensors []*nn.Tensor[float32]
 	want    [][sha256.Size]byte
@@ -55,7 +55,7 @@ func (s *seal) hash() {
 	}))
 }
 
-// check hashes again and names the first tensor that differs.
+// check rehashes and returns an error for the first tensor that differs.
 func (s *seal) check(step int) error {
 	s.hash()
 	for i, t := range s.tensors {
@@ -66,8 +66,8 @@ func (s *seal) check(step int) error {
 	return nil
 }
 
-// parts are the seals of the parts that name gives for the tensors' names, in
-// the order of their first tensors; those with nothing frozen are left out.
+// parts returns the seals of the parts, in the order of their first tensors,
+// without parts that have no frozen tensor. name maps a tensor to its part.
 func (s *seal) parts(name func(tensor string) string, all []*nn.Tensor[float32]) []Seal {
 	type sum struct {
 		Seal
@@ -110,7 +110,8 @@ func (s *seal) digests() map[string]string {
 	return all
 }
 
-// tensorDigest is the SHA-256 of "F32", the shape and the bytes of a tensor.
+// tensorDigest returns the SHA-256 of "F32", the shape and the bytes of a
+// tensor.
 func tensorDigest(t *nn.Tensor[float32]) [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "F32 %v\n", t.Shape)
@@ -118,13 +119,14 @@ func tensorDigest(t *nn.Tensor[float32]) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// littleEndian tells whether this machine's memory has the order of files.
+// littleEndian reports whether the machine is little-endian.
 var littleEndian = func() bool {
 	v := uint16(1)
 	return *(*byte)(unsafe.Pointer(&v)) == 1
 }()
 
-// floatBytes is x as little-endian bytes: its own memory where that is so.
+// floatBytes returns x as little-endian bytes, without a copy on a
+// little-endian machine.
 func floatBytes(x []float32) []byte {
 	if len(x) == 0 {
 		return nil
@@ -139,7 +141,8 @@ func floatBytes(x []float32) []byte {
 	return b
 }
 
-// setFloats reads little-endian bytes into x, of a quarter their length.
+// setFloats decodes little-endian bytes into x, which has a quarter of their
+// length.
 func setFloats(x []float32, b []byte) {
 	for i := range x {
 		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The trainer knows nothing of language models and their data: what it is made
-// of imports neither.
+// The files of the trainer are independent of language models and their data:
+// they import neither.
 func TestTrainerKnowsNoTask(t *testing.T) {
 	for _, file := range []string{"train.go", "task.go", "run.go", "optimizer.go", "after.go", "event.go", "seal.go", "checkpoint.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

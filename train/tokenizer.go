@@ -12,13 +12,13 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Tokenizer says which tokenizer to use: that of a file, or one to train on
-// the training documents.
+// Tokenizer selects a tokenizer: that of a file, or one trained on the training
+// documents.
 type Tokenizer struct {
 	// File is a tokenizer.json, phi-auto's JSON, or a GGUF file with a
-	// vocabulary. When it is given nothing is trained.
+	// vocabulary. If set, no tokenizer is trained.
 	File    string   `json:"file,omitempty"`
-	Pre     string   `json:"pre,omitempty"`     // pre-tokenizer of byte-level BPE; gpt-2, mm-none does not cut
+	Pre     string   `json:"pre,omitempty"`     // pre-tokenizer of byte-level BPE; gpt-2, mm-none does not split
 	Control []string `json:"control,omitempty"` // control tokens, the first ids
 	BOS     string   `json:"bos,omitempty"`     // one of Control
 	EOS     string   `json:"eos,omitempty"`     // one of Control
@@ -26,17 +26,17 @@ type Tokenizer struct {
 
 func (t Tokenizer) validate() error {
 	if t.File != "" && (t.Pre != "" || len(t.Control) > 0 || t.BOS != "" || t.EOS != "") {
-		return errors.New("tokenizer: a file says everything: nothing may stand beside it")
+		return errors.New("tokenizer: file excludes all other keys")
 	}
 	for _, name := range []string{t.BOS, t.EOS} {
 		if name != "" && !slices.Contains(t.Control, name) {
-			return fmt.Errorf("tokenizer: %q is not among the control tokens", name)
+			return fmt.Errorf("tokenizer: %q is not a control token", name)
 		}
 	}
 	return nil
 }
 
-// build reads the tokenizer's file or trains one of size tokens.
+// build reads the tokenizer's file or trains a tokenizer of size tokens.
 func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenizer.Tokenizer, error) {
 	if t.File != "" {
 		return ReadTokenizer(Resolve(dir, t.File))
@@ -48,13 +48,13 @@ func (t Tokenizer) build(dir string, docs iter.Seq[string], size int) (*tokenize
 	return tokenizer.New(v)
 }
 
-// Bounds of files that are read whole.
+// Size limits of files read into memory.
 const (
 	maxTokenizerFile = 256 << 20 // a tokenizer in JSON
 	maxTemplate      = 1 << 20   // a chat template
 )
 
-// readBounded is a file of at most size bytes.
+// readBounded reads a file of at most size bytes.
 func readBounded(path string, size int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,13 +66,13 @@ func readBounded(path string, size int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(b)) > size {
-		return nil, fmt.Errorf("%s: more than %d bytes", path, size)
+		return nil, fmt.Errorf("file %s is too large: want at most %d bytes", path, size)
 	}
 	return b, nil
 }
 
 // ReadTokenizer reads a tokenizer from a GGUF file, a tokenizer.json or
-// phi-auto's JSON, told apart by their content.
+// phi-auto's JSON, detected by content.
 func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	if isGGUF(path) {
 		g, err := gguf.Open(path)

@@ -1,21 +1,22 @@
-// Package train runs the training of a network: the loop, what is frozen,
+// Package train runs the training of a network: the loop, frozen tensors,
 // evaluation and checkpoints; and of a small language model in particular, with
-// its configuration, its data and the files that leave it.
+// its configuration, its data and its exported files.
 //
-// The way of a run: a [Task] is what is trained, a [Run] how. [New], or [Resume]
-// from a checkpoint, makes a [Trainer] of them; Trainer.Run walks steps until
-// the first of the configured stops. One step reads Accumulate batches, has the
-// task go forward and backward over each, measures the gradient, and moves the
-// weights:
+// A [Task] defines the subject of the training, a [Run] its settings. [New], or
+// [Resume] from a checkpoint, builds a [Trainer]; Trainer.Run runs steps until
+// the first of the configured stops. A step reads Accumulate batches, runs the
+// task forward and backward over each, measures the gradient norm, and updates
+// the weights:
 //
 //	batches → loss and gradients → norm, clip → optimizer → frozen hashes
 //
-// The way of a language model: [Config] says everything; [Prepare] reads the
-// data and the tokenizer; [NewLM], or [ResumeLM], builds the trainer of an [LM];
-// [ExportGGUF] writes what comes of it.
+// For a language model, [Prepare] reads the data and the tokenizer of a
+// [Config]; [NewLM], or [ResumeLM], builds the trainer of an [LM]; [ExportGGUF]
+// writes the result.
 //
-// A run is a function of its configuration and data: the same loss curve, bit
-// for bit, on any number of threads and through any number of interruptions.
+// A run is a function of its configuration and data: the loss curve is
+// bit-identical on any number of threads and through any number of
+// interruptions.
 package train
 
 import (
@@ -28,17 +29,17 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// Options is what surrounds a run and changes nothing in it.
+// Options configure the environment of a run, without effect on the result.
 type Options struct {
-	Dir      string               // folder of checkpoints; "" keeps none
-	From     string               // folder that the paths of a Config are relative to
-	Observer Observer             // nil tells nobody
-	Threads  int                  // overrides Config.Threads when above 0
-	CPU      func() time.Duration // processor time of this process; nil reports none
+	Dir      string               // folder of checkpoints; "" writes none
+	From     string               // folder of the paths of a Config
+	Observer Observer             // may be nil
+	Threads  int                  // overrides Config.Threads if above 0
+	CPU      func() time.Duration // processor time of this process; may be nil
 	Stop     *Stop                // in ResumeLM: replaces the stops of the checkpoint
 }
 
-// Trainer is a run in progress. It belongs to one goroutine.
+// Trainer is a run in progress. It is for one goroutine.
 type Trainer struct {
 	cfg  Run
 	opt  Options
@@ -56,7 +57,7 @@ type Trainer struct {
 	since        report
 }
 
-// mover is an optimizer: those of train/optim.
+// mover is an optimizer of train/optim.
 type mover interface {
 	Step(rate, scale float64)
 	State() optim.State
@@ -70,14 +71,14 @@ type averager interface {
 	Continue()
 }
 
-// report adds up the steps since the last report.
+// report sums the steps since the last report.
 type report struct {
 	Unreported
-	rate, norm float64 // of the last of them
+	rate, norm float64 // of the last step
 }
 
-// New builds a run of task from the start. workers become the trainer's: Close
-// stops them, and so does an error here.
+// New builds a run of task from the start. The trainer takes over workers:
+// Close stops them, and so does an error here.
 func New(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error) {
 	t, err := build(cfg, task, workers, opt)
 	if err != nil {
@@ -93,28 +94,28 @@ func build(cfg Run, task Task, workers *pool.Pool, opt Options) (*Trainer, error
 	}
 	t := &Trainer{cfg: cfg, opt: opt, task: task, size: task.Size(), pool: workers}
 	if t.size.Held == 0 && cfg.Stop.Loss > 0 {
-		return nil, At("/stop/loss", fmt.Errorf("a target loss: %w", errNoHeld))
+		return nil, At("/stop/loss", fmt.Errorf("target loss: %w", errNoHeld))
 	}
 	params, err := parameters(task.Tensors(), cfg.Optimizer)
 	if err != nil {
 		return nil, err
 	}
 	if len(params) == 0 {
-		return nil, At("/freeze", errors.New("training configuration: every tensor is frozen"))
+		return nil, At("/freeze", errors.New("training configuration: all tensors are frozen"))
 	}
 	t.mover, t.gauge = newMover(cfg.Optimizer, params, t.pool), optim.NewGauge(params, t.pool)
 	t.seal = newSeal(task.Tensors(), t.pool)
 	return t, nil
 }
 
-// Close stops the run's threads, without an error. The task stays as it is.
+// Close stops the run's threads. It does not close the task and returns nil.
 func (t *Trainer) Close() error {
 	t.pool.Close()
 	return nil
 }
 
-// Run trains until the first of the configured stops, or until ctx ends, which
-// saves a checkpoint to resume from and returns ctx's error.
+// Run trains until the first of the configured stops or until ctx is done; then
+// it saves a checkpoint to resume from and returns ctx's error.
 func (t *Trainer) Run(ctx context.Context) error {
 	if t.watch == nil {
 		t.watch = startWatch(0, 0, t.opt.CPU)
@@ -123,7 +124,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 		return err
 	}
 	t.task.Refresh()
-	reason := t.stop() // of a run that is resumed at its end
+	reason := t.stop() // of a run resumed at its end
 	for reason == "" {
 		if ctx.Err() != nil {
 			return t.interrupted(ctx)
@@ -142,7 +143,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 	return t.finish(reason)
 }
 
-// advance is one step.
+// advance runs one step.
 func (t *Trainer) advance() error {
 	begin := time.Now()
 	n, err := t.task.Batches(t.cfg.Accumulate)
@@ -160,7 +161,7 @@ func (t *Trainer) advance() error {
 	}
 	norm := t.gauge.Norm()
 	if loss := sum * scale; !finite(norm) || !finite(loss) {
-		return fmt.Errorf("step %d: the loss is %v and the gradient norm %v: the run has diverged; a lower rate or a longer warmup helps", t.step+1, loss, norm)
+		return fmt.Errorf("step %d: run diverged: loss %v, gradient norm %v; try a lower rate or a longer warmup", t.step+1, loss, norm)
 	}
 	clip := 1.0
 	if t.cfg.Clip > 0 && norm > t.cfg.Clip {
@@ -180,7 +181,7 @@ func (t *Trainer) advance() error {
 	return nil
 }
 
-// factor is the schedule's share of the peak rate for the coming step.
+// factor returns the schedule's factor of the peak rate for the next step.
 func (t *Trainer) factor() float64 {
 	s, done := t.cfg.Stop, 0.0
 	if t.cfg.Optimizer.Name == "schedule-free" {
@@ -198,7 +199,7 @@ func (t *Trainer) factor() float64 {
 	return t.cfg.Schedule.At(t.step, done)
 }
 
-// stop says which configured end is reached, if any.
+// stop returns the configured end that is reached, or "".
 func (t *Trainer) stop() string {
 	switch s := t.cfg.Stop; {
 	case s.Steps > 0 && t.step >= s.Steps:

@@ -19,8 +19,8 @@ import (
 	"mm-abi.org/mm/train/optim"
 )
 
-// stories writes n template sentences, of which a small model learns a lot in
-// a few steps.
+// stories returns n template sentences, which a small model learns in a few
+// steps.
 func stories(n int) string {
 	names := []string{"Tom", "Lily", "Anna", "Ben"}
 	animals := []string{"dog", "cat", "bird", "fish"}
@@ -60,7 +60,7 @@ func prepare(t testing.TB, cfg Config, dir string) *Corpus {
 	return c
 }
 
-// recorder keeps events, and cancels a run after a number of them.
+// recorder keeps events and cancels a run after a number of them.
 type recorder struct {
 	events []Event
 	after  int
@@ -75,7 +75,7 @@ func (r *recorder) Observe(e Event) error {
 	return nil
 }
 
-// curve is what a run reported, without the times.
+// curve returns the reported events without times.
 func (r *recorder) curve() []Event {
 	var all []Event
 	for _, e := range r.events {
@@ -91,7 +91,7 @@ func (r *recorder) curve() []Event {
 	return all
 }
 
-// run trains from the start to the end.
+// run trains from start to end.
 func run(t testing.TB, cfg Config, corpus *Corpus, opt Options) (*LMTrainer, *recorder) {
 	t.Helper()
 	r := &recorder{}
@@ -137,9 +137,10 @@ func TestLearns(t *testing.T) {
 					last = v
 				}
 			}
-			// Whom a story is about only its beginning tells: no trigram knows.
+			// Only its beginning names the subject of a story: no trigram
+			// predicts it.
 			if last.Loss >= base.Bigram {
-				t.Errorf("held-out loss %.3f after %d steps, a bigram has %.3f", last.Loss, last.Step, base.Bigram)
+				t.Errorf("held-out loss %.3f after %d steps, bigram %.3f", last.Loss, last.Step, base.Bigram)
 			}
 			if last.Predictions != base.Predictions || last.Bytes == 0 || math.Abs(last.BitsPerByte-last.Loss*float64(last.Predictions)/math.Ln2/float64(last.Bytes)) > 1e-12 {
 				t.Errorf("evaluation %+v against %d predictions", last.Evaluation, base.Predictions)
@@ -148,9 +149,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// The loss curve and the weights are the same bits with one and two threads,
-// and when the run is interrupted and resumed, again and again; with products
-// of bfloat16 too.
+// The loss curve and the weights are bit-identical with one and two threads and
+// through interruptions, with bfloat16 products too.
 func TestCurveBitwise(t *testing.T) {
 	for _, name := range []string{"adamw", "lion", "muon", "schedule-free", string(BF16)} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestCurveBitwise(t *testing.T) {
 				t.Errorf("two threads: %s", d)
 			}
 			if !cmp.Equal(weights(one.Model()), weights(two.Model())) {
-				t.Error("two threads end at other weights")
+				t.Error("two threads: weights differ")
 			}
 
 			save := filepath.Join(dir, "run")
@@ -198,19 +198,19 @@ func TestCurveBitwise(t *testing.T) {
 			}
 			defer tr.Close()
 			if pieces < 3 {
-				t.Fatalf("the run came in %d pieces", pieces)
+				t.Fatalf("run of %d parts", pieces)
 			}
 			if d := cmp.Diff(first.curve(), curve); d != "" {
-				t.Errorf("in %d pieces: %s", pieces, d)
+				t.Errorf("in %d parts: %s", pieces, d)
 			}
 			if !cmp.Equal(weights(one.Model()), weights(tr.Model())) {
-				t.Error("the resumed run ends at other weights")
+				t.Error("resumed run: weights differ")
 			}
 		})
 	}
 }
 
-// Products of bfloat16 move the weights otherwise, and learn as much.
+// Products of bfloat16 change the weights and learn as well.
 func TestPrecision(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -233,7 +233,7 @@ func TestPrecision(t *testing.T) {
 	}
 }
 
-// Gradients of n batches added are those of one batch n times as large.
+// Gradients of n accumulated batches are those of one batch n times as large.
 func TestAccumulation(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -245,7 +245,7 @@ func TestAccumulation(t *testing.T) {
 	for name, a := range weights(split.Model()) {
 		for i, v := range weights(whole.Model())[name] {
 			if math.Abs(float64(a[i]-v)) > 2e-3 {
-				t.Fatalf("%s[%d]: %v accumulated, %v at once", name, i, a[i], v)
+				t.Fatalf("%s[%d]: %v accumulated, want %v", name, i, a[i], v)
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// A run whose loss is no number says so instead of saving it.
+// A run with a NaN loss fails without saving.
 func TestDiverges(t *testing.T) {
 	dir := t.TempDir()
 	cfg := smallConfig(t, dir)
@@ -315,6 +315,6 @@ func TestDiverges(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "run")); err == nil {
-		t.Error("something was saved")
+		t.Error("saved a checkpoint")
 	}
 }
