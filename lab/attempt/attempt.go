@@ -48,7 +48,7 @@ func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
 	if err := m.known(opt.Only); err != nil {
 		return 0, err
 	}
-	records, err := records.Read[judge.Record](opt.Records)
+	rows, err := records.Read[judge.Record](opt.Records)
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func (m Matrix) Fill(ctx context.Context, opt Options) (tried int, err error) {
 		if err != nil {
 			return tried, err
 		}
-		n, err := m.scope(ctx, s, made, records, opt)
+		n, err := m.scope(ctx, s, made, rows, opt)
 		if tried += n; err != nil {
 			return tried, err
 		}
@@ -91,7 +91,7 @@ func wanted(only []string, s Scope, t target) bool {
 }
 
 // scope tries what is left of a scope.
-func (m Matrix) scope(ctx context.Context, s Scope, made string, records []judge.Record, opt Options) (tried int, err error) {
+func (m Matrix) scope(ctx context.Context, s Scope, made string, rows []judge.Record, opt Options) (tried int, err error) {
 	var sub *subject
 	defer func() {
 		if sub != nil {
@@ -99,7 +99,7 @@ func (m Matrix) scope(ctx context.Context, s Scope, made string, records []judge
 		}
 	}()
 	for _, t := range m.targets {
-		r := last(records, key(made, t))
+		r := last(rows, key(made, t))
 		if !wanted(opt.Only, s, t) || r != nil && r.Result != judge.Skipped && !opt.Again {
 			continue
 		}
