@@ -253,6 +253,9 @@ func (c *calc) answerSolve(clauses []clause, rest string, point bool) any {
 	}
 	list := []any{}
 	for _, s := range c.system(eqs, names) {
+		if !c.satisfies(eqs, s) {
+			continue
+		}
 		o := map[string]any{}
 		for name, e := range s {
 			o[name] = result(e, point)

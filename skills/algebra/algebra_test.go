@@ -158,6 +158,7 @@ func TestRefuses(t *testing.T) {
 		{"solve", "x < 3", "inequalities"},
 		{"diff", "a*b", "by which"},
 		{"integrate", "x", "no op"},
+		{"factor", "1022117", "not searched"}, // 1009*1013
 		{"convert s", "3 m", "is m and s is s"},
 		{"convert zorks", "3 m", "no unit"},
 		{"convert", "3 m", "which unit"},

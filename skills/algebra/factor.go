@@ -45,7 +45,7 @@ func (c *calc) unexpanded(list []*expr) *expr {
 func (c *calc) primeText(n *big.Int) string {
 	var list []string
 	for _, f := range c.primes(new(big.Int).Abs(n)) {
-		if f.p.BitLen() > 20 && !f.p.ProbablyPrime(8) {
+		if !f.p.ProbablyPrime(8) {
 			c.fault("%s has divisors over %d, which are not searched for", shorten(n.String()), trial)
 		}
 		p := f.p.String()

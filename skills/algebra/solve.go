@@ -64,15 +64,40 @@ func (v value) at(env map[string]complex128) (complex128, bool) {
 // proves puts a solution into the equation, in double precision; unknowns
 // beside x get some values.
 func (c *calc) proves(e *expr, x string, v value) bool {
-	env := map[string]complex128{}
-	for i, name := range unknowns(e) {
-		env[name] = complex(1.37+0.61*float64(i), 0)
-	}
+	env := arbitrary(unknowns(e))
 	at, ok := v.at(env)
 	if !ok {
 		return false
 	}
 	env[x] = at
+	return c.vanishes(e, env)
+}
+
+// satisfies reports whether a solution of a system makes each equation 0, in
+// double precision: one that divides by 0 is not a solution.
+func (c *calc) satisfies(eqs []*expr, s map[string]*expr) bool {
+	env := arbitrary(unknowns(eqs...))
+	for name, e := range s {
+		v, ok := decimal(e, env)
+		if !ok {
+			return false
+		}
+		env[name] = v
+	}
+	return !slices.ContainsFunc(eqs, func(e *expr) bool { return !c.vanishes(e, env) })
+}
+
+// arbitrary assigns values to unknowns.
+func arbitrary(names []string) map[string]complex128 {
+	env := map[string]complex128{}
+	for i, name := range names {
+		env[name] = complex(1.37+0.61*float64(i), 0)
+	}
+	return env
+}
+
+// vanishes reports whether e is 0 in env, but for rounding.
+func (c *calc) vanishes(e *expr, env map[string]complex128) bool {
 	terms := []*expr{e}
 	if e.kind == sum {
 		terms = e.args
