@@ -2,7 +2,7 @@ package runtimes
 
 import "mm-abi.org/mm/onnx"
 
-// onnxElems are the element types by ONNX's numbers.
+// onnxElems maps ONNX's element types.
 var onnxElems = map[onnx.DType]Elem{
 	onnx.FLOAT: Float32, onnx.UINT8: Uint8, onnx.INT8: Int8, onnx.UINT16: Uint16, onnx.INT16: Int16, onnx.INT32: Int32, onnx.INT64: Int64,
 	onnx.STRING: String, onnx.BOOL: Bool, onnx.FLOAT16: Float16, onnx.DOUBLE: Float64, onnx.UINT32: Uint32, onnx.UINT64: Uint64,
@@ -11,11 +11,10 @@ var onnxElems = map[onnx.DType]Elem{
 	onnx.UINT2: Uint2, onnx.INT2: Int2,
 }
 
-// ElemOf is an element type by ONNX's number; "" for one that is not carried.
+// ElemOf returns the element type for ONNX's, or "" if it is not supported.
 func ElemOf(d onnx.DType) Elem { return onnxElems[d] }
 
-// ONNX is the number that ONNX gives an element type; 0 for a type that it does
-// not know.
+// ONNX returns ONNX's element type, or 0 if ONNX has none.
 func (e Elem) ONNX() onnx.DType {
 	for d, elem := range onnxElems {
 		if elem == e {

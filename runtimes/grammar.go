@@ -7,19 +7,19 @@ import (
 	"sort"
 )
 
-// Grammar says which tokens may follow, as a deterministic automaton over ids:
-// data, so that it travels to wherever the engine computes. It begins in state
-// 0 with the first token that is generated.
+// Grammar restricts the tokens that may follow. It is a deterministic automaton
+// over ids, plain data that can be sent to another process. It starts in state 0
+// with the first generated token.
 type Grammar struct {
 	States []State
 }
 
-// Constraint says which tokens may follow what was written since the
-// generation began. It is asked by one goroutine at a time.
+// Constraint restricts the tokens that may follow those written since the
+// generation began. It need not be safe for concurrent use.
 type Constraint interface {
-	// Mask sets the logits of tokens that may not follow to -Inf.
+	// Mask sets the logits of forbidden tokens to -Inf.
 	Mask(written []int32, logits []float32) error
-	// Forced are tokens that must follow, whatever the logits; none where the
+	// Forced returns tokens that must follow whatever the logits; none if the
 	// model has a choice.
 	Forced(written []int32) []int32
 }
@@ -27,13 +27,13 @@ type Constraint interface {
 // Nowhere is the next state of a token that is not allowed.
 const Nowhere int32 = -1
 
-// State is where a text stands. A token takes the edge it lies on, or Else.
+// State is a state of a [Grammar]. A token follows the edge that contains it, or Else.
 type State struct {
 	Edges []Edge // ascending, disjoint
-	Else  int32  // the next state of every other token; [Nowhere]: none is allowed
+	Else  int32  // next state of every other token; [Nowhere]: none is allowed
 }
 
-// Edge is a range of ids and the state behind them.
+// Edge maps a range of ids to the next state.
 type Edge struct {
 	From, To int32 // inclusive
 	Next     int32 // [Nowhere]: not allowed
@@ -42,32 +42,32 @@ type Edge struct {
 // maxGrammar bounds the edges of a grammar.
 const maxGrammar = 1 << 20
 
-// Check reports a grammar that is no automaton.
+// Check reports a malformed grammar.
 func (g *Grammar) Check() error {
 	if len(g.States) == 0 {
-		return fmt.Errorf("a grammar without states")
+		return fmt.Errorf("grammar without states")
 	}
 	edges := 0
-	known := func(next int32) bool { return next >= Nowhere && int(next) < len(g.States) }
+	valid := func(next int32) bool { return next >= Nowhere && int(next) < len(g.States) }
 	for i, s := range g.States {
 		if edges += 1 + len(s.Edges); edges > maxGrammar {
-			return fmt.Errorf("a grammar of more than %d states and edges", maxGrammar)
+			return fmt.Errorf("grammar with more than %d states and edges", maxGrammar)
 		}
 		last := int32(-1)
 		for _, e := range s.Edges {
-			if e.From <= last || e.To < e.From || !known(e.Next) {
-				return fmt.Errorf("state %d of a grammar: the edge %d to %d leads to %d, or is out of order", i, e.From, e.To, e.Next)
+			if e.From <= last || e.To < e.From || !valid(e.Next) {
+				return fmt.Errorf("grammar state %d: bad edge %d to %d, next state %d", i, e.From, e.To, e.Next)
 			}
 			last = e.To
 		}
-		if !known(s.Else) {
-			return fmt.Errorf("state %d of a grammar: other tokens lead to %d, which is no state", i, s.Else)
+		if !valid(s.Else) {
+			return fmt.Errorf("grammar state %d: bad next state %d of other tokens", i, s.Else)
 		}
 	}
 	return nil
 }
 
-// Next is the state behind a token; [Nowhere] when it is not allowed.
+// Next returns the state after a token, or [Nowhere] if it is not allowed.
 func (g *Grammar) Next(state, token int32) int32 {
 	if state < 0 || int(state) >= len(g.States) {
 		return Nowhere
@@ -80,7 +80,7 @@ func (g *Grammar) Next(state, token int32) int32 {
 	return s.Else
 }
 
-// Mask sets the logits of what may not follow in a state to -Inf.
+// Mask sets the logits of tokens that a state forbids to -Inf.
 func (g *Grammar) Mask(state int32, logits []float32) {
 	s := State{Else: Nowhere}
 	if state >= 0 && int(state) < len(g.States) {
@@ -102,8 +102,8 @@ func (g *Grammar) Mask(state int32, logits []float32) {
 	forbid(len(logits), s.Else != Nowhere)
 }
 
-// Sequences is the grammar of a choice: the text is one of the lists of
-// tokens, and then one of ends.
+// Sequences returns the grammar of a choice: one of the token lists, then one of
+// ends.
 func Sequences(choices [][]int32, ends []int32) *Grammar {
 	g := &Grammar{States: []State{{Else: Nowhere}}}
 	next := make(map[[2]int32]int32) // state, token → state

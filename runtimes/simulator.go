@@ -1,19 +1,19 @@
 package runtimes
 
-// Simulator is an [Engine] that may stand in for hardware that is not there.
-// What it computes says nothing of that hardware, and is named accordingly.
+// Simulator is an [Engine] that may emulate absent hardware. Its results do not
+// describe that hardware and are marked accordingly.
 type Simulator interface {
 	Simulates() bool
 }
 
-// Simulates reports whether an engine stands in for hardware.
+// Simulates reports whether an engine emulates hardware.
 func Simulates(e Engine) bool {
 	s, ok := e.(Simulator)
 	return ok && s.Simulates()
 }
 
-// Shown is the name of an engine as results carry it: "qnn (emulated)" of one
-// that stands in for hardware.
+// Shown returns an engine's name as results show it: "qnn (emulated)" if it
+// emulates hardware.
 func Shown(e Engine) string {
 	if Simulates(e) {
 		return e.Name() + " (emulated)"
@@ -21,8 +21,8 @@ func Shown(e Engine) string {
 	return e.Name()
 }
 
-// Documented is a [Model] that says what a record of its results must name,
-// such as the digest of what was loaded.
+// Documented is a [Model] with facts that a record of its results must name, such
+// as the digest of the loaded file.
 type Documented interface {
 	Facts() map[string]string
 }

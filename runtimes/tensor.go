@@ -31,19 +31,19 @@ const (
 	Float8E5M2     Elem = "fp8e5m2"
 	Float8E5M2FNUZ Elem = "fp8e5m2fnuz"
 	Float8E8M0     Elem = "fp8e8m0"
-	// Several elements share a byte, the first one in its low bits.
+	// Several elements share a byte; the first is in its low bits.
 	Float4E2M1 Elem = "fp4e2m1"
 	Int4       Elem = "int4"
 	Uint4      Elem = "uint4"
 	Int2       Elem = "int2"
 	Uint2      Elem = "uint2"
-	// String is text or bytes: each element's length in four bytes, little
-	// endian, and then the element.
+	// String is text or bytes: for each element its length in four bytes, little
+	// endian, then its bytes.
 	String Elem = "string"
 )
 
-// Size is the number of bytes of an element; 0 for a type that is none, whose
-// elements share bytes, or differ in size.
+// Size returns the bytes of an element, or 0 if the type is unknown, or its
+// elements share bytes or differ in size.
 func (e Elem) Size() int {
 	if b := e.Bits(); b%8 == 0 {
 		return b / 8
@@ -51,8 +51,7 @@ func (e Elem) Size() int {
 	return 0
 }
 
-// Bits is the number of bits of an element; 0 for a String and for a type that
-// is none.
+// Bits returns the bits of an element, or 0 for String and unknown types.
 func (e Elem) Bits() int {
 	switch e {
 	case Float64, Int64, Uint64:
@@ -71,24 +70,24 @@ func (e Elem) Bits() int {
 	return 0
 }
 
-// Tensor is numbers in row-major order, little endian.
+// Tensor holds numbers in row-major order, little endian.
 type Tensor struct {
 	Type  Elem
-	Shape []int64 // none for a single number
+	Shape []int64 // empty for a scalar
 	Data  []byte
 }
 
 // maxRank bounds the dimensions of a tensor.
 const maxRank = 32
 
-// Check reports a tensor whose data is not what type and shape say.
+// Check reports a tensor whose data does not match its type and shape.
 func (t Tensor) Check() error {
 	size := uint64(t.Type.Bits())
 	if size == 0 && t.Type != String {
-		return fmt.Errorf("a tensor of %q: no element type", t.Type)
+		return fmt.Errorf("unknown element type %q", t.Type)
 	}
 	if len(t.Shape) > maxRank {
-		return fmt.Errorf("a tensor of %d dimensions, the limit is %d", len(t.Shape), maxRank)
+		return fmt.Errorf("tensor has %d dimensions, limit %d", len(t.Shape), maxRank)
 	}
 	if t.Type == String {
 		_, err := t.Strings()
@@ -97,7 +96,7 @@ func (t Tensor) Check() error {
 	empty, over := false, false
 	for _, d := range t.Shape {
 		if d < 0 {
-			return fmt.Errorf("a tensor of shape %v: a dimension is negative", t.Shape)
+			return fmt.Errorf("tensor shape %v: negative dimension", t.Shape)
 		}
 		empty = empty || d == 0
 		hi, lo := bits.Mul64(size, uint64(max(d, 1)))
@@ -108,12 +107,12 @@ func (t Tensor) Check() error {
 		size, over = 0, false
 	}
 	if over || (size+7)/8 != uint64(len(t.Data)) {
-		return fmt.Errorf("a tensor of %s %v has %d bytes of data", t.Type, t.Shape, len(t.Data))
+		return fmt.Errorf("tensor of %s %v has %d bytes of data", t.Type, t.Shape, len(t.Data))
 	}
 	return nil
 }
 
-// Strings makes a tensor of texts.
+// Strings returns a tensor of texts.
 func Strings(shape []int64, texts []string) Tensor {
 	t := Tensor{Type: String, Shape: shape}
 	for _, s := range texts {
@@ -122,15 +121,15 @@ func Strings(shape []int64, texts []string) Tensor {
 	return t
 }
 
-// Strings are the elements of a tensor of texts.
+// Strings returns the elements of a tensor of texts.
 func (t Tensor) Strings() ([]string, error) {
 	if t.Type != String {
-		return nil, fmt.Errorf("a tensor of %s holds no texts", t.Type)
+		return nil, fmt.Errorf("tensor of %s, want %s", t.Type, String)
 	}
 	var texts []string
 	for b := t.Data; len(b) > 0; {
 		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-			return nil, errors.New("a tensor of texts whose data ends within one")
+			return nil, errors.New("tensor of texts: data truncated")
 		}
 		n := binary.LittleEndian.Uint32(b)
 		texts, b = append(texts, string(b[4:4+n])), b[4+n:]
@@ -138,15 +137,15 @@ func (t Tensor) Strings() ([]string, error) {
 	n := uint64(1)
 	for _, d := range t.Shape {
 		if d < 0 {
-			return nil, fmt.Errorf("a tensor of shape %v: a dimension is negative", t.Shape)
+			return nil, fmt.Errorf("tensor shape %v: negative dimension", t.Shape)
 		}
 		hi, lo := bits.Mul64(n, uint64(d))
 		if n = lo; hi != 0 {
-			n = 1 << 63 // no slice is that long; a later dimension may be 0
+			n = 1 << 63 // longer than any slice; a later dimension may be 0
 		}
 	}
 	if n != uint64(len(texts)) {
-		return nil, fmt.Errorf("a tensor of string %v holds %d texts", t.Shape, len(texts))
+		return nil, fmt.Errorf("tensor of string %v holds %d texts", t.Shape, len(texts))
 	}
 	return texts, nil
 }

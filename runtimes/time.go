@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Stepwise bounds a generation of any length: it ends ctx, with [ErrTime] as
-// the cause, when a token is longer than limit in coming. The engine calls the
-// emit that comes back, whose own time does not count, and end when it is done.
-// A limit of 0 is none.
+// Stepwise bounds the time per token of a generation: it cancels ctx, with
+// [ErrTime] as the cause, if a token takes longer than limit. The engine calls the
+// returned emit, whose own time does not count, and end when it is done. If limit
+// is 0, there is no bound.
 func Stepwise(ctx context.Context, limit time.Duration, emit func(id int32) error) (_ context.Context, timed func(id int32) error, end func()) {
 	if limit == 0 {
 		return ctx, emit, func() {}
@@ -24,7 +24,7 @@ func Stepwise(ctx context.Context, limit time.Duration, emit func(id int32) erro
 	return ctx, timed, func() { timer.Stop(); cancel(nil) }
 }
 
-// OverTime reports whether err is that of a context which a limit ended.
+// OverTime reports whether err comes from a context that a limit canceled.
 func OverTime(ctx context.Context, err error) bool {
 	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 	return ended && errors.Is(context.Cause(ctx), ErrTime)

@@ -51,7 +51,7 @@ func (p *program) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "request", Usage: "read a request from `FILE`, - for standard input"},
 			&cli.StringFlag{Name: "json-schema", Usage: "answer in JSON that the schema in `FILE` accepts (docs/GRAMMAR.md)"},
 			&cli.BoolFlag{Name: "smoke", Usage: "run the golden prompts of the graph; exit 5 if one misses"},
-		}, append(append(wishFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
+		}, append(append(outputFlags(), fileFlags()...), answerFlags()...)...), p.quietFlag()), append(resolveFlags(), append(claimFlags(), expectFlag())...)...),
 		Action: p.run,
 	}
 }
@@ -69,7 +69,7 @@ func (s saying) Set(value string) error {
 	if s.in != abi.Text {
 		part = talk.Part{Type: s.in, Path: value}
 	}
-	s.p.said = append(s.p.said, part)
+	s.p.inputs = append(s.p.inputs, part)
 	return nil
 }
 
@@ -113,10 +113,7 @@ func answerFlags() []cli.Flag {
 }
 
 func (p *program) run(c *cli.Context) error {
-	if err := wantArgs(c, 1, 2); err != nil {
-		return err
-	}
-	use, own := useOptions(c), workspace.IsFunction(c.Args().First())
+	use, loose := useOptions(c), workspace.IsFunction(c.Args().First())
 	use.skills, use.request = true, c.String("request") != ""
 	opt, err := p.runOptions(c)
 	if err != nil {
@@ -126,17 +123,17 @@ func (p *program) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	wish, err := wishOptions(c)
+	out, err := outputOptions(c)
 	if err != nil {
 		return err
 	}
 	var req runner.Request
 	switch {
-	case own || call.explicit():
-		err = aloneOptions(c)
+	case loose || call.explicit():
+		err = textOnly(c)
 	case !c.Bool("smoke"):
 		if req, err = p.requestOptions(c); err == nil {
-			err = wish.ask(&req, c.String("request") != "")
+			err = out.apply(&req, c.String("request") != "")
 		}
 		if file := c.String("json-schema"); file != "" && err == nil {
 			if len(req.ToolsAllowed) > 0 {
@@ -144,19 +141,19 @@ func (p *program) run(c *cli.Context) error {
 			}
 			req.Preferences.Grammar, err = readSchema(file)
 		}
-		req.Context = wish.trace
+		req.Context = out.trace
 	}
 	if err != nil {
 		return err
 	}
 	return p.inWorkspace(workspaceOptions(c, use.arg), func(w *workspace.Workspace) error {
-		if own {
-			return p.runOwn(c.Context, w, use, opt, call)
+		if loose {
+			return p.runLoose(c.Context, w, use, opt, call)
 		}
 		if opt.Features = p.features(w, c.Bool("no-cache")); opt.Features != nil {
 			defer opt.Features.Close()
 		}
-		return p.answer(c.Context, w, use, opt, req, call, wish)
+		return p.answer(c.Context, w, use, opt, req, call, out)
 	})
 }
 
@@ -173,7 +170,7 @@ func useOptions(c *cli.Context) use {
 	return use{arg: c.Args().First(), target: c.String("target"), smoke: c.Bool("smoke"), resolve: resolveOptions(c)}
 }
 
-func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, wish wishes) error {
+func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt runner.Options, req runner.Request, call call, out outputs) error {
 	r, err := p.runner(ctx, w, u, opt)
 	if err != nil {
 		return err
@@ -182,7 +179,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if u.smoke {
 		return p.smoke(ctx, w, r, u.arg)
 	}
-	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !wish.any() {
+	if call.explicit() || r.Engine() == nil && !text(req.Inputs) && !out.any() {
 		return p.runFunctions(ctx, w, r, u, call)
 	}
 	emit := func(text string) error {
@@ -200,7 +197,7 @@ func (p *program) answer(ctx context.Context, w *workspace.Workspace, u use, opt
 	if err != nil {
 		return explained(err)
 	}
-	if err := p.printAnswer(r, answer, wish); err != nil {
+	if err := p.printAnswer(r, answer, out); err != nil {
 		return err
 	}
 	if answer.Stop == runner.StopBudget {
@@ -242,7 +239,7 @@ func (p *program) runOptions(c *cli.Context) (runner.Options, error) {
 	}
 	if c.Bool("allow-fallback") {
 		opt.Fallback = func(f part.Fallback) {
-			p.say("%s runs on %s, not on %s: %v", f.Part, f.Taken, f.Asked, f.Why)
+			p.say("%s runs on %s, not on %s: %v", f.Part, f.Used, f.Requested, f.Why)
 		}
 	}
 	if opt.Limits.Threads < 0 {
@@ -345,7 +342,7 @@ func assetOptions(c *cli.Context) (out []runner.Asset, err error) {
 // stands behind the picture that it is about; or, where nothing was said in words,
 // standard input.
 func (p *program) inputOptions(c *cli.Context) ([]talk.Part, error) {
-	said := p.said
+	said := p.inputs
 	if c.NArg() > 1 {
 		if c.IsSet("prompt") || c.IsSet("p") {
 			return nil, usageError{fmt.Errorf("two prompts, %q and --prompt", c.Args().Get(1))}
@@ -465,55 +462,26 @@ func (p *program) start(ctx context.Context, b *builds.Build, opt runner.Options
 		return nil, err
 	}
 	for _, o := range r.Overrides() {
-		p.say("%s runs on %s, as --backend says; the graph asks for %s", o.Part, o.Taken, o.Graph)
+		p.say("%s runs on %s, as --backend says; the graph asks for %s", o.Part, o.Used, o.Graph)
 	}
 	return r, nil
 }
 
-// ran is the answer as --json prints it.
-type ran struct {
-	Text      string      `json:"text"`
-	Reasoning string      `json:"reasoning,omitempty"`
-	Called    []called    `json:"called,omitempty"` // tools, and what came of it
-	Calls     []talk.Call `json:"calls,omitempty"`  // that nobody has made
-	Tokens    []int32     `json:"tokens"`
-	Stop      string      `json:"stop"`
-	Timings   struct {
-		LoadMS       float64 `json:"load_ms"`
-		FirstTokenMS float64 `json:"first_token_ms"`
-		PromptTokens int     `json:"prompt_tokens"`
-		Generated    int     `json:"generated"`
-		PerSecond    float64 `json:"tokens_per_second"`
-	} `json:"timings"`
-	Backend  string           `json:"backend"`  // of the core
-	Backends []runner.Backend `json:"backends"` // of every part that was needed
-	Made     []made           `json:"made,omitempty"`
-	Assumed  []string         `json:"assumed,omitempty"`
-	Trace    []step           `json:"trace,omitempty"`
-	Context  []part.Position  `json:"context,omitempty"`
-	Unheld   string           `json:"unheld,omitempty"` // why the calls were held to no grammar
-}
-
-func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) error {
-	t := a.Timings
-	files, err := wish.write(a.Made)
+func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, o outputs) error {
+	files, err := runner.WriteMade(o.files, a.Made)
 	if err != nil {
 		return err
 	}
-	steps, err := p.traced(wish, r.Build().Assembly.Name, a.Trace)
+	steps, err := p.traceReport(o, r.Build().Assembly.Name, a.Trace)
 	if err != nil {
 		return err
 	}
 	if p.json {
-		out := ran{Text: a.Text, Reasoning: a.Reasoning, Called: calledOf(a.Called), Calls: a.Calls, Tokens: a.Tokens, Stop: string(a.Stop), Backend: runtimes.Shown(r.Engine()), Backends: a.Backends, Made: files, Assumed: a.Assumed, Trace: steps, Context: a.Context, Unheld: a.Unheld}
-		if out.Tokens == nil {
-			out.Tokens = []int32{}
-		}
-		out.Timings.LoadMS, out.Timings.FirstTokenMS = ms(t.Load), ms(t.FirstToken)
-		out.Timings.PromptTokens, out.Timings.Generated, out.Timings.PerSecond = t.Prompt, t.Generated, t.PerSecond()
+		out := r.Report(a)
+		out.Made, out.Trace = files, steps
 		return p.printJSON(out)
 	}
-	if len(files) == 0 || wish.text {
+	if len(files) == 0 || o.text {
 		if _, err := fmt.Fprintln(p.stdout); err != nil {
 			return err
 		}
@@ -522,24 +490,23 @@ func (p *program) printAnswer(r *runner.Runner, a *runner.Answer, wish wishes) e
 		p.say("%s by %s in %s: %s %v, %d bytes, %s", f.Type, f.Part, f.File, f.DType, f.Shape, f.Bytes, short(f.Digest))
 	}
 	p.sayCalls(a)
-	if err := p.printPositions(a.Context); err != nil {
-		return err
+	if len(a.Context) > 0 {
+		if err := writeTable(p.stderr, part.PositionHeading, part.PositionRows(a.Context)); err != nil {
+			return err
+		}
 	}
 	for _, line := range a.Assumed {
 		p.say("assumed: %s", line)
 	}
-	p.say("%d prompt + %d generated tokens (%s); load %.0f ms, first token %.1f ms, %.1f tok/s; %s",
-		t.Prompt, t.Generated, a.Stop, ms(t.Load), ms(t.FirstToken), t.PerSecond(), ranOn(a.Backends))
+	p.say("%s", a.Summary())
 	return nil
 }
 
-// ranOn says which engine ran each part.
-func ranOn(backends []runner.Backend) string {
-	parts := make([]string, len(backends))
-	for i, b := range backends {
-		parts[i] = b.Part + " on " + b.Engine
+// sayCalls describes the tool calls of an answer.
+func (p *program) sayCalls(a *runner.Answer) {
+	for _, line := range a.CallLines() {
+		p.say("%s", line)
 	}
-	return strings.Join(parts, ", ")
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

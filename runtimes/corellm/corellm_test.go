@@ -240,7 +240,7 @@ func TestTime(t *testing.T) {
 	if err := s.Feed(ctx, runtimes.Positions{Tokens: prompt}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, runtimes.ErrTime) {
 		t.Errorf("the caller's deadline: %v", err)
 	}
-	if _, err := s.(runtimes.Scorer).Logits(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing was fed") {
+	if _, err := s.(runtimes.Scorer).Logits(t.Context()); err == nil || !strings.Contains(err.Error(), "no logits") {
 		t.Errorf("logits of nothing: %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -12,14 +12,14 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// NewSequence begins an empty sequence.
+// NewSequence returns an empty sequence.
 func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	n := opt.Context
 	if n == 0 {
 		n = m.context
 	}
 	if n < 0 || n > m.context {
-		return nil, fmt.Errorf("a sequence of %d positions: the model has room for %d", n, m.context)
+		return nil, fmt.Errorf("context of %d positions, the model has %d", n, m.context)
 	}
 	s := &sequence{m: m}
 	var err error
@@ -32,7 +32,7 @@ func (m *model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 	return s, err
 }
 
-// sequence is a session of the engine.
+// sequence is a session of core/infer.
 type sequence struct {
 	m        *model
 	session  *infer.Session // nil: closed
@@ -47,15 +47,15 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	before, rows, width := s.session.Len(), 0, s.m.weights.Config().Width
 	for _, p := range in {
 		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
-			return errors.New("positions that are tokens and vectors at once")
+			return errors.New("positions with both tokens and vectors")
 		}
 		if len(p.Vectors)%width != 0 {
-			return fmt.Errorf("%d numbers are no whole number of vectors of %d", len(p.Vectors), width)
+			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
 		}
 		rows += len(p.Tokens) + len(p.Vectors)/width
 	}
 	if room := s.session.Context() - before; rows > room {
-		return fmt.Errorf("%w: max_seq is %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.session.Context(), before, rows)
+		return fmt.Errorf("%w: max_seq %d, %d positions used, %d more requested", runtimes.ErrFull, s.session.Context(), before, rows)
 	}
 	ctx, end := s.bounded(ctx)
 	defer end()
@@ -68,13 +68,13 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 		}
 		if err != nil {
 			s.session.Truncate(before)
-			return s.told(ctx, err)
+			return s.mapErr(ctx, err)
 		}
 	}
 	return nil
 }
 
-// bounded ends ctx after the time that a call may take.
+// bounded adds the time limit of a call to ctx.
 func (s *sequence) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.m.limit == 0 {
 		return ctx, func() {}
@@ -82,27 +82,27 @@ func (s *sequence) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, s.m.limit, runtimes.ErrTime)
 }
 
-// told gives an error its name in the contract.
-func (s *sequence) told(ctx context.Context, err error) error {
+// mapErr maps a deadline to runtimes.ErrTime.
+func (s *sequence) mapErr(ctx context.Context, err error) error {
 	if runtimes.OverTime(ctx, err) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, s.m.limit.Round(time.Microsecond))
 	}
 	return closed(err)
 }
 
-// Truncate forgets the positions from n on.
+// Truncate drops the positions from n on.
 func (s *sequence) Truncate(n int) error {
 	if s.session == nil {
 		return runtimes.ErrClosed
 	}
 	if n < 0 || n > s.session.Len() {
-		return fmt.Errorf("truncating %d positions to %d", s.session.Len(), n)
+		return fmt.Errorf("cannot truncate %d positions to %d", s.session.Len(), n)
 	}
 	s.session.Truncate(n)
 	return nil
 }
 
-// Len is the number of positions held.
+// Len returns the number of positions.
 func (s *sequence) Len() int {
 	if s.session == nil {
 		return 0
@@ -110,7 +110,7 @@ func (s *sequence) Len() int {
 	return s.session.Len()
 }
 
-// stops gives the engine's reasons the contract's names.
+// stops maps the reasons of core/infer.
 var stops = map[infer.Reason]runtimes.Stop{
 	infer.StopLength: runtimes.StopLength, infer.StopContext: runtimes.StopContext, infer.StopToken: runtimes.StopEnd,
 }
@@ -136,7 +136,7 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	ctx, emit, end := runtimes.Stepwise(ctx, s.m.limit, emit)
 	defer end()
 	if err := s.session.Recall(ctx); err != nil {
-		return "", s.told(ctx, err)
+		return "", s.mapErr(ctx, err)
 	}
 	stats, err := s.session.Generate(ctx, o, func(t infer.Token) error {
 		if err := emit(t.ID); err != nil {
@@ -144,18 +144,17 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 		}
 		return nil
 	})
-	var own *refused
+	var emitErr *refused
 	switch {
-	case errors.As(err, &own): // emit's, as it is
-		return "", own.error
-	case opt.Allow != nil && errors.Is(err, sample.ErrNone): // the grammar is at its end
+	case errors.As(err, &emitErr): // of emit, returned unchanged
+		return "", emitErr.error
+	case opt.Allow != nil && errors.Is(err, sample.ErrNone): // the grammar ended
 		return runtimes.StopEnd, nil
 	}
-	return stops[stats.Reason], s.told(ctx, err)
+	return stops[stats.Reason], s.mapErr(ctx, err)
 }
 
-// follow has a constraint look at what is drawn, beside what looks at it
-// already.
+// follow adds a constraint to the hooks of a generation.
 func (s *sequence) follow(o *infer.GenerateOptions, c runtimes.Constraint) {
 	from, before := s.session.Len(), o.Mask
 	o.Mask = func(history []int32, logits []float32) error {
@@ -166,7 +165,7 @@ func (s *sequence) follow(o *infer.GenerateOptions, c runtimes.Constraint) {
 		}
 		return c.Mask(history[from:], logits)
 	}
-	if before == nil { // or the two might force different tokens
+	if before == nil { // otherwise the two might force different tokens
 		o.Forced = func(history []int32) []int32 { return c.Forced(history[from:]) }
 	}
 }
@@ -174,17 +173,16 @@ func (s *sequence) follow(o *infer.GenerateOptions, c runtimes.Constraint) {
 // refused marks an error of emit.
 type refused struct{ error }
 
-// walk follows a grammar along what is generated.
+// walk tracks the state of a grammar along a generation.
 type walk struct {
 	grammar *runtimes.Grammar
-	from    int     // positions before the first token that it speaks of
-	tokens  []int32 // that were followed
-	states  []int32 // behind each of them
+	from    int     // positions before the first generated token
+	tokens  []int32 // tokens that were followed
+	states  []int32 // the state after each of them
 }
 
-// mask forbids what the grammar does not allow behind history. A draft's
-// proposals are looked at as well, so that a history may branch off from the
-// one before it.
+// mask forbids what the grammar does not allow after history. It is also called for a
+// draft's proposals, so a history may branch off from the previous one.
 func (w *walk) mask(history []int32, logits []float32) error {
 	drawn := history[w.from:]
 	same := 0
@@ -204,7 +202,7 @@ func (w *walk) mask(history []int32, logits []float32) error {
 	return nil
 }
 
-// Logits are those behind the last position.
+// Logits returns the logits after the last position.
 func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if s.session == nil {
 		return nil, runtimes.ErrClosed
@@ -212,12 +210,12 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	ctx, end := s.bounded(ctx)
 	defer end()
 	if err := s.session.Recall(ctx); err != nil {
-		return nil, s.told(ctx, err)
+		return nil, s.mapErr(ctx, err)
 	}
 	return append([]float32(nil), s.session.Logits()...), nil
 }
 
-// Hidden gives the states of positions.
+// Hidden returns the states of positions.
 func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	if s.session == nil {
 		return nil, runtimes.ErrClosed
@@ -233,7 +231,7 @@ func (s *sequence) Save(w io.Writer) error {
 	return closed(s.session.WriteSnapshot(w))
 }
 
-// Restore takes up a sequence that was saved.
+// Restore reads a saved sequence.
 func (s *sequence) Restore(r io.Reader) error {
 	if s.session == nil {
 		return runtimes.ErrClosed
@@ -241,7 +239,7 @@ func (s *sequence) Restore(r io.Reader) error {
 	return closed(s.session.ReadSnapshot(r))
 }
 
-// Close lets go of the sequence.
+// Close frees the sequence.
 func (s *sequence) Close() error {
 	s.session, s.drafting = nil, nil
 	return nil

@@ -1,6 +1,5 @@
-// Package coreonnx is the engine called onnx: the encoders, projectors and
-// decoders of a build, which are ONNX models, run by package onnx/engine in
-// pure Go, on any machine, in this process.
+// Package coreonnx is the engine onnx: the encoders, projectors and decoders of a build,
+// which are ONNX models, run by onnx/engine in pure Go, on any machine, in this process.
 package coreonnx
 
 import (
@@ -10,7 +9,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -25,24 +23,18 @@ import (
 // Engine opens functions. The zero value is ready.
 type Engine struct{}
 
-const (
-	format = abi.ONNX // the one that the engine reads
-	device = "cpu"
-)
+// format is the format of the engine's files.
+const format = abi.ONNX
 
-// Name is "onnx".
+// Name returns "onnx".
 func (Engine) Name() string { return "onnx" }
 
-// Probe always finds the engine: it is part of mm.
+// Probe describes the engine, which is always available.
 func (Engine) Probe(context.Context) (runtimes.Info, error) {
-	info := runtimes.Info{Version: "(devel)", Devices: []string{device}, Formats: []string{string(format)}, License: "Apache-2.0"}
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		info.Version = b.Main.Version
-	}
-	return info, nil
+	return runtimes.BuiltIn(format), nil
 }
 
-// Can wants an ONNX file of a part that is no language model.
+// Can requires an ONNX file of a part that is not a language model.
 func (Engine) Can(part builds.Part) error {
 	switch {
 	case part.Type == abi.Core || part.Type == abi.DraftCore:
@@ -53,14 +45,14 @@ func (Engine) Can(part builds.Part) error {
 	return nil
 }
 
-// Open reads the part's ONNX file and makes it ready to run. A model with an
-// operator that the engine does not have is an error that names it.
+// Open reads and prepares the part's ONNX file. If the engine lacks an operator, the
+// error names it.
 func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	if l.Device != "" && l.Device != device {
-		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the onnx backend computes on the processor", Hint: "leave the device out"}
+	if err := l.OnlyCPU(e.Name()); err != nil {
+		return nil, err
 	}
 	if err := e.Can(b.Part); err != nil {
 		return nil, err
@@ -69,10 +61,10 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	if err != nil {
 		return nil, err
 	}
-	full := &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit"}
+	full := b.TooLarge(l, "raise the limit")
 	opt := admit.Options{CheckOptions: engine.Checks(), Open: admit.Named(b.Part.Files[string(format)], b.Files.Path, b.Sealed())}
 	if info, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
+		return nil, fmt.Errorf("reading %s: %w", b.Part.ID(), err)
 	} else if l.Memory > 0 && info.Size() > l.Memory {
 		return nil, full
 	}
@@ -96,7 +88,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	return f, nil
 }
 
-// Function makes a function of a model in memory, which is the caller's.
+// Function returns a function of a model in memory, which the caller keeps.
 func Function(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.Function, error) {
 	p, err := engine.Compile(ctx, m, engine.Options{Threads: min(l.Threads, runtime.NumCPU()), Memory: l.Memory})
 	if err != nil {
@@ -126,7 +118,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		shape := make([]int, len(t.Shape))
 		for i, d := range t.Shape {
 			if d > math.MaxInt32 {
-				return nil, fmt.Errorf("input %q: the shape %v is too large", name, t.Shape)
+				return nil, fmt.Errorf("input %q: shape %v is too large", name, t.Shape)
 			}
 			shape[i] = int(d)
 		}
@@ -152,5 +144,5 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	return out, nil
 }
 
-// Close stops the threads and gives the weights up.
+// Close stops the threads and frees the weights.
 func (f *function) Close() error { return f.program.Close() }

@@ -1,12 +1,11 @@
-// Package llamacpp is the engine called llamacpp: GGUF language models by
-// llama.cpp's library, in a child process (runtimes/worker, cmd/mm-native).
+// Package llamacpp is the engine llamacpp: GGUF language models run by llama.cpp's
+// library in a child process (runtimes/worker, cmd/mm-native).
 //
-// A file is held against the rules of core/gguf, core/infer and core/tokenizer
-// before the library sees it, so that only the architectures that mm knows are
-// opened: the library's own reader has been wrong about hostile files many
-// times. Tokens are drawn by core/infer/sample there as well; a seed gives the
-// text that it gives elsewhere wherever the logits are the same. A draft core
-// is not used, which changes no text.
+// A file passes the checks of core/gguf, core/infer and core/tokenizer before the
+// library reads it, so that only the architectures that mm supports are opened: the
+// library's reader has had many faults with hostile files. Tokens are sampled by
+// core/infer/sample in the child as well; with the same logits a seed yields the same
+// text as elsewhere. A draft core is not used, which does not change the text.
 package llamacpp
 
 import (
@@ -14,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"mm-abi.org/mm/abi"
@@ -33,32 +31,31 @@ import (
 
 // Engine opens language models.
 type Engine struct {
-	// Home gives mm's home folder, where engines are installed.
+	// Home returns mm's home folder, where engines are installed.
 	Home func() (string, error)
-	// Version is what the installed version that computes begins with; "": the
-	// newest.
+	// Version is a prefix of the installed version to use; if empty, the newest.
 	Version string
 }
 
-// At is the engine at a version.
+// At returns the engine at a version.
 func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
 
 func (e Engine) libraries() native.Libraries {
 	return native.Libraries{Name: native.LlamaCPP, Home: e.Home, Version: e.Version}
 }
 
-// Name is "llamacpp".
+// Name returns "llamacpp".
 func (Engine) Name() string { return native.LlamaCPP }
 
-// Aliases is the format's name, by which graphs call the engine.
+// Aliases returns the name of the format, which graphs use, and the project's name.
 func (Engine) Aliases() []string { return []string{string(abi.GGUF), "llama.cpp"} }
 
-// Probe starts the engine and asks it.
+// Probe starts the engine and returns its description.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 	return e.libraries().Probe(ctx)
 }
 
-// Can wants a GGUF file.
+// Can requires a GGUF file.
 func (Engine) Can(part builds.Part) error {
 	if part.Files.Entry(abi.GGUF) == "" {
 		return &runtimes.Unavailable{What: part.ID(), Why: "the llamacpp backend reads GGUF, and the target ships none of it", Hint: "assemble with --export gguf=int8"}
@@ -66,15 +63,13 @@ func (Engine) Can(part builds.Part) error {
 	return nil
 }
 
-const device = "cpu"
-
-// Open checks the files and has the engine load them.
+// Open checks the files and opens them in the engine.
 func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	if l.Device != "" && l.Device != device {
-		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the llamacpp backend computes on the processor", Hint: "leave the device out"}
+	if err := l.OnlyCPU(e.Name()); err != nil {
+		return nil, err
 	}
 	left := l.Memory
 	path, err := e.entry(&b, l, &left)
@@ -87,7 +82,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		if err != nil {
 			return nil, err
 		}
-		if a.Scale != 0 { // at 0 it changes nothing
+		if a.Scale != 0 { // at 0 it has no effect
 			o.Adapters = append(o.Adapters, wire.Adapter{Path: path, Scale: a.Scale})
 		}
 	}
@@ -96,7 +91,7 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		return nil, fmt.Errorf("checking %s: %w", b.Part.ID(), err)
 	}
 	if n := b.Tokens.DModel; n != 0 && n != cfg.Width {
-		return nil, fmt.Errorf("the file of %s has d_model %d, the build %d", b.Part.ID(), cfg.Width, n)
+		return nil, fmt.Errorf("the file of %s has d_model %d, the build has %d", b.Part.ID(), cfg.Width, n)
 	}
 	opt, err := e.libraries().Worker(l.Memory)
 	if err != nil {
@@ -108,35 +103,23 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 	}
 	open, ok := m.(runtimes.Language)
 	if !ok {
-		return nil, errors.Join(errors.New("llama.cpp opened no language model"), m.Close())
+		return nil, errors.Join(errors.New("llama.cpp did not open a language model"), m.Close())
 	}
 	if s := open.Shape(); s.Vocab != cfg.Vocab || s.Width != cfg.Width {
-		return nil, errors.Join(fmt.Errorf("llama.cpp reads a model of %d tokens and d_model %d out of %s, mm one of %d and %d", s.Vocab, s.Width, b.Part.ID(), cfg.Vocab, cfg.Width), m.Close())
+		return nil, errors.Join(fmt.Errorf("llama.cpp reads %d tokens and d_model %d from %s, mm reads %d and %d", s.Vocab, s.Width, b.Part.ID(), cfg.Vocab, cfg.Width), m.Close())
 	}
 	return &model{Language: open, path: path, width: cfg.Width, vocab: cfg.Vocab, scaled: cfg.EmbeddingScale != 0 && cfg.EmbeddingScale != 1}, nil
 }
 
-// entry is the path of a part's file, which counts against the memory that is
-// left.
+// entry returns the path of a part's file and counts it against the memory left.
 func (e Engine) entry(b *runtimes.Bundle, l runtimes.Limits, left *int64) (string, error) {
 	if err := e.Can(b.Part); err != nil {
 		return "", err
 	}
-	path, err := b.Entry(abi.GGUF)
-	if err != nil || l.Memory == 0 {
-		return path, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("looking at %s: %w", b.Part.ID(), err)
-	}
-	if *left -= info.Size(); *left < 0 {
-		return "", &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit, or export with fewer bits"}
-	}
-	return path, nil
+	return b.Weights(abi.GGUF, l, left)
 }
 
-// inspect checks all of the files that the library will read.
+// inspect checks all files that the library will read.
 func inspect(o *wire.Open) (arch.Shape, error) {
 	f, err := gguf.Open(o.Path)
 	if err != nil {
@@ -157,7 +140,7 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 		return cfg, nil
 	}
 	if err == nil && len(v.Tokens) != cfg.Vocab {
-		err = fmt.Errorf("the tokenizer has %d tokens, the model %d", len(v.Tokens), cfg.Vocab)
+		err = fmt.Errorf("the tokenizer has %d tokens, the model has %d", len(v.Tokens), cfg.Vocab)
 	}
 	if err == nil {
 		_, err = tokenizer.New(v)
@@ -165,7 +148,7 @@ func inspect(o *wire.Open) (arch.Shape, error) {
 	return cfg, err
 }
 
-// suits checks an adapter against the model's file.
+// suits checks that an adapter fits the model's file.
 func suits(path string, f *gguf.File, cfg arch.Shape) error {
 	changes, err := adapter.Open(path, adapter.Model{Arch: cfg.Arch, Heads: cfg.Heads, KVHeads: cfg.KVHeads, HeadDim: cfg.HeadDim, Interleaved: !cfg.Rope.Halves})
 	if err != nil {
@@ -175,7 +158,7 @@ func suits(path string, f *gguf.File, cfg arch.Shape) error {
 		c := changes[name]
 		t, ok := f.Tensor(name)
 		if !ok || len(t.Dims) < 2 || t.Dims[0] != c.In || t.Dims[1] != c.Out {
-			return fmt.Errorf("the adapter changes %s of %d to %d, which the model does not have", name, c.In, c.Out)
+			return fmt.Errorf("adapter tensor %s of %d to %d does not match the model", name, c.In, c.Out)
 		}
 		if c.Magnitude != nil {
 			return &runtimes.Unavailable{What: "a DoRA adapter", Why: "llama.cpp applies LoRA only", Hint: "use the core backend"}
@@ -184,18 +167,16 @@ func suits(path string, f *gguf.File, cfg arch.Shape) error {
 	return nil
 }
 
-// model adds what llama.cpp does not tell: the vectors that tokens are read
-// as, which lie in the file.
+// model adds the token embeddings, which llama.cpp does not expose, from the file.
 type model struct {
 	runtimes.Language
 	path         string
 	width, vocab int
-	scaled       bool // tokens are read as multiples of the file's vectors
+	scaled       bool // token embeddings are scaled
 }
 
-// NewSequence begins a sequence. Where tokens are read as multiples of the
-// file's vectors, llama.cpp multiplies a projector's vectors in some
-// architectures and not in others: there it takes tokens only.
+// NewSequence returns an empty sequence. If token embeddings are scaled, it accepts
+// tokens only: llama.cpp also scales a projector's vectors in some architectures.
 func (m *model) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	s, err := m.Language.NewSequence(ctx, opt)
 	if err != nil || !m.scaled {
@@ -204,12 +185,12 @@ func (m *model) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (
 	scorer, ok := s.(runtimes.Scorer)
 	states, shows := s.(runtimes.Hidden)
 	if !ok || !shows {
-		return nil, errors.Join(errors.New("llama.cpp gives no logits, or no states"), s.Close())
+		return nil, errors.Join(errors.New("llama.cpp does not provide logits or states"), s.Close())
 	}
 	return tokensOnly{s, scorer, states}, nil
 }
 
-// tokensOnly is a sequence that takes no vectors.
+// tokensOnly is a sequence that refuses vectors.
 type tokensOnly struct {
 	runtimes.Sequence
 	runtimes.Scorer
@@ -217,7 +198,7 @@ type tokensOnly struct {
 }
 
 func noVectors() error {
-	return &runtimes.Unavailable{What: "vector input", Why: "llama.cpp scales the vectors of this architecture in its own way", Hint: "use the core backend"}
+	return &runtimes.Unavailable{What: "vector input", Why: "llama.cpp scales the vectors of this architecture differently", Hint: "use the core backend"}
 }
 
 // Feed appends tokens.
@@ -228,7 +209,7 @@ func (s tokensOnly) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	return s.Sequence.Feed(ctx, in...)
 }
 
-// Embed gives the rows of the token embedding.
+// Embed returns rows of the token embedding.
 func (m *model) Embed(tokens []int32) ([]float32, error) {
 	if m.scaled {
 		return nil, noVectors()
@@ -240,12 +221,12 @@ func (m *model) Embed(tokens []int32) ([]float32, error) {
 	defer f.Close()
 	t, ok := f.Tensor("token_embd.weight")
 	if !ok || t.Elements() != m.width*m.vocab {
-		return nil, fmt.Errorf("%s is not the file that was opened", m.path)
+		return nil, fmt.Errorf("%s was changed after it was opened", m.path)
 	}
 	out, n := make([]float32, len(tokens)*m.width), t.Type.RowBytes(m.width)
 	for i, id := range tokens {
 		if id < 0 || int(id) >= m.vocab {
-			return nil, fmt.Errorf("token %d of a vocabulary of %d", id, m.vocab)
+			return nil, fmt.Errorf("token %d out of range: vocabulary of %d", id, m.vocab)
 		}
 		quant.Dequantize(out[i*m.width:(i+1)*m.width], t.Data[int(id)*n:(int(id)+1)*n], t.Type)
 	}

@@ -15,18 +15,18 @@ import (
 	"mm-abi.org/mm/runtimes/part"
 )
 
-// Encoded is an input in the course of becoming vectors.
+// Encoded is an input that is being encoded.
 type Encoded struct {
 	Medium
 	done chan struct{}
 
-	// Once done is closed.
+	// Valid once done is closed.
 	Held
 	Steps []part.Step
 	err   error
 }
 
-// Ready reports whether the vectors are there already.
+// Ready reports whether the vectors are available.
 func (e *Encoded) Ready() bool {
 	select {
 	case <-e.done:
@@ -36,7 +36,7 @@ func (e *Encoded) Ready() bool {
 	}
 }
 
-// Wait gives the vectors, or why there are none.
+// Wait waits for the vectors.
 func (e *Encoded) Wait(ctx context.Context) error {
 	select {
 	case <-e.done:
@@ -44,22 +44,21 @@ func (e *Encoded) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if e.err != nil {
-		return fmt.Errorf("reading the %s input: %w", e.Part.Type, e.err)
+		return fmt.Errorf("encoding the %s input: %w", e.Part.Type, e.err)
 	}
 	return nil
 }
 
-// Encoding is the inputs of one answer, on their way beside each other and
-// beside the core.
+// Encoding is the inputs of an answer that are being encoded concurrently.
 type Encoding struct {
-	Inputs []*Encoded // one for each hole of the prompt; the same content stands twice
+	Inputs []*Encoded // one for each placeholder of the prompt; equal contents share one
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	Start  time.Time // of the first
 }
 
-// Encode starts to encode inputs that were read, as many at a time as there are cores. What is
-// remembered is ready at once.
+// Encode starts to encode inputs that were read, at most as many at a time as there
+// are cores. Cached inputs are ready immediately.
 func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Encoding{cancel: cancel, Start: time.Now()}
@@ -91,8 +90,8 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 			v, err := s.vectors(ctx, e, c.Start)
 			if err == nil {
 				e.Held = s.memory.Put(k, v)
-			} else if e.Steps == nil { // it is told that it was begun
-				e.Steps = []part.Step{{What: part.StepEncode, Part: e.joins.Encoder.Name, Note: e.name() + ", not to the end", Start: began, Run: time.Since(c.Start) - began}}
+			} else if e.Steps == nil { // record that it was started
+				e.Steps = []part.Step{{What: part.StepEncode, Part: e.joins.Encoder.Name, Note: e.name() + ", incomplete", Start: began, Run: time.Since(c.Start) - began}}
 			}
 			e.err = err
 		})
@@ -100,7 +99,7 @@ func (s *Senses) Encode(ctx context.Context, media []Medium) *Encoding {
 	return c
 }
 
-// End stops what is still on its way and waits for it.
+// End cancels what is running and waits for it.
 func (c *Encoding) End() {
 	if c.cancel != nil {
 		c.cancel()
@@ -108,12 +107,11 @@ func (c *Encoding) End() {
 	c.work.Wait()
 }
 
-// vectors gives the vectors of an input: those on disk, or what encoder and
-// projector make of it.
+// vectors returns the vectors of an input, from disk or by encoder and projector.
 func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (Vectors, error) {
 	enc, proj := s.Parts.Function(e.joins.Encoder.Name), s.Parts.Function(e.joins.Projector.Name)
-	if enc == nil || proj == nil { // an assembly that calls them something else
-		return Vectors{}, fmt.Errorf("%s and %s are no encoder and projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
+	if enc == nil || proj == nil { // an inconsistent assembly
+		return Vectors{}, fmt.Errorf("%s and %s are not an encoder and a projector", e.joins.Encoder.ID(), e.joins.Projector.ID())
 	}
 	began := time.Since(since)
 	stored, err := s.stored(ctx, enc, proj, e)
@@ -128,13 +126,13 @@ func (s *Senses) vectors(ctx context.Context, e *Encoded, since time.Time) (Vect
 	}
 	v, err := e.through(ctx, enc, proj, since)
 	if err == nil && s.Features != nil {
-		// Nobody waits for it: where it cannot be kept it is computed again.
+		// Best effort: without an entry they are computed again.
 		_ = s.Features.Put(ctx, stored, v)
 	}
 	return v, err
 }
 
-// stored is the key of an input's vectors on disk: all that they depend on.
+// stored returns the key of an input's vectors on disk.
 func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encoded) (Key, error) {
 	if s.Features == nil {
 		return Key{}, nil
@@ -157,8 +155,8 @@ func (s *Senses) stored(ctx context.Context, enc, proj *part.Function, e *Encode
 	return NewKey(parts...), nil
 }
 
-// through takes an input through its encoder and its projector: whole, or a film
-// frame by frame and a long sound piece by piece, whose vectors become one list.
+// through runs an input through encoder and projector: as a whole, or a video frame
+// by frame and a long sound piece by piece, whose vectors are combined.
 func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since time.Time) (v Vectors, err error) {
 	pieces, err := e.pieces(enc)
 	if err != nil {
@@ -166,7 +164,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 	}
 	lists := make([][]float32, len(pieces))
 	for i, in := range pieces {
-		if i > 0 && len(in.Frames) == 1 && in.Frames[0] == pieces[i-1].Frames[0] { // a film of few frames
+		if i > 0 && len(in.Frames) == 1 && in.Frames[0] == pieces[i-1].Frames[0] { // a video of few frames repeats them
 			lists[i] = lists[i-1]
 			continue
 		}
@@ -198,7 +196,7 @@ func (e *Encoded) through(ctx context.Context, enc, proj *part.Function, since t
 	return v, err
 }
 
-// pieces are what the encoder is given, one call each.
+// pieces returns the inputs of the encoder, one for each call.
 func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 	m := enc.Manifest()
 	if e.frames != nil {
@@ -229,15 +227,15 @@ func (e *Encoded) pieces(enc *part.Function) ([]modality.Input, error) {
 	return out, nil
 }
 
-// piece is the vectors of one piece. The trace tells of all pieces as one.
+// piece returns the vectors of one piece. All pieces share one pair of steps.
 func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modality.Input, since time.Time, v *Vectors) ([]float32, int, error) {
 	began := time.Since(since)
-	first, err := enc.Compute(ctx, map[string]part.Given{"": {Input: in}})
+	first, err := enc.Compute(ctx, map[string]part.Argument{"": {Input: in}})
 	if err != nil {
 		return nil, 0, err
 	}
 	between := time.Since(since)
-	second, err := proj.Behind(ctx, enc, first.Outputs)
+	second, err := proj.Project(ctx, enc, first.Outputs)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -259,10 +257,10 @@ func (e *Encoded) piece(ctx context.Context, enc, proj *part.Function, in modali
 	return part.Vectors(proj.Side(), second.Outputs, e.joins.TCap)
 }
 
-// Parts are the names of the encoder and the projector.
+// Parts returns the names of the encoder and the projector.
 func (e *Encoded) Parts() []string { return []string{e.joins.Encoder.Name, e.joins.Projector.Name} }
 
-// name is what the input is called in a trace.
+// name returns the input's name in a trace.
 func (e *Encoded) name() string {
 	if e.Part.Path != "" {
 		return filepath.Base(e.Part.Path)
@@ -277,7 +275,7 @@ func shaped(v Vectors) []part.TensorInfo {
 	return []part.TensorInfo{{DType: "fp32", Shape: []int64{int64(len(v.Numbers) / v.Width), int64(v.Width)}}}
 }
 
-// recalled is the step of vectors that were known.
+// recalled returns the step of cached vectors.
 func recalled(e *Encoded, v Vectors, where string, at time.Duration) part.Step {
 	return part.Step{
 		What: part.StepRecall, Part: e.joins.Projector.Name, Cached: where, Note: e.name(), Start: at,

@@ -19,45 +19,45 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The limits of a folder.
+// The limits of a cache.
 const (
-	DefaultBytes = 256 << 20 // of all entries together
-	maxEntry     = 64 << 20  // bytes of one
-	maxHead      = 1 << 20   // bytes of its head
-	leftover     = time.Hour // how old what an interrupted writer left must be to go
+	DefaultBytes = 256 << 20 // of all entries
+	maxEntry     = 64 << 20  // bytes of an entry
+	maxHead      = 1 << 20   // bytes of an entry's head
+	leftover     = time.Hour // age at which files of interrupted writers are removed
 	suffix       = ".vectors"
 )
 
 var magic = [4]byte{'M', 'M', 'F', '1'}
 
-// Folder holds vectors on disk. Any number of processes may use one at a time;
-// entries come and go whole. It is safe for concurrent use.
+// VectorCache stores vectors on disk. Several processes may use one concurrently;
+// entries are written atomically. It is safe for concurrent use.
 type VectorCache struct {
 	dir   *fsx.Dir
 	limit int64
 }
 
-// Open opens a folder, and makes it, for its user alone. Entries take at most
-// limit bytes together, those used last; 0 is DefaultBytes.
+// OpenVectorCache opens a folder, or creates it with access for its user only. It
+// keeps the entries used last, at most limit bytes; if limit is 0, DefaultBytes.
 func OpenVectorCache(path string, limit int64) (*VectorCache, error) {
 	if limit <= 0 {
 		limit = DefaultBytes
 	}
 	dir, err := fsx.Create(path, 0o700, fsx.Options{})
 	if err != nil {
-		return nil, fmt.Errorf("opening the features of %s: %w", path, err)
+		return nil, fmt.Errorf("opening the cache of vectors in %s: %w", path, err)
 	}
 	info, err := dir.Root().Stat(".")
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
 		err = dir.Chmod(".", 0o700)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the features of %s: %w", path, err), dir.Close())
+		return nil, errors.Join(fmt.Errorf("opening the cache of vectors in %s: %w", path, err), dir.Close())
 	}
 	return &VectorCache{dir, limit}, nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (f *VectorCache) Close() error { return f.dir.Close() }
 
 // head describes an entry.
@@ -68,8 +68,8 @@ type head struct {
 
 func entryName(k Key) string { return hex.EncodeToString(k[:]) + suffix }
 
-// Get gives the vectors under a key. What is damaged, or is another's, goes
-// away and is not there.
+// Get returns the vectors of a key. It removes an entry that is damaged or of
+// another key.
 func (f *VectorCache) Get(k Key) (Vectors, bool) {
 	data, err := f.read(entryName(k))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,10 +80,10 @@ func (f *VectorCache) Get(k Key) (Vectors, bool) {
 		v, err = decode(k, data)
 	}
 	if err != nil {
-		f.dir.Remove(entryName(k)) // where that fails it is damaged the next time as well
+		f.dir.Remove(entryName(k)) // if that fails, the next Get tries again
 		return Vectors{}, false
 	}
-	f.dir.Touch(entryName(k), 0o600) // it goes later; where that fails, sooner
+	f.dir.Touch(entryName(k), 0o600) // best effort: it only orders the removal
 	return v, true
 }
 
@@ -93,7 +93,7 @@ func (f *VectorCache) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxEntry {
-		return nil, fmt.Errorf("%s of %d bytes is no entry", info.Mode(), info.Size())
+		return nil, fmt.Errorf("not an entry: mode %s, %d bytes", info.Mode(), info.Size())
 	}
 	file, err := f.dir.Root().Open(name)
 	if err != nil {
@@ -103,8 +103,8 @@ func (f *VectorCache) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, maxEntry+1))
 }
 
-// Put writes vectors under a key, and removes those used longest ago where all
-// take more than the limit. What is too large to be kept is left out.
+// Put writes the vectors of a key and removes the least recently used entries over
+// the limit. It skips vectors that are too large.
 func (f *VectorCache) Put(ctx context.Context, k Key, v Vectors) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *VectorCache) Put(ctx context.Context, k Key, v Vectors) error {
 		return nil
 	}
 	if err := f.dir.WriteCache(entryName(k), data, 0o600); err != nil {
-		return fmt.Errorf("keeping features: %w", err)
+		return fmt.Errorf("writing cached vectors: %w", err)
 	}
 	return f.trim(f.limit)
 }
@@ -129,8 +129,8 @@ type entry struct {
 	used time.Time
 }
 
-// entries lists the folder, that used longest ago first, and what writers that
-// are gone have left.
+// entries lists the entries, least recently used first, and the files of
+// interrupted writers.
 func (f *VectorCache) entries() (all []entry, left []entry, err error) {
 	list, err := fs.ReadDir(f.dir.Root().FS(), ".")
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *VectorCache) entries() (all []entry, left []entry, err error) {
 	}
 	for _, e := range list {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() { // it has gone
+		if err != nil || !info.Mode().IsRegular() { // removed meanwhile
 			continue
 		}
 		one := entry{e.Name(), info.Size(), info.ModTime()}
@@ -158,11 +158,11 @@ func (f *VectorCache) entries() (all []entry, left []entry, err error) {
 	return all, left, nil
 }
 
-// trim removes entries until the others take no more than limit bytes.
+// trim removes entries until the others take at most limit bytes.
 func (f *VectorCache) trim(limit int64) error {
 	all, left, err := f.entries()
 	if err != nil {
-		return fmt.Errorf("looking through features: %w", err)
+		return fmt.Errorf("listing cached vectors: %w", err)
 	}
 	total := int64(0)
 	for _, e := range all {
@@ -187,19 +187,19 @@ func (f *VectorCache) trim(limit int64) error {
 	return nil
 }
 
-// remove takes away a file that another process may have taken away.
+// remove removes a file that another process may remove as well.
 func (f *VectorCache) remove(name string) error {
 	if err := f.dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing features: %w", err)
+		return fmt.Errorf("removing cached vectors: %w", err)
 	}
 	return nil
 }
 
-// Clear removes all entries, or with dry only counts them.
+// Clear removes all entries, or only counts them if dry.
 func (f *VectorCache) Clear(dry bool) (files int, size int64, err error) {
 	all, left, err := f.entries()
 	if err != nil {
-		return 0, 0, fmt.Errorf("looking through features: %w", err)
+		return 0, 0, fmt.Errorf("listing cached vectors: %w", err)
 	}
 	for _, e := range append(all, left...) {
 		files, size = files+1, size+e.size
@@ -213,14 +213,14 @@ func (f *VectorCache) Clear(dry bool) (files int, size int64, err error) {
 }
 
 // encode writes an entry: MMF1, the key, the length of the head, the head in
-// JSON, the numbers, and the SHA-256 of all before it; little endian.
+// JSON, the numbers, and the SHA-256 of all that precedes; little endian.
 func encode(k Key, v Vectors) ([]byte, error) {
 	text, err := json.Marshal(head{v.Width, v.Assumed})
 	if err != nil {
 		return nil, err
 	}
 	if v.Width < 1 || len(v.Numbers)%v.Width != 0 || len(text) > maxHead {
-		return nil, fmt.Errorf("%d numbers are no vectors of %d", len(v.Numbers), v.Width)
+		return nil, fmt.Errorf("%d numbers are not vectors of width %d", len(v.Numbers), v.Width)
 	}
 	b := make([]byte, 0, len(magic)+len(k)+4+len(text)+4*len(v.Numbers)+sha256.Size)
 	b = append(append(b, magic[:]...), k[:]...)
@@ -231,26 +231,26 @@ func encode(k Key, v Vectors) ([]byte, error) {
 	return sealed(b), nil
 }
 
-// sealed puts the digest of bytes behind them.
+// sealed appends the digest of the bytes.
 func sealed(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
 
-// decode reads what encode wrote under the same key.
+// decode reads an entry of the same key.
 func decode(k Key, b []byte) (Vectors, error) {
 	fixed := len(magic) + len(k) + 4
 	if len(b) < fixed+sha256.Size || !bytes.HasPrefix(b, magic[:]) || !bytes.Equal(b[len(magic):fixed-4], k[:]) {
-		return Vectors{}, errors.New("no entry of this key")
+		return Vectors{}, errors.New("not an entry of this key")
 	}
 	end := len(b) - sha256.Size
 	if sum := sha256.Sum256(b[:end]); !bytes.Equal(sum[:], b[end:]) {
-		return Vectors{}, errors.New("its bytes do not match their digest")
+		return Vectors{}, errors.New("digest mismatch")
 	}
 	n := binary.LittleEndian.Uint32(b[fixed-4:])
 	rest := b[fixed:end]
 	if n > maxHead || int(n) > len(rest) || (len(rest)-int(n))%4 != 0 {
-		return Vectors{}, fmt.Errorf("a head of %d bytes in %d", n, len(rest))
+		return Vectors{}, fmt.Errorf("bad head length: %d of %d bytes", n, len(rest))
 	}
 	var h head
 	if err := json.Unmarshal(rest[:n], &h); err != nil {
@@ -258,13 +258,13 @@ func decode(k Key, b []byte) (Vectors, error) {
 	}
 	rest = rest[n:]
 	if h.Width < 1 || len(rest) == 0 || len(rest)/4%h.Width != 0 {
-		return Vectors{}, fmt.Errorf("%d bytes of vectors of %d", len(rest), h.Width)
+		return Vectors{}, fmt.Errorf("%d bytes are not vectors of width %d", len(rest), h.Width)
 	}
 	v := Vectors{Numbers: make([]float32, len(rest)/4), Width: h.Width, Assumed: h.Assumed}
 	for i := range v.Numbers {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(rest[4*i:]))
 		if x != x || math.IsInf(float64(x), 0) {
-			return Vectors{}, fmt.Errorf("number %d is %v", i, x)
+			return Vectors{}, fmt.Errorf("element %d is %v", i, x)
 		}
 		v.Numbers[i] = x
 	}

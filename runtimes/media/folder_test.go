@@ -106,7 +106,7 @@ func TestDamaged(t *testing.T) {
 	}
 	other, _ := encode(Key{8}, v)
 	none, _ := encode(k, Vectors{Numbers: []float32{1, float32(math.NaN())}, Width: 2})
-	cases := map[string][]byte{"empty": {}, "another's": other, "no number": none, "longer": append(slices.Clone(whole), 0), "another format": []byte(strings.Repeat("x", 200))}
+	cases := map[string][]byte{"empty": {}, "another's": other, "NaN": none, "longer": append(slices.Clone(whole), 0), "another format": []byte(strings.Repeat("x", 200))}
 	for i := range whole {
 		flipped := slices.Clone(whole)
 		flipped[i] ^= 0x10

@@ -32,50 +32,50 @@ import (
 	"mm-abi.org/mm/runtimes/talk"
 )
 
-// Senses are the encoders and projectors of a build, and what they came to. It is
+// Senses holds the encoders and projectors of a build and a cache of vectors. It is
 // safe for concurrent use.
 type Senses struct {
 	Build *builds.Build
 	Parts *part.Set
 
-	// Features keeps what inputs come to from one process to the next; nil: not
-	// at all. Revision tells this program from others, when it is first asked: what
-	// another one computed is not taken. nil: all are one.
+	// Features caches vectors on disk; nil: no such cache. Revision returns an
+	// id of this program, on first use: vectors of other programs are not used.
+	// If nil, those of all programs are.
 	Features *VectorCache
 	Revision func() (string, error)
 
 	memory Memory
 }
 
-// Medium is an input that is no text.
+// Medium is an input that is not text.
 type Medium struct {
 	Part   *talk.Part
-	Places int // the most it takes of the sequence
+	Places int // maximum of positions in the sequence
 
 	joins builds.ModalityPart
 	*source
 }
 
-// source is what an input lies in: a file is one, however often it is named.
+// source is the data of an input; inputs with the same path share one.
 type source struct {
-	size int64 // bytes, as far as that is known before it is read
+	size int64 // bytes, if known before reading
 
-	// Once it is read.
-	key    Key                  // of what it is
-	data   []byte               // of a picture or a sound
-	frames []*preprocess.Raster // of a film: those that stand for it
+	// Set by Read.
+	key    Key                  // of the content
+	data   []byte               // of an image or a sound
+	frames []*preprocess.Raster // the selected frames of a video
 }
 
-// unsaid is how many frames of a film are taken where the encoder's manifest
-// does not say.
-const unsaid = 8
+// defaultFrames is the number of frames taken from a video if the encoder's
+// manifest has none.
+const defaultFrames = 8
 
-// maxInputs bounds the bytes of all inputs of one answer together, a film's
-// those of the frames that stand for it.
+// maxInputs bounds the bytes of all inputs of an answer; a video counts the bytes
+// of its selected frames.
 const maxInputs = 2 * part.MaxInput
 
-// Judge finds the inputs of a prompt that are no text, in their order, and how
-// many places each may take. Nothing is read of them but how large files are.
+// Judge finds the inputs of a prompt that are not text, in order, and the positions
+// that each may take. Of files it reads only the size.
 func (s *Senses) Judge(prompt talk.Prompt) ([]Medium, error) {
 	type place struct {
 		as   abi.Modality
@@ -108,31 +108,31 @@ func (s *Senses) medium(p *talk.Part) (Medium, error) {
 	m.Places = s.places(&m)
 	switch {
 	case p.Path != "" && p.Data != nil:
-		return m, fmt.Errorf("the %s input %s has a path and data, one is wanted", p.Type, filepath.Base(p.Path))
+		return m, fmt.Errorf("%s input %s has both a path and data", p.Type, filepath.Base(p.Path))
 	case p.Path == "" && len(p.Data) == 0:
-		return m, fmt.Errorf("the %s input is empty: it wants a path or data", p.Type)
+		return m, fmt.Errorf("empty %s input: it needs a path or data", p.Type)
 	case p.Text != "":
-		return m, fmt.Errorf("the %s has text, which stands in an input of its own", named(*p))
+		return m, fmt.Errorf("%s has text, which must be a separate input", named(*p))
 	case p.Path != "":
 		info, err := os.Stat(p.Path)
 		if err != nil {
 			return m, fmt.Errorf("reading the %s input: %w", p.Type, err)
 		}
-		if p.Type != abi.Video { // of which a few frames are read
+		if p.Type != abi.Video { // only a few frames of which are read
 			m.size = info.Size()
 		}
 	}
 	return m, nil
 }
 
-// places is the most that an input takes of the sequence.
+// places bounds the positions that an input takes in the sequence.
 func (s *Senses) places(m *Medium) int {
 	if m.Part.Type != abi.Video {
 		return m.joins.TCap
 	}
 	most, _ := abi.DefaultCaps(abi.Video)
 	switch cap := max(m.joins.TCap, 0); m.temporal(s) {
-	case modules.TemporalConcat: // each frame has vectors of its own, up to what a film may take
+	case modules.TemporalConcat: // the vectors of all frames, up to the cap of a video
 		return min(most, s.frames(m)*cap)
 	case modules.TemporalHalves:
 		return min(most, 2*cap)
@@ -140,14 +140,14 @@ func (s *Senses) places(m *Medium) int {
 	return m.joins.TCap
 }
 
-// frames is how many frames stand for a film, as the encoder's manifest says.
+// frames returns the number of frames to take from a video.
 func (s *Senses) frames(m *Medium) int {
 	if enc := s.Build.Manifests[m.joins.Encoder.Name]; enc != nil {
 		if _, frames := modality.Takes(enc); frames > 0 {
 			return frames
 		}
 	}
-	return unsaid
+	return defaultFrames
 }
 
 // Read reads inputs, each file once.
@@ -160,7 +160,7 @@ func (s *Senses) Read(ctx context.Context, in []Medium) error {
 		}
 	}
 	if left < 0 {
-		return fmt.Errorf("%d inputs have %d bytes together, the limit is %d", len(each), maxInputs-left, maxInputs)
+		return fmt.Errorf("%d inputs have %d bytes, limit %d", len(each), maxInputs-left, maxInputs)
 	}
 	for _, m := range each {
 		if err := ctx.Err(); err != nil {
@@ -177,11 +177,11 @@ func (s *Senses) Read(ctx context.Context, in []Medium) error {
 	return nil
 }
 
-// read reads an input; a film may have room bytes of frames.
+// read reads an input; room bounds the bytes of a video's frames.
 func (s *Senses) read(ctx context.Context, m *Medium, room int64) (err error) {
 	switch p := m.Part; {
 	case p.Type == abi.Video:
-		return s.film(ctx, m, room)
+		return s.video(ctx, m, room)
 	case p.Path == "":
 		m.data = p.Data
 	default:
@@ -192,8 +192,8 @@ func (s *Senses) read(ctx context.Context, m *Medium, room int64) (err error) {
 	return err
 }
 
-// film takes the frames of a film that stand for it.
-func (s *Senses) film(ctx context.Context, m *Medium, room int64) error {
+// video reads the selected frames of a video.
+func (s *Senses) video(ctx context.Context, m *Medium, room int64) error {
 	open := func() (*preprocess.Frames, error) { return preprocess.OpenFrames(ctx, m.Part.Path) }
 	if m.Part.Path == "" {
 		open = func() (*preprocess.Frames, error) { return preprocess.DecodeFrames(m.Part.Data) }
@@ -204,15 +204,15 @@ func (s *Senses) film(ctx context.Context, m *Medium, room int64) error {
 	}
 	n := s.frames(m)
 	if m.size = 3 * int64(n) * int64(f.W) * int64(f.H); m.size > room {
-		err = fmt.Errorf("%d frames of %d × %d are more than the %d bytes that the inputs leave", n, f.W, f.H, room)
+		err = fmt.Errorf("%d frames of %d × %d exceed the %d bytes left of the limit", n, f.W, f.H, room)
 	} else {
 		m.frames, err = f.Pick(ctx, n)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// temporal is how a film's vectors come of its frames'; "" where the encoder takes
-// them all.
+// temporal returns how the vectors of frames are combined; "" if the encoder takes
+// the whole video.
 func (m *Medium) temporal(s *Senses) string {
 	if proj := s.Build.Manifests[m.joins.Projector.Name]; m.joins.Modality != abi.Video && proj != nil {
 		return proj.Temporal()
@@ -220,7 +220,7 @@ func (m *Medium) temporal(s *Senses) string {
 	return ""
 }
 
-// content is what the input is, for its key.
+// content returns the parts of the input's key.
 func (m *Medium) content() [][]byte {
 	out := [][]byte{[]byte(m.Part.Type), m.data}
 	for _, f := range m.frames {
@@ -229,8 +229,8 @@ func (m *Medium) content() [][]byte {
 	return out
 }
 
-// modality finds the encoder and projector for inputs of a kind. A film may go
-// through those for pictures, frame by frame.
+// modality returns the encoder and projector of a modality. A video may use those
+// of images, frame by frame.
 func (s *Senses) modality(m abi.Modality) (builds.ModalityPart, bool) {
 	return modalityOf(s.Build.Assembly, m)
 }
@@ -247,7 +247,7 @@ func modalityOf(a *builds.Assembly, m abi.Modality) (builds.ModalityPart, bool) 
 	return builds.ModalityPart{}, false
 }
 
-// named is what an input is called.
+// named describes an input in errors.
 func named(in talk.Part) string {
 	what := string(in.Type) + " input"
 	if in.Path != "" {
@@ -256,8 +256,7 @@ func named(in talk.Part) string {
 	return what
 }
 
-// Missing explains why an input that is no text cannot be taken; nil where it
-// can.
+// Missing returns why an input that is not text cannot be used, or nil.
 func Missing(a *builds.Assembly, in talk.Part) error {
 	what := named(in)
 	if m, ok := modalityOf(a, in.Type); ok {

@@ -115,10 +115,10 @@ func TestRead(t *testing.T) {
 	}{
 		"bytes":         {in: talk.Part{Type: abi.Image, Data: red}, places: 4},
 		"a file":        {in: talk.Part{Type: abi.Image, Path: write(t, "a.png", red)}, places: 4},
-		"both":          {in: talk.Part{Type: abi.Image, Path: "a.png", Data: red}, want: "the image input a.png has a path and data"},
-		"neither":       {in: talk.Part{Type: abi.Audio}, want: "the audio input is empty"},
-		"text":          {in: talk.Part{Type: abi.Image, Path: "a.png", Text: "what"}, want: "the image input a.png has text, which stands in an input of its own"},
-		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "the image input is empty"},
+		"both":          {in: talk.Part{Type: abi.Image, Path: "a.png", Data: red}, want: "image input a.png has both a path and data"},
+		"neither":       {in: talk.Part{Type: abi.Audio}, want: "empty audio input"},
+		"text":          {in: talk.Part{Type: abi.Image, Path: "a.png", Text: "what"}, want: "image input a.png has text, which must be a separate input"},
+		"no bytes":      {in: talk.Part{Type: abi.Image, Data: []byte{}}, want: "empty image input"},
 		"an empty file": {in: talk.Part{Type: abi.Audio, Path: write(t, "a.wav", nil)}, want: "reading the audio input: a.wav is empty"},
 		"no file":       {in: talk.Part{Type: abi.Image, Path: filepath.Join(t.TempDir(), "gone.png")}, want: "reading the image input"},
 		"no film":       {in: talk.Part{Type: abi.Video, Data: red}, want: "reading the video input"},
@@ -192,7 +192,7 @@ func TestReadBounded(t *testing.T) {
 	if n := allocated(func() { in, err = s.Judge(prompt(large...)) }); err != nil || len(in) != 3 || in[2].Places != 4 || n > 1<<20 {
 		t.Errorf("judging %d inputs took %d bytes, %v", len(in), n, err)
 	}
-	if n := allocated(func() { err = s.Read(t.Context(), in) }); err == nil || !strings.Contains(err.Error(), "3 inputs have 629145600 bytes together, the limit is 536870912") || n > 1<<20 {
+	if n := allocated(func() { err = s.Read(t.Context(), in) }); err == nil || !strings.Contains(err.Error(), "3 inputs have 629145600 bytes, limit 536870912") || n > 1<<20 {
 		t.Errorf("too much together took %d bytes, %v", n, err)
 	}
 	one := sparse(t, "a.png", 8<<20)
@@ -207,7 +207,7 @@ func TestReadBounded(t *testing.T) {
 	// Frames count as they are, and beside the others.
 	s.Build.Manifests["image-enc"].Preprocess = modules.Preprocess{"picture": preprocess.Spec{Layout: "NHWC", DType: "uint8", Picture: preprocess.Picture{Frames: 1}}}
 	wide := talk.Part{Type: abi.Video, Path: write(t, "a.y4m", append([]byte("YUV4MPEG2 W8192 H4096 Cmono\nFRAME\n"), make([]byte, 8192*4096)...))}
-	if _, err = read(t, s, wide, large[0], large[1], sparse(t, "d.png", 40<<20)); err == nil || !strings.Contains(err.Error(), "1 frames of 8192 × 4096 are more than the 75497472 bytes that the inputs leave") {
+	if _, err = read(t, s, wide, large[0], large[1], sparse(t, "d.png", 40<<20)); err == nil || !strings.Contains(err.Error(), "1 frames of 8192 × 4096 exceed the 75497472 bytes left") {
 		t.Errorf("no room for a frame: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -395,7 +395,7 @@ func TestEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.Encode(t.Context(), in[1:])
-	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "reading the image input") || c.Inputs[0].Ready() {
+	if err := c.Inputs[0].Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "encoding the image input") || c.Inputs[0].Ready() {
 		t.Errorf("no picture: %v", err)
 	}
 	c.End()

@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// Vectors are what an input comes to.
+// Vectors are the encoding of an input.
 type Vectors struct {
 	Numbers []float32 // n × Width
 	Width   int
-	Assumed []string // what the encoder's manifest did not say
+	Assumed []string // assumptions about the encoder, absent in its manifest
 }
 
-// Key is a hash of what vectors depend on.
+// Key is a hash of everything that vectors depend on.
 type Key [sha256.Size]byte
 
-// NewKey hashes parts; where one ends and the next begins counts.
+// NewKey hashes parts together with their lengths.
 func NewKey(parts ...[]byte) Key {
 	h := sha256.New()
 	for _, p := range parts {
@@ -27,26 +27,26 @@ func NewKey(parts ...[]byte) Key {
 	return Key(h.Sum(nil))
 }
 
-// Held are vectors with the id that they have in this process.
+// Held are vectors with their id in this process.
 type Held struct {
 	Vectors
-	ID int32 // of each of its positions: below zero, as no token is
+	ID int32 // of each of its positions; negative, unlike a token's
 }
 
-// Memory holds vectors, those used last. The zero value is ready and safe for
+// Memory caches the vectors used last. The zero value is ready. It is safe for
 // concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	held  map[Key]Held
-	order []Key // the one used last at the end
+	order []Key // most recently used last
 	size  int   // numbers held
-	last  int32 // the id given last
+	last  int32 // the last id
 }
 
-// maxNumbers bounds the numbers that a Memory holds: 64 MiB of them.
+// maxNumbers bounds the numbers that a Memory holds (64 MiB).
 const maxNumbers = 16 << 20
 
-// Get gives what is remembered under a key.
+// Get returns the vectors of a key.
 func (c *Memory) Get(k Key) (Held, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +57,8 @@ func (c *Memory) Get(k Key) (Held, bool) {
 	return f, ok
 }
 
-// Put remembers vectors, forgets those of longest ago where there are too many,
-// and gives them an id. What another put meanwhile stays.
+// Put stores vectors under a new id and removes the least recently used ones over
+// the limit. If the key exists, it returns the existing vectors.
 func (c *Memory) Put(k Key, v Vectors) Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()

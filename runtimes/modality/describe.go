@@ -25,8 +25,7 @@ const (
 	maxState  = 1 << 30
 )
 
-// describe reads what the session needs to know: the file's inputs, the labels,
-// the state's beginning.
+// describe reads the file's inputs, the labels and the initial state.
 func (s *Session) describe() error {
 	s.askFile()
 	isInput := func(name string) bool {
@@ -63,8 +62,8 @@ func (s *Session) describe() error {
 	return errors.Join(errs...)
 }
 
-// askFile reads the inputs out of the module's ONNX file. A module that has
-// none here is known by its manifest alone.
+// askFile reads the inputs of the module's ONNX file. Without such a file only the
+// manifest describes them.
 func (s *Session) askFile() {
 	entry := s.m.Entry(abi.ONNX)
 	if entry == "" {
@@ -76,7 +75,7 @@ func (s *Session) askFile() {
 	}
 	model, err := onnx.Open(path)
 	if err != nil {
-		return // the engine has opened it, or has said why not
+		return // the engine reports it
 	}
 	defer model.Close()
 	s.inputs = map[string]onnx.Type{}
@@ -87,12 +86,12 @@ func (s *Session) askFile() {
 	}
 }
 
-// filled is an input of one number throughout. What shape and dtype leave open
-// is the file's, then the manifest's; a dimension that neither fixes is 1.
+// filled returns an input filled with one number. Shape and dtype default to the
+// file's, then the manifest's; an open dimension is 1.
 func (s *Session) filled(name string, shape []int64, dtype abi.DType, value float64) (runtimes.Tensor, error) {
 	elem := runtimes.Elem(dtype)
-	in, known := s.inputs[name]
-	if known {
+	in, inFile := s.inputs[name]
+	if inFile {
 		if dtype == "" {
 			elem = runtimes.ElemOf(in.DType)
 		}
@@ -106,7 +105,7 @@ func (s *Session) filled(name string, shape []int64, dtype abi.DType, value floa
 			}
 		}
 	}
-	if i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name }); i >= 0 && !known {
+	if i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name }); i >= 0 && !inFile {
 		p := s.m.Inputs[i]
 		if dtype == "" {
 			elem = runtimes.Elem(p.DType)
@@ -118,12 +117,12 @@ func (s *Session) filled(name string, shape []int64, dtype abi.DType, value floa
 		}
 	}
 	if elem == "" {
-		return runtimes.Tensor{}, errors.New("nothing says of what type it is: write dtype, and shape, in the manifest")
+		return runtimes.Tensor{}, errors.New("unknown type: add dtype and shape to the manifest")
 	}
 	return fill(elem, shape, value)
 }
 
-// size is a dimension's size by the manifest; 1 where it has none.
+// size returns the size of a dimension in the manifest, or 1.
 func (s *Session) size(d abi.Dim) int64 {
 	if d.Name == "" {
 		return d.Size
@@ -136,16 +135,16 @@ func (s *Session) size(d abi.Dim) int64 {
 	return 1
 }
 
-// fill makes a tensor of one number.
+// fill returns a tensor filled with one number.
 func fill(elem runtimes.Elem, shape []int64, value float64) (runtimes.Tensor, error) {
 	size := int64(elem.Size())
 	if size == 0 {
-		return runtimes.Tensor{}, fmt.Errorf("%q is no element type", elem)
+		return runtimes.Tensor{}, fmt.Errorf("unknown element type %q", elem)
 	}
 	n := size
 	for _, d := range shape {
 		if d < 1 || n > maxState/d {
-			return runtimes.Tensor{}, fmt.Errorf("%v of %s is more than %d bytes, or none", shape, elem, maxState)
+			return runtimes.Tensor{}, fmt.Errorf("shape %v of %s: want 1 to %d bytes", shape, elem, maxState)
 		}
 		n *= d
 	}
@@ -156,7 +155,7 @@ func fill(elem runtimes.Elem, shape []int64, value float64) (runtimes.Tensor, er
 	return runtimes.Tensor{Type: elem, Shape: slices.Clone(shape), Data: bytes.Repeat(one, int(n/size))}, nil
 }
 
-// number is the bytes of one element; a value that the type does not hold is an
+// number returns the bytes of one element; a value out of the type's range is an
 // error.
 func number(elem runtimes.Elem, v float64) ([]byte, error) {
 	le := binary.LittleEndian
@@ -180,7 +179,7 @@ func number(elem runtimes.Elem, v float64) ([]byte, error) {
 		low, high = 0, math.Ldexp(1, width)
 	}
 	if v != math.Trunc(v) || v < low || v >= high {
-		return nil, fmt.Errorf("%v is no %s", v, elem)
+		return nil, fmt.Errorf("%v is not a valid %s", v, elem)
 	}
 	bits := uint64(int64(v))
 	if v >= math.MaxInt64 {
@@ -189,7 +188,7 @@ func number(elem runtimes.Elem, v float64) ([]byte, error) {
 	return le.AppendUint64(nil, bits)[:elem.Size()], nil
 }
 
-// readLabels are the lines of one of the module's files.
+// readLabels returns the lines of a file of the module.
 func (s *Session) readLabels(name string) ([]string, error) {
 	path, err := s.opt.Path(name)
 	if err != nil {
@@ -201,7 +200,7 @@ func (s *Session) readLabels(name string) ([]string, error) {
 	}
 	var lines []string
 	scan := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-	for scan.Scan() { // lines may be white space: that is a class as well
+	for scan.Scan() { // a line of white space is a class too
 		lines = append(lines, scan.Text())
 	}
 	return lines, scan.Err()

@@ -15,18 +15,18 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// feed is what one input gives the function: a tensor for every window, or
-// samples that become one a window.
+// feed is a prepared input: a tensor for every window, or samples that are
+// converted window by window.
 type feed struct {
 	tensor  runtimes.Tensor
 	spec    *preprocess.Spec // of a sound
 	windows [][]float32
 	samples int       // of the sound at the spec's rate
-	tail    []float32 // its last ones, which stand ahead of what comes next
+	tail    []float32 // the last samples, context of the next run
 	shape   func(preprocess.Tensor) runtimes.Tensor
 }
 
-// window is the tensor of window i.
+// window returns the tensor of window i.
 func (f *feed) window(i int) (runtimes.Tensor, error) {
 	if f.spec == nil {
 		return f.tensor, nil
@@ -41,7 +41,7 @@ func (f *feed) window(i int) (runtimes.Tensor, error) {
 	return f.shape(*t), nil
 }
 
-// seconds is how long the windows last together.
+// seconds returns the duration of all windows.
 func (f *feed) seconds() float64 {
 	n := f.samples
 	if f.spec.Chunk > 0 {
@@ -50,22 +50,22 @@ func (f *feed) seconds() float64 {
 	return float64(n) / float64(f.spec.SampleRate)
 }
 
-// prepare makes an input ready. assumed says what was taken for granted.
+// prepare prepares an input. assumed describes an assumption, if any.
 func (s *Session) prepare(ctx context.Context, name string, in Input) (f *feed, assumed string, err error) {
 	set := 0
-	for _, given := range []bool{in.File != "", in.Data != nil, in.Tensor != nil, in.Frames != nil, in.Sound != nil} {
-		if given {
+	for _, present := range []bool{in.File != "", in.Data != nil, in.Tensor != nil, in.Frames != nil, in.Sound != nil} {
+		if present {
 			set++
 		}
 	}
 	if set != 1 {
-		return nil, "", errors.New("it is to be one of a file, bytes, a tensor, pictures and samples")
+		return nil, "", errors.New("want exactly one of a file, bytes, a tensor, images and samples")
 	}
 	switch {
 	case in.Tensor != nil:
 		return &feed{tensor: *in.Tensor}, "", in.Tensor.Check()
 	case in.Frames != nil:
-		return s.film(ctx, name, in.Frames)
+		return s.video(ctx, name, in.Frames)
 	case in.Sound != nil:
 		return s.samples(name, in.Sound)
 	}
@@ -75,7 +75,7 @@ func (s *Session) prepare(ctx context.Context, name string, in Input) (f *feed, 
 			return nil, "", err
 		}
 	} else if int64(len(data)) > s.opt.MaxBytes {
-		return nil, "", fmt.Errorf("%d bytes, the limit is %d", len(data), s.opt.MaxBytes)
+		return nil, "", fmt.Errorf("%d bytes, limit %d", len(data), s.opt.MaxBytes)
 	}
 	switch {
 	case npy.Is(data):
@@ -89,11 +89,11 @@ func (s *Session) prepare(ctx context.Context, name string, in Input) (f *feed, 
 	case preprocess.IsImage(data):
 		return s.picture(ctx, name, data)
 	}
-	return nil, "", errors.New("it is neither a picture (PNG, JPEG, GIF, WebP, BMP) nor a sound (WAV, FLAC, MP3, Ogg Vorbis) nor an array (.npy)")
+	return nil, "", errors.New("unrecognized format: want an image (PNG, JPEG, GIF, WebP, BMP), a sound (WAV, FLAC, MP3, Ogg Vorbis) or an array (.npy)")
 }
 
-// picture prepares a picture as the manifest says or, where it says nothing and
-// the input can only be one, as its shape says.
+// picture prepares an image by the manifest or, if the manifest does not describe
+// the input and its shape fits images only, by its shape.
 func (s *Session) picture(ctx context.Context, name string, data []byte) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, false)
 	if err != nil {
@@ -106,9 +106,9 @@ func (s *Session) picture(ctx context.Context, name string, data []byte) (*feed,
 	return &feed{tensor: s.batched(name)(*t)}, assumed, nil
 }
 
-// film prepares frames one behind the other: those of a film for an input that
-// takes all at once, or one.
-func (s *Session) film(ctx context.Context, name string, frames []*preprocess.Raster) (*feed, string, error) {
+// video prepares frames: those of a video for an input that takes all of them, or
+// one.
+func (s *Session) video(ctx context.Context, name string, frames []*preprocess.Raster) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, false)
 	if err != nil {
 		return nil, "", err
@@ -130,7 +130,7 @@ func (s *Session) film(ctx context.Context, name string, frames []*preprocess.Ra
 		case i == 0:
 			all = runtimes.Tensor{Type: one.Type, Shape: append([]int64{0}, one.Shape...)}
 		case !slices.Equal(all.Shape[1:], one.Shape):
-			return nil, "", fmt.Errorf("frame %d is %v, the first one is %v", i, one.Shape, all.Shape[1:])
+			return nil, "", fmt.Errorf("shape mismatch of frame %d: got %v, want %v as in the first", i, one.Shape, all.Shape[1:])
 		}
 		all.Data = append(all.Data, one.Data...)
 		all.Shape[0]++
@@ -138,8 +138,8 @@ func (s *Session) film(ctx context.Context, name string, frames []*preprocess.Ra
 	return &feed{tensor: all}, assumed, nil
 }
 
-// Takes reports how an encoder takes films: all pictures of one at once, or one
-// by one, and how many of them; 0 where nothing says so.
+// Takes reports whether an encoder takes all frames of a video in one call, and how
+// many frames; 0 if the manifest has no number.
 func Takes(m *modules.Manifest) (whole bool, frames int) {
 	for _, p := range m.Given() {
 		if spec, ok := m.Preprocess[p.Name]; ok && !spec.IsSound() {
@@ -159,7 +159,7 @@ func (s *Session) sound(name string, data []byte) (*feed, string, error) {
 	return s.samples(name, w)
 }
 
-// samples cuts a sound that is decoded into windows.
+// samples cuts a decoded sound into windows.
 func (s *Session) samples(name string, w *preprocess.Wave) (*feed, string, error) {
 	spec, assumed, err := s.spec(name, true)
 	if err != nil {
@@ -181,19 +181,19 @@ func (s *Session) samples(name string, w *preprocess.Wave) (*feed, string, error
 	return f, assumed, nil
 }
 
-// spec is how an input is prepared, by the manifest or by what it can only be.
+// spec returns how an input is prepared, by the manifest or by its only possibility.
 func (s *Session) spec(name string, sound bool) (preprocess.Spec, string, error) {
-	what := map[bool]string{false: "a picture", true: "a sound"}
+	what := map[bool]string{false: "an image", true: "a sound"}
 	if s.m == nil {
-		return preprocess.Spec{}, "", fmt.Errorf("%s, and nothing says how the function takes it: give a .npy file, or the module's manifest", what[sound])
+		return preprocess.Spec{}, "", fmt.Errorf("cannot prepare %s without the module's manifest: pass a .npy file", what[sound])
 	}
 	if spec, ok := s.m.Preprocess[name]; ok {
 		if spec.IsSound() != sound {
-			return spec, "", fmt.Errorf("it takes %s, and this is %s", what[!sound], what[sound])
+			return spec, "", fmt.Errorf("got %s, want %s", what[sound], what[!sound])
 		}
 		return spec, "", nil
 	}
-	elem, dims, err := s.wanted(name)
+	elem, dims, err := s.portType(name)
 	if err != nil {
 		return preprocess.Spec{}, "", err
 	}
@@ -203,8 +203,8 @@ func (s *Session) spec(name string, sound bool) (preprocess.Spec, string, error)
 	return obviousPicture(name, elem, dims)
 }
 
-// wanted is the type and the sizes of an input, 0 for those that are open.
-func (s *Session) wanted(name string) (runtimes.Elem, []int64, error) {
+// portType returns the type and the sizes of an input, with 0 for open sizes.
+func (s *Session) portType(name string) (runtimes.Elem, []int64, error) {
 	var dims []int64
 	if t, ok := s.inputs[name]; ok && t.Ranked {
 		for _, d := range t.Dims {
@@ -218,7 +218,7 @@ func (s *Session) wanted(name string) (runtimes.Elem, []int64, error) {
 	}
 	i := slices.IndexFunc(s.m.Inputs, func(p abi.Port) bool { return p.Name == name })
 	if i < 0 {
-		return "", nil, errors.New("the manifest does not describe it")
+		return "", nil, errors.New("no description in the manifest")
 	}
 	for _, d := range s.m.Inputs[i].Shape {
 		dims = append(dims, d.Size) // 0 for a name
@@ -226,7 +226,7 @@ func (s *Session) wanted(name string) (runtimes.Elem, []int64, error) {
 	return runtimes.Elem(s.m.Inputs[i].DType), dims, nil
 }
 
-// obviousPicture is the spec of an input that can only be a picture: [N,3,H,W]
+// obviousPicture returns the spec of an input that can only be an image: [N,3,H,W]
 // or [N,1,H,W] of floats, [N,H,W,3] of bytes or floats, with or without N.
 func obviousPicture(name string, elem runtimes.Elem, dims []int64) (preprocess.Spec, string, error) {
 	spec := preprocess.Spec{DType: string(elem)}
@@ -246,7 +246,7 @@ func obviousPicture(name string, elem runtimes.Elem, dims []int64) (preprocess.S
 		spec.Layout, c, h, w = "NHWC", channels(rank-1), dims[rank-3], dims[rank-2]
 	}
 	if c == 0 {
-		return spec, "", fmt.Errorf("a picture, and an input of %s %v does not say how it takes one: describe it in preprocess", elem, shown(dims))
+		return spec, "", fmt.Errorf("cannot prepare an image for an input of %s %v: describe it in preprocess", elem, shown(dims))
 	}
 	if rank == 3 {
 		spec.Layout = spec.Layout[1:]
@@ -254,7 +254,7 @@ func obviousPicture(name string, elem runtimes.Elem, dims []int64) (preprocess.S
 	if c == 1 {
 		spec.Color = "gray"
 	}
-	assumed := fmt.Sprintf("input %q takes a picture as %s, %s", name, spec.Layout, map[bool]string{true: "gray", false: "RGB"}[c == 1])
+	assumed := fmt.Sprintf("input %q takes an image as %s, %s", name, spec.Layout, map[bool]string{true: "gray", false: "RGB"}[c == 1])
 	switch {
 	case h > 0 && w > 0:
 		spec.Resize = []int{int(h), int(w)}
@@ -275,7 +275,7 @@ func obviousPicture(name string, elem runtimes.Elem, dims []int64) (preprocess.S
 	return spec, assumed, nil
 }
 
-// obviousSound is the spec of an input that can only be samples: [N,S] or [S].
+// obviousSound returns the spec of an input that can only be samples: [N,S] or [S].
 func (s *Session) obviousSound(name string, elem runtimes.Elem, dims []int64) (preprocess.Spec, string, error) {
 	spec := preprocess.Spec{Layout: "NT", DType: string(elem)}
 	if len(dims) == 1 {
@@ -283,7 +283,7 @@ func (s *Session) obviousSound(name string, elem runtimes.Elem, dims []int64) (p
 	}
 	fits := len(dims) == 1 || len(dims) == 2 && dims[0] <= 1
 	if !fits || elem != runtimes.Float32 && elem != runtimes.Float16 || dims[len(dims)-1] != 0 {
-		return spec, "", fmt.Errorf("a sound, and an input of %s %v does not say how it takes one: describe it in preprocess", elem, shown(dims))
+		return spec, "", fmt.Errorf("cannot prepare a sound for an input of %s %v: describe it in preprocess", elem, shown(dims))
 	}
 	for key, figures := range map[string]interface{ Int(string) (int64, bool) }{"params": s.m.Params, "caps": s.m.Caps} {
 		if n, ok := figures.Int("sample_rate"); ok {
@@ -291,13 +291,13 @@ func (s *Session) obviousSound(name string, elem runtimes.Elem, dims []int64) (p
 			if faults := spec.Check(); len(faults) > 0 {
 				return spec, "", faults[0]
 			}
-			return spec, fmt.Sprintf("input %q takes samples at %d Hz, as %s.sample_rate says", name, n, key), nil
+			return spec, fmt.Sprintf("input %q takes samples at %d Hz (%s.sample_rate)", name, n, key), nil
 		}
 	}
 	return spec, "", nil
 }
 
-// shown writes sizes, ? for those that are open.
+// shown formats sizes, with ? for open ones.
 func shown(dims []int64) []string {
 	var out []string
 	for _, d := range dims {
@@ -310,16 +310,16 @@ func shown(dims []int64) []string {
 	return out
 }
 
-// batched gives a prepared tensor the leading 1 that the file's own input has or
-// lacks.
+// batched returns a function that adds or removes the leading 1 of a prepared tensor
+// to match the file's input.
 func (s *Session) batched(name string) func(preprocess.Tensor) runtimes.Tensor {
-	in, known := s.inputs[name]
+	in, inFile := s.inputs[name]
 	return func(t preprocess.Tensor) runtimes.Tensor {
 		out := runtimes.Tensor{Type: runtimes.Elem(t.DType), Data: t.Data}
 		for _, d := range t.Shape {
 			out.Shape = append(out.Shape, int64(d))
 		}
-		if !known || !in.Ranked {
+		if !inFile || !in.Ranked {
 			return out
 		}
 		switch rank := len(in.Dims); {
@@ -332,14 +332,14 @@ func (s *Session) batched(name string) func(preprocess.Tensor) runtimes.Tensor {
 	}
 }
 
-// arrays are NumPy's names of the element types.
+// arrays maps NumPy's names to element types.
 var arrays = map[string]runtimes.Elem{
 	"f8": runtimes.Float64, "f4": runtimes.Float32, "f2": runtimes.Float16, "b1": runtimes.Bool,
 	"i8": runtimes.Int64, "i4": runtimes.Int32, "i2": runtimes.Int16, "i1": runtimes.Int8,
 	"u8": runtimes.Uint64, "u4": runtimes.Uint32, "u2": runtimes.Uint16, "u1": runtimes.Uint8,
 }
 
-// FromArray is the tensor of an array.
+// FromArray converts an array to a tensor.
 func FromArray(a *npy.Array) runtimes.Tensor {
 	t := runtimes.Tensor{Type: arrays[a.Type], Data: a.Data}
 	for _, d := range a.Shape {
@@ -348,7 +348,7 @@ func FromArray(a *npy.Array) runtimes.Tensor {
 	return t
 }
 
-// ToArray is the array of a tensor. NumPy has no bf16: it becomes fp32.
+// ToArray converts a tensor to an array. NumPy has no bf16, which becomes fp32.
 func ToArray(t runtimes.Tensor) (*npy.Array, error) {
 	if err := t.Check(); err != nil {
 		return nil, err

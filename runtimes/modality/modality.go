@@ -1,12 +1,10 @@
-// Package modality runs a module's function on what people have: pictures,
-// sounds, arrays.
+// Package modality runs a module's function on images, sounds and arrays.
 //
-// A [Session] stands between files and tensors. What goes in is prepared as the
-// module's preprocess block says (core/preprocess); a long sound goes through in
-// windows, one after another, and what the state block names is carried from
-// call to call; what comes out is read as the postprocess block says: a text,
-// labels, segments of time. What the manifest does not say and the session took
-// for granted is told ([Result.Assumed]).
+// A [Session] converts files to tensors and back. It prepares inputs by the
+// module's preprocess block (core/preprocess), runs a long sound in successive
+// windows, carries the inputs of the state block from call to call, and reads
+// outputs by the postprocess block: text, labels, segments of time.
+// [Result.Assumed] lists what the session assumed because the manifest lacks it.
 package modality
 
 import (
@@ -25,31 +23,31 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Input is one of these: a file, a file's bytes, a tensor as it is, the pictures
-// of a film, or samples.
+// Input is exactly one of a file, the bytes of a file, a tensor, the frames of a
+// video, or samples.
 type Input struct {
 	File   string
 	Data   []byte
 	Tensor *runtimes.Tensor
-	// Frames are a film for an input that takes all of it, [F, H, W, C], or one
-	// picture for an input that takes one.
+	// Frames are a whole video for an input of [F, H, W, C], or one image for an
+	// input of one.
 	Frames []*preprocess.Raster
 	Sound  *preprocess.Wave
 }
 
-// Options are what a session needs beside the manifest. The zero value is ready.
+// Options configures a session. The zero value is ready.
 type Options struct {
-	// Path gives the path on disk of one of the module's files, such as its
-	// labels, by the name that the manifest gives it; nil: in the folder that
-	// the manifest was loaded from.
+	// Path returns the path on disk of a file of the module, such as its labels,
+	// by its name in the manifest. If nil, files are in the folder that the
+	// manifest was loaded from.
 	Path func(name string) (string, error)
-	// MaxBytes is the most bytes of one input file; 0: 256 MiB.
+	// MaxBytes bounds the bytes of an input file; 0: 256 MiB.
 	MaxBytes int64
 }
 
-// InputError says that an input is missing, or is none of the module's.
+// InputError reports a missing or unexpected input.
 type InputError struct {
-	Name   string // as it was given; the port's where it is missing
+	Name   string // the name in the call, or the port of a missing input
 	Detail string
 	Hint   string
 }
@@ -62,31 +60,30 @@ func (e *InputError) Error() string {
 	return fmt.Sprintf("input %q %s", e.Name, e.Detail)
 }
 
-// Session is one stream through a function. Two sessions of one function know
-// nothing of each other. It is not safe for concurrent use.
+// Session is a stream through a function. Sessions of one function are independent.
+// A session is not safe for concurrent use.
 type Session struct {
 	fn        runtimes.Function
-	m         *modules.Manifest // nil: tensors alone
+	m         *modules.Manifest // nil: tensors only
 	opt       Options
-	inputs    map[string]onnx.Type // the file's own, where it could be asked
+	inputs    map[string]onnx.Type // of the file, if it could be read
 	labels    map[string][]string  // by file
 	constants map[string]runtimes.Tensor
-	initial   map[string]runtimes.Tensor // state by input, at the beginning
-	next      map[string]string          // input → the output that gives its next value
+	initial   map[string]runtimes.Tensor // initial state by input
+	next      map[string]string          // input → the output with its next value
 
 	stream stream
 }
 
-// stream is what one run leaves to the next.
+// stream is the state between runs.
 type stream struct {
 	state   map[string]runtimes.Tensor
 	tails   map[string][]float32 // the last samples of a sound, by port
 	elapsed float64              // seconds of sound so far
 }
 
-// New makes a session of a function. Without a manifest it takes tensors and
-// .npy files as they are, and nothing else. The function stays the caller's to
-// close.
+// New returns a session of a function. Without a manifest it takes only tensors and
+// .npy files. The caller keeps the function and closes it.
 func New(fn runtimes.Function, m *modules.Manifest, opt Options) (*Session, error) {
 	s := &Session{fn: fn, m: m, opt: opt}
 	if s.opt.MaxBytes <= 0 {
@@ -95,7 +92,7 @@ func New(fn runtimes.Function, m *modules.Manifest, opt Options) (*Session, erro
 	if m != nil {
 		if s.opt.Path == nil && m.Dir() == "" {
 			s.opt.Path = func(name string) (string, error) {
-				return "", fmt.Errorf("nothing says where %s lies", name)
+				return "", fmt.Errorf("unknown folder of %s", name)
 			}
 		}
 		if s.opt.Path == nil {
@@ -109,14 +106,14 @@ func New(fn runtimes.Function, m *modules.Manifest, opt Options) (*Session, erro
 	return s, nil
 }
 
-// Reset puts the state back to its beginning.
+// Reset restores the initial state.
 func (s *Session) Reset() {
 	s.stream = stream{state: s.initial, tails: map[string][]float32{}}
 }
 
-// Run computes once, or once a window of a long sound. in is keyed by port;
-// where one port alone wants something from outside, "" means it. After an
-// error the state is what it was before.
+// Run computes once, or once for each window of a long sound. Inputs are keyed by
+// port; "" is allowed if only one port has no other source. An error leaves the
+// state unchanged.
 func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error) {
 	named, err := s.resolve(in)
 	if err != nil {
@@ -149,14 +146,14 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 	after := stream{state: maps.Clone(s.stream.state), tails: maps.Clone(s.stream.tails), elapsed: s.stream.elapsed}
 	var pieces []map[string]runtimes.Tensor
 	for i := range windows {
-		given, err := s.window(ctx, feeds, i, after.state)
+		inputs, err := s.window(ctx, feeds, i, after.state)
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			r.Inputs = given
+			r.Inputs = inputs
 		}
-		out, err := s.step(ctx, given, after.state)
+		out, err := s.step(ctx, inputs, after.state)
 		if err != nil {
 			return nil, err
 		}
@@ -180,39 +177,39 @@ func (s *Session) Run(ctx context.Context, in map[string]Input) (*Result, error)
 	return r, nil
 }
 
-// window is what the function is given for one window.
+// window returns the inputs of the function for one window.
 func (s *Session) window(ctx context.Context, feeds map[string]*feed, i int, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	given := maps.Clone(s.constants)
-	if given == nil {
-		given = map[string]runtimes.Tensor{}
+	inputs := maps.Clone(s.constants)
+	if inputs == nil {
+		inputs = map[string]runtimes.Tensor{}
 	}
-	maps.Copy(given, state)
+	maps.Copy(inputs, state)
 	for name, f := range feeds {
 		t, err := f.window(i)
 		if err != nil {
 			return nil, fmt.Errorf("preparing input %q: %w", name, err)
 		}
-		given[name] = t
+		inputs[name] = t
 	}
-	return given, nil
+	return inputs, nil
 }
 
-// step computes one window and moves the state on.
-func (s *Session) step(ctx context.Context, given, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
-	out, err := s.fn.Run(ctx, given)
+// step computes one window and advances the state.
+func (s *Session) step(ctx context.Context, inputs, state map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+	out, err := s.fn.Run(ctx, inputs)
 	if err != nil {
 		return nil, err
 	}
 	for in, from := range s.next {
 		t, ok := out[from]
 		if !ok {
-			return nil, fmt.Errorf("the function gives no %q, the next value of %q", from, in)
+			return nil, fmt.Errorf("missing output %q, the next value of %q", from, in)
 		}
 		if was := state[in]; t.Type != was.Type || !slices.Equal(t.Shape, was.Shape) {
-			return nil, fmt.Errorf("%q is %s %v, the next value of %q, which is %s %v", from, t.Type, t.Shape, in, was.Type, was.Shape)
+			return nil, fmt.Errorf("output %q is %s %v, but it is the next value of %q, %s %v", from, t.Type, t.Shape, in, was.Type, was.Shape)
 		}
 		state[in] = t
 	}
@@ -222,22 +219,22 @@ func (s *Session) step(ctx context.Context, given, state map[string]runtimes.Ten
 	return out, nil
 }
 
-// resolve gives every input the name of a port and sees that none is missing.
+// resolve assigns a port to every input and checks that none is missing.
 func (s *Session) resolve(in map[string]Input) (map[string]Input, error) {
 	named := maps.Clone(in)
 	if s.m == nil {
 		if _, ok := in[""]; ok {
-			return nil, &InputError{Detail: "an input without a name, and nothing says what the function takes", Hint: "name the input"}
+			return nil, &InputError{Detail: "input without a name, and the module has no manifest", Hint: "name the input"}
 		}
 		return named, nil
 	}
-	given := s.m.Given()
-	var wanted []string
-	for _, p := range given {
-		wanted = append(wanted, p.Name)
+	ports := s.m.Given()
+	var names []string
+	for _, p := range ports {
+		names = append(names, p.Name)
 	}
 	if v, ok := in[""]; ok {
-		port, err := s.only(given, in)
+		port, err := s.only(ports, in)
 		if err != nil {
 			return nil, err
 		}
@@ -247,23 +244,23 @@ func (s *Session) resolve(in map[string]Input) (map[string]Input, error) {
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		_, state := s.initial[name]
 		_, fixed := s.constants[name]
-		if !slices.Contains(wanted, name) && !state && !fixed {
-			return nil, &InputError{name, "is none of " + s.m.ID() + "'s", "it takes " + list(given)}
+		if !slices.Contains(names, name) && !state && !fixed {
+			return nil, &InputError{name, "is not an input of " + s.m.ID(), "it takes " + list(ports)}
 		}
 	}
-	for _, p := range given {
+	for _, p := range ports {
 		if _, ok := named[p.Name]; !ok {
-			return nil, &InputError{p.Name, "is missing", "the module takes " + list(given)}
+			return nil, &InputError{p.Name, "is missing", "the module takes " + list(ports)}
 		}
 	}
 	return named, nil
 }
 
-// only is the port that an input without a name means: the one that wants a
-// picture or a sound, or the only one that nothing else was given for.
-func (s *Session) only(given []abi.Port, in map[string]Input) (string, error) {
+// only returns the port of an unnamed input: the only one that takes an image or a
+// sound, or the only one without an input.
+func (s *Session) only(ports []abi.Port, in map[string]Input) (string, error) {
 	var free, media []string
-	for _, p := range given {
+	for _, p := range ports {
 		if _, ok := in[p.Name]; ok {
 			continue
 		}
@@ -278,7 +275,7 @@ func (s *Session) only(given []abi.Port, in map[string]Input) (string, error) {
 	case len(free) == 1:
 		return free[0], nil
 	}
-	return "", &InputError{Detail: fmt.Sprintf("an input without a name, and %s takes %s", s.m.ID(), list(given)), Hint: "name the input"}
+	return "", &InputError{Detail: fmt.Sprintf("input without a name, and %s takes %s", s.m.ID(), list(ports)), Hint: "name the input"}
 }
 
 func list(ports []abi.Port) string {
@@ -292,34 +289,34 @@ func list(ports []abi.Port) string {
 	return strings.Join(out, ", ")
 }
 
-// Result is what a run gives.
+// Result is the result of a run.
 type Result struct {
-	// Outputs are the function's outputs by name, windows joined along time,
-	// less those that are state.
+	// Outputs are the function's outputs by name without those of the state;
+	// windows are joined along time.
 	Outputs  map[string]runtimes.Tensor
 	Text     string    // of outputs that are read as text
-	Labels   []Label   // of outputs that are read as classes, likeliest first
+	Labels   []Label   // of outputs that are read as classes, most likely first
 	Segments []Segment // of outputs that are read as spans of time, in order
-	// Inputs are what the function was given, of the first window.
+	// Inputs are the function's inputs in the first window.
 	Inputs map[string]runtimes.Tensor
-	// Prepare is how long it took to make tensors of the inputs.
+	// Prepare is the time to convert the inputs to tensors.
 	Prepare time.Duration
-	// Assumed are what the manifest does not say and was taken for granted, a
-	// sentence each.
+	// Assumed lists assumptions that the manifest does not settle, a sentence
+	// each.
 	Assumed []string
 }
 
 // Label is one class with its score.
 type Label struct {
-	Output string  // that it was read from
+	Output string  // name of the output
 	Index  int     // of the class
 	Name   string  // its line of the labels file; "" without one
-	Score  float64 // as the output has it, or a probability after softmax
+	Score  float64 // of the output, or a probability after softmax
 }
 
-// Segment is a span of time in which an output stood over its threshold.
+// Segment is a span of time in which an output exceeded its threshold.
 type Segment struct {
-	Output     string  // that it was read from
+	Output     string  // name of the output
 	Start, End float64 // seconds since the session's beginning
 	Score      float64 // the highest within
 }

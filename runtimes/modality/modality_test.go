@@ -183,7 +183,7 @@ func TestStateEitherWay(t *testing.T) {
 		}
 	}
 	private := strings.NewReplacer(", {name: h, shape: [1], dtype: fp32}, {name: sr, shape: [], dtype: int64}", "", ", {name: hn, shape: [1], dtype: fp32}", "", "sr: 8000", "sr: {value: 8000, dtype: int64}").Replace(stream)
-	if _, err := modality.New(summing(), manifest(t, private), modality.Options{}); err == nil || !strings.Contains(err.Error(), `state "h": nothing says of what type`) {
+	if _, err := modality.New(summing(), manifest(t, private), modality.Options{}); err == nil || !strings.Contains(err.Error(), `state "h": unknown type`) {
 		t.Errorf("%v", err)
 	}
 	s, err := modality.New(summing(), manifest(t, strings.Replace(private, "init: 100", "shape: [1], dtype: fp32", 1)), modality.Options{})
@@ -214,16 +214,16 @@ func TestInputs(t *testing.T) {
 		input bool
 	}{
 		"missing":    {nil, `input "x" is missing`, true},
-		"unknown":    {map[string]modality.Input{"x": wav(1), "z": wav(1)}, `input "z" is none of enc@1.0.0's`, true},
+		"unknown":    {map[string]modality.Input{"x": wav(1), "z": wav(1)}, `input "z" is not an input of enc@1.0.0`, true},
 		"twice":      {map[string]modality.Input{"x": wav(1), "": wav(1)}, "without a name", true},
 		"neither":    {map[string]modality.Input{"x": {}}, "one of a file", false},
 		"both":       {map[string]modality.Input{"x": {File: file, Tensor: &one}}, "one of a file", false},
-		"too large":  {map[string]modality.Input{"x": {File: file}}, "the limit is 2000", false},
+		"too large":  {map[string]modality.Input{"x": {File: file}}, "2000", false},
 		"no file":    {map[string]modality.Input{"x": {File: file + "x"}}, "no such file", false},
 		"a folder":   {map[string]modality.Input{"x": {File: filepath.Dir(file)}}, "regular", false},
-		"bytes":      {map[string]modality.Input{"x": {Data: make([]byte, 2001)}}, "the limit is 2000", false},
-		"text":       {map[string]modality.Input{"x": {Data: []byte("hello")}}, "neither a picture", false},
-		"a picture":  {map[string]modality.Input{"x": {Data: picture}}, "takes a sound, and this is a picture", false},
+		"bytes":      {map[string]modality.Input{"x": {Data: make([]byte, 2001)}}, "2000", false},
+		"text":       {map[string]modality.Input{"x": {Data: []byte("hello")}}, "unrecognized format", false},
+		"a picture":  {map[string]modality.Input{"x": {Data: picture}}, "got an image, want a sound", false},
 		"no samples": {map[string]modality.Input{"x": {Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 8000})}}, "no samples", false},
 		"bad tensor": {map[string]modality.Input{"x": {Tensor: &runtimes.Tensor{Type: "fp32", Shape: []int64{2}}}}, "0 bytes", false},
 		"bad array":  {map[string]modality.Input{"x": {Data: []byte("\x93NUMPY\x01\x00\x00\x00")}}, "dictionary", false},
@@ -302,7 +302,7 @@ func TestObvious(t *testing.T) {
 		}
 	}
 	for port, want := range map[string]string{
-		"[S], dtype: fp32}]\ncaps: {sample_rate: 16000": "16000 Hz, as caps.sample_rate says",
+		"[S], dtype: fp32}]\ncaps: {sample_rate: 16000": "16000 Hz (caps.sample_rate)",
 		"[N, S], dtype: fp32":                           "refused",
 		"[S], dtype: fp32":                              "the file's own rate, 8000 Hz",
 		"[80, T], dtype: fp32":                          "refused",
@@ -378,11 +378,11 @@ func TestPostprocess(t *testing.T) {
 		{"text", "ctc: {labels: labels.txt, space: true}", tensor([]int64{1, 8, 5}, scores(1, 1, 0, 1, 4, 2, 2, 3)...), modality.Result{Text: "aa b\u3000"}, ""},
 		{"two lines", "ctc: {labels: labels.txt, space: true}", tensor([]int64{2, 2, 5}, scores(1, 2, 2, 2)...), modality.Result{Text: "ab\nb"}, ""},
 		{"another blank", "ctc: {labels: labels.txt, blank: 3, space: true}", tensor([]int64{3, 5}, scores(0, 3, 2)...), modality.Result{Text: "a\u3000"}, ""},
-		{"classes", "ctc: {labels: labels.txt}", tensor([]int64{1, 2, 5}, scores(1, 2)...), modality.Result{}, "make 4 classes"},
-		{"no number", "ctc: {labels: labels.txt, space: true}", tensor([]int64{1, 1, 5}, 0, 0, nan, 0, 0), modality.Result{}, "no number"},
+		{"classes", "ctc: {labels: labels.txt}", tensor([]int64{1, 2, 5}, scores(1, 2)...), modality.Result{}, "want [N, T, 4]"},
+		{"no number", "ctc: {labels: labels.txt, space: true}", tensor([]int64{1, 1, 5}, 0, 0, nan, 0, 0), modality.Result{}, "NaN"},
 		{"likeliest", "labels: {file: labels.txt, top: 2}", tensor([]int64{1, 3}, 1, 3, 3), modality.Result{Labels: []modality.Label{{"y", 1, "b", 3}, {"y", 2, "\u3000", 3}}}, ""},
 		{"probabilities", "labels: {softmax: true, top: 1}", tensor([]int64{1, 2}, 1000, 1000), modality.Result{Labels: []modality.Label{{"y", 0, "", 0.5}}}, ""},
-		{"as many labels", "labels: {file: labels.txt}", tensor([]int64{1, 2}, 1, 2), modality.Result{}, "3 labels"},
+		{"as many labels", "labels: {file: labels.txt}", tensor([]int64{1, 2}, 1, 2), modality.Result{}, "want 3"},
 	} {
 		f := &function{run: func(map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 			return map[string]runtimes.Tensor{"y": c.out}, nil
@@ -493,11 +493,11 @@ func TestLiteral(t *testing.T) {
 		{"q", []float64{1, 2, 3, 4}, runtimes.Tensor{Type: "fp16", Shape: []int64{2, 2}, Data: []byte{0, 0x3c, 0, 0x40, 0, 0x42, 0, 0x44}}, ""},
 		{"x", []float64{1, 2, 3}, runtimes.Tensor{}, "3 numbers"},
 		{"q", []float64{1, 2}, runtimes.Tensor{}, "2 numbers"},
-		{"x", []float64{1, 128}, runtimes.Tensor{}, "no int8"},
-		{"x", []float64{1.5, 1}, runtimes.Tensor{}, "no int8"},
-		{"p", []float64{2}, runtimes.Tensor{}, "no bool"},
-		{"p", []float64{math.NaN()}, runtimes.Tensor{}, "no bool"},
-		{"z", []float64{1}, runtimes.Tensor{}, "none of enc@1.0.0's"},
+		{"x", []float64{1, 128}, runtimes.Tensor{}, "not a valid int8"},
+		{"x", []float64{1.5, 1}, runtimes.Tensor{}, "not a valid int8"},
+		{"p", []float64{2}, runtimes.Tensor{}, "not a valid bool"},
+		{"p", []float64{math.NaN()}, runtimes.Tensor{}, "not a valid bool"},
+		{"z", []float64{1}, runtimes.Tensor{}, "not an input of enc@1.0.0"},
 		{"", []float64{1}, runtimes.Tensor{}, "without a name"},
 	} {
 		got, err := s.Literal(c.name, c.numbers)
@@ -555,9 +555,9 @@ func TestNewRefuses(t *testing.T) {
 	base := "inputs: [{name: x, shape: [S], dtype: fp32}, {name: sr, shape: [], dtype: uint8}]\noutputs: [{name: y, shape: [T, C], dtype: fp32}]\n"
 	for rest, want := range map[string]string{
 		"postprocess: {y: {ctc: {labels: none.txt}}}\n":                  "none.txt",
-		"constants: {sr: 300}\n":                                         "300 is no uint8",
-		"constants: {sr: {value: 1, shape: [2147483647, 2147483647]}}\n": "more than",
-		"constants: {sr: {value: 1, dtype: fp8}}\n":                      "no element type",
+		"constants: {sr: 300}\n":                                         "300 is not a valid uint8",
+		"constants: {sr: {value: 1, shape: [2147483647, 2147483647]}}\n": "want 1 to",
+		"constants: {sr: {value: 1, dtype: fp8}}\n":                      "unknown element type",
 	} {
 		if _, err := modality.New(echo(), manifest(t, base+rest), modality.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", rest, err, want)

@@ -16,8 +16,8 @@ import (
 // maxJoined bounds the bytes of one output over all windows.
 const maxJoined = 1 << 31
 
-// join puts the outputs of windows behind each other: along axis 1 where there
-// is a batch of 1, along axis 0 otherwise, and numbers to a row.
+// join concatenates the outputs of windows: along axis 1 after a batch of 1, along
+// axis 0 otherwise; scalars become a row.
 func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	if len(pieces) == 1 {
 		return pieces[0], nil
@@ -25,7 +25,7 @@ func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, erro
 	out := make(map[string]runtimes.Tensor, len(pieces[0]))
 	for name, first := range pieces[0] {
 		if len(first.Data) > maxJoined/len(pieces) {
-			return nil, fmt.Errorf("output %q of %d windows is over %d bytes", name, len(pieces), maxJoined)
+			return nil, fmt.Errorf("output %q of %d windows exceeds %d bytes", name, len(pieces), maxJoined)
 		}
 		t := runtimes.Tensor{Type: first.Type, Shape: slices.Clone(first.Shape), Data: make([]byte, 0, len(first.Data)*len(pieces))}
 		axis := 0
@@ -39,7 +39,7 @@ func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, erro
 		for _, p := range pieces {
 			v, ok := p[name]
 			if !ok || v.Type != first.Type || !slices.Equal(v.Shape, first.Shape) {
-				return nil, fmt.Errorf("output %q is %v in one window and %v in another", name, first.Shape, v.Shape)
+				return nil, fmt.Errorf("shape mismatch of output %q: %v in one window, %v in another", name, first.Shape, v.Shape)
 			}
 			t.Data = append(t.Data, v.Data...)
 			if len(v.Shape) == 0 {
@@ -53,8 +53,8 @@ func join(pieces []map[string]runtimes.Tensor) (map[string]runtimes.Tensor, erro
 	return out, nil
 }
 
-// read reads the outputs as the manifest says. The outputs cover seconds of
-// sound from start on.
+// read interprets the outputs by the manifest. They cover seconds of sound that
+// begin at start.
 func (s *Session) read(r *Result, start, seconds float64) error {
 	if s.m == nil {
 		return nil
@@ -64,11 +64,11 @@ func (s *Session) read(r *Result, start, seconds float64) error {
 		p := s.m.Postprocess[name]
 		t, ok := r.Outputs[name]
 		if !ok {
-			return fmt.Errorf("reading output %q: the function does not give it", name)
+			return fmt.Errorf("missing output %q", name)
 		}
 		v, err := Numbers(t)
 		if err == nil && slices.ContainsFunc(v, math.IsNaN) {
-			err = errors.New("it holds what is no number")
+			err = errors.New("contains NaN")
 		}
 		if err == nil {
 			switch {
@@ -98,7 +98,7 @@ func (s *Session) read(r *Result, start, seconds float64) error {
 	return nil
 }
 
-// ctc reads [N, T, classes] or [T, classes] as text, a line for each of N.
+// ctc reads [N, T, classes] or [T, classes] as text, one line for each of N.
 func ctc(shape []int64, v []float64, c *modules.CTC, labels []string) (string, error) {
 	if len(shape) == 2 {
 		shape = append([]int64{1}, shape...)
@@ -108,10 +108,10 @@ func ctc(shape []int64, v []float64, c *modules.CTC, labels []string) (string, e
 		classes++
 	}
 	if len(shape) != 3 || shape[2] != int64(classes) {
-		return "", fmt.Errorf("it is %v; the labels, the blank and the space make %d classes", shape, classes)
+		return "", fmt.Errorf("shape %v, want [N, T, %d] for the labels, the blank and the space", shape, classes)
 	}
 	if c.Blank >= classes {
-		return "", fmt.Errorf("class %d is the blank, and there are %d", c.Blank, classes)
+		return "", fmt.Errorf("blank is class %d of %d", c.Blank, classes)
 	}
 	var lines []string
 	for n := range shape[0] {
@@ -148,11 +148,11 @@ func argmax(v []float64) int {
 	return best
 }
 
-// Top are the n likeliest of scores, 5 where n is 0, likeliest first. softmax
-// makes probabilities of logits. labels name the classes; nil: nothing does.
+// Top returns the n highest scores, 5 if n is 0, in descending order. softmax turns
+// logits into probabilities. If labels is nil, the classes have no names.
 func Top(scores []float64, n int, softmax bool, labels []string) ([]Label, error) {
 	if labels != nil && len(labels) != len(scores) {
-		return nil, fmt.Errorf("it has %d scores, and there are %d labels", len(scores), len(labels))
+		return nil, fmt.Errorf("got %d scores, want %d as there are labels", len(scores), len(labels))
 	}
 	if n == 0 {
 		n = 5
@@ -190,15 +190,15 @@ func Top(scores []float64, n int, softmax bool, labels []string) ([]Label, error
 	return out, nil
 }
 
-// segments are the spans in which values stay over the thresholds; a value lasts
-// step seconds.
+// segments returns the spans in which values stay above the thresholds; a value
+// lasts step seconds.
 func segments(v []float64, c *modules.Segments, step float64) []Segment {
 	high, low := c.Bounds()
-	const rounding = 1e-6 // seconds: steps are no whole numbers
+	const rounding = 1e-6 // seconds; steps are not integers
 	silence := float64(c.MinSilenceMS)/1000 - rounding
 	var out []Segment
 	var open *Segment
-	quiet := -1 // where values fell under low
+	quiet := -1 // index at which values fell below low
 	end := func(at int) {
 		open.End = float64(at) * step
 		if open.End-open.Start >= float64(c.MinMS)/1000-rounding {
@@ -230,7 +230,7 @@ func segments(v []float64, c *modules.Segments, step float64) []Segment {
 		}
 		end(quiet)
 	}
-	// Widened spans meet in the middle of what is between them.
+	// Padded spans meet in the middle of the gap between them.
 	pad := float64(c.PadMS) / 1000
 	total := float64(len(v)) * step
 	for i := range out {
@@ -248,7 +248,7 @@ func segments(v []float64, c *modules.Segments, step float64) []Segment {
 	return out
 }
 
-// Numbers are the elements of a tensor of any type.
+// Numbers returns the elements of a tensor of any type.
 func Numbers(t runtimes.Tensor) ([]float64, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func Numbers(t runtimes.Tensor) ([]float64, error) {
 	return out, nil
 }
 
-// widened is the number of an IEEE 754 binary16.
+// widened returns the value of an IEEE 754 binary16.
 func widened(h uint16) float64 {
 	sign := 1 - 2*float64(h>>15)
 	exp, frac := int(h>>10&31), float64(h&1023)

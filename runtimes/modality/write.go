@@ -17,12 +17,11 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Literal is the tensor that numbers written by hand make for an input: one
-// number fills it, several are put into its shape, of which one dimension may be
-// open.
+// Literal returns the tensor of literal numbers for an input: one number fills it;
+// several are put into its shape, of which one dimension may be open.
 func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, error) {
 	if s.m == nil {
-		return runtimes.Tensor{}, errors.New("nothing says of what type the input is: give a .npy file")
+		return runtimes.Tensor{}, errors.New("unknown input type: pass a .npy file")
 	}
 	if name == "" {
 		port, err := s.only(s.m.Given(), nil)
@@ -34,16 +33,16 @@ func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, erro
 	if t, ok := s.held(name); ok && len(numbers) == 1 {
 		return fill(t.Type, t.Shape, numbers[0])
 	}
-	elem, dims, err := s.wanted(name)
+	elem, dims, err := s.portType(name)
 	if err != nil {
-		return runtimes.Tensor{}, &InputError{name, "is none of " + s.m.ID() + "'s", "it takes " + list(s.m.Given())}
+		return runtimes.Tensor{}, &InputError{name, "is not an input of " + s.m.ID(), "it takes " + list(s.m.Given())}
 	}
 	shape := make([]int64, len(dims))
-	known, open := int64(1), -1
+	fixed, open := int64(1), -1
 	for i, d := range dims {
 		shape[i] = max(d, 1)
-		if d > 0 && known <= math.MaxInt32/d {
-			known *= d
+		if d > 0 && fixed <= math.MaxInt32/d {
+			fixed *= d
 		} else if d == 0 {
 			open = i // the innermost
 		}
@@ -52,11 +51,11 @@ func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, erro
 		return fill(elem, shape, numbers[0])
 	}
 	count := int64(len(numbers))
-	if open >= 0 && count%known == 0 {
-		shape[open] = count / known
-		known = count
+	if open >= 0 && count%fixed == 0 {
+		shape[open] = count / fixed
+		fixed = count
 	}
-	if known != count {
+	if fixed != count {
 		return runtimes.Tensor{}, fmt.Errorf("%d numbers for an input of %s %v", count, elem, shown(dims))
 	}
 	t := runtimes.Tensor{Type: elem, Shape: shape}
@@ -70,7 +69,7 @@ func (s *Session) Literal(name string, numbers []float64) (runtimes.Tensor, erro
 	return t, t.Check()
 }
 
-// held is the tensor of a state or a constant.
+// held returns the tensor of a state or a constant.
 func (s *Session) held(name string) (runtimes.Tensor, bool) {
 	if t, ok := s.constants[name]; ok {
 		return t, true
@@ -79,7 +78,7 @@ func (s *Session) held(name string) (runtimes.Tensor, bool) {
 	return t, ok
 }
 
-// EncodeArray is a tensor as a .npy file.
+// EncodeArray encodes a tensor as a .npy file.
 func EncodeArray(t runtimes.Tensor) ([]byte, error) {
 	a, err := ToArray(t)
 	if err != nil {
@@ -88,9 +87,9 @@ func EncodeArray(t runtimes.Tensor) ([]byte, error) {
 	return npy.Encode(a)
 }
 
-// EncodePicture is a tensor as a PNG: [1, C, H, W] or [1, H, W, C] with C 1 or
-// 3, or without the leading 1, or [H, W]. Floats that are all 0 to 1 are scaled
-// by 255; what lies beyond 0 and 255 is clamped.
+// EncodePicture encodes a tensor as a PNG: [1, C, H, W] or [1, H, W, C] with C 1 or
+// 3, or without the leading 1, or [H, W]. Floats that are all in [0, 1] are scaled
+// by 255; values outside [0, 255] are clamped.
 func EncodePicture(t runtimes.Tensor) ([]byte, error) {
 	v, err := Numbers(t)
 	if err != nil {
@@ -103,17 +102,16 @@ func EncodePicture(t runtimes.Tensor) ([]byte, error) {
 	return drawn(t, v, 0, high)
 }
 
-// DrawPicture is a tensor of one of these shapes as a PNG, for what knows its
-// numbers: bytes are 0 to 255 whatever the levels, floats are dark at low and
-// bright at high; what lies beyond is clamped. Other types, and numbers that are
-// none or infinite, are errors.
+// DrawPicture encodes a tensor of these shapes as a PNG with known levels: floats
+// are scaled from low, dark, to high, bright; bytes are 0 to 255. Values outside are
+// clamped. Other types, NaN and infinities are errors.
 func DrawPicture(t runtimes.Tensor, low, high float64) ([]byte, error) {
 	switch t.Type {
 	case runtimes.Uint8:
 		low, high = 0, 255
 	case runtimes.Float16, runtimes.BFloat16, runtimes.Float32, runtimes.Float64:
 	default:
-		return nil, fmt.Errorf("%s %v is no picture", t.Type, t.Shape)
+		return nil, fmt.Errorf("%s %v is not an image", t.Type, t.Shape)
 	}
 	v, err := Numbers(t)
 	if err != nil {
@@ -122,7 +120,7 @@ func DrawPicture(t runtimes.Tensor, low, high float64) ([]byte, error) {
 	return drawn(t, v, low, high)
 }
 
-// drawn is a picture of numbers from low, dark, to high.
+// drawn encodes numbers from low, dark, to high as an image.
 func drawn(t runtimes.Tensor, v []float64, low, high float64) ([]byte, error) {
 	shape := t.Shape
 	if len(shape) == 4 && shape[0] == 1 {
@@ -142,10 +140,10 @@ func drawn(t runtimes.Tensor, v []float64, low, high float64) ([]byte, error) {
 		at = func(x, y, i int) int { return (y*w+x)*c + i }
 	}
 	if len(v) == 0 || at == nil || h*w > preprocess.MaxPixels {
-		return nil, fmt.Errorf("%s %v is no picture", t.Type, t.Shape)
+		return nil, fmt.Errorf("%s %v is not an image", t.Type, t.Shape)
 	}
 	if slices.ContainsFunc(v, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
-		return nil, errors.New("it holds what is no number")
+		return nil, errors.New("contains NaN or infinity")
 	}
 	scale := 255 / (high - low)
 	m := image.NewRGBA(image.Rect(0, 0, w, h))
@@ -163,33 +161,32 @@ func drawn(t runtimes.Tensor, v []float64, low, high float64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// EncodeSound is a tensor of samples, [S] or [1, …, S], as a WAV file of the
-// module's sample rate: of caps or params, or of what its sounds are prepared
-// at.
+// EncodeSound encodes a tensor of samples, [S] or [1, …, S], as a WAV file at the
+// module's sample rate.
 func (s *Session) EncodeSound(t runtimes.Tensor) ([]byte, error) {
 	v, err := Numbers(t)
 	if err != nil {
 		return nil, err
 	}
 	if len(v) == 0 || len(t.Shape) == 0 || t.Shape[len(t.Shape)-1] != int64(len(v)) {
-		return nil, fmt.Errorf("%s %v is no sound", t.Type, t.Shape)
+		return nil, fmt.Errorf("%s %v is not a sound", t.Type, t.Shape)
 	}
 	w := &preprocess.Wave{Rate: s.Rate(), Samples: make([]float32, len(v))}
 	if w.Rate == 0 {
-		return nil, errors.New("nothing says how many samples a second has: add sample_rate to the manifest's caps")
+		return nil, errors.New("unknown sample rate: add sample_rate to the manifest's caps")
 	}
 	for i, x := range v {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, errors.New("it holds what is no number")
+			return nil, errors.New("contains NaN or infinity")
 		}
 		w.Samples[i] = float32(x)
 	}
 	return preprocess.EncodeWAV(w), nil
 }
 
-// Rate is the module's sample rate in Hz: sample_rate of caps or params, or of
-// how its sounds are prepared, or the end of params.codec, as of encodec-16khz;
-// 0 where nothing says it.
+// Rate returns the module's sample rate in Hz, or 0 if unknown: sample_rate of caps
+// or params, or of the preprocess block, or the end of params.codec, such as
+// encodec-16khz.
 func (s *Session) Rate() int {
 	if s.m == nil {
 		return 0

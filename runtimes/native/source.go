@@ -21,21 +21,21 @@ import (
 	"mm-abi.org/mm/internal/fsx"
 )
 
-// pinned is the npm package that an engine comes in, or its wheels.
+// pinned is the npm package of an engine, or its wheels.
 type pinned struct {
 	name      string
 	version   string
-	integrity string   // npm's, of the archive; "": none for this machine
+	integrity string   // npm's digest of the archive; "": none for this machine
 	license   string   // SPDX
-	patterns  []string // base names of the files that are taken
+	patterns  []string // base names of the files to extract
 
-	system, machine string // that the files are for, as Go calls them
-	notice          string // the licence as text, with what has to be told with it
+	system, machine string // target of the files, as GOOS and GOARCH
+	notice          string // text of the license and its notices
 
-	wheels []wheel  // that pip fetches, in the place of npm
-	bound  bool     // the licence has to be accepted
-	terms  string   // of it, in short
-	needs  []string // libraries without which nothing works; none: any will do
+	wheels []wheel  // to fetch with pip instead of npm
+	bound  bool     // the license must be accepted
+	terms  string   // summary of the license
+	needs  []string // required libraries; if empty, one library suffices
 }
 
 func (p pinned) spec() string {
@@ -45,7 +45,7 @@ func (p pinned) spec() string {
 	return p.name + "@" + p.version
 }
 
-// packageOf is what an engine is installed from.
+// packageOf returns the package of an engine.
 func packageOf(name, system, machine string) (pinned, error) {
 	switch name {
 	case ONNXRuntime:
@@ -70,18 +70,18 @@ func packageOf(name, system, machine string) (pinned, error) {
 	case QNN:
 		return qnnPackage(system, machine, "")
 	}
-	return pinned{}, fmt.Errorf("there is no engine %q: known are %s, %s and %s", name, LlamaCPP, ONNXRuntime, QNN)
+	return pinned{}, fmt.Errorf("unknown engine %q: want %s, %s or %s", name, LlamaCPP, ONNXRuntime, QNN)
 }
 
-// Limits of what is taken.
+// Limits of extracted files.
 const (
-	maxFile    = 1 << 30 // bytes of one file
+	maxFile    = 1 << 30 // bytes of a file
 	maxTotal   = 2 << 30
 	maxEntries = 100_000 // of an archive or a folder
-	maxLegal   = 4 << 20 // bytes of a licence
+	maxLegal   = 4 << 20 // bytes of a license
 )
 
-// wants says whether a file is taken, and whether for what it says only.
+// wants reports whether to extract a file, and whether it is a legal text.
 func (p pinned) wants(name string) (take, legal bool) {
 	base := path.Base(name)
 	for _, pattern := range p.patterns {
@@ -98,7 +98,7 @@ func (p pinned) wants(name string) (take, legal bool) {
 	return false, false
 }
 
-// fits says whether a path that names systems and machines names the wanted.
+// fits reports whether the systems and machines in a path match the target.
 func (p pinned) fits(name string) bool {
 	systems := map[string]string{"linux": "linux", "darwin": "darwin", "win32": "windows"}
 	machines := map[string]string{"x64": "amd64", "arm64": "arm64"}
@@ -117,7 +117,7 @@ func (p pinned) fits(name string) bool {
 	return true
 }
 
-// taking writes files into a stage.
+// taking extracts files into a stage.
 type taking struct {
 	p     pinned
 	stage *fsx.Dir
@@ -126,10 +126,10 @@ type taking struct {
 	seen  int
 }
 
-// entry takes a file if it is wanted.
+// entry extracts a file if it is wanted.
 func (t *taking) entry(name string, size int64, r io.Reader) error {
 	if t.seen++; t.seen > maxEntries {
-		return fmt.Errorf("it holds more than %d entries", maxEntries)
+		return fmt.Errorf("more than %d entries", maxEntries)
 	}
 	take, legal := t.p.wants(name)
 	base := path.Base(name)
@@ -140,13 +140,13 @@ func (t *taking) entry(name string, size int64, r io.Reader) error {
 		return nil
 	}
 	if t.total += size; size < 0 || size > maxFile || t.total > maxTotal {
-		return fmt.Errorf("%s has %d bytes, the limits are %d for one file and %d for all", name, size, int64(maxFile), int64(maxTotal))
+		return fmt.Errorf("%s has %d bytes, limit %d for a file and %d in total", name, size, int64(maxFile), int64(maxTotal))
 	}
 	if _, twice := t.files[base]; twice {
 		if legal {
 			return nil
 		}
-		return fmt.Errorf("it holds %s twice: name a folder that holds it once", base)
+		return fmt.Errorf("duplicate file %s: choose a folder with one", base)
 	}
 	f, err := t.stage.Create("engine/"+base, 0o600)
 	if err != nil {
@@ -161,13 +161,13 @@ func (t *taking) entry(name string, size int64, r io.Reader) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("taking %s: %w", name, err)
+		return fmt.Errorf("extracting %s: %w", name, err)
 	}
 	t.files[base] = "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	return nil
 }
 
-// fromFolder takes what lies below a folder; links to files are followed.
+// fromFolder extracts the files of a folder; it follows links to files.
 func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) error {
 	t := taking{p: p, stage: stage, files: files}
 	err := filepath.WalkDir(dir, func(at string, e fs.DirEntry, err error) error {
@@ -183,7 +183,7 @@ func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) e
 			return nil
 		}
 		if e.Type()&fs.ModeSymlink != 0 && besides(at, p) {
-			return nil // it comes under its own name
+			return nil // extracted under its own name
 		}
 		f, err := os.Open(at)
 		if err != nil {
@@ -199,7 +199,7 @@ func fromFolder(dir string, p pinned, stage *fsx.Dir, files map[string]string) e
 	return errors.Join(err, needed(p, files))
 }
 
-// besides says whether a link leads to a file of its own folder that is taken
+// besides reports whether a link leads to a file of its own folder that is extracted
 // as well.
 func besides(at string, p pinned) bool {
 	to, err := filepath.EvalSymlinks(at)
@@ -211,7 +211,7 @@ func besides(at string, p pinned) bool {
 	return err == nil && take && filepath.Dir(to) == own
 }
 
-// fromArchive takes what a .tgz holds, and says whether it is the pinned one.
+// fromArchive extracts a .tgz and reports whether it is the pinned one.
 func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, files map[string]string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -219,7 +219,7 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 	}
 	defer f.Close()
 	if p.integrity == "" && len(p.wheels) > 0 {
-		return false, errors.New("it is no wheel: a folder or a .whl is")
+		return false, errors.New("want a folder or a .whl file")
 	}
 	same, err := isPinned(f, p.integrity)
 	if err != nil {
@@ -227,7 +227,7 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 	}
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		return same, fmt.Errorf("it is no .tgz: %w", err)
+		return same, fmt.Errorf("not a .tgz file: %w", err)
 	}
 	t := taking{p: p, stage: stage, files: files}
 	for archive := tar.NewReader(io.LimitReader(z, 2*maxTotal)); ; {
@@ -247,11 +247,11 @@ func fromArchive(ctx context.Context, file string, p pinned, stage *fsx.Dir, fil
 	}
 }
 
-// needed wants a library among the files.
+// needed checks that the required libraries are present.
 func needed(p pinned, files map[string]string) error {
 	for _, name := range p.needs {
 		if files[name] == "" {
-			return fmt.Errorf("it holds no %s for %s/%s", name, p.system, p.machine)
+			return fmt.Errorf("missing %s for %s/%s", name, p.system, p.machine)
 		}
 	}
 	for name := range files {
@@ -259,10 +259,10 @@ func needed(p pinned, files map[string]string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it holds no library for %s/%s", p.system, p.machine)
+	return fmt.Errorf("no library for %s/%s", p.system, p.machine)
 }
 
-// isPinned compares a file with npm's digest, and goes back to its beginning.
+// isPinned compares a file with npm's digest and rewinds it.
 func isPinned(f io.ReadSeeker, integrity string) (bool, error) {
 	var sum hash.Hash = sha512.New()
 	if _, err := io.Copy(sum, f); err != nil {

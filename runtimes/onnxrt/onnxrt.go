@@ -1,10 +1,9 @@
-// Package onnxrt is the engine called onnxruntime: ONNX functions by ONNX
-// Runtime's library, in a child process (runtimes/worker, cmd/mm-native).
+// Package onnxrt is the engine onnxruntime: ONNX functions run by ONNX Runtime's
+// library in a child process (runtimes/worker, cmd/mm-native).
 //
-// A model passes onnx's checks before the library sees it: opsets and
-// operator domains that the library has, tensors of the size they say, and
-// external data only in files of the build, which lie below one folder of
-// plain files.
+// A model passes package onnx's checks before the library reads it: opsets and operator
+// domains that the library supports, tensors of the declared size, and external data
+// only in files of the build, which are plain files below one folder.
 package onnxrt
 
 import (
@@ -25,32 +24,31 @@ import (
 
 // Engine opens functions.
 type Engine struct {
-	// Home gives mm's home folder, where engines are installed.
+	// Home returns mm's home folder, where engines are installed.
 	Home func() (string, error)
-	// Version is what the installed version that computes begins with; "": the
-	// newest.
+	// Version is a prefix of the installed version to use; if empty, the newest.
 	Version string
 }
 
-// At is the engine at a version.
+// At returns the engine at a version.
 func (e Engine) At(version string) runtimes.Engine { return Engine{Home: e.Home, Version: version} }
 
 func (e Engine) libraries() native.Libraries {
 	return native.Libraries{Name: native.ONNXRuntime, Home: e.Home, Version: e.Version}
 }
 
-// Name is "onnxruntime".
+// Name returns "onnxruntime".
 func (Engine) Name() string { return native.ONNXRuntime }
 
-// Aliases is the format's name, by which graphs call the engine.
+// Aliases returns the name of the format, which graphs use.
 func (Engine) Aliases() []string { return []string{string(abi.ONNX)} }
 
-// Probe starts the engine and asks it.
+// Probe starts the engine and returns its description.
 func (e Engine) Probe(ctx context.Context) (runtimes.Info, error) {
 	return e.libraries().Probe(ctx)
 }
 
-// Can wants an ONNX file.
+// Can requires an ONNX file.
 func (Engine) Can(part builds.Part) error {
 	if part.Files.Entry(abi.ONNX) == "" {
 		return &runtimes.Unavailable{What: part.ID(), Why: "the onnxruntime backend reads ONNX, and the target ships none of it", Hint: "assemble with --export onnx=" + part.Name}
@@ -58,15 +56,13 @@ func (Engine) Can(part builds.Part) error {
 	return nil
 }
 
-const device = "cpu"
-
-// Open checks the model and has the engine make a session of it.
+// Open checks the model and opens it in the engine.
 func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) (runtimes.Model, error) {
 	if err := errors.Join(l.Check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	if l.Device != "" && l.Device != device {
-		return nil, &runtimes.Unavailable{What: "device " + l.Device, Why: "the onnxruntime backend computes on the processor", Hint: "leave the device out"}
+	if err := l.OnlyCPU(e.Name()); err != nil {
+		return nil, err
 	}
 	if err := e.Can(b.Part); err != nil {
 		return nil, err
@@ -84,16 +80,16 @@ func (e Engine) Open(ctx context.Context, b runtimes.Bundle, l runtimes.Limits) 
 		return nil, err
 	}
 	if _, ok := m.(runtimes.Function); !ok {
-		return nil, errors.Join(errors.New("ONNX Runtime opened no function"), m.Close())
+		return nil, errors.Join(errors.New("ONNX Runtime did not open a function"), m.Close())
 	}
 	return m, nil
 }
 
-// opsets are those that the library reads: it still has most operators of the
-// first ones, and those of the newest that it was made for.
+// opsets returns the opsets that the library supports: most operators of the first ones
+// up to those of the newest that it was built for.
 func opsets() onnx.CheckOptions { return onnx.CheckOptions{MinOpset: 1, MaxOpset: 27} }
 
-// file is where the checked model lies, with the files that it refers to.
+// file returns the path of the checked model next to the files that it refers to.
 func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, error) {
 	path, err := b.Entry(abi.ONNX)
 	if err != nil {
@@ -110,7 +106,7 @@ func file(ctx context.Context, b *runtimes.Bundle, l runtimes.Limits) (string, e
 		return "", err
 	}
 	if l.Memory != 0 && total > l.Memory {
-		return "", &runtimes.Unavailable{What: b.Part.ID(), Why: fmt.Sprintf("its weights do not fit into %d bytes of memory", l.Memory), Hint: "raise the limit, or quantize the module"}
+		return "", b.TooLarge(l, "raise the limit, or quantize the module")
 	}
 	if len(locations) == 0 {
 		return path, nil

@@ -12,11 +12,11 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// NoPartError says that Options.Backends names a part that no engine opens.
+// NoPartError reports an unknown part in Options.Backends.
 type NoPartError struct {
 	Name  string
-	Why   string   // "": the build has no such part
-	Known []string // the names that would do
+	Why   string   // if empty, the build has no such part
+	Known []string // the valid names
 }
 
 // Error names the part.
@@ -24,15 +24,15 @@ func (e *NoPartError) Error() string {
 	if e.Why != "" {
 		return e.Why
 	}
-	return fmt.Sprintf("the build has no part %q that a backend opens", e.Name)
+	return fmt.Sprintf("unknown part %q in the build", e.Name)
 }
 
-// Override is a part that runs on another engine than its graph asks for.
+// Override is a part whose options override the engine of its graph.
 type Override struct {
-	Part, Graph, Taken string // the part's name, the two engines
+	Part, Graph, Used string // the part's name, the two engines
 }
 
-// opened are the parts of an assembly that engines open, each module once.
+// opened returns the parts of an assembly that engines open, each module once.
 func opened(a *builds.Assembly) []builds.Part {
 	var out []builds.Part
 	seen := map[string]bool{}
@@ -49,8 +49,8 @@ func opened(a *builds.Assembly) []builds.Part {
 	return out
 }
 
-// known reports a name in Options.Backends that is none of the build's.
-func known(a *builds.Assembly, backends map[string]string) error {
+// checkNames reports a name in Options.Backends that is not a part of the build.
+func checkNames(a *builds.Assembly, backends map[string]string) error {
 	var names []string
 	for _, p := range opened(a) {
 		names = append(names, p.Name)
@@ -68,7 +68,8 @@ func known(a *builds.Assembly, backends map[string]string) error {
 	return nil
 }
 
-// wish is the engine asked for a part, and by whom; "" where nobody asks.
+// wish returns the requested engine of a part and who requests it; name is "" if
+// none is requested.
 func (s *Set) wish(p builds.Part) (name, by string) {
 	if name := s.opt.Backends[p.Name]; name != "" {
 		return name, "--backend"
@@ -79,8 +80,8 @@ func (s *Set) wish(p builds.Part) (name, by string) {
 	return p.Backend, "the graph"
 }
 
-// Choose finds the engine of a part: the one asked for and no other, but for
-// Options.Fallback, or the first that can.
+// Choose returns the engine of a part: the requested one, or another only if
+// Options.Fallback allows it; without a request, the first that can open the part.
 func (s *Set) Choose(ctx context.Context, p builds.Part) (runtimes.Engine, error) {
 	name, by := s.wish(p)
 	e, err := runtimes.Select(ctx, s.opt.Engines, name, p)
@@ -88,12 +89,12 @@ func (s *Set) Choose(ctx context.Context, p builds.Part) (runtimes.Engine, error
 		if other := s.instead(ctx, p, u); other != nil {
 			return other, nil
 		}
-		return nil, &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("%s asks for the backend %s: %v", by, name, u), Hint: u.Hint}
+		return nil, &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("%s requests backend %s: %v", by, name, u), Hint: u.Hint}
 	}
 	return e, err
 }
 
-// Overrides lists the parts for which the options win over the graph.
+// Overrides lists the parts whose options override the graph.
 func (s *Set) Overrides() []Override {
 	var out []Override
 	for _, p := range opened(s.build.Assembly) {
@@ -104,9 +105,9 @@ func (s *Set) Overrides() []Override {
 	return out
 }
 
-// asked checks that what the options ask for is there, before anything is
-// loaded. What the graph asks for is looked for when the part is needed.
-func (s *Set) asked(ctx context.Context) error {
+// checkWishes checks that the engines of Options.Backends are available, before
+// anything is loaded. The engines of the graph are checked when a part is needed.
+func (s *Set) checkWishes(ctx context.Context) error {
 	for _, p := range opened(s.build.Assembly) {
 		name, _ := s.wish(p)
 		if name == "" || name == p.Backend || s.opt.Backends[p.Name] == "" {

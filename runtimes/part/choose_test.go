@@ -51,8 +51,8 @@ func TestChoose(t *testing.T) {
 		"the part before the core": {true, "", Options{Engine: "second", Backends: map[string]string{"core": "first"}}, "first first second", "[]"},
 		"all of a build without":   {false, "", Options{Engine: "second"}, "- second second", "[]"},
 		"the same is no override":  {true, "second", Options{Engine: "second", Backends: map[string]string{"image-enc": "second"}}, "second second second", "[]"},
-		"one that cannot":          {true, "first", Options{}, "first first the graph asks for the backend first", "[]"},
-		"one that is not there":    {true, "third", Options{Backends: map[string]string{"core": "first"}}, "first the graph asks for the backend third the graph asks for the backend third", "[{core third first}]"},
+		"one that cannot":          {true, "first", Options{}, "first first the graph requests backend first", "[]"},
+		"one that is not there":    {true, "third", Options{Backends: map[string]string{"core": "first"}}, "first the graph requests backend third the graph requests backend third", "[{core third first}]"},
 	} {
 		b := runtimetest.Build(t, c.core, "image-enc", "image-proj")
 		b.Assembly.Core.Backend, b.Assembly.Modalities[0].Encoder.Backend, b.Assembly.Modalities[0].Projector.Backend = c.graph, c.graph, c.graph
@@ -90,12 +90,12 @@ func TestOpen(t *testing.T) {
 		want string
 	}{
 		"nothing":                 {Options{}, ""},
-		"a part on none":          {Options{Backends: map[string]string{"image-enc": "third"}}, "--backend asks for the backend third"},
-		"a part on one gone":      {Options{Engines: gone, Backends: map[string]string{"image-enc": "gone"}}, "--backend asks for the backend gone"},
+		"a part on none":          {Options{Backends: map[string]string{"image-enc": "third"}}, "--backend requests backend third"},
+		"a part on one gone":      {Options{Engines: gone, Backends: map[string]string{"image-enc": "gone"}}, "--backend requests backend gone"},
 		"what the graph asks for": {Options{Engines: gone, Backends: map[string]string{"img-dec": "gone"}}, ""},
-		"no part":                 {Options{Backends: map[string]string{"image-en": "first"}}, `no part "image-en"`},
+		"no part":                 {Options{Backends: map[string]string{"image-en": "first"}}, `unknown part "image-en"`},
 		"the draft":               {Options{Backends: map[string]string{"small": "first"}}, "small drafts for core"},
-		"a skill":                 {Options{Backends: map[string]string{"tool": "first"}}, `no part "tool"`},
+		"a skill":                 {Options{Backends: map[string]string{"tool": "first"}}, `unknown part "tool"`},
 		"fewer than no threads":   {Options{Limits: runtimes.Limits{Threads: -1}}, "-1 threads"},
 	} {
 		b := runtimetest.Build(t, true, "image-enc", "image-proj", "img-dec")

@@ -14,29 +14,29 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// Given is an input for a function of a build.
-type Given struct {
-	// Name is PART.PORT, or the name of a port or of a part where that is
-	// enough to know which is meant, or "".
+// Argument is an input of a function of a build.
+type Argument struct {
+	// Name is PART.PORT, or the name of a port or of a part if that is
+	// unambiguous, or "".
 	Name string
-	// Modality means, with no Name, the encoder for it.
+	// Modality selects, if Name is empty, its encoder.
 	Modality abi.Modality
 	modality.Input
-	Numbers []float64 // in the place of an Input, written out
+	Numbers []float64 // literal numbers, instead of an Input
 }
 
-// Computed is what a function gave.
+// Computed is the result of a function.
 type Computed struct {
 	Part      builds.Part
-	Backend   string            // as it is shown
-	Simulated bool              // it stands in for hardware
-	Facts     map[string]string // what it says of what it ran
-	Session   *modality.Session // that it ran in
-	Load, Run time.Duration     // opening it, where this did, and computing
+	Backend   string            // as results show it
+	Simulated bool              // the backend emulates hardware
+	Facts     map[string]string // facts that the backend reports
+	Session   *modality.Session // of the run
+	Load, Run time.Duration     // opening the part, if this run did, and computing
 	*modality.Result
 }
 
-// Step is what the function did, as a trace tells it.
+// Step returns the trace of the run.
 func (c Computed) Step(what string, at time.Duration, note string) Step {
 	return Step{
 		What: what, Part: c.Part.Name, Backend: c.Backend, Note: note, In: TensorInfos(c.Inputs), Out: TensorInfos(c.Outputs),
@@ -45,32 +45,31 @@ func (c Computed) Step(what string, at time.Duration, note string) Step {
 	}
 }
 
-// Compute runs the functions for which there are inputs, each with its own, in
-// the order of the graph; where the graph has a projector behind an encoder it
-// runs on what that gave. An input that fits no port, or more than one, is a
-// [modality.InputError].
-func (s *Set) Compute(ctx context.Context, given []Given) ([]Computed, error) {
-	inputs := map[string]map[string]Given{}
-	for _, g := range given {
+// Compute runs the functions that have inputs, in the order of the graph. A
+// projector after an encoder in the graph runs on its outputs. An input that fits
+// no port, or several, is a [modality.InputError].
+func (s *Set) Compute(ctx context.Context, args []Argument) ([]Computed, error) {
+	inputs := map[string]map[string]Argument{}
+	for _, g := range args {
 		part, port, err := s.place(g)
 		if err != nil {
 			return nil, err
 		}
 		if inputs[part] == nil {
-			inputs[part] = map[string]Given{}
+			inputs[part] = map[string]Argument{}
 		}
 		if _, twice := inputs[part][port]; twice {
-			return nil, &modality.InputError{Detail: fmt.Sprintf("two inputs for %s", dotted(part, port)), Hint: "give one"}
+			return nil, &modality.InputError{Detail: fmt.Sprintf("duplicate input for %s", dotted(part, port)), Hint: "give one"}
 		}
 		inputs[part][port] = g
 	}
-	if len(inputs) == 0 && len(s.functions) == 1 { // which says what it wants
+	if len(inputs) == 0 && len(s.functions) == 1 { // whose session reports the missing inputs
 		for name := range s.functions {
-			inputs[name] = map[string]Given{}
+			inputs[name] = map[string]Argument{}
 		}
 	}
 	if len(inputs) == 0 {
-		return nil, &modality.InputError{Detail: "nothing is given to compute on", Hint: "the build takes " + strings.Join(s.ports(), ", ")}
+		return nil, &modality.InputError{Detail: "no input", Hint: "the build takes " + strings.Join(s.ports(), ", ")}
 	}
 	var out []Computed
 	for _, p := range opened(s.build.Assembly) {
@@ -87,7 +86,7 @@ func (s *Set) Compute(ctx context.Context, given []Given) ([]Computed, error) {
 		if behind == nil || inputs[behind.part.Name] != nil {
 			continue
 		}
-		if c, err = behind.Behind(ctx, f, c.Outputs); err != nil {
+		if c, err = behind.Project(ctx, f, c.Outputs); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -98,15 +97,15 @@ func (s *Set) Compute(ctx context.Context, given []Given) ([]Computed, error) {
 // Computes reports whether the build has functions.
 func (s *Set) Computes() bool { return len(s.functions) > 0 }
 
-// Compute opens the function and runs it in a session of its own, on inputs by
-// port; "" is the one that wants something from outside.
-func (f *Function) Compute(ctx context.Context, given map[string]Given) (Computed, error) {
+// Compute opens the function and runs it in a new session, on inputs by port; ""
+// is the port that has no other source.
+func (f *Function) Compute(ctx context.Context, args map[string]Argument) (Computed, error) {
 	c, err := f.begin(ctx)
 	if err != nil {
 		return c, err
 	}
-	in := make(map[string]modality.Input, len(given))
-	for port, g := range given {
+	in := make(map[string]modality.Input, len(args))
+	for port, g := range args {
 		if in[port] = g.Input; g.Numbers != nil {
 			t, err := c.Session.Literal(port, g.Numbers)
 			if err != nil {
@@ -123,14 +122,14 @@ func (f *Function) Compute(ctx context.Context, given map[string]Given) (Compute
 	return c, nil
 }
 
-// Behind opens the function, a projector, and runs it on what an encoder gave.
-func (f *Function) Behind(ctx context.Context, enc *Function, given map[string]runtimes.Tensor) (Computed, error) {
+// Project opens the function, a projector, and runs it on an encoder's outputs.
+func (f *Function) Project(ctx context.Context, enc *Function, outputs map[string]runtimes.Tensor) (Computed, error) {
 	c, err := f.begin(ctx)
 	if err != nil {
 		return c, err
 	}
 	start := time.Now()
-	in, err := Connect(enc.Side(), f.Side(), given)
+	in, err := Connect(enc.Side(), f.Side(), outputs)
 	if err != nil {
 		return c, err
 	}
@@ -139,7 +138,7 @@ func (f *Function) Behind(ctx context.Context, enc *Function, given map[string]r
 	return c, err
 }
 
-// begin opens the function and begins a session.
+// begin opens the function and starts a session.
 func (f *Function) begin(ctx context.Context) (Computed, error) {
 	c := Computed{Part: f.part}
 	var err error
@@ -157,8 +156,8 @@ func (f *Function) begin(ctx context.Context) (Computed, error) {
 	return c, err
 }
 
-// projector is the one behind an encoder; nil where there is none, or the
-// target ships nothing of it.
+// projector returns the projector of an encoder, or nil if there is none or the
+// target ships no file of it.
 func (s *Set) projector(encoder string) *Function {
 	for _, m := range s.build.Assembly.Modalities {
 		if m.Encoder.Name == encoder && m.Projects() && len(m.Projector.Files) > 0 {
@@ -168,7 +167,7 @@ func (s *Set) projector(encoder string) *Function {
 	return nil
 }
 
-// ports are the inputs of the build's functions as PART.PORT.
+// ports lists the inputs of the build's functions as PART.PORT.
 func (s *Set) ports() []string {
 	var out []string
 	for _, p := range opened(s.build.Assembly) {
@@ -188,9 +187,9 @@ func dotted(part, port string) string {
 	return part + "." + port
 }
 
-// place finds the function and the port that an input is for; port "" is the
-// one that wants something from outside.
-func (s *Set) place(g Given) (part, port string, err error) {
+// place finds the function and the port of an input; port "" is the one that has
+// no other source.
+func (s *Set) place(g Argument) (part, port string, err error) {
 	var found [][2]string
 	var all []string
 	for _, p := range opened(s.build.Assembly) {
@@ -210,19 +209,19 @@ func (s *Set) place(g Given) (part, port string, err error) {
 			}
 		}
 	}
-	if g.Name == "" && g.Modality == "" && len(found) > 1 { // projectors are fed by their encoders
+	if g.Name == "" && g.Modality == "" && len(found) > 1 { // encoders feed projectors
 		found = slices.DeleteFunc(found, func(at [2]string) bool { return s.functions[at[0]].part.Type == abi.Projector })
 	}
 	if len(found) == 1 {
 		return found[0][0], found[0][1], nil
 	}
-	if len(all) == 1 && len(found) == 0 && g.Modality == "" { // which says what it takes
+	if len(all) == 1 && len(found) == 0 && g.Modality == "" { // whose session reports its inputs
 		return all[0], g.Name, nil
 	}
-	known := s.ports()
+	names := s.ports()
 	what := ""
 	if g.Name == "" {
-		what = "an input without a name "
+		what = "an unnamed input "
 		if g.Modality != "" {
 			what = fmt.Sprintf("an input of %s ", g.Modality)
 		}
@@ -232,14 +231,14 @@ func (s *Set) place(g Given) (part, port string, err error) {
 		for _, at := range found {
 			fits = append(fits, dotted(at[0], at[1]))
 		}
-		return "", "", &modality.InputError{Name: g.Name, Detail: what + "may be for " + strings.Join(fits, " or "), Hint: "write PART.PORT, one of " + strings.Join(known, ", ")}
+		return "", "", &modality.InputError{Name: g.Name, Detail: what + "is ambiguous: " + strings.Join(fits, " or "), Hint: "write PART.PORT, one of " + strings.Join(names, ", ")}
 	}
-	e := &modality.InputError{Name: g.Name, Detail: what + "is for no part of " + s.build.Assembly.Name, Hint: "the build takes " + strings.Join(known, ", ")}
-	names := all
-	for _, k := range known {
-		names = append(names, k, k[strings.LastIndexByte(k, '.')+1:])
+	e := &modality.InputError{Name: g.Name, Detail: what + "fits no part of " + s.build.Assembly.Name, Hint: "the build takes " + strings.Join(names, ", ")}
+	candidates := all
+	for _, k := range names {
+		candidates = append(candidates, k, k[strings.LastIndexByte(k, '.')+1:])
 	}
-	if near, ok := spell.Nearest(g.Name, names); ok {
+	if near, ok := spell.Nearest(g.Name, candidates); ok {
 		e.Hint = "did you mean " + near + "?"
 	}
 	return "", "", e

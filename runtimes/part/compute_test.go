@@ -31,22 +31,22 @@ func TestPlace(t *testing.T) {
 		{senses, "audio-proj.tokens", "", "audio-proj.tokens", "", ""},
 		{senses, "", abi.Image, "image-enc", "", ""},
 		{senses, "", abi.Audio, "audio-enc", "", ""},
-		{senses, "tokens", "", "", `"tokens" may be for image-proj.tokens or audio-proj.tokens`, "PART.PORT"},
-		{senses, "", "", "", "an input without a name may be for image-enc or audio-enc", "image-enc.picture"},
-		{senses, "", abi.Video, "", "an input of video is for no part of b", "the build takes image-enc.picture"},
-		{senses, "pictures", "", "", `"pictures" is for no part of b`, "did you mean picture?"},
-		{senses, "image-enc.pcm", "", "", "is for no part of b", ""},
+		{senses, "tokens", "", "", `"tokens" is ambiguous: image-proj.tokens or audio-proj.tokens`, "PART.PORT"},
+		{senses, "", "", "", "an unnamed input is ambiguous: image-enc or audio-enc", "image-enc.picture"},
+		{senses, "", abi.Video, "", "an input of video fits no part of b", "the build takes image-enc.picture"},
+		{senses, "pictures", "", "", `"pictures" fits no part of b`, "did you mean picture?"},
+		{senses, "image-enc.pcm", "", "", "fits no part of b", ""},
 		{senses[:2], "", "", "image-enc", "", ""},
 		{senses[:2], "tokens", "", "image-proj.tokens", "", ""},
 		{senses[:1], "", "", "image-enc", "", ""},
 		{senses[:1], "anything", "", "image-enc.anything", "", ""}, // which says what it takes
-		{senses[:1], "", abi.Audio, "", "an input of audio is for no part of b", ""},
-		{[]string{"image-enc", "image.2-enc"}, "", abi.Image, "", "an input of image may be for image-enc or image.2-enc", ""},
+		{senses[:1], "", abi.Audio, "", "an input of audio fits no part of b", ""},
+		{[]string{"image-enc", "image.2-enc"}, "", abi.Image, "", "an input of image is ambiguous: image-enc or image.2-enc", ""},
 		{[]string{"image-enc", "image.2-enc"}, "image.2-enc.picture", "", "image.2-enc.picture", "", ""},
 		{[]string{"img-dec"}, "states", "", "img-dec.states", "", ""},
 	} {
 		s := set(t, runtimetest.Build(t, false, c.parts...), Options{})
-		p, port, err := s.place(Given{Name: c.name, Modality: c.in})
+		p, port, err := s.place(Argument{Name: c.name, Modality: c.in})
 		what := fmt.Sprintf("%q of %q for %v", c.name, c.in, c.parts)
 		if c.refuse == "" && (err != nil || dotted(p, port) != c.want) {
 			t.Errorf("%s: %s, %v, want %s", what, dotted(p, port), err, c.want)
@@ -68,8 +68,8 @@ func numbers(t *testing.T, c Computed, port string) []float32 {
 	return x
 }
 
-func pixel(r, g, b uint8) Given {
-	return Given{Modality: abi.Image, Input: modality.Input{Frames: []*preprocess.Raster{{W: 1, H: 1, C: 3, Pix: []uint8{r, g, b}}}}}
+func pixel(r, g, b uint8) Argument {
+	return Argument{Modality: abi.Image, Input: modality.Input{Frames: []*preprocess.Raster{{W: 1, H: 1, C: 3, Pix: []uint8{r, g, b}}}}}
 }
 
 // Functions run in the order of the graph on what is for them; a projector runs
@@ -78,22 +78,22 @@ func pixel(r, g, b uint8) Given {
 func TestCompute(t *testing.T) {
 	b := runtimetest.Build(t, false, "image-enc", "image-proj", "audio-enc", "audio-proj")
 	s := set(t, b, Options{})
-	sound := Given{Name: "pcm", Numbers: []float64{3, 4, 5}}
-	tokens := Given{Name: "image-proj", Numbers: []float64{7, 8, 9}}
+	sound := Argument{Name: "pcm", Numbers: []float64{3, 4, 5}}
+	tokens := Argument{Name: "image-proj", Numbers: []float64{7, 8, 9}}
 	for name, c := range map[string]struct {
-		given []Given
+		given []Argument
 		want  string
 	}{
-		"a picture":               {[]Given{pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6]"},
-		"both, turned round":      {[]Given{sound, pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6], audio-enc [3 5 3], audio-proj [6 10 6]"},
-		"a projector alone":       {[]Given{tokens}, "image-proj [14 16 18]"},
-		"a projector of its own":  {[]Given{pixel(1, 2, 3), tokens}, "image-enc [1 2 3], image-proj [14 16 18]"},
-		"two for one":             {[]Given{pixel(1, 2, 3), pixel(1, 2, 3)}, "two inputs for image-enc"},
-		"two names of one":        {[]Given{{Name: "image-enc"}, {Name: "image-enc"}}, "two inputs for image-enc"},
-		"nothing":                 {nil, "nothing is given to compute on"},
-		"what does not fit":       {[]Given{{Name: "image-proj", Numbers: []float64{1, 2}}}, "input image-proj: 2 numbers"},
-		"a port of another's":     {[]Given{{Name: "image-enc.tokens"}}, "is for no part"},
-		"none where one is asked": {[]Given{{Name: "pcm"}}, "it is to be one of"},
+		"a picture":               {[]Argument{pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6]"},
+		"both, turned round":      {[]Argument{sound, pixel(1, 2, 3)}, "image-enc [1 2 3], image-proj [2 4 6], audio-enc [3 5 3], audio-proj [6 10 6]"},
+		"a projector alone":       {[]Argument{tokens}, "image-proj [14 16 18]"},
+		"a projector of its own":  {[]Argument{pixel(1, 2, 3), tokens}, "image-enc [1 2 3], image-proj [14 16 18]"},
+		"two for one":             {[]Argument{pixel(1, 2, 3), pixel(1, 2, 3)}, "duplicate input for image-enc"},
+		"two names of one":        {[]Argument{{Name: "image-enc"}, {Name: "image-enc"}}, "duplicate input for image-enc"},
+		"nothing":                 {nil, "no input"},
+		"what does not fit":       {[]Argument{{Name: "image-proj", Numbers: []float64{1, 2}}}, "input image-proj: 2 numbers"},
+		"a port of another's":     {[]Argument{{Name: "image-enc.tokens"}}, "fits no part"},
+		"none where one is asked": {[]Argument{{Name: "pcm"}}, "want exactly one of"},
 	} {
 		got, err := s.Compute(t.Context(), c.given)
 		var parts []string
@@ -112,7 +112,7 @@ func TestCompute(t *testing.T) {
 		}
 	}
 	b.Assembly.Modalities[0].Projector.Files = nil // of another target
-	if got, err := set(t, b, Options{}).Compute(t.Context(), []Given{pixel(1, 2, 3)}); err != nil || len(got) != 1 {
+	if got, err := set(t, b, Options{}).Compute(t.Context(), []Argument{pixel(1, 2, 3)}); err != nil || len(got) != 1 {
 		t.Errorf("a projector that is not shipped: %v, %v", got, err)
 	}
 	alone := set(t, runtimetest.Build(t, false, "audio-enc"), Options{})
@@ -122,7 +122,7 @@ func TestCompute(t *testing.T) {
 	if none := set(t, runtimetest.Build(t, true), Options{}); none.Computes() || !alone.Computes() {
 		t.Error("what has no functions computes")
 	}
-	if _, err := s.Compute(t.Context(), []Given{{Name: "pcm", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2}, Data: make([]byte, 4)}}}}); err == nil {
+	if _, err := s.Compute(t.Context(), []Argument{{Name: "pcm", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2}, Data: make([]byte, 4)}}}}); err == nil {
 		t.Error("a tensor of half its numbers was computed on")
 	}
 }

@@ -10,28 +10,28 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Fallback is a part that ran on another engine than the one asked for, because
-// that one did not take it.
+// Fallback is a part that ran on another engine than the requested one, which
+// refused it.
 type Fallback struct {
-	Part, Asked, Taken string // the part's name, the two engines
-	Why                error  // what the one asked for said
+	Part, Requested, Used string // the part's name, the two engines
+	Why                   error  // the refusal of the requested one
 }
 
-// The keys of [Computed].Facts by which a result names a fallback.
+// The keys of a fallback in [Computed].Facts.
 const (
-	FactInsteadOf = "instead_of" // the engine that was asked for
-	FactDevice    = "device"     // where the one taken computes: cpu
+	FactInsteadOf = "instead_of" // the requested engine
+	FactDevice    = "device"     // the device of the engine that ran: cpu
 )
 
-// instead is the first engine beside the one asked for that takes a part, where
-// the options allow one; else nothing. An engine that mm does not have is a
-// mistake in the asking, and what stands in for hardware is in nothing's place.
+// instead returns the first other engine that can open a part, if the options
+// allow a fallback, or nil. It refuses a fallback if mm does not have the requested
+// engine, which is a user error, and never chooses an engine that emulates hardware.
 func (s *Set) instead(ctx context.Context, p builds.Part, why error) runtimes.Engine {
-	asked, _ := s.wish(p)
-	if s.opt.Fallback == nil || asked == "" || ctx.Err() != nil || errors.Is(why, runtimes.ErrTime) {
+	requested, _ := s.wish(p)
+	if s.opt.Fallback == nil || requested == "" || ctx.Err() != nil || errors.Is(why, runtimes.ErrTime) {
 		return nil
 	}
-	named := func(e runtimes.Engine) bool { return runtimes.Named(e, asked) }
+	named := func(e runtimes.Engine) bool { return runtimes.Named(e, requested) }
 	if !slices.ContainsFunc(s.opt.Engines, named) {
 		return nil
 	}
@@ -40,35 +40,34 @@ func (s *Set) instead(ctx context.Context, p builds.Part, why error) runtimes.En
 	if err != nil {
 		return nil
 	}
-	f := Fallback{Part: p.Name, Asked: asked, Taken: runtimes.Shown(e), Why: why}
+	f := Fallback{Part: p.Name, Requested: requested, Used: runtimes.Shown(e), Why: why}
 	s.mu.Lock()
-	_, told := s.fallen[p.Name]
+	_, reported := s.fallen[p.Name]
 	s.fallen[p.Name] = f
 	s.mu.Unlock()
-	if !told {
+	if !reported {
 		s.opt.Fallback(f)
 	}
 	return e
 }
 
-// facts adds to what a model says of itself that it runs in another engine's
-// place.
-func (s *Set) facts(ctx context.Context, p builds.Part, e runtimes.Engine, own map[string]string) (map[string]string, error) {
+// facts adds the fallback of a part, if any, to the facts of its model.
+func (s *Set) facts(ctx context.Context, p builds.Part, e runtimes.Engine, base map[string]string) (map[string]string, error) {
 	s.mu.Lock()
 	f, ok := s.fallen[p.Name]
 	s.mu.Unlock()
 	if !ok {
-		return own, nil
+		return base, nil
 	}
 	info, err := e.Probe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := maps.Clone(own)
+	out := maps.Clone(base)
 	if out == nil {
 		out = map[string]string{}
 	}
-	out[FactInsteadOf] = f.Asked
+	out[FactInsteadOf] = f.Requested
 	if len(info.Devices) > 0 {
 		out[FactDevice] = info.Devices[0]
 	}

@@ -19,7 +19,7 @@ func (emulator) Simulates() bool { return true }
 // A part that the engine asked for does not take runs on another only where
 // that is allowed, and the result names both.
 func TestFallback(t *testing.T) {
-	given := []Given{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
+	given := []Argument{{Name: "image-enc.picture", Input: modality.Input{Tensor: &runtimes.Tensor{Type: runtimes.Uint8, Shape: []int64{1, 1, 3}, Data: []byte{1, 2, 3}}}}}
 	for name, c := range map[string]struct {
 		npu      *runtimetest.Engine
 		allowed  bool
@@ -76,7 +76,7 @@ func TestFallback(t *testing.T) {
 				}
 				return
 			}
-			if len(fell) != 1 || fell[0].Asked != c.asked || fell[0].Taken != "cpu" || !strings.Contains(fell[0].Why.Error(), c.fellWith) {
+			if len(fell) != 1 || fell[0].Requested != c.asked || fell[0].Used != "cpu" || !strings.Contains(fell[0].Why.Error(), c.fellWith) {
 				t.Errorf("fell back %+v", fell)
 			}
 			if got.Facts[FactInsteadOf] != c.asked || strings.Contains(got.Step("", 0, "").Backend, "npu") {

@@ -23,23 +23,23 @@ import (
 	"mm-abi.org/mm/runtimes/modality"
 )
 
-// Function is an encoder, a projector or a decoder: opened by who needs it
-// first, shared by all.
+// Function is an encoder, a projector or a decoder. The first caller opens it, all
+// callers share it.
 type Function struct {
 	set      *Set
 	part     builds.Part
 	manifest *modules.Manifest
-	gate     chan struct{} // holds a token while it is opened or closed
+	gate     chan struct{} // a semaphore of one that respects ctx
 
-	// Behind the gate.
+	// Guarded by gate.
 	engine   runtimes.Engine
 	model    runtimes.Function
-	dims     map[string][]int64 // of the file's inputs, where it says so
+	dims     map[string][]int64 // of the file's inputs, if known
 	identity []byte
 	closed   bool
 }
 
-// enter waits for the gate as long as ctx lasts.
+// enter acquires the gate or returns the error of ctx.
 func (f *Function) enter(ctx context.Context) error {
 	select {
 	case f.gate <- struct{}{}:
@@ -51,18 +51,18 @@ func (f *Function) enter(ctx context.Context) error {
 
 func (f *Function) leave() { <-f.gate }
 
-// Part is what the build calls it.
+// Part returns the part of the build.
 func (f *Function) Part() builds.Part { return f.part }
 
-// Manifest is what the part says of itself; nil where the build ships none.
+// Manifest returns the manifest of the part, or nil if the build ships none.
 func (f *Function) Manifest() *modules.Manifest { return f.manifest }
 
-// Side is the function as one end of a joint. It is open.
+// Side returns the function as a side of a joint. It must be open.
 func (f *Function) Side() Side {
 	return Side{ID: f.part.ID(), Manifest: f.manifest, Dims: f.dims}
 }
 
-// Backend is the name of the engine that runs it, or would, as it is shown.
+// Backend returns the name of the function's engine as results show it.
 func (f *Function) Backend(ctx context.Context) (string, error) {
 	e, err := f.Engine(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *Function) Backend(ctx context.Context) (string, error) {
 	return runtimes.Shown(e), nil
 }
 
-// Engine is the engine that runs it, or would.
+// Engine returns the engine that runs the function or would run it.
 func (f *Function) Engine(ctx context.Context) (runtimes.Engine, error) {
 	if err := f.enter(ctx); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (f *Function) Engine(ctx context.Context) (runtimes.Engine, error) {
 	return f.chosen(ctx)
 }
 
-// chosen needs the gate.
+// chosen returns the engine. The caller holds the gate.
 func (f *Function) chosen(ctx context.Context) (runtimes.Engine, error) {
 	if f.engine != nil {
 		return f.engine, nil
@@ -92,7 +92,7 @@ func (f *Function) chosen(ctx context.Context) (runtimes.Engine, error) {
 	return e, err
 }
 
-// Open loads the function, if nobody has, and tells how long that took.
+// Open loads the function unless it is open and returns the time taken.
 func (f *Function) Open(ctx context.Context) (time.Duration, error) {
 	if err := f.enter(ctx); err != nil {
 		return 0, err
@@ -106,7 +106,7 @@ func (f *Function) Open(ctx context.Context) (time.Duration, error) {
 	}
 	start := time.Now()
 	if f.manifest == nil {
-		return 0, fmt.Errorf("opening %s: the build ships no %s of it", f.part.ID(), modules.FileName)
+		return 0, fmt.Errorf("opening %s: missing %s in the build", f.part.ID(), modules.FileName)
 	}
 	if len(f.part.Files) == 0 {
 		return 0, f.set.unshipped(f.part)
@@ -134,13 +134,13 @@ func (f *Function) Open(ctx context.Context) (time.Duration, error) {
 	}
 	model, ok := m.(runtimes.Function)
 	if !ok {
-		return 0, errors.Join(fmt.Errorf("backend %s opens %s as no function", e.Name(), f.part.ID()), m.Close())
+		return 0, errors.Join(fmt.Errorf("backend %s: %s is not a function", e.Name(), f.part.ID()), m.Close())
 	}
 	f.model, f.dims = model, dims
 	return time.Since(start), nil
 }
 
-// Run computes on tensors as they are. It is open.
+// Run computes on tensors. The function must be open.
 func (f *Function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	out, err := f.model.Run(ctx, in)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *Function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	return out, nil
 }
 
-// openError is an engine's refusal of a part, with a way out.
+// openError is an engine's refusal of a part, with a hint.
 type openError struct {
 	error
 	hint string
@@ -157,11 +157,11 @@ type openError struct {
 
 func (e *openError) Unwrap() error { return e.error }
 
-// Hint is the way out.
+// Hint implements the interface of hints in internal/diag.
 func (e *openError) Hint() string { return e.hint }
 
-// unopened says that an engine does not open a part. Where nobody asked for
-// that one it names another to ask for: none is taken in its place.
+// unopened wraps the error of an engine that cannot open a part. If the engine was
+// not requested, the hint names another: none is chosen automatically.
 func (s *Set) unopened(p builds.Part, e runtimes.Engine, err error) error {
 	err = fmt.Errorf("opening %s with backend %s: %w", p.ID(), e.Name(), err)
 	if name, _ := s.wish(p); name != "" {
@@ -169,14 +169,14 @@ func (s *Set) unopened(p builds.Part, e runtimes.Engine, err error) error {
 	}
 	for _, other := range s.opt.Engines {
 		if other.Name() != e.Name() && other.Can(p) == nil {
-			return &openError{err, fmt.Sprintf("--backend %s=%s asks another", p.Name, other.Name())}
+			return &openError{err, fmt.Sprintf("--backend %s=%s selects another", p.Name, other.Name())}
 		}
 	}
 	return err
 }
 
-// dims reads the dimensions of the inputs of a part's ONNX file; none of a part
-// of another format.
+// dims reads the dimensions of the inputs of a part's ONNX file; it returns nil for
+// other formats.
 func dims(b runtimes.Bundle) (map[string][]int64, error) {
 	if b.Part.Files.Entry(abi.ONNX) == "" {
 		return nil, nil
@@ -205,7 +205,7 @@ func dims(b runtimes.Bundle) (map[string][]int64, error) {
 	return out, m.Close()
 }
 
-// Session begins a stream through the function, which is open.
+// Session starts a stream through the function, which must be open.
 func (f *Function) Session() (*modality.Session, error) {
 	dir := path.Dir(f.part.Manifest)
 	s, err := modality.New(f.model, f.manifest, modality.Options{
@@ -218,7 +218,7 @@ func (f *Function) Session() (*modality.Session, error) {
 	return s, nil
 }
 
-// close ends the function for good.
+// close closes the function for good.
 func (f *Function) close() error {
 	f.gate <- struct{}{}
 	defer f.leave()
@@ -230,9 +230,9 @@ func (f *Function) close() error {
 	return f.model.Close()
 }
 
-// Identity is a hash of all that the function's results depend on beside its
-// inputs: the bytes of its files, what its manifest says, the engine with its
-// version and the level of its kernels.
+// Identity returns a hash of everything but the inputs that determines the
+// results: the bytes of the files, the manifest, the engine with its version, and
+// the level of its kernels.
 func (f *Function) Identity(ctx context.Context) ([]byte, error) {
 	if err := f.enter(ctx); err != nil {
 		return nil, err
@@ -249,12 +249,12 @@ func (f *Function) Identity(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := json.Marshal(f.manifest)
+	text, err := json.Marshal(f.manifest)
 	if err != nil {
 		return nil, fmt.Errorf("describing %s: %w", f.part.ID(), err)
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %d\n%s\n", e.Name(), info.Version, cpu.Use(), f.set.opt.Limits.Threads, said)
+	fmt.Fprintf(h, "%q %q %q %d\n%s\n", e.Name(), info.Version, cpu.Use(), f.set.opt.Limits.Threads, text)
 	for _, format := range slices.Sorted(maps.Keys(f.part.Files)) {
 		for _, name := range f.part.Files[format] {
 			fmt.Fprintf(h, "%q %q\n", format, name)
@@ -267,7 +267,7 @@ func (f *Function) Identity(ctx context.Context) ([]byte, error) {
 	return f.identity, nil
 }
 
-// hash adds the bytes of one of the build's files to a sum.
+// hash adds the bytes of a file of the build to a hash.
 func (f *Function) hash(ctx context.Context, to io.Writer, name string) error {
 	file, err := f.set.build.Files.Open(name)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Side is a part at one end of a joint.
+// Side is a part on one side of a joint.
 type Side struct {
 	ID       string // name@version
 	Manifest *modules.Manifest
-	// Dims are the dimensions of the inputs of the part's file, by name, 0 for
-	// those that are open; an input that is not there does not say.
+	// Dims are the dimensions of the inputs of the part's file, by name, with 0
+	// for open ones. A missing input is unknown.
 	Dims map[string][]int64
 }
 
-// show writes a tensor as ports are written: fp16 [1 16 64].
+// describeTensor formats a tensor as ports are written: fp16 [1 16 64].
 func describeTensor(t runtimes.Tensor) string { return fmt.Sprintf("%s %v", t.Type, t.Shape) }
 
-// Connect carries what an encoder gave to the inputs of a projector.
-func Connect(enc, proj Side, given map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
+// Connect maps the outputs of an encoder to the inputs of a projector.
+func Connect(enc, proj Side, inputs map[string]runtimes.Tensor) (map[string]runtimes.Tensor, error) {
 	outs, ins := enc.Manifest.Outputs, proj.Manifest.Inputs
 	var sizes abi.Binding
 	for _, m := range []*modules.Manifest{enc.Manifest, proj.Manifest} {
@@ -40,15 +40,15 @@ func Connect(enc, proj Side, given map[string]runtimes.Tensor) (map[string]runti
 			i = 0
 		}
 		if i < 0 {
-			return nil, fmt.Errorf("%s takes %s, which %s does not give", proj.ID, to, enc.ID)
+			return nil, fmt.Errorf("%s takes %s, missing in the outputs of %s", proj.ID, to, enc.ID)
 		}
 		from := outs[i]
-		t, ok := given[from.Name]
+		t, ok := inputs[from.Name]
 		if !ok {
-			return nil, fmt.Errorf("%s promises %s and did not give it", enc.ID, from)
+			return nil, fmt.Errorf("%s: missing output %s", enc.ID, from)
 		}
 		misfit := func(err error) error {
-			return fmt.Errorf("%s gave %s for its %s, which goes to %s of %s: %w", enc.ID, describeTensor(t), from, to, proj.ID, err)
+			return fmt.Errorf("%s: got %s for output %s, input %s of %s: %w", enc.ID, describeTensor(t), from, to, proj.ID, err)
 		}
 		if err := fits(t, from, enc.ID, &sizes); err != nil {
 			return nil, misfit(err)
@@ -68,8 +68,8 @@ func Connect(enc, proj Side, given map[string]runtimes.Tensor) (map[string]runti
 	return in, nil
 }
 
-// declared is the element type that the file of a module takes for a port:
-// its preprocess block may say another than the port's.
+// declared returns the element type that the file of a module takes for a port; its
+// preprocess block may declare another type than the port.
 func declared(m *modules.Manifest, p abi.Port) runtimes.Elem {
 	if spec, ok := m.Preprocess[p.Name]; ok {
 		return runtimes.Elem(spec.Element())
@@ -77,39 +77,39 @@ func declared(m *modules.Manifest, p abi.Port) runtimes.Elem {
 	return runtimes.Elem(p.DType)
 }
 
-// fits says why a tensor is not what a port promises. A batch of one may stand
-// before the port's own dimensions.
+// fits reports a tensor that does not match a port. A batch dimension of one may
+// precede the dimensions of the port.
 func fits(t runtimes.Tensor, p abi.Port, scope string, sizes *abi.Binding) error {
 	if t.Type != runtimes.Elem(p.DType) {
-		return fmt.Errorf("it is of %s, not %s", t.Type, p.DType)
+		return fmt.Errorf("got type %s, want %s", t.Type, p.DType)
 	}
 	dims := t.Shape
 	if len(dims) == len(p.Shape)+1 {
 		if dims[0] != 1 {
-			return fmt.Errorf("it is a batch of %d, not of one", dims[0])
+			return fmt.Errorf("got a batch of %d, want 1", dims[0])
 		}
 		dims = dims[1:]
 	}
 	if len(dims) != len(p.Shape) {
-		return fmt.Errorf("it has %d dimensions, not %d", len(t.Shape), len(p.Shape))
+		return fmt.Errorf("got %d dimensions, want %d", len(t.Shape), len(p.Shape))
 	}
 	for i, want := range p.Shape {
 		if want.Name == "" {
 			if dims[i] != want.Size {
-				return fmt.Errorf("dimension %d of %s is %d, not %d", i, p.Name, dims[i], want.Size)
+				return fmt.Errorf("dimension %d of %s: got %d, want %d", i, p.Name, dims[i], want.Size)
 			}
 			continue
 		}
 		if n, by, ok := sizes.Size(scope, want.Name); ok && n != dims[i] {
-			return fmt.Errorf("%s is %d, not %d (%s)", want.Name, dims[i], n, by)
+			return fmt.Errorf("%s: got %d, want %d (%s)", want.Name, dims[i], n, by)
 		}
-		sizes.Set(scope, want.Name, dims[i], scope+" "+p.Name) // it has no size, or this one
+		sizes.Set(scope, want.Name, dims[i], scope+" "+p.Name) // a no-op if the size is known
 	}
 	return nil
 }
 
-// ranked adds the leading batch of one that a file has and ports leave out, or
-// takes it away; 0 is a file that does not say.
+// ranked adds or removes the leading batch dimension of one that files have and
+// ports leave out. If rank is 0, it is unknown.
 func ranked(t runtimes.Tensor, rank int) (runtimes.Tensor, error) {
 	switch {
 	case rank == 0 || rank == len(t.Shape):
@@ -118,7 +118,7 @@ func ranked(t runtimes.Tensor, rank int) (runtimes.Tensor, error) {
 	case rank == len(t.Shape)-1 && t.Shape[0] == 1:
 		t.Shape = t.Shape[1:]
 	default:
-		return t, fmt.Errorf("the file takes %d dimensions", rank)
+		return t, fmt.Errorf("the file takes rank %d", rank)
 	}
 	return t, nil
 }
@@ -134,12 +134,12 @@ func castTo(t runtimes.Tensor, to runtimes.Elem) (runtimes.Tensor, error) {
 	}
 	out, ok := tensorOf(x, t.Shape, to)
 	if !ok {
-		return t, fmt.Errorf("%s becomes no %s by a cast", t.Type, to)
+		return t, fmt.Errorf("cannot cast %s to %s", t.Type, to)
 	}
 	return out, nil
 }
 
-// from is a tensor of numbers, in one of the floating points of 16 and 32 bits.
+// tensorOf returns a floating point tensor of 16 or 32 bits.
 func tensorOf(x []float32, shape []int64, to runtimes.Elem) (runtimes.Tensor, bool) {
 	out := runtimes.Tensor{Type: to, Shape: shape, Data: make([]byte, to.Size()*len(x))}
 	switch to {
@@ -159,7 +159,7 @@ func tensorOf(x []float32, shape []int64, to runtimes.Elem) (runtimes.Tensor, bo
 	return out, true
 }
 
-// Floats are the numbers of a tensor of floating point.
+// Floats returns the numbers of a floating point tensor.
 func Floats(t runtimes.Tensor) ([]float32, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
@@ -176,39 +176,39 @@ func Floats(t runtimes.Tensor) ([]float32, error) {
 	case runtimes.BFloat16:
 		tensor.FromBF16(x, t.Data)
 	default:
-		return nil, fmt.Errorf("%s is no floating point of 16 or 32 bits", t.Type)
+		return nil, fmt.Errorf("type %s is not a floating point of 16 or 32 bits", t.Type)
 	}
 	return x, nil
 }
 
-// Vectors reads what a projector gave: at most limit vectors, each of as many
-// numbers as its params.d_model says.
-func Vectors(proj Side, given map[string]runtimes.Tensor, limit int) (v []float32, width int, err error) {
+// Vectors reads the output of a projector: at most limit vectors, each of
+// params.d_model numbers.
+func Vectors(proj Side, inputs map[string]runtimes.Tensor, limit int) (v []float32, width int, err error) {
 	if len(proj.Manifest.Outputs) != 1 {
-		return nil, 0, fmt.Errorf("%s has %d outputs, not one", proj.ID, len(proj.Manifest.Outputs))
+		return nil, 0, fmt.Errorf("%s: got %d outputs, want 1", proj.ID, len(proj.Manifest.Outputs))
 	}
 	port := proj.Manifest.Outputs[0]
-	t, ok := given[port.Name]
+	t, ok := inputs[port.Name]
 	if !ok {
-		return nil, 0, fmt.Errorf("%s promises %s and did not give it", proj.ID, port)
+		return nil, 0, fmt.Errorf("%s: missing output %s", proj.ID, port)
 	}
 	misfit := func(format string, args ...any) ([]float32, int, error) {
-		return nil, 0, fmt.Errorf("%s gave %s for its %s: %s", proj.ID, describeTensor(t), port, fmt.Sprintf(format, args...))
+		return nil, 0, fmt.Errorf("%s: got %s for output %s: %s", proj.ID, describeTensor(t), port, fmt.Sprintf(format, args...))
 	}
 	dims := t.Shape
 	if len(dims) == 3 && dims[0] == 1 {
 		dims = dims[1:]
 	}
-	own, known := proj.Manifest.Params.Int("d_model")
+	width64, declared := proj.Manifest.Params.Int("d_model")
 	switch {
 	case t.Type != runtimes.Elem(port.DType):
-		return misfit("it is of %s, not %s", t.Type, port.DType)
+		return misfit("got type %s, want %s", t.Type, port.DType)
 	case len(dims) != 2:
-		return misfit("the core takes [vectors, d_model], or that in a batch of one")
-	case dims[1] < 1 || dims[1] > math.MaxInt32 || known && dims[1] != own:
-		return misfit("d_model is %d", own)
+		return misfit("want [vectors, d_model] or a batch of one")
+	case dims[1] < 1 || dims[1] > math.MaxInt32 || declared && dims[1] != width64:
+		return misfit("want d_model %d", width64)
 	case dims[0] < 1 || dims[0] > int64(limit):
-		return misfit("an input comes to 1 to %d vectors", limit)
+		return misfit("want 1 to %d vectors", limit)
 	}
 	x, err := Floats(t)
 	if err != nil {
@@ -216,7 +216,7 @@ func Vectors(proj Side, given map[string]runtimes.Tensor, limit int) (v []float3
 	}
 	for i, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {
-			return misfit("number %d is %v", i, v)
+			return misfit("element %d is %v", i, v)
 		}
 	}
 	return x, int(dims[1]), nil

@@ -43,15 +43,15 @@ func TestVectors(t *testing.T) {
 	}{
 		"two":             {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, 4), ""},
 		"a batch of one":  {abi.FP32, fp32([]int64{1, 2, 2}, 1, 2, 3, 4), ""},
-		"a batch of two":  {abi.FP32, fp32([]int64{2, 1, 2}, 1, 2, 3, 4), "the core takes [vectors, d_model]"},
-		"another width":   {abi.FP32, fp32([]int64{1, 4}, 1, 2, 3, 4), "d_model is 2"},
+		"a batch of two":  {abi.FP32, fp32([]int64{2, 1, 2}, 1, 2, 3, 4), "want [vectors, d_model]"},
+		"another width":   {abi.FP32, fp32([]int64{1, 4}, 1, 2, 3, 4), "want d_model 2"},
 		"over the cap":    {abi.FP32, fp32([]int64{4, 2}, 1, 2, 3, 4, 5, 6, 7, 8), "1 to 3 vectors"},
 		"none":            {abi.FP32, fp32([]int64{0, 2}), "1 to 3 vectors"},
-		"no number":       {abi.FP32, fp32([]int64{2, 2}, 1, nan, 3, 4), "number 1 is NaN"},
-		"without an end":  {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, inf), "number 3 is -Inf"},
-		"another type":    {abi.FP16, fp32([]int64{2, 2}, 1, 2, 3, 4), "it is of fp32, not fp16"},
+		"NaN":             {abi.FP32, fp32([]int64{2, 2}, 1, nan, 3, 4), "element 1 is NaN"},
+		"without an end":  {abi.FP32, fp32([]int64{2, 2}, 1, 2, 3, inf), "element 3 is -Inf"},
+		"another type":    {abi.FP16, fp32([]int64{2, 2}, 1, 2, 3, 4), "got type fp32, want fp16"},
 		"bytes cut short": {abi.FP32, runtimes.Tensor{Type: runtimes.Float32, Shape: []int64{2, 2}, Data: make([]byte, 15)}, "15 bytes"},
-		"no floats":       {abi.Int32, runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{2, 2}, Data: make([]byte, 16)}, "no floating point"},
+		"no floats":       {abi.Int32, runtimes.Tensor{Type: runtimes.Int32, Shape: []int64{2, 2}, Data: make([]byte, 16)}, "not a floating point"},
 	} {
 		p := module("proj", abi.Port{}, port("llm", c.dtype, abi.Dim{Name: "T_cap"}, abi.Dim{Name: "d_model"}))
 		p.Manifest.Params = modules.Figures{"d_model": 2.0}
@@ -61,7 +61,7 @@ func TestVectors(t *testing.T) {
 		}
 	}
 	p := module("proj", abi.Port{}, port("llm", abi.FP32))
-	if _, _, err := Vectors(p, nil, 3); err == nil || !strings.Contains(err.Error(), "did not give it") {
+	if _, _, err := Vectors(p, nil, 3); err == nil || !strings.Contains(err.Error(), "missing output llm") {
 		t.Errorf("nothing: %v", err)
 	}
 }
@@ -89,8 +89,8 @@ func TestConnect(t *testing.T) {
 		"a declared cast":    {given, 3, "fp16", half, ""},
 		"declared as it was": {given, 3, "fp32", given, ""},
 		"too many":           {given, 4, "", given, ""},
-		"far too many":       {flat, 4, "", flat, "the file takes 4 dimensions"},
-		"no cast to that":    {given, 3, "uint8", given, "fp32 becomes no uint8"},
+		"far too many":       {flat, 4, "", flat, "the file takes rank 4"},
+		"no cast to that":    {given, 3, "uint8", given, "cannot cast fp32 to uint8"},
 	} {
 		enc, proj := module("enc", abi.Port{}, tokens(abi.FP32)), module("proj", tokens(abi.FP32), abi.Port{})
 		proj.Dims = map[string][]int64{"tokens": make([]int64, c.rank)}

@@ -2,11 +2,10 @@ package part
 
 import "math"
 
-// Noise gives n numbers of the standard normal distribution, the same for a seed
-// everywhere: SplitMix64 (Steele, Lea and Flood 2014) from the seed on gives
-// pairs of 64-bit numbers; their upper 53 bits are u and v in [0, 1), and
-// sqrt(−2 ln(1−u)) times cos 2πv and sin 2πv are two numbers (Box and Muller
-// 1958), rounded to 32 bits.
+// Noise returns n numbers of the standard normal distribution, which depend on the
+// seed alone: SplitMix64 (Steele, Lea and Flood 2014) yields pairs of 64-bit
+// numbers; their upper 53 bits are u and v in [0, 1), and sqrt(−2 ln(1−u)) times
+// cos 2πv and sin 2πv are two numbers (Box and Muller 1958), rounded to 32 bits.
 func Noise(seed uint64, n int) []float32 {
 	next := func() float64 {
 		seed += 0x9e3779b97f4a7c15

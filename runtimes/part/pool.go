@@ -2,16 +2,16 @@ package part
 
 import "fmt"
 
-// Mean is the mean of several lists of vectors, number by number: what stands
-// for a film whose frames came to as many vectors each.
+// Mean returns the elementwise mean of lists of vectors, such as those of the
+// frames of a video.
 func Mean(lists [][]float32) ([]float32, error) {
 	if len(lists) == 0 {
-		return nil, fmt.Errorf("the mean of nothing")
+		return nil, fmt.Errorf("mean of an empty list")
 	}
 	sum := make([]float64, len(lists[0]))
 	for i, list := range lists {
 		if len(list) != len(sum) {
-			return nil, fmt.Errorf("frame %d comes to %d numbers, the first one to %d", i, len(list), len(sum))
+			return nil, fmt.Errorf("frame %d: got %d numbers, want %d as in the first", i, len(list), len(sum))
 		}
 		for j, v := range list {
 			sum[j] += float64(v)
@@ -24,9 +24,9 @@ func Mean(lists [][]float32) ([]float32, error) {
 	return out, nil
 }
 
-// Halves is the mean of the first half of several lists of vectors, and behind it
-// that of the second, which has the one in the middle: a film's order is kept by
-// as much. One list stands for both.
+// Halves returns the mean of the first half of lists of vectors, followed by the
+// mean of the second half, which includes the middle one. It keeps that much of the
+// order of a video's frames. A single list is both halves.
 func Halves(lists [][]float32) ([]float32, error) {
 	if len(lists) == 1 {
 		lists = [][]float32{lists[0], lists[0]}
@@ -37,14 +37,14 @@ func Halves(lists [][]float32) ([]float32, error) {
 	}
 	second, err := Mean(lists[len(lists)/2:])
 	if err == nil && len(first) != len(second) {
-		err = fmt.Errorf("the first half comes to %d numbers, the second to %d", len(first), len(second))
+		err = fmt.Errorf("length mismatch of the halves: %d and %d numbers", len(first), len(second))
 	}
 	return append(first, second...), err
 }
 
-// Pool makes at most limit vectors of more by adaptive averaging over their
-// order (MM-ABI 1.0 §2.2): of n, vector i of the limit is the mean of those from
-// ⌊i·n/limit⌋ to before ⌈(i+1)·n/limit⌉. As many or fewer stay as they are.
+// Pool reduces n vectors to limit by adaptive averaging over their order (MM-ABI
+// 1.0 §2.2): vector i is the mean of those from ⌊i·n/limit⌋ up to but excluding
+// ⌈(i+1)·n/limit⌉. At most limit vectors are returned unchanged.
 func Pool(x []float32, width, limit int) []float32 {
 	n := len(x) / width
 	if n <= limit {

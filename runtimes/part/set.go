@@ -29,18 +29,18 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// MaxInput bounds an input in bytes: a picture, a sound, a film.
+// MaxInput bounds an input (image, sound, video) in bytes.
 const MaxInput = 256 << 20
 
-// Options are which engines run the parts, and what they may take.
+// Options selects and limits the engines of the parts.
 type Options struct {
-	Engines  []runtimes.Engine // the preferred one first
-	Engine   string            // for the core, or for every part of a build without one; "": the graph's, or the first that can
-	Backends map[string]string // for parts by their names, before Engine and before what the graph asks for
+	Engines  []runtimes.Engine // in order of preference
+	Engine   string            // for the core, or for all parts of a build without a core; "": the graph's, or the first that can
+	Backends map[string]string // by the name of a part; they override Engine and the graph
 	Limits   runtimes.Limits
-	// Fallback allows a part that the engine asked for does not take to run on
-	// the first other one that does, and is told so, once for each part; nil: it
-	// is not allowed. Results name the engine that ran, and whose place it took.
+	// Fallback, if not nil, allows a part that the requested engine refuses to run
+	// on the first other engine that can. It is called once for each such part.
+	// Results name both engines.
 	Fallback func(Fallback)
 }
 
@@ -54,13 +54,13 @@ type Set struct {
 	fallen map[string]Fallback // by the name of the part
 }
 
-// Open sees that the engines of Options.Backends are there. Nothing is loaded
-// yet. A name in Options.Backends that is no part is a [NoPartError].
+// Open checks that the engines of Options.Backends are available. It loads nothing.
+// A name in Options.Backends that is not a part is a [NoPartError].
 func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 	if err := opt.Limits.Check(); err != nil {
 		return nil, err
 	}
-	if err := known(b.Assembly, opt.Backends); err != nil {
+	if err := checkNames(b.Assembly, opt.Backends); err != nil {
 		return nil, err
 	}
 	s := &Set{build: b, opt: opt, functions: map[string]*Function{}, fallen: map[string]Fallback{}}
@@ -69,13 +69,13 @@ func Open(ctx context.Context, b *builds.Build, opt Options) (*Set, error) {
 			s.functions[p.Name] = &Function{set: s, part: p, manifest: b.Manifests[p.Name], gate: make(chan struct{}, 1)}
 		}
 	}
-	return s, s.asked(ctx)
+	return s, s.checkWishes(ctx)
 }
 
-// Function is the one of a part; nil where the build has none of that name.
+// Function returns the function of a part, or nil if the build has none.
 func (s *Set) Function(name string) *Function { return s.functions[name] }
 
-// Close frees the functions. None may be opened afterwards.
+// Close frees the functions. They cannot be opened again.
 func (s *Set) Close() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.functions)) {
@@ -84,7 +84,7 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// unshipped says that the target has no file of a part.
+// unshipped reports a part without files in the target.
 func (s *Set) unshipped(p builds.Part) error {
 	return &runtimes.Unavailable{What: p.ID(), Why: fmt.Sprintf("target %s ships no file of it", s.build.Assembly.Target), Hint: "add it to the target's onnx list"}
 }

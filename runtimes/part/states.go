@@ -9,20 +9,20 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// latents is the input of a decoder that takes the core's states: the first.
+// latents returns the first input of a decoder, which takes the core's states.
 func latents(dec Side) (abi.Port, error) {
 	if dec.Manifest == nil || len(dec.Manifest.Inputs) == 0 {
-		return abi.Port{}, fmt.Errorf("%s takes nothing", dec.ID)
+		return abi.Port{}, fmt.Errorf("%s: no inputs", dec.ID)
 	}
 	p := dec.Manifest.Inputs[0]
 	if len(p.Shape) != 2 {
-		return p, fmt.Errorf("%s takes %s: the states of a core are [T_dec, d_model]", dec.ID, p)
+		return p, fmt.Errorf("%s: input %s, want [T_dec, d_model]", dec.ID, p)
 	}
 	return p, nil
 }
 
-// size is what a dimension of a port is: by its number, by a figure of the
-// manifest under its name, or by the file; 0 is one that is open.
+// axisSize returns the size of a dimension of a port: its number, a figure of that
+// name in the manifest, or the size in the file; 0 if it is open.
 func axisSize(s Side, p abi.Port, axis int) int64 {
 	d := p.Shape[axis]
 	if d.Name == "" {
@@ -40,8 +40,7 @@ func axisSize(s Side, p abi.Port, axis int) int64 {
 	return 0
 }
 
-// Wanted is how many states a decoder takes, T_dec: the last of those that
-// there are. 0 is all of them.
+// StateCount returns T_dec, how many of the last states a decoder takes; 0 is all.
 func StateCount(dec Side) (int, error) {
 	p, err := latents(dec)
 	if err != nil {
@@ -49,56 +48,56 @@ func StateCount(dec Side) (int, error) {
 	}
 	n := axisSize(dec, p, 0)
 	if n > math.MaxInt32 {
-		return 0, fmt.Errorf("%s takes %s of %d states", dec.ID, p, n)
+		return 0, fmt.Errorf("%s: input %s of %d states", dec.ID, p, n)
 	}
 	return int(n), nil
 }
 
-// States is what the first input of a decoder is given of the core's states,
-// n × width: the last T_dec of them, behind zeros where there are fewer; all,
-// where nothing says T_dec. It is the rule of MM-ABI for decoders.
+// States returns the first input of a decoder from the core's states, n × width:
+// the last T_dec of them, preceded by zeros if there are fewer, or all if T_dec is
+// open. This is the rule of MM-ABI for decoders.
 func States(dec Side, x []float32, width int) (name string, t runtimes.Tensor, err error) {
 	p, err := latents(dec)
 	if err != nil {
 		return "", t, err
 	}
-	if own := axisSize(dec, p, 1); own != 0 && own != int64(width) {
-		return "", t, fmt.Errorf("%s takes %s %d wide, the core's states are %d wide", dec.ID, p, own, width)
+	if n64 := axisSize(dec, p, 1); n64 != 0 && n64 != int64(width) {
+		return "", t, fmt.Errorf("%s: input %s has width %d, the core's states have width %d", dec.ID, p, n64, width)
 	}
 	want, err := StateCount(dec)
 	if err != nil {
 		return "", t, err
 	}
-	have := len(x) / width
+	count := len(x) / width
 	if want == 0 {
-		want = have
+		want = count
 	}
 	if want < 1 {
-		return "", t, fmt.Errorf("%s takes %s, and the core has read nothing", dec.ID, p)
+		return "", t, fmt.Errorf("%s: input %s, but the core has no states", dec.ID, p)
 	}
-	if have > want {
-		x = x[(have-want)*width:]
-	} else if have < want {
-		x = append(make([]float32, (want-have)*width, want*width), x...)
+	if count > want {
+		x = x[(count-want)*width:]
+	} else if count < want {
+		x = append(make([]float32, (want-count)*width, want*width), x...)
 	}
 	for i, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {
-			return "", t, fmt.Errorf("number %d of the core's states is %v", i, v)
+			return "", t, fmt.Errorf("element %d of the core's states is %v", i, v)
 		}
 	}
 	t, ok := tensorOf(x, []int64{int64(want), int64(width)}, declared(dec.Manifest, p))
 	if !ok {
-		return "", t, fmt.Errorf("%s takes %s: the core's states are floating point", dec.ID, p)
+		return "", t, fmt.Errorf("%s: input %s, want a floating point type", dec.ID, p)
 	}
 	t, err = MatchRank(t, dec, p.Name)
 	return p.Name, t, err
 }
 
-// Batched gives a tensor the leading batch of one that an input of a part's file
-// has, or takes it away.
+// MatchRank adds or removes the leading batch dimension of one to match an input of
+// a part's file.
 func MatchRank(t runtimes.Tensor, s Side, input string) (runtimes.Tensor, error) {
-	dims, known := s.Dims[input]
-	if !known || len(dims) == 0 && len(t.Shape) == 0 {
+	dims, ok := s.Dims[input]
+	if !ok || len(dims) == 0 && len(t.Shape) == 0 {
 		return t, nil
 	}
 	out, err := ranked(t, len(dims))
@@ -106,46 +105,46 @@ func MatchRank(t runtimes.Tensor, s Side, input string) (runtimes.Tensor, error)
 		out.Shape, err = []int64{}, nil
 	}
 	if err != nil {
-		return t, fmt.Errorf("%s is given %s for %s: %w", s.ID, describeTensor(t), input, err)
+		return t, fmt.Errorf("%s: got %s for input %s: %w", s.ID, describeTensor(t), input, err)
 	}
 	return out, nil
 }
 
-// Given is one output of a part, which is as its port promises. Sizes that the
-// manifest leaves open are what they are.
-func Output(s Side, port abi.Port, given map[string]runtimes.Tensor) (runtimes.Tensor, error) {
-	t, ok := given[port.Name]
+// Output returns an output of a part and checks it against its port. Sizes that
+// the manifest leaves open may have any value.
+func Output(s Side, port abi.Port, outputs map[string]runtimes.Tensor) (runtimes.Tensor, error) {
+	t, ok := outputs[port.Name]
 	if !ok {
-		return t, fmt.Errorf("%s promises %s and did not give it", s.ID, port)
+		return t, fmt.Errorf("%s: missing output %s", s.ID, port)
 	}
 	var sizes abi.Binding
 	for _, f := range s.Manifest.Bind(&sizes) {
 		return t, fmt.Errorf("%s: %w", s.ID, f)
 	}
 	if err := fits(t, port, s.ID, &sizes); err != nil {
-		return t, fmt.Errorf("%s gave %s for its %s: %w", s.ID, describeTensor(t), port, err)
+		return t, fmt.Errorf("%s: got %s for output %s: %w", s.ID, describeTensor(t), port, err)
 	}
 	return t, t.Check()
 }
 
-// Fill makes the tensor of an input that takes numbers: one number throughout,
-// or as many as there are.
+// Fill returns the tensor of an input that takes generated numbers; count returns
+// n of them.
 func Fill(s Side, port abi.Port, count func(n int) []float32) (runtimes.Tensor, error) {
 	n := int64(1)
 	shape := make([]int64, len(port.Shape))
 	for i := range port.Shape {
 		d := axisSize(s, port, i)
 		if d < 1 || n > maxFill/d {
-			return runtimes.Tensor{}, fmt.Errorf("%s takes %s: dimension %d has no size, or too much of it", s.ID, port, i)
+			return runtimes.Tensor{}, fmt.Errorf("%s: input %s: dimension %d is open, or more than %d numbers", s.ID, port, i, maxFill)
 		}
 		shape[i], n = d, n*d
 	}
 	t, ok := tensorOf(count(int(n)), shape, declared(s.Manifest, port))
 	if !ok {
-		return t, fmt.Errorf("%s takes %s: noise is floating point", s.ID, port)
+		return t, fmt.Errorf("%s: input %s, want a floating point type", s.ID, port)
 	}
 	return MatchRank(t, s, port.Name)
 }
 
-// maxFill bounds the numbers that one input is filled with.
+// maxFill bounds the generated numbers of one input.
 const maxFill = 64 << 20

@@ -33,15 +33,15 @@ func TestStates(t *testing.T) {
 		"of the file":        {shape: named, dims: map[string][]int64{"z": {1, 2, 0}}, x: three, want: three[2:], sizes: []int64{1, 2, 2}},
 		"the manifest first": {shape: named, params: modules.Figures{"T_dec": 1.0}, dims: map[string][]int64{"z": {0, 2, 2}}, x: three, want: three[4:], sizes: []int64{1, 1, 2}},
 		"halves":             {shape: named, dtype: abi.FP16, x: three, want: three, sizes: []int64{3, 2}},
-		"another width":      {shape: named, params: modules.Figures{"d_model": 3.0}, x: three, err: "3 wide, the core's states are 2 wide"},
-		"the file's width":   {shape: named, dims: map[string][]int64{"z": {0, 0, 5}}, x: three, err: "5 wide"},
-		"nothing read":       {shape: named, x: nil, err: "the core has read nothing"},
+		"another width":      {shape: named, params: modules.Figures{"d_model": 3.0}, x: three, err: "has width 3, the core's states have width 2"},
+		"the file's width":   {shape: named, dims: map[string][]int64{"z": {0, 0, 5}}, x: three, err: "has width 5"},
+		"nothing read":       {shape: named, x: nil, err: "the core has no states"},
 		"nothing but zeros":  {shape: named, params: modules.Figures{"T_dec": 1.0}, x: nil, want: []float32{0, 0}, sizes: []int64{1, 2}},
-		"no number":          {shape: named, x: []float32{1, float32(math.NaN())}, err: "number 1 of the core's states is NaN"},
+		"NaN":                {shape: named, x: []float32{1, float32(math.NaN())}, err: "element 1 of the core's states is NaN"},
 		"bytes":              {shape: named, dtype: abi.UInt8, x: three, err: "floating point"},
-		"a flat port":        {shape: abi.Shape{{Name: "d_model"}}, x: three, err: "the states of a core are [T_dec, d_model]"},
+		"a flat port":        {shape: abi.Shape{{Name: "d_model"}}, x: three, err: "want [T_dec, d_model]"},
 		"endless":            {shape: named, params: modules.Figures{"T_dec": float64(1 << 40)}, x: three, err: "states"},
-		"a file of rank 4":   {shape: named, dims: map[string][]int64{"z": {0, 0, 0, 0}}, x: three, err: "takes 4 dimensions"},
+		"a file of rank 4":   {shape: named, dims: map[string][]int64{"z": {0, 0, 0, 0}}, x: three, err: "takes rank 4"},
 	} {
 		dtype := c.dtype
 		if dtype == "" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The picture in SVG's units.
+// The layout in SVG units.
 const (
 	boxWidth, boxHeight = 190, 64
 	gapX, gapY          = 46, 18
@@ -17,7 +17,7 @@ const (
 	maxWords            = 30 // characters of a line in a box
 )
 
-// column is where a step stands, from left to right.
+// column returns the column of a step, from left to right.
 func column(what string) int {
 	switch what {
 	case StepEncode:
@@ -34,7 +34,7 @@ func column(what string) int {
 	return 4
 }
 
-// fill is the colour of a kind of step.
+// fill returns the color of a step.
 func fill(s Step) string {
 	switch {
 	case s.Cached != "":
@@ -49,13 +49,13 @@ func fill(s Step) string {
 	return "#fdf3c8"
 }
 
-// SVG draws the steps as a graph: a box each, with the part, its engine, what
-// came out and how long it took; lines from those whose results it took. The
-// same steps give the same bytes.
+// DrawSteps renders the steps as an SVG graph. A box shows a step's part, engine,
+// outputs and times; lines lead from the steps whose results it used. The output is
+// deterministic.
 func DrawSteps(w io.Writer, title string, steps []Step) error {
 	var at [][2]int // of each box
 	used := map[int]int{}
-	place := map[int]int{} // columns that are used, without gaps
+	place := map[int]int{} // columns in use, without gaps
 	for c := range 6 {
 		for _, s := range steps {
 			if _, ok := place[c]; !ok && column(s.What) == c {
@@ -79,7 +79,7 @@ func DrawSteps(w io.Writer, title string, steps []Step) error {
 	for i, s := range steps {
 		for _, from := range s.After {
 			if from < 0 || from >= i {
-				return fmt.Errorf("drawing step %d, which is said to follow step %d", i, from)
+				return fmt.Errorf("step %d cannot follow step %d", i, from)
 			}
 			a, b := at[from], at[i]
 			x0, y0, x1, y1 := a[0]+boxWidth, a[1]+boxHeight/2, b[0], b[1]+boxHeight/2
@@ -108,7 +108,7 @@ func where(s Step) string {
 	return "on " + s.Backend
 }
 
-// result is what came out, or what is said in words.
+// result returns the outputs of a step, or its note.
 func result(s Step) string {
 	var out []string
 	for _, t := range s.Out {
@@ -135,7 +135,7 @@ func shown(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
-// words is one line of text, cut where it is too long for a box.
+// words writes a line of text, truncated to the width of a box.
 func words(w io.Writer, x, y, size int, s string) {
 	if r := []rune(s); len(r) > maxWords+10 {
 		s = string(r[:maxWords+9]) + "…"
@@ -143,7 +143,7 @@ func words(w io.Writer, x, y, size int, s string) {
 	fmt.Fprintf(w, `<text x="%d" y="%d" font-size="%d">%s</text>`+"\n", x, y, size, html.EscapeString(strings.ToValidUTF8(printable(s), "?")))
 }
 
-// printable leaves out what XML may not hold.
+// printable replaces characters that XML forbids.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0xfffe || r == 0xffff || r >= 0x7f && r < 0xa0 {

@@ -43,7 +43,7 @@ func TestFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := wave(3, 2, 8)
-	given := []part.Given{{Name: "m.x", Input: modality.Input{Tensor: &in}}}
+	given := []part.Argument{{Name: "m.x", Input: modality.Input{Tensor: &in}}}
 	compute := func(opt part.Options) ([]part.Computed, error) {
 		t.Helper()
 		opt.Engines, opt.Engine = []runtimes.Engine{coreonnx.Engine{}, e}, "qnn"

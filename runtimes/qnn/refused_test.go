@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 		"another architecture": {data: good, device: "v75", want: []string{"arch", "v79", "v75"}},
 		"a chip against arch":  {data: sample(func(c *blob.Context) { c.Arch = 75 }), want: []string{"contradicts the table"}},
 		"no such device":       {data: good, device: "abacus", want: []string{"device abacus"}},
-		"cut off":              {data: good[:len(good)-1], want: []string{"cut off"}},
+		"cut off":              {data: good[:len(good)-1], want: []string{"truncated"}},
 		"nothing":              {data: nil, want: []string{"empty"}},
 		"another file":         {data: []byte("GGUF and no context"), want: []string{"no file of QNN's"}},
 		"an unknown element":   {data: sample(func(c *blob.Context) { c.Graphs[0].Inputs[0].DType = 0x999 }), want: []string{"dtype"}},

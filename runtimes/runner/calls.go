@@ -217,10 +217,10 @@ func (t *telling) hear(ctx context.Context, r *Runner, s *session, messages []ta
 	at, drawn := time.Now(), t.answer.Tokens[from:]
 	defer func() { t.away += time.Since(at) }()
 	room := r.model.Shape().Context - held - len(drawn) - 1 // one for what it says
-	ids, thinking, err := r.talk.Behind(messages, defs)
+	ids, thinking, err := r.talk.Between(messages, defs)
 	for back := 1; err == nil && len(ids) > room && back <= n; back++ {
 		t.retell(messages, back, skills.Refused(nil, sandbox.Faultf(sandbox.Output, "the answer takes %d places, and %d are left", len(ids), max(room, 0))).Line)
-		ids, thinking, err = r.talk.Behind(messages, defs)
+		ids, thinking, err = r.talk.Between(messages, defs)
 	}
 	if err != nil {
 		return false, err

@@ -85,7 +85,7 @@ func TestCalls(t *testing.T) {
 		{name: "blind, another tool", blind: true, only: []string{"echo"}, say: []string{sum, "so"}, text: "so", outcomes: "add:unknown", stop: "end"},
 		{name: "blind, no tool", blind: true, say: []string{call("rm", `{}`), "so"}, text: "so", outcomes: "rm:unknown", stop: "end"},
 		{name: "blind, what is not here", blind: true, say: []string{call("gone", `{"x":"y"}`), "so"}, text: "so", outcomes: "gone:refused", stop: "end"},
-		{name: "blind, no call", blind: true, say: []string{"¦<tool_call>¦x¦</tool_call>¦", "so"}, held: "¦<tool_call>¦x¦</tool_call>¦" + `{"error":{"kind":"args","message":"reading tool call: it is no JSON object"},"ok":false}so`, text: "so", outcomes: ":args", stop: "end"},
+		{name: "blind, no call", blind: true, say: []string{"¦<tool_call>¦x¦</tool_call>¦", "so"}, held: "¦<tool_call>¦x¦</tool_call>¦" + `{"error":{"kind":"args","message":"parsing tool call: not a JSON object"},"ok":false}so`, text: "so", outcomes: ":args", stop: "end"},
 		{name: "blind, no tools", blind: true, only: none, say: []string{sum, "so"}, text: "so", outcomes: "add:unknown", stop: "end"},
 		{name: "more than fits", context: 319, say: []string{long, "so"}, text: "so",
 			held: long + `{"error":{"kind":"output","message":"the answer takes 173 places, and 130 are left"},"ok":false}so`, outcomes: "echo:ok", stop: "end"},

@@ -256,7 +256,7 @@ func TestMisnamedParts(t *testing.T) {
 		if a, err := r.Answer(t.Context(), see(1, red(t)), nil); err == nil {
 			t.Errorf("%s: %+v", name, a)
 		}
-		if _, err := r.Compute(t.Context(), []part.Given{{Name: "audio-enc"}}); err == nil {
+		if _, err := r.Compute(t.Context(), []part.Argument{{Name: "audio-enc"}}); err == nil {
 			t.Errorf("%s: nothing was computed on", name)
 		}
 	}
@@ -301,7 +301,7 @@ func TestChosen(t *testing.T) {
 		t.Errorf("text needs no projector: %v", err)
 	}
 	_, err = r.Answer(t.Context(), see(1, red(t)), nil)
-	if !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "image-proj@1.0.0 is not available: the graph asks for the backend gone") {
+	if !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), "image-proj@1.0.0 is not available: the graph requests backend gone") {
 		t.Errorf("the graph's engine is not there: %v", err)
 	}
 	r, second, err := open(runner.Options{Backends: map[string]string{"image-proj": "onnx"}})
@@ -313,23 +313,23 @@ func TestChosen(t *testing.T) {
 	if !reflect.DeepEqual(a.Backends, want) || second.opens.Load() != 1 {
 		t.Errorf("ran on %v, want %v", a.Backends, want)
 	}
-	if got := r.Overrides(); !slices.Equal(got, []part.Override{{Part: "image-proj", Graph: "gone", Taken: "onnx"}}) {
+	if got := r.Overrides(); !slices.Equal(got, []part.Override{{Part: "image-proj", Graph: "gone", Used: "onnx"}}) {
 		t.Errorf("overrides %v", got)
 	}
 	for name, c := range map[string]struct {
 		opt  runner.Options
 		want string
 	}{
-		"an engine that cannot":   {runner.Options{Engine: "onnx"}, "core@1.0.0 is not available: --backend asks for the backend onnx"},
-		"for a part":              {runner.Options{Backends: map[string]string{"audio-enc": "core"}}, "audio-enc@1.0.0 is not available: --backend asks for the backend core"},
-		"the part before the all": {runner.Options{Engine: "onnx", Backends: map[string]string{"core": "second"}}, "asks for the backend second"},
+		"an engine that cannot":   {runner.Options{Engine: "onnx"}, "core@1.0.0 is not available: --backend requests backend onnx"},
+		"for a part":              {runner.Options{Backends: map[string]string{"audio-enc": "core"}}, "audio-enc@1.0.0 is not available: --backend requests backend core"},
+		"the part before the all": {runner.Options{Engine: "onnx", Backends: map[string]string{"core": "second"}}, "requests backend second"},
 	} {
 		if _, _, err := open(c.opt); !errors.Is(err, runtimes.ErrUnavailable) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	b.Assembly.Draft = &builds.Part{Name: "small", Type: abi.DraftCore}
-	for name, want := range map[string]string{"image-en": "no part", "small": "small drafts for core"} {
+	for name, want := range map[string]string{"image-en": "unknown part", "small": "small drafts for core"} {
 		_, _, err := open(runner.Options{Backends: map[string]string{name: "onnx"}})
 		var unknown *part.NoPartError
 		if !errors.As(err, &unknown) || !strings.Contains(err.Error(), want) || !slices.Contains(unknown.Known, "image-enc") || slices.Contains(unknown.Known, "small") {
@@ -356,7 +356,7 @@ func TestNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := &functions{name: "second"}
-	for asked, want := range map[string]string{"": "--backend image-enc=second asks another", "onnx": ""} {
+	for asked, want := range map[string]string{"": "--backend image-enc=second selects another", "onnx": ""} {
 		r, err := runner.Open(t.Context(), b, runner.Options{
 			Engines: []runtimes.Engine{corellm.Engine{}, coreonnx.Engine{}, second}, Backends: map[string]string{"image-enc": asked},
 		})
@@ -408,7 +408,7 @@ func TestPicturesAtOnce(t *testing.T) {
 	if _, err := r.Answer(t.Context(), see(1, red(t)), nil); !errors.Is(err, runtimes.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if _, err := r.Compute(t.Context(), []part.Given{{Name: "image-enc", Input: modality.Input{Data: red(t)}}}); !errors.Is(err, runtimes.ErrClosed) {
+	if _, err := r.Compute(t.Context(), []part.Argument{{Name: "image-enc", Input: modality.Input{Data: red(t)}}}); !errors.Is(err, runtimes.ErrClosed) {
 		t.Errorf("Compute after Close: %v", err)
 	}
 }
@@ -467,14 +467,14 @@ func TestPortsAtRunTime(t *testing.T) {
 	}{
 		"as promised":         {onnx.FLOAT16, []any{1, 4, 8}, nil, ""},
 		"without a batch":     {onnx.FLOAT16, []any{4, 8}, nil, ""},
-		"another type":        {onnx.FLOAT, []any{1, 4, 8}, nil, "image-enc@1.0.0 gave fp32 [1 4 8] for its patch_tokens [T_enc, D_enc] fp16, which goes to patch_tokens [T_enc, D_enc] fp16 of image-proj@1.0.0: it is of fp32, not fp16"},
-		"another width":       {onnx.FLOAT16, []any{1, 4, 9}, nil, "D_enc is 9, not 8"},
+		"another type":        {onnx.FLOAT, []any{1, 4, 8}, nil, "image-enc@1.0.0: got fp32 [1 4 8] for output patch_tokens [T_enc, D_enc] fp16, input patch_tokens [T_enc, D_enc] fp16 of image-proj@1.0.0: got type fp32, want fp16"},
+		"another width":       {onnx.FLOAT16, []any{1, 4, 9}, nil, "D_enc: got 9, want 8"},
 		"a batch of two":      {onnx.FLOAT16, []any{2, 4, 8}, nil, "a batch of 2"},
-		"too many dimensions": {onnx.FLOAT16, []any{1, 1, 4, 8}, nil, "4 dimensions, not 2"},
-		"a smaller cap":       {onnx.FLOAT16, []any{1, 4, 8}, func(b *builds.Build) { b.Assembly.Modalities[0].TCap = 2 }, "image-proj@1.0.0 gave fp16 [1 3 64] for its llm_tokens [T_cap, d_model] fp16: an input comes to 1 to 2 vectors"},
+		"too many dimensions": {onnx.FLOAT16, []any{1, 1, 4, 8}, nil, "got 4 dimensions, want 2"},
+		"a smaller cap":       {onnx.FLOAT16, []any{1, 4, 8}, func(b *builds.Build) { b.Assembly.Modalities[0].TCap = 2 }, "image-proj@1.0.0: got fp16 [1 3 64] for output llm_tokens [T_cap, d_model] fp16: want 1 to 2 vectors"},
 		"a cast that the projector declares": {onnx.FLOAT16, []any{1, 4, 8}, func(b *builds.Build) {
 			b.Manifests["image-proj"].Preprocess = modules.Preprocess{"patch_tokens": {DType: "int8"}}
-		}, "fp16 becomes no int8 by a cast"},
+		}, "cannot cast fp16 to int8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := seeing(t)
@@ -498,10 +498,10 @@ func TestCompute(t *testing.T) {
 	r, e, _ := look(t, b, runner.Options{})
 	data := modality.Input{Data: red(t)}
 	var first []part.Computed
-	for _, g := range []part.Given{
+	for _, g := range []part.Argument{
 		{Name: "image-enc.image", Input: data}, {Name: "image", Input: data}, {Name: "image-enc", Input: data}, {Modality: abi.Image, Input: data},
 	} {
-		got, err := r.Compute(t.Context(), []part.Given{g})
+		got, err := r.Compute(t.Context(), []part.Argument{g})
 		if err != nil {
 			t.Fatalf("%s: %v", g.Name, err)
 		}
@@ -519,16 +519,16 @@ func TestCompute(t *testing.T) {
 		}
 	}
 	tokens := first[0].Outputs["patch_tokens"]
-	got, err := r.Compute(t.Context(), []part.Given{{Name: "image-proj.patch_tokens", Input: modality.Input{Tensor: &tokens}}})
+	got, err := r.Compute(t.Context(), []part.Argument{{Name: "image-proj.patch_tokens", Input: modality.Input{Tensor: &tokens}}})
 	if err != nil || len(got) != 1 || !bytes.Equal(got[0].Outputs["llm_tokens"].Data, first[1].Outputs["llm_tokens"].Data) {
 		t.Errorf("the projector alone: %+v, %v", got, err)
 	}
-	got, err = r.Compute(t.Context(), []part.Given{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
+	got, err = r.Compute(t.Context(), []part.Argument{{Modality: abi.Image, Input: data}, {Name: "image-proj", Input: modality.Input{Tensor: &tokens}}})
 	if err != nil || len(got) != 2 || got[1].Part.Name != "image-proj" {
 		t.Errorf("encoder and projector, each with its own: %+v, %v", got, err)
 	}
 	latents := runtimes.Tensor{Type: runtimes.Float16, Shape: []int64{1, 2, 64}, Data: make([]byte, 2*2*64)}
-	got, err = r.Compute(t.Context(), []part.Given{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})
+	got, err = r.Compute(t.Context(), []part.Argument{{Name: "latent_tokens", Input: modality.Input{Tensor: &latents}}})
 	if err != nil || len(got) != 1 || !slices.Equal(got[0].Outputs["image"].Shape, []int64{1, 256, 256, 3}) {
 		t.Errorf("the decoder: %v", err)
 	}
@@ -536,16 +536,16 @@ func TestCompute(t *testing.T) {
 		t.Error("the core was loaded")
 	}
 	for name, c := range map[string]struct {
-		given      []part.Given
+		given      []part.Argument
 		what, hint string
 	}{
-		"nothing":     {nil, "nothing is given", "image-enc.image"},
-		"no name":     {[]part.Given{{}}, "may be for image-enc or audio-enc or img-dec", "PART.PORT"},
-		"mistyped":    {[]part.Given{{Name: "image-enc.imago"}}, "is for no part of b", "did you mean image-enc.image?"},
-		"a modality":  {[]part.Given{{Modality: abi.Video}}, "an input of video is for no part", "the build takes"},
-		"twice":       {[]part.Given{{Name: "image"}, {Name: "image-enc.image"}}, "two inputs for image-enc.image", ""},
-		"the core":    {[]part.Given{{Name: "core"}}, "is for no part", ""},
-		"an own port": {[]part.Given{{Name: "pcm.x"}}, "is for no part", ""},
+		"nothing":     {nil, "no input", "image-enc.image"},
+		"no name":     {[]part.Argument{{}}, "is ambiguous: image-enc or audio-enc or img-dec", "PART.PORT"},
+		"mistyped":    {[]part.Argument{{Name: "image-enc.imago"}}, "fits no part of b", "did you mean image-enc.image?"},
+		"a modality":  {[]part.Argument{{Modality: abi.Video}}, "an input of video fits no part", "the build takes"},
+		"twice":       {[]part.Argument{{Name: "image"}, {Name: "image-enc.image"}}, "duplicate input for image-enc.image", ""},
+		"the core":    {[]part.Argument{{Name: "core"}}, "fits no part", ""},
+		"an own port": {[]part.Argument{{Name: "pcm.x"}}, "fits no part", ""},
 	} {
 		_, err := r.Compute(t.Context(), c.given)
 		var wrong *modality.InputError
@@ -566,7 +566,7 @@ func TestWithoutCore(t *testing.T) {
 	if r.Engine() != nil {
 		t.Errorf("an engine for no core: %s", r.Engine().Name())
 	}
-	got, err := r.Compute(t.Context(), []part.Given{{Input: modality.Input{Data: red(t)}}})
+	got, err := r.Compute(t.Context(), []part.Argument{{Input: modality.Input{Data: red(t)}}})
 	if err != nil || len(got) != 1 || got[0].Part.Name != "image-enc" || f.runs.Load() != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}

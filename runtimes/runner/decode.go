@@ -128,13 +128,13 @@ func (r *Runner) decode(ctx context.Context, d builds.DecoderPart, seed uint64, 
 // latents are the inputs of a decoder: the first takes the core's states, noise
 // takes noise of the request's seed, the others a number each, by their names:
 // seed, or a parameter of the graph or the manifest.
-func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, states []float32) (map[string]part.Given, error) {
+func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, states []float32) (map[string]part.Argument, error) {
 	side, width := f.Side(), r.model.Shape().Width
 	name, t, err := part.States(side, states, width)
 	if err != nil {
 		return nil, err
 	}
-	given := map[string]part.Given{name: {Input: modality.Input{Tensor: &t}}}
+	given := map[string]part.Argument{name: {Input: modality.Input{Tensor: &t}}}
 	for _, p := range f.Manifest().Given() {
 		switch v, ok := figure(f, d, p.Name); {
 		case p.Name == name:
@@ -143,11 +143,11 @@ func (r *Runner) latents(f *part.Function, d builds.DecoderPart, seed uint64, st
 			if err != nil {
 				return nil, err
 			}
-			given[p.Name] = part.Given{Input: modality.Input{Tensor: &t}}
+			given[p.Name] = part.Argument{Input: modality.Input{Tensor: &t}}
 		case p.Name == "seed":
-			given[p.Name] = part.Given{Numbers: []float64{float64(seed & (1<<31 - 1))}}
+			given[p.Name] = part.Argument{Numbers: []float64{float64(seed & (1<<31 - 1))}}
 		case ok:
-			given[p.Name] = part.Given{Numbers: []float64{v}}
+			given[p.Name] = part.Argument{Numbers: []float64{v}}
 		default:
 			return nil, fmt.Errorf("%s takes %s, which is neither the core's states nor noise, and no parameter has its name", d.ID(), p)
 		}

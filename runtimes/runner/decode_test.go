@@ -130,7 +130,7 @@ func TestMakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	latents.Shape = append([]int64{1}, latents.Shape...)
-	got, err := r.Compute(t.Context(), []part.Given{{Name: "img-dec.latent_tokens", Input: modality.Input{Tensor: &latents}}})
+	got, err := r.Compute(t.Context(), []part.Argument{{Name: "img-dec.latent_tokens", Input: modality.Input{Tensor: &latents}}})
 	if err != nil || !bytes.Equal(got[0].Outputs["image"].Data, only.Made[0].Tensor.Data) {
 		t.Errorf("the decoder by itself makes another picture, %v", err)
 	}
@@ -281,11 +281,11 @@ func TestDecoderInputs(t *testing.T) {
 		want   string
 	}{
 		"no parameter": {modules.Figures{"size": 4.0, "steps": 6.0}, "takes guidance [] fp32, which is neither the core's states nor noise"},
-		"no size":      {modules.Figures{"steps": 6.0, "guidance": 0.5}, "dimension 1 has no size"},
+		"no size":      {modules.Figures{"steps": 6.0, "guidance": 0.5}, "dimension 1 is open"},
 		"another size": {modules.Figures{"size": 5.0, "steps": 6.0, "guidance": 0.5}, "img-dec"},
-		"far too much": {modules.Figures{"size": float64(1 << 40), "steps": 6.0, "guidance": 0.5}, "or too much of it"},
-		"no number":    {modules.Figures{"size": 4.0, "steps": "many", "guidance": 0.5}, "takes steps"},
-		"a half step":  {modules.Figures{"size": 4.0, "steps": 1.5, "guidance": 0.5}, "1.5 is no int64"},
+		"far too much": {modules.Figures{"size": float64(1 << 40), "steps": 6.0, "guidance": 0.5}, "or more than"},
+		"NaN":          {modules.Figures{"size": 4.0, "steps": "many", "guidance": 0.5}, "takes steps"},
+		"a half step":  {modules.Figures{"size": 4.0, "steps": 1.5, "guidance": 0.5}, "1.5 is not a valid int64"},
 	} {
 		b := decoding(t, c.params, more, out, nodes)
 		if name == "another size" { // the file has another than the manifest
@@ -297,7 +297,7 @@ func TestDecoderInputs(t *testing.T) {
 	}
 }
 
-// A decoder that gives what is no picture is told, with what it promised.
+// A decoder that gives what is not an image is told, with what it promised.
 func TestDecoderGivesNone(t *testing.T) {
 	scaled := func(by float32, shape ...int64) func(g *onnx.Graph) {
 		return func(g *onnx.Graph) { // 0 · by, in a shape
@@ -312,10 +312,10 @@ func TestDecoderGivesNone(t *testing.T) {
 		nodes func(g *onnx.Graph)
 		want  string
 	}{
-		"not a number":  {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(0, 1, 3, 4, 4), "img-dec@1.0.0 gave image [3, 4, 4] fp32: it holds what is no number"},
-		"infinite":      {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(1, 1, 3, 4, 4), "it holds what is no number"},
-		"five channels": {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(5, 4, 4)}, scaled(1, 1, 5, 4, 4), "fp32 [1 5 4 4] is no picture"},
-		"no picture":    {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(2, 3, 4, 4)}, scaled(1, 1, 2, 3, 4, 4), "is no picture"},
+		"not a number":  {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(0, 1, 3, 4, 4), "img-dec@1.0.0 gave image [3, 4, 4] fp32: contains NaN or infinity"},
+		"infinite":      {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(3, 4, 4)}, scaled(1, 1, 3, 4, 4), "contains NaN or infinity"},
+		"five channels": {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(5, 4, 4)}, scaled(1, 1, 5, 4, 4), "fp32 [1 5 4 4] is not an image"},
+		"no picture":    {abi.Port{Name: "image", DType: abi.FP32, Shape: sizes(2, 3, 4, 4)}, scaled(1, 1, 2, 3, 4, 4), "is not an image"},
 	} {
 		b := decoding(t, nil, nil, c.out, c.nodes)
 		if _, err := draw(t, b, runner.Options{}).Answer(t.Context(), outputs(ask("x", 0), "image"), nil); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -329,7 +329,7 @@ func TestDecoderGivesNone(t *testing.T) {
 	}
 	b.Assembly.Decoders[0].Files = builds.Formats{"onnx": {"other/img_dec.onnx"}}
 	_, err := draw(t, b, runner.Options{}).Answer(t.Context(), outputs(ask("x", 0), "image"), nil)
-	if err == nil || !strings.Contains(err.Error(), "takes latent_tokens [T_dec, d_model] fp16 32 wide, the core's states are 64 wide") {
+	if err == nil || !strings.Contains(err.Error(), "input latent_tokens [T_dec, d_model] fp16 has width 32, the core's states have width 64") {
 		t.Errorf("another width: %v", err)
 	}
 }

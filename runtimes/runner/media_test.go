@@ -52,9 +52,9 @@ func film(t testing.TB, colours ...color.RGBA) []byte {
 }
 
 // alone is what an input comes to by itself, by encoder and projector.
-func alone(t testing.TB, r *runner.Runner, g part.Given) []float32 {
+func alone(t testing.TB, r *runner.Runner, g part.Argument) []float32 {
 	t.Helper()
-	got, err := r.Compute(t.Context(), []part.Given{g})
+	got, err := r.Compute(t.Context(), []part.Argument{g})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestFilm(t *testing.T) {
 	two := film(t, reddish, bluish, bluish, bluish)
 	var frames [][]float32
 	for _, c := range []color.RGBA{reddish, bluish} {
-		frames = append(frames, alone(t, r, part.Given{Modality: abi.Image, Input: modality.Input{Data: film(t, c)}}))
+		frames = append(frames, alone(t, r, part.Argument{Modality: abi.Image, Input: modality.Input{Data: film(t, c)}}))
 	}
 	f.runs.Store(0)
 	a := answer(t, r, show(two))
@@ -220,7 +220,7 @@ func TestLongSound(t *testing.T) {
 	for i := range 3 {
 		piece := make([]float32, 1600)
 		copy(piece, w.Samples[i*1600:min((i+1)*1600, len(w.Samples))])
-		all = append(all, alone(t, r, part.Given{Modality: abi.Audio, Input: modality.Input{Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: piece})}})...)
+		all = append(all, alone(t, r, part.Argument{Modality: abi.Audio, Input: modality.Input{Data: preprocess.EncodeWAV(&preprocess.Wave{Rate: 16000, Samples: piece})}})...)
 	}
 	f.runs.Store(0)
 	req := ask("hear this", 1)
@@ -432,7 +432,7 @@ func TestBesideEachOther(t *testing.T) {
 				cancel()
 			}
 		})
-		if _, err := r.Answer(ctx, bad, nil); err == nil || name == "gone" && !errors.Is(err, context.Canceled) || name != "gone" && !strings.Contains(err.Error(), "neither a picture") {
+		if _, err := r.Answer(ctx, bad, nil); err == nil || name == "gone" && !errors.Is(err, context.Canceled) || name != "gone" && !strings.Contains(err.Error(), "unrecognized format") {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
@@ -544,7 +544,7 @@ func TestBudgetOfInputs(t *testing.T) {
 		return find(a, part.StepPrompt).What != "" && find(a, part.StepEncode).What != ""
 	})
 	prompt, encode := find(a, part.StepPrompt), find(a, part.StepEncode)
-	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, not to the end") || prompt.Note != "18 positions, and no further" {
+	if a.Stop != runner.StopBudget || encode.Part != "image-enc" || !strings.HasSuffix(encode.Note, " bytes, incomplete") || prompt.Note != "18 positions, and no further" {
 		t.Errorf("over while a picture is encoded: %+v", a)
 	}
 	var svg strings.Builder

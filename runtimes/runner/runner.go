@@ -136,7 +136,7 @@ func (r *Runner) Overrides() []part.Override { return r.parts.Overrides() }
 func (r *Runner) Computes() bool { return r.parts.Computes() }
 
 // Compute runs functions of the build by themselves; see [part.Set.Compute].
-func (r *Runner) Compute(ctx context.Context, given []part.Given) ([]part.Computed, error) {
+func (r *Runner) Compute(ctx context.Context, given []part.Argument) ([]part.Computed, error) {
 	return r.parts.Compute(ctx, given)
 }
 

@@ -576,7 +576,7 @@ func TestShippedCore(t *testing.T) {
 	root := testfiles.Root(t)
 	b := &builds.Build{
 		Assembly: &builds.Assembly{
-			Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"modules/core-llm/core-llm.gguf"}}},
+			Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"catalog/core-llm/core-llm.gguf"}}},
 			Draft: &builds.Part{Name: "draft-llm", Version: "1.0.0", Files: builds.Formats{"gguf": {"modules/draft-llm/draft-llm.gguf"}}}, DraftTokens: 4,
 			Router: &builds.RouterPart{ToolCallTokens: []string{"<tool_call>", "</tool_call>"}},
 			Golden: []modules.Golden{{Prompt: "Once upon a time", Expect: ", there was a little"}, {Prompt: "Once upon a time", Expect: "nothing"}, {Prompt: "Once", Expect: " upon", MaxTokens: 3}},
@@ -613,7 +613,7 @@ func TestShippedCore(t *testing.T) {
 
 func ExampleRunner() {
 	build := &builds.Build{
-		Assembly: &builds.Assembly{Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"modules/core-llm/core-llm.gguf"}}}},
+		Assembly: &builds.Assembly{Name: "b", Core: builds.Part{Name: "core-llm", Version: "3.1.0", Files: builds.Formats{"gguf": {"catalog/core-llm/core-llm.gguf"}}}},
 		Files:    folder("../.."),
 	}
 	ctx := context.Background()

@@ -13,13 +13,13 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Opener makes a function of a model in memory.
+// Opener opens a function of a model in memory.
 type Opener func(ctx context.Context, m *onnx.Model, l runtimes.Limits) (runtimes.Function, error)
 
-// Around makes a pass of a function that computes a span of a model's layers, the
-// middle: the layers before and behind it are functions that open makes, in 32-bit
-// floats, of the weights of f. Of a span that is all layers it is the function. The
-// function is the pass's from then on, and still the caller's after an error.
+// Around returns a pass of all layers from middle, a function of a span of them. The
+// layers before and after the span run in 32-bit floats as functions that open creates
+// from the weights of f. If the span is all layers, the pass is middle. The pass owns
+// middle, unless there is an error.
 func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Function, open Opener) (_ runtimes.Function, err error) {
 	s, err := arch.Read(f)
 	if err != nil {
@@ -35,23 +35,23 @@ func Around(ctx context.Context, f *gguf.File, r Record, middle runtimes.Functio
 			err = errors.Join(err, c.close(middle))
 		}
 	}()
-	for _, own := range []window.Span{{Count: span.First}, span, {First: span.End(), Count: s.Layers - span.End()}} {
+	for _, part := range []window.Span{{Count: span.First}, span, {First: span.End(), Count: s.Layers - span.End()}} {
 		switch {
-		case own.Count == 0:
+		case part.Count == 0:
 			continue
-		case own == span:
+		case part == span:
 			c = append(c, link{span, middle})
 			continue
 		}
-		m, err := window.Step(f, window.StepOptions{Positions: r.Positions, Window: r.Window, Span: own})
+		m, err := window.Step(f, window.StepOptions{Positions: r.Positions, Window: r.Window, Span: part})
 		if err != nil {
 			return nil, err
 		}
 		around, err := open(ctx, m, runtimes.Limits{})
 		if err != nil {
-			return nil, fmt.Errorf("layers %d to %d: %w", own.First, own.End()-1, err)
+			return nil, fmt.Errorf("layers %d to %d: %w", part.First, part.End()-1, err)
 		}
-		c = append(c, link{own, around})
+		c = append(c, link{part, around})
 	}
 	if len(c) == 1 {
 		return middle, nil
@@ -65,8 +65,7 @@ type link struct {
 	runtimes.Function
 }
 
-// chain is a pass whose layers are computed by several functions, each given what
-// the one before it gave.
+// chain is a pass whose layers are computed by several functions in sequence.
 type chain []link
 
 // Run computes all layers.
@@ -95,7 +94,7 @@ func (c chain) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[stri
 // Close closes all functions.
 func (c chain) Close() error { return c.close(nil) }
 
-// close closes the functions, all but one.
+// close closes the functions except one.
 func (c chain) close(but runtimes.Function) error {
 	var errs []error
 	for _, l := range c {

@@ -2,5 +2,5 @@ package step
 
 import "mm-abi.org/mm/runtimes"
 
-// PassesOf are a model's.
+// PassesOf returns the passes of a model.
 func PassesOf(m runtimes.Model) []Pass { return m.(*Model).passes }

@@ -11,8 +11,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// read has a pass read positions, of which it may have more than there are, and
-// keeps what came of it.
+// read runs a pass on positions, of which the pass may have more, and keeps its results.
 func (s *sequence) read(ctx context.Context, p Pass, tokens []int32, rows []float32) error {
 	out, err := p.Function.Run(ctx, s.inputs(p.Positions, rows))
 	if err != nil {
@@ -20,7 +19,7 @@ func (s *sequence) read(ctx context.Context, p Pass, tokens []int32, rows []floa
 	}
 	a := s.m.shape
 	n, count := p.Positions, len(tokens)
-	logits, err := taken(out, window.Logits, 1, n, a.Vocab)
+	logits, err := dataOf(out, window.Logits, 1, n, a.Vocab)
 	if err != nil {
 		return err
 	}
@@ -28,7 +27,7 @@ func (s *sequence) read(ctx context.Context, p Pass, tokens []int32, rows []floa
 	if err := finite(last); err != nil {
 		return err
 	}
-	states, err := taken(out, window.States, 1, n, a.Width)
+	states, err := dataOf(out, window.States, 1, n, a.Width)
 	if err != nil {
 		return err
 	}
@@ -42,16 +41,16 @@ func (s *sequence) read(ctx context.Context, p Pass, tokens []int32, rows []floa
 	return nil
 }
 
-// inputs are what a pass of n positions is given to read rows behind those that
-// are held. The rows that it has more are zeros that nobody sees.
+// inputs returns the inputs of a pass of n positions that reads rows after those held. The
+// missing rows are zeros, whose results are ignored.
 func (s *sequence) inputs(n int, rows []float32) map[string]runtimes.Tensor {
 	a, w, from := s.m.shape, s.m.window, s.Len()
 	cos, sin := window.Rotation(a, from, n)
 	in := map[string]runtimes.Tensor{
-		window.Hidden: given(append(slices.Clone(rows), make([]float32, n*a.Width-len(rows))...), 1, n, a.Width),
-		window.Cos:    given(cos, n, a.HeadDim/2),
-		window.Sin:    given(sin, n, a.HeadDim/2),
-		window.Masks:  given(window.Mask(w, n, from), n, w+n),
+		window.Hidden: tensorOf(append(slices.Clone(rows), make([]float32, n*a.Width-len(rows))...), 1, n, a.Width),
+		window.Cos:    tensorOf(cos, n, a.HeadDim/2),
+		window.Sin:    tensorOf(sin, n, a.HeadDim/2),
+		window.Masks:  tensorOf(window.Mask(w, n, from), n, w+n),
 	}
 	shape := []int64{1, int64(a.KVHeads), int64(w), int64(a.HeadDim)}
 	for i := range a.Layers {
@@ -61,15 +60,14 @@ func (s *sequence) inputs(n int, rows []float32) map[string]runtimes.Tensor {
 	return in
 }
 
-// keep puts the keys and values of the first count positions of a pass of n
-// behind those that are held.
+// keep appends the keys and values of the first count positions of a pass of n.
 func (s *sequence) keep(out map[string]runtimes.Tensor, n, count int) error {
 	a, w, from := s.m.shape, s.m.window, s.Len()
 	row := bytesOf * a.HeadDim
 	var all [][]byte
 	for i := range a.Layers {
 		for _, name := range []string{window.Key(i), window.Value(i)} {
-			data, err := taken(out, name, 1, a.KVHeads, n, a.HeadDim)
+			data, err := dataOf(out, name, 1, a.KVHeads, n, a.HeadDim)
 			if err != nil {
 				return err
 			}
@@ -84,11 +82,11 @@ func (s *sequence) keep(out map[string]runtimes.Tensor, n, count int) error {
 	return nil
 }
 
-// bytesOf is the size of a number.
+// bytesOf is the size of a number in bytes.
 const bytesOf = 4
 
-// given is numbers as a tensor.
-func given(v []float32, dims ...int) runtimes.Tensor {
+// tensorOf returns numbers as a tensor.
+func tensorOf(v []float32, dims ...int) runtimes.Tensor {
 	t := runtimes.Tensor{Type: runtimes.Float32, Data: make([]byte, bytesOf*len(v))}
 	for _, d := range dims {
 		t.Shape = append(t.Shape, int64(d))
@@ -99,15 +97,15 @@ func given(v []float32, dims ...int) runtimes.Tensor {
 	return t
 }
 
-// taken is the bytes of a result of a shape.
-func taken(out map[string]runtimes.Tensor, name string, dims ...int) ([]byte, error) {
+// dataOf returns the bytes of a result of the expected shape.
+func dataOf(out map[string]runtimes.Tensor, name string, dims ...int) ([]byte, error) {
 	t, ok := out[name]
 	same := ok && t.Type == runtimes.Float32 && len(t.Shape) == len(dims) && t.Check() == nil
 	for i := range dims {
 		same = same && t.Shape[i] == int64(dims[i])
 	}
 	if !same {
-		return nil, fmt.Errorf("the result %s is %s %v, not fp32 %v", name, t.Type, t.Shape, dims)
+		return nil, fmt.Errorf("result %s: got %s %v, want fp32 %v", name, t.Type, t.Shape, dims)
 	}
 	return t.Data, nil
 }

@@ -2,12 +2,12 @@ package step
 
 import "mm-abi.org/mm/core/gguf/window"
 
-// Record says what passes were made of: part of the record of a context that
-// is compiled of a language model.
+// Record describes the origin of passes. It is part of the record of a context compiled
+// from a language model.
 type Record struct {
 	Model       string `json:"model"`     // digest of the GGUF file: sha256:…
-	Vocab       int    `json:"vocab"`     // V, its tokens
+	Vocab       int    `json:"vocab"`     // V, the number of tokens
 	Window      int    `json:"window"`    // W
 	Positions   int    `json:"positions"` // n
-	window.Span        // the layers that the context has; nothing: all
+	window.Span        // the layers of the context; the zero value is all
 }

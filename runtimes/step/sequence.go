@@ -12,24 +12,24 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// vector stands for a position that was no token.
+// vector marks a position that is not a token.
 const vector int32 = -1
 
-// sequence is one text.
+// sequence is a text with its keys and values.
 type sequence struct {
 	m       *Model
 	context int
 	hidden  bool
 	closed  bool
 
-	tokens []int32   // of the positions; vector where it was none
-	rows   []float32 // what they were read as, positions × C
-	states []float32 // behind the last norm, where they are kept
+	tokens []int32   // of the positions, with vector for vectors
+	rows   []float32 // their embeddings, positions × C
+	states []float32 // after the last norm, if hidden
 	held   [][]byte  // keys and values of layer 0, of layer 1, …; each G × W × D
-	logits []float32 // behind the last position; nil: not known
+	logits []float32 // after the last position; nil: unknown
 }
 
-// Len is the number of positions held.
+// Len returns the number of positions.
 func (s *sequence) Len() int { return len(s.tokens) }
 
 // Feed appends positions, all or none.
@@ -43,9 +43,9 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 		width := s.m.shape.Width
 		switch {
 		case len(p.Tokens) > 0 && len(p.Vectors) > 0:
-			return errors.New("positions that are tokens and vectors at once")
+			return errors.New("positions with both tokens and vectors")
 		case len(p.Vectors)%width != 0:
-			return fmt.Errorf("%d numbers are no whole number of vectors of %d", len(p.Vectors), width)
+			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
 		}
 		tokens = append(append(tokens, p.Tokens...), slices.Repeat([]int32{vector}, len(p.Vectors)/width)...)
 		read, err := s.m.Embed(p.Tokens)
@@ -56,14 +56,14 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	}
 	ctx, end := s.bounded(ctx)
 	defer end()
-	return s.told(ctx, s.feed(ctx, tokens, rows))
+	return s.mapErr(ctx, s.feed(ctx, tokens, rows))
 }
 
-// feed appends positions that are looked up, all or none.
+// feed appends positions given by their embeddings, all or none.
 func (s *sequence) feed(ctx context.Context, tokens []int32, rows []float32) error {
 	before := s.Len()
 	if room := s.context - before; len(tokens) > room {
-		return fmt.Errorf("%w: the window is %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.context, before, len(tokens))
+		return fmt.Errorf("%w: window %d, %d positions used, %d more requested", runtimes.ErrFull, s.context, before, len(tokens))
 	}
 	for len(tokens) > 0 {
 		p := s.pass(len(tokens))
@@ -77,8 +77,8 @@ func (s *sequence) feed(ctx context.Context, tokens []int32, rows []float32) err
 	return nil
 }
 
-// pass is the shortest that reads n positions at once, or else the longest: what
-// a pass costs depends little on how many positions it reads.
+// pass returns the shortest pass that reads n positions, or else the longest: the cost of
+// a pass depends little on how many positions it reads.
 func (s *sequence) pass(n int) Pass {
 	for _, p := range s.m.passes {
 		if p.Positions >= n {
@@ -88,7 +88,7 @@ func (s *sequence) pass(n int) Pass {
 	return s.m.passes[len(s.m.passes)-1]
 }
 
-// bounded ends ctx after the time that a call may take.
+// bounded adds the time limit of a call to ctx.
 func (s *sequence) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.m.limit == 0 {
 		return ctx, func() {}
@@ -96,21 +96,21 @@ func (s *sequence) bounded(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, s.m.limit, runtimes.ErrTime)
 }
 
-// told gives an error its name in the contract.
-func (s *sequence) told(ctx context.Context, err error) error {
+// mapErr maps a deadline to runtimes.ErrTime.
+func (s *sequence) mapErr(ctx context.Context, err error) error {
 	if runtimes.OverTime(ctx, err) {
 		return fmt.Errorf("%w: a call may take %v", runtimes.ErrTime, s.m.limit.Round(time.Microsecond))
 	}
 	return err
 }
 
-// Truncate forgets the positions from n on.
+// Truncate drops the positions from n on.
 func (s *sequence) Truncate(n int) error {
 	if s.closed {
 		return runtimes.ErrClosed
 	}
 	if n < 0 || n > s.Len() {
-		return fmt.Errorf("truncating %d positions to %d", s.Len(), n)
+		return fmt.Errorf("cannot truncate %d positions to %d", s.Len(), n)
 	}
 	if n < s.Len() {
 		s.truncate(n)
@@ -125,11 +125,11 @@ func (s *sequence) truncate(n int) {
 	}
 }
 
-// recall makes the logits known: the last position is read again.
+// recall computes the logits, if unknown, by reading the last position again.
 func (s *sequence) recall(ctx context.Context) error {
 	n := s.Len() - 1
 	if n < 0 {
-		return errors.New("nothing was fed")
+		return errors.New("empty sequence")
 	}
 	if s.logits != nil {
 		return nil
@@ -137,7 +137,7 @@ func (s *sequence) recall(ctx context.Context) error {
 	token, row := s.tokens[n], slices.Clone(s.rows[n*s.m.shape.Width:])
 	s.truncate(n)
 	err := s.feed(ctx, []int32{token}, row)
-	if err != nil { // its keys and values are there still
+	if err != nil { // its keys and values are still held
 		s.tokens, s.rows = append(s.tokens, token), append(s.rows, row...)
 		if s.hidden {
 			s.states = s.states[:len(s.rows)]
@@ -158,11 +158,11 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	ctx, emit, end := runtimes.Stepwise(ctx, s.m.limit, emit)
 	defer end()
 	if err := s.recall(ctx); err != nil {
-		return "", s.told(ctx, err)
+		return "", s.mapErr(ctx, err)
 	}
 	for {
 		id, err := w.next()
-		if opt.Allow != nil && errors.Is(err, sample.ErrNone) { // the grammar is at its end
+		if opt.Allow != nil && errors.Is(err, sample.ErrNone) { // the grammar ended
 			return runtimes.StopEnd, nil
 		}
 		if err == nil {
@@ -184,12 +184,12 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 			err = s.feed(ctx, []int32{id}, row)
 		}
 		if err != nil {
-			return "", s.told(ctx, err)
+			return "", s.mapErr(ctx, err)
 		}
 	}
 }
 
-// writing is what was written since a generation began.
+// writing is the state of a generation.
 type writing struct {
 	s       *sequence
 	opt     runtimes.Generation
@@ -200,7 +200,7 @@ type writing struct {
 
 func newWriting(s *sequence, opt runtimes.Generation) (*writing, error) {
 	if opt.MaxTokens < 0 {
-		return nil, fmt.Errorf("%d tokens: the number must not be negative", opt.MaxTokens)
+		return nil, fmt.Errorf("negative number of tokens: %d", opt.MaxTokens)
 	}
 	if opt.Allow != nil {
 		if err := opt.Allow.Check(); err != nil {
@@ -211,7 +211,7 @@ func newWriting(s *sequence, opt runtimes.Generation) (*writing, error) {
 	return &writing{s: s, opt: opt, sampler: sampler}, err
 }
 
-// next chooses the next token.
+// next samples the next token.
 func (w *writing) next() (id int32, err error) {
 	if id, err = w.choose(); err != nil {
 		return 0, err
@@ -224,7 +224,7 @@ func (w *writing) next() (id int32, err error) {
 }
 
 func (w *writing) choose() (int32, error) {
-	if w.opt.Follow != nil && w.opt.Allow == nil { // or the two might force different tokens
+	if w.opt.Follow != nil && w.opt.Allow == nil { // otherwise the two might force different tokens
 		if forced := w.opt.Follow.Forced(w.written); len(forced) > 0 {
 			return forced[0], nil
 		}
@@ -244,7 +244,7 @@ func (w *writing) choose() (int32, error) {
 	return w.sampler.Sample(logits, w.s.tokens)
 }
 
-// Logits are those behind the last position.
+// Logits returns the logits after the last position.
 func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	if s.closed {
 		return nil, runtimes.ErrClosed
@@ -252,12 +252,12 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	ctx, end := s.bounded(ctx)
 	defer end()
 	if err := s.recall(ctx); err != nil {
-		return nil, s.told(ctx, err)
+		return nil, s.mapErr(ctx, err)
 	}
 	return slices.Clone(s.logits), nil
 }
 
-// Hidden gives the states of positions.
+// Hidden returns the states of positions.
 func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	switch {
 	case s.closed:
@@ -265,22 +265,22 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	case !s.hidden:
 		return nil, errors.New("the sequence keeps no states")
 	case from < 0 || to < from || to > s.Len():
-		return nil, fmt.Errorf("states of the positions %d to %d: there are %d", from, to, s.Len())
+		return nil, fmt.Errorf("states %d to %d out of range: %d positions", from, to, s.Len())
 	}
 	return slices.Clone(s.states[from*s.m.shape.Width : to*s.m.shape.Width]), nil
 }
 
-// Close lets go of the sequence.
+// Close frees the sequence.
 func (s *sequence) Close() error {
 	*s = sequence{m: s.m, closed: true}
 	return nil
 }
 
-// finite refuses logits that say nothing.
+// finite refuses logits with NaN.
 func finite(x []float32) error {
 	for i, v := range x {
 		if math.IsNaN(float64(v)) {
-			return fmt.Errorf("the logit of token %d is no number", i)
+			return fmt.Errorf("the logit of token %d is NaN", i)
 		}
 	}
 	return nil

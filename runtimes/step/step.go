@@ -1,15 +1,13 @@
-// Package step makes a language model of functions of fixed shapes that read
-// some positions at a time: what accelerators compute (core/gguf/window).
+// Package step builds a language model from functions of fixed shapes that read some
+// positions at a time, as accelerators compute them (core/gguf/window).
 //
-// The functions are an engine's; what stands around them is here: embeddings,
-// which are rows of the GGUF file, rotation and mask, keys and values between
-// one pass and the next, choosing tokens. A [New] model is a language model
-// that takes vectors beside tokens and gives logits and hidden states. It holds
-// as many positions as the functions have places for keys and values; what does
-// not fit is [runtimes.ErrFull].
+// An engine provides the functions. This package does the rest: embeddings, which are
+// rows of the GGUF file, rotation and mask, keys and values between passes, sampling. A
+// [New] model reads vectors as well as tokens and provides logits and hidden states. Its
+// context is bounded by the window of the functions; more is [runtimes.ErrFull].
 //
-// [Record] says which GGUF file functions were made of, so that no others are
-// put around them.
+// [Record] identifies the GGUF file that functions were compiled from, so that they are
+// combined with no other.
 package step
 
 import (
@@ -26,27 +24,27 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Pass is a function that reads so many positions at a time.
+// Pass is a function that reads a fixed number of positions.
 type Pass struct {
 	Positions int
 	Function  runtimes.Function
 }
 
-// Options say what a model is made of.
+// Options are the components of a model.
 type Options struct {
-	// Model is the file that the passes were made of. It is closed with the
+	// Model is the file that the passes were compiled from. It is closed with the
 	// model.
 	Model  *gguf.File
-	Window int    // W, places for keys and values in every pass
+	Window int    // W, positions of keys and values in every pass
 	Passes []Pass // at least one; closed with the model
-	// Context is the most positions of a sequence; 0, or more than the window:
-	// the window.
+	// Context bounds the positions of a sequence. If 0, or more than the window, the
+	// window bounds them.
 	Context int
 	Time    time.Duration // of one Feed, or until the next token of a Generate; 0: no limit
 }
 
-// New makes a language model. Options.Model and the passes are its own from
-// then on, and still the caller's after an error.
+// New returns a language model. It owns Options.Model and the passes, unless there is an
+// error.
 func New(opt Options) (*Model, error) {
 	s, err := arch.Read(opt.Model)
 	if err != nil {
@@ -54,10 +52,10 @@ func New(opt Options) (*Model, error) {
 	}
 	e, ok := opt.Model.Tensor(arch.TokenEmbedding)
 	if !ok || e.Data == nil || e.Dims[0] != s.Width || e.Rows() != s.Vocab || !quant.CanDequantize(e.Type) {
-		return nil, fmt.Errorf("the model has no %s of %d times %d", arch.TokenEmbedding, s.Vocab, s.Width)
+		return nil, fmt.Errorf("missing tensor %s of %d × %d", arch.TokenEmbedding, s.Vocab, s.Width)
 	}
 	if opt.Window < 1 || opt.Window > s.Context {
-		return nil, fmt.Errorf("a window of %d positions, and the model has %d", opt.Window, s.Context)
+		return nil, fmt.Errorf("window of %d positions, the model has %d", opt.Window, s.Context)
 	}
 	m := &Model{file: opt.Model, shape: s, embedding: e, window: opt.Window, context: opt.Window, limit: opt.Time, passes: slices.Clone(opt.Passes)}
 	if opt.Context > 0 {
@@ -65,13 +63,12 @@ func New(opt Options) (*Model, error) {
 	}
 	slices.SortFunc(m.passes, func(a, b Pass) int { return a.Positions - b.Positions })
 	if n := len(m.passes); n == 0 || m.passes[0].Positions < 1 || m.passes[n-1].Positions > opt.Window {
-		return nil, fmt.Errorf("%d passes for a window of %d positions", n, opt.Window)
+		return nil, fmt.Errorf("bad passes: %d for a window of %d positions", n, opt.Window)
 	}
 	return m, nil
 }
 
-// Model is the functions and what stands around them: a [runtimes.Language]
-// and a [runtimes.Embedder].
+// Model implements [runtimes.Language] and [runtimes.Embedder] with passes.
 type Model struct {
 	shape     arch.Shape
 	embedding gguf.Tensor
@@ -84,12 +81,12 @@ type Model struct {
 	file *gguf.File   // nil: closed
 }
 
-// Shape is the size of the model; its context is the window.
+// Shape returns the size of the model; its context is the window.
 func (m *Model) Shape() runtimes.Shape {
 	return runtimes.Shape{Vocab: m.shape.Vocab, Width: m.shape.Width, Context: m.context}
 }
 
-// Embed gives the rows of the token embedding.
+// Embed returns rows of the token embedding.
 func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -98,7 +95,7 @@ func (m *Model) Embed(tokens []int32) ([]float32, error) {
 	}
 	for _, id := range tokens {
 		if id < 0 || int(id) >= m.shape.Vocab {
-			return nil, fmt.Errorf("token %d: the model has %d", id, m.shape.Vocab)
+			return nil, fmt.Errorf("token %d out of range: vocabulary of %d", id, m.shape.Vocab)
 		}
 	}
 	width, bytes := m.shape.Width, len(m.embedding.Data)/m.shape.Vocab
@@ -125,7 +122,7 @@ func (m *Model) Close() error {
 	return errors.Join(errs...)
 }
 
-// NewSequence begins an empty sequence.
+// NewSequence returns an empty sequence.
 func (m *Model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -137,7 +134,7 @@ func (m *Model) NewSequence(_ context.Context, opt runtimes.SequenceOptions) (ru
 		n = m.context
 	}
 	if n < 0 || n > m.context {
-		return nil, fmt.Errorf("a sequence of %d positions: the model has room for %d", n, m.context)
+		return nil, fmt.Errorf("context of %d positions, the model has %d", n, m.context)
 	}
 	s := &sequence{m: m, context: n, hidden: opt.Hidden}
 	for range 2 * m.shape.Layers {

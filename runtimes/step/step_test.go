@@ -263,7 +263,7 @@ func TestOddResults(t *testing.T) {
 			v.Data = v.Data[4:]
 			out[window.Value(0)] = v
 		}, window.Value(0)},
-		"logits of none": {func(out map[string]runtimes.Tensor) { nan(out[window.Logits]) }, "no number"},
+		"logits of none": {func(out map[string]runtimes.Tensor) { nan(out[window.Logits]) }, "is NaN"},
 	} {
 		f, err := gguf.Open(path)
 		if err != nil {
@@ -314,8 +314,8 @@ func TestRefused(t *testing.T) {
 	}
 	defer f.Close()
 	for want, opt := range map[string]step.Options{
-		"0 passes": {Window: 16}, "a window of 0": {}, "a window of 100000": {Window: 100000},
-		"1 passes for a window of 4": {Window: 4, Passes: []step.Pass{{Positions: 5}}},
+		"bad passes: 0": {Window: 16}, "window of 0": {}, "window of 100000": {Window: 100000},
+		"bad passes: 1 for a window of 4": {Window: 4, Passes: []step.Pass{{Positions: 5}}},
 	} {
 		opt.Model = f
 		if _, err := step.New(opt); err == nil || !strings.Contains(err.Error(), want) {

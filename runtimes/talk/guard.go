@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// guard finds the places of a text that could become a control token.
+// guard finds the positions of a text that could form a control token.
 type guard struct {
 	tokens []string
 	next   map[uint64]int32 // trie: node<<8 | byte to node
-	ends   []bool           // by node: a token ends there
+	ends   []bool           // by node: whether a token ends at it
 }
 
 func newGuard(tokens []string) guard {
@@ -34,9 +34,9 @@ func newGuard(tokens []string) guard {
 	return g
 }
 
-// literal lists the bytes that must stay letters: the last of each rune with
-// which a token's spelling begins, be it all of it or, at either end of the
-// text, a part of one that what stands beside the text may complete.
+// literal lists the bytes that must not become a token: the last of each rune at
+// which a token's spelling starts, be it complete or, at either end of the text, a
+// part that neighboring text may complete.
 func (g *guard) literal(text string) []int {
 	var out []int
 	for i := 0; i < len(text); i++ {
@@ -49,7 +49,7 @@ func (g *guard) literal(text string) []int {
 	return out
 }
 
-// forged reports whether text begins with a token, or is the beginning of one.
+// forged reports whether text begins with a token, or is a prefix of one.
 func (g *guard) forged(text string) bool {
 	node, ok := int32(0), true
 	for i := range len(text) {
@@ -63,8 +63,8 @@ func (g *guard) forged(text string) bool {
 	return true
 }
 
-// within reports whether text begins with the end of a token, or is the
-// middle of one.
+// within reports whether text begins with the end of a token, or is the middle of
+// one.
 func (g *guard) within(text string) bool {
 	for _, s := range g.tokens {
 		for n := 1; n < len(s); n++ {
@@ -76,7 +76,7 @@ func (g *guard) within(text string) bool {
 	return false
 }
 
-// mark puts the sentinel behind each rune that must stay a letter.
+// mark inserts the sentinel after each rune that must not become a token.
 func (g *guard) mark(text string, sentinel rune) string {
 	if text == "" {
 		return ""
@@ -91,8 +91,7 @@ func (g *guard) mark(text string, sentinel rune) string {
 	return b.String() + text[done:]
 }
 
-// json marks the strings of a JSON value, whatever escapes they are written
-// with.
+// json marks the strings of a JSON value, however they are escaped.
 func (g *guard) json(raw json.RawMessage, sentinel rune) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -111,14 +110,14 @@ func (g *guard) json(raw json.RawMessage, sentinel rune) json.RawMessage {
 		}
 		var s string
 		if i >= len(raw) || json.Unmarshal(raw[from:i+1], &s) != nil {
-			return json.RawMessage("null") // no JSON: it was checked before
+			return json.RawMessage("null") // unreachable: Check parsed it
 		}
 		out.Write(quote(g.mark(s, sentinel)))
 	}
 	return out.Bytes()
 }
 
-// quote is a JSON string with HTML's characters as they are.
+// quote returns a JSON string without HTML escapes.
 func quote(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -129,11 +128,11 @@ func quote(s string) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// errPrivate says that no rune is left to mark with.
-var errPrivate = errors.New("the conversation uses every private-use character there is")
+// errPrivate reports that no private-use rune is free.
+var errPrivate = errors.New("the conversation uses every private-use character")
 
-// unused gives n private-use runes that none of the texts holds, neither as
-// such nor as the escape that JSON has for it.
+// unused returns n private-use runes that no text contains, neither literally nor
+// as a JSON escape.
 func unused(texts []string, n int) ([]rune, error) {
 	used := make(map[rune]bool)
 	for _, s := range texts {
@@ -162,13 +161,13 @@ next:
 	return out, nil
 }
 
-// The private-use runes of the basic plane.
+// The private-use range of the basic plane.
 const (
 	firstPrivate rune = 0xE000
 	lastPrivate  rune = 0xF8FF
 )
 
-// escape is the rune as JSON for ASCII writes it.
+// escape returns the rune as ASCII JSON escapes it.
 func escape(r rune) string {
 	const digits = "0123456789abcdef"
 	return `\u` + string([]byte{digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15]})

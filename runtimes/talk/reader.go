@@ -7,33 +7,33 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// ReadOptions is how an answer is read.
+// ReadOptions configures a [Reader].
 type ReadOptions struct {
-	Stop     []string // texts that end the answer before them; none may be empty
-	Thinking bool     // the answer begins within reasoning, see [Prompt]
-	Begins   bool     // the answer begins a text: a space that encoding put before it is dropped
-	Plain    bool     // all is text: no calls, no reasoning
+	Stop     []string // strings that end the answer and are not part of it; none may be empty
+	Thinking bool     // the answer starts inside reasoning, see [Prompt]
+	Begins   bool     // the answer starts a text: the space that encoding adds is dropped
+	Plain    bool     // everything is text: no calls, no reasoning
 }
 
-// Delta is what a token added. More than one field may be set.
+// Delta is the result of one token. Several fields may be set.
 type Delta struct {
 	Text      string
 	Reasoning string
 	Call      *Call
 }
 
-// Reader reads one answer, token by token.
+// Reader decodes an answer token by token.
 type Reader struct {
 	t       *Talk
 	opt     ReadOptions
 	decoder *tokenizer.Decoder
 	state   state
-	block   strings.Builder // of a call
-	held    string          // text that may belong to a stop string
+	block   strings.Builder // of the open call
+	held    string          // text that may be the start of a stop string
 	stopped bool
 }
 
-// state is what a token belongs to.
+// state is the kind of content that a token belongs to.
 type state int
 
 const (
@@ -42,7 +42,7 @@ const (
 	inCall
 )
 
-// Reader begins to read an answer.
+// Reader returns a reader of an answer.
 func (t *Talk) Reader(opt ReadOptions) *Reader {
 	r := &Reader{t: t, opt: opt, decoder: t.tok.Decoder(tokenizer.DecodeOptions{Continued: !opt.Begins})}
 	if opt.Thinking && !opt.Plain {
@@ -51,9 +51,9 @@ func (t *Talk) Reader(opt ReadOptions) *Reader {
 	return r
 }
 
-// Next takes a token. Text may be held back while a character is incomplete or
-// a stop string may have begun. Once a stop string was there, Stopped is true
-// and nothing more comes.
+// Next reads a token. It holds back text while a character is incomplete or a stop
+// string may have started. After a stop string, Stopped returns true and Next
+// returns nothing.
 func (r *Reader) Next(id int32) Delta {
 	var d Delta
 	if r.stopped {
@@ -75,7 +75,7 @@ func (r *Reader) Next(id int32) Delta {
 	return d
 }
 
-// turn is the state that a marker leads to.
+// turn returns the state after a marker.
 func (r *Reader) turn(id int32) (to state, marker bool) {
 	if r.opt.Plain || id == tokenizer.None {
 		return r.state, false
@@ -93,10 +93,9 @@ func (r *Reader) turn(id int32) (to state, marker bool) {
 	return r.state, false
 }
 
-// put adds text to what the state says.
+// put adds text according to the state.
 func (r *Reader) put(d *Delta, text string) {
-	// A model may draw bytes that are no text; whoever prints them shall not
-	// have to care.
+	// A model may produce invalid UTF-8, which callers should not have to handle.
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	switch r.state {
 	case inReasoning:
@@ -118,13 +117,13 @@ func (r *Reader) put(d *Delta, text string) {
 	}
 }
 
-// release lets go of text that was held back.
+// release emits held text.
 func (r *Reader) release(d *Delta) {
 	d.Text += r.held
 	r.held = ""
 }
 
-// call reads the block that ended; fault says that it did not end well.
+// call parses the block that ended; fault is set if it did not end properly.
 func (r *Reader) call(fault string) *Call {
 	block := r.block.String()
 	r.block.Reset()
@@ -138,8 +137,8 @@ func (r *Reader) call(fault string) *Call {
 	return &c
 }
 
-// End gives what was held back when the answer ended. A call that was cut off
-// comes as one with a Fault.
+// End returns the text held back at the end of the answer. A truncated call has a
+// Fault.
 func (r *Reader) End() Delta {
 	var d Delta
 	if r.stopped {
@@ -160,7 +159,7 @@ func (r *Reader) End() Delta {
 // Stopped reports whether a stop string ended the answer.
 func (r *Reader) Stopped() bool { return r.stopped }
 
-// firstOf is where the first occurrence of any of the strings begins, or -1.
+// firstOf returns the index of the first occurrence of any of the strings, or -1.
 func firstOf(text string, stops []string) int {
 	first := -1
 	for _, s := range stops {
@@ -171,8 +170,8 @@ func firstOf(text string, stops []string) int {
 	return first
 }
 
-// maybeStop is the length of the longest end of text that could be the
-// beginning of a stop string.
+// maybeStop returns the length of the longest suffix of text that is a prefix of a
+// stop string.
 func maybeStop(text string, stops []string) int {
 	longest := 0
 	for _, s := range stops {

@@ -12,9 +12,9 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// draft is a text in the making: a template's, with words from outside in it.
-// The runes letter and hole occur in neither; letter stands behind a rune that
-// must stay one, hole around the number of a part.
+// draft is a text under construction: a template's, with untrusted words in it. The
+// runes letter and hole occur in neither; letter follows a rune that must not become
+// a token, hole encloses the index of a part.
 type draft struct {
 	*Talk
 	letter, hole rune
@@ -29,7 +29,7 @@ func (t *Talk) newDraft(outside []string) (*draft, error) {
 	return &draft{Talk: t, letter: runes[0], hole: runes[1]}, nil
 }
 
-// words are all texts of a conversation that come from outside.
+// words returns all untrusted texts of a conversation.
 func words(messages []Message, tools []Definition) []string {
 	var out []string
 	for _, m := range messages {
@@ -47,11 +47,11 @@ func words(messages []Message, tools []Definition) []string {
 	return out
 }
 
-// outside marks words that must stay words.
+// outside marks untrusted words so that they stay text.
 func (d *draft) outside(text string) string { return d.guard.mark(text, d.letter) }
 
-// content is the parts of a turn as one text, a line for each text, with a
-// hole between its markers for everything else.
+// content returns the parts of a turn as one text, one line for each text, with a
+// placeholder between its markers for every other part.
 func (d *draft) content(parts []Part) string {
 	var b strings.Builder
 	for i := range parts {
@@ -73,7 +73,7 @@ func (d *draft) content(parts []Part) string {
 	return b.String()
 }
 
-// templated renders the model's own template.
+// templated renders the model's template.
 func (d *draft) templated(messages []Message, tools []Definition) (string, error) {
 	turns := make([]chat.Message, len(messages))
 	for i, m := range messages {
@@ -107,7 +107,7 @@ func (d *draft) templated(messages []Message, tools []Definition) (string, error
 	text = strings.ReplaceAll(text, escape(d.hole), string(d.hole))
 	for i := range d.holes {
 		if !strings.Contains(text, fmt.Sprintf("%c%d%c", d.hole, i, d.hole)) {
-			return "", fmt.Errorf("rendering the conversation: the model's template leaves out the %s of a turn", d.holes[i].Type)
+			return "", fmt.Errorf("rendering the conversation: the template drops the %s of a turn", d.holes[i].Type)
 		}
 	}
 	return text, nil
@@ -120,7 +120,7 @@ func (t *Talk) piece(id int32) string {
 	return t.tok.Piece(id)
 }
 
-// lines is a conversation for a model that knows no turns.
+// lines renders a conversation for a model without turns.
 func (d *draft) lines(messages []Message) string {
 	var b strings.Builder
 	for i, m := range messages {
@@ -131,7 +131,7 @@ func (d *draft) lines(messages []Message) string {
 		for _, c := range m.Calls {
 			block := string(d.guard.json(d.dialect.Format(c), d.letter))
 			if d.open == tokenizer.None {
-				b.WriteString(block) // there is no other way to say it
+				b.WriteString(block) // without a template there is no other form
 				continue
 			}
 			b.WriteString(d.dialect.Open + block + d.dialect.Close)
@@ -140,13 +140,13 @@ func (d *draft) lines(messages []Message) string {
 	return b.String()
 }
 
-// Behind is what the model reads between a call that it has written and what it
-// says next: the answer of the tool, around which its template may put a turn.
-// The conversation ends with the turn of the call and that of the answer.
-// Thinking reports whether the template has begun the model's reasoning.
-func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thinking bool, err error) {
+// Between returns the tokens that the model reads after a call that it wrote: the
+// tool's answer, possibly enclosed in a turn by the template. The conversation ends
+// with the turn of the call and that of the answer. Thinking reports whether the
+// template has opened the model's reasoning.
+func (t *Talk) Between(messages []Message, tools []Definition) (ids []int32, thinking bool, err error) {
 	if len(messages) < 2 || messages[len(messages)-1].Role != Tool {
-		return nil, false, errors.New("a conversation that ends with no answer of a tool")
+		return nil, false, errors.New("the conversation does not end with a tool's answer")
 	}
 	said := len(messages) - 1
 	for said > 0 && messages[said].Role == Tool {
@@ -162,7 +162,7 @@ func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thin
 		if err != nil {
 			return nil, false, err
 		}
-		// A template that writes no call writes none of its markers more.
+		// A template that does not render calls adds no closing marker.
 		if ids, n := t.closed(with); n > 0 {
 			if _, m := t.closed(without); n > m {
 				return ids, with.Thinking, nil
@@ -173,7 +173,7 @@ func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thin
 	if err != nil {
 		return nil, false, err
 	}
-	// Encoded behind the marker, as in a whole text: no space is put before it.
+	// Encoded after the marker, as within a text: without a leading space.
 	var lines []string
 	for _, a := range answers {
 		lines = append(lines, d.content(a.Parts))
@@ -185,8 +185,8 @@ func (t *Talk) Behind(messages []Message, tools []Definition) (ids []int32, thin
 	return ids, false, nil
 }
 
-// closed is what stands behind the last marker that closes a call, and how many
-// of them there are.
+// closed returns the tokens after the last marker that closes a call, and the number
+// of such markers.
 func (t *Talk) closed(p Prompt) (ids []int32, n int) {
 	for _, piece := range p.Pieces {
 		for _, id := range piece.Tokens {
@@ -198,7 +198,7 @@ func (t *Talk) closed(p Prompt) (ids []int32, n int) {
 	return ids, n
 }
 
-// pieces encodes a text that is done, once for what lies between two holes.
+// pieces encodes a finished text, the spans between placeholders separately.
 func (d *draft) pieces(text string) []Piece {
 	var out []Piece
 	for i, s := range strings.Split(text, string(d.hole)) {
@@ -219,7 +219,7 @@ func (d *draft) pieces(text string) []Piece {
 	return out
 }
 
-// encode takes the marks out of a text and encodes it with them.
+// encode removes the marks from a text and encodes it accordingly.
 func (d *draft) encode(marked string) []int32 {
 	var literal []int
 	var b strings.Builder
@@ -232,8 +232,7 @@ func (d *draft) encode(marked string) []int32 {
 	return d.tok.Encode(b.String(), tokenizer.Options{Special: true, Literal: literal})
 }
 
-// begin puts BOS before the ids where the model wants it and the template has
-// not written it: never twice.
+// begin prepends BOS if the model needs it and the template has not written it.
 func (t *Talk) begin(ids []int32) []int32 {
 	bos := t.tok.Special().BOS
 	if !t.tok.Vocabulary().AddBOS || bos == tokenizer.None || len(ids) > 0 && ids[0] == bos {

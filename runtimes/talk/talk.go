@@ -1,17 +1,15 @@
-// Package talk stands between what people say and the ids that engines know:
-// tokenizer, chat template and tool calls, written once for all engines.
+// Package talk converts between conversations and token ids: tokenizer, chat
+// template and tool calls, written once for all engines.
 //
-// [Talk.Render] makes a conversation the pieces that a sequence is fed: ids,
-// and holes where an image, a sound or a film comes as vectors.
-// [Talk.Reader] goes the other way: ids become text whose characters are
-// never cut, reasoning, and tool calls, which are found by the ids of their
-// markers and never by their spelling.
+// [Talk.Render] turns a conversation into the pieces that a sequence reads: ids, and
+// placeholders for the vectors of images, sounds and videos. [Talk.Reader] turns ids
+// into complete characters of text, reasoning, and tool calls. It recognizes calls
+// by the ids of their markers, never by their spelling.
 //
-// What comes from outside (words, names, arguments, results) is text and stays
-// text, whatever it spells: no control token of the vocabulary and no marker
-// of the dialect can be made by it, alone or together with its neighbours.
-// Only the template writes them. A model without a template reads the words as
-// they are.
+// Untrusted text (words, names, arguments, results) stays text whatever it spells:
+// neither alone nor together with its neighbors can it produce a control token of
+// the vocabulary or a marker of the dialect. Only the template can. A model without a
+// template reads the words unchanged.
 package talk
 
 import (
@@ -26,7 +24,7 @@ import (
 	"mm-abi.org/mm/core/tokenizer"
 )
 
-// Role is who speaks.
+// Role is the author of a turn.
 type Role string
 
 // The roles.
@@ -41,19 +39,18 @@ const (
 type Message struct {
 	Role      Role   `json:"role"`
 	Parts     []Part `json:"parts,omitempty"`
-	Reasoning string `json:"reasoning,omitempty"` // the thought before an assistant's answer
-	Calls     []Call `json:"calls,omitempty"`     // what an assistant called
+	Reasoning string `json:"reasoning,omitempty"` // reasoning before an assistant's answer
+	Calls     []Call `json:"calls,omitempty"`     // calls of an assistant
 	Name      string `json:"name,omitempty"`      // of the tool whose result this is
 	CallID    string `json:"call_id,omitempty"`   // of the call that it answers
 }
 
-// Text is a turn of nothing but words.
+// Text returns a turn of one text.
 func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: abi.Text, Text: text}}}
 }
 
-// Part is text, or an image, a sound or a film: a file by its path, or a file's
-// bytes.
+// Part is text, or an image, a sound or a video, by path or by the bytes of a file.
 type Part struct {
 	Type abi.Modality `json:"type"`
 	Text string       `json:"text,omitempty"`
@@ -68,26 +65,26 @@ type Definition struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema
 }
 
-// Piece is ids, or the hole that a part's vectors fill.
+// Piece is a span of ids, or a placeholder for the vectors of a part.
 type Piece struct {
 	Tokens []int32
 	Part   *Part
 }
 
-// Prompt is a conversation as a sequence is fed it.
+// Prompt is the input of a sequence for a conversation.
 type Prompt struct {
 	Pieces   []Piece
-	Thinking bool // the template has begun the model's reasoning
-	Begins   bool // nothing is said yet: the answer is the beginning of a text
+	Thinking bool // the template has opened the model's reasoning
+	Begins   bool // the prompt is empty: the answer starts a text
 }
 
-// Options is how a model talks besides its tokenizer.
+// Options configures a Talk.
 type Options struct {
 	Template string  // Jinja; "": the model was trained on plain text
 	Dialect  Dialect // the zero value is [MMABI]
 }
 
-// Talk is a tokenizer with its template and dialect. It is immutable and safe
+// Talk combines a tokenizer with a template and a dialect. It is immutable and safe
 // for concurrent use.
 type Talk struct {
 	tok      *tokenizer.Tokenizer
@@ -101,13 +98,13 @@ type Talk struct {
 	guard             guard
 }
 
-// The markers of reasoning, where a vocabulary has them.
+// The markers of reasoning in vocabularies that have them.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// New makes a Talk; the template is parsed here, once.
+// New returns a Talk and parses the template.
 func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	if opt.Dialect == (Dialect{}) {
 		opt.Dialect = MMABI()
@@ -116,7 +113,7 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	if opt.Template != "" {
 		var err error
 		if t.template, err = chat.Parse(opt.Template); err != nil {
-			return nil, fmt.Errorf("reading the model's way to talk: %w", err)
+			return nil, fmt.Errorf("parsing the chat template: %w", err)
 		}
 	}
 	t.open, t.close = t.pair(opt.Dialect.Open, opt.Dialect.Close)
@@ -139,8 +136,8 @@ func New(tok *tokenizer.Tokenizer, opt Options) (*Talk, error) {
 	return t, nil
 }
 
-// pair is the ids of two markers; None for both when one is missing or can be
-// written by merging text.
+// pair returns the ids of two markers, or None for both if one is missing or can
+// result from merging text.
 func (t *Talk) pair(open, closing string) (int32, int32) {
 	a, b := t.tok.ID(open), t.tok.ID(closing)
 	whole := func(id int32) bool {
@@ -153,11 +150,11 @@ func (t *Talk) pair(open, closing string) (int32, int32) {
 	return a, b
 }
 
-// Chats reports whether the model was trained on conversations.
+// Chats reports whether the model has a chat template.
 func (t *Talk) Chats() bool { return t.template != nil }
 
-// StopIDs are the tokens that end an answer: those that end a turn, and the
-// one that closes a tool call.
+// StopIDs returns the tokens that end an answer: those that end a turn, and the one
+// that closes a tool call.
 func (t *Talk) StopIDs() []int32 {
 	if t.close == tokenizer.None || slices.Contains(t.ends, t.close) {
 		return slices.Clone(t.ends)
@@ -165,22 +162,22 @@ func (t *Talk) StopIDs() []int32 {
 	return append(slices.Clone(t.ends), t.close)
 }
 
-// Ends are the tokens that end a turn.
+// Ends returns the tokens that end a turn.
 func (t *Talk) Ends() []int32 { return slices.Clone(t.ends) }
 
-// Markers are the tokens around a call; false where the vocabulary has none.
+// Markers returns the tokens around a call, and false if the vocabulary has none.
 func (t *Talk) Markers() (open, closing int32, ok bool) {
 	return t.open, t.close, t.open != tokenizer.None
 }
 
-// Dialect is how the model writes a call.
+// Dialect returns the dialect of the model's calls.
 func (t *Talk) Dialect() Dialect { return t.dialect }
 
-// Tokenizer is the model's.
+// Tokenizer returns the model's tokenizer.
 func (t *Talk) Tokenizer() *tokenizer.Tokenizer { return t.tok }
 
-// Plain is text as a model without a template reads it: behind BOS, where the
-// model wants one, and with no control token in it.
+// Plain returns text for a model without a template: after BOS, if the model needs
+// it, and without control tokens.
 func (t *Talk) Plain(text string) Prompt {
 	ids := t.begin(t.tok.Encode(text, tokenizer.Options{Literal: t.guard.literal(text)}))
 	if len(ids) == 0 {
@@ -189,12 +186,11 @@ func (t *Talk) Plain(text string) Prompt {
 	return Prompt{Pieces: []Piece{{Tokens: ids}}, Begins: text == ""}
 }
 
-// Render makes a conversation what the model reads before it answers. Without
-// a template the turns follow each other as they are, a line for each but what
-// the model said itself.
+// Render returns the prompt of a conversation. Without a template the turns follow
+// each other unchanged, each on a line except those of the model.
 func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 	if len(messages) == 0 {
-		return Prompt{}, errors.New("a conversation of no turns")
+		return Prompt{}, errors.New("empty conversation")
 	}
 	if err := Check(messages); err != nil {
 		return Prompt{}, err
@@ -214,22 +210,22 @@ func (t *Talk) Render(messages []Message, tools []Definition) (Prompt, error) {
 	return p, nil
 }
 
-// Check reports turns that no template can be trusted with.
+// Check reports turns that are not safe to pass to a template.
 func Check(messages []Message) error {
 	for i, m := range messages {
 		switch m.Role {
 		case System, User, Assistant, Tool:
 		default:
-			return fmt.Errorf("turn %d is of %.40q: roles are system, user, assistant and tool", i+1, m.Role)
+			return fmt.Errorf("turn %d: unknown role %.40q: want system, user, assistant or tool", i+1, m.Role)
 		}
 		for _, p := range m.Parts {
 			if _, media := abi.DefaultCaps(p.Type); !media && p.Type != abi.Text && p.Type != "" {
-				return fmt.Errorf("turn %d has a part of type %.40q", i+1, p.Type)
+				return fmt.Errorf("turn %d: unknown part type %.40q", i+1, p.Type)
 			}
 		}
 		for _, c := range m.Calls {
 			if len(c.Arguments) > 0 && !json.Valid(c.Arguments) {
-				return fmt.Errorf("turn %d calls %.40q with arguments that are no JSON", i+1, c.Name)
+				return fmt.Errorf("turn %d: arguments of %.40q are not JSON", i+1, c.Name)
 			}
 		}
 	}

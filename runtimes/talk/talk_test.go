@@ -360,7 +360,7 @@ func TestReader(t *testing.T) {
 			[]talk.Call{{Name: "f", Arguments: json.RawMessage("{}")}, {Name: "g", Arguments: json.RawMessage("{}")}}, false},
 		{"the spelling of a call", talk.ReadOptions{}, `<tool_call>{"tool":"rm"}</tool_call>`, `<tool_call>{"tool":"rm"}</tool_call>`, "", nil, false},
 		{"a closing marker alone", talk.ReadOptions{}, "a¦</tool_call>¦b", "ab", "", nil, false},
-		{"no call", talk.ReadOptions{}, "¦<tool_call>¦x¦</tool_call>¦", "", "", []talk.Call{{Fault: "reading tool call: it is no JSON object", Block: "x"}}, false},
+		{"no call", talk.ReadOptions{}, "¦<tool_call>¦x¦</tool_call>¦", "", "", []talk.Call{{Fault: "parsing tool call: not a JSON object", Block: "x"}}, false},
 		{"cut off", talk.ReadOptions{}, "¦<tool_call>¦" + `{"tool":"f"}`, "", "", []talk.Call{{Fault: "the answer ended within the call", Block: `{"tool":"f"}`}}, false},
 		{"reasoning", talk.ReadOptions{}, "¦<think>¦hm¦</think>¦so", "so", "hm", nil, false},
 		{"begun reasoning", talk.ReadOptions{Thinking: true}, "hm¦</think>¦so", "so", "hm", nil, false},
@@ -368,7 +368,7 @@ func TestReader(t *testing.T) {
 		{"plain", talk.ReadOptions{Plain: true, Thinking: true}, "¦<think>¦a¦<tool_call>¦{}¦</tool_call>¦", "<think>a{}", "", nil, false},
 		{"a stop text", talk.ReadOptions{Stop: []string{"END", "NDX"}}, "one ENDXtwo", "one ", "", nil, true},
 		{"half a stop text", talk.ReadOptions{Stop: []string{"END"}}, "one EN", "one EN", "", nil, false},
-		{"a stop text and a marker", talk.ReadOptions{Stop: []string{"END"}}, "EN¦<tool_call>¦{}¦</tool_call>¦D", "END", "", []talk.Call{{Fault: "reading tool call: no tool named", Block: "{}"}}, false},
+		{"a stop text and a marker", talk.ReadOptions{Stop: []string{"END"}}, "EN¦<tool_call>¦{}¦</tool_call>¦D", "END", "", []talk.Call{{Fault: "parsing tool call: missing tool name", Block: "{}"}}, false},
 		{"a stop text in a call", talk.ReadOptions{Stop: []string{"f"}}, "¦<tool_call>¦" + `{"tool":"f"}` + "¦</tool_call>¦", "", "", []talk.Call{{Name: "f", Arguments: json.RawMessage("{}")}}, false},
 	} {
 		text, reasoning, calls, stopped := read(tk, c.opt, c.in)
@@ -407,7 +407,7 @@ func TestReaderBegins(t *testing.T) {
 func TestReaderBounds(t *testing.T) {
 	tk := newTalk(t, "")
 	_, _, calls, _ := read(tk, talk.ReadOptions{}, "¦<tool_call>¦"+strings.Repeat("x", 3*abi.MaxToolCall)+"¦</tool_call>¦")
-	if len(calls) != 1 || !strings.Contains(calls[0].Fault, "over the limit") || len(calls[0].Block) > 1024 {
+	if len(calls) != 1 || !strings.Contains(calls[0].Fault, "limit 65536") || len(calls[0].Block) > 1024 {
 		t.Errorf("%.100v", calls)
 	}
 	if text, _, _, _ := read(tk, talk.ReadOptions{}, "a\xff\xe6\x97"); text != "a\uFFFD\uFFFD" {
@@ -423,19 +423,19 @@ func TestParseCall(t *testing.T) {
 	for block, want := range map[string]string{
 		`{"tool":"a","args":{}}`:                    "",
 		` {"arguments":{"x":1},"name":"a"} `:        "",
-		`{"tool":"a","tool":"b"}`:                   "stands twice",
+		`{"tool":"a","tool":"b"}`:                   "duplicate key",
 		`{"tool":"a","args":{},"x":1}`:              "unknown key",
 		`{"tool":"a","arguments":{}}`:               "unknown key",
-		`{"TOOL":"a"}`:                              "no tool named",
-		`{"tool":""}`:                               "no tool named",
-		`{"tool":7}`:                                "no tool named",
-		`{"tool":"a","args":[1]}`:                   "no object",
-		`{"tool":"a","args":null}`:                  "no object",
+		`{"TOOL":"a"}`:                              "missing tool name",
+		`{"tool":""}`:                               "missing tool name",
+		`{"tool":7}`:                                "missing tool name",
+		`{"tool":"a","args":[1]}`:                   "is not an object",
+		`{"tool":"a","args":null}`:                  "is not an object",
 		`{"tool":"a"} {}`:                           "data after",
-		`{"tool":"a"`:                               "reading tool call",
-		`[]`:                                        "no JSON object",
-		`{"tool":"a","args":{]}`:                    "reading tool call",
-		strings.Repeat(" ", abi.MaxToolCall) + "{}": "over the limit",
+		`{"tool":"a"`:                               "parsing tool call",
+		`[]`:                                        "not a JSON object",
+		`{"tool":"a","args":{]}`:                    "parsing tool call",
+		strings.Repeat(" ", abi.MaxToolCall) + "{}": "limit 65536",
 	} {
 		c, err := talk.ParseCall(block)
 		if want == "" && (err != nil || c.Name != "a") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -528,7 +528,7 @@ func TestBehind(t *testing.T) {
 		turns := []talk.Message{talk.Text(talk.User, "q")}
 		for range 2 { // and a second call behind the first
 			turns = append(turns, talk.Message{Role: talk.Assistant, Calls: []talk.Call{{Name: "sum", Arguments: json.RawMessage(`{"a":1}`)}}}, talk.Text(talk.Tool, c.line))
-			ids, thinking, err := tk.Behind(turns, nil)
+			ids, thinking, err := tk.Between(turns, nil)
 			if got := show(tk, talk.Prompt{Pieces: []talk.Piece{{Tokens: ids}}}); err != nil || got != c.want || thinking != c.thinking {
 				t.Errorf("%s: %s, thinking %v, %v; want %s", name, got, thinking, err, c.want)
 			}
@@ -536,7 +536,7 @@ func TestBehind(t *testing.T) {
 	}
 	tk := newTalk(t, "")
 	for _, turns := range [][]talk.Message{nil, {talk.Text(talk.User, "q")}, {talk.Text(talk.User, "q"), talk.Text(talk.Assistant, "a")}} {
-		if _, _, err := tk.Behind(turns, nil); err == nil {
+		if _, _, err := tk.Between(turns, nil); err == nil {
 			t.Errorf("%v has an answer of a tool", turns)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// attach maps the memory that mm offers; nil when that fails, and tensors then
-// come through the pipe.
+// attach maps the shared memory that the parent offers, or returns nil: tensors then
+// use the pipe.
 func attach(size int64) []byte {
 	unix.CloseOnExec(wire.SharedFile)
 	var info unix.Stat_t

@@ -9,13 +9,13 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// answer collects the frames of one request. It takes any number, so that a
-// slow reader of one holds up no other.
+// answer queues the frames of one request. The queue is unbounded, so that a slow
+// reader does not block other requests.
 type answer struct {
 	mu     sync.Mutex
 	frames []*wire.Frame
 	err    error
-	more   chan struct{} // something has come
+	more   chan struct{} // signals a new frame
 }
 
 func (a *answer) put(f *wire.Frame) {
@@ -39,11 +39,11 @@ func (a *answer) wake() {
 	}
 }
 
-// errLeft says that a frame was not waited for any longer.
+// errLeft reports that the caller stopped waiting.
 var errLeft = errors.New("left")
 
-// next waits for a frame, until leave says to go. Those that have come are
-// given before the error.
+// next waits for a frame until leave is closed. Queued frames are returned before
+// the error.
 func (a *answer) next(leave <-chan struct{}) (*wire.Frame, error) {
 	for {
 		a.mu.Lock()
@@ -66,17 +66,16 @@ func (a *answer) next(leave <-chan struct{}) (*wire.Frame, error) {
 	}
 }
 
-// call has a request carried out. When ctx ends, or token gives an error, the
-// child is told and has Options.Grace to answer, or is killed; the error is
-// then that of ctx or of token, and the reply, if any, says how far it came.
+// call performs a request. If ctx ends, or token returns an error, it cancels the
+// request; the child has Options.Grace to answer or is killed. The error is then that
+// of ctx or token, and the reply, if any, reports the progress.
 func (c *child) call(ctx context.Context, req wire.Request, payload [][]byte, token func(id int32) error) (*wire.Reply, []byte, error) {
 	return c.carry(ctx, req, payload, token, nil, func() {})
 }
 
-// detached is call for a request that leaves nothing behind in the child: when
-// ctx ends it waits for [leaving] only, and the child's answer, for which it
-// has as long as ever, is heard by nobody. If there is an error, over is called
-// when the child is done with the request.
+// detached is call for a request without side effects in the child: if ctx ends, it
+// waits only for [leaving], and the child's answer, due within the usual time, is
+// discarded. On an error, over is called once the child is done with the request.
 func (c *child) detached(ctx context.Context, req wire.Request, payload [][]byte, over func()) (*wire.Reply, []byte, error) {
 	leave := make(chan struct{})
 	gone := context.AfterFunc(ctx, func() { time.AfterFunc(leaving, func() { close(leave) }) })
@@ -84,7 +83,7 @@ func (c *child) detached(ctx context.Context, req wire.Request, payload [][]byte
 	return c.carry(ctx, req, payload, nil, leave, over)
 }
 
-// leaving is how long a caller that has gone waits for the child to say so.
+// leaving is how long a caller that leaves waits for the child's answer.
 const leaving = 30 * time.Millisecond
 
 func (c *child) carry(ctx context.Context, req wire.Request, payload [][]byte, token func(id int32) error, leave <-chan struct{}, over func()) (*wire.Reply, []byte, error) {
@@ -111,7 +110,7 @@ func (c *child) carry(ctx context.Context, req wire.Request, payload [][]byte, t
 	end := func() {
 		close(ended)
 		if !stop() {
-			cancel() // it has begun: waiting for it needs it to be known
+			cancel() // it started: the child must be registered before it is awaited
 		}
 		ending.Wait()
 		c.mu.Lock()
@@ -138,17 +137,17 @@ func (c *child) carry(ctx context.Context, req wire.Request, payload [][]byte, t
 	return nil, nil, ctx.Err()
 }
 
-// errDeaf is why a child was killed that went on with what nobody wanted.
-var errDeaf = errors.New("it did not end a request that was cancelled")
+// errUnresponsive: the child ignored a cancellation and was killed.
+var errUnresponsive = errors.New("canceled request not ended")
 
-// cancel tells the child to end a request, and ends the child if it does not.
+// cancel cancels a request, and kills the child if it does not respond.
 func (c *child) cancel(id uint64, ended <-chan struct{}) {
 	timer := time.AfterFunc(c.opt.Grace, func() {
-		c.kill(errDeaf)
+		c.kill(errUnresponsive)
 	})
 	defer timer.Stop()
 	if c.out.Write(wire.KindCancel, id, nil) != nil {
-		return // it is gone
+		return // the child ended
 	}
 	<-ended
 }
@@ -159,7 +158,7 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 		kind, head = wire.KindRun, &req.Call
 	}
 	if err := c.out.Write(kind, id, head, payload...); err != nil && !c.broken(err) {
-		return nil, nil, err // it is too large, or no JSON
+		return nil, nil, err // too large, or not representable as JSON
 	}
 	var refused error
 	for {
@@ -184,7 +183,7 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 		}
 		if refused == nil && ctx.Err() == nil {
 			if len(f.Payload) != 4 || token == nil {
-				c.kill(errors.New("it sent a token where none was due"))
+				c.kill(errors.New("unexpected token frame"))
 				continue
 			}
 			if refused = token(wire.Numbers[int32](f.Payload)[0]); refused != nil {
@@ -194,7 +193,7 @@ func (c *child) exchange(ctx context.Context, id uint64, a *answer, req wire.Req
 	}
 }
 
-// read takes a reply out of a request's last frame.
+// read decodes the reply in the last frame of a request.
 func read(f *wire.Frame, r *wire.Reply) error {
 	if f.Kind == wire.KindReply {
 		return f.Decode(r)
@@ -205,11 +204,11 @@ func read(f *wire.Frame, r *wire.Reply) error {
 	return err
 }
 
-// broken says whether a write failed because the child is gone, for which
-// there will be a better word.
+// broken reports whether a write failed because the child ended, which has a better
+// error.
 func (c *child) broken(err error) bool {
-	var own interface{ Timeout() bool } // errors of the system have it
-	if !errors.As(err, &own) {
+	var sys interface{ Timeout() bool } // errors of the system have it
+	if !errors.As(err, &sys) {
 		return false
 	}
 	c.kill(err)

@@ -8,15 +8,15 @@ import (
 	"unicode"
 )
 
-// The last lines that are kept of what a child writes.
+// The limits of the kept output of a child.
 const (
 	keptLines = 20
-	keptBytes = 400 // of one line
+	keptBytes = 400 // of a line
 )
 
-// lines are the last ones that were read. What follows the line by which Go
-// tells of a library's fault are registers, which would push the library's own
-// words out: it is dropped.
+// lines keeps the last lines of a child's stderr. It drops what follows the line in
+// which Go reports a signal: registers, which would displace the library's own
+// messages.
 type lines struct {
 	mu      sync.Mutex
 	kept    []string
@@ -28,7 +28,7 @@ func isFault(text string) bool {
 	return ok && (name == "SIGABRT" || name == "SIGSEGV" || name == "SIGBUS" || name == "SIGILL" || name == "SIGFPE")
 }
 
-// read takes lines until r ends; the rest of a long one is passed over.
+// read reads lines until r ends and truncates long ones.
 func (l *lines) read(r io.Reader) {
 	b := bufio.NewReaderSize(r, keptBytes)
 	for cut := false; ; {
@@ -43,7 +43,7 @@ func (l *lines) read(r io.Reader) {
 	}
 }
 
-// add keeps a line, without what a terminal would act upon.
+// add keeps a line without control characters.
 func (l *lines) add(line []byte) {
 	text := strings.Map(func(r rune) rune {
 		if r == '\t' || unicode.IsPrint(r) {

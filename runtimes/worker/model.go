@@ -12,11 +12,11 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// Open starts a child and has it open a model, which is a runtimes.Language or
-// a runtimes.Function. Limits.Time is kept here, by the clock of mm: a child that
-// hangs in the middle of a call goes on to say that it is alive.
+// Open starts a child and opens a model in it, a runtimes.Language or a
+// runtimes.Function. The parent enforces Limits.Time: a child that hangs in a call
+// still reports that it is alive.
 func Open(ctx context.Context, opt Options, o wire.Open) (runtimes.Model, error) {
-	m := &model{opt: opt.filled(), open: o}
+	m := &model{opt: opt.filled(), open: o, starting: make(chan struct{}, 1)}
 	c, err := m.child(ctx)
 	if err != nil {
 		return nil, err
@@ -28,25 +28,25 @@ func Open(ctx context.Context, opt Options, o wire.Open) (runtimes.Model, error)
 	return &language{m}, nil
 }
 
-// opened is a child that has the model open.
+// opened is a child with the model open.
 type opened struct {
 	*child
 	shape *runtimes.Shape // nil: a function
 }
 
-// model is what is open, in whichever child.
+// model is an open model, in whichever child.
 type model struct {
 	opt   Options
 	open  wire.Open
 	shape runtimes.Shape
 
-	starting sync.Mutex // held while a child is started
+	starting chan struct{} // a semaphore of one, held while a child is started
 	mu       sync.Mutex
-	now      *opened // nil: none was started
+	now      *opened // nil: not started
 	closed   bool
 }
 
-// current is the child that lives; nil when there is none.
+// current returns the living child, or nil.
 func (m *model) current() (*opened, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,13 +59,17 @@ func (m *model) current() (*opened, error) {
 	return m.now, nil
 }
 
-// child is a living child with the model open: the one there is, or a new one.
+// child returns the living child with the model open, or starts one.
 func (m *model) child(ctx context.Context) (*opened, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	m.starting.Lock()
-	defer m.starting.Unlock()
+	select {
+	case m.starting <- struct{}{}:
+		defer func() { <-m.starting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	if c, err := m.current(); c != nil || err != nil {
 		return c, err
 	}
@@ -76,13 +80,13 @@ func (m *model) child(ctx context.Context) (*opened, error) {
 	inner, end := within(ctx, m.beginning())
 	defer end()
 	reply, _, err := started.call(inner, wire.Request{Op: wire.OpOpen, Open: &m.open}, nil, nil)
-	err = m.opt.told(ctx, inner, m.beginning(), opening, err)
+	err = m.opt.mapErr(ctx, inner, m.beginning(), opening, err)
 	if err == nil && (reply.Shape == nil) != reply.Function {
 		err = errors.New("the engine opened neither a language model nor a function")
 	}
 	if err == nil && reply.Shape != nil {
 		if s := *reply.Shape; s.Vocab < 1 || s.Width < 1 || s.Context < 1 || m.shape != (runtimes.Shape{}) && m.shape != s {
-			err = fmt.Errorf("the engine says the model is %+v, and was %+v", s, m.shape)
+			err = fmt.Errorf("the engine reports the model as %+v, want %+v", s, m.shape)
 		}
 	}
 	if err != nil {
@@ -99,7 +103,7 @@ func (m *model) child(ctx context.Context) (*opened, error) {
 	return m.now, nil
 }
 
-// Close ends the child.
+// Close closes the model and ends the child.
 func (m *model) Close() error {
 	m.mu.Lock()
 	c := m.now
@@ -114,16 +118,16 @@ func (m *model) Close() error {
 // function is a model of tensors.
 type function struct {
 	*model
-	results atomic.Int64 // bytes of the last ones, for which there is room in the next request
+	results atomic.Int64 // bytes of the last results, reserved in the next request
 }
 
-// Asker is a function whose engine answers questions of its own.
+// Asker is a function whose engine answers engine-specific questions.
 type Asker interface {
-	// Ask puts a question; args and answer are JSON.
+	// Ask asks a question; args and answer are encoded as JSON.
 	Ask(ctx context.Context, name string, args, answer any) error
 }
 
-// Ask puts a question to the child that has the model open.
+// Ask asks the child that has the model open.
 func (f *function) Ask(ctx context.Context, name string, args, answer any) error {
 	c, err := f.child(ctx)
 	if err != nil {
@@ -131,7 +135,7 @@ func (f *function) Ask(ctx context.Context, name string, args, answer any) error
 	}
 	inner, end := f.bounded(ctx)
 	defer end()
-	return f.told(ctx, inner, name, c.ask(inner, name, args, answer))
+	return f.mapErr(ctx, inner, name, c.ask(inner, name, args, answer))
 }
 
 // Run computes.
@@ -142,7 +146,7 @@ func (f *function) Run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 		}
 	}
 	out, err := f.run(ctx, in)
-	if errors.Is(err, errDeaf) && ctx.Err() == nil { // it was killed for another's request
+	if errors.Is(err, errUnresponsive) && ctx.Err() == nil { // killed for another caller's request
 		out, err = f.run(ctx, in)
 	}
 	return out, err
@@ -159,25 +163,25 @@ func (f *function) run(ctx context.Context, in map[string]runtimes.Tensor) (map[
 	list, payload, err := wire.Tensors(in, room, 0, func(at int64, b []byte) error { return c.shared.write(room, at, b) })
 	if err != nil {
 		free()
-		return nil, f.beside(fmt.Errorf("sharing inputs: %w", err))
+		return nil, f.mapClosed(fmt.Errorf("sharing inputs: %w", err))
 	}
 	reply, data, err := c.detached(inner, wire.Request{Op: wire.OpRun, Call: wire.Call{Room: room, Tensors: list}}, payload, free)
 	if err != nil {
-		return nil, f.told(ctx, inner, computing, err)
+		return nil, f.mapErr(ctx, inner, computing, err)
 	}
 	defer free()
 	out, err := wire.Unpacked(reply.Tensors, data, room, func(at, n int64) ([]byte, error) { return c.shared.read(room, at, n) })
 	if err != nil {
 		c.kill(err)
-		return nil, f.beside(fmt.Errorf("the engine's outputs: %w", err))
+		return nil, f.mapClosed(fmt.Errorf("reading the engine's outputs: %w", err))
 	}
 	f.results.Store(wire.Fit(out))
 	return out, nil
 }
 
-// beside gives an error its name in the contract where memory that was shared is
-// closed because the model was, beside the call.
-func (m *model) beside(err error) error {
+// mapClosed returns ErrClosed if shared memory was closed because the model was
+// closed during the call.
+func (m *model) mapClosed(err error) error {
 	if !errors.Is(err, os.ErrClosed) {
 		return err
 	}
@@ -187,10 +191,10 @@ func (m *model) beside(err error) error {
 	return err
 }
 
-// room reserves shared memory for tensors in and results; nil where the pipe
-// is better. What it returns with it frees it.
+// room reserves shared memory for inputs and results and returns a function that
+// frees it. The room is nil if the pipe is faster or the memory is full.
 func (c *opened) room(in, out int64) (*wire.Room, func()) {
-	if c.shared == nil || in+out < int64(c.opt.Share) {
+	if !c.sharing || in+out < int64(c.opt.Share) {
 		return nil, func() {}
 	}
 	r := c.shared.take(in + out)
@@ -203,17 +207,17 @@ func (c *opened) room(in, out int64) (*wire.Room, func()) {
 // language is a model of tokens.
 type language struct{ *model }
 
-// Shape is the size of the model.
+// Shape returns the size of the model.
 func (l *language) Shape() runtimes.Shape { return l.shape }
 
-// NewSequence begins an empty sequence.
+// NewSequence returns an empty sequence.
 func (l *language) NewSequence(ctx context.Context, opt runtimes.SequenceOptions) (runtimes.Sequence, error) {
 	s := &sequence{m: l.model, opt: opt, context: opt.Context}
 	if s.context == 0 {
 		s.context = l.shape.Context
 	}
 	if s.context < 0 || s.context > l.shape.Context {
-		return nil, fmt.Errorf("a sequence of %d positions: the model has room for %d", opt.Context, l.shape.Context)
+		return nil, fmt.Errorf("context of %d positions, the model has %d", opt.Context, l.shape.Context)
 	}
 	_, err := s.at(ctx)
 	return s, err

@@ -15,13 +15,13 @@ import (
 // open loads the model.
 func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, _ error) {
 	if o == nil {
-		return r, errors.New("nothing to open")
+		return r, errors.New("missing model to open")
 	}
 	s.mu.Lock()
 	taken := s.model != nil
 	s.mu.Unlock()
 	if taken {
-		return r, errors.New("a model is open already")
+		return r, errors.New("a model is already open")
 	}
 	b := runtimes.Bundle{Part: part(o, o.Path), Files: onDisk{}, Tokens: o.Tokens, KV: o.KV}
 	for _, a := range o.Adapters {
@@ -51,22 +51,22 @@ func (s *server) open(ctx context.Context, o *wire.Open) (r wire.Reply, _ error)
 	return r, nil
 }
 
-// Opener is an engine that needs to know more of a file than its path.
+// Opener is an engine that needs more than the path of a file.
 type Opener interface {
 	OpenOwn(ctx context.Context, b runtimes.Bundle, l runtimes.Limits, own []byte) (runtimes.Model, error)
 }
 
-// Answerer is an engine that answers questions of its own, whose arguments and
-// answers are JSON.
+// Answerer is an engine that answers engine-specific questions, with arguments and
+// answers in JSON.
 type Answerer interface {
 	Answer(ctx context.Context, name string, args []byte) (any, error)
 }
 
-// ask has the engine answer.
+// ask answers a question.
 func (s *server) ask(ctx context.Context, q *wire.Ask) (r wire.Reply, err error) {
 	a, ok := s.engine.(Answerer)
 	if !ok || q == nil {
-		return r, errors.New("this engine answers no questions")
+		return r, errors.New("the engine does not answer questions")
 	}
 	answer, err := a.Answer(ctx, q.Name, q.Args)
 	if err == nil {
@@ -79,13 +79,13 @@ func part(o *wire.Open, path string) builds.Part {
 	return builds.Part{Name: o.Name, Version: o.Version, Type: o.Type, Files: builds.Formats{string(o.Format): {path}}}
 }
 
-// begin makes a sequence.
+// begin creates a sequence.
 func (s *server) begin(ctx context.Context, opt *runtimes.SequenceOptions) (r wire.Reply, err error) {
 	s.mu.Lock()
 	l, ok := s.model.(runtimes.Language)
 	s.mu.Unlock()
 	if !ok || opt == nil {
-		return r, errors.New("no language model is open, or no options came")
+		return r, errors.New("no open language model, or missing options")
 	}
 	q, err := l.NewSequence(ctx, *opt)
 	if err != nil {
@@ -99,15 +99,14 @@ func (s *server) begin(ctx context.Context, opt *runtimes.SequenceOptions) (r wi
 	return r, nil
 }
 
-// onDisk are files named by their paths: mm has verified them and says where
-// they lie.
+// onDisk is a set of files named by their paths, which the parent has verified.
 type onDisk struct{}
 
 func (onDisk) Open(name string) (*os.File, error) { return os.Open(name) }
 func (onDisk) Path(name string) (string, error)   { return name, nil }
 func (onDisk) Dir(_ context.Context, names ...string) (string, error) {
 	if len(names) == 0 {
-		return "", errors.New("no file is named")
+		return "", errors.New("no file")
 	}
 	return filepath.Dir(names[0]), nil
 }

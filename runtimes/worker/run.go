@@ -9,14 +9,14 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// lender is a function that shows its results where they lie, as long as use
-// runs. One that is none gives results that are its caller's.
+// lender is a function that lends its results for the duration of use. The results of
+// other functions belong to the caller.
 type lender interface {
 	Lend(ctx context.Context, in map[string]runtimes.Tensor, use func(out map[string]runtimes.Tensor) error) error
 }
 
-// run computes and sends what came of it, or returns why there is none. Inputs
-// are used where they lie, in the frame or in the shared memory.
+// run computes and sends the results, or returns an error. Inputs are used in place,
+// in the frame or in the shared memory.
 func (s *server) run(ctx context.Context, f *wire.Frame, send func(*wire.Call, [][]byte)) error {
 	var req wire.Call
 	if err := f.Decode(&req); err != nil {
@@ -36,7 +36,7 @@ func (s *server) run(ctx context.Context, f *wire.Frame, send func(*wire.Call, [
 	if err != nil {
 		return err
 	}
-	from := int64(0) // behind the inputs, which a result may lie in
+	from := int64(0) // after the inputs, which results may alias
 	for _, t := range req.Tensors {
 		if t.Shared {
 			from = max(from, wire.Fit(in))
@@ -62,14 +62,14 @@ func (s *server) run(ctx context.Context, f *wire.Frame, send func(*wire.Call, [
 	return use(out)
 }
 
-// room is a piece of the shared memory.
+// room returns a span of the shared memory.
 func (s *server) room(r *wire.Room) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}
 	all := int64(len(s.shared))
 	if r.At < 0 || r.Size < 0 || r.Size > all || r.At > all-r.Size {
-		return nil, fmt.Errorf("a room of %d bytes at %d of %d", r.Size, r.At, all)
+		return nil, fmt.Errorf("bad room: %d bytes at %d of %d", r.Size, r.At, all)
 	}
 	return s.shared[r.At : r.At+r.Size : r.At+r.Size], nil
 }

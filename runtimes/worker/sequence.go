@@ -9,25 +9,25 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// vector stands in a history for a position that is no token.
+// vector marks a position that is not a token.
 const vector int32 = -1
 
-// sequence is a sequence in a child, and all that was fed to it: another
-// child is fed it again.
+// sequence is a sequence in a child together with its history, which is fed to the
+// next child if the child ends.
 type sequence struct {
 	m       *model
 	opt     runtimes.SequenceOptions
 	context int
 	closed  bool
 
-	in *opened // which child holds it; nil: none
-	id uint64  // there
+	in *opened // the child that holds it; nil: none
+	id uint64  // its id in that child
 
-	ids     []int32   // all positions; vector where one was
-	vectors []float32 // of those, one behind the other
+	ids     []int32   // all positions, with vector for vectors
+	vectors []float32 // the vectors, concatenated
 }
 
-// at is the child that holds the sequence, with all its positions.
+// at returns a child that holds the sequence with all its positions.
 func (s *sequence) at(ctx context.Context) (*opened, error) {
 	if s.closed {
 		return nil, fmt.Errorf("the sequence is %w", runtimes.ErrClosed)
@@ -44,13 +44,13 @@ func (s *sequence) at(ctx context.Context) (*opened, error) {
 		_, _, err = c.call(inner, wire.Request{Op: wire.OpFeed, Sequence: reply.Sequence, Feed: runs}, payload, nil)
 	}
 	if err != nil {
-		return nil, s.m.opt.told(ctx, inner, s.m.beginning(), reading, err)
+		return nil, s.m.opt.mapErr(ctx, inner, s.m.beginning(), reading, err)
 	}
 	s.in, s.id = c, reply.Sequence
 	return c, nil
 }
 
-// held are the positions as they can be fed.
+// held returns the history in a form that can be fed.
 func (s *sequence) held() []runtimes.Positions {
 	var in []runtimes.Positions
 	vectors := s.vectors
@@ -71,7 +71,7 @@ func (s *sequence) held() []runtimes.Positions {
 	return in
 }
 
-// cut forgets the positions from n on.
+// cut drops the positions from n on.
 func (s *sequence) cut(n int) {
 	for _, id := range s.ids[n:] {
 		if id == vector {
@@ -81,28 +81,28 @@ func (s *sequence) cut(n int) {
 	s.ids = s.ids[:n]
 }
 
-// lost makes the next call begin the sequence anew.
+// lost makes the next call recreate the sequence.
 func (s *sequence) lost() { s.in = nil }
 
-// room judges positions before they travel.
+// room validates positions before they are sent.
 func (s *sequence) room(in []runtimes.Positions) error {
 	rows, width := 0, s.m.shape.Width
 	for _, p := range in {
 		if len(p.Tokens) > 0 && len(p.Vectors) > 0 {
-			return errors.New("positions that are tokens and vectors at once")
+			return errors.New("positions with both tokens and vectors")
 		}
 		if len(p.Vectors)%width != 0 {
-			return fmt.Errorf("%d numbers are no whole number of vectors of %d", len(p.Vectors), width)
+			return fmt.Errorf("%d numbers are not vectors of width %d", len(p.Vectors), width)
 		}
 		for _, id := range p.Tokens {
 			if id < 0 || int(id) >= s.m.shape.Vocab {
-				return fmt.Errorf("token %d of a vocabulary of %d", id, s.m.shape.Vocab)
+				return fmt.Errorf("token %d out of range: vocabulary of %d", id, s.m.shape.Vocab)
 			}
 		}
 		rows += len(p.Tokens) + len(p.Vectors)/width
 	}
-	if have := len(s.ids); rows > s.context-have {
-		return fmt.Errorf("%w: there is room for %d, %d positions are taken and %d more are wanted", runtimes.ErrFull, s.context, have, rows)
+	if held := len(s.ids); rows > s.context-held {
+		return fmt.Errorf("%w: context %d, %d positions used, %d more requested", runtimes.ErrFull, s.context, held, rows)
 	}
 	return nil
 }
@@ -121,10 +121,10 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	runs, payload := wire.Feed(in)
 	reply, _, err := c.call(inner, wire.Request{Op: wire.OpFeed, Sequence: s.id, Feed: runs}, payload, nil)
 	if err != nil {
-		if reply == nil || reply.Len != len(s.ids) { // it may have been fed before it heard
+		if reply == nil || reply.Len != len(s.ids) { // the child may have fed them before the cancellation
 			s.lost()
 		}
-		return s.m.told(ctx, inner, reading, err)
+		return s.m.mapErr(ctx, inner, reading, err)
 	}
 	for _, p := range in {
 		s.ids = append(s.ids, p.Tokens...)
@@ -136,14 +136,14 @@ func (s *sequence) Feed(ctx context.Context, in ...runtimes.Positions) error {
 	return nil
 }
 
-// Truncate forgets the positions from n on.
+// Truncate drops the positions from n on.
 func (s *sequence) Truncate(n int) error {
 	c, err := s.at(context.Background())
 	if err != nil {
 		return err
 	}
 	if n < 0 || n > len(s.ids) {
-		return fmt.Errorf("truncating %d positions to %d", len(s.ids), n)
+		return fmt.Errorf("cannot truncate %d positions to %d", len(s.ids), n)
 	}
 	if n == len(s.ids) {
 		return nil
@@ -152,8 +152,7 @@ func (s *sequence) Truncate(n int) error {
 	return s.align(c, n)
 }
 
-// align makes the child's sequence as long as this one; one that cannot be is
-// begun anew.
+// align truncates the child's sequence to this length, or marks it lost.
 func (s *sequence) align(c *opened, n int) error {
 	ctx, end := s.m.bounded(context.Background())
 	defer end()
@@ -163,13 +162,13 @@ func (s *sequence) align(c *opened, n int) error {
 	return nil
 }
 
-// Len is the number of positions held.
+// Len returns the number of positions.
 func (s *sequence) Len() int { return len(s.ids) }
 
 // Generate continues the sequence.
 func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit func(id int32) error) (runtimes.Stop, error) {
 	if opt.Follow != nil {
-		return "", &runtimes.Unavailable{What: "text that follows a schema", Why: "the engine computes in a process of its own, where the grammar is not", Hint: "--backend core follows schemas"}
+		return "", &runtimes.Unavailable{What: "schema-constrained text", Why: "the engine runs in another process, without the grammar", Hint: "--backend core supports schemas"}
 	}
 	c, err := s.at(ctx)
 	if err != nil {
@@ -178,38 +177,38 @@ func (s *sequence) Generate(ctx context.Context, opt runtimes.Generation, emit f
 	inner, emit, end := runtimes.Stepwise(ctx, s.m.limit(), emit)
 	defer end()
 	before := len(s.ids)
-	said := 0
+	emitted := 0
 	reply, _, err := c.call(inner, wire.Request{Op: wire.OpGenerate, Sequence: s.id, Generation: &opt}, nil, func(id int32) error {
-		if id < 0 || int(id) >= s.m.shape.Vocab || before+said > s.context {
-			err := fmt.Errorf("the engine said token %d at position %d", id, before+said)
+		if id < 0 || int(id) >= s.m.shape.Vocab || before+emitted > s.context {
+			err := fmt.Errorf("the engine returned token %d at position %d", id, before+emitted)
 			c.kill(err)
 			return err
 		}
 		s.ids = append(s.ids, id)
-		said++
+		emitted++
 		return emit(id)
 	})
-	// The child may be ahead of what was emitted, or lack the last token.
-	have := before + said
+	// The child may be ahead of the emitted tokens, or lack the last one.
+	held := before + emitted
 	switch {
 	case reply == nil:
 		s.lost()
-	case reply.Len < have-1 || reply.Len < before:
-		c.kill(fmt.Errorf("the engine holds %d positions of %d", reply.Len, have))
+	case reply.Len < held-1 || reply.Len < before:
+		c.kill(fmt.Errorf("the engine holds %d of %d positions", reply.Len, held))
 		s.lost()
-	case reply.Len > have:
-		s.align(c, have)
+	case reply.Len > held:
+		s.align(c, held)
 	default:
-		have = reply.Len
+		held = reply.Len
 	}
-	s.cut(min(have, s.context))
+	s.cut(min(held, s.context))
 	if err != nil {
-		return "", s.m.told(ctx, inner, generating, err)
+		return "", s.m.mapErr(ctx, inner, generating, err)
 	}
 	return reply.Stop, nil
 }
 
-// Logits are those behind the last position.
+// Logits returns the logits after the last position.
 func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 	c, err := s.at(ctx)
 	if err != nil {
@@ -222,21 +221,21 @@ func (s *sequence) Logits(ctx context.Context) ([]float32, error) {
 		s.lost()
 	}
 	if err == nil && len(data) != 4*s.m.shape.Vocab {
-		err = fmt.Errorf("%d bytes of logits for %d tokens", len(data), s.m.shape.Vocab)
+		err = fmt.Errorf("got %d bytes of logits for %d tokens", len(data), s.m.shape.Vocab)
 	}
 	if err != nil {
-		return nil, s.m.told(ctx, inner, computing, err)
+		return nil, s.m.mapErr(ctx, inner, computing, err)
 	}
 	return wire.Numbers[float32](data), nil
 }
 
-// Hidden gives the states of positions, as far as the engine shows them.
+// Hidden returns the states of positions, if the engine provides them.
 func (s *sequence) Hidden(from, to int) ([]float32, error) {
 	if !s.opt.Hidden {
 		return nil, errors.New("the sequence keeps no hidden states")
 	}
 	if from < 0 || to < from || to > len(s.ids) {
-		return nil, fmt.Errorf("hidden states of the positions %d to %d of %d", from, to, len(s.ids))
+		return nil, fmt.Errorf("hidden states %d to %d out of range: %d positions", from, to, len(s.ids))
 	}
 	ctx := context.Background()
 	c, err := s.at(ctx)
@@ -250,15 +249,15 @@ func (s *sequence) Hidden(from, to int) ([]float32, error) {
 		s.lost()
 	}
 	if want := 4 * (to - from) * s.m.shape.Width; err == nil && len(data) != want {
-		err = fmt.Errorf("%d bytes of hidden states, not %d", len(data), want)
+		err = fmt.Errorf("got %d bytes of hidden states, want %d", len(data), want)
 	}
 	if err != nil {
-		return nil, s.m.told(ctx, inner, computing, err)
+		return nil, s.m.mapErr(ctx, inner, computing, err)
 	}
 	return wire.Numbers[float32](data), nil
 }
 
-// Close frees the sequence. What the child does not hear of ends with it.
+// Close frees the sequence. If the child cannot be told, the sequence ends with it.
 func (s *sequence) Close() error {
 	if s.closed {
 		return nil

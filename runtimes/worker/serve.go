@@ -12,15 +12,14 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// Beat is how often the child says that it is alive.
+// Beat is the interval of the child's signs of life.
 const Beat = 500 * time.Millisecond
 
-// grace is how long Serve waits for an engine that is still computing when
-// its input has ended.
+// grace is how long Serve waits for a computing engine after the end of its input.
 const grace = time.Second
 
-// Serve answers requests from r on w with the engine until r ends. An error of
-// the engine travels in a reply; what Serve returns is a fault of the pipe.
+// Serve answers requests from r on w with the engine until r ends. Errors of the engine
+// are sent in replies; Serve returns errors of the pipe.
 func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) error {
 	first, err := wire.Read(r, 0)
 	if errors.Is(err, io.EOF) {
@@ -36,7 +35,7 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 	s := &server{engine: e, out: wire.NewWriter(w), cancels: make(map[uint64]context.CancelFunc), sequences: make(map[uint64]*heldSequence)}
 	mine := wire.Hello{Version: wire.Version}
 	if hello.Version != wire.Version {
-		err = fmt.Errorf("mm speaks version %d of the protocol, this program version %d", hello.Version, wire.Version)
+		err = fmt.Errorf("protocol version mismatch: mm has %d, mm-native %d", hello.Version, wire.Version)
 	} else {
 		mine.Info, err = e.Probe(ctx)
 	}
@@ -62,16 +61,16 @@ func Serve(ctx context.Context, e runtimes.Engine, r io.Reader, w io.Writer) err
 type server struct {
 	engine runtimes.Engine
 	out    *wire.Writer
-	shared []byte // memory that mm sees as well; nil: none
+	shared []byte // memory shared with the parent; nil: none
 
 	mu        sync.Mutex
-	model     runtimes.Model // nil: none is open
+	model     runtimes.Model // nil: not open
 	cancels   map[uint64]context.CancelFunc
 	sequences map[uint64]*heldSequence
 	running   sync.WaitGroup
 }
 
-// sequence is one that is held, and whose turn it is.
+// heldSequence is a sequence and the lock that orders its requests.
 type heldSequence struct {
 	turn sync.Mutex
 	runtimes.Sequence
@@ -86,13 +85,13 @@ func (s *server) beat(ctx context.Context) {
 			return
 		case <-tick.C:
 			if s.out.Write(wire.KindBeat, 0, nil) != nil {
-				return // nobody listens: the input ends as well
+				return // the parent is gone, so the input ends too
 			}
 		}
 	}
 }
 
-// listen starts what is asked for until r ends.
+// listen starts requests until r ends.
 func (s *server) listen(ctx context.Context, r io.Reader) error {
 	for {
 		f, err := wire.Read(r, 0)
@@ -117,20 +116,20 @@ func (s *server) listen(ctx context.Context, r io.Reader) error {
 			s.mu.Unlock()
 			if twice {
 				cancel()
-				return fmt.Errorf("request %d was begun twice", f.ID)
+				return fmt.Errorf("duplicate request id %d", f.ID)
 			}
 			s.running.Go(func() { s.answer(ctx, f, cancel) })
 		default:
-			return fmt.Errorf("a frame of kind %d where a request was due", f.Kind)
+			return fmt.Errorf("frame kind %d, want a request", f.Kind)
 		}
 	}
 }
 
-// answer carries out one request.
+// answer performs one request.
 func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.CancelFunc) {
 	defer cancel()
 	if f.Kind == wire.KindRun {
-		// What an engine lends is written before it takes it back.
+		// Lent results are written before the engine takes them back.
 		if err := s.run(ctx, f, func(c *wire.Call, payload [][]byte) { s.reply(f, wire.KindRan, c, payload) }); err != nil {
 			s.reply(f, wire.KindReply, wire.Reply{Fault: wire.NewFault(err)}, nil)
 		}
@@ -147,14 +146,14 @@ func (s *server) answer(ctx context.Context, f *wire.Frame, cancel context.Cance
 	s.reply(f, wire.KindReply, reply, payload)
 }
 
-// reply ends a request.
+// reply sends the last frame of a request.
 func (s *server) reply(f *wire.Frame, kind wire.Kind, reply any, payload [][]byte) {
 	s.mu.Lock()
 	delete(s.cancels, f.ID)
 	s.mu.Unlock()
 	if err := s.out.Write(kind, f.ID, reply, payload...); err != nil {
-		// A reply that is too large to send is told; a pipe that is gone ends
-		// the input too.
+		// Report a reply that is too large; if the pipe is broken, the input ends
+		// too.
 		s.out.Write(wire.KindReply, f.ID, wire.Reply{Fault: wire.NewFault(err)})
 	}
 }
@@ -182,7 +181,7 @@ func (s *server) do(ctx context.Context, f *wire.Frame, req *wire.Request) (wire
 	return s.follow(ctx, q, f, req)
 }
 
-// follow is what is done with a sequence.
+// follow performs a request on a sequence.
 func (s *server) follow(ctx context.Context, q *heldSequence, f *wire.Frame, req *wire.Request) (r wire.Reply, payload [][]byte, err error) {
 	switch req.Op {
 	case wire.OpFeed:
@@ -194,7 +193,7 @@ func (s *server) follow(ctx context.Context, q *heldSequence, f *wire.Frame, req
 		err = q.Truncate(req.N)
 	case wire.OpGenerate:
 		if req.Generation == nil {
-			return r, nil, errors.New("a generation without options")
+			return r, nil, errors.New("missing options of a generation")
 		}
 		r.Stop, err = q.Generate(ctx, *req.Generation, func(id int32) error {
 			return s.out.Write(wire.KindToken, f.ID, nil, wire.Bytes([]int32{id}))
@@ -202,7 +201,7 @@ func (s *server) follow(ctx context.Context, q *heldSequence, f *wire.Frame, req
 	case wire.OpLogits:
 		scorer, ok := q.Sequence.(runtimes.Scorer)
 		if !ok {
-			return r, nil, errors.New("the engine gives no logits")
+			return r, nil, errors.New("the engine does not provide logits")
 		}
 		var logits []float32
 		logits, err = scorer.Logits(ctx)
@@ -210,7 +209,7 @@ func (s *server) follow(ctx context.Context, q *heldSequence, f *wire.Frame, req
 	case wire.OpHidden:
 		states, ok := q.Sequence.(runtimes.Hidden)
 		if !ok {
-			return r, nil, &runtimes.Unavailable{What: "the core's states", Why: "the engine does not show them", Hint: "--backend core shows them"}
+			return r, nil, &runtimes.Unavailable{What: "the core's states", Why: "the engine does not provide them", Hint: "--backend core provides them"}
 		}
 		var x []float32
 		x, err = states.Hidden(req.From, req.N)
@@ -221,16 +220,16 @@ func (s *server) follow(ctx context.Context, q *heldSequence, f *wire.Frame, req
 		delete(s.sequences, req.Sequence)
 		s.mu.Unlock()
 	default:
-		err = fmt.Errorf("operation %q is not known", req.Op)
+		err = fmt.Errorf("unknown operation %q", req.Op)
 	}
 	r.Len = q.Len()
 	return r, payload, err
 }
 
-// end closes what is open, unless the engine does not come back.
+// end closes what is open, unless the engine does not return.
 func (s *server) end() error {
 	done := make(chan struct{})
-	go func() { // it cannot be waited for longer: the process ends
+	go func() { // abandoned after grace: the process ends
 		s.running.Wait()
 		close(done)
 	}()

@@ -8,28 +8,27 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// Sizes of the memory that is shared with a child.
+// Sizes of the memory shared with a child.
 const (
-	// sharedBytes is all of it. Of a request that it has no room for, the
-	// tensors go through the pipe. Pages that nothing was written to do not
-	// exist.
+	// sharedBytes is the total. The tensors of a request that does not fit use the
+	// pipe. Pages that were never written take no memory.
 	sharedBytes = 256 << 20
-	// shareFrom is the size of a request's tensors from which the memory is
+	// shareFrom is the size of a request's tensors from which shared memory is
 	// faster than the pipe (BenchmarkEcho).
 	shareFrom = 16 << 10
 )
 
-// shared is memory that a child sees as well. mm reads and writes it as a file
-// and maps nothing: whatever the child does to it, mm gets bytes or an error,
-// and what it got changes no more.
+// shared is memory shared with a child. The parent reads and writes it as a file and
+// does not map it: whatever the child does to it, the parent gets bytes or an error,
+// and those bytes do not change later.
 type shared struct {
 	file *os.File
 
 	mu   sync.Mutex
-	used []wire.Room // in the order of their places
+	used []wire.Room // in order of position
 }
 
-// take reserves a room of n bytes; nil when there is none.
+// take reserves n bytes; it returns nil if there is no room.
 func (s *shared) take(n int64) *wire.Room {
 	if s == nil || n > sharedBytes {
 		return nil
@@ -54,14 +53,14 @@ func (s *shared) reserve(i int, r wire.Room) *wire.Room {
 	return &r
 }
 
-// give ends a reservation.
+// give frees a reservation.
 func (s *shared) give(r *wire.Room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = slices.DeleteFunc(s.used, func(u wire.Room) bool { return u == *r })
 }
 
-// read copies bytes of a room.
+// read copies bytes out of a room.
 func (s *shared) read(r *wire.Room, at, n int64) ([]byte, error) {
 	b := make([]byte, n)
 	_, err := s.file.ReadAt(b, r.At+at)
@@ -76,6 +75,6 @@ func (s *shared) write(r *wire.Room, at int64, b []byte) error {
 
 func (s *shared) close() {
 	if s != nil {
-		s.file.Close() // what was in it is gone either way
+		s.file.Close() // idempotent; the contents are not needed any longer
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newShared makes memory for a child to share, of a size that nobody can
-// change; nil where the system refuses.
+// newShared creates shared memory of a sealed size, or returns nil if the system
+// refuses.
 func newShared() *shared {
 	fd, err := unix.MemfdCreate("mm-tensors", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

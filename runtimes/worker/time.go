@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// What a child is asked for, in errors.
+// The operations of a child in errors.
 const (
 	opening    = "opening the model"
 	computing  = "computing"
@@ -17,7 +17,7 @@ const (
 	generating = "the next token"
 )
 
-// overTime says that a child took too long. It is runtimes.ErrTime.
+// overTime reports that a child exceeded a time limit. It is runtimes.ErrTime.
 type overTime struct {
 	engine, what string
 	limit        time.Duration
@@ -29,24 +29,24 @@ func (o *overTime) Error() string {
 
 func (o *overTime) Unwrap() error { return runtimes.ErrTime }
 
-// Hint is the way out.
-func (*overTime) Hint() string { return "a longer --timeout gives it more" }
+// Hint names the flag that extends the limit.
+func (*overTime) Hint() string { return "raise --timeout" }
 
-// within ends ctx after a time.
+// within adds a time limit to ctx.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, runtimes.ErrTime)
 }
 
-// told gives an error its name where a limit ended inner, which is ctx with one,
-// and not the caller ctx.
-func (o Options) told(ctx, inner context.Context, limit time.Duration, what string, err error) error {
+// mapErr returns an overTime error if the limit ended inner, which is ctx with the
+// limit, and ctx itself is still valid.
+func (o Options) mapErr(ctx, inner context.Context, limit time.Duration, what string, err error) error {
 	if ctx.Err() != nil || !runtimes.OverTime(inner, err) {
 		return err
 	}
 	return &overTime{o.Name, what, limit}
 }
 
-// limit is how long a call of the model may take.
+// limit returns the time limit of a call.
 func (m *model) limit() time.Duration {
 	if t := m.open.Limits.Time; t != 0 {
 		return t
@@ -54,23 +54,23 @@ func (m *model) limit() time.Duration {
 	return m.opt.Call
 }
 
-// beginning is how long a child has for what it must do before calls, again
-// too where another was ended.
+// beginning returns the time limit of preparations such as opening the model again in
+// a new child.
 func (m *model) beginning() time.Duration { return max(m.limit(), m.opt.Start) }
 
-// bounded ends ctx after the time that a call may take.
+// bounded adds the time limit of a call to ctx.
 func (m *model) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return within(ctx, m.limit())
 }
 
-// told gives an error of a call its name in the contract; inner is ctx with the
-// call's limit.
-func (m *model) told(ctx, inner context.Context, what string, err error) error {
-	err = m.opt.told(ctx, inner, m.limit(), what, err)
+// mapErr maps the error of a call to the errors of package runtimes; inner is ctx with
+// the limit of the call.
+func (m *model) mapErr(ctx, inner context.Context, what string, err error) error {
+	err = m.opt.mapErr(ctx, inner, m.limit(), what, err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.closed { // its child was told to end, and ended what it had to do
+		if m.closed { // closing canceled the child's requests
 			return fmt.Errorf("the model is %w", runtimes.ErrClosed)
 		}
 	}

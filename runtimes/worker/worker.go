@@ -1,13 +1,18 @@
-// Package worker runs engines in a child process: native libraries may leak,
-// hang or abort there, and mm lives on.
+// Package worker runs engines in a child process, so that a native library that
+// leaks, hangs or aborts does not affect mm.
 //
-// [Open] starts the program, greets it and has it open one model. What it
-// returns is a runtimes.Language or a runtimes.Function whose every call is a
-// request over the child's pipes (runtimes/worker/wire). A child that dies,
-// sends what is no frame, or gives no sign of life ends the requests under way
-// with an error that is [ErrDied] and holds the last lines it wrote; the next
-// request starts another child, which is fed again what its sequences held.
-// The child ends with its parent: its input ends, and on Linux it is killed.
+// [Open] starts the program, exchanges greetings and opens one model. It returns a
+// runtimes.Language or a runtimes.Function whose every call is a request over the
+// child's pipes (runtimes/worker/wire). If the child dies, sends a malformed frame,
+// or shows no sign of life, its pending requests fail with an error that is [ErrDied]
+// and contains the last lines of its stderr; the next request starts another child,
+// which is fed the history of its sequences. The child ends with its parent: its input
+// ends, and on Linux the kernel kills it.
+//
+// [Serve] is the child's side: it serves one engine, with at most one model, until
+// its input ends. Each request runs in its own goroutine, those of a sequence one
+// after the other, so that cancellations are read and beats sent while the engine
+// computes.
 package worker
 
 import (
@@ -26,21 +31,20 @@ import (
 	"mm-abi.org/mm/runtimes/worker/wire"
 )
 
-// ErrDied says that the child is gone. The error that wraps it says why.
+// ErrDied reports that the child ended. The error that wraps it has the reason.
 var ErrDied = errors.New("the engine's process ended")
 
-// Options says which program to run and how long to be patient with it. All
-// but Program may be left out.
+// Options selects the program and its time limits. Only Program is required.
 type Options struct {
 	Program string
 	Name    string // of the engine, for errors; "": the engine
 	Args    []string
-	Env     []string      // added to that of mm
-	Silence time.Duration // without a sign of life before a child that has work is killed; 0: 10 s
-	Grace   time.Duration // for a child to end a request or itself; 0: 2 s
-	Start   time.Duration // for a child to greet, and at least to open a model; 0: 30 s
-	Call    time.Duration // for a call, where runtimes.Limits say nothing of it; 0: 10 min
-	Share   int           // bytes of a request's tensors from which they go through shared memory, on Linux; 0: what was measured to pay; < 0: never
+	Env     []string      // added to the environment of mm
+	Silence time.Duration // time without a sign of life after which a busy child is killed; 0: 10 s
+	Grace   time.Duration // time for a child to end a request or to exit; 0: 2 s
+	Start   time.Duration // time for the greeting, and the minimum for opening a model; 0: 30 s
+	Call    time.Duration // time of a call if runtimes.Limits has none; 0: 10 min
+	Share   int           // minimum bytes of a request's tensors for shared memory (Linux only); 0: the measured optimum; < 0: never
 }
 
 func (o Options) filled() Options {
@@ -61,17 +65,17 @@ func (o Options) filled() Options {
 	return o
 }
 
-// Probe starts the program and gives what its engine says of itself.
+// Probe starts the program and returns the description of its engine.
 func Probe(ctx context.Context, opt Options) (runtimes.Info, error) {
 	c, err := start(ctx, opt.filled())
 	if err != nil {
 		return runtimes.Info{}, err
 	}
-	return c.info, c.close()
+	return c.info, c.closeWithin(ctx)
 }
 
-// Ask starts the program, has its engine answer one question of its own, within
-// Options.Call, and ends it. Args and answer are JSON.
+// Ask starts the program, asks its engine one engine-specific question within
+// Options.Call, and ends it. Args and answer are encoded as JSON.
 func Ask(ctx context.Context, opt Options, name string, args, answer any) error {
 	opt = opt.filled()
 	c, err := start(ctx, opt)
@@ -80,7 +84,7 @@ func Ask(ctx context.Context, opt Options, name string, args, answer any) error 
 	}
 	inner, end := within(ctx, opt.Call)
 	defer end()
-	err = opt.told(ctx, inner, opt.Call, name, c.ask(inner, name, args, answer))
+	err = opt.mapErr(ctx, inner, opt.Call, name, c.ask(inner, name, args, answer))
 	return errors.Join(err, c.close())
 }
 
@@ -94,7 +98,7 @@ func (c *child) ask(ctx context.Context, name string, args, answer any) error {
 		return err
 	}
 	if err := json.Unmarshal(reply.Answer, answer); err != nil {
-		return fmt.Errorf("the answer to %s: %w", name, err)
+		return fmt.Errorf("decoding the answer to %s: %w", name, err)
 	}
 	return nil
 }
@@ -108,15 +112,16 @@ type child struct {
 	info runtimes.Info
 	last lines
 
-	shared *shared // nil: there is none
+	shared  *shared // offered to the child; nil: none
+	sharing bool    // the child accepted it
 
 	mu      sync.Mutex
 	pending map[uint64]*answer
 	next    uint64
-	signs   uint64 // of life: pieces that have come, of whatever frame
-	why     error  // it ended, or is made to
+	signs   uint64 // of life: number of reads from the child
+	why     error  // reason of the end; nil: alive
 	gone    chan struct{}
-	left    sync.WaitGroup // what waits for answers that nobody hears
+	left    sync.WaitGroup // goroutines that wait for abandoned answers
 }
 
 // start runs the program and exchanges greetings.
@@ -125,30 +130,38 @@ func start(ctx context.Context, opt Options) (*child, error) {
 		return nil, err
 	}
 	c := &child{opt: opt, cmd: exec.Command(opt.Program, opt.Args...), pending: make(map[uint64]*answer), gone: make(chan struct{})}
-	// A library that aborts says why; Go's list of goroutines would push that
-	// out of the last lines.
+	// The last lines of an aborting library have the cause; Go's list of
+	// goroutines would displace them.
 	c.cmd.Env = append(append(c.cmd.Environ(), "GOTRACEBACK=none"), opt.Env...)
-	c.cmd.SysProcAttr = withParent()
+	c.cmd.SysProcAttr = childAttr()
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	stdout, err := c.cmd.StdoutPipe()
+	// Pipes of our own, which Wait does not close: what the child wrote before its
+	// end is still read.
+	stdout, outEnd, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.in.Close())
 	}
-	stderr, err := c.cmd.StderrPipe()
+	stderr, errEnd, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.in.Close(), stdout.Close(), outEnd.Close())
 	}
+	c.cmd.Stdout, c.cmd.Stderr = outEnd, errEnd
 	if opt.Share > 0 {
 		if c.shared = newShared(); c.shared != nil {
 			c.cmd.ExtraFiles = []*os.File{c.shared.file} // wire.SharedFile
 		}
 	}
-	if err := c.cmd.Start(); err != nil {
+	err = c.cmd.Start()
+	outEnd.Close()
+	errEnd.Close()
+	if err != nil {
 		c.shared.close()
-		return nil, &runtimes.Unavailable{What: "the native engine", Why: err.Error(), Hint: "mm doctor says where mm looks for it"}
+		stdout.Close()
+		stderr.Close()
+		return nil, &runtimes.Unavailable{What: "the native engine", Why: err.Error(), Hint: "mm doctor lists the places where mm looks for it"}
 	}
 	c.out = wire.NewWriter(c.in)
 	hello := wire.Hello{Version: wire.Version}
@@ -156,20 +169,20 @@ func start(ctx context.Context, opt Options) (*child, error) {
 		hello.Shared = sharedBytes
 	}
 	greeted := make(chan wire.Hello, 1)
-	go c.live(stdout, stderr, greeted) // ends with the process, which close waits for
+	go c.live(stdout, stderr, greeted) // ends after the process; close waits for it
 	go c.watch()
 	if err := c.out.Write(wire.KindHello, 0, hello); err != nil {
-		c.kill(fmt.Errorf("it takes no greeting: %w", err))
+		c.kill(fmt.Errorf("sending the greeting: %w", err))
 	}
 	timer := time.NewTimer(opt.Start)
 	defer timer.Stop()
 	select {
 	case h := <-greeted:
-		return c.met(h)
+		return c.accept(h)
 	case <-c.gone:
 		return nil, c.why
 	case <-ctx.Done():
-		c.kill(errors.New("it was not waited for"))
+		c.kill(errors.New("canceled during the start"))
 		<-c.gone
 		return nil, ctx.Err()
 	case <-timer.C:
@@ -179,45 +192,51 @@ func start(ctx context.Context, opt Options) (*child, error) {
 	}
 }
 
-// met judges the child's greeting.
-func (c *child) met(h wire.Hello) (*child, error) {
+// accept validates the child's greeting.
+func (c *child) accept(h wire.Hello) (*child, error) {
 	if h.Version == wire.Version && h.Fault == nil {
-		c.info = h.Info
-		if h.Shared == 0 && c.shared != nil { // the child cannot
-			c.shared.close()
-			c.shared = nil
-		}
+		c.info, c.sharing = h.Info, h.Shared > 0 && c.shared != nil
 		return c, nil
 	}
 	err := h.Fault.Err()
 	if h.Version != wire.Version {
 		err = &runtimes.Unavailable{
-			What: c.opt.Program, Why: fmt.Sprintf("it speaks version %d of the protocol, mm speaks version %d", h.Version, wire.Version),
-			Hint: "take mm and mm-native from one release",
+			What: c.opt.Program, Why: fmt.Sprintf("protocol version mismatch: got %d, want %d", h.Version, wire.Version),
+			Hint: "use mm and mm-native of the same release",
 		}
 	}
 	c.close()
 	return nil, err
 }
 
-// live reads what the child says until it ends, and then tells everybody.
-func (c *child) live(stdout, stderr io.Reader, greeted chan<- wire.Hello) {
-	var logs sync.WaitGroup
-	logs.Go(func() { c.last.read(stderr) })
-	err := c.listen(stdout, greeted)
-	if err != nil {
-		c.kill(err)
-		io.Copy(io.Discard, stdout)
-	}
-	logs.Wait()
-	ended := c.cmd.Wait()
-	c.mu.Lock()
-	if c.why == nil {
-		if ended == nil {
-			ended = errors.New("it left")
+// live reads the child's output until its process ends, and then fails the pending
+// requests.
+func (c *child) live(stdout, stderr *os.File, greeted chan<- wire.Hello) {
+	var readers sync.WaitGroup
+	readers.Go(func() { c.last.read(stderr) })
+	readers.Go(func() {
+		if err := c.listen(stdout, greeted); err != nil {
+			c.kill(err)
+			io.Copy(io.Discard, stdout)
 		}
-		c.why = ended
+	})
+	ended := c.cmd.Wait()
+	if ended == nil {
+		ended = errors.New("exited")
 	}
+	// A process that the child started may hold its outputs open.
+	orphans := time.AfterFunc(c.opt.Grace, func() {
+		c.end(ended)
+		killGroup(c.cmd.Process.Pid)
+		stdout.Close()
+		stderr.Close()
+	})
+	readers.Wait()
+	orphans.Stop()
+	stdout.Close()
+	stderr.Close()
+	c.end(ended)
+	c.mu.Lock()
 	if !errors.Is(c.why, runtimes.ErrClosed) {
 		c.why = &died{program: c.opt.Program, why: c.why, lines: c.last.lines()}
 	}
@@ -232,9 +251,9 @@ func (c *child) live(stdout, stderr io.Reader, greeted chan<- wire.Hello) {
 	close(c.gone)
 }
 
-// listen hands frames to those who wait for them.
+// listen passes frames to the requests that wait for them.
 func (c *child) listen(pipe io.Reader, greeted chan<- wire.Hello) error {
-	met := false
+	accept := false
 	r := &alive{pipe, c}
 	for {
 		f, err := wire.Read(r, 0)
@@ -242,33 +261,33 @@ func (c *child) listen(pipe io.Reader, greeted chan<- wire.Hello) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("it sent what is not understood: %w", err)
+			return fmt.Errorf("reading from the child: %w", err)
 		}
 		c.mu.Lock()
 		a := c.pending[f.ID]
 		c.mu.Unlock()
 		switch {
-		case !met:
+		case !accept:
 			var h wire.Hello
 			if f.Kind != wire.KindHello {
-				return fmt.Errorf("it sent a frame of kind %d for a greeting", f.Kind)
+				return fmt.Errorf("frame kind %d, want a greeting", f.Kind)
 			}
 			if err := f.Decode(&h); err != nil {
 				return err
 			}
-			met = true
+			accept = true
 			greeted <- h
 		case f.Kind == wire.KindBeat:
 		case (f.Kind == wire.KindToken || f.Kind == wire.KindReply || f.Kind == wire.KindRan) && a != nil:
 			a.put(f)
 		default:
-			return fmt.Errorf("it sent a frame of kind %d that nobody waits for", f.Kind)
+			return fmt.Errorf("unexpected frame of kind %d", f.Kind)
 		}
 	}
 }
 
-// alive counts what comes of a child: a large frame takes its time, and no Beat
-// comes in its middle.
+// alive counts reads from a child as signs of life: during a large frame the child
+// sends no beat.
 type alive struct {
 	io.Reader
 	c *child
@@ -283,9 +302,8 @@ func (a *alive) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// watch kills a child that has work and gives no sign of life. It counts its
-// own ticks and not the time, so that a mm that was stopped and continued does
-// not take its own silence for the child's.
+// watch kills a busy child without a sign of life. It counts its own ticks instead of
+// time, so that a stopped and continued mm does not take its own pause for the child's.
 func (c *child) watch() {
 	const ticks = 10
 	tick := time.NewTicker(c.opt.Silence / ticks)
@@ -304,45 +322,54 @@ func (c *child) watch() {
 		}
 		c.mu.Unlock()
 		if quiet > ticks {
-			c.kill(fmt.Errorf("it gave no sign of life for %v", c.opt.Silence))
+			c.kill(fmt.Errorf("no sign of life for %v", c.opt.Silence))
 			return
 		}
 	}
 }
 
-// kill ends the child; the first reason given is the one that is told.
-func (c *child) kill(why error) {
+// end records the reason of the end; the first one is reported.
+func (c *child) end(why error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.why == nil {
 		c.why = why
 	}
-	c.mu.Unlock()
-	c.cmd.Process.Kill() // an error says that it is gone
 }
 
-// close lets the child end by itself, and makes it after a while.
-func (c *child) close() error {
-	c.mu.Lock()
-	if c.why == nil {
-		c.why = runtimes.ErrClosed
+// kill kills the child and its group.
+func (c *child) kill(why error) {
+	c.end(why)
+	if c.cmd.Process.Kill() == nil { // otherwise it ended, and its id may be reused
+		killGroup(c.cmd.Process.Pid)
 	}
-	c.mu.Unlock()
+}
+
+// close lets the child exit, and kills it after Options.Grace.
+func (c *child) close() error {
+	c.end(runtimes.ErrClosed)
 	c.in.Close()
-	timer := time.AfterFunc(c.opt.Grace, func() { c.cmd.Process.Kill() })
+	timer := time.AfterFunc(c.opt.Grace, func() { c.kill(nil) })
 	defer timer.Stop()
 	<-c.gone
 	c.left.Wait()
 	return nil
 }
 
-// dead says whether the child is gone or going.
+// closeWithin is close that kills the child when ctx ends.
+func (c *child) closeWithin(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { c.kill(ctx.Err()) })()
+	return c.close()
+}
+
+// dead reports whether the child has ended or is ending.
 func (c *child) dead() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.why != nil
 }
 
-// died is why a child is gone.
+// died is the reason why a child ended.
 type died struct {
 	program string
 	why     error

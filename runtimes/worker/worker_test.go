@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,10 +68,73 @@ func child(play string) error {
 		return parent()
 	case "liar":
 		return liar()
+	case "greets":
+		if err := greet(wire.Hello{Version: wire.Version}); err != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // until the parent has read it
+		return nil
+	case "forks":
+		grandchild := exec.Command(os.Args[0])
+		grandchild.Env = append(os.Environ(), "MM_TEST_CHILD=silence first")
+		grandchild.Stdout, grandchild.Stderr = os.Stdout, os.Stderr
+		if err := grandchild.Start(); err != nil {
+			return err
+		}
+		return greet(wire.Hello{Version: wire.Version, Info: runtimes.Info{Version: strconv.Itoa(grandchild.Process.Pid)}})
 	case "leaves":
 		return errors.New("the library could not be mapped")
 	}
 	return worker.Serve(context.Background(), e, os.Stdin, os.Stdout)
+}
+
+// greet reads the parent's greeting and answers it.
+func greet(answer wire.Hello) error {
+	if _, err := wire.Read(os.Stdin, 0); err != nil {
+		return err
+	}
+	return wire.NewWriter(os.Stdout).Write(wire.KindHello, 0, answer)
+}
+
+// A child that declines shared memory and exits is no data race; only -race can
+// report one.
+func TestGreetsAndLeaves(t *testing.T) {
+	for range 10 {
+		if _, err := worker.Probe(t.Context(), options("greets", "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A process that the child started and that holds its outputs open is killed after
+// Options.Grace; a start and a Probe do not wait for it.
+func TestForks(t *testing.T) {
+	opt := options("forks", "")
+	opt.Grace = 100 * time.Millisecond
+	start := time.Now()
+	info, err := worker.Probe(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(info.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("Probe took %v", took)
+	}
+	for begin := time.Now(); syscall.Kill(pid, 0) == nil && !zombie(pid); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("the process that the child started is still running")
+		}
+	}
+}
+
+// zombie reports whether a process ended and was not reaped.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
 // parent has a child that is generating, and says so.
@@ -323,8 +387,8 @@ func (anything) Forced([]int32) []int32        { return nil }
 // call goes on with another child, where the sequence was.
 func TestFaultsInTheMiddle(t *testing.T) {
 	for play, want := range map[string]string{
-		"dies": "signal: killed", "aborts": "GGML_ASSERT", "hangs": "no sign of life", "garbage": "not understood",
-		"half": "not understood", "huge": "limits", "stranger": "nobody waits for",
+		"dies": "signal: killed", "aborts": "GGML_ASSERT", "hangs": "no sign of life", "garbage": "bad frame magic",
+		"half": "frame truncated", "huge": "limits", "stranger": "unexpected frame",
 	} {
 		t.Run(play, func(t *testing.T) {
 			t.Parallel()
@@ -363,7 +427,7 @@ func TestFaultsInTheMiddle(t *testing.T) {
 
 func TestFaultsAtTheBeginning(t *testing.T) {
 	for play, want := range map[string]string{
-		"garbage first": "no beginning of a frame", "silence first": "no greeting", "old version": "version 99",
+		"garbage first": "bad frame magic", "silence first": "no greeting", "old version": "got 99",
 		"no engine": "not installed", "leaves": "could not be mapped",
 	} {
 		t.Run(play, func(t *testing.T) {

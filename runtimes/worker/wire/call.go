@@ -8,12 +8,11 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Call is the head of a KindRun and of the KindRan that answers it: what the
-// payload and the room hold. It is in a form of its own, since JSON would take
-// longer than the rest of a small function's call: numbers as varints, texts
-// behind their lengths.
+// Call is the head of a KindRun and of the KindRan that answers it: the tensors in the
+// payload and the room. It has a binary form, since JSON would take longer than the
+// rest of a small function's call: numbers are varints, strings follow their lengths.
 type Call struct {
-	Room    *Room // of a KindRun; nil: none
+	Room    *Room // set in a KindRun only; nil: none
 	Tensors []Tensor
 }
 
@@ -45,8 +44,8 @@ func (c *Call) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// errCall says that the head of a call ends early, or says what cannot be.
-var errCall = errors.New("it ends early")
+// errCall reports a truncated or invalid head of a call.
+var errCall = errors.New("truncated")
 
 // UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (c *Call) UnmarshalBinary(b []byte) error {
@@ -60,7 +59,7 @@ func (c *Call) UnmarshalBinary(b []byte) error {
 		b = b[size:]
 		return n
 	}
-	count := func() int { // of what takes a byte at least
+	count := func() int { // of items of at least one byte each
 		n := number()
 		if n < 0 || n > int64(len(b)) {
 			bad = true
@@ -99,7 +98,7 @@ func (c *Call) UnmarshalBinary(b []byte) error {
 		return errCall
 	}
 	if len(b) != 0 {
-		return fmt.Errorf("%d bytes behind its end", len(b))
+		return fmt.Errorf("%d trailing bytes", len(b))
 	}
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// Hello is what each side says first.
+// Hello is the first message of each side.
 type Hello struct {
 	Version int
-	Info    runtimes.Info // of the engine; the child's
-	Fault   *Fault        `json:",omitempty"` // the engine is not to be had
-	Shared  int64         `json:",omitempty"` // bytes of memory that both see; mm's offer, and 0 or the same of the child
+	Info    runtimes.Info // of the engine; set by the child
+	Fault   *Fault        `json:",omitempty"` // the engine is not available
+	Shared  int64         `json:",omitempty"` // bytes of shared memory; offered by mm, and accepted (same value) or declined (0) by the child
 }
 
-// SharedFile is the child's number of the file that is the shared memory.
+// SharedFile is the child's file descriptor of the shared memory.
 const SharedFile = 3
 
-// Op is what a request wants.
+// Op is the operation of a request.
 type Op string
 
 // The operations: those of runtimes.Engine, Language, Sequence and Function.
@@ -33,10 +33,10 @@ const (
 	OpTruncate Op = "truncate"
 	OpGenerate Op = "generate"
 	OpLogits   Op = "logits"
-	OpHidden   Op = "hidden" // the states of positions From to N
+	OpHidden   Op = "hidden" // states of the positions From to N
 	OpClose    Op = "close"  // a sequence
-	OpRun      Op = "run"    // travels as a KindRun
-	OpAsk      Op = "ask"    // what only one engine answers
+	OpRun      Op = "run"    // sent as a KindRun
+	OpAsk      Op = "ask"    // engine-specific question
 )
 
 // Request is the head of a KindRequest.
@@ -48,22 +48,21 @@ type Request struct {
 	Generation *runtimes.Generation      `json:",omitempty"` // OpGenerate
 	N          int                       `json:",omitempty"` // OpTruncate, OpHidden
 	From       int                       `json:",omitempty"` // OpHidden
-	Feed       []Run                     `json:",omitempty"` // OpFeed: what the payload holds
+	Feed       []Run                     `json:",omitempty"` // OpFeed: layout of the payload
 	Call       Call                      `json:"-"`          // OpRun
 	Ask        *Ask                      `json:",omitempty"` // OpAsk
 }
 
-// Ask is a question that an engine of its own kind understands: qnn's what a
-// compilation comes to.
+// Ask is an engine-specific question, such as a compilation by qnn.
 type Ask struct {
 	Name string
 	Args json.RawMessage
 }
 
-// Room is a piece of the shared memory, in bytes.
+// Room is a span of the shared memory, in bytes.
 type Room struct{ At, Size int64 }
 
-// Open says which files to open, and how. All paths are absolute.
+// Open selects and configures the files to open. All paths are absolute.
 type Open struct {
 	Name, Version string
 	Type          abi.ModuleType
@@ -73,7 +72,7 @@ type Open struct {
 	KV            abi.DType `json:",omitempty"`
 	Adapters      []Adapter `json:",omitempty"`
 	Limits        runtimes.Limits
-	// Own is what only one engine understands of how to open the file.
+	// Own are engine-specific options.
 	Own json.RawMessage `json:",omitempty"`
 }
 
@@ -89,34 +88,34 @@ type Run struct {
 	Numbers int `json:",omitempty"`
 }
 
-// Tensor describes one: in a payload, where they follow each other without
-// gap, or in the request's room.
+// Tensor describes a tensor in a payload, where tensors are adjacent, or in the
+// request's room.
 type Tensor struct {
 	Name   string
 	Type   runtimes.Elem
 	Shape  []int64
 	Bytes  int
 	Shared bool  `json:",omitempty"`
-	At     int64 `json:",omitempty"` // of the room, where it is shared
+	At     int64 `json:",omitempty"` // position in the room, if shared
 }
 
 // Reply is the head of a KindReply.
 type Reply struct {
 	Fault    *Fault          `json:",omitempty"`
-	Function bool            `json:",omitempty"` // OpOpen: it is no language model
+	Function bool            `json:",omitempty"` // OpOpen: not a language model
 	Shape    *runtimes.Shape `json:",omitempty"` // OpOpen
 	Sequence uint64          `json:",omitempty"` // OpSequence
 	Len      int             `json:",omitempty"` // of the sequence
 	Stop     runtimes.Stop   `json:",omitempty"`
 	Answer   json.RawMessage `json:",omitempty"` // OpAsk
-	Tensors  []Tensor        `json:"-"`          // of a KindRan: what the payload and the room hold
+	Tensors  []Tensor        `json:"-"`          // of a KindRan: layout of the payload and the room
 }
 
-// Fault is an error that travels: its text, and what a caller branches on.
+// Fault is an encoded error: its text and the properties that callers check.
 type Fault struct {
 	Text        string
 	Unavailable *runtimes.Unavailable `json:",omitempty"`
-	Is          string                `json:",omitempty"` // of sentinels
+	Is          string                `json:",omitempty"` // name of a sentinel error
 }
 
 func sentinels() map[string]error {
@@ -126,7 +125,7 @@ func sentinels() map[string]error {
 	}
 }
 
-// NewFault makes an error ready to travel; nil stays nil.
+// NewFault encodes an error; nil stays nil.
 func NewFault(err error) *Fault {
 	if err == nil {
 		return nil
@@ -141,7 +140,7 @@ func NewFault(err error) *Fault {
 	return f
 }
 
-// Err is the error that travelled.
+// Err decodes the error.
 func (f *Fault) Err() error {
 	if f == nil {
 		return nil
@@ -149,19 +148,19 @@ func (f *Fault) Err() error {
 	if f.Unavailable != nil {
 		return f.Unavailable
 	}
-	return &told{f.Text, sentinels()[f.Is]}
+	return &remote{f.Text, sentinels()[f.Is]}
 }
 
-// told is an error of the other side.
-type told struct {
+// remote is an error of the other side.
+type remote struct {
 	text string
 	is   error // a sentinel, or nil
 }
 
-func (t *told) Error() string { return t.text }
-func (t *told) Unwrap() error { return t.is }
+func (t *remote) Error() string { return t.text }
+func (t *remote) Unwrap() error { return t.is }
 
-// Feed lays out positions as a payload.
+// Feed encodes positions as a payload.
 func Feed(in []runtimes.Positions) (runs []Run, payload [][]byte) {
 	for _, p := range in {
 		runs = append(runs, Run{len(p.Tokens), len(p.Vectors)})
@@ -170,45 +169,45 @@ func Feed(in []runtimes.Positions) (runs []Run, payload [][]byte) {
 	return runs, payload
 }
 
-// Fed is what Feed laid out.
+// Fed decodes the output of Feed.
 func Fed(runs []Run, payload []byte) ([]runtimes.Positions, error) {
 	var in []runtimes.Positions
 	for _, r := range runs {
 		if r.Tokens < 0 || r.Numbers < 0 || r.Tokens > len(payload)/4 || r.Numbers > len(payload)/4-r.Tokens {
-			return nil, fmt.Errorf("%d tokens and %d numbers in %d bytes", r.Tokens, r.Numbers, len(payload))
+			return nil, fmt.Errorf("%d tokens and %d numbers exceed %d bytes", r.Tokens, r.Numbers, len(payload))
 		}
 		in = append(in, runtimes.Positions{Tokens: Numbers[int32](payload[:4*r.Tokens]), Vectors: Numbers[float32](payload[4*r.Tokens : 4*(r.Tokens+r.Numbers)])})
 		payload = payload[4*(r.Tokens+r.Numbers):]
 	}
 	if len(payload) != 0 {
-		return nil, fmt.Errorf("%d bytes that belong to no position", len(payload))
+		return nil, fmt.Errorf("%d trailing bytes", len(payload))
 	}
 	return in, nil
 }
 
-// Number is what travels as 4 bytes.
+// Number is a number of 4 bytes.
 type Number interface{ int32 | float32 }
 
-// Bytes are the numbers, little endian.
+// Bytes encodes numbers as little endian.
 func Bytes[T Number](v []T) []byte {
 	if len(v) == 0 {
 		return nil
 	}
 	b, err := binary.Append(make([]byte, 0, 4*len(v)), binary.LittleEndian, v)
 	if err != nil {
-		panic(err) // numbers have a size
+		panic(err) // unreachable: the types have a fixed size
 	}
 	return b
 }
 
-// Numbers are what Bytes wrote; the length must be a multiple of 4.
+// Numbers decodes the output of Bytes; the length must be a multiple of 4.
 func Numbers[T Number](b []byte) []T {
 	if len(b) == 0 {
 		return nil
 	}
 	v := make([]T, len(b)/4)
 	if _, err := binary.Decode(b, binary.LittleEndian, v); err != nil {
-		panic(err) // it is as long as it says
+		panic(err) // unreachable: the lengths match
 	}
 	return v
 }

@@ -8,11 +8,11 @@ import (
 	"mm-abi.org/mm/runtimes"
 )
 
-// align is what the place of a tensor in a room is a multiple of: a cache line,
-// and as much as any vector instruction asks for.
+// align is the alignment of tensors in a room: a cache line, sufficient for all vector
+// instructions.
 const align = 64
 
-// Fit is the bytes that tensors take in a room.
+// Fit returns the bytes that tensors take in a room.
 func Fit(in map[string]runtimes.Tensor) int64 {
 	n := int64(0)
 	for _, t := range in {
@@ -23,9 +23,8 @@ func Fit(in map[string]runtimes.Tensor) int64 {
 
 func up(n int64) int64 { return (n + align - 1) &^ (align - 1) }
 
-// Tensors lays out tensors, by name: in the room from a place on, as long as
-// there is space, by calls of put, and the others as a payload; nothing is
-// copied for that.
+// Tensors lays out tensors in the order of their names: from a position of the room
+// while they fit, by calls of put, and the others in the payload, without copying.
 func Tensors(in map[string]runtimes.Tensor, room *Room, from int64, put func(at int64, data []byte) error) (list []Tensor, payload [][]byte, err error) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		t := in[name]
@@ -44,9 +43,9 @@ func Tensors(in map[string]runtimes.Tensor, room *Room, from int64, put func(at 
 	return list, payload, nil
 }
 
-// Unpacked is what Tensors laid out. Data of the payload aliases it, each
-// tensor with room for itself only; take gives what lies in the room, and is
-// asked for bytes inside of it only and for no more than it has in all.
+// Unpacked returns the tensors laid out by Tensors. Data of the payload is aliased,
+// with its capacity limited to each tensor; take returns bytes of the room, and is
+// called only within its bounds and for at most its size in total.
 func Unpacked(list []Tensor, payload []byte, room *Room, take func(at, n int64) ([]byte, error)) (map[string]runtimes.Tensor, error) {
 	left := int64(0)
 	if room != nil {
@@ -55,14 +54,14 @@ func Unpacked(list []Tensor, payload []byte, room *Room, take func(at, n int64) 
 	out := make(map[string]runtimes.Tensor, min(len(list), 1024))
 	for _, t := range list {
 		if _, twice := out[t.Name]; twice {
-			return nil, fmt.Errorf("tensor %s comes twice", t.Name)
+			return nil, fmt.Errorf("duplicate tensor %s", t.Name)
 		}
 		got := runtimes.Tensor{Type: t.Type, Shape: t.Shape}
 		n := int64(t.Bytes)
 		switch {
 		case t.Shared:
 			if room == nil || n < 0 || n > left || t.At < 0 || t.At > room.Size-n {
-				return nil, fmt.Errorf("tensor %s has %d bytes at %d of a room with %d left", t.Name, n, t.At, left)
+				return nil, fmt.Errorf("tensor %s: %d bytes at %d do not fit a room with %d left", t.Name, n, t.At, left)
 			}
 			left -= n
 			var err error
@@ -70,7 +69,7 @@ func Unpacked(list []Tensor, payload []byte, room *Room, take func(at, n int64) 
 				return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 			}
 		case n < 0 || n > int64(len(payload)):
-			return nil, fmt.Errorf("tensor %s has %d bytes of %d", t.Name, t.Bytes, len(payload))
+			return nil, fmt.Errorf("tensor %s: bad size %d of %d bytes", t.Name, t.Bytes, len(payload))
 		default:
 			got.Data, payload = payload[:n:n], payload[n:]
 		}
@@ -80,7 +79,7 @@ func Unpacked(list []Tensor, payload []byte, room *Room, take func(at, n int64) 
 		out[t.Name] = got
 	}
 	if len(payload) != 0 {
-		return nil, fmt.Errorf("%d bytes that belong to no tensor", len(payload))
+		return nil, fmt.Errorf("%d trailing bytes", len(payload))
 	}
 	return out, nil
 }

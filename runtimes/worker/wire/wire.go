@@ -1,22 +1,20 @@
-// Package wire is the language that mm and an engine in a child process speak
-// over a pair of pipes.
+// Package wire is the protocol between mm and an engine in a child process over a
+// pair of pipes.
 //
-// A [Frame] is 24 bytes of header, little endian (the four letters MMW1, the
-// kind, three zeros, the request's number, the lengths of head and payload),
-// a head in JSON (a [Call] in a form of its own) and a payload of raw bytes: tokens as int32, vectors and
-// logits as float32, tensors as they are, which are written from where they
-// lie and read into the memory they stay in. The first frame of each side is a
-// [Hello]; then mm sends any number of requests, each answered by one Reply,
-// before which a generation sends its tokens. A Cancel ends a request early, a
-// Beat says that the child is alive while it computes.
+// A [Frame] is a header of 24 bytes, little endian (the four letters MMW1, the kind,
+// three zeros, the request id, the lengths of head and payload), a head in JSON (a
+// [Call] has a binary form) and a payload of raw bytes: tokens as int32, vectors and
+// logits as float32, tensors unchanged, written from and read into the memory that
+// holds them. The first frame of each side is a [Hello]. Then mm sends any number of
+// requests. Each is answered by one Reply, which in a generation follows the tokens. A
+// Cancel ends a request early; a Beat is a sign of life while the child computes.
 //
-// Where mm offers memory that both processes see ([Hello.Shared]; the child has
-// it as file 3), large tensors go through it: a request names a [Room] of it,
-// which is the request's own until it is answered, a [Tensor] says where in the
-// room it lies, and results that the room still holds lie there too.
+// If mm offers shared memory ([Hello.Shared]; the child has it as file 3), large
+// tensors use it: a request reserves a [Room] until it is answered, a [Tensor] has a
+// position in the room, and results are placed in the rest of the room if they fit.
 //
-// Neither side trusts the other: [Read] bounds each length before it
-// allocates, and grows with what has come, not with what was announced.
+// Neither side trusts the other: [Read] bounds each length before it allocates, and
+// allocates in proportion to the received bytes, not to the announced length.
 package wire
 
 import (
@@ -27,15 +25,15 @@ import (
 	"sync"
 )
 
-// Version is that of the protocol. Both sides must speak the same.
+// Version is the version of the protocol. Both sides must have the same.
 const Version = 2
 
-// Kind says what a frame is.
+// Kind is the kind of a frame.
 type Kind uint8
 
 // The kinds of frames.
 const (
-	KindHello   Kind = 1 + iota // either side's first; head is a Hello
+	KindHello   Kind = 1 + iota // the first frame of each side; head is a Hello
 	KindRequest                 // head is a Request
 	KindReply                   // the last frame of a request; head is a Reply
 	KindToken                   // payload is one int32
@@ -50,9 +48,9 @@ const (
 const (
 	headerBytes = 24
 	maxHead     = 64 << 20 // bytes of JSON
-	// MaxPayload is the most bytes of a payload, unless a reader says less.
+	// MaxPayload is the maximum of bytes of a payload; a reader may set a lower one.
 	MaxPayload = 1 << 30
-	firstRead  = 1 << 20 // bytes allocated before any have come
+	firstRead  = 1 << 20 // bytes allocated before the first are received
 )
 
 var magic = [4]byte{'M', 'M', 'W', '1'}
@@ -60,7 +58,7 @@ var magic = [4]byte{'M', 'M', 'W', '1'}
 // Frame is one message.
 type Frame struct {
 	Kind    Kind
-	ID      uint64 // of the request; 0 where there is none
+	ID      uint64 // of the request; 0: none
 	Head    []byte // JSON, a Call, or nothing
 	Payload []byte
 }
@@ -69,18 +67,18 @@ type Frame struct {
 func (f *Frame) Decode(v any) error {
 	if c, ok := v.(*Call); ok {
 		if err := c.UnmarshalBinary(f.Head); err != nil {
-			return fmt.Errorf("the head of a call: %w", err)
+			return fmt.Errorf("decoding the head of a call: %w", err)
 		}
 		return nil
 	}
 	if err := json.Unmarshal(f.Head, v); err != nil {
-		return fmt.Errorf("the head of a frame: %w", err)
+		return fmt.Errorf("decoding the head of a frame: %w", err)
 	}
 	return nil
 }
 
-// Read takes the next frame off r, whose payload is at most limit bytes; 0
-// means MaxPayload. io.EOF says that there is none.
+// Read reads the next frame from r, with a payload of at most limit bytes; if limit is
+// 0, MaxPayload. It returns io.EOF at the end.
 func Read(r io.Reader, limit int64) (*Frame, error) {
 	if limit == 0 {
 		limit = MaxPayload
@@ -89,30 +87,29 @@ func Read(r io.Reader, limit int64) (*Frame, error) {
 	if n, err := io.ReadFull(r, h[:]); err == io.EOF {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("%d bytes of a frame: %w", n, err)
+		return nil, fmt.Errorf("frame truncated after %d bytes: %w", n, err)
 	}
 	f := &Frame{Kind: Kind(h[4]), ID: binary.LittleEndian.Uint64(h[8:])}
 	head, payload := binary.LittleEndian.Uint32(h[16:]), binary.LittleEndian.Uint32(h[20:])
 	switch {
 	case [4]byte(h[:4]) != magic || h[5]|h[6]|h[7] != 0:
-		return nil, fmt.Errorf("%q is no beginning of a frame", h[:8])
+		return nil, fmt.Errorf("bad frame magic %q", h[:8])
 	case f.Kind == 0 || f.Kind >= kinds:
-		return nil, fmt.Errorf("a frame of kind %d, which is none", f.Kind)
+		return nil, fmt.Errorf("unknown frame kind %d", f.Kind)
 	case head > maxHead || int64(payload) > limit:
-		return nil, fmt.Errorf("a frame of %d and %d bytes, the limits are %d and %d", head, payload, maxHead, limit)
+		return nil, fmt.Errorf("frame too large: head %d and payload %d bytes, limits %d and %d", head, payload, maxHead, limit)
 	}
 	var err error
 	if f.Head, err = take(r, int(head)); err == nil {
 		f.Payload, err = take(r, int(payload))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a frame that ends early: %w", err)
+		return nil, fmt.Errorf("frame truncated: %w", err)
 	}
 	return f, nil
 }
 
-// take reads n bytes; what is allocated is at most twice of what has come, or
-// firstRead.
+// take reads n bytes. It allocates at most twice the received bytes, or firstRead.
 func take(r io.Reader, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -141,11 +138,10 @@ type Writer struct {
 	w  io.Writer
 }
 
-// NewWriter writes to w.
+// NewWriter returns a writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Write sends a frame; nil head is none. The pieces of the payload are
-// written from where they lie.
+// Write sends a frame; a nil head is empty. The pieces of the payload are not copied.
 func (w *Writer) Write(kind Kind, id uint64, head any, payload ...[]byte) error {
 	b := make([]byte, headerBytes, 512)
 	if c, ok := head.(*Call); ok {
@@ -156,7 +152,7 @@ func (w *Writer) Write(kind Kind, id uint64, head any, payload ...[]byte) error 
 	} else if head != nil {
 		text, err := json.Marshal(head)
 		if err != nil {
-			return fmt.Errorf("the head of a frame: %w", err)
+			return fmt.Errorf("encoding the head of a frame: %w", err)
 		}
 		b = append(b, text...)
 	}
@@ -164,7 +160,7 @@ func (w *Writer) Write(kind Kind, id uint64, head any, payload ...[]byte) error 
 	for _, p := range payload {
 		n += len(p)
 		if n > MaxPayload || len(b) > headerBytes+maxHead {
-			return fmt.Errorf("a frame of %d and at least %d bytes, the limits are %d and %d", len(b)-headerBytes, n, maxHead, MaxPayload)
+			return fmt.Errorf("frame too large: head %d and payload at least %d bytes, limits %d and %d", len(b)-headerBytes, n, maxHead, MaxPayload)
 		}
 	}
 	copy(b, magic[:])

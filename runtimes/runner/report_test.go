@@ -1,0 +1,44 @@
+package runner_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mm-abi.org/mm/internal/audit"
+	"mm-abi.org/mm/modules"
+	"mm-abi.org/mm/runtimes/runner"
+	"mm-abi.org/mm/runtimes/talk"
+	"mm-abi.org/mm/skills"
+	"mm-abi.org/mm/skills/sandbox"
+)
+
+// A row of the log tells of a call without its words, and whatever a model
+// calls a tool, the row can be written.
+func TestEntry(t *testing.T) {
+	call := func(name string, info skills.Info, fault *sandbox.Fault) runner.CallRecord {
+		return runner.CallRecord{Call: talk.Call{Name: name}, Skill: info, Answer: skills.Answer{Args: "a", Result: "r", Fault: fault}}
+	}
+	info := skills.Info{Name: "sum", Version: "1.0.0", Digest: "sha256:d", Limits: modules.Effective{MemBytes: 1 << 20, TimeoutMS: 5}}
+	log := filepath.Join(t.TempDir(), "log")
+	for _, c := range []struct {
+		record runner.CallRecord
+		want   audit.Entry
+	}{
+		{call("sum", info, nil), audit.Entry{Action: "call", Ref: "sum@1.0.0", Digest: "sha256:d", Args: "a", Answer: "r", Limits: "1 MiB, 5 ms", Result: "ok"}},
+		{call("sum", info, sandbox.Faultf(sandbox.Time, "slow")), audit.Entry{Action: "call", Ref: "sum@1.0.0", Digest: "sha256:d", Args: "a", Answer: "r", Limits: "1 MiB, 5 ms", Result: "time"}},
+		{call(strings.Repeat("é", 50_000), skills.Info{}, sandbox.Faultf(sandbox.Unknown, "no")), audit.Entry{Action: "call", Ref: strings.Repeat("é", 64), Args: "a", Answer: "r", Result: "unknown"}},
+		{call("x"+strings.Repeat("é", 50_000), skills.Info{}, nil), audit.Entry{Action: "call", Ref: "x" + strings.Repeat("é", 63), Args: "a", Answer: "r", Result: "ok"}},
+	} {
+		got := c.record.AuditEntry()
+		if got.Ref != c.want.Ref || got.Digest != c.want.Digest || got.Args != c.want.Args || got.Answer != c.want.Answer || got.Limits != c.want.Limits || got.Result != c.want.Result || got.Action != c.want.Action {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+		if err := audit.Append(t.Context(), log, got); err != nil {
+			t.Error(err)
+		}
+	}
+	if r, err := audit.Check(log, ""); err != nil || r.Entries != 4 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
