@@ -2,5 +2,5 @@
 
 package cpu
 
-// tilesPermitted: how the registers of AMX are had is known on Linux alone.
+// tilesPermitted reports false: the AMX registers are only requested on Linux.
 func tilesPermitted() bool { return false }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// detect lists the levels of the processor, the best last.
+// detect returns the levels of the processor, the best last.
 func detect() []level {
 	out := []level{{Plain, nil}}
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA || !cpu.X86.HasF16C {

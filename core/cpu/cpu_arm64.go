@@ -4,7 +4,7 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// detect lists the levels of the processor, the best last.
+// detect returns the levels of the processor, the best last.
 func detect() []level {
 	out := []level{{Plain, nil}, {NEON, []Level{NEON}}}
 	if cpu.ARM64.HasASIMDDP {

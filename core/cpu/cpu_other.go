@@ -2,5 +2,5 @@
 
 package cpu
 
-// detect lists the levels of the processor: there are no kernels for it.
+// detect returns Plain: there are no kernels for this processor.
 func detect() []level { return []level{{Plain, nil}} }

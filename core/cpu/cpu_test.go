@@ -13,13 +13,13 @@ func TestChoose(t *testing.T) {
 	for name, want := range map[string]Level{"": AVX512, "plain": Plain, "avx2": AVX2, "avx512": AVX512} {
 		got, err := choose(name, machine)
 		if got.name != want || err != nil {
-			t.Errorf("MM_CPU=%q gives %s, %v; want %s", name, got.name, err, want)
+			t.Errorf("MM_CPU=%q : got %s, %v, want %s", name, got.name, err, want)
 		}
 	}
 	for _, name := range []string{"vnni", "AVX2", "none"} {
 		got, err := choose(name, machine)
 		if got.name != AVX512 || err == nil || !strings.Contains(err.Error(), "plain, avx2, avx512") {
-			t.Errorf("MM_CPU=%q gives %s, %v; want the best and an error that names the levels", name, got.name, err)
+			t.Errorf("MM_CPU=%q : got %s, %v, want the best level and an error that lists the levels", name, got.name, err)
 		}
 	}
 }
@@ -28,7 +28,7 @@ func TestChoose(t *testing.T) {
 func TestLevels(t *testing.T) {
 	if want := os.Getenv("MM_CPU_WANT"); want != "" {
 		if string(Use()) != want || Check() != nil {
-			t.Errorf("the level is %s (%v), not %s", Use(), Check(), want)
+			t.Errorf("level: got %s (%v), want %s", Use(), Check(), want)
 		}
 		if (Use() == Plain) == (Has(AVX2) || Has(NEON)) {
 			t.Errorf("at level %s: AVX2 %v, NEON %v", Use(), Has(AVX2), Has(NEON))
@@ -43,6 +43,6 @@ func TestLevels(t *testing.T) {
 		}
 	}
 	if !slices.Contains(Machine(), Plain) {
-		t.Errorf("no machine lacks %s: %v", Plain, Machine())
+		t.Errorf("missing level %s: %v", Plain, Machine())
 	}
 }

@@ -19,18 +19,18 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// smollm is SmolLM2-135M-Instruct as Q4_1, a real model.
+// smollm returns SmolLM2-135M-Instruct as Q4_1, a real model.
 func smollm(t testing.TB) string {
 	return testfiles.Native(t, "models", "SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
-// chatML is one question in SmolLM2's form.
+// chatML formats one question for SmolLM2.
 func chatML(question string) string {
 	return "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n" +
 		"<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n"
 }
 
-// answer lets a session answer a question, at most n tokens.
+// answer generates an answer of at most n tokens.
 func answer(t *testing.T, s *Session, tok *tokenizer.Tokenizer, question string, n int) ([]int32, string) {
 	t.Helper()
 	if _, err := s.Prompt(t.Context(), tok.Encode(chatML(question), tokenizer.Options{Special: true})); err != nil {
@@ -75,14 +75,13 @@ func TestSmolLM(t *testing.T) {
 	}
 }
 
-// TestParitySmolLM follows our greedy answer with llama.cpp, logits beside
-// logits.
+// TestParitySmolLM compares our greedy answer with llama.cpp, logits by logits.
 func TestParitySmolLM(t *testing.T) {
 	c := native(t)
 	follow(t, c, smollm(t), 128)
 }
 
-// TestParityCore does the same with the core that lies in the tree.
+// TestParityCore does the same with the core in the repository.
 func TestParityCore(t *testing.T) {
 	c := native(t)
 	follow(t, c, filepath.Join("..", "..", "catalog", "core-llm", "core-llm.gguf"), 128)
@@ -101,13 +100,13 @@ func TestParitySmolLMTypes(t *testing.T) {
 	}
 }
 
-// follow answers a question greedily and has llama.cpp read the same tokens.
+// follow answers a question greedily and feeds the same tokens to llama.cpp.
 //
-// With float weights the logits must agree at every step. With quantised
-// weights activations are rounded to 8 bits in both engines, and a change in
-// the last bit of a float can flip such a rounding; how far that carries is
-// measured by a third session, whose input is changed by 3e-7 of itself. The
-// engines must not differ by more than the engine does from itself.
+// With float weights the logits must agree at every step. With quantized
+// weights both engines round activations to 8 bits, and a change in the last
+// bit of a float can flip such a rounding; a third session, whose input is
+// perturbed by a relative 3e-7, measures the effect. The engines must not
+// differ by more than the engine differs from itself.
 func follow(t *testing.T, c *libllama.Client, path string, n int) {
 	t.Helper()
 	m, err := Load(path, Options{})
@@ -169,7 +168,7 @@ func follow(t *testing.T, c *libllama.Client, path string, n int) {
 		filepath.Base(path), least, median, mean, leastSelf, medianSelf, meanSelf)
 	t.Logf("likeliest token the same in %d of %d steps, first difference at %d", same, n, differs)
 	t.Logf("%q", tok.Decode(tokens[begin:], tokenizer.DecodeOptions{Continued: true}))
-	if m.layers[0].feed.gate.weight.Quantised() {
+	if m.layers[0].feed.gate.weight.Quantized() {
 		if median < 0.999 || 1-mean > 2*(1-meanSelf)+1e-4 {
 			t.Errorf("cosine: median %.6f, mean %.6f", median, mean)
 		}

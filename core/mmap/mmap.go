@@ -2,10 +2,10 @@
 // gigabytes are paged in as they are touched and shared between processes.
 //
 // A [Map] is opened with [Open] and closed once; Data aliases the mapping and
-// must not be used after Close. The file must not shrink while it is mapped:
-// the operating system answers a read past a file's end with a fault that no
-// Go program survives. Files out of a content-addressed store never change;
-// for others the caller takes that risk knowingly.
+// must not be used after Close. The file must not shrink while it is mapped: a
+// read past the end of a file faults, and a Go program cannot recover from
+// that. Files in a content-addressed store never change; for other files the
+// caller accepts that risk.
 package mmap
 
 import (
@@ -17,13 +17,13 @@ import (
 
 // Map is one file mapped read-only. Writing to Data faults.
 type Map struct {
-	// Data is the whole file, of the length it had when it was opened.
+	// Data is the content of the file, of the length it had when it was opened.
 	Data []byte
 
 	unmap func() error
 }
 
-// Open maps the regular file at path. An empty file gives empty Data.
+// Open maps the regular file at path. Data of an empty file is empty.
 func Open(path string) (*Map, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,19 +56,17 @@ func File(f *os.File) (*Map, error) {
 	return &Map{Data: data, unmap: unmap}, nil
 }
 
-// WillNeed tells the system that all of the file is about to be read, so that
-// it may begin to bring it into memory.
+// WillNeed advises the system to read the file ahead.
 func (m *Map) WillNeed() {
 	if len(m.Data) > 0 {
 		willNeed(m.Data)
 	}
 }
 
-// ErrClosed is what a second Close returns.
+// ErrClosed is returned by a second Close.
 var ErrClosed = errors.New("mmap: already closed")
 
-// Close gives the mapping back and clears Data. Slices taken from Data before
-// are invalid from here on.
+// Close unmaps the file and clears Data. Slices of Data are invalid afterwards.
 func (m *Map) Close() error {
 	if m.Data == nil && m.unmap == nil {
 		return nil // an empty file was never mapped

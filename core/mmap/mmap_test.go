@@ -30,16 +30,16 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%d bytes: data left after close", size)
 		}
 		if err := m.Close(); size > 0 && !errors.Is(err, ErrClosed) {
-			t.Errorf("%d bytes: second close gave %v", size, err)
+			t.Errorf("%d bytes: second close: %v", size, err)
 		}
 	}
 }
 
 func TestOpenRefuses(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an absent file gave %v", err)
+		t.Errorf("missing file: got %v", err)
 	}
 	if _, err := Open(t.TempDir()); err == nil {
-		t.Error("a directory was mapped")
+		t.Error("directory mapped")
 	}
 }

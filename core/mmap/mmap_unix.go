@@ -16,5 +16,6 @@ func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
 	return data, func() error { return os.NewSyscallError("munmap", unix.Munmap(data)) }, nil
 }
 
-// willNeed asks for the pages; a refusal leaves them to be read one by one.
+// willNeed requests the pages; if the kernel refuses, they are read on first
+// access.
 func willNeed(data []byte) { _ = unix.Madvise(data, unix.MADV_WILLNEED) }

@@ -13,17 +13,17 @@ func mapBytes(f *os.File, size int) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("CreateFileMapping", err)
 	}
-	// A view keeps its mapping alive, so the handle is closed at once.
+	// A view keeps its mapping alive, so the handle can be closed here.
 	defer windows.CloseHandle(mapping)
 	addr, err := windows.MapViewOfFile(mapping, windows.FILE_MAP_READ, 0, 0, uintptr(size))
 	if err != nil {
 		return nil, nil, os.NewSyscallError("MapViewOfFile", err)
 	}
-	// The view lies outside the Go heap; reading the address through a
-	// pointer to it keeps vet's unsafe-pointer rule satisfied.
+	// The view is outside the Go heap; reading the address through a pointer to
+	// it satisfies vet's unsafe-pointer rule.
 	data := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
 	return data, func() error { return os.NewSyscallError("UnmapViewOfFile", windows.UnmapViewOfFile(addr)) }, nil
 }
 
-// willNeed does nothing: the system reads ahead by itself.
+// willNeed does nothing: Windows reads ahead by itself.
 func willNeed([]byte) {}

@@ -1,9 +1,10 @@
-// Package npy reads and writes NumPy's .npy files (NEP 1): arrays of numbers of
-// any element type that a processor knows.
+// Package npy reads and writes NumPy's .npy files (NEP 1) of numeric element
+// types.
 //
-// What is declared is judged against the bytes that are there before anything
-// is allocated. Big-endian and Fortran-ordered arrays are put in order; pickled
-// objects, text and structures are refused.
+// Declared sizes are compared with the size of the data before anything is
+// allocated. Big-endian and Fortran-ordered arrays are converted to
+// little-endian row-major order; pickled objects, text and structured types are
+// refused.
 package npy
 
 import (
@@ -16,10 +17,10 @@ import (
 	"strings"
 )
 
-// Array is elements in row-major order, little endian.
+// Array holds elements in row-major order, little endian.
 type Array struct {
 	Type  string // f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, as NumPy calls them
-	Shape []int  // none for a single number
+	Shape []int  // empty for a scalar
 	Data  []byte
 }
 
@@ -29,13 +30,13 @@ const (
 	maxRank   = 32
 )
 
-// ErrFormat says that a file is no .npy file.
-var ErrFormat = errors.New("no .npy file")
+// ErrFormat reports that a file is not an .npy file.
+var ErrFormat = errors.New("not an .npy file")
 
-// Is reports whether data begins as a .npy file does.
+// Is reports whether data begins with the magic of an .npy file.
 func Is(data []byte) bool { return strings.HasPrefix(string(data[:min(len(data), len(magic))]), magic) }
 
-// size is the bytes of an element, 0 for a type that is not read.
+// size returns the bytes of an element; 0 for an unsupported type.
 func size(typ string) int {
 	switch typ {
 	case "i1", "u1", "b1", "f2", "i2", "u2", "f4", "i4", "u4", "f8", "i8", "u8":
@@ -44,7 +45,7 @@ func size(typ string) int {
 	return 0
 }
 
-// Decode reads a file. The array does not alias data.
+// Decode decodes an .npy file. The array does not alias data.
 func Decode(data []byte) (*Array, error) {
 	if !Is(data) || len(data) < len(magic)+4 {
 		return nil, ErrFormat
@@ -56,10 +57,10 @@ func Decode(data []byte) (*Array, error) {
 	case (major == 2 || major == 3) && len(data) >= 12:
 		at, length = 12, uint64(binary.LittleEndian.Uint32(data[8:]))
 	default:
-		return nil, fmt.Errorf(".npy of version %d: only 1 to 3 are read", major)
+		return nil, fmt.Errorf("unsupported .npy version: got %d, want 1 to 3", major)
 	}
 	if length > maxHeader || length > uint64(len(data)-at) {
-		return nil, fmt.Errorf("a header of %d bytes in a file of %d", length, len(data))
+		return nil, fmt.Errorf(".npy header of %d bytes exceeds the file of %d", length, len(data))
 	}
 	h, err := parseHeader(string(data[at : at+int(length)]))
 	if err != nil {
@@ -77,7 +78,7 @@ func Decode(data []byte) (*Array, error) {
 	}
 	body := data[at+int(length):]
 	if !ok || want != uint64(len(body)) {
-		return nil, fmt.Errorf("%s of %v in %d bytes", h.typ, h.shape, len(body))
+		return nil, fmt.Errorf("array %s %v: got %d bytes", h.typ, h.shape, len(body))
 	}
 	a := &Array{Type: h.typ, Shape: h.shape, Data: slices.Clone(body)}
 	if h.big && width > 1 {
@@ -89,7 +90,7 @@ func Decode(data []byte) (*Array, error) {
 		a.Data = rowMajor(a.Data, h.shape, width)
 	}
 	if h.typ == "b1" && slices.ContainsFunc(a.Data, func(b byte) bool { return b > 1 }) {
-		return nil, errors.New("an array of bool with an element that is neither 0 nor 1")
+		return nil, errors.New("bool array: element is neither 0 nor 1")
 	}
 	return a, nil
 }
@@ -133,7 +134,7 @@ func parseHeader(text string) (header, error) {
 	body, open := strings.CutPrefix(body, "{")
 	body, closed := strings.CutSuffix(body, "}")
 	if !open || !closed {
-		return h, errors.New("it is no dictionary")
+		return h, errors.New("not a dictionary")
 	}
 	seen := map[string]bool{}
 	for {
@@ -143,10 +144,10 @@ func parseHeader(text string) (header, error) {
 		}
 		key, rest, ok := quoted(body)
 		if rest, ok = cutColon(rest, ok); !ok {
-			return h, fmt.Errorf("%.40q is no key and value", body)
+			return h, fmt.Errorf("invalid key and value %.40q", body)
 		}
 		if seen[key] {
-			return h, fmt.Errorf("the key %q stands twice", key)
+			return h, fmt.Errorf("duplicate key %q", key)
 		}
 		seen[key] = true
 		var err error
@@ -155,12 +156,12 @@ func parseHeader(text string) (header, error) {
 		}
 		if body = strings.TrimLeft(body, " "); body != "" {
 			if body, ok = strings.CutPrefix(body, ","); !ok {
-				return h, fmt.Errorf("%.40q stands where a comma belongs", body)
+				return h, fmt.Errorf("got %.40q, want a comma", body)
 			}
 		}
 	}
 	if len(seen) != 3 {
-		return h, fmt.Errorf("it has %d of the keys descr, fortran_order and shape", len(seen))
+		return h, fmt.Errorf("got %d of the keys descr, fortran_order and shape", len(seen))
 	}
 	return h, nil
 }
@@ -173,7 +174,7 @@ func cutColon(s string, ok bool) (string, bool) {
 	return strings.TrimLeft(s, " "), ok
 }
 
-// quoted takes a quoted text off the beginning of s.
+// quoted splits a quoted string from the beginning of s.
 func quoted(s string) (text, rest string, ok bool) {
 	if s == "" || s[0] != '\'' && s[0] != '"' {
 		return "", s, false
@@ -185,13 +186,13 @@ func quoted(s string) (text, rest string, ok bool) {
 	return s[1 : 1+end], s[2+end:], true
 }
 
-// value reads the value of a key and gives what stands behind it.
+// value parses the value of a key and returns the rest of s.
 func (h *header) value(key, s string) (string, error) {
 	switch key {
 	case "descr":
 		text, rest, ok := quoted(s)
 		if !ok || len(text) < 3 || !strings.ContainsRune("<>|=", rune(text[0])) || size(text[1:]) == 0 {
-			return "", fmt.Errorf("elements of %.40q: only numbers of 8 to 64 bits and bool are read", s)
+			return "", fmt.Errorf("unsupported element type %.40q: want bool or numbers of 8 to 64 bits", s)
 		}
 		h.typ, h.big = text[1:], text[0] == '>'
 		return rest, nil
@@ -203,40 +204,40 @@ func (h *header) value(key, s string) (string, error) {
 			h.fortran = true
 			return rest, nil
 		}
-		return "", fmt.Errorf("fortran_order is %.20q", s)
+		return "", fmt.Errorf("invalid fortran_order %.20q", s)
 	case "shape":
 		inner, rest, ok := strings.Cut(s, ")")
 		inner, open := strings.CutPrefix(inner, "(")
 		if !ok || !open {
-			return "", fmt.Errorf("the shape is %.40q", s)
+			return "", fmt.Errorf("invalid shape %.40q", s)
 		}
 		parts := strings.Split(inner, ",")
 		if last := len(parts) - 1; strings.TrimSpace(parts[last]) == "" {
 			parts = parts[:last]
 		} else if last == 0 {
-			return "", fmt.Errorf("the shape (%s) is a number: a list of one ends with a comma", inner)
+			return "", fmt.Errorf("invalid shape (%s): a tuple of one element ends with a comma", inner)
 		}
 		if len(parts) > maxRank {
-			return "", fmt.Errorf("%d dimensions, the limit is %d", len(parts), maxRank)
+			return "", fmt.Errorf("got %d dimensions, want at most %d", len(parts), maxRank)
 		}
 		for _, p := range parts {
 			n, err := strconv.ParseUint(strings.TrimSpace(p), 10, 63)
 			if err != nil {
-				return "", fmt.Errorf("the shape (%.40s) is none", inner)
+				return "", fmt.Errorf("invalid shape (%.40s)", inner)
 			}
 			h.shape = append(h.shape, int(n))
 		}
 		return rest, nil
 	}
-	return "", fmt.Errorf("the key %.40q", key)
+	return "", fmt.Errorf("unknown key %.40q", key)
 }
 
-// Encode writes a file of version 1. The array's data must be as long as its
-// type and shape say.
+// Encode encodes a file of version 1. The length of the array's data must match
+// its type and shape.
 func Encode(a *Array) ([]byte, error) {
 	n := size(a.Type)
 	if n == 0 {
-		return nil, fmt.Errorf("elements of %q cannot be written", a.Type)
+		return nil, fmt.Errorf("unsupported element type %q", a.Type)
 	}
 	order := "<"
 	if n == 1 {
@@ -253,7 +254,7 @@ func Encode(a *Array) ([]byte, error) {
 		dims = strings.TrimSuffix(dims, " ")
 	}
 	if n != len(a.Data) || len(a.Shape) > maxRank {
-		return nil, fmt.Errorf("%s of %v in %d bytes", a.Type, a.Shape, len(a.Data))
+		return nil, fmt.Errorf("array %s %v: got %d bytes", a.Type, a.Shape, len(a.Data))
 	}
 	text := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': False, 'shape': (%s), }", order, a.Type, dims)
 	const align = 64

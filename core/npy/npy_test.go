@@ -3,8 +3,10 @@ package npy_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ import (
 	"mm-abi.org/mm/internal/testfiles"
 )
 
-// file makes a .npy file of version 1 with a header as it stands.
+// file returns an .npy file of version 1 with the header and body.
 func file(header string, body ...byte) []byte {
 	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
 	return append(append(b, header...), body...)
@@ -28,7 +30,7 @@ func TestDecode(t *testing.T) {
 	}{
 		{"plain", file("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }  \n", 1, 0, 2, 0), npy.Array{Type: "i2", Shape: []int{2, 1}, Data: []byte{1, 0, 2, 0}}},
 		{"big endian", file("{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }\n", 0, 1, 0, 2), npy.Array{Type: "i2", Shape: []int{2}, Data: []byte{1, 0, 2, 0}}},
-		{"columns first", file("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", 1, 4, 2, 5, 3, 6), npy.Array{Type: "u1", Shape: []int{2, 3}, Data: []byte{1, 2, 3, 4, 5, 6}}},
+		{"Fortran order", file("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", 1, 4, 2, 5, 3, 6), npy.Array{Type: "u1", Shape: []int{2, 3}, Data: []byte{1, 2, 3, 4, 5, 6}}},
 		{"a number", file(`{"shape": (), "descr": "<f4", "fortran_order": False}`, 0, 0, 128, 63), npy.Array{Type: "f4", Data: []byte{0, 0, 128, 63}}},
 		{"nothing", file("{'descr': '<f8', 'fortran_order': True, 'shape': (0, 9223372036854775807), }\n"), npy.Array{Type: "f8", Shape: []int{0, 1<<63 - 1}}},
 		{"truth", file("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }\n", 1, 0), npy.Array{Type: "b1", Shape: []int{2}, Data: []byte{1, 0}}},
@@ -50,22 +52,22 @@ func TestRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":             {nil, "no .npy"},
+		"empty":             {nil, "not an .npy"},
 		"cut in the header": {file(ok)[:20], "header of"},
 		"too short":         {file(ok, 1, 2, 3), "3 bytes"},
 		"too long":          {file(ok, 1, 2, 3, 4, 5), "5 bytes"},
 		"overflow":          {file(strings.Replace(ok, "(1,)", "(4611686018427387904, 4)", 1), 0, 0, 0, 0), "4 bytes"},
-		"objects":           {file(strings.Replace(ok, "<f4", "|O", 1), 0), "only numbers"},
-		"text":              {file(strings.Replace(ok, "<f4", "<U3", 1), 0), "only numbers"},
-		"a structure":       {file(strings.Replace(ok, "'<f4'", "[('a', '<f4')]", 1), 0), "only numbers"},
-		"negative":          {file(strings.Replace(ok, "(1,)", "(-1,)", 1)), "is none"},
-		"no list":           {file(strings.Replace(ok, "(1,)", "(1)", 1)), "comma"},
-		"twice":             {file("{'shape': (), 'shape': (), 'descr': '<f4', 'fortran_order': False}"), "twice"},
+		"objects":           {file(strings.Replace(ok, "<f4", "|O", 1), 0), "element type"},
+		"text":              {file(strings.Replace(ok, "<f4", "<U3", 1), 0), "element type"},
+		"a structure":       {file(strings.Replace(ok, "'<f4'", "[('a', '<f4')]", 1), 0), "element type"},
+		"negative":          {file(strings.Replace(ok, "(1,)", "(-1,)", 1)), "invalid shape (-1,)"},
+		"not a list":        {file(strings.Replace(ok, "(1,)", "(1)", 1)), "comma"},
+		"twice":             {file("{'shape': (), 'shape': (), 'descr': '<f4', 'fortran_order': False}"), "duplicate"},
 		"key missing":       {file("{'shape': (), 'descr': '<f4'}"), "2 of the keys"},
-		"another key":       {file("{'code': 1}"), "code"},
+		"unknown key":       {file("{'code': 1}"), "code"},
 		"many dimensions":   {file(strings.Replace(ok, "(1,)", "("+strings.Repeat("1,", 33)+")", 1)), "33 dimensions"},
-		"no truth":          {file("{'descr': '|b1', 'fortran_order': False, 'shape': (1,), }", 2), "neither"},
-		"another version":   {append([]byte("\x93NUMPY\x09\x00\x00\x00\x00\x00"), 0), "version 9"},
+		"invalid bool":      {file("{'descr': '|b1', 'fortran_order': False, 'shape': (1,), }", 2), "neither"},
+		"unknown version":   {append([]byte("\x93NUMPY\x09\x00\x00\x00\x00\x00"), 0), "got 9"},
 		"words":             {file("hello"), "dictionary"},
 		"no comma":          {file("{'shape': () 'descr': '<f4'}"), "comma"},
 	} {
@@ -75,7 +77,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, a := range []npy.Array{{Type: "c8"}, {Type: "f4", Shape: []int{2}, Data: make([]byte, 4)}} {
 		if _, err := npy.Encode(&a); err == nil {
-			t.Errorf("%+v is written", a)
+			t.Errorf("encoded %+v", a)
 		}
 	}
 }
@@ -103,7 +105,44 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// NumPy reads what is written here, and what it writes is read here.
+func TestLimits(t *testing.T) {
+	const dict = "{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }"
+	header := func(n int) error {
+		head := binary.LittleEndian.AppendUint32([]byte("\x93NUMPY\x02\x00"), uint32(n))
+		_, err := npy.Decode(append(head, dict+strings.Repeat(" ", n-len(dict))+"\x00"...))
+		return err
+	}
+	rank := func(n int) error {
+		_, err := npy.Decode(file(strings.Replace(dict, "(1,)", "("+strings.Repeat("1,", n)+")", 1), 0))
+		return err
+	}
+	entries := func(n int) error {
+		arrays := make(map[string]*npy.Array, n)
+		for i := range n {
+			arrays[strconv.Itoa(i)] = &npy.Array{Type: "u1", Data: []byte{1}}
+		}
+		data, err := npy.EncodeArchive(arrays)
+		if err != nil {
+			return err
+		}
+		_, err = npy.ReadArchive(bytes.NewReader(data), int64(len(data)), 1<<20)
+		return err
+	}
+	for _, c := range []struct {
+		name     string
+		at, over error
+	}{
+		{"MaxHeader", header(npy.MaxHeader), header(npy.MaxHeader + 1)},
+		{"MaxRank", rank(npy.MaxRank), rank(npy.MaxRank + 1)},
+		{"MaxEntries", entries(npy.MaxEntries), entries(npy.MaxEntries + 1)},
+	} {
+		if c.at != nil || c.over == nil {
+			t.Errorf("%s: %v, one more: %v", c.name, c.at, c.over)
+		}
+	}
+}
+
+// NumPy reads the output of Encode, and Decode reads the output of NumPy.
 func TestNumPy(t *testing.T) {
 	python := testfiles.Python(t, "numpy")
 	const script = `
@@ -143,7 +182,7 @@ print(json.dumps(out))`
 	}
 }
 
-// Whatever is read can be written and read again.
+// An array that can be decoded can be encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add(file("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 1), }\n", 1, 0, 2, 0))
 	f.Add(file("{'descr': '>u4', 'fortran_order': True, 'shape': (1, 1), }\n", 1, 0, 2, 0))

@@ -11,7 +11,7 @@ import (
 	"mm-abi.org/mm/core/npy"
 )
 
-// archive is a ZIP of entries, names and bytes in turn.
+// archive returns a ZIP of entries, given as names and contents in turn.
 func archive(t testing.TB, entries ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,13 +52,13 @@ func TestArchive(t *testing.T) {
 	}
 	one := encoded(t, a)
 	for want, data := range map[string][]byte{
-		"no .npz":            []byte("PK"),
-		"0 entries":          archive(t),
-		`"readme" is no`:     archive(t, "readme", "text"),
-		"two entries":        archive(t, "x.npy", one, "x.npy", one),
-		"are left":           archive(t, "x.npy", one, "y.npy", strings.Repeat("\x00", 1<<20)),
-		`"y.npy": no .npy`:   archive(t, "x.npy", one, "y.npy", "text"),
-		"unexpected EOF|zip": archive(t, "x.npy", one)[:20],
+		"not an .npz":          []byte("PK"),
+		"0 entries":            archive(t),
+		`"readme" is not`:      archive(t, "readme", "text"),
+		"duplicate entry":      archive(t, "x.npy", one, "x.npy", one),
+		"remain within":        archive(t, "x.npy", one, "y.npy", strings.Repeat("\x00", 1<<20)),
+		`"y.npy": not an .npy`: archive(t, "x.npy", one, "y.npy", "text"),
+		"unexpected EOF|zip":   archive(t, "x.npy", one)[:20],
 	} {
 		_, err := npy.ReadArchive(bytes.NewReader(data), int64(len(data)), 1<<16)
 		ok := false
@@ -71,7 +71,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// What is written is read again, and the same arrays give the same bytes.
+// An encoded archive can be read again, and the encoding is deterministic.
 func TestEncodeArchive(t *testing.T) {
 	want := map[string]*npy.Array{"b": {Type: "f4", Shape: []int{1, 2}, Data: make([]byte, 8)}, "a": {Type: "u1", Shape: []int{3}, Data: []byte{1, 2, 3}}}
 	b, err := npy.EncodeArchive(want)
@@ -82,13 +82,13 @@ func TestEncodeArchive(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}
-	for range 8 { // whatever the order of the map
+	for range 8 { // map order must not matter
 		if again, err := npy.EncodeArchive(want); err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("other bytes, %v", err)
+			t.Fatalf("output differs: %v", err)
 		}
 	}
 	if _, err := npy.EncodeArchive(map[string]*npy.Array{"a": {Type: "f4", Shape: []int{2}, Data: []byte{1}}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("an array shorter than it says: %v", err)
+		t.Errorf("truncated array: %v", err)
 	}
 }
 

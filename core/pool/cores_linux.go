@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// physicalCores counts the distinct cores among the processors this process
-// may run on; 0 when the kernel does not say.
+// physicalCores counts the distinct cores among the processors that this
+// process may run on; 0 if unknown.
 func physicalCores() int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -29,7 +29,7 @@ func physicalCores() int {
 			continue
 		}
 		found++
-		// The list of processors that share a core names the core.
+		// The list of processors that share a core identifies the core.
 		siblings, err := os.ReadFile("/sys/devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/topology/thread_siblings_list")
 		if err != nil {
 			return 0
@@ -39,8 +39,8 @@ func physicalCores() int {
 	return len(cores)
 }
 
-// quota is the processor time that the control group grants, in whole
-// processors, rounded up; 0 when there is no limit.
+// quota returns the processor time that the control group grants, in
+// processors, rounded up; 0 without a limit.
 func quota() int {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -64,7 +64,7 @@ func quota() int {
 		case !strings.Contains(","+controllers+",", ",cpu,"):
 			continue
 		}
-		// A limit of any group above holds as well.
+		// The limits of all ancestor groups apply too.
 		for g := path.Clean("/" + group); ; g = path.Dir(g) {
 			limit = min(limit, read(filepath.Join(root, g)))
 			if g == "/" {

@@ -2,8 +2,8 @@
 
 package pool
 
-// physicalCores is not known here.
+// physicalCores returns 0: unknown on this system.
 func physicalCores() int { return 0 }
 
-// quota is not known here beyond what GOMAXPROCS says.
+// quota returns 0: no limit besides GOMAXPROCS is known on this system.
 func quota() int { return 0 }

@@ -2,7 +2,7 @@
 
 package pool
 
-// pause tells the core that the caller spins.
+// pause is a hint to the core that the caller spins.
 //
 //go:noescape
 func pause()

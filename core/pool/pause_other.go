@@ -4,5 +4,5 @@ package pool
 
 import "runtime"
 
-// pause lets other goroutines run, as there is no instruction at hand.
+// pause yields to other goroutines: this processor has no pause instruction.
 func pause() { runtime.Gosched() }

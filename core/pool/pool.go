@@ -1,20 +1,21 @@
 // Package pool runs loops over index ranges on a fixed set of threads: the
 // fork and join beneath every matrix product, a few hundred times a token.
 //
-// The way of a loop: [Pool.For] cuts [0, n) into one contiguous range a
-// thread, so that each streams through memory in order; a thread works its
-// range off from the front, chunk by chunk, and when it has none left takes
-// chunks from the back of another's. For returns when every index has been
-// done. A loop costs two cache-line hand-offs, below a microsecond.
+// [Pool.For] splits [0, n) into one contiguous range a thread, so that each
+// streams through memory in order. A thread processes its range from the front,
+// chunk by chunk, and then steals chunks from the back of other ranges. For
+// returns when every index is done. A loop costs two cache-line hand-offs, less
+// than a microsecond.
 //
-// Threads wait for work by spinning for a bounded time and then park, and the
-// caller waits for stragglers the same way. A thread that has not come to a
-// loop by the time all of it is done is left out of it. So when other programs
-// keep the cores busy, the caller goes on alone while another thread has no
-// core, and waits only for one that lost its core in the middle of a chunk.
+// Threads wait for work by spinning for a bounded time and then park; the
+// caller waits for the other threads in the same way. A thread that has not
+// joined a loop by the time all of it is done is left out. So if other programs
+// keep the cores busy, the caller continues without a thread that has no core,
+// and waits only for one that lost its core in the middle of a chunk.
 //
-// Which thread does a chunk is not determined; what a chunk computes must not
-// depend on it. Then results are the same for any number of threads.
+// The assignment of chunks to threads is not deterministic, so the result of a
+// chunk must not depend on it. Then results are the same for any number of
+// threads.
 package pool
 
 import (
@@ -25,9 +26,9 @@ import (
 
 // Task is the body of a loop.
 type Task interface {
-	// Do works on the indices lo ≤ i < hi. Calls run at the same time on
-	// different threads; thread is in [0, Threads) and may select scratch
-	// memory that no other call uses meanwhile.
+	// Do processes the indices lo ≤ i < hi. Calls run concurrently on different
+	// threads; thread is in [0, Threads) and may select scratch memory that no
+	// concurrent call uses.
 	Do(thread, lo, hi int)
 }
 
@@ -37,14 +38,14 @@ type Func func(thread, lo, hi int)
 // Do calls f.
 func (f Func) Do(thread, lo, hi int) { f(thread, lo, hi) }
 
-// Pool is a set of threads. It is made by [New]. One loop runs at a time: For
-// must not be called from two goroutines at once, nor from within a Task.
+// Pool is a set of threads, created by [New]. One loop runs at a time: For must
+// not be called concurrently, nor from within a Task.
 type Pool struct {
-	lanes  []lane // one a thread; 0 is the caller's
+	lanes  []lane // one for each thread; 0 is the caller's
 	exit   sync.WaitGroup
 	closed bool
 
-	// The loop, in one cache line with the number that announces it.
+	// The loop, in one cache line with its number.
 	_     [64]byte
 	task  Task
 	chunk int
@@ -56,17 +57,17 @@ type Pool struct {
 	wake    chan struct{} // wakes it
 }
 
-// lane is what belongs to one thread, in cache lines of its own.
+// lane holds the state of one thread, in separate cache lines.
 type lane struct {
-	// left is what is left of the thread's range, counted in chunks: its
-	// owner takes from the front, thieves from the back. It carries the
-	// number of the loop: a range of an earlier loop stands for the whole
-	// range of this one, which nobody has touched yet.
+	// left is the rest of the thread's range, counted in chunks: its owner
+	// takes from the front, thieves from the back. It includes the number of
+	// the loop: a range with the number of an earlier loop represents the full,
+	// untouched range of this one.
 	left atomic.Uint64
 	_    [56]byte
 
-	// state is the last loop that the thread came to, or was left out of,
-	// and whether it is at work on it: number<<1 | busy.
+	// state is the last loop that the thread joined or was left out of, and
+	// whether the thread is working on it: number<<1 | busy.
 	state  atomic.Uint64
 	parked atomic.Bool
 	wake   chan struct{}
@@ -74,42 +75,43 @@ type lane struct {
 	_      [32]byte
 }
 
-// The fields of left: 20 bits each for the ends, 24 for the loop's number.
+// The fields of left: 20 bits for each end, 24 for the loop's number.
 const (
 	endBits   = 20
 	maxChunks = 1<<endBits - 1
 	tagMask   = 1<<24 - 1
 )
 
-// How long a thread spins before it parks, in rounds of [pause]. One round is
-// about 20 to 40 ns, so that the most is some 50 µs: longer than the gaps between
-// the loops of one token, shorter than a scheduler's time slice. The caller waits so
-// long for stragglers. Another thread that has waited for a loop in vain halves its
-// rounds, down to some 3 µs: on a busy machine the caller may well be waiting for the
-// core on which it spins.
+// The rounds of [pause] that a thread spins before it parks. One round takes
+// about 20 to 40 ns, so the maximum is some 50 µs: longer than the gaps between
+// the loops of one token, shorter than a scheduler's time slice. The caller
+// waits that long for the other threads. A worker that has waited for a loop in
+// vain halves its rounds, down to some 3 µs: on a busy machine the caller may
+// be waiting for the core on which the worker spins.
 const (
-	mostRounds  = 1 << 11
-	leastRounds = 1 << 7
+	maxRounds = 1 << 11
+	minRounds = 1 << 7
 )
 
-// spun changes a thread's rounds by whether the last ones were enough.
-func (l *lane) spun(enough bool) {
+// adapt changes a thread's rounds by whether the last ones sufficed.
+func (l *lane) adapt(enough bool) {
 	if enough {
-		l.spin = min(2*l.spin, mostRounds)
+		l.spin = min(2*l.spin, maxRounds)
 	} else {
-		l.spin = max(l.spin/2, leastRounds)
+		l.spin = max(l.spin/2, minRounds)
 	}
 }
 
-// New starts a pool of the given number of threads, of which the caller of
-// For is one. 0 or less means [Default]. Close stops it.
+// New starts a pool of the given number of threads, one of which is the caller
+// of For. If threads is 0 or less, the number is [Default]. Close stops the
+// pool.
 func New(threads int) *Pool {
 	if threads <= 0 {
 		threads = Default()
 	}
 	p := &Pool{lanes: make([]lane, threads), wake: make(chan struct{}, 1)}
 	for i := range p.lanes {
-		p.lanes[i].spin = mostRounds
+		p.lanes[i].spin = maxRounds
 	}
 	for i := 1; i < threads; i++ {
 		p.lanes[i].wake = make(chan struct{}, 1)
@@ -119,7 +121,7 @@ func New(threads int) *Pool {
 	return p
 }
 
-// Threads is the number of threads, the caller's included.
+// Threads returns the number of threads, the caller's included.
 func (p *Pool) Threads() int { return len(p.lanes) }
 
 // Close stops the threads and waits for them. The pool must not be used
@@ -134,9 +136,9 @@ func (p *Pool) Close() {
 	p.exit.Wait()
 }
 
-// For does the indices 0 ≤ i < n of t in pieces of at most chunk indices
-// (at least 1, and few enough that there are at most 2²⁰-1 pieces) and returns
-// when all are done.
+// For processes the indices 0 ≤ i < n of t in pieces of at most chunk indices
+// and returns when all are done. chunk must be at least 1; it is raised if
+// there would be more than 2²⁰-1 pieces.
 func (p *Pool) For(n, chunk int, t Task) {
 	chunk = max(chunk, 1, (n+maxChunks-1)/maxChunks)
 	if n <= 0 {
@@ -154,7 +156,7 @@ func (p *Pool) For(n, chunk int, t Task) {
 	p.join(epoch)
 }
 
-// release begins a loop: the other threads see the task.
+// release publishes a loop to the other threads.
 func (p *Pool) release() (epoch uint32) {
 	epoch = p.epoch.Add(1)
 	for i := range p.lanes[1:] {
@@ -166,11 +168,11 @@ func (p *Pool) release() (epoch uint32) {
 	return epoch
 }
 
-// join waits for the threads that are at work on the loop and leaves out the
+// join waits for the threads that are working on the loop and leaves out the
 // others.
 func (p *Pool) join(epoch uint32) {
 	for {
-		for range mostRounds {
+		for range maxRounds {
 			if p.finished(epoch) {
 				return
 			}
@@ -187,8 +189,8 @@ func (p *Pool) join(epoch uint32) {
 	}
 }
 
-// finished reports whether no thread is at work on the loop any more, of which
-// nothing is left.
+// finished reports whether no thread is working on the loop, all of whose
+// chunks are taken.
 func (p *Pool) finished(epoch uint32) bool {
 	for i := range p.lanes[1:] {
 		l := &p.lanes[1+i]
@@ -198,14 +200,14 @@ func (p *Pool) finished(epoch uint32) bool {
 				return false
 			}
 			if l.state.CompareAndSwap(s, idle) {
-				l.left.Store(tagOf(epoch)) // mark its range, as the thread would have
+				l.left.Store(tagOf(epoch)) // mark its range, as the thread would do
 			}
 		}
 	}
 	return true
 }
 
-// work is the life of a thread.
+// work is the loop of a worker thread.
 func (p *Pool) work(thread int) {
 	defer p.exit.Done()
 	l := &p.lanes[thread]
@@ -214,7 +216,7 @@ func (p *Pool) work(thread int) {
 		epoch := p.await(l, uint32(seen>>1))
 		busy := uint64(epoch)<<1 | 1
 		if !l.state.CompareAndSwap(seen, busy) {
-			seen = l.state.Load() // left out
+			seen = l.state.Load() // the thread was left out
 			continue
 		}
 		if p.task == nil {
@@ -229,29 +231,30 @@ func (p *Pool) work(thread int) {
 	}
 }
 
-// await returns the number of the loop after seen, when it has begun.
+// await waits for a loop after seen and returns its number.
 func (p *Pool) await(l *lane, seen uint32) uint32 {
 	for range l.spin {
 		if e := p.epoch.Load(); e != seen {
-			l.spun(true)
+			l.adapt(true)
 			return e
 		}
 		pause()
 	}
-	l.spun(false)
+	l.adapt(false)
 	l.parked.Store(true)
 	if e := p.epoch.Load(); e != seen && l.parked.CompareAndSwap(true, false) {
 		return e
 	}
-	// Either nothing has begun, or release has seen parked and wakes us.
+	// Either no loop has begun, or release has seen parked and wakes the
+	// thread.
 	<-l.wake
 	return p.epoch.Load()
 }
 
-// tagOf marks a range as one of a loop.
+// tagOf returns the bits that mark a range as one of a loop.
 func tagOf(epoch uint32) uint64 { return uint64(epoch&tagMask) << (2 * endBits) }
 
-// run works the thread's own range off and then helps the others.
+// run processes the thread's range and then helps the others.
 func (p *Pool) run(thread int, epoch uint32) {
 	for {
 		c, ok := p.take(thread, epoch, true)
@@ -273,8 +276,8 @@ func (p *Pool) run(thread int, epoch uint32) {
 }
 
 // take takes a chunk from the front or the back of a thread's range. An owner
-// marks its range as one of this loop even when it is empty, so that numbers
-// of loops may wrap.
+// marks its range as one of this loop even if the range is empty, so that the
+// numbers of loops may wrap.
 func (p *Pool) take(thread int, epoch uint32, owner bool) (chunk int, ok bool) {
 	left := &p.lanes[thread].left
 	tag := tagOf(epoch)
@@ -305,9 +308,9 @@ func (p *Pool) take(thread int, epoch uint32, owner bool) (chunk int, ok bool) {
 	}
 }
 
-// Default is the number of threads that compute without getting into each
-// other's way: the smallest of the physical cores this process may run on,
-// the processor quota of its control group, and GOMAXPROCS.
+// Default returns the number of threads that can run without competing: the
+// minimum of the physical cores that this process may run on, the processor
+// quota of its control group, and GOMAXPROCS.
 func Default() int {
 	n := runtime.GOMAXPROCS(0)
 	if c := physicalCores(); c > 0 {

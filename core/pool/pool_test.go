@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestForDoesEachIndexOnce runs loops of many lengths and chunk sizes, with
-// pauses long enough for the workers to park in between.
+// Loops of many lengths and chunk sizes, with pauses long enough for the
+// workers to park in between.
 func TestForDoesEachIndexOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		p := New(threads)
@@ -40,7 +40,7 @@ func TestForDoesEachIndexOnce(t *testing.T) {
 	}
 }
 
-// TestManyShortLoops exercises the hand-off.
+// Many short loops exercise the hand-off.
 func TestManyShortLoops(t *testing.T) {
 	p := New(4)
 	defer p.Close()
@@ -54,8 +54,8 @@ func TestManyShortLoops(t *testing.T) {
 	}
 }
 
-// TestWrap: the ranges of a loop are told from those of any loop before it,
-// across the end of the numbers that tell them apart.
+// The ranges of a loop are distinguished from those of every earlier loop,
+// across the wrap of loop numbers.
 func TestWrap(t *testing.T) {
 	p := &Pool{lanes: make([]lane, 2)}
 	for _, first := range []uint32{0, tagMask - 2, 1<<32 - 3} {
@@ -85,7 +85,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestManyIndices: pieces are made larger when there would be too many.
+// Pieces grow if there would be too many.
 func TestManyIndices(t *testing.T) {
 	p := New(3)
 	defer p.Close()
@@ -95,10 +95,16 @@ func TestManyIndices(t *testing.T) {
 	if got := sum.Load(); got != n {
 		t.Fatalf("%d indices were done, want %d", got, n)
 	}
+	for _, n := range []int{maxChunks, maxChunks + 1} {
+		var chunks atomic.Int64
+		p.For(n, 1, Func(func(_, lo, hi int) { chunks.Add(1) }))
+		if got := chunks.Load(); n == maxChunks && got != maxChunks || got > maxChunks {
+			t.Errorf("%d indices: %d chunks", n, got)
+		}
+	}
 }
 
-// TestScratchIsExclusive shows that no two calls share a thread number at a
-// time.
+// No two concurrent calls share a thread number.
 func TestScratchIsExclusive(t *testing.T) {
 	p := New(4)
 	defer p.Close()
@@ -112,7 +118,7 @@ func TestScratchIsExclusive(t *testing.T) {
 	}))
 }
 
-// TestStealing: a thread that is stuck does not hold up the rest of its range.
+// A blocked thread does not delay the rest of its range.
 func TestStealing(t *testing.T) {
 	p := New(2)
 	defer p.Close()
@@ -147,22 +153,22 @@ func TestDefault(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	p := New(2)
 	defer p.Close()
-	task := &nothing{}
+	task := &noop{}
 	if n := testing.AllocsPerRun(100, func() { p.For(64, 4, task) }); n != 0 {
 		t.Errorf("%v allocations a loop", n)
 	}
 }
 
-type nothing struct{}
+type noop struct{}
 
-func (*nothing) Do(int, int, int) {}
+func (*noop) Do(int, int, int) {}
 
 func BenchmarkFor(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {
 			p := New(threads)
 			defer p.Close()
-			task := &nothing{}
+			task := &noop{}
 			for b.Loop() {
 				p.For(2, 1, task)
 			}
@@ -183,41 +189,40 @@ func ExamplePool_For() {
 	// Output: [0 1 4 9 16]
 }
 
-// TestSpun: rounds shrink while waiting is in vain, to no fewer than the least,
-// and come back, to no more than the most.
-func TestSpun(t *testing.T) {
-	l := lane{spin: mostRounds}
-	l.spun(true)
-	if l.spin != mostRounds {
+// Rounds shrink while waiting is in vain, down to minRounds, and grow again, up
+// to maxRounds.
+func TestAdapt(t *testing.T) {
+	l := lane{spin: maxRounds}
+	l.adapt(true)
+	if l.spin != maxRounds {
 		t.Errorf("%d rounds after success", l.spin)
 	}
 	for before := l.spin; ; before = l.spin {
-		if l.spun(false); l.spin >= before {
+		if l.adapt(false); l.spin >= before {
 			break
 		}
 	}
-	if l.spin != leastRounds {
+	if l.spin != minRounds {
 		t.Errorf("%d rounds after failures", l.spin)
 	}
 	for range 10 {
-		l.spun(true)
+		l.adapt(true)
 	}
-	if l.spin != mostRounds {
+	if l.spin != maxRounds {
 		t.Errorf("%d rounds after successes", l.spin)
 	}
 }
 
-// TestWaitingShrinksSpin: threads that find nothing to do for long spin less the
-// next time.
+// Threads that wait in vain spin less the next time.
 func TestWaitingShrinksSpin(t *testing.T) {
 	p := New(2)
 	for range 3 {
-		for p.For(2, 1, &nothing{}); !p.lanes[1].parked.Load(); {
+		for p.For(2, 1, &noop{}); !p.lanes[1].parked.Load(); {
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
 	p.Close()
-	if l := &p.lanes[1]; l.spin >= mostRounds {
+	if l := &p.lanes[1]; l.spin >= maxRounds {
 		t.Errorf("%d rounds after a thread has parked", l.spin)
 	}
 }

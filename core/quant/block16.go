@@ -1,7 +1,7 @@
 package quant
 
-// The types with blocks of 256 elements and a scale of few bits for each 16 of
-// them: Q2_K and Q3_K.
+// The types with blocks of 256 elements and a scale of few bits for each group
+// of 16: Q2_K and Q3_K.
 
 // Offsets of the fields.
 const (
@@ -11,19 +11,19 @@ const (
 	q2KScaleMost, q3KScaleHalf, groupSize = 15, 32, 16
 )
 
-// pairOf says where element i of a block keeps its lower two bits: 128
-// elements share 32 bytes, and a byte holds one element of each 32.
+// pairOf returns the position of the lower two bits of element i of a block:
+// 128 elements share 32 bytes, and a byte holds one element of each 32.
 func pairOf(i int) (at, shift int) { return i/128*32 + i%32, i % 128 / 32 * 2 }
 
-// ScaleQ3K takes the scale of group g, 0 to 15, from the 12 bytes of a Q3_K
-// block that hold them: -32 to 31. The lower halves of the 16 share 8 bytes,
-// the upper two bits the last four.
+// ScaleQ3K returns the scale of group g, 0 to 15, from the 12 scale bytes of a
+// Q3_K block: -32 to 31. The lower halves of the 16 scales share 8 bytes; the
+// last four bytes hold the upper two bits.
 func ScaleQ3K(s []byte, g int) int8 {
 	low := s[g%8] >> (g / 8 * 4) & 15
 	return int8(low|s[8+g%4]>>(g/4*2)&3<<4) - q3KScaleHalf
 }
 
-// putScaleQ3K is the reverse of ScaleQ3K; s must be zero before the first.
+// putScaleQ3K is the inverse of ScaleQ3K; s must initially be zero.
 func putScaleQ3K(s []byte, g int, scale int) {
 	v := byte(scale + q3KScaleHalf)
 	s[g%8] |= v & 15 << (g / 8 * 4)
@@ -50,7 +50,7 @@ func decodeQ3_K(b []byte, x []float32) {
 }
 
 // fitQ2_K fits a scale and a minimum to each group of 16 and rounds these to
-// four bits of the block's units.
+// four bits in units of the block.
 func fitQ2_K(b []byte, x, w []float32) {
 	a := affine{most: q2KMost}
 	var scales, minima, matters [16]float32
@@ -83,8 +83,8 @@ func putQ2_K(b, q []byte) {
 	}
 }
 
-// fitQ3_K fits a scale to each group of 16 and rounds these to six bits of the
-// block's unit.
+// fitQ3_K fits a scale to each group of 16 and rounds these to six bits in
+// units of the block.
 func fitQ3_K(b []byte, x, w []float32) {
 	var scales, matters [16]float32
 	for g := range scales {

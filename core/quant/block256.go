@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The types with blocks of 256 elements: groups of 32 (Q4_K, Q5_K) or 16
-// (Q6_K) whose scales are integers themselves.
+// The types with blocks of 256 elements: groups of 32 (Q4_K, Q5_K) or 16 (Q6_K)
+// with integer scales.
 
 // Offsets of the fields.
 const (
@@ -16,10 +16,10 @@ const (
 	q8KQuants, q8KSums              = 4, 260
 )
 
-// ScaleMin takes the 6-bit scale and minimum of group g, 0 to 7, from the 12
-// bytes of a Q4_K or Q5_K block that hold them. The first four groups have a
-// byte each; the upper two bits of those bytes, and four bytes more, are the
-// last four groups'.
+// ScaleMin returns the 6-bit scale and minimum of group g, 0 to 7, from the 12
+// scale bytes of a Q4_K or Q5_K block. Each of the first four groups has one
+// byte; the last four groups use the upper two bits of those bytes and four
+// more bytes.
 func ScaleMin(s []byte, g int) (scale, minimum byte) {
 	if g < 4 {
 		return s[g] & 63, s[g+4] & 63
@@ -27,7 +27,7 @@ func ScaleMin(s []byte, g int) (scale, minimum byte) {
 	return s[g+4]&15 | s[g-4]>>6<<4, s[g+4]>>4 | s[g]>>6<<4
 }
 
-// putScaleMin is the reverse of ScaleMin; s must be zero before the first.
+// putScaleMin is the inverse of ScaleMin; s must initially be zero.
 func putScaleMin(s []byte, g int, scale, minimum byte) {
 	if g < 4 {
 		s[g] |= scale
@@ -63,8 +63,7 @@ func decodeQ5_K(b []byte, x []float32) {
 	}
 }
 
-// Q6 takes element i, 0 to 255, of a Q6_K block: 0 to 63, of which 32 is to be
-// subtracted.
+// Q6 returns element i, 0 to 255, of a Q6_K block: 0 to 63, biased by 32.
 func Q6(b []byte, i int) byte {
 	// 128 elements share 64 bytes of low halves and 32 bytes of upper bits.
 	half, quarter, l := i/128, i%128/32, i%32
@@ -79,8 +78,8 @@ func decodeQ6_K(b []byte, x []float32) {
 	}
 }
 
-// encodeQ8_K: one scale for 256 elements, the largest of which becomes -127
-// or 127, and the sums of groups of 16.
+// encodeQ8_K writes one scale for 256 elements, of which the largest maps to
+// -127 or 127, and the sums of groups of 16.
 func encodeQ8_K(b []byte, x []float32) {
 	p := peak(x)
 	inv := inverse(p) * -127
@@ -108,7 +107,7 @@ func fitQ4_K(b []byte, x, w []float32) { fitGroups(b, x, w, affine{most: 15}) }
 func fitQ5_K(b []byte, x, w []float32) { fitGroups(b, x, w, affine{most: 31}) }
 
 // fitGroups fits a scale and a minimum to each group of 32 and rounds these to
-// six bits of the block's units.
+// six bits in units of the block.
 func fitGroups(b []byte, x, w []float32, a affine) {
 	const most = 63
 	var scales, minima, matters [8]float32
@@ -147,8 +146,8 @@ func putQ5_K(b, q []byte) {
 	}
 }
 
-// fitQ6_K fits a scale to each group of 16 and rounds these to eight bits
-// of the block's unit.
+// fitQ6_K fits a scale to each group of 16 and rounds these to eight bits in
+// units of the block.
 func fitQ6_K(b []byte, x, w []float32) {
 	const scaleHalf, half = 128, 32
 	var scales, matters [16]float32

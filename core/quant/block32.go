@@ -7,7 +7,7 @@ import (
 
 // The types with blocks of 32 elements.
 
-// encodeQ8_0: d = max|x| / 127; q is rounded half away from zero, as by C's
+// encodeQ8_0 uses d = max|x| / 127 and rounds q half away from zero, like C's
 // roundf.
 func encodeQ8_0(b []byte, x []float32) {
 	d := abs(peak(x)) / 127
@@ -25,9 +25,9 @@ func decodeQ8_0(b []byte, x []float32) {
 	}
 }
 
-// encodeQ4_0: the element of largest magnitude becomes exactly -8, so that
-// the one value that has no positive counterpart is used. The conversion keeps
-// the product from being fused into the sum, which rounds differently.
+// encodeQ4_0 maps the element of largest magnitude to exactly -8, so that the
+// one value without a positive counterpart is used. The conversion prevents the
+// product from being fused into the sum, which would round differently.
 func encodeQ4_0(b []byte, x []float32) {
 	d := peak(x) / -8
 	inv := inverse(d)
@@ -71,7 +71,7 @@ func decodeQ5_1(b []byte, x []float32) {
 	}
 }
 
-// encodeQ4_1: the least element becomes m, the largest 15.
+// encodeQ4_1 maps the smallest element to m and the largest to 15.
 func encodeQ4_1(b []byte, x []float32) {
 	inv, m := encodeRange(b, x, 15)
 	for i := range 16 {
@@ -79,7 +79,7 @@ func encodeQ4_1(b []byte, x []float32) {
 	}
 }
 
-// encodeQ5_1: the least element becomes m, the largest 31.
+// encodeQ5_1 maps the smallest element to m and the largest to 31.
 func encodeQ5_1(b []byte, x []float32) {
 	inv, m := encodeRange(b, x, 31)
 	var high uint32
@@ -91,7 +91,7 @@ func encodeQ5_1(b []byte, x []float32) {
 	binary.LittleEndian.PutUint32(b[4:], high)
 }
 
-// encodeQ5_0: as Q4_0, the element of largest magnitude becomes -16.
+// encodeQ5_0 maps the element of largest magnitude to -16, like encodeQ4_0.
 func encodeQ5_0(b []byte, x []float32) {
 	d := peak(x) / -16
 	inv := inverse(d)
@@ -106,8 +106,8 @@ func encodeQ5_0(b []byte, x []float32) {
 	binary.LittleEndian.PutUint32(b[2:], high)
 }
 
-// encodeRange writes the scale and the minimum that map a block onto 0 to
-// most, and gives what to subtract and to multiply with.
+// encodeRange writes the scale and the minimum that map a block to 0…most, and
+// returns the inverse of the scale and the minimum.
 func encodeRange(b []byte, x []float32, most int) (inv, least float32) {
 	least, hi := x[0], x[0]
 	for _, v := range x {
@@ -119,7 +119,7 @@ func encodeRange(b []byte, x []float32, most int) (inv, least float32) {
 	return inverse(d), least
 }
 
-// upward rounds v·inv to an integer from 0 to most, ties upwards.
+// upward rounds v·inv to an integer from 0 to most, ties upward.
 func upward(v, inv float32, most int) byte {
 	q := float32(v*inv) + 0.5
 	if !(q > 0) {
@@ -131,7 +131,7 @@ func upward(v, inv float32, most int) byte {
 	return byte(q)
 }
 
-// The scales of the types of 32 elements for elements that matter by w.
+// The scales of the types of 32 elements for elements weighted by w.
 
 func fitQ8_0(b []byte, x, w []float32) {
 	const half = 127
@@ -186,7 +186,7 @@ func putNibbles(b, q []byte) {
 	}
 }
 
-// putFive writes the upper bits, and then the nibbles.
+// putFive writes the upper bits, then the nibbles.
 func putFive(b, q []byte) {
 	var high uint32
 	for i, v := range q {

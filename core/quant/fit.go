@@ -2,19 +2,19 @@ package quant
 
 import "math"
 
-// Fitting of scales by weighted least squares: round the elements with a
-// trial scale, solve for the scale that serves these integers best, round
-// again with it, and keep the best of several trials.
+// Scales are fitted by weighted least squares: round the elements with a trial
+// scale, solve for the best scale of these integers, round again with it, and
+// keep the best of several trials.
 //
-// Products that are added to something are converted to their own type: that
-// keeps processors with a fused multiply-add from rounding otherwise, and the
-// same weights from having two digests.
+// Products that are added are first converted to their own type, which prevents
+// fused multiply-adds. Otherwise the same weights would round differently on
+// processors that have them and get different digests.
 
-// trials are the factors on the plain scale, which maps the extremes of a
-// group onto the ends of a range of so many integers, that fits start from.
-// Narrower scales clip the extremes in favour of everything else. Below 0.88
-// they pay where integers are few; where they are not, they fit an importance
-// matrix better, and make models predict text worse.
+// trials returns the factors on the plain scale, which maps the extremes of a
+// group to the ends of a range of the given number of integers, from which fits
+// start. Smaller scales clip the extremes and represent the other elements
+// better. Below 0.88 they pay off for types of few integers; for the others
+// they fit an importance matrix better, and models predict text worse.
 func trials(integers int) []float32 {
 	if integers <= 8 {
 		return allTrials[:]
@@ -24,11 +24,11 @@ func trials(integers int) []float32 {
 
 var allTrials = [...]float32{1, 0.97, 0.94, 0.91, 0.88, 1.04, 1.08, 1.12, 0.8, 0.7}
 
-// refinements is how often a trial is solved and rounded again.
+// refinements is the number of times that a trial is solved and rounded again.
 const refinements = 3
 
-// magnitudeWeights sets w[i] = rms(x) + |x[i]|: large weights matter more in
-// a product than small ones. rms is that of each 32.
+// magnitudeWeights sets w[i] = rms(x) + |x[i]|, because large weights
+// contribute more to a product. rms is that of each 32 elements.
 func magnitudeWeights(w, x []float32) {
 	for from := 0; from < len(x); from += 32 {
 		part := x[from : from+32]
@@ -40,14 +40,14 @@ func magnitudeWeights(w, x []float32) {
 }
 
 // affine is an integer range 0 to most with a scale and a minimum that is
-// taken off.
+// subtracted.
 type affine struct {
 	most   int
-	signed bool // the minimum may be below 0 as well
+	signed bool // the minimum may be negative
 }
 
-// fit finds scale, at least 0, and minimum for which
-// Σ w·(scale·q - minimum - x)² is small with integers 0 ≤ q ≤ most.
+// fit returns a scale ≥ 0 and a minimum for which Σ w·(scale·q - minimum - x)²
+// is small with integers 0 ≤ q ≤ most.
 func (a affine) fit(x, w []float32) (scale, minimum float32) {
 	lo, hi := x[0], x[0]
 	for _, v := range x {
@@ -82,8 +82,8 @@ func (a affine) fit(x, w []float32) (scale, minimum float32) {
 	return scale, minimum
 }
 
-// solve rounds x with (s, m) and gives the scale and the minimum that fit
-// these integers best, and the error of that less Σ w·x².
+// solve rounds x with (s, m) and returns the scale and minimum that fit these
+// integers best, and their error minus Σ w·x².
 func (a affine) solve(x, w []float32, s, m float32) (e float64, scale, minimum float32) {
 	inv := 1 / s
 	var sw, sq, sqq, sx, sxq float64
@@ -112,7 +112,7 @@ func (a affine) solve(x, w []float32, s, m float32) (e float64, scale, minimum f
 	return e, float32(d), float32(o)
 }
 
-// loss is Σ w·(scale·q - minimum - x)² with the nearest integers.
+// loss returns Σ w·(scale·q - minimum - x)² with the nearest integers.
 func (a affine) loss(x, w []float32, scale, minimum float32) float64 {
 	inv := inverse(scale)
 	var e float64
@@ -124,7 +124,7 @@ func (a affine) loss(x, w []float32, scale, minimum float32) float64 {
 	return e
 }
 
-// fitLinear finds a scale, of either sign, for which Σ w·(scale·q - x)² is
+// fitLinear returns a scale, of either sign, for which Σ w·(scale·q - x)² is
 // small with integers -half ≤ q < half.
 func fitLinear(x, w []float32, half int) float32 {
 	p := peak(x)
@@ -146,15 +146,15 @@ func fitLinear(x, w []float32, half int) float32 {
 				s = next
 			}
 			if half > 4 {
-				break // the other end serves a single element, and moves all
+				break // the other end only serves a single element and shifts all others
 			}
 		}
 	}
 	return scale
 }
 
-// solveLinear rounds x with s and gives the scale that fits these integers
-// best, and by how much the error of that is less than Σ w·x².
+// solveLinear rounds x with s and returns the scale that fits these integers
+// best, and Σ w·x² minus its error.
 func solveLinear(x, w []float32, s float32, half int) (gain float64, scale float32) {
 	inv := 1 / s
 	var sqq, sxq float64
@@ -170,7 +170,7 @@ func solveLinear(x, w []float32, s float32, half int) (gain float64, scale float
 	return sxq * sxq / sqq, float32(sxq / sqq)
 }
 
-// lossLinear is Σ w·(scale·q - x)² with the nearest integers.
+// lossLinear returns Σ w·(scale·q - x)² with the nearest integers.
 func lossLinear(x, w []float32, scale float32, half int) float64 {
 	inv := inverse(scale)
 	var e float64
@@ -181,8 +181,8 @@ func lossLinear(x, w []float32, scale float32, half int) float64 {
 	return e
 }
 
-// unit finds the unit of which the scales, each of which matters by w, are
-// nearly whole multiples from 0 to most.
+// unit returns a unit of which the scales, weighted by w, are nearly integer
+// multiples from 0 to most.
 func unit(scales, w []float32, most int) float32 {
 	hi := largest(scales)
 	if !(hi > 0) || math.IsInf(float64(hi), 0) {
@@ -205,7 +205,7 @@ func unit(scales, w []float32, most int) float32 {
 	return d
 }
 
-// total is Σ w.
+// total returns Σ w.
 func total(w []float32) float32 {
 	var sum float32
 	for _, v := range w {
@@ -214,8 +214,8 @@ func total(w []float32) float32 {
 	return sum
 }
 
-// settle gives the scale and the minimum, as integers of the units d and dmin,
-// that serve a group best: the nearest ones or their neighbours.
+// settle returns the best scale and minimum of a group as integers in units of
+// d and dmin: the nearest ones or their neighbors.
 func (a affine) settle(x, w []float32, scale, minimum, d, dmin float32, most int) (s, m int) {
 	near, low := nearest(scale*inverse(d), 0, most), nearest(minimum*inverse(dmin), 0, most)
 	best := math.Inf(1)
@@ -229,13 +229,13 @@ func (a affine) settle(x, w []float32, scale, minimum, d, dmin float32, most int
 			}
 		}
 	}
-	if math.IsInf(best, 1) { // of numbers that are none
+	if math.IsInf(best, 1) { // NaN elements
 		return near, low
 	}
 	return s, m
 }
 
-// settleLinear is the same for a scale alone, -half to half-1.
+// settleLinear is settle for a scale without minimum, -half to half-1.
 func settleLinear(x, w []float32, scale, d float32, scaleHalf, half int) int {
 	near := nearest(scale*inverse(d), -scaleHalf, scaleHalf-1)
 	best, s := math.Inf(1), near

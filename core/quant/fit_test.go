@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// noise is n numbers as weights have them, some of them far out.
+// noise returns n numbers distributed like weights, with some outliers.
 func noise(n int) []float32 {
 	rng := rand.New(rand.NewPCG(8, 9))
 	x := make([]float32, n)
@@ -23,7 +23,7 @@ func noise(n int) []float32 {
 	return x
 }
 
-// lost is the root of the mean square of what a row loses.
+// lost returns the root mean square error of an encoded row.
 func lost(b []byte, x []float32, t tensor.Type) float64 {
 	back := make([]float32, len(x))
 	quant.Dequantize(back, b, t)
@@ -34,8 +34,8 @@ func lost(b []byte, x []float32, t tensor.Type) float64 {
 	return math.Sqrt(sum / float64(len(x)))
 }
 
-// Fitted, types of 32 elements lose less than when their extremes are kept;
-// eight bits and floats are what Quantize writes.
+// For types of 32 elements, Fit has a smaller error than Quantize, which
+// preserves the extremes; for eight bits and floats they are equal.
 func TestFit(t *testing.T) {
 	x := noise(256 * 64)
 	for typ, most := range map[tensor.Type]float64{
@@ -51,12 +51,12 @@ func TestFit(t *testing.T) {
 			continue
 		}
 		if p, f := lost(plain, x, typ), lost(fitted, x, typ); f > most*p {
-			t.Errorf("%s: %.6f are lost, %.6f to the extremes", typ, f, p)
+			t.Errorf("%s: error %.6f of Fit, %.6f of Quantize", typ, f, p)
 		}
 	}
 }
 
-// A grid of sixteen, which a published Q4_1 is, is on that of thirty-two too.
+// The grid of 16 values of a published Q4_1 model is also a grid of 32.
 func TestFitFindsTheGrid(t *testing.T) {
 	x := noise(256 * 8)
 	b := make([]byte, tensor.Q4_1.RowBytes(len(x)))
@@ -67,11 +67,12 @@ func TestFitFindsTheGrid(t *testing.T) {
 	fitted := lost(finer, x, tensor.Q5_1)
 	quant.Quantize(finer, x, tensor.Q5_1)
 	if plain := lost(finer, x, tensor.Q5_1); fitted > plain/5 {
-		t.Errorf("%.6f are lost, %.6f to the extremes", fitted, plain)
+		t.Errorf("error %.6f of Fit, %.6f of Quantize", fitted, plain)
 	}
 }
 
-// Where all columns matter alike, Q3_K is as without an importance matrix.
+// With equal importance of all columns, Q3_K is encoded as without an
+// importance matrix.
 func TestEvenImportance(t *testing.T) {
 	x, even := noise(256*8), make([]float32, 256*8)
 	for i := range even {
@@ -81,6 +82,6 @@ func TestEvenImportance(t *testing.T) {
 	quant.Fit(plain, x, tensor.Q3_K)
 	quant.QuantizeWeighted(weighted, x, even, tensor.Q3_K)
 	if !bytes.Equal(plain, weighted) {
-		t.Error("an even importance matrix writes another Q3_K")
+		t.Error("Q3_K depends on a uniform importance matrix")
 	}
 }

@@ -6,33 +6,32 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// grid is a type whose elements are integers of few bits on a scale that the
-// block says: value = scale·(q - zero) + offset, or scale·table[q]. A block is
-// written in two steps, first the scales and then the integers, so that what
-// chooses the integers may be something else than rounding.
+// grid describes a type whose elements are integers of few bits on a scale
+// stored in the block: value = scale·(q - zero) + offset, or scale·table[q]. A
+// block is written in two steps, first the scales and then the integers, so
+// that the integers may be chosen by something other than rounding.
 type grid struct {
 	zero, most int
-	values     *[16]int8 // IQ4's, or nil
+	values     *[16]int8 // the table of IQ4, or nil
 
-	// fit writes the scales of a block, which is cleared, for elements that
-	// matter by w.
+	// fit writes the scales of a cleared block for elements weighted by w.
 	fit func(b []byte, x, w []float32)
-	// steps reads them: one scale and offset for each element.
+	// steps reads the scales: one scale and offset for each element.
 	steps func(b []byte, s *steps)
-	// put writes the integers of a block that holds none yet.
+	// put writes the integers of a block, whose integers must be zero.
 	put func(b []byte, q []byte)
-	// flat takes importance alone, whatever an element's size, and near weighs
-	// sizes as without an importance matrix: what has been measured to serve the
-	// type best.
+	// flat weights elements by importance only, regardless of their size; near
+	// weights sizes as without an importance matrix. Both choices were measured
+	// to be best for the type.
 	flat, near bool
 }
 
-// maxBlock is the elements of the largest block.
-const maxBlock = 256
+// largestBlock is the number of elements of the largest block.
+const largestBlock = 256
 
-// steps are the scales and offsets of the elements of a block, and the inverse
-// scales.
-type steps struct{ scale, offset, inverse [maxBlock]float32 }
+// steps holds the scales and offsets of the elements of a block, and the
+// inverse scales.
+type steps struct{ scale, offset, inverse [largestBlock]float32 }
 
 // spread sets the elements lo to hi.
 func (s *steps) spread(lo, hi int, scale, offset float32) {
@@ -42,7 +41,7 @@ func (s *steps) spread(lo, hi int, scale, offset float32) {
 	}
 }
 
-// gridOf gives the grid of a type; false where it has none.
+// gridOf returns the grid of a type; false if it has none.
 func gridOf(t tensor.Type) (grid, bool) {
 	switch t {
 	case tensor.Q8_0:
@@ -73,13 +72,13 @@ func gridOf(t tensor.Type) (grid, bool) {
 	return grid{}, false
 }
 
-// CanWeigh reports whether [QuantizeWeighted] and [Rounder] write t.
+// CanWeigh reports whether [QuantizeWeighted] and [Rounder] support t.
 func CanWeigh(t tensor.Type) bool {
 	_, ok := gridOf(t)
 	return ok
 }
 
-// round is the integer for v of an element with these steps.
+// round returns the integer for v of an element with these steps.
 func (g *grid) round(v, offset, inverse float32) byte {
 	if g.values != nil {
 		return nearestIQ4(v * inverse)
@@ -87,7 +86,7 @@ func (g *grid) round(v, offset, inverse float32) byte {
 	return byte(nearest((v-offset)*inverse, -g.zero, g.most-g.zero) + g.zero)
 }
 
-// value is what an integer stands for.
+// value returns the value of an integer.
 func (g *grid) value(q byte, scale, offset float32) float32 {
 	if g.values != nil {
 		return scale * float32(g.values[q])
@@ -98,7 +97,7 @@ func (g *grid) value(q byte, scale, offset float32) float32 {
 // encode fits and rounds one block.
 func (g *grid) encode(b []byte, x, w []float32) {
 	var s steps
-	var q [maxBlock]byte
+	var q [largestBlock]byte
 	clear(b)
 	g.fit(b, x, w)
 	g.steps(b, &s)
@@ -108,18 +107,18 @@ func (g *grid) encode(b []byte, x, w []float32) {
 	g.put(b, q[:len(x)])
 }
 
-// plain is encode where nobody knows what matters.
+// plain is encode without importance.
 func (g *grid) plain(b []byte, x []float32) {
-	var w [maxBlock]float32
+	var w [largestBlock]float32
 	magnitudeWeights(w[:len(x)], x)
 	g.encode(b, x, w[:len(x)])
 }
 
-// Fit is [Quantize] with the scales of types of few bits fitted to the elements,
-// those of 32 elements with a minimum as well, which Quantize maps onto the
-// block's extremes as ggml does: less is lost, in the same number of bytes. Q4_0
-// and Q5_0 are as Quantize writes them: fitted ones lose less of the squares, and
-// models whose elements lie on a grid of Q4_1 know less for it.
+// Fit is [Quantize] with fitted scales. It fits the types of few bits,
+// including those of 32 elements with a minimum, for which Quantize maps to the
+// block's extremes like ggml: the error is smaller in the same number of bytes.
+// Q4_0 and Q5_0 are written as by Quantize: fitting reduces the squared error,
+// but models whose elements are on a Q4_1 grid lose accuracy.
 func Fit(dst []byte, src []float32, t tensor.Type) {
 	g, ok := gridOf(t)
 	if !ok || t == tensor.Q8_0 || t == tensor.Q4_0 || t == tensor.Q5_0 {
@@ -132,12 +131,12 @@ func Fit(dst []byte, src []float32, t tensor.Type) {
 	eachBlock(dst, src, t, g.plain)
 }
 
-// QuantizeWeighted is [Quantize] of one row whose columns do not matter alike:
-// importance holds, for each, the mean of the squares of what it is multiplied
-// with, finite and at least 0. Elements of the row are weighted by
-// importance·√(σ² + x²), with σ² the row's mean of squares, by importance alone
-// (IQ4), or by importance·(σ + |x|), with σ that of 32 (Q3_K). Types without a
-// scale, and MXFP4, whose scale is a power of two, are written as without.
+// QuantizeWeighted is [Quantize] of one row with importance: for each column,
+// the mean of the squares of the inputs it is multiplied with, finite and at
+// least 0. Elements of the row are weighted by importance·√(σ² + x²), with σ²
+// the row's mean square, by importance only (IQ4), or by importance·(σ + |x|),
+// with σ that of 32 elements (Q3_K). Types without a scale, and MXFP4, whose
+// scale is a power of two, are written as by Quantize.
 func QuantizeWeighted(dst []byte, src, importance []float32, t tensor.Type) {
 	g, ok := gridOf(t)
 	if !ok {
@@ -148,7 +147,7 @@ func QuantizeWeighted(dst []byte, src, importance []float32, t tensor.Type) {
 		panic(errShape)
 	}
 	mean := meanSquare(src)
-	var w [maxBlock]float32
+	var w [largestBlock]float32
 	n := t.BlockSize()
 	at := 0
 	eachBlock(dst, src, t, func(b []byte, x []float32) {
@@ -158,8 +157,8 @@ func QuantizeWeighted(dst []byte, src, importance []float32, t tensor.Type) {
 	})
 }
 
-// weigh fills w with the weights of x; where nothing of the block matters, as
-// if all of it did.
+// weigh fills w with the weights of x; if the importance of the block is zero
+// or infinite, all its elements have equal importance.
 func (g *grid) weigh(w, x, importance []float32, mean float32) {
 	var most float32
 	if g.near {
@@ -189,26 +188,26 @@ func meanSquare(x []float32) float32 {
 	return float32(sum / float64(len(x)))
 }
 
-// Rounder writes blocks of a type whose integers are chosen one by one.
+// Rounder writes blocks of a type whose integers are chosen one at a time.
 type Rounder struct {
 	grid  grid
 	block []byte
 	steps steps
-	q     [maxBlock]byte
+	q     [largestBlock]byte
 	n     int
 }
 
-// NewRounder gives a rounder for t, which must be one that [CanWeigh].
+// NewRounder returns a rounder for t, which must satisfy [CanWeigh].
 func NewRounder(t tensor.Type) *Rounder {
 	g, ok := gridOf(t)
 	if !ok {
-		panic("quant: type cannot be rounded to one by one")
+		panic("quant: unsupported type")
 	}
 	return &Rounder{grid: g, n: t.BlockSize()}
 }
 
-// Begin writes the scales of a block for elements x that matter by w; both are
-// as long as a block.
+// Begin writes the scales of a block for elements x weighted by w; both have
+// the length of a block.
 func (r *Rounder) Begin(block []byte, x, w []float32) {
 	if len(x) != r.n || len(w) != r.n {
 		panic(errShape)
@@ -219,8 +218,7 @@ func (r *Rounder) Begin(block []byte, x, w []float32) {
 	r.grid.steps(block, &r.steps)
 }
 
-// Round chooses the integer nearest to v for element i and gives what it
-// stands for.
+// Round chooses the integer nearest to v for element i and returns its value.
 func (r *Rounder) Round(i int, v float32) float32 {
 	q := r.grid.round(v, r.steps.offset[i], r.steps.inverse[i])
 	r.q[i] = q

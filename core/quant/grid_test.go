@@ -14,7 +14,7 @@ var weighable = []tensor.Type{
 	tensor.Q2_K, tensor.Q3_K, tensor.Q4_K, tensor.Q5_K, tensor.Q6_K,
 }
 
-// loss is Σ importance·(y - x)².
+// loss returns Σ importance·(y - x)².
 func loss(y, x, importance []float32) float64 {
 	var sum float64
 	for i := range x {
@@ -24,10 +24,10 @@ func loss(y, x, importance []float32) float64 {
 	return sum
 }
 
-// TestQuantizeWeighted: what matters loses less than when all matters alike,
-// in every type, by as much as it should.
+// For every type, weighting reduces the weighted loss by at least the expected
+// share.
 func TestQuantizeWeighted(t *testing.T) {
-	// The share of the weighted loss that is left, seen once and rounded up.
+	// The remaining share of the weighted loss, measured once and rounded up.
 	most := map[tensor.Type]float64{
 		tensor.Q8_0: 0.66, tensor.Q4_0: 0.44, tensor.Q4_1: 0.28, tensor.Q5_0: 0.46, tensor.Q5_1: 0.3, tensor.IQ4_NL: 0.46, tensor.IQ4_XS: 0.45,
 		tensor.Q2_K: 0.23, tensor.Q3_K: 0.38, tensor.Q4_K: 0.38, tensor.Q5_K: 0.44, tensor.Q6_K: 0.48,
@@ -48,17 +48,16 @@ func TestQuantizeWeighted(t *testing.T) {
 		share := loss(z, x, importance) / loss(y, x, importance)
 		t.Logf("%v: %.3f of the loss", typ, share)
 		if share > most[typ] {
-			t.Errorf("%v: %.3f of the weighted loss is left, want at most %v", typ, share, most[typ])
+			t.Errorf("%v: %.3f of the weighted loss remains, want at most %v", typ, share, most[typ])
 		}
 		again := make([]byte, len(weighted))
 		if QuantizeWeighted(again, x, importance, typ); !bytes.Equal(again, weighted) {
-			t.Errorf("%v: other bytes the second time", typ)
+			t.Errorf("%v: output differs the second time", typ)
 		}
 	}
 }
 
-// TestWeightedHostile: importance of nothing, or past all bounds, is as if all
-// mattered; no numbers make it panic.
+// Importance of zero or infinity counts as uniform; no value causes a panic.
 func TestWeightedHostile(t *testing.T) {
 	inf := float32(math.Inf(1))
 	x := normal(rand.New(rand.NewPCG(12, 12)), 256)
@@ -87,13 +86,13 @@ func TestWeightedHostile(t *testing.T) {
 		want, got := make([]byte, typ.RowBytes(256)), make([]byte, typ.RowBytes(256))
 		Quantize(want, x, typ)
 		if QuantizeWeighted(got, x, x, typ); !bytes.Equal(want, got) {
-			t.Errorf("%v: weights change what has no scale", typ)
+			t.Errorf("%v: importance changes a type without fitted scales", typ)
 		}
 	}
 }
 
-// TestRounder: rounding each element to the nearest, one by one, gives the
-// bytes of the whole; and the values it tells are those of the bytes.
+// Rounding each element to the nearest, one at a time, has the output of
+// QuantizeWeighted, and Round returns the encoded values.
 func TestRounder(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 13))
 	for _, typ := range weighable {
@@ -106,17 +105,17 @@ func TestRounder(t *testing.T) {
 		want, got := make([]byte, typ.BlockBytes()), make([]byte, typ.BlockBytes())
 		g.encode(want, x, w)
 		rounder := NewRounder(typ)
-		for range 2 { // a rounder serves many blocks
+		for range 2 { // a rounder is reused for many blocks
 			rounder.Begin(got, x, w)
-			told := make([]float32, n)
+			values := make([]float32, n)
 			for i, v := range x {
-				told[i] = rounder.Round(i, v)
+				values[i] = rounder.Round(i, v)
 			}
 			rounder.End()
 			y := make([]float32, n)
 			Dequantize(y, got, typ)
-			if !bytes.Equal(want, got) || rmse(told, y) > 1e-6 {
-				t.Errorf("%v: other bytes, or %v from what was told", typ, rmse(told, y))
+			if !bytes.Equal(want, got) || rmse(values, y) > 1e-6 {
+				t.Errorf("%v: output differs, or error %v of the returned values", typ, rmse(values, y))
 			}
 		}
 	}

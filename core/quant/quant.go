@@ -1,7 +1,7 @@
-// Package quant turns rows of float32 weights into GGML's storage types and
-// back. A row of n elements of type t is t.RowBytes(n) bytes of consecutive
-// blocks; a block holds its scale and its small integers. The layouts are
-// those of ggml/src/ggml-common.h:
+// Package quant encodes rows of float32 weights in GGML's storage types and
+// decodes them. A row of n elements of type t is t.RowBytes(n) bytes of
+// consecutive blocks; a block holds its scale and its small integers. The
+// layouts are those of ggml/src/ggml-common.h:
 //
 //	Q8_0         32 elements  f16 d, i8 q[32]                    d·q
 //	Q4_0         32           f16 d, u4 q[32]                    d·(q-8)
@@ -15,9 +15,9 @@
 //	Q6_K         256          u6 q[256], 16 × i8 s, f16 d        d·s·(q-32)
 //	IQ4_XS       256          f16 d, 8 × i6 s, u4 q[256]         d·s·table[q]
 //
-// [Dequantize] reads all of them, [Quantize] writes them. A [Recipe] says which
-// tensor of a model gets which type. How quantised matrices are multiplied is
-// the business of package core/quant/pack.
+// [Dequantize] reads all of them, [Quantize] writes them. A [Recipe] selects
+// the type of each tensor of a model. Package core/quant/panel multiplies
+// quantized matrices.
 package quant
 
 import (
@@ -29,14 +29,13 @@ import (
 
 const errShape = "quant: bytes do not match the number of elements"
 
-// codec is how one block of a type is written and read.
+// codec encodes and decodes one block of a type.
 type codec struct {
 	encode func(block []byte, elems []float32)
 	decode func(block []byte, elems []float32)
 }
 
-// codecOf gives the codec of a type of blocks; an empty one where there is
-// none.
+// codecOf returns the codec of a block type; empty if there is none.
 func codecOf(t tensor.Type) codec {
 	switch t {
 	case tensor.Q8_0:
@@ -71,7 +70,7 @@ func codecOf(t tensor.Type) codec {
 	return codec{}
 }
 
-// fitted is the encoder of a type whose scales are fitted.
+// fitted returns the encoder of a type whose scales are fitted.
 func fitted(t tensor.Type) func(block []byte, elems []float32) {
 	g, _ := gridOf(t)
 	return g.plain
@@ -81,17 +80,17 @@ func isFloat(t tensor.Type) bool {
 	return t == tensor.F32 || t == tensor.F16 || t == tensor.BF16
 }
 
-// CanQuantize reports whether Quantize writes t.
+// CanQuantize reports whether Quantize supports t.
 func CanQuantize(t tensor.Type) bool { return isFloat(t) || codecOf(t).encode != nil }
 
-// CanDequantize reports whether Dequantize reads t.
+// CanDequantize reports whether Dequantize supports t.
 func CanDequantize(t tensor.Type) bool { return isFloat(t) || codecOf(t).decode != nil }
 
 // Quantize writes src as type t to dst, which must be t.RowBytes(len(src))
-// bytes; len(src) must be a multiple of t's block size, and t one that
-// CanQuantize. The types of blocks of 32, IQ4_NL apart, give the bytes that
-// ggml's reference functions give. The result depends on the block alone, so
-// that rows may be quantised in parallel.
+// bytes; len(src) must be a multiple of t's block size, and t must satisfy
+// CanQuantize. For the types of blocks of 32 except IQ4_NL, the output equals
+// that of ggml's reference functions. Blocks are independent, so rows may be
+// quantized in parallel.
 func Quantize(dst []byte, src []float32, t tensor.Type) {
 	if len(dst) != t.RowBytes(len(src)) {
 		panic(errShape)
@@ -108,15 +107,15 @@ func Quantize(dst []byte, src []float32, t tensor.Type) {
 	default:
 		c := codecOf(t)
 		if c.encode == nil {
-			panic("quant: type cannot be quantised to")
+			panic("quant: type cannot be quantized to")
 		}
 		eachBlock(dst, src, t, c.encode)
 	}
 }
 
 // Dequantize writes the elements of src, of type t, to dst. src must be
-// t.RowBytes(len(dst)) bytes and t one that CanDequantize. Every pattern of
-// bytes has a value; it is not finite only where a scale is not.
+// t.RowBytes(len(dst)) bytes, and t must satisfy CanDequantize. Every byte
+// pattern has a value, which is finite if the scale is.
 func Dequantize(dst []float32, src []byte, t tensor.Type) {
 	if len(src) != t.RowBytes(len(dst)) {
 		panic(errShape)
@@ -133,13 +132,13 @@ func Dequantize(dst []float32, src []byte, t tensor.Type) {
 	default:
 		c := codecOf(t)
 		if c.decode == nil {
-			panic("quant: type cannot be dequantised")
+			panic("quant: type cannot be dequantized")
 		}
 		eachBlock(src, dst, t, c.decode)
 	}
 }
 
-// eachBlock walks a row of blocks and the elements they stand for.
+// eachBlock calls f for each block of a row and its elements.
 func eachBlock(blocks []byte, elems []float32, t tensor.Type, f func(block []byte, elems []float32)) {
 	size, n := t.BlockBytes(), t.BlockSize()
 	for i := 0; i*n < len(elems); i++ {
@@ -150,14 +149,14 @@ func eachBlock(blocks []byte, elems []float32, t tensor.Type, f func(block []byt
 // half reads the f16 at b.
 func half(b []byte) float32 { return tensor.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// putHalf writes v as f16 and gives the value that was stored.
+// putHalf writes v as f16 and returns the stored value.
 func putHalf(b []byte, v float32) float32 {
 	h := tensor.F32ToF16(v)
 	binary.LittleEndian.PutUint16(b, h)
 	return tensor.F16ToF32(h)
 }
 
-// inverse is 1/v, and 0 for 0.
+// inverse returns 1/v, and 0 for 0.
 func inverse(v float32) float32 {
 	if v == 0 {
 		return 0
@@ -165,7 +164,7 @@ func inverse(v float32) float32 {
 	return 1 / v
 }
 
-// peak is the element of largest magnitude, the first of several.
+// peak returns the first element of largest magnitude.
 func peak(x []float32) float32 {
 	var p, most float32
 	for _, v := range x {
@@ -178,7 +177,7 @@ func peak(x []float32) float32 {
 
 func abs(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
 
-// nearest rounds to the nearest integer in [lo, hi], ties to even. NaN gives
+// nearest rounds to the nearest integer in [lo, hi], ties to even; NaN becomes
 // lo.
 func nearest(v float32, lo, hi int) int {
 	if !(v > float32(lo)) {

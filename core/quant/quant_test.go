@@ -26,7 +26,7 @@ func normal(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// rmse is the root mean square error relative to the rms of want.
+// rmse returns the root mean square error relative to the rms of want.
 func rmse(got, want []float32) float64 {
 	var e, s float64
 	for i := range got {
@@ -37,7 +37,7 @@ func rmse(got, want []float32) float64 {
 	return math.Sqrt(e / s)
 }
 
-// TestRoundTrip bounds the error that each type makes on normal weights.
+// TestRoundTrip bounds the error of each type on normally distributed weights.
 func TestRoundTrip(t *testing.T) {
 	bounds := map[tensor.Type]float64{
 		tensor.F32: 0, tensor.F16: 2.5e-4, tensor.BF16: 2e-3, tensor.Q8_0: 6e-3, tensor.Q8_K: 8e-3,
@@ -57,8 +57,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestQuantizeAgain: a row of values that the type can hold comes back as it
-// was.
+// Quantizing is idempotent.
 func TestQuantizeAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	x := normal(r, 256*50)
@@ -70,7 +69,7 @@ func TestQuantizeAgain(t *testing.T) {
 		Quantize(b, y, typ)
 		Dequantize(z, b, typ)
 		if e := rmse(z, y); e > 1e-3 {
-			t.Errorf("%v: the second round changes values by %v", typ, e)
+			t.Errorf("%v: second quantization changes values by %v", typ, e)
 		}
 	}
 }
@@ -89,7 +88,7 @@ func TestBlocks(t *testing.T) {
 		b := make([]byte, typ.BlockBytes())
 		ramp(b, 0, len(b))
 		n := typ.BlockSize()
-		nibble := func(q []byte, i int) float32 { // Q4_0's order
+		nibble := func(q []byte, i int) float32 { // the order of Q4_0
 			if i < 16 {
 				return float32(q[i] & 15)
 			}
@@ -159,8 +158,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestHostileNumbers: whatever is in the weights or the bytes, nothing
-// panics.
+// No weight and no byte pattern causes a panic.
 func TestHostileNumbers(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	r := rand.New(rand.NewPCG(3, 3))
@@ -184,7 +182,7 @@ func TestHostileNumbers(t *testing.T) {
 			Dequantize(make([]float32, 256), b, typ)
 		}
 	}
-	// A constant row is held exactly, or to the precision of its scale.
+	// A constant row is represented exactly, or to the precision of its scale.
 	for _, typ := range written {
 		x, y := make([]float32, 256), make([]float32, 256)
 		for i := range x {
@@ -194,13 +192,12 @@ func TestHostileNumbers(t *testing.T) {
 		Quantize(b, x, typ)
 		Dequantize(y, b, typ)
 		if e := rmse(y, x); e > 2e-3 {
-			t.Errorf("%v: a constant row has error %v", typ, e)
+			t.Errorf("%v: constant row: error %v", typ, e)
 		}
 	}
 }
 
-// TestTies: halves are rounded away from zero, as ggml rounds them, so that
-// its bytes and ours are the same.
+// Halves are rounded away from zero like in ggml, so that the bytes are equal.
 func TestTies(t *testing.T) {
 	x := make([]float32, 32)
 	copy(x, []float32{127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 126.5, -126.5, 0.25})
@@ -212,7 +209,7 @@ func TestTies(t *testing.T) {
 			t.Errorf("Q8_0: %v becomes %d, want %d", x[i], got, w)
 		}
 	}
-	// The types with a minimum round upwards from it.
+	// The types with a minimum round upward from it.
 	clear(x)
 	copy(x, []float32{0, 15, 0.5, 1.5, 14.5, 0.25})
 	b = make([]byte, 20)
@@ -222,14 +219,14 @@ func TestTies(t *testing.T) {
 			t.Errorf("Q4_1: %v becomes %d, want %d", x[i], got, w)
 		}
 	}
-	// Between two values of IQ4's table the upper one is taken.
+	// Halfway between two values of the IQ4 table, the upper one is chosen.
 	table := TableIQ4()
 	for v, want := range map[float32]int8{7: 13, -4.5: 1, 6.9: 1, -115.5: -104, -200: -127, 200: 113, 0: 1} {
 		if got := table[nearestIQ4(v)]; got != want {
 			t.Errorf("IQ4: %v becomes %d, want %d", v, got, want)
 		}
 	}
-	// E2M1 rounds towards zero.
+	// E2M1 rounds toward zero.
 	clear(x)
 	copy(x, []float32{12, 0.5, 1.5, 2.5, 3.5, 5, 7, -10, 10.5, -0.5})
 	b = make([]byte, 17)
@@ -241,9 +238,8 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestOneSided: the formats whose minimum is taken off cannot hold one above
-// zero. Groups that lie above it are spread over 0 to their largest, as well
-// as that goes.
+// Formats that subtract a non-negative minimum cannot represent a positive one.
+// Groups above zero are spread over 0 to their largest element.
 func TestOneSided(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	x, y := make([]float32, 256*20), make([]float32, 256*20)
@@ -258,7 +254,7 @@ func TestOneSided(t *testing.T) {
 			t.Errorf("%v: relative error %.5f, want just below %v", typ, e, bound)
 		}
 	}
-	// Those with an added minimum lose nothing.
+	// Formats that add the minimum represent these groups well.
 	for typ, bound := range map[tensor.Type]float64{tensor.Q4_1: 0.0135, tensor.Q5_1: 0.0066} {
 		b := make([]byte, typ.RowBytes(len(x)))
 		Quantize(b, x, typ)
@@ -269,8 +265,8 @@ func TestOneSided(t *testing.T) {
 	}
 }
 
-// TestScales: the scales of few bits come back as they were put, and MXFP4's
-// exponents are the powers of two that the standard says.
+// Scales of few bits survive encoding, and MXFP4's exponents are the powers of
+// two of the standard.
 func TestScales(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 100 {
@@ -336,7 +332,7 @@ func TestRecipe(t *testing.T) {
 			{"blk.14.ffn_down.weight", []int{8192, 2048}, tensor.Q6_K}, // last eighth
 			{"blk.14.ffn_up.weight", []int{2048, 8192}, tensor.Q4_K},
 		}},
-		{"Q4_K_M", Model{Layers: 30, Tied: true}, []row{ // SmolLM2's shapes
+		{"Q4_K_M", Model{Layers: 30, Tied: true}, []row{ // the shapes of SmolLM2
 			{"token_embd.weight", []int{576, 49152}, tensor.Q8_0},
 			{"blk.7.attn_q.weight", []int{576, 576}, tensor.Q5_0},
 			{"blk.0.attn_v.weight", []int{576, 192}, tensor.Q8_0},
@@ -400,22 +396,22 @@ func TestRecipe(t *testing.T) {
 		}
 		for _, row := range c.rows {
 			if got := r.Type(row.name, row.dims, c.model); got != row.want {
-				t.Errorf("%s: %s %v becomes %v, want %v", c.recipe, row.name, row.dims, got, row.want)
+				t.Errorf("%s: %s %v: got %v, want %v", c.recipe, row.name, row.dims, got, row.want)
 			}
 		}
 	}
 	if _, err := ParseRecipe("Q1_K"); err == nil {
-		t.Error("an unknown recipe is accepted")
+		t.Error("unknown recipe accepted")
 	}
 }
 
 func TestPanics(t *testing.T) {
 	for name, f := range map[string]func(){
-		"short dst":  func() { Quantize(make([]byte, 33), make([]float32, 32), tensor.Q8_0) },
-		"no block":   func() { Quantize(make([]byte, 34), make([]float32, 31), tensor.Q8_0) },
-		"no writer":  func() { Quantize(make([]byte, 66), make([]float32, 256), tensor.IQ2_XXS) },
-		"no reader":  func() { Dequantize(make([]float32, 1), make([]byte, 4), tensor.I32) },
-		"wrong size": func() { Dequantize(make([]float32, 32), make([]byte, 33), tensor.Q8_0) },
+		"short dst":     func() { Quantize(make([]byte, 33), make([]float32, 32), tensor.Q8_0) },
+		"partial block": func() { Quantize(make([]byte, 34), make([]float32, 31), tensor.Q8_0) },
+		"no writer":     func() { Quantize(make([]byte, 66), make([]float32, 256), tensor.IQ2_XXS) },
+		"no reader":     func() { Dequantize(make([]float32, 1), make([]byte, 4), tensor.I32) },
+		"wrong size":    func() { Dequantize(make([]float32, 32), make([]byte, 33), tensor.Q8_0) },
 	} {
 		func() {
 			defer func() {

@@ -8,23 +8,23 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Recipe says which type each tensor of a dense decoder is stored in. The
-// recipes are llama.cpp's of the same name (src/llama-quant.cpp of 0.5), those
-// for 70B models and for experts apart.
+// Recipe selects the storage type of each tensor of a dense decoder. The
+// recipes are those of llama.cpp with the same name (src/llama-quant.cpp of
+// 0.5), without its rules for 70B models and for experts.
 type Recipe struct {
-	// Name is how llama.cpp calls it, such as "Q4_K_M".
+	// Name is the name in llama.cpp, such as "Q4_K_M".
 	Name string
-	// FileType is general.file_type (llama_ftype) of the file.
+	// FileType is the general.file_type (llama_ftype) of the file.
 	FileType uint32
 
-	matrix tensor.Type // of matrices in general
+	matrix tensor.Type // of matrices without an exception
 	output tensor.Type // of the output head, tied or not
-	better []exception // the first that applies
+	better []exception // the first match applies
 }
 
-// exception gives matrices that matter more another type.
+// exception selects another type for important matrices.
 type exception struct {
-	part   string // of the tensor's name
+	part   string // substring of the tensor's name
 	layers func(layer int, m Model) bool
 	to     tensor.Type
 }
@@ -35,7 +35,7 @@ const (
 	down   = "ffn_down.weight"
 )
 
-// recipes in the order of falling size.
+// recipes in order of decreasing size.
 var recipes = []Recipe{
 	{"F32", 0, tensor.F32, tensor.F32, nil},
 	{"F16", 1, tensor.F16, tensor.F16, nil},
@@ -45,13 +45,13 @@ var recipes = []Recipe{
 	{"Q5_1", 9, tensor.Q5_1, tensor.Q6_K, nil},
 	{"Q5_K_M", 17, tensor.Q5_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
 	{"Q5_K_S", 16, tensor.Q5_K, tensor.Q6_K, nil},
-	{"Q5_0", 8, tensor.Q5_0, tensor.Q6_K, []exception{{down, known(firstPart(8)), tensor.Q5_1}}},
+	{"Q5_0", 8, tensor.Q5_0, tensor.Q6_K, []exception{{down, withImportance(firstPart(8)), tensor.Q5_1}}},
 	{"Q4_1", 3, tensor.Q4_1, tensor.Q6_K, nil},
 	{"Q4_K_M", 15, tensor.Q4_K, tensor.Q6_K, []exception{{values, spreadOut, tensor.Q6_K}, {down, spreadOut, tensor.Q6_K}}},
 	{"Q4_K_S", 14, tensor.Q4_K, tensor.Q6_K, []exception{{values, below(4), tensor.Q5_K}, {down, firstPart(8), tensor.Q5_K}}},
-	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, unknown(firstPart(8)), tensor.Q5_K}}},
-	{"IQ4_XS", 30, tensor.IQ4_XS, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, unknown(firstPart(8)), tensor.Q5_K}}},
-	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, []exception{{down, known(firstPart(8)), tensor.Q4_1}}},
+	{"IQ4_NL", 25, tensor.IQ4_NL, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, withoutImportance(firstPart(8)), tensor.Q5_K}}},
+	{"IQ4_XS", 30, tensor.IQ4_XS, tensor.Q6_K, []exception{{values, grouped, tensor.Q5_K}, {down, withoutImportance(firstPart(8)), tensor.Q5_K}}},
+	{"Q4_0", 2, tensor.Q4_0, tensor.Q6_K, []exception{{down, withImportance(firstPart(8)), tensor.Q4_1}}},
 	{"Q3_K_L", 13, tensor.Q3_K, tensor.Q6_K, []exception{{values, all, tensor.Q5_K}, {down, all, tensor.Q5_K}, {mixing, all, tensor.Q5_K}}},
 	{"Q3_K_M", 12, tensor.Q3_K, tensor.Q6_K, []exception{
 		{values, below(2), tensor.Q5_K}, {values, all, tensor.Q4_K},
@@ -63,8 +63,8 @@ var recipes = []Recipe{
 	}},
 }
 
-// RecipeNames are the names that ParseRecipe knows, in the order of falling
-// size.
+// RecipeNames returns the names that ParseRecipe accepts, in order of
+// decreasing size.
 func RecipeNames() []string {
 	names := make([]string, len(recipes))
 	for i, r := range recipes {
@@ -73,31 +73,32 @@ func RecipeNames() []string {
 	return names
 }
 
-// ParseRecipe finds a recipe by name.
+// ParseRecipe returns the recipe with the given name.
 func ParseRecipe(name string) (Recipe, error) {
 	for _, r := range recipes {
 		if r.Name == name {
 			return r, nil
 		}
 	}
-	return Recipe{}, fmt.Errorf("unknown quantisation %q: known are %s", name, strings.Join(RecipeNames(), ", "))
+	return Recipe{}, fmt.Errorf("unknown quantization %q: want one of %s", name, strings.Join(RecipeNames(), ", "))
 }
 
-// Model is what a recipe needs to know of the whole.
+// Model describes the properties of a model that recipes depend on.
 type Model struct {
 	// Layers is the number of blocks, blk.0 to blk.(Layers-1).
 	Layers int
-	// Tied says that token_embd.weight is the output head as well.
+	// Tied: token_embd.weight is also the output head.
 	Tied bool
-	// Group is how many query heads share a head of keys and values; 0 means 1.
+	// Group is the number of query heads that share a head of keys and values;
+	// 0 means 1.
 	Group int
-	// Importance says that there is an importance matrix.
+	// Importance: there is an importance matrix.
 	Importance bool
 }
 
-// Type is the type for the tensor of this name whose dimensions are dims, the
+// Type returns the type for the named tensor, whose dimensions are dims, the
 // contiguous one first. Vectors stay F32: norms and biases are small and
-// matter.
+// important.
 func (r Recipe) Type(name string, dims []int, m Model) tensor.Type {
 	if len(dims) < 2 || !strings.HasSuffix(name, ".weight") {
 		return tensor.F32
@@ -116,8 +117,8 @@ func (r Recipe) Type(name string, dims []int, m Model) tensor.Type {
 	return fit(t, dims[0])
 }
 
-// split takes "blk.3.attn_v.weight" apart; layer is -1 for tensors outside
-// the blocks.
+// split splits "blk.3.attn_v.weight"; layer is -1 for tensors outside the
+// blocks.
 func split(name string) (layer int, part string) {
 	rest, ok := strings.CutPrefix(name, "blk.")
 	if !ok {
@@ -131,8 +132,8 @@ func split(name string) (layer int, part string) {
 	return layer, part
 }
 
-// spreadOut chooses the first and the last eighth of the layers and every
-// third between them.
+// spreadOut selects the first and the last eighth of the layers and every third
+// between them.
 func spreadOut(layer int, m Model) bool {
 	eighth := m.Layers / 8
 	return layer < eighth || layer >= 7*m.Layers/8 || (layer-eighth)%3 == 2
@@ -140,32 +141,32 @@ func spreadOut(layer int, m Model) bool {
 
 func all(int, Model) bool { return true }
 
-// grouped chooses models whose values are few and serve many heads.
+// grouped selects models with few value heads that serve many query heads.
 func grouped(_ int, m Model) bool { return m.Group >= 4 }
 
-// known chooses where there is an importance matrix.
-func known(layers func(int, Model) bool) func(int, Model) bool {
+// withImportance selects layers if there is an importance matrix.
+func withImportance(layers func(int, Model) bool) func(int, Model) bool {
 	return func(layer int, m Model) bool { return m.Importance && layers(layer, m) }
 }
 
-// unknown chooses where there is none.
-func unknown(layers func(int, Model) bool) func(int, Model) bool {
+// withoutImportance selects layers if there is no importance matrix.
+func withoutImportance(layers func(int, Model) bool) func(int, Model) bool {
 	return func(layer int, m Model) bool { return !m.Importance && layers(layer, m) }
 }
 
-// below chooses the first n layers.
+// below selects the first n layers.
 func below(n int) func(int, Model) bool {
 	return func(layer int, _ Model) bool { return layer < n }
 }
 
-// firstPart chooses the first one of n parts of the layers.
+// firstPart selects the first of n parts of the layers.
 func firstPart(n int) func(int, Model) bool {
 	return func(layer int, m Model) bool { return layer < m.Layers/n }
 }
 
-// fit is t where a row of n elements is a whole number of its blocks, and else
-// the type with blocks of 32 that llama.cpp takes in its place: a little
-// larger, and at least as exact. F16 fits every row.
+// fit returns t if its block size divides a row of n elements. Otherwise it
+// returns the type with blocks of 32 that llama.cpp substitutes, slightly
+// larger and at least as exact. F16 fits every row.
 func fit(t tensor.Type, n int) tensor.Type {
 	if n%t.BlockSize() == 0 {
 		return t

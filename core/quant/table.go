@@ -5,38 +5,39 @@ import (
 	"math"
 )
 
-// The types whose four bits choose one of 16 values: IQ4_NL and IQ4_XS, whose
-// values lie closer around zero, and MXFP4, which is a float of four bits
-// (E2M1: OCP Microscaling Formats 1.0, §5.3.3) times a power of two.
+// The types whose four bits select one of 16 values: IQ4_NL and IQ4_XS, whose
+// values are denser around zero, and MXFP4, a float of four bits (E2M1: OCP
+// Microscaling Formats 1.0, §5.3.3) times a power of two.
 
-// TableIQ4 is what the four bits of IQ4_NL and IQ4_XS stand for, ascending.
+// TableIQ4 returns the values of the four bits of IQ4_NL and IQ4_XS, ascending.
 func TableIQ4() [16]int8 { return tableIQ4 }
 
 var tableIQ4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// TableMXFP4 is what the four bits of MXFP4 stand for, doubled so that all are
-// whole: the upper bit is the sign.
+// TableMXFP4 returns the values of the four bits of MXFP4, doubled to be
+// integers; the upper bit is the sign.
 func TableMXFP4() [16]int8 {
 	return [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 }
 
-// ScaleMXFP4 is what an element of [TableMXFP4] is multiplied with in a block
-// whose exponent is e: 2^(e-128), which is half of the format's scale.
+// ScaleMXFP4 returns the multiplier of the elements of [TableMXFP4] in a block
+// with exponent e: 2^(e-128), half of the format's scale.
 func ScaleMXFP4(e byte) float32 {
 	if e < 2 {
-		return math.Float32frombits(1 << 21 << e) // below the normal numbers
+		return math.Float32frombits(1 << 21 << e) // subnormal
 	}
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// ScaleIQ4XS takes the scale of group g, 0 to 7, of an IQ4_XS block: -32 to 31.
+// ScaleIQ4XS returns the scale of group g, 0 to 7, of an IQ4_XS block: -32 to
+// 31.
 func ScaleIQ4XS(b []byte, g int) int8 {
 	low := b[4+g/2] >> (g % 2 * 4) & 15
 	high := byte(binary.LittleEndian.Uint16(b[2:])>>(2*g)) & 3
 	return int8(low|high<<4) - 32
 }
 
-// look writes 32 elements whose indices lie as in Q4_0.
+// look writes 32 elements whose indices are ordered as in Q4_0.
 func look(x []float32, q []byte, d float32, table [16]int8) {
 	for i, v := range q[:16] {
 		x[i] = d * float32(table[v&15])
@@ -55,8 +56,9 @@ func decodeIQ4_XS(b []byte, x []float32) {
 
 func decodeMXFP4(b []byte, x []float32) { look(x, b[1:], ScaleMXFP4(b[0]), TableMXFP4()) }
 
-// nearIQ4 is the index of the nearest value for each half from -127 on: the
-// middles between values lie on halves. Of two the upper one is taken.
+// nearIQ4 holds the index of the nearest value for each half-integer from -127
+// on: midpoints between values are half-integers. Of two equally near values,
+// the upper one is chosen.
 var nearIQ4 = func() (near [2 * (127 + 113)]byte) {
 	table := TableIQ4()
 	i := 0
@@ -69,7 +71,7 @@ var nearIQ4 = func() (near [2 * (127 + 113)]byte) {
 	return near
 }()
 
-// nearestIQ4 is the index of the value of TableIQ4 that is nearest to v.
+// nearestIQ4 returns the index of the value of TableIQ4 that is nearest to v.
 func nearestIQ4(v float32) byte {
 	if !(v > -127) {
 		return 0
@@ -80,9 +82,9 @@ func nearestIQ4(v float32) byte {
 	return nearIQ4[int(2*(float64(v)+127))]
 }
 
-// fitIQ4 looks for the scale of least squared error, weighted by w, among
-// those that map the largest element near the end of the table on either side,
-// and solves for the best one of the indices that these give.
+// fitIQ4 returns the scale of least squared error, weighted by w, among those
+// that map the largest element near either end of the table and the best scales
+// for the resulting indices.
 func fitIQ4(x, w []float32) float32 {
 	p := peak(x)
 	if p == 0 || math.IsInf(float64(p), 0) {
@@ -113,7 +115,7 @@ func fitIQ4(x, w []float32) float32 {
 	return d
 }
 
-// lossIQ4 is Σ w·(scale·value - x)² with the nearest values.
+// lossIQ4 returns Σ w·(scale·value - x)² with the nearest values.
 func lossIQ4(x, w []float32, scale float32) float64 {
 	inv := inverse(scale)
 	var e float64
@@ -128,8 +130,8 @@ func fitIQ4_NL(b []byte, x, w []float32) { putHalf(b, fitIQ4(x, w)) }
 
 func putIQ4_NL(b, q []byte) { putNibbles(b[2:], q) }
 
-// fitIQ4_XS fits a scale to each group of 32 and rounds these to six bits of
-// the block's unit.
+// fitIQ4_XS fits a scale to each group of 32 and rounds these to six bits in
+// units of the block.
 func fitIQ4_XS(b []byte, x, w []float32) {
 	const scaleHalf = 32
 	var scales, matters [8]float32
@@ -171,9 +173,9 @@ func putIQ4_XS(b, q []byte) {
 	}
 }
 
-// encodeMXFP4: the exponent is that of the largest magnitude less 2, the
-// greatest one of an element, as the format's conversion prescribes (§6.3);
-// elements are rounded to the nearest, ties towards zero.
+// encodeMXFP4 sets the exponent to that of the largest magnitude minus 2, the
+// largest exponent of an element, as the format's conversion prescribes (§6.3).
+// Elements are rounded to the nearest, ties toward zero.
 func encodeMXFP4(b []byte, x []float32) {
 	most := abs(peak(x))
 	b[0] = byte(max(2, math.Float32bits(most)>>23) - 2)
@@ -183,7 +185,7 @@ func encodeMXFP4(b []byte, x []float32) {
 	}
 }
 
-// nearestE2M1 is the index of the value of TableMXFP4 nearest to v.
+// nearestE2M1 returns the index of the value of TableMXFP4 nearest to v.
 func nearestE2M1(v float64) byte {
 	var q byte
 	for _, middle := range [...]float64{0.5, 1.5, 2.5, 3.5, 5, 7, 10} {

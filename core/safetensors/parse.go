@@ -17,19 +17,19 @@ import (
 
 const metadataKey = "__metadata__"
 
-// headerSize reads the header's length in front of a file of the given size.
+// headerSize decodes the length of the header of a file of the given size.
 func headerSize(b []byte, size int64) (int64, error) {
 	if size < 8 {
-		return 0, fmt.Errorf("a file of %d bytes is too short", size)
+		return 0, fmt.Errorf("file too short: got %d bytes", size)
 	}
 	n := binary.LittleEndian.Uint64(b)
 	switch {
 	case n > maxHeader && bytes.HasPrefix(b, []byte("version ")):
-		return 0, errors.New("not a safetensors file but most likely a Git LFS pointer: fetch the real file")
+		return 0, errors.New("not a safetensors file, probably a Git LFS pointer: fetch the real file")
 	case n > maxHeader:
-		return 0, fmt.Errorf("the header has %d bytes, at most %d are allowed", n, maxHeader)
+		return 0, fmt.Errorf("header too large: got %d bytes, want at most %d", n, maxHeader)
 	case n > uint64(size-8):
-		return 0, fmt.Errorf("the header has %d bytes, only %d are left in the file", n, size-8)
+		return 0, fmt.Errorf("file truncated: header of %d bytes, %d left in the file", n, size-8)
 	}
 	return int64(n), nil
 }
@@ -37,10 +37,10 @@ func headerSize(b []byte, size int64) (int64, error) {
 // parse reads the header of a file of the given size and checks it.
 func parse(header []byte, size int64) (*File, error) {
 	if len(header) == 0 || header[0] != '{' {
-		return nil, errors.New("the header does not begin with {")
+		return nil, errors.New("header does not begin with {")
 	}
 	if !utf8.Valid(header) {
-		return nil, errors.New("the header is no UTF-8")
+		return nil, errors.New("header is not valid UTF-8")
 	}
 	p := &parser{dec: json.NewDecoder(bytes.NewReader(header))}
 	p.dec.UseNumber()
@@ -61,28 +61,28 @@ func (f *File) place(start, size int64) error {
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
 		if t.Offset != at {
-			return fmt.Errorf("tensor %q begins at %d where %d was expected: gaps and overlaps are not allowed", t.Name, t.Offset, at)
+			return fmt.Errorf("tensor %q: got offset %d, want %d: gaps and overlaps are not allowed", t.Name, t.Offset, at)
 		}
 		if t.Size > size-start-at {
-			return fmt.Errorf("tensor %q takes %d bytes at %d, the data has %d", t.Name, t.Size, at, size-start)
+			return fmt.Errorf("tensor %q: %d bytes at %d exceed the data of %d bytes", t.Name, t.Size, at, size-start)
 		}
 		at += t.Size
 		t.Offset += start
 		f.names[t.Name] = i
 	}
 	if at != size-start {
-		return fmt.Errorf("the tensors take %d bytes, the data has %d", at, size-start)
+		return fmt.Errorf("data size mismatch: tensors take %d bytes, got %d", at, size-start)
 	}
 	return nil
 }
 
-// parser reads the header token by token: encoding/json alone would let
-// duplicate keys pass.
+// parser reads the header token by token, because encoding/json accepts
+// duplicate keys.
 type parser struct{ dec *json.Decoder }
 
-// file reads the whole header; offsets stay relative to the data.
+// file reads the header; offsets remain relative to the data.
 func (p *parser) file(f *File) error {
-	err := p.object("the header", func(name string) error {
+	err := p.object("header", func(name string) error {
 		if name == metadataKey {
 			f.Metadata = make(map[string]string)
 			return p.object(metadataKey, func(key string) error {
@@ -95,19 +95,23 @@ func (p *parser) file(f *File) error {
 		if err != nil {
 			return err
 		}
-		if len(f.Tensors) == maxTensors {
-			return fmt.Errorf("more than %d tensors", maxTensors)
-		}
-		f.Tensors = append(f.Tensors, t)
-		return nil
+		return f.add(t)
 	})
 	if err != nil {
 		return err
 	}
 	// Spaces may pad the header; nothing else may follow.
 	if _, err := p.dec.Token(); err != io.EOF {
-		return errors.New("something follows the header's object")
+		return errors.New("trailing data after the header's object")
 	}
+	return nil
+}
+
+func (f *File) add(t Tensor) error {
+	if len(f.Tensors) == maxTensors {
+		return fmt.Errorf("more than %d tensors", maxTensors)
+	}
+	f.Tensors = append(f.Tensors, t)
 	return nil
 }
 
@@ -115,7 +119,7 @@ func (p *parser) file(f *File) error {
 func (p *parser) tensor(name string) (Tensor, error) {
 	t := Tensor{Name: name}
 	if name == "" {
-		return t, errors.New("a tensor has no name")
+		return t, errors.New("empty tensor name")
 	}
 	what := "tensor " + strconv.Quote(name)
 	var begin, end int64
@@ -135,13 +139,13 @@ func (p *parser) tensor(name string) (Tensor, error) {
 			var at []int64
 			err = p.numbers(what+".data_offsets", 2, func(n int64) { at = append(at, n) })
 			if err == nil && len(at) != 2 {
-				return fmt.Errorf("%s.data_offsets has %d numbers, not 2", what, len(at))
+				return fmt.Errorf("%s.data_offsets: got %d numbers, want 2", what, len(at))
 			}
 			if err == nil {
 				begin, end = at[0], at[1]
 			}
 		default:
-			return fmt.Errorf("%s has the unknown key %q", what, key)
+			return fmt.Errorf("%s: unknown key %q", what, key)
 		}
 		return err
 	})
@@ -149,10 +153,10 @@ func (p *parser) tensor(name string) (Tensor, error) {
 		return t, err
 	}
 	if found != 3 {
-		return t, fmt.Errorf("%s needs dtype, shape and data_offsets", what)
+		return t, fmt.Errorf("%s: missing dtype, shape or data_offsets", what)
 	}
 	if end < begin {
-		return t, fmt.Errorf("%s ends at %d before it begins at %d", what, end, begin)
+		return t, fmt.Errorf("%s: ends at %d before it begins at %d", what, end, begin)
 	}
 	t.Offset, t.Size = begin, end-begin
 	need, err := sizeOf(t.DType, t.Shape)
@@ -160,12 +164,12 @@ func (p *parser) tensor(name string) (Tensor, error) {
 		return t, fmt.Errorf("%s: %w", what, err)
 	}
 	if need != t.Size {
-		return t, fmt.Errorf("%s of %s %v needs %d bytes, its range has %d", what, t.DType, t.Shape, need, t.Size)
+		return t, fmt.Errorf("%s: size mismatch of %s %v: got %d bytes, want %d", what, t.DType, t.Shape, t.Size, need)
 	}
 	return t, nil
 }
 
-// sizeOf is the number of bytes of a tensor.
+// sizeOf returns the number of bytes of a tensor.
 func sizeOf(d DType, shape []int) (int64, error) {
 	total := d.bits()
 	if total == 0 {
@@ -173,7 +177,7 @@ func sizeOf(d DType, shape []int) (int64, error) {
 	}
 	empty := false
 	for _, n := range shape {
-		if n == 0 { // the rest must still not overflow
+		if n == 0 { // the other dimensions must not overflow
 			empty = true
 			continue
 		}
@@ -187,13 +191,13 @@ func sizeOf(d DType, shape []int) (int64, error) {
 		return 0, nil
 	}
 	if total%8 != 0 {
-		return 0, fmt.Errorf("shape %v of %s is no whole number of bytes", shape, d)
+		return 0, fmt.Errorf("shape %v of %s is not a multiple of 8 bits", shape, d)
 	}
 	return int64(total / 8), nil
 }
 
-// object reads an object, calling do for each key with the decoder in front
-// of its value. A key that appears twice is refused.
+// object reads an object and calls do for each key, with the decoder before its
+// value. A duplicate key is an error.
 func (p *parser) object(what string, do func(key string) error) error {
 	if err := p.delim(what, '{'); err != nil {
 		return err
@@ -206,7 +210,7 @@ func (p *parser) object(what string, do func(key string) error) error {
 		}
 		key := tok.(string) // the decoder allows nothing else here
 		if seen[key] {
-			return fmt.Errorf("%s has the key %q twice", what, key)
+			return fmt.Errorf("%s: duplicate key %q", what, key)
 		}
 		seen[key] = true
 		if err := do(key); err != nil {
@@ -216,7 +220,7 @@ func (p *parser) object(what string, do func(key string) error) error {
 	return p.delim(what, '}')
 }
 
-// token reads one token of JSON; the end of the header is not one.
+// token reads one JSON token; the end of the header is an error.
 func (p *parser) token(what string) (json.Token, error) {
 	tok, err := p.dec.Token()
 	if err != nil {
@@ -231,7 +235,7 @@ func (p *parser) delim(what string, want json.Delim) error {
 		return err
 	}
 	if tok != want {
-		return fmt.Errorf("%s: %v where %v was expected", what, tok, want)
+		return fmt.Errorf("%s: got %v, want %v", what, tok, want)
 	}
 	return nil
 }
@@ -243,12 +247,12 @@ func (p *parser) string(what string) (string, error) {
 	}
 	s, ok := tok.(string)
 	if !ok {
-		return "", fmt.Errorf("%s is %v, not a string", what, tok)
+		return "", fmt.Errorf("%s: got %v, want a string", what, tok)
 	}
 	return s, nil
 }
 
-// numbers reads an array of at most limit whole numbers that are not negative.
+// numbers reads an array of at most limit non-negative integers.
 func (p *parser) numbers(what string, limit int, do func(int64)) error {
 	if err := p.delim(what, '['); err != nil {
 		return err
@@ -259,15 +263,15 @@ func (p *parser) numbers(what string, limit int, do func(int64)) error {
 			return err
 		}
 		if n == limit {
-			return fmt.Errorf("%s has more than %d numbers", what, limit)
+			return fmt.Errorf("%s: more than %d numbers", what, limit)
 		}
 		num, ok := tok.(json.Number)
 		if !ok {
-			return fmt.Errorf("%s holds %v, not a number", what, tok)
+			return fmt.Errorf("%s: got %q, want a number", what, tok)
 		}
 		v, err := strconv.ParseInt(num.String(), 10, 64)
 		if err != nil || v < 0 {
-			return fmt.Errorf("%s holds %s, not a whole number below 2^63", what, num)
+			return fmt.Errorf("%s: got %s, want an integer below 2^63", what, num)
 		}
 		do(v)
 	}

@@ -1,13 +1,12 @@
 // Package safetensors reads and writes safetensors, Hugging Face's file format
 // for named arrays: a length (u64, little endian), a JSON header of that many
-// bytes that gives each tensor's dtype, shape and byte range, and one block of
-// data. The format is that of the README of huggingface/safetensors.
+// bytes with each tensor's dtype, shape and byte range, and one block of data.
+// The format is that of the README of huggingface/safetensors.
 //
-// [Open] maps a file, [Parse] takes one in memory, [Read] takes any
-// io.ReaderAt; all check the whole header, so that a *[File] exists only for a
-// file whose ranges are sound, without gap or overlap, and cover the data to
-// the last byte. [Write] streams tensors; the same tensors and metadata give
-// the same bytes, in whatever order they are given.
+// [Open] maps a file, [Parse] reads one in memory, [Read] reads from any
+// io.ReaderAt. All verify the whole header, so a *[File] exists only for a file
+// whose ranges have no gap or overlap and cover the data to the last byte.
+// [Write] streams tensors; its output does not depend on their order.
 package safetensors
 
 import (
@@ -20,14 +19,14 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// The limits of what is read.
+// Limits on a header.
 const (
 	maxHeader  = 100_000_000 // bytes; the reference implementation's
 	maxTensors = 1 << 20
 	maxDims    = 32
 )
 
-// DType is an element type, as the header spells it.
+// DType is an element type, spelled as in the header.
 type DType string
 
 // The element types with a whole number of bytes.
@@ -51,7 +50,7 @@ const (
 	C64    DType = "C64"
 )
 
-// bits is the size of one element; 0 for an unknown type.
+// bits returns the size of one element; 0 for an unknown type.
 func (d DType) bits() uint64 {
 	switch d {
 	case "F4":
@@ -70,7 +69,7 @@ func (d DType) bits() uint64 {
 	return 0
 }
 
-// Type is the same element type in package tensor; false where it has none.
+// Type returns the same element type in package tensor; false if there is none.
 func (d DType) Type() (tensor.Type, bool) {
 	switch d {
 	case F32:
@@ -97,24 +96,24 @@ func (d DType) Type() (tensor.Type, bool) {
 type Tensor struct {
 	Name  string
 	DType DType
-	// Shape is the outermost dimension first; empty for a scalar. A dimension
-	// may be 0.
+	// Shape lists the dimensions, outermost first; empty for a scalar. A
+	// dimension may be 0.
 	Shape []int
-	// Offset is where the data begins, in bytes from the start of the file.
+	// Offset is the position of the data in the file, in bytes.
 	Offset int64
 	// Size is the length of the data in bytes.
 	Size int64
-	// Data is the tensor's bytes, little endian, when the file is mapped or in
-	// memory, and nil when it was opened by Read. It must not be written to,
-	// nor used after the file's Close.
+	// Data holds the tensor's bytes, little endian, if the file is mapped or in
+	// memory; nil if it was opened by Read. It must not be written to, nor used
+	// after the file's Close.
 	Data []byte
 }
 
-// File is a checked safetensors file. Its fields must not be changed.
+// File is a verified safetensors file. Its fields must not be changed.
 type File struct {
 	// Tensors are in the order of their data.
 	Tensors []Tensor
-	// Metadata is the header's __metadata__; nil when there is none.
+	// Metadata is the header's __metadata__; nil if there is none.
 	Metadata map[string]string
 
 	names map[string]int
@@ -122,7 +121,7 @@ type File struct {
 	m     *mmap.Map
 }
 
-// Open maps the file at path and checks it. Close gives the mapping back.
+// Open maps the file at path and verifies it. Close unmaps it.
 func Open(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -136,7 +135,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse checks a file that lies in memory. Tensor data aliases b.
+// Parse verifies a file in memory. Tensor data aliases b.
 func Parse(b []byte) (*File, error) {
 	n, err := headerSize(b, int64(len(b)))
 	if err != nil {
@@ -154,13 +153,13 @@ func Parse(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Read checks the file of the given size in r, reading its header only.
-// Tensor data stays where it is: see [File.Section].
+// Read verifies the file of the given size in r, reading its header only.
+// [File.Section] reads the data of a tensor.
 func Read(r io.ReaderAt, size int64) (*File, error) {
 	var length [8]byte
 	if size >= 8 {
 		if _, err := r.ReadAt(length[:], 0); err != nil {
-			return nil, fmt.Errorf("safetensors: reading the header's length: %w", short(err))
+			return nil, fmt.Errorf("safetensors: reading the header length: %w", short(err))
 		}
 	}
 	n, err := headerSize(length[:], size)
@@ -179,7 +178,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// short names the end of a file that should go on.
+// short reports a premature end of the file as io.ErrUnexpectedEOF.
 func short(err error) error {
 	if err == nil || err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -187,8 +186,8 @@ func short(err error) error {
 	return err
 }
 
-// Close gives the mapping back; Data of the tensors is invalid afterwards.
-// It does nothing for files that were not opened by Open.
+// Close unmaps the file; Data of the tensors is invalid afterwards. For a file
+// that was not opened by Open, Close does nothing.
 func (f *File) Close() error {
 	if f.m == nil {
 		return nil
@@ -196,7 +195,7 @@ func (f *File) Close() error {
 	return f.m.Close()
 }
 
-// Tensor finds a tensor by name.
+// Tensor returns the tensor with the given name.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.names[name]
 	if !ok {
@@ -205,8 +204,8 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.Tensors[i], true
 }
 
-// Section reads the data of one of the file's tensors, however the file was
-// opened.
+// Section returns a reader of the data of one of the file's tensors, for files
+// opened in any way.
 func (f *File) Section(t Tensor) *io.SectionReader {
 	return io.NewSectionReader(f.src, t.Offset, t.Size)
 }

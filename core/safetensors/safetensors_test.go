@@ -28,7 +28,7 @@ func f32(vs ...float32) Bytes {
 	return b.Bytes()
 }
 
-// sample is what testdata/reference.py writes.
+// sample returns the tensors that testdata/reference.py writes.
 func sample() []Source {
 	return []Source{
 		{"half", F16, []int{2}, Bytes{0x00, 0x3e, 0x00, 0xc0}},
@@ -50,7 +50,7 @@ func written(t testing.TB, meta map[string]string, tensors []Source) []byte {
 		t.Fatal(err)
 	}
 	if n != int64(b.Len()) {
-		t.Errorf("Write says %d bytes, wrote %d", n, b.Len())
+		t.Errorf("Write: returned %d, wrote %d bytes", n, b.Len())
 	}
 	return b.Bytes()
 }
@@ -67,15 +67,15 @@ func same(t *testing.T, how string, f *File) {
 	for _, want := range sample() {
 		got, ok := f.Tensor(want.Name)
 		if !ok || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-			t.Errorf("%s: %s is %v %s %v", how, want.Name, ok, got.DType, got.Shape)
+			t.Errorf("%s: %s: got %v %s %v", how, want.Name, ok, got.DType, got.Shape)
 			continue
 		}
 		data, err := io.ReadAll(f.Section(got))
 		if err != nil || !bytes.Equal(data, want.Data.(Bytes)) {
-			t.Errorf("%s: the data of %s differ: %x (%v)", how, want.Name, data, err)
+			t.Errorf("%s: data of %s differs: %x (%v)", how, want.Name, data, err)
 		}
 		if how != "Read" && !bytes.Equal(got.Data, data) {
-			t.Errorf("%s: Data of %s differ from its section", how, want.Name)
+			t.Errorf("%s: Data of %s differs from its section", how, want.Name)
 		}
 	}
 }
@@ -106,24 +106,24 @@ func TestRoundTrip(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok := read.Tensor("absent"); ok {
-		t.Error("an absent tensor was found")
+		t.Error("unknown tensor found")
 	}
 	for _, tensor := range mapped.Tensors {
 		if size := int64(tensor.DType.bits() / 8); tensor.Offset%size != 0 {
-			t.Errorf("%s of %s lies at %d", tensor.Name, tensor.DType, tensor.Offset)
+			t.Errorf("%s of %s: misaligned offset %d", tensor.Name, tensor.DType, tensor.Offset)
 		}
 	}
 	reversed := sample()
 	slices.Reverse(reversed)
 	if !bytes.Equal(written(t, metadata, reversed), file) {
-		t.Error("another order of the same tensors gave other bytes")
+		t.Error("output depends on the order of the tensors")
 	}
 	if f, err := Parse(written(t, nil, nil)); err != nil || f.Metadata != nil || len(f.Tensors) != 0 {
 		t.Errorf("an empty file: %+v, %v", f, err)
 	}
 }
 
-// TestReference exchanges files with the reference library.
+// TestReference exchanges files with the reference implementation.
 func TestReference(t *testing.T) {
 	python := testfiles.Python(t, "safetensors", "numpy")
 	script, path := filepath.Join("testdata", "reference.py"), filepath.Join(t.TempDir(), "m.safetensors")
@@ -135,7 +135,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	same(t, "the reference's file", theirs)
+	same(t, "reference file", theirs)
 
 	if err := os.WriteFile(path+".ours", written(t, metadata, sample()), 0o600); err != nil {
 		t.Fatal(err)
@@ -146,15 +146,15 @@ func TestReference(t *testing.T) {
 	}
 	for _, s := range sample() {
 		if line := hex.EncodeToString(s.Data.(Bytes)); !strings.Contains(string(out), line) {
-			t.Errorf("the reference does not read %s: no %s in\n%s", s.Name, line, out)
+			t.Errorf("reference does not read %s: missing %s in\n%s", s.Name, line, out)
 		}
 	}
 	if !strings.Contains(string(out), `[('format', 'np'), ('quote " ä <', 'line\nbreak')]`) {
-		t.Errorf("the reference reads other metadata:\n%s", out)
+		t.Errorf("reference reads different metadata:\n%s", out)
 	}
 }
 
-// file puts a header before n bytes of data.
+// file returns a file with a header and n bytes of data.
 func file(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, n)...)
@@ -171,47 +171,47 @@ func malformed() []struct {
 		file []byte
 		want string
 	}{
-		{"empty", nil, "a file of 0 bytes is too short"},
+		{"empty", nil, "file too short: got 0 bytes"},
 		{"git lfs pointer", []byte("version https://git-lfs.github.com/spec/v1\n"), "Git LFS pointer"},
-		{"header over the limit", binary.LittleEndian.AppendUint64(nil, maxHeader+1), "the header has 100000001 bytes, at most"},
-		{"header beyond the file", append(binary.LittleEndian.AppendUint64(nil, 1000), "{}"...), "the header has 1000 bytes, only 2 are left"},
-		{"header of 2^64-1", binary.LittleEndian.AppendUint64(nil, 1<<64-1), "the header has 18446744073709551615 bytes"},
+		{"header over the limit", binary.LittleEndian.AppendUint64(nil, maxHeader+1), "header too large: got 100000001 bytes, want at most"},
+		{"header beyond the file", append(binary.LittleEndian.AppendUint64(nil, 1000), "{}"...), "header of 1000 bytes, 2 left"},
+		{"header of 2^64-1", binary.LittleEndian.AppendUint64(nil, 1<<64-1), "got 18446744073709551615 bytes"},
 		{"no header", file("", 0), "does not begin with {"},
 		{"space first", file(" {}", 0), "does not begin with {"},
 		{"an array", file("[]", 0), "does not begin with {"},
-		{"no UTF-8", file("{\"\xff\":1}", 0), "the header is no UTF-8"},
+		{"invalid UTF-8", file("{\"\xff\":1}", 0), "header is not valid UTF-8"},
 		{"cut short", file(`{"t":{"dtype"`, 0), `tensor "t".dtype: unexpected EOF`},
 		{"not JSON", file(`{"t" 1}`, 0), "invalid character '1'"},
-		{"something follows", file(`{}{}`, 0), "something follows the header's object"},
-		{"tensor is a number", file(`{"t":1}`, 0), `tensor "t": 1 where { was expected`},
-		{"tensor is null", file(`{"t":null}`, 0), `tensor "t": <nil> where { was expected`},
-		{"no name", file(`{"":{}}`, 0), "a tensor has no name"},
-		{"metadata not strings", file(`{"__metadata__":{"a":1}}`, 0), "__metadata__.a is 1, not a string"},
-		{"metadata an array", file(`{"__metadata__":[]}`, 0), "__metadata__: [ where { was expected"},
-		{"metadata key twice", file(`{"__metadata__":{"a":"1","a":"2"}}`, 0), `__metadata__ has the key "a" twice`},
-		{"tensor twice", file(`{"t":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"\u0074":{"dtype":"U8","shape":[0],"data_offsets":[8,8]}}`, 8), `the header has the key "t" twice`},
-		{"field twice", one(`{"dtype":"U8","dtype":"I8","shape":[8],"data_offsets":[0,8]}`), `tensor "t" has the key "dtype" twice`},
-		{"field missing", one(`{"dtype":"U8","shape":[8]}`), "needs dtype, shape and data_offsets"},
-		{"field unknown", one(`{"dtype":"U8","shape":[8],"data_offsets":[0,8],"x":1}`), `has the unknown key "x"`},
+		{"trailing data", file(`{}{}`, 0), "trailing data after the header's object"},
+		{"tensor is a number", file(`{"t":1}`, 0), `tensor "t": got 1, want {`},
+		{"tensor is null", file(`{"t":null}`, 0), `tensor "t": got <nil>, want {`},
+		{"no name", file(`{"":{}}`, 0), "empty tensor name"},
+		{"metadata not strings", file(`{"__metadata__":{"a":1}}`, 0), "__metadata__.a: got 1, want a string"},
+		{"metadata an array", file(`{"__metadata__":[]}`, 0), "__metadata__: got [, want {"},
+		{"duplicate metadata key", file(`{"__metadata__":{"a":"1","a":"2"}}`, 0), `__metadata__: duplicate key "a"`},
+		{"duplicate tensor", file(`{"t":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"\u0074":{"dtype":"U8","shape":[0],"data_offsets":[8,8]}}`, 8), `header: duplicate key "t"`},
+		{"duplicate field", one(`{"dtype":"U8","dtype":"I8","shape":[8],"data_offsets":[0,8]}`), `tensor "t": duplicate key "dtype"`},
+		{"field missing", one(`{"dtype":"U8","shape":[8]}`), "missing dtype, shape or data_offsets"},
+		{"field unknown", one(`{"dtype":"U8","shape":[8],"data_offsets":[0,8],"x":1}`), `unknown key "x"`},
 		{"dtype unknown", one(`{"dtype":"Q8","shape":[8],"data_offsets":[0,8]}`), `unknown dtype "Q8"`},
-		{"dtype a number", one(`{"dtype":8,"shape":[8],"data_offsets":[0,8]}`), `tensor "t".dtype is 8, not a string`},
-		{"shape negative", one(`{"dtype":"U8","shape":[-8],"data_offsets":[0,8]}`), "holds -8, not a whole number"},
-		{"shape a fraction", one(`{"dtype":"U8","shape":[8.0],"data_offsets":[0,8]}`), "holds 8.0, not a whole number"},
-		{"shape beyond 2^63", one(`{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,8]}`), "holds 9223372036854775808, not"},
-		{"shape a string", one(`{"dtype":"U8","shape":["8"],"data_offsets":[0,8]}`), "holds 8, not a number"},
-		{"shape wraps", one(`{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}`), "exceeds 2^63 bits"},
-		{"shape wraps beside 0", one(`{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}`), "[0 4611686018427387904 4] of U8 exceeds 2^63 bits"},
-		{"too many dimensions", one(`{"dtype":"U8","shape":[` + strings.Repeat("1,", 32) + `1],"data_offsets":[0,1]}`), "shape has more than 32 numbers"},
-		{"half a byte", one(`{"dtype":"F4","shape":[3],"data_offsets":[0,1]}`), "[3] of F4 is no whole number of bytes"},
-		{"one offset", one(`{"dtype":"U8","shape":[8],"data_offsets":[8]}`), "data_offsets has 1 numbers, not 2"},
-		{"three offsets", one(`{"dtype":"U8","shape":[8],"data_offsets":[0,8,9]}`), "data_offsets has more than 2 numbers"},
+		{"dtype a number", one(`{"dtype":8,"shape":[8],"data_offsets":[0,8]}`), `tensor "t".dtype: got 8, want a string`},
+		{"shape negative", one(`{"dtype":"U8","shape":[-8],"data_offsets":[0,8]}`), "got -8, want an integer"},
+		{"shape a fraction", one(`{"dtype":"U8","shape":[8.0],"data_offsets":[0,8]}`), "got 8.0, want an integer"},
+		{"shape beyond 2^63", one(`{"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,8]}`), "got 9223372036854775808, want"},
+		{"shape a string", one(`{"dtype":"U8","shape":["8"],"data_offsets":[0,8]}`), `got "8", want a number`},
+		{"shape overflows", one(`{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}`), "exceeds 2^63 bits"},
+		{"shape with 0 overflows", one(`{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}`), "[0 4611686018427387904 4] of U8 exceeds 2^63 bits"},
+		{"too many dimensions", one(`{"dtype":"U8","shape":[` + strings.Repeat("1,", 32) + `1],"data_offsets":[0,1]}`), "shape: more than 32 numbers"},
+		{"half a byte", one(`{"dtype":"F4","shape":[3],"data_offsets":[0,1]}`), "[3] of F4 is not a multiple of 8 bits"},
+		{"one offset", one(`{"dtype":"U8","shape":[8],"data_offsets":[8]}`), "data_offsets: got 1 numbers, want 2"},
+		{"three offsets", one(`{"dtype":"U8","shape":[8],"data_offsets":[0,8,9]}`), "data_offsets: more than 2 numbers"},
 		{"offsets reversed", one(`{"dtype":"U8","shape":[8],"data_offsets":[8,0]}`), "ends at 0 before it begins at 8"},
-		{"size differs", one(`{"dtype":"F32","shape":[1],"data_offsets":[0,8]}`), "of F32 [1] needs 4 bytes, its range has 8"},
-		{"beyond the file", file(`{"t":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 8), `tensor "t" takes 9 bytes at 0, the data has 8`},
-		{"gap", file(`{"t":{"dtype":"U8","shape":[7],"data_offsets":[1,8]}}`, 8), `tensor "t" begins at 1 where 0 was expected`},
-		{"overlap", file(`{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`, 8), `tensor "b" begins at 4 where 5 was expected`},
-		{"bytes left over", file(`{"t":{"dtype":"U8","shape":[7],"data_offsets":[0,7]}}`, 8), "the tensors take 7 bytes, the data has 8"},
-		{"data without tensors", file(`{}`, 3), "the tensors take 0 bytes, the data has 3"},
+		{"size differs", one(`{"dtype":"F32","shape":[1],"data_offsets":[0,8]}`), "F32 [1]: got 8 bytes, want 4"},
+		{"beyond the file", file(`{"t":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}}`, 8), `tensor "t": 9 bytes at 0 exceed the data of 8 bytes`},
+		{"gap", file(`{"t":{"dtype":"U8","shape":[7],"data_offsets":[1,8]}}`, 8), `tensor "t": got offset 1, want 0`},
+		{"overlap", file(`{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`, 8), `tensor "b": got offset 4, want 5`},
+		{"bytes left over", file(`{"t":{"dtype":"U8","shape":[7],"data_offsets":[0,7]}}`, 8), "data size mismatch: tensors take 7 bytes, got 8"},
+		{"data without tensors", file(`{}`, 3), "data size mismatch: tensors take 0 bytes, got 3"},
 	}
 }
 
@@ -220,12 +220,36 @@ func TestMalformed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(c.file)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("error is %v, should hold %q", err, c.want)
+				t.Fatalf("got error %v, want %q", err, c.want)
 			}
 			if _, overReader := Read(bytes.NewReader(c.file), int64(len(c.file))); overReader == nil || overReader.Error() != err.Error() {
-				t.Errorf("over a reader the error is %v, in memory %v", overReader, err)
+				t.Errorf("error of Read %v, of Parse %v", overReader, err)
 			}
 		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	header := func(n uint64) error {
+		_, err := headerSize(binary.LittleEndian.AppendUint64(nil, n), maxHeader+9)
+		return err
+	}
+	dims := func(n int) error {
+		_, err := Parse(file(`{"t":{"dtype":"U8","shape":[`+strings.Repeat("1,", n-1)+`1],"data_offsets":[0,1]}}`, 1))
+		return err
+	}
+	tensors := func(n int) error { return (&File{Tensors: make([]Tensor, n-1)}).add(Tensor{}) }
+	for _, c := range []struct {
+		name     string
+		at, over error
+	}{
+		{"maxHeader", header(maxHeader), header(maxHeader + 1)},
+		{"maxTensors", tensors(maxTensors), tensors(maxTensors + 1)},
+		{"maxDims", dims(maxDims), dims(maxDims + 1)},
+	} {
+		if c.at != nil || c.over == nil {
+			t.Errorf("%s: %v, one more: %v", c.name, c.at, c.over)
+		}
 	}
 }
 
@@ -234,7 +258,7 @@ func TestType(t *testing.T) {
 		I16: tensor.I16, I32: tensor.I32, I64: tensor.I64, F64: tensor.F64} {
 		got, ok := d.Type()
 		if !ok || got != want || got.RowBytes(1)*8 != int(d.bits()) {
-			t.Errorf("%s is %v %v", d, got, ok)
+			t.Errorf("%s: got %v %v", d, got, ok)
 		}
 	}
 	if _, ok := C64.Type(); ok {
@@ -249,22 +273,22 @@ func TestWriteRefuses(t *testing.T) {
 		return []Source{s}
 	}
 	for want, tensors := range map[string][]Source{
-		"given twice":                       append(one(func(*Source) {}), one(func(*Source) {})...),
+		"duplicate":                       append(one(func(*Source) {}), one(func(*Source) {})...),
 		`name "" is empty`:                  one(func(s *Source) { s.Name = "" }),
 		`"__metadata__" is empty, reserved`: one(func(s *Source) { s.Name = "__metadata__" }),
 		`unknown dtype "X"`:                 one(func(s *Source) { s.DType = "X" }),
-		"the shape [-1] is out":             one(func(s *Source) { s.Shape = []int{-1} }),
-		"has no data":                       one(func(s *Source) { s.Data = nil }),
-		"3 bytes were given":                one(func(s *Source) { s.Data = Bytes("abc") }),
-		"more bytes were given":             one(func(s *Source) { s.Data = Bytes("abcde") }),
+		"shape [-1] out":             one(func(s *Source) { s.Shape = []int{-1} }),
+		"no data":                       one(func(s *Source) { s.Data = nil }),
+		"got 3 bytes":                one(func(s *Source) { s.Data = Bytes("abc") }),
+		"data longer than":             one(func(s *Source) { s.Data = Bytes("abcde") }),
 		"exceeds 2^63 bits":                 one(func(s *Source) { s.Shape = []int{1 << 62} }),
 	} {
 		if _, err := Write(io.Discard, nil, tensors); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %v, should hold %q", err, want)
+			t.Errorf("got error %v, want %q", err, want)
 		}
 	}
 	if _, err := Write(io.Discard, map[string]string{"k": "\xff"}, nil); err == nil {
-		t.Error("metadata that is no UTF-8 was written")
+		t.Error("metadata of invalid UTF-8 written")
 	}
 }
 
@@ -284,14 +308,13 @@ func TestWriteError(t *testing.T) {
 	size := len(written(t, metadata, sample()))
 	for n := 0; n < size; n += 31 {
 		if _, err := Write(&failing{n}, metadata, sample()); !errors.Is(err, errFull) {
-			t.Fatalf("a disk of %d bytes gave %v", n, err)
+			t.Fatalf("disk of %d bytes: %v", n, err)
 		}
 	}
 }
 
-// FuzzParse holds the reader to three things whatever the bytes: it does not
-// panic, both ways of reading agree, and what it accepts survives being
-// written and read again.
+// For any bytes, the reader does not panic, Parse and Read agree, and an
+// accepted file survives being written and read again.
 func FuzzParse(f *testing.F) {
 	for _, c := range malformed() {
 		f.Add(c.file)
@@ -301,7 +324,7 @@ func FuzzParse(f *testing.F) {
 		got, err := Parse(b)
 		read, readErr := Read(bytes.NewReader(b), int64(len(b)))
 		if (err == nil) != (readErr == nil) || err != nil && err.Error() != readErr.Error() {
-			t.Fatalf("in memory: %v, over a reader: %v", err, readErr)
+			t.Fatalf("Parse: %v, Read: %v", err, readErr)
 		}
 		if err != nil {
 			return
@@ -311,16 +334,16 @@ func FuzzParse(f *testing.F) {
 			sources[i] = Source{g.Name, g.DType, g.Shape, Bytes(g.Data)}
 			data, err := io.ReadAll(read.Section(read.Tensors[i]))
 			if err != nil || !bytes.Equal(data, g.Data) {
-				t.Fatalf("tensor %s: data over a reader differ (%v)", g.Name, err)
+				t.Fatalf("tensor %s: data from the reader differs (%v)", g.Name, err)
 			}
 		}
 		var again bytes.Buffer
 		if _, err := Write(&again, got.Metadata, sources); err != nil {
-			t.Fatalf("writing what was read: %v", err)
+			t.Fatalf("Write: %v", err)
 		}
 		back, err := Parse(again.Bytes())
 		if err != nil {
-			t.Fatalf("reading what was written: %v", err)
+			t.Fatalf("reading the output: %v", err)
 		}
 		if diff := cmp.Diff(got.Metadata, back.Metadata); diff != "" || len(back.Tensors) != len(got.Tensors) {
 			t.Fatalf("%d tensors became %d; %s", len(got.Tensors), len(back.Tensors), diff)

@@ -34,9 +34,9 @@ func (b Bytes) WriteTo(w io.Writer) (int64, error) {
 }
 
 // Write writes a file: wider elements first, so that every tensor is aligned,
-// then by name. metadata may be nil. Memory use does not depend on the
-// tensors' sizes. It returns the number of bytes written; after an error the
-// output is no safetensors file.
+// then by name. metadata may be nil. Memory use does not depend on the sizes of
+// the tensors. Write returns the number of bytes written; after an error the
+// output is not a safetensors file.
 func Write(w io.Writer, metadata map[string]string, tensors []Source) (int64, error) {
 	sorted := slices.Clone(tensors)
 	slices.SortStableFunc(sorted, func(a, b Source) int {
@@ -67,13 +67,14 @@ func write(w *counter, metadata map[string]string, tensors []Source) error {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if w.n != w.limit {
-			return fmt.Errorf("tensor %q: %d bytes were given, its dtype and shape need %d", t.Name, w.n-before, sizes[i])
+			return fmt.Errorf("tensor %q: got %d bytes, want %d", t.Name, w.n-before, sizes[i])
 		}
 	}
 	return nil
 }
 
-// header encodes everything before the data and gives the tensors' sizes.
+// header encodes everything before the data and returns the sizes of the
+// tensors.
 func header(metadata map[string]string, tensors []Source) (head []byte, sizes []int64, err error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
@@ -82,7 +83,7 @@ func header(metadata map[string]string, tensors []Source) (head []byte, sizes []
 		b.WriteString(`"` + metadataKey + `":{`)
 		for i, key := range slices.Sorted(maps.Keys(metadata)) {
 			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
-				return nil, nil, fmt.Errorf("the metadata %q is no UTF-8", key)
+				return nil, nil, fmt.Errorf("metadata %q is not valid UTF-8", key)
 			}
 			comma(&b, i)
 			quote(&b, key)
@@ -96,17 +97,17 @@ func header(metadata map[string]string, tensors []Source) (head []byte, sizes []
 	at := int64(0)
 	for i, t := range tensors {
 		if t.Name == "" || t.Name == metadataKey || seen[t.Name] || !utf8.ValidString(t.Name) {
-			return nil, nil, fmt.Errorf("the tensor name %q is empty, reserved, no UTF-8 or given twice", t.Name)
+			return nil, nil, fmt.Errorf("tensor name %q is empty, reserved, not valid UTF-8 or duplicate", t.Name)
 		}
 		seen[t.Name] = true
 		if t.Data == nil || len(t.Shape) > maxDims || slices.ContainsFunc(t.Shape, func(n int) bool { return n < 0 }) {
-			return nil, nil, fmt.Errorf("tensor %q has no data, or the shape %v is out of range", t.Name, t.Shape)
+			return nil, nil, fmt.Errorf("tensor %q: no data or shape %v out of range", t.Name, t.Shape)
 		}
 		if sizes[i], err = sizeOf(t.DType, t.Shape); err != nil {
 			return nil, nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if sizes[i] > math.MaxInt64-maxHeader-at-8 {
-			return nil, nil, fmt.Errorf("tensor %q: the file would exceed 2^63 bytes", t.Name)
+			return nil, nil, fmt.Errorf("tensor %q: file exceeds 2^63 bytes", t.Name)
 		}
 		if metadata != nil {
 			comma(&b, 1)
@@ -130,7 +131,7 @@ func header(metadata map[string]string, tensors []Source) (head []byte, sizes []
 	}
 	n := b.Len() - 8
 	if n > maxHeader {
-		return nil, nil, fmt.Errorf("the header has %d bytes, at most %d are allowed", n, maxHeader)
+		return nil, nil, fmt.Errorf("header too large: got %d bytes, want at most %d", n, maxHeader)
 	}
 	head = b.Bytes()
 	binary.LittleEndian.PutUint64(head, uint64(n))
@@ -148,17 +149,17 @@ func quote(b *bytes.Buffer, s string) {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s)         // a string cannot fail
-	b.Truncate(b.Len() - 1) // the line break
+	b.Truncate(b.Len() - 1) // the newline
 }
 
-// counter counts what is written and refuses more than limit, when it is set.
+// counter counts the bytes written and refuses more than limit, if set.
 type counter struct {
 	w     *bufio.Writer
 	n     int64
 	limit int64
 }
 
-var errTooMuch = errors.New("more bytes were given than its dtype and shape need")
+var errTooMuch = errors.New("data longer than its dtype and shape need")
 
 func (c *counter) Write(p []byte) (int, error) {
 	if c.limit > 0 && int64(len(p)) > c.limit-c.n {

@@ -18,9 +18,9 @@ import (
 	"mm-abi.org/mm/core/pool"
 )
 
-// TestAMX runs the kernels for AMX: on the processor, or where it has no tiles
-// in a process of its own whose instructions of AMX, which it refuses, are
-// carried out by this one (amxUnit).
+// TestAMX runs the AMX kernels: on the processor if it has AMX, otherwise in a
+// child process whose AMX instructions trap and are emulated by this process
+// (amxUnit).
 func TestAMX(t *testing.T) {
 	if hasAMX || os.Getenv("MM_EMULATED_AMX") != "" {
 		levels := []*bool{&hasAVX2, &hasAVX512, &hasVNNI, &hasAMX}
@@ -36,10 +36,10 @@ func TestAMX(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("skipped: each instruction of AMX is a stop of a process")
+		t.Skip("skipped: each emulated AMX instruction stops a process")
 	}
 	if !cpu.X86.HasAVX512F || !cpu.X86.HasAVX512BW || !cpu.X86.HasAVX512DQ || !cpu.X86.HasAVX512VL || !cpu.X86.HasAVX512VNNI {
-		t.Skip("skipped: no AVX-512 VNNI, which scales what the tiles give")
+		t.Skip("skipped: no AVX-512 VNNI, which scales the results of the tiles")
 	}
 	unit := &amxUnit{code: make(map[uint64][16]byte), threads: make(map[int]*amxState), counts: make(map[string]int)}
 	out, status, err := unit.run(t)
@@ -47,23 +47,23 @@ func TestAMX(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !status.Exited() || status.ExitStatus() != 0 || !strings.Contains(out, "--- PASS: TestAMX") {
-		t.Errorf("the process ends with %v (%d):\n%s", status, status.ExitStatus(), out)
+		t.Errorf("child process: %v (%d):\n%s", status, status.ExitStatus(), out)
 	}
 	for _, name := range []string{"LDTILECFG", "TILEZERO", "TILELOADD", "TDPBSSD", "TILESTORED", "TILERELEASE"} {
 		if unit.counts[name] == 0 {
-			t.Errorf("%s was never met: %v", name, unit.counts)
+			t.Errorf("%s was never executed: %v", name, unit.counts)
 		}
 	}
 	for tid, s := range unit.threads {
 		if s.configured {
-			t.Errorf("thread %d ends with tiles in use", tid)
+			t.Errorf("thread %d ended with tiles in use", tid)
 		}
 	}
 	t.Log("emulated:", unit.counts)
 }
 
-// testSameAsVNNI: products have the bits that AVX-512 VNNI gives, with any
-// number of groups and of tiles.
+// Products are bit-equal to those of AVX-512 VNNI, for any number of groups and
+// tiles.
 func testSameAsVNNI(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
@@ -93,8 +93,8 @@ func testSameAsVNNI(t *testing.T) {
 	}
 }
 
-// run starts this test once more as a tracee and carries out what it cannot.
-// All of ptrace is done by one thread.
+// run starts this test again as a tracee and emulates the instructions that
+// trap. One thread makes all ptrace calls.
 func (u *amxUnit) run(t *testing.T) (out string, status syscall.WaitStatus, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -111,7 +111,7 @@ func (u *amxUnit) run(t *testing.T) (out string, status syscall.WaitStatus, err 
 	if err != nil {
 		t.Skip("skipped: ptrace:", err)
 	}
-	defer syscall.Kill(child, syscall.SIGKILL) // if it still is
+	defer syscall.Kill(child, syscall.SIGKILL) // if it is still running
 	if _, err := syscall.Wait4(child, &status, 0, nil); err != nil {
 		return "", status, err
 	}
@@ -137,7 +137,7 @@ func (u *amxUnit) run(t *testing.T) (out string, status syscall.WaitStatus, err 
 			break
 		}
 		if !status.Stopped() {
-			continue // a thread has ended
+			continue // a thread ended
 		}
 		signal := int(status.StopSignal())
 		switch {
@@ -149,7 +149,7 @@ func (u *amxUnit) run(t *testing.T) (out string, status syscall.WaitStatus, err 
 			if done {
 				signal = 0
 			}
-		case signal == int(unix.SIGTRAP), signal == int(unix.SIGSTOP): // a thread begins
+		case signal == int(unix.SIGTRAP), signal == int(unix.SIGSTOP): // a thread started
 			signal = 0
 		}
 		if err := unix.PtraceCont(tid, signal); err != nil && err != unix.ESRCH {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// amxUnit carries out the instructions of AMX for threads that are stopped at
-// one (Intel's Software Developer's Manual, volume 2: LDTILECFG, TILEZERO,
-// TILELOADD, TILESTORED, TILERELEASE, TDPBSSD and its kin). What the manual
-// says raises an exception is an error.
+// amxUnit emulates the AMX instructions at which threads have stopped (Intel's
+// Software Developer's Manual, volume 2: LDTILECFG, TILEZERO, TILELOADD,
+// TILESTORED, TILERELEASE, TDPBSSD and its variants). It returns an error where
+// the manual specifies an exception.
 type amxUnit struct {
 	mem     *os.File // of the process
 	code    map[uint64][16]byte
@@ -21,24 +21,24 @@ type amxUnit struct {
 	counts  map[string]int
 }
 
-// amxState is the tiles of one thread.
+// amxState holds the tiles of one thread.
 type amxState struct {
 	configured bool
 	rows, cols [8]int // cols in bytes
 	tiles      [8][16][64]byte
 }
 
-// instruction is one of AMX, decoded.
+// instruction is a decoded AMX instruction.
 type instruction struct {
 	opcode, pp  byte
-	reg, rm, vs int // registers; rm is -1 where there is an address
+	reg, rm, vs int // registers; rm is -1 for a memory operand
 	base, index uint64
 	shift       uint
 	size        uint64 // in bytes
 }
 
-// step carries out the instruction that thread tid is at, and those of AMX
-// that follow it. It reports whether there was one.
+// step emulates the instruction of thread tid and the AMX instructions that
+// follow it. It reports whether there was one.
 func (u *amxUnit) step(tid int) (done bool, err error) {
 	var r unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &r); err != nil {
@@ -73,7 +73,7 @@ func (u *amxUnit) step(tid int) (done bool, err error) {
 	return true, unix.PtraceSetRegs(tid, &r)
 }
 
-// decodeAMX takes C4 RXB.00010 W.vvvv.L.pp opcode ModRM [SIB] [displacement].
+// decodeAMX decodes C4 RXB.00010 W.vvvv.L.pp opcode ModRM [SIB] [displacement].
 func decodeAMX(c [16]byte, r *unix.PtraceRegs) (in instruction, ok bool) {
 	if c[0] != 0xc4 || c[1]&0x1f != 2 || c[2]&0x84 != 0 || c[3] != 0x49 && c[3] != 0x4b && c[3] != 0x5e {
 		return in, false
@@ -126,15 +126,15 @@ func (u *amxUnit) do(s *amxState, in instruction) error {
 	case in.opcode == 0x5e && !memory:
 		name = [4]string{"TDPBUUD", "TDPBUSD", "TDPBSUD", "TDPBSSD"}[in.pp]
 	default:
-		return fmt.Errorf("opcode %#x with prefix %d is no instruction of AMX", in.opcode, in.pp)
+		return fmt.Errorf("opcode %#x with prefix %d is not an AMX instruction", in.opcode, in.pp)
 	}
 	u.counts[name]++
 	if in.opcode != 0x5e && in.vs != 0 {
-		return fmt.Errorf("%s has a third operand", name)
+		return fmt.Errorf("%s: unexpected third operand", name)
 	}
 	if name == "LDTILECFG" {
 		if s.configured {
-			return fmt.Errorf("tiles are taken that were not released")
+			return fmt.Errorf("tiles configured twice without a release")
 		}
 		return u.configure(s, in.base)
 	}
@@ -143,7 +143,7 @@ func (u *amxUnit) do(s *amxState, in instruction) error {
 		return nil
 	}
 	if !s.configured || s.rows[in.reg] == 0 {
-		return fmt.Errorf("%s of tile %d, which has no shape", name, in.reg)
+		return fmt.Errorf("%s of tile %d without a shape", name, in.reg)
 	}
 	switch name {
 	case "TILEZERO":
@@ -159,21 +159,21 @@ func (u *amxUnit) do(s *amxState, in instruction) error {
 	return nil
 }
 
-// configure reads 64 bytes: the palette, where to begin, zeros, 16 × 2 bytes of
-// bytes in a row, 16 bytes of rows.
+// configure reads 64 bytes: the palette, the start row, zeros, 16 × 2 bytes of
+// row lengths in bytes, 16 bytes of row counts.
 func (u *amxUnit) configure(s *amxState, at uint64) error {
 	var c [64]byte
 	if _, err := u.mem.ReadAt(c[:], int64(at)); err != nil {
 		return err
 	}
 	if c[0] != 1 || [15]byte(c[1:16]) != [15]byte{} || [16]byte(c[32:48]) != [16]byte{} || [8]byte(c[56:]) != [8]byte{} {
-		return fmt.Errorf("shapes % x", c)
+		return fmt.Errorf("bad tile configuration % x", c)
 	}
 	*s = amxState{configured: true}
 	for i := range s.rows {
 		s.cols[i], s.rows[i] = int(binary.LittleEndian.Uint16(c[16+2*i:])), int(c[48+i])
 		if s.cols[i] > 64 || s.rows[i] > 16 || (s.cols[i] == 0) != (s.rows[i] == 0) {
-			return fmt.Errorf("tile %d of %d rows of %d bytes", i, s.rows[i], s.cols[i])
+			return fmt.Errorf("tile %d: bad shape of %d rows of %d bytes", i, s.rows[i], s.cols[i])
 		}
 	}
 	return nil
@@ -189,12 +189,12 @@ func (u *amxUnit) move(s *amxState, in instruction, f func([]byte, int64) (int, 
 	return nil
 }
 
-// multiply adds to tile reg the products of rm with vs.
+// multiply adds the products of rm and vs to tile reg.
 func (s *amxState) multiply(in instruction) error {
 	a, b, c := in.rm, in.vs, in.reg
 	if b > 7 || a == b || a == c || b == c || s.rows[a] != s.rows[c] || s.cols[b] != s.cols[c] ||
 		s.cols[a] != 4*s.rows[b] || s.cols[c]%4 != 0 {
-		return fmt.Errorf("a product of tiles %d (%d×%d) and %d (%d×%d) in %d (%d×%d)",
+		return fmt.Errorf("shape mismatch: product of tiles %d (%d×%d) and %d (%d×%d) in %d (%d×%d)",
 			a, s.rows[a], s.cols[a], b, s.rows[b], s.cols[b], c, s.rows[c], s.cols[c])
 	}
 	wide := func(v byte, signed bool) int32 {

@@ -2,10 +2,10 @@ package panel
 
 import "unsafe"
 
-// Arena hands out memory for the weights of one model, one after the other in
-// large pieces: on huge pages, where the system has them, address translation
-// does not cost bandwidth, and what is read one after the other lies so. The
-// zero value is ready for use. It is not safe for concurrent use.
+// Arena allocates memory for the weights of one model consecutively in large
+// pieces: on huge pages, if available, address translation costs no bandwidth,
+// and weights that are read in sequence are contiguous. The zero value is ready
+// for use. An Arena is not safe for concurrent use.
 type Arena struct {
 	free []byte
 	next int // size of the next piece
@@ -17,7 +17,7 @@ const (
 	cacheLine  = 64
 )
 
-// alloc gives n zero bytes that begin on a cache line.
+// alloc returns n zero bytes aligned to a cache line.
 func (a *Arena) alloc(n int) []byte {
 	if len(a.free) < n {
 		a.next = min(max(2*a.next, firstPiece), mostPiece)
@@ -28,7 +28,7 @@ func (a *Arena) alloc(n int) []byte {
 	return b
 }
 
-// aligned gives n zero bytes that begin on a multiple of align.
+// aligned returns n zero bytes aligned to a multiple of align.
 func aligned(n, align int) []byte {
 	b := make([]byte, n+align)
 	off := int(-uintptr(unsafe.Pointer(&b[0])) & uintptr(align-1))

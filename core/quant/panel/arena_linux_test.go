@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeBytes is how much of this process lies on huge pages; negative where the
-// system does not say.
+// hugeBytes returns the number of bytes of this process on huge pages; negative
+// if unknown.
 func hugeBytes() int {
 	b, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
@@ -30,15 +30,15 @@ func hugeBytes() int {
 	return -1
 }
 
-// TestHugePages: weights get huge pages even where the heap reuses memory that
-// was touched before.
+// Weights get huge pages even if the heap reuses memory that was touched
+// before.
 func TestHugePages(t *testing.T) {
 	modes, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	if err != nil || strings.Contains(string(modes), "[never]") || hugeBytes() < 0 {
-		t.Skip("skipped: the system has no huge pages")
+		t.Skip("skipped: no huge pages")
 	}
 	const n = 64 << 20
-	// What the system gives to memory that nobody had before.
+	// Measure the huge pages of memory that is certainly fresh.
 	fresh, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestHugePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if possible < n/2 {
-		t.Skip("skipped: the system has too few huge pages")
+		t.Skip("skipped: too few huge pages")
 	}
 	used := make([]byte, n+4<<20)
 	for i := 0; i < len(used); i += 4096 {
@@ -68,10 +68,10 @@ func TestHugePages(t *testing.T) {
 		b[i] = 1
 	}
 	if uintptr(unsafe.Pointer(&b[0]))%cacheLine != 0 {
-		t.Error("memory does not begin on a cache line")
+		t.Error("memory is not aligned to a cache line")
 	}
 	if got := hugeBytes() - before; got < possible/2 {
-		t.Errorf("%d of %d bytes lie on huge pages, %d of fresh memory did", got, n, possible)
+		t.Errorf("%d of %d bytes are on huge pages, %d of fresh memory were", got, n, possible)
 	}
 	runtime.KeepAlive(b)
 }

@@ -2,5 +2,5 @@
 
 package panel
 
-// hugePages gives n zero bytes; what pages they lie on is the system's choice.
+// hugePages returns n zero bytes on pages of the system's choice.
 func hugePages(n int) []byte { return aligned(n, cacheLine) }

@@ -9,14 +9,14 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Rearrangement of GGUF rows into panels. Four columns of a row travel as one
-// little endian 32-bit word.
+// Rearrangement of GGUF rows into panels. Four columns of a row move as one
+// little-endian 32-bit word.
 
 var le = binary.LittleEndian
 
 // packFloats fills panel p, 32 rows of F32, F16 or BF16: column by column, the
-// 32 rows of each. Rows beyond the last stay zero. F32 is kept as the machine
-// has it, so that it need not be converted.
+// 32 rows of each. Rows beyond the last remain zero. F32 is stored in native
+// byte order, so that no conversion is needed.
 func (m *Matrix) packFloats(p int, data []byte) {
 	size := m.typ.BlockBytes()
 	rowBytes := m.cols * size
@@ -47,9 +47,9 @@ func (m *Matrix) packQuants(p int, data []byte) {
 	s := m.scales[p*m.scaleBytes : (p+1)*m.scaleBytes]
 	qStep, sStep := n/groupLen*m.format.groupBytes(), m.format.scaleBytes(n)
 	rows := data[min(p*lanes*rowBytes, len(data)):]
-	// The integers of simple blocks move in words, whole panels at a time.
+	// The integers of simple blocks move in words, one panel at a time.
 	moved := (p+1)*lanes <= m.rows && transposeInts(m.typ, q, rows, rowBytes, m.cols/n)
-	// Block by block, for the rows' scales lie side by side.
+	// Block by block, because the scales of the rows are adjacent.
 	here := min(lanes, m.rows-p*lanes)
 	plain := m.format.scheme == schemeScale && m.format.bits != 5 // most models
 	for i := range m.cols / n {
@@ -68,7 +68,7 @@ func (m *Matrix) packQuants(p int, data []byte) {
 	}
 }
 
-// intsAt is where the integers of a block of 32 are.
+// intsAt returns the offset of the integers in a block of 32.
 func intsAt(t tensor.Type) int {
 	switch t {
 	case tensor.MXFP4:
@@ -83,8 +83,8 @@ func intsAt(t tensor.Type) int {
 	return 8 // Q5_1
 }
 
-// packInts puts the integers of one block of row r of a panel in their places,
-// the planes of upper bits of Q5_0 and Q5_1 excepted.
+// packInts stores the integers of one block of row r of a panel, except the
+// planes of upper bits of Q5_0 and Q5_1.
 func packInts(t tensor.Type, r int, b, q []byte) {
 	switch t {
 	case tensor.Q8_0:
@@ -134,8 +134,8 @@ func packInts(t tensor.Type, r int, b, q []byte) {
 	}
 }
 
-// packScales puts the scales of one block of row r of a panel in their places,
-// and the planes of Q5_0 and Q5_1.
+// packScales stores the scales of one block of row r of a panel, and the planes
+// of Q5_0 and Q5_1.
 func packScales(t tensor.Type, r int, b, q, s []byte) {
 	switch t {
 	case tensor.Q8_0, tensor.Q4_0, tensor.IQ4_NL:
@@ -183,8 +183,8 @@ func packScales(t tensor.Type, r int, b, q, s []byte) {
 	}
 }
 
-// putNibbles takes 32 columns of which each has half a byte of its own,
-// beginning at bit shift.
+// putNibbles stores 32 columns, each the half of a byte that begins at bit
+// shift.
 func putNibbles(q []byte, r int, src []byte, shift int) {
 	for i := range 4 {
 		lo := le.Uint32(src[4*i:]) >> shift & 0x0f0f0f0f
@@ -193,8 +193,8 @@ func putNibbles(q []byte, r int, src []byte, shift int) {
 	}
 }
 
-// putPairs takes the 32 columns of group g, of which each has two bits of its
-// own: 128 columns share 32 bytes, and a byte has one of each group.
+// putPairs stores the 32 columns of group g, each two bits of a byte: 128
+// columns share 32 bytes, and a byte holds one column of each group.
 func putPairs(q []byte, r int, src []byte, g int) {
 	src = src[g/4*32:]
 	for p := range 2 {
@@ -206,8 +206,8 @@ func putPairs(q []byte, r int, src []byte, g int) {
 	}
 }
 
-// bitPlane takes the 32 columns of group g, of which each has bit g of a byte
-// of its own: bit i of the result's bytes is unit i's.
+// bitPlane returns bit g of the bytes of the 32 columns of group g: bit i of
+// the result's bytes is that of unit i.
 func bitPlane(src []byte, g int) (plane uint32) {
 	for i := range 8 {
 		plane |= le.Uint32(src[4*i:]) >> g & 0x01010101 << i
@@ -215,7 +215,7 @@ func bitPlane(src []byte, g int) (plane uint32) {
 	return plane
 }
 
-// spread takes bits e = 4i+j to bit i of byte j.
+// spread moves bits e = 4i+j to bit i of byte j.
 func spread(high uint32) uint32 {
 	var plane uint32
 	for i := range 8 {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// TestAVXVNNI runs the kernels for AVX-VNNI. Where the processor has AVX-512's
-// VPDPBUSD alone, that takes the place of the other form in the code of this
-// process: its fields have the same bits, and its length is the same.
+// TestAVXVNNI runs the AVX-VNNI kernels. If the processor has only the AVX-512
+// form of VPDPBUSD, the test patches it into the code of this process: its
+// fields have the same bits, and its length is the same.
 func TestAVXVNNI(t *testing.T) {
 	if !hasAVX2 {
-		t.Skip("skipped: the kernels of core/tensor are of a lower level")
+		t.Skip("skipped: core/tensor uses a lower level")
 	}
 	if !cpu.X86.HasAVXVNNI {
 		if !cpu.X86.HasAVX512VL || !cpu.X86.HasAVX512VNNI {
@@ -35,8 +35,8 @@ func TestAVXVNNI(t *testing.T) {
 	t.Run("NaN", TestNaNScale)
 }
 
-// replaceVEX puts the form of AVX-512 in the place of each DPBUSD of
-// avxvnni_amd64.h, and gives a function that puts things back.
+// replaceVEX patches the AVX-512 form over each DPBUSD of avxvnni_amd64.h and
+// returns a function that restores the code.
 func replaceVEX(t *testing.T) (restore func()) {
 	mem, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
 	if err != nil {
@@ -80,7 +80,7 @@ func replaceVEX(t *testing.T) (restore func()) {
 		}
 	}
 	if len(kernels) != 20 {
-		t.Errorf("instructions were replaced in %d kernels, not 20: %v", len(kernels), kernels)
+		t.Errorf("patched %d kernels, want 20: %v", len(kernels), kernels)
 	}
 	return func() {
 		for at, b := range before {

@@ -5,29 +5,29 @@ import (
 	"unsafe"
 )
 
-// Batch is T rows of K activations, ready to be multiplied. The zero value is
+// Batch holds T rows of K activations for multiplication. The zero value is
 // ready for Resize.
 //
-// The integers lie in tiles of eight rows (of one row when T is 1), padded
-// with zeros: K/4 × rows × 4 bytes, so that a kernel finds four columns of
-// each row side by side. Kernels for AMX find them blocked instead: K/32 × rows ×
-// 32 bytes. For every 32 columns a tile holds each row's scale d,
-// d·Σq, and -128·Σq, which is what products with unsigned bytes (the weight
-// plus 128) are too large by; the latter for every 16 columns too.
+// The integers are stored in tiles of eight rows (of one row if T is 1), padded
+// with zeros: K/4 × rows × 4 bytes, so that four columns of each row are
+// adjacent. AMX kernels use a blocked layout instead: K/32 × rows × 32 bytes.
+// For every 32 columns a tile holds each row's scale d, d·Σq, and -128·Σq, the
+// correction of products with unsigned bytes (the weight plus 128); the latter
+// for every 16 columns too.
 type Batch struct {
 	rows, cols int // T, K
 	tile       int // rows in a tile: 1 or 8
 
-	x      []float32 // T × K, the activations as given
+	x      []float32 // T × K, the activations
 	q      []int8
 	scale  []float32
 	sum    []float32
 	fix32  []int32
 	fix16  []int32
-	staged []int8 // the integers row by row, before they are interleaved
+	staged []int8 // the integers row by row, before interleaving
 }
 
-// Resize gives the batch a shape: rows × cols. The contents are undefined
+// Resize sets the shape of the batch: rows × cols. The contents are undefined
 // until each row has been set through Row and Prepare.
 func (b *Batch) Resize(rows, cols int) {
 	b.rows, b.cols = rows, cols
@@ -48,31 +48,32 @@ func (b *Batch) Resize(rows, cols int) {
 	b.fix16 = grow(b.fix16, padded*groups*2)
 }
 
-// Rows is T.
+// Rows returns T.
 func (b *Batch) Rows() int { return b.rows }
 
-// Cols is K.
+// Cols returns K.
 func (b *Batch) Cols() int { return b.cols }
 
-// Tiles is the number of tiles, the unit of Prepare.
+// Tiles returns the number of tiles, the unit of Prepare.
 func (b *Batch) Tiles() int { return (b.rows + b.tile - 1) / b.tile }
 
-// TileRows is the half-open range of rows in tile i.
+// TileRows returns the half-open range of rows in tile i.
 func (b *Batch) TileRows(i int) (lo, hi int) {
 	return i * b.tile, min((i+1)*b.tile, b.rows)
 }
 
-// Row is the activations of row t, to be filled.
+// Row returns the activations of row t, to be filled.
 func (b *Batch) Row(t int) []float32 { return b.x[t*b.cols : (t+1)*b.cols] }
 
-// From is the activations of the rows from t on, one after the other.
+// From returns the activations of the rows from t on, one after the other.
 func (b *Batch) From(t int) []float32 { return b.x[t*b.cols : b.rows*b.cols] }
 
-// Prepare quantises the rows of tile i. It must follow each change of them,
-// unless only float weights are multiplied. Columns must be a multiple of 32.
+// Prepare quantizes the rows of tile i. It must be called after each change of
+// them, unless only float weights are multiplied. The number of columns must be
+// a multiple of 32.
 func (b *Batch) Prepare(i int) {
 	if b.cols%groupLen != 0 {
-		panic("pack: activations to quantise are no whole number of groups")
+		panic("panel: number of columns is not a multiple of the group length")
 	}
 	lo, hi := b.TileRows(i)
 	groups := b.cols / groupLen
@@ -83,7 +84,7 @@ func (b *Batch) Prepare(i int) {
 	}
 	at := lo * groups
 	for t := range b.tile {
-		r := quantised{
+		r := quantized{
 			q: staged[t*b.cols : (t+1)*b.cols], stride: b.tile,
 			scale: b.scale[at+t : at+groups*b.tile],
 			sum:   b.sum[at+t : at+groups*b.tile],
@@ -104,16 +105,16 @@ func (b *Batch) Prepare(i int) {
 	}
 }
 
-// quantised is where a row's integers go, and the figures of its groups,
-// stride apart.
-type quantised struct {
+// quantized is the destination of a row's integers and of the figures of its
+// groups, which are stride apart.
+type quantized struct {
 	q            []int8
 	stride       int
 	scale, sum   []float32
 	fix32, fix16 []int32
 }
 
-func (r quantised) clear(groups int) {
+func (r quantized) clear(groups int) {
 	clear(r.q)
 	for g := range groups {
 		at := g * r.stride
@@ -124,7 +125,7 @@ func (r quantised) clear(groups int) {
 
 // quantiseRowPlain rounds to the nearest multiple of d = max|x| / 127, ties to
 // even.
-func quantiseRowPlain(r quantised, x []float32) {
+func quantiseRowPlain(r quantized, x []float32) {
 	for g := range len(x) / groupLen {
 		group := x[g*groupLen : (g+1)*groupLen]
 		var most float32
@@ -146,7 +147,7 @@ func quantiseRowPlain(r quantised, x []float32) {
 }
 
 // put stores the figures of group g.
-func (r quantised) put(g int, d float32, lo, hi int32) {
+func (r quantized) put(g int, d float32, lo, hi int32) {
 	at := g * r.stride
 	r.scale[at] = d
 	r.sum[at] = d * float32(lo+hi)
@@ -163,7 +164,7 @@ func interleavePlain(tile, rows []int8) {
 	}
 }
 
-// block puts the integers of a tile's rows, 32 columns at a time, in their places.
+// block interleaves the integers of a tile's rows, 32 columns at a time.
 func block(tile, rows []int8) {
 	cols := len(tile) / tileRows
 	for at := 0; at < len(rows); at += groupLen {
@@ -174,14 +175,13 @@ func block(tile, rows []int8) {
 
 func asInt8(b []byte) []int8 { return unsafe.Slice((*int8)(unsafe.Pointer(&b[0])), len(b)) }
 
-// asUint32 views bytes, in the machine's order, as words. The slices come
-// from growAligned or grow and are long enough to be aligned.
+// asUint32 views bytes, in native order, as words. The slices come from
+// growAligned or grow and are long enough to be aligned.
 func asUint32(b []int8) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(&b[0])), len(b)/4)
 }
 
-// growAligned is grow for memory that vector kernels read: it begins on a
-// multiple of 64.
+// growAligned is grow for memory that vector kernels read, aligned to 64 bytes.
 func growAligned(s []int8, n int) []int8 {
 	if cap(s) < n {
 		return asInt8(aligned(n, cacheLine))

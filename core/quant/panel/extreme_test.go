@@ -11,9 +11,9 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// TestExtremes multiplies the largest integers of every type, with signs that
-// agree, and with ones that do not: sums of 16 bits must hold them. Scales are
-// one, so that all results are whole.
+// The products of the largest integers of every type, with equal and with
+// opposite signs, do not overflow the 16-bit sums. Scales are one, so all
+// results are integers.
 func TestExtremes(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()

@@ -9,7 +9,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// The levels that the kernels here are written for.
+// The levels that the kernels are written for.
 var (
 	hasAVX2    = cpu.Has(cpu.AVX2)
 	hasAVXVNNI = cpu.Has(cpu.AVXVNNI)
@@ -71,8 +71,8 @@ func transposeAVX2(dst, src *byte, stride, n, srcStep, dstStep, apart int)
 //go:noescape
 func transposeHalvesAVX2(dst, src *byte, stride, n int)
 
-// transposeInts moves the integers of n blocks of 16 rows into a panel, where
-// they need no change. It reports whether that is so.
+// transposeInts copies the integers of n blocks of 16 rows into a panel if the
+// type's layout needs no conversion, and reports whether it did.
 func transposeInts(t tensor.Type, q, rows []byte, rowBytes, n int) bool {
 	f, _ := formatOf(t)
 	if !hasAVX2 || f.scheme != schemeScale && f.scheme != schemeScaleMin && f.scheme != schemePower {
@@ -90,8 +90,8 @@ func transposeInts(t tensor.Type, q, rows []byte, rowBytes, n int) bool {
 	return true
 }
 
-// transposeHalves moves columns of 32 rows of numbers of 2 bytes into a panel
-// and gives how many it moved.
+// transposeHalves copies columns of 32 rows of 2-byte numbers into a panel and
+// returns the number of columns.
 func transposeHalves(panel, rows []byte, cols int) int {
 	n := cols / 8
 	if !hasAVX2 || n == 0 {
@@ -104,8 +104,7 @@ func transposeHalves(panel, rows []byte, cols int) int {
 	return 8 * n
 }
 
-// interleave puts the integers of a tile's rows, four columns at a time, in their
-// places.
+// interleave interleaves the integers of a tile's rows, four columns at a time.
 func interleave(tile, rows []int8) {
 	if !hasAVX2 {
 		interleavePlain(tile, rows)
@@ -115,7 +114,7 @@ func interleave(tile, rows []int8) {
 	transposeAVX2((*byte)(unsafe.Pointer(&tile[0])), (*byte)(unsafe.Pointer(&rows[0])), cols, cols/16, 16, 16*tileRows, 4*tileRows)
 }
 
-func quantiseRow(r quantised, x []float32) {
+func quantiseRow(r quantized, x []float32) {
 	if !hasAVX2 {
 		quantiseRowPlain(r, x)
 		return
@@ -144,8 +143,8 @@ func unpackQuants(f format, dst []int8, q []byte) {
 	}
 }
 
-// unpackPanel writes a panel's integers as the kernels for tiles take them:
-// signed bytes, and unsigned ones in registers of 256 bits.
+// unpackPanel writes a panel's integers for the tile kernels: signed bytes, or
+// unsigned ones for 256-bit registers.
 func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	if !hasAVX2 || hasVNNI {
 		unpackSignedBytes(f, w, q, s)
@@ -156,7 +155,7 @@ func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	w.bits = f.bits
 	if f.bits == 8 || f.table == tableIQ4 {
 		w.bits = 8
-		if hasAVXVNNI { // whose kernels add 128 themselves
+		if hasAVXVNNI { // its kernels add 128
 			unpackSignedBytes(f, w, q, s)
 			return
 		}
@@ -173,7 +172,7 @@ func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 		low, high := halvesOf(f.table.values())
 		unpackTableAVX2(&w.quants[0], &q[0], groups, &low[0])
 		unpackTableAVX2(&w.high[0], &q[0], groups, &high[0])
-	case f.table == tableMXFP4: // as 5 bits less 16
+	case f.table == tableMXFP4: // as 5 bits minus 16
 		w.bits = 5
 		values := f.table.values()
 		for i := range values {
@@ -186,7 +185,7 @@ func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	}
 }
 
-// halvesOf gives v as 16·high + low - 128.
+// halvesOf returns v as 16·high + low - 128.
 func halvesOf(v [16]int8) (low, high [16]int8) {
 	for i, x := range v {
 		u := byte(x) ^ 0x80
@@ -227,7 +226,7 @@ func mulTile(y []float32, ldy int, w *panel, x tile) {
 //go:noescape
 func addendsAVX2(y *float32, ldy int, addend, d *float32, fix *int32, groups int)
 
-// add adds the products with w's addend.
+// add adds the products with the addend of w.
 func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
 	if !hasAVX2 || x.rows != tileRows {
 		s.addPlain(y, ldy, w, x)
@@ -239,7 +238,7 @@ func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) {
 	}
 }
 
-// mulTile256 goes over the tile in fours, in registers of 256 bits.
+// mulTile256 processes four rows of the tile at a time, in 256-bit registers.
 func mulTile256(y []float32, ldy int, w *panel, x tile, minimum *float32, groups int) {
 	kernel, fix := tileAVX2(w.bits, minimum != nil), x.fix32
 	if hasAVXVNNI {

@@ -13,7 +13,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// TestOlderKernels repeats the tests as if the machine had less.
+// TestOlderKernels repeats the tests with fewer processor features.
 func TestOlderKernels(t *testing.T) {
 	avx2, avxvnni, avx512, vnni, amx := hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX
 	defer func() { hasAVX2, hasAVXVNNI, hasAVX512, hasVNNI, hasAMX = avx2, avxvnni, avx512, vnni, amx }()
@@ -38,7 +38,7 @@ func TestOlderKernels(t *testing.T) {
 	}
 }
 
-// TestQuantiseRow: the kernel gives the plain function's bits.
+// The kernel's results are bit-equal to those of the plain function.
 func TestQuantiseRow(t *testing.T) {
 	if !hasAVX2 {
 		t.Skip("skipped: no AVX2")
@@ -55,9 +55,9 @@ func TestQuantiseRow(t *testing.T) {
 			for i := 1; i < 16; i++ {
 				x[i] = float32(i) + 0.5
 			}
-			make1 := func() quantised {
+			make1 := func() quantized {
 				g := n / 32 * stride
-				return quantised{make([]int8, n), stride, make([]float32, g), make([]float32, g), make([]int32, g), make([]int32, 2*g)}
+				return quantized{make([]int8, n), stride, make([]float32, g), make([]float32, g), make([]int32, g), make([]int32, 2*g)}
 			}
 			got, want := make1(), make1()
 			quantiseRow(got, x)
@@ -68,10 +68,10 @@ func TestQuantiseRow(t *testing.T) {
 			}
 		}
 	}
-	// Numbers that are none do no harm.
+	// NaN and infinities do no harm.
 	x := make([]float32, 32)
 	x[3], x[9] = float32(math.NaN()), float32(math.Inf(1))
-	quantiseRow(quantised{make([]int8, 32), 1, make([]float32, 1), make([]float32, 1), make([]int32, 1), make([]int32, 2)}, x)
+	quantiseRow(quantized{make([]int8, 32), 1, make([]float32, 1), make([]float32, 1), make([]int32, 1), make([]int32, 2)}, x)
 }
 
 func TestUnpackQuants(t *testing.T) {
@@ -82,7 +82,7 @@ func TestUnpackQuants(t *testing.T) {
 	for _, bits := range []int{2, 3, 4, 5, 6} {
 		for _, offset := range []int{0, 4, 8, 16, 32, -1, -2} {
 			f := format{bits: bits, offset: offset}
-			if offset < 0 { // a table
+			if offset < 0 { // a lookup table
 				f = format{bits: 4, table: table(-offset)}
 			}
 			q := make([]byte, 3*f.groupBytes())
@@ -93,13 +93,13 @@ func TestUnpackQuants(t *testing.T) {
 			unpackQuants(f, got, q)
 			unpackQuantsPlain(f, want, q)
 			if !slices.Equal(got, want) {
-				t.Errorf("%d bits less %d differ", bits, offset)
+				t.Errorf("%d bits minus %d differ", bits, offset)
 			}
 		}
 	}
 }
 
-// TestTransposed: panels are filled the same by words and by rows.
+// Panels filled by words and by rows are equal.
 func TestTransposed(t *testing.T) {
 	avx2 := hasAVX2
 	defer func() { hasAVX2 = avx2 }()
@@ -123,7 +123,7 @@ func TestTransposed(t *testing.T) {
 			}
 		}
 	}
-	// Odd numbers of columns, which only floats have.
+	// Only floats may have odd numbers of columns.
 	for _, cols := range []int{1, 7, 9, 172} {
 		data := randomRows(r, tensor.F16, 40, cols)
 		hasAVX2 = avx2

@@ -7,7 +7,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// The levels that the kernels here are written for: products of bytes four at
+// The levels that the kernels are written for: products of bytes four at
 // a time (SDOT of ARMv8.2), and of 2×8 with 8×2 (SMMLA of ARMv8.6). Other
 // processors run the plain kernels.
 var (
@@ -56,8 +56,8 @@ func unpackQuants(f format, dst []int8, q []byte) {
 	unpack4NEON(&dst[0], &q[0], len(q)/f.groupBytes(), f.offset)
 }
 
-// unpackPanel writes a panel's integers as signed bytes, and for SMMLA eight
-// columns of a row side by side as well, unless no kernel takes them.
+// unpackPanel writes a panel's integers as signed bytes, and for SMMLA also with
+// eight columns of a row adjacent, if a kernel uses them.
 func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	if !hasI8MM || w.group != groupLen {
 		unpackSignedBytes(f, w, q, s)
@@ -66,7 +66,7 @@ func unpackPanel(f format, w *panel, q []byte, s *Scratch) {
 	n := len(q) / f.groupBytes() * groupLen * lanes
 	s.buf = grow(s.buf, 2*n)
 	w.high = s.buf[n:]
-	unpackSignedBytes(f, w, q, s) // into the first half, if anywhere
+	unpackSignedBytes(f, w, q, s) // into the first half, or aliased
 	zipNEON(&w.high[0], &w.quants[0], n/128)
 }
 

@@ -4,7 +4,7 @@ package panel
 
 import "testing"
 
-// TestOlderKernels repeats the tests as if the machine had less.
+// TestOlderKernels repeats the tests with fewer processor features.
 func TestOlderKernels(t *testing.T) {
 	dot, i8mm := hasDot, hasI8MM
 	defer func() { hasDot, hasI8MM = dot, i8mm }()

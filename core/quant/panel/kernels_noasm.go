@@ -4,9 +4,9 @@ package panel
 
 import "mm-abi.org/mm/core/tensor"
 
-// The kernels that only amd64 has in assembly.
+// Stand-ins for the kernels that only amd64 has in assembly.
 
-func quantiseRow(r quantised, x []float32)                       { quantiseRowPlain(r, x) }
+func quantiseRow(r quantized, x []float32)                       { quantiseRowPlain(r, x) }
 func (m *Matrix) mulFloatRow(y []float32, b *Batch, lo, end int) { m.mulFloatRowPlain(y, b, lo, end) }
 func interleave(tile, rows []int8)                               { interleavePlain(tile, rows) }
 func transposeInts(tensor.Type, []byte, []byte, int, int) bool   { return false }
@@ -15,5 +15,5 @@ func mulTiles(y []float32, ldy int, w *panel, b *Batch)          { mulTileByTile
 
 func (s *Scratch) add(y []float32, ldy int, w *panel, x tile) { s.addPlain(y, ldy, w, x) }
 
-// hasAMX says that batches are blocked.
+// hasAMX: batches are blocked.
 const hasAMX = false

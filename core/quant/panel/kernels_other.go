@@ -2,7 +2,7 @@
 
 package panel
 
-// The kernels that amd64 and arm64 have in assembly.
+// Stand-ins for the kernels that amd64 and arm64 have in assembly.
 
 func mulTile(y []float32, ldy int, w *panel, x tile)       { mulTilePlain(y, ldy, w, x) }
 func unpackQuants(f format, dst []int8, q []byte)          { unpackQuantsPlain(f, dst, q) }

@@ -10,17 +10,17 @@ import (
 //
 //	y[t·ldy + n] = Σ_k x[t][k]·W[n][k],  lo ≤ n < hi
 //
-// lo must be a multiple of Unit, and so must hi unless it is Rows. The output
-// must have room for hi rounded up to Unit, and for the batch's rows rounded
-// up to 8 when there is more than one; what lies between is overwritten.
+// lo must be a multiple of Unit, and so must hi unless it is Rows. y must have
+// room for hi rounded up to Unit, and for the batch's rows rounded up to 8 if
+// there is more than one; the padding is overwritten.
 func (m *Matrix) Mul(y []float32, ldy int, b *Batch, lo, hi int, s *Scratch) {
 	if b.cols != m.cols {
-		panic("pack: activations and weights have different lengths")
+		panic("panel: activations and weights have different lengths")
 	}
 	end := (hi + Unit - 1) / Unit * Unit
 	padded := b.Tiles() * b.tile
 	if lo < 0 || lo%Unit != 0 || hi > m.rows || hi%Unit != 0 && hi != m.rows || padded > 1 && ldy < end || len(y) < (padded-1)*ldy+end {
-		panic("pack: range of a product")
+		panic("panel: column range out of bounds")
 	}
 	if lo >= hi {
 		return
@@ -51,9 +51,9 @@ func mulTileByTile(y []float32, ldy int, w *panel, b *Batch) {
 	}
 }
 
-// addPlain adds the products with w's addend, which are those with a panel of
-// ones that has it for a scale. Their sum is a second one, so that a kernel for one
-// row that has both at hand can round as this does.
+// addPlain adds the products with the addend of w: the products with a panel of
+// ones with the addend as scale. They are summed separately, so that a one-row
+// kernel that has both available can round in the same way.
 func (s *Scratch) addPlain(y []float32, ldy int, w *panel, x tile) {
 	for len(s.ones) < len(w.quants) {
 		s.ones = append(s.ones, 1)
@@ -67,7 +67,7 @@ func (s *Scratch) addPlain(y []float32, ldy int, w *panel, x tile) {
 	}
 }
 
-// tile is one tile of a batch as kernels take it.
+// tile is one tile of a batch in the form that kernels take.
 type tile struct {
 	rows       int // 1 or 8
 	q          []int8
@@ -76,10 +76,10 @@ type tile struct {
 	fix16      []int32
 }
 
-// tileAt is the tile whose first row is t.
+// tileAt returns the tile whose first row is t.
 func (b *Batch) tileAt(t int) tile { return b.tilesAt(t, t+b.tile) }
 
-// tilesAt is the tiles of rows from to end, one after the other.
+// tilesAt returns the tiles of rows from to end, one after the other.
 func (b *Batch) tilesAt(from, end int) tile {
 	groups := b.cols / groupLen
 	lo, hi := from*groups, end*groups
@@ -117,8 +117,8 @@ func mulTilePlain(y []float32, ldy int, w *panel, x tile) {
 	}
 }
 
-// floatBlock is how many columns of a panel of halves are converted at a time:
-// 32 KiB of float32.
+// floatBlock is the number of columns of a panel of halves that are converted
+// at a time: 32 KiB of float32.
 const floatBlock = 256
 
 // mulFloats multiplies panels of floats with several rows: each block of
@@ -146,7 +146,7 @@ func (m *Matrix) mulFloatRowPlain(y []float32, b *Batch, lo, end int) {
 	}
 }
 
-// floatColumns gives n columns of panel p, from c on, as float32: n × 32. It
+// floatColumns returns n columns of panel p, from c on, as float32: n × 32. It
 // uses buf unless they are float32 already.
 func (m *Matrix) floatColumns(p, c, n int, buf []float32) []float32 {
 	size := m.typ.BlockBytes()

@@ -10,7 +10,7 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// What is no number stays none, wherever it stands.
+// A NaN in any position propagates to the result.
 func TestNaNStays(t *testing.T) {
 	p := pool.New(1)
 	defer p.Close()
@@ -36,13 +36,13 @@ func TestNaNStays(t *testing.T) {
 		var s Scratch
 		m.Mul(y, 32, &b, 0, 32, &s)
 		if y[0] == y[0] {
-			t.Errorf("no number at %d: the product is %v", at, y[0])
+			t.Errorf("NaN at %d: got product %v", at, y[0])
 		}
 	}
 }
 
-// TestNaNScale: a scale that is no number makes its row none, and no other; an
-// activation makes all of its row of outputs none.
+// A NaN scale makes its row NaN and no other; a NaN activation makes all
+// outputs of its row NaN.
 func TestNaNScale(t *testing.T) {
 	p := pool.New(1)
 	defer p.Close()
@@ -65,7 +65,7 @@ func TestNaNScale(t *testing.T) {
 				for i := range T {
 					for j := range n {
 						if v := y[i*64+j]; (v != v) != (j == bad) {
-							t.Errorf("%v, byte %d: y[%d][%d] of %d is %v", typ, at, i, j, T, v)
+							t.Errorf("%v, byte %d: y[%d][%d] of %d : got %v", typ, at, i, j, T, v)
 						}
 					}
 				}
@@ -75,7 +75,7 @@ func TestNaNScale(t *testing.T) {
 				for i := range T {
 					for j := range n {
 						if v := y[i*64+j]; (v != v) != (j == bad || i == T-1) {
-							t.Errorf("%v: y[%d][%d] of %d is %v, with an activation that is none", typ, i, j, T, v)
+							t.Errorf("%v: y[%d][%d] of %d : got %v with a NaN activation", typ, i, j, T, v)
 						}
 					}
 				}

@@ -1,28 +1,27 @@
-// Package pack multiplies quantised weight matrices with activations: what
-// inference spends nearly all of its time on.
+// Package panel multiplies quantized weight matrices with activations, which
+// takes nearly all of the time of inference.
 //
 // A [Matrix] of N rows and K columns holds the weights of a GGUF tensor
-// rearranged so that a vector register takes the same columns of 16 rows (32
-// for F16, BF16 and F32): a panel. No sum across a register is needed, and a
-// panel is read from memory front to back. A [Batch] holds T rows of
-// activations, quantised to 8 bits with one scale per 32 elements (as ggml's
-// Q8_0) where the weights are quantised, and as they are otherwise.
-// [Matrix.Mul] computes
+// rearranged into panels, in which a vector register holds the same columns of
+// 16 rows (32 for F16, BF16 and F32). No sum across a register is needed, and a
+// panel is read from memory sequentially. A [Batch] holds T rows of
+// activations: quantized to 8 bits with one scale per 32 elements (like ggml's
+// Q8_0) if the weights are quantized, unchanged otherwise. [Matrix.Mul]
+// computes
 //
 //	y (T × N) = x (T × K) · Wᵀ (K × N)
 //
-// for a range of N, so that threads can share one product. One row of
-// activations (decoding) goes through kernels that unpack weights in
-// registers and run at the speed of memory; several rows (prefill) unpack a
-// panel once, to signed bytes, and multiply it with eight rows at a time.
+// for a range of N, so that threads can share one product. For one row of
+// activations (decoding), kernels unpack weights in registers and run at the
+// speed of memory; for several rows (prefill), a panel is unpacked once, to
+// signed bytes, and multiplied with eight rows at a time.
 //
-// Each element of y is summed over K in one ascending order, whatever T is
-// and however N is divided: results are the same, bit for bit, for a token
-// alone and in a batch, and for any number of threads.
+// Each element of y is summed over K in one ascending order, independent of T
+// and of how N is divided: results are bit-equal for a token alone and in a
+// batch, and for any number of threads.
 //
-// Layout of a quantised panel, per 32 columns: with "unit i" standing for the
-// four columns 4i to 4i+3 of each of the 16 rows, 64 bytes in the order row,
-// column,
+// Layout of a quantized panel, per 32 columns, with "unit i" for the four
+// columns 4i to 4i+3 of each of the 16 rows, 64 bytes in the order row, column:
 //
 //	8 bit   units 0 to 7
 //	4 bit   four units of bytes; byte = unit i | unit i+4 << 4
@@ -31,7 +30,7 @@
 //	2 bit   2 × 64 bytes: units 0 to 3, 4 to 7
 //	3 bit   the same, then 64 bytes whose bit i is bit 2 of unit i
 //
-// and the scales of the panel in a second array, described at [scheme].
+// The scales of the panel are in a second array, described at [scheme].
 package panel
 
 import (
@@ -43,8 +42,8 @@ import (
 	"mm-abi.org/mm/core/tensor"
 )
 
-// Unit is what ranges of rows given to Mul must be multiples of; the number
-// of rows of output that Mul writes is rounded up to it.
+// Unit is the alignment of ranges of rows passed to Mul; the number of rows of
+// output that Mul writes is rounded up to it.
 const Unit = 32
 
 const (
@@ -54,8 +53,8 @@ const (
 	halfLen  = 16 // columns that share a weight scale in some types
 )
 
-// scheme says what the weights' integers stand for, and how a panel's scales
-// lie in memory. All numbers are 16 times, once a row.
+// scheme describes the meaning of the weights' integers and the layout of a
+// panel's scales. Each number is stored 16 times, once for each row.
 type scheme uint8
 
 const (
@@ -69,7 +68,7 @@ const (
 	schemeSigned16               // d·s·(q-offset); per 256: f16 d, 16 × i8 s
 )
 
-// format is how a type is packed.
+// format describes how a type is packed.
 type format struct {
 	scheme scheme
 	bits   int // 2, 3, 4, 5, 6 or 8
@@ -77,7 +76,7 @@ type format struct {
 	table  table
 }
 
-// table says what four bits stand for, where they are no integers.
+// table selects the values of four bits that are not integers.
 type table uint8
 
 const (
@@ -127,10 +126,10 @@ func formatOf(t tensor.Type) (format, bool) {
 	return format{}, false
 }
 
-// groupBytes is the size of 32 columns of a panel's integers.
+// groupBytes returns the size of 32 columns of a panel's integers.
 func (f format) groupBytes() int { return f.bits * groupLen * lanes / 8 }
 
-// scaleBytes is the size of the scales of k columns of a panel.
+// scaleBytes returns the size of the scales of k columns of a panel.
 func (f format) scaleBytes(k int) int {
 	switch f.scheme {
 	case schemeScale, schemePower:
@@ -149,8 +148,7 @@ func (f format) scaleBytes(k int) int {
 	return 0
 }
 
-// Matrix is N×K weights, packed. It is read-only and may be used by many
-// threads at once.
+// Matrix holds N×K packed weights. It is read-only and safe for concurrent use.
 type Matrix struct {
 	typ        tensor.Type
 	format     format
@@ -161,27 +159,27 @@ type Matrix struct {
 	scaleBytes int    // of scales, a panel
 }
 
-// Supported reports whether New takes weights of type t.
+// Supported reports whether New accepts weights of type t.
 func Supported(t tensor.Type) bool {
 	_, ok := formatOf(t)
 	return ok
 }
 
 // New packs a tensor of rows × cols elements of type t, row-major as in GGUF.
-// The data is not referred to afterwards. It is an error when t is not
-// Supported, a dimension is not positive, cols is no multiple of t's block
-// size, or data has another length. Memory comes from arena, nil meaning one of
-// its own.
+// It does not retain data. It returns an error if t is not Supported, a
+// dimension is not positive, cols is not a multiple of t's block size, or the
+// length of data does not match. Memory comes from arena; if nil, from a new
+// one.
 func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *Arena) (*Matrix, error) {
 	f, ok := formatOf(t)
 	if !ok {
-		return nil, fmt.Errorf("weights of type %v cannot be multiplied", t)
+		return nil, fmt.Errorf("weights of type %v have no kernel", t)
 	}
 	if rows < 1 || cols < 1 || cols%t.BlockSize() != 0 {
-		return nil, fmt.Errorf("%d × %d weights of type %v: rows must be whole blocks of %d", rows, cols, t, t.BlockSize())
+		return nil, fmt.Errorf("%d × %d weights of type %v: columns must be a multiple of %d", rows, cols, t, t.BlockSize())
 	}
 	if rows > 1<<31 || cols > 1<<31 || len(data)/rows != t.RowBytes(cols) || len(data)%rows != 0 {
-		return nil, fmt.Errorf("%d × %d weights of type %v do not take %d bytes", rows, cols, t, len(data))
+		return nil, fmt.Errorf("%d × %d weights of type %v: size mismatch, got %d bytes", rows, cols, t, len(data))
 	}
 	if arena == nil {
 		arena = &Arena{}
@@ -200,8 +198,9 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *
 	}
 	panels := units * Unit / lanes
 	m.panelBytes, m.scaleBytes = cols/groupLen*f.groupBytes(), f.scaleBytes(cols)
-	// Packed data is at most a sixteenth larger than the rows it stands for,
-	// padding apart: a hostile file cannot ask for much more than its own size.
+	// Packed data is at most a sixteenth larger than the unpacked rows, except
+	// for padding: a hostile file cannot cause an allocation much larger than
+	// itself.
 	both := arena.alloc(panels * (m.panelBytes + m.scaleBytes))
 	m.quants, m.scales = both[:panels*m.panelBytes], both[panels*m.panelBytes:]
 	threads.For(panels, 4, pool.Func(func(_, lo, hi int) {
@@ -212,22 +211,22 @@ func New(t tensor.Type, rows, cols int, data []byte, threads *pool.Pool, arena *
 	return m, nil
 }
 
-// Type is the type the weights came in.
+// Type returns the original type of the weights.
 func (m *Matrix) Type() tensor.Type { return m.typ }
 
-// Rows is N, the length of a row of output.
+// Rows returns N, the length of a row of output.
 func (m *Matrix) Rows() int { return m.rows }
 
-// Cols is K, the length of a row of activations.
+// Cols returns K, the length of a row of activations.
 func (m *Matrix) Cols() int { return m.cols }
 
-// Bytes is the memory that one product reads.
+// Bytes returns the number of bytes that one product reads.
 func (m *Matrix) Bytes() int { return len(m.quants) + len(m.scales) }
 
-// Quantised reports whether the activations are multiplied as integers.
-func (m *Matrix) Quantised() bool { return m.format.scheme != schemeFloat }
+// Quantized reports whether the activations are multiplied as integers.
+func (m *Matrix) Quantized() bool { return m.format.scheme != schemeFloat }
 
-// Hash adds the packed weights to h: the same for the same tensor.
+// Hash adds the packed weights to h. It is deterministic.
 func (m *Matrix) Hash(h hash.Hash) {
 	h.Write(m.quants)
 	h.Write(m.scales)

@@ -19,15 +19,14 @@ var allTypes = []tensor.Type{
 	tensor.Q2_K, tensor.Q3_K, tensor.IQ4_NL, tensor.IQ4_XS, tensor.MXFP4,
 }
 
-// halves says where the f16 scales of a block are.
+// halves lists the offsets of the f16 scales of a block.
 var halves = map[tensor.Type][]int{
 	tensor.Q8_0: {0}, tensor.Q4_0: {0}, tensor.Q4_1: {0, 2}, tensor.Q5_0: {0}, tensor.Q5_1: {0, 2},
 	tensor.Q4_K: {0, 2}, tensor.Q5_K: {0, 2}, tensor.Q6_K: {208},
 	tensor.Q2_K: {80, 82}, tensor.Q3_K: {108}, tensor.IQ4_NL: {0}, tensor.IQ4_XS: {0},
 }
 
-// randomRows gives rows of blocks with every bit random, scales apart, which
-// lie near 1.
+// randomRows returns rows of blocks of random bits with scales near 1.
 func randomRows(r *rand.Rand, t tensor.Type, rows, cols int) []byte {
 	if t.BlockSize() == 1 {
 		x := make([]float32, rows*cols)
@@ -69,9 +68,9 @@ func randomBatch(r *rand.Rand, rows, cols int) *Batch {
 	return b
 }
 
-// reference is the product in float64, of the dequantised weights with the
-// activations as the kernels see them, and the sum of magnitudes as a measure
-// of the rounding to expect.
+// reference returns the product in float64 of the dequantized weights with the
+// activations as quantized for the kernels, and the sum of magnitudes as a
+// measure of the expected rounding.
 func reference(t tensor.Type, data []byte, rows, cols int, b *Batch) (y, size []float64) {
 	w := make([]float32, rows*cols)
 	for r := range rows {
@@ -105,8 +104,8 @@ func reference(t tensor.Type, data []byte, rows, cols int, b *Batch) (y, size []
 	return y, size
 }
 
-// TestMul compares products of every type with the reference, for numbers of
-// rows that need padding.
+// Products of every type match the reference, for numbers of rows that need
+// padding.
 func TestMul(t *testing.T) {
 	threads := pool.New(2)
 	defer threads.Close()
@@ -135,8 +134,8 @@ func TestMul(t *testing.T) {
 	}
 }
 
-// TestBatchInvariance: a row's product is the same to the last bit alone, in
-// a batch, and whichever range of columns is computed at a time.
+// A row's product is bit-equal alone, in a batch, and for any split of the
+// columns.
 func TestBatchInvariance(t *testing.T) {
 	threads := pool.New(1)
 	defer threads.Close()
@@ -195,12 +194,12 @@ func TestPrepare(t *testing.T) {
 			}
 		}
 		if b.fix32[g] != -128*sum || b.fix16[2*g] != -128*lo || b.fix16[2*g+1] != -128*(sum-lo) || b.sum[g] != b.scale[g]*float32(sum) {
-			t.Errorf("group %d: figures %v %v %v do not fit the sum %d", g, b.fix32[g], b.fix16[2*g:2*g+2], b.sum[g], sum)
+			t.Errorf("group %d: %v %v %v do not match the sum %d", g, b.fix32[g], b.fix16[2*g:2*g+2], b.sum[g], sum)
 		}
 	}
 }
 
-// TestPowers: a panel holds MXFP4's scales exactly.
+// A panel represents MXFP4's scales exactly.
 func TestPowers(t *testing.T) {
 	for e := range 256 {
 		b, s := make([]byte, 17), make([]byte, 2*lanes)
@@ -214,7 +213,7 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// TestRefusalNamesType: the types that have no kernels are called by name.
+// Types without kernels are named in the error.
 func TestRefusalNamesType(t *testing.T) {
 	for typ, want := range map[tensor.Type]string{tensor.IQ2_XXS: "IQ2_XXS", tensor.TQ1_0: "TQ1_0", tensor.NVFP4: "NVFP4", tensor.Q2_0: "Q2_0", tensor.I8: "I8"} {
 		if _, err := New(typ, 1, 256, make([]byte, 1), nil, nil); err == nil || !strings.Contains(err.Error(), "type "+want+" ") {
@@ -235,7 +234,7 @@ func TestNewRefuses(t *testing.T) {
 		{tensor.Q8_0, 2, 32, 69}, {tensor.Q6_K, 1, 32, 210}, {tensor.F32, -1, -4, 16}, {tensor.F32, 1 << 40, 1 << 40, 0},
 	} {
 		if _, err := New(c.typ, c.rows, c.cols, make([]byte, c.bytes), threads, nil); err == nil {
-			t.Errorf("%d × %d of %v in %d bytes is accepted", c.rows, c.cols, c.typ, c.bytes)
+			t.Errorf("%d × %d of %v in %d bytes accepted", c.rows, c.cols, c.typ, c.bytes)
 		}
 	}
 }
@@ -255,8 +254,7 @@ func BenchmarkMul(b *testing.B) {
 				x := randomBatch(r, T, k)
 				y := make([]float32, T*n)
 				var s Scratch
-				// The quickest run is what the machine does when nothing
-				// else runs on it.
+				// The fastest run is the least disturbed one.
 				best := math.Inf(1)
 				for b.Loop() {
 					begin := time.Now()

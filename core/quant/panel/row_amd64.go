@@ -4,8 +4,8 @@ package panel
 
 import "mm-abi.org/mm/core/tensor"
 
-// The kernels for one row of activations and panels that follow each other. n
-// counts groups of 32 columns, and blocks of 256 for K-quants.
+// The kernels for one row of activations and consecutive panels. n counts
+// groups of 32 columns, and blocks of 256 for K-quants.
 
 //go:noescape
 func rowQ8VNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
@@ -124,7 +124,7 @@ func rowIQ4XSAVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int3
 //go:noescape
 func rowMXFP4AVXVNNI(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
-// rowKernel is one of the above.
+// rowKernel is the type of the kernels above.
 type rowKernel func(y *float32, q, s *byte, x *int8, d, sum *float32, fix *int32, n, panels int)
 
 func rowVNNI(t tensor.Type) rowKernel {
@@ -218,7 +218,7 @@ func rowAVXVNNI(t tensor.Type) rowKernel {
 }
 
 // mulRow multiplies with one row of activations, unpacking in registers. It
-// reports whether the machine can.
+// reports false if the processor lacks the instructions.
 func (m *Matrix) mulRow(y []float32, b *Batch, lo, end int) bool {
 	if !hasAVX2 {
 		return false

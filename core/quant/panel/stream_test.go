@@ -12,8 +12,8 @@ import (
 	"mm-abi.org/mm/tools/libllama"
 )
 
-// BenchmarkStream measures how near products come to the speed at which memory
-// can be read, with weights beyond every cache, by processor time.
+// BenchmarkStream compares the speed of products with that of reading memory,
+// with weights larger than every cache, by processor time.
 func BenchmarkStream(b *testing.B) {
 	threads := pool.New(2)
 	defer threads.Close()

@@ -50,7 +50,7 @@ func tileQ2AVXVNNI(y *float32, ldy int, w, high *int8, scale, minimum *float32, 
 // tileKernel multiplies a panel with 4 rows of a tile of 8; minimum may be nil.
 type tileKernel func(y *float32, ldy int, w, high *int8, scale, minimum *float32, x *int8, d, sum *float32, fix *int32, groups int)
 
-// tileAVX2 is the kernel for unsigned weights of so many bits.
+// tileAVX2 returns the kernel for unsigned weights of the given bits.
 func tileAVX2(bits int, minimum bool) tileKernel {
 	switch {
 	case bits == 8:
@@ -71,7 +71,7 @@ func tileAVX2(bits int, minimum bool) tileKernel {
 	return tileQ2AVX2
 }
 
-// tileAVXVNNI is the same; sums of 32 bits take 5 as they take 4.
+// tileAVXVNNI is tileAVX2 for AVX-VNNI; its 32-bit sums treat 5 bits like 4.
 func tileAVXVNNI(bits int, minimum bool) tileKernel {
 	switch {
 	case bits == 8:

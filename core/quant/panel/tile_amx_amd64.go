@@ -8,11 +8,10 @@ import (
 	"mm-abi.org/mm/core/cpu"
 )
 
-// hasAMX says that tiles are multiplied by tiles, which wants blocked batches.
+// hasAMX: tiles are multiplied with AMX, which needs blocked batches.
 var hasAMX = cpu.Has(cpu.AMX)
 
-// The kernels for an unpacked panel and tiles that follow each other; minimum
-// may be nil.
+// The kernels for an unpacked panel and consecutive tiles; minimum may be nil.
 
 //go:noescape
 func tilesAMX(y *float32, ldy int, w *int8, scale, minimum *float32, x *int8, d, sum *float32, groups, tiles int)

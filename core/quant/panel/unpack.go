@@ -2,25 +2,25 @@ package panel
 
 import "mm-abi.org/mm/core/tensor"
 
-// panel is 16 rows of weights as the multi-row kernels take them: signed
-// bytes and float32 scales. With r the row and c the column,
+// panel holds 16 rows of weights for the multi-row kernels: signed bytes and
+// float32 scales. With r the row and c the column,
 //
 //	W[r][c] = scale[c/group][r] · quants[c/4][r][c%4] - minimum[c/32][r] + addend[c/16][r]
 //
-// Some kernels want unsigned bytes: as they are stored when there are fewer
-// than 8 bits, otherwise quants + 16·high - 128. Those for SMMLA find quants in
-// high once more, in the order K/8 × 16 × 8.
+// Some kernels take unsigned bytes: the stored integers if they have fewer than
+// 8 bits, otherwise quants + 16·high - 128. The SMMLA kernels find a copy of
+// quants in high, in the order K/8 × 16 × 8.
 type panel struct {
 	quants  []int8    // K/4 × 16 × 4
 	high    []int8    // as many, or empty
-	bits    int       // of unsigned quants, high included; 0 when they are signed
+	bits    int       // of unsigned quants, high included; 0 if signed
 	scale   []float32 // K/group × 16
 	minimum []float32 // K/32 × 16, or empty
-	addend  []float32 // K/16 × 16, or empty; kernels leave it out
+	addend  []float32 // K/16 × 16, or empty; not added by kernels
 	group   int       // 32, or 16
 }
 
-// Scratch is a thread's working memory. The zero value is ready for use.
+// Scratch is the working memory of a thread. The zero value is ready for use.
 type Scratch struct {
 	p      panel
 	buf    []int8
@@ -29,7 +29,7 @@ type Scratch struct {
 	sums   [tileRows * lanes]float32
 }
 
-// unpack makes panel p of m ready for the multi-row kernels.
+// unpack prepares panel p of m for the multi-row kernels.
 func (m *Matrix) unpack(p int, s *Scratch) *panel {
 	q := m.quants[p*m.panelBytes : (p+1)*m.panelBytes]
 	sc := m.scales[p*m.scaleBytes : (p+1)*m.scaleBytes]
@@ -52,7 +52,8 @@ func (m *Matrix) unpack(p int, s *Scratch) *panel {
 	return w
 }
 
-// unpackSignedBytes writes signed bytes, or finds them in place.
+// unpackSignedBytes writes signed bytes, or aliases them if they are stored as
+// such.
 func unpackSignedBytes(f format, w *panel, q []byte, s *Scratch) {
 	if f.bits == 8 {
 		w.quants = asInt8(q)
@@ -86,7 +87,7 @@ func unpackScales(f format, k int, sc []byte, w *panel) {
 	}
 }
 
-// unpackPairs takes scales and minima of four bits.
+// unpackPairs unpacks scales and minima of four bits.
 func unpackPairs(k int, sc []byte, w *panel) {
 	var d, dmin [lanes]float32
 	for b := range k / 256 {
@@ -123,7 +124,7 @@ func unpackScaleMins(k int, sc []byte, w *panel) {
 	}
 }
 
-// unpackSigned takes scales of eight bits, one a group.
+// unpackSigned unpacks scales of eight bits, one for each group.
 func unpackSigned(k int, sc []byte, w *panel) {
 	var d [lanes]float32
 	groups := 256 / w.group
@@ -141,8 +142,8 @@ func unpackSigned(k int, sc []byte, w *panel) {
 	}
 }
 
-// unpackQuantsPlain writes integers of fewer than 8 bits as signed bytes: the
-// offset subtracted, or the table's.
+// unpackQuantsPlain writes integers of fewer than 8 bits as signed bytes: with
+// the offset subtracted, or from the table.
 func unpackQuantsPlain(f format, dst []int8, q []byte) {
 	size := f.groupBytes()
 	values := f.table.values()
@@ -161,7 +162,7 @@ func unpackQuantsPlain(f format, dst []int8, q []byte) {
 	}
 }
 
-// bitsOf is byte j of unit i as it is stored.
+// bitsOf returns byte j of unit i as stored.
 func bitsOf(bits int, src []byte, i, j int) byte {
 	if bits < 4 {
 		v := src[i/4*64+j] >> (i % 4 * 2) & 3
@@ -180,7 +181,7 @@ func bitsOf(bits int, src []byte, i, j int) byte {
 	return v
 }
 
-// grow gives s the length n; its contents are undefined.
+// grow returns s with length n; its contents are undefined.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
