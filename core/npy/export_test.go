@@ -1,0 +1,8 @@
+package npy
+
+// The limits, for tests.
+const (
+	MaxHeader  = maxHeader
+	MaxRank    = maxRank
+	MaxEntries = maxEntries
+)
