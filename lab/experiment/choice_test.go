@@ -81,12 +81,16 @@ func TestArms(t *testing.T) {
 // A run that is killed after any of its rows and resumed makes the same choices: the test
 // resumes copies of log and head after each row. With -short, only some of them.
 func TestChoicesAfterEachRow(t *testing.T) {
+	t.Parallel()
 	for name, plan := range map[string]string{
-		"arms":      strings.Replace(arms, "iterations: 24", "iterations: 12", 1),
+		"arms":      strings.Replace(arms, "iterations: 24", "iterations: 8", 1),
 		"long":      long, // killed during its steps
 		"long, hot": strings.Replace(long, "at: 150s, heat_c: 35", "at: 120500ms, heat_c: 45", 1),
 	} {
-		t.Run(name, func(t *testing.T) { afterEachRow(t, plan) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			afterEachRow(t, plan)
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // A step's child processes end with it, at a timeout and when the run is interrupted, also
 // if they ignore SIGTERM or have closed their output.
 func TestChildrenEnd(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		script, timeout string
 		interrupt       bool

@@ -4,6 +4,7 @@ package experiment_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -61,18 +62,23 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if err := dieAt(dir, os.Getenv("MM_LAB_KILL_AT")); err != nil {
+	at, err := strconv.Atoi(os.Getenv("MM_LAB_KILL_AT"))
+	if err == nil {
+		err = dieAt(dir, at, func() error { return syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func dieAt(dir, text string) error {
-	at, err := strconv.Atoi(text)
-	if err != nil {
-		return err
-	}
+// errDied is the error of every file operation after a simulated death.
+var errDied = errors.New("died")
+
+// dieAt resumes the run in dir and calls die before, or in the middle of, file operation number at. No later operation
+// is executed.
+func dieAt(dir string, at int, die func() error) error {
 	private, err := os.ReadFile(filepath.Join(dir, "key"))
 	if err != nil {
 		return err
@@ -92,8 +98,11 @@ func dieAt(dir, text string) error {
 	}
 	n := 0
 	opt.Files.Hook = func(op *fsx.Op, do func() error) error {
-		if n++; n != at {
+		if n++; at < 0 || n < at {
 			return unsynced(op, do)
+		}
+		if n > at {
+			return errDied
 		}
 		if op.Kind == fsx.OpWrite { // half a write reaches the disk
 			op.Data = op.Data[:len(op.Data)/2]
@@ -101,16 +110,17 @@ func dieAt(dir, text string) error {
 				return err
 			}
 		}
-		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		return die()
 	}
 	_, err = experiment.Run(context.Background(), p, opt)
 	return err
 }
 
-// A run that is killed with SIGKILL at 100 points in turn has the same rows as the
-// undisturbed one, with the same times and figures, except for those of the resumptions,
-// and a valid chain. With -short, at 15 points.
+// A run that dies at 100 points in turn, at every fifth by SIGKILL, has the same rows as the
+// undisturbed one, with the same times and figures, except for those of the resumptions, and
+// a valid chain. With -short, it dies at 20 points.
 func TestKilledAt100Points(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	private, _, err := sign.Generate(sign.Ed25519, nil)
 	if err != nil {
@@ -121,7 +131,13 @@ func TestKilledAt100Points(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	start := func(at int) error {
+	start := func(i, at int) error {
+		if i%5 > 0 {
+			if err := dieAt(dir, at, func() error { return errDied }); !errors.Is(err, errDied) {
+				return fmt.Errorf("point %d: did not die: %w", at, err)
+			}
+			return nil
+		}
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "MM_LAB_KILL_DIR="+dir, "MM_LAB_KILL_AT="+strconv.Itoa(at))
 		out, err := cmd.CombinedOutput()
@@ -134,17 +150,15 @@ func TestKilledAt100Points(t *testing.T) {
 	// that the run does not finish early.
 	points := 100
 	if testing.Short() {
-		points = 15
+		points = 20
 	}
 	for i := range points {
-		if err := start(1 + i*7%31); err != nil {
+		if err := start(i, 1+i*7%31); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "MM_LAB_KILL_DIR="+dir, "MM_LAB_KILL_AT=-1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := dieAt(dir, -1, nil); err != nil {
+		t.Fatal(err)
 	}
 	key, err := sign.LoadPrivate(private, nil)
 	if err != nil {

@@ -108,6 +108,7 @@ func rows(t *testing.T, dir string, key *sign.PrivateKey) (out []string, resumes
 }
 
 func TestNight(t *testing.T) {
+	t.Parallel()
 	key, dir := newKey(t), t.TempDir()
 	got, err := simulate(t, night, dir, key, nil)
 	if err != nil {
@@ -166,6 +167,7 @@ func TestNight(t *testing.T) {
 
 // Each limit stops the run at its time and not earlier. The row holds value and limit.
 func TestStops(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		old, new, reason, detail string
 		least, most              time.Duration
@@ -178,6 +180,10 @@ func TestStops(t *testing.T) {
 		"iterations": {"duration: 6h", "iterations: 5", experiment.ByIterations, "5", 4 * time.Minute, 5*time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && tc.least > 4*time.Hour {
+				t.Skip("short")
+			}
 			text := strings.Replace(night, tc.old, tc.new, 1)
 			if text == night {
 				t.Fatal("unchanged plan")
@@ -201,7 +207,9 @@ func TestStops(t *testing.T) {
 // A file STOP ends the run while it waits. After its removal the run continues without
 // repeating a step.
 func TestStopFile(t *testing.T) {
+	t.Parallel()
 	key, dir := newKey(t), t.TempDir()
+	night := strings.Replace(night, "duration: 6h", "duration: 1h", 1)
 	stop := filepath.Join(dir, experiment.StopFile)
 	n := 0
 	got, err := simulate(t, night, dir, key, func(o *experiment.Options) {
@@ -223,7 +231,7 @@ func TestStopFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err = simulate(t, night, dir, key, func(o *experiment.Options) { o.Resume = true })
-	if err != nil || !got.Complete || got.Iterations != 360 {
+	if err != nil || !got.Complete || got.Iterations != 60 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -289,6 +297,7 @@ steps:
 
 // An interrupted run has a row, and so has its partial step.
 func TestInterrupted(t *testing.T) {
+	t.Parallel()
 	key, dir := newKey(t), t.TempDir()
 	p := readPlan(t, "name: a\niterations: 3\nsteps: [{name: nap, function: sleep, with: {seconds: 600}}]\n")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -364,10 +373,14 @@ func TestLongSteps(t *testing.T) {
 
 // The same with real steps: the file STOP and the duration.
 func TestLongRealSteps(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ old, new, reason string }{
 		"duration":  {"duration: 1h", "duration: 1500ms", experiment.ByDuration},
 		"stop file": {"", "", experiment.ByFile},
 	} {
+		if testing.Short() && name == "duration" {
+			continue // waits
+		}
 		key, dir := newKey(t), t.TempDir()
 		text := "name: a\nduration: 1h\ntelemetry: 100ms\nsteps:\n  - {name: nap, function: sleep, with: {seconds: 0.2}, repeat: 2}\n  - {name: long, command: [sleep, \"600\"]}\n"
 		p := readPlan(t, strings.Replace(text, tc.old, tc.new, 1))

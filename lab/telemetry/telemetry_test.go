@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -14,8 +15,8 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// The hottest zone, the emptiest battery; a zone that gives no number counts
-// for nothing, and neither does what is plugged in and no battery.
+// The hottest zone and the lowest battery count. Zones without a number are ignored, and so
+// are power supplies that are not batteries.
 func TestMachine(t *testing.T) {
 	root := fstest.MapFS{
 		"sys/class/thermal/thermal_zone0/temp": file("41250\n"),
@@ -48,8 +49,8 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Zones say thousandths of a degree, or degrees; and what nothing can have is no
-// heat: a limit on it then has no sensor.
+// Zones use thousandths of a degree or degrees. Implausible values are nil, so that a limit
+// on them has no sensor.
 func TestZone(t *testing.T) {
 	for text, want := range map[string]*float64{
 		"41250\n": new(41.25), "47": new(47.0), "1000": nil, "-5000": new(-5.0), "-12": new(-12.0), "0": new(0.0),
@@ -57,6 +58,14 @@ func TestZone(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, telemetry.Zone(text)); diff != "" {
 			t.Errorf("%q: %s", text, diff)
+		}
+	}
+	for _, tc := range []struct {
+		value int
+		ok    bool
+	}{{telemetry.MinCelsius, false}, {telemetry.MinCelsius + 1, true}, {telemetry.MaxCelsius - 1, true}, {telemetry.MaxCelsius, false}} {
+		if got := telemetry.Zone(strconv.Itoa(tc.value)); (got != nil) != tc.ok {
+			t.Errorf("%d: %v", tc.value, got)
 		}
 	}
 	root := fstest.MapFS{

@@ -1,0 +1,6 @@
+package telemetry
+
+const (
+	MinCelsius = minCelsius
+	MaxCelsius = maxCelsius
+)
